@@ -1,7 +1,8 @@
 //! Profiles of the captured servers against values that were recomputed independently, and what is refused.
 
-use jiff::Timestamp;
+use jiff::civil::DateTime;
 use jiff::tz::Offset;
+use jiff::{SignedDuration, Timestamp};
 use load::factor::Factor;
 use serde_json::Value;
 use sizing::align::worst;
@@ -13,6 +14,7 @@ use sizing::server_log::{self, ServerLog, Start};
 use sizing::source::Source;
 use sizing::{iostat, pasted};
 use std::collections::BTreeMap;
+use std::io::{Cursor, Read};
 use std::path::PathBuf;
 
 const CAPTURES: [&str; 2] = ["ce-4.9.0.37", "ce-8.0.0.15"];
@@ -232,6 +234,42 @@ fn of_two_servers_in_one_log_each_window_has_its_own() {
     let profile = profile_of(upgraded, &wanted()).unwrap();
     assert_eq!((profile.loads[0].write_block_bytes, profile.nodes[0].build.as_deref()), (128 << 10, None));
     assert!(profile.doubts()[0].contains("--write-block-size"), "{:?}", profile.doubts());
+}
+
+/// A log whose clock is set by so many seconds at `at`.
+fn stepped(at: &str, seconds: i64) -> ServerLog {
+    let source = Source::open(&data("ce-4.9.0.37", "aerospike.log.zst"), "a test").unwrap();
+    let mut text = String::new();
+    source.into_parts().1.read_to_string(&mut text).unwrap();
+    let text = text.lines().fold(String::new(), |text, line| {
+        let (stamp, rest) = line.split_once(" GMT: ").unwrap();
+        let stamp = DateTime::strptime("%b %d %Y %H:%M:%S", stamp).unwrap();
+        let by = if stamp < at.parse().unwrap() { 0 } else { seconds };
+        let stamp = stamp.saturating_add(SignedDuration::from_secs(by)).strftime("%b %d %Y %H:%M:%S");
+        text + &format!("{stamp} GMT: {rest}\n")
+    });
+    let source = Source::new("stepped.log", Box::new(Cursor::new(text.into_bytes())), "").unwrap();
+    server_log::read(vec![source]).unwrap().remove(0)
+}
+
+#[test]
+fn what_was_counted_while_the_clock_was_set_is_left_out() {
+    let golden = golden("ce-4.9.0.37");
+    for seconds in [-20, -12, -10, -5, -3, 3, 5, 10, 12, 20] {
+        let log = stepped("2026-11-20T23:16:00", seconds);
+        for wanted in [golden_window(&golden), wanted()] {
+            let profile = profile_of(log.clone(), &wanted).unwrap();
+            assert_eq!(profile.doubts(), [""; 0], "{seconds}");
+            let load = &profile.loads[0];
+            let rate = |name: &str| golden[name]["ops/s"].as_f64().unwrap();
+            near(load.reads_per_sec, rate("{test}-/dev/loop2-read"), "reads");
+            near(load.large_block_writes_per_sec, rate("{test}-/dev/loop2-write"), "large-block writes");
+            let within =
+                wanted.from.is_some() || log.clock_steps.iter().any(|at| profile.nodes[0].window.contains(*at));
+            let said = profile.remarks.iter().any(|remark| remark.contains("the clock was set"));
+            assert_eq!(said, within, "{seconds}: {:?}", profile.remarks);
+        }
+    }
 }
 
 #[test]

@@ -22,6 +22,8 @@ const TOGETHER_SEC: i64 = 5;
 pub(super) struct Dumped {
     /// By the log's own clock, whole seconds.
     pub(super) at: DateTime,
+    /// Which of the names that are wanted.
+    pub(super) series: usize,
     pub(super) unit: Unit,
     pub(super) total: u64,
     pub(super) buckets: Vec<u64>,
@@ -73,6 +75,7 @@ struct Scanner<'a> {
     left_out: u64,
     cut_line: Vec<u8>,
     node: Option<String>,
+    series: Vec<String>,
 }
 
 impl<'a> Scanner<'a> {
@@ -87,6 +90,7 @@ impl<'a> Scanner<'a> {
             left_out: 0,
             cut_line: Vec::new(),
             node: None,
+            series: Vec::new(),
         }
     }
 
@@ -180,8 +184,12 @@ impl<'a> Scanner<'a> {
             return;
         };
         let unit = header.unit.unwrap_or(Unit::Count);
+        let series = self.series.iter().position(|name| name == header.name).unwrap_or_else(|| {
+            self.series.push(header.name.to_owned());
+            self.series.len() - 1
+        });
         let at = at.round(jiff::civil::DateTimeRound::new().smallest(jiff::Unit::Second).mode(jiff::RoundMode::Trunc));
-        let dumped = Dumped { at: at.unwrap_or_default(), unit, total: header.total, buckets: Vec::new() };
+        let dumped = Dumped { at: at.unwrap_or_default(), series, unit, total: header.total, buckets: Vec::new() };
         self.open = Some((dumped, 0));
         if header.total == 0 {
             self.close();

@@ -43,11 +43,11 @@ pub fn of_device(
 ) -> Blocks {
     let (namespace, device) = key;
     let lines = log.drives.get(key).map_or(&[][..], Vec::as_slice);
-    let blocks_per_sec = Blockwise::of(lines, window, log.is_averages).map(|blocks| blocks.writes);
+    let blocks_per_sec = Blockwise::of(lines, window, log).map(|blocks| blocks.writes);
     let ios_per_sec = log
         .histograms
         .get(&format!("{{{namespace}}}-{device}-write"))
-        .and_then(|dumps| Counted::of(dumps, window))
+        .and_then(|dumps| Counted::of(dumps, window, &log.clock_steps))
         .map(|counted| counted.per_sec());
     let ios_a_block = ios_per_sec.zip(blocks_per_sec).and_then(|(ios, blocks)| power_of_two(ios / blocks));
     let logged = log.start_of(window).and_then(|start| start.write_block_bytes.get(device).copied());

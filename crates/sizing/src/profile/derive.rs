@@ -7,6 +7,7 @@ use super::sources::{Facts, SizingError, Sources, Wanted};
 use super::{Check, DeviceLoad, DriveTarget, FORMAT, Node, Origin, Profile, Window, checks, window};
 use crate::drive_io::DriveIo;
 use crate::server_log::{ServerLog, Start};
+use results::units::count;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The part of a window that histograms must cover: dumps come every 10 s, and a window may be a minute long.
@@ -135,6 +136,14 @@ impl NodeSources<'_> {
         };
         let of_iostat = self.sources.iostats.get(id).map_or(&[][..], |iostat| &iostat.remarks);
         profile.remarks.extend(log.remarks.iter().chain(of_iostat).map(|remark| format!("node {id}: {remark}")));
+        let steps: Vec<_> = log.clock_steps.iter().filter(|at| window.contains(**at)).collect();
+        if let [first, ..] = steps[..] {
+            profile.remarks.push(format!(
+                "node {id}: {} between lines that come at a steady distance, the first around {first:.0}: the clock was set, or \
+                 lines are missing - what was counted there is left out, and so is its time",
+                count(steps.len() as u64, "odd time")
+            ));
+        }
         profile.nodes.push(Node {
             id: id.clone(),
             build: log.start_of(window).and_then(|start| start.build.clone()),
@@ -225,7 +234,7 @@ impl NodeSources<'_> {
     }
 
     fn counted(&self, name: &str, window: Window) -> Option<Counted> {
-        Counted::of(self.log.histograms.get(name)?, window)
+        Counted::of(self.log.histograms.get(name)?, window, &self.log.clock_steps)
     }
 
     fn facts(&self, namespace: &str, window: Window) -> Facts {
@@ -275,8 +284,8 @@ impl NodeSources<'_> {
             blocks::of_device(self.log, &key, &facts, window, kib_written_per_sec);
         let ios_a_block = block_bytes as f64 / io_bytes as f64;
         let lines = self.log.drives.get(&key).map_or(&[][..], Vec::as_slice);
-        let drive_rates = Blockwise::of(lines, window, self.log.is_averages)
-            .ok_or_else(|| too_short(format!("drv_ssd of {device}")))?;
+        let drive_rates =
+            Blockwise::of(lines, window, self.log).ok_or_else(|| too_short(format!("drv_ssd of {device}")))?;
 
         let device_reads = of_device("read");
         let (device_lbr, device_writes) = (of_device("large-block-read"), of_device("write"));

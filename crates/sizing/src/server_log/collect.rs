@@ -1,5 +1,6 @@
 //! Lines of one node, in the order of time, into a [`ServerLog`].
 
+use super::cadence::{add_steps, is_between};
 use super::order::{self, LogError};
 use super::remarks::{Kind, Place, Strange};
 use super::stamp::{Stamp, Stamps};
@@ -8,6 +9,7 @@ use super::{BUCKETS, DriveLine, Dump, ServerLog, Start};
 use crate::lines::{LINE_BYTES_MAX, Line, Lines};
 use crate::source::ReadError;
 use jiff::{SignedDuration, Timestamp};
+use std::collections::BTreeSet;
 use std::io::Read;
 
 /// The clock of a server that is set by NTP jumps no further; threads that log at once differ by less.
@@ -51,6 +53,8 @@ pub(super) struct Collector {
     keys: usize,
     kept: usize,
     kept_at_start: usize,
+    /// The last lines before some that are not later and yet have counted more.
+    went_back: BTreeSet<Timestamp>,
     kept_max: usize,
     distance: SignedDuration,
     nul_bytes: u64,
@@ -171,6 +175,12 @@ impl Collector {
                  before are left out",
                 self.distance.as_secs()
             ));
+        }
+        let dumps = self.log.histograms.values().map(|dumps| dumps.iter().map(|dump| dump.at).collect());
+        let lines = self.log.drives.values().map(|lines| lines.iter().map(|line| line.at).collect());
+        let series: Vec<Vec<Timestamp>> = dumps.chain(lines).collect();
+        for instants in series {
+            add_steps(&mut self.log.clock_steps, &instants, |at| self.went_back.contains(at));
         }
         self.log.remarks = self.strange.remarks();
         self.log
@@ -347,8 +357,13 @@ impl Collector {
             return;
         }
         dump.buckets.shrink_to_fit();
-        if self.log.histograms.get(&name).and_then(|dumps| dumps.last()).is_some_and(|last| dump.at <= last.at) {
+        if let Some(last) = self.log.histograms.get(&name).and_then(|dumps| dumps.last())
+            && dump.at <= last.at
+        {
             self.strange.count(Kind::NotLater, place, name.as_bytes());
+            if dump.total > last.total {
+                self.went_back.insert(last.at);
+            }
             return;
         }
         let dumps = self.log.histograms.entry(name).or_default();
@@ -436,6 +451,9 @@ impl Collector {
         if let Some(last) = lines.last() {
             if line.at <= last.at {
                 self.strange.count(Kind::NotLater, place, text);
+                if line.writes > last.writes {
+                    self.went_back.insert(last.at);
+                }
                 return;
             }
             let began = line.writes < last.writes || line.defrag_reads < last.defrag_reads;
@@ -557,7 +575,7 @@ fn thin<T>(series: &mut Vec<T>, at: impl Fn(&T) -> Timestamp, distance: SignedDu
     let mut last: Option<Timestamp> = None;
     series.retain(|of| {
         let at = at(of);
-        let keeps = last.is_none_or(|last| at.duration_since(last) >= distance || restarted(restarts, last, at));
+        let keeps = last.is_none_or(|last| at.duration_since(last) >= distance || is_between(restarts, last, at));
         if keeps {
             last = Some(at);
         }
@@ -572,14 +590,9 @@ fn began_anew(last: &Dump, next: &Dump) -> bool {
         || last.unit == next.unit && (0..BUCKETS).any(|bucket| count(next, bucket) < count(last, bucket))
 }
 
-/// Whether a restart is known after one line and until another. `restarts` ascend.
-fn restarted(restarts: &[Timestamp], after: Timestamp, until: Timestamp) -> bool {
-    restarts.get(restarts.partition_point(|restart| *restart <= after)).is_some_and(|restart| *restart <= until)
-}
-
 /// Keeps a restart between two lines, unless one is known there. False: there are too many.
 fn note_restart(restarts: &mut Vec<Timestamp>, after: Timestamp, until: Timestamp) -> bool {
-    if restarted(restarts, after, until) {
+    if is_between(restarts, after, until) {
         return true;
     }
     let has_room = restarts.len() < RESTARTS_MAX;

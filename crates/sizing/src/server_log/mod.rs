@@ -9,6 +9,7 @@
 //! line only: the server divides by a fixed 20 s. Whatever is strange is counted and said in a remark; nothing is
 //! dropped in silence.
 
+pub(crate) mod cadence;
 mod collect;
 pub(crate) mod order;
 mod remarks;
@@ -42,6 +43,9 @@ pub struct ServerLog {
     /// Where counters begin anew: the server was started again, or its histograms were cleared. No difference is
     /// to be taken over one of them.
     pub restarts: Vec<Timestamp>,
+    /// Where the time between two lines is not what passed: the clock was set, or lines are missing. Ascending; no
+    /// difference is to be taken over one of them, either.
+    pub clock_steps: Vec<Timestamp>,
     /// Dumps of histograms by name: `{test}-device-read-size`.
     pub histograms: BTreeMap<String, Vec<Dump>>,
     /// drv_ssd lines by namespace (empty in old versions, which do not print it) and device.

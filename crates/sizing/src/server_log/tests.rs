@@ -57,7 +57,7 @@ fn the_captured_logs_read_whole_and_without_a_remark() {
     {
         let log = read_one(captured(version));
         assert_eq!(log.remarks, [""; 0], "{version}");
-        assert_eq!((log.node_id.as_deref(), log.starts.len()), (Some(node), 1));
+        assert_eq!((log.node_id.as_deref(), log.starts.len(), log.clock_steps.len()), (Some(node), 1, 0));
         assert_eq!(log.starts[0].build.as_deref(), version.strip_prefix("ce-"));
         let reads = &log.histograms["{test}-device-read-size"];
         assert_eq!((reads.len(), reads[0].unit), (dumps, Unit::Bytes));
@@ -175,6 +175,29 @@ fn lines_of_two_nodes_in_one_file_are_refused() {
     // Configurations may have noughts before it.
     let start = "Nov 19 2026 23:00:00 GMT: INFO (config): (cfg.c:4266) \tnode-id 00bb9050011ac4202\n";
     assert!(read(vec![source("a.log", [start, &a].concat())]).is_ok());
+}
+
+#[test]
+fn a_step_of_the_clock_shows_in_the_distance_of_lines() {
+    for step in (-60_i64..=60).filter(|step| step.abs() >= 3) {
+        let after = (3600 + 200 + step) as u64;
+        let stepped = read_one([log(3600, 20, 1), log(after, 30, 21)].concat());
+        let reads = &stepped.histograms["{test}-read"];
+        let odd: Vec<_> = reads
+            .windows(2)
+            .filter(|pair| {
+                let seconds = pair[1].at.duration_since(pair[0].at).as_secs();
+                (pair[1].total - pair[0].total) as i64 != seconds / 2
+            })
+            .collect();
+        assert_eq!((odd.len(), stepped.clock_steps.len()), (1, 1), "{step}: {:?}", stepped.clock_steps);
+        assert!((odd[0][0].at..odd[0][1].at).contains(&stepped.clock_steps[0]), "{step}");
+    }
+    // Nor is it one where the ticker's interval was changed, or a log is there twice.
+    let slower: String = (0..20).map(|i| ticks(200 + 30 * i, 20 + i)).collect();
+    assert_eq!(read_one([&log(0, 20, 1)[..], &slower].concat()).clock_steps, []);
+    let twice: String = (0..20).map(|i| ticks(10 * i, i).repeat(2)).collect();
+    assert_eq!(read_one(twice).clock_steps, []);
 }
 
 #[test]
