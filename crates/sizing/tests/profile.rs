@@ -7,6 +7,7 @@ use load::factor::Factor;
 use serde_json::Value;
 use sizing::align::worst;
 use sizing::configuration::{Test, configurations};
+use sizing::iostat::Iostat;
 use sizing::profile::derive::{self, profile};
 use sizing::profile::sources::{Facts, SizingError, Sources, Wanted};
 use sizing::profile::{Profile, counters::mean_bytes};
@@ -269,6 +270,38 @@ fn what_was_counted_while_the_clock_was_set_is_left_out() {
             let said = profile.remarks.iter().any(|remark| remark.contains("the clock was set"));
             assert_eq!(said, within, "{seconds}: {:?}", profile.remarks);
         }
+    }
+}
+
+/// What iostat printed beside the capture, with its times as `stamp` writes them.
+fn iostat_of(capture: &str, stamp: &str, later: SignedDuration) -> Iostat {
+    let mut text = String::new();
+    Source::open(&data(capture, "iostat-x.txt.zst"), "").unwrap().into_parts().1.read_to_string(&mut text).unwrap();
+    let text = text.lines().fold(String::new(), |text, line| match DateTime::strptime("%m/%d/%y %H:%M:%S", line) {
+        Ok(at) => text + &format!("{}\n", at.saturating_add(later).strftime(stamp)),
+        Err(_) => text + line + "\n",
+    });
+    iostat::read(Source::new("iostat.txt", Box::new(Cursor::new(text.into_bytes())), "").unwrap(), None).unwrap()
+}
+
+fn with_iostat(iostat: Iostat, wanted: &Wanted) -> Profile {
+    let mut sources = Sources { logs: vec![log("ce-8.0.0.15")], ..Sources::default() };
+    sources.iostats.insert(derive::id(&sources.logs[0]), iostat);
+    profile(&sources, wanted).unwrap()
+}
+
+#[test]
+fn a_time_with_its_offset_needs_no_zone() {
+    let plain = with_iostat(iostat_of("ce-8.0.0.15", "%m/%d/%y %H:%M:%S", SignedDuration::ZERO), &wanted());
+    assert!(plain.drives[0].iostat.is_some() && plain.doubts().is_empty());
+    for (stamp, minutes) in [
+        ("%Y-%m-%dT%H:%M:%S+0530", 330),
+        ("%Y-%m-%dT%H:%M:%S-08:00", -480),
+        ("%Y-%m-%dT%H:%M:%SZ", 0),
+        ("%Y-%m-%dT%H:%M:%S+0000", 0),
+    ] {
+        let iso = with_iostat(iostat_of("ce-8.0.0.15", stamp, SignedDuration::from_mins(minutes)), &wanted());
+        assert_eq!((&iso.drives, &iso.nodes), (&plain.drives, &plain.nodes), "{stamp}");
     }
 }
 

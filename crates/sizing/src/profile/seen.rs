@@ -127,9 +127,9 @@ pub fn span(
     }
 }
 
-/// When the reports were printed; empty if one of them has no time.
+/// When the reports were printed, by the clock's own zone where it is told; empty if one of them has no time.
 fn times(iostat: &Iostat, zone: Offset) -> Vec<Timestamp> {
-    let at = |report: &Report| report.at.and_then(|at| zone.to_timestamp(at).ok());
+    let at = |report: &Report| report.at.and_then(|at| report.offset.unwrap_or(zone).to_timestamp(at).ok());
     iostat.reports.iter().map(at).collect::<Option<_>>().unwrap_or_default()
 }
 
@@ -169,7 +169,8 @@ mod tests {
             f_s: None,
             d_s: None,
         };
-        let report = |devices: &&[(&str, f64)]| Report { at: None, devices: devices.iter().map(rates).collect() };
+        let report =
+            |devices: &&[(&str, f64)]| Report { at: None, offset: None, devices: devices.iter().map(rates).collect() };
         Iostat { reports: reports.iter().map(report).collect(), remarks: Vec::new() }
     }
 
