@@ -306,6 +306,21 @@ fn a_time_with_its_offset_needs_no_zone() {
 }
 
 #[test]
+fn iostat_of_a_part_of_the_window_is_said_and_the_advice_is_about_it() {
+    let mut iostat = iostat_of("ce-8.0.0.15", "%m/%d/%y %H:%M:%S", SignedDuration::ZERO);
+    let begins = "2026-11-20T23:08:30".parse().unwrap();
+    let golden = golden_window(&golden("ce-8.0.0.15"));
+    let says = |sentences: &[String], what: &str| sentences.iter().any(|sentence| sentence.contains(what));
+    assert!(!says(&with_iostat(iostat.clone(), &golden).remarks, "iostat shows"));
+    iostat.reports.retain(|report| report.at > Some(begins));
+    let part = with_iostat(iostat.clone(), &golden);
+    assert!(says(&part.remarks, "loop2: iostat shows") && part.doubts().is_empty(), "{:?}", part.remarks);
+    iostat.reports.iter_mut().flat_map(|report| &mut report.devices).for_each(|device| device.r_s *= 1.3);
+    let off = with_iostat(iostat, &golden).doubts();
+    assert!(says(&off, "give all that it printed") && !says(&off, "something else used the drive"), "{off:?}");
+}
+
+#[test]
 fn histograms_that_were_turned_on_late_are_looked_at_where_they_are() {
     let mut late = log("ce-8.0.0.15");
     let from: Timestamp = "2026-11-20T23:06:30Z".parse().unwrap();

@@ -91,10 +91,17 @@ pub fn of_device(load: &DeviceLoad, counters: &Counters) -> Vec<Check> {
 }
 
 /// What has to balance on a drive of which there is iostat: its four numbers.
-pub fn of_drive(target: &DriveTarget, loads: &[&DeviceLoad]) -> Vec<Check> {
+///
+/// `partly`: iostat did not run all the time.
+pub fn of_drive(target: &DriveTarget, loads: &[&DeviceLoad], partly: bool) -> Vec<Check> {
     let Some(seen) = target.iostat else { return Vec::new() };
     let predicted = target.predicted;
-    let advice = "something else used the drive, or iostat is of another drive, node or time (--iostat-zone)";
+    let advice = match partly {
+        true => {
+            "iostat shows a part of the window only: give all that it printed, or a window within its time (--from, --to)"
+        }
+        false => "something else used the drive, or iostat is of another drive, node or time (--iostat-zone)",
+    };
     let check = |what: &str, against: &str, found: f64, least: f64, most: f64| Check {
         node: target.node.clone(),
         place: target.drive.clone(),

@@ -181,8 +181,16 @@ impl NodeSources<'_> {
             let of_drive: Vec<&DeviceLoad> = loads.iter().filter(|load| load.drive == drive).collect();
             let predicted: DriveIo = of_drive.iter().map(|load| load.io(1.0)).sum();
             let iostat = seen.get(&drive).map(|seen| seen.io(predicted.write_kib()));
+            let missing_sec = seen.get(&drive).map_or(0.0, |seen| seen.missing_sec);
+            if missing_sec > 0.0 {
+                profile.remarks.push(format!(
+                    "node {id}, {drive}: iostat shows {:.0} s of the {:.0} s looked at: these are compared with all of it",
+                    window.seconds() - missing_sec,
+                    window.seconds()
+                ));
+            }
             let target = DriveTarget { node: id.clone(), predicted, iostat, drive };
-            profile.checks.extend(checks::of_drive(&target, &of_drive));
+            profile.checks.extend(checks::of_drive(&target, &of_drive, missing_sec > 0.0));
             profile.drives.push(target);
         }
         profile.loads.extend(loads);
