@@ -10,7 +10,7 @@ use sizing::configuration::{Test, configurations};
 use sizing::iostat::Iostat;
 use sizing::profile::derive::{self, profile};
 use sizing::profile::sources::{Facts, SizingError, Sources, Wanted};
-use sizing::profile::{Profile, counters::mean_bytes};
+use sizing::profile::{Check, Profile, counters::mean_bytes};
 use sizing::server_log::{self, ServerLog, Start};
 use sizing::source::Source;
 use sizing::{iostat, pasted};
@@ -318,6 +318,25 @@ fn iostat_of_a_part_of_the_window_is_said_and_the_advice_is_about_it() {
     iostat.reports.iter_mut().flat_map(|report| &mut report.devices).for_each(|device| device.r_s *= 1.3);
     let off = with_iostat(iostat, &golden).doubts();
     assert!(says(&off, "give all that it printed") && !says(&off, "something else used the drive"), "{off:?}");
+}
+
+#[test]
+fn what_is_off_is_so_many_percent_of_what_it_should_be() {
+    let check = |found, should_be| Check {
+        node: "A".to_owned(),
+        place: "loop2".to_owned(),
+        what: "writes/s".to_owned(),
+        against: "iostat".to_owned(),
+        found,
+        least: should_be,
+        most: should_be,
+        allowed_pct: 3.0,
+        advice: String::new(),
+    };
+    assert_eq!(format!("{:+.1}", check(186.7, 147.8).residue_pct()), "+26.3");
+    assert_eq!(format!("{:+.1}", check(147.8, 186.7).residue_pct()), "-20.8");
+    assert_eq!([check(5.0, 0.0), check(0.0, 0.0)].map(|check| check.residue_pct()), [100.0, 0.0]);
+    assert!(!check(f64::NAN, 1.0).holds() && !check(1.0, f64::INFINITY).holds());
 }
 
 #[test]

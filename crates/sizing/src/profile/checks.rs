@@ -32,8 +32,10 @@ pub struct Counters<'a> {
 pub fn of_device(load: &DeviceLoad, counters: &Counters) -> Vec<Check> {
     let Counters { blocks, ios_a_block, .. } = counters;
     // A few blocks lie on the other side of a window's ends: of few blocks that is much.
-    let of_blocks = |found: f64, wanted: f64| {
-        COUNTERS_PCT.max(EDGE_BLOCKS * 100.0 / (found.abs().max(wanted.abs()) * blocks.seconds).max(EDGE_BLOCKS))
+    let edge = EDGE_BLOCKS / blocks.seconds;
+    let of_blocks = |found: f64, wanted: f64| match wanted {
+        0.0 if found <= edge => 100.0,
+        wanted => COUNTERS_PCT.max(if wanted > 0.0 { edge / wanted * 100.0 } else { 0.0 }),
     };
     let mut checks = Vec::new();
     let mut equal = |what: &str, against: &str, found: f64, wanted: f64, allowed_pct: f64, advice: &str| {
@@ -72,7 +74,7 @@ pub fn of_device(load: &DeviceLoad, counters: &Counters) -> Vec<Check> {
             against,
             lbr,
             blocks.blocks_read() * ios_a_block,
-            of_blocks(blocks.blocks_read(), 0.0),
+            of_blocks(lbr / ios_a_block, blocks.blocks_read()),
             advice,
         );
     }
@@ -83,7 +85,7 @@ pub fn of_device(load: &DeviceLoad, counters: &Counters) -> Vec<Check> {
             "drv_ssd's blocks written, in I/Os",
             writes,
             blocks.writes * ios_a_block,
-            of_blocks(blocks.writes, 0.0),
+            of_blocks(writes / ios_a_block, blocks.writes),
             advice,
         );
     }

@@ -208,22 +208,22 @@ pub struct Check {
     pub least: f64,
     /// The most that it should be.
     pub most: f64,
-    /// How far outside it may lie, percent of the larger number.
+    /// How far outside it may lie, percent of what it should be.
     pub allowed_pct: f64,
     /// Why they may differ and what to do about it, a sentence.
     pub advice: String,
 }
 
 impl Check {
-    /// By how much `found` lies outside, percent of the larger number; 0 within, negative below.
+    /// By how much `found` lies outside, percent of what it should be; 0 within, negative below.
     pub fn residue_pct(&self) -> f64 {
         let nearest = self.found.min(self.most).max(self.least);
-        let larger = self.found.abs().max(nearest.abs());
-        match larger {
+        match self.found - nearest {
             0.0 => 0.0,
             // What is no number balances with nothing.
-            larger if larger.is_finite() && self.found.is_finite() => (self.found - nearest) / larger * 100.0,
-            _ => f64::INFINITY,
+            off if !off.is_finite() => f64::INFINITY,
+            off if nearest == 0.0 => 100.0_f64.copysign(off),
+            off => off / nearest.abs() * 100.0,
         }
     }
 
