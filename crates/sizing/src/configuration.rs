@@ -23,8 +23,6 @@ const MIN_IO_BYTES: u32 = 512;
 /// What the test is to be.
 #[derive(Debug, Clone)]
 pub struct Test {
-    /// Only these namespaces; empty: all.
-    pub namespaces: Vec<String>,
     /// The device to be tested; `None`: a place to put it.
     pub device: Option<DeviceName>,
     /// How long, seconds.
@@ -99,8 +97,7 @@ pub fn configurations(profile: &Profile, node: &str, test: &Test) -> Result<Vec<
         let found = profile.nodes.iter().map(|node| node.id.clone()).collect();
         return Err(ConfigurationError::NoNode { wanted: node.to_owned(), found });
     }
-    let asked = |namespace: &&str| test.namespaces.is_empty() || test.namespaces.iter().any(|asked| asked == namespace);
-    let namespaces: BTreeSet<&str> = of_node.iter().map(|load| load.namespace.as_str()).filter(asked).collect();
+    let namespaces: BTreeSet<&str> = of_node.iter().map(|load| load.namespace.as_str()).collect();
     let of = |namespace: &str| of_node.iter().copied().filter(|load| load.namespace == namespace).collect::<Vec<_>>();
     let made = namespaces.into_iter().map(|namespace| Part::of(profile, of(namespace)).configuration(profile, test));
     // A namespace at rest is no reason to have none of the others'.
@@ -129,8 +126,7 @@ impl<'a> Part<'a> {
         // All namespaces of a drive are taken to be off by the same factor.
         let targets = drives.iter().map(on).collect::<Option<Vec<_>>>().unwrap_or_default();
         let seen: Option<f64> = targets.iter().map(|target| target.iostat.map(|io| io.read_kib_per_sec)).sum();
-        let all =
-            profile.loads.iter().filter(|load| load.node == loads[0].node && drives.contains(load.drive.as_str()));
+        let all = targets.iter().flat_map(|target| profile.loads_on(target));
         let large: f64 = all.map(|load| load.io(0.0).read_kib_per_sec).sum();
         let lower: f64 = targets.iter().map(|target| target.predicted.read_kib_per_sec).sum::<f64>() - large;
         let read_bytes = seen.map(|seen| (seen - large) / lower).filter(|factor| factor.is_finite() && *factor > 0.0);
@@ -275,8 +271,8 @@ impl<'a> Part<'a> {
     /// Namespaces on its drives.
     fn sharers(&self, profile: &Profile) -> usize {
         let node = &self.loads[0].node;
-        let on = profile.loads.iter().filter(|load| load.node == *node && self.drives.contains(load.drive.as_str()));
-        on.map(|load| &load.namespace).collect::<BTreeSet<_>>().len()
+        let on = profile.drives.iter().filter(|it| it.node == *node && self.drives.contains(it.drive.as_str()));
+        on.flat_map(|drive| profile.loads_on(drive)).map(|load| &load.namespace).collect::<BTreeSet<_>>().len()
     }
 }
 

@@ -46,7 +46,7 @@ fn profile(loads: Vec<DeviceLoad>) -> Profile {
                 + load.large_block_reads_per_sec * 128.0;
             predicted.written_kib_per_sec += load.large_block_writes_per_sec * 128.0;
         }
-        DriveTarget { node: "A1".to_owned(), drive, predicted, iostat: None }
+        DriveTarget { node: "A1".to_owned(), drive, predicted, iostat: None, others: Vec::new() }
     };
     Profile {
         format: FORMAT,
@@ -62,7 +62,7 @@ fn profile(loads: Vec<DeviceLoad>) -> Profile {
 }
 
 fn test(factor: &str) -> Test {
-    Test { namespaces: Vec::new(), device: "sim:".parse().ok(), duration_sec: 60, factor: factor.parse().unwrap() }
+    Test { device: "sim:".parse().ok(), duration_sec: 60, factor: factor.parse().unwrap() }
 }
 
 fn configured(loads: Vec<DeviceLoad>, factor: &str) -> Vec<(Configuration, ActConfig)> {
@@ -197,7 +197,7 @@ fn the_node_that_moves_most_is_the_one_to_size_for() {
     busy.node = "B2".to_owned();
     profile.loads.push(busy);
     let io = DriveIo { written_kib_per_sec: 1e6, ..DriveIo::default() };
-    profile.drives.push(DriveTarget { node: "B2".to_owned(), drive: "sda".to_owned(), predicted: io, iostat: None });
+    profile.drives.push(DriveTarget { node: "B2".to_owned(), drive: "sda".to_owned(), predicted: io, iostat: None, others: Vec::new() });
     assert_eq!(busiest_node(&profile), Some("B2"));
     let configuration = configurations(&profile, "B2", &test("1")).unwrap().remove(0);
     assert!(

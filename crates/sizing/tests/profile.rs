@@ -150,23 +150,25 @@ fn shared() -> ServerLog {
 fn a_drive_has_the_load_of_all_namespaces_on_it_whichever_is_asked_for() {
     let only = Wanted { namespaces: vec!["test".to_owned()], ..wanted() };
     let profile = profile_of(shared(), &only).unwrap();
-    assert_eq!(profile.drives.len(), 1, "both partitions are on loop2");
-    let both: f64 = profile.loads.iter().map(|load| load.reads_per_sec + load.large_block_reads_per_sec).sum();
-    assert_eq!((profile.loads.len(), profile.drives[0].predicted.reads_per_sec), (2, both));
-    let test = |namespaces: &[&str]| Test {
-        namespaces: namespaces.iter().map(|name| (*name).to_owned()).collect(),
-        device: None,
-        duration_sec: 60,
-        factor: Factor::ONE,
-    };
+    let all = profile_of(shared(), &wanted()).unwrap();
+    assert_eq!((profile.drives.len(), profile.loads.len(), all.loads.len()), (1, 1, 2));
+    assert_eq!(profile.drives[0].predicted, all.drives[0].predicted, "both partitions are on loop2");
+    assert!(profile.checks.iter().all(|check| !check.place.contains("other")), "{:?}", profile.checks);
+    let test = Test { device: None, duration_sec: 60, factor: Factor::ONE };
     let node = &profile.nodes[0].id;
-    let made = configurations(&profile, node, &test(&["test"])).unwrap();
+    let made = configurations(&profile, node, &test).unwrap();
     assert_eq!(made.len(), 1);
     assert!(made[0].text.contains("run them at once"), "{}", made[0].text);
-    assert_eq!(configurations(&profile, node, &test(&[])).unwrap().len(), 2);
-    let mut idle = profile.clone();
+    let of_all = configurations(&all, node, &test).unwrap();
+    assert_eq!((of_all.len(), &of_all[1].text), (2, &made[0].text), "what it is asked to do is the same");
+    let mut elsewhere = shared();
+    let lines = elsewhere.drives.remove(&("other".to_owned(), "/dev/loop2p2".to_owned())).unwrap();
+    elsewhere.drives.insert(("other".to_owned(), "/dev/sdb".to_owned()), lines);
+    let profile = profile_of(elsewhere, &only).unwrap();
+    assert_eq!((profile.loads.len(), profile.drives.len()), (1, 1), "other drives are not asked for");
+    let mut idle = all.clone();
     (idle.loads[0].reads_per_sec, idle.loads[0].writes_per_sec) = (0.0, 0.0);
-    assert_eq!(configurations(&idle, node, &test(&[])).unwrap().len(), 1, "one at rest is left out");
+    assert_eq!(configurations(&idle, node, &test).unwrap().len(), 1, "one at rest is left out");
 }
 
 #[test]
@@ -196,7 +198,7 @@ fn without_details_the_balance_is_not_checked_and_that_is_said() {
     log.drives.values_mut().flatten().for_each(|line| line.detail = None);
     let profile = profile_of(log, &wanted()).unwrap();
     assert!(profile.remarks.iter().any(|remark| remark.contains("drv_ssd to detail")), "{:?}", profile.remarks);
-    let test = Test { namespaces: Vec::new(), device: None, duration_sec: 60, factor: Factor::ONE };
+    let test = Test { device: None, duration_sec: 60, factor: Factor::ONE };
     let made = configurations(&profile, &profile.nodes[0].id, &test).unwrap().remove(0);
     // 189.9 written and 142.4 read; with details it is 44.1.
     assert!(made.text.contains("\ndirect-frees: 48\n") && made.remarks.is_empty(), "{:?} {}", made.remarks, made.text);
@@ -415,7 +417,7 @@ fn the_papers_example_balances_and_its_configuration_asks_for_what_its_iostat_sh
         assert!((found / papers - 1.0).abs() < 0.001, "{found}, not {papers}");
     }
     assert_eq!(load.large_block_bytes, 128 << 10, "by its iostat: nothing else says so");
-    let test = Test { namespaces: Vec::new(), device: None, duration_sec: 7200, factor: Factor::ONE };
+    let test = Test { device: None, duration_sec: 7200, factor: Factor::ONE };
     let configuration = configurations(&profile, &node, &test).unwrap().remove(0);
     let iostat = profile.drives[0].iostat.unwrap();
     assert!(worst(&iostat, &configuration.asks) < 0.02, "{:?} {iostat:?}", configuration.asks);

@@ -151,10 +151,11 @@ impl NodeSources<'_> {
         });
         let ours: BTreeSet<String> =
             devices.iter().filter(|(of, _)| asked(of)).map(|(_, device)| self.drive(device)).collect();
-        let of_ours = devices.iter().filter(|(_, device)| ours.contains(&self.drive(device))).cloned().collect();
+        let of_ours: BTreeSet<(String, String)> =
+            devices.iter().filter(|(_, device)| ours.contains(&self.drive(device))).cloned().collect();
         let seen = self.seen(&of_ours, window)?;
         let mut loads = Vec::new();
-        for (namespace, device) in &devices {
+        for (namespace, device) in &of_ours {
             if !asked(namespace) && !log.histograms.contains_key(&format!("{{{namespace}}}-device-read-size")) {
                 profile.assumptions.push(format!(
                     "namespace {namespace} is on {device}, too, and its storage histograms are off: its load is not \
@@ -172,6 +173,10 @@ impl NodeSources<'_> {
                 profile.remarks.push(format!(
                     "node {id}, {{{namespace}}} {device}: drv_ssd is not at detail, so direct frees are not known and the balance \
                      of blocks is not checked - asadm -e 'enable; manage config logging file LOG param drv_ssd to detail'"
+            if !asked(namespace) {
+                loads.push(load);
+                continue;
+            }
                 ));
             }
             loads.push(load);
@@ -181,6 +186,7 @@ impl NodeSources<'_> {
             let of_drive: Vec<&DeviceLoad> = loads.iter().filter(|load| load.drive == drive).collect();
             let predicted: DriveIo = of_drive.iter().map(|load| load.io(1.0)).sum();
             let iostat = seen.get(&drive).map(|seen| seen.io(predicted.write_kib()));
+            let others = of_drive.iter().filter(|load| !asked(&load.namespace)).map(|load| (*load).clone()).collect();
             let missing_sec = seen.get(&drive).map_or(0.0, |seen| seen.missing_sec);
             if missing_sec > 0.0 {
                 profile.remarks.push(format!(
@@ -189,11 +195,11 @@ impl NodeSources<'_> {
                     window.seconds()
                 ));
             }
-            let target = DriveTarget { node: id.clone(), predicted, iostat, drive };
+            let target = DriveTarget { node: id.clone(), predicted, iostat, drive, others };
             profile.checks.extend(checks::of_drive(&target, &of_drive, missing_sec > 0.0));
             profile.drives.push(target);
         }
-        profile.loads.extend(loads);
+        profile.loads.extend(loads.into_iter().filter(|load| asked(&load.namespace)));
         Ok(())
     }
 

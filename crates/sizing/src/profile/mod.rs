@@ -182,6 +182,9 @@ pub struct DriveTarget {
     pub predicted: DriveIo,
     /// What iostat showed.
     pub iostat: Option<DriveIo>,
+    /// Loads on it of namespaces that were not asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub others: Vec<DeviceLoad>,
 }
 
 impl DriveTarget {
@@ -234,6 +237,12 @@ impl Check {
 }
 
 impl Profile {
+    /// All loads on `drive`, those of namespaces that were not asked for included.
+    pub fn loads_on<'a>(&'a self, drive: &'a DriveTarget) -> impl Iterator<Item = &'a DeviceLoad> {
+        let on = |load: &&DeviceLoad| load.node == drive.node && load.drive == drive.drive;
+        self.loads.iter().filter(on).chain(&drive.others)
+    }
+
     /// Why its numbers are not to be used as they are, each a sentence; none: they balance.
     pub fn doubts(&self) -> Vec<String> {
         let failed = self.checks.iter().filter(|check| !check.holds()).map(|check| {

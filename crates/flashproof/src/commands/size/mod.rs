@@ -25,12 +25,7 @@ const PROFILE: &str = "profile.json";
 pub fn run(args: &SizeArgs) -> Result<ExitCode, Failure> {
     let sources = input::read(args)?;
     let profile = profile(&sources, &input::wanted(args, &sources.logs)).map_err(Failure::usage)?;
-    let test = Test {
-        namespaces: args.namespace.clone(),
-        device: args.device.clone(),
-        duration_sec: args.duration,
-        factor: args.scale,
-    };
+    let test = Test { device: args.device.clone(), duration_sec: args.duration, factor: args.scale };
     let node = args.node.as_deref().or_else(|| busiest_node(&profile)).unwrap_or_default();
     let configured = configurations(&profile, node, &test);
     let json = serde_json::to_string_pretty(&profile).map_err(Failure::environment)? + "\n";
