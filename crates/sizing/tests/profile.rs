@@ -172,6 +172,31 @@ fn a_drive_has_the_load_of_all_namespaces_on_it_whichever_is_asked_for() {
 }
 
 #[test]
+fn what_is_written_to_a_shadow_device_is_a_load_of_its_own() {
+    let mut log = log("ce-8.0.0.15");
+    log.drives.values_mut().flatten().for_each(|line| line.shadow_write_q = Some(0));
+    let unnamed = profile_of(log.clone(), &wanted()).unwrap();
+    assert_eq!((unnamed.loads[1].device.as_str(), unnamed.drives.len()), ("shadow of /dev/loop2", 2));
+    assert!(unnamed.remarks.iter().any(|remark| remark.contains("no source names it")), "{:?}", unnamed.remarks);
+    let keys = log.starts[0].configuration.get_mut("test").unwrap();
+    keys.insert("device".to_owned(), vec!["/dev/loop2 /dev/sdb1".to_owned()]);
+    let only = Wanted { namespaces: vec!["test".to_owned()], ..wanted() };
+    for wanted in [wanted(), only] {
+        let profile = profile_of(log.clone(), &wanted).unwrap();
+        let [first, shadow] = &profile.loads[..] else { panic!("{:?}", profile.loads) };
+        assert_eq!((shadow.namespace.as_str(), shadow.drive.as_str()), ("test-shadow", "sdb"));
+        assert_eq!(shadow.large_block_writes_per_sec, first.large_block_writes_per_sec);
+        let predicted = profile.drives.iter().find(|drive| drive.drive == "sdb").unwrap().predicted;
+        assert_eq!((predicted.reads_per_sec, predicted.writes_per_sec), (0.0, first.large_block_writes_per_sec));
+        let test = Test { device: None, duration_sec: 60, factor: Factor::ONE };
+        let made = configurations(&profile, &profile.nodes[0].id, &test).unwrap();
+        assert_eq!(made.iter().map(|one| &*one.namespace).collect::<Vec<_>>(), ["test", "test-shadow"]);
+        assert!(worst(&predicted, &made[1].asks) < 0.01, "{:?}", made[1].asks);
+        assert!(made[1].remarks.is_empty() && made[1].text.contains("\nno-defrag-reads: yes"), "{:?}", made[1]);
+    }
+}
+
+#[test]
 fn block_sizes_that_contradict_each_other_are_a_doubt() {
     let with = |capture, facts: Facts| {
         let mut sources = Sources { logs: vec![log(capture)], ..Sources::default() };

@@ -123,7 +123,11 @@ pub fn of_drive(target: &DriveTarget, loads: &[&DeviceLoad], partly: bool) -> Ve
         true => (predicted.written_kib_per_sec / 2.0, predicted.written_kib_per_sec),
         false => (predicted.written_kib_per_sec, predicted.written_kib_per_sec),
     };
-    vec![
+    // Somebody looks at a drive now and then.
+    let is_idle = |seen: f64, predicted: f64| predicted == 0.0 && seen < 1.0;
+    let idle =
+        [is_idle(seen.reads_per_sec, predicted.reads_per_sec), is_idle(seen.writes_per_sec, predicted.writes_per_sec)];
+    let checks = [
         check(
             "r/s",
             "record reads + large-block reads",
@@ -140,5 +144,6 @@ pub fn of_drive(target: &DriveTarget, loads: &[&DeviceLoad], partly: bool) -> Ve
         ),
         check("rkB/s", "sizes of reads at the edges of their buckets", seen.read_kib_per_sec, lower, upper),
         check("wkB/s", "large-block writes x their size", seen.written_kib_per_sec, least, most),
-    ]
+    ];
+    checks.into_iter().enumerate().filter(|(n, _)| !idle[n % 2]).map(|(_, check)| check).collect()
 }

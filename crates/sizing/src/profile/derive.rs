@@ -6,12 +6,15 @@ use super::seen::{self, IostatError, Seen};
 use super::sources::{Facts, SizingError, Sources, Wanted};
 use super::{Check, DeviceLoad, DriveTarget, FORMAT, Node, Origin, Profile, Window, checks, window};
 use crate::drive_io::DriveIo;
-use crate::server_log::{ServerLog, Start};
+use crate::server_log::{DriveLine, ServerLog, Start};
 use results::units::count;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The part of a window that histograms must cover: dumps come every 10 s, and a window may be a minute long.
 const COVERED: f64 = 0.6;
+
+/// What the name of a namespace ends with where its load is that of its shadow devices.
+const SHADOW: &str = "-shadow";
 
 /// The profile of `sources`.
 pub fn profile(sources: &Sources, wanted: &Wanted) -> Result<Profile, SizingError> {
@@ -100,8 +103,11 @@ impl NodeSources<'_> {
         let (log, id) = (self.log, &self.id);
         let stored = log.namespaces();
         let devices = self.devices(&stored, &mut profile.remarks);
-        let asked =
-            |namespace: &String| self.wanted.namespaces.is_empty() || self.wanted.namespaces.contains(namespace);
+        let asked = |namespace: &String| {
+            let namespace =
+                namespace.strip_suffix(SHADOW).filter(|namespace| stored.contains(*namespace)).unwrap_or(namespace);
+            self.wanted.namespaces.is_empty() || self.wanted.namespaces.iter().any(|asked| asked == namespace)
+        };
         if !devices.iter().any(|(namespace, _)| asked(namespace)) {
             return Err(SizingError::NoDevices { log: id.clone() });
         }
@@ -153,7 +159,7 @@ impl NodeSources<'_> {
             devices.iter().filter(|(of, _)| asked(of)).map(|(_, device)| self.drive(device)).collect();
         let of_ours: BTreeSet<(String, String)> =
             devices.iter().filter(|(_, device)| ours.contains(&self.drive(device))).cloned().collect();
-        let seen = self.seen(&of_ours, window)?;
+        let mut seen = self.seen(&of_ours, window)?;
         let mut loads = Vec::new();
         for (namespace, device) in &of_ours {
             if !asked(namespace) && !log.histograms.contains_key(&format!("{{{namespace}}}-device-read-size")) {
@@ -167,19 +173,29 @@ impl NodeSources<'_> {
             let alone = devices.iter().filter(|(_, other)| self.drive(other) == self.drive(device)).count() == 1;
             let written = seen.get(&self.drive(device)).filter(|_| alone).map(Seen::written_kib_per_sec);
             let (load, assumed, device_checks) = self.load(namespace, device, sharers, window, written)?;
+            if !asked(namespace) {
+                loads.push(load);
+                continue;
+            }
             profile.assumptions.extend(assumed);
             profile.checks.extend(device_checks);
             if load.direct_frees_per_sec.is_none() {
                 profile.remarks.push(format!(
                     "node {id}, {{{namespace}}} {device}: drv_ssd is not at detail, so direct frees are not known and the balance \
                      of blocks is not checked - asadm -e 'enable; manage config logging file LOG param drv_ssd to detail'"
-            if !asked(namespace) {
-                loads.push(load);
-                continue;
-            }
                 ));
             }
             loads.push(load);
+        }
+        let shadows: Vec<DeviceLoad> =
+            loads.iter().filter_map(|load| self.shadow(load, window, &mut profile.remarks)).collect();
+        for shadow in shadows {
+            // It may be of another kind, and not in what iostat was asked for.
+            if !seen.contains_key(&shadow.drive) {
+                let device = [(shadow.namespace.clone(), shadow.device.clone())].into();
+                seen.extend(self.seen(&device, window).unwrap_or_default());
+            }
+            loads.push(shadow);
         }
         let drives: BTreeSet<String> = loads.iter().map(|load| load.drive.clone()).collect();
         for drive in drives {
@@ -201,6 +217,48 @@ impl NodeSources<'_> {
         }
         profile.loads.extend(loads.into_iter().filter(|load| asked(&load.namespace)));
         Ok(())
+    }
+
+    /// What is written to the shadow of the device of `load`, as a namespace of its own: each block, and nothing is read.
+    fn shadow(&self, load: &DeviceLoad, window: Window, remarks: &mut Vec<String>) -> Option<DeviceLoad> {
+        let DeviceLoad { namespace, device, .. } = load;
+        let has_queue = |((of, name), lines): (&(String, String), &Vec<DriveLine>)| {
+            name == device && (of == namespace || of.is_empty()) && lines.iter().any(|it| it.shadow_write_q.is_some())
+        };
+        let shadow = match self.facts(namespace, window).shadows.remove(device) {
+            Some(shadow) => shadow,
+            None if self.log.drives.iter().any(has_queue) => {
+                remarks.push(format!(
+                    "node {}, {{{namespace}}} {device}: has a shadow device, and no source names it - give the log with the \
+                     server's start, or the server's configuration by --info",
+                    self.id
+                ));
+                format!("shadow of {device}")
+            }
+            None => return None,
+        };
+        let as_there = format!("as on {device}, whose shadow it is");
+        Some(DeviceLoad {
+            namespace: format!("{namespace}{SHADOW}"),
+            drive: self.drive(&shadow),
+            device: shadow,
+            reads_per_sec: 0.0,
+            read_sizes_pct_over: Vec::new(),
+            client_reads_per_sec: None,
+            client_writes_per_sec: None,
+            large_block_reads_per_sec: 0.0,
+            direct_frees_per_sec: None,
+            origin: Origin {
+                writes: as_there.clone(),
+                sizes: load.origin.sizes.clone(),
+                large_block: load.origin.large_block.clone(),
+                large_block_writes: as_there.clone(),
+                reads: "a shadow device is not read".to_owned(),
+                large_block_reads: "a shadow device is not read".to_owned(),
+                direct_frees: as_there,
+            },
+            ..load.clone()
+        })
     }
 
     /// Namespaces and their devices. A line that names no namespace is of the only one; of several it is left out.

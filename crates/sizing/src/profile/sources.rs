@@ -39,6 +39,8 @@ pub struct Facts {
     pub commit_to_device: Option<bool>,
     /// The replication factor in force.
     pub replication_factor: Option<u64>,
+    /// Devices that have a shadow, each with it.
+    pub shadows: BTreeMap<String, String>,
 }
 
 impl Facts {
@@ -51,6 +53,7 @@ impl Facts {
             flush_bytes: namespace.flush_bytes(node.build),
             commit_to_device: namespace.commit_to_device(),
             replication_factor: namespace.replication_factor(),
+            shadows: namespace.devices.iter().filter_map(|it| Some((it.name.clone(), it.shadow.clone()?))).collect(),
         }
     }
 
@@ -68,6 +71,13 @@ impl Facts {
             flush_bytes: is_fixed.then(|| last("flush-size").map_or(Some(FLUSH_BYTES), size_bytes)).flatten(),
             commit_to_device: Some(last("commit-to-device") == Some("true")),
             replication_factor: last("replication-factor").and_then(|factor| factor.parse().ok()),
+            shadows: keys
+                .get("device")
+                .into_iter()
+                .flatten()
+                .filter_map(|names| names.split_once(char::is_whitespace))
+                .map(|(device, shadow)| (device.to_owned(), shadow.trim().to_owned()))
+                .collect(),
         }
     }
 
@@ -81,6 +91,7 @@ impl Facts {
             flush_bytes: self.flush_bytes.or(other.flush_bytes),
             commit_to_device: self.commit_to_device.or(other.commit_to_device),
             replication_factor: self.replication_factor.or(other.replication_factor),
+            shadows: if self.shadows.is_empty() { other.shadows } else { self.shadows },
         }
     }
 }
