@@ -168,9 +168,9 @@ impl<'a> Part<'a> {
             large_block_op_kbytes: u32::try_from(large_block_bytes / 1024).unwrap_or(u32::MAX),
             // Blocks follow from writes, so the drive of a namespace that is only read has none.
             no_defrag_reads: lbr <= 0.0,
-            total_lbw_per_sec: lbw.ceil() as u32,
+            total_lbw_per_sec: whole(lbw),
             // Were it all of them, there would be no large-block reads for an offset to multiply.
-            direct_frees: direct_frees.round().min(lbw.ceil() - f64::from(u8::from(lbr > 0.0))) as u32,
+            direct_frees: whole(direct_frees).min(whole(lbw).saturating_sub(u32::from(lbr > 0.0))),
             commit_to_device: first.commit_to_device,
             ..ActConfig::default()
         };
@@ -189,13 +189,25 @@ impl<'a> Part<'a> {
         config = offsets.applied(&config);
         let baseline = Load::of(&config, MIN_IO_BYTES).map_err(|problems| refused(sentences(problems)))?.io();
         let remarks = remarks(first, &offsets, &did, &baseline);
+        let plain = Offsets { read_size: 100, ..offsets }.applied(&config);
+        let sizes = format!(
+            "the model reads {} kB/s of a drive at 100 %, and the cluster's drive read {}{}",
+            Load::of(&plain, MIN_IO_BYTES)
+                .map_or_else(|_| "too many".to_owned(), |load| rate(load.io().read_kib_per_sec)),
+            rate(did.read_kib_per_sec),
+            match self.read_bytes {
+                Some(_) => " by iostat",
+                None => ", if each read is as large as the lower edge of its bucket: give --iostat to know",
+            }
+        );
         scale(&mut config, test.factor).map_err(|errors| refused(sentences(errors)))?;
         let asks = Load::of(&config, MIN_IO_BYTES).map_err(|problems| refused(sentences(problems)))?.io();
-        let text = self.document(profile, test, config).to_string();
+        let text = self.document(profile, test, config, &sizes).to_string();
         Ok(Configuration { namespace: namespace(), drives: self.drives.len(), text, asks, did, remarks })
     }
 
-    fn document(&self, profile: &Profile, test: &Test, config: ActConfig) -> Document {
+    /// `sizes`: why reads have the offset that they have.
+    fn document(&self, profile: &Profile, test: &Test, config: ActConfig, sizes: &str) -> Document {
         let first = self.loads[0];
         let offsets = Offsets::of(&config);
         let mut document = Document::new(config);
@@ -256,15 +268,7 @@ impl<'a> Part<'a> {
             format!("{} ({})", offset(offsets.large_block_reads, "large-block reads"), each(&origin.large_block_reads)),
         );
         note("lbw-req-offset", offset(offsets.large_block_writes, "large-block writes"));
-        note(
-            "read-size-offset",
-            match self.read_bytes {
-                Some(factor) => {
-                    format!("by iostat, reads are {factor:.3} times as large as the lower edges of their buckets")
-                }
-                None => "nothing told how large reads are within their buckets".to_owned(),
-            },
-        );
+        note("read-size-offset", sizes.to_owned());
         document
     }
 
@@ -313,6 +317,11 @@ fn remarks(load: &DeviceLoad, offsets: &Offsets, did: &DriveIo, asks: &DriveIo) 
         )
     });
     implausible.chain(off).collect()
+}
+
+/// A number a second, in whole numbers.
+fn rate(per_sec: f64) -> String {
+    results::units::number(per_sec.round())
 }
 
 /// Percentages over 2^i as the key has them.
