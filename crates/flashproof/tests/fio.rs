@@ -341,6 +341,34 @@ fn a_job_issues_from_the_cpus_it_names() {
     assert!(!bench.path("g").exists(), "nothing is made before");
 }
 
+#[test]
+fn files_that_are_no_earlier_output_are_kept_unless_forced() {
+    let bench = Bench::new();
+    let words = |more: &[&str]| {
+        let line =
+            "fio --name=a --filename=sim: --direct=1 --rw=randread --rate_iops=100 --runtime=2 --time_based --quiet";
+        let files = ["--output=out.txt", "--write_iops_log=a"];
+        let words = words(line).into_iter().chain(files).chain(more.iter().copied());
+        words.map(str::to_owned).collect::<Vec<_>>()
+    };
+    for (number, format) in ["normal", "json", "terse", "normal"].into_iter().enumerate() {
+        let (out, format) = (format!("--out=run{number}"), format!("--output-format={format}"));
+        bench.flashproof(&words(&[&out, &format])).expect(0);
+    }
+    for foreign in ["out.txt", "a_iops.1.log"] {
+        let before = bench.read(foreign);
+        bench.write(foreign, "my thesis");
+        bench.flashproof(&words(&["--out=x"])).expect_error(2, &[foreign, "it is there already", "--force"]);
+        assert_eq!(bench.text(foreign), "my thesis");
+        bench.write(foreign, before);
+    }
+    bench.write("out.txt", "my thesis");
+    bench.flashproof(&words(&["--out=forced", "--force"])).expect(0);
+    std::fs::rename(bench.path("out.txt"), bench.path("elsewhere")).unwrap();
+    symlink(bench.path("elsewhere"), bench.path("out.txt")).unwrap();
+    bench.flashproof(&words(&["--out=y", "--force"])).expect_error(2, &["it is a symbolic link"]);
+}
+
 /// Sets `jobs` before the real fio and before ours, on files of their own; the JSON of both.
 fn beside_fio(bench: &Bench, jobs: &str) -> Option<[Value; 2]> {
     tool("fio", &["--version"])?;

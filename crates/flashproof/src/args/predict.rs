@@ -12,6 +12,9 @@ pub struct PredictArgs {
     pub dir: PathBuf,
     #[command(flatten)]
     pub load: PredictedLoadArgs,
+    /// Replace a drive.sim in DIR that this program did not write
+    #[arg(long)]
+    pub force: bool,
     /// Say results, warnings and errors only
     #[arg(long, short)]
     pub quiet: bool,

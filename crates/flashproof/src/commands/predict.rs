@@ -10,7 +10,7 @@ use crate::args::{PredictArgs, PredictedLoadArgs, RateArgs, SeriesArgs};
 use crate::commands::{Manner, rate};
 use crate::console;
 use crate::failure::Failure;
-use crate::output_file::write_file;
+use crate::output_file::{is_ours, write_file};
 use crate::series::Kept;
 use crate::signals::Switch;
 use engine::sim::DriveSpec;
@@ -56,7 +56,7 @@ pub fn run(args: &PredictArgs) -> Result<ExitCode, Failure> {
         )));
     }
     let switch = Switch::install("nothing is kept of it; the same command begins it again", Manner::Own)?;
-    let Some(predictions) = of_series(&kept, &args.load, &switch)? else {
+    let Some(predictions) = of_series(&kept, args, &switch)? else {
         return Ok(ExitCode::from(Outcome::Invalid.exit_code()));
     };
     keep(&mut kept, &predictions)?;
@@ -69,8 +69,15 @@ pub fn run(args: &PredictArgs) -> Result<ExitCode, Failure> {
 /// A prediction for each drive of a baseline; `None`: it was interrupted. Writes the simulated drives into the directory.
 ///
 /// Errors: the points of a drive do not say enough.
-fn of_series(kept: &Kept, load: &PredictedLoadArgs, switch: &Switch) -> Result<Option<Vec<Prediction>>, Failure> {
+fn of_series(kept: &Kept, args: &PredictArgs, switch: &Switch) -> Result<Option<Vec<Prediction>>, Failure> {
     let (mut predictions, devices) = (Vec::new(), &kept.series.devices);
+    let write = |number: usize, text: Option<&str>| {
+        let name = if devices.len() == 1 { "drive.sim".to_owned() } else { format!("drive-{}.sim", number + 1) };
+        let path = kept.dir.join(name);
+        let replaces = args.force || is_ours(&path, |text| text.starts_with("sim:"));
+        write_file("simulated drive", &path, text, replaces)
+    };
+    (0..devices.len()).try_for_each(|number| write(number, None))?;
     for (number, device) in devices.iter().enumerate() {
         let points = points_of(&kept.series, number);
         console::note(&format!(
@@ -80,13 +87,12 @@ fn of_series(kept: &Kept, load: &PredictedLoadArgs, switch: &Switch) -> Result<O
         ));
         let fit = fit(&points, device.size_bytes, MIN_IO_BYTES)
             .map_err(|why| Failure::invalid(format!("cannot predict from the baseline of {} - {why}", device.name)))?;
-        let name = if devices.len() == 1 { "drive.sim".to_owned() } else { format!("drive-{}.sim", number + 1) };
-        write_file("simulated drive", &kept.dir.join(name), Some(&format!("{}\n", fit.simulated)), true)?;
+        write(number, Some(&format!("{}\n", fit.simulated)))?;
         let saturated = points.iter().any(|point| point.part == Part::Saturation && point.steady == Some(true));
         let iops = points.iter().map(Point::iops).fold(1.0, f64::max);
         let in_doubt = points.iter().filter(|point| point.doubt.is_some()).count() as u64;
         let measured = Measured { points: points.len() as u64, in_doubt, iops, saturated };
-        let Some(prediction) = rated(&device.name, fit, &measured, load, switch)? else { return Ok(None) };
+        let Some(prediction) = rated(&device.name, fit, &measured, &args.load, switch)? else { return Ok(None) };
         predictions.push(prediction);
     }
     Ok(Some(predictions))

@@ -582,6 +582,7 @@ pub static PROGRAM: &[(&str, bool)] = &[
     ("cmdhelp", false),
     ("out", true),
     ("erase", true),
+    ("force", false),
     ("shared", false),
     ("sla", true),
     ("slice", true),
