@@ -39,9 +39,8 @@ fn run(draw: &Draw, seed: u64) -> Judged {
         name: format!("s{number}"),
         judged: stream.judged,
         offered_iops: stream.per_sec as f64,
-        workload: 0,
-        act: None,
         late_ns: stream.late_ns,
+        ..StreamInfo::default()
     };
     let layout = Layout {
         streams: draw.streams.iter().enumerate().map(stream).collect(),
