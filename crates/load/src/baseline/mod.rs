@@ -295,14 +295,15 @@ impl Form {
         }
     }
 
-    /// Time of a job, but for those of the saturation and the first watch, milliseconds.
+    /// Time of a job, but for those of the saturation and the watches, milliseconds.
     fn job_ms(&self) -> u64 {
         let most = if self.simulated { SIMULATED_SEC_MAX * 1_000 } else { u64::MAX };
         let saturation_sec = if self.read_only { 0 } else { (self.seconds / SATURATION_PART).max(SATURATION_ROUNDS) };
         let is_real = !self.simulated && self.has_watch();
         let watch_sec = if is_real { self.watch_sec() + self.later_watch_sec() } else { 0 };
         let left_sec = self.seconds.saturating_sub(saturation_sec + watch_sec);
-        (left_sec.saturating_mul(1_000) / self.places().len().max(1) as u64).min(most).max(1_000)
+        let others = self.places().into_iter().filter(|place| !matches!(place, Place::Watch { .. })).count();
+        (left_sec.saturating_mul(1_000) / others.max(1) as u64).min(most).max(1_000)
     }
 
     fn job(&self, place: Place, points: &[Point]) -> Job {

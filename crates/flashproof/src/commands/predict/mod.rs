@@ -38,8 +38,9 @@ const MISSES_TOLD: usize = 3;
 /// The smallest operation of a simulated drive, bytes: what a drive's is, a series does not say.
 const MIN_IO_BYTES: u32 = 512;
 
-/// What a search names is up to this much below the truth, percent.
-const RESOLUTION_PCT: f64 = 2.0;
+/// The ends of an interval are further apart by this much, percent: a search names up to 2 % less than the truth, here and on the
+/// drive, and of a drive whose times vary by 100 % the truth was up to 3 % beyond the parameters' ends.
+const MARGIN_PCT: f64 = 5.0;
 /// The highest rating of an interval by the lowest: a wider one says nothing.
 const WIDEST: f64 = 2.0;
 
@@ -183,8 +184,7 @@ fn interval(ratings: [Option<f64>; 3]) -> Result<(Option<f64>, Option<f64>, Opti
     let [Some(rating), Some(slow), Some(fast)] = ratings else { return Err(()) };
     // More channels can make a drive slower, by having more of what is slow in flight.
     let (low, high) = (rating.min(slow).min(fast), rating.max(slow).max(fast));
-    // A search names the highest load that it saw held: up to its resolution below the truth, here and on the drive.
-    let bounds = [low * (1.0 - RESOLUTION_PCT / 100.0), high * (1.0 + RESOLUTION_PCT / 100.0)];
+    let bounds = [low * (1.0 - MARGIN_PCT / 100.0), high * (1.0 + MARGIN_PCT / 100.0)];
     let [low, high] = bounds.map(|bound| Multiple::new(bound).get());
     if high / low <= WIDEST { Ok((Some(rating), Some(low), Some(high))) } else { Err(()) }
 }
