@@ -46,6 +46,7 @@ pub fn point(part: Part, depth: u32, reads: Option<MadeUp>, writes: Option<MadeU
         cpu_us: Some(2.5),
         steady: Some(true),
         doubt: None,
+        watch: None,
     }
 }
 
