@@ -144,12 +144,7 @@ pub fn run<W: Workload>(request: RunRequest<'_, W>, switch: &Switch, watch: &mut
     check_usable(&dir).map_err(Failure::environment)?;
     let specs: Vec<_> = workloads.iter().map(|named| named.workload.spec()).collect();
     let spec = RunSpec::joined(&specs).map_err(|why| Failure::usage(format!("cannot run these together - {why}")))?;
-    match stretched_slice(slice_sec, spec.duration_sec, spec.report_interval_sec) {
-        // ACT stretches them without a word.
-        Some(Err(why)) if !act_log => return Err(Failure::usage(format!("cannot judge this run - {why}"))),
-        Some(Ok(what) | Err(what)) => console::note(&what),
-        None => {}
-    }
+    let slice_sec = length_of_slices(slice_sec, spec.duration_sec, spec.report_interval_sec, act_log)?;
     let seed = spec.seed.unwrap_or_else(fresh_seed);
     let findings = part.findings.unwrap_or_else(|| findings(&spec, &dir));
     let extras = workloads.first().map(|named| named.workload.extras()).unwrap_or_default();
@@ -177,7 +172,6 @@ pub fn run<W: Workload>(request: RunRequest<'_, W>, switch: &Switch, watch: &mut
     let facts = EngineFacts::new(engine, &spec, plan.shards.len(), iops);
     let control = Arc::new(Control::default());
 
-    let slice_sec = whole_slice_sec(slice_sec, spec.duration_sec, spec.report_interval_sec);
     let manifest = Manifest {
         tool: tool(),
         command: command(),
@@ -217,6 +211,19 @@ pub fn run<W: Workload>(request: RunRequest<'_, W>, switch: &Switch, watch: &mut
             Ok(Ended::Unrecorded { verdict, failure: Failure::environment(error) })
         }
     }
+}
+
+/// How long the slices of a run are, seconds, of which `wanted_sec` were asked for. Says it where the report interval stretches
+/// them.
+///
+/// Errors: by over a tenth, which ACT alone does, without a word.
+pub fn length_of_slices(wanted_sec: u64, duration_sec: u64, report_sec: u64, as_act: bool) -> Result<u64, Failure> {
+    match stretched_slice(wanted_sec, duration_sec, report_sec) {
+        Some(Err(why)) if !as_act => return Err(Failure::usage(format!("cannot judge this run - {why}"))),
+        Some(Ok(what) | Err(what)) => console::note(&what),
+        None => {}
+    }
+    Ok(whole_slice_sec(wanted_sec, duration_sec, report_sec))
 }
 
 /// What all `workloads`, whose `specs` these are, run and record on `devices`, and what is to be recorded of each.

@@ -106,9 +106,10 @@ fn sizing_reads_from_the_log_what_was_counted_and_it_balances() {
     let source = Source::new("aerospike.log", Box::new(Cursor::new(text)), "-").unwrap();
     let log = server_log::read(vec![source]).unwrap().remove(0);
     assert_eq!(log.remarks, Vec::<String>::new());
-    assert_eq!((log.build.as_deref(), log.node_id.as_deref()), (Some(BUILD), Some("32C901000000FC02")));
-    assert_eq!(log.write_block_bytes["/dev/y"], 128 << 10);
-    assert_eq!(log.configuration["test"]["device"], ["/dev/x", "/dev/y"]);
+    let start = log.starts.last().expect("a start");
+    assert_eq!((start.build.as_deref(), log.node_id.as_deref()), (Some(BUILD), Some("32C901000000FC02")));
+    assert_eq!(start.write_block_bytes["/dev/y"], 128 << 10);
+    assert_eq!(start.configuration["test"]["device"], ["/dev/x", "/dev/y"]);
     let dumps = |name: &str| log.histograms[name].clone();
     let read = dumps("{test}-read");
     assert_eq!((read.len(), read[5].unit, read[5].total), (6, Unit::Micros, 480));

@@ -7,7 +7,6 @@ use crate::series::{self, Base1x, NOT_PREPARED};
 use load::factor::Factor;
 use load::workload::{Load, Scalable};
 use results::certify::{Claim, Outline, STAGE_SEC};
-use results::judge::whole_slice_sec;
 use results::series::{Identity, Purpose, Rule, SERIES_FORMAT_VERSION, Series, Step};
 use results::units::span;
 use std::path::Path;
@@ -67,7 +66,7 @@ impl Request {
             config: args.config.as_deref().filter(|_| !base.is_standard()).map(file_name),
             sla: args.sla.clone(),
             // What its runs will have: CONFIG may report more seldom than a slice is long.
-            slice_sec: whole_slice_sec(args.slice.into(), stage_sec.into(), spec.report_interval_sec),
+            slice_sec: runner::length_of_slices(args.slice.into(), stage_sec.into(), spec.report_interval_sec, false)?,
             stage_sec: stage_sec.into(),
             simulated,
             files: spec.file_size_bytes.is_some(),
