@@ -20,7 +20,7 @@
 //! * [`Sla`]: the limits; [`IntervalCounts`]: what the judge wants to know of an interval
 //! * [`Judge`]: the accumulator; [`End`]: how the run ended; [`Verdict`]: the result, and its text
 //!
-//! Whether a device was in a steady state is not judged here: that blocks a rating, not a verdict.
+//! Whether a device was in a steady state is not judged here.
 
 mod counts;
 mod decide;
