@@ -10,6 +10,7 @@ mod device_name;
 pub mod event_queue;
 pub mod net;
 pub mod passthrough;
+pub mod pool;
 pub mod sim;
 pub mod threads;
 pub mod uring;

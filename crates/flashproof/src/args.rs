@@ -270,9 +270,8 @@ pub struct TestArgs {
     /// Length of a slice of the verdict: 1h, 30m, or a number of seconds; the worst slice decides
     #[arg(long, value_name = "TIME", default_value_t = 3600, allow_hyphen_values = true, value_parser = seconds)]
     pub slice: u32,
-    /// Stop after more I/O errors than this; any I/O error fails the run
-    #[arg(long, value_name = "N", default_value_t = 1000, allow_hyphen_values = true, value_parser = count)]
-    pub max_errors: u64,
+    #[command(flatten)]
+    pub patience: Patience,
     /// Pace and spread operations as ACT 6 does, to compare with its results (arrival: act)
     #[arg(long)]
     pub as_act: bool,
@@ -286,6 +285,27 @@ pub struct TestArgs {
     /// Say the verdict, warnings and errors only
     #[arg(long, short)]
     pub quiet: bool,
+}
+
+/// What a run bears before it ends as failed.
+#[derive(Args, Debug, Clone, Copy)]
+pub struct Patience {
+    /// Stop after more failed operations than this; any fails the run
+    #[arg(long, value_name = "N", default_value_t = 1000, allow_hyphen_values = true, value_parser = count)]
+    pub max_errors: u64,
+    /// After the end, give up a device with operations in flight that returns nothing for so long: 60, 5m
+    #[arg(long, value_name = "TIME", default_value_t = HANG_SEC, allow_hyphen_values = true, value_parser = seconds)]
+    pub hang: u32,
+}
+
+/// Twice the kernel's usual timeout of an operation.
+const HANG_SEC: u32 = (load::run::HANG_NS / 1_000_000_000) as u32;
+
+impl Patience {
+    /// With so many errors, and the usual time without an answer.
+    pub const fn with_errors(max_errors: u64) -> Self {
+        Self { max_errors, hang: HANG_SEC }
+    }
 }
 
 /// A number of things, from none.

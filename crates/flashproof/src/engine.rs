@@ -9,7 +9,8 @@ use device::generic::Generic;
 use device::target::Target;
 use engine::DeviceName;
 use engine::passthrough::Passthrough;
-use engine::sim::SimEngine;
+use engine::pool::Pool;
+use engine::sim::{Drive, SimEngine};
 use engine::threads::{Threads, WORKERS_MAX};
 use engine::uring::Uring;
 use load::choice::{Engine as Wanted, Pacing as WantedPacing};
@@ -73,6 +74,8 @@ pub struct Engine {
     placement: Option<Carrier>,
     /// A store between the operations, which are transactions then, and the devices.
     store: Option<InProcess>,
+    /// Simulated drives that live on from one run to the next.
+    life: Option<Arc<Pool<SimEngine<Drive>>>>,
 }
 
 /// One that carries placement handles, an issuer's own.
@@ -107,7 +110,7 @@ impl Engine {
             if wanted != Wanted::Auto {
                 console::warning(&format!("engine: {wanted} has no effect on simulated drives"));
             }
-            return Ok(Self { kind: Kind::Simulated, placement: None, store: None });
+            return Ok(Self { kind: Kind::Simulated, placement: None, store: None, life: None });
         };
         if wanted == Wanted::Passthrough
             || (wanted == Wanted::Auto && placement::needs_passthrough(&demand.placements, targets))
@@ -122,12 +125,12 @@ impl Engine {
             Kind::Threads(_) => placement::by_hint(&demand.placements, targets)?,
             _ => placement::by_streams(&demand.placements, targets)?,
         };
-        Ok(Self { kind, placement, store: None })
+        Ok(Self { kind, placement, store: None, life: None })
     }
 
     /// A client of a database, whose operations are transactions.
     pub fn client(settings: ClientSettings) -> Self {
-        Self { kind: Kind::Client(Box::new(settings)), placement: None, store: None }
+        Self { kind: Kind::Client(Box::new(settings)), placement: None, store: None, life: None }
     }
 
     /// The same for transactions, which go to a store in this process.
@@ -135,11 +138,17 @@ impl Engine {
         Self { store: Some(store), ..self }
     }
 
+    /// The same with simulated drives that live through all runs of a series: each run continues with their clock and the state of
+    /// their flash.
+    pub fn with_one_life(self) -> Self {
+        Self { life: Some(Arc::default()), ..self }
+    }
+
     fn passthrough(demand: &Demand, targets: &[Arc<Target>]) -> Result<Self, Failure> {
         let generics = all(targets.iter().map(|target| Generic::open(target).map(Arc::new)), Failure::environment)?;
         let placement = placement::by_directives(&demand.placements, targets, &generics)?;
         match Passthrough::probe(targets, &generics) {
-            Ok(()) => Ok(Self { kind: Kind::Passthrough(generics), placement, store: None }),
+            Ok(()) => Ok(Self { kind: Kind::Passthrough(generics), placement, store: None, life: None }),
             Err(why) => {
                 let (whose, or) = match demand.engine {
                     Wanted::Passthrough => ("as engine: passthrough demands", "; or say engine: auto"),
@@ -231,9 +240,17 @@ impl Engine {
             }
             (_, Devices::Simulated(drives)) => {
                 let engine = || Ok(SimEngine::new(Devices::drives(drives, seed)?));
-                match &self.store {
-                    None => run(what, plans, |_, _: &Plan<_>| engine(), sink),
-                    Some(store) => {
+                match (&self.store, &self.life) {
+                    (None, None) => run(what, plans, |_, _: &Plan<_>| engine(), sink),
+                    (None, Some(life)) => {
+                        let lent = |shard, _: &Plan<_>| {
+                            let mut lent = life.lend(shard, engine)?;
+                            lent.drain();
+                            Ok(lent)
+                        };
+                        run(what, plans, lent, sink)
+                    }
+                    (Some(store), _) => {
                         let engine = || Ok(SimEngine::holding(Devices::drives(drives, seed)?, vec![store.contents()]));
                         run(what, plans, |shard, _: &Plan<_>| store.keep(shard, engine), sink)
                     }

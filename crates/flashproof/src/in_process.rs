@@ -2,12 +2,13 @@
 
 use crate::runner::fresh_seed;
 use engine::BlockEngine;
+use engine::pool::{Pool, Pooled};
 use engine::sim::{Contents, Drive, SimEngine};
 use load::workload::DeviceShape;
 use std::io;
 use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
-use store::embedded::{Embedded, Embedding, Pool, Pooled};
+use store::embedded::{Embedded, Embedding};
 use store::object::Object;
 use store::{DeviceHeader, IoCounts, Namespace, Overload, Space, Store};
 
@@ -91,6 +92,6 @@ impl InProcess {
         core: usize,
         engine: impl FnOnce() -> io::Result<SimEngine<Drive>>,
     ) -> io::Result<Pooled<Embedded<SimEngine<Drive>>>> {
-        self.pool.lend(core, || Embedded::open(engine()?, self.embedding(core, true)?))
+        Embedded::lend(&self.pool, core, || Embedded::open(engine()?, self.embedding(core, true)?))
     }
 }

@@ -1,9 +1,9 @@
 //! Where a result goes that somebody named a file for: whole, never into a run, never over what is not ours.
 //!
 //! A path is typed at two in the morning: `report DIR --html DIR/manifest.json`, `config --out /dev/nvme0n1`.
-//! What is there is looked at first. A report takes the place of a report of this program; a configuration takes
-//! the place of a file by `--force` alone; neither is ever put into the directory of a run. What is no regular
-//! file is written to only where it was opened already, as `/dev/stdout` is: a FIFO may wait for its reader for ever.
+//! What is there is looked at first. An output takes the place of an earlier one of its kind, or of a file by `--force`;
+//! none is ever put into the directory of a run, or follows a link. What is no regular file is written to only where
+//! it was opened already, as `/dev/stdout` is: a FIFO may wait for its reader for ever.
 
 use crate::console;
 use crate::failure::Failure;
@@ -15,7 +15,7 @@ use std::io::{self, ErrorKind, Read};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
-/// A report begins like this: its mark is among the first bytes.
+/// What tells whose a file is stands among its first bytes.
 const MARK_WITHIN_BYTES: u64 = 4096;
 
 /// Where a configuration goes.
@@ -78,7 +78,7 @@ pub fn write_page(path: &Path, page: &str) -> Result<(), Failure> {
 /// Whether [`write_page`] could write there, as far as it can be told before what is on it was found.
 pub fn check_page(path: &Path) -> Result<There, Failure> {
     match look(path, "give --html another file")? {
-        There::File if !is_report(path) => {
+        There::File if !is_ours(path, |text| text.contains(HTML_MARK)) => {
             let why = "it is there already and is no report of flashproof";
             Err(refused(path, why, "give --html another file, or move that one away"))
         }
@@ -132,24 +132,28 @@ fn look(path: &Path, advice: &str) -> Result<There, Failure> {
             return Err(refused(path, "a run is recorded in that directory, and nothing else is put there", advice));
         }
     }
-    let Ok(metadata) = fs::metadata(path) else { return Ok(There::Nothing) };
+    // The names of what is open are links themselves.
+    let is_open = OPEN.iter().any(|open| path.starts_with(open));
+    let Ok(metadata) = (if is_open { fs::metadata(path) } else { fs::symlink_metadata(path) }) else {
+        return Ok(There::Nothing);
+    };
     let kind = metadata.file_type();
     match kind {
         _ if kind.is_dir() => {
             Err(Failure::usage(format!("cannot write to {} - it is a directory - name a file in it", path.display())))
         }
         _ if kind.is_file() => Ok(There::File),
-        _ if !kind.is_block_device() && OPEN.iter().any(|open| path.starts_with(open)) => Ok(There::Open),
+        _ if is_open && !kind.is_block_device() => Ok(There::Open),
         _ => Err(refused(path, &format!("it is {}, and only regular files are written", name_of(kind)), advice)),
     }
 }
 
-/// Whether the file is a report of this program, or empty.
-fn is_report(path: &Path) -> bool {
+/// Whether the file is an earlier output, as `begins` knows it by its first bytes, or empty.
+pub fn is_ours(path: &Path, begins: impl Fn(&str) -> bool) -> bool {
     let mut first = Vec::new();
-    let read = files::open(path, Links::Followed).and_then(|file| file.take(MARK_WITHIN_BYTES).read_to_end(&mut first));
+    let read = files::open(path, Links::Refused).and_then(|file| file.take(MARK_WITHIN_BYTES).read_to_end(&mut first));
     let text = String::from_utf8_lossy(&first);
-    read.is_ok() && (text.is_empty() || text.contains(HTML_MARK))
+    read.is_ok() && (text.is_empty() || begins(&text))
 }
 
 fn refused(path: &Path, why: &str, advice: &str) -> Failure {
@@ -216,13 +220,30 @@ mod tests {
     }
 
     #[test]
+    fn what_is_elsewhere_is_not_replaced_through_a_link_even_by_force() {
+        let dir = tempfile::tempdir().unwrap();
+        let (thesis, link) = (dir.path().join("thesis"), dir.path().join("link"));
+        symlink(&thesis, &link).unwrap();
+        for before in [None, Some("my thesis"), Some(PAGE)] {
+            before.into_iter().for_each(|text| fs::write(&thesis, text).unwrap());
+            let by_force = write_file("table", &link, Some("x"), true);
+            for written in
+                [write_page(&link, PAGE), by_force, Output::File { path: link.clone(), force: true }.write("x")]
+            {
+                assert!(message(written).contains("it is a symbolic link, and only regular files are written"));
+            }
+            assert_eq!(fs::read_to_string(&thesis).ok().as_deref(), before);
+        }
+    }
+
+    #[test]
     fn neither_a_fifo_without_a_reader_nor_a_device_is_written_to() {
         let dir = tempfile::tempdir().unwrap();
         let fifo = dir.path().join("fifo");
         assert!(Command::new("mkfifo").arg(&fifo).status().unwrap().success());
         let link = dir.path().join("link.html");
         symlink(&fifo, &link).unwrap();
-        for (path, what) in [(fifo, "a pipe"), (link, "a pipe"), ("/dev/zero".into(), "a character device")] {
+        for (path, what) in [(fifo, "a pipe"), (link, "a symbolic link"), ("/dev/zero".into(), "a character device")] {
             for written in [write_page(&path, PAGE), Output::File { path: path.clone(), force: true }.write("x")] {
                 let text = message(written);
                 assert!(text.contains(&format!("it is {what}, and only regular files are written")), "{text}");

@@ -156,7 +156,7 @@ mod tests {
             offered_iops: 2.0,
             workload: 0,
             act: Some(ActHistograms { scale: ActScale::Milliseconds, per_device: true }),
-            late_ns: None,
+            ..StreamInfo::default()
         };
         let layout = Layout { streams: vec![reads], devices: vec!["x".into()], thresholds_ns: [1_000_000].into() };
         let manifest = Manifest { duration_sec: 3_600, ..Manifest::new(&layout, "5%>1ms".parse().unwrap()) };

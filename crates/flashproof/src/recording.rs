@@ -38,6 +38,11 @@ pub trait Watch {
     fn missed(&self, _end: &End) -> Vec<String> {
         Vec::new()
     }
+
+    /// What it says beside the verdict, a sentence each. Asked when it has ended.
+    fn notes(&self) -> Vec<String> {
+        Vec::new()
+    }
 }
 
 /// Nobody watches: the run lasts its time.
@@ -157,6 +162,7 @@ impl<'a> Recording<'a> {
         let failures = self.wrong.iter().chain(&self.failures).cloned().collect();
         let mut verdict = Verdict { blame, failures, ..self.judge.verdict(end) };
         verdict.fail_for(self.watch.missed(end));
+        verdict.note(self.watch.notes());
         verdict
     }
 

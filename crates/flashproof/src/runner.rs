@@ -4,6 +4,7 @@
 //! It opens the devices anew for each run, so that the guard looks each time at what is there. It says
 //! what concerns the run itself (warnings, progress); the page at the end is the caller's.
 
+use crate::args::Patience;
 use crate::console;
 use crate::devices::{Consents, Devices};
 use crate::engine::{Demand, Engine, EngineFacts};
@@ -12,10 +13,11 @@ use crate::recording::{Options, Recording, Watch};
 use crate::signals::Switch;
 use device::observe::host::HostFacts;
 use engine::DeviceName;
-use load::run::{Control, HANG_NS, Run, Settings};
+use load::rate::Rate;
+use load::run::{Control, Run, Settings};
 use load::workload::{Choices, DeviceShape, Extras, RunPlan, RunSpec, Workload};
 use results::finding::{Finding, Level};
-use results::judge::{Sla, Verdict, round_sec, whole_slice_sec};
+use results::judge::{Sla, Verdict, round_sec, stretched_slice, whole_slice_sec};
 use results::run_dir::{Config, Manifest, WorkloadRecord, check_usable};
 use results::units;
 use std::path::{Path, PathBuf};
@@ -44,8 +46,8 @@ pub struct RunRequest<'a, W> {
     pub slice_sec: u64,
     /// Length of a round; `None`: that of its slices, see [`round_sec`].
     pub round_sec: Option<u64>,
-    /// Most I/O errors before it stops.
-    pub max_errors: u64,
+    /// What it bears before it ends as failed.
+    pub patience: Patience,
     /// What it is part of.
     pub part: SeriesContext,
     /// Do not tell progress.
@@ -132,7 +134,7 @@ pub fn run<W: Workload>(request: RunRequest<'_, W>, switch: &Switch, watch: &mut
         sla,
         slice_sec,
         round_sec: round,
-        max_errors,
+        patience,
         part,
         quiet,
         act_log,
@@ -142,6 +144,12 @@ pub fn run<W: Workload>(request: RunRequest<'_, W>, switch: &Switch, watch: &mut
     check_usable(&dir).map_err(Failure::environment)?;
     let specs: Vec<_> = workloads.iter().map(|named| named.workload.spec()).collect();
     let spec = RunSpec::joined(&specs).map_err(|why| Failure::usage(format!("cannot run these together - {why}")))?;
+    match stretched_slice(slice_sec, spec.duration_sec, spec.report_interval_sec) {
+        // ACT stretches them without a word.
+        Some(Err(why)) if !act_log => return Err(Failure::usage(format!("cannot judge this run - {why}"))),
+        Some(Ok(what) | Err(what)) => console::note(&what),
+        None => {}
+    }
     let seed = spec.seed.unwrap_or_else(fresh_seed);
     let findings = part.findings.unwrap_or_else(|| findings(&spec, &dir));
     let extras = workloads.first().map(|named| named.workload.extras()).unwrap_or_default();
@@ -157,7 +165,15 @@ pub fn run<W: Workload>(request: RunRequest<'_, W>, switch: &Switch, watch: &mut
         devices.use_page_cache()?;
     }
     let (plan, records) = plan(workloads, &specs, engine, devices, seed, &sla)?;
-    let iops = plan.layout.streams.iter().map(|stream| stream.offered_iops).sum();
+    let streams = &plan.layout.streams;
+    if let Some(stream) = streams.iter().find(|stream| stream.offered_iops > Rate::MAX_PER_SEC) {
+        return Err(Failure::usage(format!(
+            "cannot run {} {} a second - they are more than one a nanosecond, which is the finest that time is told here - lower their rate",
+            units::number(stream.offered_iops),
+            stream.name
+        )));
+    }
+    let iops = streams.iter().map(|stream| stream.offered_iops).sum();
     let facts = EngineFacts::new(engine, &spec, plan.shards.len(), iops);
     let control = Arc::new(Control::default());
 
@@ -182,7 +198,7 @@ pub fn run<W: Workload>(request: RunRequest<'_, W>, switch: &Switch, watch: &mut
         findings,
         ..Manifest::new(&plan.layout, sla)
     };
-    let settings = settings(&spec, extras, &facts, max_errors);
+    let settings = settings(&spec, extras, &facts, patience);
     let interval_ns = spec.report_interval_sec * NS_PER_SEC;
     let slice_ns = slice_sec * NS_PER_SEC;
     let what = Run { layout: plan.layout, settings, interval_ns, slice_ns, control: control.clone() };
@@ -269,14 +285,14 @@ pub fn findings_about(devices: &[String], dir: &Path) -> Vec<Finding> {
     findings
 }
 
-fn settings(spec: &RunSpec, extras: Extras, facts: &EngineFacts, max_errors: u64) -> Settings {
+fn settings(spec: &RunSpec, extras: Extras, facts: &EngineFacts, patience: Patience) -> Settings {
     let max_lag_ns = spec.max_lag_sec * NS_PER_SEC;
     Settings {
         duration_ns: (spec.duration_sec * NS_PER_SEC).saturating_add(extras.ramp_ns),
         max_lag_ns,
-        errors_max: max_errors,
+        errors_max: patience.max_errors,
         pacing: facts.pacing(),
-        hang_ns: HANG_NS,
+        hang_ns: u64::from(patience.hang) * NS_PER_SEC,
         ramp_ns: extras.ramp_ns,
     }
 }

@@ -176,6 +176,7 @@ fn profile() -> Profile {
         drive: drive.to_owned(),
         predicted,
         iostat,
+        others: Vec::new(),
     };
     let check = Check {
         node: "BB9".to_owned(),

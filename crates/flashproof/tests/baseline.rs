@@ -5,10 +5,14 @@ use crate::support;
 use results::baseline::{Part, Point, knee, points, points_of};
 use results::judge::Outcome;
 use results::series::{Series, State};
+use std::time::Duration;
 use support::{Bench, LoopDevice, Running, tool};
 
 /// Two channels: 1,000 reads or 2,000 writes a second.
 const SLOW: &str = "sim:channels=2+read-us=2000+write-us=1000+jitter-pct=0+read-mbps=0+write-mbps=0";
+
+/// More than the hours of a watch of several drives take.
+const LONG: Duration = Duration::from_secs(900);
 
 fn series(bench: &Bench) -> Series {
     Series::read(&bench.path("b")).unwrap().expect("there is a series")
@@ -121,7 +125,7 @@ fn drives_work_at_the_same_time_and_the_one_that_differs_is_named() {
         name => format!("{SLOW}+name={name}"),
     });
     let line = format!("baseline {} --for 2m --out b --quiet", drives.join(" "));
-    let ended = bench.flashproof(&words(&line)).expect(0);
+    let ended = Running::start(bench.prepare(&words(&line))).end_within(LONG).expect(0);
     let differs: Vec<_> = ended.stdout.lines().filter(|line| line.contains("differs from the other drives")).collect();
     assert!(!differs.is_empty() && differs.iter().all(|line| line.contains("name=c")), "{}", ended.stdout);
     let series = series(&bench);
@@ -202,9 +206,9 @@ fn a_drive_that_fails_has_no_further_jobs_and_a_healthy_one_beside_it_keeps_its_
             lost.iter().all(|step| step.reason.starts_with("its run ended with that of another drive")),
             "{lost:?}"
         );
-        // All that a healthy drive alone has: its saturation in five rounds, and 42 jobs.
+        // All that a healthy drive alone has: its saturation in five rounds, and 44 jobs.
         let kept: Vec<_> = of(0).filter(|step| step.outcome == Some(Outcome::Pass)).collect();
-        assert_eq!((kept.len(), of(0).count()), (47, 47 + interrupted));
+        assert_eq!((kept.len(), of(0).count()), (49, 49 + interrupted));
         let report = bench.flashproof(&["report", "b"]).expect(1);
         assert!(!report.stderr.contains("its run says"), "{}", report.stderr);
     }
@@ -217,7 +221,8 @@ fn ninety_five_percent_of_the_highest_rate_is_what_the_drive_does() {
     // nine depths by 9 more than that. Of eight drives, reads and writes, that is as good as no chance.
     let drive = "sim:channels=1+read-us=5000+write-us=5000+jitter-pct=100+read-mbps=0+write-mbps=0";
     let drives: Vec<_> = ('a'..='h').map(|name| format!("{drive}+name={name}")).collect();
-    bench.flashproof(&words(&format!("baseline {} --for 2m --out b --quiet", drives.join(" ")))).expect(0);
+    let line = format!("baseline {} --for 2m --out b --quiet", drives.join(" "));
+    Running::start(bench.prepare(&words(&line))).end_within(LONG).expect(0);
     let points = points(&series(&bench));
     let rates = points.iter().filter(|point| point.part == Part::Rate);
     let fastest: Vec<_> = rates.filter(|point| point.offered_iops() > Some(170.0)).collect();

@@ -190,13 +190,16 @@ fn stage_2_may_be_slow_but_has_to_complete() {
 }
 
 #[test]
-fn slices_that_a_file_makes_longer_than_an_hour_are_named() {
+fn slices_that_a_file_would_make_twice_as_long_are_asked_for() {
     let bench = Bench::new();
     bench.write(
         "rare.conf",
         "device-names: sim:\ntest-duration-sec: 60\nread-reqs-per-sec: 5\nreport-interval-sec: 7200\n",
     );
-    let ended = certify(&bench, &["--config", "rare.conf", "--out", SERIES, "--stage-duration", "4h"]).expect(0);
+    let options = ["--config", "rare.conf", "--out", SERIES, "--stage-duration", "4h"];
+    let refused = certify(&bench, &options).expect(2);
+    assert!(refused.stderr.contains("slices last 7200 s, over a tenth longer"), "{}", refused.stderr);
+    let ended = certify(&bench, &[&options[..], &["--slice", "2h"]].concat()).expect(0);
     let words = "passed the screening for 1 times rare.conf in slices of 2 h: stage 1";
     assert!(ended.stdout.contains(words), "{}", ended.stdout);
 }

@@ -2,6 +2,7 @@
 //! that tests which wait for a clock wait beside each other.
 
 mod act_names;
+mod agreement;
 mod align;
 mod bad_arguments;
 mod bad_config;
@@ -49,6 +50,7 @@ mod trace;
 mod tracing;
 mod transactions;
 mod two_nodes;
+mod verdict;
 mod waf;
 
 #[test]

@@ -28,6 +28,7 @@ fn profile(io: DriveIo) -> Profile {
         drive: "nvme0n1".to_owned(),
         predicted: io.map(|n| n * times),
         iostat: None,
+        others: Vec::new(),
     };
     let load = |node: &str| DeviceLoad {
         node: node.to_owned(),

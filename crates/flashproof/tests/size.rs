@@ -41,7 +41,7 @@ fn a_folder_becomes_a_profile_and_a_configuration_that_runs() {
     let again = size(&bench, &[&example(""), "--out", "out"]);
     assert_eq!(again.code, Some(2));
     assert!(
-        again.stderr.contains("out/profile.json is there already") && again.stderr.contains("--force"),
+        again.stderr.contains("out/profile.json - it is there already") && again.stderr.contains("--force"),
         "{again:?}"
     );
     assert_eq!(size(&bench, &[&example(""), "--out", "out", "--force", "--scale", "2"]).code, Some(0));
@@ -110,6 +110,13 @@ fn sources_of_something_else_are_named() {
         assert!(ended.stderr.contains(told), "{args:?} {ended:?}");
         assert!(!bench.exists("out"), "{args:?}");
     }
+}
+
+#[test]
+fn a_time_of_day_beyond_the_end_of_the_log_is_of_its_last_day() {
+    let bench = Bench::new();
+    let ended = size(&bench, &["--log", &example(LOG), "--from", "23:06:25", "--to", "23:59"]);
+    assert!(ended.stdout.contains("2026-11-20T23:06:25Z to 2026-11-20T23:59:00Z"), "{ended:?}");
 }
 
 #[test]

@@ -8,6 +8,9 @@ pub struct Rate {
 }
 
 impl Rate {
+    /// One operation a nanosecond: of a higher rate several would be wanted at each instant.
+    pub const MAX_PER_SEC: f64 = 1e9;
+
     /// No operations at all.
     pub const ZERO: Self = Self { ops: 0, seconds: 1 };
 

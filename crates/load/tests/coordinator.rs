@@ -37,7 +37,7 @@ fn ten_minutes() -> Run {
         offered_iops: 7.0,
         workload: 0,
         act: Some(ActHistograms { scale: ActScale::Milliseconds, per_device: true }),
-        late_ns: None,
+        ..StreamInfo::default()
     };
     Run {
         layout: Layout { streams: vec![reads], devices: vec!["sim".into()], thresholds_ns: [1_000_000].into() },

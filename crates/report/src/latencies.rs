@@ -227,7 +227,7 @@ mod tests {
             offered_iops: 1.0,
             workload: 0,
             act: Some(ActHistograms { scale: ActScale::Milliseconds, per_device: true }),
-            late_ns: None,
+            ..StreamInfo::default()
         };
         Layout {
             streams: vec![stream("reads"), stream("idle"), stream("writes")],

@@ -27,9 +27,8 @@ fn run_text(run: &RunReport, level: usize) -> String {
     let mut text = heading(level, &run.title);
     text += &run.banners.iter().map(|banner| format!("> **{}**\n\n", escaped(&banner.text))).collect::<String>();
     text += &format!("**{}** - {}\n\n", run.verdict.outcome, escaped(&run.class_in_words));
-    let (first, others) = run.reasons();
-    text += &format!("{}.\n\n", escaped(&first));
-    text += &list(others.iter());
+    text += &format!("{}.\n\n", escaped(&run.result.reason));
+    text += &list(run.result.others());
     text += &table(&Table::new("").text(["", ""]).rows(run.summary.iter().map(|fact| [&fact.name, &fact.value])));
     text += &list(run.verdict.blame.iter().map(|blame| &blame.sentence));
     let below = level + 1;

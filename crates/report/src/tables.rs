@@ -54,7 +54,7 @@ pub(crate) fn latencies(run: &RunReport) -> Table {
 pub(crate) fn rates(run: &RunReport) -> Table {
     let rows = run.verdict.streams.iter().map(|stream| {
         let offered = if stream.offered_iops > 0.0 { units::number(stream.offered_iops) } else { "closed".to_owned() };
-        let counts = [stream.ops, stream.errors, stream.overtime, stream.unissued];
+        let counts = [stream.ops, stream.errors, stream.overtime, stream.not_done()];
         let first = [stream.name.clone(), offered, units::number(stream.achieved_iops)];
         let counts = counts.map(|count| units::Grouped(count).to_string());
         first.into_iter().chain(counts).chain([units::bytes(stream.bytes as f64)])

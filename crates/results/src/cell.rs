@@ -67,7 +67,7 @@ pub struct Cell {
     pub bytes: u64,
     /// Operations that failed.
     pub errors: u64,
-    /// Those of `ops` that came back only after the end of the run: its backlog, worked off then.
+    /// Those of `ops` that came back only after the end of the run, or of their stream: its backlog, worked off then.
     pub overtime: u64,
     /// Operations that were wanted and never handed over.
     pub unissued: u64,
@@ -85,7 +85,8 @@ pub struct Cell {
     /// Time, in nanoseconds, for which the device had operations in flight and returned nothing for longer than
     /// the largest threshold. Only of judged closed loops.
     pub silent_ns: u64,
-    /// Of a cell with lost or overtime operations: when its device last returned something, nanoseconds since the run began.
+    /// When the last of its operations came back; where some were lost, when their device last returned something.
+    /// Nanoseconds since the run began; 0: at the end of the interval, see [`Interval::round_ends`].
     pub last_back_ns: u64,
     /// Cell, counted from 1, whose operations held the slots for which operations of this one waited; 0: none but its own.
     pub held_by: u64,
@@ -99,6 +100,9 @@ pub struct Cell {
 /// After the last instant of a slice, or of a stream that ends in it, operations may come back for this long and still count
 /// as carried out. What waits for a slot when a stream ends is issued for as long.
 pub const GRACE_NS: u64 = 1_000_000_000;
+
+/// Operations of a stream that goes on come at shorter distances than this many times their mean one.
+const PERIODS_MAX: u128 = 10;
 
 /// Longest time, in nanoseconds, that a completion may lie unseen without raising a doubt: 5 % of the
 /// tightest threshold. A longer one could decide a verdict from within the service times.
@@ -343,7 +347,7 @@ pub struct Layout {
 }
 
 /// What a report needs to know of a stream.
-#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize, JsonSchema)]
+#[derive(Debug, Clone, Default, PartialEq, serde::Serialize, serde::Deserialize, JsonSchema)]
 pub struct StreamInfo {
     /// Name in logs and tables: `reads`, `large-block-writes`...
     pub name: String,
@@ -360,6 +364,23 @@ pub struct StreamInfo {
     /// the streams of ACT's tests that no limit judges. `None`: what is later than [`GRACE_NS`] is only told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub late_ns: Option<u64>,
+    /// When its load begins, nanoseconds since the run began: it is judged from there.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub from_ns: u64,
+    /// When its load ends at the latest; `None`: with the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until_ns: Option<u64>,
+}
+
+fn is_zero(number: &u64) -> bool {
+    *number == 0
+}
+
+impl StreamInfo {
+    /// How much of the stretch from `from_ns` to `to_ns` is of its own time, nanoseconds.
+    pub fn own_ns(&self, from_ns: u64, to_ns: u64) -> u64 {
+        to_ns.min(self.until_ns.unwrap_or(u64::MAX)).saturating_sub(from_ns.max(self.from_ns))
+    }
 }
 
 /// The histograms that a log of ACT's format has of a stream.
@@ -481,9 +502,22 @@ impl Interval {
         zeros(&mut self.gap, self.cells.iter().map(|cell| cell.ops).sum());
     }
 
+    /// Leaves out when the last operation of a cell came back where that was no longer before the end of the interval, which
+    /// began at `began_ns`, than operations come that are in progress: few numbers of a record are so long.
+    pub fn round_ends(&mut self, began_ns: u64) {
+        let length_ns = self.end_ns.saturating_sub(began_ns);
+        for cell in self.cells.iter_mut().filter(|cell| cell.lost == 0 && cell.last_back_ns <= self.end_ns) {
+            let left_ns = u128::from(self.end_ns - cell.last_back_ns);
+            if left_ns * u128::from(cell.ops) < u128::from(length_ns) * PERIODS_MAX {
+                cell.last_back_ns = 0;
+            }
+        }
+    }
+
     /// Adds what another shard recorded in the same interval.
     pub fn merge(&mut self, other: &Self) {
         debug_assert_eq!(self.index, other.index);
+        self.merge_carried(other);
         for (mine, theirs) in self.cells.iter_mut().zip(&other.cells) {
             mine.merge(theirs);
         }
@@ -493,7 +527,28 @@ impl Interval {
         self.run_delay_ns += other.run_delay_ns;
         self.in_flight_max += other.in_flight_max;
         self.counters.iter_mut().zip(&other.counters).for_each(|(mine, theirs)| *mine += theirs);
+    }
+
+    /// Adds what another shard carried into earlier slices. Silence is that of all shards, as in [`Cell::merge`].
+    fn merge_carried(&mut self, other: &Self) {
+        let silent_ns = |all: &[Carried], (cell, slice)| {
+            let is_same = |carried: &&Carried| (carried.cell, carried.slice) == (cell, slice);
+            all.iter().find(is_same).map_or(0, |carried| carried.counts.silent_ns)
+        };
+        let silences = self.carried.iter().chain(&other.carried).map(|carried| {
+            let place = (carried.cell, carried.slice);
+            let (mine, theirs) = (silent_ns(&self.carried, place), silent_ns(&other.carried, place));
+            match self.cells[carried.cell].is_active() && other.cells[carried.cell].is_active() {
+                true => (place, mine.min(theirs)),
+                false => (place, mine + theirs),
+            }
+        });
+        let silences: Vec<_> = silences.collect();
         other.carried.iter().for_each(|more| add_carried(&mut self.carried, more.clone()));
+        for (place, silent_ns) in silences {
+            let of_place = self.carried.iter_mut().filter(|carried| (carried.cell, carried.slice) == place);
+            of_place.for_each(|carried| carried.counts.silent_ns = silent_ns);
+        }
     }
 
     /// Forgets everything recorded.

@@ -19,7 +19,7 @@ pub fn layout<D: Into<String>>(
         offered_iops,
         workload: 0,
         act: Some(ActHistograms { scale: ActScale::Milliseconds, per_device: judged }),
-        late_ns: None,
+        ..StreamInfo::default()
     };
     Layout {
         streams: streams.iter().map(stream).collect(),
@@ -46,6 +46,7 @@ pub fn point(part: Part, depth: u32, reads: Option<MadeUp>, writes: Option<MadeU
         cpu_us: Some(2.5),
         steady: Some(true),
         doubt: None,
+        watch: None,
     }
 }
 

@@ -23,8 +23,6 @@ const MIN_IO_BYTES: u32 = 512;
 /// What the test is to be.
 #[derive(Debug, Clone)]
 pub struct Test {
-    /// Only these namespaces; empty: all.
-    pub namespaces: Vec<String>,
     /// The device to be tested; `None`: a place to put it.
     pub device: Option<DeviceName>,
     /// How long, seconds.
@@ -99,8 +97,7 @@ pub fn configurations(profile: &Profile, node: &str, test: &Test) -> Result<Vec<
         let found = profile.nodes.iter().map(|node| node.id.clone()).collect();
         return Err(ConfigurationError::NoNode { wanted: node.to_owned(), found });
     }
-    let asked = |namespace: &&str| test.namespaces.is_empty() || test.namespaces.iter().any(|asked| asked == namespace);
-    let namespaces: BTreeSet<&str> = of_node.iter().map(|load| load.namespace.as_str()).filter(asked).collect();
+    let namespaces: BTreeSet<&str> = of_node.iter().map(|load| load.namespace.as_str()).collect();
     let of = |namespace: &str| of_node.iter().copied().filter(|load| load.namespace == namespace).collect::<Vec<_>>();
     let made = namespaces.into_iter().map(|namespace| Part::of(profile, of(namespace)).configuration(profile, test));
     // A namespace at rest is no reason to have none of the others'.
@@ -129,8 +126,7 @@ impl<'a> Part<'a> {
         // All namespaces of a drive are taken to be off by the same factor.
         let targets = drives.iter().map(on).collect::<Option<Vec<_>>>().unwrap_or_default();
         let seen: Option<f64> = targets.iter().map(|target| target.iostat.map(|io| io.read_kib_per_sec)).sum();
-        let all =
-            profile.loads.iter().filter(|load| load.node == loads[0].node && drives.contains(load.drive.as_str()));
+        let all = targets.iter().flat_map(|target| profile.loads_on(target));
         let large: f64 = all.map(|load| load.io(0.0).read_kib_per_sec).sum();
         let lower: f64 = targets.iter().map(|target| target.predicted.read_kib_per_sec).sum::<f64>() - large;
         let read_bytes = seen.map(|seen| (seen - large) / lower).filter(|factor| factor.is_finite() && *factor > 0.0);
@@ -172,9 +168,9 @@ impl<'a> Part<'a> {
             large_block_op_kbytes: u32::try_from(large_block_bytes / 1024).unwrap_or(u32::MAX),
             // Blocks follow from writes, so the drive of a namespace that is only read has none.
             no_defrag_reads: lbr <= 0.0,
-            total_lbw_per_sec: lbw.ceil() as u32,
+            total_lbw_per_sec: whole(lbw),
             // Were it all of them, there would be no large-block reads for an offset to multiply.
-            direct_frees: direct_frees.round().min(lbw.ceil() - f64::from(u8::from(lbr > 0.0))) as u32,
+            direct_frees: whole(direct_frees).min(whole(lbw).saturating_sub(u32::from(lbr > 0.0))),
             commit_to_device: first.commit_to_device,
             ..ActConfig::default()
         };
@@ -193,13 +189,25 @@ impl<'a> Part<'a> {
         config = offsets.applied(&config);
         let baseline = Load::of(&config, MIN_IO_BYTES).map_err(|problems| refused(sentences(problems)))?.io();
         let remarks = remarks(first, &offsets, &did, &baseline);
+        let plain = Offsets { read_size: 100, ..offsets }.applied(&config);
+        let sizes = format!(
+            "the model reads {} kB/s of a drive at 100 %, and the cluster's drive read {}{}",
+            Load::of(&plain, MIN_IO_BYTES)
+                .map_or_else(|_| "too many".to_owned(), |load| rate(load.io().read_kib_per_sec)),
+            rate(did.read_kib_per_sec),
+            match self.read_bytes {
+                Some(_) => " by iostat",
+                None => ", if each read is as large as the lower edge of its bucket: give --iostat to know",
+            }
+        );
         scale(&mut config, test.factor).map_err(|errors| refused(sentences(errors)))?;
         let asks = Load::of(&config, MIN_IO_BYTES).map_err(|problems| refused(sentences(problems)))?.io();
-        let text = self.document(profile, test, config).to_string();
+        let text = self.document(profile, test, config, &sizes).to_string();
         Ok(Configuration { namespace: namespace(), drives: self.drives.len(), text, asks, did, remarks })
     }
 
-    fn document(&self, profile: &Profile, test: &Test, config: ActConfig) -> Document {
+    /// `sizes`: why reads have the offset that they have.
+    fn document(&self, profile: &Profile, test: &Test, config: ActConfig, sizes: &str) -> Document {
         let first = self.loads[0];
         let offsets = Offsets::of(&config);
         let mut document = Document::new(config);
@@ -260,23 +268,15 @@ impl<'a> Part<'a> {
             format!("{} ({})", offset(offsets.large_block_reads, "large-block reads"), each(&origin.large_block_reads)),
         );
         note("lbw-req-offset", offset(offsets.large_block_writes, "large-block writes"));
-        note(
-            "read-size-offset",
-            match self.read_bytes {
-                Some(factor) => {
-                    format!("by iostat, reads are {factor:.3} times as large as the lower edges of their buckets")
-                }
-                None => "nothing told how large reads are within their buckets".to_owned(),
-            },
-        );
+        note("read-size-offset", sizes.to_owned());
         document
     }
 
     /// Namespaces on its drives.
     fn sharers(&self, profile: &Profile) -> usize {
         let node = &self.loads[0].node;
-        let on = profile.loads.iter().filter(|load| load.node == *node && self.drives.contains(load.drive.as_str()));
-        on.map(|load| &load.namespace).collect::<BTreeSet<_>>().len()
+        let on = profile.drives.iter().filter(|it| it.node == *node && self.drives.contains(it.drive.as_str()));
+        on.flat_map(|drive| profile.loads_on(drive)).map(|load| &load.namespace).collect::<BTreeSet<_>>().len()
     }
 }
 
@@ -317,6 +317,11 @@ fn remarks(load: &DeviceLoad, offsets: &Offsets, did: &DriveIo, asks: &DriveIo) 
         )
     });
     implausible.chain(off).collect()
+}
+
+/// A number a second, in whole numbers.
+fn rate(per_sec: f64) -> String {
+    results::units::number(per_sec.round())
 }
 
 /// Percentages over 2^i as the key has them.

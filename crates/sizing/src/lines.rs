@@ -2,13 +2,15 @@
 //!
 //! Memory is bounded whatever is read: a line of more than [`LINE_BYTES_MAX`] is skipped and counted, and so are NUL
 //! bytes where a line begins. Those are what a log is full of when it was cut (`copytruncate`) under a server that
-//! went on writing behind its old end: gigabytes of them.
+//! went on writing behind its old end: gigabytes of them, and no more than [`NUL_BYTES_MAX`].
 
 use memchr::memchr;
 use std::io::{self, Read};
 
 /// Longest line that is read; the longest ones that servers write have some 4 KiB.
 pub const LINE_BYTES_MAX: usize = 64 << 10;
+/// NUL bytes in a row that are skipped, some seconds' worth: a sparse file may claim any size.
+const NUL_BYTES_MAX: u64 = 4 << 30;
 /// Read at once; small enough for the cache of a core.
 const WINDOW_BYTES: usize = 256 << 10;
 
@@ -42,13 +44,26 @@ pub struct Lines<R> {
     number: u64,
     read_bytes: u64,
     skipped: Skipped,
+    nul_bytes_max: u64,
+    nul_bytes: u64,
 }
 
 impl<R: Read> Lines<R> {
     /// From where `input` stands.
     pub fn new(input: R) -> Self {
         let window = vec![0; WINDOW_BYTES];
-        Self { input, window, begin: 0, end: 0, ended: false, number: 0, read_bytes: 0, skipped: Skipped::default() }
+        Self {
+            input,
+            window,
+            begin: 0,
+            end: 0,
+            ended: false,
+            number: 0,
+            read_bytes: 0,
+            skipped: Skipped::default(),
+            nul_bytes_max: NUL_BYTES_MAX,
+            nul_bytes: 0,
+        }
     }
 
     /// What is read from.
@@ -80,12 +95,12 @@ impl<R: Read> Lines<R> {
         self.number -= count;
     }
 
-    /// The next line; `None` at the end.
+    /// The next line; `None` at the end. Errors: those of reading; there are too many NUL bytes before it.
     pub fn next_line(&mut self) -> io::Result<Option<Line<'_>>> {
         let mut searched = 0;
         loop {
             if searched == 0 {
-                self.skip_nul_bytes();
+                self.skip_nul_bytes()?;
             }
             let rest = &self.window[self.begin..self.end];
             if let Some(at) = memchr(b'\n', &rest[searched..]) {
@@ -114,13 +129,22 @@ impl<R: Read> Lines<R> {
         }
     }
 
-    fn skip_nul_bytes(&mut self) {
+    fn skip_nul_bytes(&mut self) -> io::Result<()> {
         let rest = &self.window[self.begin..self.end];
-        if rest.first() == Some(&0) {
-            let count = rest.iter().position(|byte| *byte != 0).unwrap_or(rest.len());
-            self.begin += count;
-            self.skipped.nul_bytes += count as u64;
+        let count = rest.iter().position(|byte| *byte != 0).unwrap_or(rest.len());
+        self.nul_bytes += count as u64;
+        if self.nul_bytes > self.nul_bytes_max {
+            return Err(io::Error::other(format!(
+                "it has more than {} NUL bytes before a line, as a sparse file has - give the part of it that has lines (tail -c)",
+                results::units::Grouped(self.nul_bytes_max)
+            )));
         }
+        if count < rest.len() {
+            self.nul_bytes = 0;
+        }
+        self.begin += count;
+        self.skipped.nul_bytes += count as u64;
+        Ok(())
     }
 
     /// Skips what is left of a line that is too long already.
@@ -168,4 +192,26 @@ impl<R: Read> Lines<R> {
 
 fn without_return(line: &[u8]) -> &[u8] {
     line.strip_suffix(b"\r").unwrap_or(line)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_sparse_file_is_not_read_to_its_end() {
+        let endless = |max: u64| {
+            let mut lines = Lines::new(b"one\n".chain(io::repeat(0)));
+            lines.nul_bytes_max = max;
+            lines
+        };
+        let mut lines = endless(10 << 20);
+        assert_eq!(lines.next_line().unwrap().unwrap().bytes, b"one");
+        let error = lines.next_line().unwrap_err().to_string();
+        assert!(error.contains("more than 10,485,760 NUL bytes") && lines.read_bytes() < 11 << 20, "{error}");
+        let text = [&[0; 900][..], b"one\n", &[0; 900], b"two\n"].concat();
+        let mut lines = Lines::new(&text[..]);
+        lines.nul_bytes_max = 1000;
+        assert_eq!(std::iter::from_fn(|| lines.next_line().unwrap().map(|line| line.bytes.len())).count(), 2);
+    }
 }

@@ -176,6 +176,7 @@ fn join(log: &mut ServerLog, tables: Vec<Pasted>) -> Result<(), PastedError> {
     }
     (log.span, log.is_averages) = (Some((from, to)), true);
     log.restarts.clear();
+    log.clock_steps.clear();
     Ok(())
 }
 

@@ -1,18 +1,21 @@
 //! Profiles of the captured servers against values that were recomputed independently, and what is refused.
 
-use jiff::Timestamp;
+use jiff::civil::DateTime;
 use jiff::tz::Offset;
+use jiff::{SignedDuration, Timestamp};
 use load::factor::Factor;
 use serde_json::Value;
 use sizing::align::worst;
 use sizing::configuration::{Test, configurations};
+use sizing::iostat::Iostat;
 use sizing::profile::derive::{self, profile};
 use sizing::profile::sources::{Facts, SizingError, Sources, Wanted};
-use sizing::profile::{Profile, counters::mean_bytes};
-use sizing::server_log::{self, ServerLog};
+use sizing::profile::{Check, Profile, counters::mean_bytes};
+use sizing::server_log::{self, ServerLog, Start};
 use sizing::source::Source;
 use sizing::{iostat, pasted};
 use std::collections::BTreeMap;
+use std::io::{Cursor, Read};
 use std::path::PathBuf;
 
 const CAPTURES: [&str; 2] = ["ce-4.9.0.37", "ce-8.0.0.15"];
@@ -114,7 +117,7 @@ fn without_a_devices_own_histograms_drv_ssd_gives_the_same_rates_once_the_flush_
             let by_start = profile(&sources, &wanted()).unwrap();
             assert!(by_start.loads[0].origin.large_block.contains("server's start"), "{:?}", by_start.loads[0].origin);
             assert_eq!((by_start.doubts().len(), by_start.loads[0].large_block_bytes), (0, 128 << 10));
-            sources.logs[0].configuration.clear();
+            sources.logs[0].starts[0].configuration.clear();
             let assumed = profile(&sources, &wanted()).unwrap();
             assert!(assumed.doubts()[0].contains("--flush-size"), "{:?}", assumed.doubts());
             let facts = Facts { flush_bytes: Some(128 << 10), ..Default::default() };
@@ -147,23 +150,50 @@ fn shared() -> ServerLog {
 fn a_drive_has_the_load_of_all_namespaces_on_it_whichever_is_asked_for() {
     let only = Wanted { namespaces: vec!["test".to_owned()], ..wanted() };
     let profile = profile_of(shared(), &only).unwrap();
-    assert_eq!(profile.drives.len(), 1, "both partitions are on loop2");
-    let both: f64 = profile.loads.iter().map(|load| load.reads_per_sec + load.large_block_reads_per_sec).sum();
-    assert_eq!((profile.loads.len(), profile.drives[0].predicted.reads_per_sec), (2, both));
-    let test = |namespaces: &[&str]| Test {
-        namespaces: namespaces.iter().map(|name| (*name).to_owned()).collect(),
-        device: None,
-        duration_sec: 60,
-        factor: Factor::ONE,
-    };
+    let all = profile_of(shared(), &wanted()).unwrap();
+    assert_eq!((profile.drives.len(), profile.loads.len(), all.loads.len()), (1, 1, 2));
+    assert_eq!(profile.drives[0].predicted, all.drives[0].predicted, "both partitions are on loop2");
+    assert!(profile.checks.iter().all(|check| !check.place.contains("other")), "{:?}", profile.checks);
+    let test = Test { device: None, duration_sec: 60, factor: Factor::ONE };
     let node = &profile.nodes[0].id;
-    let made = configurations(&profile, node, &test(&["test"])).unwrap();
+    let made = configurations(&profile, node, &test).unwrap();
     assert_eq!(made.len(), 1);
     assert!(made[0].text.contains("run them at once"), "{}", made[0].text);
-    assert_eq!(configurations(&profile, node, &test(&[])).unwrap().len(), 2);
-    let mut idle = profile.clone();
+    let of_all = configurations(&all, node, &test).unwrap();
+    assert_eq!((of_all.len(), &of_all[1].text), (2, &made[0].text), "what it is asked to do is the same");
+    let mut elsewhere = shared();
+    let lines = elsewhere.drives.remove(&("other".to_owned(), "/dev/loop2p2".to_owned())).unwrap();
+    elsewhere.drives.insert(("other".to_owned(), "/dev/sdb".to_owned()), lines);
+    let profile = profile_of(elsewhere, &only).unwrap();
+    assert_eq!((profile.loads.len(), profile.drives.len()), (1, 1), "other drives are not asked for");
+    let mut idle = all.clone();
     (idle.loads[0].reads_per_sec, idle.loads[0].writes_per_sec) = (0.0, 0.0);
-    assert_eq!(configurations(&idle, node, &test(&[])).unwrap().len(), 1, "one at rest is left out");
+    assert_eq!(configurations(&idle, node, &test).unwrap().len(), 1, "one at rest is left out");
+}
+
+#[test]
+fn what_is_written_to_a_shadow_device_is_a_load_of_its_own() {
+    let mut log = log("ce-8.0.0.15");
+    log.drives.values_mut().flatten().for_each(|line| line.shadow_write_q = Some(0));
+    let unnamed = profile_of(log.clone(), &wanted()).unwrap();
+    assert_eq!((unnamed.loads[1].device.as_str(), unnamed.drives.len()), ("shadow of /dev/loop2", 2));
+    assert!(unnamed.remarks.iter().any(|remark| remark.contains("no source names it")), "{:?}", unnamed.remarks);
+    let keys = log.starts[0].configuration.get_mut("test").unwrap();
+    keys.insert("device".to_owned(), vec!["/dev/loop2 /dev/sdb1".to_owned()]);
+    let only = Wanted { namespaces: vec!["test".to_owned()], ..wanted() };
+    for wanted in [wanted(), only] {
+        let profile = profile_of(log.clone(), &wanted).unwrap();
+        let [first, shadow] = &profile.loads[..] else { panic!("{:?}", profile.loads) };
+        assert_eq!((shadow.namespace.as_str(), shadow.drive.as_str()), ("test-shadow", "sdb"));
+        assert_eq!(shadow.large_block_writes_per_sec, first.large_block_writes_per_sec);
+        let predicted = profile.drives.iter().find(|drive| drive.drive == "sdb").unwrap().predicted;
+        assert_eq!((predicted.reads_per_sec, predicted.writes_per_sec), (0.0, first.large_block_writes_per_sec));
+        let test = Test { device: None, duration_sec: 60, factor: Factor::ONE };
+        let made = configurations(&profile, &profile.nodes[0].id, &test).unwrap();
+        assert_eq!(made.iter().map(|one| &*one.namespace).collect::<Vec<_>>(), ["test", "test-shadow"]);
+        assert!(worst(&predicted, &made[1].asks) < 0.01, "{:?}", made[1].asks);
+        assert!(made[1].remarks.is_empty() && made[1].text.contains("\nno-defrag-reads: yes"), "{:?}", made[1]);
+    }
 }
 
 #[test]
@@ -182,9 +212,7 @@ fn block_sizes_that_contradict_each_other_are_a_doubt() {
     assert_eq!(with("ce-4.9.0.37", told(128 << 10)).doubts(), [""; 0]);
     // Rotated: neither version nor configuration are in it, but partial writes, and 64 writes a block.
     let mut rotated = log("ce-8.0.0.15");
-    rotated.build = None;
-    rotated.configuration.clear();
-    rotated.write_block_bytes.clear();
+    rotated.starts.clear();
     let profile = profile_of(rotated, &wanted()).unwrap();
     assert_eq!((profile.doubts().len(), profile.loads[0].large_block_bytes), (0, 128 << 10));
 }
@@ -195,7 +223,7 @@ fn without_details_the_balance_is_not_checked_and_that_is_said() {
     log.drives.values_mut().flatten().for_each(|line| line.detail = None);
     let profile = profile_of(log, &wanted()).unwrap();
     assert!(profile.remarks.iter().any(|remark| remark.contains("drv_ssd to detail")), "{:?}", profile.remarks);
-    let test = Test { namespaces: Vec::new(), device: None, duration_sec: 60, factor: Factor::ONE };
+    let test = Test { device: None, duration_sec: 60, factor: Factor::ONE };
     let made = configurations(&profile, &profile.nodes[0].id, &test).unwrap().remove(0);
     // 189.9 written and 142.4 read; with details it is 44.1.
     assert!(made.text.contains("\ndirect-frees: 48\n") && made.remarks.is_empty(), "{:?} {}", made.remarks, made.text);
@@ -224,14 +252,118 @@ fn a_window_that_somebody_chose_is_looked_at_too() {
 #[test]
 fn of_two_servers_in_one_log_each_window_has_its_own() {
     let mut upgraded = log("ce-4.9.0.37");
-    let of_new = log("ce-8.0.0.15");
-    // The next start is of 8.0.
-    (upgraded.build, upgraded.configuration, upgraded.write_block_bytes) =
-        (of_new.build, of_new.configuration, of_new.write_block_bytes);
-    upgraded.started = upgraded.span.map(|(_, last)| last);
+    let of_new = Start { at: upgraded.span.unwrap().1, ..log("ce-8.0.0.15").starts.remove(0) };
+    upgraded.starts.push(of_new);
+    let profile = profile_of(upgraded.clone(), &wanted()).unwrap();
+    assert_eq!((profile.loads[0].write_block_bytes, profile.nodes[0].build.as_deref()), (128 << 10, Some("4.9.0.37")));
+    assert_eq!(profile.doubts(), [""; 0]);
+    // Where only the later one is in the log, it says nothing of the time before it.
+    upgraded.starts.remove(0);
     let profile = profile_of(upgraded, &wanted()).unwrap();
     assert_eq!((profile.loads[0].write_block_bytes, profile.nodes[0].build.as_deref()), (128 << 10, None));
     assert!(profile.doubts()[0].contains("--write-block-size"), "{:?}", profile.doubts());
+}
+
+/// A log whose clock is set by so many seconds at `at`.
+fn stepped(at: &str, seconds: i64) -> ServerLog {
+    let source = Source::open(&data("ce-4.9.0.37", "aerospike.log.zst"), "a test").unwrap();
+    let mut text = String::new();
+    source.into_parts().1.read_to_string(&mut text).unwrap();
+    let text = text.lines().fold(String::new(), |text, line| {
+        let (stamp, rest) = line.split_once(" GMT: ").unwrap();
+        let stamp = DateTime::strptime("%b %d %Y %H:%M:%S", stamp).unwrap();
+        let by = if stamp < at.parse().unwrap() { 0 } else { seconds };
+        let stamp = stamp.saturating_add(SignedDuration::from_secs(by)).strftime("%b %d %Y %H:%M:%S");
+        text + &format!("{stamp} GMT: {rest}\n")
+    });
+    let source = Source::new("stepped.log", Box::new(Cursor::new(text.into_bytes())), "").unwrap();
+    server_log::read(vec![source]).unwrap().remove(0)
+}
+
+#[test]
+fn what_was_counted_while_the_clock_was_set_is_left_out() {
+    let golden = golden("ce-4.9.0.37");
+    for seconds in [-20, -12, -10, -5, -3, 3, 5, 10, 12, 20] {
+        let log = stepped("2026-11-20T23:16:00", seconds);
+        for wanted in [golden_window(&golden), wanted()] {
+            let profile = profile_of(log.clone(), &wanted).unwrap();
+            assert_eq!(profile.doubts(), [""; 0], "{seconds}");
+            let load = &profile.loads[0];
+            let rate = |name: &str| golden[name]["ops/s"].as_f64().unwrap();
+            near(load.reads_per_sec, rate("{test}-/dev/loop2-read"), "reads");
+            near(load.large_block_writes_per_sec, rate("{test}-/dev/loop2-write"), "large-block writes");
+            let within =
+                wanted.from.is_some() || log.clock_steps.iter().any(|at| profile.nodes[0].window.contains(*at));
+            let said = profile.remarks.iter().any(|remark| remark.contains("the clock was set"));
+            assert_eq!(said, within, "{seconds}: {:?}", profile.remarks);
+        }
+    }
+}
+
+/// What iostat printed beside the capture, with its times as `stamp` writes them.
+fn iostat_of(capture: &str, stamp: &str, later: SignedDuration) -> Iostat {
+    let mut text = String::new();
+    Source::open(&data(capture, "iostat-x.txt.zst"), "").unwrap().into_parts().1.read_to_string(&mut text).unwrap();
+    let text = text.lines().fold(String::new(), |text, line| match DateTime::strptime("%m/%d/%y %H:%M:%S", line) {
+        Ok(at) => text + &format!("{}\n", at.saturating_add(later).strftime(stamp)),
+        Err(_) => text + line + "\n",
+    });
+    iostat::read(Source::new("iostat.txt", Box::new(Cursor::new(text.into_bytes())), "").unwrap(), None).unwrap()
+}
+
+fn with_iostat(iostat: Iostat, wanted: &Wanted) -> Profile {
+    let mut sources = Sources { logs: vec![log("ce-8.0.0.15")], ..Sources::default() };
+    sources.iostats.insert(derive::id(&sources.logs[0]), iostat);
+    profile(&sources, wanted).unwrap()
+}
+
+#[test]
+fn a_time_with_its_offset_needs_no_zone() {
+    let plain = with_iostat(iostat_of("ce-8.0.0.15", "%m/%d/%y %H:%M:%S", SignedDuration::ZERO), &wanted());
+    assert!(plain.drives[0].iostat.is_some() && plain.doubts().is_empty());
+    for (stamp, minutes) in [
+        ("%Y-%m-%dT%H:%M:%S+0530", 330),
+        ("%Y-%m-%dT%H:%M:%S-08:00", -480),
+        ("%Y-%m-%dT%H:%M:%SZ", 0),
+        ("%Y-%m-%dT%H:%M:%S+0000", 0),
+    ] {
+        let iso = with_iostat(iostat_of("ce-8.0.0.15", stamp, SignedDuration::from_mins(minutes)), &wanted());
+        assert_eq!((&iso.drives, &iso.nodes), (&plain.drives, &plain.nodes), "{stamp}");
+    }
+}
+
+#[test]
+fn iostat_of_a_part_of_the_window_is_said_and_the_advice_is_about_it() {
+    let mut iostat = iostat_of("ce-8.0.0.15", "%m/%d/%y %H:%M:%S", SignedDuration::ZERO);
+    let begins = "2026-11-20T23:08:30".parse().unwrap();
+    let golden = golden_window(&golden("ce-8.0.0.15"));
+    let says = |sentences: &[String], what: &str| sentences.iter().any(|sentence| sentence.contains(what));
+    assert!(!says(&with_iostat(iostat.clone(), &golden).remarks, "iostat shows"));
+    iostat.reports.retain(|report| report.at > Some(begins));
+    let part = with_iostat(iostat.clone(), &golden);
+    assert!(says(&part.remarks, "loop2: iostat shows") && part.doubts().is_empty(), "{:?}", part.remarks);
+    iostat.reports.iter_mut().flat_map(|report| &mut report.devices).for_each(|device| device.r_s *= 1.3);
+    let off = with_iostat(iostat, &golden).doubts();
+    assert!(says(&off, "give all that it printed") && !says(&off, "something else used the drive"), "{off:?}");
+}
+
+#[test]
+fn what_is_off_is_so_many_percent_of_what_it_should_be() {
+    let check = |found, should_be| Check {
+        node: "A".to_owned(),
+        place: "loop2".to_owned(),
+        what: "writes/s".to_owned(),
+        against: "iostat".to_owned(),
+        found,
+        least: should_be,
+        most: should_be,
+        allowed_pct: 3.0,
+        advice: String::new(),
+    };
+    assert_eq!(format!("{:+.1}", check(186.7, 147.8).residue_pct()), "+26.3");
+    assert_eq!(format!("{:+.1}", check(147.8, 186.7).residue_pct()), "-20.8");
+    assert_eq!([check(5.0, 0.0), check(0.0, 0.0)].map(|check| check.residue_pct()), [100.0, 0.0]);
+    assert!(!check(f64::NAN, 1.0).holds() && !check(1.0, f64::INFINITY).holds());
 }
 
 #[test]
@@ -310,7 +442,7 @@ fn the_papers_example_balances_and_its_configuration_asks_for_what_its_iostat_sh
         assert!((found / papers - 1.0).abs() < 0.001, "{found}, not {papers}");
     }
     assert_eq!(load.large_block_bytes, 128 << 10, "by its iostat: nothing else says so");
-    let test = Test { namespaces: Vec::new(), device: None, duration_sec: 7200, factor: Factor::ONE };
+    let test = Test { device: None, duration_sec: 7200, factor: Factor::ONE };
     let configuration = configurations(&profile, &node, &test).unwrap().remove(0);
     let iostat = profile.drives[0].iostat.unwrap();
     assert!(worst(&iostat, &configuration.asks) < 0.02, "{:?} {iostat:?}", configuration.asks);

@@ -11,12 +11,11 @@
 use crate::issuer::{Answer, Issuer, Seen};
 use crate::object::Object;
 use crate::{Disk, IoCounts, Namespace, Overload, Reply, Space, Statistics, Store, Transaction};
+use engine::pool::{Pool, Pooled};
 use engine::{BlockEngine, IoEngine, Wait};
 use std::collections::VecDeque;
-use std::fmt;
 use std::io;
-use std::ops::{Deref, DerefMut};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use sys::buffer::Buf;
 use sys::op::{Completion, Op};
 
@@ -267,107 +266,16 @@ impl<E: BlockEngine> IoEngine for Embedded<E> {
     }
 }
 
-/// Where the engines of a series of runs are between two of them, by number: one inserts what the next reads.
-pub struct Pool<E>(Mutex<Vec<Option<E>>>);
-
-impl<E> fmt::Debug for Pool<E> {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_tuple("Pool").field(&self.engines().len()).finish()
-    }
-}
-
-impl<E> Default for Pool<E> {
-    fn default() -> Self {
-        Self(Mutex::default())
-    }
-}
-
-impl<E: BlockEngine> Pool<Embedded<E>> {
-    /// The engine `number`, made by `open` if there is none.
+impl<E: BlockEngine> Embedded<E> {
+    /// The one that `pool` keeps under `number`, made by `open` if there is none.
     pub fn lend(
-        self: &Arc<Self>,
+        pool: &Arc<Pool<Self>>,
         number: usize,
-        open: impl FnOnce() -> io::Result<Embedded<E>>,
-    ) -> io::Result<Pooled<Embedded<E>>> {
-        let kept = self.engines().get_mut(number).and_then(Option::take);
-        let mut engine = kept.map_or_else(open, Ok)?;
+        open: impl FnOnce() -> io::Result<Self>,
+    ) -> io::Result<Pooled<Self>> {
+        let mut engine = pool.lend(number, open)?;
         engine.forget()?;
-        Ok(Pooled { engine: Some(engine), number, pool: self.clone() })
-    }
-}
-
-impl<E> Pool<E> {
-    fn engines(&self) -> std::sync::MutexGuard<'_, Vec<Option<E>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Shows `look` each engine that is here.
-    pub fn each(&self, look: impl FnMut(&mut E)) {
-        self.engines().iter_mut().flatten().for_each(look);
-    }
-}
-
-/// An engine that goes back when it is dropped.
-pub struct Pooled<E> {
-    engine: Option<E>,
-    number: usize,
-    pool: Arc<Pool<E>>,
-}
-
-impl<E> Deref for Pooled<E> {
-    type Target = E;
-
-    fn deref(&self) -> &E {
-        self.engine.as_ref().expect("it is there until it is dropped")
-    }
-}
-
-impl<E> DerefMut for Pooled<E> {
-    fn deref_mut(&mut self) -> &mut E {
-        self.engine.as_mut().expect("it is there until it is dropped")
-    }
-}
-
-impl<E> Drop for Pooled<E> {
-    fn drop(&mut self) {
-        let mut engines = self.pool.engines();
-        if engines.len() <= self.number {
-            engines.resize_with(self.number + 1, || None);
-        }
-        engines[self.number] = self.engine.take();
-    }
-}
-
-impl<E: IoEngine> IoEngine for Pooled<E> {
-    const VIRTUAL: bool = E::VIRTUAL;
-    type Op = E::Op;
-    type Completion = E::Completion;
-
-    #[inline]
-    fn now(&mut self) -> u64 {
-        (**self).now()
-    }
-
-    #[inline]
-    fn submit(&mut self, op: E::Op) {
-        (**self).submit(op);
-    }
-
-    #[inline]
-    fn reap(&mut self, wait: Wait, out: &mut Vec<E::Completion>) -> io::Result<()> {
-        (**self).reap(wait, out)
-    }
-
-    fn in_flight(&self) -> usize {
-        (**self).in_flight()
-    }
-
-    fn buffer(&mut self, len: usize) -> Option<Buf> {
-        (**self).buffer(len)
-    }
-
-    fn counters(&self, counters: &mut Vec<u64>) {
-        (**self).counters(counters);
+        Ok(engine)
     }
 }
 
@@ -450,7 +358,7 @@ mod tests {
         let pool = Arc::new(Pool::default());
         let mut opened = 0;
         for kind in [OpKind::Write, OpKind::Read] {
-            let mut engine = pool.lend(0, || {
+            let mut engine = Embedded::lend(&pool, 0, || {
                 opened += 1;
                 Embedded::open(drive(), embedding(true))
             });

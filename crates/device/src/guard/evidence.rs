@@ -11,7 +11,7 @@
 //! numbers; UEFI 2.10, 5.3 for GPT; Aerospike server, `as/include/storage/drv_common.h`.
 
 use super::preparation::Records;
-use super::stamp::{SECTOR_BYTES, is_stamped, stamp};
+use super::stamp::{SECTOR_BYTES, STAMP_BYTES, is_stamped, stamp};
 use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::time::{Duration, Instant};
@@ -185,11 +185,11 @@ struct Tally {
 
 impl Tally {
     /// Takes the sample read at `at` and hands its bytes on.
-    fn take<'a>(&mut self, at: u64, read: io::Result<&'a [u8]>, key: Option<u64>) -> &'a [u8] {
+    fn take<'a>(&mut self, at: u64, read: io::Result<&'a [u8]>, (key, is_file): (Option<u64>, bool)) -> &'a [u8] {
         self.tried += 1;
         match read {
             Ok(bytes) => {
-                if let Some(first) = foreign_sector(bytes, key) {
+                if let Some(first) = foreign_sector(bytes, key, is_file) {
                     self.foreign += 1;
                     let first_at = at + first as u64;
                     self.first_foreign_at = Some(self.first_foreign_at.map_or(first_at, |old| old.min(first_at)));
@@ -222,10 +222,35 @@ impl Tally {
     }
 }
 
-/// Offset of the first sector that is neither zero nor stamped.
-fn foreign_sector(bytes: &[u8], key: Option<u64>) -> Option<usize> {
+/// Offset of the first sector that is neither zero nor stamped. In a file writes may begin at any byte.
+fn foreign_sector(bytes: &[u8], key: Option<u64>, is_file: bool) -> Option<usize> {
     let ours = |sector: &[u8]| sector.iter().all(|byte| *byte == 0) || key.is_some_and(|key| is_stamped(sector, key));
-    bytes.chunks(SECTOR_BYTES).position(|sector| !ours(sector)).map(|index| index * SECTOR_BYTES)
+    let first = bytes.chunks(SECTOR_BYTES).position(|sector| !ours(sector)).map(|index| index * SECTOR_BYTES)?;
+    match key.filter(|_| is_file) {
+        Some(key) => foreign_between_stamps(bytes, key).map(|at| at / SECTOR_BYTES * SECTOR_BYTES),
+        None => Some(first),
+    }
+}
+
+/// Offset of the first byte that is neither zero nor in a stamped sector, wherever sectors begin: a write of an odd size is
+/// stamped from its own beginning, and what is left at its end is zero. `bytes` may begin and end within a sector.
+fn foreign_between_stamps(bytes: &[u8], key: u64) -> Option<usize> {
+    let not_zero = |from: usize, to: usize| {
+        bytes.get(from..to).and_then(|gap| gap.iter().position(|byte| *byte != 0)).map(|at| from + at)
+    };
+    let mut end = 0;
+    for next in STAMP_BYTES..=bytes.len() {
+        if !is_stamped(&bytes[next - STAMP_BYTES..next], key) {
+            continue;
+        }
+        // A stamp that the beginning cuts is not known any more.
+        let from = if end == 0 { STAMP_BYTES } else { end };
+        if let Some(at) = not_zero(from, next.saturating_sub(SECTOR_BYTES)) {
+            return Some(at);
+        }
+        end = next;
+    }
+    not_zero(end, bytes.len()).filter(|at| end == 0 || bytes.len() - at >= SECTOR_BYTES)
 }
 
 /// Reads samples of the `size_bytes` of `file`, which is open for direct I/O, and says what is there.
@@ -241,17 +266,18 @@ pub(super) fn gather(
 ) -> io::Result<Vec<Evidence>> {
     let started = Instant::now();
     let (key, why) = explanation(known, records);
+    let ours = (key, file.metadata()?.is_file());
     let out_of_memory = || io::Error::from(io::ErrorKind::OutOfMemory);
     let mut buf = Pool::new((END_BYTES + SPOT_BYTES) as usize)?
         .cut((END_BYTES + SPOT_BYTES) as usize)
         .ok_or_else(out_of_memory)?;
     let mut tally = Tally::default();
 
-    let head = tally.take(0, read(file, 0, END_BYTES, &mut buf), key).to_vec();
+    let head = tally.take(0, read(file, 0, END_BYTES, &mut buf), ours).to_vec();
     let tail_at = (size_bytes.saturating_sub(END_BYTES) / SPOT_BYTES * SPOT_BYTES).max(END_BYTES.min(size_bytes));
     let tail = match size_bytes - tail_at {
         0 => Vec::new(),
-        len => tally.take(tail_at, read(file, tail_at, len, &mut buf), key).to_vec(),
+        len => tally.take(tail_at, read(file, tail_at, len, &mut buf), ours).to_vec(),
     };
     let between = tail_at.saturating_sub(END_BYTES) / SPOT_BYTES;
     for spot in 0..u64::from(sampling.spots).min(between) {
@@ -260,7 +286,7 @@ pub(super) fn gather(
             break;
         }
         let at = END_BYTES + stamp(spot, sampling.seed) % between * SPOT_BYTES;
-        tally.take(at, read(file, at, SPOT_BYTES, &mut buf), key);
+        tally.take(at, read(file, at, SPOT_BYTES, &mut buf), ours);
     }
     let mut evidence = find(&Look { head, tail, tail_at, size_bytes, key });
     evidence.extend(tally.evidence(&why));
@@ -513,6 +539,36 @@ mod tests {
         content[1 << 20..15 << 20].fill(7);
         let found = evidence_of(&content, None, &no_records());
         assert!(matches!(&found[..], [one] if one.starts_with("data in 64 of 66 samples")), "{found:?}");
+    }
+
+    /// As writes of `block_bytes` leave a file: stamped from the beginning of each, zero behind its last whole sector.
+    fn written_by(block_bytes: usize, size: usize, key: u64) -> Vec<u8> {
+        let mut content = vec![0; size.next_multiple_of(block_bytes)];
+        for (number, block) in content.chunks_mut(block_bytes).enumerate() {
+            fill_stamped(block, key, number as u64);
+        }
+        content.truncate(size);
+        content
+    }
+
+    #[test]
+    fn our_own_file_is_known_whatever_the_size_of_its_writes() {
+        for block_bytes in [100, 512, 700, 2300, 4097, 9999] {
+            for (from, to) in [(0, 1 << 16), (4096, 8192), (8192, 12_288), (2040, 6136), (2300, 6396), (1, 4097)] {
+                let mut bytes = written_by(block_bytes, 1 << 16, 7)[from..to].to_vec();
+                assert_eq!(foreign_sector(&bytes, Some(7), true), None, "{block_bytes} from {from}");
+                let is_zero = bytes.iter().all(|byte| *byte == 0);
+                assert_eq!(foreign_sector(&bytes, Some(8), true).is_none(), is_zero, "the key of another file");
+                bytes[1500..2200].fill(b'x');
+                let found = foreign_sector(&bytes, Some(7), true);
+                assert!(found.is_some_and(|at| at <= 2048), "{block_bytes} from {from}: {found:?}");
+            }
+        }
+        let bytes = written_by(2300, 1 << 16, 7);
+        assert_eq!(foreign_sector(&bytes, Some(7), false), Some(2048), "a device has whole sectors only");
+        let mut end = written_by(2300, 4096, 7);
+        end.extend(vec![b'x'; 600]);
+        assert!(foreign_sector(&end, Some(7), true).is_some_and(|at| at >= 3584), "what somebody appended");
     }
 
     #[test]

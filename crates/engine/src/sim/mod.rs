@@ -68,6 +68,14 @@ impl<M: DriveModel> SimEngine<M> {
         self.contents
     }
 
+    /// Lets everything in flight end. Completions are dropped: the run that wanted them is over.
+    pub fn drain(&mut self) {
+        let mut dropped = Vec::new();
+        while self.in_flight > 0 && self.reap(Wait { until_ns: u64::MAX - 1, completions: 1 }, &mut dropped).is_ok() {
+            dropped.clear();
+        }
+    }
+
     /// What is on a drive; none if its bytes are not kept.
     pub fn contents_mut(&mut self, target: TargetId) -> Option<&mut Contents> {
         self.contents.get_mut(usize::from(target))

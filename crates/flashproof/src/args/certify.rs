@@ -1,7 +1,7 @@
 //! The options of `flashproof certify`.
 
 use super::config::seconds;
-use super::{SeriesArgs, count};
+use super::{Patience, SeriesArgs};
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
 use load::factor::Factor;
@@ -44,9 +44,8 @@ pub struct CertifyArgs {
     pub as_act: bool,
     #[command(flatten)]
     pub series: SeriesArgs,
-    /// Stop a stage after more I/O errors than this; any I/O error fails it
-    #[arg(long, value_name = "N", default_value_t = 1000, allow_hyphen_values = true, value_parser = count)]
-    pub max_errors: u64,
+    #[command(flatten)]
+    pub patience: Patience,
     /// Do not prepare devices; one that is not on record as prepared is then screened, not certified
     #[arg(long)]
     pub no_prep: bool,

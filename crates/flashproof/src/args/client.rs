@@ -2,7 +2,7 @@
 //!
 //! `-h` is the host there, so help is `--help` alone.
 
-use super::{count, seconds};
+use super::{Patience, seconds};
 use clap::{ArgAction, Args};
 use load::workload::records::Mix;
 use results::judge::Sla;
@@ -21,9 +21,8 @@ pub struct RecordArgs {
     /// Length of a slice of the verdict: 1h, 30m, or a number of seconds; the worst slice decides
     #[arg(long, value_name = "TIME", default_value_t = 3600, allow_hyphen_values = true, value_parser = seconds)]
     pub slice: u32,
-    /// Stop after more failed transactions than this; any fails the run
-    #[arg(long, value_name = "N", default_value_t = 1000, allow_hyphen_values = true, value_parser = count)]
-    pub max_errors: u64,
+    #[command(flatten)]
+    pub patience: Patience,
     /// Say the verdict, warnings and errors only
     #[arg(long, short)]
     pub quiet: bool,

@@ -31,6 +31,7 @@ Options of fio's program:
 
 Our own:
   --out=DIR                  run directory, of several groups one in it for each [default: flashproof-fio-TIME here]
+  --force                    replace a file of --output or of a log that is none of these already
   --erase=DEVICE             allow the erasure of this device, by serial number, wwid, by-id link or path
   --shared                   let other runs that say so too use the devices at the same time
   --sla=LIMITS               what the verdict allows, such as 5%>1ms,1%>8ms [default: no limits]

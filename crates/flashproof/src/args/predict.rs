@@ -12,6 +12,9 @@ pub struct PredictArgs {
     pub dir: PathBuf,
     #[command(flatten)]
     pub load: PredictedLoadArgs,
+    /// Replace a drive.sim in DIR that this program did not write
+    #[arg(long)]
+    pub force: bool,
     /// Say results, warnings and errors only
     #[arg(long, short)]
     pub quiet: bool,
@@ -38,8 +41,8 @@ Examples:
   flashproof predict DIR --as-act                    paced as for published ratings
   flashproof rate \"$(cat DIR/drive.sim)\"             the search on the simulated drive, step by step
 
-A simulated drive is fitted to the points of the baseline, written to DIR/drive.sim, and rated. It knows what
-the baseline measured, and no more: garbage collection under days of writes is in it only as far as the drive was
-in its steady state. Rate the drive itself before you rely on it.
-Exit codes: 0 predicted, 2 usage, 3 environment, 4 doubtful: the model does not describe the drive, or it held no
-load. More in docs/predict.md.";
+A simulated drive is fitted to the points of the baseline, written to DIR/drive.sim, and searched for the highest
+load that it holds for an hour. The page says which events the baseline cannot know, and how long one that knows
+them has to run. A drive that drifts, collects garbage or is unlike the model is declined by name, without a number.
+Exit codes: 0 predicted, 2 usage, 3 environment, 4 declined, or no load is predicted to be held. More in
+docs/predict.md.";

@@ -133,7 +133,7 @@ pub fn test_args(args: &RecordArgs, dir: std::path::PathBuf) -> TestArgs {
         shared: false,
         sla: args.sla.clone(),
         slice: args.slice,
-        max_errors: args.max_errors,
+        patience: args.patience,
         as_act: false,
         no_trace: false,
         dry_run: false,

@@ -61,12 +61,16 @@ fn page_of(args: &LogLatencyArgs, manner: Manner, page: &mut String) -> Result<(
     let found = loglatency::scan(sources, &wanted).map_err(Failure::usage)?;
     found.remarks.iter().for_each(|remark| console::warning(remark));
     let table = loglatency::table(&found, &wanted);
-    if let [(after, until), rest @ ..] = &table.restarts[..] {
-        let then = if wanted.as_asloglatency { "that slice is wrong" } else { "no slice goes over it" };
-        let more = if rest.is_empty() { String::new() } else { format!("; {} more of such", rest.len()) };
-        console::warning(&format!(
-            "counts begin anew between {after} and {until}, a restart of the server: {then}{more}"
-        ));
+    for (gaps, what) in [
+        (&table.restarts, "counts begin anew between {}, a restart of the server"),
+        (&table.clock_steps, "the clock was set between {}, for histograms come at a steady distance"),
+    ] {
+        if let [(after, until), rest @ ..] = &gaps[..] {
+            let what = what.replace("{}", &format!("{after} and {until}"));
+            let then = if wanted.as_asloglatency { "that slice is wrong" } else { "no slice goes over it" };
+            let more = if rest.is_empty() { String::new() } else { format!("; {} more of such", rest.len()) };
+            console::warning(&format!("{what}: {then}{more}"));
+        }
     }
     if args.format == Format::Table {
         *page += &table.asked_from_line();

@@ -83,7 +83,7 @@ pub fn record_on<W: Workload>(
         sla: args.sla.clone(),
         slice_sec: args.slice.into(),
         round_sec: None,
-        max_errors: args.max_errors,
+        patience: args.patience,
         part,
         // Among the reports of ACT's log a line of progress would be in the way.
         quiet: args.quiet || (manner == Manner::Act && !is_shown_beside_log()),

@@ -103,7 +103,7 @@ pub fn ours(load: &FioLoad, totals: &Totals, cpu_ns: u64) -> Vec<Side> {
         let kind = totals.kinds.get(at)?;
         Some(Side {
             ops: kind.ops,
-            iops: if kind.end_ns > 0 { kind.ops as f64 * 1e9 / kind.end_ns as f64 } else { 0.0 },
+            iops: if kind.last_back_ns > 0 { kind.ops as f64 * 1e9 / kind.last_back_ns as f64 } else { 0.0 },
             latency_ns: PERCENTILES.map(|percentile| kind.clat.value_at_percentile(percentile)),
             cpu_ns: cpu_ns as f64 / ops.max(1) as f64,
             wait_max_ns: kind.wait.max(),

@@ -2,7 +2,7 @@
 //! verdict. And what comes before the first: preparing the drives that are not on record as prepared.
 
 use super::{Drives, Kept};
-use crate::args::{PrepArgs, SeriesArgs};
+use crate::args::{Patience, PrepArgs, SeriesArgs};
 use crate::commands::{Manner, prep};
 use crate::console;
 use crate::devices::Consents;
@@ -31,8 +31,8 @@ pub struct StepRun<'a, W> {
     pub slice_sec: u64,
     /// Length of a round; `None`: that of its slices.
     pub round_sec: Option<u64>,
-    /// Most I/O errors before it stops.
-    pub max_errors: u64,
+    /// What it bears before it ends as failed.
+    pub patience: Patience,
     /// Of a step that is run again beside its own run: the number of the round, which has a directory within the step's.
     pub round: Option<usize>,
     /// What stands before each line of progress.
@@ -51,7 +51,7 @@ impl Kept {
         watch: &mut dyn Watch,
     ) -> Result<Box<Verdict>, Failure> {
         let step = &self.series.steps[index];
-        let StepRun { load, options, opened, others, sla, slice_sec, round_sec, max_errors, round, heading } = what;
+        let StepRun { load, options, opened, others, sla, slice_sec, round_sec, patience, round, heading } = what;
         load.rounded.iter().for_each(|rounded| console::note(&format!("{}: {rounded}", step.name)));
         let dir = self.dir.join(&step.dir);
         let request = RunRequest {
@@ -62,7 +62,7 @@ impl Kept {
             sla: sla.clone(),
             slice_sec,
             round_sec,
-            max_errors,
+            patience,
             part: SeriesContext {
                 purpose: Some(step.name.clone()),
                 // The jobs of a baseline are no multiples of anything.

@@ -26,6 +26,8 @@ pub struct Job {
     pub numjobs: u32,
     /// Operations a second of reads and writes; `None`: flat out.
     pub rates: Option<[u64; 2]>,
+    /// Whether operations of a rate come by chance instead of evenly.
+    pub poisson: bool,
     /// Its round, in a part with rounds.
     pub round: u32,
     /// How long it is measured at most, seconds.
@@ -49,6 +51,7 @@ impl Default for Job {
             depth: 1,
             numjobs: 1,
             rates: None,
+            poisson: false,
             round: 0,
             seconds: 1,
             ramp_ms: 0,
@@ -104,6 +107,9 @@ impl Job {
             let rates = rates.map(|rate| rate.to_string());
             // One number would be for reads and writes.
             options.push(("rate_iops", if is_mixed { rates.join(",") } else { both(rates) }));
+        }
+        if self.poisson {
+            options.push(("rate_process", "poisson".to_owned()));
         }
         options.extend([("ioengine", "io_uring".to_owned()), ("direct", "1".to_owned())]);
         if self.random {

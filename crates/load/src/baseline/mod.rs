@@ -32,7 +32,7 @@ const FEW_RATES: [u32; 4] = [25, 50, 75, 95];
 const GRID: [u32; 5] = [0, 20, 40, 60, 80];
 const SMALL_GRID: [u32; 3] = [0, 40, 80];
 
-/// Forms shorter than this have fewer rates and a smaller grid, seconds.
+/// Forms shorter than this have fewer rates and a smaller grid, and no watch but on virtual time, seconds.
 const FULL_SEC: u64 = 600;
 
 /// Part of the time that the saturation may take.
@@ -67,6 +67,20 @@ const RAMPED_SEC_MIN: u64 = 4;
 const SIMULATED_SEC_MAX: u64 = 5;
 const SIMULATED_SATURATION_SEC_MAX: u64 = 50;
 
+/// A watch takes this part of the time; on virtual time so many times the whole of it, up to a limit, seconds.
+const WATCH_PART: u64 = 10;
+const SIMULATED_WATCH: u64 = 60;
+const SIMULATED_WATCH_SEC_MAX: u64 = 6 * 3_600;
+/// The second watch takes this part of the first; on virtual time so many seconds.
+const LATER_WATCH_PART: u64 = 4;
+const SIMULATED_LATER_WATCH_SEC: u64 = 60;
+/// Small reads and large writes a second of a watch: light for most drives, and often enough that a stall of 10 ms is met. A
+/// drive of fewer writes a second than this is asked for less in proportion.
+const WATCH_RATES: [u64; 2] = [200, 10];
+const WATCHED_IOPS: f64 = 2_000.0;
+/// Operations in flight of a watch: a drive that stalls for a second is not asked for less.
+const WATCH_DEPTH: u32 = 256;
+
 /// What is asked for.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Form {
@@ -93,10 +107,26 @@ pub struct Form {
 /// What a job is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
-    Depth { reads: bool, depth: u32 },
-    Profile { read_pct: u32, bytes: u64 },
-    Rate { reads: bool, pct: u32 },
-    Grid { reads_pct: u32, writes_pct: u32 },
+    Depth {
+        reads: bool,
+        depth: u32,
+    },
+    Profile {
+        read_pct: u32,
+        bytes: u64,
+    },
+    Rate {
+        reads: bool,
+        pct: u32,
+    },
+    Grid {
+        reads_pct: u32,
+        writes_pct: u32,
+    },
+    /// Before all other jobs (0), and after them (1).
+    Watch {
+        round: u32,
+    },
 }
 
 impl Form {
@@ -207,7 +237,8 @@ impl Form {
     fn places(&self) -> Vec<Place> {
         let is_short = self.seconds < FULL_SEC;
         let directions: &[bool] = if self.read_only { &[true] } else { &[true, false] };
-        let mut places = Vec::new();
+        let watch = |round| self.has_watch().then_some(Place::Watch { round });
+        let mut places: Vec<_> = watch(0).into_iter().collect();
         let depths = || (0..u32::BITS).map(|power| 1 << power).take_while(|depth| *depth <= self.depth_max);
         for reads in directions.iter().copied() {
             places.extend(depths().map(|depth| Place::Depth { reads, depth }));
@@ -234,15 +265,45 @@ impl Form {
             let cells = cells.filter(|cell| *cell != (0, 0));
             places.extend(cells.map(|(reads_pct, writes_pct)| Place::Grid { reads_pct, writes_pct }));
         }
+        places.extend(watch(1));
         places
     }
 
-    /// Time of a job, but for those of the saturation, milliseconds.
+    /// Whether there is time for a watch. Reads alone need none: nothing is predicted of them.
+    fn has_watch(&self) -> bool {
+        !self.read_only && (self.simulated || self.seconds >= FULL_SEC)
+    }
+
+    /// Length of the first watch, seconds.
+    fn watch_sec(&self) -> u64 {
+        match self.simulated {
+            true => (self.seconds * SIMULATED_WATCH).clamp(1, SIMULATED_WATCH_SEC_MAX),
+            false => (self.seconds / WATCH_PART).max(1),
+        }
+    }
+
+    /// Length of the watch after all jobs, seconds: only to see whether the drive is still as it was.
+    fn later_watch_sec(&self) -> u64 {
+        if self.simulated { SIMULATED_LATER_WATCH_SEC } else { (self.watch_sec() / LATER_WATCH_PART).max(1) }
+    }
+
+    /// How long a baseline of this kind has to be for a watch of so many seconds, seconds; `None` if none is long enough.
+    pub fn seconds_for_watch(simulated: bool, watch_sec: u64) -> Option<u64> {
+        match simulated {
+            true => (watch_sec <= SIMULATED_WATCH_SEC_MAX).then(|| watch_sec.div_ceil(SIMULATED_WATCH)),
+            false => Some(watch_sec.saturating_mul(WATCH_PART)),
+        }
+    }
+
+    /// Time of a job, but for those of the saturation and the watches, milliseconds.
     fn job_ms(&self) -> u64 {
         let most = if self.simulated { SIMULATED_SEC_MAX * 1_000 } else { u64::MAX };
         let saturation_sec = if self.read_only { 0 } else { (self.seconds / SATURATION_PART).max(SATURATION_ROUNDS) };
-        let left_sec = self.seconds.saturating_sub(saturation_sec);
-        (left_sec.saturating_mul(1_000) / self.places().len().max(1) as u64).min(most).max(1_000)
+        let is_real = !self.simulated && self.has_watch();
+        let watch_sec = if is_real { self.watch_sec() + self.later_watch_sec() } else { 0 };
+        let left_sec = self.seconds.saturating_sub(saturation_sec + watch_sec);
+        let others = self.places().into_iter().filter(|place| !matches!(place, Place::Watch { .. })).count();
+        (left_sec.saturating_mul(1_000) / others.max(1) as u64).min(most).max(1_000)
     }
 
     fn job(&self, place: Place, points: &[Point]) -> Job {
@@ -312,6 +373,27 @@ impl Form {
                     bytes: [bytes, LARGE_BYTES],
                     depth: self.depth_max,
                     rates: Some(rates),
+                    ..job
+                }
+            }
+            Place::Watch { round } => {
+                let saturated = points.iter().rfind(|point| point.part == Part::Saturation).map_or(0.0, Point::iops);
+                let light = (saturated / WATCHED_IOPS).min(1.0);
+                let rates = WATCH_RATES.map(|rate| ((rate as f64 * light) as u64).max(1));
+                let seconds = if round == 0 { self.watch_sec() } else { self.later_watch_sec() };
+                Job {
+                    name: ["watch", "watch after the jobs"][round.min(1) as usize].to_owned(),
+                    part: Part::Watch,
+                    read_pct: (WATCH_RATES[0] * 100 / WATCH_RATES.iter().sum::<u64>()) as u32,
+                    bytes: [bytes, LARGE_BYTES],
+                    depth: WATCH_DEPTH.min(self.depth_max),
+                    rates: Some(rates),
+                    poisson: true,
+                    round,
+                    // All of it counts: a stall in its first seconds is one.
+                    ramp_ms: 0,
+                    seconds,
+                    round_sec: (seconds / ROUNDS).max(1),
                     ..job
                 }
             }

@@ -49,6 +49,7 @@ fn measured(job: &Job) -> Point {
         cpu_us: None,
         steady: None,
         doubt: None,
+        watch: None,
     }
 }
 
@@ -78,20 +79,20 @@ fn all_of_a_form_takes_no_longer_than_it_says() {
 fn what_is_let_through_after_a_pause_is_not_measured() {
     let ramps = |seconds| {
         let mut jobs = all(&form(seconds));
-        jobs.retain(|job| job.part != Part::Saturation);
+        jobs.retain(|job| !matches!(job.part, Part::Saturation | Part::Watch));
         let ramp = |job: &Job| (job.seconds, job.ramp_ms);
         assert!(jobs.iter().all(|job| ramp(job) == ramp(&jobs[0])), "{jobs:?}");
         (ramp(&jobs[0]), jobs[0].line())
     };
     let has = |line: &str, options: &str| assert!(line.contains(options), "{line}");
-    // 95 s for 42 jobs, 480 for 70, 69,120 for as many.
+    // 95 s for 42 jobs, 405 for 70, 58,320 for as many: the rest is for the saturation and the watches.
     let (ramp, line) = ramps(120);
     assert_eq!(ramp, (2, 261));
     has(&line, "--ramp_time=261ms --time_based=1 --runtime=2");
     let (ramp, line) = ramps(600);
-    assert_eq!(ramp, (5, 1_000));
-    has(&line, "--ramp_time=1 --time_based=1 --runtime=5");
-    assert_eq!(ramps(86_400).0, (957, 30_000));
+    assert_eq!(ramp, (4, 1_000));
+    has(&line, "--ramp_time=1 --time_based=1 --runtime=4");
+    assert_eq!(ramps(86_400).0, (803, 30_000));
     let (ramp, line) = ramps(form(0).seconds_min());
     assert_eq!(ramp, (1, 0));
     assert!(!line.contains("ramp_time"), "{line}");
@@ -114,6 +115,27 @@ fn depths_go_up_to_the_limit_and_rates_follow_from_what_they_showed() {
     assert_eq!(jobs.iter().filter(|job| job.part == Part::Saturation).count(), 5);
     assert_eq!(Some(jobs.len() - 5), form(600).jobs());
     assert_eq!(jobs.len(), form(600).jobs_min());
+}
+
+#[test]
+fn a_watch_is_light_and_takes_a_tenth_of_the_time_or_hours_that_are_virtual() {
+    let watches = |form: &Form| all(form).into_iter().filter(|job| job.part == Part::Watch).collect::<Vec<_>>();
+    let real = watches(&form(600));
+    assert_eq!(
+        real.iter().map(|job| (job.seconds, job.ramp_ms, job.round)).collect::<Vec<_>>(),
+        [(60, 0, 0), (15, 0, 1)]
+    );
+    assert!(real[0].line().contains("--rate_iops=200,10 --rate_process=poisson"), "{}", real[0].line());
+    assert!(watches(&form(599)).is_empty() && watches(&Form { read_only: true, ..form(600) }).is_empty());
+    let simulated = watches(&Form { simulated: true, ..form(120) });
+    assert_eq!(simulated.iter().map(|job| job.seconds).collect::<Vec<_>>(), [7_200, 60]);
+    assert_eq!(Form::seconds_for_watch(true, 10_800), Some(180));
+    assert_eq!((Form::seconds_for_watch(true, 86_400), Form::seconds_for_watch(false, 60)), (None, Some(600)));
+    // A drive of 200 writes a second is asked for a tenth of the rates.
+    let mut slow = measured(&form(600).next(&[], 1 << 30).unwrap());
+    slow.writes.as_mut().unwrap().iops = 200.0;
+    let watch = form(600).next(&vec![slow; 5], 1 << 30).unwrap();
+    assert_eq!((watch.part, watch.rates), (Part::Watch, Some([20, 1])));
 }
 
 #[test]
@@ -178,7 +200,7 @@ fn a_saturation_goes_on_until_it_is_steady_and_no_longer_than_25_rounds() {
         point.writes.as_mut().unwrap().iops = 1_000.0 / f64::from(round + 1).sqrt() * [1.0, 0.6][round as usize % 2];
         points.push(point);
     }
-    assert_eq!(form(600).next(&points, 1 << 30).unwrap().part, Part::Depth);
+    assert_eq!(form(600).next(&points, 1 << 30).unwrap().part, Part::Watch);
 }
 
 #[test]

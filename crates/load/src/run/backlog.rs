@@ -45,22 +45,26 @@ impl LimitState {
         self.lag_ns + self.unseen_ns
     }
 
-    /// How many of `count` operations that wait at `at_ns` wait because of this program: as large a part as it
-    /// has in the time for which the first of them has waited.
-    fn ours(&self, count: u64, at_ns: u64) -> u64 {
-        let Some((intended_ns, _)) = self.waiting.front() else { return 0 };
-        let behind_ns = at_ns.saturating_sub(*intended_ns).max(1);
+    /// How many of `count` operations that wait at `at_ns`, the first of them since `intended_ns`, wait because of this
+    /// program: as large a part as it has in the time for which that has waited.
+    fn ours(&self, count: u64, intended_ns: u64, at_ns: u64) -> u64 {
+        let behind_ns = at_ns.saturating_sub(intended_ns).max(1);
         let ours = u128::from(count) * u128::from(self.own_ns().min(behind_ns)) / u128::from(behind_ns);
         u64::try_from(ours).unwrap_or(count)
     }
 }
 
 impl<W: BlockEngine, S: Stream> Shard<W, S> {
+    /// Notes who was silent until `at_ns`.
+    pub(super) fn note_silence(&mut self, at_ns: u64) {
+        for silent in self.silence.take(at_ns) {
+            self.recorder.silent(&silent);
+        }
+    }
+
     /// Notes what was due by `at_ns` and is not done, and who was silent until then. Not for the hot path.
     pub(super) fn note_backlog(&mut self, at_ns: u64) {
-        for (device, silent_ns) in self.silence.take(at_ns) {
-            self.recorder.silent(device, silent_ns);
-        }
+        self.note_silence(at_ns);
         let in_flight = Backlog { in_flight: 1, ..Backlog::default() };
         let late = Backlog { late: 1, ..Backlog::default() };
         let out: Vec<u32> = self.out().map(|slot| slot.request.cell).collect();
@@ -75,9 +79,10 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
             let holder = self.holder_of(self.lanes[lane].limit);
             let Lane { stream, limit, .. } = &self.lanes[lane];
             let limit = &self.limits[*limit as usize];
-            let waits = limit.waiting.iter().any(|(_, waiting)| *waiting as usize == lane);
-            let devices = self.recorder.devices();
-            let (mut late, recorder) = (if waits { limit.ours(count, at_ns) } else { count }, &mut self.recorder);
+            let waiting = limit.waiting.iter().find(|(_, waiting)| *waiting as usize == lane);
+            let (devices, waits) = (self.recorder.devices(), waiting.is_some());
+            let ours = waiting.map_or(count, |(intended_ns, _)| limit.ours(count, *intended_ns, at_ns));
+            let (mut late, recorder) = (ours, &mut self.recorder);
             stream.expect(count, &mut |cell, count| {
                 let ours = late.min(count);
                 late -= ours;
@@ -105,6 +110,7 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
     /// Notes, once, what is outstanding at the end of the run, which may still be done after it.
     pub(super) fn note_end(&mut self) {
         if !std::mem::replace(&mut self.end_noted, true) {
+            self.silence.end(self.stop_ns);
             self.note_backlog(self.stop_ns);
         }
     }
@@ -121,28 +127,35 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
         for slot in std::mem::take(&mut self.unsalted) {
             self.count_chain(slot.lane, slot.request, slot.intended_ns, true);
         }
-        let waiting = self.limits.iter().flat_map(|limit| limit.waiting.iter().map(|waiting| (*waiting, true)));
-        let due = self.due.iter().map(|(due, ())| (due, false));
-        let given_up = self.given_up.iter().map(|waiting| (*waiting, true));
-        for ((intended_ns, lane), waits) in waiting.chain(given_up).chain(due).collect::<Vec<_>>() {
-            self.count_schedule(lane, intended_ns, waits);
+        let waiting =
+            self.limits.iter().flat_map(|limit| limit.waiting.iter().map(|waiting| (*waiting, limit.own_ns())));
+        let due = self.due.iter().map(|(due, ())| (due, u64::MAX));
+        for ((intended_ns, lane), own_ns) in waiting.chain(due).collect::<Vec<_>>() {
+            self.count_schedule(lane, intended_ns, own_ns);
         }
     }
 
-    /// Counts the operations of a lane from the one wanted at `intended_ns` on, slice by slice.
-    fn count_schedule(&mut self, lane: u32, mut intended_ns: u64, waits: bool) {
-        let Lane { arrival: Arrival::Scheduled(schedule), stream, limit, .. } = &mut self.lanes[lane as usize] else {
+    /// Counts the operations of a lane from the one wanted at `intended_ns` on, slice by slice. Without this program the lane
+    /// would have been less behind by `own_ns`: those that came due first would have been issued.
+    pub(super) fn count_schedule(&mut self, lane: u32, mut intended_ns: u64, own_ns: u64) {
+        let Lane { arrival: Arrival::Scheduled(schedule), stream, .. } = &mut self.lanes[lane as usize] else {
             return;
         };
-        let (limit, recorder, at_ns) = (&self.limits[*limit as usize], &mut self.recorder, self.now_ns);
-        let end_ns = self.stop_ns.min(stream.until_ns());
+        let recorder = &mut self.recorder;
+        let (end_ns, own_until_ns) = (self.stop_ns.min(stream.until_ns()), intended_ns.saturating_add(own_ns));
         while intended_ns < end_ns {
             let slice_end_ns = recorder.slice_end_ns(intended_ns).min(end_ns);
             // The one at hand, which the schedule gave already, and those after it.
+            let ours = match own_until_ns.min(slice_end_ns) {
+                own_until_ns if own_until_ns <= intended_ns => 0,
+                own_until_ns => 1 + schedule.clone().count_before(own_until_ns),
+            };
             let arrivals = 1 + schedule.count_before(slice_end_ns);
+            let ours_of = |count: u64| (u128::from(count) * u128::from(ours) / u128::from(arrivals)) as u64;
+            let mut lost = 0;
             stream.lose(arrivals, &mut |cell, count| {
-                let ours = if waits { limit.ours(count, at_ns) } else { count };
-                recorder.unissued(cell, intended_ns, count, ours);
+                recorder.unissued(cell, intended_ns, count, ours_of(lost + count) - ours_of(lost));
+                lost += count;
             });
             intended_ns = schedule.next_ns().unwrap_or(u64::MAX);
         }

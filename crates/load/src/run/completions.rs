@@ -81,7 +81,7 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
     fn record(&mut self, slot: &Slot, completion: &Completion, times: &Times) {
         let cell = slot.request.cell;
         if completion.outcome.is_done() {
-            let late = match times.response_ns() > GRACE_NS || times.completed_ns() > self.stop_ns {
+            let late = match times.response_ns() > GRACE_NS || times.completed_ns() > self.end_ns(slot.lane) {
                 true => self.late(slot, times, completion.unseen_ns),
                 false => Late::default(),
             };
@@ -102,7 +102,7 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
     #[cold]
     fn late(&self, slot: &Slot, times: &Times, unseen_ns: u64) -> Late {
         let completed_ns = times.completed_ns();
-        let overtime = completed_ns > self.stop_ns;
+        let overtime = completed_ns > self.end_ns(slot.lane);
         if self.is_closed(slot.lane) {
             return Late { overtime, ..Late::default() };
         }
@@ -115,10 +115,15 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
     /// Until when an operation wanted at `intended_ns` has to be back: for the time of grace after its slice, or after its
     /// stream if that ends earlier. One that follows another can be wanted later than that.
     fn deadline_ns(&self, lane: u32, intended_ns: u64) -> u64 {
-        let stream = &self.lanes[lane as usize].stream;
-        let end_ns = stream.last_ns().min(stream.until_ns()).min(self.stop_ns);
+        let end_ns = self.lanes[lane as usize].stream.last_ns().min(self.end_ns(lane));
         let end_ns = end_ns.min(self.recorder.slice_end_ns(intended_ns));
         end_ns.max(intended_ns).saturating_add(GRACE_NS)
+    }
+
+    /// When a lane's stream ends, or the run if that is earlier.
+    #[inline]
+    fn end_ns(&self, lane: u32) -> u64 {
+        self.lanes[lane as usize].stream.until_ns().min(self.stop_ns)
     }
 
     /// Frees a slot under a limit; the lane that has waited longest gets it.
@@ -140,7 +145,7 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
             && let Some((intended_ns, lane)) = limit.waiting.pop_front()
         {
             self.lanes_waiting -= 1;
-            self.issue(lane, intended_ns);
+            self.issue(lane, intended_ns, true);
         }
     }
 }

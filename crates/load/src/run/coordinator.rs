@@ -176,12 +176,13 @@ where
 
 /// Merges the shards' intervals, in order, until all shards are done.
 fn merge(feeds: &[Feed], control: &Control, sink: &mut impl Sink) -> Result<(), RunError> {
-    let mut result = Ok(());
+    let (mut result, mut began_ns) = (Ok(()), 0);
     loop {
         let next = |feed| Some((feed, next_interval(feed, sink)?));
         let mut intervals: Vec<(&Feed, Box<Interval>)> = feeds.iter().filter_map(next).collect();
         let Some(((_, whole), others)) = intervals.split_first_mut() else { return result };
         others.iter().for_each(|(_, interval)| whole.merge(interval));
+        whole.round_ends(std::mem::replace(&mut began_ns, whole.end_ns));
         if result.is_ok()
             && let Err(error) = sink.interval(whole)
         {

@@ -30,6 +30,7 @@ use engine::event_queue::EventQueue;
 use engine::{BATCH, BlockEngine, Wait};
 use pacing::SLEEP_MAX_NS;
 use results::cell::GRACE_NS;
+use results::units;
 use silence::Silence;
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -140,15 +141,17 @@ pub struct Shard<W, S> {
     ended: Vec<bool>,
     /// Operations of each closed lane that its stream does not let go now.
     resting: Vec<u32>,
-    /// Lanes whose next operation, intended at the instant beside, still waited for a slot when the time of grace after
-    /// their end was over.
-    given_up: Vec<(u64, u32)>,
     silence: Silence,
     /// What each lane was asked for so far.
     arrived: Vec<Arrived>,
     /// What was outstanding at the end of the run is noted.
     end_noted: bool,
+    /// Turns since virtual time last advanced.
+    still_turns: u32,
 }
+
+/// Turns of the loop in which virtual time may stand still. Each takes in whatever completed at that instant.
+const STILL_TURNS_MAX: u32 = 1_000_000;
 
 /// What could not be prepared.
 #[derive(Debug, thiserror::Error)]
@@ -200,10 +203,10 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
             follows: lanes.iter().any(|lane| lane.stream.follows()),
             ended: vec![false; lanes.len()],
             resting: vec![0; lanes.len()],
-            given_up: Vec::with_capacity(lanes.len()),
             silence: Silence::new(recorder.devices(), recorder.silence_ns()),
             arrived: lanes.iter().map(|lane| Arrived::new(&lane.arrival)).collect(),
             end_noted: false,
+            still_turns: 0,
             recorder,
             lanes,
             start_ns: 0,
@@ -285,8 +288,10 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
         }
         self.stop_ns = self.stop_ns.min(self.now_ns);
         self.note_end();
+        self.note_silence(self.now_ns);
         self.count_unissued();
-        self.rotate(self.stop_ns);
+        self.engine.counters(self.recorder.counters());
+        self.recorder.finish(self.stop_ns);
     }
 
     /// Sends the current interval out, as ended at `end_ns`.
@@ -306,10 +311,25 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
         }
     }
 
+    #[cold]
+    fn stands_still(&self) -> String {
+        format!(
+            "virtual time stood still at {} for {} turns: the simulated drive takes no time for what it is asked - give it a service time",
+            units::duration(self.now_ns),
+            units::Grouped(STILL_TURNS_MAX.into())
+        )
+    }
+
     /// Reads the clock and does what depends on time alone.
     #[inline]
     fn look_at_clock(&mut self) {
-        self.now_ns = self.engine.now().saturating_sub(self.start_ns);
+        let before_ns = std::mem::replace(&mut self.now_ns, self.engine.now().saturating_sub(self.start_ns));
+        if W::VIRTUAL {
+            self.still_turns = if self.now_ns > before_ns { 0 } else { self.still_turns + 1 };
+            if self.still_turns > STILL_TURNS_MAX {
+                self.stop(Cause::Failed { message: self.stands_still() });
+            }
+        }
         while self.now_ns >= self.recorder.end_ns() && self.recorder.end_ns() < self.stop_ns {
             let end_ns = self.recorder.end_ns();
             self.note_backlog(end_ns);
@@ -384,7 +404,7 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
                 break;
             }
             self.due.pop();
-            self.issue(lane, intended_ns);
+            self.issue(lane, intended_ns, false);
             issued += 1;
             if issued % BATCH == 0 && !W::VIRTUAL {
                 self.now_ns = self.engine.now().saturating_sub(self.start_ns);
@@ -401,20 +421,20 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
     }
 
     /// Issues a lane's operation, or queues it for a slot or for salt. Does nothing more for a lane whose
-    /// stream has ended.
+    /// stream has ended. `waited`: it is one that waited for a slot.
     #[inline]
-    fn issue(&mut self, lane: u32, intended_ns: u64) {
-        let Lane { stream, limit, .. } = &mut self.lanes[lane as usize];
-        let until_ns = stream.until_ns();
+    fn issue(&mut self, lane: u32, intended_ns: u64, waited: bool) {
+        let until_ns = self.lanes[lane as usize].stream.until_ns();
         if intended_ns >= until_ns || self.now_ns >= until_ns.saturating_add(GRACE_NS) {
-            if intended_ns < until_ns {
-                self.given_up.push((intended_ns, lane));
-            }
-            stream.stop(until_ns);
+            // What finds a slot free and did not wait for it is late because of this program alone.
+            let limit = &self.limits[self.lanes[lane as usize].limit as usize];
+            let own_ns = if waited || limit.free.is_empty() { limit.own_ns() } else { u64::MAX };
+            self.count_schedule(lane, intended_ns, own_ns);
+            self.lanes[lane as usize].stream.stop(until_ns);
             self.ended[lane as usize] = true;
             return;
         }
-        let limit = &mut self.limits[*limit as usize];
+        let limit = &mut self.limits[self.lanes[lane as usize].limit as usize];
         if limit.free.is_empty() {
             limit.waiting.push_back((intended_ns, lane));
             self.lanes_waiting += 1;
@@ -435,6 +455,8 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
             return;
         };
         let Place { freed_ns, unseen_ns } = limit.free.pop_front().unwrap_or_default();
+        // A closed lane wants its operation when it issues it.
+        let intended_ns = if self.is_closed(lane) { self.now_ns.max(intended_ns) } else { intended_ns };
         let eligible_ns = freed_ns.max(intended_ns);
         let unseen_before_ns = unseen_ns.min(eligible_ns - intended_ns);
         self.arrived[lane as usize].taken += 1;

@@ -1,6 +1,7 @@
 //! What a shard records, and how it leaves the hot path: a full interval goes out through a channel, a
 //! clean one comes back.
 
+use super::silence::Silent;
 use super::{Cause, Control};
 use crate::stream::Request;
 use results::cell::{Backlog, Carried, Cell, Interval, Layout, add_carried};
@@ -34,7 +35,7 @@ struct Missed {
 /// In which way an operation that ended well was late.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Late {
-    /// It came back after the end of the run.
+    /// It came back after the end of its stream, or of the run.
     pub(super) overtime: bool,
     /// It was not back in the time of grace after its slice, or its stream in it.
     pub(super) missed: bool,
@@ -205,7 +206,7 @@ impl Recorder {
         let mut counts = CellCounts::from(&*recorded);
         counts.take_off(&before);
         recorded.late_max_ns = recorded.late_max_ns.max(late_max_ns);
-        (counts.backlog, counts.silent_ns, counts.held_by) = (Backlog::default(), 0, 0);
+        (counts.backlog, counts.silent_ns, counts.last_back_ns, counts.held_by) = (Backlog::default(), 0, 0, 0);
         add_carried(&mut self.current.carried, Carried { cell: cell as usize, slice, counts });
     }
 
@@ -219,12 +220,13 @@ impl Recorder {
     /// Records an operation that ended well.
     #[inline]
     pub(super) fn done(&mut self, cell: u32, times: &Times, bytes: u32, unseen_ns: u64, late: Late) {
+        let back_ns = times.completed_ns().saturating_sub(self.ramp_ns);
         self.record(cell, times.intended_ns(), |cell| {
             cell.record(times, unseen_ns, bytes);
+            cell.last_back_ns = cell.last_back_ns.max(back_ns);
             if late != Late::default() {
                 cell.overtime += u64::from(late.overtime);
                 cell.record_missed(u64::from(late.missed), u64::from(late.ours));
-                cell.last_back_ns = if late.overtime { times.completed_ns() } else { cell.last_back_ns };
             }
         });
         self.current.record_gap(unseen_ns);
@@ -254,6 +256,7 @@ impl Recorder {
     /// Records an operation, wanted at `intended_ns`, that never came back from a device that last returned something at
     /// `last_back_ns`.
     pub(super) fn lost(&mut self, cell: u32, intended_ns: u64, last_back_ns: u64) {
+        let last_back_ns = last_back_ns.saturating_sub(self.ramp_ns);
         self.record(cell, intended_ns, |cell| cell.record_lost(last_back_ns));
     }
 
@@ -262,10 +265,23 @@ impl Recorder {
         self.current.cells[cell as usize].held_by = u64::from(holder) + 1;
     }
 
-    /// Notes for how long a device was silent in the interval, for each judged closed stream.
-    pub(super) fn silent(&mut self, device: usize, silent_ns: u64) {
+    /// Notes for how long a device was silent, for each judged closed stream: in the slices that the silence lies in.
+    pub(super) fn silent(&mut self, silent: &Silent) {
+        let Silent { device, silent_ns, before_ns } = silent;
+        let before_ns = before_ns.start.max(self.ramp_ns)..before_ns.end;
         let closed = self.layout.streams.iter().enumerate().filter(|(_, info)| info.judged && info.offered_iops == 0.0);
-        closed.for_each(|(stream, _)| self.current.cells[self.layout.cell(stream, device)].silent_ns += silent_ns);
+        let cells: Vec<_> = closed.map(|(stream, _)| self.layout.cell(stream, *device)).collect();
+        for cell in cells {
+            self.current.cells[cell].silent_ns += silent_ns + before_ns.end.saturating_sub(before_ns.start);
+            let (mut from_ns, end_ns) = (before_ns.start, before_ns.end.min(self.slice_start_ns));
+            while from_ns < end_ns {
+                let to_ns = self.slice_end_ns(from_ns).min(end_ns);
+                let counts = CellCounts { silent_ns: to_ns - from_ns, ..CellCounts::default() };
+                let carried = Carried { cell, slice: self.slice(from_ns), counts };
+                add_carried(&mut self.current.carried, carried);
+                from_ns = to_ns;
+            }
+        }
     }
 
     /// A device that returns nothing for longer is silent: the largest threshold, nanoseconds.
@@ -305,6 +321,14 @@ impl Recorder {
     /// Takes what the engine's drives counted so far.
     pub(super) fn counters(&mut self) -> &mut Vec<u64> {
         &mut self.current.counters
+    }
+
+    /// Sends the last interval out, of a run that ended at `end_ns`: one that ended before anything counts has its errors.
+    pub(super) fn finish(&mut self, end_ns: u64) {
+        if self.ramps {
+            self.rotate(end_ns);
+        }
+        self.rotate(end_ns);
     }
 
     /// Sends the current interval out, as ended at `end_ns`, and starts the next.
@@ -379,7 +403,7 @@ mod tests {
     #[test]
     fn what_was_late_when_an_interval_began_is_not_held_against_the_device() {
         let reads =
-            StreamInfo { name: "reads".into(), judged: true, offered_iops: 1.0, workload: 0, act: None, late_ns: None };
+            StreamInfo { name: "reads".into(), judged: true, offered_iops: 1.0, workload: 0, ..StreamInfo::default() };
         let layout = Layout { streams: vec![reads], devices: vec!["d".into()], thresholds_ns: [MS].into() };
         let (mut recorder, _feed) = Recorder::new(&layout, 1_000 * MS, 9_000 * MS, 9_000 * MS, false);
         // Slow by waiting for 10 ms, in each of three intervals; at the end of the first so many are late or wait.

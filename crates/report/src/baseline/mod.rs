@@ -149,7 +149,7 @@ impl DriveReport {
             "profiles" => vec![profile_table(&self.points)],
             "saturation" => of(Part::Saturation).iter().map(|(mix, curve)| saturation_table(*mix, curve)).collect(),
             "pts" => Pts::ALL.iter().filter_map(|test| test.table(&self.points)).map(|test| pts_table(&test)).collect(),
-            "prediction" => self.prediction.iter().map(parameters).collect(),
+            "prediction" => self.prediction.iter().filter(|told| !told.parameters.is_empty()).map(parameters).collect(),
             "layout" if self.findings.is_empty() => Vec::new(),
             "layout" => vec![tables::findings("Found before the first job", self.findings.iter())],
             _ => Vec::new(),

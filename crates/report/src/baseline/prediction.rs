@@ -1,12 +1,17 @@
 //! What a baseline predicts, in words and as a table.
 
 use crate::table::Table;
-use results::baseline::{Parameter, Prediction};
+use results::baseline::{Declined, Parameter, Prediction};
 use results::units;
 
-/// The predicted rating, in one sentence.
+/// The predicted rating, or why there is none, in one sentence.
 pub fn predicted(prediction: &Prediction) -> String {
     let Prediction { device, load, limits, points, in_doubt, error_pct, .. } = prediction;
+    if let Some(Declined { cause, reason }) = &prediction.declined {
+        return format!(
+            "no rating is predicted of {device} (load of 1x: {load}; limits {limits}), because of {cause}: {reason}"
+        );
+    }
     let left_out = match in_doubt {
         0 => String::new(),
         jobs => format!(" without {} in doubt", units::count(*jobs, "job")),
@@ -18,11 +23,8 @@ pub fn predicted(prediction: &Prediction) -> String {
         (Some(rating), Some(low), Some(high)) => {
             format!("the predicted rating is {rating}x, between {low}x and {high}x, {of}")
         }
-        (Some(rating), None, Some(high)) => {
-            format!("the predicted rating is {rating}x, at most {high}x, perhaps none, {of}")
-        }
         (Some(rating), ..) => format!("the predicted rating is {rating}x, {of}"),
-        (None, ..) => format!("no rating is predicted, because the simulated drive held no load that was tried, {of}"),
+        (None, ..) => format!("no load is predicted to be held, however small, {of}"),
     }
 }
 
@@ -40,10 +42,11 @@ pub fn parameters(prediction: &Prediction) -> Table {
 
 /// Everything that is said of it beside the table, each one sentence: first whether to rely on it.
 pub(super) fn notes(prediction: &Prediction) -> Vec<String> {
-    let Prediction { simulated, misses, remarks, .. } = prediction;
+    let Prediction { simulated, misses, remarks, unknown, .. } = prediction;
     let mut notes = vec![predicted(prediction)];
+    notes.extend([unknown].into_iter().filter(|unknown| !unknown.is_empty()).cloned());
     notes.extend(remarks.iter().cloned());
-    notes.push(format!("As a device: {simulated}"));
+    notes.extend(simulated.iter().map(|simulated| format!("As a device: {simulated}")));
     notes.extend(misses.iter().cloned());
     notes
 }

@@ -9,8 +9,9 @@ use super::wear::Given;
 use super::wear::{DeviceWear, is_reading, is_writing, wear};
 use crate::latencies::StreamLatencies;
 use results::baseline::{InDoubt, in_doubt};
-use results::judge::{Class, Limit, Outcome, Sla, SliceShares, StreamTotals, Verdict};
+use results::judge::{Class, Deciding, Limit, Outcome, RunResult, Sla, StreamTotals, Verdict};
 use results::run_dir::{DeviceKind, Manifest, Run};
+use results::series::State;
 use serde::Serialize;
 use std::path::PathBuf;
 
@@ -27,6 +28,12 @@ pub struct Candidate {
     pub test: Cell<Test>,
     /// What came of it: of a series its conclusion, else the verdict of the run.
     pub outcome: Cell<Outcome>,
+    /// Why, one sentence.
+    pub reason: Cell<String>,
+    /// What its outcome does not cover, each a phrase.
+    pub not_judged: Vec<String>,
+    /// What every form shows of the run that stands for it.
+    pub result: Cell<RunResult>,
     /// The highest load that it holds, as a search found it.
     pub rating: Cell<f64>,
     /// The load that it was seen to hold: the rating, or that of the run.
@@ -145,7 +152,18 @@ impl Candidate {
             Some(None) => Cell::missing("its series is not finished"),
             None => run.map(|run| run.verdict.outcome),
         };
-        let load = run.and_then(|run| load(run, &rating));
+        let result = run.map(|run| run.verdict.result());
+        let reason = match ended {
+            Some(Some(ended)) => Cell::Value(ended.sentence.clone()),
+            Some(None) => Cell::missing("its series is not finished"),
+            None => result.map(|result| result.reason.clone()),
+        };
+        let load = run.and_then(|run| match ended {
+            Some(Some(ended)) if ended.outcome != Outcome::Pass => {
+                Cell::missing(format!("its series ended {}: {}", ended.outcome, ended.sentence))
+            }
+            _ => load(run, &rating),
+        });
         let latency = |of: fn(&StreamLatencies) -> u64| {
             run.and_then(|run| source.latencies.and_then(|latencies| quantile(run, latencies, of)))
         };
@@ -160,7 +178,10 @@ impl Candidate {
             kind: source.kind,
             test: run.map(|run| test(run, source)),
             outcome,
-            margins: run.map(|run| margins(&run.verdict, &run.manifest.sla)),
+            reason,
+            not_judged: not_judged(source, result.value()),
+            result,
+            margins: run.and_then(|run| margins(&run.verdict, &run.manifest.sla)),
             p99: latency(|latencies| latencies.service.p99_ns),
             p99_9: latency(|latencies| latencies.service.p999_ns),
             rate: run.and_then(rate),
@@ -210,7 +231,8 @@ fn load(run: &Run, rating: &Cell<f64>) -> Cell<Load> {
         return Cell::Value(Load { multiple: Some(rating), x_per_device, highest: true });
     }
     match run.verdict.outcome {
-        Outcome::Pass | Outcome::Measured => Cell::Value(Load { multiple, x_per_device: x, highest: false }),
+        Outcome::Pass => Cell::Value(Load { multiple, x_per_device: x, highest: false }),
+        Outcome::Measured => Cell::missing("it had no limits of latency: nothing says that its load was held"),
         Outcome::Fail => Cell::missing("it did not hold its load"),
         Outcome::Invalid => Cell::missing("its run is invalid: it cannot tell whether the load was held"),
     }
@@ -241,9 +263,11 @@ fn device_io(run: &Run) -> Cell<DeviceIo> {
     if ran_sec <= 0.0 || devices == 0 {
         return Cell::missing("no interval of the run is whole");
     }
+    // What came back after the end is none of the run's time.
+    let in_time = |stream: &StreamTotals| 1.0 - stream.overtime as f64 / stream.ops.max(1) as f64;
     let sum = |is: fn(&str) -> bool, of: fn(&StreamTotals) -> u64| {
         let streams = run.verdict.streams.iter().filter(|stream| is(&stream.name));
-        streams.map(of).fold(0, u64::saturating_add) as f64 / ran_sec / devices as f64
+        streams.map(|stream| of(stream) as f64 * in_time(stream)).sum::<f64>() / ran_sec / devices as f64
     };
     let histogram = |key| setting(&run.manifest, key).is_some_and(|value| !value.is_empty());
     Cell::Value(DeviceIo {
@@ -315,51 +339,30 @@ pub struct Margin {
     /// The share must be below this, a fraction.
     pub share_max: f64,
     /// The worst share; missing where nothing was wanted.
-    pub worst: Cell<Worst>,
-}
-
-/// A share of one slice.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Worst {
-    /// Operations over the threshold by those wanted, a fraction.
-    pub share: f64,
-    /// The share by its limit: below 1 it was held.
-    pub of_limit: f64,
-    /// The stream.
-    pub stream: String,
-    /// The device; `None` for all together.
-    pub device: Option<String>,
-    /// The slice, from 1.
-    pub slice: u64,
+    pub worst: Cell<Deciding>,
 }
 
 /// One margin for each limit of `sla`, by ascending threshold.
-pub(super) fn margins(verdict: &Verdict, sla: &Sla) -> Vec<Margin> {
-    sla.limits().iter().enumerate().map(|(column, limit)| margin(verdict, column, limit)).collect()
-}
-
-fn margin(verdict: &Verdict, column: usize, limit: &Limit) -> Margin {
-    // As the judge does: complete slices only, unless there is none.
-    let complete = verdict.groups.iter().flat_map(|group| &group.slices).any(|slice| slice.complete);
-    let shares = verdict.groups.iter().flat_map(|group| {
-        let judged = group.slices.iter().filter(move |slice| slice.complete || !complete);
-        judged.filter_map(move |slice| Some((share(slice, column)?, group, slice.slice)))
-    });
-    let worst = shares.max_by(|a, b| a.0.total_cmp(&b.0)).map(|(share, group, slice)| Worst {
-        share,
-        of_limit: share / limit.share_max(),
-        stream: group.stream.clone(),
-        device: group.device.clone(),
-        slice,
-    });
-    Margin {
+fn margins(verdict: &Verdict, sla: &Sla) -> Cell<Vec<Margin>> {
+    if verdict.has_no_limits() {
+        return Cell::missing("it had no limits of latency");
+    }
+    let margin = |limit: &Limit| Margin {
         threshold_ns: limit.threshold_ns,
         threshold: limit.threshold_text(),
         share_max: limit.share_max(),
-        worst: Cell::or_missing(worst, "no operation of a judged stream was recorded"),
-    }
+        worst: Cell::or_missing(
+            verdict.worst.iter().find(|worst| worst.threshold_ns == limit.threshold_ns).cloned(),
+            "no operation of a judged stream was recorded",
+        ),
+    };
+    Cell::Value(sla.limits().iter().map(margin).collect())
 }
 
-fn share(slice: &SliceShares, column: usize) -> Option<f64> {
-    slice.judged_share.as_ref()?.get(column).copied()
+/// What neither the run that stands for `source` nor its series judged.
+fn not_judged(source: &Source, result: Option<&RunResult>) -> Vec<String> {
+    let of_run = result.iter().flat_map(|result| result.not_judged.iter().cloned());
+    let steps = source.series.iter().flat_map(|series| &series.steps);
+    let not_run = steps.filter(|step| matches!(step.state, State::Planned | State::Interrupted));
+    of_run.chain(not_run.map(|step| format!("{}: it was not run to its end", step.name))).collect()
 }

@@ -17,8 +17,8 @@ mod source;
 mod table;
 mod wear;
 
+pub use candidate::Margin;
 pub use candidate::{Candidate, DeviceIo, Load, Quantile, Rate, Test};
-pub use candidate::{Margin, Worst};
 pub use cell::Cell;
 pub use published::{ListError, Place, Published, TPS_OF_1X, built_in, read as read_published};
 pub use wear::DeviceWear;

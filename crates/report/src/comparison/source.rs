@@ -135,8 +135,8 @@ impl Source {
 
 /// Steps that are judged by the limits: those that held first, the highest load of them first; then
 /// those that did not, the lowest first; then those that have not ended. Of a search no load above its
-/// rating comes first: it held for minutes and not when it was confirmed. Of several steps of a search
-/// at one load the last comes first, which is the confirmation.
+/// rating comes first, nor one that a later step did not hold: it held for minutes and not when it was confirmed. Of
+/// several steps of a search at one load the last comes first, which is the confirmation.
 fn by_weight(series: &Series) -> Vec<&Step> {
     let is_search = series.purpose == Purpose::Rate;
     let rating = series.conclusion.as_ref().and_then(|ended| ended.rating).unwrap_or(f64::INFINITY);
@@ -146,9 +146,15 @@ fn by_weight(series: &Series) -> Vec<&Step> {
         judged.reverse();
     }
     // The digits that a load loses in a file are no difference.
-    let is_above = |step: &Step| step.multiple > rating * (1.0 + 1e-6);
+    let is_above = |step: &Step, multiple: f64| step.multiple > multiple * (1.0 + 1e-6);
+    let is_refuted = |step: &Step| {
+        let at_it = judged.iter().find(|later| (later.multiple - step.multiple).abs() <= 1e-6 * step.multiple);
+        is_search && at_it.is_some_and(|last| last.outcome.is_some_and(|outcome| outcome != Outcome::Pass))
+    };
+    let refuted: Vec<f64> = judged.iter().filter(|step| is_refuted(step)).map(|step| step.multiple).collect();
+    let is_held = |step: &Step| !is_above(step, rating) && !refuted.contains(&step.multiple);
     let rank = |step: &Step| match step.outcome {
-        Some(Outcome::Pass) if step.state == State::Done && !is_above(step) => (0, -step.multiple),
+        Some(Outcome::Pass) if step.state == State::Done && is_held(step) => (0, -step.multiple),
         Some(_) => (1, step.multiple),
         None if step.state == State::Done => (1, step.multiple),
         None => (2, step.multiple),

@@ -59,9 +59,9 @@ impl Rows {
         let time = |ns: u64| format!("{:.3} ms", ns as f64 / 1e6);
         this.row("service p99", candidates, |of| of.p99.map(|p99| time(p99.service_ns)));
         this.row("service p99.9", candidates, |of| of.p99_9.map(|p99_9| time(p99_9.service_ns)));
-        let rate = |iops: f64| if iops > 0.0 { format!("{iops:.0}/s") } else { "closed".to_owned() };
+        let rate = |iops: f64| if iops > 0.0 { format!("{}/s", units::number(iops)) } else { "closed".to_owned() };
         this.row("offered", candidates, |of| of.rate.map(|of| format!("{} {}", rate(of.offered_iops), of.stream)));
-        this.row("achieved", candidates, |of| of.rate.map(|of| format!("{:.0}/s", of.achieved_iops)));
+        this.row("achieved", candidates, |of| of.rate.map(|of| format!("{}/s", units::number(of.achieved_iops))));
         this.wear("written a day", candidates, |wear| wear.host_bytes_per_day.map(|bytes| units::bytes(*bytes)));
         this.wear("by SMART a day", candidates, |wear| wear.smart_bytes_per_day.map(|bytes| units::bytes(*bytes)));
         this.wear("drive writes a day", candidates, |wear| wear.drive_writes_per_day.map(|n| format!("{n:.2}")));
@@ -100,7 +100,8 @@ impl Rows {
             self.row(&format!("worst over {name}"), candidates, |of| {
                 of.margins.and_then(|margins| match margins.iter().find(|of| of.threshold_ns == threshold_ns) {
                     Some(margin) => margin.worst.map(|worst| {
-                        format!("{} of {}", units::percent(worst.share), units::percent_exact(margin.share_max))
+                        let slices = if worst.is_over() { format!(" {}", worst.slices()) } else { String::new() };
+                        format!("{} of {}{slices}", units::percent(worst.share), units::percent_exact(margin.share_max))
                     }),
                     None => Cell::missing(format!("{name} is not among its limits")),
                 })
@@ -130,6 +131,13 @@ fn outcome_text(of: &Candidate, outcome: Outcome) -> String {
     };
     let doubts = of.in_doubt.as_ref().map_or_else(String::new, |doubts| format!(", {doubts}"));
     format!("{outcome}{class}{doubts}{}", if of.damaged { ", DAMAGED" } else { "" })
+}
+
+/// Why each came to its outcome, and what that does not cover.
+fn results(of: &Candidate) -> Vec<String> {
+    let why = of.outcome.value().zip(of.reason.value()).map(|(outcome, reason)| format!("{outcome}: {reason}"));
+    let not_judged = of.not_judged.iter().map(|what| format!("not judged: {what}"));
+    why.into_iter().chain(not_judged).map(|line| format!("{}: {line}", of.name)).collect()
 }
 
 fn kind_text(of: &Candidate) -> String {
@@ -169,6 +177,8 @@ impl fmt::Display for Comparison {
         for (index, note) in notes.iter().enumerate() {
             writeln!(f, "[{}] {note}", index + 1)?;
         }
+        writeln!(f)?;
+        self.candidates.iter().flat_map(results).try_for_each(|line| writeln!(f, "{line}"))?;
         if let Some(baselines) = &self.baselines {
             write!(f, "\nbaselines\n{}", baselines.table(""))?;
             baselines.outliers.iter().try_for_each(|outlier| writeln!(f, "  {outlier}"))?;
@@ -202,6 +212,10 @@ impl Comparison {
         text += &table.markdown();
         for (index, note) in notes.iter().enumerate() {
             let _ = write!(text, "\n\\[{}\\] {}\n", index + 1, escaped(note));
+        }
+        text.push('\n');
+        for line in self.candidates.iter().flat_map(results) {
+            let _ = writeln!(text, "- {}", escaped(&line));
         }
         if let Some(baselines) = &self.baselines {
             let _ = write!(text, "\n**Baselines**\n\n{}\n", baselines.table("").markdown());

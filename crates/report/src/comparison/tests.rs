@@ -155,7 +155,7 @@ fn a_run_is_compared_by_what_it_recorded() {
     let margins = a.margins.value().unwrap();
     let worst = margins[0].worst.value().unwrap();
     assert_eq!((worst.share, worst.slice, margins[1].worst.value().unwrap().share), (0.02, 1, 0.0));
-    assert!((worst.of_limit - 0.4).abs() < 1e-9);
+    assert_eq!((worst.over, worst.wanted, worst.is_over()), (20, 1_000, false));
     assert_eq!(a.p99.value().unwrap().service_ns / 100_000, 20);
     assert_eq!(a.rate.value().unwrap().achieved_iops, 100.0);
     // 10 writes of 100,000 bytes a second: 86.4 GB a day on 1 GB, rated for half a drive write a day for
@@ -373,6 +373,28 @@ fn a_search_stands_by_its_rating_and_the_highest_load_that_held() {
     ["10x", "20x", "40x"].iter().for_each(|step| fs::remove_dir_all(dir.join(step)).unwrap());
     let candidate = one(&dir);
     assert_eq!(why(&candidate.margins), "none of its runs can be read");
+}
+
+#[test]
+fn a_load_whose_confirmation_was_not_held_is_not_called_held_and_has_no_price_and_no_place() {
+    let parent = tempfile::tempdir().unwrap();
+    let dir = parent.path().join("s");
+    let mut series = searched(&dir);
+    let confirmation = Step { name: "confirmation at 30x".into(), ..step(30.0, Outcome::Fail) };
+    series.steps.push(confirmation);
+    let conclusion = series.conclusion.as_mut().unwrap();
+    (conclusion.outcome, conclusion.rating, conclusion.comparable) = (Outcome::Invalid, None, false);
+    conclusion.sentence = "the rating was not found in the time given".into();
+    series.write(&dir).unwrap();
+    let given = Given { prices: vec![("s".into(), 600.0)], ..Given::default() };
+    let comparison = compare(&[named(&dir)], &given, &ratings()).unwrap();
+    let candidate = &comparison.candidates[0];
+    let not_held = "its series ended INVALID: the rating was not found in the time given";
+    assert_eq!([why(&candidate.load), why(&candidate.price_per_1x), why(&candidate.place)], [not_held; 3]);
+    assert_eq!(candidate.test.value().unwrap().step.as_deref(), Some("20x"), "30x held once, and then not");
+    let text = comparison.to_string();
+    assert!(text.contains("s: INVALID: the rating was not found"), "{text}");
+    assert!(text.contains("s: not judged: latencies of large-block-reads, large-block-writes"), "{text}");
 }
 
 #[test]

@@ -12,7 +12,7 @@ use crate::rejudge::doubt_of;
 use crate::words;
 use results::cell::Layout;
 use results::finding::Finding;
-use results::judge::{Outcome, Sla, Verdict};
+use results::judge::{RunResult, Sla, Verdict};
 use results::run_dir::{self, HlogKind, Manifest, Run, RunDirError, WorkloadRecord};
 use results::steady::{Rounds, Steadiness};
 use results::units;
@@ -48,6 +48,8 @@ pub struct RunReport {
     pub complete: bool,
     /// What a reader must know first: that the run is incomplete, what is damaged or missing.
     pub banners: Vec<Banner>,
+    /// What every form shows of the verdict.
+    pub result: RunResult,
     /// The verdict as it follows from the recorded counts now.
     pub verdict: Verdict,
     /// The number that decided, one sentence; null when there was nothing to judge.
@@ -178,6 +180,7 @@ impl RunReport {
             multiple: manifest.multiple,
             damage,
             doubt,
+            result: verdict.result(),
             verdict,
             findings: manifest.findings,
             tool: manifest.tool,
@@ -191,21 +194,6 @@ impl RunReport {
             host_facts: manifest.host_facts,
             engine_facts: manifest.engine_facts,
         })
-    }
-}
-
-impl RunReport {
-    /// What stands first below the outcome, and what follows it, each one sentence.
-    pub(crate) fn reasons(&self) -> (String, Vec<String>) {
-        let mut all = self.verdict.reasons.iter().map(|reason| reason.text.clone());
-        let first = all.next().unwrap_or_else(|| "nothing was there to judge".to_owned());
-        let mut others: Vec<String> = all.collect();
-        let is_told = |decided: &String| *decided == first || others.contains(decided);
-        let untold =
-            self.decided.clone().filter(|decided| self.verdict.outcome != Outcome::Measured && !is_told(decided));
-        others.extend(self.verdict.failures.iter().cloned());
-        others.extend(untold.map(|decided| format!("worst share seen: {decided}")));
-        (first, others)
     }
 }
 
@@ -240,7 +228,7 @@ fn summary(manifest: &Manifest, verdict: &Verdict) -> Vec<Pair> {
             _ => "closed stream, ".to_owned(),
         };
         let achieved = units::number(stream.achieved_iops);
-        let lost = stream.errors.saturating_add(stream.unissued);
+        let lost = stream.errors.saturating_add(stream.not_done());
         let lost =
             if lost > 0 { format!(", {} failed or never done", units::number(lost as f64)) } else { String::new() };
         pairs.push(pair(&format!("Rate of {}", stream.name), format!("{offered}{achieved}/s achieved{lost}")));

@@ -1,4 +1,4 @@
-//! fio's JSON, with fio's names in fio's order; what is ours stands under `wait_ns`, `lag_ns`, `failed`, `never_issued`, `cross_check`.
+//! fio's JSON, with fio's names in fio's order; what is ours stands under `wait_ns`, `lag_ns`, `failed`, `never_issued`, `verdicts`, `cross_check`.
 
 use super::{FIO_VERSION, JobPage, Kind, LEVELS, NO_TARGET, Page, Samples};
 use crate::fio::totals::Durations;
@@ -29,10 +29,13 @@ pub fn json(page: &Page<'_>, plus: bool) -> String {
         object
     });
     top.put_list("disk_util", disks.collect::<Vec<_>>());
+    if !page.results.is_empty() {
+        // Plain values in maps with names: it cannot fail, here and below.
+        top.put("verdicts", serde_json::to_value(&page.results).unwrap_or_default());
+    }
     if !page.cross_check.is_empty() {
         top.put("cross_check", page.cross_check.clone());
     }
-    // Plain values in maps with names: it cannot fail.
     serde_json::to_string_pretty(&top).unwrap_or_default() + "\n"
 }
 

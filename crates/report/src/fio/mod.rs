@@ -18,6 +18,8 @@ pub use normal::{begin, normal};
 pub use terse::terse;
 pub use totals::{Durations, Kind, Samples, Totals};
 
+use results::judge::RunResult;
+
 /// fio's version whose formats these are.
 pub const FIO_VERSION: &str = "fio-3.33";
 
@@ -46,6 +48,8 @@ pub struct JobPage<'a> {
     pub target: Option<LatencyTarget>,
     /// When what is reported of it began, nanoseconds of its run.
     pub begin_ns: u64,
+    /// When it ended, on the same clock.
+    pub end_ns: u64,
     /// How deep it was: 1, 2, 4 ... 64.
     pub levels: [u64; 7],
     /// What was recorded, by kind.
@@ -135,6 +139,8 @@ pub struct Page<'a> {
     pub unix_ms: u64,
     /// The process.
     pub pid: u32,
+    /// What the verdict on each run comes to, of those that ended.
+    pub results: Vec<RunResult>,
     /// The same beside the real fio, run by run; none: nobody asked for it.
     pub cross_check: Vec<serde_json::Value>,
 }
@@ -142,8 +148,7 @@ pub struct Page<'a> {
 impl JobPage<'_> {
     /// How long it ran itself, nanoseconds.
     fn own_ns(&self) -> u64 {
-        let end_ns = self.kinds.iter().flatten().map(|kind| kind.end_ns).max().unwrap_or(0);
-        end_ns.saturating_sub(self.begin_ns).max(1)
+        self.end_ns.saturating_sub(self.begin_ns).max(1)
     }
 
     /// How long all of its clones ran together, nanoseconds.

@@ -1,7 +1,7 @@
 //! What a run of two seconds looks like.
 
 use super::*;
-use results::cell::{Cell, Interval, Layout, StreamInfo};
+use results::cell::{Interval, Layout, StreamInfo};
 use results::times::Times;
 use serde_json::Value;
 
@@ -9,7 +9,7 @@ const MS: u64 = 1_000_000;
 
 /// Two seconds of reads: 1,000 of 4 KiB in each, of 120 us, in the second of 3 ms, after a wait of 1 ms.
 fn totals() -> Totals {
-    let info = StreamInfo { name: "a".into(), judged: true, offered_iops: 0.0, workload: 0, act: None, late_ns: None };
+    let info = StreamInfo { name: "a".into(), judged: true, offered_iops: 0.0, workload: 0, ..StreamInfo::default() };
     let layout = Layout { streams: vec![info], devices: vec!["d".into()], thresholds_ns: [MS].into() };
     let mut totals = Totals::new(1);
     for second in 0..2 {
@@ -34,6 +34,7 @@ fn page(totals: &Totals) -> Page<'_> {
         depth: 8,
         target: Some(LatencyTarget { latency_ns: 500_000, window_us: 2_000_000, percentile: 99.9 }),
         begin_ns: 0,
+        end_ns: totals.ran_ns,
         levels: [100, 0, 300, 0, 0, 0, 0],
         kinds: [Some(&totals.kinds[0]), None, None, None],
         percentiles_of: [true, false],
@@ -48,6 +49,7 @@ fn page(totals: &Totals) -> Page<'_> {
         disks: Vec::new(),
         unix_ms: 1_700_000_000_000,
         pid: 7,
+        results: Vec::new(),
         cross_check: Vec::new(),
     }
 }

@@ -70,8 +70,8 @@ pub struct Kind {
     pub bandwidth: Samples,
     /// Operations a second.
     pub iops: Samples,
-    /// Until when there were operations, nanoseconds.
-    pub end_ns: u64,
+    /// When the last operation came back, nanoseconds since the run began.
+    pub last_back_ns: u64,
 }
 
 impl Default for Kind {
@@ -88,7 +88,7 @@ impl Default for Kind {
             undone: 0,
             bandwidth: Samples::default(),
             iops: Samples::default(),
-            end_ns: 0,
+            last_back_ns: 0,
         }
     }
 }
@@ -155,12 +155,11 @@ impl Totals {
                 kind.overtime += cell.overtime;
                 ops += cell.ops;
                 bytes += cell.bytes;
+                let back_ns = if cell.last_back_ns == 0 && cell.ops > 0 { interval.end_ns } else { cell.last_back_ns };
+                kind.last_back_ns = kind.last_back_ns.max(back_ns);
             }
             kind.ops += ops;
             kind.bytes += bytes;
-            if ops > 0 {
-                kind.end_ns = interval.end_ns;
-            }
             if length_ns >= SAMPLE_NS_MIN {
                 let seconds = length_ns as f64 / 1e9;
                 kind.bandwidth.add(bytes as f64 / 1024.0 / seconds);

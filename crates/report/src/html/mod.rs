@@ -94,7 +94,7 @@ fn shell(title: &str, body: Markup, plots: &plot::Plots, made_by: &str) -> Strin
 /// Title of a report, and what decided it.
 fn said(report: &Report) -> (&str, String) {
     match report {
-        Report::Run(run) => (&run.title, run.reasons().0),
+        Report::Run(run) => (&run.title, run.result.reason.clone()),
         Report::Series(series) => {
             let end = series.series.conclusion.as_ref();
             (&series.title, end.map(|end| end.sentence.clone()).unwrap_or_default())

@@ -14,13 +14,13 @@ use results::units;
 /// The run with a heading of `level`; names of places in the page begin with `place`.
 pub(super) fn article(run: &RunReport, place: &str, level: usize, plots: &mut Plots) -> Markup {
     let below = level + 1;
-    let (first, others) = run.reasons();
+    let others: Vec<_> = run.result.others().collect();
     let class = html! { " " span.class { (run.class_in_words) } };
     html! {
         article {
             (heading(level, &format!("{place}top"), &run.title))
             (banners(&run.banners))
-            (verdict(&Shown::of(Some(run.verdict.outcome)), class, &format!("{first}."), list(&others)))
+            (verdict(&Shown::of(Some(run.verdict.outcome)), class, &format!("{}.", run.result.reason), list(&others)))
             dl.facts { @for fact in &run.summary { div { dt { (fact.name) } dd { (fact.value) } } } }
             @if level == 1 { (contents(run, place)) }
             (blame(run, place, below))

@@ -52,7 +52,7 @@ impl fmt::Display for RunLatencies {
         let rows = self.streams.iter().map(|stream| {
             let is_open = stream.offered_iops > 0.0;
             let offered = if is_open { format!("{:.2}", stream.offered_iops) } else { "closed".to_owned() };
-            let counts = [stream.errors, stream.unissued].map(|count| count.to_string());
+            let counts = [stream.errors, stream.not_done()].map(|count| count.to_string());
             [stream.name.clone(), offered, format!("{:.2}", stream.achieved_iops)].into_iter().chain(counts)
         });
         let streams = Table::new("").text(["stream"]).numbers(["offered/s", "achieved/s", "errors", "not done"]);

@@ -7,7 +7,7 @@ mod run;
 mod series;
 mod text;
 
-pub use run::{Phase, RunStatus, Shares, StreamRate, Temperature};
+pub use run::{Phase, RunStatus, Shares, Temperature};
 pub use series::{SeriesStatus, StepStatus};
 
 use results::run_dir::{self, Holds, Process, RunDirError};

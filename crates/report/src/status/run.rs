@@ -2,7 +2,7 @@
 
 use super::{Seen, unix_ms};
 use results::cell::Layout;
-use results::judge::{CellCounts, End, Judge, Outcome, Verdict};
+use results::judge::{CellCounts, Deciding, End, Judge, RunResult, Verdict};
 use results::run_dir::{
     HlogKind, Intervals, Manifest, Process, RunDirError, TELEMETRY, VERDICT, last_windows, time_left,
 };
@@ -53,18 +53,7 @@ impl Phase {
     }
 }
 
-/// A stream in the last interval.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct StreamRate {
-    /// Its name.
-    pub name: String,
-    /// Operations a second asked for; 0 for a closed stream.
-    pub offered_iops: f64,
-    /// Operations a second that succeeded in the last interval.
-    pub achieved_iops: f64,
-}
-
-/// Shares over the thresholds in one slice: of the judged group that is worst by its limit.
+/// Shares over the thresholds so far in the slice that goes on: of the judged group that is worst by its limit.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Shares {
     /// The slice, from 1.
@@ -73,12 +62,8 @@ pub struct Shares {
     pub stream: String,
     /// The device; `None` for all together.
     pub device: Option<String>,
-    /// Whether the slice is complete.
-    pub complete: bool,
-    /// By threshold, fractions.
+    /// By threshold, fractions of the operations so far.
     pub shares: Vec<f64>,
-    /// The largest of them by its limit, of what the whole slice wants: at 1 it is reached, whatever comes.
-    pub of_limit: f64,
 }
 
 /// A temperature of the last interval.
@@ -121,26 +106,25 @@ pub struct RunStatus {
     pub ends_unix_ms: Option<u64>,
     /// Seconds since something was recorded last.
     pub recorded_ago_sec: Option<f64>,
-    /// By stream, in the last interval; empty before the first.
-    pub streams: Vec<StreamRate>,
+    /// By stream, operations a second that came back in the last interval; empty before the first, and of a run that is over.
+    pub last_interval_iops: Vec<f64>,
     /// The limits.
     pub sla: String,
     /// The thresholds as text, by the columns of all shares.
     pub thresholds: Vec<String>,
     /// The slice that goes on.
     pub current: Option<Shares>,
-    /// The worst slice so far.
-    pub worst: Option<Shares>,
+    /// The worst share so far by its limit; `None` without limits.
+    pub worst: Option<Deciding>,
     /// 99 % of service times in the newest window, by judged stream, nanoseconds.
     pub p99_ns: Vec<(String, u64)>,
     /// Errors so far, all streams.
     pub errors: u64,
     /// Temperatures where they are known.
     pub temperatures: Vec<Temperature>,
-    /// The verdict's outcome; so far, while there is no end.
-    pub outcome: Outcome,
-    /// Why, one sentence.
-    pub reason: String,
+    /// What the verdict comes to; so far, while there is no end.
+    #[serde(flatten)]
+    pub result: RunResult,
     /// What a reader should know, each one sentence.
     pub remarks: Vec<String>,
 }
@@ -170,6 +154,10 @@ impl RunStatus {
         }
         this.seen = seen;
         this.phase = this.phase_now(&manifest, seen);
+        if this.phase.is_over() {
+            // Nothing grows any more: what is damaged counts, as in a report.
+            return Ok(Self { phase: this.phase, seen, ..Self::ended(dir, now, &manifest)? });
+        }
         if !this.simulated && this.phase.goes_on() {
             let ends = |left_sec| manifest.started_unix_ms.saturating_add(((this.elapsed_sec + left_sec) * 1e3) as u64);
             this.ends_unix_ms = this.left_sec().map(ends);
@@ -186,29 +174,20 @@ impl RunStatus {
         this.phase = Phase::Ended;
         this.remarks.extend(run.remarks);
         this.current = None;
+        this.last_interval_iops.clear();
         Ok(this)
     }
 
     fn new(dir: &Path, manifest: &Manifest, verdict: &Verdict, last: Last, now: SystemTime) -> Self {
         let layout = manifest.layout();
         let devices = layout.devices.len();
-        let achieved = |stream: usize| {
-            let ops: u64 = last.cells.iter().skip(stream * devices).take(devices).map(|cell| cell.ops).sum();
+        let back = |stream: usize| {
+            let cells = last.cells.iter().skip(stream * devices).take(devices);
+            let ops: u64 = cells.map(|cell| cell.ops.saturating_sub(cell.overtime)).sum();
             if last.length_sec > 0.0 { ops as f64 / last.length_sec } else { 0.0 }
         };
-        let rate = |(index, stream): (usize, &results::cell::StreamInfo)| StreamRate {
-            name: stream.name.clone(),
-            offered_iops: stream.offered_iops,
-            achieved_iops: achieved(index),
-        };
-        let (p99_ns, mut remarks) = p99(dir, &layout);
-        remarks.extend(verdict.undone.iter().map(ToString::to_string));
-        let slices = shares(verdict, manifest);
+        let (p99_ns, remarks) = p99(dir, &layout);
         let done = verdict.streams.iter().map(|stream| stream.ops + stream.errors).sum();
-        let newest = slices.iter().map(|shares| shares.slice).max();
-        let worst_of = |shares: &mut dyn Iterator<Item = &Shares>| {
-            shares.max_by(|a, b| a.of_limit.total_cmp(&b.of_limit)).cloned()
-        };
         Self {
             dir: dir.to_owned(),
             test: manifest.kind(),
@@ -224,16 +203,15 @@ impl RunStatus {
             operations_done: done,
             ends_unix_ms: None,
             recorded_ago_sec: recorded_ago_sec(dir, now),
-            streams: if last.any { layout.streams.iter().enumerate().map(rate).collect() } else { Vec::new() },
+            last_interval_iops: if last.any { (0..layout.streams.len()).map(back).collect() } else { Vec::new() },
             sla: manifest.sla.to_string(),
             thresholds: manifest.sla.limits().iter().map(|limit| limit.threshold_text()).collect(),
-            current: worst_of(&mut slices.iter().filter(|shares| Some(shares.slice) == newest && !shares.complete)),
-            worst: worst_of(&mut slices.iter()),
+            current: current(verdict, manifest),
+            worst: verdict.decided_by.clone().filter(|_| !verdict.has_no_limits()),
             p99_ns,
             errors: verdict.streams.iter().map(|stream| stream.errors).sum(),
             temperatures: last.temperatures,
-            outcome: verdict.outcome,
-            reason: verdict.reason().unwrap_or_default().to_owned(),
+            result: verdict.result(),
             remarks,
         }
     }
@@ -263,7 +241,7 @@ impl RunStatus {
 
     /// 0 while it goes on or when it passed, else that of the verdict.
     pub(super) fn exit_code(&self) -> u8 {
-        if self.phase.goes_on() { 0 } else { self.outcome.exit_code() }
+        if self.phase.goes_on() { 0 } else { self.result.exit_code }
     }
 
     /// Seconds until its end; `None`: nothing is done yet that would say it.
@@ -315,19 +293,23 @@ impl Last {
     }
 }
 
-/// One for each slice of each judged group in which anything was wanted.
-fn shares(verdict: &Verdict, manifest: &Manifest) -> Vec<Shares> {
+/// Of the slice that goes on, the shares of the group that is nearest to a limit.
+fn current(verdict: &Verdict, manifest: &Manifest) -> Option<Shares> {
     let limits = manifest.sla.limits();
-    let groups = verdict.groups.iter().flat_map(|group| group.slices.iter().map(move |slice| (group, slice)));
-    let shares = groups.filter_map(|(group, slice)| {
-        let shares = slice.judged_share.clone()?;
-        let part = slice.whole.map_or(0.0, |whole| slice.wanted as f64 / whole.max(1) as f64);
-        let of_limit = shares.iter().zip(limits).map(|(share, limit)| share * part / limit.share_max());
-        let of_limit = of_limit.fold(0.0, f64::max);
-        let (stream, device) = (group.stream.clone(), group.device.clone());
-        Some(Shares { slice: slice.slice, stream, device, complete: slice.complete, shares, of_limit })
+    let groups = verdict.groups.iter().filter(|_| !verdict.has_no_limits());
+    let newest = groups.filter_map(|group| {
+        let slice = group.slices.last().filter(|slice| !slice.complete)?;
+        Some((group, slice, slice.judged_share.clone()?))
     });
-    shares.collect()
+    let of_limit =
+        |shares: &[f64]| shares.iter().zip(limits).map(|(share, limit)| share / limit.share_max()).fold(0.0, f64::max);
+    let nearest = newest.max_by(|a, b| of_limit(&a.2).total_cmp(&of_limit(&b.2)));
+    nearest.map(|(group, slice, shares)| Shares {
+        slice: slice.slice,
+        stream: group.stream.clone(),
+        device: group.device.clone(),
+        shares,
+    })
 }
 
 /// By judged stream over all devices, and what is to be said of it.

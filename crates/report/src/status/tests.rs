@@ -52,17 +52,22 @@ fn a_run_that_goes_on_tells_what_it_recorded() {
     let _writer = write(&dir, 25);
     let run = status(&dir, 0, Seen::Running);
     assert_eq!((run.phase, run.exit_code(), run.elapsed_sec, run.left_sec()), (Phase::Running, 0, 25.0, Some(15.0)));
-    assert_eq!((run.streams[0].offered_iops, run.streams[0].achieved_iops), (12.0, 10.0));
+    let stream = &run.result.streams[0];
+    assert_eq!((stream.offered_iops, stream.achieved_iops, run.last_interval_iops[0]), (12.0, 10.0, 10.0));
     let (current, worst) = (run.current.clone().unwrap(), run.worst.clone().unwrap());
-    assert_eq!((current.slice, current.shares[0], current.complete), (3, 0.0, false));
-    assert_eq!((worst.slice, worst.shares[0], worst.of_limit), (1, 0.1, 2.0));
+    assert_eq!((current.slice, current.shares[0]), (3, 0.0));
+    assert_eq!((worst.slice, worst.share, worst.is_over()), (1, 0.1, true));
     assert_eq!(run.p99_ns[0].1 / 1024, 97, "the newest window has no slow one: {:?}", run.p99_ns);
     assert_eq!(run.temperatures, [Temperature { device: "nvme1n1".into(), celsius: 50.0 }]);
     let text = run.to_string();
     for part in ["running (process 77): last interval 0 s ago", "00:00:25 of 00:00:40  00:00:15 left, ends ", "50 C"] {
         assert!(text.contains(part), "{part}\n{text}");
     }
-    assert!(text.contains("10.0 % over 1ms, 0 % over 8ms, 0 % over 64ms (slice 1, reads on"), "{text}");
+    assert!(text.contains("0 % over 1ms, 0 % over 8ms, 0 % over 64ms (slice 3, reads on"), "{text}");
+    assert!(
+        text.contains("OVER A LIMIT: 10.0 % of reads on /dev/nvme1n1 took over 1 ms in slice 1 (10 of 100"),
+        "{text}"
+    );
 }
 
 #[test]
@@ -140,7 +145,7 @@ fn a_run_that_ended_has_its_verdict_and_its_exit_code() {
     }
     writer.finish(&judge.verdict(&End::Completed)).unwrap();
     let run = status(&dir, 1000, Seen::Gone);
-    assert_eq!((run.phase, run.outcome, run.exit_code()), (Phase::Ended, Outcome::Fail, 1));
+    assert_eq!((run.phase, run.result.outcome, run.exit_code()), (Phase::Ended, Outcome::Fail, 1));
     assert!(run.to_string().contains("FAIL: 10.0 % of reads on /dev/nvme1n1 took over 1 ms in slice 1"), "{run}");
 }
 

@@ -22,6 +22,12 @@ impl fmt::Display for RunStatus {
         let purpose = self.purpose.as_ref().map(|purpose| format!(", {purpose}")).unwrap_or_default();
         writeln!(f, "{}{purpose}  {}", self.dir.display(), self.devices.join(", "))?;
         writeln!(f, "  {}", self.phase_text())?;
+        if matches!(self.phase, Phase::Killed | Phase::Unknown) {
+            writeln!(f, "  {}", self.result_text())?;
+        }
+        if self.phase.is_over() {
+            self.result.others().try_for_each(|other| writeln!(f, "  {other}"))?;
+        }
         let of = if self.simulated { " of simulated time" } else { "" };
         let left = self.left_sec().map_or_else(|| "--:--:--".to_owned(), |sec| units::clock(sec as u64));
         let end = match (self.phase.goes_on(), self.ends_unix_ms) {
@@ -37,24 +43,27 @@ impl fmt::Display for RunStatus {
                 writeln!(f, "  {elapsed}{of}, {done} of {all} operations{end}")?;
             }
         }
-        for stream in &self.streams {
+        for (number, stream) in self.result.streams.iter().enumerate() {
             let offered = match stream.offered_iops {
-                iops if iops > 0.0 => format!("{iops:.0}/s offered"),
+                iops if iops > 0.0 => format!("{}/s offered", units::number(iops)),
                 _ => "closed".to_owned(),
             };
-            writeln!(
-                f,
-                "  {:<18} {offered}, {:.0}/s achieved in the last interval",
-                stream.name, stream.achieved_iops
-            )?;
+            let last = self.last_interval_iops.get(number);
+            let last =
+                last.map(|iops| format!(", {}/s in the last interval", units::number(*iops))).unwrap_or_default();
+            let achieved = units::number(stream.achieved_iops);
+            writeln!(f, "  {:<18} {offered}, {achieved}/s achieved{last}", stream.name)?;
         }
         for (stream, p99_ns) in &self.p99_ns {
             writeln!(f, "  {stream:<18} service p99 {:.3} ms in the newest window", *p99_ns as f64 / 1e6)?;
         }
-        for (what, shares) in [("slice so far", &self.current), ("worst slice", &self.worst)] {
-            if let Some(shares) = shares {
-                writeln!(f, "  {what:<18} {}", self.shares_text(shares))?;
-            }
+        if let Some(shares) = &self.current {
+            writeln!(f, "  {:<18} {}", "slice so far", self.shares_text(shares))?;
+        }
+        // Of a run that is over its sentence has the place above.
+        if let Some(worst) = self.worst.as_ref().filter(|_| !self.phase.is_over()) {
+            let reached = if worst.is_over() { "OVER A LIMIT: " } else { "" };
+            writeln!(f, "  {:<18} {reached}{worst}", "worst slice")?;
         }
         writeln!(f, "  {:<18} {}", "errors", self.errors)?;
         let celsius = self.temperatures.iter().map(|at| format!("{} {:.0} C", at.device, at.celsius));
@@ -86,8 +95,12 @@ impl RunStatus {
             Phase::Gone => format!("GONE{pid}: there is no such process here: killed, or of another container; {ago}"),
             Phase::Killed => format!("KILLED{pid}: the process is gone and left no verdict; {ago}"),
             Phase::Unknown => format!("NOT RUNNING as far as its files tell: there is no verdict; {ago}"),
-            Phase::Ended => format!("{}: {}", self.outcome, self.reason),
+            Phase::Ended => self.result_text(),
         }
+    }
+
+    fn result_text(&self) -> String {
+        format!("{}: {}", self.result.outcome, self.result.reason)
     }
 
     fn shares_text(&self, shares: &Shares) -> String {
@@ -95,8 +108,7 @@ impl RunStatus {
         let columns = columns.map(|(threshold, share)| format!("{} over {threshold}", units::percent(*share)));
         let on = shares.device.as_deref().unwrap_or("all devices together");
         let (over, slice) = (columns.collect::<Vec<_>>().join(", "), shares.slice);
-        let reached = if shares.of_limit >= 1.0 { "  OVER A LIMIT" } else { "" };
-        format!("{over} (slice {slice}, {} on {on}){reached}", shares.stream)
+        format!("{over} (slice {slice}, {} on {on})", shares.stream)
     }
 }
 

@@ -144,7 +144,8 @@ impl WafReport {
         row("by defragmentation", &|one| bytes(one.defrag_bytes as f64).into());
         row("by the media", &|one| bytes(one.media_bytes as f64).into());
         row("engine WA", &|one| factor(one.engine_wa).into());
-        row("device WAF", &|one| match one.waf {
+        row("device WAF of all of it", &|one| factor(one.counted.total().waf()).into());
+        row("device WAF once steady", &|one| match one.waf {
             Some(waf) => Cell::strong(factor(Some(waf))),
             None => Cell::bad("not steady"),
         });
@@ -152,7 +153,7 @@ impl WafReport {
         if self.arrangements.iter().any(|one| timed(one).is_some()) {
             row("the same with time", &|one| factor(timed(one)).into());
         }
-        row("total (engine WA x device WAF)", &|one| factor(one.total_wa).into());
+        row("total (engine WA x steady device WAF)", &|one| factor(one.total_wa).into());
         row("steady after, drive fills", &|one| {
             one.steady_after_fills.map_or("-".to_owned(), |fills| fills.to_string()).into()
         });

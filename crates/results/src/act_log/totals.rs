@@ -83,7 +83,7 @@ mod tests {
             offered_iops: 1.0,
             workload: 0,
             act: in_log.then_some(ActHistograms { scale: ActScale::Milliseconds, per_device }),
-            late_ns: None,
+            ..StreamInfo::default()
         };
         Layout {
             streams: vec![

@@ -11,6 +11,7 @@ mod mix;
 mod point;
 mod prediction;
 mod pts;
+mod watch;
 
 pub use conclude::conclude;
 pub use doubts::{InDoubt, in_doubt};
@@ -18,8 +19,9 @@ pub use judge::{has_failed, job_name, judge_job};
 pub use metrics::{Metric, Outlier, What, highest_rate, metrics, model, outliers};
 pub use mix::{Mix, curves};
 pub use point::{Done, Latency, Part, Percentile, Point};
-pub use prediction::{Parameter, Prediction};
+pub use prediction::{Cause, Declined, Parameter, Prediction};
 pub use pts::{PTS_ROUNDS_MAX, Pts, PtsTable};
+pub use watch::{Estimate, PAUSES_MIN, Pause, Second, Stalls, Watch};
 
 use crate::series::{Series, State, Step};
 use crate::steady::ROUNDS_IN_WINDOW;

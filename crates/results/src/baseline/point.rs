@@ -1,5 +1,6 @@
 //! One of fio's jobs on a drive, and what it showed.
 
+use super::Watch;
 use crate::percentile::{beyond, is_compared, is_told};
 use crate::units;
 use schemars::JsonSchema;
@@ -20,6 +21,8 @@ pub enum Part {
     Rate,
     /// Reads at a rate beside writes at a rate, open loop: a cell of the grid.
     Grid,
+    /// A light load for long, looked at second by second: stalls and drift.
+    Watch,
     /// A round of SNIA's Performance Test Specification: IOPS test.
     PtsIops,
     /// The same: throughput test.
@@ -60,6 +63,9 @@ pub struct Point {
     pub steady: Option<bool>,
     /// Why it says less than it seems to, one sentence: this program was late, the load ended early.
     pub doubt: Option<String>,
+    /// Of a watch: what its seconds showed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub watch: Option<Watch>,
 }
 
 /// All reads, or all writes, of a job.

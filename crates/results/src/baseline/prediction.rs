@@ -9,8 +9,15 @@ use serde::{Deserialize, Serialize};
 pub struct Prediction {
     /// The drive that was measured.
     pub device: String,
+    /// Why there is no rating, if the baseline cannot tell one. Then there is no other number of the simulated drive either.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub declined: Option<Declined>,
+    /// Events that the baseline cannot know: rarer than what, later than when; and how long a baseline would have to run for them.
+    #[serde(default)]
+    pub unknown: String,
     /// The simulated one, as it is named wherever a device is: `sim:capacity=...`.
-    pub simulated: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub simulated: Option<String>,
     /// Its parameters, and how surely they are known.
     pub parameters: Vec<Parameter>,
     /// Points that it was fitted to.
@@ -22,13 +29,11 @@ pub struct Prediction {
     pub error_pct: f64,
     /// Where it does something else than the drive did, a sentence each, the worst first.
     pub misses: Vec<String>,
-    /// Whether the misses are so many that the prediction is not to be relied on.
-    pub doubtful: bool,
     /// The load of 1x: `ACT's`, or the name of a configuration.
     pub load: String,
     /// The limits that a load had to meet.
     pub limits: String,
-    /// The rating of the simulated drive, a multiple of 1x; `None`: it held nothing that was tried.
+    /// The rating of the simulated drive, a multiple of 1x; `None`: it was declined, or the drive held nothing that was tried.
     pub rating: Option<f64>,
     /// That of a drive with all parameters at the slow ends of their intervals.
     pub rating_low: Option<f64>,
@@ -36,6 +41,40 @@ pub struct Prediction {
     pub rating_high: Option<f64>,
     /// What a reader has to know, a sentence each.
     pub remarks: Vec<String>,
+}
+
+/// Why no rating is predicted.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Declined {
+    /// By name.
+    pub cause: Cause,
+    /// What was seen, a clause with its numbers, and what to do.
+    pub reason: String,
+}
+
+/// What keeps a rating from being predicted.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Cause {
+    /// The drive becomes slower, or faster, as time goes by.
+    Drift,
+    /// Stalls decide, and too little is known of them.
+    Stalls,
+    /// The drive collects garbage, and how much depends on the load.
+    GarbageCollection,
+    /// The simulated drive does something else than the real one did.
+    Model,
+}
+
+impl std::fmt::Display for Cause {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Drift => "drift",
+            Self::Stalls => "stalls",
+            Self::GarbageCollection => "garbage collection",
+            Self::Model => "the model",
+        })
+    }
 }
 
 /// A parameter of a simulated drive.

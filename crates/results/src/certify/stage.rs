@@ -320,6 +320,7 @@ mod tests {
         undone.undone = vec![crate::judge::Undone {
             stream: "large-block-writes".into(),
             device: "x".into(),
+            first_slice: None,
             slice: 1,
             slices: 1,
             wanted: 2_000,

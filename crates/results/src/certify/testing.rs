@@ -34,6 +34,7 @@ pub(super) fn verdict(outcome: Outcome, end: End, share: f64) -> Verdict {
         end,
         reasons: vec![Reason::new(Code::Unknown, "the first reason")],
         missed: Vec::new(),
+        notes: Vec::new(),
         decided_by: Some(Deciding {
             stream: "reads".into(),
             device: Some("x".into()),
@@ -47,6 +48,7 @@ pub(super) fn verdict(outcome: Outcome, end: End, share: f64) -> Verdict {
             share,
             share_max: 0.05,
         }),
+        worst: Vec::new(),
         sla: Sla::default().to_string(),
         thresholds_ns: Sla::default().thresholds_ns().to_vec(),
         slice_sec: 3_600,

@@ -20,7 +20,7 @@ pub struct CellCounts {
     pub bytes: u64,
     /// Operations that failed.
     pub errors: u64,
-    /// Those of `ops` that came back only after the end of the run.
+    /// See [`Cell::overtime`].
     pub overtime: u64,
     /// Operations that were wanted and never issued; in run directories of format 1 also those that were lost.
     pub unissued: u64,
@@ -62,9 +62,14 @@ impl CellCounts {
         self.ops.saturating_add(self.errors).saturating_add(self.unissued).saturating_add(self.lost)
     }
 
-    /// Whether anything was wanted or outstanding.
+    /// When the last operation of an interval that ended at `end_ns` came back; 0 where none did.
+    pub(crate) fn back_ns(&self, end_ns: u64) -> u64 {
+        if self.last_back_ns == 0 && self.ops > 0 { end_ns } else { self.last_back_ns }
+    }
+
+    /// Whether anything was wanted or outstanding, or its device silent.
     pub(crate) fn is_any(&self) -> bool {
-        self.wanted() > 0 || self.backlog != Backlog::default()
+        self.wanted() > 0 || self.backlog != Backlog::default() || self.silent_ns > 0
     }
 
     /// Adds other counts over the same thresholds. What was outstanding at an instant is not added up.

@@ -18,7 +18,7 @@ use super::verdict::{
 };
 use super::{CellCounts, End};
 use crate::buckets::THRESHOLDS_MAX;
-use crate::cell::StreamInfo;
+use crate::cell::{GRACE_NS, StreamInfo};
 use crate::units::{self, Grouped, ThresholdText, percent};
 
 /// A thread that lacked a CPU for this part of the time that it needed one is worth telling.
@@ -31,6 +31,7 @@ const ACHIEVED_MIN: f64 = 0.99;
 type Over = fn(&CellCounts) -> &[u64; THRESHOLDS_MAX];
 
 /// The worst share of all, and whether it is too large.
+#[derive(Clone)]
 struct Worst {
     deciding: Deciding,
     exceeded: bool,
@@ -40,6 +41,18 @@ impl Worst {
     /// How near the limit, or how far over; exact comparison first, so that rounding never decides.
     fn rank(&self) -> (bool, f64) {
         (self.exceeded, self.deciding.share / self.deciding.share_max)
+    }
+
+    fn worse(self, other: Self) -> Self {
+        if other.rank() > self.rank() { other } else { self }
+    }
+
+    /// The worse of this and a `later` one of the same group and limit, bad since the first that was.
+    fn joined(self, later: Self) -> Self {
+        let first_slice = self.deciding.first_slice.or(later.deciding.first_slice);
+        let mut worse = self.worse(later);
+        worse.deciding.first_slice = first_slice;
+        worse
     }
 }
 
@@ -62,7 +75,7 @@ impl Judge {
 /// The verdict of a run that ended like `end`; of one of several workloads `elsewhere` says what another one was stopped for.
 fn verdict(judge: &Judge, end: &End, elsewhere: Option<&str>) -> Verdict {
     let end = &judge.settled(end);
-    let judged = worst(judge, end, |counts| &counts.judged_over);
+    let (judged, by_limit) = worst_of_all(judge, end, |counts| &counts.judged_over);
     let bounds = Bounds {
         judged: judged.as_ref(),
         least: worst(judge, end, |counts| &counts.judged_least_over),
@@ -96,21 +109,19 @@ fn verdict(judge: &Judge, end: &End, elsewhere: Option<&str>) -> Verdict {
         reasons,
         failures: Vec::new(),
         missed: Vec::new(),
+        notes: Vec::new(),
         workloads: judge.parts.iter().map(|part| of_workload(part, end)).collect(),
         decided_by: judged.map(|worst| worst.deciding),
+        worst: by_limit.into_iter().map(|worst| worst.deciding).collect(),
         sla: plan.sla.to_string(),
         thresholds_ns: plan.sla.thresholds_ns().to_vec(),
         slice_sec: plan.slice_sec,
         duration_sec: plan.duration_sec,
         ran_sec,
-        groups: judge
-            .judged_groups()
-            .filter(|group| is_used(judge, group))
-            .map(|group| shares(judge, end, group))
-            .collect(),
+        groups: judge.judged_groups().filter(is_used).map(|group| shares(judge, end, group)).collect(),
         undone,
         insufficient: insufficient(judge),
-        streams: totals(judge, ran_sec),
+        streams: totals(judge),
         gaps: GapSummary {
             count: judge.gaps,
             limit_ns: judge.gap_limit_ns(),
@@ -293,8 +304,7 @@ impl Findings {
                 format!("no slice of {slice_sec} s is complete: the incomplete one was judged"),
             ));
         }
-        let ran_sec = judge.ran_ns as f64 / 1e9;
-        for total in totals(judge, ran_sec).iter().filter(|total| total.overtime > 0) {
+        for total in totals(judge).iter().filter(|total| total.overtime > 0) {
             if total.achieved_iops < total.offered_iops * ACHIEVED_MIN {
                 self.notes.push(Reason::new(
                     Code::Note,
@@ -335,27 +345,33 @@ fn failed_operations(judge: &Judge) -> Option<String> {
 
 /// The worst share of what the windows of a run that ended like `end` would have wanted as a whole.
 fn worst(judge: &Judge, end: &End, over: Over) -> Option<Worst> {
-    let mut worst: Option<Worst> = None;
+    worst_of_all(judge, end, over).0
+}
+
+/// The same, and the worst share for each limit.
+fn worst_of_all(judge: &Judge, end: &End, over: Over) -> (Option<Worst>, Vec<Worst>) {
+    let (mut all, mut by_limit): (Option<Worst>, Vec<Worst>) = (None, Vec::new());
+    // Both have one for each limit, or none yet.
+    let zipped = |a: Vec<Worst>, b: Vec<Worst>, with: fn(Worst, Worst) -> Worst| match a.is_empty() {
+        true => b,
+        false => a.into_iter().zip(b).map(|(a, b)| with(a, b)).collect(),
+    };
     for group in judge.judged_groups() {
-        let mut first_slice = None;
-        let mut of_group: Option<Worst> = None;
-        for window in judge.windows(group, end).iter().filter(|window| window.counts.wanted() > 0) {
-            for candidate in shares_of(judge, end, group, window, over) {
-                if candidate.exceeded {
-                    first_slice.get_or_insert(candidate.deciding.slice);
-                }
-                if of_group.as_ref().is_none_or(|worst| candidate.rank() > worst.rank()) {
-                    of_group = Some(candidate);
-                }
-            }
-        }
-        let Some(mut of_group) = of_group else { continue };
-        of_group.deciding.first_slice = first_slice;
-        if worst.as_ref().is_none_or(|worst| of_group.rank() > worst.rank()) {
-            worst = Some(of_group);
-        }
+        let windows = judge.windows(group, end);
+        let shares = windows.iter().filter(|window| window.counts.wanted() > 0);
+        let shares = shares.map(|window| shares_of(judge, end, group, window, over).collect());
+        let Some(of_group) = shares.reduce(|before, next| zipped(before, next, Worst::joined)) else { continue };
+        // The slice in which the first limit was exceeded, whichever is the worst in the end.
+        let first_slice = of_group.iter().filter_map(|worst| worst.deciding.first_slice).min();
+        let worst = of_group.iter().cloned().reduce(Worst::worse);
+        let worst = worst.map(|mut worst| {
+            worst.deciding.first_slice = first_slice;
+            worst
+        });
+        all = all.into_iter().chain(worst).reduce(Worst::worse);
+        by_limit = zipped(by_limit, of_group, Worst::worse);
     }
-    worst
+    (all, by_limit)
 }
 
 /// The shares of a window, one for each limit.
@@ -373,12 +389,16 @@ fn shares_of(
     let stream = &judge.plan.streams[group.stream].name;
     let device = group.device.map(|device| judge.plan.devices[device].clone());
     judge.plan.sla.limits().iter().zip(counts).map(move |(limit, over)| {
+        let exceeded = whole.is_some() && limit.is_exceeded(over, wanted);
+        let slice = window.first as u64 + 1;
+        // Where the last slice alone held, what followed it did not.
+        let bad_slice = window.last as u64 + 1;
         let deciding = Deciding {
             stream: stream.clone(),
             device: device.clone(),
-            slice: window.first as u64 + 1,
+            slice,
             with_rest: window.last > window.first,
-            first_slice: None,
+            first_slice: exceeded.then_some(bad_slice),
             threshold_ns: limit.threshold_ns,
             over,
             wanted,
@@ -386,7 +406,7 @@ fn shares_of(
             share: over as f64 / wanted as f64,
             share_max: limit.share_max(),
         };
-        Worst { deciding, exceeded: whole.is_some() && limit.is_exceeded(over, wanted) }
+        Worst { deciding, exceeded }
     })
 }
 
@@ -422,17 +442,20 @@ fn of_workload(part: &WorkloadJudge, end: &End) -> WorkloadVerdict {
     WorkloadVerdict { name: part.name.clone(), outcome, reasons }
 }
 
-/// Whether there is anything in a group. Of several workloads not each is on every device.
-fn is_used(judge: &Judge, group: &GroupCounts) -> bool {
-    judge.plan.workloads.len() < 2 || group.slices.iter().any(|counts| counts.wanted() > 0)
+/// Whether there is anything in a group: not each stream is on every device.
+fn is_used(group: &&GroupCounts) -> bool {
+    group.slices.iter().any(|counts| counts.wanted() > 0)
 }
 
 fn insufficient(judge: &Judge) -> Vec<Insufficient> {
     let mut found = Vec::new();
-    for group in judge.judged_groups().filter(|group| is_used(judge, group)) {
-        // What is left after the last complete slice is judged with that.
+    for group in judge.judged_groups().filter(is_used) {
+        // What is left after the last complete slice is judged with that, and a load can begin late and end early.
         let alone = usize::try_from(judge.complete_slices.max(1)).unwrap_or(usize::MAX);
-        let slices = group.slices.iter().enumerate().take(alone);
+        let is_used = |counts: &CellCounts| counts.wanted() > 0;
+        let first = group.slices.iter().position(is_used).unwrap_or(0);
+        let last = group.slices.iter().rposition(is_used).unwrap_or(usize::MAX);
+        let slices = group.slices.iter().enumerate().take(alone).take(last.saturating_add(1)).skip(first);
         for (slice, counts) in slices.filter(|(_, counts)| counts.wanted() < SLICE_OPS_MIN) {
             found.push(Insufficient {
                 stream: judge.plan.streams[group.stream].name.clone(),
@@ -445,12 +468,23 @@ fn insufficient(judge: &Judge) -> Vec<Insufficient> {
     found
 }
 
-fn totals(judge: &Judge, ran_sec: f64) -> Vec<StreamTotals> {
+/// How long the load of a stream lasted, nanoseconds: from its beginning to the end of the run, or to its own end. One that
+/// was done well before that ended with its last operation.
+fn lasted_ns(info: &StreamInfo, total: &CellCounts, ran_ns: u64) -> u64 {
+    let period_ns = if info.offered_iops > 0.0 { (1e9 / info.offered_iops) as u64 } else { 0 };
+    let done_ns = total.last_back_ns.saturating_add(period_ns);
+    let soon_ns = total.last_back_ns.saturating_add(GRACE_NS.max(period_ns.saturating_mul(10)));
+    let is_all_back = total.last_back_ns > 0 && total.wanted() == total.ops;
+    info.own_ns(0, if is_all_back && soon_ns < ran_ns { done_ns } else { ran_ns })
+}
+
+fn totals(judge: &Judge) -> Vec<StreamTotals> {
+    let per_sec = |ops: u64, ns: u64| if ns > 0 { ops as f64 * 1e9 / ns as f64 } else { 0.0 };
     let stream = |(info, total): (&StreamInfo, &CellCounts)| StreamTotals {
         name: info.name.clone(),
         judged: info.judged,
         offered_iops: info.offered_iops,
-        achieved_iops: if ran_sec > 0.0 { total.ops.saturating_sub(total.overtime) as f64 / ran_sec } else { 0.0 },
+        achieved_iops: per_sec(total.ops.saturating_sub(total.overtime), lasted_ns(info, total, judge.ran_ns)),
         ops: total.ops,
         bytes: total.bytes,
         errors: total.errors,

@@ -12,7 +12,8 @@
 //!   that limit's.
 
 use super::slices::{GroupCounts, Window};
-use super::{End, Judge};
+use super::text::slices_text;
+use super::{CellCounts, End, Judge};
 use crate::cell::{Backlog, GRACE_NS, cell_name};
 use crate::units::{Grouped, duration, percent, percent_exact};
 use schemars::JsonSchema;
@@ -41,6 +42,9 @@ pub struct Undone {
     pub device: String,
     /// The slice in which most was left undone, from 1.
     pub slice: u64,
+    /// The first slice whose load was not done. `None` in verdicts of format 1.
+    #[serde(default)]
+    pub first_slice: Option<u64>,
     /// In how many slices its load was not done.
     pub slices: u64,
     /// Operations wanted in that slice.
@@ -57,12 +61,13 @@ pub struct Undone {
 
 impl fmt::Display for Undone {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { stream, device, slice, slices, wanted, missed, held_by, .. } = self;
+        let Self { stream, device, slices, wanted, missed, held_by, .. } = self;
+        let in_slice = slices_text(self.first_slice, self.slice);
         let share = percent(*missed as f64 / (*wanted).max(1) as f64);
         let (missed, wanted) = (Grouped(*missed), Grouped(*wanted));
         write!(
             f,
-            "the load of {stream} on {device} was not done: {missed} of {wanted} operations ({share}) wanted in slice {slice} \
+            "the load of {stream} on {device} was not done: {missed} of {wanted} operations ({share}) wanted {in_slice} \
              were not back {} s after its end; at most 0.1 % may be missing",
             GRACE_NS / 1_000_000_000
         )?;
@@ -127,6 +132,7 @@ impl Judge {
             stream: self.plan.streams[group.stream].name.clone(),
             device: self.device_name(group).to_owned(),
             slice: worst.first as u64 + 1,
+            first_slice: found.first().map(|window| window.first as u64 + 1),
             slices: found.len() as u64,
             wanted: worst.counts.wanted(),
             missed: worst.counts.missed,
@@ -171,16 +177,14 @@ impl Judge {
         let of_group = |group: &GroupCounts| {
             let late_ns = self.plan.streams[group.stream].late_ns?;
             let is_late = |window: &Window| is_too_many(window.counts.late, window.counts.wanted());
-            let windows = self.windows(group, end).into_iter().filter(|window| !window.cut && is_late(window));
-            let Window { first, counts, .. } = windows.max_by_key(|window| window.counts.late)?;
+            let (Window { counts, .. }, slices) = self.worst_window(group, end, is_late, |counts| counts.late)?;
             Some(format!(
-                "{} of {} {} on {} came back over {} late in slice {}, the latest by {} (max-lag-sec; at most 0.1 % may)",
+                "{} of {} {} on {} came back over {} late {slices}, the latest by {} (max-lag-sec; at most 0.1 % may)",
                 Grouped(counts.late),
                 Grouped(counts.wanted()),
                 self.plan.streams[group.stream].name,
                 self.device_name(group),
                 duration(late_ns),
-                first + 1,
                 duration(counts.late_max_ns)
             ))
         };
@@ -209,21 +213,37 @@ impl Judge {
             let info = &self.plan.streams[group.stream];
             let limit = self.plan.sla.limits().last().filter(|_| info.judged && info.offered_iops == 0.0)?;
             let is_silent = |window: &Window| limit.is_exceeded(window.counts.silent_ns, window.counts.active_ns);
-            let windows = self.windows(group, end).into_iter().filter(|window| !window.cut && is_silent(window));
-            let Window { first, counts, .. } = windows.max_by_key(|window| window.counts.silent_ns)?;
+            let (Window { counts, .. }, slices) =
+                self.worst_window(group, end, is_silent, |counts| counts.silent_ns)?;
             Some(format!(
-                "{} returned nothing to {} for {} of {} in slice {} ({}), in stretches longer than {}; it must be below {}",
+                "{} returned nothing to {} for {} of {} {slices} ({}), in stretches longer than {}; it must be below {}",
                 self.device_name(group),
                 info.name,
                 duration(counts.silent_ns),
                 duration(counts.active_ns),
-                first + 1,
                 percent(counts.silent_ns as f64 / counts.active_ns.max(1) as f64),
                 limit.threshold_text(),
                 percent_exact(limit.share_max())
             ))
         };
         self.device_groups().filter_map(of_group).collect()
+    }
+
+    /// Of the whole windows of a group that are `bad`, the one with most by `of`, and in words which that is and which was the
+    /// first.
+    fn worst_window(
+        &self,
+        group: &GroupCounts,
+        end: &End,
+        bad: impl Fn(&Window) -> bool,
+        of: fn(&CellCounts) -> u64,
+    ) -> Option<(Window, String)> {
+        let windows = self.windows(group, end).into_iter();
+        let bad: Vec<_> = windows.filter(|window| !window.cut && bad(window)).collect();
+        let first = bad.first().map(|window| window.first as u64 + 1);
+        let worst = bad.into_iter().max_by_key(|window| of(&window.counts))?;
+        let slices = slices_text(first, worst.first as u64 + 1);
+        Some((worst, slices))
     }
 
     fn device_name(&self, group: &GroupCounts) -> &str {

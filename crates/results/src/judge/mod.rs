@@ -18,13 +18,15 @@
 //! both give the same verdict.
 //!
 //! * [`Sla`]: the limits; [`IntervalCounts`]: what the judge wants to know of an interval
-//! * [`Judge`]: the accumulator; [`End`]: how the run ended; [`Verdict`]: the result, and its text
+//! * [`Judge`]: the accumulator; [`End`]: how the run ended; [`Verdict`]: all that follows, and its text
+//! * [`RunResult`]: what every form shows of a verdict
 //!
 //! Whether a device was in a steady state is not judged here.
 
 mod counts;
 mod decide;
 mod load;
+mod result;
 mod sla;
 mod slices;
 mod text;
@@ -33,6 +35,7 @@ mod verdict;
 pub use counts::{CellCounts, IntervalCounts};
 pub use load::Undone;
 pub(crate) use load::{Shortfall, shortfall};
+pub use result::RunResult;
 pub use sla::{Limit, Sla, SlaError};
 pub(crate) use slices::GroupCounts;
 pub use slices::{Judge, JudgePlan, Tested, round_sec, stretched_slice, whole_slice_sec};

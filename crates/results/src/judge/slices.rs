@@ -209,7 +209,10 @@ impl Judge {
         self.backlogs.iter_mut().zip(&counts.cells).for_each(|(backlog, cell)| *backlog = cell.backlog);
         let devices = self.plan.devices.len();
         for (stream, total) in self.totals.iter_mut().enumerate() {
-            counts.cells[stream * devices..(stream + 1) * devices].iter().for_each(|cell| total.add(cell));
+            for cell in &counts.cells[stream * devices..(stream + 1) * devices] {
+                total.add(cell);
+                total.last_back_ns = total.last_back_ns.max(cell.back_ns(counts.end_ns));
+            }
         }
         let length_ns = counts.end_ns.saturating_sub(self.ran_ns);
         for group in &mut self.groups {
@@ -260,7 +263,8 @@ impl Judge {
         };
         let mut windows: Vec<_> =
             (0..complete.min(group.slices.len())).map(|slice| window(slice, slice, false)).collect();
-        let Some(rest) = group.slices.get(complete).filter(|rest| rest.wanted() > 0) else { return windows };
+        let is_any = |rest: &&CellCounts| rest.wanted() > 0 || rest.silent_ns > 0;
+        let Some(rest) = group.slices.get(complete).filter(is_any) else { return windows };
         if !end.is_complete() {
             windows.push(window(complete, complete, true));
             return windows;
@@ -334,11 +338,11 @@ impl Judge {
         }
         let parts = if group.device.is_some() { 1.0 } else { self.plan.devices.len() as f64 };
         let per_sec = Some(self.plan.per_sec(group.stream) * parts).filter(|per_sec| *per_sec > 0.0)?;
-        let began_sec = (slice as u64).saturating_mul(self.plan.slice_sec);
-        let end_sec = began_sec.saturating_add(self.plan.slice_sec).min(self.plan.duration_sec).max(began_sec);
-        let left_sec = (end_sec as f64 - self.ran_ns as f64 / 1e9).max(0.0);
-        let by_rate = per_sec * (end_sec - began_sec) as f64;
-        Some(wanted.saturating_add((per_sec * left_sec) as u64).max(by_rate as u64))
+        let slice_ns = self.plan.slice_sec.saturating_mul(1_000_000_000);
+        let began_ns = (slice as u64).saturating_mul(slice_ns);
+        let end_ns = began_ns.saturating_add(slice_ns).min(self.plan.duration_sec.saturating_mul(1_000_000_000));
+        let of = |from_ns| (per_sec * self.plan.streams[group.stream].own_ns(from_ns, end_ns) as f64 / 1e9) as u64;
+        Some(wanted.saturating_add(of(self.ran_ns)).max(of(began_ns)))
     }
 
     fn intervals_per_slice(&self) -> u64 {
@@ -447,8 +451,7 @@ mod tests {
             judged: true,
             offered_iops: 5_000.0,
             workload,
-            act: None,
-            late_ns: None,
+            ..StreamInfo::default()
         };
         let sla = Sla::default();
         let layout = Layout {

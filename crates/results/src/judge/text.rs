@@ -1,7 +1,6 @@
 //! The verdict as an engineer reads it on a terminal: first the verdict, then the number that
 //! decided it, then the rest, with fewer digits than are known.
 
-use super::sla::Sla;
 use super::verdict::{Class, Deciding, Group, Outcome, SliceShares, Verdict};
 use crate::units::ThresholdText;
 use crate::units::{self, Grouped, percent, percent_exact};
@@ -18,21 +17,32 @@ const INSUFFICIENT_LISTED_MAX: usize = 4;
 pub(super) fn deciding_sentence(deciding: &Deciding) -> String {
     let (least, of_whole) =
         if deciding.cut { ("at least ", " that the whole slice would have wanted") } else { ("", "") };
-    let (slice, rest) = (deciding.slice, if deciding.with_rest { " and what followed it" } else { "" });
-    let from = match deciding.first_slice.filter(|first| *first < slice) {
-        Some(first) => format!("from slice {first} on, worst in {slice}{rest}"),
-        None => format!("in slice {slice}{rest}"),
-    };
     format!(
-        "{least}{} of {} on {} took over {:#} {from} ({} of {}{of_whole}; it must be below {})",
+        "{least}{} of {} on {} took over {:#} {} ({} of {}{of_whole}; it must be below {})",
         percent(deciding.share),
         deciding.stream,
         device_text(deciding.device.as_deref()),
         ThresholdText(deciding.threshold_ns),
+        deciding.slices(),
         Grouped(deciding.over),
         Grouped(deciding.wanted),
         percent_exact(deciding.share_max)
     )
+}
+
+/// `in slice 21`; `from slice 20 on, worst in 21` where an earlier slice was bad already.
+pub(super) fn slices_text(first: Option<u64>, worst: u64) -> String {
+    match first.filter(|first| *first < worst) {
+        Some(first) => format!("from slice {first} on, worst in {worst}"),
+        None => format!("in slice {worst}"),
+    }
+}
+
+impl Deciding {
+    /// The worst slice, and the first that was over the limit.
+    pub fn slices(&self) -> String {
+        slices_text(self.first_slice, self.slice) + if self.with_rest { " and what followed it" } else { "" }
+    }
 }
 
 impl fmt::Display for Deciding {
@@ -69,24 +79,11 @@ impl fmt::Display for Class {
 impl fmt::Display for Verdict {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let partial = if self.partial { ", partial" } else { "" };
-        let sla = if self.sla == Sla::UNLIMITED { "no SLA".to_owned() } else { format!("SLA {}", self.sla) };
+        let sla = if self.has_no_limits() { "no SLA".to_owned() } else { format!("SLA {}", self.sla) };
         writeln!(f, "{} ({}{partial}, {sla})", self.outcome, self.class)?;
-        for reason in &self.reasons {
-            writeln!(f, "  {reason}")?;
-        }
-        for failure in &self.failures {
-            writeln!(f, "  {failure}")?;
-        }
-        if let Some(deciding) = self.decided_by.as_ref().filter(|_| self.sla != Sla::UNLIMITED) {
-            let sentence = deciding_sentence(deciding);
-            if self.reasons.iter().all(|reason| reason.text != sentence) {
-                writeln!(f, "  worst share seen: {sentence}")?;
-            }
-        }
-        for workload in &self.workloads {
-            let why = workload.reasons.first().map_or("", |reason| reason.text.as_str());
-            writeln!(f, "  {}: {}: {why}", workload.name, workload.outcome)?;
-        }
+        let result = self.result();
+        writeln!(f, "  {}", result.reason)?;
+        result.others().try_for_each(|other| writeln!(f, "  {other}"))?;
         self.fmt_blame(f)?;
         self.fmt_insufficient(f)?;
         for group in self.groups_shown() {
@@ -107,7 +104,7 @@ impl Verdict {
     /// Tables worth the screen: all devices together, and the device that decided (or the only one).
     fn groups_shown(&self) -> impl Iterator<Item = &Group> {
         // Without limits nothing is asked of a slice.
-        let is_judged = self.sla != Sla::UNLIMITED;
+        let is_judged = !self.has_no_limits();
         let several = self.groups.iter().any(|group| group.device.is_none());
         self.groups.iter().filter(move |_| is_judged).filter(move |group| {
             let decided = |by: &Deciding| by.stream == group.stream && by.device == group.device;
@@ -205,7 +202,7 @@ impl Verdict {
                 stream.name,
                 rate(stream.achieved_iops),
                 Grouped(stream.errors),
-                Grouped(stream.unissued.saturating_add(stream.lost))
+                Grouped(stream.not_done())
             )?;
         }
         Ok(())

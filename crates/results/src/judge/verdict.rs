@@ -98,6 +98,13 @@ pub struct Deciding {
     pub share_max: f64,
 }
 
+impl Deciding {
+    /// Whether the share reached its limit.
+    pub fn is_over(&self) -> bool {
+        self.first_slice.is_some()
+    }
+}
+
 /// One slice of one group.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct SliceShares {
@@ -171,6 +178,13 @@ pub struct StreamTotals {
     pub lost: u64,
 }
 
+impl StreamTotals {
+    /// Operations that were wanted and never came back, issued or not.
+    pub fn not_done(&self) -> u64 {
+        self.unissued.saturating_add(self.lost)
+    }
+}
+
 /// How long completions can have lain unseen.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct GapSummary {
@@ -205,11 +219,17 @@ pub struct Verdict {
     /// What was asked of the run beside its limits and missed, each one sentence.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missed: Vec<String>,
+    /// What its jobs said of themselves and decides nothing, each one sentence.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub notes: Vec<String>,
     /// Of a run of several workloads: each alone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub workloads: Vec<WorkloadVerdict>,
     /// The worst share by its limit; `None` when nothing was there to judge.
     pub decided_by: Option<Deciding>,
+    /// The worst share over each threshold.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub worst: Vec<Deciding>,
     /// The limits in text form.
     pub sla: String,
     /// The thresholds, nanoseconds, ascending: the columns of every share.
@@ -346,8 +366,16 @@ impl Verdict {
             return;
         }
         self.outcome = Outcome::Fail;
+        // What it says of a run that nothing was held against.
+        self.reasons.retain(|reason| !matches!(reason.code, Code::NoLimits | Code::Held));
         self.reasons.splice(0..0, missed.iter().map(|text| Reason::new(Code::Missed, text)));
         self.missed = missed;
+    }
+
+    /// Says `notes` beside what decided, each a sentence.
+    pub fn note(&mut self, notes: Vec<String>) {
+        self.reasons.extend(notes.iter().map(|text| Reason::new(Code::Note, text)));
+        self.notes = notes;
     }
 
     /// Whether both say the same, whatever words they use: a later version may explain better. Of verdicts of two
@@ -358,7 +386,7 @@ impl Verdict {
             return other.outcome == Outcome::Fail || self.outcome.severity().max(1) == other.outcome.severity().max(1);
         }
         let wordless = |verdict: &Self| {
-            let mut bare = Self { reasons: Vec::new(), blame: Vec::new(), ..verdict.clone() };
+            let mut bare = Self { reasons: Vec::new(), blame: Vec::new(), worst: Vec::new(), ..verdict.clone() };
             bare.workloads.iter_mut().for_each(|workload| workload.reasons.clear());
             bare
         };
@@ -499,5 +527,47 @@ impl fmt::Display for End {
             Self::LoadStuck { why } => write!(f, "stopped because its load could not go on: {why}"),
             Self::Unrecorded => f.write_str("ended without a record of how (killed, or the machine stopped)"),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::Value;
+    use std::collections::BTreeSet;
+
+    /// Every string that a schema says a value may be.
+    fn values(schema: &Value) -> BTreeSet<String> {
+        match schema {
+            Value::Object(fields) => {
+                let own = fields.iter().filter(|(name, _)| matches!(name.as_str(), "const" | "enum"));
+                let own = own.flat_map(|(_, value)| match value {
+                    Value::Array(several) => several.clone(),
+                    one => vec![one.clone()],
+                });
+                let below = fields.iter().filter(|(name, _)| name.as_str() != "enum").map(|(_, value)| values(value));
+                own.filter_map(|value| value.as_str().map(str::to_owned)).chain(below.flatten()).collect()
+            }
+            Value::Array(several) => several.iter().flat_map(values).collect(),
+            _ => BTreeSet::new(),
+        }
+    }
+
+    /// The names in the first column of the table under `heading` of docs/verdict.md.
+    fn documented(heading: &str) -> BTreeSet<String> {
+        let page = include_str!("../../../../docs/verdict.md");
+        let section = page.split(&format!("\n## {heading}\n")).nth(1).unwrap_or_else(|| panic!("no {heading}"));
+        let section = section.split("\n## ").next().unwrap();
+        let rows = section.lines().filter_map(|line| line.strip_prefix("| `"));
+        rows.map(|row| row.split('`').next().unwrap().to_owned()).collect()
+    }
+
+    #[test]
+    fn the_page_on_verdicts_has_every_code_and_every_outcome_and_no_other() {
+        let schema = |of: schemars::Schema| values(&serde_json::to_value(of).unwrap());
+        let codes = schema(schemars::schema_for!(Code));
+        assert!(codes.contains("over-limit") && codes.contains("unknown"), "{codes:?}");
+        assert_eq!(codes, documented("Codes of reasons"));
+        assert_eq!(schema(schemars::schema_for!(Outcome)), documented("Outcomes and exit codes"));
     }
 }

@@ -28,6 +28,7 @@ const SINGLE: [(&str, Column); 11] = [
 
 /// Columns after those of the thresholds, which format 1 does not have: most lines end before them.
 const LAST: [(&str, Column); 9] = [
+    ("last_back_ns", Column::LastBackNs),
     ("slice", Column::Slice),
     ("lost", Column::Lost),
     ("missed", Column::Missed),
@@ -35,7 +36,6 @@ const LAST: [(&str, Column); 9] = [
     ("late_ops", Column::LateOps),
     ("late_max_ns", Column::LateMaxNs),
     ("silent_ns", Column::SilentNs),
-    ("last_back_ns", Column::LastBackNs),
     ("held_by", Column::HeldBy),
 ];
 
@@ -260,7 +260,7 @@ pub(super) fn push_cells(text: &mut String, counts: &IntervalCounts, layout: &La
             counted(cell).into_iter().chain(cell.slow.all()).map(move |values| values[threshold])
         });
         let CellCounts { lost, missed, missed_least, late, late_max_ns, silent_ns, last_back_ns, held_by, .. } = *cell;
-        let last = [slice, lost, missed, missed_least, late, late_max_ns, silent_ns, last_back_ns, held_by];
+        let last = [last_back_ns, slice, lost, missed, missed_least, late, late_max_ns, silent_ns, held_by];
         let mut zeros = 0;
         for value in single.into_iter().chain(by_threshold).chain(last) {
             if value == 0 {

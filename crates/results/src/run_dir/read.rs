@@ -91,11 +91,12 @@ pub fn read(dir: &Path) -> Result<Run, RunDirError> {
     let mut verdict = Verdict { blame: blamer.blame(&judge), failures, ..judge.verdict(&end) };
     if let Some(written) = &written {
         verdict.fail_for(written.missed.clone());
+        verdict.note(written.notes.clone());
     }
     let of_old_rules = written.as_ref().filter(|_| manifest.format_version == 1 && verdict.outcome != Outcome::Fail);
     let by_old_rules = of_old_rules.filter(|_| judge.is_undecidable());
     if let Some(written) = by_old_rules {
-        verdict = Verdict { blame: verdict.blame, ..written.clone() };
+        verdict = Verdict { blame: verdict.blame, worst: verdict.worst, ..written.clone() };
     }
     let first = match &written {
         None if damage.iter().any(|damage| damage.starts_with(VERDICT)) => None,
@@ -125,6 +126,7 @@ pub fn read(dir: &Path) -> Result<Run, RunDirError> {
          wanted"
             .to_owned()
     });
+    verdict.reasons.extend(rules.iter().map(|text| Reason::new(Code::OldRules, text)));
     let rejudged = written.as_ref().filter(|written| {
         written.format_version == 1 && rules.is_none() && written.outcome != verdict.outcome && doubt.is_none()
     });

@@ -113,8 +113,8 @@ impl Objects {
             return;
         }
         collector.close();
-        if let Some((date, time)) = statistics.timestamp.as_deref().and_then(time::moment) {
-            collector.moment(date, time);
+        if let Some((date, time, offset)) = statistics.timestamp.as_deref().and_then(time::moment) {
+            collector.moment(date, time, offset);
         }
         if statistics.disk.iter().any(|disk| disk.contains_key("tps") && !disk.contains_key("r/s")) {
             collector.without_x();

@@ -15,6 +15,7 @@ mod time;
 use crate::lines::Lines;
 use crate::source::{ReadError, Source};
 use jiff::civil::{Date, DateTime};
+use jiff::tz::Offset;
 use reports::Collector;
 use std::io::{self, Read};
 use std::path::Path;
@@ -35,6 +36,8 @@ pub struct Iostat {
 pub struct Report {
     /// When it was printed, by the clock and zone of the machine; `None`: it has no time (iostat without -t).
     pub at: Option<DateTime>,
+    /// The zone of that clock, where the time says it (S_TIME_FORMAT=ISO).
+    pub offset: Option<Offset>,
     /// A line a device.
     pub devices: Vec<DeviceRates>,
 }

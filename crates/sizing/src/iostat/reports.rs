@@ -3,6 +3,7 @@
 use super::time::{self, Written};
 use super::{DeviceRates, Iostat, Report, since_boot};
 use jiff::civil::{Date, DateTime, Time};
+use jiff::tz::Offset;
 use results::units::count;
 use std::collections::HashMap;
 
@@ -44,6 +45,7 @@ struct Moment {
     date: Option<Written>,
     of_banner: bool,
     time: Time,
+    offset: Option<Offset>,
 }
 
 /// Reads reports in their order.
@@ -90,13 +92,13 @@ impl Collector {
     }
 
     /// A report has a time.
-    pub(super) fn moment(&mut self, date: Option<Written>, time: Time) {
+    pub(super) fn moment(&mut self, date: Option<Written>, time: Time, offset: Option<Offset>) {
         self.close();
         let (date, of_banner) = (date.or(self.date), date.is_none());
         if date != self.dates.last().copied() {
             self.dates.extend(date);
         }
-        self.moment = Some(Moment { date, of_banner, time });
+        self.moment = Some(Moment { date, of_banner, time, offset });
     }
 
     /// A table begins: of the same report, if it has other columns.
@@ -173,14 +175,15 @@ impl Collector {
                 firsts.push(at);
                 last = None;
             }
-            let at = moment.and_then(|Moment { date, of_banner, time }| {
+            let offset = moment.and_then(|moment| moment.offset);
+            let at = moment.and_then(|Moment { date, of_banner, time, .. }| {
                 let date = date?.date(order)?;
                 // Days go by behind a banner.
                 Some(if of_banner { time::after(last, date, time) } else { date.to_datetime(time) })
             });
             back += u64::from(at.is_some_and(|at| last.is_some_and(|last| at < last)));
             last = at.or(last);
-            reports.push(Report { at, devices });
+            reports.push(Report { at, offset, devices });
         }
         let found = reports.len();
         let dropped = since_boot::drop_firsts(&mut reports, &firsts);

@@ -77,8 +77,8 @@ pub(super) fn read<R: Read>(lines: &mut Lines<R>, collector: &mut Collector) -> 
             collector.without_x();
         } else if let Some(row) = header.as_ref().and_then(|header| row(header, &words, &name_before)) {
             collector.row(row);
-        } else if let Some((date, time)) = time::moment(text) {
-            collector.moment(date, time);
+        } else if let Some((date, time, offset)) = time::moment(text) {
+            collector.moment(date, time, offset);
         } else if header.is_some() && words.len() > 1 {
             // A row that is cut, unless it is of something else.
             collector.unread();

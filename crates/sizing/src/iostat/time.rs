@@ -10,6 +10,7 @@
 
 use jiff::ToSpan;
 use jiff::civil::{Date, DateTime, Time};
+use jiff::tz::Offset;
 
 /// A date as it is written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -41,8 +42,8 @@ impl Written {
     }
 }
 
-/// Reads a line that is a time, with a date or without.
-pub(super) fn moment(line: &str) -> Option<(Option<Written>, Time)> {
+/// Reads a line that is a time, with a date or without, with an offset from UTC or without.
+pub(super) fn moment(line: &str) -> Option<(Option<Written>, Time, Option<Offset>)> {
     if line.len() > 80 {
         return None;
     }
@@ -64,10 +65,25 @@ pub(super) fn moment(line: &str) -> Option<(Option<Written>, Time)> {
     }
     let time = Time::new(hour, minute, second, 0).ok()?;
     match clock {
-        0 => Some((None, time)),
-        3 => Some((written(line), time)),
+        0 => Some((None, time, None)),
+        3 => {
+            let (at, digits) = groups[clock + 2];
+            Some((written(line), time, offset(&line[at + digits.len()..])))
+        }
         _ => None,
     }
+}
+
+/// Reads `+0530`, `-08:00` or `Z`.
+fn offset(text: &str) -> Option<Offset> {
+    let text = text.trim();
+    if text == "Z" {
+        return Some(Offset::UTC);
+    }
+    let (sign, digits) = (if text.starts_with('-') { -1 } else { 1 }, text.strip_prefix(['+', '-'])?.replace(':', ""));
+    let digits =
+        digits.parse::<i32>().ok().filter(|_| digits.len() == 4 && digits.bytes().all(|b| b.is_ascii_digit()))?;
+    Offset::from_seconds(sign * (digits / 100 * 3600 + digits % 100 * 60)).ok()
 }
 
 /// Reads a date that begins a text.

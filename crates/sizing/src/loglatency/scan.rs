@@ -22,6 +22,8 @@ const TOGETHER_SEC: i64 = 5;
 pub(super) struct Dumped {
     /// By the log's own clock, whole seconds.
     pub(super) at: DateTime,
+    /// Which of the names that are wanted.
+    pub(super) series: usize,
     pub(super) unit: Unit,
     pub(super) total: u64,
     pub(super) buckets: Vec<u64>,
@@ -54,16 +56,11 @@ pub struct Found {
 pub fn scan(sources: Vec<Source>, wanted: &Wanted) -> Result<Found, LogError> {
     let (files, empty) = order::in_order(sources)?;
     let mut scanner = Scanner::new(wanted);
-    let nodes: BTreeSet<_> = files.iter().filter_map(|file| file.node.clone()).collect();
-    if nodes.len() > 1 {
-        let nodes: Vec<_> = nodes.into_iter().collect();
-        scanner.say(format!("the logs are of several nodes ({}): their histograms are mixed", nodes.join(", ")));
-    }
     if !empty.is_empty() {
         scanner.say(format!("empty: {}", empty.join(", ")));
     }
     for mut file in files {
-        scanner.file(&mut file).map_err(|source| ReadError { name: file.name.clone(), source })?;
+        scanner.file(&mut file)?;
     }
     Ok(scanner.finish())
 }
@@ -77,6 +74,8 @@ struct Scanner<'a> {
     incomplete: u64,
     left_out: u64,
     cut_line: Vec<u8>,
+    node: Option<String>,
+    series: Vec<String>,
 }
 
 impl<'a> Scanner<'a> {
@@ -90,6 +89,8 @@ impl<'a> Scanner<'a> {
             incomplete: 0,
             left_out: 0,
             cut_line: Vec::new(),
+            node: None,
+            series: Vec::new(),
         }
     }
 
@@ -97,16 +98,25 @@ impl<'a> Scanner<'a> {
         self.found.remarks.push(sentence);
     }
 
-    fn file(&mut self, file: &mut Begun) -> std::io::Result<()> {
+    fn file(&mut self, file: &mut Begun) -> Result<(), LogError> {
+        let cannot = |source| ReadError { name: file.name.clone(), source };
         if !file.head.is_empty() && !self.cut_line.is_empty() {
             let line = [&self.cut_line[..], &file.head].concat();
             self.line(&line);
         }
         self.cut_line.clear();
-        while let Some(line) = file.lines.next_line()? {
-            match line.whole {
+        loop {
+            let number = file.lines.number() + 1;
+            let Some(line) = file.lines.next_line().map_err(cannot)? else { break };
+            let id = match line.whole {
                 true => self.line(line.bytes),
-                false => self.cut_line = line.bytes.to_vec(),
+                false => {
+                    self.cut_line = line.bytes.to_vec();
+                    None
+                }
+            };
+            if let Some(id) = id {
+                order::same_node(&mut self.node, id, &file.name, number)?;
             }
         }
         let skipped = file.lines.skipped();
@@ -123,8 +133,9 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    fn line(&mut self, line: &[u8]) {
-        let Some((stamp, rest)) = self.stamps.split(line) else { return };
+    /// Reads a line; returns the id of the node, if the line says that.
+    fn line(&mut self, line: &[u8]) -> Option<String> {
+        let (stamp, rest) = self.stamps.split(line)?;
         self.found.tail = Some(stamp.local);
         if self.found.head.is_none() {
             self.found.head = Some(stamp.local);
@@ -147,12 +158,13 @@ impl<'a> Scanner<'a> {
                     self.close();
                     self.found.followed = false;
                 }
-                return;
+                return None;
             }
         }
-        let Some(at) = self.dump.find(rest) else { return };
+        let Some(at) = self.dump.find(rest) else { return text::parts(rest).and_then(text::node_id) };
         self.close();
         self.begin(&rest[at + DUMP.len()..], stamp.local);
+        None
     }
 
     /// The line that names a histogram.
@@ -172,8 +184,12 @@ impl<'a> Scanner<'a> {
             return;
         };
         let unit = header.unit.unwrap_or(Unit::Count);
+        let series = self.series.iter().position(|name| name == header.name).unwrap_or_else(|| {
+            self.series.push(header.name.to_owned());
+            self.series.len() - 1
+        });
         let at = at.round(jiff::civil::DateTimeRound::new().smallest(jiff::Unit::Second).mode(jiff::RoundMode::Trunc));
-        let dumped = Dumped { at: at.unwrap_or_default(), unit, total: header.total, buckets: Vec::new() };
+        let dumped = Dumped { at: at.unwrap_or_default(), series, unit, total: header.total, buckets: Vec::new() };
         self.open = Some((dumped, 0));
         if header.total == 0 {
             self.close();

@@ -2,7 +2,7 @@
 
 use super::scan::{Dumped, Found};
 use super::{From, Wanted};
-use crate::server_log::Unit;
+use crate::server_log::{Unit, cadence};
 use jiff::SignedDuration;
 use jiff::civil::DateTime;
 use serde::Serialize;
@@ -52,10 +52,14 @@ pub struct Table {
     pub slice_sec: i64,
     /// Restarts within the table: after when, until when.
     pub restarts: Vec<(DateTime, DateTime)>,
+    /// Steps of the clock within the table, likewise.
+    pub clock_steps: Vec<(DateTime, DateTime)>,
 }
 
 /// The counts of one time.
 struct Counts {
+    /// Which of all dumps is the first of them.
+    first: usize,
     at: DateTime,
     unit: Unit,
     total: u64,
@@ -87,8 +91,9 @@ pub fn table(found: &Found, wanted: &Wanted) -> Table {
         unit_change: None,
         slice_sec: wanted.slice_sec,
         restarts: Vec::new(),
+        clock_steps: Vec::new(),
     };
-    let mut restarts = restarts(found, wanted).into_iter().peekable();
+    let mut gaps = gaps(found, wanted).into_iter().peekable();
     let mut counts = Groups::new(found, wanted);
     let Some(mut old) = counts.next_from(asked_from.unwrap_or(DateTime::MIN)) else { return table };
     if counts.together && later(old.at, TOGETHER.as_secs()) >= tail {
@@ -112,14 +117,16 @@ pub fn table(found: &Found, wanted: &Wanted) -> Table {
             table.unit_change = Some((table.unit, unit, new.at));
             break;
         }
-        while let Some(restart) = restarts.next_if(|(_, until)| *until <= new.at) {
-            let begins_anew = restart.1 > old.at;
-            if begins_anew {
-                table.restarts.push(restart);
+        while let Some(gap) = gaps.next_if(|gap| gap.until.0 <= new.first) {
+            if gap.until.0 <= old.first {
+                continue;
             }
-            if begins_anew && !wanted.as_asloglatency {
+            let of_its_kind = if gap.is_restart { &mut table.restarts } else { &mut table.clock_steps };
+            of_its_kind.push((gap.after, gap.until.1));
+            if !wanted.as_asloglatency {
                 counts = before;
-                let Some(first) = counts.next_from(restart.1) else { break 'slices };
+                counts.skip_to(gap.until.0);
+                let Some(first) = counts.next_from(DateTime::MIN) else { break 'slices };
                 old = first;
                 continue 'slices;
             }
@@ -145,20 +152,34 @@ pub fn table(found: &Found, wanted: &Wanted) -> Table {
     table
 }
 
-/// Where counters begin anew: after when, until when.
-fn restarts(found: &Found, wanted: &Wanted) -> Vec<(DateTime, DateTime)> {
+/// Between two dumps whose difference is no rate: counters begin anew, or the clock was set.
+struct Gap {
+    after: DateTime,
+    /// Which dump comes next, and when.
+    until: (usize, DateTime),
+    is_restart: bool,
+}
+
+fn gaps(found: &Found, wanted: &Wanted) -> Vec<Gap> {
     let mut groups = Groups::new(found, wanted);
-    let mut restarts = Vec::new();
-    let mut last: Option<Counts> = None;
-    while let Some(next) = groups.next_from(DateTime::MIN) {
-        if let Some(last) = last.filter(|last| last.unit == next.unit)
-            && (next.total < last.total || next.buckets.iter().zip(&last.buckets).any(|(next, last)| next < last))
-        {
-            restarts.push((last.at, next.at));
+    let all: Vec<Counts> = std::iter::from_fn(|| groups.next_from(DateTime::MIN)).collect();
+    let distances: Vec<f64> = all.windows(2).map(|pair| pair[1].at.duration_since(pair[0].at).as_secs_f64()).collect();
+    let mut gaps = Vec::new();
+    for (at, pair) in all.windows(2).enumerate() {
+        let [last, next] = pair else { continue };
+        let went_back =
+            next.total < last.total || next.buckets.iter().zip(&last.buckets).any(|(next, last)| next < last);
+        let is_restart = last.unit == next.unit && went_back;
+        // Where dumps are missing it is a multiple of the usual distance.
+        let stepped = cadence::usual(&distances, at).is_some_and(|usual| {
+            let multiple = (distances[at] / usual).round().max(1.0);
+            (distances[at] - multiple * usual).abs() > cadence::TOLERANCE_SEC
+        });
+        if is_restart || stepped {
+            gaps.push(Gap { after: last.at, until: (next.first, next.at), is_restart });
         }
-        last = Some(next);
     }
-    restarts
+    gaps
 }
 
 /// What came between two. Buckets of `new` that went back are raised to those of `old`, as asloglatency does.
@@ -188,6 +209,8 @@ fn whole_seconds(at: DateTime) -> DateTime {
 #[derive(Clone)]
 struct Groups<'a> {
     dumps: &'a [Dumped],
+    /// How many are before them.
+    taken: usize,
     /// Whether a line follows the last one.
     followed: bool,
     together: bool,
@@ -202,6 +225,7 @@ impl<'a> Groups<'a> {
         let together = wanted.namespace.is_none() && !wanted.names_a_namespace();
         Self {
             dumps: &found.dumps,
+            taken: 0,
             followed: found.followed,
             together,
             skips_partial: together && !wanted.as_asloglatency,
@@ -210,11 +234,18 @@ impl<'a> Groups<'a> {
         }
     }
 
+    /// Goes on with the `first` of all dumps.
+    fn skip_to(&mut self, first: usize) {
+        self.dumps = &self.dumps[first - self.taken..];
+        self.taken = first;
+    }
+
     fn next_from(&mut self, from: DateTime) -> Option<Counts> {
         loop {
-            let first = self.dumps.iter().position(|dump| dump.at >= from)?;
-            let (group, rest) = self.dumps[first..].split_at(self.number_of(&self.dumps[first..]));
-            self.dumps = rest;
+            self.skip_to(self.taken + self.dumps.iter().position(|dump| dump.at >= from)?);
+            let index = self.taken;
+            let (group, rest) = self.dumps.split_at(self.number_of(self.dumps));
+            self.skip_to(index + group.len());
             let (is_last, number) = (rest.is_empty(), group.len());
             // The last one is being written.
             let group = if is_last && !self.followed { &group[..number - 1] } else { group };
@@ -225,7 +256,8 @@ impl<'a> Groups<'a> {
             }
             self.last_number = number;
             let (first, last) = (group.first()?, group.last()?);
-            let mut counts = Counts { at: first.at, unit: last.unit, total: 0, buckets: vec![0; self.buckets] };
+            let mut counts =
+                Counts { first: index, at: first.at, unit: last.unit, total: 0, buckets: vec![0; self.buckets] };
             for dump in group {
                 counts.total = counts.total.saturating_add(dump.total);
                 let both = counts.buckets.iter_mut().zip(&dump.buckets);
@@ -239,6 +271,7 @@ impl<'a> Groups<'a> {
     fn number_of(&self, dumps: &[Dumped]) -> usize {
         let Some(first) = dumps.first() else { return 0 };
         let until = first.at.saturating_add(TOGETHER);
-        if self.together { dumps.iter().take_while(|dump| dump.at <= until).count() } else { 1 }
+        let same = |dump: &&Dumped| dump.series != first.series && dump.at <= until;
+        1 + if self.together { dumps[1..].iter().take_while(same).count() } else { 0 }
     }
 }

@@ -96,18 +96,20 @@ fn tables_are_those_of_asloglatency_to_the_byte() {
 
 /// Dumps 10 s apart from 00:00:00 on, `counts` of buckets 0 and 3.
 fn log(counts: &[u64], unit: &str) -> String {
+    log_at(&counts.iter().enumerate().map(|(n, count)| (10 * n, *count)).collect::<Vec<_>>(), unit)
+}
+
+/// Dumps at these seconds.
+fn log_at(ticks: &[(usize, u64)], unit: &str) -> String {
     let mut text = String::new();
-    for (at, count) in counts.iter().enumerate() {
-        let stamp = format!("Nov 20 2026 00:{:02}:{:02} GMT: INFO (info): (hist.c:319)", at / 6, at * 10 % 60);
+    for (at, count) in ticks {
+        let stamp = format!("Nov 20 2026 00:{:02}:{:02} GMT: INFO (info): (hist.c:319)", at / 60, at % 60);
         text += &format!("{stamp} histogram dump: {{a}}-read ({} total) {unit}\n", 2 * count);
         text += &format!("{stamp}  (00: {count:010}) (03: {count:010})\n");
         text += &format!("{stamp} histogram dump: {{b}}-read ({count} total) {unit}\n{stamp}  (03: {count:010})\n");
     }
-    text + &format!(
-        "Nov 20 2026 00:{:02}:{:02} GMT: INFO (info): (ticker.c:1) end\n",
-        counts.len() / 6,
-        counts.len() * 10 % 60
-    )
+    let end = ticks.last().map_or(0, |(at, _)| at + 10);
+    text + &format!("Nov 20 2026 00:{:02}:{:02} GMT: INFO (info): (ticker.c:1) end\n", end / 60, end % 60)
 }
 
 fn table_of(text: &str, command: &str) -> Table {
@@ -143,6 +145,20 @@ fn a_restart_is_told_and_no_slice_goes_over_it_unless_asked() {
     let (as_it_does, _) = wanted("-h {a}-read -f head");
     let table = table(&scan(vec![source(&text)], &as_it_does).unwrap(), &as_it_does);
     assert_eq!((table.slices.len(), table.slices[2].ops_per_sec), (4, -58.0));
+}
+
+#[test]
+fn no_slice_goes_over_a_step_of_the_clock() {
+    for step in [-60, -12, -10, -7, -3, 3, 7, 12, 33] {
+        let ticks = (0..30).map(|n| (if n < 18 { 600 + 10 * n } else { 600 + 10 * n + step } as usize, 100 * n as u64));
+        let text = log_at(&ticks.collect::<Vec<_>>(), "usec");
+        for (name, rate) in [("{a}-read", 20.0), ("read", 30.0)] {
+            let table = table_of(&text, &format!("-h {name} -f head -t 30"));
+            assert!(table.slices.iter().all(|slice| slice.ops_per_sec == rate), "{step}: {:?}", table.slices);
+            // A step by as much as two dumps are apart looks like one that is missing.
+            assert!(table.slices.len() >= 8 && table.clock_steps.len() == 1, "{step}: {table:?}");
+        }
+    }
 }
 
 #[test]

@@ -43,14 +43,14 @@ pub fn of_device(
 ) -> Blocks {
     let (namespace, device) = key;
     let lines = log.drives.get(key).map_or(&[][..], Vec::as_slice);
-    let blocks_per_sec = Blockwise::of(lines, window, log.is_averages).map(|blocks| blocks.writes);
+    let blocks_per_sec = Blockwise::of(lines, window, log).map(|blocks| blocks.writes);
     let ios_per_sec = log
         .histograms
         .get(&format!("{{{namespace}}}-{device}-write"))
-        .and_then(|dumps| Counted::of(dumps, window))
+        .and_then(|dumps| Counted::of(dumps, window, &log.clock_steps))
         .map(|counted| counted.per_sec());
     let ios_a_block = ios_per_sec.zip(blocks_per_sec).and_then(|(ios, blocks)| power_of_two(ios / blocks));
-    let logged = log.write_block_bytes.get(device).copied().filter(|_| log.has_start_of(window));
+    let logged = log.start_of(window).and_then(|start| start.write_block_bytes.get(device).copied());
     let told = (facts.write_block_bytes, logged);
     let found = |block_bytes: u64, io_bytes: u64, origin: String| {
         // What two sources say of a block has to be the same.
@@ -109,12 +109,12 @@ fn has_fixed_blocks(
     ios_a_block: Option<u64>,
 ) -> bool {
     let partial = |line: &DriveLine| line.detail.is_some_and(|detail| detail.partial_writes.is_some());
-    let logged = log.has_start_of(window);
-    match facts.build.or(log.build.as_deref().filter(|_| logged).and_then(Build::parse)) {
+    let start = log.start_of(window);
+    match facts.build.or(start.and_then(|start| Build::parse(start.build.as_deref()?))) {
         Some(build) => build.fixed_write_block_bytes().is_some(),
         None => {
             facts.flush_bytes.is_some()
-                || (logged && log.write_block_bytes.get(&key.1) == Some(&FIXED_BLOCK_BYTES))
+                || start.is_some_and(|start| start.write_block_bytes.get(&key.1) == Some(&FIXED_BLOCK_BYTES))
                 || log.drives.get(key).into_iter().flatten().any(|line| window.contains(line.at) && partial(line))
                 || (facts.commit_to_device != Some(true) && ios_a_block.is_some_and(|ios| ios > 1))
         }

@@ -32,8 +32,10 @@ pub struct Counters<'a> {
 pub fn of_device(load: &DeviceLoad, counters: &Counters) -> Vec<Check> {
     let Counters { blocks, ios_a_block, .. } = counters;
     // A few blocks lie on the other side of a window's ends: of few blocks that is much.
-    let of_blocks = |found: f64, wanted: f64| {
-        COUNTERS_PCT.max(EDGE_BLOCKS * 100.0 / (found.abs().max(wanted.abs()) * blocks.seconds).max(EDGE_BLOCKS))
+    let edge = EDGE_BLOCKS / blocks.seconds;
+    let of_blocks = |found: f64, wanted: f64| match wanted {
+        0.0 if found <= edge => 100.0,
+        wanted => COUNTERS_PCT.max(if wanted > 0.0 { edge / wanted * 100.0 } else { 0.0 }),
     };
     let mut checks = Vec::new();
     let mut equal = |what: &str, against: &str, found: f64, wanted: f64, allowed_pct: f64, advice: &str| {
@@ -72,7 +74,7 @@ pub fn of_device(load: &DeviceLoad, counters: &Counters) -> Vec<Check> {
             against,
             lbr,
             blocks.blocks_read() * ios_a_block,
-            of_blocks(blocks.blocks_read(), 0.0),
+            of_blocks(lbr / ios_a_block, blocks.blocks_read()),
             advice,
         );
     }
@@ -83,7 +85,7 @@ pub fn of_device(load: &DeviceLoad, counters: &Counters) -> Vec<Check> {
             "drv_ssd's blocks written, in I/Os",
             writes,
             blocks.writes * ios_a_block,
-            of_blocks(blocks.writes, 0.0),
+            of_blocks(writes / ios_a_block, blocks.writes),
             advice,
         );
     }
@@ -91,10 +93,17 @@ pub fn of_device(load: &DeviceLoad, counters: &Counters) -> Vec<Check> {
 }
 
 /// What has to balance on a drive of which there is iostat: its four numbers.
-pub fn of_drive(target: &DriveTarget, loads: &[&DeviceLoad]) -> Vec<Check> {
+///
+/// `partly`: iostat did not run all the time.
+pub fn of_drive(target: &DriveTarget, loads: &[&DeviceLoad], partly: bool) -> Vec<Check> {
     let Some(seen) = target.iostat else { return Vec::new() };
     let predicted = target.predicted;
-    let advice = "something else used the drive, or iostat is of another drive, node or time (--iostat-zone)";
+    let advice = match partly {
+        true => {
+            "iostat shows a part of the window only: give all that it printed, or a window within its time (--from, --to)"
+        }
+        false => "something else used the drive, or iostat is of another drive, node or time (--iostat-zone)",
+    };
     let check = |what: &str, against: &str, found: f64, least: f64, most: f64| Check {
         node: target.node.clone(),
         place: target.drive.clone(),
@@ -114,7 +123,11 @@ pub fn of_drive(target: &DriveTarget, loads: &[&DeviceLoad]) -> Vec<Check> {
         true => (predicted.written_kib_per_sec / 2.0, predicted.written_kib_per_sec),
         false => (predicted.written_kib_per_sec, predicted.written_kib_per_sec),
     };
-    vec![
+    // Somebody looks at a drive now and then.
+    let is_idle = |seen: f64, predicted: f64| predicted == 0.0 && seen < 1.0;
+    let idle =
+        [is_idle(seen.reads_per_sec, predicted.reads_per_sec), is_idle(seen.writes_per_sec, predicted.writes_per_sec)];
+    let checks = [
         check(
             "r/s",
             "record reads + large-block reads",
@@ -131,5 +144,6 @@ pub fn of_drive(target: &DriveTarget, loads: &[&DeviceLoad]) -> Vec<Check> {
         ),
         check("rkB/s", "sizes of reads at the edges of their buckets", seen.read_kib_per_sec, lower, upper),
         check("wkB/s", "large-block writes x their size", seen.written_kib_per_sec, least, most),
-    ]
+    ];
+    checks.into_iter().enumerate().filter(|(n, _)| !idle[n % 2]).map(|(_, check)| check).collect()
 }

@@ -1,7 +1,8 @@
 //! What cumulative counters grew by within a window, and the rates that follow.
 
 use super::Window;
-use crate::server_log::{DriveLine, Dump};
+use crate::server_log::cadence::is_between;
+use crate::server_log::{DriveLine, Dump, ServerLog};
 use jiff::Timestamp;
 
 /// Something that was counted at an instant.
@@ -22,13 +23,15 @@ impl Sample for DriveLine {
     }
 }
 
-/// The first and the last of `samples` within `window`, and the seconds between them; `None`: there are no
-/// two at different instants.
-pub fn ends<S: Sample>(samples: &[S], window: Window) -> Option<(&S, &S, f64)> {
-    let first = samples.iter().find(|sample| window.contains(sample.at()))?;
-    let last = samples.iter().rev().find(|sample| window.contains(sample.at()))?;
-    let seconds = last.at().duration_since(first.at()).as_secs_f64();
-    (seconds > 0.0).then_some((first, last, seconds))
+/// The first and the last of `samples` within `window`, several of each where one of `steps` is between them, and the seconds
+/// between all of them; `None`: there are no two at different instants.
+fn ends<'a, S: Sample>(samples: &'a [S], window: Window, steps: &[Timestamp]) -> Option<(Vec<(&'a S, &'a S)>, f64)> {
+    let from = samples.partition_point(|sample| sample.at() < window.from);
+    let to = samples.partition_point(|sample| sample.at() <= window.to);
+    let runs = samples.get(from..to)?.chunk_by(|one, next| !is_between(steps, one.at(), next.at()));
+    let ends: Vec<(&S, &S)> = runs.filter_map(|run| Some((run.first()?, run.last()?))).collect();
+    let seconds = ends.iter().map(|(first, last)| last.at().duration_since(first.at()).as_secs_f64()).sum();
+    (seconds > 0.0).then_some((ends, seconds))
 }
 
 /// What a histogram counted within a window.
@@ -43,12 +46,20 @@ pub struct Counted {
 }
 
 impl Counted {
-    /// The difference of two dumps, `None` if there are no two in the window or the counts went back.
-    pub fn of(dumps: &[Dump], window: Window) -> Option<Self> {
-        let (first, last, seconds) = ends(dumps, window)?;
-        let earlier = |bucket: usize| first.buckets.get(bucket).copied().unwrap_or(0);
-        let grown = last.buckets.iter().enumerate().map(|(b, count)| count.checked_sub(earlier(b)));
-        Some(Self { count: last.total.checked_sub(first.total)?, seconds, buckets: grown.collect::<Option<_>>()? })
+    /// The difference of two dumps, `None` if there are no two in the window or the counts went back. What was counted over
+    /// one of `steps` is left out, and so is its time.
+    pub fn of(dumps: &[Dump], window: Window, steps: &[Timestamp]) -> Option<Self> {
+        let (ends, seconds) = ends(dumps, window, steps)?;
+        let longest = ends.iter().map(|(_, last)| last.buckets.len()).max().unwrap_or(0);
+        let (mut count, mut buckets) = (0, vec![0; longest]);
+        for (first, last) in ends {
+            count += last.total.checked_sub(first.total)?;
+            for (bucket, grown) in buckets.iter_mut().enumerate() {
+                let at = |dump: &Dump| dump.buckets.get(bucket).copied().unwrap_or(0);
+                *grown += at(last).checked_sub(at(first))?;
+            }
+        }
+        Some(Self { count, seconds, buckets })
     }
 
     /// How many a second.
@@ -93,28 +104,30 @@ pub struct Blockwise {
 }
 
 impl Blockwise {
-    /// Between the first and the last line within `window`; of a single line among `averages`, what it printed of its
-    /// last 20 s.
-    pub fn of(lines: &[DriveLine], window: Window, averages: bool) -> Option<Self> {
-        let Some((first, last, seconds)) = ends(lines, window) else {
+    /// Between the first and the last line within `window`, without what was counted over a step of the clock; of a single
+    /// line among averages, what it printed of its last 20 s.
+    pub fn of(lines: &[DriveLine], window: Window, log: &ServerLog) -> Option<Self> {
+        let Some((ends, seconds)) = ends(lines, window, &log.clock_steps) else {
             let mut inside = lines.iter().filter(|line| window.contains(line.at));
-            return inside.next().filter(|_| averages && inside.next().is_none()).map(Self::printed);
+            return inside.next().filter(|_| log.is_averages && inside.next().is_none()).map(Self::printed);
         };
-        let grown = |of: fn(&DriveLine) -> u64| (of(last) as f64 - of(first) as f64) / seconds;
-        let told = |of: fn(&DriveLine) -> Option<u64>| Some((of(last)? as f64 - of(first)? as f64) / seconds);
+        let told = |of: fn(&DriveLine) -> Option<u64>| {
+            let grown = ends.iter().map(|(first, last)| Some(of(last)? as f64 - of(first)? as f64));
+            Some(grown.sum::<Option<f64>>()? / seconds)
+        };
         Some(Self {
             seconds,
-            writes: grown(|line| line.writes),
-            defrag_reads: grown(|line| line.defrag_reads),
+            writes: told(|line| Some(line.writes))?,
+            defrag_reads: told(|line| Some(line.defrag_reads))?,
             defrag_writes: told(|line| line.defrag_writes),
-            defrag_q: grown(|line| line.defrag_q),
+            defrag_q: told(|line| Some(line.defrag_q))?,
             io_skips: told(|line| Some(line.detail?.defrag_io_skips)),
             direct_frees: told(|line| Some(line.detail?.direct_frees)),
             partial_flushes: told(|line| {
                 let detail = line.detail?;
                 Some(detail.partial_writes? + detail.defrag_partial_writes.unwrap_or(0))
             }),
-            free_wblocks: grown(|line| line.free_wblocks),
+            free_wblocks: told(|line| Some(line.free_wblocks))?,
         })
     }
 
@@ -173,12 +186,19 @@ mod tests {
     #[test]
     fn only_what_was_counted_within_the_window_counts() {
         let dumps = [dump(0, &[1]), dump(10, &[1, 2]), dump(20, &[1, 4, 6]), dump(30, &[9, 9, 9])];
-        let counted = Counted::of(&dumps, window(5, 25)).unwrap();
+        let counted = Counted::of(&dumps, window(5, 25), &[]).unwrap();
         assert_eq!(counted, Counted { count: 8, seconds: 10.0, buckets: vec![0, 2, 6] });
         assert_eq!(counted.per_sec(), 0.8);
         assert_eq!(counted.pct_over(), [100.0, 75.0, 0.0], "of at least 1 and 2 bytes");
-        assert_eq!(Counted::of(&dumps, window(5, 15)), None, "one dump is no difference");
-        assert_eq!(Counted::of(&[dump(0, &[5]), dump(9, &[4])], window(0, 9)), None, "the server was started again");
+        assert_eq!(Counted::of(&dumps, window(5, 15), &[]), None, "one dump is no difference");
+        let steps = [Timestamp::from_second(15).unwrap()];
+        let counted = Counted::of(&dumps, window(0, 30), &steps).unwrap();
+        assert_eq!((counted.count, counted.seconds), (2 + 16, 20.0), "not what was counted while the clock was set");
+        assert_eq!(
+            Counted::of(&[dump(0, &[5]), dump(9, &[4])], window(0, 9), &[]),
+            None,
+            "the server was started again"
+        );
     }
 
     #[test]

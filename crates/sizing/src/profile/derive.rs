@@ -6,11 +6,15 @@ use super::seen::{self, IostatError, Seen};
 use super::sources::{Facts, SizingError, Sources, Wanted};
 use super::{Check, DeviceLoad, DriveTarget, FORMAT, Node, Origin, Profile, Window, checks, window};
 use crate::drive_io::DriveIo;
-use crate::server_log::ServerLog;
+use crate::server_log::{DriveLine, ServerLog, Start};
+use results::units::count;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// The part of a window that histograms must cover: dumps come every 10 s, and a window may be a minute long.
 const COVERED: f64 = 0.6;
+
+/// What the name of a namespace ends with where its load is that of its shadow devices.
+const SHADOW: &str = "-shadow";
 
 /// The profile of `sources`.
 pub fn profile(sources: &Sources, wanted: &Wanted) -> Result<Profile, SizingError> {
@@ -48,9 +52,9 @@ pub fn id(log: &ServerLog) -> String {
 }
 
 impl ServerLog {
-    /// Whether what it has of the server's start is of the server that ran at `window`, and not of a later one.
-    pub fn has_start_of(&self, window: Window) -> bool {
-        self.started.is_none_or(|started| window.to > started)
+    /// The start of the server that ran at `window`; `None`: the log does not have it.
+    pub fn start_of(&self, window: Window) -> Option<&Start> {
+        self.starts.iter().rev().find(|start| start.at < window.to)
     }
 
     /// The namespaces that it shows to be on devices. Old versions name none in their drv_ssd lines.
@@ -99,8 +103,11 @@ impl NodeSources<'_> {
         let (log, id) = (self.log, &self.id);
         let stored = log.namespaces();
         let devices = self.devices(&stored, &mut profile.remarks);
-        let asked =
-            |namespace: &String| self.wanted.namespaces.is_empty() || self.wanted.namespaces.contains(namespace);
+        let asked = |namespace: &String| {
+            let namespace =
+                namespace.strip_suffix(SHADOW).filter(|namespace| stored.contains(*namespace)).unwrap_or(namespace);
+            self.wanted.namespaces.is_empty() || self.wanted.namespaces.iter().any(|asked| asked == namespace)
+        };
         if !devices.iter().any(|(namespace, _)| asked(namespace)) {
             return Err(SizingError::NoDevices { log: id.clone() });
         }
@@ -135,17 +142,26 @@ impl NodeSources<'_> {
         };
         let of_iostat = self.sources.iostats.get(id).map_or(&[][..], |iostat| &iostat.remarks);
         profile.remarks.extend(log.remarks.iter().chain(of_iostat).map(|remark| format!("node {id}: {remark}")));
+        let steps: Vec<_> = log.clock_steps.iter().filter(|at| window.contains(**at)).collect();
+        if let [first, ..] = steps[..] {
+            profile.remarks.push(format!(
+                "node {id}: {} between lines that come at a steady distance, the first around {first:.0}: the clock was set, or \
+                 lines are missing - what was counted there is left out, and so is its time",
+                count(steps.len() as u64, "odd time")
+            ));
+        }
         profile.nodes.push(Node {
             id: id.clone(),
-            build: log.build.clone().filter(|_| log.has_start_of(window)),
+            build: log.start_of(window).and_then(|start| start.build.clone()),
             window,
         });
         let ours: BTreeSet<String> =
             devices.iter().filter(|(of, _)| asked(of)).map(|(_, device)| self.drive(device)).collect();
-        let of_ours = devices.iter().filter(|(_, device)| ours.contains(&self.drive(device))).cloned().collect();
-        let seen = self.seen(&of_ours, window)?;
+        let of_ours: BTreeSet<(String, String)> =
+            devices.iter().filter(|(_, device)| ours.contains(&self.drive(device))).cloned().collect();
+        let mut seen = self.seen(&of_ours, window)?;
         let mut loads = Vec::new();
-        for (namespace, device) in &devices {
+        for (namespace, device) in &of_ours {
             if !asked(namespace) && !log.histograms.contains_key(&format!("{{{namespace}}}-device-read-size")) {
                 profile.assumptions.push(format!(
                     "namespace {namespace} is on {device}, too, and its storage histograms are off: its load is not \
@@ -157,6 +173,10 @@ impl NodeSources<'_> {
             let alone = devices.iter().filter(|(_, other)| self.drive(other) == self.drive(device)).count() == 1;
             let written = seen.get(&self.drive(device)).filter(|_| alone).map(Seen::written_kib_per_sec);
             let (load, assumed, device_checks) = self.load(namespace, device, sharers, window, written)?;
+            if !asked(namespace) {
+                loads.push(load);
+                continue;
+            }
             profile.assumptions.extend(assumed);
             profile.checks.extend(device_checks);
             if load.direct_frees_per_sec.is_none() {
@@ -167,17 +187,78 @@ impl NodeSources<'_> {
             }
             loads.push(load);
         }
+        let shadows: Vec<DeviceLoad> =
+            loads.iter().filter_map(|load| self.shadow(load, window, &mut profile.remarks)).collect();
+        for shadow in shadows {
+            // It may be of another kind, and not in what iostat was asked for.
+            if !seen.contains_key(&shadow.drive) {
+                let device = [(shadow.namespace.clone(), shadow.device.clone())].into();
+                seen.extend(self.seen(&device, window).unwrap_or_default());
+            }
+            loads.push(shadow);
+        }
         let drives: BTreeSet<String> = loads.iter().map(|load| load.drive.clone()).collect();
         for drive in drives {
             let of_drive: Vec<&DeviceLoad> = loads.iter().filter(|load| load.drive == drive).collect();
             let predicted: DriveIo = of_drive.iter().map(|load| load.io(1.0)).sum();
             let iostat = seen.get(&drive).map(|seen| seen.io(predicted.write_kib()));
-            let target = DriveTarget { node: id.clone(), predicted, iostat, drive };
-            profile.checks.extend(checks::of_drive(&target, &of_drive));
+            let others = of_drive.iter().filter(|load| !asked(&load.namespace)).map(|load| (*load).clone()).collect();
+            let missing_sec = seen.get(&drive).map_or(0.0, |seen| seen.missing_sec);
+            if missing_sec > 0.0 {
+                profile.remarks.push(format!(
+                    "node {id}, {drive}: iostat shows {:.0} s of the {:.0} s looked at: these are compared with all of it",
+                    window.seconds() - missing_sec,
+                    window.seconds()
+                ));
+            }
+            let target = DriveTarget { node: id.clone(), predicted, iostat, drive, others };
+            profile.checks.extend(checks::of_drive(&target, &of_drive, missing_sec > 0.0));
             profile.drives.push(target);
         }
-        profile.loads.extend(loads);
+        profile.loads.extend(loads.into_iter().filter(|load| asked(&load.namespace)));
         Ok(())
+    }
+
+    /// What is written to the shadow of the device of `load`, as a namespace of its own: each block, and nothing is read.
+    fn shadow(&self, load: &DeviceLoad, window: Window, remarks: &mut Vec<String>) -> Option<DeviceLoad> {
+        let DeviceLoad { namespace, device, .. } = load;
+        let has_queue = |((of, name), lines): (&(String, String), &Vec<DriveLine>)| {
+            name == device && (of == namespace || of.is_empty()) && lines.iter().any(|it| it.shadow_write_q.is_some())
+        };
+        let shadow = match self.facts(namespace, window).shadows.remove(device) {
+            Some(shadow) => shadow,
+            None if self.log.drives.iter().any(has_queue) => {
+                remarks.push(format!(
+                    "node {}, {{{namespace}}} {device}: has a shadow device, and no source names it - give the log with the \
+                     server's start, or the server's configuration by --info",
+                    self.id
+                ));
+                format!("shadow of {device}")
+            }
+            None => return None,
+        };
+        let as_there = format!("as on {device}, whose shadow it is");
+        Some(DeviceLoad {
+            namespace: format!("{namespace}{SHADOW}"),
+            drive: self.drive(&shadow),
+            device: shadow,
+            reads_per_sec: 0.0,
+            read_sizes_pct_over: Vec::new(),
+            client_reads_per_sec: None,
+            client_writes_per_sec: None,
+            large_block_reads_per_sec: 0.0,
+            direct_frees_per_sec: None,
+            origin: Origin {
+                writes: as_there.clone(),
+                sizes: load.origin.sizes.clone(),
+                large_block: load.origin.large_block.clone(),
+                large_block_writes: as_there.clone(),
+                reads: "a shadow device is not read".to_owned(),
+                large_block_reads: "a shadow device is not read".to_owned(),
+                direct_frees: as_there,
+            },
+            ..load.clone()
+        })
     }
 
     /// Namespaces and their devices. A line that names no namespace is of the only one; of several it is left out.
@@ -225,15 +306,15 @@ impl NodeSources<'_> {
     }
 
     fn counted(&self, name: &str, window: Window) -> Option<Counted> {
-        Counted::of(self.log.histograms.get(name)?, window)
+        Counted::of(self.log.histograms.get(name)?, window, &self.log.clock_steps)
     }
 
     fn facts(&self, namespace: &str, window: Window) -> Facts {
         let told = |node: &str| self.sources.facts.get(&(node.to_owned(), namespace.to_owned())).cloned();
         let told = told(&self.id).or_else(|| told("")).unwrap_or_default();
-        match self.log.has_start_of(window) {
-            true => told.or(Facts::of_start(self.log, namespace)),
-            false => told,
+        match self.log.start_of(window) {
+            Some(start) => told.or(Facts::of_start(start, namespace)),
+            None => told,
         }
     }
 
@@ -275,8 +356,8 @@ impl NodeSources<'_> {
             blocks::of_device(self.log, &key, &facts, window, kib_written_per_sec);
         let ios_a_block = block_bytes as f64 / io_bytes as f64;
         let lines = self.log.drives.get(&key).map_or(&[][..], Vec::as_slice);
-        let drive_rates = Blockwise::of(lines, window, self.log.is_averages)
-            .ok_or_else(|| too_short(format!("drv_ssd of {device}")))?;
+        let drive_rates =
+            Blockwise::of(lines, window, self.log).ok_or_else(|| too_short(format!("drv_ssd of {device}")))?;
 
         let device_reads = of_device("read");
         let (device_lbr, device_writes) = (of_device("large-block-read"), of_device("write"));

@@ -182,6 +182,9 @@ pub struct DriveTarget {
     pub predicted: DriveIo,
     /// What iostat showed.
     pub iostat: Option<DriveIo>,
+    /// Loads on it of namespaces that were not asked for.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub others: Vec<DeviceLoad>,
 }
 
 impl DriveTarget {
@@ -208,22 +211,22 @@ pub struct Check {
     pub least: f64,
     /// The most that it should be.
     pub most: f64,
-    /// How far outside it may lie, percent of the larger number.
+    /// How far outside it may lie, percent of what it should be.
     pub allowed_pct: f64,
     /// Why they may differ and what to do about it, a sentence.
     pub advice: String,
 }
 
 impl Check {
-    /// By how much `found` lies outside, percent of the larger number; 0 within, negative below.
+    /// By how much `found` lies outside, percent of what it should be; 0 within, negative below.
     pub fn residue_pct(&self) -> f64 {
         let nearest = self.found.min(self.most).max(self.least);
-        let larger = self.found.abs().max(nearest.abs());
-        match larger {
+        match self.found - nearest {
             0.0 => 0.0,
             // What is no number balances with nothing.
-            larger if larger.is_finite() && self.found.is_finite() => (self.found - nearest) / larger * 100.0,
-            _ => f64::INFINITY,
+            off if !off.is_finite() => f64::INFINITY,
+            off if nearest == 0.0 => 100.0_f64.copysign(off),
+            off => off / nearest.abs() * 100.0,
         }
     }
 
@@ -234,6 +237,12 @@ impl Check {
 }
 
 impl Profile {
+    /// All loads on `drive`, those of namespaces that were not asked for included.
+    pub fn loads_on<'a>(&'a self, drive: &'a DriveTarget) -> impl Iterator<Item = &'a DeviceLoad> {
+        let on = |load: &&DeviceLoad| load.node == drive.node && load.drive == drive.drive;
+        self.loads.iter().filter(on).chain(&drive.others)
+    }
+
     /// Why its numbers are not to be used as they are, each a sentence; none: they balance.
     pub fn doubts(&self) -> Vec<String> {
         let failed = self.checks.iter().filter(|check| !check.holds()).map(|check| {

@@ -50,6 +50,8 @@ pub struct Seen {
     /// As it counts, flushes in it.
     io: DriveIo,
     flushes_per_sec: f64,
+    /// Seconds of the window that it did not show, but for what is lost at the ends.
+    pub missing_sec: f64,
 }
 
 impl Seen {
@@ -79,7 +81,7 @@ pub fn mean(
     if iostat.reports.is_empty() {
         return Err(IostatError::NoReport);
     }
-    let reports = within(iostat, window, zone)?;
+    let (reports, missing_sec) = within(iostat, window, zone)?;
     // The line of the drive, or those of its partitions.
     let found: BTreeSet<&str> =
         iostat.reports.iter().flat_map(|report| &report.devices).map(|rates| &*rates.device).collect();
@@ -91,7 +93,7 @@ pub fn mean(
         let found = found.into_iter().map(str::to_owned).collect();
         return Err(IostatError::OtherDevices { drive: drive.to_owned(), found });
     }
-    Ok(mean_of(&reports, &names))
+    Ok(Seen { missing_sec, ..mean_of(&reports, &names) })
 }
 
 /// The mean of `reports`, of which there is one at least, of all of `devices` together. A report that has no line
@@ -106,7 +108,7 @@ pub fn mean_of(reports: &[&Report], devices: &[&str]) -> Seen {
         read_kib_per_sec: mean(|rates| rates.rkb_s),
         written_kib_per_sec: mean(|rates| rates.wkb_s),
     };
-    Seen { io, flushes_per_sec: mean(|rates| rates.f_s.unwrap_or(0.0)) }
+    Seen { io, flushes_per_sec: mean(|rates| rates.f_s.unwrap_or(0.0)), missing_sec: 0.0 }
 }
 
 /// From when to when iostat looked; `None`: its reports have no time.
@@ -127,31 +129,36 @@ pub fn span(
     }
 }
 
-/// When the reports were printed; empty if one of them has no time.
+/// When the reports were printed, by the clock's own zone where it is told; empty if one of them has no time.
 fn times(iostat: &Iostat, zone: Offset) -> Vec<Timestamp> {
-    let at = |report: &Report| report.at.and_then(|at| zone.to_timestamp(at).ok());
+    let at = |report: &Report| report.at.and_then(|at| report.offset.unwrap_or(zone).to_timestamp(at).ok());
     iostat.reports.iter().map(at).collect::<Option<_>>().unwrap_or_default()
 }
 
-/// The reports whose whole interval is within `window`.
-fn within(iostat: &Iostat, window: Window, zone: Offset) -> Result<Vec<&Report>, IostatError> {
+/// The reports whose whole interval is within `window`, and how many seconds of it they lack.
+fn within(iostat: &Iostat, window: Window, zone: Offset) -> Result<(Vec<&Report>, f64), IostatError> {
     let times = times(iostat, zone);
     if times.is_empty() {
-        return Ok(iostat.reports.iter().collect());
+        return Ok((iostat.reports.iter().collect(), 0.0));
     }
     let lengths: Vec<_> = times.windows(2).map(|pair| pair[1].duration_since(pair[0])).collect();
     let clock = SignedDuration::from_secs(CLOCK_SEC);
-    let inside = |index: usize| {
-        // A report is of the time since the one before; of the first that is not known but likely as long as the next.
-        let length = lengths.get(index.saturating_sub(1)).copied().unwrap_or_default();
-        times[index] - length >= window.from - clock && times[index] <= window.to + clock
-    };
-    let reports: Vec<&Report> = iostat.reports.iter().enumerate().filter(|(n, _)| inside(*n)).map(|(_, r)| r).collect();
+    // A report is of the time since the one before; of the first that is not known but likely as long as the next.
+    let length = |index: usize| lengths.get(index.saturating_sub(1)).copied().unwrap_or_default();
+    let inside =
+        |index: &usize| times[*index] - length(*index) >= window.from - clock && times[*index] <= window.to + clock;
+    let indices: Vec<usize> = (0..times.len()).filter(inside).collect();
+    let reports: Vec<&Report> = indices.iter().map(|index| &iostat.reports[*index]).collect();
+    let seconds = |index: usize| length(index).as_secs_f64();
+    let shown: f64 = indices.iter().map(|index| seconds(*index)).sum();
+    let longest = indices.iter().map(|index| seconds(*index)).fold(0.0, f64::max);
     if reports.is_empty() {
         let (first, last) = (times[0], times[times.len() - 1]);
         return Err(IostatError::OtherTime { first, last, from: window.from, to: window.to });
     }
-    Ok(reports)
+    // Up to an interval is lost at either end.
+    let missing = window.seconds() - shown;
+    Ok((reports, if missing > 2.0 * (longest + CLOCK_SEC as f64) { missing } else { 0.0 }))
 }
 
 #[cfg(test)]
@@ -169,7 +176,8 @@ mod tests {
             f_s: None,
             d_s: None,
         };
-        let report = |devices: &&[(&str, f64)]| Report { at: None, devices: devices.iter().map(rates).collect() };
+        let report =
+            |devices: &&[(&str, f64)]| Report { at: None, offset: None, devices: devices.iter().map(rates).collect() };
         Iostat { reports: reports.iter().map(report).collect(), remarks: Vec::new() }
     }
 

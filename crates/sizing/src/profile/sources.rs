@@ -4,7 +4,7 @@ use super::seen::IostatError;
 use super::window::WindowError;
 use crate::info::{Build, FLUSH_BYTES, InfoReplies, Namespace};
 use crate::iostat::Iostat;
-use crate::server_log::{ServerLog, size_bytes};
+use crate::server_log::{ServerLog, Start, size_bytes};
 use jiff::Timestamp;
 use jiff::tz::Offset;
 use std::collections::BTreeMap;
@@ -39,6 +39,8 @@ pub struct Facts {
     pub commit_to_device: Option<bool>,
     /// The replication factor in force.
     pub replication_factor: Option<u64>,
+    /// Devices that have a shadow, each with it.
+    pub shadows: BTreeMap<String, String>,
 }
 
 impl Facts {
@@ -51,14 +53,15 @@ impl Facts {
             flush_bytes: namespace.flush_bytes(node.build),
             commit_to_device: namespace.commit_to_device(),
             replication_factor: namespace.replication_factor(),
+            shadows: namespace.devices.iter().filter_map(|it| Some((it.name.clone(), it.shadow.clone()?))).collect(),
         }
     }
 
     /// What the server printed of `namespace` when it started; nothing if the log does not go back to it.
-    pub fn of_start(log: &ServerLog, namespace: &str) -> Self {
-        let Some(keys) = log.configuration.get(namespace) else { return Self::default() };
+    pub fn of_start(start: &Start, namespace: &str) -> Self {
+        let Some(keys) = start.configuration.get(namespace) else { return Self::default() };
         let last = |key: &str| keys.get(key).and_then(|values| values.last()).map(String::as_str);
-        let build = log.build.as_deref().and_then(Build::parse);
+        let build = start.build.as_deref().and_then(Build::parse);
         let is_fixed = build.is_some_and(|build| build.fixed_write_block_bytes().is_some());
         Self {
             origin: "the log of the server's start".to_owned(),
@@ -68,6 +71,13 @@ impl Facts {
             flush_bytes: is_fixed.then(|| last("flush-size").map_or(Some(FLUSH_BYTES), size_bytes)).flatten(),
             commit_to_device: Some(last("commit-to-device") == Some("true")),
             replication_factor: last("replication-factor").and_then(|factor| factor.parse().ok()),
+            shadows: keys
+                .get("device")
+                .into_iter()
+                .flatten()
+                .filter_map(|names| names.split_once(char::is_whitespace))
+                .map(|(device, shadow)| (device.to_owned(), shadow.trim().to_owned()))
+                .collect(),
         }
     }
 
@@ -81,6 +91,7 @@ impl Facts {
             flush_bytes: self.flush_bytes.or(other.flush_bytes),
             commit_to_device: self.commit_to_device.or(other.commit_to_device),
             replication_factor: self.replication_factor.or(other.replication_factor),
+            shadows: if self.shadows.is_empty() { other.shadows } else { self.shadows },
         }
     }
 }

@@ -10,6 +10,7 @@
 //! "An effective truncation heuristic for bias reduction in simulation output", Simulation 69, 1997).
 
 use super::Window;
+use crate::server_log::cadence::is_between;
 use crate::server_log::{DriveLine, ServerLog};
 use jiff::{SignedDuration, Timestamp};
 use results::units::span;
@@ -200,19 +201,37 @@ fn series(log: &ServerLog, namespaces: &[String]) -> Vec<Series> {
         for what in ["device-read-size", "device-write-size", "read", "write"] {
             let name = format!("{{{namespace}}}-{what}");
             if let Some(dumps) = log.histograms.get(&name) {
-                all.push(Series { name, points: dumps.iter().map(|dump| (dump.at, dump.total)).collect() });
+                let points = dumps.iter().map(|dump| (dump.at, dump.total)).collect();
+                all.push(Series { name, points: without_steps(points, &log.clock_steps) });
             }
         }
     }
     for ((namespace, device), lines) in &log.drives {
         if namespaces.contains(namespace) || namespace.is_empty() {
-            let counted = |of: fn(&DriveLine) -> u64| lines.iter().map(|line| (line.at, of(line))).collect();
+            let counted = |of: fn(&DriveLine) -> u64| {
+                without_steps(lines.iter().map(|line| (line.at, of(line))).collect(), &log.clock_steps)
+            };
             all.push(Series { name: format!("write of {device}"), points: counted(|line| line.writes) });
             all.push(Series { name: format!("defrag-read of {device}"), points: counted(|line| line.defrag_reads) });
         }
     }
     all.retain(|series| series.points.len() > 1);
     all
+}
+
+/// Points of a counter that goes on over each of `steps` as it did before it: what the clock says there is no rate.
+fn without_steps(mut points: Vec<(Timestamp, u64)>, steps: &[Timestamp]) -> Vec<(Timestamp, u64)> {
+    let (mut rate, mut before, mut grown_by) = (None, points.first().copied(), 0.0);
+    for point in points.iter_mut().skip(1) {
+        let (from, last) = before.replace(*point).unwrap_or(*point);
+        let (seconds, grown) = (point.0.duration_since(from).as_secs_f64(), point.1 as f64 - last as f64);
+        match rate {
+            Some(rate) if is_between(steps, from, point.0) => grown_by += rate * seconds - grown,
+            _ => rate = Some((grown / seconds).max(0.0)),
+        }
+        point.1 = (point.1 as f64 + grown_by).round() as u64;
+    }
+    points
 }
 
 /// The stretches of time between `first` and `last` without a restart, and in which no line of any series is missing.

@@ -60,7 +60,8 @@ impl Demand {
         let mut nodes: BTreeMap<&str, Vec<DriveIo>> = BTreeMap::new();
         profile.drives.iter().for_each(|drive| nodes.entry(&drive.node).or_default().push(drive.io()));
         let used = |node: &str| {
-            let loads = profile.loads.iter().filter(|load| load.node == node);
+            let drives = profile.drives.iter().filter(|drive| drive.node == node);
+            let loads = drives.flat_map(|drive| profile.loads_on(drive));
             let used: Option<u64> = loads.map(|load| load.used_bytes).sum();
             used.filter(|bytes| *bytes > 0)
         };

@@ -1,12 +1,16 @@
 //! Lines of one node, in the order of time, into a [`ServerLog`].
 
+use super::cadence::{add_steps, is_between};
+use super::order::{self, LogError};
 use super::remarks::{Kind, Place, Strange};
 use super::stamp::{Stamp, Stamps};
 use super::text::{self, DumpHeader, Parts};
-use super::{BUCKETS, DriveLine, Dump, ServerLog};
+use super::{BUCKETS, DriveLine, Dump, ServerLog, Start};
 use crate::lines::{LINE_BYTES_MAX, Line, Lines};
+use crate::source::ReadError;
 use jiff::{SignedDuration, Timestamp};
-use std::io::{self, Read};
+use std::collections::BTreeSet;
+use std::io::Read;
 
 /// The clock of a server that is set by NTP jumps no further; threads that log at once differ by less.
 const CLOCK_SLACK: SignedDuration = SignedDuration::from_secs(5);
@@ -25,8 +29,10 @@ const THINNED: SignedDuration = SignedDuration::from_secs(15);
 const RESTARTS_MAX: usize = 10_000;
 /// Nothing logged earlier (2010-01-01): such a time is of a machine that has not asked for it yet.
 pub(super) const CLOCK_SET: Timestamp = Timestamp::constant(1_262_304_000, 0);
-/// Keys of the configuration that are kept.
+/// Keys of the configuration that are kept of a start.
 const KEYS_MAX: usize = 16 << 10;
+/// Starts that are kept.
+const STARTS_MAX: usize = 64;
 
 /// What is being read.
 #[derive(Debug, Default)]
@@ -46,10 +52,14 @@ pub(super) struct Collector {
     section: Vec<String>,
     keys: usize,
     kept: usize,
+    kept_at_start: usize,
+    /// The last lines before some that are not later and yet have counted more.
+    went_back: BTreeSet<Timestamp>,
     kept_max: usize,
     distance: SignedDuration,
     nul_bytes: u64,
     long: (u64, u64),
+    other_node: Option<LogError>,
 }
 
 #[derive(Debug)]
@@ -86,7 +96,8 @@ impl Collector {
     }
 
     /// Reads a file to its end. `head`: what stands before its first line with a time, if it is no line of its own.
-    pub(super) fn read<R: Read>(&mut self, file: &str, head: &[u8], lines: &mut Lines<R>) -> io::Result<()> {
+    pub(super) fn read<R: Read>(&mut self, file: &str, head: &[u8], lines: &mut Lines<R>) -> Result<(), LogError> {
+        let cannot = |source| ReadError { name: file.to_owned(), source };
         self.log.files.push(file.to_owned());
         if !head.is_empty() {
             self.join(head, Place { file, line: 1 });
@@ -98,11 +109,14 @@ impl Collector {
         }
         loop {
             let number = lines.number() + 1;
-            let Some(line) = lines.next_line()? else { break };
+            let Some(line) = lines.next_line().map_err(cannot)? else { break };
             if line.whole {
                 self.line(line, Place { file, line: number });
             } else {
                 self.cut_line = line.bytes.to_vec();
+            }
+            if let Some(error) = self.other_node.take() {
+                return Err(error);
             }
         }
         let skipped = lines.skipped();
@@ -161,6 +175,12 @@ impl Collector {
                  before are left out",
                 self.distance.as_secs()
             ));
+        }
+        let dumps = self.log.histograms.values().map(|dumps| dumps.iter().map(|dump| dump.at).collect());
+        let lines = self.log.drives.values().map(|lines| lines.iter().map(|line| line.at).collect());
+        let series: Vec<Vec<Timestamp>> = dumps.chain(lines).collect();
+        for instants in series {
+            add_steps(&mut self.log.clock_steps, &instants, |at| self.went_back.contains(at));
         }
         self.log.remarks = self.strange.remarks();
         self.log
@@ -337,8 +357,13 @@ impl Collector {
             return;
         }
         dump.buckets.shrink_to_fit();
-        if self.log.histograms.get(&name).and_then(|dumps| dumps.last()).is_some_and(|last| dump.at <= last.at) {
+        if let Some(last) = self.log.histograms.get(&name).and_then(|dumps| dumps.last())
+            && dump.at <= last.at
+        {
             self.strange.count(Kind::NotLater, place, name.as_bytes());
+            if dump.total > last.total {
+                self.went_back.insert(last.at);
+            }
             return;
         }
         let dumps = self.log.histograms.entry(name).or_default();
@@ -365,7 +390,7 @@ impl Collector {
                 self.strange.count(Kind::Unread, place, text);
                 return;
             };
-            if let Some(before) = self.log.write_block_bytes.insert(device.to_owned(), bytes)
+            if let Some(before) = self.started().write_block_bytes.insert(device.to_owned(), bytes)
                 && before != bytes
             {
                 let text = format!(
@@ -426,6 +451,9 @@ impl Collector {
         if let Some(last) = lines.last() {
             if line.at <= last.at {
                 self.strange.count(Kind::NotLater, place, text);
+                if line.writes > last.writes {
+                    self.went_back.insert(last.at);
+                }
                 return;
             }
             let began = line.writes < last.writes || line.defrag_reads < last.defrag_reads;
@@ -445,8 +473,6 @@ impl Collector {
     fn start(&mut self, build: &str, at: Timestamp, place: Place<'_>) {
         self.close(place);
         self.section.clear();
-        self.log.configuration.clear();
-        self.log.started = Some(at);
         self.keys = 0;
         // The first line of a log begins its counters; before it there are none.
         let is_last = self.log.span.is_some_and(|(_, end)| end == at);
@@ -454,23 +480,32 @@ impl Collector {
         if self.kept > 0 && is_last && restarts.len() < RESTARTS_MAX && restarts.last().is_none_or(|last| *last < at) {
             restarts.push(at);
         }
-        if let Some(before) = self.log.build.replace(build.to_owned())
-            && before != build
-        {
+        let starts = &mut self.log.starts;
+        let last = starts.last().and_then(|last| last.build.clone());
+        // A start that counted nothing is of no window.
+        if std::mem::replace(&mut self.kept_at_start, self.kept) == self.kept {
+            starts.pop();
+        } else if starts.len() >= STARTS_MAX {
+            starts.remove(0);
+        }
+        starts.push(Start::of(at, Some(build.to_owned())));
+        if let Some(before) = last.filter(|before| before != build) {
             self.strange.say(format!("{} line {}: version {build} is started, after {before}", place.file, place.line));
         }
     }
 
+    /// The last start.
+    fn started(&mut self) -> &mut Start {
+        if self.log.starts.is_empty() {
+            self.log.starts.push(Start::of(Timestamp::MIN, None));
+        }
+        let last = self.log.starts.len() - 1;
+        &mut self.log.starts[last]
+    }
+
     fn node(&mut self, parts: Parts<'_>, place: Place<'_>) {
         let Some(id) = text::node_id(parts) else { return };
-        if let Some(before) = &self.log.node_id
-            && *before != id
-        {
-            self.strange.say(format!("{} line {}: the node's id is {id}, and was {before}", place.file, place.line));
-        }
-        if self.log.node_id.as_ref() != Some(&id) {
-            self.log.node_id = Some(id);
-        }
+        self.other_node = order::same_node(&mut self.log.node_id, id, place.file, place.line).err();
     }
 
     /// `namespace test {`, `write-block-size 128K`, `}`: lines of the configuration file.
@@ -490,8 +525,9 @@ impl Collector {
             && self.keys < KEYS_MAX
         {
             let (key, value) = text.split_once([' ', '\t']).unwrap_or((text, ""));
-            let keys = self.log.configuration.entry(namespace.trim().to_owned()).or_default();
-            keys.entry(key.to_owned()).or_default().push(value.trim().to_owned());
+            let (namespace, key, value) = (namespace.trim().to_owned(), key.to_owned(), value.trim().to_owned());
+            let keys = self.started().configuration.entry(namespace).or_default();
+            keys.entry(key).or_default().push(value);
             self.keys += 1;
         }
         if opens && self.section.len() < 16 {
@@ -539,7 +575,7 @@ fn thin<T>(series: &mut Vec<T>, at: impl Fn(&T) -> Timestamp, distance: SignedDu
     let mut last: Option<Timestamp> = None;
     series.retain(|of| {
         let at = at(of);
-        let keeps = last.is_none_or(|last| at.duration_since(last) >= distance || restarted(restarts, last, at));
+        let keeps = last.is_none_or(|last| at.duration_since(last) >= distance || is_between(restarts, last, at));
         if keeps {
             last = Some(at);
         }
@@ -554,14 +590,9 @@ fn began_anew(last: &Dump, next: &Dump) -> bool {
         || last.unit == next.unit && (0..BUCKETS).any(|bucket| count(next, bucket) < count(last, bucket))
 }
 
-/// Whether a restart is known after one line and until another. `restarts` ascend.
-fn restarted(restarts: &[Timestamp], after: Timestamp, until: Timestamp) -> bool {
-    restarts.get(restarts.partition_point(|restart| *restart <= after)).is_some_and(|restart| *restart <= until)
-}
-
 /// Keeps a restart between two lines, unless one is known there. False: there are too many.
 fn note_restart(restarts: &mut Vec<Timestamp>, after: Timestamp, until: Timestamp) -> bool {
-    if restarted(restarts, after, until) {
+    if is_between(restarts, after, until) {
         return true;
     }
     let has_room = restarts.len() < RESTARTS_MAX;

@@ -9,6 +9,7 @@
 //! line only: the server divides by a fixed 20 s. Whatever is strange is counted and said in a remark; nothing is
 //! dropped in silence.
 
+pub(crate) mod cadence;
 mod collect;
 pub(crate) mod order;
 mod remarks;
@@ -35,28 +36,43 @@ pub struct ServerLog {
     pub files: Vec<String>,
     /// The node's id as the ticker prints it, upper case; `None`: no ticker line.
     pub node_id: Option<String>,
-    /// The last start of the server that it has: version, configuration and block sizes are of then.
-    pub started: Option<Timestamp>,
-    /// The last version that the server said of itself: `8.0.0.15`.
-    pub build: Option<String>,
+    /// Starts of the server, in the order of time.
+    pub starts: Vec<Start>,
     /// Instants of the first and the last line.
     pub span: Option<(Timestamp, Timestamp)>,
     /// Where counters begin anew: the server was started again, or its histograms were cleared. No difference is
     /// to be taken over one of them.
     pub restarts: Vec<Timestamp>,
+    /// Where the time between two lines is not what passed: the clock was set, or lines are missing. Ascending; no
+    /// difference is to be taken over one of them, either.
+    pub clock_steps: Vec<Timestamp>,
     /// Dumps of histograms by name: `{test}-device-read-size`.
     pub histograms: BTreeMap<String, Vec<Dump>>,
     /// drv_ssd lines by namespace (empty in old versions, which do not print it) and device.
     pub drives: BTreeMap<(String, String), Vec<DriveLine>>,
-    /// Bytes of a write block by device, where the log has the line of the server's start.
-    pub write_block_bytes: BTreeMap<String, u64>,
-    /// Configuration of each namespace as a start of the server printed it, nested keys too: each key's values in
-    /// their order. The last start counts.
-    pub configuration: BTreeMap<String, BTreeMap<String, Vec<String>>>,
     /// Whether it was made of averages over its span (see [`pasted`](crate::pasted)), within which nothing is known.
     pub is_averages: bool,
     /// What was strange: torn lines, units that changed, each a sentence with numbers.
     pub remarks: Vec<String>,
+}
+
+/// What a server logs when it starts. Of a start whose first lines are in no file, the rest.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Start {
+    /// When.
+    pub at: Timestamp,
+    /// Its version: `8.0.0.15`.
+    pub build: Option<String>,
+    /// Bytes of a write block by device.
+    pub write_block_bytes: BTreeMap<String, u64>,
+    /// Configuration of each namespace, nested keys too: each key's values in their order.
+    pub configuration: BTreeMap<String, BTreeMap<String, Vec<String>>>,
+}
+
+impl Start {
+    pub(crate) fn of(at: Timestamp, build: Option<String>) -> Self {
+        Self { at, build, write_block_bytes: BTreeMap::new(), configuration: BTreeMap::new() }
+    }
 }
 
 /// What the values of a histogram are.

@@ -43,6 +43,36 @@ pub enum LogError {
         /// What it is.
         found: String,
     },
+    /// Lines of several nodes are mixed in it: counters of one would be taken for another's.
+    #[error(
+        "reading {name} - line {line} is of node {other}, and lines before it are of node {node} - give each node's log in a \
+         file of its own"
+    )]
+    SeveralNodes {
+        /// Which.
+        name: String,
+        /// The first line of the other node.
+        line: u64,
+        /// The first node.
+        node: String,
+        /// The other node.
+        other: String,
+    },
+}
+
+/// Keeps the id of the node that logged a line.
+///
+/// Errors: lines before it are of another node.
+pub(crate) fn same_node(known: &mut Option<String>, other: String, name: &str, line: u64) -> Result<(), LogError> {
+    match known {
+        Some(node) if *node != other => {
+            Err(LogError::SeveralNodes { name: name.to_owned(), line, node: node.clone(), other })
+        }
+        _ => {
+            *known = Some(other);
+            Ok(())
+        }
+    }
 }
 
 /// A file of which the begin was read.
@@ -192,9 +222,7 @@ fn read_to_end(
         let lines = count_of(file.unstamped, "line");
         collector.say(format!("{}: {lines} before the first with a time, left out", file.name));
     }
-    collector
-        .read(&file.name, &file.head, &mut file.lines)
-        .map_err(|source| ReadError { name: file.name.clone(), source })?;
+    collector.read(&file.name, &file.head, &mut file.lines)?;
     if file.lines.input().is_cut() {
         collector.say(format!("{} is compressed and ends early: what there is of it is read", file.name));
     }

@@ -57,7 +57,8 @@ fn the_captured_logs_read_whole_and_without_a_remark() {
     {
         let log = read_one(captured(version));
         assert_eq!(log.remarks, [""; 0], "{version}");
-        assert_eq!((log.node_id.as_deref(), log.build.as_deref()), (Some(node), version.strip_prefix("ce-")));
+        assert_eq!((log.node_id.as_deref(), log.starts.len(), log.clock_steps.len()), (Some(node), 1, 0));
+        assert_eq!(log.starts[0].build.as_deref(), version.strip_prefix("ce-"));
         let reads = &log.histograms["{test}-device-read-size"];
         assert_eq!((reads.len(), reads[0].unit), (dumps, Unit::Bytes));
         assert!(reads.iter().all(|dump| dump.buckets.iter().sum::<u64>() == dump.total));
@@ -67,8 +68,8 @@ fn the_captured_logs_read_whole_and_without_a_remark() {
         assert_eq!((log.restarts.len(), log.histograms.contains_key("{test}-write-start")), (0, true));
     }
     let log = read_one(captured("ce-8.0.0.15"));
-    assert_eq!(log.write_block_bytes["/dev/loop2"], 8 << 20);
-    let test = &log.configuration["test"];
+    assert_eq!(log.starts[0].write_block_bytes["/dev/loop2"], 8 << 20);
+    let test = &log.starts[0].configuration["test"];
     assert_eq!((&test["flush-size"], &test["device"]), (&vec!["128K".to_owned()], &vec!["/dev/loop2".to_owned()]));
     let drive = &log.drives[&("test".to_owned(), "/dev/loop2".to_owned())];
     assert_eq!(drive.len(), 31);
@@ -78,7 +79,7 @@ fn the_captured_logs_read_whole_and_without_a_remark() {
     assert_eq!((line.defrag_reads, line.defrag_writes, line.write_q), (776, Some(372), Some(0)));
     let detail = line.detail.unwrap();
     assert_eq!((detail.partial_writes, detail.defrag_partial_writes), (Some(8), Some(1)));
-    assert_eq!(read_one(captured("ce-4.9.0.37")).write_block_bytes["/dev/loop2"], 128 << 10);
+    assert_eq!(read_one(captured("ce-4.9.0.37")).starts[0].write_block_bytes["/dev/loop2"], 128 << 10);
 }
 
 #[test]
@@ -154,6 +155,49 @@ fn counters_that_go_back_and_starts_are_restarts_once() {
     assert_eq!(found.restarts, [at("2026-11-20T00:01:10Z")]);
     assert_eq!(found.histograms["{test}-read"].len(), 8);
     assert_eq!(read_one([start, &log(70, 3, 1)].concat()).restarts, []);
+    // A start that counted nothing is forgotten; what those before and after it said is kept apart.
+    let later = |at: &str| start.replace("00:01:00", at).replace("4.9", "8.0");
+    let twice = read_one([start, &before, &later("00:01:00"), &later("00:01:03"), &log(70, 3, 1)].concat());
+    let starts = twice.starts.iter().map(|start| start.build.as_deref().unwrap()).collect::<Vec<_>>();
+    assert_eq!((starts, twice.starts[1].at), (vec!["4.9.0.37", "8.0.0.37"], at("2026-11-20T00:01:03Z")));
+}
+
+#[test]
+fn lines_of_two_nodes_in_one_file_are_refused() {
+    let other = |text: &str| text.replace("bb9050011ac4202", "bb9050011ac4203");
+    let (a, b) = (log(0, 20, 1), other(&log(5, 20, 1000)));
+    let interleaved: String = (0..20).map(|i| ticks(10 * i, i) + &other(&ticks(10 * i + 5, 1000 + i))).collect();
+    for (text, line) in [([&a[..], &b].concat(), 101), ([&b[..], &a].concat(), 101), (interleaved, 6)] {
+        let error = read(vec![source("ab.log", text)]).unwrap_err().to_string();
+        assert!(error.starts_with(&format!("reading ab.log - line {line} is of node BB9050011AC420")), "{error}");
+        assert!(error.contains("each node's log in a file of its own"), "{error}");
+    }
+    // Configurations may have noughts before it.
+    let start = "Nov 19 2026 23:00:00 GMT: INFO (config): (cfg.c:4266) \tnode-id 00bb9050011ac4202\n";
+    assert!(read(vec![source("a.log", [start, &a].concat())]).is_ok());
+}
+
+#[test]
+fn a_step_of_the_clock_shows_in_the_distance_of_lines() {
+    for step in (-60_i64..=60).filter(|step| step.abs() >= 3) {
+        let after = (3600 + 200 + step) as u64;
+        let stepped = read_one([log(3600, 20, 1), log(after, 30, 21)].concat());
+        let reads = &stepped.histograms["{test}-read"];
+        let odd: Vec<_> = reads
+            .windows(2)
+            .filter(|pair| {
+                let seconds = pair[1].at.duration_since(pair[0].at).as_secs();
+                (pair[1].total - pair[0].total) as i64 != seconds / 2
+            })
+            .collect();
+        assert_eq!((odd.len(), stepped.clock_steps.len()), (1, 1), "{step}: {:?}", stepped.clock_steps);
+        assert!((odd[0][0].at..odd[0][1].at).contains(&stepped.clock_steps[0]), "{step}");
+    }
+    // Nor is it one where the ticker's interval was changed, or a log is there twice.
+    let slower: String = (0..20).map(|i| ticks(200 + 30 * i, 20 + i)).collect();
+    assert_eq!(read_one([&log(0, 20, 1)[..], &slower].concat()).clock_steps, []);
+    let twice: String = (0..20).map(|i| ticks(10 * i, i).repeat(2)).collect();
+    assert_eq!(read_one(twice).clock_steps, []);
 }
 
 #[test]
@@ -390,9 +434,9 @@ fn a_block_size_that_no_server_has_is_not_believed() {
     };
     for size in ["0", "1310", "131073", "16777216", "256", "13107x"] {
         let odd = read_one([line(size), log(0, 2, 1)].concat());
-        assert!(odd.write_block_bytes.is_empty() && odd.remarks.join("\n").contains("cannot be read"), "{size}");
+        assert!(odd.starts.is_empty() && odd.remarks.join("\n").contains("cannot be read"), "{size}");
     }
-    assert_eq!(read_one(line("131072")).write_block_bytes["/dev/sdb"], 131_072);
+    assert_eq!(read_one(line("131072")).starts[0].write_block_bytes["/dev/sdb"], 131_072);
 }
 
 #[test]

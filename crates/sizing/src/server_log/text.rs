@@ -264,7 +264,8 @@ pub(crate) fn node_id(parts: Parts<'_>) -> Option<String> {
     };
     let digits = id.iter().take_while(|byte| byte.is_ascii_hexdigit()).count();
     let ends = id.get(digits).is_none_or(|byte| *byte == b' ');
-    (ends && (1..=16).contains(&digits)).then(|| String::from_utf8_lossy(&id[..digits]).to_ascii_uppercase())
+    let text = || String::from_utf8_lossy(&id[..digits]).trim_start_matches('0').to_ascii_uppercase();
+    (ends && (1..=16).contains(&digits)).then(text)
 }
 
 fn number(text: &str) -> Option<u64> {

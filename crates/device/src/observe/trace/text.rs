@@ -45,7 +45,7 @@ pub struct Requests {
     pub first_unread: Option<(u64, String)>,
     /// Events that the writer lost, by its own words.
     pub lost: u64,
-    /// Reads and writes of which the size was not recorded (iosnoop prints 0 on recent kernels).
+    /// Reads and writes of which the size was not recorded (iosnoop prints 0 on recent kernels, and + for the place).
     pub without_size: u64,
     /// Events and requests of further devices than those that are told apart.
     pub of_further_devices: u64,
@@ -392,7 +392,8 @@ impl Columns {
         let issued_ns = seconds("STARTs").or_else(|| seconds("ENDs")?.checked_sub(device_ns?)).unwrap_or(0);
         Some(Request {
             device: device_number(of("DEV")?)?,
-            sector: number(of("BLOCK")?)?,
+            // On recent kernels iosnoop takes the words of a request for one further to the right.
+            sector: if of("BLOCK")? == b"+" { 0 } else { number(of("BLOCK")?)? },
             sectors: u32::try_from(number(of("BYTES")?)? / SECTOR_BYTES).ok()?,
             op: flags.op,
             sync: flags.sync,

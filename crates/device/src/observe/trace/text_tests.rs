@@ -96,6 +96,15 @@ supervise    1809   W    202,1    17039968     0         1.320
     );
     assert_eq!((facts.without_size, facts.without_time, facts.unread_lines), (1, 2, 1));
 
+    let recent = "STARTs         COMM             PID    TYPE DEV      BLOCK        BYTES     LATms
+2812.076883    asd.0.0.15-1126  1126   RS   7,2      +            0          0.23
+2812.078219    asd.0.0.15-1126  1126   RS   7,2      +            0          0.20
+";
+    let (requests, facts) = read(recent);
+    assert_eq!(short(&requests[0]), "(7, 2) Read S 0+0 - 230 asd.0.0.15-1126:1126");
+    assert_eq!((requests.len(), requests[1].issued_ns), (2, 2_812_078_219_000));
+    assert_eq!((facts.without_size, facts.without_time, facts.unread_lines), (2, 0, 0));
+
     let with_times = "STARTs          ENDs            COMM         PID    TYPE DEV      BLOCK        BYTES     LATms
 5982800.302061  5982800.302679  supervise    1809   W    202,1    17039600     4096       0.62
 ";

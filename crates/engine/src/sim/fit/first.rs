@@ -21,6 +21,7 @@ const FEWER: f64 = 0.8;
 struct Pure<'a> {
     depth: f64,
     done: &'a Done,
+    met_stall: bool,
 }
 
 /// Reads (0) or writes (1) that ran alone, flat out.
@@ -29,7 +30,7 @@ fn pure<'a>(data: &'a [Datum<'_>], way: usize) -> Vec<Pure<'a>> {
         let done = [&datum.point.reads, &datum.point.writes];
         let alone = done[1 - way].is_none() && datum.shown[way].is_some();
         let done = done[way].as_ref().filter(|done| alone && done.offered_iops.is_none())?;
-        Some(Pure { depth: f64::from(datum.point.depth), done })
+        Some(Pure { depth: f64::from(datum.point.depth), done, met_stall: datum.met_stall })
     };
     data.iter().filter_map(of).collect()
 }
@@ -66,7 +67,11 @@ impl Way {
         let small = by(&|pure| (pure.depth, pure.done.bytes_each))?;
         let large = by(&|pure| (pure.depth, -pure.done.bytes_each))?;
         let waits = |pure: &Pure<'_>| (pure.depth, at(pure.done, 50.0), at(pure.done, 99.9));
-        let window = pure.iter().map(waits).filter(|(_, median_us, wait_us)| *wait_us > WINDOW_US.max(8.0 * median_us));
+        let window = pure
+            .iter()
+            .filter(|pure| !pure.met_stall)
+            .map(waits)
+            .filter(|(_, median_us, wait_us)| *wait_us > WINDOW_US.max(8.0 * median_us));
         let times = small.done;
         let alone_us = at(times, if small.depth > 1.0 { 1.0 } else { 50.0 });
         let more_us = at(large.done, 50.0) - at(times, 50.0);
@@ -114,11 +119,11 @@ fn stalls(data: &[Datum<'_>]) -> Option<(f64, f64)> {
     (stalls >= STALLS_MIN).then(|| (length_us / 1e3, (seconds / stalls).max(length_us * 1.1 / 1e6)))
 }
 
-/// Where to begin. Empty if the points do not have reads alone and writes alone.
-pub(super) fn starts(data: &[Datum<'_>]) -> Vec<Values> {
+/// Where to begin; `stalls_known`: a watch has measured them. Empty if the points do not have reads alone and writes alone.
+pub(super) fn starts(data: &[Datum<'_>], stalls_known: bool) -> Vec<Values> {
     let (Some(reads), Some(writes)) = (Way::of(data, 0), Way::of(data, 1)) else { return Vec::new() };
     let ways = [&reads, &writes];
-    let stalls = stalls(data);
+    let stalls = if stalls_known { None } else { stalls(data) };
     let bandwidths = |way: &Way| {
         let slope = way.slope_mbps.filter(|mbps| *mbps > way.most_mbps * 1.05);
         [Some(way.most_mbps), slope, Some(way.most_mbps * 3.0)].into_iter().flatten().collect::<Vec<_>>()

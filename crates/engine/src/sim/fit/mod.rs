@@ -6,6 +6,9 @@
 //!        -> the nearest one, its parameters varied one by one until none comes nearer
 //!        -> how far each can be varied before it is clearly worse: its interval
 //! ```
+//! Stalls that are rarer than a job is long are no parameter of the search: a watch has measured them ([`Stalls`]). Jobs that met one
+//! are compared by what a stall leaves alone.
+//!
 //! The one idea: whatever describes the points may stand for the drive, because it is asked for nothing but what lies
 //! between them. What no point says, no parameter knows: an interval without an end says so.
 
@@ -14,7 +17,7 @@ mod replay;
 
 use super::DriveSpec;
 use replay::{Job, PERCENTS, Shown};
-use results::baseline::{Parameter, Part, Point};
+use results::baseline::{Estimate, Parameter, Part, Point, Stalls};
 use results::percentile::BEYOND_COMPARED;
 use results::units;
 
@@ -103,15 +106,42 @@ const MISS_US: f64 = 250.0;
 /// With more than that part of points missed, a drive is not described.
 const MISSED_MAX: f64 = 0.25;
 
+/// A closed loop tells its rate and its tail badly if it met a stall; percentiles from this one on are left out.
+const UNSTALLED_PERCENT: f64 = 99.0;
+/// A job met a stall, or a part of one, if an operation took this part of its length longer than the median.
+const STALL_MET: f64 = 0.2;
+/// Or if it lasted so many periods.
+const STALLS_SURE: f64 = 2.0;
+
+/// A simulated drive without the stalls that a watch has measured, and these.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FittedDrive {
+    /// As it is named wherever a device is: `sim:...`.
+    pub steady: String,
+    /// Length of a stall, milliseconds, and the time from one to the next, seconds.
+    pub stalls: Option<(f64, f64)>,
+}
+
+/// The drive with its stalls, as it is named wherever a device is.
+impl std::fmt::Display for FittedDrive {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.steady)?;
+        match self.stalls {
+            Some((ms, every_s)) => write!(f, "+stall-ms={}+stall-every-s={}", rounded(ms), rounded(every_s)),
+            None => Ok(()),
+        }
+    }
+}
+
 /// The simulated drive that is nearest to a drive.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fit {
-    /// As it is named wherever a device is: `sim:...`.
-    pub simulated: String,
+    /// The drive itself.
+    pub nearest: FittedDrive,
     /// One with all parameters at the slow ends of their intervals.
-    pub slow: String,
+    pub slow: FittedDrive,
     /// One with all at the fast ends.
-    pub fast: String,
+    pub fast: FittedDrive,
     /// Its parameters.
     pub parameters: Vec<Parameter>,
     /// Points that it was fitted to.
@@ -124,11 +154,11 @@ pub struct Fit {
     pub doubtful: bool,
 }
 
-/// Fits a drive of `capacity_bytes`, whose smallest operation has `min_io_bytes`, to `points`.
+/// Fits a drive of `capacity_bytes`, whose smallest operation has `min_io_bytes`, and which has `stalls`, to `points`.
 ///
 /// Errors: why the points do not say enough.
-pub fn fit(points: &[Point], capacity_bytes: u64, min_io_bytes: u32) -> Result<Fit, String> {
-    let data: Vec<_> = points.iter().filter_map(Datum::of).collect();
+pub fn fit(points: &[Point], capacity_bytes: u64, min_io_bytes: u32, stalls: Option<&Stalls>) -> Result<Fit, String> {
+    let data: Vec<_> = points.iter().filter_map(|point| Datum::of(point, stalls)).collect();
     if data.len() > POINTS_MAX {
         return Err(format!(
             "{} are more than the {} that can be fitted",
@@ -136,7 +166,7 @@ pub fn fit(points: &[Point], capacity_bytes: u64, min_io_bytes: u32) -> Result<F
             units::number(POINTS_MAX as f64)
         ));
     }
-    let starts = first::starts(&data);
+    let starts = first::starts(&data, stalls.is_some());
     if starts.is_empty() {
         let (all, usable) = (units::count(points.len() as u64, "point"), data.len());
         let mut doubts = points.iter().filter_map(|point| point.doubt.as_ref());
@@ -154,7 +184,7 @@ pub fn fit(points: &[Point], capacity_bytes: u64, min_io_bytes: u32) -> Result<F
         });
     }
     let base = format!("sim:capacity={}+min-io={min_io_bytes}", capacity_bytes.max(CAPACITY_MIN));
-    let search = Search { data: &data, base };
+    let search = Search { data: &data, base, stalls };
     let mut starts: Vec<_> = starts.into_iter().map(|values| (search.cost(&values), values)).collect();
     starts.sort_by(|one, other| one.0.total_cmp(&other.0));
     let roughly = starts.into_iter().take(STARTS).map(|start| search.nearest(start, STEP_ROUGH, STEP_ROUGH / 4.0));
@@ -171,10 +201,12 @@ struct Datum<'a> {
     point: &'a Point,
     job: Job,
     shown: [Option<Shown>; 2],
+    /// Whether the job met a stall that the simulated job does not meet.
+    met_stall: bool,
 }
 
 impl<'a> Datum<'a> {
-    fn of(point: &'a Point) -> Option<Self> {
+    fn of(point: &'a Point, stalls: Option<&Stalls>) -> Option<Self> {
         let part = matches!(point.part, Part::Depth | Part::Profile | Part::Rate | Part::Grid);
         let ways = [point.reads.as_ref(), point.writes.as_ref()];
         let sound = |done: &results::baseline::Done| {
@@ -183,7 +215,9 @@ impl<'a> Datum<'a> {
         let sound = part && point.doubt.is_none() && ways.into_iter().flatten().all(sound);
         let job = Job::of(point).filter(|_| sound)?;
         let shown = ways.map(|done| done.and_then(Shown::measured));
-        Some(Self { point, job, shown })
+        let met_stall = stalls.is_some_and(|stalls| met_stall(point, stalls));
+        // In an open loop all that waits behind a stall is late: nothing of it tells how the drive is without.
+        (!met_stall || job.is_closed()).then_some(Self { point, job, shown, met_stall })
     }
 
     /// Logarithms of what `shown` has by what was measured, with what is expected of each.
@@ -194,10 +228,11 @@ impl<'a> Datum<'a> {
         for ((measured, shown), done) in
             both.filter_map(|((a, b), done)| Some((a.as_ref().zip(b.as_ref())?, done.as_ref()?)))
         {
-            if self.job.is_closed() {
+            if self.job.is_closed() && !self.met_stall {
                 all.push(((shown.iops / measured.iops).ln(), IOPS_NEAR));
             }
             let times = measured.times_us.iter().zip(shown.times_us).zip(PERCENTS.into_iter().zip(TIMES_NEAR));
+            let times = times.filter(|(_, (percent, _))| !self.met_stall || *percent < UNSTALLED_PERCENT);
             all.extend(times.filter_map(|((measured, shown), (percent, near))| {
                 // By few operations beyond it a percentile is as far off as chance puts it.
                 let by_chance = (BEYOND_COMPARED / done.beyond(percent)).sqrt().max(1.0);
@@ -208,9 +243,19 @@ impl<'a> Datum<'a> {
     }
 }
 
+/// Whether the job of `point` met one of `stalls`.
+fn met_stall(point: &Point, stalls: &Stalls) -> bool {
+    let longest_us =
+        |done: &results::baseline::Done| Some(done.answer.max_us.max(done.service.max_us) - done.answer_at(50.0).us()?);
+    let ways = [&point.reads, &point.writes];
+    let longest_us = ways.into_iter().flatten().filter_map(longest_us).fold(0.0, f64::max);
+    point.seconds >= STALLS_SURE * stalls.every_s.high || longest_us >= STALL_MET * stalls.ms.low * 1e3
+}
+
 struct Search<'a> {
     data: &'a [Datum<'a>],
     base: String,
+    stalls: Option<&'a Stalls>,
 }
 
 impl Search<'_> {
@@ -311,12 +356,29 @@ impl Search<'_> {
                 high: ends[1].map(printed),
             });
         }
+        let stalled = |ms: f64, every_s: f64| every_s.is_finite().then_some((ms, every_s.max(1.1 * ms / 1e3)));
+        let of = |values: &Values, stalls: Option<(f64, f64)>| FittedDrive { steady: self.text(values), stalls };
+        let (mut stalls_of, mut stalls) = ([None; 3], Vec::new());
+        if let Some(Stalls { ms, every_s, .. }) = self.stalls {
+            stalls_of = [(ms.value, every_s.value), (ms.high, every_s.low), (ms.low, every_s.high)]
+                .map(|(ms, every_s)| stalled(ms, every_s));
+            stalls = vec![("stall-ms", ms), ("stall-every-s", every_s)];
+        }
+        parameters.extend(stalls.into_iter().map(|(name, Estimate { value, low, high })| {
+            let printed = |value: f64| value.is_finite().then(|| rounded(value).parse().unwrap_or(value));
+            Parameter {
+                name: name.to_owned(),
+                value: printed(*value).unwrap_or(*value),
+                low: printed(*low),
+                high: printed(*high),
+            }
+        }));
         let mut misses: Vec<_> = shown.iter().filter_map(|(datum, shown)| datum.miss(shown)).collect();
         misses.sort_by(|one, other| other.0.total_cmp(&one.0));
         Fit {
-            simulated: self.text(&values),
-            slow: self.text(&slow),
-            fast: self.text(&fast),
+            nearest: of(&values, stalls_of[0]),
+            slow: of(&slow, stalls_of[1]),
+            fast: of(&fast, stalls_of[2]),
             parameters,
             points: self.data.len(),
             error_pct: median(compared) * 100.0,
@@ -331,9 +393,11 @@ impl Datum<'_> {
     fn miss(&self, shown: &[Option<Shown>; 2]) -> Option<(f64, String)> {
         let one = |(way, (measured, shown)): (usize, (&Option<Shown>, &Option<Shown>))| {
             let (measured, shown) = (measured.as_ref()?, shown.as_ref()?);
-            let off = if self.job.is_closed() { (shown.iops / measured.iops).ln().abs() } else { 0.0 };
+            let off =
+                if self.job.is_closed() && !self.met_stall { (shown.iops / measured.iops).ln().abs() } else { 0.0 };
             // The median and the 99th percentile, where both are known.
-            let times = [1, 3].into_iter().filter_map(|at| measured.times_us[at].zip(shown.times_us[at]));
+            let compared: &[usize] = if self.met_stall { &[1] } else { &[1, 3] };
+            let times = compared.iter().filter_map(|&at| measured.times_us[at].zip(shown.times_us[at]));
             let far = times.filter(|(measured, shown)| (measured - shown).abs() > MISS_US);
             let late = far.map(|(measured, shown)| (shown / measured).ln().abs()).fold(0.0, f64::max);
             let told = |shown: &Shown| {

@@ -30,6 +30,7 @@ fn point(drive: &str, part: Part, depth: u32, ways: [Option<(u32, Option<f64>)>;
         cpu_us: None,
         steady: None,
         doubt: None,
+        watch: None,
     };
     let drive = drive.parse().unwrap();
     let (times, seconds) = Job::of(&point).unwrap().all(&drive, 5_000_000_000);
@@ -83,7 +84,7 @@ fn parameters_are_found_again() {
         "sim:channels=32+read-us=20+write-us=40+read-mbps=0+write-mbps=0+read-iops=3000+write-iops=4000+window-ms=100",
     ];
     for drive in drives {
-        let fit = fit(&baseline(drive), 64 << 30, 512).unwrap();
+        let fit = fit(&baseline(drive), 64 << 30, 512, None).unwrap();
         println!("{drive}\n{fit:#?}");
         assert!(fit.error_pct < 1.0 && fit.misses.is_empty() && !fit.doubtful, "{fit:#?}");
         for (name, value) in drive["sim:".len()..].split('+').filter_map(|given| given.split_once('=')) {
@@ -125,7 +126,7 @@ fn a_limit_of_operations_is_told_from_one_of_bytes_by_rates_alone() {
     // No large operations flat out: a busy machine has put them in doubt.
     let mut points: Vec<_> = baseline(drive).into_iter().filter(|point| point.part != Part::Profile).collect();
     points.push(point(drive, Part::Grid, 64, [large(1_500.0), large(2_000.0)]));
-    let fit = fit(&points, 64 << 30, 512).unwrap();
+    let fit = fit(&points, 64 << 30, 512, None).unwrap();
     let found = fit.parameters.iter().find(|parameter| parameter.name == "write-iops");
     assert!(found.is_some_and(|found| (found.value / 4_000.0 - 1.0).abs() < 0.05) && fit.misses.is_empty(), "{fit:#?}");
 }
@@ -140,7 +141,7 @@ fn a_drive_of_another_kind_is_said_to_be_one() {
             done.answer.percentiles_us.iter_mut().for_each(|us| *us *= 20.0);
         }
     }
-    let fit = fit(&points, 64 << 30, 512).unwrap();
+    let fit = fit(&points, 64 << 30, 512, None).unwrap();
     assert!(fit.doubtful && fit.misses[0].starts_with("at ["), "{fit:#?}");
 }
 
@@ -149,15 +150,15 @@ fn points_that_say_too_little_are_refused_and_nonsense_does_not_hang() {
     let drive = "sim:channels=2";
     let small = Some((4096, None));
     let reads = point(drive, Part::Depth, 1, [small, None]);
-    let refused = fit(std::slice::from_ref(&reads), 1 << 30, 512).unwrap_err();
+    let refused = fit(std::slice::from_ref(&reads), 1 << 30, 512, None).unwrap_err();
     assert!(refused.starts_with("1 of 1 point can be compared"), "{refused}");
-    let refused = fit(&vec![reads.clone(); 1_001], 1 << 30, 512).unwrap_err();
+    let refused = fit(&vec![reads.clone(); 1_001], 1 << 30, 512, None).unwrap_err();
     assert_eq!(refused, "1,001 points are more than the 1,000 that can be fitted");
     let doubtful = Point { doubt: Some("this program was late".to_owned()), ..reads.clone() };
-    let refused = fit(&[doubtful.clone(), doubtful], 1 << 30, 512).unwrap_err();
+    let refused = fit(&[doubtful.clone(), doubtful], 1 << 30, 512, None).unwrap_err();
     assert!(refused.starts_with("0 of 2 points can be compared") && refused.contains("2 in doubt"), "{refused}");
     let writes = point(drive, Part::Depth, 1, [None, small]);
-    assert!(fit(&[reads.clone(), writes.clone()], 1 << 30, 512).is_ok());
+    assert!(fit(&[reads.clone(), writes.clone()], 1 << 30, 512, None).is_ok());
     for (iops, us, bytes, depth) in [
         (f64::NAN, 1.0, 4096.0, 1),
         (1e300, 0.0, 1e300, u32::MAX),
@@ -175,6 +176,6 @@ fn points_that_say_too_little_are_refused_and_nonsense_does_not_hang() {
         }
         mad[2].reads.as_mut().unwrap().offered_iops = Some(iops);
         // Whatever it says, it says it.
-        let _ = fit(&mad, u64::MAX, 512);
+        let _ = fit(&mad, u64::MAX, 512, None);
     }
 }

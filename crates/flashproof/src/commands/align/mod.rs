@@ -14,7 +14,7 @@ mod burst;
 mod page;
 mod target;
 
-use crate::args::AlignArgs;
+use crate::args::{AlignArgs, Patience};
 use crate::commands::Manner;
 use crate::commands::config::several;
 use crate::commands::test::read_config;
@@ -273,7 +273,7 @@ impl<'a> Bursts<'a> {
             sla: Sla::default(),
             slice_sec: u64::from(seconds),
             round_sec: None,
-            max_errors: 1000,
+            patience: Patience::with_errors(1_000),
             part: SeriesContext {
                 purpose: Some(format!("align, {name}")),
                 multiple: None,

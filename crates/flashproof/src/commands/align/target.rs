@@ -193,7 +193,7 @@ fn of_profile(profile: &Profile, args: &AlignArgs) -> Result<Target, Failure> {
     let (mut sum, mut large_block_reads) = ([0.0; 4], 0.0);
     let mut shared = false;
     for drive in &drives {
-        let all = loads_on(drive);
+        let all: Vec<_> = profile.loads_on(drive).collect();
         let own: Vec<_> = all.iter().copied().filter(|load| name.is_none_or(|name| load.namespace == name)).collect();
         let alone = own.len() == all.len();
         shared |= !alone;

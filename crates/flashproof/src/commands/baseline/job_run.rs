@@ -3,7 +3,7 @@
 use super::measuring::Measuring;
 use super::messages;
 use super::request::Request;
-use crate::args::BaselineArgs;
+use crate::args::{BaselineArgs, Patience};
 use crate::console;
 use crate::cross_check::{self, RealFio};
 use crate::failure::Failure;
@@ -20,7 +20,7 @@ use results::steady::ROUNDS_IN_WINDOW;
 use serde_json::json;
 
 /// Most I/O errors of a run of jobs: a drive with any of them has no further jobs.
-const ERRORS_MAX: u64 = 100;
+const PATIENCE: Patience = Patience::with_errors(100);
 
 /// How a run of jobs ended.
 pub enum JobEnd {
@@ -73,7 +73,7 @@ pub fn run_jobs(
         sla: &sla,
         slice_sec: first.seconds,
         round_sec: Some(first.round_sec),
-        max_errors: ERRORS_MAX,
+        patience: PATIENCE,
         round,
         heading: messages::heading(request, first),
     };

@@ -6,8 +6,8 @@ use device::observe::diskstats::{self, Counters};
 use load::baseline::Job;
 use load::workload::fio::FioLoad;
 use report::fio::{Durations, Kind, Totals};
-use results::baseline::{Done, Latency, Point};
-use results::cell::Interval;
+use results::baseline::{Done, Latency, Part, Point, Second, Watch as WatchPoint};
+use results::cell::{Cell, Interval};
 use results::run_dir::Manifest;
 use results::steady::{ROUNDS_IN_WINDOW, Rounds, Steadiness};
 use std::fs;
@@ -41,6 +41,8 @@ struct Begun {
     streams: Vec<(String, f64)>,
     simulated: bool,
     rounds: Rounds,
+    /// Of the job at each place, second by second: the median of its reads, and its longest operation.
+    seconds: Vec<Vec<Option<Second>>>,
     /// From the first interval on, so that what ran before it does not count.
     queues: Option<Queues>,
 }
@@ -55,15 +57,26 @@ struct Queues {
 impl<'a> Measuring<'a> {
     /// Of a run of `load`.
     pub fn new(load: &'a FioLoad) -> Self {
-        Self { load, totals: Totals::new(load.streams().len()), cpu_ns: 0, run_delay_ns: 0, begun: None }
+        Self {
+            load,
+            totals: Totals::joined(load.reported().into_iter().map(|(.., streams)| streams)),
+            cpu_ns: 0,
+            run_delay_ns: 0,
+            begun: None,
+        }
     }
 
     /// What `job`, the one at this place in the load, showed. The run has begun.
     pub fn point(&self, place: usize, job: &Job, doubt: Option<String>) -> Point {
         let seconds = self.totals.ran_ns as f64 / 1e9;
         let side = |direction: usize| {
-            let at = self.load.streams().iter().position(|stream| *stream == (place, direction))?;
-            let offered = self.begun.as_ref().map(|begun| begun.streams[at].1).filter(|iops| *iops > 0.0);
+            let at = self.load.reported().iter().position(|(entry, kind, _)| (*entry, *kind) == (place, direction))?;
+            let streams = self.load.streams();
+            let own = |begun: &Begun| {
+                let all = streams.iter().zip(&begun.streams).filter(|(stream, _)| **stream == (place, direction));
+                all.map(|(_, (_, iops))| iops).sum()
+            };
+            let offered = self.begun.as_ref().map(own).filter(|iops: &f64| *iops > 0.0);
             Some(done(&self.totals.kinds[at], job.bytes[direction], offered, seconds))
         };
         let ops: u64 = self.totals.kinds.iter().map(|kind| kind.ops).sum();
@@ -85,6 +98,11 @@ impl<'a> Measuring<'a> {
             cpu_us: (!self.is_simulated() && ops > 0).then(|| self.cpu_ns as f64 / 1e3 / ops as f64),
             steady: self.steady(place),
             doubt,
+            watch: self
+                .begun
+                .as_ref()
+                .filter(|_| job.part == Part::Watch)
+                .map(|begun| WatchPoint::of(&begun.seconds[place])),
         }
     }
 
@@ -154,6 +172,7 @@ impl Watch for Measuring<'_> {
             streams: manifest.streams.iter().map(|stream| (stream.name.clone(), stream.offered_iops)).collect(),
             simulated: manifest.simulated,
             rounds: Rounds::new(manifest),
+            seconds: vec![Vec::new(); self.load.devices.len()],
             queues: None,
         });
     }
@@ -168,8 +187,25 @@ impl Watch for Measuring<'_> {
             queues => *queues = Some(Queues::of(self.load)),
         }
         begun.rounds.add(interval);
+        let (streams, devices) = (self.load.streams(), begun.devices);
+        for (place, seconds) in begun.seconds.iter_mut().enumerate() {
+            let own = streams.iter().enumerate().filter(|(_, (entry, _))| *entry == place);
+            let cells = own.flat_map(|(stream, _)| &interval.cells[stream * devices..][..devices]);
+            seconds.push(second(cells));
+        }
         None
     }
+}
+
+/// What a second of one job was like, by its `cells`, reads first; `None` if nothing completed.
+fn second<'a>(cells: impl Iterator<Item = &'a Cell>) -> Option<Second> {
+    let (mut median_ns, mut max_ns) = (None, 0);
+    for cell in cells.filter(|cell| cell.ops > 0) {
+        let waited = cell.waited.as_ref().map_or(0, |waited| waited[1].max());
+        max_ns = max_ns.max(cell.service.max()).max(waited);
+        median_ns = median_ns.or_else(|| Some(cell.service.value_at_quantile(0.5)));
+    }
+    median_ns.map(|median_ns| Second { median_us: median_ns as f64 / 1e3, max_us: max_ns as f64 / 1e3 })
 }
 
 impl Queues {

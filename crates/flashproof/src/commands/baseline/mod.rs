@@ -66,9 +66,11 @@ pub fn run(args: &BaselineArgs) -> Result<ExitCode, Failure> {
         if jobs.is_empty() {
             break;
         }
-        if is_pts && jobs[0].1.place.1 == 0 && !request.form.simulated {
-            // The preparation opens them itself, and nobody else may have them then.
+        if is_pts && jobs[0].1.place.1 == 0 {
+            // The preparation opens them itself, and nobody else may have them then. A simulated drive begins a new life.
             drop(opened.take());
+        }
+        if is_pts && jobs[0].1.place.1 == 0 && !request.form.simulated {
             let devices = jobs.iter().map(|(device, _)| request.devices[*device].clone()).collect();
             if let Some(code) = precondition(jobs[0].1.part, devices, args, &switch)? {
                 return Ok(code);

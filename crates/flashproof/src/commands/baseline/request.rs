@@ -183,7 +183,7 @@ impl Request {
         let (load, spec, consents) =
             (|| std::iter::once(&self.widest), self.spec(), Consents { erase, others: &[], shared: false });
         let devices = Devices::open(&spec, load(), &consents)?;
-        let engine = Engine::choose(&Demand::of(&spec, load()), &devices)?;
+        let engine = Engine::choose(&Demand::of(&spec, load()), &devices)?.with_one_life();
         Ok(Opened { devices, engine })
     }
 

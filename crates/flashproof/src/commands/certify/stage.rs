@@ -45,7 +45,7 @@ pub fn run(
         sla: &args.sla,
         slice_sec: args.slice.into(),
         round_sec: None,
-        max_errors: args.max_errors,
+        patience: args.patience,
         round: None,
         heading: messages::heading(place, index),
     };

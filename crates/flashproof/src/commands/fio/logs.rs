@@ -1,12 +1,12 @@
 //! The logs that jobs ask for, of each clone its own: written while the run goes on, what is new every second.
 
 use crate::failure::Failure;
-use crate::output_file::{not_written, write_file};
+use crate::output_file::{is_ours, not_written, write_file};
 use load::workload::fio::{FioLoad, Sample};
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Which log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -73,8 +73,18 @@ fn logs_of(load: &FioLoad) -> impl Iterator<Item = (usize, Log, Vec<(PathBuf, bo
 }
 
 /// Whether the logs of `load` can be written.
-pub fn check(load: &FioLoad) -> Result<(), Failure> {
-    logs_of(load).flat_map(|(.., paths)| paths).try_for_each(|(path, _)| write_file("log", &path, None, true))
+pub fn check(load: &FioLoad, force: bool) -> Result<(), Failure> {
+    logs_of(load).flat_map(|(.., paths)| paths).try_for_each(|(path, _)| write(&path, None, force))
+}
+
+/// Earlier logs are replaced, other files by `force` alone.
+fn write(path: &Path, text: Option<&str>, force: bool) -> Result<(), Failure> {
+    let is_number = |field: &str| field.trim().parse::<i64>().is_ok();
+    let is_log = |text: &str| {
+        let fields = text.lines().next().unwrap_or_default().split(',');
+        fields.clone().count() >= 4 && fields.into_iter().all(is_number)
+    };
+    write_file("log", path, text, force || is_ours(path, is_log))
 }
 
 /// The files of a run.
@@ -85,10 +95,10 @@ pub struct Logs {
 
 impl Logs {
     /// Makes them anew, empty.
-    pub fn create(load: &FioLoad) -> Result<Self, Failure> {
+    pub fn create(load: &FioLoad, force: bool) -> Result<Self, Failure> {
         let mut files = HashMap::new();
         for (path, _) in logs_of(load).flat_map(|(.., paths)| paths) {
-            write_file("log", &path, Some(""), true)?;
+            write(&path, Some(""), force)?;
             let file = OpenOptions::new()
                 .append(true)
                 .open(&path)

@@ -15,7 +15,7 @@ use crate::console;
 use crate::cross_check::{self, Checked, RealFio};
 use crate::devices::Consents;
 use crate::failure::Failure;
-use crate::output_file::write_file;
+use crate::output_file::{is_ours, write_file};
 use crate::recording::Unwatched;
 use crate::runner::{Ended, Named, Opened, RunRequest, SeriesContext, run as run_request, tool};
 use crate::signals::Switch;
@@ -259,8 +259,15 @@ fn describe(loads: &[FioLoad]) -> String {
 
 /// Whether what is reported, and the logs, can be written.
 fn check_outputs(program: &Program, loads: &[FioLoad]) -> Result<(), Failure> {
-    program.output.as_deref().map_or(Ok(()), |path| write_file("report", path, None, true))?;
-    loads.iter().try_for_each(logs::check)
+    program.output.as_deref().map_or(Ok(()), |path| write_output(program, path, None))?;
+    loads.iter().try_for_each(|load| logs::check(load, program.force))
+}
+
+/// An earlier report is replaced, fio's own, too; another file by `--force` alone.
+fn write_output(program: &Program, path: &Path, text: Option<&str>) -> Result<(), Failure> {
+    const MARKS: [&str; 4] = [": (g=", ": (groupid=", "\"fio version\"", "3;fio-"];
+    let replaces = program.force || is_ours(path, |text| MARKS.iter().any(|mark| text.contains(mark)));
+    write_file("report", path, text, replaces)
 }
 
 fn report(program: &Program, runs: &[Ran], global: &[(String, String)], checks: &[Checked]) -> String {
@@ -280,7 +287,7 @@ fn report(program: &Program, runs: &[Ran], global: &[(String, String)], checks: 
 fn write_report(program: &Program, text: &str) -> Result<(), Failure> {
     match &program.output {
         None => console::result(text),
-        Some(path) => write_file("report", path, Some(text), true),
+        Some(path) => write_output(program, path, Some(text)),
     }
 }
 
@@ -320,7 +327,7 @@ impl Session<'_> {
             sla: program.sla.clone(),
             slice_sec: program.slice_sec.into(),
             round_sec: None,
-            max_errors: program.max_errors,
+            patience: program.patience,
             part: SeriesContext::default(),
             quiet,
             act_log: false,
@@ -386,7 +393,7 @@ impl Session<'_> {
         show: &mut Show<'_>,
     ) -> Result<Outcome, Failure> {
         let Some(ran) = runs.last_mut() else { return Ok(Outcome::Measured) };
-        ran.logs = Logs::create(&ran.load)?;
+        ran.logs = Logs::create(&ran.load, self.program.force)?;
         let quiet = self.program.quiet || self.manner == Manner::Fio;
         let request = self.request(ran.load.clone(), dir.to_owned(), self.text.to_owned(), quiet);
         let request = RunRequest { opened, ..request };
@@ -403,6 +410,7 @@ impl Session<'_> {
             }
         };
         if let Some(ran) = runs.last_mut() {
+            ran.result = Some(verdict.result());
             let ran_ns = Some(ran.totals.ran_ns);
             ran.logs.write(&ran.load, ran_ns).map_err(Failure::environment)?;
             let left_out = logs::left_out(&ran.load);

@@ -1,6 +1,6 @@
 //! What the program is told beside its jobs.
 
-use crate::args::seconds;
+use crate::args::{Patience, seconds};
 use crate::failure::Failure;
 use load::workload::fio::{SECONDS, parse_number};
 use results::judge::Sla;
@@ -31,11 +31,12 @@ pub struct Program {
     pub readonly: bool,
     pub warnings_fatal: bool,
     pub out: Option<PathBuf>,
+    pub force: bool,
     pub erase: Vec<String>,
     pub shared: bool,
     pub sla: Sla,
     pub slice_sec: u32,
-    pub max_errors: u64,
+    pub patience: Patience,
     pub trace: bool,
     pub cross_check: bool,
     pub quiet: bool,
@@ -57,11 +58,12 @@ impl Program {
             readonly: false,
             warnings_fatal: false,
             out: None,
+            force: false,
             erase: Vec::new(),
             shared: false,
             sla: Sla::wanted(Sla::UNLIMITED).map_err(Failure::usage)?,
             slice_sec: 3_600,
-            max_errors: 1_000,
+            patience: Patience::with_errors(1_000),
             trace: true,
             cross_check: false,
             quiet: false,
@@ -94,13 +96,16 @@ impl Program {
             "readonly" => self.readonly = true,
             "warnings-fatal" => self.warnings_fatal = true,
             "out" => self.out = Some(value.into()),
+            "force" => self.force = true,
             "erase" => self.erase.push(value.into()),
             "shared" => self.shared = true,
             "sla" => self.sla = Sla::wanted(value).map_err(|error| error.to_string())?,
             "slice" => self.slice_sec = seconds(value)?,
             "max-errors" => {
-                self.max_errors = value.parse().map_err(|_| format!("give a whole number from 0 to {}", u64::MAX))?;
+                let errors = value.parse().map_err(|_| format!("give a whole number from 0 to {}", u64::MAX))?;
+                self.patience.max_errors = errors;
             }
+            "hang" => self.patience.hang = seconds(value)?,
             "no-trace" => self.trace = false,
             "cross-check" => self.cross_check = true,
             "quiet" => self.quiet = true,

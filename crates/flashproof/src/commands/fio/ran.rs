@@ -5,12 +5,12 @@ use crate::cross_check::Checked;
 use crate::recording::Watch;
 use device::observe::DeviceNumber;
 use device::observe::diskstats::{self, Counters};
-use load::workload::fio::FioLoad;
+use load::workload::fio::{Entry, FioLoad, Thread};
 use report::fio::{Cpu, Disk, JobPage, KINDS, Kind, LatencyTarget, Page, Totals};
 use results::cell::Interval;
-use results::judge::End;
+use results::judge::{End, RunResult};
 use results::run_dir::Manifest;
-use results::units::quoted;
+use results::units::{Grouped, quoted};
 use std::collections::HashSet;
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -29,6 +29,8 @@ pub struct Ran {
     disks: [Vec<diskstats::Disk>; 2],
     /// The logs that its jobs ask for.
     pub logs: Logs,
+    /// What its verdict comes to, once it ended.
+    pub result: Option<RunResult>,
 }
 
 impl Ran {
@@ -43,6 +45,7 @@ impl Ran {
             cpu: Cpu::default(),
             disks: Default::default(),
             logs: Logs::default(),
+            result: None,
         }
     }
 
@@ -80,22 +83,43 @@ impl Ran {
 
     /// What its jobs were for and did not come to, a sentence each. A search that was stopped has not failed.
     pub fn missed(&self, is_complete: bool) -> Vec<String> {
-        let missed = self.load.threads.iter().filter(|thread| thread.progress.missed());
-        let missed: Vec<_> = missed.map(|thread| thread.job.name.as_str()).collect();
+        let missed = |thread: &Thread| Some((thread.job.name.clone(), thread.progress.missed()?.to_owned()));
+        let missed: Vec<_> = self.load.threads.iter().filter_map(missed).collect();
         let unmeasured = if is_complete { self.unmeasured() } else { Vec::new() };
-        let too_slow = missed.iter().map(|name| {
-            format!(
-                "job {} ended: an operation took longer than max_latency, or than latency_target with one in flight",
-                quoted(name)
-            )
-        });
-        let too_short = unmeasured.iter().filter(|name| !missed.contains(name)).map(|name| {
+        let too_slow = missed.iter().map(|(name, what)| format!("job {} ended: {what}", quoted(name)));
+        let too_short = unmeasured.iter().filter(|name| missed.iter().all(|(of, _)| of != *name)).map(|name| {
             format!(
                 "job {} measured nothing at a depth for latency_target: its runtime was over before that was found and a whole second behind it, so what it reports is of the search, or nothing - give more runtime, a shorter latency_window or a higher latency_target",
                 quoted(name)
             )
         });
         too_slow.chain(too_short).collect()
+    }
+
+    /// The jobs whose runtime was over before they had done the operations that they were to do, a sentence each.
+    pub fn cut_short(&self) -> Vec<String> {
+        let cut = |thread: &Thread| {
+            let job = &thread.job;
+            let wanted = job.number_ios.filter(|_| !job.time_based)?.saturating_mul(job.loops);
+            let did = thread.progress.ops();
+            (did < wanted && thread.progress.lanes_done() == 0 && self.totals.ran_ns >= thread.end_ns()).then(|| {
+                format!(
+                    "job {} was ended by its runtime after {} of {} operations",
+                    quoted(&job.name),
+                    Grouped(did),
+                    Grouped(wanted)
+                )
+            })
+        };
+        self.load.threads.iter().filter_map(cut).collect()
+    }
+
+    /// When an entry ended, nanoseconds since what counts began: with its last operation, and where time ended it no earlier than
+    /// that did.
+    fn end_ns(&self, entry: &Entry, kinds: &[Option<&report::fio::Kind>; KINDS]) -> u64 {
+        let timed = entry.threads.iter().map(|thread| &self.load.threads[*thread]).filter(|thread| !thread.is_done());
+        let timed_ns = timed.map(|thread| thread.end_ns().min(self.totals.ran_ns)).max();
+        kinds.iter().flatten().map(|kind| kind.last_back_ns).chain(timed_ns).max().unwrap_or(0)
     }
 
     /// Names of the jobs that were to find a depth, and did not come to what they were to measure at it.
@@ -125,6 +149,7 @@ impl Ran {
         let all: u64 = (0..self.load.entries.len()).map(ops_of).sum();
         self.load.entries.iter().enumerate().map(move |(number, entry)| {
             let first = &self.load.threads[entry.threads[0]];
+            let kinds = self.kinds(number);
             let mut levels = [0; 7];
             for thread in &entry.threads {
                 levels
@@ -148,8 +173,9 @@ impl Ran {
                     .filter(|from_ns| *from_ns < self.totals.ran_ns)
                     .unwrap_or_default()
                     .max(entry.job.start_delay_ns),
+                end_ns: self.end_ns(entry, &kinds),
                 levels,
-                kinds: self.kinds(number),
+                kinds,
                 percentiles_of: entry.job.percentiles_of,
                 percentiles: entry.job.percentiles.clone(),
                 kb_base: entry.job.kb_base,
@@ -175,6 +201,7 @@ pub fn page<'a>(runs: &'a [Ran], global: &[(String, String)], checks: &[Checked]
         jobs: runs.iter().flat_map(Ran::jobs).collect(),
         global: global.to_vec(),
         disks: disks_of(runs),
+        results: runs.iter().filter_map(|ran| ran.result.clone()).collect(),
         unix_ms: since_1970.as_millis() as u64,
         pid: std::process::id(),
         cross_check: checks.iter().map(Checked::json).collect(),
@@ -214,6 +241,10 @@ impl Watch for Counting<'_> {
 
     fn missed(&self, end: &End) -> Vec<String> {
         self.runs.last().map_or_else(Vec::new, |ran| ran.missed(end.is_complete()))
+    }
+
+    fn notes(&self) -> Vec<String> {
+        self.runs.last().map_or_else(Vec::new, Ran::cut_short)
     }
 }
 

@@ -78,16 +78,3 @@ fn climb(args: &RateArgs, request: &Request, kept: &mut Kept, switch: &Switch) -
         }
     }
 }
-
-/// Rates the simulated drive of `args`, which say how, without a word; `None`: interrupted. Nothing is left of the search but
-/// what it found.
-pub fn of_simulated(args: &RateArgs, switch: &Switch) -> Result<Option<Finding>, Failure> {
-    let place = tempfile::tempdir().map_err(|error| {
-        Failure::environment(format!("cannot make a directory for a search - {error} - is there room in TMPDIR?"))
-    })?;
-    let request = Request::of(args)?;
-    console::quietly(|| {
-        let mut kept = Kept::open(place.path(), false, request.series(Vec::new(), &[]), &[])?;
-        climb(args, &request, &mut kept, switch)
-    })
-}

@@ -2,7 +2,7 @@
 
 use super::messages;
 use super::request::Request;
-use crate::args::RateArgs;
+use crate::args::{Patience, RateArgs};
 use crate::console;
 use crate::failure::Failure;
 use crate::recording::Watch;
@@ -16,7 +16,7 @@ use results::series::{Rule, Series, State, Step};
 use serde_json::json;
 
 /// Most I/O errors of a step: any of them fails it, and a dying drive need not be driven on.
-const ERRORS_MAX: u64 = 100;
+const PATIENCE: Patience = Patience::with_errors(100);
 
 /// How often in a row this program or host may be in the way before the search ends.
 const OUR_LIMIT_MAX: u32 = 3;
@@ -112,7 +112,7 @@ impl SearchRun {
             sla: &args.sla,
             slice_sec: slice.sec,
             round_sec: Some(slice.round_sec),
-            max_errors: ERRORS_MAX,
+            patience: PATIENCE,
             round: None,
             heading,
         };

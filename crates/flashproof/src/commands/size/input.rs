@@ -183,17 +183,22 @@ fn told(args: &SizeArgs) -> Option<Facts> {
 /// What is wanted, with times of a day in the logs.
 pub fn wanted(args: &SizeArgs, logs: &[ServerLog]) -> Wanted {
     let last = logs.iter().filter_map(|log| log.span).map(|(_, last)| last).max();
-    let at = |instant: Option<Instant>| match instant? {
+    let first = logs.iter().filter_map(|log| log.span).map(|(first, _)| first).min();
+    // A time of day is of the log's last day, or of the day before where only that one is in the log.
+    let at = |instant: Option<Instant>, after: Option<Timestamp>| match instant? {
         Instant::At(at) => Some(at),
         Instant::Of(time) => {
-            let last = last?.to_zoned(TimeZone::UTC);
-            let on = |day: jiff::civil::Date| day.to_datetime(time).to_zoned(TimeZone::UTC).ok();
-            let today = on(last.date())?;
-            let at = if today > last { on(last.date().yesterday().ok()?)? } else { today };
-            Some(at.timestamp())
+            let day = last?.to_zoned(TimeZone::UTC).date();
+            let [today, yesterday] =
+                [Ok(day), day.yesterday()].map(|day| day.ok()?.to_datetime(time).to_zoned(TimeZone::UTC).ok());
+            let yesterday =
+                yesterday.filter(|_| today.as_ref().is_some_and(|today| today.timestamp() > last.unwrap_or_default()));
+            let yesterday = yesterday.map(|at| at.timestamp()).filter(|at| after.is_some_and(|after| *at >= after));
+            yesterday.or(today.map(|at| at.timestamp()))
         }
     };
-    let (from, to): (Option<Timestamp>, Option<Timestamp>) = (at(args.from), at(args.to));
+    let from = at(args.from, first);
+    let to = at(args.to, from.or(first));
     Wanted {
         namespaces: args.namespace.clone(),
         from,

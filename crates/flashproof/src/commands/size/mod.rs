@@ -6,12 +6,11 @@ mod page;
 use crate::args::SizeArgs;
 use crate::console;
 use crate::failure::Failure;
+use crate::output_file::write_file;
 use load::factor::Factor;
-use results::files::{self, Over};
 use sizing::configuration::{Configuration, Test, busiest_node, configurations};
 use sizing::profile::Profile;
 use sizing::profile::derive::profile;
-use std::io::ErrorKind;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -25,12 +24,7 @@ const PROFILE: &str = "profile.json";
 pub fn run(args: &SizeArgs) -> Result<ExitCode, Failure> {
     let sources = input::read(args)?;
     let profile = profile(&sources, &input::wanted(args, &sources.logs)).map_err(Failure::usage)?;
-    let test = Test {
-        namespaces: args.namespace.clone(),
-        device: args.device.clone(),
-        duration_sec: args.duration,
-        factor: args.scale,
-    };
+    let test = Test { device: args.device.clone(), duration_sec: args.duration, factor: args.scale };
     let node = args.node.as_deref().or_else(|| busiest_node(&profile)).unwrap_or_default();
     let configured = configurations(&profile, node, &test);
     let json = serde_json::to_string_pretty(&profile).map_err(Failure::environment)? + "\n";
@@ -57,22 +51,9 @@ fn write(dir: &Path, force: bool, json: &str, configurations: &[Configuration]) 
     std::fs::create_dir_all(dir).map_err(|error| cannot(dir, &error))?;
     let texts = configurations.iter().map(|one| (file_name(&one.namespace), one.text.as_str()));
     let texts: Vec<_> = std::iter::once((PROFILE.to_owned(), json)).chain(texts).collect();
-    if let Some((name, _)) = texts.iter().find(|(name, _)| !force && dir.join(name).symlink_metadata().is_ok()) {
-        let path = dir.join(name);
-        return Err(Failure::usage(format!(
-            "{} is there already - give --out another folder, or --force",
-            path.display()
-        )));
-    }
-    for (name, text) in texts {
-        let path = dir.join(name);
-        let over = if force { Over::Named } else { Over::Nothing };
-        files::replace(&path, text.as_bytes(), over).map_err(|error| match error.kind() {
-            ErrorKind::AlreadyExists => cannot(&path, &"it is there already"),
-            _ => cannot(&path, &error),
-        })?;
-    }
-    Ok(())
+    let write = |name: &str, text| write_file("load profile", &dir.join(name), text, force);
+    texts.iter().try_for_each(|(name, _)| write(name, None))?;
+    texts.iter().try_for_each(|(name, text)| write(name, Some(*text)))
 }
 
 /// The file of a namespace. A name of a namespace has no slash, but a log is what somebody hands over.

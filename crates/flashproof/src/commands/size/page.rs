@@ -153,7 +153,7 @@ fn drives(profile: &Profile, configurations: &[Configuration]) -> Table {
     let mut row = |drive: String, by: &str, io: &DriveIo| {
         table.row([drive, by.to_owned()].into_iter().chain(io.numbers().map(rate)));
     };
-    for DriveTarget { node, drive, predicted, iostat } in &profile.drives {
+    for DriveTarget { node, drive, predicted, iostat, .. } in &profile.drives {
         let name = if several { format!("{drive} ({node})") } else { drive.clone() };
         row(name.clone(), "the server's counters", predicted);
         if let Some(seen) = iostat {

@@ -136,7 +136,8 @@ pub fn read_trace(name: &str, sink: &mut dyn FnMut(Request)) -> Result<Requests,
     }
     if facts.without_size > 0 {
         console::warning(&format!(
-            "{name}: the sizes of {} are unknown, as iosnoop prints BYTES 0 on recent kernels - record it with flashproof trace --ops",
+            "{name}: places and sizes of {} are unknown, as iosnoop prints BLOCK + and BYTES 0 on recent kernels, and takes one \
+             request in flight for another - record it with flashproof trace --ops",
             units::count(facts.without_size, "request")
         ));
     }

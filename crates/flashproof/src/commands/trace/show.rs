@@ -1,11 +1,10 @@
 //! A trace shown: as tables and a heat map, as CSV, as JSON, and as one line an operation.
 
-use super::summary::{Kind, Size, Summary};
+use super::summary::{Kind, Size, Summary, Times};
 use crate::failure::Failure;
 use device::observe::DeviceNumber;
 use device::observe::trace::{EventOp, Request};
 use report::table::Table;
-use results::cell::Latencies;
 use results::units::{self, Grouped};
 use serde_json::{Value, json};
 use std::collections::BTreeMap;
@@ -107,7 +106,7 @@ impl Shown<'_> {
             ];
             row.push(self.per_sec(size.all.count as f64).map_or("-".to_owned(), units::number));
             for (times, quantiles) in [(&size.queue, &[0.5, 0.99, 1.0][..]), (&size.device, &[0.5, 0.99, 0.999, 1.0])] {
-                row.extend(quantiles.iter().map(|at| quantile(times, *at).map_or("-".to_owned(), units::duration)));
+                row.extend(quantiles.iter().map(|at| times.quantile(*at).map_or("-".to_owned(), units::duration)));
             }
             row
         });
@@ -151,8 +150,8 @@ impl Shown<'_> {
             let mut row = vec![self.name(device), word(op).to_owned(), bytes.to_string(), to.to_string()];
             row.extend([size.all.count.to_string(), size.all.bytes.to_string()]);
             row.push(self.seconds.map_or(String::new(), |seconds| format!("{seconds:.6}")));
-            row.extend(QUANTILES.map(|(_, at)| us(quantile(&size.queue, at))));
-            row.extend(QUANTILES.map(|(_, at)| us(quantile(&size.device, at))));
+            row.extend(QUANTILES.map(|(_, at)| us(size.queue.quantile(at))));
+            row.extend(QUANTILES.map(|(_, at)| us(size.device.quantile(at))));
             row.extend([size.device.len().to_string(), self.lost.to_string()]);
             row
         });
@@ -168,8 +167,8 @@ impl Shown<'_> {
 
     /// All of it for programs.
     pub fn json(&self) -> Value {
-        let times = |times: &Latencies| -> Value {
-            let quantiles = QUANTILES.map(|(name, at)| (format!("{name}_ns"), json!(quantile(times, at))));
+        let times = |times: &Times| -> Value {
+            let quantiles = QUANTILES.map(|(name, at)| (format!("{name}_ns"), json!(times.quantile(at))));
             let all = [("count".to_owned(), json!(times.len()))].into_iter().chain(quantiles);
             Value::Object(all.collect())
         };
@@ -214,10 +213,6 @@ impl Shown<'_> {
 
 /// Quantiles of tables for programs.
 const QUANTILES: [(&str, f64); 5] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999), ("max", 1.0)];
-
-fn quantile(times: &Latencies, at: f64) -> Option<u64> {
-    (!times.is_empty()).then(|| times.value_at_quantile(at))
-}
 
 /// What a request does, in a word.
 fn word(op: EventOp) -> &'static str {

@@ -72,19 +72,50 @@ pub struct Kind {
 }
 
 /// Requests of a size.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Size {
     /// How many, and how much.
     pub all: Wanted,
     /// From the block layer to the driver, of those of which it is known.
-    pub queue: Latencies,
+    pub queue: Times,
     /// From the driver until it is done, likewise.
-    pub device: Latencies,
+    pub device: Times,
 }
 
-impl Default for Size {
+/// Times in nanoseconds: by buckets, and the longest as it was.
+#[derive(Debug)]
+pub struct Times {
+    buckets: Latencies,
+    longest_ns: u64,
+}
+
+impl Default for Times {
     fn default() -> Self {
-        Self { all: Wanted::default(), queue: latencies(), device: latencies() }
+        Self { buckets: latencies(), longest_ns: 0 }
+    }
+}
+
+impl Times {
+    fn record(&mut self, ns: u64) {
+        self.buckets.saturating_record(ns);
+        self.longest_ns = self.longest_ns.max(ns);
+    }
+
+    fn add(&mut self, other: &Self) {
+        // Of one layout, they always add up.
+        let _ = self.buckets.add(&other.buckets);
+        self.longest_ns = self.longest_ns.max(other.longest_ns);
+    }
+
+    /// How many.
+    pub fn len(&self) -> u64 {
+        self.buckets.len()
+    }
+
+    /// A quantile, by the upper edge of its bucket; `None`: there is no time.
+    pub fn quantile(&self, at: f64) -> Option<u64> {
+        (self.len() > 0)
+            .then(|| self.longest_ns.min(if at < 1.0 { self.buckets.value_at_quantile(at) } else { u64::MAX }))
     }
 }
 
@@ -163,10 +194,10 @@ impl Kind {
         let size = self.sizes.entry(if self.gathered { power_of_two(bytes) } else { bytes }).or_default();
         size.all.add(wanted);
         if let Some(queue_ns) = request.queue_ns() {
-            size.queue.saturating_record(queue_ns);
+            size.queue.record(queue_ns);
         }
         if let Some(device_ns) = request.device_ns() {
-            size.device.saturating_record(device_ns);
+            size.device.record(device_ns);
         }
     }
 
@@ -175,9 +206,8 @@ impl Kind {
         for (bytes, size) in std::mem::take(&mut self.sizes) {
             let gathered = self.sizes.entry(power_of_two(bytes)).or_default();
             gathered.all.add(size.all);
-            // Of one layout, they always add up.
-            let _ = gathered.queue.add(&size.queue);
-            let _ = gathered.device.add(&size.device);
+            gathered.queue.add(&size.queue);
+            gathered.device.add(&size.device);
         }
     }
 }
@@ -217,6 +247,18 @@ mod tests {
             kind.sizes.iter().map(|(bytes, size)| (*bytes, size.all.count, size.device.len())).collect();
         assert_eq!(sizes, [(512, 1, 1), (1024, 2, 2), (2048, 4, 4), (4096, 8, 8), (8192, 16, 16), (16384, 2, 2)]);
         assert_eq!(kind.all, Wanted { count: 33, bytes: 33 * 34 / 2 * 512 });
+    }
+
+    #[test]
+    fn the_longest_time_is_exact_and_no_edge_of_a_bucket() {
+        let mut summary = Summary::default();
+        let took = |ns: u64| Request { completed_ns: Some(1_000_400 + ns), ..request(8, 1) };
+        [1_000, 1_234_567, 98_765_432_101].into_iter().for_each(|ns| summary.add(&took(ns)));
+        (1..=33).for_each(|sectors| summary.add(&request(sectors, 1)));
+        let kind = &summary.kinds[&((7, 0), EventOp::Read)];
+        let longest = kind.sizes.values().filter_map(|size| size.device.quantile(1.0)).max();
+        assert_eq!((kind.gathered, longest), (true, Some(98_765_432_101)));
+        assert_eq!(Times::default().quantile(1.0), None);
     }
 
     #[test]

@@ -371,7 +371,7 @@ impl Table<'_> {
             sla: args.sla,
             slice_sec: args.slice.into(),
             round_sec: None,
-            max_errors: args.max_errors,
+            patience: args.patience,
             part: SeriesContext {
                 purpose: Some(purpose.clone()),
                 findings: Some(findings),

@@ -11,7 +11,7 @@
 use super::drive::Subject;
 use super::watched::Watched;
 use super::{assumed_of_tenants, refuse, years};
-use crate::args::WafArgs;
+use crate::args::{Patience, WafArgs};
 use crate::commands::Manner;
 use crate::commands::test::default_dir;
 use crate::console;
@@ -45,7 +45,7 @@ const DEALLOCATED_BYTES: u64 = 16 << 30;
 const TOLD: Duration = Duration::from_secs(10);
 
 /// Most I/O errors of a run, as of any test.
-const ERRORS_MAX: u64 = 1_000;
+const PATIENCE: Patience = Patience::with_errors(1_000);
 
 /// A share of the bytes that hosts wrote which need not be ours.
 const OTHERS: f64 = 0.02;
@@ -158,7 +158,7 @@ impl Measured<'_> {
             sla: Sla::default(),
             slice_sec: 3600,
             round_sec: None,
-            max_errors: ERRORS_MAX,
+            patience: PATIENCE,
             part: SeriesContext { purpose: Some(format!("waf, {}", self.arrangement)), ..SeriesContext::default() },
             quiet: false,
             act_log: false,

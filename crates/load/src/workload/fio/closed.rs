@@ -146,7 +146,9 @@ impl Search {
         if self.depth == 1 {
             // fio gives up only where no operation at all may be slower.
             self.is_done = self.target.percentile >= 100.0;
-            progress.set_missed(self.is_done);
+            if self.is_done {
+                progress.set_missed("with one in flight an operation took longer than latency_target".into());
+            }
             return self.begin(now_ns);
         }
         self.high = Some(self.depth);

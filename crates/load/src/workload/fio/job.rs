@@ -6,7 +6,7 @@ use super::pattern::{Distribution, Sizes};
 use super::text::{Given, Problem, Section};
 use super::value::Size;
 use crate::rate::Rate;
-use results::units::quoted;
+use results::units::{self, quoted};
 
 /// Clones of a job, and jobs in all, at most.
 pub(super) const JOBS_MAX: u64 = 4_096;
@@ -166,8 +166,10 @@ pub struct Job {
     pub filename_format: String,
     /// Each operation's place is in its logs.
     pub log_offset: bool,
-    /// A least rate is asked for.
-    pub has_least_rate: bool,
+    /// What each direction has to do at least, in each cycle.
+    pub least: [Wanted; DIRECTIONS],
+    /// How long a cycle is.
+    pub rate_cycle_ns: u64,
     /// Reported together with others of its group.
     pub group_reporting: bool,
     /// Waits until those before have ended.
@@ -248,7 +250,8 @@ impl Default for Job {
             fills: false,
             filename_format: "$jobname.$jobnum.$filenum".into(),
             log_offset: false,
-            has_least_rate: false,
+            least: [Wanted::Unlimited; DIRECTIONS],
+            rate_cycle_ns: 1_000_000_000,
             group_reporting: false,
             stonewall: false,
             new_group: false,
@@ -314,12 +317,6 @@ impl Job {
     pub fn directions(&self) -> impl Iterator<Item = usize> + Clone + use<> {
         let does = self.does;
         (0..DIRECTIONS).filter(move |direction| does[*direction])
-    }
-
-    /// Whether operations of a kind are wanted at instants. A write that follows a trim comes as that does; flushes never.
-    pub(super) fn is_paced(&self, kind: usize) -> bool {
-        let direction = if self.trim_write { TRIMS } else { kind };
-        kind < DIRECTIONS && self.wanted[direction] != Wanted::Unlimited
     }
 
     /// The largest write.
@@ -399,10 +396,14 @@ impl Job {
         if self.target().is_some() && (self.has_rates() || self.think().is_some()) {
             wrong.push("latency_target looks for a depth, and with a rate or thinktime that is not what bounds the load - leave one out".into());
         }
-        if self.has_least_rate && !self.has_rates() {
-            wrong.push(
-                "a least rate is judged of jobs that have a rate - give rate or rate_iops, or leave it out".into(),
-            );
+        for direction in self.directions() {
+            let rate = self.wanted[direction].rate(self.sizes[direction].mean_bytes());
+            if let Some(rate) = rate.filter(|rate| rate.per_sec_f64() > Rate::MAX_PER_SEC) {
+                wrong.push(format!(
+                    "{} operations a second are more than one a nanosecond, which is the finest that time is told here - give a lower rate",
+                    units::number(rate.per_sec_f64())
+                ));
+            }
         }
         if self.fills && (self.random || self.does != [false, true, false]) {
             wrong.push("fill_device is for sequential writes - give rw=write, or leave it out".into());

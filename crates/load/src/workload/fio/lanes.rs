@@ -2,6 +2,7 @@
 
 use super::closed::{Bound, Pauses, Search};
 use super::job::{DIRECTIONS, Job, READS, WRITES, Wanted};
+use super::least_rate::LeastRate;
 use super::pattern::{Draw, Map};
 use super::stream::{Area, FLUSHES, FioStream, KINDS, Order};
 use super::value::Size;
@@ -114,7 +115,7 @@ impl Lanes<'_> {
                 ops_left,
                 flush_every: if job.trim_write || directions.contains(&WRITES) { job.flush_every } else { 0 },
                 writes: 0,
-                cells: self.cells(thread),
+                cells: self.cells(at),
                 writes_trimmed: job.trim_write,
                 buffers,
                 sync: job.sync,
@@ -133,6 +134,8 @@ impl Lanes<'_> {
                 until_ns,
                 last_ns,
                 latency_max_ns: job.latency_max_ns,
+                least: LeastRate::new(job, from_ns),
+                is_done: false,
                 end_flush: job.end_flush && (job.trim_write || directions.contains(&WRITES)),
                 end_flushes: 0,
                 in_flight: 0,
@@ -147,11 +150,10 @@ impl Lanes<'_> {
         Ok(())
     }
 
-    /// Where each kind of operation of `thread` is counted, on the first device.
-    fn cells(&self, thread: &Thread) -> [u32; KINDS] {
+    /// Where each kind of operation of the clone at this place is counted, on the first device.
+    fn cells(&self, thread: usize) -> [u32; KINDS] {
         std::array::from_fn(|kind| {
-            let recorded = Recorded { entry: thread.entry, kind, paced: thread.job.is_paced(kind) };
-            let stream = self.streams.iter().position(|stream| *stream == recorded);
+            let stream = self.streams.iter().position(|stream| *stream == Recorded { thread, kind });
             stream.map_or(0, |stream| self.place.cell(stream, 0))
         })
     }

@@ -16,6 +16,7 @@
 mod closed;
 mod job;
 mod lanes;
+mod least_rate;
 pub mod options;
 mod parse;
 mod pattern;
@@ -107,15 +108,13 @@ pub struct Entry {
     pub threads: Vec<usize>,
 }
 
-/// What is counted as one: of an entry a kind of operation, of jobs that have a rate for it or of those that have none.
+/// What is counted and judged as one: a kind of operation of a clone, whatever it is reported with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Recorded {
-    /// Index into [`FioLoad::entries`].
-    entry: usize,
+    /// Index into [`FioLoad::threads`].
+    thread: usize,
     /// A direction, or [`FLUSHES`].
     kind: usize,
-    /// Whether they have a rate.
-    paced: bool,
 }
 
 /// All jobs that run at once.
@@ -158,6 +157,17 @@ impl Thread {
             true => vec![all[(self.number - 1) % all.len()]],
             false => all.clone(),
         }
+    }
+
+    /// When it ends at the latest, nanoseconds since what counts began: by its runtime, or with another job.
+    pub fn end_ns(&self) -> u64 {
+        let exit_ns = self.exit.as_ref().map_or(u64::MAX, Exit::at_ns);
+        end_ns(&self.job).min(exit_ns).saturating_sub(self.job.ramp_ns)
+    }
+
+    /// Whether it did all that it was to do, or met what ends it, before its time.
+    pub fn is_done(&self) -> bool {
+        self.progress.lanes_done() >= self.job.lanes().len()
     }
 }
 
@@ -285,21 +295,18 @@ impl FioLoad {
         self.threads.iter().filter(|thread| thread.clone == 0).map(|thread| &thread.job)
     }
 
-    /// What is recorded, in the order of the streams: entry and kind. What has a rate and what has none are two.
+    /// What is recorded, in the order of the streams: entry and kind, once for each of its clones.
     pub fn streams(&self) -> Vec<(usize, usize)> {
-        self.records().into_iter().map(|Recorded { entry, kind, .. }| (entry, kind)).collect()
+        self.records().into_iter().map(|Recorded { thread, kind }| (self.threads[thread].entry, kind)).collect()
     }
 
     fn records(&self) -> Vec<Recorded> {
-        let mut all = Vec::new();
-        for entry in 0..self.entries.len() {
-            for (kind, paced) in (0..KINDS).flat_map(|kind| [(kind, true), (kind, false)]) {
-                if self.recorded(entry, kind, paced).next().is_some() {
-                    all.push(Recorded { entry, kind, paced });
-                }
-            }
-        }
-        all
+        let of_entry = |entry: &Entry| {
+            let threads = entry.threads.clone();
+            (0..KINDS).flat_map(move |kind| threads.clone().into_iter().map(move |thread| Recorded { thread, kind }))
+        };
+        let all = self.entries.iter().flat_map(of_entry);
+        all.filter(|recorded| does(&self.threads[recorded.thread].job, recorded.kind)).collect()
     }
 
     /// What is reported, in the order of the streams: entry, kind, and how many streams it is the sum of.
@@ -314,35 +321,27 @@ impl FioLoad {
         all
     }
 
-    /// The jobs, each for every clone, that do what is recorded so.
-    fn recorded(&self, entry: usize, kind: usize, paced: bool) -> impl Iterator<Item = &Arc<Job>> {
-        let jobs = self.entries[entry].threads.iter().map(|thread| &self.threads[*thread].job);
-        jobs.filter(move |job| match kind {
-            FLUSHES => !paced && (job.flush_every > 0 || job.end_flush) && job.does[1],
-            direction => job.does[direction] && job.is_paced(direction) == paced,
-        })
-    }
-
     /// Names of the streams: of the job, with its number where that alone does not tell.
     fn stream_infos(&self) -> Vec<StreamInfo> {
         let streams = self.records();
         let plain = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-') { c } else { '_' };
-        let name = |Recorded { entry, kind, .. }: Recorded| {
-            let job: String = self.entries[entry].job.name.chars().map(plain).collect();
+        let name = |Recorded { thread, kind }: Recorded| {
+            let job: String = self.threads[thread].job.name.chars().map(plain).collect();
             format!("{job}-{}", ["reads", "writes", "trims", "flushes"][kind])
         };
         let names: Vec<_> = streams.iter().map(|stream| name(*stream)).collect();
         let unique = |place: usize| names.iter().filter(|name| **name == names[place]).count() == 1;
-        let info = |(place, Recorded { entry, kind, paced }): (usize, &Recorded)| {
+        let info = |(place, Recorded { thread, kind }): (usize, &Recorded)| {
+            let job = &self.threads[*thread].job;
+            let until_ns = end_ns(job).saturating_sub(job.ramp_ns);
             let number = streams[..=place].iter().zip(&names).filter(|(_, name)| **name == names[place]).count();
             StreamInfo {
                 name: if unique(place) { names[place].clone() } else { format!("{}~{number}", names[place]) },
                 judged: *kind != FLUSHES,
-                // Those of a group that have no rate are recorded apart: their closed loop would hide what the others wanted.
-                offered_iops: self.recorded(*entry, *kind, *paced).filter_map(|job| rate(job, *kind)).sum(),
-                workload: 0,
-                act: None,
-                late_ns: None,
+                offered_iops: rate(job, *kind).unwrap_or(0.0),
+                from_ns: job.start_delay_ns,
+                until_ns: Some(until_ns).filter(|_| job.runtime_ns.is_some()),
+                ..StreamInfo::default()
             }
         };
         streams.iter().enumerate().map(info).collect()
@@ -370,7 +369,7 @@ impl FioLoad {
         let bytes = self.threads.iter().map(of).fold(cells, u64::saturating_add);
         crate::memory::check(bytes).map_err(|why| {
             let jobs = units::count(self.threads.len() as u64, "job");
-            CannotRun(format!("cannot run {jobs} at once - {why} - lower numjobs, iodepth or bs, or say group_reporting or norandommap"))
+            CannotRun(format!("cannot run {jobs} at once - {why} - lower numjobs, iodepth or bs, or say norandommap"))
         })
     }
 }
@@ -426,9 +425,20 @@ fn writes(job: &Job) -> bool {
     job.does[1] || job.does[2]
 }
 
-/// Operations a second that a direction is asked for.
-fn rate(job: &Job, direction: usize) -> Option<f64> {
-    let direction = if job.trim_write { TRIMS } else { direction.min(TRIMS) };
+/// Whether a job does operations of a kind.
+fn does(job: &Job, kind: usize) -> bool {
+    match kind {
+        FLUSHES => (job.flush_every > 0 || job.end_flush) && job.does[WRITES],
+        direction => job.does[direction],
+    }
+}
+
+/// Operations a second that are asked for of a kind; `None` where they come when those before them are done.
+fn rate(job: &Job, kind: usize) -> Option<f64> {
+    if kind == FLUSHES {
+        return None;
+    }
+    let direction = if job.trim_write { TRIMS } else { kind };
     job.wanted[direction].rate(job.sizes[direction].mean_bytes()).map(|rate| rate.per_sec_f64())
 }
 

@@ -1,6 +1,6 @@
 //! What a section says becomes a job: each option with its value, and what cannot both be meant.
 
-use super::job::{DEPTH_MAX, ExitWhat, JOBS_MAX, Job, Wanted};
+use super::job::{DEPTH_MAX, DIRECTIONS, ExitWhat, JOBS_MAX, Job, Wanted};
 use super::options::{Known, Standing, find, is_off};
 use super::parse::{
     above_zero, bounded_seconds, by_direction, cpus, cpus_of_mask, distribution, filenames, is_sync_engine,
@@ -160,12 +160,11 @@ impl Job {
             "fill_device" => self.fills = yes()?,
             "filename_format" => self.filename_format = text.to_owned(),
             "log_offset" => self.log_offset = yes()?,
-            "rate_min" | "rate_iops_min" => {
-                by_direction(text, |text| number(text, kilo))?;
-                self.has_least_rate = true;
-            }
-            "rate" => self.set_rates(text, Wanted::Bytes)?,
-            "rate_iops" => self.set_rates(text, Wanted::Iops)?,
+            "rate_min" => set_rates(&mut self.least, text, kilo, Wanted::Bytes)?,
+            "rate_iops_min" => set_rates(&mut self.least, text, kilo, Wanted::Iops)?,
+            "rate_cycle" => self.rate_cycle_ns = count(1, 3_600_000)? * 1_000_000,
+            "rate" => set_rates(&mut self.wanted, text, kilo, Wanted::Bytes)?,
+            "rate_iops" => set_rates(&mut self.wanted, text, kilo, Wanted::Iops)?,
             "rate_process" => {
                 word(text, &["linear", "poisson"])?;
                 self.poisson = text == "poisson";
@@ -220,22 +219,21 @@ impl Job {
         (self.skip, self.run_length) = rw_modifier(modifier, self.random, self.kb_base)?;
         Ok(())
     }
+}
 
-    fn set_rates(&mut self, text: &str, of: impl Fn(u64) -> Wanted) -> Result<(), String> {
-        let unit = Unit::Kilo(self.kb_base);
-        let rates = by_direction(text, |text| number(text, unit))?;
-        if rates.contains(&Some(0)) && !text.contains(',') {
-            return Err("a rate of zero does nothing - leave it out for no limit, or give one".into());
-        }
-        for (wanted, rate) in self.wanted.iter_mut().zip(rates) {
-            // An empty place and 0 leave the direction without a limit.
-            match rate.filter(|rate| *rate > 0) {
-                Some(rate) => *wanted = of(rate),
-                None => *wanted = Wanted::Unlimited,
-            }
-        }
-        Ok(())
+/// The rates that `text` gives, by direction. An empty place and 0 leave a direction without a limit.
+fn set_rates(
+    rates: &mut [Wanted; DIRECTIONS],
+    text: &str,
+    unit: Unit,
+    of: impl Fn(u64) -> Wanted,
+) -> Result<(), String> {
+    let given = by_direction(text, |text| number(text, unit))?;
+    if given.contains(&Some(0)) && !text.contains(',') {
+        return Err("a rate of zero does nothing - leave it out for no limit, or give one".into());
     }
+    *rates = given.map(|rate| rate.filter(|rate| *rate > 0).map_or(Wanted::Unlimited, &of));
+    Ok(())
 }
 
 /// Options of one section that cannot both be meant.

@@ -2,12 +2,14 @@
 
 use super::closed::Bound;
 use super::job::{DIRECTIONS, TRIMS, WRITES};
+use super::least_rate::LeastRate;
 use super::pattern::{Draw, Map, Sizes};
 use super::samples::Samples;
 use crate::stream::{LOST, Request, Stream};
 use results::times::Times;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use results::units;
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use sys::op::{OpKind, Outcome, TargetId};
 use sys::random::Random;
 
@@ -28,7 +30,11 @@ pub struct Progress {
     levels: [AtomicU64; 7],
     depth: AtomicU32,
     counts_from_ns: AtomicU64,
-    missed: AtomicBool,
+    missed: OnceLock<String>,
+    /// Operations that it began.
+    ops: AtomicU64,
+    /// Its lanes that have done all that they were to.
+    lanes_done: AtomicU32,
 }
 
 impl Progress {
@@ -56,13 +62,24 @@ impl Progress {
         self.counts_from_ns.store(from_ns, Ordering::Relaxed);
     }
 
-    /// Whether a latency that it was given was missed, which ended it.
-    pub fn missed(&self) -> bool {
-        self.missed.load(Ordering::Relaxed)
+    /// The latency or rate that it was given and missed, which ended it: what happened.
+    pub fn missed(&self) -> Option<&str> {
+        self.missed.get().map(String::as_str)
     }
 
-    pub(super) fn set_missed(&self, missed: bool) {
-        self.missed.store(missed, Ordering::Relaxed);
+    /// The first counts.
+    pub(super) fn set_missed(&self, what: String) {
+        let _ = self.missed.set(what);
+    }
+
+    /// Operations that it began, those that follow others left out.
+    pub fn ops(&self) -> u64 {
+        self.ops.load(Ordering::Relaxed)
+    }
+
+    /// How many of its lanes ended by themselves, and not by their time.
+    pub fn lanes_done(&self) -> usize {
+        self.lanes_done.load(Ordering::Relaxed) as usize
     }
 
     #[inline]
@@ -70,6 +87,7 @@ impl Progress {
         let add = |count: &AtomicU32| count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         add(&self.in_flight);
         add(&self.begun);
+        self.ops.store(self.ops() + 1, Ordering::Relaxed);
     }
 
     #[inline]
@@ -147,6 +165,10 @@ pub struct FioStream {
     pub(super) last_ns: u64,
     /// Longest latency of each direction, after which it ends.
     pub(super) latency_max_ns: [u64; DIRECTIONS],
+    /// What it has to do at least.
+    pub(super) least: LeastRate,
+    /// It ended by itself.
+    pub(super) is_done: bool,
     /// Its files are flushed when it ends.
     pub(super) end_flush: bool,
     /// Files that are still to be flushed then.
@@ -171,10 +193,26 @@ pub(super) struct Exit {
     pub(super) ends: std::ops::Range<usize>,
 }
 
+impl Exit {
+    /// When its own jobs are to end, nanoseconds since the run began.
+    #[inline]
+    pub(super) fn at_ns(&self) -> u64 {
+        self.groups[self.own].load(Ordering::Relaxed)
+    }
+}
+
 impl FioStream {
     #[inline]
     fn has_ended(&self) -> bool {
         self.bytes_left == 0 || self.ops_left == 0
+    }
+
+    /// Has done all that it was to, or cannot, and does nothing more from `at_ns` on.
+    fn end_itself(&mut self, at_ns: u64) {
+        self.end(at_ns);
+        if !std::mem::replace(&mut self.is_done, true) {
+            self.progress.lanes_done.fetch_add(1, Ordering::Relaxed);
+        }
     }
 
     /// Does nothing more from `at_ns` on.
@@ -340,7 +378,7 @@ impl Stream for FioStream {
     #[inline]
     fn next(&mut self) -> Option<Request> {
         if self.has_ended() {
-            self.end(self.now_ns);
+            self.end_itself(self.now_ns);
             return None;
         }
         let (direction, area) = (self.direction(), self.area());
@@ -377,21 +415,26 @@ impl Stream for FioStream {
         if let Bound::Search(search) = &mut self.bound {
             search.took(self.now_ns, times.service_ns(), &self.progress);
             if search.is_done {
-                self.end(self.now_ns);
+                self.end_itself(self.now_ns);
             }
         }
-        if times.service_ns() > self.latency_max_ns[direction] {
-            self.progress.set_missed(true);
-            self.end(self.now_ns);
+        let (took_ns, most_ns) = (times.service_ns(), self.latency_max_ns[direction]);
+        let too_slow = (took_ns > most_ns).then(|| {
+            format!(
+                "an operation took {}, longer than max_latency ({})",
+                units::duration(took_ns),
+                units::duration(most_ns)
+            )
+        });
+        if let Some(missed) = too_slow.or_else(|| self.least.took(direction, request.len, times)) {
+            self.progress.set_missed(missed);
+            self.end_itself(self.now_ns);
         }
     }
 
     #[inline]
     fn until_ns(&self) -> u64 {
-        match &self.exit {
-            None => self.until_ns,
-            Some(exit) => self.until_ns.min(exit.groups[exit.own].load(Ordering::Relaxed)),
-        }
+        self.exit.as_ref().map_or(self.until_ns, |exit| self.until_ns.min(exit.at_ns()))
     }
 
     #[inline]

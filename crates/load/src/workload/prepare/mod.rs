@@ -178,7 +178,7 @@ fn add<S: Stream>(
     fill: Fill,
 ) -> WorkloadRecord {
     let info =
-        StreamInfo { name: kind.to_owned(), judged: false, offered_iops: 0.0, workload: 0, act: None, late_ns: None };
+        StreamInfo { name: kind.to_owned(), judged: false, offered_iops: 0.0, workload: 0, ..StreamInfo::default() };
     let place = run.add([info], 1);
     let plan = &mut run.shards[0];
     let name = place.lane_name(kind, &devices[0].name);

@@ -131,8 +131,7 @@ impl Records {
                 judged: true,
                 offered_iops: per_sec * share,
                 workload: 0,
-                act: None,
-                late_ns: None,
+                ..StreamInfo::default()
             })
             .collect()
     }

@@ -224,8 +224,7 @@ impl Workload for Replay {
             judged: Some(*class) == self.trace.judged(),
             offered_iops: self.iops(*class),
             workload: 0,
-            act: None,
-            late_ns: None,
+            ..StreamInfo::default()
         });
         // While it lasts, and not over the whole seconds of the run.
         let iops = self.trace.operations() as f64 * NS_PER_SEC as f64 / self.trace.span_ns().max(1) as f64;

@@ -67,8 +67,7 @@ impl Workload for TenantFill {
             judged: false,
             offered_iops: 0.0,
             workload: 0,
-            act: None,
-            late_ns: None,
+            ..StreamInfo::default()
         };
         let place = run.add([info], 1);
         let plan = &mut run.shards[0];

@@ -125,8 +125,7 @@ impl TenantLoad {
             judged,
             offered_iops,
             workload: 0,
-            act: None,
-            late_ns: None,
+            ..StreamInfo::default()
         };
         let all = [
             stream(READS, true, reads),

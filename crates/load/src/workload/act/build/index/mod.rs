@@ -97,6 +97,7 @@ fn streams(config: &ActConfig, derived: &IndexDerived) -> Vec<StreamInfo> {
         workload: 0,
         act: Some(config.histograms(true)),
         late_ns: config.late_ns().filter(|_| stream != READS),
+        ..StreamInfo::default()
     };
     let updates_iops = derived.update_rate.per_sec_f64();
     let reads_iops = match config.arrival {

@@ -106,7 +106,7 @@ fn streams(config: &ActConfig, derived: &StorageDerived) -> Vec<StreamInfo> {
         offered_iops: record_iops(rate),
         workload: 0,
         act: Some(config.histograms(true)),
-        late_ns: None,
+        ..StreamInfo::default()
     };
     let blocks = |stream: usize, judged: bool, rate: Rate| StreamInfo {
         name: STREAMS[stream].to_owned(),
@@ -115,6 +115,7 @@ fn streams(config: &ActConfig, derived: &StorageDerived) -> Vec<StreamInfo> {
         workload: 0,
         act: (stream != TOMB_RAIDER).then(|| config.histograms(false)),
         late_ns: config.late_ns().filter(|_| !judged),
+        ..StreamInfo::default()
     };
     let streams = [
         (!reads.is_zero()).then(|| records(READS, reads)),

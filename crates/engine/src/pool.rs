@@ -1,0 +1,107 @@
+//! Engines that outlive a run.
+//!
+//! A run owns its engine and drops it at its end. An engine lent by a [`Pool`] returns there instead, with its clock and
+//! the state of its drives.
+
+use crate::{IoEngine, Wait};
+use std::fmt;
+use std::io;
+use std::ops::{Deref, DerefMut};
+use std::sync::{Arc, Mutex, PoisonError};
+use sys::buffer::Buf;
+
+/// Engines that outlive a run, by number: the next run of the series continues with the clock and the drives of the last.
+pub struct Pool<E>(Mutex<Vec<Option<E>>>);
+
+impl<E> fmt::Debug for Pool<E> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Pool").field(&self.engines().len()).finish()
+    }
+}
+
+impl<E> Default for Pool<E> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<E> Pool<E> {
+    /// Lends the engine `number`, made by `open` if there is none.
+    pub fn lend(self: &Arc<Self>, number: usize, open: impl FnOnce() -> io::Result<E>) -> io::Result<Pooled<E>> {
+        let kept = self.engines().get_mut(number).and_then(Option::take);
+        Ok(Pooled { engine: Some(kept.map_or_else(open, Ok)?), number, pool: self.clone() })
+    }
+
+    fn engines(&self) -> std::sync::MutexGuard<'_, Vec<Option<E>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Shows `look` each engine that is here.
+    pub fn each(&self, look: impl FnMut(&mut E)) {
+        self.engines().iter_mut().flatten().for_each(look);
+    }
+}
+
+/// An engine that goes back when it is dropped.
+pub struct Pooled<E> {
+    engine: Option<E>,
+    number: usize,
+    pool: Arc<Pool<E>>,
+}
+
+impl<E> Deref for Pooled<E> {
+    type Target = E;
+
+    fn deref(&self) -> &E {
+        self.engine.as_ref().expect("it is there until it is dropped")
+    }
+}
+
+impl<E> DerefMut for Pooled<E> {
+    fn deref_mut(&mut self) -> &mut E {
+        self.engine.as_mut().expect("it is there until it is dropped")
+    }
+}
+
+impl<E> Drop for Pooled<E> {
+    fn drop(&mut self) {
+        let mut engines = self.pool.engines();
+        if engines.len() <= self.number {
+            engines.resize_with(self.number + 1, || None);
+        }
+        engines[self.number] = self.engine.take();
+    }
+}
+
+impl<E: IoEngine> IoEngine for Pooled<E> {
+    const VIRTUAL: bool = E::VIRTUAL;
+    type Op = E::Op;
+    type Completion = E::Completion;
+
+    #[inline]
+    fn now(&mut self) -> u64 {
+        (**self).now()
+    }
+
+    #[inline]
+    fn submit(&mut self, op: E::Op) {
+        (**self).submit(op);
+    }
+
+    #[inline]
+    fn reap(&mut self, wait: Wait, out: &mut Vec<E::Completion>) -> io::Result<()> {
+        (**self).reap(wait, out)
+    }
+
+    fn in_flight(&self) -> usize {
+        (**self).in_flight()
+    }
+
+    fn buffer(&mut self, len: usize) -> Option<Buf> {
+        (**self).buffer(len)
+    }
+
+    fn counters(&self, counters: &mut Vec<u64>) {
+        (**self).counters(counters);
+    }
+}

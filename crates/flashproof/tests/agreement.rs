@@ -1,0 +1,229 @@
+//! Whatever shows a verdict agrees with it: each form of a run, over runs of every kind.
+
+use crate::support;
+
+use serde_json::{Value, json};
+use std::process::Command;
+use support::{Bench, Ended, Running};
+
+const FIO: &str = "fio --direct=1 --rw=randread --bs=4k --time_based --output-format=json";
+
+/// A run that goes on for days of simulated time.
+const ENDLESS: &str = "device-names: sim:\ntest-duration-sec: 1000000\nread-reqs-per-sec: 100\n";
+
+/// Runs fio's jobs of `line` into `dir`, which names what it shows.
+fn fio(bench: &Bench, dir: &str, line: &str) -> Ended {
+    let line = format!("{FIO} --out={dir} {line}");
+    bench.flashproof(&line.split_whitespace().collect::<Vec<_>>())
+}
+
+fn storage(bench: &Bench, dir: &str, config: &str) -> Running {
+    bench.start_as(&format!("{dir}.conf"), dir, config, &[])
+}
+
+fn parsed(text: &str) -> Value {
+    serde_json::from_str(text).unwrap_or_else(|error| panic!("{error}\n{text}"))
+}
+
+/// The exit code, and what it printed.
+fn shown(bench: &Bench, arguments: &[&str]) -> (i32, String) {
+    let mut command: Command = bench.prepare(arguments);
+    command.env("NO_COLOR", "1");
+    let ended = Running::start(command).end();
+    (ended.code.unwrap(), ended.stdout)
+}
+
+/// The sum of a field over everything in a list.
+fn sum(list: &Value, of: impl Fn(&Value) -> &Value) -> u64 {
+    list.as_array().unwrap().iter().map(|item| of(item).as_u64().unwrap_or(0)).sum()
+}
+
+/// What all forms of the run in `dir` say; `own` is what it printed itself.
+fn agreed(bench: &Bench, dir: &str, own: Option<&Ended>) -> Value {
+    let (code, text) = shown(bench, &["report", dir, "--json"]);
+    let report = parsed(&text)["reports"][0].clone();
+    let result = report["result"].clone();
+    let (outcome, reason) = (result["outcome"].as_str().unwrap(), result["reason"].as_str().unwrap());
+    let word = outcome.to_uppercase();
+    let sentence = format!("{word}: {reason}");
+    let same = |form: &str, told: &Value, fields: &[&str]| {
+        for field in fields {
+            assert_eq!(told[field], result[field], "{dir}: {field} of {form}");
+        }
+    };
+    let has = |form: &str, told: &str, what: &str| assert!(told.contains(what), "{dir}: {form}: no {what}\n{told}");
+    // A verdict's first lines: the outcome, then what decided.
+    let head = |form: &str, told: &str| {
+        let mut lines = told.lines().skip_while(|line| !line.starts_with(&format!("{word} (")));
+        assert!(lines.next().is_some() && lines.next().map(str::trim) == Some(reason), "{dir}: {form}\n{told}");
+    };
+
+    assert_eq!(result["exit_code"], code, "{dir}: report --json");
+    assert_eq!(result["reasons"][0]["text"], reason, "{dir}");
+    same("the report's verdict", &report["verdict"], &["outcome", "streams"]);
+    if bench.exists(&format!("{dir}/verdict.json")) && outcome != "invalid" {
+        same("verdict.json", &parsed(&bench.text(&format!("{dir}/verdict.json"))), &["outcome", "streams"]);
+    }
+    let (text_code, text) = shown(bench, &["report", dir]);
+    head("report", &text);
+    let (markdown_code, markdown) = shown(bench, &["report", dir, "--markdown"]);
+    let markdown = markdown.replace('\\', "");
+    has("markdown", &markdown, &format!("**{word}** - "));
+    has("markdown", &markdown, &format!("\n{reason}.\n"));
+    let (html_code, _) = shown(bench, &["report", dir, "--html", &format!("{dir}.html")]);
+    let html = bench.text(&format!("{dir}.html"));
+    let escaped = reason.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;");
+    has("html", &html, &format!("<p class=\"decided\">{escaped}.</p>"));
+    has("html", &html, &format!("class=\"verdict {outcome}\""));
+    let (status_code, status) = shown(bench, &["status", dir]);
+    has("status", &status, &sentence);
+    assert!(!status.contains("OVER A LIMIT"), "{dir}: it is over\n{status}");
+    let (status_json_code, status) = shown(bench, &["status", dir, "--json"]);
+    let fields =
+        ["outcome", "exit_code", "reason", "reasons", "first_bad_slice", "worst_slice", "streams", "not_judged"];
+    same("status", &parsed(&status), &fields);
+    assert_eq!([text_code, markdown_code, html_code, status_code, status_json_code], [code; 5], "{dir}");
+
+    let (_, compared) = shown(bench, &["compare", dir]);
+    has("compare", &compared, &format!("{dir}: {sentence}"));
+    let (_, compared) = shown(bench, &["compare", dir, "--json"]);
+    let candidate = parsed(&compared)["candidates"][0].clone();
+    same("compare", &candidate, &["outcome", "reason", "not_judged"]);
+    assert_eq!(candidate["result"], result, "{dir}: compare");
+    let is_held = candidate["load"]["why_not"].is_null();
+    assert_eq!(is_held, outcome == "pass", "{dir}: only a pass held its load: {}", candidate["load"]);
+
+    if let Some(own) = own {
+        assert_eq!(own.code, Some(code), "{dir}: its own exit code\n{}", own.stderr);
+        let is_fio = own.stdout.starts_with('{');
+        head("its own words", if is_fio { &own.stderr } else { &own.stdout });
+        if is_fio {
+            let page = parsed(&own.stdout);
+            assert_eq!(page["verdicts"], json!([result]), "{dir}: fio's JSON");
+            for (fios, ours) in [("total_ios", "ops"), ("failed", "errors"), ("io_bytes", "bytes")] {
+                let fios = sum(&page["jobs"], |job| &job["read"][fios]);
+                assert_eq!(fios, sum(&result["streams"], |stream| &stream[ours]), "{dir}: {ours}");
+            }
+            let streams = result["streams"].as_array().unwrap();
+            for (job, stream) in page["jobs"].as_array().unwrap().iter().zip(streams) {
+                let (iops, achieved) =
+                    (job["read"]["iops"].as_f64().unwrap(), stream["achieved_iops"].as_f64().unwrap());
+                // fio counts what came back later, too, and the time for it.
+                let is_late = stream["overtime"].as_u64().unwrap() + stream["lost"].as_u64().unwrap() > 0;
+                assert!(is_late || (iops / achieved - 1.0).abs() < 0.01, "{dir}: {iops}/s of fio's, {achieved}/s");
+            }
+            let not_done = ["unissued", "lost"].map(|field| sum(&result["streams"], |stream| &stream[field]));
+            let never = sum(&page["jobs"], |job| &job["read"]["never_issued"]);
+            assert_eq!(never, not_done.iter().sum::<u64>(), "{dir}");
+        }
+    }
+    result
+}
+
+#[test]
+fn every_form_says_the_same_of_jobs_that_ended() {
+    let bench = Bench::new();
+    let slow_later = "sim:read-us=80+slow-after-s=15+slow-factor=40";
+    let cases = [
+        (
+            "passed",
+            "pass",
+            "held",
+            "--name=a --filename=sim: --rate_iops=500 --runtime=20 --slice=10 --sla=5%>1ms".into(),
+        ),
+        (
+            "over-a-limit",
+            "fail",
+            "over-limit",
+            format!(
+                "--name=a --filename={slow_later} --rate_iops=500 --iodepth=64 --runtime=40 --slice=10 --sla=5%>1ms"
+            ),
+        ),
+        (
+            "not-carried-out",
+            "fail",
+            "not-carried-out",
+            "--name=a --filename=sim:read-us=300000 --rate_iops=1000 --iodepth=2000 --runtime=3".into(),
+        ),
+        (
+            "lost",
+            "fail",
+            "lost",
+            "--name=a --filename=sim:stall-at-s=2+stall-ms=1000000 --rate_iops=100 --iodepth=900 --runtime=5".into(),
+        ),
+        ("closed", "pass", "held", "--name=a --filename=sim: --iodepth=4 --runtime=5 --sla=5%>64ms".into()),
+        ("measured", "measured", "no-limits", "--name=a --filename=sim: --rate_iops=100 --runtime=5".into()),
+        (
+            "late",
+            "pass",
+            "held",
+            "--filename=sim: --rate_iops=100 --sla=5%>64ms --name=a --runtime=6 --name=b --startdelay=2 --runtime=3"
+                .into(),
+        ),
+    ];
+    for (dir, outcome, code, line) in cases {
+        let own = fio(&bench, dir, &line);
+        let result = agreed(&bench, dir, Some(&own));
+        assert_eq!((&result["outcome"], &result["reasons"][0]["code"]), (&outcome.into(), &code.into()), "{dir}");
+        match dir {
+            "over-a-limit" => {
+                assert_eq!((&result["first_bad_slice"], &result["worst_slice"]), (&2.into(), &3.into()), "{result}");
+                assert!(result["reason"].as_str().unwrap().contains("from slice 2 on, worst in 3"), "{result}");
+                let (_, compared) = shown(&bench, &["compare", dir]);
+                assert!(compared.contains("100 % of 5 % from slice 2 on, worst in 3"), "{compared}");
+            }
+            "not-carried-out" => {
+                let stream = &result["streams"][0];
+                assert!(stream["achieved_iops"].as_f64().unwrap() < 100.0, "what came back after the end: {stream}");
+            }
+            _ => {}
+        }
+    }
+}
+
+#[test]
+fn every_form_says_the_same_of_runs_that_were_stopped_or_are_damaged() {
+    let bench = Bench::new();
+    for (dir, signal) in [("killed", "KILL"), ("interrupted", "INT")] {
+        let mut running = storage(&bench, dir, ENDLESS);
+        let telemetry = format!("{dir}/telemetry.csv");
+        running
+            .wait_until("some intervals", || bench.exists(&telemetry) && bench.text(&telemetry).lines().count() > 10);
+        running.signal(signal);
+        let own = running.end();
+        let result = agreed(&bench, dir, Some(&own).filter(|_| signal == "INT"));
+        assert_eq!(
+            (&result["outcome"], &result["reasons"][0]["code"]),
+            (&"invalid".into(), &"stopped".into()),
+            "{dir}"
+        );
+        assert!(result["not_judged"].to_string().contains("the run was stopped"), "{result}");
+    }
+    // A drive too slow for its load: the run is stopped for its lag.
+    let slow = "device-names: sim:channels=1+read-us=20000+jitter-pct=0+read-mbps=0\ntest-duration-sec: 3600\n\
+                read-reqs-per-sec: 100\nmax-lag-sec: 10\n";
+    let own = storage(&bench, "behind", slow).end();
+    assert_eq!(agreed(&bench, "behind", Some(&own))["reasons"][0]["code"], "fell-behind");
+    // A pass that is cut is none.
+    let own = storage(&bench, "cut", "device-names: sim:\ntest-duration-sec: 60\nread-reqs-per-sec: 100\n").end();
+    agreed(&bench, "cut", Some(&own.expect(0)));
+    let table = bench.text("cut/intervals.csv");
+    bench.write("cut/intervals.csv", &table[..table.len() / 2]);
+    let result = agreed(&bench, "cut", None);
+    assert_eq!((&result["outcome"], &result["reasons"][0]["code"]), (&"invalid".into(), &"damaged".into()));
+}
+
+#[test]
+fn every_form_says_the_same_of_several_loads_at_once() {
+    let bench = Bench::new();
+    for (name, drive) in [("a", "sim:name=a"), ("b", "sim:name=b+read-us=9000")] {
+        let config = format!("device-names: {drive}\ntest-duration-sec: 60\nread-reqs-per-sec: 100\n");
+        bench.write(&format!("{name}.conf"), config);
+    }
+    let own = bench.flashproof(&["storage", "a.conf", "b.conf", "--out", "several"]);
+    let result = agreed(&bench, "several", Some(&own));
+    let workloads: Vec<_> = result["workloads"].as_array().unwrap().iter().map(|it| &it["outcome"]).collect();
+    assert_eq!((&result["outcome"], workloads), (&"fail".into(), vec![&json!("pass"), &json!("fail")]));
+    let (_, status) = shown(&bench, &["status", "several"]);
+    assert!(status.contains("  b: FAIL: ") && own.stdout.contains("  b: FAIL: "), "{status}");
+}

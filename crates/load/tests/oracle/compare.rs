@@ -1,0 +1,133 @@
+//! Where the verdict and the oracle disagree.
+
+use super::draw::Draw;
+use super::oracle::Found;
+use results::judge::{Reason, Verdict};
+use std::collections::BTreeSet;
+
+/// The codes of what speaks against a pass.
+const AGAINST: [&str; 10] = [
+    "io-error",
+    "device-gone",
+    "lost",
+    "own-lag",
+    "nothing-judged",
+    "not-carried-out",
+    "late",
+    "silence",
+    "over-limit",
+    "stopped",
+];
+
+/// A value as it stands in JSON.
+fn word(value: &impl serde::Serialize) -> String {
+    serde_json::to_value(value).unwrap().as_str().unwrap().to_owned()
+}
+
+/// The codes of a verdict that speak against a pass.
+fn codes(verdict: &Verdict) -> BTreeSet<&'static str> {
+    let is_told = |code: &&&str| verdict.reasons.iter().any(|reason| word(&reason.code) == **code);
+    AGAINST.iter().filter(is_told).copied().collect()
+}
+
+/// What is said differently, each a line; nothing where all is the same.
+pub(crate) fn differences(draw: &Draw, verdict: &Verdict, found: &Found) -> Vec<String> {
+    let mut lines = found.complaints.clone();
+    let mut expect = |is_same: bool, line: String| lines.extend((!is_same).then_some(line));
+    let told = codes(verdict);
+    let is_open = |code: &&&str| found.open.contains(**code);
+    let [ours, theirs]: [BTreeSet<_>; 2] =
+        [&found.codes, &told].map(|codes| codes.iter().filter(|code| !is_open(code)).copied().collect());
+    expect(ours == theirs, format!("the oracle says {ours:?}, the verdict {theirs:?}"));
+    let outcome = word(&verdict.outcome);
+    expect(outcome == found.outcome || !found.open.is_empty(), format!("outcome: {} and {outcome}", found.outcome));
+
+    for (stream, total) in verdict.streams.iter().enumerate() {
+        let told = [total.ops, total.errors, total.unissued, total.lost, total.overtime];
+        expect(told == found.totals[stream], format!("totals of s{stream}: {:?} and {told:?}", found.totals[stream]));
+    }
+    for group in &found.groups {
+        let (stream, device) = (format!("s{}", group.stream), group.device.map(|device| format!("d{device}")));
+        let told = verdict.groups.iter().find(|told| told.stream == stream && told.device == device);
+        let mut told: Vec<_> =
+            told.iter().flat_map(|told| &told.slices).map(|slice| (slice.wanted, slice.judged_over.clone())).collect();
+        // An empty one behind the end says nothing.
+        told.truncate(
+            group.slices.len() + told[group.slices.len().min(told.len())..].iter().filter(|slice| slice.0 > 0).count(),
+        );
+        expect(told == group.slices, format!("slices of {stream} on {device:?}: {:?} and {told:?}", group.slices));
+    }
+
+    for stream in 0..draw.streams.len() {
+        for device in 0..draw.drives.len() {
+            let (stream_name, device_name) = (format!("s{stream}"), format!("d{device}"));
+            let of = |rule: &'static str| {
+                let is = move |broken: &&super::oracle::Broken| {
+                    (broken.rule, broken.stream, broken.device) == (rule, stream, device)
+                };
+                found.broken.iter().filter(is).collect::<Vec<_>>()
+            };
+            let undone = of("not-carried-out");
+            let told = verdict.undone.iter().find(|told| told.stream == stream_name && told.device == device_name);
+            let is_same = match told {
+                None => undone.is_empty(),
+                Some(told) => {
+                    let worst = undone.iter().map(|broken| broken.count).max();
+                    let is = |broken: &&&super::oracle::Broken| {
+                        (broken.slice as u64 + 1, broken.wanted, broken.count) == (told.slice, told.wanted, told.missed)
+                    };
+                    told.slices == undone.len() as u64
+                        && worst == Some(told.missed)
+                        && undone.iter().any(|broken| is(&broken))
+                }
+            };
+            expect(is_same || told.is_some_and(|told| told.ours), format!("not carried out: {undone:?} and {told:?}"));
+            for (rule, begins) in [
+                ("late", format!(" {stream_name} on {device_name} came back over ")),
+                ("silence", format!("{device_name} returned nothing to {stream_name} for ")),
+            ] {
+                let broken = of(rule);
+                let told: Vec<&Reason> = verdict
+                    .reasons
+                    .iter()
+                    .filter(|reason| word(&reason.code) == rule && reason.text.contains(&begins))
+                    .collect();
+                let worst = broken.iter().map(|broken| broken.count).max();
+                let is_named = |broken: &&super::oracle::Broken| {
+                    Some(broken.count) == worst
+                        && told.iter().any(|reason| {
+                            let slice = format!(" in slice {}", broken.slice + 1);
+                            reason.text.contains(&format!("{slice},")) || reason.text.contains(&format!("{slice} ("))
+                        })
+                };
+                let is_same = told.len() == usize::from(!broken.is_empty())
+                    && (broken.is_empty() || broken.iter().any(|broken| is_named(broken)));
+                expect(is_same, format!("{rule}: {broken:?} and {told:?}"));
+            }
+        }
+    }
+    for (device, count) in &found.lost {
+        let name = format!("d{device}");
+        let is_told = |reason: &Reason| word(&reason.code) == "lost" && reason.text.contains(&name);
+        expect(verdict.reasons.iter().any(is_told), format!("{count} lost on {name}: {:?}", verdict.reasons));
+    }
+    lines
+}
+
+/// What a verdict holds against a drive that the oracle does not, when the same load is done without delays of this program's; each
+/// a line. Nothing says how much of a lateness is its own.
+pub(crate) fn excuses(prompt: &Found, verdict: &Verdict) -> Vec<String> {
+    let told = codes(verdict);
+    let is_blamed = |code: &&&str| {
+        told.contains(**code)
+            && !prompt.codes.contains(**code)
+            && !prompt.open.contains(**code)
+            && !told.contains("own-lag")
+    };
+    let blamed = ["not-carried-out", "silence", "over-limit"].iter().filter(is_blamed);
+    let mut lines: Vec<_> = blamed.map(|code| format!("{code} only with the delays: {:?}", verdict.reasons)).collect();
+    if verdict.outcome.exit_code() == 0 && prompt.outcome == "fail" {
+        lines.push(format!("passed, and without the delays {:?} are broken", prompt.codes));
+    }
+    lines
+}

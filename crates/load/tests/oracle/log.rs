@@ -1,0 +1,220 @@
+//! Every single operation that a simulated drive was handed and gave back, written down beside the run loop.
+
+use super::draw::{Drive, LaneDraw};
+use engine::sim::{Done, DriveModel, QueueModel, SimEngine};
+use engine::{IoEngine, Wait};
+use load::run::{Cause, Control};
+use load::stream::{Request, Stream};
+use results::telemetry::Column;
+use std::cell::RefCell;
+use std::collections::BTreeMap;
+use std::io;
+use std::rc::Rc;
+use std::sync::Arc;
+use sys::buffer::Buf;
+use sys::op::{Completion, Op, OpKind, Outcome};
+
+/// Bytes of an operation, and the unit in which its offset names it.
+const STEP_BYTES: u64 = 512;
+/// Lanes of a draw at most.
+const LANES_MAX: u64 = 16;
+
+/// An operation that a drive was handed.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Logged {
+    pub(crate) lane: usize,
+    /// Its number in its lane, from 0.
+    pub(crate) index: usize,
+    pub(crate) device: usize,
+    pub(crate) issued_ns: u64,
+    /// When the drive gave it back.
+    pub(crate) back_ns: Option<u64>,
+    /// The drive gave it back as failed.
+    pub(crate) failed: bool,
+}
+
+/// What was written down of a run.
+#[derive(Debug, Default)]
+pub(crate) struct Log {
+    pub(crate) ops: Vec<Logged>,
+    /// By token, the place in `ops` of the operation that is out under it.
+    by_token: Vec<usize>,
+    /// When the run loop last looked at the clock.
+    pub(crate) ended_ns: u64,
+}
+
+/// Operations whose offset says which they are: lane and number.
+#[derive(Debug, Clone)]
+pub(crate) struct Numbered {
+    pub(crate) lane: usize,
+    pub(crate) of: LaneDraw,
+    /// The number of devices, to find the cell.
+    pub(crate) devices: usize,
+    pub(crate) next: usize,
+}
+
+impl Stream for Numbered {
+    fn next(&mut self) -> Option<Request> {
+        let (index, device) = (self.next, self.of.device(self.next));
+        self.next += 1;
+        Some(Request {
+            target: device as u16,
+            cell: (self.of.stream * self.devices + device) as u32,
+            kind: OpKind::Read,
+            offset: (index as u64 * LANES_MAX + self.lane as u64) * STEP_BYTES,
+            len: STEP_BYTES as u32,
+            buffers: 0,
+            sync: false,
+            placement: None,
+        })
+    }
+
+    fn until_ns(&self) -> u64 {
+        self.of.until_ns
+    }
+
+    fn follows(&self) -> bool {
+        false
+    }
+
+    fn expect(&self, arrivals: u64, cells: &mut impl FnMut(u32, u64)) {
+        let mut ahead = self.clone();
+        (0..arrivals).filter_map(|_| ahead.next()).for_each(|request| cells(request.cell, 1));
+    }
+}
+
+/// A drive of a draw in use.
+#[derive(Debug, Clone)]
+pub(crate) enum Model {
+    /// That of the simulator.
+    Queue(Box<QueueModel>),
+    /// One that serves each operation by itself: all at once, some of them as slowly as a list says.
+    Listed {
+        base_ns: u64,
+        /// By lane and number: how long the operation takes; `None`: for ever.
+        others: BTreeMap<(usize, usize), Option<u64>>,
+        ends: BTreeMap<(u64, u64), Done>,
+        taken: u64,
+    },
+}
+
+impl Model {
+    pub(crate) fn new(drive: &Drive, seed: u64) -> Self {
+        match drive {
+            Drive::Queue(spec) => Self::Queue(Box::new(QueueModel::new(&spec.parse().unwrap(), seed))),
+            Drive::Listed { base_ns, others } => {
+                Self::Listed { base_ns: *base_ns, others: others.clone(), ends: BTreeMap::new(), taken: 0 }
+            }
+        }
+    }
+}
+
+/// Which operation it is.
+fn name_of(op: &Op) -> (usize, usize) {
+    let number = op.offset / STEP_BYTES;
+    ((number % LANES_MAX) as usize, (number / LANES_MAX) as usize)
+}
+
+impl DriveModel for Model {
+    fn submit(&mut self, op: &Op, now_ns: u64) {
+        match self {
+            Self::Queue(model) => model.submit(op, now_ns),
+            Self::Listed { base_ns, others, ends, taken } => {
+                let Some(service_ns) = others.get(&name_of(op)).copied().unwrap_or(Some(*base_ns)) else { return };
+                *taken += 1;
+                let done = Done { token: op.token, submitted_ns: now_ns, outcome: Outcome::Done };
+                ends.insert((now_ns + service_ns.max(1), *taken), done);
+            }
+        }
+    }
+
+    fn next_event_ns(&self) -> u64 {
+        match self {
+            Self::Queue(model) => model.next_event_ns(),
+            Self::Listed { ends, .. } => ends.keys().next().map_or(u64::MAX, |(end_ns, _)| *end_ns),
+        }
+    }
+
+    fn advance(&mut self) -> Option<Done> {
+        match self {
+            Self::Queue(model) => model.advance(),
+            Self::Listed { ends, .. } => ends.pop_first().map(|(_, done)| done),
+        }
+    }
+
+    fn counters(&self) -> Vec<(Column, u64)> {
+        Vec::new()
+    }
+}
+
+/// The simulator with a clerk beside it, who also plays the user with a signal and the busy machine.
+pub(crate) struct Watched {
+    pub(crate) engine: SimEngine<Model>,
+    pub(crate) log: Rc<RefCell<Log>>,
+    pub(crate) control: Arc<Control>,
+    /// When somebody ends the run.
+    pub(crate) signal_ns: Option<u64>,
+    /// When this program is not there, from and to: a wait that would end in between ends at the end of it.
+    pub(crate) away_ns: Vec<(u64, u64)>,
+    /// When the run loop last looked for completions.
+    pub(crate) looked_ns: u64,
+}
+
+impl IoEngine for Watched {
+    const VIRTUAL: bool = true;
+    type Op = Op;
+    type Completion = Completion;
+
+    fn now(&mut self) -> u64 {
+        let now_ns = self.engine.now();
+        if self.signal_ns.is_some_and(|at_ns| now_ns >= at_ns) {
+            self.control.stop(Cause::Asked { signal: 15 });
+        }
+        self.log.borrow_mut().ended_ns = now_ns;
+        now_ns
+    }
+
+    fn submit(&mut self, op: Op) {
+        let (lane, index) = name_of(&op);
+        let mut log = self.log.borrow_mut();
+        let (token, place) = (op.token as usize, log.ops.len());
+        let (device, issued_ns) = (op.target.into(), self.engine.now());
+        log.ops.push(Logged { lane, index, device, issued_ns, back_ns: None, failed: false });
+        if log.by_token.len() <= token {
+            log.by_token.resize(token + 1, usize::MAX);
+        }
+        log.by_token[token] = place;
+        self.engine.submit(op);
+    }
+
+    fn reap(&mut self, wait: Wait, out: &mut Vec<Completion>) -> io::Result<()> {
+        let first = out.len();
+        self.engine.reap(wait, out)?;
+        let now_ns = self.engine.now();
+        let until_ns = self.away_ns.iter().find(|(from_ns, to_ns)| (*from_ns..*to_ns).contains(&now_ns)).map(|at| at.1);
+        if let Some(until_ns) = until_ns {
+            while self.engine.now() < until_ns {
+                self.engine.reap(Wait { until_ns, completions: u32::MAX }, out)?;
+            }
+        }
+        let mut log = self.log.borrow_mut();
+        for completion in &mut out[first..] {
+            let place = log.by_token[completion.token as usize];
+            let op = &mut log.ops[place];
+            (op.back_ns, op.failed) = (Some(completion.completed_ns), !completion.outcome.is_done());
+            if let Some(until_ns) = until_ns {
+                (completion.completed_ns, completion.unseen_ns) = (until_ns, until_ns - self.looked_ns);
+            }
+        }
+        self.looked_ns = self.engine.now();
+        Ok(())
+    }
+
+    fn in_flight(&self) -> usize {
+        self.engine.in_flight()
+    }
+
+    fn buffer(&mut self, len: usize) -> Option<Buf> {
+        self.engine.buffer(len)
+    }
+}

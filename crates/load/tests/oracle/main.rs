@@ -1,0 +1,165 @@
+//! Runs drawn by chance, judged twice: by the recorder and the judge, and by an oracle that has the rules and the log of single
+//! operations and shares no code with either.
+//!
+//! FLASHPROOF_ORACLE_DRAWS is how many of each kind are drawn, FLASHPROOF_ORACLE_SEED the first seed. What disagrees tells the
+//! seed that repeats it.
+//!
+//! * `draw`: drives, loads and slices; `log`: what became of each operation; `oracle`: the rules; `compare`: where the two disagree;
+//!   `cases`: what draws found
+
+mod cases;
+mod compare;
+mod draw;
+mod log;
+mod oracle;
+
+use draw::{Arrivals, Draw, LaneDraw, SEC};
+use engine::sim::SimEngine;
+use load::plan::{Arrival, BufferClass, Fill, Lane, Limit, Plan};
+use load::rate::Rate;
+use load::run::{Cause, Control, Message, Pacing, Recorder, Settings, Shard};
+use load::schedule::{Even, Listed, Schedule};
+use log::{Log, Model, Numbered, Watched};
+use oracle::{Found, Ran};
+use results::cell::{Layout, StreamInfo};
+use results::judge::{End, Judge, JudgePlan, Sla, Verdict};
+use std::cell::RefCell;
+use std::rc::Rc;
+use std::sync::Arc;
+
+/// A draw, run and judged twice.
+struct Judged {
+    verdict: Verdict,
+    found: Found,
+}
+
+fn run(draw: &Draw, seed: u64) -> Judged {
+    let sla: Sla = draw.sla.parse().unwrap();
+    let stream = |(number, stream): (usize, &draw::StreamDraw)| StreamInfo {
+        name: format!("s{number}"),
+        judged: stream.judged,
+        offered_iops: stream.per_sec as f64,
+        late_ns: stream.late_ns,
+        ..StreamInfo::default()
+    };
+    let layout = Layout {
+        streams: draw.streams.iter().enumerate().map(stream).collect(),
+        devices: (0..draw.drives.len()).map(|device| format!("d{device}")).collect(),
+        thresholds_ns: sla.thresholds_ns(),
+    };
+    let settings = Settings {
+        duration_ns: draw.duration_sec * SEC,
+        max_lag_ns: 0,
+        errors_max: u64::MAX,
+        pacing: Pacing::Spin,
+        hang_ns: draw.hang_sec * SEC,
+        ramp_ns: 0,
+    };
+    let (control, log) = (Arc::new(Control::default()), Rc::new(RefCell::new(Log::default())));
+    let drives = draw.drives.iter().enumerate().map(|(device, drive)| Model::new(drive, seed + device as u64));
+    let watched = Watched {
+        engine: SimEngine::new(drives.collect()),
+        log: log.clone(),
+        control: control.clone(),
+        signal_ns: draw.signal_ns,
+        away_ns: draw.away_ns.clone(),
+        looked_ns: 0,
+    };
+    let (recorder, feed) =
+        Recorder::new(&layout, draw.interval_sec * SEC, draw.slice_sec * SEC, settings.duration_ns, false);
+    Shard::new(watched, plan(draw), settings, recorder, control.clone()).unwrap().run(0);
+
+    let mut judge = Judge::new(JudgePlan::new(&layout, sla, draw.interval_sec, draw.slice_sec, draw.duration_sec));
+    let mut stop_ns = 0;
+    for message in feed.messages.iter() {
+        if let Message::Interval(interval) = message {
+            stop_ns = interval.end_ns;
+            judge.add(&interval);
+        }
+    }
+    let cause = control.cause();
+    let end = match &cause {
+        None => End::Completed,
+        Some(Cause::Asked { .. }) => End::Interrupted { signal: "SIGTERM".into() },
+        Some(Cause::Gone { device, .. }) => End::DeviceGone { device: layout.devices[*device].clone() },
+        Some(other) => panic!("{other:?}"),
+    };
+    let (is_stopped, is_gone) = (cause.is_some(), matches!(cause, Some(Cause::Gone { .. })));
+    let found = Ran { draw, log: &log.borrow(), stop_ns, is_stopped, is_gone }.judge();
+    Judged { verdict: judge.verdict(&end), found }
+}
+
+fn plan(draw: &Draw) -> Plan<Numbered> {
+    let lane = |(number, lane): (usize, &LaneDraw)| Lane {
+        stream: Numbered { lane: number, of: lane.clone(), devices: draw.drives.len(), next: 0 },
+        arrival: match &lane.arrivals {
+            Arrivals::Even { per_sec, first, stride, phase } => {
+                Arrival::Scheduled(Schedule::Even(Even::new(Rate::per_sec(*per_sec), *first, *stride, *phase).unwrap()))
+            }
+            Arrivals::Poisson { per_sec, seed } => Arrival::Scheduled(draw::poisson(*per_sec, *seed)),
+            Arrivals::Listed(instants) => {
+                Arrival::Scheduled(Schedule::Listed(Listed::new(instants.clone(), 0, 1, 0, 1)))
+            }
+            Arrivals::Closed { depth, think_ns } => Arrival::Closed { depth: *depth, think_ns: *think_ns },
+        },
+        limit: lane.limit as u32,
+        name: format!("s{}", lane.stream),
+    };
+    let limits: Vec<_> = draw.limits.iter().map(|slots| Limit { slots: *slots, configured: true }).collect();
+    let count = draw.limits.iter().sum();
+    Plan {
+        lanes: draw.lanes.iter().enumerate().map(lane).collect(),
+        limits,
+        buffers: vec![BufferClass { len_bytes: 512, count, fill: Fill::AsIs }],
+        cpus: Vec::new(),
+    }
+}
+
+/// Draws by `make` and collects what `compare` says of each; panics with all of it.
+fn for_each_draw(make: impl Fn(u64) -> Draw, compare: impl Fn(&Draw, u64) -> Vec<String>) {
+    let number = |name: &str, default| std::env::var(name).map_or(default, |text| text.parse().unwrap());
+    let first = number("FLASHPROOF_ORACLE_SEED", 1);
+    let mut wrong = Vec::new();
+    for seed in first..first + number("FLASHPROOF_ORACLE_DRAWS", 200) {
+        let draw = make(seed);
+        let lines = compare(&draw, seed);
+        if !lines.is_empty() {
+            let repeat = format!("FLASHPROOF_ORACLE_SEED={seed} FLASHPROOF_ORACLE_DRAWS=1");
+            wrong.push(format!("{repeat}\n{}\n{draw:?}", lines.join("\n")));
+        }
+    }
+    let count = wrong.len();
+    wrong.truncate(5);
+    assert!(wrong.is_empty(), "{count} draws are judged differently, among them:\n\n{}", wrong.join("\n\n"));
+}
+
+fn compare(draw: &Draw, seed: u64) -> Vec<String> {
+    let Judged { verdict, found } = run(draw, seed);
+    compare::differences(draw, &verdict, &found)
+}
+
+#[test]
+fn the_oracle_agrees_on_drives_of_the_simulator() {
+    for_each_draw(Draw::of_queues, compare);
+}
+
+#[test]
+fn the_oracle_agrees_where_rules_just_hold_and_just_do_not() {
+    for_each_draw(Draw::of_edges, compare);
+}
+
+/// Whatever this program does, it neither makes a load pass that fails without it, nor blames a drive for what it did itself.
+#[test]
+fn absences_of_this_program_fail_no_drive() {
+    let compare = |draw: &Draw, seed: u64| {
+        // What a closed loop wants, and when, depends on this program.
+        if draw.streams.iter().any(|stream| stream.per_sec == 0) {
+            return Vec::new();
+        }
+        let prompt = run(&Draw { away_ns: Vec::new(), ..draw.clone() }, seed);
+        let late = run(draw, seed);
+        compare::excuses(&prompt.found, &late.verdict)
+    };
+    for_each_draw(|seed| Draw::of_edges(seed).with_absences(seed), compare);
+    for_each_draw(|seed| Draw::of_queues(seed).with_absences(seed), compare);
+}

@@ -1,0 +1,388 @@
+//! The rules, applied to the log of single operations: plain, slow, and without a line of the recorder or the judge.
+//!
+//! For each stream, device and slice; an operation belongs to the slice in which it was wanted, whatever that is joined to.
+//!
+//! 1. Lost: issued, and not back when the drain ends. One fails the run.
+//! 2. Not carried out, of streams with a rate: more than one and more than 0.1 % of the operations are not back 1 s after the
+//!    slice, or after the stream or the run if that ends in it.
+//! 3. Late, of streams with a limit of lateness: more than 0.1 % came back later than that.
+//! 4. Silence, of judged closed loops: the time in which a device has operations in flight and returns nothing for longer than
+//!    the loosest limit must stay below that limit's share of the slice.
+//!
+//! And of each judged stream the share of slow operations must stay below each limit, on each device and over all.
+
+use super::draw::{Arrivals, Draw, LaneDraw, SEC};
+use super::log::{Log, Logged};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Operations from which on a remainder is judged alone, too.
+const ALONE_MIN: u64 = 3_000;
+
+/// What became of an operation that was wanted.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Fate {
+    lane: usize,
+    stream: usize,
+    device: usize,
+    slice: usize,
+    wanted_ns: u64,
+    issued_ns: Option<u64>,
+    back_ns: Option<u64>,
+    failed: bool,
+    /// When its stream, or the run, is over.
+    end_ns: u64,
+}
+
+impl Fate {
+    fn took_ns(&self) -> u64 {
+        self.back_ns.map_or(u64::MAX, |back_ns| back_ns - self.wanted_ns)
+    }
+
+    fn is_over(&self, threshold_ns: u64) -> bool {
+        self.failed || self.took_ns() >= threshold_ns
+    }
+}
+
+/// How a run went, as far as the rules need it.
+pub(crate) struct Ran<'a> {
+    pub(crate) draw: &'a Draw,
+    pub(crate) log: &'a Log,
+    /// When the run was over: operations wanted from then on were not wanted any more.
+    pub(crate) stop_ns: u64,
+    /// The run ended before its time.
+    pub(crate) is_stopped: bool,
+    /// That was because a drive went away.
+    pub(crate) is_gone: bool,
+}
+
+/// A stream on a device, or on all of them.
+#[derive(Debug)]
+pub(crate) struct Group {
+    pub(crate) stream: usize,
+    pub(crate) device: Option<usize>,
+    /// By slice: operations wanted, and how many of them were over each threshold.
+    pub(crate) slices: Vec<(u64, Vec<u64>)>,
+}
+
+/// A rule that a stream broke on a device.
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct Broken {
+    pub(crate) rule: &'static str,
+    pub(crate) stream: usize,
+    pub(crate) device: usize,
+    /// The first slice of the stretch, from 0.
+    pub(crate) slice: usize,
+    /// Operations, or nanoseconds.
+    pub(crate) count: u64,
+    pub(crate) wanted: u64,
+}
+
+/// What the rules say.
+#[derive(Debug, Default)]
+pub(crate) struct Found {
+    pub(crate) outcome: &'static str,
+    /// The codes of what speaks against a pass.
+    pub(crate) codes: BTreeSet<&'static str>,
+    pub(crate) groups: Vec<Group>,
+    pub(crate) broken: BTreeSet<Broken>,
+    /// By stream: done, failed, never issued, lost, done after the end.
+    pub(crate) totals: Vec<[u64; 5]>,
+    /// By device: operations that never came back.
+    pub(crate) lost: BTreeMap<usize, u64>,
+    /// What the run loop did that it must not do.
+    pub(crate) complaints: Vec<String>,
+    /// The codes that the rules leave open: a slice that was cut short could have become one or the other.
+    pub(crate) open: BTreeSet<&'static str>,
+}
+
+/// A stretch that is judged as one.
+struct Stretch {
+    first: usize,
+    last: usize,
+    /// The run was stopped in it.
+    is_cut: bool,
+}
+
+/// Shares in parts per billion and thresholds of an SLA, by ascending threshold.
+pub(crate) fn limits(sla: &str) -> Vec<(u64, u64)> {
+    let limit = |text: &str| {
+        let (share, threshold) = text.split_once("%>").unwrap();
+        let share_ppb = (share.parse::<f64>().unwrap() * 1e7).round() as u64;
+        let threshold_ns = match threshold.strip_suffix("ms") {
+            Some(ms) => ms.parse::<u64>().unwrap() * 1_000_000,
+            None => threshold.strip_suffix('s').unwrap().parse::<u64>().unwrap() * SEC,
+        };
+        (share_ppb, threshold_ns)
+    };
+    sla.split(',').map(limit).collect()
+}
+
+fn is_share(part: u64, whole: u64, share_ppb: u64) -> bool {
+    whole > 0 && u128::from(part) * 1_000_000_000 >= u128::from(whole) * u128::from(share_ppb)
+}
+
+impl Ran<'_> {
+    pub(crate) fn judge(&self) -> Found {
+        let fates = self.fates();
+        let mut found = Found { complaints: self.complaints(&fates), ..Found::default() };
+        for stream in 0..self.draw.streams.len() {
+            let of_stream: Vec<_> = fates.iter().filter(|fate| fate.stream == stream).copied().collect();
+            let count = |is: &dyn Fn(&Fate) -> bool| of_stream.iter().filter(|fate| is(fate)).count() as u64;
+            let is_done = |fate: &Fate| fate.back_ns.is_some() && !fate.failed;
+            found.totals.push([
+                count(&is_done),
+                count(&|fate| fate.failed),
+                count(&|fate| fate.issued_ns.is_none()),
+                count(&|fate| fate.issued_ns.is_some() && fate.back_ns.is_none()),
+                count(&|fate| is_done(fate) && fate.back_ns > Some(self.stop_ns)),
+            ]);
+            for device in 0..self.draw.drives.len() {
+                let on_device: Vec<_> = of_stream.iter().filter(|fate| fate.device == device).copied().collect();
+                self.judge_load(stream, device, &on_device, &mut found);
+                if self.draw.streams[stream].judged {
+                    self.judge_shares(stream, Some(device), &on_device, &mut found);
+                }
+            }
+            if self.draw.streams[stream].judged && self.draw.drives.len() > 1 {
+                self.judge_shares(stream, None, &of_stream, &mut found);
+            }
+        }
+        self.decide(&mut found);
+        found
+    }
+
+    fn decide(&self, found: &mut Found) {
+        let total = |place: usize| found.totals.iter().map(|of| of[place]).sum::<u64>();
+        let broken: Vec<_> = found.broken.iter().map(|broken| broken.rule).collect();
+        let rules = [("io-error", total(1) > 0), ("lost", total(3) > 0), ("device-gone", self.is_gone)];
+        found.codes.extend(rules.iter().filter(|(_, is)| *is).map(|(code, _)| *code));
+        let is_broken = !found.codes.is_empty();
+        found.codes.extend(broken);
+        let judged = found.groups.iter().flat_map(|group| &group.slices).map(|(wanted, _)| wanted).sum::<u64>();
+        if judged == 0 {
+            found.codes.insert("nothing-judged");
+        }
+        let is_failed =
+            ["not-carried-out", "late", "silence", "over-limit"].iter().any(|code| found.codes.contains(code));
+        found.outcome = match () {
+            () if is_broken => "fail",
+            () if judged == 0 => "invalid",
+            () if is_failed => "fail",
+            () if self.is_stopped => "invalid",
+            () if self.draw.sla == "100%>3600s" => "measured",
+            () => "pass",
+        };
+        if self.is_stopped && !self.is_gone {
+            found.codes.insert("stopped");
+        }
+    }
+
+    fn fates(&self) -> Vec<Fate> {
+        let mut by_name: BTreeMap<_, _> = self.log.ops.iter().map(|op| ((op.lane, op.index), op)).collect();
+        let mut fates = Vec::new();
+        for (number, lane) in self.draw.lanes.iter().enumerate() {
+            for (index, wanted_ns) in lane.instants(self.stop_ns + 1).into_iter().enumerate() {
+                let op = by_name.remove(&(number, index));
+                // What was issued in the instant of the end was wanted before it.
+                if wanted_ns < self.stop_ns || op.is_some() {
+                    fates.push(self.fate(number, lane.device(index), wanted_ns, op));
+                }
+            }
+        }
+        // An operation of a closed loop is wanted when it is issued.
+        for op in by_name.into_values().filter(|op| self.is_closed(op.lane)) {
+            fates.push(self.fate(op.lane, op.device, op.issued_ns, Some(op)));
+        }
+        fates
+    }
+
+    fn fate(&self, lane: usize, device: usize, wanted_ns: u64, op: Option<&Logged>) -> Fate {
+        let LaneDraw { stream, until_ns, .. } = self.draw.lanes[lane];
+        let slice = self.slice(wanted_ns.min(self.stop_ns.saturating_sub(1)));
+        let (issued_ns, back_ns) = (op.map(|op| op.issued_ns), op.and_then(|op| op.back_ns));
+        let (failed, end_ns) = (op.is_some_and(|op| op.failed), until_ns.min(self.stop_ns));
+        Fate { lane, stream, device, slice, wanted_ns, issued_ns, back_ns, failed, end_ns }
+    }
+
+    fn is_closed(&self, lane: usize) -> bool {
+        matches!(self.draw.lanes[lane].arrivals, Arrivals::Closed { .. })
+    }
+
+    fn slice(&self, at_ns: u64) -> usize {
+        (at_ns / (self.draw.slice_sec * SEC)) as usize
+    }
+
+    fn end_of(&self, slice: usize) -> u64 {
+        (slice as u64 + 1) * self.draw.slice_sec * SEC
+    }
+
+    /// The stretches in which these operations are judged.
+    fn stretches(&self, fates: &[Fate]) -> Vec<Stretch> {
+        let complete = self.slice(self.stop_ns);
+        let rest = fates.iter().filter(|fate| fate.slice == complete).count() as u64;
+        let stretch = |first, last, is_cut| Stretch { first, last, is_cut };
+        let mut stretches: Vec<_> = (0..complete).map(|slice| stretch(slice, slice, false)).collect();
+        match rest {
+            _ if self.stop_ns == self.end_of(complete) - self.draw.slice_sec * SEC => {}
+            _ if self.is_stopped => stretches.push(stretch(complete, complete, true)),
+            _ if complete == 0 => stretches.push(stretch(0, 0, false)),
+            _ => {
+                stretches.push(stretch(complete - 1, complete, false));
+                if rest >= ALONE_MIN {
+                    stretches.push(stretch(complete, complete, false));
+                }
+            }
+        }
+        stretches
+    }
+
+    /// Rules 1 to 4.
+    fn judge_load(&self, stream: usize, device: usize, fates: &[Fate], found: &mut Found) {
+        let lost = fates.iter().filter(|fate| fate.issued_ns.is_some() && fate.back_ns.is_none()).count() as u64;
+        if lost > 0 {
+            *found.lost.entry(device).or_default() += lost;
+        }
+        let drawn = &self.draw.streams[stream];
+        let silences = self.silences(device);
+        for Stretch { first, last, is_cut } in self.stretches(fates) {
+            let of: Vec<_> = fates.iter().filter(|fate| (first..=last).contains(&fate.slice)).collect();
+            let wanted = of.len() as u64;
+            let mut breaks = |rule, count, wanted| {
+                found.broken.insert(Broken { rule, stream, device, slice: first, count, wanted });
+            };
+            if is_cut {
+                continue;
+            }
+            let is_missing = |fate: &&&Fate| {
+                let deadline_ns = self.end_of(fate.slice).min(fate.end_ns) + SEC;
+                // What failed fails the run anyway, whenever it came back.
+                !fate.failed && fate.back_ns.is_none_or(|back_ns| back_ns > deadline_ns)
+            };
+            let missing = of.iter().filter(is_missing).count() as u64;
+            if drawn.per_sec > 0 && missing > 1 && missing * 1_000 > wanted {
+                breaks("not-carried-out", missing, wanted);
+            }
+            if let Some(late_ns) = drawn.late_ns {
+                let is_late = |fate: &&&Fate| fate.back_ns.is_some() && !fate.failed && fate.took_ns() > late_ns;
+                let late = of.iter().filter(is_late).count() as u64;
+                if late * 1_000 > wanted {
+                    breaks("late", late, wanted);
+                }
+            }
+            let (share_ppb, _) = *limits(self.draw.sla).last().unwrap();
+            if drawn.judged && drawn.per_sec == 0 {
+                let (from_ns, to_ns) =
+                    (self.end_of(first) - self.draw.slice_sec * SEC, self.end_of(last).min(self.stop_ns));
+                let inside = |(begin, end): &(u64, u64)| (*end).min(to_ns).saturating_sub((*begin).max(from_ns));
+                let silent_ns = silences.iter().map(inside).sum::<u64>();
+                if is_share(silent_ns, to_ns - from_ns, share_ppb) {
+                    breaks("silence", silent_ns, to_ns - from_ns);
+                }
+            }
+        }
+    }
+
+    /// The limits of latency.
+    fn judge_shares(&self, stream: usize, device: Option<usize>, fates: &[Fate], found: &mut Found) {
+        let limits = limits(self.draw.sla);
+        let count = |first, last| -> (u64, Vec<u64>) {
+            let of: Vec<_> = fates.iter().filter(|fate| (first..=last).contains(&fate.slice)).collect();
+            let over =
+                |(_, threshold_ns): &(u64, u64)| of.iter().filter(|fate| fate.is_over(*threshold_ns)).count() as u64;
+            (of.len() as u64, limits.iter().map(over).collect())
+        };
+        for Stretch { first, last, is_cut } in self.stretches(fates) {
+            let (wanted, over) = count(first, last);
+            let exceeded = |wanted: u64| {
+                limits.iter().zip(&over).any(|((share_ppb, _), over)| is_share(*over, wanted, *share_ppb))
+            };
+            if !is_cut && exceeded(wanted) {
+                found.codes.insert("over-limit");
+            }
+            // The rest of a slice that was cut short could have been fast; how many operations it would have had is
+            // known by and large.
+            let per_sec = self.draw.streams[stream].per_sec;
+            if is_cut && per_sec > 0 {
+                let whole = wanted + per_sec * (self.draw.slice_sec + 1) + 2;
+                match (exceeded(whole), exceeded(wanted)) {
+                    (true, _) => drop(found.codes.insert("over-limit")),
+                    (false, true) => drop(found.open.insert("over-limit")),
+                    (false, false) => {}
+                }
+            }
+        }
+        let slices = (0..=self.slice(self.stop_ns.saturating_sub(1))).map(|slice| count(slice, slice)).collect();
+        found.groups.push(Group { stream, device, slices });
+    }
+
+    /// When a device had operations in flight and returned nothing for longer than the loosest limit.
+    fn silences(&self, device: usize) -> Vec<(u64, u64)> {
+        let (_, longest_ns) = *limits(self.draw.sla).last().unwrap();
+        let mut events: Vec<(u64, bool)> = Vec::new();
+        for op in self.log.ops.iter().filter(|op| op.device == device) {
+            events.push((op.issued_ns, false));
+            events.extend(op.back_ns.map(|back_ns| (back_ns, true)));
+        }
+        // Of one instant an operation comes back before another is issued.
+        events.sort_unstable_by_key(|(at_ns, is_back)| (*at_ns, !is_back));
+        let (mut out, mut since_ns, mut silences) = (0, 0, Vec::new());
+        for (at_ns, is_back) in events {
+            match is_back {
+                true => {
+                    silences.push((since_ns, at_ns));
+                    (out, since_ns) = (out - 1, at_ns);
+                }
+                false => {
+                    since_ns = if out == 0 { at_ns } else { since_ns };
+                    out += 1;
+                }
+            }
+        }
+        if out > 0 {
+            silences.push((since_ns, self.log.ended_ns.max(since_ns)));
+        }
+        silences.retain(|(begin_ns, end_ns)| end_ns - begin_ns > longest_ns);
+        silences
+    }
+
+    /// What the run loop must not do: issue what is not wanted, too early or too late; leave an operation although a slot was
+    /// free; end the drain too early.
+    fn complaints(&self, fates: &[Fate]) -> Vec<String> {
+        let mut complaints = Vec::new();
+        let open = self.log.ops.iter().filter(|op| !self.is_closed(op.lane)).count();
+        if fates.iter().filter(|fate| fate.issued_ns.is_some() && !self.is_closed(fate.lane)).count() != open {
+            complaints.push("an operation was issued that was not wanted".to_owned());
+        }
+        for fate in fates {
+            let last_ns = fate.end_ns + SEC;
+            if fate.issued_ns.is_some_and(|issued_ns| issued_ns < fate.wanted_ns || issued_ns > last_ns) {
+                complaints.push(format!("{fate:?} was issued at the wrong time"));
+            }
+            if fate.issued_ns.is_none() && !self.is_gone && self.draw.away_ns.is_empty() {
+                let limit = self.draw.lanes[fate.lane].limit;
+                let under_limit = self.log.ops.iter().filter(|op| self.draw.lanes[op.lane].limit == limit);
+                let is_out =
+                    |op: &&Logged| op.issued_ns <= last_ns && op.back_ns.is_none_or(|back_ns| back_ns >= last_ns);
+                if (under_limit.filter(is_out).count() as u64) < self.draw.limits[limit].into() {
+                    complaints.push(format!("{fate:?} was not issued although a slot was free"));
+                }
+            }
+            if fate.issued_ns.is_some() && fate.back_ns.is_none() {
+                let of_device = || self.log.ops.iter().filter(|op| op.device == fate.device);
+                let heard_ns = of_device().filter_map(|op| op.back_ns).max().max(fate.issued_ns).unwrap_or(0);
+                if self.log.ended_ns < heard_ns.min(self.log.ended_ns) + self.draw.hang_sec * SEC {
+                    // An operation that was issued while others were out does not begin the wait anew.
+                    let first_ns = of_device().filter(|op| op.back_ns.is_none()).map(|op| op.issued_ns).min();
+                    let since_ns = of_device().filter_map(|op| op.back_ns).max().max(first_ns).unwrap_or(0);
+                    if self.log.ended_ns < since_ns + self.draw.hang_sec * SEC {
+                        complaints.push(format!("{fate:?} was given up at {}", self.log.ended_ns));
+                    }
+                }
+            }
+            if complaints.len() > 3 {
+                break;
+            }
+        }
+        complaints
+    }
+}
