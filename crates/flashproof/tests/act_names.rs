@@ -115,7 +115,7 @@ fn as_act_contradicts_a_file_that_asks_for_another_arrival() {
         }
     }
     bench.storage(&format!("{config}arrival: act\n"), &["--as-act", "--dry-run"]).expect(0);
-    bench.flashproof(&["rate", "--config", "test.conf", "--as-act"]).expect(0);
+    bench.flashproof(&["rate", "--config", "test.conf", "--as-act", "--slice", "12"]).expect(0);
 }
 
 #[test]

@@ -72,7 +72,8 @@ fn rate_finds_what_such_a_drive_holds() {
     let bench = Bench::new();
     // One die: large blocks, which lie all over it, hold up reads, so little is held and the search is short.
     let drive = "sim:ftl+capacity=256MiB+op=100%+channels=1+dies=1+superblock=1MiB+precondition=2+read-us=400";
-    let ended = bench.flashproof(&["rate", drive, "--from", "0.1", "--out", "series", "--quiet"]).expect(0);
+    let ended =
+        bench.flashproof(&["rate", drive, "--from", "0.1", "--slice", "2m", "--out", "series", "--quiet"]).expect(0);
     assert!(ended.stdout.contains("the rating is "), "{}", ended.stdout);
 }
 

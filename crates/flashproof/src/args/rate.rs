@@ -32,8 +32,8 @@ pub struct RateArgs {
     /// Limits that a load must meet: shares of operations that may be slower than a threshold
     #[arg(long, value_name = "LIMITS", default_value_t = Sla::default(), allow_hyphen_values = true, value_parser = Sla::wanted)]
     pub sla: Sla,
-    /// How long the rating is confirmed at the end: 1h, 30m, or a number of seconds; a round, in which steadiness
-    /// is looked at, is a twelfth of it and at most 60 s [default: 3600, on simulated drives 120]
+    /// How long a load is judged, and the rating is confirmed at the end: 1h, 30m, or a number of seconds; a round is
+    /// a twelfth of it and at most 60 s [default: 3600, on simulated drives less where that takes over a minute of CPU]
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = confirmation)]
     pub slice: Option<u32>,
     /// Pace and spread operations as ACT 6 does, to compare with published ratings (arrival: act)
@@ -80,10 +80,11 @@ Examples:
   flashproof rate /dev/nvme1n1 --as-act                   comparable with published ratings
   flashproof rate /dev/nvme1n1                            the same again after Ctrl-C or a reboot: goes on
   flashproof rate --config cluster.conf --from 0.1        multiples of your own load
-  flashproof rate sim:channels=4+read-us=400              a simulated drive, in seconds
+  flashproof rate sim:channels=4+read-us=400              a simulated drive, some minutes of CPU
+  flashproof rate sim:channels=4+read-us=400 --slice 2m   the same in seconds
 
 The load grows until a limit is reached or the rate is not achieved, then closes in on the highest that is
-held in a steady state, and confirms it. A rating judges minutes, a certification a day: certify it.
+held, and confirms it for an hour. A certification judges a day: certify what was rated.
 Exit codes: 0 rated, 1 nothing was held, 2 usage, 3 environment, 4 not found (time up, interrupted, our
 own limit). More in docs/rate.md.";
 

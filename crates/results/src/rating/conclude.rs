@@ -3,7 +3,7 @@
 //! All of it follows from the record of the series, so whoever reads that comes to the same words.
 
 use super::search::{Finding, Multiple, Stop};
-use super::watch::{Judged, Seen};
+use super::watch::{Judged, SPELLS_IN_WINDOW, Seen};
 use crate::judge::{Limit, Outcome, Sla};
 use crate::series::{Conclusion, Rule, Series, State, Step};
 use crate::units;
@@ -66,9 +66,10 @@ pub fn conclude(series: &Series, finding: &Finding, sla: &Sla, standing: &Standi
         .extend(moved.map(|(step, _)| {
             format!("{}: the drive settled at other shares than before it was overdriven", step.name)
         }));
-    remarks.push(
-        "each load was judged within minutes, and drives can fall off hours into a load: certify the rating".to_owned(),
-    );
+    if let Some(decisive) = held.or(not_held) {
+        remarks.push(spells(decisive, sla));
+        remarks.push(unseen(decisive));
+    }
     if let Standing::Alone(reasons) = standing {
         remarks.push(format!("not to be compared with published ratings: {}", reasons.join("; ")));
     }
@@ -113,6 +114,39 @@ fn sentence(finding: &Finding) -> String {
     }
 }
 
+/// Which slow spells a step showed.
+fn spells(details: &Details, sla: &Sla) -> String {
+    let each = sla.limits().iter().zip(&details.judged.spells).filter(|(_, spells)| spells.count > 0);
+    let each = each.map(|(limit, spells)| {
+        let threshold = limit.threshold_text();
+        match spells.count {
+            1 => format!("one over {threshold}, after {}", units::span(spells.first_sec.round() as u64)),
+            count => {
+                format!("{count} over {threshold}, at most {} apart", units::span(spells.apart_sec.round() as u64))
+            }
+        }
+    });
+    let each: Vec<_> = each.collect();
+    let multiple = details.moved.multiple();
+    if each.is_empty() {
+        return format!("no slow spells at {multiple}x: no report interval had a share at a limit");
+    }
+    let few = details.judged.spells.iter().any(|spells| (1..SPELLS_IN_WINDOW as u64).contains(&spells.count));
+    let few =
+        if few { "; of fewer than four it is not known how often they come: a longer --slice shows it" } else { "" };
+    format!("slow spells at {multiple}x (report intervals with a share at a limit): {}{few}", each.join("; "))
+}
+
+/// What a step was too short to see.
+fn unseen(details: &Details) -> String {
+    let (ran, rare) = (details.ran_sec, details.ran_sec / SPELLS_IN_WINDOW as f64);
+    let [ran, rare] = [ran, rare].map(|sec| units::span(sec.round() as u64));
+    format!(
+        "not seen: stalls and garbage collection that come less often than every {rare}, and what begins later than {ran} \
+         into a load; certify the rating"
+    )
+}
+
 /// How sure the share nearest to its limit is.
 fn margin(details: &Details, sla: &Sla) -> String {
     let limits = sla.limits();
@@ -137,6 +171,7 @@ mod tests {
     use super::*;
     use crate::rating::{Move, Shares};
     use crate::series::{Purpose, SERIES_FORMAT_VERSION};
+    use crate::steady::Spells;
     use serde_json::Value;
 
     fn step(moved: Move, seen: Seen, why: &str, share: f64) -> Step {
@@ -147,7 +182,9 @@ mod tests {
             p99_ns: None,
             achieved_iops: 1.0,
         };
-        let judged = Judged { seen, why: why.into(), rounds_judged: 5, rounds: 5, shares: vec![shares] };
+        let spells = vec![Spells::default(); 3];
+        let (rounds_judged, rounds) = (5, 5);
+        let judged = Judged { seen, why: why.into(), rounds_judged, rounds, shares: vec![shares], spells, whole: true };
         Step {
             name: moved.multiple().to_string(),
             dir: String::new(),
@@ -161,7 +198,7 @@ mod tests {
             attempts: 1,
             began_unix_ms: None,
             ended_unix_ms: None,
-            details: serde_json::to_value(Details { moved, judged, ran_sec: 1.0 }).unwrap(),
+            details: serde_json::to_value(Details { moved, judged, ran_sec: 3600.0 }).unwrap(),
         }
     }
 
@@ -193,19 +230,45 @@ mod tests {
             step(Move::Try(held), Seen::Held, "first", 0.03),
             step(Move::Try(failed), Seen::Failed, "6 % over 1ms of reads on d in 2 rounds in a row (limit 5 %)", 0.06),
             step(Move::Recover(held), Seen::Held, "the earlier shares returned", 0.03),
-            step(Move::Confirm(held), Seen::Held, "steady and within the limits", 0.04),
+            step(Move::Confirm(held), Seen::Held, "within the limits", 0.04),
         ]);
         let finding = Finding { stop: Stop::Found, held: Some(held), not_held: Some(failed) };
         let found = conclude(&series, &finding, &Sla::default(), &Standing::Comparable);
         assert_eq!(found.sentence, "the rating is 42.4x: 42.4x was held and 43.1x was not, 1.7 % apart");
         assert_eq!((found.outcome, found.rating, found.comparable), (Outcome::Pass, Some(42.4), true));
         assert_eq!(
-            found.remarks[..2],
+            found.remarks,
             [
-                "at 42.4x: steady and within the limits; the mean of its 5 rounds is 4.00 % ± 0.100 % over 1ms (95 %)",
+                "at 42.4x: within the limits; the mean of its 5 rounds is 4.00 % ± 0.100 % over 1ms (95 %)",
                 "not held: 43.1x: 6 % over 1ms of reads on d in 2 rounds in a row (limit 5 %)",
+                "no slow spells at 42.4x: no report interval had a share at a limit",
+                "not seen: stalls and garbage collection that come less often than every 15 min, and what begins later than \
+                 1 h into a load; certify the rating",
             ]
         );
+    }
+
+    #[test]
+    fn a_conclusion_names_the_slow_spells_and_those_that_are_too_few() {
+        let spells = |count, apart_sec| {
+            let mut spells = Spells::default();
+            (spells.count, spells.first_sec, spells.apart_sec) = (count, 60.0, apart_sec);
+            spells
+        };
+        let of = |each: [Spells; 3]| {
+            let mut step = step(Move::Confirm(Multiple::new(2.0)), Seen::Failed, "", 0.0);
+            step.details["judged"]["spells"] = serde_json::to_value(each).unwrap();
+            super::spells(&Details::of(&step).unwrap(), &Sla::default())
+        };
+        assert_eq!(
+            of([Spells::default(), spells(899, 4.0), spells(11, 300.0)]),
+            "slow spells at 2x (report intervals with a share at a limit): 899 over 8ms, at most 4 s apart; 11 over \
+             64ms, at most 5 min apart"
+        );
+        assert!(of([spells(1, 0.0), spells(899, 4.0), Spells::default()]).ends_with(
+            "one over 1ms, after 60 s; 899 over 8ms, at most 4 s apart; of fewer than four it is not known how often they come: a \
+             longer --slice shows it"
+        ));
     }
 
     #[test]

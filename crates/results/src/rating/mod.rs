@@ -7,7 +7,7 @@
 //!
 //! The search climbs from below and never loads a drive by more than one step beyond what it is known
 //! to hold, because an overdriven drive answers slowly for a long time afterwards. A step is watched
-//! round by round and ends as soon as its metrics are steady or a cliff shows. After a step that failed
+//! round by round and ends as soon as its shares are settled or a cliff shows. After a step that failed
 //! the last load that was held runs until its earlier shares return; only then is another one judged.
 //!
 //! Nothing is run here. What a step was is told by the one who ran it, so the same search can be
@@ -19,4 +19,4 @@ mod watch;
 
 pub use conclude::{Details, Standing, conclude};
 pub use search::{Finding, Move, Multiple, Search, Stop};
-pub use watch::{CLIFF_ROUNDS, Judged, ROUNDS_MAX, Seen, Shares, Target, Watcher};
+pub use watch::{Judged, RECOVERY_ROUNDS_MAX, ROUNDS_MIN, SPELLS_IN_WINDOW, Seen, Shares, Target, Watcher};

@@ -2,19 +2,21 @@
 //!
 //! Loads grow by steps that grow: a quarter more, then half more, then twice, as long as they are held.
 //! Between the highest load held and the lowest not held the next is in the (geometric) middle, until
-//! the two are as near as is wanted; then the higher load held is confirmed for a longer time. If it is
-//! not, the search goes on below it.
+//! the two are as near as is wanted; then the higher load held is confirmed over a whole slice. If it is not,
+//! short tries of this drive show too little: the search goes down from there by steps that grow, and
+//! judges each load over a whole slice.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
 /// How much more each step up loads, while all are held.
 const GROWTH: [f64; 3] = [1.25, 1.5, 2.0];
-/// How often a load below the first one is tried when that is not held: down to a 64th.
-const HALVINGS_MAX: u32 = 6;
-/// How many loads may fail to be confirmed before the search gives up: the drive is not the same from
-/// one hour to the next.
-const UNCONFIRMED_MAX: u32 = 5;
+/// How much less each step down from a load that was not confirmed loads.
+const SHRINKAGE: [f64; 3] = [1.05, 1.2, 2.0];
+/// The lowest load that is tried is this part of the first; less by what rounding to three digits does.
+const LOWEST_OF_FIRST: f64 = 0.99 / 64.0;
+/// How often a drive may fail to recover before the search gives up: the drive is not the same from one hour to the next.
+const UNRECOVERED_MAX: u32 = 5;
 /// Digits of a multiple that mean something.
 const DIGITS: i32 = 3;
 
@@ -53,11 +55,11 @@ impl fmt::Display for Multiple {
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", tag = "move", content = "multiple")]
 pub enum Move {
-    /// This load, until it is steady or a cliff shows.
+    /// This load, until it is settled or a cliff shows.
     Try(Multiple),
     /// This load, which was held, until its earlier shares return.
     Recover(Multiple),
-    /// This load, which was held, for a whole slice.
+    /// This load, for a whole slice.
     Confirm(Multiple),
 }
 
@@ -108,12 +110,15 @@ pub struct Search {
     highest: Multiple,
     /// The nearest that two loads need to be, as a ratio above 1.
     ratio: f64,
-    /// Held, ascending: the last is the highest. One that is not confirmed is taken out.
+    /// Held, ascending: the last is the highest.
     held: Vec<Multiple>,
+    /// The highest load that was held over a whole slice.
+    confirmed: Option<Multiple>,
     not_held: Option<Multiple>,
     growth: usize,
-    halvings: u32,
-    unconfirmed: u32,
+    /// Steps down since a load that a try held was not confirmed; then every load is judged over a whole slice.
+    shrinkage: Option<usize>,
+    unrecovered: u32,
     /// The drive was overdriven, and nobody has seen it recover yet.
     overdriven: bool,
     stop: Option<Stop>,
@@ -128,10 +133,11 @@ impl Search {
             highest,
             ratio: 1.0 + resolution,
             held: Vec::new(),
+            confirmed: None,
             not_held: None,
             growth: 0,
-            halvings: 0,
-            unconfirmed: 0,
+            shrinkage: None,
+            unrecovered: 0,
             overdriven: false,
             stop: None,
         }
@@ -145,31 +151,48 @@ impl Search {
         match (self.held.last().copied(), self.not_held) {
             (None, None) => Ok(Move::Try(self.first)),
             // Nothing is known to be held, so there is nothing to recover at: lower loads do that, too.
-            (None, Some(not_held)) => Ok(Move::Try(Multiple::new(not_held.get() / 2.0))),
+            (None, Some(not_held)) => {
+                let less = self.shrinkage.map_or(2.0, |steps| SHRINKAGE[steps.min(SHRINKAGE.len() - 1)]);
+                let lower = Multiple::new(not_held.get() / less);
+                let is_lowest = lower.get() < self.first.get() * LOWEST_OF_FIRST;
+                if is_lowest { Err(self.finding(Stop::NoneHeld)) } else { Ok(self.judging(lower)) }
+            }
             (Some(held), _) if self.overdriven => Ok(Move::Recover(held)),
-            (Some(held), None) if held >= self.highest => Ok(Move::Confirm(held)),
+            (Some(held), None) if held >= self.highest => self.confirming(held, Stop::Highest),
             (Some(held), None) => {
                 let grown = held.get() * GROWTH[self.growth.saturating_sub(1).min(GROWTH.len() - 1)];
-                Ok(Move::Try(Multiple::new(grown.min(self.highest.get()))))
+                Ok(self.judging(Multiple::new(grown.min(self.highest.get()))))
             }
             (Some(held), Some(not_held)) => {
                 let middle = Multiple::new((held.get() * not_held.get()).sqrt());
                 let near = not_held.get() / held.get() <= self.ratio || middle.is(held) || middle.is(not_held);
-                Ok(if near { Move::Confirm(held) } else { Move::Try(middle) })
+                if near { self.confirming(held, Stop::Found) } else { Ok(self.judging(middle)) }
             }
         }
     }
 
-    /// Takes in that the load of `moved` was held: steady and within all limits.
-    pub fn held(&mut self, moved: Move) {
-        match moved {
-            Move::Try(multiple) => {
-                self.held.push(multiple);
-                self.growth += 1;
-            }
-            Move::Recover(_) => self.overdriven = false,
-            Move::Confirm(_) if self.not_held.is_none() => self.stop = Some(Stop::Highest),
-            Move::Confirm(_) => self.stop = Some(Stop::Found),
+    fn judging(&self, multiple: Multiple) -> Move {
+        if self.shrinkage.is_some() { Move::Confirm(multiple) } else { Move::Try(multiple) }
+    }
+
+    /// The confirmation of `held`, or the end of the search where that is done.
+    fn confirming(&self, held: Multiple, stop: Stop) -> Result<Move, Finding> {
+        if self.confirmed == Some(held) { Err(self.finding(stop)) } else { Ok(Move::Confirm(held)) }
+    }
+
+    /// Takes in that the load of `moved` was held; `whole`: over a whole slice.
+    pub fn held(&mut self, moved: Move, whole: bool) {
+        let multiple = moved.multiple();
+        if let Move::Recover(_) = moved {
+            self.overdriven = false;
+            return;
+        }
+        if self.held.last() != Some(&multiple) {
+            self.held.push(multiple);
+            self.growth += 1;
+        }
+        if whole {
+            self.confirmed = Some(multiple);
         }
     }
 
@@ -177,21 +200,24 @@ impl Search {
     /// left the drive slower than it was.
     pub fn not_held(&mut self, moved: Move, overdrove: bool) {
         let multiple = moved.multiple();
-        if !matches!(moved, Move::Try(_)) {
-            // It was held before, and is no more.
-            self.held.retain(|held| *held < multiple);
-            self.unconfirmed += 1;
+        match moved {
+            Move::Try(_) => {}
+            Move::Recover(_) => {
+                self.held.retain(|held| *held < multiple);
+                self.confirmed = self.confirmed.filter(|confirmed| *confirmed < multiple);
+                self.unrecovered += 1;
+            }
+            Move::Confirm(_) if self.held.last() == Some(&multiple) => {
+                self.held = self.confirmed.into_iter().collect();
+                self.shrinkage = Some(0);
+            }
+            Move::Confirm(_) => self.shrinkage = self.shrinkage.map(|steps| steps + 1),
         }
         self.not_held =
             Some(self.not_held.map_or(multiple, |lowest| if lowest < multiple { lowest } else { multiple }));
         self.overdriven = overdrove && !self.held.is_empty();
-        if self.held.is_empty() {
-            self.halvings += 1;
-        }
-        if self.unconfirmed > UNCONFIRMED_MAX {
+        if self.unrecovered > UNRECOVERED_MAX {
             self.stop = Some(Stop::Unstable);
-        } else if self.halvings > HALVINGS_MAX {
-            self.stop = Some(Stop::NoneHeld);
         }
     }
 
@@ -202,7 +228,10 @@ impl Search {
 
     /// Takes in that no configuration can ask for the next load: it is beyond the highest, or rounds to none.
     pub fn out_of_range(&mut self) {
-        self.stop = Some(if self.held.is_empty() { Stop::NoneHeld } else { Stop::Highest });
+        match self.held.last() {
+            Some(held) => self.highest = *held,
+            None => self.stop = Some(Stop::NoneHeld),
+        }
     }
 
     /// Takes in that a load could not be offered, for reasons of this program or this host.
@@ -231,7 +260,7 @@ mod tests {
                     assert!(moves.len() < 60, "{moves:?}");
                     moves.push(moved);
                     match moved.multiple().get() <= truth {
-                        true => search.held(moved),
+                        true => search.held(moved, matches!(moved, Move::Confirm(_))),
                         false => search.not_held(moved, true),
                     }
                 }
@@ -285,26 +314,39 @@ mod tests {
     }
 
     #[test]
-    fn a_load_that_is_not_confirmed_is_searched_below() {
-        let mut search = Search::new(Multiple::new(1.0), Multiple::new(1000.0), 0.02);
-        let mut confirmed = 0;
-        let finding = loop {
-            match search.next() {
-                Err(finding) => break finding,
-                // For long only 8x is held; for short 10x.
-                Ok(moved) => {
-                    let truth = if let Move::Confirm(_) = moved { 8.0 } else { 10.0 };
-                    confirmed += usize::from(matches!(moved, Move::Confirm(_)));
-                    match moved.multiple().get() <= truth {
-                        true => search.held(moved),
-                        false => search.not_held(moved, true),
-                    }
+    fn a_load_that_is_not_confirmed_is_searched_below_over_whole_slices() {
+        // For short the drive holds 10x; how much for long, and how many loads may be run over a whole slice.
+        for (lasting, slices_max) in [(9.9, 5), (8.0, 8), (3.0, 12), (0.0, 13)] {
+            let mut search = Search::new(Multiple::new(1.0), Multiple::new(1000.0), 0.02);
+            let mut slices = 0;
+            let finding = loop {
+                let moved = match search.next() {
+                    Err(finding) => break finding,
+                    Ok(moved) => moved,
+                };
+                let whole = matches!(moved, Move::Confirm(_));
+                slices += usize::from(whole);
+                assert!(whole || slices == 0, "{lasting}: {moved:?} after {slices} slices");
+                match moved.multiple().get() <= if whole { lasting } else { 10.0 } {
+                    true => search.held(moved, whole),
+                    false => search.not_held(moved, false),
+                }
+            };
+            assert!(slices <= slices_max, "{lasting}: {slices} slices");
+            match finding.held.map(Multiple::get) {
+                None => assert_eq!((finding.stop, lasting), (Stop::NoneHeld, 0.0)),
+                Some(held) => {
+                    assert!(finding.stop == Stop::Found && held <= lasting && lasting / held < 1.021, "{held}")
                 }
             }
-        };
-        assert!(confirmed > 1);
-        assert!(matches!(finding.stop, Stop::Found | Stop::Unstable), "{finding:?}");
-        assert!(finding.held.unwrap().get() <= 10.0);
+        }
+    }
+
+    #[test]
+    fn a_load_that_was_tried_over_a_whole_slice_needs_no_confirmation() {
+        let mut search = Search::new(Multiple::new(1.0), Multiple::new(1.0), 0.02);
+        search.held(Move::Try(Multiple::new(1.0)), true);
+        assert_eq!(search.next().unwrap_err().stop, Stop::Highest);
     }
 
     #[test]

@@ -1,11 +1,14 @@
-//! Watching one step of a search, round by round: whether it has shown enough, and what it showed.
+//! Watching one step of a search, round by round: when the step has shown enough, and what it showed.
 //!
-//! A step is held when every metric is steady and, over the five rounds of that window, every share is
-//! below its limit and the whole load was done, as a verdict asks for it. It is not held when a cliff shows: two
-//! rounds in a row with a share at its limit, and so many slow operations in the step that a whole slice could
-//! not pass with them; the worst of overdriving is over sooner that way. A step that is neither
-//! after 25 rounds (as many as SNIA allows) is not steady, and a rating is not built on it. A recovery
-//! has no cliff: that a drive is slow then is why it is run.
+//! A step lasts a slice, and what holds in a slice is what a verdict would say of it. Two things end a step before that:
+//!
+//! * a **cliff**: so many slow operations that no rest of the slice could make up for them. Not held.
+//! * for a load that is only tried, a **window** over which the shares are settled. A window has six rounds, or four of
+//!   the slow spells ([`Spells`]) that the drive showed; settled are shares that agree in both halves, or are below
+//!   half of their limits. On a simulated drive only the latter ends a step: its time costs little.
+//!
+//! A whole slice within the limits is still no steady state if the shares rose over a limit in its second half, and each
+//! half holds a window.
 //!
 //! Whose doing a share is, is asked as for a verdict: it speaks against the drive only if it is at its
 //! limit without what this program may have made itself, and for the drive only if our own lag would not
@@ -15,19 +18,26 @@ use crate::buckets::THRESHOLDS_MAX;
 use crate::cell::Interval;
 use crate::judge::{End, Limit, Outcome, Verdict};
 use crate::run_dir::Manifest;
-use crate::steady::{ROUNDS_IN_WINDOW, Round, Rounds, Series, Steadiness, is_steady_at};
+use crate::steady::{Round, Rounds, Series, Spells};
 use crate::units;
 use serde::{Deserialize, Serialize};
 
-/// Most rounds of a step. Source: SNIA PTS 2.0.2, which stops after 25.
-pub const ROUNDS_MAX: usize = 25;
-/// Rounds in a row with a share at its limit that make a cliff.
-pub const CLIFF_ROUNDS: usize = 2;
+/// Fewest rounds of a window.
+pub const ROUNDS_MIN: usize = 6;
+/// Most rounds of a recovery. Source: SNIA PTS 2.0.2, which stops after 25.
+pub const RECOVERY_ROUNDS_MAX: usize = 25;
+/// Slow spells that a window holds: that one falls in or out changes a share by a quarter.
+pub const SPELLS_IN_WINDOW: usize = 4;
 /// Rounds in a row that must be as they were for a drive to have recovered.
 const RECOVERED_ROUNDS: usize = 2;
-/// How far a share may be from where it was: of itself, or of its limit. As a steady window may range.
-const RETURNED_OF_ITSELF: f64 = 0.20;
-const RETURNED_OF_LIMIT: f64 = 0.10;
+/// How far two shares that agree may be apart: of themselves, or of their limit.
+const NEAR_OF_ITSELF: f64 = 0.20;
+const NEAR_OF_LIMIT: f64 = 0.10;
+/// The largest part of its limit that a share has which needs no closer look.
+const CLEAR_OF_LIMIT: f64 = 0.5;
+/// How much larger the share of the second half of a step is where the drive gets worse: more than by one slow spell
+/// of a window.
+const WORSE: f64 = 1.0 + 1.0 / SPELLS_IN_WINDOW as f64;
 /// Student's t for 95 % and four degrees of freedom: five rounds.
 const T_OF_FIVE: f64 = 2.776;
 
@@ -49,10 +59,15 @@ pub struct Shares {
 /// What a step is run for.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Target {
-    /// To be steady.
-    Steady,
-    /// To be steady over a given number of rounds, all of which are judged.
-    Whole(usize),
+    /// To see whether the load is held: over a window, if that is enough.
+    Try {
+        /// The shortest window, seconds: what earlier steps showed of the drive's spells.
+        window_sec: f64,
+        /// The step goes on to the end of the slice unless all shares are far below their limits.
+        exact: bool,
+    },
+    /// To see a whole slice.
+    Whole,
     /// For these shares to return.
     Return(Vec<Shares>),
 }
@@ -67,7 +82,7 @@ pub enum Seen {
     Failed,
     /// Operations failed, or the device is gone: no load makes that better.
     Broken,
-    /// Within the limits, but not steady (or, in a recovery, not as before).
+    /// Within the limits, but getting worse (or, in a recovery, not as before).
     NotSteady,
     /// This program or host was in the way.
     OurLimit,
@@ -78,7 +93,7 @@ pub enum Seen {
 /// A step with what it showed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Judged {
-    /// What it showed.
+    /// What the step showed.
     pub seen: Seen,
     /// Why, one sentence with the number that decided.
     pub why: String,
@@ -88,6 +103,29 @@ pub struct Judged {
     pub rounds: usize,
     /// Shares over the judged rounds, a group each.
     pub shares: Vec<Shares>,
+    /// By limit, the slow spells of the step.
+    #[serde(default)]
+    pub spells: Vec<Spells>,
+    /// The step lasted as long as planned: nothing ended it early.
+    #[serde(default)]
+    pub whole: bool,
+}
+
+impl Judged {
+    /// The longest time before a slow spell, seconds; 0 without any.
+    pub fn longest_wait_sec(&self) -> f64 {
+        self.spells.iter().fold(0.0, |longest, spells| longest.max(spells.longest_wait_sec()))
+    }
+}
+
+/// A share in both halves of a stretch.
+struct Halves<'a> {
+    series: &'a Series,
+    limit: &'a Limit,
+    /// The spells of the whole step.
+    spells: &'a Spells,
+    first: f64,
+    second: f64,
 }
 
 /// Watches one step.
@@ -95,13 +133,13 @@ pub struct Judged {
 pub struct Watcher {
     rounds: Rounds,
     target: Target,
-    /// By series, how many operations a whole slice wants; `None` of a closed stream.
-    slice_ops: Vec<Option<u64>>,
+    /// By series, how many operations the whole step wants; `None` of a closed stream.
+    step_ops: Vec<Option<u64>>,
 }
 
 impl Watcher {
-    /// A watcher of the run that `manifest` describes.
-    pub fn new(manifest: &Manifest, target: Target) -> Self {
+    /// A watcher of the run that `manifest` describes, of a step that may last `step_sec`.
+    pub fn new(manifest: &Manifest, target: Target, step_sec: u64) -> Self {
         let rounds = Rounds::new(manifest);
         let devices = manifest.devices.len().max(1) as f64;
         let offered = |series: &Series| {
@@ -109,9 +147,9 @@ impl Watcher {
             let parts = if series.group.device.is_some() { devices } else { 1.0 };
             stream.map_or(0.0, |stream| stream.offered_iops / parts)
         };
-        let ops = |per_sec: f64| (per_sec > 0.0).then_some((per_sec * manifest.slice_sec as f64) as u64);
-        let slice_ops = rounds.series().iter().map(offered).map(ops).collect();
-        Self { rounds, target, slice_ops }
+        let ops = |per_sec: f64| (per_sec > 0.0).then_some((per_sec * step_sec as f64) as u64);
+        let step_ops = rounds.series().iter().map(offered).map(ops).collect();
+        Self { rounds, target, step_ops }
     }
 
     /// Takes in an interval; says what was seen once that is enough.
@@ -128,26 +166,34 @@ impl Watcher {
             Target::Return(_) if self.has_returned() => {
                 Some(format!("the earlier shares returned after {count} rounds"))
             }
-            Target::Return(_) if count >= ROUNDS_MAX => Some(format!("not as before within {count} rounds")),
-            Target::Steady if self.is_steady() => Some(format!("steady after {count} rounds")),
-            Target::Steady if count >= ROUNDS_MAX => Some(format!("not steady within {count} rounds")),
-            Target::Whole(rounds) if count >= *rounds => Some(format!("{count} rounds are over")),
+            Target::Return(_) if count >= RECOVERY_ROUNDS_MAX => Some(format!("not as before within {count} rounds")),
+            Target::Try { exact, .. } if self.is_settled(*exact) => Some(format!("settled after {count} rounds")),
             _ => None,
         }
     }
 
     /// What the step showed, given the verdict on its run.
     pub fn judge(&self, verdict: &Verdict) -> Judged {
-        let rounds = self.rounds.len();
+        let (rounds, whole) = (self.rounds.len(), verdict.end == End::Completed);
         let rounds_judged = match &self.target {
             Target::Return(_) if self.has_returned() => RECOVERED_ROUNDS,
-            _ if self.cliff().is_some() => CLIFF_ROUNDS,
-            Target::Whole(_) => rounds,
-            Target::Steady | Target::Return(_) => ROUNDS_IN_WINDOW,
+            Target::Return(_) => self.window(),
+            Target::Try { .. } if !whole && self.cliff().is_none() => self.window(),
+            Target::Try { .. } | Target::Whole => rounds,
         }
         .min(rounds);
         let (seen, why) = self.ended(verdict).unwrap_or_else(|| self.seen(verdict, rounds_judged));
-        Judged { seen, why, rounds_judged, rounds, shares: self.shares(rounds_judged) }
+        let spells = self.rounds.series().iter().map(|series| series.spells.clone());
+        let worst = |one: Vec<Spells>, other: Vec<Spells>| one.iter().zip(other).map(|(a, b)| a.or(b)).collect();
+        Judged {
+            seen,
+            why,
+            rounds_judged,
+            rounds,
+            shares: self.shares(rounds_judged),
+            spells: spells.reduce(worst).unwrap_or_default(),
+            whole,
+        }
     }
 
     /// What the end of the run says of the step, whatever its shares were.
@@ -179,52 +225,102 @@ impl Watcher {
             let seen = if found.ours { Seen::OurLimit } else { Seen::Failed };
             return (seen, format!("the load of {group} was not done: {found}"));
         }
-        match &self.target {
-            // The whole of it is judged, so what the verdict doubts is in doubt.
-            Target::Whole(_) if verdict.outcome == Outcome::Invalid => {
-                (Seen::OurLimit, verdict.reason().unwrap_or_default().to_owned())
+        // The rest of a slice that was cut short might have made up for what its verdict is about.
+        let outcome = if verdict.end == End::Completed { verdict.outcome } else { Outcome::Pass };
+        let reason = || verdict.reason().unwrap_or_default().to_owned();
+        match (&self.target, outcome) {
+            (Target::Return(_), _) if self.is_settled(false) => {
+                (Seen::Held, "within the limits and settled, at other shares than before".to_owned())
             }
-            Target::Return(_) if self.is_steady() => {
-                (Seen::Held, "within the limits and steady, at other shares than before".to_owned())
-            }
-            Target::Steady | Target::Whole(_) if self.is_steady() => {
-                (Seen::Held, format!("steady and within the limits: {}", self.nearest(rounds_judged)))
-            }
-            _ => (Seen::NotSteady, Steadiness::of(&self.rounds).sentence()),
+            (Target::Return(_), _) => (Seen::NotSteady, "the earlier shares did not return".to_owned()),
+            (_, Outcome::Fail) => (Seen::Failed, reason()),
+            (_, Outcome::Invalid) => (Seen::OurLimit, reason()),
+            _ => match self.worse() {
+                Some(worse) => (Seen::NotSteady, worse),
+                None => (Seen::Held, format!("within the limits: {}", self.nearest(rounds_judged))),
+            },
         }
     }
 
-    /// Whether every metric is steady over the last rounds; of a whole slice, over five that end among its
-    /// last five: one odd round at its very end does not undo an hour.
-    fn is_steady(&self) -> bool {
-        let end = self.rounds.len();
-        match self.target {
-            Target::Whole(_) => {
-                (end.saturating_sub(ROUNDS_IN_WINDOW - 1)..=end).any(|end| is_steady_at(&self.rounds, end))
-            }
-            _ => is_steady_at(&self.rounds, end),
-        }
+    /// Rounds of a window that holds several spells, where `wait_sec` says how long one takes to come.
+    fn window_of(&self, wait_sec: impl Fn(&Spells) -> f64) -> usize {
+        let spells = self.rounds.series().iter().flat_map(|series| &series.spells);
+        let wait_sec = spells.map(wait_sec).fold(0.0, f64::max);
+        let earlier_sec = if let Target::Try { window_sec, .. } = self.target { window_sec } else { 0.0 };
+        let window_sec = earlier_sec.max(SPELLS_IN_WINDOW as f64 * wait_sec);
+        ((window_sec / self.rounds.round_sec() as f64).ceil() as usize).max(ROUNDS_MIN)
     }
 
-    /// The first share that was at its limit in each of the last rounds, without anything of ours in it, and of
-    /// which all rounds so far have so much that a whole slice would be at its limit. A recovery has no cliff.
+    /// Rounds of a window.
+    fn window(&self) -> usize {
+        self.window_of(Spells::longest_wait_sec)
+    }
+
+    /// By series and limit, the shares in both halves of the last `rounds` rounds; `None` where there are fewer.
+    fn halves(&self, rounds: usize) -> Option<impl Iterator<Item = Halves<'_>>> {
+        let half = rounds / 2;
+        let limits = self.rounds.sla().limits();
+        (self.rounds.len() >= rounds).then(|| {
+            self.judged(2 * half).flat_map(move |(series, rounds)| {
+                limits.iter().zip(&series.spells).enumerate().map(move |(index, (limit, spells))| {
+                    let share = |rounds: &[Round]| {
+                        let (over, wanted) = sums(rounds, |round| round.over[index]);
+                        over as f64 / wanted.max(1) as f64
+                    };
+                    Halves { series, limit, spells, first: share(&rounds[..half]), second: share(&rounds[half..]) }
+                })
+            })
+        })
+    }
+
+    /// Every share of the last window is clear of its limit or, unless `only_clear`, agrees in both halves; and the load is done.
+    fn is_settled(&self, only_clear: bool) -> bool {
+        let window = self.window();
+        let is_settled = |Halves { limit, first, second, .. }: Halves<'_>| {
+            let apart_max = (NEAR_OF_LIMIT * limit.share_max()).max(NEAR_OF_ITSELF * first.max(second));
+            first.max(second) <= CLEAR_OF_LIMIT * limit.share_max()
+                || (!only_clear && (first - second).abs() <= apart_max)
+        };
+        self.halves(window).is_some_and(|mut halves| halves.all(is_settled))
+            && !(only_clear && self.rounds.undone(window).is_some())
+    }
+
+    /// The first share that rose over its limit in the second half of a step whose halves each hold a window.
+    fn worse(&self) -> Option<String> {
+        let (rounds, window) = (self.rounds.len(), self.window_of(|spells| spells.apart_sec));
+        let rose = |Halves { limit, spells, first, second, .. }: &Halves<'_>| {
+            !spells.is_lone() && *second >= limit.share_max() && *second > WORSE * first
+        };
+        let Halves { series, limit, first, second, .. } = self.halves(rounds.max(2 * window))?.find(rose)?;
+        let ([first, second], threshold) = ([first, second].map(units::percent), limit.threshold_text());
+        Some(format!(
+            "getting worse: {first} over {threshold} of {} in the first half of {rounds} rounds, {second} in the second \
+             (limit {})",
+            series.group,
+            limit.share_text()
+        ))
+    }
+
+    /// The first share of which all rounds so far have so much, without anything of ours in it, that the whole step
+    /// would be at its limit. A recovery has no cliff.
     fn cliff(&self) -> Option<String> {
-        if matches!(self.target, Target::Return(_)) || self.rounds.len() < CLIFF_ROUNDS {
+        if matches!(self.target, Target::Return(_)) {
             return None;
         }
-        self.judged(CLIFF_ROUNDS).zip(&self.slice_ops).find_map(|((series, last), slice_ops)| {
+        let (count, limits) = (self.rounds.len(), self.rounds.sla().limits());
+        self.judged(count).zip(&self.step_ops).find_map(|((series, rounds), step_ops)| {
             let is_over = |(index, limit): &(usize, &Limit)| {
-                let (so_far, wanted) = sums(&series.rounds, |round| round.over_least[*index]);
-                last.iter().all(|round| limit.is_exceeded(round.over_least[*index], round.wanted))
-                    && slice_ops.is_none_or(|ops| limit.is_exceeded(so_far, ops.max(wanted)))
+                let (over, wanted) = sums(rounds, |round| round.over_least[*index]);
+                step_ops.is_some_and(|ops| limit.is_exceeded(over, ops.max(wanted)))
             };
-            let (index, limit) = self.rounds.sla().limits().iter().enumerate().find(is_over)?;
-            let (over, wanted) = sums(last, |round| round.over[index]);
+            let (index, limit) = limits.iter().enumerate().find(is_over)?;
+            let (over, wanted) = sums(rounds, |round| round.over[index]);
             Some(format!(
-                "{} over {} of {} in {CLIFF_ROUNDS} rounds in a row (limit {})",
+                "{} over {} of {} in {} (limit {}): too much for the whole step",
                 percent(over, wanted),
                 limit.threshold_text(),
                 series.group,
+                units::span(count as u64 * self.rounds.round_sec()),
                 limit.share_text()
             ))
         })
@@ -281,16 +377,13 @@ impl Watcher {
     fn has_returned(&self) -> bool {
         let Target::Return(earlier) = &self.target else { return false };
         let sla = self.rounds.sla();
-        let near =
-            |now: f64, then: f64, limit: f64| now <= then + (RETURNED_OF_ITSELF * then).max(RETURNED_OF_LIMIT * limit);
+        let near = |now: f64, then: f64, limit: f64| now <= then + (NEAR_OF_ITSELF * then).max(NEAR_OF_LIMIT * limit);
         self.rounds.len() >= RECOVERED_ROUNDS
             && self.judged(RECOVERED_ROUNDS).zip(earlier).all(|((_, rounds), earlier)| {
                 rounds.iter().all(|round| {
-                    let shares = sla.limits().iter().enumerate().zip(&earlier.share).all(|((index, limit), then)| {
+                    sla.limits().iter().enumerate().zip(&earlier.share).all(|((index, limit), then)| {
                         near(round.over[index] as f64 / round.wanted.max(1) as f64, *then, limit.share_max())
-                    });
-                    let p99 = round.p99_ns.zip(earlier.p99_ns);
-                    shares && p99.is_none_or(|(now, then)| near(now as f64, then, sla.tightest_ns() as f64))
+                    })
                 })
             })
     }

@@ -10,16 +10,19 @@
 //! achieved rate. A drive is in its steady state when none of them moves any more over the last five
 //! rounds (`window`); a change point is where the level of one moved for good (`change`).
 //!
-//! Whether a drive is steady never changes a verdict. A rating is only given where it was.
+//! Whether a drive is steady by that never changes a verdict nor a rating. A rating looks at shares over windows that
+//! hold several slow spells (`spells`).
 //!
 //! Source: SNIA Solid State Storage Performance Test Specification 2.0.2, definition of steady state.
 
 mod change;
 mod rounds;
+mod spells;
 mod window;
 
 pub use change::ChangePoint;
 pub use rounds::{Round, Rounds, Series};
+pub use spells::Spells;
 pub use window::{ROUNDS_IN_WINDOW, Settled, Spread, Window};
 
 use schemars::JsonSchema;

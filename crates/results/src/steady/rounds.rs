@@ -3,7 +3,7 @@
 //! Fed by a live run or from a run directory. Percentiles need histograms: those of a live run are
 //! there; a directory has them by windows, which divide its rounds.
 
-use super::{Group, Metric};
+use super::{Group, Metric, Spells};
 use crate::buckets::THRESHOLDS_MAX;
 use crate::cell::{Backlog, Interval, Latencies, latencies};
 use crate::judge::{CellCounts, IntervalCounts, Shortfall, Sla, shortfall};
@@ -39,6 +39,8 @@ pub struct Series {
     pub group: Group,
     /// Oldest first; whole rounds only.
     pub rounds: Vec<Round>,
+    /// By limit, up to the latest interval.
+    pub spells: Vec<Spells>,
     stream: usize,
     device: Option<usize>,
 }
@@ -117,6 +119,7 @@ impl Rounds {
                 each.map(move |device| Series {
                     group: Group { stream: info.name.clone(), device: device.map(|device| devices[device].clone()) },
                     rounds: Vec::new(),
+                    spells: vec![Spells::default(); manifest.sla.limits().len()],
                     stream,
                     device,
                 })
@@ -164,8 +167,13 @@ impl Rounds {
     }
 
     fn add_counts(&mut self, counts: &IntervalCounts) {
-        for (series, (sum, _)) in self.series.iter().zip(&mut self.current) {
-            cells(series, self.devices).for_each(|cell| sum.add(&counts.cells[cell]));
+        for (series, (sum, _)) in self.series.iter_mut().zip(&mut self.current) {
+            let mut interval = CellCounts::default();
+            cells(series, self.devices).for_each(|cell| interval.add(&counts.cells[cell]));
+            for (index, (limit, spells)) in self.sla.limits().iter().zip(&mut series.spells).enumerate() {
+                spells.add(counts.end_ns, limit.is_exceeded(interval.judged_least_over[index], interval.wanted()));
+            }
+            sum.add(&interval);
         }
         for load in &mut self.loads {
             let cell = &counts.cells[load.cell];

@@ -21,7 +21,7 @@ pub fn beginning(kept: &Kept, request: &Request) {
     console::note(&format!(
         "rating from {}x up in rounds of {}{bound}; state and results: {}",
         request.from,
-        span(request.round_sec),
+        span(request.slice(request.from).round_sec),
         kept.dir.display()
     ));
     let done = kept.series.steps.iter().filter(|step| step.state == State::Done).count();
@@ -80,7 +80,7 @@ fn shown(step: &Step) -> &'static str {
         (State::Done, Some(Seen::Held)) => "held",
         (State::Done, Some(Seen::Failed)) => "not held",
         (State::Done, Some(Seen::Broken)) => "operations failed",
-        (State::Done, Some(Seen::NotSteady)) => "not steady",
+        (State::Done, Some(Seen::NotSteady)) => "getting worse",
         (State::Done, Some(Seen::OurLimit)) => "not ours to tell",
         (State::Running, _) => "running",
         _ => "interrupted",

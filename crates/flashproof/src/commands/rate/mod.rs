@@ -52,7 +52,9 @@ pub fn run(args: &RateArgs) -> Result<ExitCode, Failure> {
     messages::beginning(&kept, &request);
     let Some(finding) = climb(args, &request, &mut kept, &switch)? else { return messages::interruption(&kept) };
     let standing = request.standing(kept.term(NOT_PREPARED), &drives.virtual_kinds);
-    kept.series.conclusion = Some(conclude(&kept.series, &finding, &args.sla, &standing));
+    let mut conclusion = conclude(&kept.series, &finding, &args.sla, &standing);
+    conclusion.remarks.extend(finding.held.and_then(|held| request.shortened(held)));
+    kept.series.conclusion = Some(conclusion);
     kept.save()?;
     kept.write_report();
     messages::conclusion(&kept)

@@ -5,16 +5,19 @@ use crate::failure::Failure;
 use crate::runner;
 use crate::series::{self, Base1x, NOT_PREPARED};
 use load::factor::Factor;
+use load::workload::act::load_summary::LoadSummary;
 use load::workload::{Load, Scalable};
 use results::judge::{Sla, round_sec};
-use results::rating::{Multiple, ROUNDS_MAX, Standing};
+use results::rating::{Move, Multiple, RECOVERY_ROUNDS_MAX, ROUNDS_MIN, SPELLS_IN_WINDOW, Standing};
 use results::series::{Identity, Purpose, SERIES_FORMAT_VERSION, Series};
-use results::steady::ROUNDS_IN_WINDOW;
 use results::units::span;
 
-/// How long a rating is confirmed, seconds: ACT's slice. Simulated drives do not change with time.
+/// How long a rating is confirmed, seconds: ACT's slice.
 const SLICE_SEC: u32 = 3_600;
-const SIMULATED_SLICE_SEC: u32 = 120;
+/// Most operations of a step on simulated drives, unless --slice says how long it is: about a minute of CPU.
+const SIMULATED_OPS_MAX: f64 = 250e6;
+/// Shortest slice, seconds, that this leaves: a minute of load shows what a drive does at that rate.
+const SIMULATED_SLICE_SEC_MIN: u64 = 60;
 
 const SEC_PER_HOUR: f64 = 3_600.0;
 
@@ -28,10 +31,10 @@ pub struct Request {
     pub up_to: Multiple,
     /// How near the result must be, a fraction.
     pub resolution: f64,
-    /// How long the rating is confirmed, seconds; whole rounds.
-    pub slice_sec: u64,
-    /// Length of a round, seconds.
-    pub round_sec: u64,
+    /// How long the rating is confirmed.
+    slice: Slice,
+    /// Operations a second on simulated drives at 1x, if they bound the length of a step.
+    bounding_iops: Option<f64>,
     /// Most seconds under load.
     pub max_sec: Option<f64>,
     /// Whether the devices are simulated.
@@ -41,6 +44,23 @@ pub struct Request {
     sla: Sla,
     as_act: bool,
     no_prep: bool,
+}
+
+/// The stretch of time in which a load is judged.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Slice {
+    /// Whole rounds, seconds.
+    pub sec: u64,
+    /// Length of a round, seconds.
+    pub round_sec: u64,
+}
+
+impl Slice {
+    /// A slice of `sec` or little more, of a run that reports every `interval_sec`.
+    fn of(sec: u64, interval_sec: u64) -> Self {
+        let round_sec = round_sec(None, sec, interval_sec);
+        Self { sec: sec.div_ceil(round_sec) * round_sec, round_sec }
+    }
 }
 
 impl Request {
@@ -55,15 +75,15 @@ impl Request {
             )));
         }
         let simulated = spec.is_simulated();
-        let slice = args.slice.unwrap_or(if simulated { SIMULATED_SLICE_SEC } else { SLICE_SEC });
-        let round_sec = round_sec(None, slice.into(), spec.report_interval_sec);
+        let summary = || LoadSummary::of(base.config(), &[]).ok();
+        let iops = |summary: LoadSummary| summary.flows.iter().map(|flow| flow.rate.per_sec_f64()).sum();
         let file_name = args.config.as_deref().and_then(|path| path.file_name());
         let request = Self {
             from,
             up_to,
             resolution: args.resolution / 100.0,
-            slice_sec: u64::from(slice).div_ceil(round_sec) * round_sec,
-            round_sec,
+            slice: Slice::of(args.slice.unwrap_or(SLICE_SEC).into(), spec.report_interval_sec),
+            bounding_iops: if simulated && args.slice.is_none() { summary().map(iops) } else { None },
             max_sec: args.max_hours.map(|hours| hours * SEC_PER_HOUR),
             simulated,
             config_name: file_name.map(|name| name.to_string_lossy().into_owned()).unwrap_or_default(),
@@ -73,18 +93,50 @@ impl Request {
             base,
         };
         // Nobody wants to hear in the evening that the first rate is too large.
-        request.load(from, request.steady_sec())?;
+        request.load(from, request.slice(from).sec)?;
         Ok(request)
     }
 
-    /// Most seconds of a step that ends when it is steady.
-    pub fn steady_sec(&self) -> u64 {
-        ROUNDS_MAX as u64 * self.round_sec
+    /// The slice in which `multiple` times 1x is judged.
+    pub fn slice(&self, multiple: Multiple) -> Slice {
+        match self.bounding_iops {
+            Some(iops) if iops * multiple.get() * self.slice.sec as f64 > SIMULATED_OPS_MAX => {
+                let sec = (SIMULATED_OPS_MAX / (iops * multiple.get())) as u64;
+                Slice::of(sec.max(SIMULATED_SLICE_SEC_MIN).min(self.slice.sec), self.base.spec().report_interval_sec)
+            }
+            _ => self.slice,
+        }
     }
 
-    /// Fewest seconds in which a step can show anything.
-    pub fn least_sec(&self) -> u64 {
-        ROUNDS_IN_WINDOW as u64 * self.round_sec
+    /// How long a move lasts at most, seconds, where `wait_sec` is the longest time before a slow spell so far. On a real
+    /// drive a confirmation holds several spells.
+    pub fn longest_sec(&self, moved: Move, wait_sec: f64) -> u64 {
+        let Slice { sec, round_sec } = self.slice(moved.multiple());
+        match moved {
+            Move::Recover(_) => RECOVERY_ROUNDS_MAX as u64 * round_sec,
+            Move::Confirm(_) if !self.simulated => {
+                let spells_sec = (SPELLS_IN_WINDOW as f64 * wait_sec) as u64;
+                sec.max(spells_sec.div_ceil(round_sec) * round_sec)
+            }
+            Move::Try(_) | Move::Confirm(_) => sec,
+        }
+    }
+
+    /// Fewest seconds in which a move can show anything.
+    pub fn least_sec(&self, moved: Move, wait_sec: f64) -> u64 {
+        match moved {
+            Move::Confirm(_) => self.longest_sec(moved, wait_sec),
+            Move::Try(_) | Move::Recover(_) => ROUNDS_MIN as u64 * self.slice(moved.multiple()).round_sec,
+        }
+    }
+
+    /// Why a confirmation of `multiple` is shorter than it would be; `None` if it is not.
+    pub fn shortened(&self, multiple: Multiple) -> Option<String> {
+        let sec = self.slice(multiple).sec;
+        (sec < self.slice.sec).then(|| {
+            let (sec, whole, hours) = (span(sec), span(self.slice.sec), self.slice.sec / 3_600);
+            format!("it was judged over {sec}, not {whole}: that takes more than a minute of CPU (--slice {hours}h takes it)")
+        })
     }
 
     /// The load of `multiple` times 1x on all devices, for at most `seconds`.
@@ -106,8 +158,8 @@ impl Request {
             ("first load".to_owned(), format!("{}x", self.from)),
             ("highest load".to_owned(), format!("{}x", self.up_to)),
             ("resolution".to_owned(), format!("{} %", self.resolution * 100.0)),
-            ("length of a round".to_owned(), span(self.round_sec)),
-            ("confirmed for".to_owned(), span(self.slice_sec)),
+            ("length of a round".to_owned(), span(self.slice.round_sec)),
+            ("confirmed for".to_owned(), span(self.slice.sec)),
             ("pacing".to_owned(), if self.as_act { "as ACT" } else { "even" }.to_owned()),
             ("load of 1x".to_owned(), if self.base.is_standard() { "ACT's" } else { "its own" }.to_owned()),
         ];
@@ -139,7 +191,7 @@ impl Request {
             (self.sla != Sla::default(), "the limits were not ACT's"),
             (self.simulated, "the drive was simulated"),
             (!unprepared.is_empty(), "the drive was not prepared"),
-            (self.slice_sec < SLICE_SEC.into(), "it was confirmed for less than an hour"),
+            (self.slice.sec < SLICE_SEC.into(), "it was confirmed for less than an hour"),
         ];
         let reasons = reasons.into_iter().filter(|(is, _)| *is).map(|(_, why)| why.to_owned());
         let reasons: Vec<_> = reasons.chain(virtual_kinds.iter().cloned()).collect();

@@ -10,7 +10,7 @@ use crate::series::{Kept, StepRun, now_unix_ms};
 use crate::signals::Switch;
 use results::cell::Interval;
 use results::judge::{End, Outcome};
-use results::rating::{Details, Finding, Judged, Move, Search, Seen, Shares, Stop, Target, Watcher};
+use results::rating::{Details, Finding, Judged, Move, SPELLS_IN_WINDOW, Search, Seen, Shares, Stop, Target, Watcher};
 use results::run_dir::Manifest;
 use results::series::{Rule, Series, State, Step};
 use serde_json::json;
@@ -34,6 +34,10 @@ pub struct SearchRun {
     search: Search,
     /// The shares at each load that was held, as they were last.
     shares: Vec<(Move, Vec<Shares>)>,
+    /// The longest time before a slow spell of the drive, seconds.
+    wait_sec: f64,
+    /// Each run of a simulated drive is that of a new one: none is seen again after it was overdriven.
+    simulated: bool,
     /// Seconds under load so far.
     ran_sec: f64,
     /// How often in a row this program or host was in the way.
@@ -46,7 +50,15 @@ impl SearchRun {
     /// The search up to where the steps in `series` that are done have brought it.
     pub fn replayed(request: &Request, series: &Series) -> Self {
         let search = Search::new(request.from, request.up_to, request.resolution);
-        let mut search = Self { search, shares: Vec::new(), ran_sec: 0.0, our_limit: 0, time_up: false };
+        let mut search = Self {
+            search,
+            shares: Vec::new(),
+            wait_sec: 0.0,
+            simulated: request.simulated,
+            ran_sec: 0.0,
+            our_limit: 0,
+            time_up: false,
+        };
         for step in &series.steps {
             search.ran_sec += step.details["ran_sec"].as_f64().unwrap_or(0.0);
             // What was in the way then need not be now.
@@ -60,7 +72,7 @@ impl SearchRun {
     /// The next move; `Err` with what was found when there is none, or no time for it.
     pub fn next(&self, request: &Request) -> Result<Move, Finding> {
         let moved = self.search.next()?;
-        let needed_sec = if let Move::Confirm(_) = moved { request.slice_sec } else { request.least_sec() };
+        let needed_sec = request.least_sec(moved, self.wait_sec);
         match request.max_sec {
             Some(_) if self.time_up => Err(self.search.finding(Stop::TimeUp)),
             Some(max_sec) if self.ran_sec + needed_sec as f64 > max_sec => Err(self.search.finding(Stop::TimeUp)),
@@ -78,7 +90,8 @@ impl SearchRun {
         switch: &Switch,
     ) -> Result<StepEnd, Failure> {
         let step = self.step(moved, request, &kept.series);
-        let duration_sec = step.duration_sec;
+        let (duration_sec, slice) = (step.duration_sec, request.slice(moved.multiple()));
+        let longest_sec = request.longest_sec(moved, self.wait_sec);
         let load = match request.load(moved.multiple(), duration_sec) {
             Ok(load) => load,
             Err(failure) => {
@@ -97,13 +110,13 @@ impl SearchRun {
             opened: None,
             others: &[],
             sla: &args.sla,
-            slice_sec: request.slice_sec,
-            round_sec: Some(request.round_sec),
+            slice_sec: slice.sec,
+            round_sec: Some(slice.round_sec),
             patience: PATIENCE,
             round: None,
             heading,
         };
-        let mut watched = Watched { target: self.target(moved, request), watcher: None };
+        let mut watched = Watched { target: self.target(moved), step_sec: longest_sec, watcher: None };
         let verdict = kept.run_step(index, what, switch, &mut watched)?;
         // It has begun, or there were no verdict.
         let Some(watcher) = watched.watcher else { return Ok(StepEnd::Interrupted) };
@@ -111,9 +124,9 @@ impl SearchRun {
         let step = &mut kept.series.steps[index];
         step.ended_unix_ms = Some(now_unix_ms());
         self.ran_sec += verdict.ran_sec;
-        let cut_short = duration_sec < longest_sec(moved, request) && verdict.end == End::Completed;
-        if judged.seen == Seen::Interrupted || (cut_short && judged.seen == Seen::NotSteady) {
-            self.time_up = judged.seen == Seen::NotSteady;
+        let cut_short = duration_sec < longest_sec && verdict.end == End::Completed;
+        if judged.seen == Seen::Interrupted || cut_short {
+            self.time_up = cut_short;
             let why = if self.time_up { "the time that was given is used up" } else { judged.why.as_str() };
             step.interrupt(why);
             step.details = json!({ "ran_sec": verdict.ran_sec });
@@ -127,10 +140,12 @@ impl SearchRun {
         Ok(StepEnd::Judged)
     }
 
-    fn target(&self, moved: Move, request: &Request) -> Target {
+    fn target(&self, moved: Move) -> Target {
         match moved {
-            Move::Try(_) => Target::Steady,
-            Move::Confirm(_) => Target::Whole((request.slice_sec / request.round_sec) as usize),
+            // What a simulated drive does rarely, its confirmation shows at little cost.
+            Move::Try(_) if self.simulated => Target::Try { window_sec: 0.0, exact: true },
+            Move::Try(_) => Target::Try { window_sec: SPELLS_IN_WINDOW as f64 * self.wait_sec, exact: false },
+            Move::Confirm(_) => Target::Whole,
             Move::Recover(multiple) => {
                 let earlier = self.shares.iter().rev().find(|(at, _)| at.multiple() == multiple);
                 Target::Return(earlier.map(|(_, shares)| shares.clone()).unwrap_or_default())
@@ -140,12 +155,13 @@ impl SearchRun {
 
     fn take(&mut self, moved: Move, judged: &Judged) {
         self.our_limit = if judged.seen == Seen::OurLimit { self.our_limit + 1 } else { 0 };
+        self.wait_sec = self.wait_sec.max(judged.longest_wait_sec());
         match judged.seen {
             Seen::Held => {
                 self.shares.push((moved, judged.shares.clone()));
-                self.search.held(moved);
+                self.search.held(moved, judged.whole);
             }
-            Seen::Failed => self.search.not_held(moved, true),
+            Seen::Failed => self.search.not_held(moved, !self.simulated),
             // A drive that does not come back to what it was is still slow.
             Seen::NotSteady => self.search.not_held(moved, matches!(moved, Move::Recover(_))),
             Seen::Broken => self.search.broken(),
@@ -167,14 +183,10 @@ impl SearchRun {
         let left_sec = request.max_sec.map_or(u64::MAX, |max_sec| (max_sec - self.ran_sec) as u64);
         let dir = format!("{:02}-{}", series.steps.len() + 1, name.replace(" at ", "-"));
         let devices = (0..series.devices.len()).collect();
-        let duration_sec = longest_sec(moved, request).min(left_sec / request.round_sec * request.round_sec);
+        let round_sec = request.slice(multiple).round_sec;
+        let duration_sec = request.longest_sec(moved, self.wait_sec).min(left_sec / round_sec * round_sec);
         Step::planned(name, dir, multiple.get(), devices, duration_sec, rule).begun(now_unix_ms())
     }
-}
-
-/// How long a move may take, seconds.
-fn longest_sec(moved: Move, request: &Request) -> u64 {
-    if let Move::Confirm(_) = moved { request.slice_sec } else { request.steady_sec() }
 }
 
 /// Ends a step with what it showed.
@@ -192,12 +204,14 @@ fn end(step: &mut Step, moved: Move, judged: &Judged, ran_sec: f64) {
 /// Watches the run of a step.
 struct Watched {
     target: Target,
+    /// How long the step lasts if nothing ends it.
+    step_sec: u64,
     watcher: Option<Watcher>,
 }
 
 impl Watch for Watched {
     fn begins(&mut self, manifest: &Manifest) {
-        self.watcher = Some(Watcher::new(manifest, self.target.clone()));
+        self.watcher = Some(Watcher::new(manifest, self.target.clone(), self.step_sec));
     }
 
     fn interval(&mut self, interval: &Interval) -> Option<String> {

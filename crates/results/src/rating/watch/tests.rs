@@ -12,12 +12,15 @@ fn manifest() -> Manifest {
     Manifest { duration_sec: 1000, slice_sec: 50, round_sec: 1, ..Manifest::new(&layout, Sla::default()) }
 }
 
-/// Runs a step of one round a second in which `slow(round)` of 1,000 reads take 2 ms, and those beyond `done`
-/// stay undone, until it is enough or 30 rounds are over; judges it.
+const TRY: Target = Target::Try { window_sec: 0.0, exact: false };
+const EXACT: Target = Target::Try { window_sec: 0.0, exact: true };
+
+/// Runs a step of 50 rounds of a second, in which `slow(round)` of 1,000 reads take 2 ms, and those beyond `done`
+/// stay undone, until it is enough; judges it.
 fn step(target: Target, done: u64, slow: impl Fn(u64) -> u64) -> (Judged, Option<String>) {
     let manifest = manifest();
-    let (mut watcher, mut judge, mut enough) = (Watcher::new(&manifest, target), manifest.judge(), None);
-    for index in 0..30 {
+    let (mut watcher, mut judge, mut enough) = (Watcher::new(&manifest, target, 50), manifest.judge(), None);
+    for index in 0..50 {
         let mut interval = Interval::new(&manifest.layout());
         (interval.index, interval.end_ns) = (index, (index + 1) * 1_000_000_000);
         for op in 0..done {
@@ -39,71 +42,86 @@ fn step(target: Target, done: u64, slow: impl Fn(u64) -> u64) -> (Judged, Option
 }
 
 #[test]
-fn a_steady_step_within_the_limits_ends_after_five_rounds_and_is_held() {
-    let (judged, enough) = step(Target::Steady, RATE, |_| 30);
-    assert_eq!(enough.as_deref(), Some("steady after 5 rounds"));
-    assert_eq!((judged.seen, judged.rounds, judged.rounds_judged), (Seen::Held, 5, 5), "{}", judged.why);
-    assert_eq!(judged.why, "steady and within the limits: 3.00 % over 1ms of reads on d (limit 5 %)");
+fn a_settled_step_within_the_limits_ends_after_six_rounds_and_is_held() {
+    let (judged, enough) = step(TRY, RATE, |_| 30);
+    assert_eq!(enough.as_deref(), Some("settled after 6 rounds"));
+    assert_eq!((judged.seen, judged.rounds, judged.rounds_judged), (Seen::Held, 6, 6), "{}", judged.why);
+    assert_eq!(judged.why, "within the limits: 3.00 % over 1ms of reads on d (limit 5 %)");
     assert_eq!((judged.shares[0].share[0], judged.shares[0].margin[0]), (0.03, 0.0));
 }
 
 #[test]
-fn what_moves_is_waited_for_and_judged_where_it_is_steady() {
-    // 4.5 % falling to 1 %, then steady.
-    let (judged, _) = step(Target::Steady, RATE, |round| 45_u64.saturating_sub(7 * round).max(10));
+fn on_a_simulated_drive_a_share_near_its_limit_is_seen_over_the_whole_slice() {
+    let (judged, enough) = step(EXACT, RATE, |_| 30);
+    assert_eq!((judged.seen, judged.rounds, judged.whole, enough), (Seen::Held, 50, true, None));
+    let (judged, _) = step(EXACT, RATE, |_| 20);
+    assert_eq!((judged.seen, judged.rounds, judged.whole), (Seen::Held, 6, false));
+}
+
+#[test]
+fn what_moves_is_waited_for_and_judged_where_it_is_settled() {
+    // 4.9 % falling to 3 %.
+    let (judged, _) = step(TRY, RATE, |round| 49_u64.saturating_sub(4 * round).max(30));
     assert_eq!(judged.seen, Seen::Held, "{}", judged.why);
-    assert_eq!(judged.rounds, 10, "from the sixth round on it is 1 %");
-    assert_eq!(judged.shares[0].share[0], 0.01);
+    assert_eq!(judged.rounds, 8, "halves of 3.7 % and 3.0 %");
+    let (judged, _) = step(TRY, RATE, |round| if round < 5 { 200 } else { 10 });
+    assert_eq!((judged.seen, judged.rounds), (Seen::Held, 11), "until nothing of the beginning is in the window");
 }
 
 #[test]
-fn two_rounds_at_the_limit_are_a_cliff_once_a_whole_slice_could_not_pass() {
-    // 5 % of the 50,000 of a slice are 2,500: 60 and three times 900.
-    let (judged, enough) = step(Target::Steady, RATE, |round| if round < 3 { 10 + 10 * round } else { 900 });
+fn a_window_holds_four_slow_spells_of_this_step_or_of_earlier_ones() {
+    // Every 10 s all reads of a fifth of a second: 2 %.
+    let stalls = |round| if round % 10 == 5 { 200 } else { 0 };
+    let (judged, _) = step(TRY, RATE, stalls);
+    assert_eq!((judged.seen, judged.rounds, judged.rounds_judged), (Seen::Held, 40, 40), "{}", judged.why);
+    assert_eq!((judged.spells[0].count, judged.longest_wait_sec()), (4, 10.0));
+    let (judged, _) = step(Target::Try { window_sec: 20.0, exact: false }, RATE, |_| 10);
+    assert_eq!((judged.seen, judged.rounds_judged), (Seen::Held, 20));
+    // Twice as often, and 4 %: over the limit in one round of five.
+    let (judged, _) = step(TRY, RATE, |round| if round % 5 == 2 { 200 } else { 0 });
+    assert_eq!((judged.seen, judged.rounds_judged), (Seen::Held, 20), "{}", judged.why);
+}
+
+#[test]
+fn a_step_ends_once_no_rest_of_it_could_make_up_for_its_slow_operations() {
+    // 5 % of the 50,000 of the step are 2,500: 60 and three times 900.
+    let (judged, enough) = step(TRY, RATE, |round| if round < 3 { 10 + 10 * round } else { 900 });
     assert_eq!((judged.seen, judged.rounds), (Seen::Failed, 6));
-    assert_eq!(judged.why, "90.0 % over 1ms of reads on d in 2 rounds in a row (limit 5 %)");
+    assert_eq!(judged.why, "46.0 % over 1ms of reads on d in 6 s (limit 5 %): too much for the whole step");
     assert_eq!(enough.as_deref(), Some(judged.why.as_str()));
+    let (judged, _) = step(Target::Whole, RATE, |_| 60);
+    assert_eq!((judged.seen, judged.rounds, judged.whole), (Seen::Failed, 42, false));
 }
 
 #[test]
-fn a_stall_that_a_slice_allows_is_no_cliff_where_it_lies_in_two_rounds() {
+fn a_stall_that_a_slice_allows_is_no_cliff() {
     let stall = |round| if (1..3).contains(&round) { 1_000 } else { 10 };
-    let (judged, enough) = step(Target::Steady, RATE, stall);
-    assert_eq!((judged.seen, enough.as_deref()), (Seen::Held, Some("steady after 8 rounds")), "{}", judged.why);
+    let (judged, _) = step(TRY, RATE, stall);
+    assert_eq!((judged.seen, judged.rounds), (Seen::Held, 11), "{}", judged.why);
+    let (judged, _) = step(EXACT, RATE, stall);
+    assert_eq!((judged.seen, judged.rounds), (Seen::Held, 11), "{}", judged.why);
 }
 
 #[test]
-fn one_bad_round_is_no_cliff_but_counts_while_it_is_in_the_window() {
-    let (judged, enough) = step(Target::Steady, RATE, |round| if round == 2 { 200 } else { 10 });
-    assert_eq!(enough.as_deref(), Some("steady after 8 rounds"), "once it is out of the window");
-    assert_eq!(judged.seen, Seen::Held);
-    // Over a whole slice it is judged with the others: 1 % and (200 - 10) / 12 / 1000.
-    let (judged, _) = step(Target::Whole(12), RATE, |round| if round == 2 { 600 } else { 10 });
-    assert_eq!((judged.seen, judged.rounds_judged), (Seen::Failed, 12));
-    assert_eq!(judged.why, "5.92 % over 1ms of reads on d over 12 rounds (limit 5 %)");
-}
-
-#[test]
-fn what_never_settles_is_not_steady_and_says_what_moves() {
-    let (judged, enough) = step(Target::Steady, RATE, |round| 10 + 20 * (round % 2));
-    assert_eq!(enough.as_deref(), Some("not steady within 25 rounds"));
-    assert_eq!(judged.seen, Seen::NotSteady);
-    assert!(judged.why.contains("share over 1 ms of reads on d ranges over"), "{}", judged.why);
+fn a_whole_slice_is_judged_with_all_of_its_rounds() {
+    let (judged, _) = step(Target::Whole, RATE, |round| if round == 2 { 600 } else { 10 });
+    assert_eq!((judged.seen, judged.rounds_judged, judged.whole), (Seen::Held, 50, true));
+    assert_eq!(judged.why, "within the limits: 2.18 % over 1ms of reads on d (limit 5 %)");
 }
 
 #[test]
 fn a_load_that_is_not_done_is_not_held() {
-    // After five rounds 1,010 wait, of which 1,000 came due in the last second.
-    let (judged, _) = step(Target::Steady, RATE * 798 / 1000, |_| 0);
+    // After six rounds 1,212 wait, of which 1,000 came due in the last second.
+    let (judged, _) = step(TRY, RATE * 798 / 1000, |_| 0);
     assert_eq!(judged.seen, Seen::Failed);
-    assert!(judged.why.ends_with("10 of 5,000 operations were due over 1 s ago and not back"), "{}", judged.why);
-    let (judged, _) = step(Target::Steady, RATE * 799 / 1000, |_| 0);
-    assert_eq!(judged.seen, Seen::Held, "five are a thousandth");
+    assert!(judged.why.ends_with("212 of 6,000 operations were due over 1 s ago and not back"), "{}", judged.why);
+    let (judged, _) = step(TRY, RATE * 834 / 1000, |_| 0);
+    assert_eq!(judged.seen, Seen::Held, "none is overdue");
 }
 
 #[test]
 fn a_recovery_lasts_until_the_earlier_shares_return() {
-    let (earlier, _) = step(Target::Steady, RATE, |_| 20);
+    let (earlier, _) = step(TRY, RATE, |_| 20);
     let (judged, enough) =
         step(Target::Return(earlier.shares.clone()), RATE, |round| 45_u64.saturating_sub(5 * round).max(20));
     assert_eq!(
@@ -119,7 +137,7 @@ fn a_recovery_lasts_until_the_earlier_shares_return() {
 
 #[test]
 fn a_drive_that_is_slow_to_recover_is_waited_for() {
-    let (earlier, _) = step(Target::Steady, RATE, |_| 20);
+    let (earlier, _) = step(TRY, RATE, |_| 20);
     // Far over the limit for ten rounds, which is why it has to recover.
     let (judged, enough) = step(Target::Return(earlier.shares), RATE, |round| if round < 10 { 900 } else { 20 });
     assert_eq!(enough.as_deref(), Some("the earlier shares returned after 12 rounds"));
@@ -127,18 +145,27 @@ fn a_drive_that_is_slow_to_recover_is_waited_for() {
 }
 
 #[test]
-fn a_confirmation_that_ends_in_motion_is_not_steady() {
-    let (judged, _) = step(Target::Whole(24), RATE, |round| if round < 12 { 10 } else { 10 + 3 * (round - 11) });
+fn a_slice_in_whose_second_half_the_drive_gets_worse_is_not_held() {
+    let (judged, _) = step(Target::Whole, RATE, |round| if round < 25 { 10 } else { 60 });
     assert_eq!(judged.seen, Seen::NotSteady, "{}", judged.why);
-    let (judged, _) = step(Target::Whole(24), RATE, |round| if round == 23 { 40 } else { 10 });
-    assert_eq!(judged.seen, Seen::Held, "one odd round at the end: {}", judged.why);
+    assert_eq!(
+        judged.why,
+        "getting worse: 1.00 % over 1ms of reads on d in the first half of 50 rounds, 6.00 % in the second (limit 5 %)"
+    );
+    let (judged, _) = step(Target::Whole, RATE, |round| if round < 25 { 10 } else { 40 });
+    assert_eq!(judged.seen, Seen::Held, "worse, and within the limit: {}", judged.why);
+    // Stalls of which the second half has one more: it says nothing.
+    let (judged, _) = step(Target::Whole, RATE, |round| if round % 10 == 7 || round == 33 { 600 } else { 0 });
+    assert_eq!(judged.seen, Seen::Failed, "{}", judged.why);
+    let (judged, _) = step(Target::Whole, RATE, |round| if round % 10 == 9 { 450 } else { 0 });
+    assert_eq!(judged.seen, Seen::Held, "5.4 % in the second half, of stalls too rare to tell: {}", judged.why);
 }
 
 /// A step in which this program issued `late` of 1,000 reads 2 ms late.
 fn late(late: u64) -> Judged {
     let manifest = manifest();
-    let (mut watcher, mut judge) = (Watcher::new(&manifest, Target::Steady), manifest.judge());
-    for index in 0..5 {
+    let (mut watcher, mut judge) = (Watcher::new(&manifest, TRY, 50), manifest.judge());
+    for index in 0..6 {
         let mut interval = Interval::new(&manifest.layout());
         (interval.index, interval.end_ns) = (index, (index + 1) * 1_000_000_000);
         for op in 0..RATE {
@@ -162,7 +189,7 @@ fn what_our_own_lag_would_decide_is_no_rating() {
 #[test]
 fn a_step_that_is_broken_off_or_stopped_by_lag_is_told_apart() {
     let manifest = manifest();
-    let watcher = Watcher::new(&manifest, Target::Steady);
+    let watcher = Watcher::new(&manifest, TRY, 50);
     let seen = |end: &End| watcher.judge(&manifest.judge().verdict(end)).seen;
     assert_eq!(seen(&End::Interrupted { signal: "SIGINT".into() }), Seen::Interrupted);
     assert_eq!(seen(&End::DeviceGone { device: "d".into() }), Seen::Broken);
