@@ -160,7 +160,8 @@ fn the_depth_that_a_latency_allows_is_found_and_what_is_reported_is_measured_at_
     );
     let (never, ended) = job(&bench, &line, 1);
     assert!(
-        never["latency_depth"] == 1 && ended.stderr.contains("job \"a\" ended: with one in flight an operation took longer"),
+        never["latency_depth"] == 1
+            && ended.stderr.contains("job \"a\" ended: with one in flight an operation took longer"),
         "{}",
         ended.stderr
     );

@@ -25,8 +25,9 @@ fn a_freeze_of_a_second_at_a_thousand_a_second_is_a_thousand_slow_operations() {
 
     // A closed loop has only as many victims as it has operations in flight.
     std::fs::remove_dir_all(bench.path(OUT)).unwrap();
-    bench.storage(&format!("{config}arrival: closed\nservice-threads: 4\n"), &[]).expect(0);
+    bench.storage(&format!("{config}arrival: closed\nservice-threads: 4\n"), &[]).expect(1);
     let run = bench.run();
+    assert!(run.verdict.reasons[0].text.contains(" returned nothing to reads for 1 s of 10 s"), "{}", run.verdict);
     assert!(slow(&run.verdict) <= 4 && totals(&run, "reads").0 > 10_000, "{}", slow(&run.verdict));
 }
 

@@ -157,7 +157,7 @@ fn a_rate_that_was_not_reached_fails_however_the_job_ends() {
             "--filename=sim:read-us=80+slow-after-s=3610+slow-factor=10000 --runtime=7100 --rate_iops=100",
             1,
             Code::NotCarriedOut,
-            "wanted in slice 2",
+            "worst in 2",
         ),
     ]);
 }

@@ -290,8 +290,11 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
         self.note_end();
         self.note_silence(self.now_ns);
         self.count_unissued();
-        self.engine.counters(self.recorder.counters());
-        self.recorder.finish(self.stop_ns);
+        if self.recorder.ramps() {
+            // It ended before anything counts, and has the errors of that time.
+            self.rotate(self.stop_ns);
+        }
+        self.rotate(self.stop_ns);
     }
 
     /// Sends the current interval out, as ended at `end_ns`.

@@ -323,12 +323,9 @@ impl Recorder {
         &mut self.current.counters
     }
 
-    /// Sends the last interval out, of a run that ended at `end_ns`: one that ended before anything counts has its errors.
-    pub(super) fn finish(&mut self, end_ns: u64) {
-        if self.ramps {
-            self.rotate(end_ns);
-        }
-        self.rotate(end_ns);
+    /// Whether what happens now does not count yet.
+    pub(super) fn ramps(&self) -> bool {
+        self.ramps
     }
 
     /// Sends the current interval out, as ended at `end_ns`, and starts the next.

@@ -134,7 +134,7 @@ impl Ran<'_> {
                 count(&|fate| fate.failed),
                 count(&|fate| fate.issued_ns.is_none()),
                 count(&|fate| fate.issued_ns.is_some() && fate.back_ns.is_none()),
-                count(&|fate| is_done(fate) && fate.back_ns > Some(self.stop_ns)),
+                count(&|fate| is_done(fate) && fate.back_ns > Some(fate.end_ns)),
             ]);
             for device in 0..self.draw.drives.len() {
                 let on_device: Vec<_> = of_stream.iter().filter(|fate| fate.device == device).copied().collect();
