@@ -82,7 +82,7 @@ fn a_drive_is_found_to_be_what_it_is() {
     assert!(reads.undone + writes.undone > 0 && reads.answer.max_us > 50_000.0, "{cell:?}");
     // Where more than 1 % were never done, that is longer than all that were.
     assert!(reads.answer.at(99.0).is_none_or(|us| us > 500_000.0), "{cell:?}");
-    assert!(ended.stdout.contains(" of 800  "), "{}", ended.stdout);
+    assert!(ended.stdout.contains(" of 1,600  ") && ended.stdout.contains("  > "), "{}", ended.stdout);
     assert!(ended.stdout.contains("the knee is at depth 2") && bench.exists("b/report.html"), "{}", ended.stdout);
     let saturation: Vec<_> = of(Part::Saturation, false).iter().map(|point| point.steady).collect();
     assert_eq!(saturation, [None, None, None, None, Some(true)]);

@@ -51,8 +51,8 @@ const FAST: [Rated; 4] = [
     slower("sim:channels=1+read-us=7000+write-us=5000+stall-ms=250+stall-every-s=40"),
     // Rare stalls of which an hour allows none.
     slower("sim:channels=1+read-us=7000+write-us=5000+stall-ms=4000+stall-every-s=600"),
-    // A drive that gets slower half an hour into the load.
-    slower("sim:channels=1+read-us=5000+write-us=5000+slow-after-s=1800+slow-factor=1.5"),
+    // Two channels, and a bandwidth of writes that ends before them.
+    slower("sim:channels=2+read-us=7000+write-us=4000+write-mbps=0.2"),
 ];
 
 /// The first of these were rated three times too low, or not at all, when steadiness was a p99 of rounds of ten seconds.
