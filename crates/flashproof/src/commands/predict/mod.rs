@@ -146,7 +146,7 @@ fn predict(
         return Ok(Some(Prediction { declined: Some(cause), misses: fit.misses, ..blank }));
     }
     let Some(ratings) = ratings(&fit, load, switch)? else { return Ok(None) };
-    let Ok((rating, low, high)) = interval(ratings) else { return declined(seen.undecided(ratings)) };
+    let Some([rating, low, high]) = interval(ratings) else { return declined(seen.undecided(ratings)) };
     let mut remarks = vec![
         "the interval says how far the parameters could be varied until they no longer describe the points; it knows nothing of \
          drives that are unlike the model"
@@ -184,18 +184,18 @@ fn ratings(fit: &Fit, load: &PredictedLoadArgs, switch: &Switch) -> Result<Optio
     Ok(Some(ratings))
 }
 
-/// The rating and its interval, of the ratings of the drive itself and of those at both ends; where no load is held, of none. Error: the
-/// interval is too wide to say anything.
-fn interval(ratings: [Option<f64>; 3]) -> Result<(Option<f64>, Option<f64>, Option<f64>), ()> {
+/// The rating and its interval, of the ratings of the drive itself and of those at both ends; where no load is held, of none. `None`:
+/// the interval is too wide to say anything.
+fn interval(ratings: [Option<f64>; 3]) -> Option<[Option<f64>; 3]> {
     if ratings == [None; 3] {
-        return Ok((None, None, None));
+        return Some(ratings);
     }
-    let [Some(rating), Some(slow), Some(fast)] = ratings else { return Err(()) };
+    let [Some(rating), Some(slow), Some(fast)] = ratings else { return None };
     // More channels can make a drive slower, by having more of what is slow in flight.
     let (low, high) = (rating.min(slow).min(fast), rating.max(slow).max(fast));
     let bounds = [low * (1.0 - MARGIN_PCT / 100.0), high * (1.0 + MARGIN_PCT / 100.0)];
     let [low, high] = bounds.map(|bound| Multiple::new(bound).get());
-    if high / low <= WIDEST { Ok((Some(rating), Some(low), Some(high))) } else { Err(()) }
+    (high / low <= WIDEST).then_some([Some(rating), Some(low), Some(high)])
 }
 
 /// What is predicted, for people.
