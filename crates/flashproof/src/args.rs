@@ -287,7 +287,7 @@ pub struct TestArgs {
     pub quiet: bool,
 }
 
-/// What a run bears before it ends as failed.
+/// Limits of failure: a run that goes beyond one ends as failed.
 #[derive(Args, Debug, Clone, Copy)]
 pub struct Patience {
     /// Stop after more failed operations than this; any fails the run

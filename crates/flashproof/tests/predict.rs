@@ -3,7 +3,7 @@
 
 use crate::support;
 
-use results::baseline::{Cause, Prediction};
+use results::baseline::{DeclinedBy, Prediction};
 use results::series::Series;
 use std::process::Command;
 use std::time::Duration;
@@ -96,7 +96,7 @@ enum Told {
     /// That it holds nothing.
     Nothing,
     /// Nothing, by this cause.
-    Declined(Cause),
+    Declined(DeclinedBy),
 }
 
 /// The lowest load that is tried where nothing is predicted to be held.
@@ -106,11 +106,11 @@ const LOW: f64 = 0.2;
 const CHANGING: [(&str, u64, Told); 4] = [
     ("sim:channels=2+read-us=300+write-us=200+stall-ms=25+stall-every-s=4", 400, Told::Rating),
     ("sim:channels=2+stall-ms=200+stall-every-s=3", 300, Told::Nothing),
-    ("sim:channels=2+read-us=100+write-us=60+slow-after-s=1800+slow-factor=3", 0, Told::Declined(Cause::Drift)),
+    ("sim:channels=2+read-us=100+write-us=60+slow-after-s=1800+slow-factor=3", 0, Told::Declined(DeclinedBy::Drift)),
     (
         "sim:ftl+capacity=2GiB+precondition=2+channels=4+dies=2+op=28%+suspend-us=off",
         0,
-        Told::Declined(Cause::GarbageCollection),
+        Told::Declined(DeclinedBy::GarbageCollection),
     ),
 ];
 
@@ -127,7 +127,7 @@ fn a_baseline_says_what_it_cannot_know() {
     let drive = "sim:channels=2+read-us=300+write-us=200+stall-ms=5000+stall-at-s=1800";
     let prediction = predicted(&bench, || bench.prepare::<&str>(&[]), &[drive], &[]);
     // One stall of 5 s in an hour is too much for ACT's limits, and whether there will be one nobody knows.
-    assert_eq!(prediction.declined.map(|declined| declined.cause), Some(Cause::Stalls));
+    assert_eq!(prediction.declined.map(|declined| declined.cause), Some(DeclinedBy::Stalls));
     for told in ["1 stall of 5", "rarer than one in 40 min", "after 2 h of load", "flashproof baseline --for 3min"] {
         assert!(prediction.unknown.contains(told), "{told}: {}", prediction.unknown);
     }

@@ -99,7 +99,7 @@ fn sides(load: &FioLoad) -> impl Iterator<Item = (usize, usize, Side)> {
 pub fn ours(load: &FioLoad, totals: &Totals, cpu_ns: u64) -> Vec<Side> {
     let ops: u64 = totals.kinds.iter().map(|kind| kind.ops).sum();
     let of = |(entry, direction, side): (usize, usize, Side)| {
-        let at = load.reported().iter().position(|(of, kind, _)| (*of, *kind) == (entry, direction))?;
+        let at = load.reported_at(entry, direction)?;
         let kind = totals.kinds.get(at)?;
         Some(Side {
             ops: kind.ops,

@@ -329,7 +329,7 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
         let before_ns = std::mem::replace(&mut self.now_ns, self.engine.now().saturating_sub(self.start_ns));
         if W::VIRTUAL {
             self.still_turns = if self.now_ns > before_ns { 0 } else { self.still_turns + 1 };
-            if self.still_turns > STILL_TURNS_MAX {
+            if self.still_turns == STILL_TURNS_MAX {
                 self.stop(Cause::Failed { message: self.stands_still() });
             }
         }

@@ -19,7 +19,7 @@ pub use judge::{has_failed, job_name, judge_job};
 pub use metrics::{Metric, Outlier, What, highest_rate, metrics, model, outliers};
 pub use mix::{Mix, curves};
 pub use point::{Done, Latency, Part, Percentile, Point};
-pub use prediction::{Cause, Declined, Parameter, Prediction};
+pub use prediction::{Declined, DeclinedBy, Parameter, Prediction};
 pub use pts::{PTS_ROUNDS_MAX, Pts, PtsTable};
 pub use watch::{Estimate, PAUSES_MIN, Pause, Second, Stalls, Watch};
 

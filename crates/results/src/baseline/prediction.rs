@@ -47,7 +47,7 @@ pub struct Prediction {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Declined {
     /// By name.
-    pub cause: Cause,
+    pub cause: DeclinedBy,
     /// What was seen, a clause with its numbers, and what to do.
     pub reason: String,
 }
@@ -55,7 +55,7 @@ pub struct Declined {
 /// What keeps a rating from being predicted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
-pub enum Cause {
+pub enum DeclinedBy {
     /// The drive becomes slower, or faster, as time goes by.
     Drift,
     /// Stalls decide, and too little is known of them.
@@ -66,7 +66,7 @@ pub enum Cause {
     Model,
 }
 
-impl std::fmt::Display for Cause {
+impl std::fmt::Display for DeclinedBy {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(match self {
             Self::Drift => "drift",

@@ -201,7 +201,7 @@ struct Datum<'a> {
     point: &'a Point,
     job: Job,
     shown: [Option<Shown>; 2],
-    /// Whether the job met a stall that the simulated job does not meet.
+    /// The job met a stall that the simulated job does not meet.
     met_stall: bool,
 }
 
@@ -243,7 +243,7 @@ impl<'a> Datum<'a> {
     }
 }
 
-/// Whether the job of `point` met one of `stalls`.
+/// True where the job of `point` met one of `stalls`.
 fn met_stall(point: &Point, stalls: &Stalls) -> bool {
     let longest_us =
         |done: &results::baseline::Done| Some(done.answer.max_us.max(done.service.max_us) - done.answer_at(50.0).us()?);

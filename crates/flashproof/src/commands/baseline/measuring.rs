@@ -70,7 +70,7 @@ impl<'a> Measuring<'a> {
     pub fn point(&self, place: usize, job: &Job, doubt: Option<String>) -> Point {
         let seconds = self.totals.ran_ns as f64 / 1e9;
         let side = |direction: usize| {
-            let at = self.load.reported().iter().position(|(entry, kind, _)| (*entry, *kind) == (place, direction))?;
+            let at = self.load.reported_at(place, direction)?;
             let streams = self.load.streams();
             let own = |begun: &Begun| {
                 let all = streams.iter().zip(&begun.streams).filter(|(stream, _)| **stream == (place, direction));
@@ -197,7 +197,7 @@ impl Watch for Measuring<'_> {
     }
 }
 
-/// What a second of one job was like, by its `cells`, reads first; `None` if nothing completed.
+/// The second of one job that its `cells` show, reads first; `None` if nothing completed.
 fn second<'a>(cells: impl Iterator<Item = &'a Cell>) -> Option<Second> {
     let (mut median_ns, mut max_ns) = (None, 0);
     for cell in cells.filter(|cell| cell.ops > 0) {

@@ -29,7 +29,7 @@ pub struct Ran {
     disks: [Vec<diskstats::Disk>; 2],
     /// The logs that its jobs ask for.
     pub logs: Logs,
-    /// What its verdict comes to, once it ended.
+    /// The result of its verdict, once it ended.
     pub result: Option<RunResult>,
 }
 

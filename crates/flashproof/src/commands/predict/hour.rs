@@ -4,8 +4,7 @@
 //! consists of windows with a stall and of others without: one run shows the shares with a stall in each window, another
 //! the shares without any, and the hour's shares are both, mixed by how many stalls the hour has.
 
-use crate::args::Patience;
-use crate::args::PredictedLoadArgs;
+use crate::args::{Patience, PredictedLoadArgs};
 use crate::console;
 use crate::devices::Consents;
 use crate::failure::Failure;
@@ -133,11 +132,11 @@ impl<'a> HourSearch<'a> {
         Ok(Ok(held.map(|held| Multiple::new(held).get())))
     }
 
-    /// Whether the drive holds `multiple` times 1x for an hour.
+    /// True where the drive holds `multiple` times 1x for an hour.
     fn holds(&mut self, multiple: f64) -> Result<Result<bool, Interrupted>, Failure> {
         let multiple = Multiple::new(multiple);
         if self.iops == 0.0 {
-            // What 1x is, a run of it tells.
+            // A run tells the rates of 1x.
             self.run(&self.steady.clone(), Multiple::new(1.0), 1)?;
         }
         let iops = (self.iops * multiple.get()).max(1.0);
@@ -160,7 +159,7 @@ impl<'a> HourSearch<'a> {
         Ok(Ok(stalled.end.is_complete() && self.mixed_holds(&steady, &stalled, part)))
     }
 
-    /// Whether an hour is within the limits of which a part is as `stalled` and the rest as `steady`.
+    /// True where an hour is within the limits, a part of it as `stalled` and the rest as `steady`.
     fn mixed_holds(&self, steady: &Verdict, stalled: &Verdict, part: f64) -> bool {
         let shares = |verdict: &Verdict| -> Vec<Vec<f64>> {
             let of = verdict.groups.iter().map(|group| group.slices.first()?.judged_share.clone());

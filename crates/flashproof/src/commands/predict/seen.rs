@@ -2,7 +2,7 @@
 
 use engine::sim::fit::Fit;
 use load::baseline::Form;
-use results::baseline::{Cause, Declined, Done, PAUSES_MIN, Part, Point, Stalls, Watch};
+use results::baseline::{Declined, DeclinedBy, Done, PAUSES_MIN, Part, Point, Stalls, Watch};
 use results::series::Identity;
 use results::units;
 
@@ -58,13 +58,13 @@ impl<'a> Seen<'a> {
         let seen = watch.drift().or_else(|| drift_between(watch, self.later?))?;
         let reason =
             format!("{seen}: what the drive does after an hour is not known - measure it again once it has settled");
-        Some(Declined { cause: Cause::Drift, reason })
+        Some(Declined { cause: DeclinedBy::Drift, reason })
     }
 
     /// Why nothing is predicted of a drive that `fit` does not describe; `None`: it does.
     pub fn undescribed(&self, points: &[Point], fit: &Fit) -> Option<Declined> {
         let collects = |seen: String| Declined {
-            cause: Cause::GarbageCollection,
+            cause: DeclinedBy::GarbageCollection,
             reason: format!("{seen}, and how much a drive collects depends on the load - rate the drive itself"),
         };
         if let Some(fell) = fell(points) {
@@ -81,7 +81,7 @@ impl<'a> Seen<'a> {
         Some(match self.stalls.as_ref().filter(|stalls| !stalls.regular) {
             Some(stalls) => collects(format!("{missed}, and a light load met {}", told(stalls))),
             None => Declined {
-                cause: Cause::Model,
+                cause: DeclinedBy::Model,
                 reason: format!(
                     "{missed}: reads may wait for writes, or a cache, or something else kept the machine busy - rate the drive itself"
                 ),
@@ -94,10 +94,11 @@ impl<'a> Seen<'a> {
         let rating = |rating: Option<f64>| rating.map_or("no load".to_owned(), units::multiple);
         let ends = format!("anything from {} to {} is possible", rating(slow), rating(fast));
         match &self.stalls {
-            Some(stalls) => Declined { cause: Cause::Stalls, reason: format!("{}, so {ends}", told(stalls)) },
-            None => {
-                Declined { cause: Cause::Model, reason: format!("the points bound its parameters too loosely: {ends}") }
-            }
+            Some(stalls) => Declined { cause: DeclinedBy::Stalls, reason: format!("{}, so {ends}", told(stalls)) },
+            None => Declined {
+                cause: DeclinedBy::Model,
+                reason: format!("the points bound its parameters too loosely: {ends}"),
+            },
         }
     }
 

@@ -347,6 +347,11 @@ impl FioLoad {
         streams.iter().enumerate().map(info).collect()
     }
 
+    /// The place of a kind of operation of an entry in [`Self::reported`].
+    pub fn reported_at(&self, entry: usize, kind: usize) -> Option<usize> {
+        self.reported().iter().position(|(of, known, _)| (*of, *known) == (entry, kind))
+    }
+
     /// Refuses what takes more memory than there is on `devices`, without them what its buffers take.
     pub fn check_memory(&self, shards: u64, devices: &[DeviceShape]) -> Result<(), CannotRun> {
         let buffers = |thread: &Thread| {
