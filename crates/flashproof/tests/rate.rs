@@ -44,7 +44,7 @@ const fn slower(drive: &'static str) -> Rated {
 }
 
 /// Drives of so little load that an hour of it takes less than a second.
-const FAST: [Rated; 4] = [
+const FAST: [Rated; 5] = [
     // Too few channels: a cliff.
     slower("sim:channels=1+read-us=7000+write-us=5000+jitter-pct=40"),
     // Stalls that every window of a minute has, or has not.
@@ -53,6 +53,8 @@ const FAST: [Rated; 4] = [
     slower("sim:channels=1+read-us=7000+write-us=5000+stall-ms=4000+stall-every-s=600"),
     // Two channels, and a bandwidth of writes that ends before them.
     slower("sim:channels=2+read-us=7000+write-us=4000+write-mbps=0.2"),
+    // Half as slow again from the half of the hour on: the hour decides, not its second half.
+    slower("sim:channels=1+read-us=7000+write-us=5000+slow-after-s=1800+slow-factor=1.5"),
 ];
 
 /// The first of these were rated three times too low, or not at all, when steadiness was a p99 of rounds of ten seconds.

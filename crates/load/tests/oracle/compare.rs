@@ -108,8 +108,8 @@ pub(crate) fn differences(draw: &Draw, verdict: &Verdict, found: &Found) -> Vec<
                             })
                         })
                 };
-                let is_same = told.len() == usize::from(!broken.is_empty())
-                    && (broken.is_empty() || broken.iter().any(|broken| is_named(broken)));
+                let is_same =
+                    told.len() == usize::from(!broken.is_empty()) && (broken.is_empty() || broken.iter().any(is_named));
                 expect(is_same, format!("{rule}: {broken:?} and {told:?}"));
             }
         }

@@ -195,7 +195,7 @@ impl Draw {
             if stream_draw.per_sec > 0 {
                 stream_draw.per_sec = dice.of(&[10, 500, 1_000, 2_000]);
             }
-            for device in 0..devices {
+            for (device, others) in others.iter_mut().enumerate() {
                 let per_sec = stream_draw.per_sec;
                 let arrivals = match per_sec {
                     0 => Arrivals::Closed { depth: 1, think_ns: 5 * MS },
@@ -204,7 +204,7 @@ impl Draw {
                 let limit = draw.limits.len();
                 draw.limits.push(20_000);
                 draw.lanes.push(LaneDraw { stream, devices: vec![device], limit, arrivals, until_ns: u64::MAX });
-                draw.edge(&mut dice, &stream_draw, &mut others[device]);
+                draw.edge(&mut dice, &stream_draw, others);
             }
             draw.streams.push(stream_draw);
         }

@@ -7,8 +7,8 @@
 //!   the slow spells ([`Spells`]) that the drive showed; settled are shares that agree in both halves, or are below
 //!   half of their limits. On a simulated drive only the latter ends a step: its time costs little.
 //!
-//! A whole slice within the limits is still no steady state if the shares rose over a limit in its second half, and each
-//! half holds a window.
+//! A whole slice within its limits is held, as a verdict would say. Where a share is over its limit in the second half
+//! alone, and each half holds a window, the result says that a longer run may not hold.
 //!
 //! Whose doing a share is, is asked as for a verdict: it speaks against the drive only if it is at its
 //! limit without what this program may have made itself, and for the drive only if our own lag would not
@@ -82,7 +82,7 @@ pub enum Seen {
     Failed,
     /// Operations failed, or the device is gone: no load makes that better.
     Broken,
-    /// Within the limits, but getting worse (or, in a recovery, not as before).
+    /// A recovery whose shares did not return, or a step that ended before its first round did.
     NotSteady,
     /// This program or host was in the way.
     OurLimit,
@@ -235,10 +235,10 @@ impl Watcher {
             (Target::Return(_), _) => (Seen::NotSteady, "the earlier shares did not return".to_owned()),
             (_, Outcome::Fail) => (Seen::Failed, reason()),
             (_, Outcome::Invalid) => (Seen::OurLimit, reason()),
-            _ => match self.worse() {
-                Some(worse) => (Seen::NotSteady, worse),
-                None => (Seen::Held, format!("within the limits: {}", self.nearest(rounds_judged))),
-            },
+            _ => {
+                let worse = self.worse().map_or_else(String::new, |worse| format!("; {worse}"));
+                (Seen::Held, format!("within the limits: {}{worse}", self.nearest(rounds_judged)))
+            }
         }
     }
 
@@ -285,7 +285,8 @@ impl Watcher {
             && !(only_clear && self.rounds.undone(window).is_some())
     }
 
-    /// The first share that rose over its limit in the second half of a step whose halves each hold a window.
+    /// The first share that is over its limit in the second half of a step, and was not in the first; each half holds a
+    /// window.
     fn worse(&self) -> Option<String> {
         let (rounds, window) = (self.rounds.len(), self.window_of(|spells| spells.apart_sec));
         let rose = |Halves { limit, spells, first, second, .. }: &Halves<'_>| {
@@ -294,8 +295,8 @@ impl Watcher {
         let Halves { series, limit, first, second, .. } = self.halves(rounds.max(2 * window))?.find(rose)?;
         let ([first, second], threshold) = ([first, second].map(units::percent), limit.threshold_text());
         Some(format!(
-            "getting worse: {first} over {threshold} of {} in the first half of {rounds} rounds, {second} in the second \
-             (limit {})",
+            "getting worse, a longer run may fail: {first} over {threshold} of {} in the first half of {rounds} rounds, \
+             {second} in the second (limit {})",
             series.group,
             limit.share_text()
         ))

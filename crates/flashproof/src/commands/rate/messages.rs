@@ -80,7 +80,7 @@ fn shown(step: &Step) -> &'static str {
         (State::Done, Some(Seen::Held)) => "held",
         (State::Done, Some(Seen::Failed)) => "not held",
         (State::Done, Some(Seen::Broken)) => "operations failed",
-        (State::Done, Some(Seen::NotSteady)) => "getting worse",
+        (State::Done, Some(Seen::NotSteady)) => "not steady",
         (State::Done, Some(Seen::OurLimit)) => "not ours to tell",
         (State::Running, _) => "running",
         _ => "interrupted",

@@ -145,20 +145,25 @@ fn a_drive_that_is_slow_to_recover_is_waited_for() {
 }
 
 #[test]
-fn a_slice_in_whose_second_half_the_drive_gets_worse_is_not_held() {
+fn a_slice_in_whose_second_half_the_drive_gets_worse_is_held_and_said_to_get_worse() {
     let (judged, _) = step(Target::Whole, RATE, |round| if round < 25 { 10 } else { 60 });
-    assert_eq!(judged.seen, Seen::NotSteady, "{}", judged.why);
+    assert_eq!(judged.seen, Seen::Held, "{}", judged.why);
     assert_eq!(
         judged.why,
-        "getting worse: 1.00 % over 1ms of reads on d in the first half of 50 rounds, 6.00 % in the second (limit 5 %)"
+        "within the limits: 3.50 % over 1ms of reads on d (limit 5 %); getting worse, a longer run may fail: 1.00 % over 1ms \
+         of reads on d in the first half of 50 rounds, 6.00 % in the second (limit 5 %)"
     );
     let (judged, _) = step(Target::Whole, RATE, |round| if round < 25 { 10 } else { 40 });
-    assert_eq!(judged.seen, Seen::Held, "worse, and within the limit: {}", judged.why);
+    assert!(!judged.why.contains("getting worse"), "worse, and within the limit: {}", judged.why);
     // Stalls of which the second half has one more: it says nothing.
     let (judged, _) = step(Target::Whole, RATE, |round| if round % 10 == 7 || round == 33 { 600 } else { 0 });
     assert_eq!(judged.seen, Seen::Failed, "{}", judged.why);
     let (judged, _) = step(Target::Whole, RATE, |round| if round % 10 == 9 { 450 } else { 0 });
-    assert_eq!(judged.seen, Seen::Held, "5.4 % in the second half, of stalls too rare to tell: {}", judged.why);
+    assert!(
+        !judged.why.contains("getting worse"),
+        "5.4 % in the second half, of stalls too rare to tell: {}",
+        judged.why
+    );
 }
 
 /// A step in which this program issued `late` of 1,000 reads 2 ms late.
