@@ -54,7 +54,7 @@ const FAST: [Rated; 5] = [
     // Two channels, and a bandwidth of writes that ends before them.
     slower("sim:channels=2+read-us=7000+write-us=4000+write-mbps=0.2"),
     // Half as slow again from the half of the hour on: the hour decides, not its second half.
-    slower("sim:channels=1+read-us=7000+write-us=5000+slow-after-s=1800+slow-factor=1.5"),
+    slower("sim:channels=1+read-us=5000+write-us=5000+slow-after-s=1800+slow-factor=1.5"),
 ];
 
 /// The first of these were rated three times too low, or not at all, when steadiness was a p99 of rounds of ten seconds.

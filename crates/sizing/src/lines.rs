@@ -23,6 +23,22 @@ pub struct Line<'a> {
     pub whole: bool,
 }
 
+/// The line before, to tell one that repeats it: of a log that was written or copied twice, line by line.
+#[derive(Debug, Default)]
+pub(crate) struct Repeats(Vec<u8>);
+
+impl Repeats {
+    /// Whether `line` is the one before once more.
+    pub(crate) fn is_repeat(&mut self, line: &[u8]) -> bool {
+        let is_repeat = self.0 == line;
+        if !is_repeat {
+            self.0.clear();
+            self.0.extend_from_slice(line);
+        }
+        is_repeat
+    }
+}
+
 /// What was skipped.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Skipped {

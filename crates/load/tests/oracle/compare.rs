@@ -126,11 +126,14 @@ pub(crate) fn differences(draw: &Draw, verdict: &Verdict, found: &Found) -> Vec<
 /// a line. Nothing says how much of a lateness is its own.
 pub(crate) fn excuses(prompt: &Found, verdict: &Verdict) -> Vec<String> {
     let told = codes(verdict);
+    // Which operations meet the death of a drive depends on when they were issued: it has failed the run anyway.
+    let has_died = prompt.codes.contains("lost") || prompt.codes.contains("device-gone");
     let is_blamed = |code: &&&str| {
         told.contains(**code)
             && !prompt.codes.contains(**code)
             && !prompt.open.contains(**code)
             && !told.contains("own-lag")
+            && !(has_died && **code == "not-carried-out")
     };
     let blamed = ["not-carried-out", "silence", "over-limit"].iter().filter(is_blamed);
     let mut lines: Vec<_> = blamed.map(|code| format!("{code} only with the delays: {:?}", verdict.reasons)).collect();

@@ -1,6 +1,7 @@
 //! The dumps of one histogram, out of logs.
 
 use super::Wanted;
+use crate::lines::Repeats;
 use crate::server_log::order::{self, Begun};
 use crate::server_log::text::{self, DUMP};
 use crate::server_log::{LogError, Stamps, Unit};
@@ -73,6 +74,8 @@ struct Scanner<'a> {
     open: Option<(Dumped, u64)>,
     incomplete: u64,
     left_out: u64,
+    repeats: Repeats,
+    repeated: u64,
     cut_line: Vec<u8>,
     node: Option<String>,
     series: Vec<String>,
@@ -88,6 +91,8 @@ impl<'a> Scanner<'a> {
             open: None,
             incomplete: 0,
             left_out: 0,
+            repeats: Repeats::default(),
+            repeated: 0,
             cut_line: Vec::new(),
             node: None,
             series: Vec::new(),
@@ -135,6 +140,10 @@ impl<'a> Scanner<'a> {
 
     /// Reads a line; returns the id of the node, if the line says that.
     fn line(&mut self, line: &[u8]) -> Option<String> {
+        if self.repeats.is_repeat(line) {
+            self.repeated += 1;
+            return None;
+        }
         let (stamp, rest) = self.stamps.split(line)?;
         self.found.tail = Some(stamp.local);
         if self.found.head.is_none() {
@@ -245,6 +254,9 @@ impl<'a> Scanner<'a> {
             if number > 0 {
                 self.say(format!("{} {what}", count(number, "histogram")));
             }
+        }
+        if self.repeated > 0 {
+            self.say(format!("{} that the one before is to the byte, left out", count(self.repeated, "line")));
         }
         self.found
     }

@@ -164,16 +164,19 @@ fn gaps(found: &Found, wanted: &Wanted) -> Vec<Gap> {
     let mut groups = Groups::new(found, wanted);
     let all: Vec<Counts> = std::iter::from_fn(|| groups.next_from(DateTime::MIN)).collect();
     let distances: Vec<f64> = all.windows(2).map(|pair| pair[1].at.duration_since(pair[0].at).as_secs_f64()).collect();
+    let growths: Vec<f64> = all.windows(2).map(|pair| pair[1].total as f64 - pair[0].total as f64).collect();
     let mut gaps = Vec::new();
     for (at, pair) in all.windows(2).enumerate() {
         let [last, next] = pair else { continue };
         let went_back =
             next.total < last.total || next.buckets.iter().zip(&last.buckets).any(|(next, last)| next < last);
         let is_restart = last.unit == next.unit && went_back;
-        // Where dumps are missing it is a multiple of the usual distance.
+        // Where dumps are missing it is a multiple of the usual distance, and so is what was counted.
         let stepped = cadence::usual(&distances, at).is_some_and(|usual| {
             let multiple = (distances[at] / usual).round().max(1.0);
+            let too_few = |growth: f64| multiple > 1.0 && growths[at] < (multiple - 0.5) * growth;
             (distances[at] - multiple * usual).abs() > cadence::TOLERANCE_SEC
+                || cadence::usual(&growths, at).is_some_and(too_few)
         });
         if is_restart || stepped {
             gaps.push(Gap { after: last.at, until: (next.first, next.at), is_restart });

@@ -6,7 +6,7 @@ use super::remarks::{Kind, Place, Strange};
 use super::stamp::{Stamp, Stamps};
 use super::text::{self, DumpHeader, Parts};
 use super::{BUCKETS, DriveLine, Dump, ServerLog, Start};
-use crate::lines::{LINE_BYTES_MAX, Line, Lines};
+use crate::lines::{LINE_BYTES_MAX, Line, Lines, Repeats};
 use crate::source::ReadError;
 use jiff::{SignedDuration, Timestamp};
 use std::collections::BTreeSet;
@@ -44,6 +44,7 @@ pub(super) struct Collector {
     open: Option<Open>,
     /// A line without its end, the last one of a file: the next file may have the rest.
     cut_line: Vec<u8>,
+    repeats: Repeats,
     last: Option<Stamp>,
     /// The time before the last jump forward.
     before_jump: Option<Timestamp>,
@@ -195,9 +196,13 @@ impl Collector {
         };
         let at = self.time(stamp, place);
         let Some(parts) = text::parts(rest) else { return };
+        let (is_histogram, is_drive) = (parts.file == b"hist.c", parts.context.starts_with(b"drv_"));
+        if (is_histogram || is_drive) && self.repeats.is_repeat(line.bytes) {
+            return self.strange.count(Kind::Repeated, place, line.bytes);
+        }
         match parts {
-            Parts { file: b"hist.c", .. } => self.histogram(parts.text, at, place),
-            Parts { context, .. } if context.starts_with(b"drv_") => self.drive(parts.text, at, place),
+            _ if is_histogram => self.histogram(parts.text, at, place),
+            _ if is_drive => self.drive(parts.text, at, place),
             Parts { context: b"config", .. } => {
                 self.node(parts, place);
                 self.configuration(parts.text);

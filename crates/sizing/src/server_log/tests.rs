@@ -51,6 +51,19 @@ fn ticks(second: u64, count: u64) -> String {
 }
 
 #[test]
+fn a_log_that_has_every_line_twice_is_that_with_every_line_once() {
+    let once = log(0, 20, 1);
+    let twice: String = once.lines().flat_map(|line| [line, "\n", line, "\n"]).collect();
+    let (once, twice) = (read_one(once), read_one(twice));
+    assert_eq!((&twice.histograms, &twice.drives, &twice.starts), (&once.histograms, &once.drives, &once.starts));
+    assert!(
+        twice.remarks.len() == 1 && twice.remarks[0].starts_with("80 lines of a histogram or a drive"),
+        "{:?}",
+        twice.remarks
+    );
+}
+
+#[test]
 fn the_captured_logs_read_whole_and_without_a_remark() {
     for (version, node, dumps, unit) in
         [("ce-4.9.0.37", "32C901000000FC02", 45, Unit::Millis), ("ce-8.0.0.15", "32C901000000FC02", 63, Unit::Micros)]
