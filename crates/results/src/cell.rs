@@ -51,9 +51,9 @@ pub struct Cell {
     /// `wait + service` over each threshold; failed and never-issued operations are over all.
     pub judged: OverCounts,
     /// The least that `judged` can be held to be. Where completions, its own and those before it on its
-    /// slot, can have lain unseen for more than [`harmless_gap_ns`], without that time; and without the
-    /// operations that we issued late by the tightest threshold or more, as they met a load that nobody
-    /// asked for. The truth is between the two.
+    /// slot, can have lain unseen, and its device can be behind with what we issued late, for more than
+    /// [`harmless_gap_ns`] together, without that time; and without the operations that we issued late by the
+    /// tightest threshold or more, as they met a load that nobody asked for. The truth is between the two.
     pub judged_least: OverCounts,
     /// `wait + lag + service` over each threshold; likewise.
     pub response: OverCounts,
@@ -181,7 +181,7 @@ impl Cell {
     fn record_slow(&mut self, times: &Times, unseen_ns: u64) {
         let judged_ns = times.judged_ns();
         self.judged.record(judged_ns);
-        self.judged_least.record(match (times.lag_ns(), unseen_ns + times.held_ns()) {
+        self.judged_least.record(match (times.lag_ns(), unseen_ns + times.held_ns() + times.behind_ns()) {
             (lag_ns, _) if lag_ns >= self.tightest_ns => 0,
             (_, own_ns) if own_ns > harmless_gap_ns(self.tightest_ns) => judged_ns.saturating_sub(own_ns),
             _ => judged_ns,

@@ -21,6 +21,7 @@ pub struct Times {
     issued_ns: u64,
     completed_ns: u64,
     held_ns: u64,
+    behind_ns: u64,
 }
 
 impl Times {
@@ -32,7 +33,7 @@ impl Times {
     pub fn new(intended_ns: u64, eligible_ns: u64, issued_ns: u64, completed_ns: u64) -> Self {
         let eligible_ns = eligible_ns.max(intended_ns);
         debug_assert!(eligible_ns <= issued_ns && issued_ns <= completed_ns);
-        Self { intended_ns, eligible_ns, issued_ns, completed_ns, held_ns: 0 }
+        Self { intended_ns, eligible_ns, issued_ns, completed_ns, held_ns: 0, behind_ns: 0 }
     }
 
     /// The same operation, which can have waited for up to `held_ns` because completions before it on its
@@ -49,6 +50,21 @@ impl Times {
     #[inline]
     pub fn held_ns(&self) -> u64 {
         self.held_ns
+    }
+
+    /// The same operation, on a device that can be behind by up to `behind_ns` because of operations that this program
+    /// issued late before this one.
+    #[inline]
+    #[must_use]
+    pub fn with_behind_ns(mut self, behind_ns: u64) -> Self {
+        self.behind_ns = behind_ns;
+        self
+    }
+
+    /// By how much the device can have been behind because of this program: an upper bound.
+    #[inline]
+    pub fn behind_ns(&self) -> u64 {
+        self.behind_ns
     }
 
     /// The instant at which it was wanted.

@@ -72,10 +72,11 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
         let issued_ns = completion.issued_ns.saturating_sub(self.start_ns).min(completed_ns);
         if self.is_closed(slot.lane) {
             // A closed lane wants its operation when it issues it: service only.
-            return Times::new(issued_ns, issued_ns, issued_ns, completed_ns);
+            return Times::new(issued_ns, issued_ns, issued_ns, completed_ns).with_behind_ns(slot.behind_ns);
         }
         Times::new(slot.intended_ns.min(issued_ns), slot.eligible_ns.min(issued_ns), issued_ns, completed_ns)
             .with_held_ns(slot.unseen_before_ns)
+            .with_behind_ns(slot.behind_ns)
     }
 
     fn record(&mut self, slot: &Slot, completion: &Completion, times: &Times) {
@@ -107,7 +108,7 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
             return Late { overtime, ..Late::default() };
         }
         let deadline_ns = self.deadline_ns(slot.lane, slot.intended_ns);
-        let own_ns = slot.lag_before_ns + times.lag_ns() + times.held_ns() + unseen_ns;
+        let own_ns = slot.lag_before_ns + times.lag_ns() + times.held_ns() + times.behind_ns() + unseen_ns;
         let missed = completed_ns > deadline_ns;
         Late { overtime, missed, ours: missed && completed_ns.saturating_sub(own_ns) <= deadline_ns }
     }

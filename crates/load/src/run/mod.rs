@@ -79,6 +79,8 @@ struct Slot {
     /// How much earlier it could have been eligible, at most, had no completion before it on its slot lain
     /// unseen.
     unseen_before_ns: u64,
+    /// By how much, at most, operations that were issued late put its device behind before it was issued.
+    behind_ns: u64,
 }
 
 /// A free place under a limit.
@@ -203,7 +205,7 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
             follows: lanes.iter().any(|lane| lane.stream.follows()),
             ended: vec![false; lanes.len()],
             resting: vec![0; lanes.len()],
-            silence: Silence::new(recorder.devices(), recorder.silence_ns()),
+            silence: recorder.silence(),
             arrived: lanes.iter().map(|lane| Arrived::new(&lane.arrival)).collect(),
             end_noted: false,
             still_turns: 0,
@@ -427,8 +429,11 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
     /// stream has ended. `waited`: it is one that waited for a slot.
     #[inline]
     fn issue(&mut self, lane: u32, intended_ns: u64, waited: bool) {
+        // A closed lane wants its operation when it issues it: nothing after its end.
+        let grace_ns = if self.is_closed(lane) { 0 } else { GRACE_NS };
         let until_ns = self.lanes[lane as usize].stream.until_ns();
-        if intended_ns >= until_ns || self.now_ns >= until_ns.saturating_add(GRACE_NS) {
+        let end_ns = until_ns.min(self.stop_ns);
+        if intended_ns >= end_ns || self.now_ns >= end_ns.saturating_add(grace_ns) {
             // What finds a slot free and did not wait for it is late because of this program alone.
             let limit = &self.limits[self.lanes[lane as usize].limit as usize];
             let own_ns = if waited || limit.free.is_empty() { limit.own_ns() } else { u64::MAX };
@@ -463,17 +468,20 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
         let eligible_ns = freed_ns.max(intended_ns);
         let unseen_before_ns = unseen_ns.min(eligible_ns - intended_ns);
         self.arrived[lane as usize].taken += 1;
-        self.start(Slot { request, lane, intended_ns, eligible_ns, lag_before_ns: 0, unseen_before_ns });
+        self.start(Slot { request, lane, intended_ns, eligible_ns, lag_before_ns: 0, unseen_before_ns, behind_ns: 0 });
         self.schedule_next(lane);
     }
 
     /// Hands an operation that has its slot to the engine, as soon as it has its buffer.
     #[inline]
-    fn start(&mut self, slot: Slot) {
+    fn start(&mut self, mut slot: Slot) {
         let Some(buf) = self.buffers.take(&slot.request) else {
             self.unsalted.push_back(slot);
             return;
         };
+        let is_closed = self.is_closed(slot.lane);
+        let lag_ns = if is_closed { 0 } else { self.now_ns.saturating_sub(slot.eligible_ns) };
+        slot.behind_ns = self.silence.submitted(slot.request.cell, self.now_ns, lag_ns);
         let token = match self.free_slots.pop() {
             Some(token) => {
                 self.slots[token as usize] = slot;
@@ -484,8 +492,7 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
                 (self.slots.len() - 1) as u32
             }
         };
-        self.closed_out += u32::from(self.is_closed(slot.lane));
-        self.silence.submitted(slot.request.cell, self.now_ns);
+        self.closed_out += u32::from(is_closed);
         let Request { target, kind, offset, len, sync, placement, .. } = slot.request;
         self.engine.submit(Op { target, kind, offset, len, sync, placement, buf, token });
     }

@@ -1,10 +1,10 @@
 //! What a shard records, and how it leaves the hot path: a full interval goes out through a channel, a
 //! clean one comes back.
 
-use super::silence::Silent;
+use super::silence::{Silence, Silent};
 use super::{Cause, Control};
 use crate::stream::Request;
-use results::cell::{Backlog, Carried, Cell, Interval, Layout, add_carried};
+use results::cell::{Backlog, Carried, Cell, GRACE_NS, Interval, Layout, add_carried, harmless_gap_ns};
 use results::judge::CellCounts;
 use results::times::Times;
 use std::sync::mpsc::{Receiver, Sender, channel};
@@ -265,28 +265,33 @@ impl Recorder {
         self.current.cells[cell as usize].held_by = u64::from(holder) + 1;
     }
 
-    /// Notes for how long a device was silent, for each judged closed stream: in the slices that the silence lies in.
+    /// Notes for how long a device was silent to a stream that is judged and closed: in the slices that the silence lies in.
     pub(super) fn silent(&mut self, silent: &Silent) {
-        let Silent { device, silent_ns, before_ns } = silent;
+        let Silent { cell, silent_ns, before_ns } = silent;
+        let info = &self.layout.streams[cell / self.layout.devices.len()];
+        if !info.judged || info.offered_iops > 0.0 {
+            return;
+        }
         let before_ns = before_ns.start.max(self.ramp_ns)..before_ns.end;
-        let closed = self.layout.streams.iter().enumerate().filter(|(_, info)| info.judged && info.offered_iops == 0.0);
-        let cells: Vec<_> = closed.map(|(stream, _)| self.layout.cell(stream, *device)).collect();
-        for cell in cells {
-            self.current.cells[cell].silent_ns += silent_ns + before_ns.end.saturating_sub(before_ns.start);
-            let (mut from_ns, end_ns) = (before_ns.start, before_ns.end.min(self.slice_start_ns));
-            while from_ns < end_ns {
-                let to_ns = self.slice_end_ns(from_ns).min(end_ns);
-                let counts = CellCounts { silent_ns: to_ns - from_ns, ..CellCounts::default() };
-                let carried = Carried { cell, slice: self.slice(from_ns), counts };
-                add_carried(&mut self.current.carried, carried);
-                from_ns = to_ns;
-            }
+        self.current.cells[*cell].silent_ns += silent_ns + before_ns.end.saturating_sub(before_ns.start);
+        let (mut from_ns, end_ns) = (before_ns.start, before_ns.end.min(self.slice_start_ns));
+        while from_ns < end_ns {
+            let to_ns = self.slice_end_ns(from_ns).min(end_ns);
+            let counts = CellCounts { silent_ns: to_ns - from_ns, ..CellCounts::default() };
+            let carried = Carried { cell: *cell, slice: self.slice(from_ns), counts };
+            add_carried(&mut self.current.carried, carried);
+            from_ns = to_ns;
         }
     }
 
-    /// A device that returns nothing for longer is silent: the largest threshold, nanoseconds.
-    pub(super) fn silence_ns(&self) -> u64 {
-        self.layout.thresholds_ns.last().copied().unwrap_or(u64::MAX)
+    /// What owes answers, and for how long without being silent or behind: the largest threshold, and a twentieth of the
+    /// tightest or of the time of grace.
+    pub(super) fn silence(&self) -> Silence {
+        let thresholds_ns = &self.layout.thresholds_ns;
+        let [tightest_ns, largest_ns] =
+            [thresholds_ns.first(), thresholds_ns.last()].map(|ns| ns.copied().unwrap_or(u64::MAX));
+        let harmless_ns = harmless_gap_ns(tightest_ns.min(GRACE_NS));
+        Silence::new(self.layout.devices.len(), self.layout.cells(), largest_ns, harmless_ns)
     }
 
     /// Number of devices.

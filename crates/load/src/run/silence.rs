@@ -1,14 +1,28 @@
-//! When each device last returned something, and for how long it was silent.
+//! What each device owes: when it last returned something, for how long it was silent, and how far behind this program
+//! has put it.
 
 use std::ops::Range;
 
 /// What one shard sees of a device.
-#[derive(Debug, Clone, Copy, Default)]
-struct Watched {
+#[derive(Debug, Clone, Copy)]
+struct Device {
     in_flight: u32,
     /// When it last returned something, nanoseconds since the run began.
     last_back_ns: u64,
     /// From then on it owes an answer: it returned something, or an operation was handed to it that had none before.
+    since_ns: u64,
+    /// Operations in flight before the last one that was handed over in time.
+    usual: u32,
+    /// The longest lag of what was handed over late since then. The device is behind by so much at most, until no more
+    /// operations are in flight than usual.
+    behind_ns: u64,
+}
+
+/// What one shard sees of a stream on a device.
+#[derive(Debug, Clone, Copy, Default)]
+struct Asked {
+    in_flight: u32,
+    /// Since when some are in flight.
     since_ns: u64,
     /// Silence up to here is counted.
     counted_ns: u64,
@@ -18,10 +32,10 @@ struct Watched {
     before_ns: (u64, u64),
 }
 
-/// For how long a device was silent.
+/// For how long a device was silent to a stream that had operations in flight there.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Silent {
-    pub(super) device: usize,
+    pub(super) cell: usize,
     /// In the interval that ends.
     pub(super) silent_ns: u64,
     /// And before it, from and to: it became too long in this interval.
@@ -31,19 +45,22 @@ pub(super) struct Silent {
 /// What one shard sees of its devices: an operation's is that of its cell.
 #[derive(Debug)]
 pub(super) struct Silence {
-    devices: Vec<Watched>,
+    devices: Vec<Device>,
+    cells: Vec<Asked>,
     /// What lasts longer is silence.
     longest_ns: u64,
+    /// A longer lag puts a device behind.
+    harmless_ns: u64,
     /// When the interval under way began.
     began_ns: u64,
     /// When the run ends: silence after that does not count.
     end_ns: u64,
 }
 
-impl Watched {
-    /// Counts the silence that lasts until `until_ns`.
-    fn count(&mut self, until_ns: u64, began_ns: u64) {
-        let from_ns = self.since_ns.max(self.counted_ns);
+impl Asked {
+    /// Counts the silence that began at `from_ns` and lasts until `until_ns`.
+    fn count(&mut self, from_ns: u64, until_ns: u64, began_ns: u64) {
+        let from_ns = from_ns.max(self.counted_ns);
         if from_ns < began_ns.min(until_ns) {
             self.before_ns = (from_ns, began_ns.min(until_ns));
         }
@@ -53,8 +70,13 @@ impl Watched {
 }
 
 impl Silence {
-    pub(super) fn new(devices: usize, longest_ns: u64) -> Self {
-        Self { devices: vec![Watched::default(); devices.max(1)], longest_ns, began_ns: 0, end_ns: u64::MAX }
+    /// Of a run with so many devices and cells.
+    pub(super) fn new(devices: usize, cells: usize, longest_ns: u64, harmless_ns: u64) -> Self {
+        // The first operations may be late, and nobody knows yet how many are usual.
+        let device = Device { in_flight: 0, last_back_ns: 0, since_ns: 0, usual: u32::MAX, behind_ns: 0 };
+        let devices = vec![device; devices.max(1)];
+        let cells = vec![Asked::default(); cells.max(1)];
+        Self { devices, cells, longest_ns, harmless_ns, began_ns: 0, end_ns: u64::MAX }
     }
 
     #[inline]
@@ -62,42 +84,72 @@ impl Silence {
         cell as usize % self.devices.len()
     }
 
-    /// An operation is handed over at `now_ns`.
+    /// An operation is handed over at `now_ns`, late by `lag_ns`. Returns by how much the device can be behind because of
+    /// what was handed over late: had all been in time, a device that works off a queue would answer so much earlier at most.
     #[inline]
-    pub(super) fn submitted(&mut self, cell: u32, now_ns: u64) {
+    pub(super) fn submitted(&mut self, cell: u32, now_ns: u64, lag_ns: u64) -> u64 {
         let device = self.device(cell);
         let device = &mut self.devices[device];
         if device.in_flight == 0 {
             device.since_ns = now_ns;
         }
+        if lag_ns > self.harmless_ns {
+            device.behind_ns = device.behind_ns.max(lag_ns);
+        } else if device.behind_ns == 0 {
+            device.usual = device.in_flight;
+        }
         device.in_flight += 1;
+        let asked = &mut self.cells[cell as usize];
+        if asked.in_flight == 0 {
+            asked.since_ns = now_ns;
+        }
+        asked.in_flight += 1;
+        device.behind_ns
     }
 
     /// An operation came back at `at_ns`, or up to `unseen_ns` before that.
     #[inline]
     pub(super) fn returned(&mut self, cell: u32, at_ns: u64, unseen_ns: u64) {
-        let device = self.device(cell);
-        let device = &mut self.devices[device];
-        let back_ns = at_ns.saturating_sub(unseen_ns).max(device.since_ns);
-        if back_ns - device.since_ns > self.longest_ns {
-            device.count(back_ns.min(self.end_ns), self.began_ns);
+        let number = self.device(cell);
+        let since_ns = self.devices[number].since_ns;
+        let back_ns = at_ns.saturating_sub(unseen_ns).max(since_ns);
+        if back_ns - since_ns > self.longest_ns {
+            self.count(number, back_ns);
         }
+        let device = &mut self.devices[number];
         device.in_flight = device.in_flight.saturating_sub(1);
+        if device.in_flight <= device.usual {
+            device.behind_ns = 0;
+        }
         device.last_back_ns = device.last_back_ns.max(at_ns);
         device.since_ns = device.since_ns.max(at_ns);
+        let asked = &mut self.cells[cell as usize];
+        asked.in_flight = asked.in_flight.saturating_sub(1);
     }
 
-    /// The devices that were silent in the interval that ends at `at_ns`, and for how long.
-    pub(super) fn take(&mut self, at_ns: u64) -> Vec<Silent> {
-        let (end_ns, began_ns) = (self.end_ns, std::mem::replace(&mut self.began_ns, at_ns.min(self.end_ns)));
-        let mut silent = Vec::new();
-        for (number, device) in self.devices.iter_mut().enumerate() {
-            if device.in_flight > 0 && at_ns.saturating_sub(device.since_ns) > self.longest_ns {
-                device.count(at_ns.min(end_ns), began_ns);
+    /// Counts the silence of a device that lasts until `until_ns`, for each stream that has operations in flight there.
+    #[cold]
+    fn count(&mut self, device: usize, until_ns: u64) {
+        let (step, since_ns) = (self.devices.len(), self.devices[device].since_ns);
+        for asked in self.cells.iter_mut().skip(device).step_by(step).filter(|asked| asked.in_flight > 0) {
+            let from_ns = since_ns.max(asked.since_ns);
+            if until_ns.saturating_sub(from_ns) > self.longest_ns {
+                asked.count(from_ns, until_ns.min(self.end_ns), self.began_ns);
             }
-            let (silent_ns, before_ns) = (std::mem::take(&mut device.silent_ns), std::mem::take(&mut device.before_ns));
+        }
+    }
+
+    /// The silence of the interval that ends at `at_ns`.
+    pub(super) fn take(&mut self, at_ns: u64) -> Vec<Silent> {
+        for device in 0..self.devices.len() {
+            self.count(device, at_ns);
+        }
+        self.began_ns = at_ns.min(self.end_ns);
+        let mut silent = Vec::new();
+        for (cell, asked) in self.cells.iter_mut().enumerate() {
+            let (silent_ns, before_ns) = (std::mem::take(&mut asked.silent_ns), std::mem::take(&mut asked.before_ns));
             if silent_ns > 0 || before_ns != (0, 0) {
-                silent.push(Silent { device: number, silent_ns, before_ns: before_ns.0..before_ns.1 });
+                silent.push(Silent { cell, silent_ns, before_ns: before_ns.0..before_ns.1 });
             }
         }
         silent
@@ -126,16 +178,16 @@ mod tests {
 
     const SEC: u64 = 1_000_000_000;
 
-    /// The first device, silent for so long in the interval and before it.
+    /// The first device, silent to the first stream for so long in the interval and before it.
     fn silent(silent_ns: u64, before_ns: Range<u64>) -> Vec<Silent> {
-        vec![Silent { device: 0, silent_ns, before_ns }]
+        vec![Silent { cell: 0, silent_ns, before_ns }]
     }
 
     #[test]
     fn a_silence_counts_whole_and_in_the_intervals_that_it_lies_in() {
-        let mut silence = Silence::new(2, SEC / 2);
-        silence.submitted(0, 0);
-        silence.submitted(0, 0);
+        let mut silence = Silence::new(2, 2, SEC / 2, 0);
+        silence.submitted(0, 0, 0);
+        silence.submitted(0, 0, 0);
         silence.returned(0, SEC / 2, 0);
         assert_eq!(silence.take(SEC), [], "half a second is allowed");
         assert_eq!(silence.take(2 * SEC), silent(SEC, SEC / 2..SEC), "what came before it was too long counts, too");
@@ -148,21 +200,47 @@ mod tests {
 
     #[test]
     fn a_silence_that_outlasts_the_run_counts_up_to_its_end() {
-        let mut silence = Silence::new(1, SEC / 2);
-        silence.submitted(0, 3 * SEC / 4);
+        let mut silence = Silence::new(1, 1, SEC / 2, 0);
+        silence.submitted(0, 3 * SEC / 4, 0);
         silence.end(SEC);
         assert_eq!(silence.take(SEC), [], "it could still be short");
         silence.returned(0, 5 * SEC, 0);
-        silence.submitted(0, 5 * SEC);
+        silence.submitted(0, 5 * SEC, 0);
         assert_eq!(silence.take(9 * SEC), silent(0, 3 * SEC / 4..SEC));
     }
 
     #[test]
     fn what_lay_unseen_is_no_silence() {
-        let mut silence = Silence::new(1, SEC / 2);
-        silence.submitted(0, 0);
+        let mut silence = Silence::new(1, 1, SEC / 2, 0);
+        silence.submitted(0, 0, 0);
         silence.returned(0, SEC, 3 * SEC / 4);
         assert_eq!(silence.take(SEC), []);
         assert_eq!(silence.last_back_ns(0), SEC);
+    }
+
+    #[test]
+    fn a_device_is_silent_to_the_streams_that_have_operations_in_flight() {
+        let mut silence = Silence::new(1, 2, SEC / 2, 0);
+        silence.submitted(0, 0, 0);
+        silence.returned(0, SEC / 10, 0);
+        silence.submitted(1, SEC / 10, 0);
+        let of_second = vec![Silent { cell: 1, silent_ns: 9 * SEC / 10, before_ns: 0..0 }];
+        assert_eq!(silence.take(SEC), of_second, "the first has ended");
+    }
+
+    #[test]
+    fn a_device_is_behind_by_the_lag_of_what_was_late_until_as_little_is_in_flight_as_before() {
+        let mut silence = Silence::new(1, 1, SEC, 10);
+        assert_eq!(silence.submitted(0, 0, 700), 700, "the first is late");
+        silence.returned(0, 1_000, 0);
+        assert_eq!(silence.submitted(0, 2_000, 5), 0, "and nobody knows what is usual");
+        for lag_ns in [900, 500, 100] {
+            assert_eq!(silence.submitted(0, 3_000, lag_ns), 900);
+        }
+        assert_eq!(silence.submitted(0, 3_100, 0), 900, "it comes behind those");
+        (0..4).for_each(|_| silence.returned(0, 4_000, 0));
+        assert_eq!(silence.submitted(0, 4_100, 0), 900, "one is in flight, and none was");
+        (0..2).for_each(|_| silence.returned(0, 5_000, 0));
+        assert_eq!(silence.submitted(0, 5_100, 0), 0);
     }
 }

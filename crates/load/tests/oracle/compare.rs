@@ -127,7 +127,7 @@ pub(crate) fn differences(draw: &Draw, verdict: &Verdict, found: &Found) -> Vec<
 pub(crate) fn excuses(prompt: &Found, verdict: &Verdict) -> Vec<String> {
     let told = codes(verdict);
     // Which operations meet the death of a drive depends on when they were issued: it has failed the run anyway.
-    let has_died = prompt.codes.contains("lost") || prompt.codes.contains("device-gone");
+    let has_died = [&prompt.codes, &told].iter().any(|codes| codes.contains("lost") || codes.contains("device-gone"));
     let is_blamed = |code: &&&str| {
         told.contains(**code)
             && !prompt.codes.contains(**code)

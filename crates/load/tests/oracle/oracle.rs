@@ -243,7 +243,7 @@ impl Ran<'_> {
             *found.lost.entry(device).or_default() += lost;
         }
         let drawn = &self.draw.streams[stream];
-        let silences = self.silences(device);
+        let silences = self.silences(stream, device);
         for Stretch { first, last, is_cut } in self.stretches(fates) {
             let of: Vec<_> = fates.iter().filter(|fate| (first..=last).contains(&fate.slice)).collect();
             let wanted = of.len() as u64;
@@ -315,28 +315,33 @@ impl Ran<'_> {
         found.groups.push(Group { stream, device, slices });
     }
 
-    /// When a device had operations in flight and returned nothing for longer than the loosest limit.
-    fn silences(&self, device: usize) -> Vec<(u64, u64)> {
+    /// When a stream had operations in flight on a device that returned nothing, to whichever stream, for longer than the
+    /// loosest limit.
+    fn silences(&self, stream: usize, device: usize) -> Vec<(u64, u64)> {
         let (_, longest_ns) = *limits(self.draw.sla).last().unwrap();
-        let mut events: Vec<(u64, bool)> = Vec::new();
+        let mut events: Vec<(u64, bool, bool)> = Vec::new();
         for op in self.log.ops.iter().filter(|op| op.device == device) {
-            events.push((op.issued_ns, false));
-            events.extend(op.back_ns.map(|back_ns| (back_ns, true)));
+            let is_own = self.draw.lanes[op.lane].stream == stream;
+            events.push((op.issued_ns, false, is_own));
+            events.extend(op.back_ns.map(|back_ns| (back_ns, true, is_own)));
         }
         // Of one instant an operation comes back before another is issued.
-        events.sort_unstable_by_key(|(at_ns, is_back)| (*at_ns, !is_back));
-        let (mut out, mut since_ns, mut silences) = (0, 0, Vec::new());
-        for (at_ns, is_back) in events {
-            match is_back {
-                true => {
-                    silences.push((since_ns, at_ns));
-                    (out, since_ns) = (out - 1, at_ns);
-                }
-                false => {
-                    since_ns = if out == 0 { at_ns } else { since_ns };
-                    out += 1;
-                }
+        events.sort_unstable_by_key(|(at_ns, is_back, _)| (*at_ns, !is_back));
+        let (mut out, mut since_ns, mut silences) = (0_u64, 0, Vec::new());
+        for (at_ns, is_back, is_own) in events {
+            if is_back && out > 0 {
+                silences.push((since_ns, at_ns));
             }
+            if is_back || out == 0 {
+                since_ns = at_ns;
+            }
+            out = if !is_own {
+                out
+            } else if is_back {
+                out - 1
+            } else {
+                out + 1
+            };
         }
         if out > 0 {
             silences.push((since_ns, self.log.ended_ns.max(since_ns)));

@@ -242,8 +242,8 @@ impl Findings {
                 Code::OwnLag,
                 format!(
                     "this program may have made what it measured: {}, but not without the operations that it had kept back \
-                     or issued over {:#} late, and the time for which completions may have lain unseen (over {limit_us} us){}; use a less busy \
-                     machine{}",
+                     or issued over {:#} late, the time by which those held up others, and that for which completions may have lain \
+                     unseen (over {limit_us} us){}; use a less busy machine{}",
                     deciding_sentence(&judged.deciding),
                     ThresholdText(judge.plan.sla.tightest_ns()),
                     without_cpu(judge),
