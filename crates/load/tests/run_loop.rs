@@ -1,6 +1,6 @@
 //! The run loop on simulated drives: known answers in virtual time.
 
-use engine::sim::{QueueModel, SimEngine};
+use engine::sim::{Done, DriveModel, QueueModel, SimEngine};
 use engine::{BlockEngine, IoEngine, Wait};
 use load::plan::{Arrival, BufferClass, Fill, Lane, Limit, Plan};
 use load::rate::Rate;
@@ -667,4 +667,41 @@ fn after_its_end_a_run_issues_its_backlog_for_a_second_and_counts_the_rest() {
     assert_eq!(cell.ops + cell.unissued, 4_000);
     // Operation j comes back at 2j ms: of the second slice's half are not back a second after it, and of the last two none.
     assert!(cell.missed.abs_diff(2_500) <= 8, "{}", cell.missed);
+}
+
+/// A drive that refuses whatever it is asked for, at once.
+#[derive(Default)]
+struct Refuses(Vec<Done>, u64);
+
+impl DriveModel for Refuses {
+    fn submit(&mut self, op: &Op, now_ns: u64) {
+        self.0.push(Done { token: op.token, submitted_ns: now_ns, outcome: Outcome::Errno(95) });
+        self.1 = now_ns;
+    }
+
+    fn next_event_ns(&self) -> u64 {
+        if self.0.is_empty() { u64::MAX } else { self.1 }
+    }
+
+    fn advance(&mut self) -> Option<Done> {
+        self.0.pop()
+    }
+
+    fn counters(&self) -> Vec<(results::telemetry::Column, u64)> {
+        Vec::new()
+    }
+}
+
+#[test]
+fn a_run_whose_virtual_time_stands_still_ends_with_an_error() {
+    let closed = || plan(vec![(reads(0, 1), Arrival::Closed { depth: 2, think_ns: 0 })], 2, true);
+    let refuses = SimEngine::new(vec![Refuses::default()]);
+    let at_once = engine(&["sim:read-us=0+jitter-pct=0+read-mbps=0"]);
+    for (ran, gone) in [
+        (run_in(refuses, closed(), settings(4), &layout(1, 1)), "went on by 0 us in 1,000,000 turns"),
+        (run_in(at_once, closed(), settings(3_600), &layout(1, 1)), "went on by 1,000 us in 1,000,000 turns"),
+    ] {
+        let Some(Cause::Failed { message }) = ran.cause else { panic!("{:?}", ran.cause) };
+        assert!(message.contains(gone), "{message}");
+    }
 }

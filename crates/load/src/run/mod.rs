@@ -148,12 +148,13 @@ pub struct Shard<W, S> {
     arrived: Vec<Arrived>,
     /// What was outstanding at the end of the run is noted.
     end_noted: bool,
-    /// Turns since virtual time last advanced.
-    still_turns: u32,
+    /// Turns since virtual time was last asked whether it goes on, and when that was.
+    still: (u32, u64),
 }
 
-/// Turns of the loop in which virtual time may stand still. Each takes in whatever completed at that instant.
-const STILL_TURNS_MAX: u32 = 1_000_000;
+/// Turns of the loop after which virtual time has to have gone on by so much, nanoseconds. Each takes in whatever completed
+/// at an instant: a hundred million of them a second are no drive's.
+const STILL: (u32, u64) = (1_000_000, 10_000_000);
 
 /// What could not be prepared.
 #[derive(Debug, thiserror::Error)]
@@ -208,7 +209,7 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
             silence: recorder.silence(),
             arrived: lanes.iter().map(|lane| Arrived::new(&lane.arrival)).collect(),
             end_noted: false,
-            still_turns: 0,
+            still: (0, 0),
             recorder,
             lanes,
             start_ns: 0,
@@ -316,23 +317,29 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
         }
     }
 
+    /// Ends a run whose virtual time does not go on.
     #[cold]
-    fn stands_still(&self) -> String {
-        format!(
-            "virtual time stood still at {} for {} turns: the simulated drive takes no time for what it is asked - give it a service time",
-            units::duration(self.now_ns),
-            units::Grouped(STILL_TURNS_MAX.into())
-        )
+    fn check_virtual_time(&mut self) {
+        let gone_ns = self.now_ns - std::mem::replace(&mut self.still, (0, self.now_ns)).1;
+        if gone_ns < STILL.1 {
+            let (turns, at) = (units::Grouped(STILL.0.into()), units::duration(self.now_ns));
+            let message = format!(
+                "virtual time went on by {} in {turns} turns up to {at}: the simulated drive takes no time for what it is \
+                 asked, or refuses it - give it service times of a drive (read-us, write-us)",
+                units::duration(gone_ns)
+            );
+            self.stop(Cause::Failed { message });
+        }
     }
 
     /// Reads the clock and does what depends on time alone.
     #[inline]
     fn look_at_clock(&mut self) {
-        let before_ns = std::mem::replace(&mut self.now_ns, self.engine.now().saturating_sub(self.start_ns));
+        self.now_ns = self.engine.now().saturating_sub(self.start_ns);
         if W::VIRTUAL {
-            self.still_turns = if self.now_ns > before_ns { 0 } else { self.still_turns + 1 };
-            if self.still_turns == STILL_TURNS_MAX {
-                self.stop(Cause::Failed { message: self.stands_still() });
+            self.still.0 += 1;
+            if self.still.0 == STILL.0 {
+                self.check_virtual_time();
             }
         }
         while self.now_ns >= self.recorder.end_ns() && self.recorder.end_ns() < self.stop_ns {
