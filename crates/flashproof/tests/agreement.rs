@@ -38,6 +38,11 @@ fn sum(list: &Value, of: impl Fn(&Value) -> &Value) -> u64 {
     list.as_array().unwrap().iter().map(|item| of(item).as_u64().unwrap_or(0)).sum()
 }
 
+/// Text as HTML has it.
+fn escaped(text: &str) -> String {
+    text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
+}
+
 /// What all forms of the run in `dir` say; `own` is what it printed itself.
 fn agreed(bench: &Bench, dir: &str, own: Option<&Ended>) -> Value {
     let (code, text) = shown(bench, &["report", dir, "--json"]);
@@ -72,8 +77,7 @@ fn agreed(bench: &Bench, dir: &str, own: Option<&Ended>) -> Value {
     has("markdown", &markdown, &format!("\n{reason}.\n"));
     let (html_code, _) = shown(bench, &["report", dir, "--html", &format!("{dir}.html")]);
     let html = bench.text(&format!("{dir}.html"));
-    let escaped = reason.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;");
-    has("html", &html, &format!("<p class=\"decided\">{escaped}.</p>"));
+    has("html", &html, &format!("<p class=\"decided\">{}.</p>", escaped(reason)));
     has("html", &html, &format!("class=\"verdict {outcome}\""));
     let (status_code, status) = shown(bench, &["status", dir]);
     has("status", &status, &sentence);
@@ -85,7 +89,8 @@ fn agreed(bench: &Bench, dir: &str, own: Option<&Ended>) -> Value {
     assert_eq!([text_code, markdown_code, html_code, status_code, status_json_code], [code; 5], "{dir}");
 
     let (_, compared) = shown(bench, &["compare", dir]);
-    has("compare", &compared, &format!("{dir}: {sentence}"));
+    let name = dir.rsplit('/').next().unwrap();
+    has("compare", &compared, &format!("{name}: {sentence}"));
     let (_, compared) = shown(bench, &["compare", dir, "--json"]);
     let candidate = parsed(&compared)["candidates"][0].clone();
     same("compare", &candidate, &["outcome", "reason", "not_judged"]);
@@ -226,4 +231,51 @@ fn every_form_says_the_same_of_several_loads_at_once() {
     assert_eq!((&result["outcome"], workloads), (&"fail".into(), vec![&json!("pass"), &json!("fail")]));
     let (_, status) = shown(&bench, &["status", "several"]);
     assert!(status.contains("  b: FAIL: ") && own.stdout.contains("  b: FAIL: "), "{status}");
+}
+
+/// A search ends its steps early, and a series has an outcome of its own.
+#[test]
+fn every_form_says_the_same_of_a_series_and_of_its_steps() {
+    let bench = Bench::new();
+    for (dir, outcome, line) in [
+        ("found", "pass", "sim:channels=1+read-us=600 --from 0.4 --slice 2m"),
+        ("none", "fail", "sim:read-us=5000 --slice 2m"),
+        ("unfinished", "invalid", "sim:channels=1+read-us=400 --from 0.1 --slice 2m --max-hours 0.1"),
+    ] {
+        let line = format!("rate --out {dir} {line}");
+        let own = bench.flashproof(&line.split_whitespace().collect::<Vec<_>>());
+        let code = own.code.unwrap();
+        let (json_code, text) = shown(&bench, &["report", dir, "--json"]);
+        let report = parsed(&text)["reports"][0].clone();
+        let conclusion = &report["series"]["conclusion"];
+        let sentence = conclusion["sentence"].as_str().unwrap();
+        assert_eq!(conclusion["outcome"], outcome, "{sentence}");
+        assert!(own.stdout.contains(sentence), "{}", own.stdout);
+        let told = format!("{}: {sentence}\n", outcome.to_uppercase());
+        for form in ["report", "status"] {
+            let (form_code, text) = shown(&bench, &[form, dir]);
+            assert!(form_code == code && text.contains(&told), "{dir}: {form} ended with {form_code}\n{text}");
+        }
+        let (markdown_code, markdown) = shown(&bench, &["report", dir, "--markdown"]);
+        let words = format!("**{}** - {sentence}\n", outcome.to_uppercase());
+        assert!(markdown.replace('\\', "").contains(&words), "{markdown}");
+        assert_eq!([json_code, markdown_code], [code; 2], "{dir}");
+        let html = bench.text(&format!("{dir}/report.html"));
+        assert!(html.contains(&format!("<p class=\"decided\">{}", escaped(sentence))), "{dir}");
+        assert!(html.contains(&format!("class=\"verdict {outcome}\"")), "{dir}");
+        let (_, status) = shown(&bench, &["status", dir, "--json"]);
+        let status = parsed(&status);
+        assert_eq!((&status["outcome"], &status["conclusion"]), (&conclusion["outcome"], &conclusion["sentence"]));
+        let (_, compared) = shown(&bench, &["compare", dir, "--json"]);
+        let candidate = &parsed(&compared)["candidates"][0];
+        assert_eq!((&candidate["outcome"], &candidate["reason"]), (&conclusion["outcome"], &conclusion["sentence"]));
+        assert_eq!(candidate["load"]["highest"].as_bool().unwrap_or(false), outcome == "pass", "{candidate}");
+
+        let steps = report["series"]["steps"].as_array().unwrap();
+        let runs = steps.iter().filter_map(|step| step["dir"].as_str().filter(|dir| !dir.is_empty()));
+        for run in runs {
+            let result = agreed(&bench, &format!("{dir}/{run}"), None);
+            assert_ne!(result["outcome"], "invalid", "{dir}/{run}: {result}");
+        }
+    }
 }

@@ -327,7 +327,7 @@ impl Ran<'_> {
         }
         // Of one instant an operation comes back before another is issued.
         events.sort_unstable_by_key(|(at_ns, is_back, _)| (*at_ns, !is_back));
-        let (mut out, mut since_ns, mut silences) = (0_u64, 0, Vec::new());
+        let (mut out, mut since_ns, mut silences) = (0_i64, 0, Vec::new());
         for (at_ns, is_back, is_own) in events {
             if is_back && out > 0 {
                 silences.push((since_ns, at_ns));
