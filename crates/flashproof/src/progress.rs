@@ -90,10 +90,10 @@ impl Progress {
 
     fn add(&mut self, interval: &Interval) {
         let devices = self.layout.devices.len();
-        for (index, cell) in interval.cells.iter().enumerate().filter(|(_, cell)| cell.wanted() > 0) {
-            self.since.ops += cell.ops;
-            self.errors += cell.errors;
-            self.done += cell.ops + cell.errors;
+        for (index, cell) in interval.cells.iter().enumerate().filter(|(_, cell)| cell.counts.wanted() > 0) {
+            self.since.ops += cell.counts.ops;
+            self.errors += cell.counts.errors;
+            self.done += cell.counts.ops + cell.counts.errors;
             // Histograms of one run have equal bounds, so adding them cannot fail.
             let _ = self.since.lag.add(&cell.lag);
             if self.layout.streams[index / devices].judged {

@@ -173,10 +173,9 @@ fn ratings_are_within_five_percent_of_the_highest_load_that_an_hour_passes() {
         let ratio = rating.zip(truth).map(|(rating, truth)| rating / truth);
         let difference = ratio.map_or(String::new(), |ratio| format!("{:+.1} %", (ratio - 1.0) * 100.0));
         println!("| `{}` | {} | {} | {difference} |", rated.drive, shown(rating), shown(truth));
-        let right = ratio.map_or(rating == truth, |ratio| (ratio - 1.0).abs() <= 0.05);
-        let refuted = rating.is_some_and(|rating| !holds(&bench, rated, rating));
-        if !right || refuted {
-            wrong.push(format!("{}: {rating:?}, truth {truth:?}, refuted: {refuted}\n{page}", rated.drive));
+        // The truth is searched from the rating on: a lower one is of an hour that refutes it.
+        if !ratio.map_or(rating == truth, |ratio| (0.95..=1.0).contains(&ratio)) {
+            wrong.push(format!("{}: {rating:?}, truth {truth:?}\n{page}", rated.drive));
         }
     }
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));

@@ -78,7 +78,7 @@ impl Sink for Kept {
         if self.fails_at == Some(interval.index) {
             return Err("disk full".into());
         }
-        self.intervals.push((interval.index, interval.cells[0].ops));
+        self.intervals.push((interval.index, interval.cells[0].counts.ops));
         Ok(())
     }
 

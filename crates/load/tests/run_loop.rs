@@ -114,19 +114,19 @@ fn a_freeze_of_one_second_makes_a_thousand_slow_operations_of_a_thousand_a_secon
     let ran = run(&[FREEZE], plan(vec![(reads(0, 1), even(1000, 0, 1))], 4096, false), settings(10), &layout(1, 1));
     let total = ran.total();
     let cell = &total.cells[0];
-    assert_eq!(cell.ops, 10_000);
-    let over_1ms = cell.judged.counts()[0];
+    assert_eq!(cell.counts.ops, 10_000);
+    let over_1ms = cell.counts.judged_over[0];
     // The backlog takes the 32 channels another 3 ms, in which a few more come late.
     assert!((998..=1004).contains(&over_1ms), "{over_1ms} operations over 1 ms");
     // They were frozen evenly over the second: 64 ms and less for the last 64 of them.
-    assert!((935..=941).contains(&cell.judged.counts()[2]), "{:?}", cell.judged.counts());
+    assert!((935..=941).contains(&cell.counts.judged_over[2]), "{:?}", cell.counts.judged_over);
 }
 
 #[test]
 fn a_closed_loop_would_have_reported_one_slow_operation() {
     let lanes = vec![(reads(0, 1), Arrival::Closed { depth: 1, think_ns: MS })];
     let ran = run(&[FREEZE], plan(lanes, 1, true), settings(10), &layout(1, 1));
-    assert_eq!(ran.total().cells[0].judged.counts()[0], 1, "the freeze hides its own victims");
+    assert_eq!(ran.total().cells[0].counts.judged_over[0], 1, "the freeze hides its own victims");
 }
 
 #[test]
@@ -135,8 +135,8 @@ fn waiting_for_a_slot_is_the_devices_doing_and_is_judged() {
     let drive = "sim:read-us=10+jitter-pct=0+read-mbps=0+stall-ms=1000+stall-at-s=5.000005";
     let ran = run(&[drive], plan(vec![(reads(0, 1), even(1000, 0, 1))], 1, false), settings(10), &layout(1, 1));
     let cell = &ran.total().cells[0];
-    assert_eq!(cell.ops, 10_000);
-    assert!(cell.judged.counts()[0] >= 998, "{:?}", cell.judged.counts());
+    assert_eq!(cell.counts.ops, 10_000);
+    assert!(cell.counts.judged_over[0] >= 998, "{:?}", cell.counts.judged_over);
     let waited = cell.wait.count_between(MS, u64::MAX);
     // The one slot needs 10 ms for the backlog.
     assert!((990..=1011).contains(&waited), "{waited} waited over 1 ms");
@@ -147,7 +147,7 @@ fn waiting_for_a_slot_is_the_devices_doing_and_is_judged() {
 fn counts_are_exact_for_seven_a_second_over_three_devices() {
     let lanes = (0..3).map(|d| (reads(d, 1), even(7, d.into(), 3))).collect();
     let ran = run(&["sim:", "sim:", "sim:"], plan(lanes, 64, false), settings(3600), &layout(1, 3));
-    assert_eq!(ran.total().cells.iter().map(|cell| cell.ops).collect::<Vec<_>>(), [8400; 3]);
+    assert_eq!(ran.total().cells.iter().map(|cell| cell.counts.ops).collect::<Vec<_>>(), [8400; 3]);
     assert_eq!(ran.intervals.len(), 3600);
     assert!(ran.intervals.iter().enumerate().all(|(n, interval)| interval.index == n as u64));
 }
@@ -163,7 +163,11 @@ fn the_same_seed_gives_the_same_run_to_the_last_bucket() {
         let lanes = (0..2).map(|d| (reads(d, seed), poisson(d.into()))).collect();
         let ran = run(&drives, plan(lanes, 64, false), settings(20), &layout(1, 2));
         assert!(ran.failures > 0);
-        ran.total().cells.iter().map(|c| (c.ops, c.errors, c.service.clone(), c.wait.clone())).collect::<Vec<_>>()
+        ran.total()
+            .cells
+            .iter()
+            .map(|c| (c.counts.ops, c.counts.errors, c.service.clone(), c.wait.clone()))
+            .collect::<Vec<_>>()
     };
     assert_eq!(once(9), once(9));
     assert_ne!(once(9), once(10));
@@ -178,10 +182,10 @@ fn failed_operations_are_over_every_threshold_and_do_not_end_the_run() {
         &layout(1, 1),
     );
     let cell = &ran.total().cells[0];
-    assert_eq!(cell.wanted(), 100_000);
-    assert!((900..1100).contains(&cell.errors), "{} errors", cell.errors);
-    assert_eq!(cell.judged.counts()[2], cell.errors);
-    assert_eq!(cell.service.len(), cell.ops);
+    assert_eq!(cell.counts.wanted(), 100_000);
+    assert!((900..1100).contains(&cell.counts.errors), "{} errors", cell.counts.errors);
+    assert_eq!(cell.counts.judged_over[2], cell.counts.errors);
+    assert_eq!(cell.service.len(), cell.counts.ops);
     assert_eq!(ran.cause, None);
 }
 
@@ -191,7 +195,7 @@ fn too_many_errors_end_the_run_and_what_was_not_issued_is_counted() {
     let ran = run(&["sim:bad=0-1GiB"], plan(vec![(reads(0, 1), even(1000, 0, 1))], 64, false), settings, &layout(1, 1));
     assert_eq!(ran.cause, Some(Cause::Errors { count: 11 }));
     assert_eq!(ran.intervals.len(), 1);
-    assert!(ran.total().cells[0].errors >= 11);
+    assert!(ran.total().cells[0].counts.errors >= 11);
 }
 
 #[test]
@@ -219,8 +223,8 @@ fn a_device_too_slow_for_its_load_ends_the_run_by_lag_and_is_named() {
         let cell = &ran.total().cells[0];
         let stopped_ns = ran.intervals.last().unwrap().end_ns;
         let intended = stopped_ns * 2 / MS;
-        assert!(cell.wanted().abs_diff(intended) <= 1, "{} of {intended}", cell.wanted());
-        assert!(cell.unissued > 1900, "{}", cell.unissued);
+        assert!(cell.counts.wanted().abs_diff(intended) <= 1, "{} of {intended}", cell.counts.wanted());
+        assert!(cell.counts.unissued > 1900, "{}", cell.counts.unissued);
     }
 }
 
@@ -229,10 +233,14 @@ fn a_device_that_never_answers_leaves_its_operations_counted() {
     let hung = "sim:read-us=10+stall-ms=1000000+stall-at-s=1";
     let ran = run(&[hung], plan(vec![(reads(0, 1), even(100, 0, 1))], 10, false), settings(3), &layout(1, 1));
     let cell = &ran.total().cells[0];
-    assert_eq!((cell.ops, cell.lost, cell.unissued), (100, 10, 190), "10 in flight and 190 waiting");
-    assert_eq!(cell.missed, 200);
-    assert!((990_000_000..SEC).contains(&cell.last_back_ns), "{}", cell.last_back_ns);
-    assert_eq!(cell.judged.counts()[2], 200);
+    assert_eq!(
+        (cell.counts.ops, cell.counts.lost, cell.counts.unissued),
+        (100, 10, 190),
+        "10 in flight and 190 waiting"
+    );
+    assert_eq!(cell.counts.missed, 200);
+    assert!((990_000_000..SEC).contains(&cell.counts.last_back_ns), "{}", cell.counts.last_back_ns);
+    assert_eq!(cell.counts.judged_over[2], 200);
 }
 
 #[derive(Clone)]
@@ -252,7 +260,7 @@ fn an_operation_can_be_followed_by_another_in_its_slot() {
     let lanes = vec![(ReadThenWrite(reads(0, 1)), even(1000, 0, 1))];
     let ran = run(&["sim:"], plan(lanes, 1, false), settings(10), &layout(2, 1));
     let total = ran.total();
-    assert_eq!((total.cells[0].ops, total.cells[1].ops), (10_000, 10_000));
+    assert_eq!((total.cells[0].counts.ops, total.cells[1].counts.ops), (10_000, 10_000));
     assert_eq!(total.cells[1].wait.max(), 0, "the follower is wanted when its leader ends");
 }
 
@@ -262,7 +270,7 @@ fn an_update_is_written_the_moment_its_read_ends() {
     let updates = Updates::new(vec![extent(0)], vec![(extent(1), 0)], 0, 1, Random::new(1));
     let lanes = vec![(Pattern::Updates(updates), even(1000, 0, 1))];
     let total = run(&["sim:"], plan(lanes, 64, false), settings(10), &layout(2, 1)).total();
-    assert_eq!((total.cells[0].ops, total.cells[1].ops), (10_000, 10_000));
+    assert_eq!((total.cells[0].counts.ops, total.cells[1].counts.ops), (10_000, 10_000));
     assert_eq!((total.cells[1].lag.max(), total.cells[1].wait.max()), (0, 0));
 }
 
@@ -278,8 +286,8 @@ fn what_would_have_followed_a_lost_operation_is_counted_with_it() {
     let ran = updates_on("sim:stall-ms=100000+stall-at-s=2", Settings { hang_ns: SEC, ..settings(5) }, 10);
     let total = ran.total();
     for cell in &total.cells {
-        assert_eq!(cell.wanted(), 50);
-        assert!(cell.unissued + cell.lost >= 29, "{} and {}", cell.unissued, cell.lost);
+        assert_eq!(cell.counts.wanted(), 50);
+        assert!(cell.counts.unissued + cell.counts.lost >= 29, "{} and {}", cell.counts.unissued, cell.counts.lost);
     }
 }
 
@@ -288,9 +296,9 @@ fn a_run_that_failed_issues_no_followers_but_counts_them() {
     let ran = updates_on("sim:error-rate=1", Settings { errors_max: 2, ..settings(5) }, 10);
     assert!(matches!(ran.cause, Some(Cause::Errors { count: 3 })));
     let total = ran.total();
-    assert_eq!(total.cells.iter().map(|cell| cell.errors).sum::<u64>(), 3, "the third was a read");
-    let begun = total.cells[0].errors + total.cells[0].unissued;
-    assert_eq!(begun, total.cells[1].errors + total.cells[1].unissued, "each has its follower");
+    assert_eq!(total.cells.iter().map(|cell| cell.counts.errors).sum::<u64>(), 3, "the third was a read");
+    let begun = total.cells[0].counts.errors + total.cells[0].counts.unissued;
+    assert_eq!(begun, total.cells[1].counts.errors + total.cells[1].counts.unissued, "each has its follower");
 }
 
 #[test]
@@ -298,7 +306,7 @@ fn a_closed_lane_keeps_its_depth_going() {
     // 4 deep, 100 us each, on 32 channels: 40,000 a second.
     let lanes = vec![(reads(0, 1), Arrival::Closed { depth: 4, think_ns: 0 })];
     let ran = run(&["sim:read-us=100+jitter-pct=0+read-mbps=0"], plan(lanes, 4, true), settings(5), &layout(1, 1));
-    assert!(ran.total().cells[0].ops.abs_diff(200_000) <= 4);
+    assert!(ran.total().cells[0].counts.ops.abs_diff(200_000) <= 4);
     assert_eq!(ran.intervals[2].in_flight_max, 4);
 }
 
@@ -323,12 +331,12 @@ fn a_run_is_over_when_its_streams_have_ended_and_all_came_back() {
     for (slots, end_us) in [(4, 25_100), (2, 50_100)] {
         let ran = closed(slots);
         let cell = &ran.total().cells[0];
-        assert_eq!((cell.ops, cell.unissued, cell.overtime), (1001, 0, 0));
+        assert_eq!((cell.counts.ops, cell.counts.unissued, cell.counts.overtime), (1001, 0, 0));
         assert_eq!(ran.intervals.last().unwrap().end_ns, end_us * 1_000, "{slots} at a time");
     }
     let scheduled = vec![(FirstOf(reads(0, 1), 150), even(100, 0, 1))];
     let ran = run(&drive, plan(scheduled, 4, true), settings(3600), &layout(1, 1));
-    assert_eq!((ran.total().cells[0].ops, ran.intervals.len()), (150, 2), "in 1.5 s");
+    assert_eq!((ran.total().cells[0].counts.ops, ran.intervals.len()), (150, 2), "in 1.5 s");
 }
 
 #[test]
@@ -338,7 +346,7 @@ fn a_lane_that_ended_leaves_its_slots_to_the_others() {
         (FirstOf(reads(0, 2), 1000), Arrival::Closed { depth: 4, think_ns: 0 }),
     ];
     let ran = run(&["sim:"], plan(lanes, 2, true), settings(3600), &layout(1, 1));
-    assert_eq!((ran.total().cells[0].ops, ran.total().cells[0].unissued), (1010, 0));
+    assert_eq!((ran.total().cells[0].counts.ops, ran.total().cells[0].counts.unissued), (1010, 0));
 }
 
 /// Cannot go on after so many operations.
@@ -363,14 +371,14 @@ fn a_stream_that_cannot_go_on_ends_the_run_and_what_was_due_counts_as_not_done()
     let ran = run(&["sim:"], plan(lanes, 4, true), settings(3600), &layout(1, 1));
     assert_eq!(ran.cause, Some(Cause::Stuck { why: "full".to_owned() }));
     let cell = &ran.total().cells[0];
-    assert_eq!((cell.ops, cell.unissued), (150, 0), "it ends at the instant of the next");
+    assert_eq!((cell.counts.ops, cell.counts.unissued), (150, 0), "it ends at the instant of the next");
     // Four are in flight when it gets there: it ends with the last of them.
     let lanes = vec![(StuckAfter(FirstOf(reads(0, 1), 5)), even(100, 0, 1))];
     let ran =
         run(&["sim:read-us=1000000+jitter-pct=0+read-mbps=0"], plan(lanes, 4, false), settings(3600), &layout(1, 1));
     let cell = &ran.total().cells[0];
     assert!(matches!(ran.cause, Some(Cause::Stuck { .. })));
-    assert_eq!((cell.ops, cell.unissued), (5, 195));
+    assert_eq!((cell.counts.ops, cell.counts.unissued), (5, 195));
 }
 
 /// Has no second operation while one is in flight.
@@ -401,8 +409,8 @@ fn a_stream_that_waits_for_its_own_operations_waits_for_the_device_and_not_for_u
     let total = ran.total();
     let cell = &total.cells[0];
     // 50 a second of 100, the last ones after the end.
-    assert_eq!((ran.cause, cell.ops + cell.unissued, cell.lag.max()), (None, 1000, 0));
-    assert!(cell.ops >= 500 && cell.wait.max() > 4 * SEC, "{} done, {} ns", cell.ops, cell.wait.max());
+    assert_eq!((ran.cause, cell.counts.ops + cell.counts.unissued, cell.lag.max()), (None, 1000, 0));
+    assert!(cell.counts.ops >= 500 && cell.wait.max() > 4 * SEC, "{} done, {} ns", cell.counts.ops, cell.wait.max());
 }
 
 /// A engine whose program is held off the CPU once: whatever it waits for, it wakes no earlier than
@@ -448,12 +456,12 @@ fn a_program_held_off_the_cpu_blames_itself_and_not_the_device() {
     let ran = run_in(engine, plan, settings(10), &layout(1, 1));
     let total = ran.total();
     let cell = &total.cells[0];
-    assert_eq!((cell.ops, cell.errors, cell.unissued), (10_000, 0, 0));
+    assert_eq!((cell.counts.ops, cell.counts.errors, cell.counts.unissued), (10_000, 0, 0));
     assert!(cell.lag.max() > 1_400 * MS, "{}", cell.lag.max());
     assert!(cell.wait.max() < MS / 10, "waiting behind our own heap is no wait for the device: {}", cell.wait.max());
-    assert_eq!(cell.judged_least.counts(), [0, 0, 0], "nothing that the device answers for");
-    assert!((1_300..1_600).contains(&cell.response.counts()[2]), "{:?}", cell.response.counts());
-    let backlogs: Vec<_> = ran.intervals.iter().map(|interval| interval.cells[0].backlog).collect();
+    assert_eq!(cell.counts.judged_least_over[..3], [0, 0, 0], "nothing that the device answers for");
+    assert!((1_300..1_600).contains(&cell.counts.response_over[2]), "{:?}", cell.counts.response_over);
+    let backlogs: Vec<_> = ran.intervals.iter().map(|interval| interval.cells[0].counts.backlog).collect();
     assert!((990..=1_000).contains(&backlogs[3].late) && backlogs[3].waiting == 0, "{:?}", backlogs[3]);
     assert!(backlogs[4..].iter().all(|backlog| backlog.late <= 1), "it is worked off: {backlogs:?}");
 }
@@ -504,21 +512,25 @@ fn a_backlog_is_known_at_the_end_of_each_interval() {
     // 1,250 a second on a drive that does 1,000, one at a time: 250 more are behind after each second.
     let ran = run(&[ONE_MS], plan(vec![(reads(0, 1), even(1250, 0, 1))], 1, false), settings(4), &layout(1, 1));
     for (interval, second) in ran.intervals.iter().zip(1..) {
-        let backlog = interval.cells[0].backlog;
+        let backlog = interval.cells[0].counts.backlog;
         assert_eq!((backlog.in_flight, backlog.late), (1, 0), "after {second} s");
         assert!(backlog.total().abs_diff(250 * second) <= 2, "after {second} s: {backlog:?}");
     }
     let total = ran.total();
     let cell = &total.cells[0];
-    let last = ran.intervals[3].cells[0].backlog;
-    assert_eq!((cell.ops, cell.overtime, cell.unissued), (5_000, last.total(), 0), "it is done after the end");
+    let last = ran.intervals[3].cells[0].counts.backlog;
+    assert_eq!(
+        (cell.counts.ops, cell.counts.overtime, cell.counts.unissued),
+        (5_000, last.total(), 0),
+        "it is done after the end"
+    );
 }
 
 #[test]
 fn a_load_that_is_held_has_no_backlog_but_what_is_in_flight() {
     let plan = plan(vec![(reads(0, 1), even(900, 0, 1))], 1, false);
     let ran = run(&[ONE_MS], plan, settings(4), &layout(1, 1));
-    assert!(ran.intervals.iter().all(|interval| interval.cells[0].backlog.total() <= 1));
+    assert!(ran.intervals.iter().all(|interval| interval.cells[0].counts.backlog.total() <= 1));
 }
 
 #[test]
@@ -526,13 +538,13 @@ fn a_poisson_backlog_is_counted_as_exactly() {
     let poisson = Poisson::new(Rate::per_sec(1250), Random::new(7)).unwrap();
     let arrival = Arrival::Scheduled(Schedule::Poisson(poisson));
     let ran = run(&[ONE_MS], plan(vec![(reads(0, 1), arrival)], 1, false), settings(4), &layout(1, 1));
-    let done: Vec<_> = ran.intervals.iter().map(|interval| interval.cells[0].ops).collect();
+    let done: Vec<_> = ran.intervals.iter().map(|interval| interval.cells[0].counts.ops).collect();
     let mut due = Poisson::new(Rate::per_sec(1250), Random::new(7)).map(Schedule::Poisson).unwrap();
     let (mut wanted, mut ops) = (0, 0);
     for (second, done) in (1..).zip(&done[..3]) {
         wanted += due.count_before(second * SEC);
         ops += done;
-        assert_eq!(ran.intervals[second as usize - 1].cells[0].backlog.total(), wanted - ops);
+        assert_eq!(ran.intervals[second as usize - 1].cells[0].counts.backlog.total(), wanted - ops);
     }
 }
 
@@ -544,9 +556,9 @@ fn completions_that_lie_unseen_hold_slots_and_that_wait_is_ours() {
     let ran = run_in(engine, plan(vec![(reads(0, 1), even(2_000, 0, 1))], 1, false), settings(4), &layout(1, 1));
     let total = ran.total();
     let cell = &total.cells[0];
-    assert!(cell.judged.counts()[2] > 3_000, "as measured they waited: {:?}", cell.judged.counts());
-    assert_eq!(cell.judged_least.counts(), [0, 0, 0], "without us they had not");
-    let last = ran.intervals[3].cells[0].backlog;
+    assert!(cell.counts.judged_over[2] > 3_000, "as measured they waited: {:?}", cell.counts.judged_over);
+    assert_eq!(cell.counts.judged_least_over[..3], [0, 0, 0], "without us they had not");
+    let last = ran.intervals[3].cells[0].counts.backlog;
     assert!(last.late > 3_900 && last.waiting < 20, "and the backlog is ours: {last:?}");
 }
 
@@ -557,8 +569,8 @@ fn a_slow_device_is_not_excused_by_what_lay_unseen() {
     let ran = run_in(engine, plan(vec![(reads(0, 1), even(2_000, 0, 1))], 1, false), settings(4), &layout(1, 1));
     let total = ran.total();
     let cell = &total.cells[0];
-    assert!(cell.judged_least.counts()[2] > 3_000, "{:?}", cell.judged_least.counts());
-    let last = ran.intervals[3].cells[0].backlog;
+    assert!(cell.counts.judged_least_over[2] > 3_000, "{:?}", cell.counts.judged_least_over);
+    let last = ran.intervals[3].cells[0].counts.backlog;
     assert!(last.waiting > 10 * last.late && last.waiting > 3_000, "the device's: {last:?}");
 }
 
@@ -570,8 +582,13 @@ fn what_is_in_flight_at_an_early_end_may_take_longer_than_its_interval() {
     let ran = run(&[drive], plan(vec![(reads(0, 1), even(1000, 0, 1))], 512, false), settings, &layout(1, 1));
     assert!(matches!(ran.cause, Some(Cause::Lag { whose: Whose::Device, .. })), "{:?}", ran.cause);
     let cell = &ran.total().cells[0];
-    assert_eq!(cell.lost, 0, "a device that returns something is waited for");
-    assert!((512..=516).contains(&cell.ops) && cell.overtime >= 510, "{} and {}", cell.ops, cell.overtime);
+    assert_eq!(cell.counts.lost, 0, "a device that returns something is waited for");
+    assert!(
+        (512..=516).contains(&cell.counts.ops) && cell.counts.overtime >= 510,
+        "{} and {}",
+        cell.counts.ops,
+        cell.counts.overtime
+    );
 }
 
 #[test]
@@ -581,12 +598,12 @@ fn what_comes_back_after_the_end_is_no_achieved_rate() {
     let drive = "sim:channels=1+read-us=100000+jitter-pct=0+read-mbps=0";
     let ran = run(&[drive], plan(vec![(reads(0, 1), even(20, 0, 1))], 1, false), settings(10), &layout(1, 1));
     let cell = &ran.total().cells[0];
-    assert_eq!(cell.ops + cell.unissued, 200);
+    assert_eq!(cell.counts.ops + cell.counts.unissued, 200);
     assert!(
-        (9..=12).contains(&cell.overtime) && (88..=91).contains(&cell.unissued),
+        (9..=12).contains(&cell.counts.overtime) && (88..=91).contains(&cell.counts.unissued),
         "{} {}",
-        cell.overtime,
-        cell.unissued
+        cell.counts.overtime,
+        cell.counts.unissued
     );
 }
 
@@ -619,7 +636,7 @@ fn nothing_is_issued_before_instant_zero() {
     Shard::new(drive, plan(lanes, 4, true), settings(1), recorder, control).unwrap().run(5 * MS);
     let Ok(Message::Interval(interval)) = feed.messages.recv() else { panic!("no interval") };
     // 4 every 100 us for a second, and none in the 5 ms before it.
-    assert!((40_000..=40_004).contains(&interval.cells[0].ops), "{}", interval.cells[0].ops);
+    assert!((40_000..=40_004).contains(&interval.cells[0].counts.ops), "{}", interval.cells[0].counts.ops);
     assert!(interval.cells[0].service.min() >= 99_000, "{}", interval.cells[0].service.min());
 }
 
@@ -648,7 +665,7 @@ fn nothing_of_a_ramp_is_counted() {
         let ends: Vec<_> = ran.intervals.iter().map(|interval| (interval.index, interval.end_ns)).collect();
         assert_eq!(ends, (0..seconds).map(|index| (index, (index + 1) * SEC)).collect::<Vec<_>>());
         let cell = &ran.total().cells[0];
-        (cell.ops, cell.judged.counts()[0])
+        (cell.counts.ops, cell.counts.judged_over[0])
     };
     for ramp_ns in [3 * SEC, SEC / 4] {
         let (ops, over) = slow(ramp_ns, 7);
@@ -663,10 +680,15 @@ fn after_its_end_a_run_issues_its_backlog_for_a_second_and_counts_the_rest() {
     let drive = "sim:channels=1+read-us=2000+jitter-pct=0+read-mbps=0";
     let ran = run(&[drive], plan(vec![(reads(0, 1), even(1000, 0, 1))], 4, true), settings(4), &layout(1, 1));
     let cell = &ran.total().cells[0];
-    assert!(cell.ops.abs_diff(2_500) <= 8 && cell.overtime.abs_diff(500) <= 8, "{} {}", cell.ops, cell.overtime);
-    assert_eq!(cell.ops + cell.unissued, 4_000);
+    assert!(
+        cell.counts.ops.abs_diff(2_500) <= 8 && cell.counts.overtime.abs_diff(500) <= 8,
+        "{} {}",
+        cell.counts.ops,
+        cell.counts.overtime
+    );
+    assert_eq!(cell.counts.ops + cell.counts.unissued, 4_000);
     // Operation j comes back at 2j ms: of the second slice's half are not back a second after it, and of the last two none.
-    assert!(cell.missed.abs_diff(2_500) <= 8, "{}", cell.missed);
+    assert!(cell.counts.missed.abs_diff(2_500) <= 8, "{}", cell.counts.missed);
 }
 
 /// A drive that refuses whatever it is asked for, at once.

@@ -6,7 +6,6 @@
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::sync::Arc;
 
 /// Unit of ACT's buckets (`microsecond-histograms`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -94,62 +93,16 @@ impl ActBuckets {
 /// Largest number of thresholds that a run can be judged by.
 pub const THRESHOLDS_MAX: usize = 8;
 
-/// How many durations were longer than each of a few thresholds, exactly.
+/// Counts a duration over each of `thresholds_ns`, which ascend, that it is not shorter than.
 ///
 /// "Over 1 ms" means `duration >= 1 ms`, as in ACT, whose bucket 0 ends at 0.999999 ms.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct OverCounts {
-    thresholds_ns: Arc<[u64]>,
-    over: [u64; THRESHOLDS_MAX],
-}
-
-impl OverCounts {
-    /// Zero counts over `thresholds_ns`: ascending, at most [`THRESHOLDS_MAX`].
-    pub fn new(thresholds_ns: Arc<[u64]>) -> Self {
-        assert!(thresholds_ns.len() <= THRESHOLDS_MAX, "at most {THRESHOLDS_MAX} thresholds");
-        assert!(thresholds_ns.is_sorted(), "thresholds ascend");
-        Self { thresholds_ns, over: [0; THRESHOLDS_MAX] }
-    }
-
-    /// Counts one duration.
-    #[inline]
-    pub fn record(&mut self, duration_ns: u64) {
-        for (threshold_ns, over) in self.thresholds_ns.iter().zip(&mut self.over) {
-            if duration_ns < *threshold_ns {
-                break;
-            }
-            *over += 1;
+#[inline]
+pub fn count_over(thresholds_ns: &[u64], duration_ns: u64, over: &mut [u64; THRESHOLDS_MAX]) {
+    for (threshold_ns, over) in thresholds_ns.iter().zip(over) {
+        if duration_ns < *threshold_ns {
+            break;
         }
-    }
-
-    /// Counts `n` operations as longer than every threshold (failed, or never issued).
-    pub fn record_over_all(&mut self, n: u64) {
-        for over in &mut self.over[..self.thresholds_ns.len()] {
-            *over += n;
-        }
-    }
-
-    /// Counts `n` durations less over each threshold, as far as there are so many.
-    pub fn take_off(&mut self, n: u64) {
-        self.over.iter_mut().for_each(|over| *over = over.saturating_sub(n));
-    }
-
-    /// Counts by threshold, in their order.
-    pub fn counts(&self) -> &[u64] {
-        &self.over[..self.thresholds_ns.len()]
-    }
-
-    /// Adds the counts of `other`, which must have the same thresholds.
-    pub fn merge(&mut self, other: &Self) {
-        debug_assert_eq!(self.thresholds_ns, other.thresholds_ns);
-        for (mine, theirs) in self.over.iter_mut().zip(&other.over) {
-            *mine += theirs;
-        }
-    }
-
-    /// Forgets everything counted.
-    pub fn clear(&mut self) {
-        self.over = [0; THRESHOLDS_MAX];
+        *over += 1;
     }
 }
 
@@ -179,13 +132,11 @@ mod tests {
 
     #[test]
     fn exactly_one_millisecond_is_over_one_millisecond() {
-        let mut over = OverCounts::new([1_000_000, 8_000_000].into());
-        over.record(999_999);
-        assert_eq!(over.counts(), [0, 0]);
-        over.record(1_000_000);
-        assert_eq!(over.counts(), [1, 0]);
-        over.record(8_000_000);
-        over.record_over_all(3);
-        assert_eq!(over.counts(), [5, 4]);
+        let mut over = [0; THRESHOLDS_MAX];
+        for (duration_ns, expected) in [(999_999, [0, 0]), (1_000_000, [1, 0]), (8_000_000, [2, 1])] {
+            count_over(&[1_000_000, 8_000_000], duration_ns, &mut over);
+            assert_eq!(over[..2], expected);
+        }
+        assert_eq!(over[2..], [0; THRESHOLDS_MAX - 2]);
     }
 }

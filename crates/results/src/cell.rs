@@ -4,9 +4,8 @@
 //! of an interval a shard hands over its whole [`Interval`] and takes a clean one; merging the
 //! shards, writing and clearing happen elsewhere.
 
-use crate::buckets::{ActBuckets, ActScale, OverCounts};
-use crate::judge::CellCounts;
-use crate::slow::SlowTimes;
+use crate::buckets::{ActBuckets, ActScale, THRESHOLDS_MAX, count_over};
+use crate::counts::CellCounts;
 use crate::times::Times;
 use hdrhistogram::Histogram;
 use schemars::JsonSchema;
@@ -48,50 +47,8 @@ pub struct Cell {
     pub lag: Latencies,
     /// Service times in ACT's buckets, where the stream is in a log of ACT's format.
     pub act: Option<ActBuckets>,
-    /// `wait + service` over each threshold; failed and never-issued operations are over all.
-    pub judged: OverCounts,
-    /// The least that `judged` can be held to be. Where completions, its own and those before it on its
-    /// slot, can have lain unseen, and its device can be behind with what we issued late, for more than
-    /// [`harmless_gap_ns`] together, without that time; and without the operations that we issued late by the
-    /// tightest threshold or more, as they met a load that nobody asked for. The truth is between the two.
-    pub judged_least: OverCounts,
-    /// `wait + lag + service` over each threshold; likewise.
-    pub response: OverCounts,
-    /// `service` alone over each threshold, of the operations that succeeded.
-    pub service_over: OverCounts,
-    /// Where the time of the slow ones went.
-    pub slow: SlowTimes,
-    /// Operations that succeeded.
-    pub ops: u64,
-    /// Bytes that they moved.
-    pub bytes: u64,
-    /// Operations that failed.
-    pub errors: u64,
-    /// Those of `ops` that came back only after the end of the run, or of their stream: its backlog, worked off then.
-    pub overtime: u64,
-    /// Operations that were wanted and never handed over.
-    pub unissued: u64,
-    /// Operations that were handed over and never came back.
-    pub lost: u64,
-    /// Wanted operations that were not back [`GRACE_NS`] after the deadline of their slice: those never issued and
-    /// lost included.
-    pub missed: u64,
-    /// The least that `missed` can be held to be: without this program's own lag.
-    pub missed_least: u64,
-    /// Operations that came back later than their stream allows by `wait + service`: see [`StreamInfo::late_ns`].
-    pub late: u64,
-    /// The longest `wait + service` of those.
-    pub late_max_ns: u64,
-    /// Time, in nanoseconds, for which the device had operations in flight and returned nothing for longer than
-    /// the largest threshold. Only of judged closed loops.
-    pub silent_ns: u64,
-    /// When the last of its operations came back; where some were lost, when their device last returned something.
-    /// Nanoseconds since the run began; 0: at the end of the interval, see [`Interval::round_ends`].
-    pub last_back_ns: u64,
-    /// Cell, counted from 1, whose operations held the slots for which operations of this one waited; 0: none but its own.
-    pub held_by: u64,
-    /// What was wanted and not done at the end of the interval, or of the run if that was earlier.
-    pub backlog: Backlog,
+    /// What is exact.
+    pub counts: CellCounts,
     thresholds_ns: Arc<[u64]>,
     tightest_ns: u64,
     late_ns: u64,
@@ -111,8 +68,10 @@ pub fn harmless_gap_ns(tightest_threshold_ns: u64) -> u64 {
 }
 
 impl Cell {
-    /// An empty cell of `stream`. `thresholds_ns` ascend.
+    /// An empty cell of `stream`. `thresholds_ns` ascend and are at most [`THRESHOLDS_MAX`].
     pub fn new(stream: &StreamInfo, thresholds_ns: Arc<[u64]>) -> Self {
+        assert!(thresholds_ns.len() <= THRESHOLDS_MAX, "at most {THRESHOLDS_MAX} thresholds");
+        assert!(thresholds_ns.is_sorted(), "thresholds ascend");
         let tightest_ns = thresholds_ns.first().copied().unwrap_or(u64::MAX);
         Self {
             service: latencies(),
@@ -120,25 +79,7 @@ impl Cell {
             waited: None,
             lag: latencies(),
             act: stream.act.map(|act| ActBuckets::new(act.scale)),
-            judged: OverCounts::new(thresholds_ns.clone()),
-            judged_least: OverCounts::new(thresholds_ns.clone()),
-            response: OverCounts::new(thresholds_ns.clone()),
-            service_over: OverCounts::new(thresholds_ns.clone()),
-            slow: SlowTimes::default(),
-            ops: 0,
-            bytes: 0,
-            errors: 0,
-            overtime: 0,
-            unissued: 0,
-            lost: 0,
-            missed: 0,
-            missed_least: 0,
-            late: 0,
-            late_max_ns: 0,
-            silent_ns: 0,
-            last_back_ns: 0,
-            held_by: 0,
-            backlog: Backlog::default(),
+            counts: CellCounts::default(),
             thresholds_ns,
             tightest_ns,
             late_ns: stream.late_ns.unwrap_or(GRACE_NS),
@@ -169,85 +110,90 @@ impl Cell {
             self.record_slow(times, unseen_ns);
         }
         if times.judged_ns() > self.late_ns {
-            self.late += 1;
-            self.late_max_ns = self.late_max_ns.max(times.judged_ns());
+            self.counts.late += 1;
+            self.counts.late_max_ns = self.counts.late_max_ns.max(times.judged_ns());
         }
-        self.ops += 1;
-        self.bytes += u64::from(bytes);
+        self.counts.ops += 1;
+        self.counts.bytes += u64::from(bytes);
     }
 
     /// What is over which threshold of a slow operation, and where its time went. Apart, for most are fast.
     #[cold]
     fn record_slow(&mut self, times: &Times, unseen_ns: u64) {
-        let judged_ns = times.judged_ns();
-        self.judged.record(judged_ns);
-        self.judged_least.record(match (times.lag_ns(), unseen_ns + times.held_ns() + times.behind_ns()) {
+        let (judged_ns, counts, thresholds_ns) = (times.judged_ns(), &mut self.counts, &*self.thresholds_ns);
+        let harmless_ns = harmless_gap_ns(self.tightest_ns);
+        let least_ns = match (times.lag_ns(), unseen_ns + times.held_ns() + times.behind_ns()) {
             (lag_ns, _) if lag_ns >= self.tightest_ns => 0,
-            (_, own_ns) if own_ns > harmless_gap_ns(self.tightest_ns) => judged_ns.saturating_sub(own_ns),
+            (_, own_ns) if own_ns > harmless_ns => judged_ns.saturating_sub(own_ns),
             _ => judged_ns,
-        });
-        self.response.record(times.response_ns());
-        self.service_over.record(times.service_ns());
-        let doubtful = unseen_ns + times.held_ns() > harmless_gap_ns(self.tightest_ns);
+        };
+        for (duration_ns, over) in [
+            (judged_ns, &mut counts.judged_over),
+            (least_ns, &mut counts.judged_least_over),
+            (times.response_ns(), &mut counts.response_over),
+            (times.service_ns(), &mut counts.service_over),
+        ] {
+            count_over(thresholds_ns, duration_ns, over);
+        }
+        let doubtful = unseen_ns + times.held_ns() > harmless_ns;
         let (unseen_ns, held_ns) = if doubtful { (unseen_ns, times.held_ns()) } else { (0, 0) };
-        self.slow.record(&self.thresholds_ns, times, unseen_ns, held_ns);
+        counts.slow.record(thresholds_ns, times, unseen_ns, held_ns);
     }
 
     /// Records operations that failed: over every threshold, in no latency histogram.
     pub fn record_errors(&mut self, n: u64) {
-        self.errors += n;
+        self.counts.errors += n;
         self.record_over_all(n, 0);
     }
 
     /// Records `n` operations that were never issued; `ours` of them were kept back by this program.
     pub fn record_unissued(&mut self, n: u64, ours: u64) {
-        self.unissued += n;
+        self.counts.unissued += n;
         self.record_missed(n, ours);
         self.record_over_all(n, ours);
     }
 
     /// Records an operation that never came back from a device that last returned something at `last_back_ns`.
     pub fn record_lost(&mut self, last_back_ns: u64) {
-        self.lost += 1;
-        self.last_back_ns = self.last_back_ns.max(last_back_ns);
+        self.counts.lost += 1;
+        self.counts.last_back_ns = self.counts.last_back_ns.max(last_back_ns);
         self.record_missed(1, 0);
         self.record_over_all(1, 0);
     }
 
     /// Records that `n` operations were not back in time; `ours` of them would have been but for this program.
     pub fn record_missed(&mut self, n: u64, ours: u64) {
-        self.missed += n;
-        self.missed_least += n.saturating_sub(ours);
+        self.counts.missed += n;
+        self.counts.missed_least += n.saturating_sub(ours);
     }
 
     fn record_over_all(&mut self, n: u64, ours: u64) {
-        self.judged.record_over_all(n);
-        self.judged_least.record_over_all(n.saturating_sub(ours));
-        self.response.record_over_all(n);
+        let counts = &mut self.counts;
+        for index in 0..self.thresholds_ns.len() {
+            counts.judged_over[index] += n;
+            counts.judged_least_over[index] += n.saturating_sub(ours);
+            counts.response_over[index] += n;
+        }
     }
 
     /// Takes so many operations off the least that can be held against the device: those that may have been slow
     /// because this program was late, or because its thread had no CPU.
     pub fn excuse(&mut self, ops: u64) {
-        self.judged_least.take_off(ops);
-        self.missed_least = self.missed_least.saturating_sub(ops);
-    }
-
-    /// Operations that the verdict counts: succeeded, failed, never issued and lost.
-    pub fn wanted(&self) -> u64 {
-        self.ops + self.errors + self.unissued + self.lost
+        let least = self.counts.judged_least_over.iter_mut().chain([&mut self.counts.missed_least]);
+        least.for_each(|least| *least = least.saturating_sub(ops));
     }
 
     /// Adds everything in `other`, a cell of the same run.
     pub fn merge(&mut self, other: &Self) {
         // A device is silent only while every shard that has operations in flight there hears nothing.
-        self.silent_ns = match (self.is_active(), other.is_active()) {
-            (true, true) => self.silent_ns.min(other.silent_ns),
-            _ => self.silent_ns + other.silent_ns,
+        let silent_ns = match (self.is_active(), other.is_active()) {
+            (true, true) => self.counts.silent_ns.min(other.counts.silent_ns),
+            _ => self.counts.silent_ns + other.counts.silent_ns,
         };
-        self.held_by = self.held_by.max(other.held_by);
-        self.backlog.add(&other.backlog);
-        if other.wanted() == 0 {
+        self.counts.add(&other.counts);
+        self.counts.silent_ns = silent_ns;
+        self.counts.backlog.add(&other.counts.backlog);
+        if other.counts.wanted() == 0 {
             return;
         }
         const SAME: &str = "cells of one run have equal bounds";
@@ -261,34 +207,16 @@ impl Cell {
         if let (Some(act), Some(other)) = (&mut self.act, &other.act) {
             act.merge(other);
         }
-        self.judged.merge(&other.judged);
-        self.judged_least.merge(&other.judged_least);
-        self.response.merge(&other.response);
-        self.service_over.merge(&other.service_over);
-        self.slow.add(&other.slow);
-        self.ops += other.ops;
-        self.bytes += other.bytes;
-        self.errors += other.errors;
-        self.overtime += other.overtime;
-        self.unissued += other.unissued;
-        self.lost += other.lost;
-        self.missed += other.missed;
-        self.missed_least += other.missed_least;
-        self.late += other.late;
-        self.late_max_ns = self.late_max_ns.max(other.late_max_ns);
-        self.last_back_ns = self.last_back_ns.max(other.last_back_ns);
     }
 
     /// Whether operations came back in the interval, or were in flight at its end.
     fn is_active(&self) -> bool {
-        self.wanted() > 0 || self.backlog.in_flight > 0
+        self.counts.wanted() > 0 || self.counts.backlog.in_flight > 0
     }
 
     /// Forgets everything recorded.
     pub fn clear(&mut self) {
-        self.backlog = Backlog::default();
-        (self.silent_ns, self.held_by) = (0, 0);
-        if self.wanted() == 0 {
+        if std::mem::take(&mut self.counts).wanted() == 0 {
             return;
         }
         self.service.reset();
@@ -298,13 +226,6 @@ impl Cell {
         if let Some(act) = &mut self.act {
             act.clear();
         }
-        self.judged.clear();
-        self.judged_least.clear();
-        self.response.clear();
-        self.service_over.clear();
-        self.slow = SlowTimes::default();
-        (self.ops, self.bytes, self.errors, self.overtime, self.unissued, self.lost) = (0, 0, 0, 0, 0, 0);
-        (self.missed, self.missed_least, self.late, self.late_max_ns, self.last_back_ns) = (0, 0, 0, 0, 0);
     }
 }
 
@@ -496,20 +417,22 @@ impl Interval {
             }
         };
         for cell in &mut self.cells {
-            zeros(&mut cell.wait, cell.ops);
-            zeros(&mut cell.lag, cell.ops);
+            zeros(&mut cell.wait, cell.counts.ops);
+            zeros(&mut cell.lag, cell.counts.ops);
         }
-        zeros(&mut self.gap, self.cells.iter().map(|cell| cell.ops).sum());
+        zeros(&mut self.gap, self.cells.iter().map(|cell| cell.counts.ops).sum());
     }
 
     /// Leaves out when the last operation of a cell came back where that was no longer before the end of the interval, which
     /// began at `began_ns`, than operations come that are in progress: few numbers of a record are so long.
     pub fn round_ends(&mut self, began_ns: u64) {
         let length_ns = self.end_ns.saturating_sub(began_ns);
-        for cell in self.cells.iter_mut().filter(|cell| cell.lost == 0 && cell.last_back_ns <= self.end_ns) {
-            let left_ns = u128::from(self.end_ns - cell.last_back_ns);
-            if left_ns * u128::from(cell.ops) < u128::from(length_ns) * PERIODS_MAX {
-                cell.last_back_ns = 0;
+        for cell in
+            self.cells.iter_mut().filter(|cell| cell.counts.lost == 0 && cell.counts.last_back_ns <= self.end_ns)
+        {
+            let left_ns = u128::from(self.end_ns - cell.counts.last_back_ns);
+            if left_ns * u128::from(cell.counts.ops) < u128::from(length_ns) * PERIODS_MAX {
+                cell.counts.last_back_ns = 0;
             }
         }
     }

@@ -31,6 +31,7 @@ pub mod blame;
 pub mod buckets;
 pub mod cell;
 pub mod certify;
+pub mod counts;
 pub mod files;
 pub mod finding;
 pub mod judge;

@@ -5,7 +5,7 @@ use super::silence::{Silence, Silent};
 use super::{Cause, Control};
 use crate::stream::Request;
 use results::cell::{Backlog, Carried, Cell, GRACE_NS, Interval, Layout, add_carried, harmless_gap_ns};
-use results::judge::CellCounts;
+use results::counts::CellCounts;
 use results::times::Times;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use sys::op::{OpKind, Outcome};
@@ -199,13 +199,13 @@ impl Recorder {
     #[cold]
     fn record_carried(&mut self, cell: u32, slice: u64, change: impl FnOnce(&mut Cell)) {
         let recorded = &mut self.current.cells[cell as usize];
-        let before = CellCounts::from(&*recorded);
+        let before = recorded.counts;
         // What is the longest of the cell's is not that of these operations.
-        let late_max_ns = std::mem::take(&mut recorded.late_max_ns);
+        let late_max_ns = std::mem::take(&mut recorded.counts.late_max_ns);
         change(recorded);
-        let mut counts = CellCounts::from(&*recorded);
+        let mut counts = recorded.counts;
         counts.take_off(&before);
-        recorded.late_max_ns = recorded.late_max_ns.max(late_max_ns);
+        recorded.counts.late_max_ns = recorded.counts.late_max_ns.max(late_max_ns);
         (counts.backlog, counts.silent_ns, counts.last_back_ns, counts.held_by) = (Backlog::default(), 0, 0, 0);
         add_carried(&mut self.current.carried, Carried { cell: cell as usize, slice, counts });
     }
@@ -223,9 +223,9 @@ impl Recorder {
         let back_ns = times.completed_ns().saturating_sub(self.ramp_ns);
         self.record(cell, times.intended_ns(), |cell| {
             cell.record(times, unseen_ns, bytes);
-            cell.last_back_ns = cell.last_back_ns.max(back_ns);
+            cell.counts.last_back_ns = cell.counts.last_back_ns.max(back_ns);
             if late != Late::default() {
-                cell.overtime += u64::from(late.overtime);
+                cell.counts.overtime += u64::from(late.overtime);
                 cell.record_missed(u64::from(late.missed), u64::from(late.ours));
             }
         });
@@ -262,7 +262,7 @@ impl Recorder {
 
     /// Notes that what waits in a cell waits for slots that operations of `holder` hold.
     pub(super) fn held_by(&mut self, cell: u32, holder: u32) {
-        self.current.cells[cell as usize].held_by = u64::from(holder) + 1;
+        self.current.cells[cell as usize].counts.held_by = u64::from(holder) + 1;
     }
 
     /// Notes for how long a device was silent to a stream that is judged and closed: in the slices that the silence lies in.
@@ -273,7 +273,7 @@ impl Recorder {
             return;
         }
         let before_ns = before_ns.start.max(self.ramp_ns)..before_ns.end;
-        self.current.cells[*cell].silent_ns += silent_ns + before_ns.end.saturating_sub(before_ns.start);
+        self.current.cells[*cell].counts.silent_ns += silent_ns + before_ns.end.saturating_sub(before_ns.start);
         let (mut from_ns, end_ns) = (before_ns.start, before_ns.end.min(self.slice_start_ns));
         while from_ns < end_ns {
             let to_ns = self.slice_end_ns(from_ns).min(end_ns);
@@ -301,7 +301,7 @@ impl Recorder {
 
     /// Notes what is outstanding at the end of the interval, in addition to what was noted of it before.
     pub(super) fn outstanding(&mut self, cell: u32, backlog: &Backlog) {
-        self.current.cells[cell as usize].backlog.add(backlog);
+        self.current.cells[cell as usize].counts.backlog.add(backlog);
     }
 
     /// What a cell is called.
@@ -340,7 +340,7 @@ impl Recorder {
         let cpu_ns = process::thread_cpu_ns().unwrap_or(0);
         if std::mem::take(&mut self.ramps) {
             // An operation that fails is told whenever it does.
-            let errors: Vec<_> = self.current.cells.iter().map(|cell| cell.errors).collect();
+            let errors: Vec<_> = self.current.cells.iter().map(|cell| cell.counts.errors).collect();
             self.current.clear();
             self.current.cells.iter_mut().zip(errors).for_each(|(cell, errors)| cell.record_errors(errors));
             self.cpu_ns = cpu_ns;
@@ -369,14 +369,15 @@ impl Recorder {
     /// operations, done first, that were late when the interval began.
     fn excuse(&mut self, share: f64) {
         for (cell, missed) in self.current.cells.iter_mut().zip(&mut self.missed) {
-            let wanted = cell.wanted().saturating_add(cell.backlog.total()).saturating_sub(missed.backlog);
-            missed.backlog = cell.backlog.total();
-            missed.ops = if cell.backlog.waiting == 0 { 0.0 } else { missed.ops + share * wanted as f64 };
-            let ours = cell.backlog.waiting.min(missed.ops as u64);
-            cell.backlog.waiting -= ours;
-            cell.backlog.late += ours;
-            let late_before = std::mem::replace(&mut missed.late, cell.backlog.late).min(cell.wanted());
-            let excused = cell.wanted() as f64 * share + late_before as f64 * (1.0 - share);
+            let wanted =
+                cell.counts.wanted().saturating_add(cell.counts.backlog.total()).saturating_sub(missed.backlog);
+            missed.backlog = cell.counts.backlog.total();
+            missed.ops = if cell.counts.backlog.waiting == 0 { 0.0 } else { missed.ops + share * wanted as f64 };
+            let ours = cell.counts.backlog.waiting.min(missed.ops as u64);
+            cell.counts.backlog.waiting -= ours;
+            cell.counts.backlog.late += ours;
+            let late_before = std::mem::replace(&mut missed.late, cell.counts.backlog.late).min(cell.counts.wanted());
+            let excused = cell.counts.wanted() as f64 * share + late_before as f64 * (1.0 - share);
             cell.excuse(excused.ceil() as u64);
         }
     }
@@ -414,7 +415,7 @@ mod tests {
             (0..100).for_each(|_| recorder.done(0, &times, 512, 0, Late::default()));
             recorder.outstanding(0, &backlog);
             recorder.excuse(share);
-            let least = recorder.current.cells[0].judged_least.counts()[0];
+            let least = recorder.current.cells[0].counts.judged_least_over[0];
             recorder.current.clear();
             least
         };

@@ -202,10 +202,15 @@ fn with_time_drives_amplify_as_without_and_no_operation_is_left_out() {
             timed.streams.iter().filter(|(stream, ..)| crate::workload::tenants::client_stream(&stream.name).is_some())
         {
             let wanted = stream.offered_iops * timed.seconds;
-            assert!((cell.wanted() as f64 - wanted).abs() <= 1.0, "{}: {} of {wanted}", stream.name, cell.wanted());
+            assert!(
+                (cell.counts.wanted() as f64 - wanted).abs() <= 1.0,
+                "{}: {} of {wanted}",
+                stream.name,
+                cell.counts.wanted()
+            );
             assert_eq!(
-                (cell.ops, cell.service.len(), cell.overtime / 10),
-                (cell.wanted(), cell.ops, 0),
+                (cell.counts.ops, cell.service.len(), cell.counts.overtime / 10),
+                (cell.counts.wanted(), cell.counts.ops, 0),
                 "{}",
                 stream.name
             );
@@ -219,7 +224,7 @@ fn a_drive_that_cannot_follow_shows_what_was_not_done_in_time() {
     slow.flash.read_ns = 2_000_000;
     let (_, timed) = with_time(Arrangement::Shared, &slow);
     let (stream, reads, end) = timed.streams.iter().find(|(stream, ..)| stream.name == "t256/reads").unwrap();
-    let done = (reads.ops - reads.overtime) as f64 / timed.seconds;
+    let done = (reads.counts.ops - reads.counts.overtime) as f64 / timed.seconds;
     assert!(end.waiting > 0, "{end:?}");
     assert!(reads.wait.max() > 1_000_000 && done < 0.9 * stream.offered_iops, "{done} of {stream:?}");
 }

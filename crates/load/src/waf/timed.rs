@@ -116,7 +116,7 @@ pub fn timed(experiment: Experiment, layout: &Layout<'_>, base: &DriveSpec, seed
     let of_stream = |(number, stream): (usize, &StreamInfo)| {
         // A tenant is on one drive.
         let cells = number * shapes.len()..(number + 1) * shapes.len();
-        let cell = cells.max_by_key(|cell| merged.cells[*cell].wanted())?;
+        let cell = cells.max_by_key(|cell| merged.cells[*cell].counts.wanted())?;
         Some((stream.clone(), merged.cells[cell].clone(), merged.end[cell]))
     };
     let streams = what.layout.streams.iter().enumerate().filter_map(of_stream).collect();
@@ -145,7 +145,7 @@ impl Sink for Merged {
     fn interval(&mut self, interval: &Interval) -> Result<(), SinkError> {
         match self.cells.is_empty() {
             true => {
-                self.end = interval.cells.iter().map(|cell| cell.backlog).collect();
+                self.end = interval.cells.iter().map(|cell| cell.counts.backlog).collect();
                 self.cells = interval.cells.clone();
             }
             false => self.cells.iter_mut().zip(&interval.cells).for_each(|(all, cell)| all.merge(cell)),

@@ -21,7 +21,7 @@ impl Sink for Counted {
 
     fn interval(&mut self, interval: &Interval) -> Result<(), SinkError> {
         self.0.resize(interval.cells.len(), 0);
-        self.0.iter_mut().zip(&interval.cells).for_each(|(count, cell)| *count += cell.ops);
+        self.0.iter_mut().zip(&interval.cells).for_each(|(count, cell)| *count += cell.counts.ops);
         Ok(())
     }
 

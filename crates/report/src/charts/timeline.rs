@@ -4,7 +4,7 @@
 //! many: between half of the points and all of them are left, each over 2^n intervals.
 
 use super::{Detail, Points};
-use results::judge::CellCounts;
+use results::counts::CellCounts;
 use results::run_dir::{IntervalRecord, Intervals, Manifest, RunDirError};
 use results::telemetry::{Column, ColumnOf};
 use schemars::JsonSchema;

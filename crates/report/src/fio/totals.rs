@@ -150,12 +150,16 @@ impl Totals {
                 }
                 let waited = cell.waited.iter().flat_map(|pair| pair.iter());
                 kind.waited.iter_mut().zip(waited).for_each(|(total, part)| add(total, part));
-                kind.errors += cell.errors;
-                kind.undone += cell.unissued + cell.lost;
-                kind.overtime += cell.overtime;
-                ops += cell.ops;
-                bytes += cell.bytes;
-                let back_ns = if cell.last_back_ns == 0 && cell.ops > 0 { interval.end_ns } else { cell.last_back_ns };
+                kind.errors += cell.counts.errors;
+                kind.undone += cell.counts.unissued + cell.counts.lost;
+                kind.overtime += cell.counts.overtime;
+                ops += cell.counts.ops;
+                bytes += cell.counts.bytes;
+                let back_ns = if cell.counts.last_back_ns == 0 && cell.counts.ops > 0 {
+                    interval.end_ns
+                } else {
+                    cell.counts.last_back_ns
+                };
                 kind.last_back_ns = kind.last_back_ns.max(back_ns);
             }
             kind.ops += ops;

@@ -2,7 +2,8 @@
 
 use super::{Seen, unix_ms};
 use results::cell::Layout;
-use results::judge::{CellCounts, Deciding, End, Judge, RunResult, Verdict};
+use results::counts::CellCounts;
+use results::judge::{Deciding, End, Judge, RunResult, Verdict};
 use results::run_dir::{
     HlogKind, Intervals, Manifest, Process, RunDirError, TELEMETRY, VERDICT, last_windows, time_left,
 };

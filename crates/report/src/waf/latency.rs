@@ -54,9 +54,9 @@ impl Latency {
     /// Of an operation of a tenant's clients, what was recorded in `seconds`, and what was outstanding at their end.
     pub fn new((tenant, operation): (&str, &str), cell: &results::cell::Cell, end: Backlog, seconds: f64) -> Self {
         // What came back later, or never, was outstanding at the end, in flight or not.
-        let done = cell.ops - cell.overtime;
-        let late = end.waiting.saturating_add(end.late).max(cell.unissued);
-        let wanted = done.saturating_add(cell.errors).saturating_add(end.in_flight).saturating_add(late);
+        let done = cell.counts.ops - cell.counts.overtime;
+        let late = end.waiting.saturating_add(end.late).max(cell.counts.unissued);
+        let wanted = done.saturating_add(cell.counts.errors).saturating_add(end.in_flight).saturating_add(late);
         Self {
             tenant: tenant.to_owned(),
             operation: operation.to_owned(),
@@ -64,7 +64,7 @@ impl Latency {
             done_per_sec: done as f64 / seconds,
             wanted,
             late,
-            failed: cell.errors,
+            failed: cell.counts.errors,
             service: (&cell.service).into(),
             wait: (&cell.wait).into(),
         }

@@ -16,7 +16,8 @@ use super::accumulate::{Blamer, While};
 use super::subject::{Shares, Subject};
 use super::{Blame, BlamePart, Cause, service};
 use crate::buckets::THRESHOLDS_MAX;
-use crate::judge::{CellCounts, Judge, Tested};
+use crate::counts::CellCounts;
+use crate::judge::{Judge, Tested};
 use crate::units::ThresholdText;
 use crate::units::{Grouped, count, duration, percent, percent_exact, percent_whole};
 

@@ -16,7 +16,8 @@ use super::Cause;
 use super::accumulate::Full;
 use super::samples::{Touched, Traced};
 use super::subject::{Shares, Subject};
-use crate::judge::{CellCounts, Tested};
+use crate::counts::CellCounts;
+use crate::judge::Tested;
 use crate::run_dir::{LARGE_BYTES, TraceKind, TraceSize};
 use crate::units::{Grouped, count, duration, percent_whole};
 

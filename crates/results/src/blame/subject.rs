@@ -2,7 +2,8 @@
 
 use super::accumulate::Blamer;
 use crate::buckets::THRESHOLDS_MAX;
-use crate::judge::{CellCounts, GroupCounts, JudgePlan, Limit};
+use crate::counts::CellCounts;
+use crate::judge::{GroupCounts, JudgePlan, Limit};
 
 /// A slice of a judged stream that was over a threshold's limit.
 pub(super) struct Subject<'a> {

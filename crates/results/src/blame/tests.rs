@@ -189,8 +189,8 @@ fn the_stream_that_holds_the_slots_is_named_where_another_waits_for_them() {
         run.judge = Judge::new(plan);
         run.second_with(&[], |interval| {
             (0..1_000).for_each(|_| interval.cells[0].record(&times(20 * MS, 0, MS / 10), 0, 1536));
-            interval.cells[0].backlog = Backlog { in_flight: 4, waiting: 500, late: 0 };
-            interval.cells[1].backlog.in_flight = in_flight;
+            interval.cells[0].counts.backlog = Backlog { in_flight: 4, waiting: 500, late: 0 };
+            interval.cells[1].counts.backlog.in_flight = in_flight;
         });
         run.blame()[0].sentence.clone()
     };
@@ -325,7 +325,7 @@ fn what_came_back_after_the_end_is_taken_to_be_like_the_rest() {
         let mut run = Run::new(1, 1, false, &columns);
         run.second_with(&[100.0, await_ms], |interval| {
             (0..400).for_each(|_| interval.cells[0].record(&times(0, 0, 80 * MS), 0, 1536));
-            interval.cells[0].overtime = 301;
+            interval.cells[0].counts.overtime = 301;
         });
         assert_eq!(run.blame()[0].parts[0].cause, expected, "{await_ms} ms");
     }

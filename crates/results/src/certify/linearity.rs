@@ -5,7 +5,8 @@
 //! that grew is no failure of that, but the usual first sign of a bus or controller that is shared.
 
 use crate::cell::{Latencies, latencies};
-use crate::judge::{CellCounts, Sla};
+use crate::counts::CellCounts;
+use crate::judge::Sla;
 use crate::run_dir::{HlogKind, Intervals, Run, RunDirError, each_window};
 use serde::{Deserialize, Serialize};
 use std::fmt;

@@ -10,15 +10,16 @@
 //! 4. A run that stopped before its time without having failed: **invalid**.
 //! 5. Else **pass**; without limits **measured**.
 
+use super::End;
 use super::slices::{GroupCounts, Judge, Window, WorkloadJudge};
 use super::text::deciding_sentence;
 use super::verdict::{
     Class, Code, DAY_SEC, Deciding, GapSummary, Group, Insufficient, Outcome, Reason, SLICE_OPS_MIN, SliceShares,
     StreamTotals, VERDICT_FORMAT_VERSION, Verdict, WorkloadVerdict,
 };
-use super::{CellCounts, End};
 use crate::buckets::THRESHOLDS_MAX;
 use crate::cell::{GRACE_NS, StreamInfo};
+use crate::counts::CellCounts;
 use crate::units::{self, Grouped, ThresholdText, percent};
 
 /// A thread that lacked a CPU for this part of the time that it needed one is worth telling.

@@ -13,8 +13,9 @@
 
 use super::slices::{GroupCounts, Window};
 use super::text::slices_text;
-use super::{CellCounts, End, Judge};
+use super::{End, Judge};
 use crate::cell::{Backlog, GRACE_NS, cell_name};
+use crate::counts::CellCounts;
 use crate::units::{Grouped, duration, percent, percent_exact};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

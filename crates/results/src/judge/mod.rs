@@ -32,7 +32,7 @@ mod slices;
 mod text;
 mod verdict;
 
-pub use counts::{CellCounts, IntervalCounts};
+pub use counts::IntervalCounts;
 pub use load::Undone;
 pub(crate) use load::{Shortfall, shortfall};
 pub use result::RunResult;

@@ -3,8 +3,9 @@
 //! A run of several workloads has one verdict, which is about the devices: it fails when any of them does.
 //! Whose load it was that was not held is what the parts say.
 
-use super::{CellCounts, End, IntervalCounts, SLICE_OPS_MIN, Sla, Whose};
+use super::{End, IntervalCounts, SLICE_OPS_MIN, Sla, Whose};
 use crate::cell::{Backlog, Carried, Interval, Layout, StreamInfo, cell_name, harmless_gap_ns};
+use crate::counts::CellCounts;
 use std::ops::Range;
 
 /// What the judge must know before the first interval.

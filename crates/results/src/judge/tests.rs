@@ -263,7 +263,7 @@ fn who_held_the_slots_is_named_and_stands_before_those_that_waited_for_them() {
         interval.cells[cell].record_unissued(100, 0);
     }
     // Reads of d0 waited for the slots that reads of d1 held.
-    interval.cells[0].held_by = 2;
+    interval.cells[0].counts.held_by = 2;
     run.judge.add(&interval);
     let verdict = run.verdict();
     assert!(texts(&verdict)[0].starts_with("the load of reads on /dev/d1 was not done"), "{verdict}");
@@ -318,7 +318,7 @@ fn a_device_may_be_silent_under_a_closed_loop_for_the_share_of_the_loosest_limit
         run.judge = Judge::new(plan);
         for second in 0..10 {
             let mut interval = run.interval();
-            interval.cells[0].silent_ns = if second == 5 { silent_ns } else { 0 };
+            interval.cells[0].counts.silent_ns = if second == 5 { silent_ns } else { 0 };
             (0..5_000).for_each(|_| interval.cells[0].record(&Times::new(0, 0, 0, MS / 10), 0, 1536));
             run.judge.add(&interval);
         }
@@ -497,7 +497,7 @@ fn who_was_slow_decides_what_stopping_for_lag_means() {
     for (waiting, late, outcome) in [(900, 100, Outcome::Fail), (100, 900, Outcome::Invalid)] {
         let mut run = Run::new(1, 1, 60);
         let mut interval = run.interval();
-        interval.cells[0].backlog = Backlog { in_flight: 128, waiting, late };
+        interval.cells[0].counts.backlog = Backlog { in_flight: 128, waiting, late };
         run.judge.add(&interval);
         let verdict = run.stopped(lag(Whose::Limit));
         assert_eq!(verdict.outcome, outcome);
@@ -588,7 +588,7 @@ fn a_rate_counts_what_came_back_in_the_time_of_the_run_and_where_it_differs_from
     let mut interval = run.interval();
     for n in 0..1_000 {
         interval.cells[0].record(&Times::new(0, 0, 0, MS / 10), 0, 1536);
-        interval.cells[0].overtime += u64::from(n < 270);
+        interval.cells[0].counts.overtime += u64::from(n < 270);
     }
     run.judge.add(&interval);
     let verdict = run.verdict();

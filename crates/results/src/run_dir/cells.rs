@@ -8,7 +8,8 @@
 use super::tables::number;
 use crate::buckets::THRESHOLDS_MAX;
 use crate::cell::{Carried, Layout};
-use crate::judge::{CellCounts, IntervalCounts, Sla};
+use crate::counts::CellCounts;
+use crate::judge::{IntervalCounts, Sla};
 use std::fmt::Write;
 
 /// Columns that are there once, in the order in which they are written.

@@ -187,7 +187,7 @@ impl Hlogs {
     /// Takes in one more interval; writes the window when it is full.
     pub(super) fn add(&mut self, interval: &Interval) -> Result<(), RunDirError> {
         for log in &mut self.logs {
-            for (since, cell) in log.since.iter_mut().zip(&interval.cells).filter(|(_, cell)| cell.ops > 0) {
+            for (since, cell) in log.since.iter_mut().zip(&interval.cells).filter(|(_, cell)| cell.counts.ops > 0) {
                 since.add(log.kind.of(cell)).expect("histograms of one run have equal bounds");
             }
         }

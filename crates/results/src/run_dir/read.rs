@@ -13,9 +13,8 @@ use super::trace::{Samples, read_trace};
 use super::{CHECKSUMS, FORMAT_VERSION, INTERVALS, MANIFEST, Manifest, RunDirError, TELEMETRY, TRACE, VERDICT};
 use crate::blame::{Blame, Blamer};
 use crate::cell::Layout;
-use crate::judge::{
-    CellCounts, Code, End, IntervalCounts, Judge, Outcome, Reason, Sla, VERDICT_FORMAT_VERSION, Verdict,
-};
+use crate::counts::CellCounts;
+use crate::judge::{Code, End, IntervalCounts, Judge, Outcome, Reason, Sla, VERDICT_FORMAT_VERSION, Verdict};
 use std::path::{Path, PathBuf};
 
 /// A run as its directory tells it.

@@ -6,7 +6,8 @@
 use super::{Group, Metric, Spells};
 use crate::buckets::THRESHOLDS_MAX;
 use crate::cell::{Backlog, Interval, Latencies, latencies};
-use crate::judge::{CellCounts, IntervalCounts, Shortfall, Sla, shortfall};
+use crate::counts::CellCounts;
+use crate::judge::{IntervalCounts, Shortfall, Sla, shortfall};
 use crate::run_dir::{HlogKind, Intervals, Manifest, RunDirError, each_window};
 use std::path::Path;
 
@@ -159,7 +160,8 @@ impl Rounds {
         self.add_counts(&counts);
         self.counts = counts;
         for (series, (_, service)) in self.series.iter().zip(&mut self.current) {
-            for cell in cells(series, self.devices).map(|cell| &interval.cells[cell]).filter(|cell| cell.ops > 0) {
+            for cell in cells(series, self.devices).map(|cell| &interval.cells[cell]).filter(|cell| cell.counts.ops > 0)
+            {
                 service.add(&cell.service).expect("histograms of one run have equal bounds");
             }
         }

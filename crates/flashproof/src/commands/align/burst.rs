@@ -369,8 +369,8 @@ impl Watch for Watched {
     fn interval(&mut self, interval: &Interval) -> Option<String> {
         if self.measured.contains(&interval.index) {
             for (place, cell) in interval.cells.iter().enumerate() {
-                self.ops[place / self.devices] += cell.ops;
-                self.bytes[place / self.devices] += cell.bytes;
+                self.ops[place / self.devices] += cell.counts.ops;
+                self.bytes[place / self.devices] += cell.counts.bytes;
             }
             self.read_trace();
         }

@@ -200,7 +200,7 @@ impl Watch for Measuring<'_> {
 /// The second of one job that its `cells` show, reads first; `None` if nothing completed.
 fn second<'a>(cells: impl Iterator<Item = &'a Cell>) -> Option<Second> {
     let (mut median_ns, mut max_ns) = (None, 0);
-    for cell in cells.filter(|cell| cell.ops > 0) {
+    for cell in cells.filter(|cell| cell.counts.ops > 0) {
         let waited = cell.waited.as_ref().map_or(0, |waited| waited[1].max());
         max_ns = max_ns.max(cell.service.max()).max(waited);
         median_ns = median_ns.or_else(|| Some(cell.service.value_at_quantile(0.5)));

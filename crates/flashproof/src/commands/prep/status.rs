@@ -291,7 +291,7 @@ impl Sink for Tracker<'_> {
     }
 
     fn interval(&mut self, interval: &Interval) -> Result<(), SinkError> {
-        let bytes = interval.cells.iter().map(|cell| cell.bytes).sum();
+        let bytes = interval.cells.iter().map(|cell| cell.counts.bytes).sum();
         self.status.add(bytes, interval.end_ns.saturating_sub(self.ended_ns));
         self.ended_ns = interval.end_ns;
         let Some(mark) = self.mark.map(|mark| mark.load(Ordering::Acquire)) else { return Ok(()) };

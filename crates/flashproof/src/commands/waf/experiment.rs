@@ -93,5 +93,5 @@ pub fn latencies<'a>(streams: impl Iterator<Item = (&'a StreamInfo, &'a Cell, Ba
     let of = |(stream, cell, end): (&'a StreamInfo, &'a Cell, Backlog)| {
         Some(Latency::new(tenants::client_stream(&stream.name)?, cell, end, seconds))
     };
-    streams.filter(|(_, cell, _)| cell.wanted() > 0).filter_map(of).collect()
+    streams.filter(|(_, cell, _)| cell.counts.wanted() > 0).filter_map(of).collect()
 }

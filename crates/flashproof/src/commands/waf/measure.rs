@@ -324,7 +324,7 @@ impl Sink for Progress {
     }
 
     fn interval(&mut self, interval: &Interval) -> Result<(), SinkError> {
-        self.done += interval.cells.iter().map(|cell| cell.bytes).sum::<u64>();
+        self.done += interval.cells.iter().map(|cell| cell.counts.bytes).sum::<u64>();
         if self.told.elapsed() >= TOLD && self.done > 0 {
             self.told = Instant::now();
             let left = self.began.elapsed().as_secs_f64() * (self.all as f64 / self.done as f64 - 1.0).max(0.0);

@@ -42,7 +42,7 @@ impl Fill {
             true => self.cells = interval.cells.clone(),
             false => self.cells.iter_mut().zip(&interval.cells).for_each(|(all, cell)| all.merge(cell)),
         }
-        self.end = interval.cells.iter().map(|cell| cell.backlog).collect();
+        self.end = interval.cells.iter().map(|cell| cell.counts.backlog).collect();
         self.ns += ns;
     }
 }
@@ -81,7 +81,7 @@ impl<'a> Watched<'a> {
         for (at, stream) in layout.streams.iter().enumerate() {
             let Some((tenant, what)) = stream.name.rsplit_once('/') else { continue };
             let Some(tenant) = self.tenants.iter_mut().find(|one| one.name == tenant) else { continue };
-            let bytes = interval.cells[layout.cell(at, 0)].bytes;
+            let bytes = interval.cells[layout.cell(at, 0)].counts.bytes;
             match what {
                 "writes" => tenant.client += bytes,
                 "defrag-writes" => tenant.defrag += bytes,
@@ -110,7 +110,7 @@ impl<'a> Watched<'a> {
             .iter()
             .flat_map(|layout| layout.streams.iter().zip(&cells))
             .filter(|(stream, _)| stream.name.ends_with("writes"))
-            .map(|(_, cell)| cell.bytes)
+            .map(|(_, cell)| cell.counts.bytes)
             .sum();
         Timed {
             seconds,

@@ -27,7 +27,7 @@ fn step(target: Target, done: u64, slow: impl Fn(u64) -> u64) -> (Judged, Option
             let service_ns = if op < slow(index) { 2_000_000 } else { 100_000 };
             interval.cells[0].record(&Times::new(0, 0, 0, service_ns), 0, 512);
         }
-        interval.cells[0].backlog.waiting = (RATE - done) * (index + 1);
+        interval.cells[0].counts.backlog.waiting = (RATE - done) * (index + 1);
         judge.add(&interval);
         enough = watcher.add(&interval);
         if enough.is_some() {

@@ -46,5 +46,5 @@ fn a_killed_run_keeps_every_interval_that_was_synced() {
 
 /// Reads of the intervals that were recorded, made again.
 fn ops_of_reads(run: &Run) -> u64 {
-    (0..run.intervals).map(|index| interval(&run.manifest, index).cells[0].ops).sum()
+    (0..run.intervals).map(|index| interval(&run.manifest, index).cells[0].counts.ops).sum()
 }

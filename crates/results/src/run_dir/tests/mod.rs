@@ -106,7 +106,8 @@ fn interval(manifest: &Manifest, index: u64) -> Interval {
         if numbers.below(20) == 0 {
             cell.record_unissued(numbers.below(3), 1);
         }
-        cell.backlog = Backlog { in_flight: numbers.below(3), waiting: numbers.below(3), late: numbers.below(2) };
+        cell.counts.backlog =
+            Backlog { in_flight: numbers.below(3), waiting: numbers.below(3), late: numbers.below(2) };
     }
     interval
 }

@@ -3,7 +3,7 @@
 use super::*;
 use crate::act_log::{Entry, Reader};
 use crate::cell::{Backlog, Carried, Latencies, latencies};
-use crate::judge::CellCounts;
+use crate::counts::CellCounts;
 use base64::Engine;
 use hdrhistogram::serialization::Deserializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
@@ -70,8 +70,8 @@ fn operations_of_earlier_slices_are_read_as_they_were_written_and_move_there() {
             cell.record(&Times::new(0, 0, 0, SEC * 3 / 2), 0, 1536);
             cell.record_missed(1, 1);
             cell.record_lost(SEC / 2);
-            (cell.silent_ns, cell.held_by) = (70_000_000, 2);
-            let mut carried = CellCounts::from(&*cell);
+            (cell.counts.silent_ns, cell.counts.held_by) = (70_000_000, 2);
+            let mut carried = cell.counts;
             carried.take_off(&CellCounts { ops: 10, bytes: 15_360, silent_ns: 70_000_000, ..CellCounts::default() });
             carried.held_by = 0;
             interval.carried.push(Carried { cell: 0, slice: 0, counts: carried });
@@ -105,8 +105,8 @@ fn the_tables_are_plain_csv() {
     interval.cells[1].record(&Times::new(0, 0, 0, 8_040_000), 60_000, 1536);
     interval.cells[2].record(&Times::new(0, 0, 0, 999_999), 0, 1536);
     interval.cells[7].record_errors(1);
-    interval.cells[1].backlog = Backlog { in_flight: 3, waiting: 0, late: 1 };
-    interval.cells[6].backlog.waiting = 7;
+    interval.cells[1].counts.backlog = Backlog { in_flight: 3, waiting: 0, late: 1 };
+    interval.cells[6].counts.backlog.waiting = 7;
     interval.run_delay_ns = 4_000;
     interval.gap.record(49_000).unwrap();
     writer.write_interval(&interval, &["41, \"hot\"\n".to_owned(), String::new()]).unwrap();
@@ -167,7 +167,7 @@ fn an_interval_cut_short_is_labelled_with_the_second_in_which_it_ended() {
     };
     assert_eq!((first.after_sec, second.after_sec), (10, 14));
     assert_eq!(message, "ERROR: reading /dev/nvme0n1 at 4096 - EIO");
-    let ops: u64 = (0..2).map(|index| interval(&manifest, index).cells[0].ops).sum();
+    let ops: u64 = (0..2).map(|index| interval(&manifest, index).cells[0].counts.ops).sum();
     assert_eq!(second.histograms[0].total(), ops);
     assert_eq!(reader.truncation(), None);
 }

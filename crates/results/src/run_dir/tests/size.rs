@@ -25,7 +25,7 @@ fn busy_interval(manifest: &Manifest, index: u64, numbers: &mut Numbers) -> Inte
             cell.record(&Times::new(0, wait_ns, issued_ns, issued_ns + service_ns + tail), 0, 1536);
             interval.gap.saturating_record(numbers.below(60_000));
         }
-        cell.last_back_ns = (index + 1) * SEC - SEC / rate / 2;
+        cell.counts.last_back_ns = (index + 1) * SEC - SEC / rate / 2;
     }
     interval.round_ends(index * SEC);
     interval
