@@ -155,12 +155,7 @@ impl Totals {
                 kind.overtime += cell.counts.overtime;
                 ops += cell.counts.ops;
                 bytes += cell.counts.bytes;
-                let back_ns = if cell.counts.last_back_ns == 0 && cell.counts.ops > 0 {
-                    interval.end_ns
-                } else {
-                    cell.counts.last_back_ns
-                };
-                kind.last_back_ns = kind.last_back_ns.max(back_ns);
+                kind.last_back_ns = kind.last_back_ns.max(cell.counts.back_ns(interval.end_ns));
             }
             kind.ops += ops;
             kind.bytes += bytes;
