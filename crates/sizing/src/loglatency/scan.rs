@@ -256,7 +256,7 @@ impl<'a> Scanner<'a> {
             }
         }
         if self.repeated > 0 {
-            self.say(format!("{} that the one before is to the byte, left out", count(self.repeated, "line")));
+            self.say(format!("{} equal to the one before, left out", count(self.repeated, "line")));
         }
         self.found
     }

@@ -120,7 +120,14 @@ impl NodeSources<'_> {
         let window = match (self.wanted.from, self.wanted.to) {
             _ if log.is_averages => log.span.map(|(from, to)| Window { from, to }).unwrap_or_default(),
             (Some(from), Some(to)) => {
-                let window = window::check(log, id, Window { from, to })?;
+                let asked = Window { from, to };
+                let window = window::check(log, id, asked)?;
+                if window != asked {
+                    profile.remarks.push(format!(
+                        "node {id}: {from} to {to} was asked for, and the log is of {} to {} of it",
+                        window.from, window.to
+                    ));
+                }
                 profile.assumptions.extend(window::unsteady(log, id, &namespaces, window));
                 window
             }

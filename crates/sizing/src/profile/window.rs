@@ -156,9 +156,9 @@ pub fn find(
     })
 }
 
-/// `window` as it was asked for.
+/// The part of `window` that `log` is of.
 ///
-/// Errors: it is not in `log`, or a restart is in it.
+/// Errors: there is none, or a restart is in it.
 pub fn check(log: &ServerLog, name: &str, window: Window) -> Result<Window, WindowError> {
     let Window { from, to } = window;
     let log_name = || name.to_owned();
@@ -171,7 +171,7 @@ pub fn check(log: &ServerLog, name: &str, window: Window) -> Result<Window, Wind
     }
     match log.restarts.iter().find(|restart| **restart > from && **restart <= to) {
         Some(restart) => Err(WindowError::Restarted { log: log_name(), restart: *restart, from, to }),
-        None => Ok(window),
+        None => Ok(Window { from: from.max(first), to: to.min(last) }),
     }
 }
 
@@ -514,6 +514,8 @@ mod tests {
         assert!(error.contains("started again"), "{error}");
         let later = |second| Timestamp::from_second(second).unwrap();
         assert!(check(&twice, "a.log", Window { from: later(510), to: later(700) }).is_ok());
+        let beyond = check(&twice, "a.log", Window { from: later(510), to: later(5000) }).unwrap();
+        assert_eq!(beyond.to, twice.span.unwrap().1, "the log ends there");
         let elsewhere = Window { from: later(5000), to: later(6000) };
         assert!(matches!(check(&twice, "a.log", elsewhere), Err(WindowError::Elsewhere { .. })));
     }

@@ -48,7 +48,7 @@ impl Kind {
                 "not later than the one before (the clock went back, or the \
                                 log is there twice), left out",
             ),
-            Self::Repeated => ("line", "of a histogram or a drive that repeats the one before to the byte, left out"),
+            Self::Repeated => ("line", "of a histogram or a drive, equal to the one before, left out"),
             Self::Joined => ("line", "in two parts, at the end of a file and the begin of the next, joined"),
         };
         format!("{} {then}", count(number, what))
