@@ -130,11 +130,8 @@ pub(crate) fn excuses(prompt: &Found, verdict: &Verdict) -> Vec<String> {
     // Which operations meet the death of a drive depends on when they were issued: it has failed the run anyway.
     let has_died = [&prompt.codes, &told].iter().any(|codes| codes.contains("lost") || codes.contains("device-gone"));
     let is_blamed = |code: &&&str| {
-        told.contains(**code)
-            && !prompt.codes.contains(**code)
-            && !prompt.open.contains(**code)
-            && !told.contains("own-lag")
-            && !(has_died && ["not-carried-out", "over-limit"].contains(code))
+        let is_new = told.contains(**code) && !prompt.codes.contains(**code) && !prompt.open.contains(**code);
+        is_new && !told.contains("own-lag") && (**code == "silence" || !has_died)
     };
     let blamed = ["not-carried-out", "silence", "over-limit"].iter().filter(is_blamed);
     let mut lines: Vec<_> = blamed.map(|code| format!("{code} only with the delays: {:?}", verdict.reasons)).collect();
