@@ -525,4 +525,23 @@ mod tests {
         cell.clear();
         assert!(cell.waited.as_deref().unwrap().iter().all(|histogram| histogram.is_empty()));
     }
+
+    #[test]
+    fn a_device_is_silent_for_as_long_as_all_shards_with_operations_there_hear_nothing() {
+        let reads = crate::testing::layout(&[("reads", true)], 1.0, ["d"]).streams.remove(0);
+        let silent = |silent_ns: u64, in_flight: u64| {
+            let mut cell = Cell::new(&reads, [1_000_000].into());
+            (cell.counts.silent_ns, cell.counts.backlog.in_flight) = (silent_ns, in_flight);
+            cell
+        };
+        for (one, other, both_ns) in [
+            (silent(500, 1), silent(300, 2), 300),
+            (silent(500, 1), silent(0, 0), 500),
+            (silent(0, 3), silent(500, 1), 0),
+        ] {
+            let mut both = one.clone();
+            both.merge(&other);
+            assert_eq!(both.counts.silent_ns, both_ns);
+        }
+    }
 }

@@ -226,6 +226,10 @@ mod tests {
         silence.submitted(1, SEC / 10, 0);
         let of_second = vec![Silent { cell: 1, silent_ns: 9 * SEC / 10, before_ns: 0..0 }];
         assert_eq!(silence.take(SEC), of_second, "the first has ended");
+        silence.submitted(0, 5 * SEC / 4, 0);
+        silence.returned(1, 2 * SEC, 0);
+        let silent = |cell, silent_ns| Silent { cell, silent_ns, before_ns: 0..0 };
+        assert_eq!(silence.take(2 * SEC), [silent(0, 3 * SEC / 4), silent(1, SEC)], "the first asked later");
     }
 
     #[test]
