@@ -40,13 +40,6 @@ impl Arrived {
 }
 
 impl LimitState {
-    /// Lets an operation wait for a slot: whoever was wanted first gets the next one.
-    pub(super) fn wait(&mut self, (intended_ns, lane): (u64, u32)) {
-        let place =
-            self.waiting.iter().rposition(|(earlier_ns, _)| *earlier_ns <= intended_ns).map_or(0, |last| last + 1);
-        self.waiting.insert(place, (intended_ns, lane));
-    }
-
     /// How much earlier the slot that was freed last would have been free, at most, but for this program.
     pub(super) fn own_ns(&self) -> u64 {
         self.lag_ns + self.unseen_ns

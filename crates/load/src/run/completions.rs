@@ -127,7 +127,7 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
         self.lanes[lane as usize].stream.until_ns().min(self.stop_ns)
     }
 
-    /// Frees a slot under a limit; the lane that has waited longest gets it, or one whose next operation was due before that.
+    /// Frees a slot under a limit; the lane that has waited longest gets it.
     #[inline]
     fn free_slot(&mut self, limit_index: u32, place: Place) {
         let limit = &mut self.limits[limit_index as usize];
@@ -143,19 +143,9 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
             && let limit = &mut self.limits[limit_index as usize]
             && !limit.free.is_empty()
             && !limit.starved
-            && let Some(&(waiting_ns, waiting)) = limit.waiting.front()
+            && let Some((intended_ns, lane)) = limit.waiting.pop_front()
         {
-            let (intended_ns, lane) = match self.due.first() {
-                Some(((due_ns, lane), ())) if due_ns < waiting_ns && self.lanes[lane as usize].limit == limit_index => {
-                    self.due.pop();
-                    (due_ns, lane)
-                }
-                _ => {
-                    limit.waiting.pop_front();
-                    self.lanes_waiting -= 1;
-                    (waiting_ns, waiting)
-                }
-            };
+            self.lanes_waiting -= 1;
             self.issue(lane, intended_ns, true);
         }
     }

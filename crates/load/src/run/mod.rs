@@ -451,7 +451,7 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
         }
         let limit = &mut self.limits[self.lanes[lane as usize].limit as usize];
         if limit.free.is_empty() {
-            limit.wait((intended_ns, lane));
+            limit.waiting.push_back((intended_ns, lane));
             self.lanes_waiting += 1;
             return;
         }
