@@ -21,6 +21,8 @@ struct Device {
 /// What one shard sees of a stream on a device.
 #[derive(Debug, Clone, Copy, Default)]
 struct Asked {
+    /// The device.
+    device: usize,
     in_flight: u32,
     /// Since when some are in flight.
     since_ns: u64,
@@ -75,21 +77,17 @@ impl Silence {
         // The first operations may be late, and nobody knows yet how many are usual.
         let device = Device { in_flight: 0, last_back_ns: 0, since_ns: 0, usual: u32::MAX, behind_ns: 0 };
         let devices = vec![device; devices.max(1)];
-        let cells = vec![Asked::default(); cells.max(1)];
+        // On the path of each operation a division would be felt.
+        let cells = (0..cells).map(|cell| Asked { device: cell % devices.len(), ..Asked::default() }).collect();
         Self { devices, cells, longest_ns, harmless_ns, began_ns: 0, end_ns: u64::MAX }
-    }
-
-    #[inline]
-    fn device(&self, cell: u32) -> usize {
-        cell as usize % self.devices.len()
     }
 
     /// An operation is handed over at `now_ns`, late by `lag_ns`. Returns by how much the device can be behind because of
     /// what was handed over late: had all been in time, a device that works off a queue would answer so much earlier at most.
     #[inline]
     pub(super) fn submitted(&mut self, cell: u32, now_ns: u64, lag_ns: u64) -> u64 {
-        let device = self.device(cell);
-        let device = &mut self.devices[device];
+        let asked = &mut self.cells[cell as usize];
+        let device = &mut self.devices[asked.device];
         if device.in_flight == 0 {
             device.since_ns = now_ns;
         }
@@ -99,7 +97,6 @@ impl Silence {
             device.usual = device.in_flight;
         }
         device.in_flight += 1;
-        let asked = &mut self.cells[cell as usize];
         if asked.in_flight == 0 {
             asked.since_ns = now_ns;
         }
@@ -110,7 +107,7 @@ impl Silence {
     /// An operation came back at `at_ns`, or up to `unseen_ns` before that.
     #[inline]
     pub(super) fn returned(&mut self, cell: u32, at_ns: u64, unseen_ns: u64) {
-        let number = self.device(cell);
+        let number = self.cells[cell as usize].device;
         let since_ns = self.devices[number].since_ns;
         let back_ns = at_ns.saturating_sub(unseen_ns).max(since_ns);
         if back_ns - since_ns > self.longest_ns {
@@ -162,7 +159,7 @@ impl Silence {
 
     /// When a device last returned something; 0 if it never did.
     pub(super) fn last_back_ns(&self, cell: u32) -> u64 {
-        self.devices[self.device(cell)].last_back_ns
+        self.devices[self.cells[cell as usize].device].last_back_ns
     }
 
     /// When the last device with operations in flight will have been silent for `hang_ns`; 0 where none are in flight.
