@@ -11,7 +11,7 @@
 //!
 //! And of each judged stream the share of slow operations must stay below each limit, on each device and over all.
 
-use super::draw::{Arrivals, Draw, LaneDraw, SEC};
+use super::draw::{Arrivals, Draw, Drive, LaneDraw, SEC};
 use super::log::{Log, Logged};
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -366,12 +366,15 @@ impl Ran<'_> {
         if fates.iter().filter(|fate| fate.issued_ns.is_some() && !self.is_closed(fate.lane)).count() != open {
             complaints.push("an operation was issued that was not wanted".to_owned());
         }
+        // After the end, too, a drive that goes away ends what is still to be issued.
+        let goes_away =
+            self.draw.drives.iter().any(|drive| matches!(drive, Drive::Queue(spec) if spec.contains("gone-at-s")));
         for fate in fates {
             let last_ns = fate.end_ns + SEC;
             if fate.issued_ns.is_some_and(|issued_ns| issued_ns < fate.wanted_ns || issued_ns > last_ns) {
                 complaints.push(format!("{fate:?} was issued at the wrong time"));
             }
-            if fate.issued_ns.is_none() && !self.is_gone && self.draw.away_ns.is_empty() {
+            if fate.issued_ns.is_none() && !goes_away && self.draw.away_ns.is_empty() {
                 let limit = self.draw.lanes[fate.lane].limit;
                 let under_limit = self.log.ops.iter().filter(|op| self.draw.lanes[op.lane].limit == limit);
                 let is_out =
