@@ -85,7 +85,7 @@ const SLOW: [Rated; 21] = [
     rated("sim:channels=8+read-us=90+write-us=30+read-mbps=40+write-mbps=20", "0.1"),
 ];
 
-/// Whether a drive holds `multiple` times the load of 1x for an hour.
+/// True where a drive holds `multiple` times the load of 1x for an hour.
 fn holds(bench: &Bench, Rated { drive, sla, .. }: &Rated, multiple: f64) -> bool {
     let (reads, writes) = ((2000.0 * multiple).round(), (1000.0 * multiple).round());
     let config = format!(
@@ -120,7 +120,7 @@ fn truth(bench: &Bench, rated: &Rated, near: Option<f64>) -> Option<f64> {
     Some(held)
 }
 
-/// What `rate` finds of a drive, and all that it says; `Err`: it declines.
+/// The rating that `rate` finds, and all that it says; `Err`: it declines.
 fn found(bench: &Bench, Rated { drive, sla, from }: &Rated) -> Result<(Option<f64>, String), String> {
     let options = ["rate", "--out", SERIES, "--quiet", drive, "--from", from, "--sla", sla];
     let ended = Running::start(bench.prepare(&options)).end_within(LONG);

@@ -47,7 +47,7 @@ pub struct Cell {
     pub lag: Latencies,
     /// Service times in ACT's buckets, where the stream is in a log of ACT's format.
     pub act: Option<ActBuckets>,
-    /// What is exact.
+    /// Exact counts.
     pub counts: CellCounts,
     thresholds_ns: Arc<[u64]>,
     tightest_ns: u64,
@@ -298,6 +298,11 @@ fn is_zero(number: &u64) -> bool {
 }
 
 impl StreamInfo {
+    /// True for a closed loop that limits judge: without a rate of its own its stalls hide what they kept from being issued.
+    pub fn is_judged_loop(&self) -> bool {
+        self.judged && self.offered_iops == 0.0
+    }
+
     /// How much of the stretch from `from_ns` to `to_ns` is of its own time, nanoseconds.
     pub fn own_ns(&self, from_ns: u64, to_ns: u64) -> u64 {
         to_ns.min(self.until_ns.unwrap_or(u64::MAX)).saturating_sub(from_ns.max(self.from_ns))

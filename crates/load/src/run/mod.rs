@@ -65,7 +65,7 @@ impl Settings {
 }
 
 /// Turns of the loop after which the control is looked at, whatever the clock says.
-const TURNS_UNCHECKED_MAX: u32 = 1 << 16;
+const TURNS_UNCHECKED_MAX: u64 = 1 << 16;
 
 /// An operation that was issued, by token.
 #[derive(Debug, Clone, Copy)]
@@ -132,7 +132,7 @@ pub struct Shard<W, S> {
     issued_ns: u64,
     now_ns: u64,
     checked_ns: u64,
-    turns: u32,
+    turns: u64,
     /// Operations of closed lanes in flight.
     closed_out: u32,
     /// Operations that wait for a slot, over all limits.
@@ -148,13 +148,14 @@ pub struct Shard<W, S> {
     arrived: Vec<Arrived>,
     /// What was outstanding at the end of the run is noted.
     end_noted: bool,
-    /// Turns since virtual time was last asked whether it goes on, and when that was.
-    still: (u32, u64),
+    /// Where virtual time was when it was last asked for whether it goes on.
+    virtual_ns: u64,
 }
 
-/// Turns of the loop after which virtual time has to have gone on by so much, nanoseconds. Each takes in whatever completed
-/// at an instant: a hundred million of them a second are no drive's.
-const STILL: (u32, u64) = (1_000_000, 10_000_000);
+/// After so many turns of the loop virtual time has to have gone on by [`VIRTUAL_NS_MIN`]. Each turn takes in whatever
+/// completed at an instant: a hundred million of them a second are no drive's.
+const VIRTUAL_TURNS: u64 = 1_000_000;
+const VIRTUAL_NS_MIN: u64 = 10_000_000;
 
 /// What could not be prepared.
 #[derive(Debug, thiserror::Error)]
@@ -209,7 +210,7 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
             silence: recorder.silence(),
             arrived: lanes.iter().map(|lane| Arrived::new(&lane.arrival)).collect(),
             end_noted: false,
-            still: (0, 0),
+            virtual_ns: 0,
             recorder,
             lanes,
             start_ns: 0,
@@ -294,7 +295,7 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
         self.note_silence(self.now_ns);
         self.count_unissued();
         if self.recorder.ramps() {
-            // It ended before anything counts, and has the errors of that time.
+            // A run that ended before anything counts has the errors of that time.
             self.rotate(self.stop_ns);
         }
         self.rotate(self.stop_ns);
@@ -320,9 +321,9 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
     /// Ends a run whose virtual time does not go on.
     #[cold]
     fn check_virtual_time(&mut self) {
-        let gone_ns = self.now_ns - std::mem::replace(&mut self.still, (0, self.now_ns)).1;
-        if gone_ns < STILL.1 {
-            let (turns, at) = (units::Grouped(STILL.0.into()), units::duration(self.now_ns));
+        let gone_ns = self.now_ns - std::mem::replace(&mut self.virtual_ns, self.now_ns);
+        if gone_ns < VIRTUAL_NS_MIN {
+            let (turns, at) = (units::Grouped(VIRTUAL_TURNS), units::duration(self.now_ns));
             let message = format!(
                 "virtual time went on by {} in {turns} turns up to {at}: the simulated drive takes no time for what it is \
                  asked, or refuses it - give it service times of a drive (read-us, write-us)",
@@ -336,12 +337,6 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
     #[inline]
     fn look_at_clock(&mut self) {
         self.now_ns = self.engine.now().saturating_sub(self.start_ns);
-        if W::VIRTUAL {
-            self.still.0 += 1;
-            if self.still.0 == STILL.0 {
-                self.check_virtual_time();
-            }
-        }
         while self.now_ns >= self.recorder.end_ns() && self.recorder.end_ns() < self.stop_ns {
             let end_ns = self.recorder.end_ns();
             self.note_backlog(end_ns);
@@ -361,7 +356,10 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
     /// what is due has a slot or waits for one.
     #[inline]
     fn check(&mut self) {
-        self.turns = self.turns.wrapping_add(1);
+        self.turns += 1;
+        if W::VIRTUAL && self.turns.is_multiple_of(VIRTUAL_TURNS) {
+            self.check_virtual_time();
+        }
         // Virtual time can stand still, and the user's patience does not.
         if self.now_ns >= self.checked_ns || self.turns.is_multiple_of(TURNS_UNCHECKED_MAX) {
             self.checked_ns = self.now_ns + SLEEP_MAX_NS / 2;
@@ -437,7 +435,8 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
     #[inline]
     fn issue(&mut self, lane: u32, intended_ns: u64, waited: bool) {
         // A closed lane wants its operation when it issues it: nothing after its end.
-        let grace_ns = if self.is_closed(lane) { 0 } else { GRACE_NS };
+        let is_closed = self.is_closed(lane);
+        let grace_ns = if is_closed { 0 } else { GRACE_NS };
         let until_ns = self.lanes[lane as usize].stream.until_ns();
         let end_ns = until_ns.min(self.stop_ns);
         if intended_ns >= end_ns || self.now_ns >= end_ns.saturating_add(grace_ns) {
@@ -470,8 +469,7 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
             return;
         };
         let Place { freed_ns, unseen_ns } = limit.free.pop_front().unwrap_or_default();
-        // A closed lane wants its operation when it issues it.
-        let intended_ns = if self.is_closed(lane) { self.now_ns.max(intended_ns) } else { intended_ns };
+        let intended_ns = if is_closed { self.now_ns.max(intended_ns) } else { intended_ns };
         let eligible_ns = freed_ns.max(intended_ns);
         let unseen_before_ns = unseen_ns.min(eligible_ns - intended_ns);
         self.arrived[lane as usize].taken += 1;

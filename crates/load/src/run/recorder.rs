@@ -269,7 +269,7 @@ impl Recorder {
     pub(super) fn silent(&mut self, silent: &Silent) {
         let Silent { cell, silent_ns, before_ns } = silent;
         let info = &self.layout.streams[cell / self.layout.devices.len()];
-        if !info.judged || info.offered_iops > 0.0 {
+        if !info.is_judged_loop() {
             return;
         }
         let before_ns = before_ns.start.max(self.ramp_ns)..before_ns.end;
@@ -284,8 +284,8 @@ impl Recorder {
         }
     }
 
-    /// What owes answers, and for how long without being silent or behind: the largest threshold, and a twentieth of the
-    /// tightest or of the time of grace.
+    /// The watch over devices: one is silent after the largest threshold, and behind after a lag of a twentieth of the tightest
+    /// threshold or of the time of grace.
     pub(super) fn silence(&self) -> Silence {
         let thresholds_ns = &self.layout.thresholds_ns;
         let [tightest_ns, largest_ns] =
@@ -328,7 +328,7 @@ impl Recorder {
         &mut self.current.counters
     }
 
-    /// Whether what happens now does not count yet.
+    /// True while nothing counts yet.
     pub(super) fn ramps(&self) -> bool {
         self.ramps
     }

@@ -1,9 +1,9 @@
-//! What each device owes: when it last returned something, for how long it was silent, and how far behind this program
+//! Devices that owe answers: when each last returned something, for how long it was silent, and how far behind this program
 //! has put it.
 
 use std::ops::Range;
 
-/// What one shard sees of a device.
+/// A device, as one shard sees it.
 #[derive(Debug, Clone, Copy)]
 struct Device {
     in_flight: u32,
@@ -18,7 +18,7 @@ struct Device {
     behind_ns: u64,
 }
 
-/// What one shard sees of a stream on a device.
+/// A stream on a device, as one shard sees it.
 #[derive(Debug, Clone, Copy, Default)]
 struct Asked {
     /// The device.
@@ -44,7 +44,7 @@ pub(super) struct Silent {
     pub(super) before_ns: Range<u64>,
 }
 
-/// What one shard sees of its devices: an operation's is that of its cell.
+/// The devices, as one shard sees them: an operation's is that of its cell.
 #[derive(Debug)]
 pub(super) struct Silence {
     devices: Vec<Device>,

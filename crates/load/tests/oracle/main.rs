@@ -153,7 +153,7 @@ fn the_oracle_agrees_where_rules_just_hold_and_just_do_not() {
     for_each_draw(Draw::of_edges, compare, 0);
 }
 
-/// What is wrong with the verdict on `draw` when this program is away at times: without that, whatever passes then passes, and
+/// Faults of the verdict on `draw` when this program is away at times: without that, whatever passes then passes, and
 /// what it holds against a drive is the drive's.
 fn excuses(draw: &Draw, seed: u64) -> Vec<String> {
     // What a closed loop wants, and when, depends on this program.

@@ -275,11 +275,11 @@ impl Ran<'_> {
                     (self.end_of(first) - self.draw.slice_sec * SEC, self.end_of(last).min(self.stop_ns));
                 let inside = |(begin, end): &(u64, u64)| (*end).min(to_ns).saturating_sub((*begin).max(from_ns));
                 let silent_ns = silences.iter().map(inside).sum::<u64>();
-                let limits = |of: bool| {
-                    let lanes = self.draw.lanes.iter().filter(move |lane| (lane.stream == stream) == of);
+                let limits_of = |is_own: bool| {
+                    let lanes = self.draw.lanes.iter().filter(move |lane| (lane.stream == stream) == is_own);
                     lanes.map(|lane| lane.limit).collect::<Vec<_>>()
                 };
-                if silent_ns > 0 && limits(false).iter().any(|limit| limits(true).contains(limit)) {
+                if silent_ns > 0 && limits_of(false).iter().any(|limit| limits_of(true).contains(limit)) {
                     // It may have waited for the slots of another stream for a whole report interval, which is then none of its
                     // time.
                     found.open.insert("silence");

@@ -96,7 +96,7 @@ fn verdict(judge: &Judge, end: &End, elsewhere: Option<&str>) -> Verdict {
     let full_sec = plan.duration_sec.min(ran_sec.round() as u64);
     debug_assert!(!too_slow || !matches!(outcome, Outcome::Pass | Outcome::Measured));
     // A closed loop hides stalls, so however long, it certifies nothing.
-    let closed = closed_and_judged(judge).next().is_some();
+    let closed = judge.plan.streams.iter().any(StreamInfo::is_judged_loop);
     Verdict {
         format_version: VERDICT_FORMAT_VERSION,
         outcome,
@@ -287,8 +287,7 @@ impl Findings {
     /// What does not decide.
     fn remarks(&mut self, judge: &Judge, bounds: &Bounds<'_>) {
         let noun = judge.plan.tested.noun();
-        // A judged stream without a rate of its own hides the stalls of what it is on.
-        for info in closed_and_judged(judge).filter(|_| !judge.plan.sla.is_unlimited()) {
+        for info in judge.plan.streams.iter().filter(|info| info.is_judged_loop() && !judge.plan.sla.is_unlimited()) {
             self.notes.push(Reason::new(
                 Code::Note,
                 format!(
@@ -329,11 +328,6 @@ fn without_cpu(judge: &Judge) -> String {
         share if share < RUN_DELAY_TOLD_MIN => String::new(),
         share => format!(", and its threads had no CPU for {} of the time that they needed one", percent(share)),
     }
-}
-
-/// The judged streams without a rate of their own.
-fn closed_and_judged(judge: &Judge) -> impl Iterator<Item = &StreamInfo> {
-    judge.plan.streams.iter().filter(|info| info.judged && info.offered_iops == 0.0)
 }
 
 fn failed_operations(judge: &Judge) -> Option<String> {

@@ -212,7 +212,7 @@ impl Judge {
     pub(super) fn silent(&self, end: &End) -> Vec<String> {
         let of_group = |group: &GroupCounts| {
             let info = &self.plan.streams[group.stream];
-            let limit = self.plan.sla.limits().last().filter(|_| info.judged && info.offered_iops == 0.0)?;
+            let limit = self.plan.sla.limits().last().filter(|_| info.is_judged_loop())?;
             let is_silent = |window: &Window| limit.is_exceeded(window.counts.silent_ns, window.counts.active_ns);
             let (Window { counts, .. }, slices) =
                 self.worst_window(group, end, is_silent, |counts| counts.silent_ns)?;

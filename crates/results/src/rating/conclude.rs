@@ -114,7 +114,7 @@ fn sentence(finding: &Finding) -> String {
     }
 }
 
-/// Which slow spells a step showed.
+/// The slow spells of a step, a sentence.
 fn spells(details: &Details, sla: &Sla) -> String {
     let each = sla.limits().iter().zip(&details.judged.spells).filter(|(_, spells)| spells.count > 0);
     let each = each.map(|(limit, spells)| {
@@ -137,7 +137,7 @@ fn spells(details: &Details, sla: &Sla) -> String {
     format!("slow spells at {multiple}x (report intervals with a share at a limit): {}{few}", each.join("; "))
 }
 
-/// What a step was too short to see.
+/// The events that a step was too short to see, a sentence.
 fn unseen(details: &Details) -> String {
     let (ran, rare) = (details.ran_sec, details.ran_sec / SPELLS_IN_WINDOW as f64);
     let [ran, rare] = [ran, rare].map(|sec| units::span(sec.round() as u64));

@@ -61,8 +61,8 @@ pub struct Shares {
 pub enum Target {
     /// To see whether the load is held: over a window, if that is enough.
     Try {
-        /// The shortest window, seconds: what earlier steps showed of the drive's spells.
-        window_sec: f64,
+        /// The longest time before a slow spell in earlier steps, seconds: a window holds several of those, too.
+        wait_sec: f64,
         /// The step goes on to the end of the slice unless all shares are far below their limits.
         exact: bool,
     },
@@ -246,8 +246,8 @@ impl Watcher {
     fn window_of(&self, wait_sec: impl Fn(&Spells) -> f64) -> usize {
         let spells = self.rounds.series().iter().flat_map(|series| &series.spells);
         let wait_sec = spells.map(wait_sec).fold(0.0, f64::max);
-        let earlier_sec = if let Target::Try { window_sec, .. } = self.target { window_sec } else { 0.0 };
-        let window_sec = earlier_sec.max(SPELLS_IN_WINDOW as f64 * wait_sec);
+        let earlier_sec = if let Target::Try { wait_sec, .. } = self.target { wait_sec } else { 0.0 };
+        let window_sec = SPELLS_IN_WINDOW as f64 * wait_sec.max(earlier_sec);
         ((window_sec / self.rounds.round_sec() as f64).ceil() as usize).max(ROUNDS_MIN)
     }
 

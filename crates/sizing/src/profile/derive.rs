@@ -120,9 +120,9 @@ impl NodeSources<'_> {
         let window = match (self.wanted.from, self.wanted.to) {
             _ if log.is_averages => log.span.map(|(from, to)| Window { from, to }).unwrap_or_default(),
             (Some(from), Some(to)) => {
-                let asked = Window { from, to };
-                let window = window::check(log, id, asked)?;
-                if window != asked {
+                let wanted = Window { from, to };
+                let window = window::check(log, id, wanted)?;
+                if window != wanted {
                     profile.remarks.push(format!(
                         "node {id}: {from} to {to} was asked for, and the log is of {} to {} of it",
                         window.from, window.to

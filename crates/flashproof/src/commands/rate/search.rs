@@ -10,7 +10,7 @@ use crate::series::{Kept, StepRun, now_unix_ms};
 use crate::signals::Switch;
 use results::cell::Interval;
 use results::judge::{End, Outcome};
-use results::rating::{Details, Finding, Judged, Move, SPELLS_IN_WINDOW, Search, Seen, Shares, Stop, Target, Watcher};
+use results::rating::{Details, Finding, Judged, Move, Search, Seen, Shares, Stop, Target, Watcher};
 use results::run_dir::Manifest;
 use results::series::{Rule, Series, State, Step};
 use serde_json::json;
@@ -142,9 +142,9 @@ impl SearchRun {
 
     fn target(&self, moved: Move) -> Target {
         match moved {
-            // What a simulated drive does rarely, its confirmation shows at little cost.
-            Move::Try(_) if self.simulated => Target::Try { window_sec: 0.0, exact: true },
-            Move::Try(_) => Target::Try { window_sec: SPELLS_IN_WINDOW as f64 * self.wait_sec, exact: false },
+            // The rare events of a simulated drive are shown by its confirmation, at little cost.
+            Move::Try(_) if self.simulated => Target::Try { wait_sec: 0.0, exact: true },
+            Move::Try(_) => Target::Try { wait_sec: self.wait_sec, exact: false },
             Move::Confirm(_) => Target::Whole,
             Move::Recover(multiple) => {
                 let earlier = self.shares.iter().rev().find(|(at, _)| at.multiple() == multiple);

@@ -12,8 +12,8 @@ fn manifest() -> Manifest {
     Manifest { duration_sec: 1000, slice_sec: 50, round_sec: 1, ..Manifest::new(&layout, Sla::default()) }
 }
 
-const TRY: Target = Target::Try { window_sec: 0.0, exact: false };
-const EXACT: Target = Target::Try { window_sec: 0.0, exact: true };
+const TRY: Target = Target::Try { wait_sec: 0.0, exact: false };
+const EXACT: Target = Target::Try { wait_sec: 0.0, exact: true };
 
 /// Runs a step of 50 rounds of a second, in which `slow(round)` of 1,000 reads take 2 ms, and those beyond `done`
 /// stay undone, until it is enough; judges it.
@@ -75,7 +75,7 @@ fn a_window_holds_four_slow_spells_of_this_step_or_of_earlier_ones() {
     let (judged, _) = step(TRY, RATE, stalls);
     assert_eq!((judged.seen, judged.rounds, judged.rounds_judged), (Seen::Held, 40, 40), "{}", judged.why);
     assert_eq!((judged.spells[0].count, judged.longest_wait_sec()), (4, 10.0));
-    let (judged, _) = step(Target::Try { window_sec: 20.0, exact: false }, RATE, |_| 10);
+    let (judged, _) = step(Target::Try { wait_sec: 5.0, exact: false }, RATE, |_| 10);
     assert_eq!((judged.seen, judged.rounds_judged), (Seen::Held, 20));
     // Twice as often, and 4 %: over the limit in one round of five.
     let (judged, _) = step(TRY, RATE, |round| if round % 5 == 2 { 200 } else { 0 });
