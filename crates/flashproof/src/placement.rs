@@ -151,7 +151,7 @@ fn why_no_streams(known: Option<u16>, streams: u16) -> String {
         }
         Some(0) => {
             "the kernel knows no write streams of it: it has no FDP, FDP is off, or its namespace has no handles - \
-                    `flashproof devices` shows which, `flashproof waf --how DEVICE` how to change it"
+                    `flashproof doctor` shows which, `flashproof waf setup DEVICE` how to change it"
                 .to_owned()
         }
         Some(_) => {
@@ -163,7 +163,7 @@ fn why_no_streams(known: Option<u16>, streams: u16) -> String {
 fn why_no_handles(handles: usize) -> String {
     match handles {
         0 => "its namespace has no placement list: it has no FDP, FDP is off, or it was created without handles - \
-              `flashproof devices` shows which, `flashproof waf --how DEVICE` how to change it"
+              `flashproof doctor` shows which, `flashproof waf setup DEVICE` how to change it"
             .to_owned(),
         _ => format!("its placement list has {handles} - ask for no more, or create its namespace with more"),
     }

@@ -19,7 +19,8 @@ use std::time::Duration;
 const BROKEN_OFF: i32 = 4;
 
 /// Where standard error is no terminal, somebody reads it.
-const HUNG_UP: &str = "the terminal is gone; the work goes on without it (flashproof status DIR tells how it goes)";
+const HUNG_UP: &str =
+    "the terminal is gone; the work goes on without it (flashproof report status DIR tells how it goes)";
 
 /// What signals end at the moment: the runs that are armed. Installed once for a command, whose runs
 /// come one after another.
@@ -38,7 +39,7 @@ impl Switch {
     /// nohup and a shell's `&` are for. `left` says what a second signal leaves behind.
     ///
     /// SIGHUP says that the terminal is gone, and ends nothing: what a day's run finds is in its run
-    /// directory, and `flashproof status` tells how it goes. A question that waits for its answer hears
+    /// directory, and `flashproof report status` tells how it goes. A question that waits for its answer hears
     /// from the terminal itself that nobody will give one.
     ///
     /// `manner`: a program of ACT ends by the signal itself.

@@ -79,19 +79,19 @@ fn agreed(bench: &Bench, dir: &str, own: Option<&Ended>) -> Value {
     let html = bench.text(&format!("{dir}.html"));
     has("html", &html, &format!("<p class=\"decided\">{}.</p>", escaped(reason)));
     has("html", &html, &format!("class=\"verdict {outcome}\""));
-    let (status_code, status) = shown(bench, &["status", dir]);
+    let (status_code, status) = shown(bench, &["report", "status", dir]);
     has("status", &status, &sentence);
     assert!(!status.contains("OVER A LIMIT"), "{dir}: it is over\n{status}");
-    let (status_json_code, status) = shown(bench, &["status", dir, "--json"]);
+    let (status_json_code, status) = shown(bench, &["report", "status", dir, "--json"]);
     let fields =
         ["outcome", "exit_code", "reason", "reasons", "first_bad_slice", "worst_slice", "streams", "not_judged"];
     same("status", &parsed(&status), &fields);
     assert_eq!([text_code, markdown_code, html_code, status_code, status_json_code], [code; 5], "{dir}");
 
-    let (_, compared) = shown(bench, &["compare", dir]);
+    let (_, compared) = shown(bench, &["report", "compare", dir]);
     let name = dir.rsplit('/').next().unwrap();
     has("compare", &compared, &format!("{name}: {sentence}"));
-    let (_, compared) = shown(bench, &["compare", dir, "--json"]);
+    let (_, compared) = shown(bench, &["report", "compare", dir, "--json"]);
     let candidate = parsed(&compared)["candidates"][0].clone();
     same("compare", &candidate, &["outcome", "reason", "not_judged"]);
     assert_eq!(candidate["result"], result, "{dir}: compare");
@@ -174,7 +174,7 @@ fn every_form_says_the_same_of_jobs_that_ended() {
             "over-a-limit" => {
                 assert_eq!((&result["first_bad_slice"], &result["worst_slice"]), (&2.into(), &3.into()), "{result}");
                 assert!(result["reason"].as_str().unwrap().contains("from slice 2 on, worst in 3"), "{result}");
-                let (_, compared) = shown(&bench, &["compare", dir]);
+                let (_, compared) = shown(&bench, &["report", "compare", dir]);
                 assert!(compared.contains("100 % of 5 % from slice 2 on, worst in 3"), "{compared}");
             }
             "not-carried-out" => {
@@ -229,7 +229,7 @@ fn every_form_says_the_same_of_several_loads_at_once() {
     let result = agreed(&bench, "several", Some(&own));
     let workloads: Vec<_> = result["workloads"].as_array().unwrap().iter().map(|it| &it["outcome"]).collect();
     assert_eq!((&result["outcome"], workloads), (&"fail".into(), vec![&json!("pass"), &json!("fail")]));
-    let (_, status) = shown(&bench, &["status", "several"]);
+    let (_, status) = shown(&bench, &["report", "status", "several"]);
     assert!(status.contains("  b: FAIL: ") && own.stdout.contains("  b: FAIL: "), "{status}");
 }
 
@@ -252,9 +252,9 @@ fn every_form_says_the_same_of_a_series_and_of_its_steps() {
         assert_eq!(conclusion["outcome"], outcome, "{sentence}");
         assert!(own.stdout.contains(sentence), "{}", own.stdout);
         let told = format!("{}: {sentence}\n", outcome.to_uppercase());
-        for form in ["report", "status"] {
-            let (form_code, text) = shown(&bench, &[form, dir]);
-            assert!(form_code == code && text.contains(&told), "{dir}: {form} ended with {form_code}\n{text}");
+        for form in [&["report", dir][..], &["report", "status", dir]] {
+            let (form_code, text) = shown(&bench, form);
+            assert!(form_code == code && text.contains(&told), "{form:?} ended with {form_code}\n{text}");
         }
         let (markdown_code, markdown) = shown(&bench, &["report", dir, "--markdown"]);
         let words = format!("**{}** - {sentence}\n", outcome.to_uppercase());
@@ -263,10 +263,10 @@ fn every_form_says_the_same_of_a_series_and_of_its_steps() {
         let html = bench.text(&format!("{dir}/report.html"));
         assert!(html.contains(&format!("<p class=\"decided\">{}", escaped(sentence))), "{dir}");
         assert!(html.contains(&format!("class=\"verdict {outcome}\"")), "{dir}");
-        let (_, status) = shown(&bench, &["status", dir, "--json"]);
+        let (_, status) = shown(&bench, &["report", "status", dir, "--json"]);
         let status = parsed(&status);
         assert_eq!((&status["outcome"], &status["conclusion"]), (&conclusion["outcome"], &conclusion["sentence"]));
-        let (_, compared) = shown(&bench, &["compare", dir, "--json"]);
+        let (_, compared) = shown(&bench, &["report", "compare", dir, "--json"]);
         let candidate = &parsed(&compared)["candidates"][0];
         assert_eq!((&candidate["outcome"], &candidate["reason"]), (&conclusion["outcome"], &conclusion["sentence"]));
         assert_eq!(candidate["load"]["highest"].as_bool().unwrap_or(false), outcome == "pass", "{candidate}");

@@ -24,7 +24,7 @@ fn example(without: &[&str]) -> String {
 /// Aligns `config` with a target on a simulated drive, into `out.conf`.
 fn align(bench: &Bench, config: &str, target: &str, more: &[&str]) -> Ended {
     bench.write("in.conf", config);
-    let arguments = ["align", "in.conf", "--target", target, "--device", "sim:", "--out", "out.conf"];
+    let arguments = ["size", "align", "in.conf", "--target", target, "--device", "sim:", "--out", "out.conf"];
     bench.flashproof(&[&arguments[..], more].concat())
 }
 
@@ -60,7 +60,7 @@ fn the_papers_example_meets_its_cluster_and_keeps_its_comments() {
     assert!((97..=99).contains(&reads) && writes == 92 && (96..=101).contains(&size) && unchanged == 100, "{aligned}");
     assert!(aligned.starts_with(&config), "every line as it was, and more at the end");
     assert!(
-        aligned.contains("\n# By flashproof align, ") && aligned.contains("iostat's numbers as typed"),
+        aligned.contains("\n# By flashproof size align, ") && aligned.contains("iostat's numbers as typed"),
         "{aligned}"
     );
     // What is written does what it says, by itself.
@@ -92,7 +92,9 @@ fn offsets_that_made_a_load_are_found_again() {
         bench.write("in.conf", &config);
         // Near enough that a step of one percent shows.
         bench
-            .flashproof(&["align", "in.conf", "--target", &target, "--out", "out.conf", "--force", "--within", "0.5"])
+            .flashproof(&[
+                "size", "align", "in.conf", "--target", &target, "--out", "out.conf", "--force", "--within", "0.5",
+            ])
             .expect(0);
         let found = offsets(&bench.text("out.conf"));
         // A read size is rounded up to 4 KiB, so that several offsets do the same; a commit's bytes are drawn, and
@@ -110,7 +112,7 @@ fn a_drive_that_does_not_hold_the_load_measures_nothing() {
     let bench = Bench::new();
     bench.write("in.conf", example(&[]));
     let on = |device: &str| {
-        let arguments = ["align", "in.conf", "--target", CLUSTER, "--device", device, "--out", "out.conf"];
+        let arguments = ["size", "align", "in.conf", "--target", CLUSTER, "--device", device, "--out", "out.conf"];
         bench.flashproof(&arguments)
     };
     on("sim:channels=1").expect_error(4, &["the load was not held", "no measure of the configuration"]);
@@ -232,9 +234,10 @@ fn a_profile_says_what_a_configuration_stands_for_and_is_believed_only_when_it_b
     }
     let none = aligned(&["--drive", "nvme1n1", "--namespace", "none", "--force"]);
     none.expect_error(2, &["no namespace \"none\" is on that drive"]);
-    // A file that "flashproof size" wrote has the name of its namespace.
+    // A file that "flashproof size profile" wrote has the name of its namespace.
     bench.write("ycsb.conf", &config);
-    let ended = bench.flashproof(&["align", "ycsb.conf", "--target", "profile.json", "--device", "sim:"]).expect(0);
+    let ended =
+        bench.flashproof(&["size", "align", "ycsb.conf", "--target", "profile.json", "--device", "sim:"]).expect(0);
     assert!(ended.stdout.contains("namespace ycsb") && ended.stderr.contains("--out FILE"), "{}", ended.stdout);
 
     let mut unbalanced = profile();
@@ -320,7 +323,8 @@ fn on_a_loop_device_what_the_kernel_counts_is_aligned_flushes_apart_and_splits_a
     bench.write("in.conf", small(&device.name));
     // 400 reads of 4 KiB with 100 large-block reads, and 100 large-block writes; what is wanted is 10 % less of these.
     let align = |target: &str, more: &[&str]| {
-        let fixed = ["align", "in.conf", "--target", target, "--within", "10", "--burst", "3", "--out", "out.conf"];
+        let fixed =
+            ["size", "align", "in.conf", "--target", target, "--within", "10", "--burst", "3", "--out", "out.conf"];
         // An eighth of the bytes is of record reads, so that a request too few or too many moves their size far.
         let short = ["--because", "a short burst", "--out-dir", "bursts", "--force"];
         bench.flashproof(&[&fixed[..], &short[..], more].concat())
@@ -354,7 +358,7 @@ fn another_user_of_the_device_makes_it_no_measure() {
     let Some(device) = LoopDevice::new(&bench, 64 << 20, &[]) else { return };
     bench.write("in.conf", small(&device.name));
     let target = "r/s=500,w/s=100,rkB/s=14400,wkB/s=12800";
-    let arguments = ["align", "in.conf", "--target", target, "--within", "20", "--burst", "4"];
+    let arguments = ["size", "align", "in.conf", "--target", target, "--within", "20", "--burst", "4"];
     let mut running = Running::start(bench.prepare(&arguments));
     running.wait_to_hear("burst 1");
     let over = AtomicBool::new(false);
@@ -379,6 +383,7 @@ fn a_signal_ends_it_without_a_configuration_or_a_part_of_one() {
     let bench = Bench::new();
     bench.write("in.conf", format!("{}file-size-mbytes: 64\n", small("file")));
     let arguments = [
+        "size",
         "align",
         "in.conf",
         "--target",

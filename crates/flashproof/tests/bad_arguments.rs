@@ -72,8 +72,57 @@ fn unknown_commands_and_options_are_named_and_missing_ones_too() {
     bench.flashproof(&["storage", "--bananas", "x"]).expect_error(2, &["unexpected argument '--bananas'"]);
     bench.flashproof(&["report", "x", "--json", "y", "-z"]).expect_error(2, &["unexpected argument '-z'"]);
     bench.flashproof::<&str>(&[]).expect(2);
-    let help = bench.flashproof(&["storage", "--help"]).expect(0);
-    assert!(help.stdout.contains("record-bytes-range-max") && help.stderr.is_empty(), "the keys are in the help");
+    let keys = bench.flashproof(&["help", "keys"]).expect(0);
+    assert!(keys.stdout.contains("record-bytes-range-max") && keys.stderr.is_empty(), "{}", keys.stdout);
+    bench.flashproof(&["help", "keys", "storge"]).expect_error(2, &["storage, index"]);
+    bench.flashproof(&["help", "no-such"]).expect_error(2, &["no command \"no-such\""]);
+}
+
+/// Most lines of a page that is read at a glance.
+const SCREEN: usize = 40;
+
+#[test]
+fn help_fits_a_screen_and_names_each_command_with_its_man_page_and_completions() {
+    let bench = Bench::new();
+    let first = bench.flashproof(&["--help"]).expect(0).stdout;
+    assert!(first.lines().count() <= SCREEN, "{first}");
+    assert_eq!(bench.flashproof(&["help"]).expect(0).stdout, first);
+    bench.flashproof(&["help", "--man", "man"]).expect(0);
+    let scripts = ["bash", "zsh", "fish"].map(|shell| bench.flashproof(&["completions", shell]).expect(0).stdout);
+    let commands = first.lines().filter_map(|line| line.strip_prefix("  ")).filter_map(|line| line.split(' ').next());
+    let commands: Vec<&str> = commands.filter(|word| word.starts_with(|c: char| c.is_ascii_lowercase())).collect();
+    assert_eq!(commands.len(), 16, "{commands:?}");
+    for command in commands {
+        assert!(bench.text(&format!("man/flashproof-{command}.1")).contains(command));
+        assert!(scripts.iter().all(|script| script.contains(command)), "{command}");
+        // Of these, -h is an option of the program that they are like.
+        if !["fio", "latency"].contains(&command) {
+            let short = bench.flashproof(&[command, "-h"]).expect(0).stdout;
+            assert!(short.lines().count() <= SCREEN, "{short}");
+        }
+        assert!(!bench.flashproof(&["help", command]).expect(0).stdout.is_empty());
+    }
+    for command in [
+        "storage tenants",
+        "rate predict",
+        "report status",
+        "report compare",
+        "size profile",
+        "size collect",
+        "size align",
+        "size select",
+        "size config",
+        "waf model",
+        "waf measure",
+        "waf probe",
+        "engine bench",
+    ] {
+        let words: Vec<&str> = command.split(' ').chain(["-h"]).collect();
+        let short = bench.flashproof(&words).expect(0).stdout;
+        assert!(short.lines().count() <= SCREEN, "{short}");
+    }
+    let page = bench.flashproof(&["help", "size", "profile"]).expect(0).stdout;
+    assert_eq!(page, bench.flashproof(&["size", "profile", "--help"]).expect(0).stdout);
 }
 
 #[test]
@@ -231,28 +280,35 @@ fn no_example_of_a_help_text_is_broken_at_80_columns() {
     let bench = Bench::new();
     let commands = [
         "storage",
+        "storage tenants",
         "index",
-        "latency",
-        "prep",
-        "report",
-        "status",
-        "compare",
-        "config",
         "certify",
         "rate",
+        "rate predict",
+        "baseline",
         "doctor",
-        "devices",
-        "align",
-        "select",
-        "loglatency",
+        "prep",
+        "report",
+        "report status",
+        "report compare",
+        "latency",
+        "latency server",
+        "size profile",
+        "size config",
+        "size align",
+        "size select",
+        "trace",
+        "completions",
     ];
     for command in commands {
+        let words: Vec<&str> = command.split(' ').chain(["--help"]).collect();
         let examples = |columns: &str| {
-            let mut help = bench.prepare(&[command, "--help"]);
+            let mut help = bench.prepare(&words);
             help.env("COLUMNS", columns);
             let text = Running::start(help).end().expect(0).stdout;
             let (_, behind) =
                 text.split_once("\nExamples:\n").unwrap_or_else(|| panic!("{command} has examples: {text}"));
+            assert!(!text[..text.len() - behind.len()].contains("Options:"), "{command}: examples come first: {text}");
             let (examples, _) = behind.split_once("\n\n").unwrap();
             examples.to_owned()
         };

@@ -52,7 +52,8 @@ struct Sized {
 
 impl Engine<'_> {
     fn client(&self, out: &str, more: &[&str]) -> Running {
-        let common = ["client", "-p", &self.port, "-k", KEYS, "-o", "B:16000", "-z", "32", "-T", "20000", "--replace"];
+        let common =
+            ["engine", "client", "-p", &self.port, "-k", KEYS, "-o", "B:16000", "-z", "32", "-T", "20000", "--replace"];
         Running::start(self.bench.prepare(&[&common, &["--quiet", "--out", out][..], more].concat()))
     }
 
@@ -67,7 +68,7 @@ impl Engine<'_> {
         iostat.args(["-x", "-t", "-y", &half, "2"]).env("LC_ALL", "C").env("S_TIME_FORMAT", "ISO").env("TZ", "UTC");
         let iostat = Running::start(iostat);
         let (host, seconds) = (format!("127.0.0.1:{}", self.port), look_sec.to_string());
-        let collect = ["cluster", "collect", "--host", &host, "--for", &seconds, "--every", &seconds];
+        let collect = ["size", "collect", "--host", &host, "--for", &seconds, "--every", &seconds];
         let log = ["--log", "aerospike.log", "--out", &folder];
         self.bench.flashproof(&[&collect[..], &log].concat()).expect(0);
         let iostat = iostat.end().expect(0).stdout;
@@ -82,7 +83,7 @@ impl Engine<'_> {
         self.bench.write(format!("{folder}/iostat.txt").as_str(), &iostat);
         let time = |at: jiff::Timestamp| at.strftime("%F %T").to_string();
         let (from, to) = (time(middle - end.duration_since(middle)), time(end));
-        let size = ["size", &folder, "--from", &from, "--to", &to, "--out", out];
+        let size = ["size", "profile", &folder, "--from", &from, "--to", &to, "--out", out];
         let test = ["--device", &self.device.name, "--duration", &TEST_SEC.to_string()];
         Sized { ended: self.bench.flashproof(&[&size[..], &test].concat()), late }
     }
@@ -134,7 +135,7 @@ fn a_test_sized_by_an_engine_asks_of_a_device_what_the_engine_asked() {
     assert!((600.0..1000.0).contains(&profile.loads[0].reads_per_sec), "{profile:?}");
     let (sized, target) = (format!("{out}/test.conf"), format!("{out}/profile.json"));
     let because = "half of the blocks written are defragmentation's";
-    let aligned = ["align", &sized, "--target", &target, "--device", "sim:min-io=512", "--out", "aligned.conf"];
+    let aligned = ["size", "align", &sized, "--target", &target, "--device", "sim:min-io=512", "--out", "aligned.conf"];
     bench.flashproof(&[&aligned[..], &["--because", because]].concat()).expect(0);
     let before = device.counters();
     let ended = bench.flashproof(&["storage", "aligned.conf", "--out", OUT, "--erase", &device.name, "--quiet"]);
@@ -168,8 +169,22 @@ fn a_test_sized_by_an_engine_asks_of_a_device_what_the_engine_asked() {
     // Latency is the machine's: shown, and not compared.
     for what in ["read", "large-block-read", "write"] {
         let histogram = format!("{{test}}-{}-{what}", device.name);
-        let engine =
-            ["loglatency", "-l", "aerospike.log", "-h", &histogram, "-n", "9", "-e", "2", "-f", "head", "-t", "2"];
+        let engine = [
+            "latency",
+            "server",
+            "-l",
+            "aerospike.log",
+            "-h",
+            &histogram,
+            "-n",
+            "9",
+            "-e",
+            "2",
+            "-f",
+            "head",
+            "-t",
+            "2",
+        ];
         // A machine that is busy enough leaves no whole slice.
         println!("{histogram}\n{}", bench.flashproof(&engine).stdout);
     }

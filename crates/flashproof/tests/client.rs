@@ -1,4 +1,4 @@
-//! `flashproof client`: transactions on a database.
+//! `flashproof engine client`: transactions on a database.
 
 use crate::support;
 use std::net::{TcpListener, TcpStream};
@@ -7,7 +7,7 @@ use support::{Bench, OUT, serve};
 #[test]
 fn help_is_a_long_option_because_h_is_the_host() {
     let bench = Bench::new();
-    let help = bench.flashproof(&["client", "--help"]).expect(0).stdout;
+    let help = bench.flashproof(&["engine", "client", "--help"]).expect(0).stdout;
     for said in ["-h, --host", "-z, --connections", "-g, --rate", "RU,95", "--verify"] {
         assert!(help.contains(said), "{said}: {help}");
     }
@@ -24,14 +24,15 @@ fn what_cannot_be_is_refused_with_what_to_do() {
         (&["-h", "db1:port"], "its port is none"),
         (&["-k", "0"], "1.."),
     ] {
-        let all: Vec<&str> = std::iter::once("client").chain(options.iter().copied()).collect();
+        let all: Vec<&str> =
+            std::iter::once("engine").chain(std::iter::once("client")).chain(options.iter().copied()).collect();
         bench.flashproof(&all).expect_error(2, &[said]);
     }
     // Nobody listens on the port of a client, and nobody else is given it.
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let client = TcpStream::connect(listener.local_addr().unwrap()).unwrap();
     let port = client.local_addr().unwrap().port().to_string();
-    bench.flashproof(&["client", "-p", &port]).expect_error(3, &["no seed answered", "refused"]);
+    bench.flashproof(&["engine", "client", "-p", &port]).expect_error(3, &["no seed answered", "refused"]);
 }
 
 #[test]
@@ -41,7 +42,7 @@ fn records_that_were_inserted_otherwise_are_not_verified_and_it_is_said_what_the
                   namespace test {\n storage-engine device {\n file records\n filesize 16M\n }\n}\n";
     let Some((running, port)) = serve(&bench, config) else { return };
     let port = port.to_string();
-    let client = ["client", "-p", &port, "-k", "50", "-z", "2", "-T", "20000", "--sla", "99%>10s"];
+    let client = ["engine", "client", "-p", &port, "-k", "50", "-z", "2", "-T", "20000", "--sla", "99%>10s"];
     bench.flashproof(&[&client[..], &["-o", "B:100", "-w", "I", "--out", "inserted"]].concat()).expect(0);
     let verify = ["-w", "RU,95", "--verify", "--duration", "1s", "--out", OUT];
     for other in [&["-o", "B:200"][..], &["-o", "S:100"], &["-o", "B:100", "-b", "2"]] {

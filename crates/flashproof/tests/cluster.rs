@@ -1,4 +1,4 @@
-//! `flashproof cluster`, against servers that replay what real ones said, and servers that misbehave.
+//! `flashproof size collect`, against servers that replay what real ones said, and servers that misbehave.
 
 use crate::support::info_server::{InfoServer, Mode, OF_4_9, OF_8_0, tls, tls_file};
 use crate::support::{Bench, Ended, Running};
@@ -16,7 +16,7 @@ const CREDENTIAL_OF_ADMIN: &str = "$2a$10$7EqJtq98hPqEX7fNZaFWoO1mVO/4MLpGzsqojz
 
 /// Arguments of a collection of two samples into [`DIR`].
 fn arguments<'a>(host: &'a str, more: &[&'a str]) -> Vec<&'a str> {
-    let all = ["cluster", "collect", "--host", host, "--for", "1", "--every", "1", "--out", DIR, "--timeout", "5"];
+    let all = ["size", "collect", "--host", host, "--for", "1", "--every", "1", "--out", DIR, "--timeout", "5"];
     // An option that is given twice is a mistake.
     let mut all: Vec<_> = all.to_vec();
     for option in ["--for", "--timeout"] {
@@ -61,7 +61,7 @@ fn without_enable_nothing_is_changed_and_everything_is_kept() {
         assert!(node.logs[&0].ends_with("/aerospike.log") && node.uptime.len() == 2);
         let fetch = format!("  scp 127.0.0.1:{} folder/{NODE}-aerospike.log\n", node.logs[&0]);
         assert!(ended.stdout.contains(&fetch), "{}", ended.stdout);
-        assert!(ended.stdout.ends_with("next: flashproof size folder\n"), "{}", ended.stdout);
+        assert!(ended.stdout.ends_with("next: flashproof size profile folder\n"), "{}", ended.stdout);
         assert!(!bench.exists(PUT_BACK));
     }
 }
@@ -132,7 +132,7 @@ fn what_a_killed_collection_changed_is_put_back_by_restore() {
     let mut running = Running::start(bench.prepare(&arguments(&host, &["--enable", "--for", "600"])));
     running.wait_until("samples", || server.samples() >= 1);
     // While it goes on, nobody puts back what it needs.
-    let ended = bench.flashproof(&["cluster", "restore", DIR]);
+    let ended = bench.flashproof(&["size", "restore", DIR]);
     ended.expect_error(3, &["cannot work in folder - a collection is at work there"]);
     running.signal("KILL");
     let killed = running.end();
@@ -142,17 +142,17 @@ fn what_a_killed_collection_changed_is_put_back_by_restore() {
     let ended = collect(&bench, &server, &[]);
     ended.expect_error(
         2,
-        &["cannot collect into folder - a collection there was cut off", "flashproof cluster restore folder"],
+        &["cannot collect into folder - a collection there was cut off", "flashproof size restore folder"],
     );
     let mut other = arguments(&host, &[]);
     other[9] = "other";
     let ended = bench.flashproof(&other).expect(0);
     assert!(ended.warnings()[0].starts_with("the collection in folder was cut off"), "{}", ended.stderr);
-    let ended = bench.flashproof(&["cluster", "restore", DIR]).expect(0);
+    let ended = bench.flashproof(&["size", "restore", DIR]).expect(0);
     assert!(ended.stderr.contains("enable-benchmarks-storage of namespace test: true -> false"), "{}", ended.stderr);
     assert_eq!(server.settings(), (false, "INFO".to_owned()));
     assert!(!bench.exists(PUT_BACK));
-    let ended = bench.flashproof(&["cluster", "restore", DIR]).expect(0);
+    let ended = bench.flashproof(&["size", "restore", DIR]).expect(0);
     assert!(ended.stderr.contains("nothing is to be put back"), "{}", ended.stderr);
     // Its samples are whole up to the kill.
     assert!(!nodes(&bench)[0].namespaces["test"].samples.is_empty());
@@ -218,7 +218,7 @@ fn a_node_that_does_not_answer_keeps_no_other_from_being_put_back() {
     bad.set("node", "AA1");
     let hosts = format!("{},{}", good.host(), bad.host());
     let long = ["--enable", "--for", "600", "--every", "600", "--timeout", "600"];
-    let collect = [&["cluster", "collect", "--host", &hosts, "--out", DIR], &long[..]].concat();
+    let collect = [&["size", "collect", "--host", &hosts, "--out", DIR], &long[..]].concat();
     let mut running = Running::start(bench.prepare(&collect));
     running.wait_until("samples", || bad.samples() >= 1 && good.samples() >= 1);
     bad.set_mode(Mode::Stall(0));
@@ -229,7 +229,7 @@ fn a_node_that_does_not_answer_keeps_no_other_from_being_put_back() {
     running.signal("TERM");
     running.end().expect(4);
     bad.set_mode(Mode::Plain);
-    bench.flashproof(&["cluster", "restore", DIR]).expect(0);
+    bench.flashproof(&["size", "restore", DIR]).expect(0);
     assert_eq!((bad.settings(), bench.exists(&format!("{DIR}/put-back.json"))), ((false, "INFO".to_owned()), false));
 }
 
@@ -247,11 +247,15 @@ fn what_cannot_be_put_back_is_said_with_the_commands_and_kept_for_restore() {
          asinfo -h 127.0.0.1 -p {port} -v 'log-set:id=0;drv_ssd=info'"
     );
     assert!(ended.errors()[0].ends_with(&type_this), "{}", ended.stderr);
-    assert!(ended.errors()[1].contains("later: flashproof cluster restore folder"), "{}", ended.stderr);
-    assert!(ended.stdout.contains("next: flashproof size folder"), "what was collected is told: {}", ended.stdout);
+    assert!(ended.errors()[1].contains("later: flashproof size restore folder"), "{}", ended.stderr);
+    assert!(
+        ended.stdout.contains("next: flashproof size profile folder"),
+        "what was collected is told: {}",
+        ended.stdout
+    );
     assert_eq!(server.settings(), (true, "DETAIL".to_owned()));
     server.set_away(false);
-    bench.flashproof(&["cluster", "restore", DIR]).expect(0);
+    bench.flashproof(&["size", "restore", DIR]).expect(0);
     assert_eq!(server.settings(), (false, "INFO".to_owned()));
 }
 
@@ -496,20 +500,20 @@ fn logs_and_iostat_are_copied_beside_as_they_are() {
     bench.write("messages", "two");
     let files = ["--log", "aerospike.log", "a/aerospike.log", "messages", "--iostat", "x.txt"];
     collect(&bench, &server, &files).expect(0);
-    let alone = [&["cluster", "collect", "--out", "alone"], &files[..]].concat();
+    let alone = [&["size", "collect", "--out", "alone"], &files[..]].concat();
     let ended = bench.flashproof(&alone).expect(0);
-    assert_eq!(ended.stdout, "next: flashproof size alone\n");
+    assert_eq!(ended.stdout, "next: flashproof size profile alone\n");
     for dir in [DIR, "alone"] {
         assert_eq!(bench.read(&format!("{dir}/aerospike.log")), b"one");
         assert_eq!(bench.read(&format!("{dir}/aerospike-2.log")), b"\x1f\x8b\x08");
         assert_eq!(bench.read(&format!("{dir}/messages.log")), b"two");
         assert_eq!(bench.read(&format!("{dir}/iostat-x.txt")), b"Linux");
     }
-    let mut piped = bench.prepare(&["cluster", "collect", "--out", "piped", "--log", "-"]);
+    let mut piped = bench.prepare(&["size", "collect", "--out", "piped", "--log", "-"]);
     piped.stdin(fs::File::open(bench.path("messages")).unwrap());
     Running::start(piped).end().expect(0);
     assert_eq!(bench.read("piped/stdin.log"), b"two");
-    let ended = bench.flashproof(&["cluster", "collect", "--log", "none.log", "/dev/zero", "--out", "x"]).expect(2);
+    let ended = bench.flashproof(&["size", "collect", "--log", "none.log", "/dev/zero", "--out", "x"]).expect(2);
     assert_eq!(ended.errors().len(), 2, "{}", ended.stderr);
     assert!(!bench.exists("x"));
     bench.flashproof(&alone).expect_error(2, &["cannot collect into alone - something is in it"]);
@@ -532,14 +536,14 @@ fn a_folder_alone_is_sized_also_of_several_nodes() {
     fs::create_dir_all(bench.path("run=3")).unwrap();
     fs::copy(&iostat, bench.path("run=3/x.txt.zst")).unwrap();
     let twice = format!("{NODE}=run=3/x.txt.zst");
-    let collect = ["cluster", "collect", "--out", "not/there", "--iostat", &twice, &twice, "run=3/x.txt.zst"];
+    let collect = ["size", "collect", "--out", "not/there", "--iostat", &twice, &twice, "run=3/x.txt.zst"];
     bench.flashproof(&collect).expect(0);
     for name in [&format!("{NODE}-iostat-x.txt.zst"), &format!("{NODE}-iostat-x-2.txt.zst"), "iostat-x.txt.zst"] {
         assert!(bench.exists(&format!("not/there/{name}")), "{name}");
     }
-    let ended = bench.flashproof(&["size", "--log", &log, "--iostat", "run=3/x.txt.zst"]).expect(0);
+    let ended = bench.flashproof(&["size", "profile", "--log", &log, "--iostat", "run=3/x.txt.zst"]).expect(0);
     assert!(ended.stdout.contains("iostat's r/s"), "{}", ended.stdout);
-    let ended = bench.flashproof(&["size", DIR]).expect(0);
+    let ended = bench.flashproof(&["size", "profile", DIR]).expect(0);
     assert!(ended.stdout.contains("iostat's r/s"), "{}", ended.stdout);
     assert!(ended.stdout.contains(&format!("node {NODE} (server 4.9.0.37)")), "{}", ended.stdout);
     assert!(
@@ -552,17 +556,17 @@ fn a_folder_alone_is_sized_also_of_several_nodes() {
 #[test]
 fn what_cannot_be_is_refused_before_anybody_is_asked() {
     let bench = Bench::new();
-    let collect = |more: &[&str]| bench.flashproof(&[&["cluster", "collect"], more].concat());
+    let collect = |more: &[&str]| bench.flashproof(&[&["size", "collect"], more].concat());
     collect(&[]).expect_error(2, &["nothing to collect from - give --host HOST:PORT"]);
     collect(&["--host", "a", "--every", "20", "--for", "10"]).expect_error(2, &["gives no rate"]);
     for wrong in ["a:0", "[::1", "a b", ""] {
         collect(&["--host", wrong]).expect(2);
     }
     collect(&["--enable"]).expect(2);
-    bench.flashproof(&["cluster", "restore", "none"]).expect_error(2, &["it is no folder"]);
+    bench.flashproof(&["size", "restore", "none"]).expect_error(2, &["it is no folder"]);
     bench.write("put-back.json", "[{]");
     bench
-        .flashproof(&["cluster", "restore", "."])
+        .flashproof(&["size", "restore", "."])
         .expect_error(3, &["cannot read what is to be put back from ./put-back.json"]);
     let server = InfoServer::start(OF_8_0);
     let host = server.host();
@@ -574,7 +578,7 @@ fn what_cannot_be_is_refused_before_anybody_is_asked() {
 fn commands_to_type_follow_the_servers_or_are_of_every_version() {
     let (bench, server) = (Bench::new(), InfoServer::start(OF_4_9));
     let (host, port) = (server.host(), server.address.port());
-    let ended = bench.flashproof(&["cluster", "collect", "--print-commands", "--host", &host]).expect(0);
+    let ended = bench.flashproof(&["size", "collect", "--print-commands", "--host", &host]).expect(0);
     for line in [
         format!(
             "asadm -h 127.0.0.1 -p {port} --enable -e \"manage config namespace test storage-engine param enable-benchmarks-storage to true\"\n"
@@ -587,7 +591,7 @@ fn commands_to_type_follow_the_servers_or_are_of_every_version() {
         assert!(ended.stdout.contains(&line), "{line} in\n{}", ended.stdout);
     }
     assert!(!server.asked().iter().any(|name| name.contains("set")));
-    let ended = bench.flashproof(&["cluster", "collect", "--print-commands"]).expect(0);
+    let ended = bench.flashproof(&["size", "collect", "--print-commands"]).expect(0);
     for line in [
         "asinfo -v 'set-config:context=namespace;id=NS;enable-benchmarks-storage=true'\n",
         "asinfo -v 'set-config:context=namespace;namespace=NS;enable-benchmarks-storage=true'\n",
@@ -597,7 +601,7 @@ fn commands_to_type_follow_the_servers_or_are_of_every_version() {
     }
     // Names of servers are words to a shell, whatever is in them.
     server.set("logs", "0:/var/log/$(reboot) a'b.log");
-    let ended = bench.flashproof(&["cluster", "collect", "--print-commands", "--host", &host]).expect(0);
+    let ended = bench.flashproof(&["size", "collect", "--print-commands", "--host", &host]).expect(0);
     assert!(ended.stdout.contains(r"scp '127.0.0.1:/var/log/$(reboot) a'\''b.log'"), "{}", ended.stdout);
 }
 

@@ -1,4 +1,4 @@
-//! `flashproof compare` as a user runs it.
+//! `flashproof report compare` as a user runs it.
 
 use crate::support;
 
@@ -18,7 +18,7 @@ fn runs_are_laid_side_by_side_with_what_the_operator_gave() {
     run(&bench, "a", "write-reqs-per-sec: 1000\n");
     run(&bench, "b", "write-reqs-per-sec: 1000\nrecord-bytes: 3000\n");
     let ended = bench
-        .flashproof(&["compare", "a", "new=b", "--dwpd", "a=3", "--tbw", "new=5600", "--price", "new=549"])
+        .flashproof(&["report", "compare", "a", "new=b", "--dwpd", "a=3", "--tbw", "new=5600", "--price", "new=549"])
         .expect(0);
     let table = &ended.stdout;
     for part in ["  a ", "  new", "PASS (screening)", "written a day", "a simulated drive has no place among real ones"]
@@ -28,14 +28,14 @@ fn runs_are_laid_side_by_side_with_what_the_operator_gave() {
     assert_eq!(ended.warnings(), ["different tests: record-bytes: 1536 (a); 3000 (new)"]);
     assert!(ended.stderr.contains("rated for 5 years (--warranty)"), "{}", ended.stderr);
     // 1,000 client writes of 1,536 bytes, 85 in a block, doubled by defragmentation: 3.08 MB a second.
-    let json = bench.flashproof(&["compare", "a", "b", "--json", "--price", "b=549"]).expect(0);
+    let json = bench.flashproof(&["report", "compare", "a", "b", "--json", "--price", "b=549"]).expect(0);
     let json: Value = serde_json::from_str(&json.stdout).unwrap();
     let a = &json["candidates"][0];
     let per_day = a["wear"][0]["host_bytes_per_day"].as_f64().unwrap();
     let expected = 1000.0 / 85.0 * 2.0 * 131_072.0 * 86_400.0;
     assert!((per_day / expected - 1.0).abs() < 0.02, "{per_day} {expected}");
     assert_eq!(json["candidates"][1]["price_per_1x"], 549.0);
-    let markdown = bench.flashproof(&["compare", "a", "b", "--markdown"]).expect(0);
+    let markdown = bench.flashproof(&["report", "compare", "a", "b", "--markdown"]).expect(0);
     assert!(markdown.stdout.starts_with("> **Warning:** different tests: "), "{}", markdown.stdout);
 }
 
@@ -44,7 +44,7 @@ fn what_cannot_be_compared_says_why_and_what_to_do() {
     let bench = Bench::new();
     run(&bench, "a", "");
     let error = |arguments: &[&str], code, parts: &[&str]| {
-        bench.flashproof(&[&["compare"], arguments].concat()).expect_error(code, parts);
+        bench.flashproof(&[&["report", "compare"], arguments].concat()).expect_error(code, parts);
     };
     error(&["a", "./a"], 2, &["both are ./a; name each run once"]);
     error(&["a", "--price", "b=3"], 2, &["no candidate or device has that name; the names are a, sim:"]);
@@ -58,7 +58,7 @@ fn what_cannot_be_compared_says_why_and_what_to_do() {
         2,
         &["reading the list of ratings a.conf line 1 - there is no column class"],
     );
-    assert_eq!(bench.flashproof(&["compare", "a", "--dwpd", "a=0"]).code, Some(2));
+    assert_eq!(bench.flashproof(&["report", "compare", "a", "--dwpd", "a=0"]).code, Some(2));
 }
 
 #[test]
@@ -68,7 +68,7 @@ fn a_damaged_run_is_compared_as_far_as_it_is_whole() {
     run(&bench, "b", "");
     let telemetry = bench.text("b/telemetry.csv");
     bench.write("b/telemetry.csv", telemetry.replace("\n30,31,", "\n30,x,"));
-    let ended = bench.flashproof(&["compare", "a", "b"]).expect(4);
+    let ended = bench.flashproof(&["report", "compare", "a", "b"]).expect(4);
     assert!(ended.stdout.contains("INVALID (screening), DAMAGED"), "{}", ended.stdout);
     assert!(ended.stderr.contains("b: telemetry.csv is cut: "), "{}", ended.stderr);
     assert!(ended.stderr.contains("it is whole up to 30 s"), "{}", ended.stderr);

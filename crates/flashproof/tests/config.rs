@@ -1,4 +1,4 @@
-//! `flashproof config` as a user meets it: what it writes, what it says, what it refuses.
+//! `flashproof size config` as a user meets it: what it writes, what it says, what it refuses.
 
 use crate::support;
 
@@ -12,12 +12,12 @@ use support::{Bench, Ended, Nobody, tool};
 const DEVICES: &str = "/dev/nvme90n1p1,/dev/nvme90n1p2,/dev/nvme91n1";
 
 fn config(bench: &Bench, arguments: &str) -> Ended {
-    let arguments: Vec<&str> = std::iter::once("config").chain(arguments.split_whitespace()).collect();
+    let arguments: Vec<&str> = ["size", "config"].into_iter().chain(arguments.split_whitespace()).collect();
     bench.flashproof(&arguments)
 }
 
 fn answered(bench: &Bench, arguments: &[&str], answers: &str) -> (Option<i32>, String, String) {
-    let mut command = bench.prepare(&[&["config"], arguments].concat());
+    let mut command = bench.prepare(&[&["size", "config"], arguments].concat());
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     // It may end before it has read everything.
     let _ = child.stdin.take().unwrap().write_all(answers.as_bytes());
@@ -166,7 +166,7 @@ fn what_cannot_be_configured_is_said_and_nothing_is_written() {
         assert!(ended.stderr.contains(said), "{arguments}: {}", ended.stderr);
         assert!(ended.stdout.is_empty() && !bench.exists("x.conf"), "{arguments}");
     }
-    let spaced = bench.flashproof(&["config", "--device", "/dev/a b", "--load", "1"]).expect(2);
+    let spaced = bench.flashproof(&["size", "config", "--device", "/dev/a b", "--load", "1"]).expect(2);
     assert!(spaced.stderr.contains("white space and semicolons separate names"), "{}", spaced.stderr);
 }
 
@@ -219,7 +219,7 @@ fn without_permission_nothing_is_written() {
     fs::create_dir(bench.path("closed")).unwrap();
     fs::set_permissions(bench.path("closed"), fs::Permissions::from_mode(0o755)).unwrap();
     nobody
-        .flashproof(&bench, &["config", "--device", "sim:", "--load", "1", "--out", "closed/x.conf"])
+        .flashproof(&bench, &["size", "config", "--device", "sim:", "--load", "1", "--out", "closed/x.conf"])
         .expect_error(3, &["cannot write the configuration to closed/x.conf - Permission denied"]);
     assert!(!bench.exists("closed/x.conf"));
 }
@@ -230,7 +230,7 @@ fn a_drive_is_not_read_as_a_configuration() {
     let Some(drive) = tool("lsblk", &["-dnpo", "NAME"]).and_then(|all| all.lines().next().map(str::to_owned)) else {
         return;
     };
-    config(&bench, &drive).expect_error(2, &["it is a drive, and only regular files are read - to configure a test of it give: flashproof config --device"]);
+    config(&bench, &drive).expect_error(2, &["it is a drive, and only regular files are read - to configure a test of it give: flashproof size config --device"]);
 }
 
 #[test]

@@ -128,7 +128,7 @@ fn a_damaged_run_is_marked_in_every_form_and_exits_with_a_code_of_its_own() {
         let mut lines = csv.lines().skip(1);
         assert!(lines.all(|line| line.contains(&format!(",{mark}")) || file == "act.log"), "{file}: {csv}");
         assert!(csv.lines().count() > 1, "{file}: {csv}");
-        bench.flashproof(&["status", OUT]).expect(4);
+        bench.flashproof(&["report", "status", OUT]).expect(4);
         bench.write(&path, whole);
     }
     bench.flashproof(&["report", OUT]).expect(0);
@@ -144,7 +144,7 @@ fn what_a_name_does_to_a_terminal_is_shown_and_not_done() {
         &["report", OUT],
         &["report", OUT, "--json"],
         &["report", OUT, "--markdown"],
-        &["status", OUT],
+        &["report", "status", OUT],
         &["latency", "-l", OUT, "-t", "5"],
         &["storage", "\u{1b}[2J.conf"],
     ];

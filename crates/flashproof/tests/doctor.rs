@@ -1,4 +1,4 @@
-//! `flashproof doctor` and `flashproof devices` as a user sees them, on devices of the test's own.
+//! `flashproof doctor` as a user sees them, on devices of the test's own.
 
 use crate::support;
 
@@ -8,7 +8,7 @@ use support::{Bench, Ended, LoopDevice, Nobody, Undo, skip, tool};
 
 const MIB: u64 = 1 << 20;
 
-/// `flashproof devices` opens every device for a moment, those of other tests too, and the doctor of these
+/// `flashproof doctor` opens every device for a moment, those of other tests too, and the doctor of these
 /// would find them in use.
 static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
 
@@ -31,10 +31,10 @@ fn finding(ended: &Ended, check: &str) -> (String, String) {
     (text("level"), text("finding"))
 }
 
-/// The line of `devices --json` for `path`.
+/// The entry of `doctor --json` for `path`.
 #[track_caller]
 fn device(bench: &Bench, path: &str) -> Value {
-    let report = json(&bench.flashproof(&["devices", "--json"]).expect(0));
+    let report = json(&bench.flashproof(&["doctor", "--json"]).expect(0));
     let devices = report["devices"].as_array().unwrap();
     devices.iter().find(|device| device["path"] == path).unwrap_or_else(|| panic!("{path}: {devices:#?}")).clone()
 }
@@ -79,7 +79,7 @@ fn a_mounted_device_is_a_problem_and_not_safe_to_test() {
     let refused = device(&bench, &loop_device.name);
     assert_eq!(refused["safe"], "no", "{refused}");
     assert!(refused["refused_because"][0].as_str().unwrap().contains(&format!("it is mounted at {at}")), "{refused}");
-    let table = bench.flashproof(&["devices"]).expect(0).stdout;
+    let table = bench.flashproof(&["doctor"]).expect(0).stdout;
     let line = table.lines().find(|line| line.starts_with(&format!("{} ", loop_device.name))).unwrap();
     assert!(line.contains("67.1 MB") && line.ends_with(&format!("no    it is mounted at {at}")), "{table}");
 }
@@ -98,7 +98,7 @@ fn what_the_guard_would_let_pass_is_safe_and_nothing_of_it_changes() {
     assert_eq!(asks["safe"], "asks", "{asks}");
     let writes = |counters: device::observe::diskstats::Counters| counters.write.completed;
     let written = writes(loop_device.counters());
-    bench.flashproof(&["devices"]).expect(0);
+    bench.flashproof(&["doctor"]).expect(0);
     assert_eq!(writes(loop_device.counters()), written, "it writes nothing");
     assert!(before == loop_device.content() && !bench.exists("state"));
 }
@@ -123,14 +123,14 @@ fn bad_names_are_problems_with_what_to_do() {
     assert_eq!(finding(&ended, "device").0, "note");
     bench.flashproof(&["doctor", "sim:chanels=4"]).expect_error(2, &["unknown parameter \"chanels\""]);
     bench.flashproof(&["doctor", "--no-such-option"]).expect(2);
-    bench.flashproof(&["devices", "/dev/null"]).expect(2);
+    bench.flashproof(&["doctor", "/dev/null", "--every"]).expect(2);
 }
 
 #[test]
-fn without_names_every_disk_is_examined_and_one_in_use_is_no_problem() {
+fn every_disk_is_examined_on_request_and_one_in_use_is_no_problem() {
     let _alone = alone();
     let bench = Bench::new();
-    let ended = bench.flashproof(&["doctor", "--json"]);
+    let ended = bench.flashproof(&["doctor", "--every", "--json"]);
     let report = json(&ended);
     let in_use = report["findings"].as_array().unwrap().iter().filter(|finding| finding["check"] == "in-use");
     assert!(in_use.clone().all(|finding| finding["level"] != "problem"), "{report:#}");
@@ -148,7 +148,7 @@ fn without_rights_it_says_what_it_could_not_look_at() {
     let ended = nobody.flashproof(&bench, &["doctor", &loop_device.name, "--json"]).expect(0);
     let (level, text) = finding(&ended, "in-use");
     assert!(level == "unknown" && text.contains("could not be looked at for lack of permission"), "{level} {text}");
-    let ended = nobody.flashproof(&bench, &["devices", "--json"]).expect(0);
+    let ended = nobody.flashproof(&bench, &["doctor", "--json"]).expect(0);
     let report = json(&ended);
     let found =
         report["devices"].as_array().unwrap().iter().find(|it| it["path"] == loop_device.name.as_str()).unwrap();

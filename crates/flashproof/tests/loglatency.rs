@@ -1,4 +1,4 @@
-//! `flashproof loglatency` and the same called asloglatency: tables to the byte, what is not there, restarts.
+//! `flashproof latency server` and the same called asloglatency: tables to the byte, what is not there, restarts.
 
 use crate::support;
 
@@ -19,7 +19,7 @@ fn bench() -> Bench {
 }
 
 fn own(bench: &Bench, arguments: &[&str]) -> Ended {
-    bench.flashproof(&[&["loglatency"], arguments].concat())
+    bench.flashproof(&[&["latency", "server"], arguments].concat())
 }
 
 fn as_asloglatency(bench: &Bench, arguments: &[&str]) -> Ended {

@@ -1,4 +1,4 @@
-//! `flashproof predict`: the rating that it predicts from a baseline of two minutes is the one that `rate` finds, and an hour of the load
+//! `flashproof rate predict`: the rating that it predicts from a baseline of two minutes is the one that `rate` finds, and an hour of the load
 //! bears out its interval; or it is declined by name.
 
 use crate::support;
@@ -28,7 +28,7 @@ fn predicted(bench: &Bench, command: impl Fn() -> Command, device: &[&str], sla:
     baseline.args([&["baseline", "--for", "2m", "--out", "baseline", "--quiet"], device].concat());
     Running::start(baseline).end_within(LONG).expect(0);
     let mut predict = command();
-    predict.args([&["predict", "baseline", "--quiet"], sla].concat());
+    predict.args([&["rate", "predict", "baseline", "--quiet"], sla].concat());
     let ended = Running::start(predict).end_within(LONG);
     println!("{}{}", ended.stdout, ended.stderr);
     let series = Series::read(&bench.path("baseline")).unwrap().unwrap();
@@ -246,7 +246,7 @@ fn a_signal_ends_it_while_it_fits() {
     let bench = Bench::new();
     bench.flashproof(&["baseline", "sim:channels=4", "--for", "70s", "--out", "b", "--quiet"]).expect(0);
     let before = bench.text("b/series.json");
-    let mut running = Running::start(bench.prepare(&["predict", "b"]));
+    let mut running = Running::start(bench.prepare(&["rate", "predict", "b"]));
     running.wait_to_hear("fitting a simulated drive");
     running.signal("INT");
     running.end().expect(4);
@@ -256,12 +256,14 @@ fn a_signal_ends_it_while_it_fits() {
 #[test]
 fn what_is_no_baseline_is_refused() {
     let bench = Bench::new();
-    bench.flashproof(&["predict", "nowhere"]).expect_error(2, &["there is no series in nowhere - No such file"]);
+    bench
+        .flashproof(&["rate", "predict", "nowhere"])
+        .expect_error(2, &["there is no series in nowhere - No such file"]);
     bench.storage("device-names: sim:\ntest-duration-sec: 1\nread-reqs-per-sec: 10\n", &[]).expect(0);
-    bench.flashproof(&["predict", OUT]).expect_error(2, &["it is the directory of a single run"]);
-    bench.flashproof(&["predict", "/dev/zero"]).expect_error(2, &["it is no directory"]);
+    bench.flashproof(&["rate", "predict", OUT]).expect_error(2, &["it is the directory of a single run"]);
+    bench.flashproof(&["rate", "predict", "/dev/zero"]).expect_error(2, &["it is no directory"]);
     bench.flashproof(&["rate", "sim:", "--up-to", "1", "--slice", "12", "--out", "rate", "--quiet"]).expect(0);
-    bench.flashproof(&["predict", "rate"]).expect_error(2, &["it is no baseline"]);
+    bench.flashproof(&["rate", "predict", "rate"]).expect_error(2, &["it is no baseline"]);
     bench.write("series.json", "{");
-    bench.flashproof(&["predict", "."]).expect_error(3, &["series.json"]);
+    bench.flashproof(&["rate", "predict", "."]).expect_error(3, &["series.json"]);
 }

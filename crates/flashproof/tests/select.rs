@@ -75,7 +75,7 @@ fn run_of_example(bench: &Bench, dir: &str, times: u32) {
 }
 
 fn select(bench: &Bench, more: &[&str]) -> Ended {
-    bench.flashproof(&[&["select", "--profile", "profile.json"], more].concat())
+    bench.flashproof(&[&["size", "select", "--profile", "profile.json"], more].concat())
 }
 
 fn json(bench: &Bench, more: &[&str]) -> Value {

@@ -45,13 +45,13 @@ fn records_outlive_a_signal_and_a_kill_and_no_other_command_takes_their_file() {
     let before = bench.read("records");
     let other = bench
         .storage("device-names: records\nfile-size-mbytes: 16\ntest-duration-sec: 1\nwrite-reqs-per-sec: 10\n", &[]);
-    other.expect_error(3, &["records of flashproof serve, of namespace \"test\""]);
+    other.expect_error(3, &["records of flashproof engine serve, of namespace \"test\""]);
     bench.write("serve.conf", config("write-block-size 64K"));
     let wanted =
         ["records that were written by other settings: write-block-size is \"32768\" there and \"65536\" here"];
-    bench.flashproof(&["serve", "serve.conf"]).expect_error(3, &wanted);
+    bench.flashproof(&["engine", "serve", "serve.conf"]).expect_error(3, &wanted);
     bench.write("serve.conf", config(SMALL).replace("16M", "20M"));
-    bench.flashproof(&["serve", "serve.conf"]).expect_error(3, &["it has records and 16777216 bytes"]);
+    bench.flashproof(&["engine", "serve", "serve.conf"]).expect_error(3, &["it has records and 16777216 bytes"]);
     assert!(before == bench.read("records"), "nothing was written");
 }
 
@@ -61,16 +61,16 @@ fn what_is_on_a_device_is_asked_for_and_a_damaged_store_is_not_written() {
     bench.write_victim("records", 16);
     let before = bench.read("records");
     bench.write("serve.conf", config(SMALL));
-    bench.flashproof(&["serve", "serve.conf"]).expect_error(3, &["records", "--erase"]);
+    bench.flashproof(&["engine", "serve", "serve.conf"]).expect_error(3, &["records", "--erase"]);
     let mut damaged = b"flashproof store".to_vec();
     damaged.resize(16 << 20, 7);
     bench.write("damaged", &damaged);
     bench.write("serve.conf", config(SMALL).replace("file records", "file damaged"));
-    bench.flashproof(&["serve", "serve.conf"]).expect_error(3, &["whose checksum is wrong"]);
+    bench.flashproof(&["engine", "serve", "serve.conf"]).expect_error(3, &["whose checksum is wrong"]);
     assert!(before == bench.read("records") && damaged == bench.read("damaged"));
     bench.write("serve.conf", config(SMALL).replace("16M", "8M"));
     bench.write("records", []);
-    bench.flashproof(&["serve", "serve.conf"]).expect_error(3, &["8 write blocks for each of 2 cores"]);
+    bench.flashproof(&["engine", "serve", "serve.conf"]).expect_error(3, &["8 write blocks for each of 2 cores"]);
 }
 
 #[test]
@@ -79,15 +79,17 @@ fn a_port_in_use_and_a_configuration_with_mistakes_are_said() {
     let taken = TcpListener::bind("127.0.0.1:0").unwrap();
     let port = taken.local_addr().unwrap().port();
     bench.write("serve.conf", config(SMALL).replace("port 0", &format!("port {port}")));
-    bench.flashproof(&["serve", "serve.conf"]).expect_error(3, &[&format!("cannot listen on 127.0.0.1:{port}")]);
+    bench
+        .flashproof(&["engine", "serve", "serve.conf"])
+        .expect_error(3, &[&format!("cannot listen on 127.0.0.1:{port}")]);
     assert!(!bench.exists("records"), "nothing was made");
     bench.write("serve.conf", config("write-block-size 3\n nonsense 1"));
-    let ended = bench.flashproof(&["serve", "serve.conf"]).expect(2);
+    let ended = bench.flashproof(&["engine", "serve", "serve.conf"]).expect(2);
     assert!(ended.stderr.contains("line 14") && ended.stderr.contains("nonsense"), "{}", ended.stderr);
     bench.write("serve.conf", config(SMALL));
-    let ended = bench.flashproof(&["serve", "serve.conf", "--dry-run"]).expect(0);
+    let ended = bench.flashproof(&["engine", "serve", "serve.conf", "--dry-run"]).expect(0);
     assert!(ended.stdout.contains("namespace test: write blocks of 32768 bytes on records"), "{}", ended.stdout);
-    bench.flashproof(&["serve", "absent.conf"]).expect_error(2, &["cannot read \"absent.conf\""]);
+    bench.flashproof(&["engine", "serve", "absent.conf"]).expect_error(2, &["cannot read \"absent.conf\""]);
 }
 
 /// Starts a server with more options; gives its port.
@@ -115,7 +117,7 @@ fn formatting_clears_what_another_would_know_the_device_by_and_nothing_between()
     content[SIZE - 512..SIZE - 504].copy_from_slice(b"EFI PART");
     bench.write("records", &content);
     bench.write("serve.conf", config(SMALL));
-    bench.flashproof(&["serve", "serve.conf"]).expect_error(3, &["backup of a GPT partition table", "RAID"]);
+    bench.flashproof(&["engine", "serve", "serve.conf"]).expect_error(3, &["backup of a GPT partition table", "RAID"]);
     assert!(content == bench.read("records"), "nothing was written");
     if serve_once(&bench, &config(SMALL), &["--erase", "records"]).is_none() {
         return;
@@ -138,7 +140,7 @@ fn all_devices_are_looked_at_before_one_is_formatted() {
     bench.write("serve.conf", config("").replace("file records\n filesize 16M", &both));
     let said = [&format!("cannot open {}", second.name)[..], "8 write blocks for each of 2 cores"];
     bench
-        .flashproof(&["serve", "serve.conf", "--erase", &format!("{},{}", first.name, second.name)])
+        .flashproof(&["engine", "serve", "serve.conf", "--erase", &format!("{},{}", first.name, second.name)])
         .expect_error(3, &said);
     assert!(first.content().iter().all(|byte| *byte == 0), "the first was not formatted");
 }
@@ -157,7 +159,7 @@ fn a_device_of_another_set_is_none_of_the_namespaces() {
     let new = bench.read("second");
     bench.write("second", &old);
     let said = ["first and second were not formatted together", "is of set"];
-    bench.flashproof(&["serve", "serve.conf"]).expect_error(3, &said);
+    bench.flashproof(&["engine", "serve", "serve.conf"]).expect_error(3, &said);
     assert!(old == bench.read("second"), "nothing was written");
     bench.write("second", new);
     serve_once(&bench, &both, &[]).unwrap();
@@ -170,7 +172,7 @@ fn a_block_device_is_formatted_and_opened_again() {
     device.put(4096, b"somebody's");
     let on = config(SMALL).replace("file records\n filesize 16M", &format!("device {}", device.name));
     bench.write("serve.conf", &on);
-    bench.flashproof(&["serve", "serve.conf"]).expect_error(3, &[&device.name, "--erase"]);
+    bench.flashproof(&["engine", "serve", "serve.conf"]).expect_error(3, &[&device.name, "--erase"]);
     let Some((running, port)) = serve_with(&bench, &on, &["--erase", &device.name]) else { return };
     assert_eq!(ask(port, 1, Some(b"on a device")).0, 0);
     running.signal("KILL");

@@ -1,4 +1,4 @@
-//! Aerospike's own client on `flashproof serve`, and what reads a real server's log on the log of ours.
+//! Aerospike's own client on `flashproof engine serve`, and what reads a real server's log on the log of ours.
 
 use crate::support::{Bench, FLASHPROOF, serve, skip};
 use std::fs;
@@ -58,7 +58,7 @@ fn aerospike_s_python_client_finds_nothing_amiss_and_the_log_tells_what_it_did()
     // What it did stands in the statistics, whose numbers follow from the script.
     let host = format!("127.0.0.1:{port}");
     bench
-        .flashproof(&["cluster", "collect", "--host", &host, "--for", "1", "--every", "1", "--out", "collected"])
+        .flashproof(&["size", "collect", "--host", &host, "--for", "1", "--every", "1", "--out", "collected"])
         .expect(0);
     let folder = fs::read_dir(bench.path("collected")).unwrap().map(|entry| entry.unwrap().path());
     let node = folder.into_iter().find(|path| path.extension().is_some_and(|name| name == "info")).unwrap();
@@ -73,7 +73,7 @@ fn aerospike_s_python_client_finds_nothing_amiss_and_the_log_tells_what_it_did()
     running.signal("TERM");
     running.end().expect(0);
     let table = bench
-        .flashproof(&["loglatency", "-l", "serve.log", "-h", "{test}-batch-sub-read", "-f", "head", "-t", "1"])
+        .flashproof(&["latency", "server", "-l", "serve.log", "-h", "{test}-batch-sub-read", "-f", "head", "-t", "1"])
         .expect(0);
     assert!(table.stdout.contains("{test}-batch-sub-read"), "{}", table.stdout);
     let log = sizing::source::Source::open(&log, "-").unwrap();

@@ -33,7 +33,8 @@ fn what_was_acknowledged_outlives_kill_9_at_any_moment() {
     let Some((mut server, _)) = serve(&bench, &config(port)) else { return };
     let port_text = port.to_string();
     let client = |more: &[&str]| {
-        let common = ["client", "-p", &port_text, "-k", "4000", "-o", "B:600", "-z", "16", "-T", "20000", "--verify"];
+        let common =
+            ["engine", "client", "-p", &port_text, "-k", "4000", "-o", "B:600", "-z", "16", "-T", "20000", "--verify"];
         Running::start(bench.prepare(&[&common, more].concat()))
     };
     // Each is there before the first kill.

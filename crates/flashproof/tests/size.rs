@@ -1,4 +1,4 @@
-//! `flashproof size`: what it writes, and what it says of sources that cannot be used.
+//! `flashproof size profile`: what it writes, and what it says of sources that cannot be used.
 
 use crate::support::{Bench, Ended};
 use std::path::{Path, PathBuf};
@@ -26,7 +26,7 @@ fn log() -> String {
 }
 
 fn size(bench: &Bench, args: &[&str]) -> Ended {
-    bench.flashproof(&[&["size"], args].concat())
+    bench.flashproof(&[&["size", "profile"], args].concat())
 }
 
 #[test]

@@ -1,4 +1,4 @@
-//! `flashproof status` beside a run: going on, held, killed, ended.
+//! `flashproof report status` beside a run: going on, held, killed, ended.
 
 use crate::support;
 
@@ -18,7 +18,7 @@ fn started(bench: &Bench, seconds: u32) -> Running {
 }
 
 fn status(bench: &Bench, code: i32) -> Value {
-    let ended = bench.flashproof(&["status", OUT, "--json"]).expect(code);
+    let ended = bench.flashproof(&["report", "status", OUT, "--json"]).expect(code);
     serde_json::from_str(&ended.stdout).unwrap()
 }
 
@@ -31,22 +31,23 @@ fn a_run_that_goes_on_is_told_from_one_that_is_held_and_one_that_was_killed() {
     assert_eq!(going_on["pid"], running.pid());
     assert_eq!(going_on["streams"][0]["offered_iops"], 100.0);
     assert!(going_on["ends_unix_ms"].as_u64().unwrap() > 600_000, "{going_on}");
-    let text = bench.flashproof(&["status", OUT]).expect(0).stdout;
+    let text = bench.flashproof(&["report", "status", OUT]).expect(0).stdout;
     assert!(text.contains(&format!("running (process {}): last interval ", running.pid())), "{text}");
     running.signal("STOP");
     // The signal takes a moment.
     running.wait_until("it is held", || {
-        let ended = bench.flashproof(&["status", OUT]);
+        let ended = bench.flashproof(&["report", "status", OUT]);
         ended.stdout.contains("STOPPED") && ended.code == Some(4)
     });
     running.signal("CONT");
-    running.wait_until("it goes on", || bench.flashproof(&["status", OUT]).stdout.contains(": last interval "));
+    running
+        .wait_until("it goes on", || bench.flashproof(&["report", "status", OUT]).stdout.contains(": last interval "));
     running.signal("KILL");
     assert_eq!(running.end().signal, Some(9));
     // Right after: nobody has to wait and see whether its files still grow.
     let killed = status(&bench, 4);
     assert_eq!((&killed["phase"], &killed["ends_unix_ms"]), (&Value::from("killed"), &Value::Null), "{killed}");
-    let ended = bench.flashproof(&["status", OUT, "--watch"]).expect(4);
+    let ended = bench.flashproof(&["report", "status", OUT, "--watch"]).expect(4);
     assert!(ended.stdout.contains("KILLED") && !ended.stdout.contains(" left, ends "), "{}", ended.stdout);
 }
 
@@ -60,10 +61,10 @@ fn a_series_that_was_killed_is_told_to_be_over_at_once() {
     running.wait_until("its first interval", || {
         bench.exists("series/stage-1/telemetry.csv") && bench.text("series/stage-1/telemetry.csv").lines().count() > 1
     });
-    assert!(bench.flashproof(&["status", "series"]).expect(0).stdout.contains(" left of what is planned"));
+    assert!(bench.flashproof(&["report", "status", "series"]).expect(0).stdout.contains(" left of what is planned"));
     running.signal("KILL");
     assert_eq!(running.end().signal, Some(9));
-    let ended = bench.flashproof(&["status", "series"]).expect(4);
+    let ended = bench.flashproof(&["report", "status", "series"]).expect(4);
     assert!(ended.stdout.contains("NOT RUNNING"), "{}", ended.stdout);
     assert!([" left, ends ", " left of what"].iter().all(|left| !ended.stdout.contains(left)), "{}", ended.stdout);
 }
@@ -75,17 +76,17 @@ fn of_several_directories_each_is_shown_and_the_worst_gives_the_code() {
         let config = format!("device-names: {drive}\ntest-duration-sec: 60\nread-reqs-per-sec: 100\n");
         bench.start_as(&format!("{name}.conf"), name, &config, &[]).end().expect(code);
     }
-    bench.flashproof(&["status", "good"]).expect(0);
-    let both = bench.flashproof(&["status", "good", "bad"]).expect(1);
+    bench.flashproof(&["report", "status", "good"]).expect(0);
+    let both = bench.flashproof(&["report", "status", "good", "bad"]).expect(1);
     assert!(
         both.stdout.starts_with("good  sim:\n") && both.stdout.contains("\n\nbad  sim:read-us=9000\n"),
         "{}",
         both.stdout
     );
-    let json = bench.flashproof(&["status", "bad", "good", "--json"]).expect(1);
+    let json = bench.flashproof(&["report", "status", "bad", "good", "--json"]).expect(1);
     let read: Vec<Value> = serde_json::Deserializer::from_str(&json.stdout).into_iter().map(Result::unwrap).collect();
     assert_eq!(read.iter().map(|status| &status["outcome"]).collect::<Vec<_>>(), ["fail", "pass"]);
-    let ended = bench.flashproof(&["status", "good", "nowhere", "bad", "--watch"]).expect(3);
+    let ended = bench.flashproof(&["report", "status", "good", "nowhere", "bad", "--watch"]).expect(3);
     assert!(ended.stdout.contains("good") && ended.stdout.contains("bad") && ended.errors().len() == 1, "{ended:?}");
 }
 
@@ -93,7 +94,7 @@ fn of_several_directories_each_is_shown_and_the_worst_gives_the_code() {
 fn a_watched_run_is_shown_until_its_verdict() {
     let bench = Bench::new();
     let running = started(&bench, 8);
-    let watched = bench.flashproof(&["status", OUT, "--watch"]).expect(0);
+    let watched = bench.flashproof(&["report", "status", OUT, "--watch"]).expect(0);
     running.end().expect(0);
     assert!(watched.stdout.contains("running (process ") && watched.stdout.contains("PASS: "), "{}", watched.stdout);
     assert!(!watched.stdout.contains('\x1b') && !watched.stdout.contains('\r'), "{:?}", watched.stdout);
@@ -103,6 +104,10 @@ fn a_watched_run_is_shown_until_its_verdict() {
 #[test]
 fn a_place_without_a_run_is_named() {
     let bench = Bench::new();
-    bench.flashproof(&["status", "nowhere"]).expect_error(3, &["reading nowhere - No such file", "check the path"]);
-    bench.flashproof(&["status", "."]).expect_error(3, &["the directory is empty; give the directory of a run"]);
+    bench
+        .flashproof(&["report", "status", "nowhere"])
+        .expect_error(3, &["reading nowhere - No such file", "check the path"]);
+    bench
+        .flashproof(&["report", "status", "."])
+        .expect_error(3, &["the directory is empty; give the directory of a run"]);
 }

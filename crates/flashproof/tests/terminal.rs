@@ -115,7 +115,7 @@ fn a_password_is_asked_for_without_showing_it_and_the_terminal_is_as_before() {
         let Some(terminal) = Terminal::open(80) else { return };
         let host = server.host();
         let options = ["--host", &host, "--user", "me", "--for", "1", "--every", "1", "--out", OUT];
-        let command = bench.prepare(&[&["cluster", "collect"], &options[..]].concat());
+        let command = bench.prepare(&[&["size", "collect"], &options[..]].concat());
         let Some(child) = terminal.run(&command) else { return };
         let mut child = Guard(child);
         let mut shown = String::new();

@@ -1,4 +1,4 @@
-//! `flashproof transactions`: a record engine on a drive, row by row.
+//! `flashproof engine bench`: a record engine on a drive, row by row.
 
 use crate::support;
 use support::{Bench, LoopDevice, OUT, skip, totals};
@@ -6,7 +6,7 @@ use support::{Bench, LoopDevice, OUT, skip, totals};
 #[test]
 fn rows_on_a_simulated_drive_insert_warm_up_and_measure_and_find_what_was_inserted() {
     let bench = Bench::new();
-    let run = ["transactions", "sim:capacity=1GiB", "--rows", "1k,4k", "-k", "3000", "--duration", "1", "--verify"];
+    let run = ["engine", "bench", "sim:capacity=1GiB", "--rows", "1k,4k", "-k", "3000", "--duration", "1", "--verify"];
     let ended =
         bench.flashproof(&[&run[..], &["--seed", "7", "--out", OUT, "--json", "table.json"]].concat()).expect(0);
     for said in ["published", "1,124,875", "4k", "limited by", "transactions/s per core"] {
@@ -39,7 +39,7 @@ fn rows_on_a_simulated_drive_insert_warm_up_and_measure_and_find_what_was_insert
 fn an_insertion_waits_for_a_slow_drive_and_what_is_measured_fails_where_it_cannot_keep_up() {
     let bench = Bench::new();
     // More than the store holds for a drive that does 20 MB/s: a block of 128 KiB each, of which 64 MiB may wait in memory.
-    let run = ["transactions", "sim:capacity=1GiB+write-mbps=20", "--rows", "64k", "-k", "2000", "--duration", "1"];
+    let run = ["engine", "bench", "sim:capacity=1GiB+write-mbps=20", "--rows", "64k", "-k", "2000", "--duration", "1"];
     let held = ["-w", "RU,50", "-g", "100", "--verify", "--sla", "99%>10s", "--out", OUT, "--json", "table.json"];
     let ended = bench.flashproof(&[&run[..], &held].concat()).expect(0);
     assert!(ended.stdout.contains("inserts waited for the drive (code 18"), "{}", ended.stdout);
@@ -59,7 +59,7 @@ fn an_insertion_waits_for_a_slow_drive_and_what_is_measured_fails_where_it_canno
 #[test]
 fn a_rate_that_was_held_is_what_limits_whatever_else_is_busy() {
     let bench = Bench::new();
-    let run = ["transactions", "sim:capacity=1GiB", "--rows", "1k", "-k", "300", "--duration", "1"];
+    let run = ["engine", "bench", "sim:capacity=1GiB", "--rows", "1k", "-k", "300", "--duration", "1"];
     for (rate, limit) in [("1000", "limited by the rate that was asked for"), ("1000000", "limited by CPU")] {
         let out = format!("{OUT}-{rate}");
         let ended = bench.flashproof(&[&run[..], &["--out", &out, "-g", rate, "--sla", "99%>10s"]].concat());
@@ -70,14 +70,14 @@ fn a_rate_that_was_held_is_what_limits_whatever_else_is_busy() {
 #[test]
 fn a_drive_whose_bytes_memory_does_not_hold_is_refused_before_it_is_taken() {
     let bench = Bench::new();
-    let run = ["transactions", "sim:capacity=64TiB", "--size", "32TiB", "-k", "1", "--out", OUT];
+    let run = ["engine", "bench", "sim:capacity=64TiB", "--size", "32TiB", "-k", "1", "--out", OUT];
     bench.flashproof(&run).expect_error(3, &["cannot keep what is written", "give a smaller --size"]);
 }
 
 #[test]
 fn a_file_is_opened_anew_for_each_run_and_holds_what_the_run_before_wrote() {
     let bench = Bench::new();
-    let run = ["transactions", "--rows", "1k", "--size", "64MiB", "-k", "5000", "--threads", "1", "--duration", "1"];
+    let run = ["engine", "bench", "--rows", "1k", "--size", "64MiB", "-k", "5000", "--threads", "1", "--duration", "1"];
     let more = ["-z", "8", "-g", "200", "--sla", "99%>10s", "--verify", "--out", OUT];
     let ended = bench.flashproof(&[&run[..], &more].concat()).expect(0);
     assert!(ended.stdout.contains("limited by"), "{}", ended.stdout);
@@ -90,14 +90,16 @@ fn a_file_is_opened_anew_for_each_run_and_holds_what_the_run_before_wrote() {
 #[test]
 fn what_cannot_be_is_refused() {
     let bench = Bench::new();
-    bench.flashproof(&["transactions", "-w", "I"]).expect_error(2, &["each row begins with one"]);
-    bench.flashproof(&["transactions", "--rows", "2m"]).expect_error(2, &["1k,2k,4k"]);
-    bench.flashproof(&["transactions", "--rows", "128k", "--out", OUT]).expect_error(2, &["a write block of 131072"]);
-    let small = ["transactions", "sim:capacity=1MiB", "--rows", "1k", "--out", "small"];
+    bench.flashproof(&["engine", "bench", "-w", "I"]).expect_error(2, &["each row begins with one"]);
+    bench.flashproof(&["engine", "bench", "--rows", "2m"]).expect_error(2, &["1k,2k,4k"]);
+    bench
+        .flashproof(&["engine", "bench", "--rows", "128k", "--out", OUT])
+        .expect_error(2, &["a write block of 131072"]);
+    let small = ["engine", "bench", "sim:capacity=1MiB", "--rows", "1k", "--out", "small"];
     bench.flashproof(&small).expect_error(3, &["it has 1048576 bytes", "8 write blocks"]);
-    bench.flashproof(&["transactions", "--size", "1MiB", "--out", OUT]).expect_error(3, &["store"]);
+    bench.flashproof(&["engine", "bench", "--size", "1MiB", "--out", OUT]).expect_error(3, &["store"]);
     std::fs::write(bench.path("there.json"), "mine").unwrap();
-    let there = ["transactions", "sim:", "--out", "unborn", "--json", "there.json"];
+    let there = ["engine", "bench", "sim:", "--out", "unborn", "--json", "there.json"];
     bench.flashproof(&there).expect_error(2, &["there.json", "it is there already", "--force"]);
     assert!(!bench.path("unborn").exists() && bench.text("there.json") == "mine", "before anything else");
     for (more, said) in [
@@ -109,13 +111,14 @@ fn what_cannot_be_is_refused() {
         (&["--loopback", "--rows", "1k", "file", "another"], "only rows with replication have a second device"),
         (&["file", "another"], "only rows with replication have a second device"),
     ] {
-        bench.flashproof(&[&["transactions", "--out", OUT], more].concat()).expect_error(2, &[said]);
+        bench.flashproof(&[&["engine", "bench", "--out", OUT], more].concat()).expect_error(2, &[said]);
     }
 }
 
 /// Runs rows that need sockets in a ring. `None`, said aloud, where there is no io_uring.
 fn over_loopback(bench: &Bench, more: &[&str]) -> Option<serde_json::Value> {
-    let run = ["transactions", "--loopback", "--threads", "1", "-k", "500", "-z", "8", "-g", "200", "--sla", "99%>10s"];
+    let run =
+        ["engine", "bench", "--loopback", "--threads", "1", "-k", "500", "-z", "8", "-g", "200", "--sla", "99%>10s"];
     let short = ["--duration", "1", "--size", "64MiB", "--verify", "--out", OUT, "--json", "table.json"];
     let ended = bench.flashproof(&[&run[..], &short, more].concat());
     if ended.stderr.contains("cannot make a ring") {
@@ -155,7 +158,7 @@ fn a_block_device_is_erased_when_it_is_named_and_serves_over_loopback() {
     let bench = Bench::new();
     let Some(device) = LoopDevice::new(&bench, 64 << 20, &[]) else { return };
     device.put(4096, b"somebody's");
-    let refused = ["transactions", &device.name, "--rows", "1k", "--out", "refused"];
+    let refused = ["engine", "bench", &device.name, "--rows", "1k", "--out", "refused"];
     bench.flashproof(&refused).expect_error(3, &[&device.name, "--erase"]);
     let Some(table) = over_loopback(&bench, &[&device.name, "--erase", &device.name]) else { return };
     let rows: Vec<_> = table.as_array().unwrap().iter().map(|row| row["record_size"].as_str().unwrap()).collect();

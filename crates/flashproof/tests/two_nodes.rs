@@ -1,4 +1,4 @@
-//! A cluster of two nodes, each a `flashproof serve` of its own: both have each record, and one that is killed comes back.
+//! A cluster of two nodes, each a `flashproof engine serve` of its own: both have each record, and one that is killed comes back.
 
 use crate::serve_clients;
 use crate::support::{Answer, Bench, OUT, Running, ask, serve_as, statistic, totals};
@@ -83,6 +83,7 @@ impl Pair {
     fn client(&self, more: &[&str]) -> Running {
         let (ip, port) = (self.addresses[0].ip().to_string(), self.addresses[0].port().to_string());
         let common = [
+            "engine",
             "client",
             "-h",
             &ip,

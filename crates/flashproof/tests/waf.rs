@@ -4,13 +4,13 @@ use crate::support::{Bench, Ended};
 use serde_json::{Value, json};
 use std::path::Path;
 
-/// The seed's tenants on a drive that is small enough for a test.
+/// A drive that is small enough for a test.
 const DRIVE: &str =
     "sim:ftl+capacity=8GiB+op=14.5%+unit=32KiB+superblock=8MiB+reserve=1+append=per-handle+isolation=persistently";
 
 fn waf(bench: &Bench, arguments: &[&str]) -> Ended {
-    let tenants = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/tenants/seed-a.toml");
-    bench.write("seed.toml", std::fs::read(tenants).unwrap());
+    let tenants = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/tenants/micron-2024-op14.toml");
+    bench.write("micron.toml", std::fs::read(tenants).unwrap());
     bench.flashproof(&[&["waf"], arguments].concat())
 }
 
@@ -19,15 +19,15 @@ fn drive(more: &str) -> String {
 }
 
 #[test]
-fn the_seeds_tenants_are_told_in_a_table_in_json_and_on_a_page_alike_and_twice_the_same() {
+fn the_tenants_of_a_paper_are_told_in_a_table_in_json_and_on_a_page_alike_and_twice_the_same() {
     let bench = Bench::new();
     let drive = drive("+handles=4");
-    let text = ["seed.toml", "--on", &drive, "--dwpd", "1", "--no-latency"];
+    let text = ["model", "micron.toml", "--on", &drive, "--dwpd", "1", "--no-latency"];
     let ended = waf(&bench, &text);
     assert_eq!(ended.code, Some(0), "{}", ended.stderr);
     assert!(ended.stdout.contains("device WAF") && ended.stdout.contains("consistent with"), "{}", ended.stdout);
     assert!(!ended.stdout.contains("Latencies of clients"), "{}", ended.stdout);
-    let json = waf(&bench, &["seed.toml", "--on", &drive, "--json", "--html", "waf.html"]);
+    let json = waf(&bench, &["model", "micron.toml", "--on", &drive, "--json", "--html", "waf.html"]);
     let json: Value = serde_json::from_str(&json.stdout).unwrap();
     let page = bench.text("waf.html");
     assert!(page.contains("Device WAF over bytes written") && page.contains("data-charts-expected=\"1\""));
@@ -56,7 +56,8 @@ fn a_sweep_shows_the_cliff_and_says_why_a_point_is_missing() {
     let bench = Bench::new();
     let drive = drive("+handles=4").replace("8GiB", "1GiB").replace("8MiB", "1MiB");
     let sweep = [
-        "seed.toml",
+        "model",
+        "micron.toml",
         "--on",
         &drive,
         "--arrange",
@@ -86,7 +87,7 @@ fn the_probe_names_what_firmware_does_and_nothing_of_a_drive_that_isolates() {
             "sim:ftl+capacity=512MiB+op=10%+unit=32KiB+superblock=1MiB+reserve=1+handles=3+append=per-handle\
              +isolation=persistently{more}"
         );
-        bench.flashproof(&["waf", "--probe", &drive, "--out", "probe.json", "--force"]).stdout
+        bench.flashproof(&["waf", "probe", &drive, "--out", "probe.json", "--force"]).stdout
     };
     assert!(probe("").contains("  isolates: "));
     let kept: Value = serde_json::from_str(&bench.text("probe.json")).unwrap();
@@ -107,16 +108,23 @@ fn what_cannot_be_is_refused_with_what_to_do() {
     let few = drive("+handles=3");
     let coarse = few.replace("unit=32KiB", "unit=64KiB");
     for (arguments, said) in [
-        (vec!["seed.toml", "--on", &few, "--arrange", "fdp"], "cannot give 4 placement handles - the drive has 3"),
-        (vec!["seed.toml", "--on", &coarse, "--arrange", "shared"], "is no multiple of the drive's mapping unit"),
-        (vec!["seed.toml", "--on", "sim:"], "it has no FTL inside"),
-        (vec!["seed.toml", "--on", "sim:ftl", "--duration", "1h"], "--duration has no effect with a simulated drive"),
-        (vec!["seed.toml", "--on", "sim:ftl+op=0%"], "op is"),
-        (vec!["seed.toml", "--sweep", "colour"], "it has no usual values"),
-        (vec!["/dev/zero"], "cannot read"),
-        (vec!["--probe", "sim:ftl+handles=1"], "it has 1 placement handle"),
-        (vec!["--probe", "seed.toml"], "it is no NVMe drive"),
-        (vec!["--probe", "sim:ftl+handles=3", "--out", "seed.toml"], "it is there already"),
+        (
+            vec!["model", "micron.toml", "--on", &few, "--arrange", "fdp"],
+            "cannot give 4 placement handles - the drive has 3",
+        ),
+        (
+            vec!["model", "micron.toml", "--on", &coarse, "--arrange", "shared"],
+            "is no multiple of the drive's mapping unit",
+        ),
+        (vec!["model", "micron.toml", "--on", "sim:"], "it has no FTL inside"),
+        (vec!["measure", "micron.toml", "--on", "sim:ftl"], "use flashproof waf model --on"),
+        (vec!["model", "micron.toml", "--on", "disk.img"], "it is a real drive"),
+        (vec!["model", "micron.toml", "--on", "sim:ftl+op=0%"], "op is"),
+        (vec!["model", "micron.toml", "--sweep", "colour"], "it has no usual values"),
+        (vec!["model", "/dev/zero"], "cannot read"),
+        (vec!["probe", "sim:ftl+handles=1"], "it has 1 placement handle"),
+        (vec!["probe", "micron.toml"], "it is no NVMe drive"),
+        (vec!["probe", "sim:ftl+handles=3", "--out", "micron.toml"], "it is there already"),
     ] {
         let ended = waf(&bench, &arguments);
         assert_eq!(ended.code, Some(2), "{arguments:?}: {}", ended.stderr);
@@ -124,15 +132,21 @@ fn what_cannot_be_is_refused_with_what_to_do() {
     }
     bench.write("disk.img", vec![0; 1 << 20]);
     for (arguments, said) in [
-        (vec!["seed.toml", "--on", "disk.img"], "it is no NVMe drive, and no other tells how much its media take"),
-        (vec!["seed.toml", "--on", "/dev/nowhere"], "cannot measure write amplification on /dev/nowhere - "),
+        (
+            vec!["measure", "micron.toml", "--on", "disk.img"],
+            "it is no NVMe drive, and no other tells how much its media take",
+        ),
+        (
+            vec!["measure", "micron.toml", "--on", "/dev/nowhere"],
+            "cannot measure write amplification on /dev/nowhere - ",
+        ),
     ] {
         let ended = waf(&bench, &arguments);
         assert_eq!(ended.code, Some(3), "{arguments:?}: {}", ended.stderr);
         assert!(ended.stderr.contains(said), "{arguments:?}: {}", ended.stderr);
     }
     // Before minutes of work.
-    let ended = waf(&bench, &["seed.toml", "--html", "disk.img"]);
+    let ended = waf(&bench, &["model", "micron.toml", "--html", "disk.img"]);
     assert!(
         ended.code == Some(2) && ended.stderr.contains("it is there already"),
         "{:?}: {}",
@@ -140,6 +154,6 @@ fn what_cannot_be_is_refused_with_what_to_do() {
         ended.stderr
     );
     let one = drive("+handles=4");
-    let ended = waf(&bench, &["seed.toml", "--on", &one, "--arrange", "shared", "--max-fills", "5"]);
+    let ended = waf(&bench, &["model", "micron.toml", "--on", &one, "--arrange", "shared", "--max-fills", "5"]);
     assert_eq!(ended.code, Some(4), "not steady within 5 fills: {}", ended.stderr);
 }

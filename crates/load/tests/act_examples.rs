@@ -155,9 +155,9 @@ fn queues_of_act_4_yield_to_service_threads() {
         warnings,
         [
             "a.conf:6: num-queues is a key of ACT 4: it is ignored, because service-threads: 10 is given too; \
-             if the file is of ACT 5.1 to 5.3, flashproof config FILE translates it",
+             if the file is of ACT 5.1 to 5.3, flashproof size config FILE translates it",
             "a.conf:7: threads-per-queue is a key of ACT 4: it is ignored, because service-threads: 10 is given too; \
-             if the file is of ACT 5.1 to 5.3, flashproof config FILE translates it",
+             if the file is of ACT 5.1 to 5.3, flashproof size config FILE translates it",
         ]
     );
 }

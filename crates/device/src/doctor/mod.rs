@@ -114,8 +114,7 @@ impl<'a> Doctor<'a> {
         let device = match device {
             Ok(device) => device,
             Err(why) => {
-                let (finding, remedy) =
-                    why.split_once("; ").unwrap_or((why, "`flashproof devices` lists what is here"));
+                let (finding, remedy) = why.split_once("; ").unwrap_or((why, "`flashproof doctor` lists what is here"));
                 findings.problem("device", finding, "nothing can be measured on it", remedy);
                 return findings;
             }

@@ -6,7 +6,7 @@ use crate::observe::nvme::fdp::Fdp;
 /// Checks what a drive told of FDP. One without has nothing to be found.
 pub(super) fn check(fdp: Result<Option<Fdp>, String>, findings: &mut Findings) {
     let reason = "tenants on it share reclaim units, and their write amplification cannot be brought down by handles";
-    let remedy = "`flashproof waf --how DEVICE` prints the commands that change it, and what they erase";
+    let remedy = "`flashproof waf setup DEVICE` prints the commands that change it, and what they erase";
     match fdp {
         Ok(None) => {}
         Ok(Some(fdp)) => match fdp.hindrance() {

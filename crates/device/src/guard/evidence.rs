@@ -105,9 +105,9 @@ impl fmt::Display for Evidence {
             Self::Aerospike { namespace: Some(name) } => {
                 write!(f, "an Aerospike device header of namespace \"{name}\"")
             }
-            Self::RecordStore { namespace: None } => f.write_str("records of flashproof serve"),
+            Self::RecordStore { namespace: None } => f.write_str("records of flashproof engine serve"),
             Self::RecordStore { namespace: Some(name) } => {
-                write!(f, "records of flashproof serve, of namespace \"{name}\"")
+                write!(f, "records of flashproof engine serve, of namespace \"{name}\"")
             }
             Self::Data { samples, of, first_at, why } => {
                 write!(f, "data in {samples} of {of} samples, first at byte {first_at} ({why})")
@@ -662,9 +662,9 @@ mod tests {
         header.resize(42, 1);
         header.extend([4, 0]);
         header.extend(b"test");
-        assert_eq!(on_device(0, &header), ["records of flashproof serve, of namespace \"test\""]);
+        assert_eq!(on_device(0, &header), ["records of flashproof engine serve, of namespace \"test\""]);
         header[43] = 255;
-        assert!(on_device(0, &header)[0].starts_with("records of flashproof serve"));
+        assert!(on_device(0, &header)[0].starts_with("records of flashproof engine serve"));
         // An array that was made later left the header alone.
         let store = Evidence::RecordStore { namespace: None };
         let data = Evidence::Data { samples: 1, of: 2, first_at: 0, why: String::new() };

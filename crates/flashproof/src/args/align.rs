@@ -1,4 +1,4 @@
-//! The options of `flashproof align`.
+//! The options of `flashproof size align`.
 
 use super::config::seconds;
 use clap::Args;
@@ -8,7 +8,7 @@ use std::path::PathBuf;
 /// Options of an alignment.
 #[derive(Args, Debug)]
 pub struct AlignArgs {
-    /// Configuration with histograms, as of "flashproof size" or by hand
+    /// Configuration with histograms, as of "flashproof size profile" or by hand
     #[arg(value_name = "CONFIG")]
     pub config: PathBuf,
     /// What has to reach each device: a profile (profile.json), what "iostat -xty" printed beside the cluster, or its
@@ -67,11 +67,11 @@ fn percent(text: &str) -> Result<f64, String> {
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
-  flashproof align a.conf --target profile.json --out aligned.conf
-  flashproof align a.conf --target profile.json --device /dev/nvme1n1
-  flashproof align a.conf --target profile.json --drive nvme0n1 --node BB9
-  flashproof align a.conf --target r/s=11789,w/s=1548,rkB/s=340545,wkB/s=198144
-  flashproof align a.conf --target profile.json --device sim:     the rates alone
+  flashproof size align a.conf --target profile.json --out aligned.conf
+  flashproof size align a.conf --target profile.json --device /dev/nvme1n1
+  flashproof size align a.conf --target profile.json --drive nvme0n1 --node BB9
+  flashproof size align a.conf --target r/s=11789,w/s=1548,rkB/s=340545,wkB/s=198144
+  flashproof size align a.conf --target profile.json --device sim:     the rates alone
 
 It runs CONFIG for some seconds, sees by the kernel's counters what reached the device, and finds read-size-offset,
 lbr-req-offset, lbw-req-offset (with commit-to-device write-size-offset, too) in whole percents. Exit codes: 0 aligned,

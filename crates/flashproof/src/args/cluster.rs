@@ -1,26 +1,9 @@
-//! The options of `flashproof cluster`.
+//! The options of `flashproof size collect` and `flashproof size restore`.
 
 use super::config::seconds;
-use clap::{Args, Subcommand, ValueEnum};
+use clap::{Args, ValueEnum};
 use sizing::info::cluster::{DEFAULT_PORT, Host};
 use std::path::PathBuf;
-
-/// What to do with a cluster.
-#[derive(Args, Debug)]
-pub struct ClusterArgs {
-    /// What to do
-    #[command(subcommand)]
-    pub command: ClusterCommand,
-}
-
-/// The commands of `flashproof cluster`.
-#[derive(Subcommand, Debug)]
-pub enum ClusterCommand {
-    /// Collect what a sizing needs: statistics of each node over a while, logs, iostat, in one folder
-    Collect(Box<CollectArgs>),
-    /// Put back what a collection that was killed had turned on
-    Restore(RestoreArgs),
-}
 
 /// How nodes are spoken to.
 #[derive(Args, Debug)]
@@ -33,7 +16,7 @@ pub struct AccessArgs {
     #[arg(long, value_name = "FILE", requires = "user")]
     pub password_file: Option<PathBuf>,
     /// Who checks the password: the cluster itself, or LDAP for it (sends the password; only with --tls)
-    #[arg(long, value_enum, default_value_t = Auth::Internal, requires = "user")]
+    #[arg(hide_short_help = true, long, value_enum, default_value_t = Auth::Internal, requires = "user")]
     pub auth: Auth,
     /// Speak TLS
     #[arg(long, requires = "tls_cafile")]
@@ -45,16 +28,16 @@ pub struct AccessArgs {
     #[arg(long, value_name = "NAME", requires = "tls")]
     pub tls_name: Option<String>,
     /// Certificate of this client (PEM), where nodes want one
-    #[arg(long, value_name = "FILE", requires_all = ["tls", "tls_keyfile"])]
+    #[arg(hide_short_help = true, long, value_name = "FILE", requires_all = ["tls", "tls_keyfile"])]
     pub tls_certfile: Option<PathBuf>,
     /// Its key (PEM)
-    #[arg(long, value_name = "FILE", requires = "tls_certfile")]
+    #[arg(hide_short_help = true, long, value_name = "FILE", requires = "tls_certfile")]
     pub tls_keyfile: Option<PathBuf>,
     /// Longest time for a connection, and for a request with its reply
     #[arg(long, value_name = "TIME", default_value = "5s", allow_hyphen_values = true, value_parser = seconds)]
     pub timeout: u32,
     /// How long a node that does not answer is tried again when its settings are put back
-    #[arg(long, value_name = "TIME", default_value = "2m", allow_hyphen_values = true, value_parser = seconds)]
+    #[arg(hide_short_help = true, long, value_name = "TIME", default_value = "2m", allow_hyphen_values = true, value_parser = seconds)]
     pub retry: u32,
 }
 
@@ -67,7 +50,7 @@ pub enum Auth {
     External,
 }
 
-/// Options of `flashproof cluster collect`.
+/// Options of `flashproof size collect`.
 #[derive(Args, Debug)]
 pub struct CollectArgs {
     /// A node to start from: HOST or HOST:PORT; may be repeated, or several joined by commas
@@ -80,7 +63,7 @@ pub struct CollectArgs {
     #[arg(long, requires = "host")]
     pub one_node: bool,
     /// Reach the peers by their alternate addresses
-    #[arg(long, requires = "host")]
+    #[arg(hide_short_help = true, long, requires = "host")]
     pub services_alternate: bool,
     /// Turn on, for as long as it samples, the histograms of devices and the detail of drv_ssd in the log; then
     /// put back what was changed
@@ -109,7 +92,7 @@ pub struct CollectArgs {
     pub access: AccessArgs,
 }
 
-/// Options of `flashproof cluster restore`.
+/// Options of `flashproof size restore`.
 #[derive(Args, Debug)]
 pub struct RestoreArgs {
     /// The folder of that collection
@@ -124,29 +107,21 @@ fn host(text: &str) -> Result<Host, String> {
     Host::parse(text, DEFAULT_PORT)
 }
 
-const COLLECT_EXAMPLES: &str = "\
+pub(super) const COLLECT_EXAMPLES: &str = "\
 Examples:
-  flashproof cluster collect --host 10.0.0.1              what all nodes say, for 10 minutes; changes nothing
-  flashproof cluster collect --host 10.0.0.1 --enable     turns histograms on, samples, puts all back
-  flashproof cluster collect --host db1,db2:3100 --namespace test --for 1h --every 30s
-  flashproof cluster collect --host db1:4333 --tls --tls-cafile ca.pem --user admin
-  flashproof cluster collect --log node1/aerospike.log.gz --iostat node1/iostat.txt     without a connection
-  flashproof cluster collect --print-commands --host db1     for those who type them in asadm themselves
+  flashproof size collect --host 10.0.0.1              what all nodes say, for 10 minutes; changes nothing
+  flashproof size collect --host 10.0.0.1 --enable     turns histograms on, samples, puts all back
+  flashproof size collect --host db1,db2:3100 --namespace test --for 1h --every 30s
+  flashproof size collect --host db1:4333 --tls --tls-cafile ca.pem --user admin
+  flashproof size collect --log node1/aerospike.log.gz --iostat node1/iostat.txt     without a connection
+  flashproof size collect --print-commands --host db1     for those who type them in asadm themselves
 
-It ends early by Ctrl-C, and puts back what it changed. Killed (kill -9), \"flashproof cluster restore DIR\" does.
+It ends early by Ctrl-C, and puts back what it changed. Killed (kill -9), \"flashproof size restore DIR\" does.
 Exit code 3: a node is missing, or something could not be put back. More in docs/cluster.md.";
 
-const RESTORE_EXAMPLES: &str = "\
+pub(super) const RESTORE_EXAMPLES: &str = "\
 Examples:
-  flashproof cluster restore flashproof-cluster-20261122T041500Z
-  flashproof cluster restore DIR --user admin --tls --tls-cafile ca.pem
+  flashproof size restore flashproof-cluster-20261122T041500Z
+  flashproof size restore DIR --user admin --tls --tls-cafile ca.pem
 
 Only what the collection changed, and what still is as it made it, is put back. More in docs/cluster.md.";
-
-/// Adds the examples.
-pub(super) fn with_examples(command: clap::Command) -> clap::Command {
-    use super::help::laid_out;
-    command
-        .mut_subcommand("collect", |collect| collect.after_help(laid_out(COLLECT_EXAMPLES)))
-        .mut_subcommand("restore", |restore| restore.after_help(laid_out(RESTORE_EXAMPLES)))
-}

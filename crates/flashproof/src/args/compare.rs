@@ -1,4 +1,4 @@
-//! The options of `flashproof compare`.
+//! The options of `flashproof report compare`.
 
 use clap::Args;
 use report::comparison::{Endurance, Named};
@@ -79,11 +79,11 @@ pub(super) fn positive(text: &str) -> Result<f64, String> {
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
-  flashproof compare runs/micron runs/samsung             two runs side by side
-  flashproof compare old=runs/2024 new=runs/2026          under names of your own
-  flashproof compare runs/micron --dwpd micron=3 --price micron=549
-  flashproof compare runs/a --published our-ratings.csv   among your own ratings
-  flashproof compare runs/* --markdown > drives.md        for a ticket
+  flashproof report compare runs/micron runs/samsung             two runs side by side
+  flashproof report compare old=runs/2024 new=runs/2026          under names of your own
+  flashproof report compare runs/micron --dwpd micron=3 --price micron=549
+  flashproof report compare runs/a --published our-ratings.csv   among your own ratings
+  flashproof report compare runs/* --markdown > drives.md        for a ticket
 
 Tests that differ are compared all the same and said to differ: the exit code is 0. 2: a directory was
 named twice, or a name is nobody's. 3: a directory cannot be read. More in docs/compare.md.";

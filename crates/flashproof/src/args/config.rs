@@ -1,4 +1,4 @@
-//! Options of `flashproof config`.
+//! The options of `flashproof size config`.
 
 use clap::Args;
 use engine::sim::size_bytes;
@@ -6,23 +6,18 @@ use load::factor::Factor;
 use load::workload::act::options::Test;
 use std::path::PathBuf;
 
-const CONFIG_EXAMPLES: &str = "\
+pub(super) const EXAMPLES: &str = "\
 Examples:
-  flashproof config                                         asks, as act_config_helper.py did
-  flashproof config --device /dev/nvme0n1,/dev/nvme1n1 --load 30 --out test.conf
-  flashproof config --device /dev/nvme0n1 --reads 50000 --writes 0 --duration 1h
-  flashproof config --device /dev/nvme0n1 --load 30 --set update-pct=10
-  flashproof config actconfig_3x_1d.txt --out today.conf    a file of any ACT, in today's terms
-  flashproof config --scale 1.5 test.conf --out heavier.conf
-  flashproof config --device x --load 30 --capacity 3.84TB --dwpd 1 >/dev/null    only what it means
+  flashproof size config                                         asks, as act_config_helper.py did
+  flashproof size config --device /dev/nvme0n1,/dev/nvme1n1 --load 30 --out test.conf
+  flashproof size config --device /dev/nvme0n1 --reads 50000 --writes 0 --duration 1h
+  flashproof size config --device /dev/nvme0n1 --load 30 --set update-pct=10
+  flashproof size config actconfig_3x_1d.txt --out today.conf    a file of any ACT, in today's terms
+  flashproof size config --scale 1.5 test.conf --out heavier.conf
+  flashproof size config --device x --load 30 --capacity 3.84TB --dwpd 1 >/dev/null    only what it means
 
 Nothing is opened for writing but FILE. Devices that are not here are counted by their names. What the load
 means goes to standard error and into the file.";
-
-/// Adds the examples.
-pub(super) fn with_examples(command: clap::Command) -> clap::Command {
-    command.after_help(super::help::laid_out(CONFIG_EXAMPLES))
-}
 
 /// Options of the writer of configurations.
 #[derive(Args, Debug, Default)]

@@ -20,6 +20,14 @@ Usage: flashproof fio [OPTIONS] [--name=JOB --OPTION=VALUE...] [JOBFILE...]
 A rate makes an open loop: what a stall keeps from being issued is counted as waiting. An option that is not
 among ours is named, with what would be run without it, and nothing runs.
 
+Examples:
+  flashproof fio --name=bench --filename=/dev/nvme1n1 --direct=1 --rw=randread --bs=4k --runtime=60
+  flashproof fio --name=paced --filename=/dev/nvme1n1 --direct=1 --rw=randwrite --bs=128k --rate_iops=1280 \\
+      --iodepth=16 --time_based --runtime=24h --erase=S64ANX0T402
+  flashproof fio --output-format=json --output=result.json JOBFILE
+  flashproof fio --name=demo --filename=sim: --rw=randrw --rate_iops=20k,5k --iodepth=64 --direct=1 \\
+      --time_based --runtime=1h                              an hour on a simulated drive, in seconds
+
 Options of fio's program:
   --output=FILE              what is reported, in a file instead of standard output
   --output-format=FORMATS    normal, json, json+, terse; several with commas
@@ -41,15 +49,6 @@ Our own:
   --cross-check              run the jobs with the installed fio, too: three rounds of both in turns, side by side
   --dry-run                  the same as --parse-only, with what would be run
   --quiet                    no progress and no notes
-
-Examples:
-  flashproof fio --name=bench --filename=/dev/nvme1n1 --direct=1 --rw=randread --bs=4k --iodepth=32 \\
-      --time_based --runtime=60
-  flashproof fio --name=paced --filename=/dev/nvme1n1 --direct=1 --rw=randwrite --bs=128k --rate_iops=1280 \\
-      --iodepth=16 --time_based --runtime=24h --erase=S64ANX0T402
-  flashproof fio --output-format=json --output=result.json mix.fio
-  flashproof fio --name=demo --filename=sim: --rw=randrw --rate_iops=20k,5k --iodepth=64 --direct=1 \\
-      --time_based --runtime=1h                              an hour on a simulated drive, in seconds
 
 Linked as fio (ln -s flashproof fio), it prints what fio prints, keeps no run directory without --out, and exits
 with 0 or 1. Reading needs no consent; writing does: see docs/guard.md. All options: docs/fio.md.

@@ -1,4 +1,146 @@
-//! What stands behind the options in a help text, laid out for a terminal.
+//! Help: the first page, the order of a command's page, examples laid out for a terminal, man pages and completions.
+
+use super::{Cli, fio, replay, tenants};
+use crate::failure::Failure;
+use clap::{Args, Command, CommandFactory, ValueEnum};
+use clap_complete::Shell;
+use load::workload::act::options::Test;
+use load::workload::act::reference::help_text;
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+/// The headings of the first page, with the commands below each.
+const GROUPS: [(&str, &[&str]); 6] = [
+    ("Test a drive", &["storage", "index", "fio", "certify", "rate", "baseline"]),
+    ("Prepare", &["doctor", "prep"]),
+    ("Read results", &["report", "latency"]),
+    ("Plan", &["size", "trace", "waf"]),
+    ("Record engine", &["engine"]),
+    ("More", &["help", "completions"]),
+];
+
+/// The page of a command: examples before options.
+const TEMPLATE: &str = "{about-with-newline}\n{usage-heading} {usage}{after-help}\n\n{all-args}";
+
+/// Options of `flashproof help`.
+#[derive(Args, Debug)]
+pub struct HelpArgs {
+    /// A command, such as "size profile"; or "keys": those of a configuration file
+    #[arg(value_name = "COMMAND")]
+    pub words: Vec<String>,
+    /// Write a man page of each command into this directory
+    #[arg(long, value_name = "DIR", conflicts_with = "words")]
+    pub man: Option<PathBuf>,
+}
+
+/// Options of `flashproof completions`.
+#[derive(Args, Debug)]
+pub struct CompletionsArgs {
+    /// The shell
+    #[arg(value_name = "SHELL", value_enum)]
+    pub shell: Completed,
+}
+
+/// Shells whose command lines can be completed.
+#[derive(Debug, Clone, Copy, ValueEnum)]
+pub enum Completed {
+    /// GNU Bash
+    Bash,
+    /// Z shell
+    Zsh,
+    /// Friendly interactive shell
+    Fish,
+}
+
+pub(super) const COMPLETIONS_EXAMPLES: &str = "\
+Examples:
+  flashproof completions bash > /etc/bash_completion.d/flashproof
+  flashproof completions zsh > ~/.zfunc/_flashproof
+  flashproof completions fish > ~/.config/fish/completions/flashproof.fish";
+
+/// All commands, with their help in our order.
+pub(super) fn whole() -> Command {
+    let command = Cli::command()
+        .mut_subcommand("storage", |storage| replay::beside(storage).mut_subcommand("tenants", tenants::beside));
+    let page = first_page(&command);
+    in_order(command).help_template(page)
+}
+
+/// The first page: every command below the heading of its group.
+fn first_page(command: &Command) -> String {
+    let mut page = "{about-with-newline}\n{usage-heading} {usage}\n".to_owned();
+    for (heading, names) in GROUPS {
+        // Writing to a string cannot fail.
+        let _ = writeln!(page, "\n{heading}:");
+        for name in names {
+            let about = command.find_subcommand(name).and_then(Command::get_about);
+            let _ = writeln!(page, "  {name:<12}{}", about.map(ToString::to_string).unwrap_or_default());
+        }
+    }
+    page + "\nOptions:\n{options}{after-help}"
+}
+
+/// `command` and all below it, with examples before options.
+fn in_order(command: Command) -> Command {
+    let names: Vec<String> = command.get_subcommands().map(|inner| inner.get_name().to_owned()).collect();
+    let command = command.help_template(TEMPLATE).disable_help_subcommand(true);
+    names.iter().fold(command, |command, name| command.mut_subcommand(name, in_order))
+}
+
+/// The help of the command that `words` name; the first page without any.
+pub fn page(words: &[String]) -> Result<String, Failure> {
+    let mut command = whole();
+    // So that the usage has the whole name.
+    command.build();
+    let mut at = &mut command;
+    match words {
+        [keys, rest @ ..] if keys == "keys" => return keys_page(rest),
+        [one] if one == "fio" => return Ok(fio::help().to_owned()),
+        _ => {}
+    }
+    for word in words {
+        at = at.find_subcommand_mut(word).ok_or_else(|| {
+            Failure::usage(format!("no command {} - see flashproof --help", results::units::quoted(word)))
+        })?;
+    }
+    Ok(match words {
+        [] => at.render_help(),
+        _ => at.render_long_help(),
+    }
+    .to_string())
+}
+
+/// The keys of a configuration file, of one test or of both.
+fn keys_page(tests: &[String]) -> Result<String, Failure> {
+    let named = |word: &String| Test::named(word).ok_or_else(|| Failure::usage("keys are those of: storage, index"));
+    let tests = match tests {
+        [] => Test::ALL.to_vec(),
+        tests => tests.iter().map(named).collect::<Result<_, _>>()?,
+    };
+    let of = |test: &Test| format!("Keys of a configuration for flashproof {}:\n\n{}\n", test.name(), help_text(*test));
+    Ok(tests.iter().map(of).collect::<Vec<_>>().join("\n"))
+}
+
+/// The script that completes command lines in a shell.
+pub fn completions(args: &CompletionsArgs) -> Result<String, Failure> {
+    let shell = match args.shell {
+        Completed::Bash => Shell::Bash,
+        Completed::Zsh => Shell::Zsh,
+        Completed::Fish => Shell::Fish,
+    };
+    let mut script = Vec::new();
+    clap_complete::generate(shell, &mut whole(), "flashproof", &mut script);
+    String::from_utf8(script).map_err(Failure::environment)
+}
+
+/// Writes a man page of each command into `dir`.
+pub fn man_pages(dir: &Path) -> Result<(), Failure> {
+    let failed = |error| {
+        Failure::environment(format!("cannot write man pages into {} - {error} - name a directory", dir.display()))
+    };
+    std::fs::create_dir_all(dir).map_err(failed)?;
+    clap_mangen::generate_to(whole(), dir).map_err(failed)
+}
 
 /// Columns that the narrowest common terminal shows. Clap breaks longer lines, and it would do so in the
 /// middle of a command.
@@ -42,6 +184,17 @@ fn example(line: &str) -> (&str, &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_command_stands_in_one_group() {
+        let command = Cli::command();
+        let mut named: Vec<&str> = GROUPS.iter().flat_map(|(_, names)| *names).copied().collect();
+        let mut declared: Vec<&str> = command.get_subcommands().map(Command::get_name).collect();
+        named.sort_unstable();
+        declared.sort_unstable();
+        assert_eq!(named, declared);
+        assert!(declared.len() <= 14 + 2, "{declared:?}");
+    }
 
     #[test]
     fn comments_stand_beside_their_commands_where_all_fit_and_below_where_not() {

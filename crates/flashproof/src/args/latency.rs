@@ -82,13 +82,6 @@ pub enum Format {
     Markdown,
 }
 
-impl LatencyArgs {
-    /// With the arguments that stood behind the first `skipped`, as they were typed.
-    pub(super) fn typed_as(self, arguments: &[OsString], skipped: usize) -> Self {
-        Self { typed: typed(arguments, skipped), ..self }
-    }
-}
-
 #[derive(Parser)]
 #[command(
     name = "act_latency.py",
@@ -121,7 +114,7 @@ Usage:
     default: not set
 ";
 
-const EXAMPLES: &str = "\
+pub(super) const EXAMPLES: &str = "\
 Examples:
   flashproof latency -l act_out.txt                       the shares of each hour
   flashproof latency -l runs/demo -t 60 -n 3 -e 3         a run by minutes: over 1, 8, 64 ms
@@ -131,15 +124,10 @@ Examples:
 
 A run directory gives percentiles, rates and errors, too. What the columns mean: docs/latency.md.";
 
-/// Adds what stands behind the options in the help.
-pub(super) fn with_examples(command: clap::Command) -> clap::Command {
-    command.after_help(super::help::laid_out(EXAMPLES))
-}
-
 /// Reads the options of ACT's script. What it would not accept is told as it would.
 pub(super) fn parse_as_act(arguments: Vec<OsString>) -> LatencyArgs {
     let typed = typed(&arguments, 1);
-    let matches = with_examples(ActCli::command()).try_get_matches_from(arguments);
+    let matches = ActCli::command().after_help(super::help::laid_out(EXAMPLES)).try_get_matches_from(arguments);
     match matches.and_then(|matches| ActCli::from_arg_matches(&matches)) {
         Ok(cli) => LatencyArgs { typed, ..cli.args },
         Err(error) => refuse_as_act(&error, &typed),
@@ -147,7 +135,7 @@ pub(super) fn parse_as_act(arguments: Vec<OsString>) -> LatencyArgs {
 }
 
 /// The arguments behind the first `skipped`, for people.
-fn typed(arguments: &[OsString], skipped: usize) -> Vec<String> {
+pub(super) fn typed(arguments: &[OsString], skipped: usize) -> Vec<String> {
     arguments.iter().skip(skipped).map(|argument| argument.to_string_lossy().into_owned()).collect()
 }
 

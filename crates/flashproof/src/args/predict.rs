@@ -1,4 +1,4 @@
-//! The options of `flashproof predict`.
+//! The options of `flashproof rate predict`.
 
 use clap::Args;
 use results::judge::Sla;
@@ -36,9 +36,9 @@ pub struct PredictedLoadArgs {
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
-  flashproof predict flashproof-baseline-S4EVNX0     the rating by ACT's load, with an interval
-  flashproof predict DIR --config cluster.conf       multiples of your own load
-  flashproof predict DIR --as-act                    paced as for published ratings
+  flashproof rate predict flashproof-baseline-S4EVNX0     the rating by ACT's load, with an interval
+  flashproof rate predict DIR --config cluster.conf       multiples of your own load
+  flashproof rate predict DIR --as-act                    paced as for published ratings
   flashproof rate \"$(cat DIR/drive.sim)\"             the search on the simulated drive, step by step
 
 A simulated drive is fitted to the points of the baseline, written to DIR/drive.sim, and searched for the highest

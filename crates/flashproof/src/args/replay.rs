@@ -27,13 +27,13 @@ pub struct ReplayArgs {
     #[arg(long, value_name = "DEVICE", requires = "replay")]
     pub device: Vec<String>,
     /// So many times as fast as it was recorded
-    #[arg(long, value_name = "N", default_value = "1", allow_hyphen_values = true, value_parser = clap::value_parser!(Factor))]
+    #[arg(long, hide_short_help = true, value_name = "N", default_value = "1", allow_hyphen_values = true, value_parser = clap::value_parser!(Factor))]
     pub speed: Factor,
     /// So often, one after the other
-    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
+    #[arg(long, hide_short_help = true, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub repeat: u32,
     /// Offsets beyond the end of a smaller device begin again at its start, instead of being refused
-    #[arg(long, requires = "replay")]
+    #[arg(long, hide_short_help = true, requires = "replay")]
     pub fit: bool,
 }
 

@@ -1,4 +1,4 @@
-//! The options of `flashproof select`.
+//! The options of `flashproof size select`.
 
 use super::compare::{EnduranceArgs, named, number, positive};
 use clap::Args;
@@ -8,7 +8,7 @@ use std::path::PathBuf;
 /// Options of a selection.
 #[derive(Args, Debug)]
 pub struct SelectArgs {
-    /// The cluster's load: profile.json of "flashproof size"
+    /// The cluster's load: profile.json of "flashproof size profile"
     #[arg(long, value_name = "PROFILE")]
     pub profile: PathBuf,
     /// Directories of runs or of series (certify, rate), each as DIR or NAME=DIR
@@ -55,12 +55,12 @@ fn fill(text: &str) -> Result<f64, String> {
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
-  flashproof select --profile profile.json --candidate runs/micron runs/samsung
-  flashproof select --profile profile.json --candidate new=rate-1 --scale 3
-  flashproof select --profile p.json --candidate a=run --dwpd a=1 --price a=549
-  flashproof select --profile profile.json --published Micron --published P5800
-  flashproof select --profile profile.json --published all --json
+  flashproof size select --profile profile.json --candidate runs/micron runs/samsung
+  flashproof size select --profile profile.json --candidate new=rate-1 --scale 3
+  flashproof size select --profile p.json --candidate a=run --dwpd a=1 --price a=549
+  flashproof size select --profile profile.json --published Micron --published P5800
+  flashproof size select --profile profile.json --published all --json
 
 Best candidates are those that ran the cluster's own load: \"flashproof rate --config\" with the configuration of
-\"flashproof size\". Of others the number is an estimate, and says so. Exit codes: 0 shown, 2 usage, 3 a directory
+\"flashproof size profile\". Of others the number is an estimate, and says so. Exit codes: 0 shown, 2 usage, 3 a directory
 cannot be read, 4 a candidate is damaged, or the profile does not balance. More in docs/select.md.";

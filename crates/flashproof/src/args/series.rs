@@ -7,13 +7,13 @@ use clap::Args;
 pub struct SeriesArgs {
     /// Do not sample the kernel's block tracepoints (0.5 s in every 30, as root), which tell the kernel's
     /// part of a latency from the device's
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     pub no_trace: bool,
     /// Allow the erasure of this device, by its serial number, wwid, by-id link or path; may be repeated
     #[arg(long, value_name = "DEVICE")]
     pub erase: Vec<String>,
     /// Begin anew, in a new directory beside the one that is there; nothing is deleted
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     pub fresh: bool,
     /// Say results, warnings and errors only
     #[arg(long, short)]

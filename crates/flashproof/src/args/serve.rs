@@ -1,4 +1,4 @@
-//! The options of `flashproof serve`.
+//! The options of `flashproof engine serve`.
 
 use clap::Args;
 use std::path::PathBuf;
@@ -20,9 +20,9 @@ pub struct ServeArgs {
 
 /// What stands behind the options.
 pub const EXAMPLES: &str = "Examples:
-  flashproof serve examples/serve.conf     a namespace in a file, on 127.0.0.1 port 3000
-  flashproof serve --dry-run my.conf     what of a real server's configuration has no effect here
-  flashproof serve my.conf --erase SERIAL     a drive that held something else
+  flashproof engine serve examples/serve.conf     a namespace in a file, on 127.0.0.1 port 3000
+  flashproof engine serve --dry-run my.conf     what of a real server's configuration has no effect here
+  flashproof engine serve my.conf --erase SERIAL     a drive that held something else
 
 An instrument, not a database to keep data in: it shows what a drive gives a record engine, to existing clients and \
 benchmarks. A device that has the namespace's records on it is opened with them. SIGTERM or SIGINT writes what is in \

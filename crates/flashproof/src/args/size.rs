@@ -1,4 +1,4 @@
-//! The options of `flashproof size`.
+//! The options of `flashproof size profile`.
 
 use super::config::seconds;
 use clap::Args;
@@ -13,7 +13,7 @@ use std::path::PathBuf;
 /// Options of a profile.
 #[derive(Args, Debug)]
 pub struct SizeArgs {
-    /// Folders of "flashproof cluster collect": each file in them is taken as what it is
+    /// Folders of "flashproof size collect": each file in them is taken as what it is
     #[arg(value_name = "DIR")]
     pub dirs: Vec<PathBuf>,
     /// Logs of the server, rotated ones too, plain, gzip or zstd, of one or several nodes; "-" is standard input.
@@ -36,19 +36,19 @@ pub struct SizeArgs {
     #[arg(long, value_name = "TIME", value_parser = instant)]
     pub to: Option<Instant>,
     /// The shortest steady window that is searched for
-    #[arg(long, value_name = "TIME", default_value_t = 180, allow_hyphen_values = true, value_parser = seconds)]
+    #[arg(hide_short_help = true, long, value_name = "TIME", default_value_t = 180, allow_hyphen_values = true, value_parser = seconds)]
     pub at_least: u32,
     /// Drive of a device whose name does not tell it, as iostat calls it: dm-3=/dev/mapper/data; may be repeated
     #[arg(long, value_name = "DRIVE=DEVICE", value_parser = drive)]
     pub drive: Vec<(String, String)>,
     /// Time zone of iostat's clock, such as +02:00; the server's log says its own
-    #[arg(long, value_name = "ZONE", default_value = "+00:00", allow_hyphen_values = true, value_parser = zone)]
+    #[arg(hide_short_help = true, long, value_name = "ZONE", default_value = "+00:00", allow_hyphen_values = true, value_parser = zone)]
     pub iostat_zone: Offset,
     /// write-block-size of the servers, such as 128K, where no source says it (servers before 7.1)
-    #[arg(long, value_name = "SIZE", value_parser = block)]
+    #[arg(hide_short_help = true, long, value_name = "SIZE", value_parser = block)]
     pub write_block_size: Option<u64>,
     /// flush-size of the servers, such as 128K, where no source says it (servers from 7.1 on)
-    #[arg(long, value_name = "SIZE", value_parser = block)]
+    #[arg(hide_short_help = true, long, value_name = "SIZE", value_parser = block)]
     pub flush_size: Option<u64>,
     /// Write profile.json and a configuration for each namespace into this folder, which is made
     #[arg(long, value_name = "DIR")]
@@ -88,11 +88,11 @@ pub enum Instant {
 /// Shown below the help.
 pub(super) const EXAMPLES: &str = "\
 Examples:
-  flashproof size --log /var/log/aerospike/aerospike.log              what reads and writes the devices, and how much
-  flashproof size --log aerospike.log* --iostat iostat.json           compared with what iostat saw
-  flashproof size --log aerospike.log --from 23:04:05 --to 23:10:05 --out sizing
-  flashproof size flashproof-cluster-* --scale 2 --out sizing         a configuration of twice the cluster's load
-  flashproof size --log a.log b.log --iostat BB9=iostat-a.txt BC2=iostat-b.txt
+  flashproof size profile --log /var/log/aerospike/aerospike.log              what reads and writes the devices, and how much
+  flashproof size profile --log aerospike.log* --iostat iostat.json           compared with what iostat saw
+  flashproof size profile --log aerospike.log --from 23:04:05 --to 23:10:05 --out sizing
+  flashproof size profile flashproof-cluster-* --scale 2 --out sizing         a configuration of twice the cluster's load
+  flashproof size profile --log a.log b.log --iostat BB9=iostat-a.txt BC2=iostat-b.txt
 
 Exit code 0: the profile balances; 4: it does not, and says why. docs/sizing.md goes through all of it.";
 

@@ -1,4 +1,4 @@
-//! The options of `flashproof status`.
+//! The options of `flashproof report status`.
 
 use clap::Args;
 use std::path::PathBuf;
@@ -19,11 +19,11 @@ pub struct StatusArgs {
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
-  flashproof status runs/demo                    from any terminal, as often as you like
-  flashproof status runs/demo --watch            until it ends
-  flashproof status flashproof-certify-*         several, one after the other
-  flashproof status runs/demo --json | jq .phase
-  nohup flashproof storage a.conf --out runs/a & flashproof status runs/a
+  flashproof report status runs/demo                    from any terminal, as often as you like
+  flashproof report status runs/demo --watch            until it ends
+  flashproof report status flashproof-certify-*         several, one after the other
+  flashproof report status runs/demo --json | jq .phase
+  nohup flashproof storage a.conf --out runs/a & flashproof report status runs/a
 
 It reads files only and disturbs nothing. Exit code: 0 while it runs or when it passed, else that of the
 verdict (1 fail, 4 invalid: broken off, killed, hung); of several the worst, and 3 where one cannot be read.

@@ -1,4 +1,4 @@
-//! The options of `flashproof tenants`, beside those of a test.
+//! The options of `flashproof storage tenants`, beside those of a test.
 
 use super::TestArgs;
 use clap::Args;
@@ -16,10 +16,10 @@ pub struct TenantsArgs {
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
-  flashproof tenants four.toml --dry-run                   check the file, show rates and write amplification of each
-  flashproof tenants four.toml --on sim:                   no device at all
-  flashproof tenants four.toml --on /dev/nvme1n1           each on its space of the drive; ERASES it
-  flashproof tenants four.toml --on /dev/nvme1n1 --erase S64ANX0T402    in a script: allow the erasure, by serial number
+  flashproof storage tenants four.toml --dry-run                   check the file, show rates and write amplification of each
+  flashproof storage tenants four.toml --on sim:                   no device at all
+  flashproof storage tenants four.toml --on /dev/nvme1n1           each on its space of the drive; ERASES it
+  flashproof storage tenants four.toml --on /dev/nvme1n1 --erase S64ANX0T402    in a script: allow the erasure, by serial number
 
 Each tenant has a verdict of its own beside the one of all. Keys of the file: docs/tenants.md;
 an example: examples/tenants/ycsb-a-four.toml.";
@@ -38,5 +38,4 @@ pub(super) fn beside(tenants: clap::Command) -> clap::Command {
             out.help("Run directory: manifest, histograms, verdict [default: flashproof-tenants-TIME here]")
         })
         .mut_arg("as_act", |as_act| as_act.hide(true).conflicts_with("configs"))
-        .after_help(super::help::laid_out(EXAMPLES))
 }

@@ -1,4 +1,4 @@
-//! The options of `flashproof transactions`.
+//! The options of `flashproof engine bench`.
 
 use super::{RecordArgs, seconds};
 use clap::Args;
@@ -40,10 +40,10 @@ pub struct TransactionsArgs {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: Option<u16>,
     /// Have a write answered only when it is on the device
-    #[arg(long)]
+    #[arg(hide_short_help = true, long)]
     pub commit_to_device: bool,
     /// Write blocks in memory of each device that are read from there (post-write-queue)
-    #[arg(long, value_name = "N", default_value_t = 0)]
+    #[arg(hide_short_help = true, long, value_name = "N", default_value_t = 0)]
     pub post_write_queue: u32,
     /// How long each row is measured
     #[arg(long, value_name = "TIME", default_value_t = 3, value_parser = seconds)]
@@ -117,14 +117,14 @@ impl FromStr for RowKind {
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
-  flashproof transactions                                     on a file, in seconds
-  flashproof transactions sim:                                on a simulated drive: no device at all
-  flashproof transactions /dev/nvme1n1 --duration 10m --warm-up 5m       ERASES it
-  flashproof transactions /dev/nvme1n1 --erase S64ANX0T402 -z 256        in a script: allow the erasure, by serial number
-  flashproof transactions --rows 1k -w RU,50 -g 20000         one row, at a rate
-  flashproof transactions --loopback                          over sockets, and with replication between two servers
-  flashproof transactions --loopback /dev/nvme1n1 /dev/nvme2n1           a drive for each of the two; ERASES both
+  flashproof engine bench                                     on a file, in seconds
+  flashproof engine bench sim:                                on a simulated drive: no device at all
+  flashproof engine bench /dev/nvme1n1 --duration 10m --warm-up 5m       ERASES it
+  flashproof engine bench /dev/nvme1n1 --erase S64ANX0T402 -z 256        in a script: allow the erasure, by serial number
+  flashproof engine bench --rows 1k -w RU,50 -g 20000         one row, at a rate
+  flashproof engine bench --loopback                          over sockets, and with replication between two servers
+  flashproof engine bench --loopback /dev/nvme1n1 /dev/nvme2n1           a drive for each of the two; ERASES both
 
 Each row inserts its records, warms up and measures, in a store in this process: no network, no other process. With
---loopback there is a server between, of one node or of two. For servers on machines of their own see \"flashproof serve\"
-and \"flashproof client\"; docs/transactions.md has all of it.";
+--loopback there is a server between, of one node or of two. For servers on machines of their own see \"flashproof engine serve\"
+and \"flashproof engine client\"; docs/transactions.md has all of it.";

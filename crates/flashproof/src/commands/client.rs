@@ -1,4 +1,4 @@
-//! `flashproof client`: transactions on the records of a database, recorded and judged as operations of a device are.
+//! `flashproof engine client`: transactions on the records of a database, recorded and judged as operations of a device are.
 
 use crate::args::{ClientArgs, RecordArgs, TestArgs};
 use crate::commands::Manner;

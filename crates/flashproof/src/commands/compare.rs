@@ -1,4 +1,4 @@
-//! `flashproof compare`: candidates side by side, from their directories alone.
+//! `flashproof report compare`: candidates side by side, from their directories alone.
 
 use crate::args::CompareArgs;
 use crate::console;

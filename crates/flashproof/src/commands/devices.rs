@@ -1,8 +1,8 @@
-//! `flashproof devices`: the block devices of this machine, and which of them may be tested.
+//! `flashproof doctor` without a device: the block devices of this machine, and which of them may be tested.
 //!
 //! Whether one may is the guard's to say ([`Guard::outlook`]); this is the table around it.
 
-use crate::args::DevicesArgs;
+use crate::args::DoctorArgs;
 use crate::console;
 use crate::failure::Failure;
 use device::discover::{self, Roots};
@@ -19,7 +19,7 @@ use std::process::ExitCode;
 const TITLES: [&str; 9] = ["DEVICE", "SIZE", "MODEL", "SERIAL", "FIRMWARE", "TRANSPORT", "ON IT", "SAFE", "WHY"];
 
 /// Looks at every device and prints the table.
-pub fn run(args: &DevicesArgs) -> Result<ExitCode, Failure> {
+pub fn run(args: &DoctorArgs) -> Result<ExitCode, Failure> {
     let (disks, empty) = discover::list(&Roots::default());
     let paths: Vec<String> =
         disks.into_iter().flat_map(|listed| std::iter::once(listed.disk).chain(listed.partitions)).collect();

@@ -22,9 +22,10 @@ const COLUMNS: usize = 110;
 
 /// Examines, prints, and tells by the exit code whether there is a problem.
 pub fn run(args: &DoctorArgs) -> Result<ExitCode, Failure> {
+    let out = args.out.as_deref().unwrap_or(Path::new("."));
     let findings = match args.devices.is_empty() {
-        true => of_every_disk(&args.out),
-        false => of_devices(&args.devices, &args.out)?,
+        true => of_every_disk(out),
+        false => of_devices(&args.devices, out)?,
     };
     if args.json {
         let json = serde_json::to_string_pretty(&json!({ "findings": findings })).map_err(Failure::environment)?;

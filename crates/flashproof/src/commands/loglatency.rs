@@ -1,4 +1,4 @@
-//! `flashproof loglatency`: tables of one histogram of a server's log, as asloglatency prints them.
+//! `flashproof latency server`: tables of one histogram of a server's log, as asloglatency prints them.
 //!
 //! A table is on standard output; what asloglatency would not have known (what is damaged, a restart, the names that are
 //! there) is on standard error. Under its name what it says of a mistake is on standard output, too.
@@ -14,7 +14,7 @@ use std::fmt::Write as _;
 use std::process::ExitCode;
 
 /// What reads a log from standard input.
-const PIPED: &str = "flashproof loglatency -l -";
+const PIPED: &str = "flashproof latency server -l -";
 /// Names of histograms that are told.
 const NAMES_TOLD: usize = 60;
 

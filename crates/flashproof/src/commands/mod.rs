@@ -27,6 +27,79 @@ pub mod trace;
 pub mod transactions;
 pub mod waf;
 
+use crate::args::{
+    Command, LatencyCommand, OtherLoad, OtherLog, OtherRating, OtherReport, RecordEngine, Sizing, Waf, completions,
+    help_page, man_pages,
+};
+use crate::console;
+use crate::failure::Failure;
+use load::workload::act::options::Test;
+use std::process::ExitCode;
+
+/// Runs `command` as a program of this manner does.
+pub fn run(command: &Command, manner: Manner) -> Result<ExitCode, Failure> {
+    match command {
+        Command::Storage(storage) => match &storage.other {
+            Some(OtherLoad::Tenants(args)) => tenants::run(args),
+            None if storage.args.replay.replay.is_some() => replay::run(&storage.args),
+            None => test::run(Test::Storage, &storage.args.test, manner),
+        },
+        Command::Index(args) => test::run(Test::Index, args, manner),
+        Command::Act(test, args) => test::run(*test, args, manner),
+        Command::Fio(args) => fio::run(args, manner),
+        Command::Certify(args) => certify::run(args),
+        Command::Rate(rate) => match &rate.other {
+            Some(OtherRating::Predict(args)) => predict::run(args),
+            None => rate::run(&rate.args),
+        },
+        Command::Baseline(args) => baseline::run(args),
+        Command::Doctor(args) if args.lists() => devices::run(args),
+        Command::Doctor(args) => doctor::run(args),
+        Command::Prep(args) => prep::run(args, manner),
+        Command::Report(report) => match &report.other {
+            Some(OtherReport::Compare(args)) => compare::run(args),
+            Some(OtherReport::Status(args)) => status::run(args),
+            None => report::run(&report.args),
+        },
+        Command::Latency(latency) => match latency.as_ref() {
+            LatencyCommand { other: Some(OtherLog::Server(args)), .. } => loglatency::run(args, manner),
+            LatencyCommand { args, .. } => latency::run(args),
+        },
+        Command::Asloglatency(args) => loglatency::run(args, manner),
+        Command::Size(size) => match &size.step {
+            Sizing::Collect(args) => cluster::collect(args),
+            Sizing::Restore(args) => cluster::restore(args),
+            Sizing::Profile(args) => size::run(args),
+            Sizing::Align(args) => align::run(args),
+            Sizing::Select(args) => select::run(args),
+            Sizing::Config(args) => config::run(args),
+        },
+        Command::Trace(args) => trace::run(args),
+        Command::Waf(waf) => match &waf.what {
+            Waf::Model(args) => waf::model(args),
+            Waf::Measure(args) => waf::measure(args),
+            Waf::Probe(args) => waf::probe::run(args),
+            Waf::Setup(args) => waf::setup::run(args),
+        },
+        Command::Engine(engine) => match &engine.part {
+            RecordEngine::Serve(args) => serve::run(args),
+            RecordEngine::Client(args) => client::run(args),
+            RecordEngine::Bench(args) => transactions::run(args),
+        },
+        Command::Help(args) => {
+            match &args.man {
+                Some(dir) => man_pages(dir)?,
+                None => console::result(&help_page(&args.words)?)?,
+            }
+            Ok(ExitCode::SUCCESS)
+        }
+        Command::Completions(args) => {
+            console::result(&completions(args)?)?;
+            Ok(ExitCode::SUCCESS)
+        }
+    }
+}
+
 /// As whose program a command behaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Manner {

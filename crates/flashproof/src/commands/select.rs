@@ -1,4 +1,4 @@
-//! `flashproof select`: how many drives of each candidate a cluster's load needs, and what limits them.
+//! `flashproof size select`: how many drives of each candidate a cluster's load needs, and what limits them.
 //!
 //! Candidates are read as `compare` reads them; the arithmetic is `sizing::select`'s. Where a number is no measurement
 //! of this very load, it is called an estimate.

@@ -1,4 +1,4 @@
-//! `flashproof status`: how runs and series stand, from another terminal.
+//! `flashproof report status`: how runs and series stand, from another terminal.
 
 use crate::args::StatusArgs;
 use crate::console;

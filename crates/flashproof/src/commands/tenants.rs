@@ -1,4 +1,4 @@
-//! `flashproof tenants FILE`: record stores that share a drive, recorded and judged each as any other load.
+//! `flashproof storage tenants FILE`: record stores that share a drive, recorded and judged each as any other load.
 
 use crate::args::TenantsArgs;
 use crate::commands::Manner;

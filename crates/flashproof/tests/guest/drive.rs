@@ -59,7 +59,7 @@ fn a_controller_shows_what_it_is_and_counts_the_bytes_that_we_count() {
     let Some(machine) = Machine::new(FDP) else { return };
     let mut guest = machine.boot();
 
-    let devices = parsed(&mut guest, "flashproof devices --json");
+    let devices = parsed(&mut guest, "flashproof doctor --json");
     let known = |serial: &str| {
         let mut devices = devices["devices"].as_array().unwrap().iter();
         devices
@@ -136,5 +136,5 @@ fn a_drive_that_is_taken_away_ends_the_run_and_is_named() {
     assert!(verdict["ran_sec"].as_f64().unwrap() < 60.0);
     let again = guest.run("flashproof report /data/run").expect(1);
     assert!(again.stdout.contains(&format!("  {path} is gone\n")), "{}", again.stdout);
-    assert!(!guest.ask("flashproof devices").contains("FDP0"));
+    assert!(!guest.ask("flashproof doctor").contains("FDP0"));
 }

@@ -4,9 +4,9 @@ use super::drive::parsed;
 use super::machine::{FDP, Guest, Machine};
 use serde_json::Value;
 
-/// What `flashproof devices` tells of the drive.
+/// What `flashproof doctor` tells of the drive.
 fn drive(guest: &mut Guest<'_>) -> Value {
-    let devices = parsed(guest, "flashproof devices --json");
+    let devices = parsed(guest, "flashproof doctor --json");
     let mut devices = devices["devices"].as_array().unwrap().iter();
     devices.find(|one| one["facts"]["serial"] == "FDP0").unwrap().clone()
 }

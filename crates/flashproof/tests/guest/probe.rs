@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 fn the_probe_of_a_drive_that_moves_nothing_finds_nothing_and_counts_what_the_drive_counts() {
     let Some(machine) = Machine::new(FDP) else { return };
     let mut guest = machine.boot();
-    let refused = guest.run("flashproof waf --probe $DATA0").expect(3);
+    let refused = guest.run("flashproof waf probe $DATA0").expect(3);
     assert!(refused.stderr.contains("it has no FDP"), "{}", refused.stderr);
-    let probe = "flashproof waf --probe $FDP0 --erase FDP0";
+    let probe = "flashproof waf probe $FDP0 --erase FDP0";
     let ended = guest.run(&format!("{probe} --out /tmp/probe.json")).expect(0);
     assert!(ended.stderr.contains("writes 2.67 GB in all, 9.95 times its size"), "{}", ended.stderr);
     assert!(ended.stdout.contains("serial FDP0") && ended.stdout.contains("  isolates: "), "{}", ended.stdout);

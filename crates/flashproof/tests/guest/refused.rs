@@ -65,7 +65,7 @@ fn what_drive_or_kernel_cannot_do_is_refused_and_nothing_is_written() {
         ("blockdev --setro $FDP0".to_owned(), &storage("FDP0"), &["it is read-only", "blockdev --setrw"], ":"),
         (one(1), &on_fdp, &["it is read-only (the device says so)"], ":"),
         (":".to_owned(), "flashproof prep $FDP0 --erase FDP0 --quiet", &["it is read-only"], "blockdev --setrw $FDP0"),
-        (":".to_owned(), "flashproof waf --how $LOCKED0", &["or one without FDP"], ":"),
+        (":".to_owned(), "flashproof waf setup $LOCKED0", &["or one without FDP"], ":"),
     ];
     for (before, command, says, after) in cases {
         guest.ask(&before);
@@ -82,7 +82,7 @@ fn what_drive_or_kernel_cannot_do_is_refused_and_nothing_is_written() {
 
     // Nothing is to be done where there are handles; what would have to be cannot be tried on QEMU's drives,
     // which have handles when they have FDP, and create no namespaces.
-    let how = guest.ask("flashproof waf --how $FDP0");
+    let how = guest.ask("flashproof waf setup $FDP0");
     assert!(how.starts_with("Nothing is to be done: FDP is on in endurance group 1"), "{how}");
     // Nothing is left behind: the same drive now takes what was asked of it.
     guest.ask(&format!("{}{}", tenants(100, 1, &[("32KiB", 8, 8)]), run("works")));

@@ -1,4 +1,4 @@
-//! `flashproof serve`, started and listening, and a request to it without a client.
+//! `flashproof engine serve`, started and listening, and a request to it without a client.
 
 use super::{Bench, Running, skip};
 use std::io::{Read, Write};
@@ -21,7 +21,7 @@ pub fn serve(bench: &Bench, config: &str) -> Option<(Running, u16)> {
 /// The same with a configuration of this name, and where it listens.
 pub fn serve_as(bench: &Bench, name: &str, config: &str, more: &[&str]) -> Option<(Running, SocketAddr)> {
     bench.write(name, config);
-    let running = Running::start(bench.prepare(&[&["serve", name], more].concat()));
+    let running = Running::start(bench.prepare(&[&["engine", "serve", name], more].concat()));
     let begin = Instant::now();
     loop {
         let said = running.said();

@@ -23,7 +23,7 @@ pub(crate) fn assert_parser_property(bytes: &[u8]) {
     // One of them, because six would leave time for a third of the inputs; lengths differ.
     let given = MAJORS.cycle().nth(bytes.len() % MAJORS.count());
     for act in [None, given] {
-        // The CPUs of a machine are at most as many as `flashproof config --cpus` takes.
+        // The CPUs of a machine are at most as many as `flashproof size config --cpus` takes.
         let reading = Reading { act, cpus: act.map(|_| 100_000), test: None };
         match legacy::read("input.conf", bytes, &reading) {
             Ok(translation) => assert_translation_property(&translation),

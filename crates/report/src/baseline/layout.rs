@@ -35,7 +35,7 @@ pub(super) fn notes(device: &Identity, run: Option<&RunReport>, points: &[Point]
             notes.push(format!(
                 "{mix} fell from {} to {}: the drive copies data to make room. How much of that more over-provisioning \
                  takes away is seen by preparing it with less (flashproof prep --use-pct 80), measuring it again, and \
-                 comparing the two (flashproof compare).",
+                 comparing the two (flashproof report compare).",
                 rate(first.iops()),
                 rate(last.iops())
             ));

@@ -174,9 +174,9 @@ fn only_the_lines_of_offsets_change_and_their_comments_stay() {
     let text = "# mine\r\ndevice-names: sim:\n lbw-req-offset 093 # by eye # twice\n#read-size-offset: 090\n\n";
     let (before, after) = (offsets(100, 93, 100, 100), offsets(98, 92, 100, 100));
     assert_eq!(
-        rewrite(text, before, after, "flashproof align, today"),
-        "# mine\r\ndevice-names: sim:\nlbw-req-offset: 92  # was 93, by flashproof align, today; by eye # twice\n\
-         #read-size-offset: 090\n\n# By flashproof align, today.\nlbr-req-offset: 98\n"
+        rewrite(text, before, after, "flashproof size align, today"),
+        "# mine\r\ndevice-names: sim:\nlbw-req-offset: 92  # was 93, by flashproof size align, today; by eye # twice\n\
+         #read-size-offset: 090\n\n# By flashproof size align, today.\nlbr-req-offset: 98\n"
     );
     assert_eq!(rewrite(text, before, before, "x"), text);
     // What is written is read as it was meant, whatever the text was.

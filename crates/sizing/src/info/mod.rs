@@ -1,7 +1,7 @@
 //! Replies of the database's info protocol: how they are asked for, read, and what they say.
 //!
 //! ```text
-//! socket  --protocol--> names and values --> NODE.info, a file    (flashproof cluster collect)
+//! socket  --protocol--> names and values --> NODE.info, a file    (flashproof size collect)
 //! NODE.info, or what a script of asinfo kept  --InfoReplies-->  what a profile needs
 //! ```
 //!

@@ -7,7 +7,7 @@ fn read_text(text: impl AsRef<[u8]>) -> Result<Iostat, IostatError> {
 
 fn read_near(text: impl AsRef<[u8]>, near: Option<Date>) -> Result<Iostat, IostatError> {
     let bytes = Box::new(Cursor::new(text.as_ref().to_vec()));
-    super::read(Source::new("io.txt", bytes, "flashproof size --iostat -").unwrap(), near)
+    super::read(Source::new("io.txt", bytes, "flashproof size profile --iostat -").unwrap(), near)
 }
 
 fn captured(name: &str) -> Iostat {

@@ -124,7 +124,7 @@ pub enum SizingError {
         "{log}: has no histogram of the sizes that namespace {namespace} read and wrote (such as \
          {{{namespace}}}-device-read-size) - storage histograms are off: turn them on, and take the log again after some \
          minutes: asadm -e 'enable; manage config namespace {namespace} param enable-benchmarks-storage to true' (or \
-         \"flashproof cluster collect --enable\")"
+         \"flashproof size collect --enable\")"
     )]
     StorageHistogramsOff {
         /// The log.

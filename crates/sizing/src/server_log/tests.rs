@@ -4,7 +4,7 @@ use crate::lines::{LINE_BYTES_MAX, Lines};
 use crate::source::Source;
 use std::io::{self, Cursor, Read};
 
-const PIPED: &str = "flashproof size --log -";
+const PIPED: &str = "flashproof size profile --log -";
 
 fn source(name: &str, bytes: impl AsRef<[u8]>) -> Source {
     Source::new(name, Box::new(Cursor::new(bytes.as_ref().to_vec())), PIPED).unwrap()

@@ -175,7 +175,7 @@ impl fmt::Display for Fdp {
         } else if let Some(hindrance) = self.hindrance() {
             writeln!(
                 f,
-                "{hindrance}: no write can name one (`flashproof waf --how DEVICE` prints how to change that)"
+                "{hindrance}: no write can name one (`flashproof waf setup DEVICE` prints how to change that)"
             )?;
         }
         if let Some(counted) = self.statistics {

@@ -1,4 +1,4 @@
-//! `flashproof align`: a configuration adjusted until a device sees of it what a cluster's drive saw.
+//! `flashproof size align`: a configuration adjusted until a device sees of it what a cluster's drive saw.
 //!
 //! ```text
 //! CONFIG as it is -> burst -> what reached the device, by what was asked
@@ -120,7 +120,7 @@ pub fn run(args: &AlignArgs) -> Result<ExitCode, Failure> {
     let day = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     let names = last.config.device_names.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
     let note = in_one_line(&format!(
-        "flashproof align, {}, on {names} for {}{reason}",
+        "flashproof size align, {}, on {names} for {}{reason}",
         day.split('T').next().unwrap_or_default(),
         target.source
     ));
@@ -153,7 +153,7 @@ fn can_be_aligned(config: &ActConfig) -> Result<(), Failure> {
     let refused = |why: &str| Err(Failure::usage(format!("cannot align this configuration - {why}")));
     match config {
         _ if !config.has_histograms() => refused(
-            "it has no histograms, and offsets are for loads that have - \"flashproof size\" writes one from a \
+            "it has no histograms, and offsets are for loads that have - \"flashproof size profile\" writes one from a \
              cluster's log",
         ),
         _ if config.arrival == Arrival::Closed => {

@@ -63,7 +63,7 @@ pub fn read_profile(path: &Path) -> Result<Profile, Failure> {
     let name = path.display();
     let bytes = files::read(path, Links::Followed, PROFILE_BYTES_MAX).map_err(|error| {
         Failure::usage(format!(
-            "cannot read the profile {name} - {error} - name the profile.json that \"flashproof size\" wrote, or give \
+            "cannot read the profile {name} - {error} - name the profile.json that \"flashproof size profile\" wrote, or give \
              r/s=N,w/s=N,rkB/s=N,wkB/s=N"
         ))
     })?;
@@ -81,7 +81,7 @@ pub fn read_profile(path: &Path) -> Result<Profile, Failure> {
     match profile.drives.iter().find(|drive| !drive.io().numbers().into_iter().all(is_rate)) {
         Some(DriveTarget { node, drive, .. }) => Err(Failure::usage(format!(
             "cannot use the profile {name} - drive {drive} of node {node} has a number below 0 - make it anew with \
-             \"flashproof size\""
+             \"flashproof size profile\""
         ))),
         None => Ok(profile),
     }
@@ -97,7 +97,7 @@ pub fn balanced(profile: &Profile, accepted: bool) -> Result<(), Failure> {
             Ok(())
         }
         false => Err(Failure::invalid(format!(
-            "the profile does not balance, so nothing is aligned with it:\n  {}\ntake a steadier window (flashproof size \
+            "the profile does not balance, so nothing is aligned with it:\n  {}\ntake a steadier window (flashproof size profile \
              --from --to), or give --accept-unbalanced",
             doubts.join("\n  ")
         ))),
@@ -232,7 +232,7 @@ fn namespace<'a>(names: &BTreeSet<&'a str>, args: &AlignArgs) -> Result<Option<&
     if names.len() < 2 {
         return Ok(names.first().copied());
     }
-    // Files of "flashproof size" have the name of their namespace.
+    // Files of "flashproof size profile" have the name of their namespace.
     let stem = args.config.file_stem().unwrap_or_default().to_string_lossy();
     find(&stem).map(Some).ok_or_else(|| {
         Failure::usage(format!(

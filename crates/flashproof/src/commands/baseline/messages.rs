@@ -95,7 +95,9 @@ pub fn conclusion(kept: &Kept) -> Result<ExitCode, Failure> {
         let without = if in_doubt(&kept.series).is_some() { " (by the jobs that are not in doubt)" } else { "" };
         let _ = match read.iter().all(|point| point.doubt.is_some()) {
             true => writeln!(page, "no rating can be predicted from it: each queue depth is in doubt"),
-            false => writeln!(page, "the rating that it predicts{without}: flashproof predict {}", kept.dir.display()),
+            false => {
+                writeln!(page, "the rating that it predicts{without}: flashproof rate predict {}", kept.dir.display())
+            }
         };
     }
     console::result(&page)?;

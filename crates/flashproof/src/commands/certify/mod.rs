@@ -48,7 +48,7 @@ pub fn run(args: &CertifyArgs) -> Result<ExitCode, Failure> {
     let switch = Switch::install("the stage will be run again from its beginning; the same command does", Manner::Own)?;
     place.kept.examine();
     place.kept.tell_findings();
-    // The preparation can take hours, in which `flashproof status` is request.
+    // The preparation can take hours, in which `flashproof report status` is asked.
     place.kept.series.conclusion = None;
     place.kept.save()?;
     if !args.no_prep && !drives.to_prepare(place.kept.has_begun()).is_empty() {

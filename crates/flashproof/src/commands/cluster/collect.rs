@@ -1,4 +1,4 @@
-//! `flashproof cluster collect`: samples of all nodes over a while, with what a sizing needs turned on meanwhile.
+//! `flashproof size collect`: samples of all nodes over a while, with what a sizing needs turned on meanwhile.
 
 use super::connection::Access;
 use super::folder::{self, Folder, NodeFile};
@@ -43,7 +43,7 @@ pub fn run(args: &CollectArgs) -> Result<ExitCode, Failure> {
     if args.host.is_empty() && args.log.is_empty() && args.iostat.is_empty() {
         return Err(Failure::usage(
             "nothing to collect from - give --host HOST:PORT of a node, or --log and --iostat with what was copied from \
-             nodes (see flashproof cluster collect --help)",
+             nodes (see flashproof size collect --help)",
         ));
     }
     if args.every > args.window {
@@ -58,18 +58,18 @@ pub fn run(args: &CollectArgs) -> Result<ExitCode, Failure> {
     folder::check(&dir)?;
     for cut_off in folder::cut_off_beside(&dir) {
         console::warning(&format!(
-            "the collection in {0} was cut off before it put its settings back - flashproof cluster restore {0}",
+            "the collection in {0} was cut off before it put its settings back - flashproof size restore {0}",
             cut_off.display()
         ));
     }
     if args.host.is_empty() {
         let folder = Folder::create(dir)?;
         folder.copy(&args.log, &args.iostat)?;
-        console::result(&format!("next: flashproof size {}\n", shell(&folder.dir.display().to_string())))?;
+        console::result(&format!("next: flashproof size profile {}\n", shell(&folder.dir.display().to_string())))?;
         return Ok(ExitCode::SUCCESS);
     }
     let access = access(&args.access)?;
-    let left = format!("if settings were changed, put them back: flashproof cluster restore {}", dir.display());
+    let left = format!("if settings were changed, put them back: flashproof size restore {}", dir.display());
     let ending = Ending::listen(left)?;
     let (mut watched, missing) = look(args, &access)?;
     let folder = Folder::create(dir)?;
@@ -303,7 +303,7 @@ fn summary(watched: &[Watched], files: &[NodeFile], args: &CollectArgs, dir: &Pa
             }
         }
     }
-    let _ = writeln!(text, "next: flashproof size {}", shell(&dir.display().to_string()));
+    let _ = writeln!(text, "next: flashproof size profile {}", shell(&dir.display().to_string()));
     text
 }
 

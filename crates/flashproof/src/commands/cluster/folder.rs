@@ -30,7 +30,7 @@ pub fn check(dir: &Path) -> Result<(), Failure> {
     if is_to_be_put_back(dir) {
         return Err(Failure::usage(format!(
             "cannot collect into {0} - a collection there was cut off before it put its settings back - first: \
-             flashproof cluster restore {0}",
+             flashproof size restore {0}",
             dir.display()
         )));
     }

@@ -1,4 +1,4 @@
-//! `flashproof cluster`: what a live cluster says of its load, collected into a folder that can be sized anywhere.
+//! `flashproof size collect`: what a live cluster says of its load, collected into a folder that can be sized anywhere.
 //!
 //! ```text
 //! --host -> nodes, walked by their peers              node.rs, connection.rs, timed.rs, tls.rs, password.rs
@@ -19,7 +19,7 @@ mod put_back;
 mod timed;
 mod tls;
 
-use crate::args::{AccessArgs, ClusterArgs, ClusterCommand, RestoreArgs};
+use crate::args::{AccessArgs, CollectArgs, RestoreArgs};
 use crate::console;
 use crate::failure::Failure;
 use crate::signals::Ending;
@@ -29,17 +29,13 @@ use std::process::ExitCode;
 use std::time::Duration;
 use tls::Tls;
 
-/// Does it.
-pub fn run(args: &ClusterArgs) -> Result<ExitCode, Failure> {
-    match &args.command {
-        ClusterCommand::Collect(args) if args.print_commands => by_hand::print(args),
-        ClusterCommand::Collect(args) => collect::run(args),
-        ClusterCommand::Restore(args) => restore(args),
-    }
+/// Collects, or prints how to do so by hand.
+pub fn collect(args: &CollectArgs) -> Result<ExitCode, Failure> {
+    if args.print_commands { by_hand::print(args) } else { collect::run(args) }
 }
 
 /// Puts back what a collection that was killed had changed.
-fn restore(args: &RestoreArgs) -> Result<ExitCode, Failure> {
+pub fn restore(args: &RestoreArgs) -> Result<ExitCode, Failure> {
     let dir = args.dir.display();
     if !args.dir.is_dir() {
         return Err(Failure::usage(format!(
@@ -52,7 +48,7 @@ fn restore(args: &RestoreArgs) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     };
     let access = access(&args.access)?;
-    let _listening = Ending::listen(format!("what is left stays in {dir}: flashproof cluster restore {dir}"))?;
+    let _listening = Ending::listen(format!("what is left stays in {dir}: flashproof size restore {dir}"))?;
     put_back.put_back(&access, retry(&args.access))?;
     drop(lock);
     console::note("everything is put back");

@@ -166,7 +166,7 @@ impl PutBack {
             _ => " (with the options for user and TLS)",
         };
         lines.push(format!(
-            "what is left stays in {}; later: flashproof cluster restore {dir}{options}",
+            "what is left stays in {}; later: flashproof size restore {dir}{options}",
             self.path.display()
         ));
         Failure::environment(lines.join("\n"))

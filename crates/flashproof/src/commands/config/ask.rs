@@ -145,7 +145,7 @@ impl<R: BufRead, W: Write> Dialogue<R, W> {
             }
         }
         Err(Failure::usage(format!(
-            "{TRIES_MAX} answers to \"{question}\" made no sense - nothing was written - see flashproof config --help for \
+            "{TRIES_MAX} answers to \"{question}\" made no sense - nothing was written - see flashproof size config --help for \
              options that need no answers"
         )))
     }

@@ -1,4 +1,4 @@
-//! `flashproof config`: writes the configuration of a test and says what its load means.
+//! `flashproof size config`: writes the configuration of a test and says what its load means.
 //!
 //! ```text
 //! CONFIG of any ACT, or the defaults
@@ -48,7 +48,7 @@ pub fn run(args: &ConfigArgs) -> Result<ExitCode, Failure> {
         if !args.ask && !io::stdin().is_terminal() {
             return Err(Failure::usage(
                 "nothing says what to configure, and there is no terminal to ask on - give CONFIG, or --device and \
-                 --load (see flashproof config --help), or --ask to read the answers from standard input",
+                 --load (see flashproof size config --help), or --ask to read the answers from standard input",
             ));
         }
         ask::ask(&mut request, io::stdin().lock(), io::stderr())?;
@@ -118,7 +118,7 @@ pub fn read_configuration(path: &Path) -> Result<Vec<u8>, Failure> {
         let name = path.display();
         let advice = match fs::metadata(path) {
             Ok(metadata) if metadata.file_type().is_block_device() => {
-                format!("to configure a test of it give: flashproof config --device {name}")
+                format!("to configure a test of it give: flashproof size config --device {name}")
             }
             Ok(_) => "name the file with the test's configuration".to_owned(),
             Err(_) if path.is_symlink() => {

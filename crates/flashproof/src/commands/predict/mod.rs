@@ -1,4 +1,4 @@
-//! `flashproof predict`: the rating of a simulated drive that does what the drive did, or why there is none.
+//! `flashproof rate predict`: the rating of a simulated drive that does what the drive did, or why there is none.
 //!
 //! ```text
 //! series.json -> points of each drive -> what its watch saw   seen.rs: stalls, drift

@@ -1,4 +1,4 @@
-//! `flashproof serve CONFIG`: the record engine as a server, until a signal ends it.
+//! `flashproof engine serve CONFIG`: the record engine as a server, until a signal ends it.
 
 mod devices;
 

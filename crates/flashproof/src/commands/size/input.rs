@@ -15,8 +15,8 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 /// What reads a log from standard input.
-const PIPED: &str = "flashproof size --log -";
-const PIPED_IOSTAT: &str = "flashproof size --log FILE --iostat -";
+const PIPED: &str = "flashproof size profile --log -";
+const PIPED_IOSTAT: &str = "flashproof size profile --log FILE --iostat -";
 
 /// Files by what they are.
 #[derive(Debug, Default)]
@@ -39,7 +39,7 @@ pub fn read(args: &SizeArgs) -> Result<Sources, Failure> {
     }
     if files.logs.is_empty() {
         let why =
-            "there is nothing to size - give a folder of \"flashproof cluster collect\", or the servers' logs by --log";
+            "there is nothing to size - give a folder of \"flashproof size collect\", or the servers' logs by --log";
         return Err(Failure::usage(why));
     }
     let mut sources = Sources { tool: crate::runner::tool(), ..Sources::default() };
@@ -85,7 +85,7 @@ impl Files {
     fn take_folder(&mut self, dir: &Path) -> Result<(), Failure> {
         let cannot = |error: std::io::Error| {
             Failure::usage(format!(
-                "cannot read the folder {} - {error} - give a folder of \"flashproof cluster collect\", or files by \
+                "cannot read the folder {} - {error} - give a folder of \"flashproof size collect\", or files by \
                  --log, --iostat and --info",
                 dir.display()
             ))

@@ -1,4 +1,4 @@
-//! `flashproof size`: a load profile of a live cluster from what it logged, and the configurations of tests.
+//! `flashproof size profile`: a load profile of a live cluster from what it logged, and the configurations of tests.
 
 mod input;
 mod page;
@@ -76,7 +76,7 @@ fn say_what_next(args: &SizeArgs, profile: &Profile, node: &str, dir: &Path, wri
     let device = if args.device.is_none() { "put your drive into it, then: " } else { "" };
     // What is aligned is the cluster's own load: a multiple of it has another target.
     let align = match args.scale == Factor::ONE {
-        true => format!("flashproof align {} --target {dir}/{PROFILE}{of_node}, and: ", files[0]),
+        true => format!("flashproof size align {} --target {dir}/{PROFILE}{of_node}, and: ", files[0]),
         false => String::new(),
     };
     let together = if files.len() > 1 { " (several at once, if they share a drive)" } else { "" };

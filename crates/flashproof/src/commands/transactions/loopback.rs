@@ -1,6 +1,6 @@
 //! Servers in this process, on a device each, and what their clients need to find them over the loopback interface.
 //!
-//! A server is [`store::server`] as `flashproof serve` starts it, told by values what a configuration would say. Server and client
+//! A server is [`store::server`] as `flashproof engine serve` starts it, told by values what a configuration would say. Server and client
 //! share the CPUs of this machine: what it does is less than a server does that has its machine for itself.
 
 use crate::commands::client::{as_devices, check_open_files};

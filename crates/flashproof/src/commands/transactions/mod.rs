@@ -1,4 +1,4 @@
-//! `flashproof transactions [DEVICE]`: how many transactions a record engine does on a drive, and what limits them.
+//! `flashproof engine bench [DEVICE]`: how many transactions a record engine does on a drive, and what limits them.
 //!
 //! ```text
 //! a row: format -> insert -> warm up -> measure      each a run of its own, with its directory and report

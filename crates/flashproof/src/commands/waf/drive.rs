@@ -149,7 +149,7 @@ impl Subject {
                 Ok(None) => Err("it has no FDP - name a drive that has".to_owned()),
                 Ok(Some(fdp)) => match (fdp.hindrance(), fdp.placement.len()) {
                     (Some(why), _) => Err(format!(
-                        "{why} - `flashproof waf --how {}` prints the commands that change it",
+                        "{why} - `flashproof waf setup {}` prints the commands that change it",
                         self.path()
                     )),
                     (None, 0) => Err(format!("not known is {} - run as root", fdp.unknown.join(", "))),

@@ -5,13 +5,13 @@
 //!                                               counters asked after each eighth of a drive fill
 //! ```
 //!
-//! The one idea: nothing is new but the order. The load is that of `flashproof tenants`, with a run directory for each
+//! The one idea: nothing is new but the order. The load is that of `flashproof storage tenants`, with a run directory for each
 //! arrangement; a [`Watch`] ([`Watched`]) asks the drive and ends the run when enough was seen.
 
 use super::drive::Subject;
 use super::watched::Watched;
-use super::{assumed_of_tenants, refuse, years};
-use crate::args::{Patience, WafArgs};
+use super::{assumed_of_tenants, years};
+use crate::args::{Patience, WafMeasureArgs};
 use crate::commands::Manner;
 use crate::commands::test::default_dir;
 use crate::console;
@@ -52,16 +52,13 @@ const OTHERS: f64 = 0.02;
 
 /// Measures `tenants`, a file of the text `text`, on the drive at `path`. Adds what was found to `report`, until it ended; gives the exit code,
 /// or why it ended early.
-pub fn run(args: &WafArgs, path: &str, tenants: &Tenants, text: &str, report: &mut WafReport) -> Result<u8, Failure> {
-    refuse(
-        &[
-            ("--sweep", !args.sweep.is_empty()),
-            ("--no-latency", args.no_latency),
-            ("--command", args.command.is_some()),
-            ("--in-flight", args.in_flight.is_some()),
-        ],
-        "on a real drive, which is as it is - leave it out, or name a simulated drive",
-    )?;
+pub fn run(
+    args: &WafMeasureArgs,
+    path: &str,
+    tenants: &Tenants,
+    text: &str,
+    report: &mut WafReport,
+) -> Result<u8, Failure> {
     let subject = Subject::of(path, tenants)?;
     let plans = arrangements(args, &subject, tenants)?;
     if args.erase.is_empty() && std::env::var_os(ERASE_VARIABLE).is_none() {
@@ -72,7 +69,7 @@ pub fn run(args: &WafArgs, path: &str, tenants: &Tenants, text: &str, report: &m
         )));
     }
     let place = args.out.clone().unwrap_or_else(|| default_dir("waf"));
-    let pace = subject.pace(usize::from(args.max_fills))?;
+    let pace = subject.pace(usize::from(args.on_drive.max_fills))?;
     let dirs: Vec<PathBuf> = plans.iter().map(|(arrangement, _)| place.join(arrangement.to_string())).collect();
     for dir in &dirs {
         check_usable(dir).map_err(Failure::environment)?;
@@ -93,7 +90,7 @@ pub fn run(args: &WafArgs, path: &str, tenants: &Tenants, text: &str, report: &m
         let (subject, switch, control) = (&subject, &switch, &control);
         let measured = Measured { args, subject, arrangement, tenants: &tenants, text, dir: &dir, switch, control };
         let (mut arranged, ended) = measured.run(report)?;
-        arranged.years = years(&tenants, &arranged, args);
+        arranged.years = years(&tenants, &arranged, &args.on_drive.rated);
         code = code.max(ended);
         report.arrangements.push(arranged);
         drop(armed);
@@ -106,13 +103,19 @@ pub fn run(args: &WafArgs, path: &str, tenants: &Tenants, text: &str, report: &m
 }
 
 /// What is run, with the tenants' handles. Errors: one that was asked for cannot be.
-fn arrangements(args: &WafArgs, subject: &Subject, tenants: &Tenants) -> Result<Vec<(Arrangement, Tenants)>, Failure> {
-    let asked = if args.arrange.is_empty() { &Arrangement::ALL[..] } else { &args.arrange };
+fn arrangements(
+    args: &WafMeasureArgs,
+    subject: &Subject,
+    tenants: &Tenants,
+) -> Result<Vec<(Arrangement, Tenants)>, Failure> {
+    let asked = if args.on_drive.arrange.is_empty() { &Arrangement::ALL[..] } else { &args.on_drive.arrange };
     let mut plans = Vec::new();
     for arrangement in asked {
         match subject.arranged(*arrangement, tenants) {
             Ok(tenants) => plans.push((*arrangement, tenants)),
-            Err(why) if args.arrange.is_empty() => console::note(&format!("{arrangement} is left out - {why}")),
+            Err(why) if args.on_drive.arrange.is_empty() => {
+                console::note(&format!("{arrangement} is left out - {why}"))
+            }
             Err(why) => return Err(Failure::usage(format!("cannot run {arrangement} on {} - {why}", subject.path()))),
         }
     }
@@ -121,7 +124,7 @@ fn arrangements(args: &WafArgs, subject: &Subject, tenants: &Tenants) -> Result<
 
 /// One arrangement on the drive.
 struct Measured<'a> {
-    args: &'a WafArgs,
+    args: &'a WafMeasureArgs,
     subject: &'a Subject,
     arrangement: Arrangement,
     tenants: &'a Tenants,
@@ -164,7 +167,8 @@ impl Measured<'_> {
             act_log: false,
             trace: true,
         };
-        let mut watched = Watched::new(self.subject, self.switch, self.tenants, usize::from(self.args.max_fills));
+        let mut watched =
+            Watched::new(self.subject, self.switch, self.tenants, usize::from(self.args.on_drive.max_fills));
         let verdict = match runner::run(request, self.switch, &mut watched)? {
             Ended::Recorded(verdict) => *verdict,
             Ended::Unrecorded { failure, .. } => return Err(failure),

@@ -4,17 +4,17 @@
 //! * `sweep`: the same with one assumption varied
 //! * `measure`: the same on a real drive, which `drive` is, asked by `watched`
 //! * `probe`: what a drive's firmware does with handles
-//! * `how`: the commands that give a real drive's namespace handles
+//! * `setup`: the commands that give a real drive's namespace handles
 
 mod drive;
 mod experiment;
-mod how;
 mod measure;
-mod probe;
+pub mod probe;
+pub mod setup;
 mod sweep;
 mod watched;
 
-use crate::args::WafArgs;
+use crate::args::{OnDriveArgs, RatedArgs, WafMeasureArgs, WafModelArgs};
 use crate::commands::tenants;
 use crate::console;
 use crate::failure::Failure;
@@ -37,16 +37,48 @@ const SEED: u64 = 1;
 /// What a column is called that stands beside a measured one.
 const PREDICTED: &str = ", predicted";
 
-/// Runs the experiment, or the probe.
-pub fn run(args: &WafArgs) -> Result<ExitCode, Failure> {
-    if let Some(device) = &args.how {
-        return how::run(device);
+/// Predicts what the tenants of a file come to on a simulated drive.
+pub fn model(args: &WafModelArgs) -> Result<ExitCode, Failure> {
+    let (tenants, _) = arranged_tenants(&args.on_drive)?;
+    let on = args.on.clone().unwrap_or_else(|| default_drive(tenants.tenants.len()));
+    if let DeviceName::Path(path) = on.parse::<DeviceName>().map_err(Failure::usage)? {
+        return Err(Failure::usage(format!(
+            "cannot model {} - it is a real drive - name a simulated one (sim:ftl), or measure this one: flashproof waf measure",
+            units::quoted(&path)
+        )));
     }
-    if let Some(device) = &args.probe {
-        return probe::run(args, device, args.seed.unwrap_or(SEED));
+    let mut report = empty(&args.on_drive, &tenants);
+    simulate(&args.on_drive, Some(args), tenants, on, &mut report)?;
+    shown(&args.on_drive, report, Ok(0))
+}
+
+/// Measures what the tenants of a file come to on a real drive, with a prediction beside it if one is wanted.
+pub fn measure(args: &WafMeasureArgs) -> Result<ExitCode, Failure> {
+    let (tenants, text) = arranged_tenants(&args.on_drive)?;
+    let DeviceName::Path(device) = args.on.parse::<DeviceName>().map_err(Failure::usage)? else {
+        return Err(Failure::usage(format!(
+            "cannot measure on {} - a simulated drive is modelled - use flashproof waf model --on",
+            units::quoted(&args.on)
+        )));
+    };
+    let mut report = empty(&args.on_drive, &tenants);
+    let predicted = args.predict.as_ref().map(|on| predict(&args.on_drive, &tenants, on, &report)).transpose()?;
+    let ended = measure::run(args, &device, &tenants, &text, &mut report);
+    if let Some(predicted) = predicted.filter(|_| !report.arrangements.is_empty()) {
+        report.arrangements.extend(predicted.arrangements);
+        report.assumptions.extend(predicted.assumptions);
+        report.remarks.extend(predicted.remarks);
     }
-    let path = args.tenants.as_deref().ok_or_else(|| Failure::usage("name a file of tenants"))?;
-    let (tenants, text) = tenants::read(path)?;
+    // What was found before it ended is shown.
+    if report.arrangements.is_empty() {
+        return ended.map(ExitCode::from);
+    }
+    shown(&args.on_drive, report, ended)
+}
+
+/// The tenants of the file and its text, if an arrangement may decide on which drive each is.
+fn arranged_tenants(args: &OnDriveArgs) -> Result<(Tenants, String), Failure> {
+    let (tenants, text) = tenants::read(&args.tenants)?;
     if let Some(tenant) = tenants.tenants.iter().find(|tenant| tenant.device.is_some()) {
         return Err(Failure::usage(format!(
             "tenant {}: cannot use its device - an arrangement decides on which drive a tenant is - leave out device, and \
@@ -57,46 +89,25 @@ pub fn run(args: &WafArgs) -> Result<ExitCode, Failure> {
     if let Some(path) = &args.html {
         check_page(path)?;
     }
-    let on = args.on.clone().unwrap_or_else(|| default_drive(tenants.tenants.len()));
-    let seed = args.seed.or(tenants.seed).unwrap_or(SEED);
-    let mut report = WafReport {
+    Ok((tenants, text))
+}
+
+/// A report of `tenants` without an arrangement.
+fn empty(args: &OnDriveArgs, tenants: &Tenants) -> WafReport {
+    WafReport {
         format_version: FORMAT_VERSION,
         made_by: crate::runner::tool(),
-        tenants: path.display().to_string(),
-        seed,
+        tenants: args.tenants.display().to_string(),
+        seed: args.seed.or(tenants.seed).unwrap_or(SEED),
         assumptions: Vec::new(),
         arrangements: Vec::new(),
         sweeps: Vec::new(),
         remarks: Vec::new(),
-    };
-    let ended = match on.parse::<DeviceName>().map_err(Failure::usage)? {
-        DeviceName::Path(device) => {
-            let predicted = args.predict.as_ref().map(|on| predict(args, &tenants, on, &report)).transpose()?;
-            let ended = measure::run(args, &device, &tenants, &text, &mut report);
-            if let Some(predicted) = predicted.filter(|_| !report.arrangements.is_empty()) {
-                report.arrangements.extend(predicted.arrangements);
-                report.assumptions.extend(predicted.assumptions);
-                report.remarks.extend(predicted.remarks);
-            }
-            ended
-        }
-        DeviceName::Simulated(..) => {
-            refuse(
-                &[
-                    ("--duration", args.duration.is_some()),
-                    ("--out", args.out.is_some()),
-                    ("--erase", !args.erase.is_empty()),
-                    ("--predict", args.predict.is_some()),
-                ],
-                "with a simulated drive - leave it out, or name a real drive by --on",
-            )?;
-            simulate(args, tenants, on, &mut report).map(|()| 0)
-        }
-    };
-    // What was found before it ended is shown.
-    if report.arrangements.is_empty() {
-        return ended.map(ExitCode::from);
     }
+}
+
+/// Prints `report` and writes its page; the exit code is that of `ended`, or 4 where an arrangement was never steady.
+fn shown(args: &OnDriveArgs, mut report: WafReport, ended: Result<u8, Failure>) -> Result<ExitCode, Failure> {
     report.remarks.extend(report.about_latencies());
     // Neither is lost because the other cannot be written.
     let shown = console::result(&if args.json { report.json().map_err(Failure::environment)? } else { report.text() });
@@ -116,8 +127,8 @@ pub fn run(args: &WafArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(if never.is_empty() || code != 0 { code } else { 4 }))
 }
 
-/// As it was asked for.
-fn interleaving(args: &WafArgs) -> Interleaving {
+/// The order of writes that `args` ask for.
+fn interleaving(args: &WafModelArgs) -> Interleaving {
     let usual = Interleaving::default();
     Interleaving {
         command_bytes: args.command.unwrap_or(usual.command_bytes),
@@ -125,18 +136,10 @@ fn interleaving(args: &WafArgs) -> Interleaving {
     }
 }
 
-/// Refuses options that were given and have no effect.
-fn refuse(options: &[(&str, bool)], why: &str) -> Result<(), Failure> {
-    match options.iter().find(|(_, given)| *given) {
-        Some((option, _)) => Err(Failure::usage(format!("{option} has no effect {why}"))),
-        None => Ok(()),
-    }
-}
-
 /// What `tenants` come to on the simulated drive `on`, each column and assumption marked as predicted, in a report like `empty`.
-fn predict(args: &WafArgs, tenants: &Tenants, on: &str, empty: &WafReport) -> Result<WafReport, Failure> {
+fn predict(args: &OnDriveArgs, tenants: &Tenants, on: &str, empty: &WafReport) -> Result<WafReport, Failure> {
     let mut report = empty.clone();
-    simulate(args, tenants.clone(), on.to_owned(), &mut report)?;
+    simulate(args, None, tenants.clone(), on.to_owned(), &mut report)?;
     report.arrangements.iter_mut().for_each(|one| one.arrangement += PREDICTED);
     // What the tenants are is the same.
     report.assumptions.drain(..tenants.tenants.len());
@@ -144,25 +147,31 @@ fn predict(args: &WafArgs, tenants: &Tenants, on: &str, empty: &WafReport) -> Re
     Ok(report)
 }
 
-/// Adds to `report` what `tenants` come to on the simulated drive `on`.
-fn simulate(args: &WafArgs, tenants: Tenants, on: String, report: &mut WafReport) -> Result<(), Failure> {
+/// Adds to `report` what `tenants` come to on the simulated drive `on`, as usual or as `model` wants.
+fn simulate(
+    args: &OnDriveArgs,
+    model: Option<&WafModelArgs>,
+    tenants: Tenants,
+    on: String,
+    report: &mut WafReport,
+) -> Result<(), Failure> {
     let (base, drive) = simulated(&on)?;
     let setup = Setup {
         seed: report.seed,
         base,
         drive,
-        timed: !args.no_latency,
+        timed: model.is_none_or(|model| !model.no_latency),
         tenants,
         on,
-        interleaving: interleaving(args),
+        interleaving: model.map_or_else(Interleaving::default, interleaving),
         fills_max: usize::from(args.max_fills),
     };
-    let sweeps = sweep::parsed(&args.sweep, &setup)?;
+    let sweeps = sweep::parsed(model.map_or(&[], |model| &model.sweep), &setup)?;
     let arrangements = chosen(&args.arrange, &setup);
     report.assumptions = assumptions(&setup);
     for arrangement in &arrangements {
         let (mut arranged, shape) = arrange(&setup, *arrangement).map_err(Failure::usage)?;
-        arranged.years = years(&setup.tenants, &arranged, args);
+        arranged.years = years(&setup.tenants, &arranged, &args.rated);
         report.assumptions.push(Pair { name: format!("drives of {arrangement}"), value: shape });
         if let Some(timed) = &arranged.timed {
             let value = covered(timed);
@@ -170,7 +179,7 @@ fn simulate(args: &WafArgs, tenants: Tenants, on: String, report: &mut WafReport
         }
         report.arrangements.push(arranged);
     }
-    report.remarks = remarks(report, args);
+    report.remarks = remarks(report, &args.rated);
     report.sweeps = sweeps.iter().map(|one| sweep::run(one, &setup, &arrangements)).collect();
     Ok(())
 }
@@ -277,13 +286,13 @@ fn covered(timed: &Timed) -> String {
     )
 }
 
-fn rating(args: &WafArgs) -> Option<Endurance> {
+fn rating(args: &RatedArgs) -> Option<Endurance> {
     args.tbw.map(Endurance::TerabytesWritten).or(args.dwpd.map(Endurance::DriveWritesPerDay))
 }
 
 /// Years until the media of one of the drives took what that drive is rated for; none where it was never steady. A
 /// rating is that of all flash of the arrangement: each drive has its part of it.
-fn years(tenants: &Tenants, arranged: &Arranged, args: &WafArgs) -> Option<f64> {
+fn years(tenants: &Tenants, arranged: &Arranged, args: &RatedArgs) -> Option<f64> {
     let drives = &arranged.counted.drives;
     let bytes: u64 = drives.iter().map(|drive| drive.logical_bytes).sum();
     let rated = rating(args)?.bytes(Some(bytes), args.warranty)?;
@@ -299,7 +308,7 @@ fn years(tenants: &Tenants, arranged: &Arranged, args: &WafArgs) -> Option<f64> 
     (0..drives.len()).map(of).min_by(f64::total_cmp).map(|days| days / 365.0)
 }
 
-fn remarks(report: &WafReport, args: &WafArgs) -> Vec<String> {
+fn remarks(report: &WafReport, args: &RatedArgs) -> Vec<String> {
     let mut remarks = vec![
         "a prediction: consistent with a measurement if that comes out alike, and validated by none - real firmware \
          does things that no description has"

@@ -73,7 +73,7 @@ pub enum Problem {
         nearest: Option<&'static str>,
     },
     /// A key that only older ACTs had.
-    #[error("{key} is a key of an older ACT - \"flashproof config\" with this file writes today's equivalent")]
+    #[error("{key} is a key of an older ACT - \"flashproof size config\" with this file writes today's equivalent")]
     OldKey {
         /// The key.
         key: Quoted,
@@ -344,7 +344,7 @@ pub enum Warning {
     /// ACT 4's queues beside service-threads.
     #[error(
         "{key} is a key of ACT 4: it is ignored, because service-threads: {service_threads} is given too; if the file is \
-         of ACT 5.1 to 5.3, flashproof config FILE translates it"
+         of ACT 5.1 to 5.3, flashproof size config FILE translates it"
     )]
     QueuesOverruled {
         /// `num-queues` or `threads-per-queue`.

@@ -283,7 +283,7 @@ static MISSING: &[(&[&str], &str)] = &[
             "dp_scheme",
             "write_hint",
         ],
-        "writes without a placement handle (flashproof tenants has them)",
+        "writes without a placement handle (flashproof storage tenants has them)",
     ),
     (&["thinkcycles", "rate_ignore_thinktime"], "a pause asleep"),
     (&["wait_for"], "all jobs begin at once (stonewall waits for those before)"),

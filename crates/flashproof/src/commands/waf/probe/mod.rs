@@ -1,4 +1,4 @@
-//! `flashproof waf --probe DEVICE`: what a drive's firmware does with its handles.
+//! `flashproof waf probe`: what a drive's firmware does with its handles.
 //!
 //! * `subject`: whether a real drive can be probed at all, and what it is
 //! * `real`: its writes, deallocations and counters
@@ -7,7 +7,7 @@ mod real;
 mod subject;
 
 use super::simulated;
-use crate::args::WafArgs;
+use crate::args::WafProbeArgs;
 use crate::console;
 use crate::failure::Failure;
 use crate::output_file::write_file;
@@ -46,16 +46,17 @@ struct ProbeReport {
     about: Vec<String>,
 }
 
-/// Probes the drive `name`, simulated or real.
-pub fn run(args: &WafArgs, name: &str, seed: u64) -> Result<ExitCode, Failure> {
+/// Probes a drive, simulated or real.
+pub fn run(args: &WafProbeArgs) -> Result<ExitCode, Failure> {
+    let name = args.device.as_str();
     if let Some(path) = &args.out {
         // Before hours are spent.
         write_file("result", path, None, args.force)?;
     }
     let device: DeviceName = name.parse().map_err(Failure::usage)?;
     let (report, ended) = match device {
-        DeviceName::Simulated(..) => (of_simulated(name, seed)?, Ok(())),
-        DeviceName::Path(_) => real::run(args, name, seed)?,
+        DeviceName::Simulated(..) => (of_simulated(name, args.seed)?, Ok(())),
+        DeviceName::Path(_) => real::run(args)?,
     };
     let json = serde_json::to_string_pretty(&report).map_err(Failure::environment)? + "\n";
     // Whatever becomes of one of them, the other may have hours of work in it.

@@ -3,7 +3,7 @@
 
 use super::subject::Subject;
 use super::{COMMAND_BYTES, ProbeReport};
-use crate::args::WafArgs;
+use crate::args::WafProbeArgs;
 use crate::commands::Manner;
 use crate::console;
 use crate::devices::{Devices, consent};
@@ -40,7 +40,8 @@ const RATE_AFTER: Duration = Duration::from_secs(5);
 const TOLD: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(10)];
 
 /// Probes the namespace at `path`, which erases it. What was found until it ended, and why that was early.
-pub fn run(args: &WafArgs, path: &str, seed: u64) -> Result<(ProbeReport, Result<(), Failure>), Failure> {
+pub fn run(args: &WafProbeArgs) -> Result<(ProbeReport, Result<(), Failure>), Failure> {
+    let (path, seed) = (args.device.as_str(), args.seed);
     let shown = in_one_line(path);
     let switch = Switch::install("nothing is kept of the probe", Manner::Own)?;
     let look = || {

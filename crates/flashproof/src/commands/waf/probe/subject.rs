@@ -42,7 +42,7 @@ impl Subject {
         if facts.kind != Kind::WholeDisk || !facts.is_nvme() {
             return Err(Failure::usage(cannot(
                 "it is no NVMe drive, and what is to be seen is what a firmware does with placement handles - name one with \
-                 FDP (`flashproof devices`), or a simulated drive: sim:ftl+handles=3",
+                 FDP (`flashproof doctor`), or a simulated drive: sim:ftl+handles=3",
             )));
         }
         if facts.max_discard_bytes.unwrap_or(0) == 0 {
@@ -58,14 +58,14 @@ impl Subject {
             (0, _) => {
                 let why = fdp.hindrance().map_or_else(
                     || format!("not known is {} - run as root", fdp.unknown.join(", ")),
-                    |why| format!("{why} - `flashproof waf --how DEVICE` prints the commands that change it"),
+                    |why| format!("{why} - `flashproof waf setup DEVICE` prints the commands that change it"),
                 );
                 return Err(refused(&why));
             }
             (1, _) => {
                 return Err(refused(
                     "its namespace may write by 1 placement handle, and what is to be seen is whether one keeps its data from \
-                     another's - create it with 2 or more (`flashproof waf --how DEVICE`)",
+                     another's - create it with 2 or more (`flashproof waf setup DEVICE`)",
                 ));
             }
             (_, None) => return Err(refused("it does not tell its FDP configuration - run as root")),

@@ -111,8 +111,8 @@ pub fn read(file: &str, bytes: &[u8], reading: &Reading) -> Result<Translation, 
     }
 }
 
-/// What stands at the top of the files that `flashproof config` writes.
-pub const WRITTEN_BY: &str = "Written by flashproof config";
+/// What stands at the top of the files that `flashproof size config` writes.
+pub const WRITTEN_BY: &str = "Written by flashproof";
 
 /// Whether a file is of flashproof: it says so, or it has keys of ours and none that ACT 6 lacks.
 fn is_own(bytes: &[u8], lines: &Lines, candidates: &RangeInclusive<u8>) -> bool {

@@ -1,9 +1,10 @@
-//! `flashproof waf --how DEVICE`: the nvme-cli commands that give a namespace placement handles, made from what the drive
+//! `flashproof waf setup`: the nvme-cli commands that give a namespace placement handles, made from what the drive
 //! tells of itself. They are printed and never run: what each erases stands beside it, and the way back below.
 //!
 //! Handles are given when a namespace is created (Namespace Management, NPHNDLS), and FDP is switched for a whole
 //! endurance group, in which no namespace may be then (Set Features 1Dh). So either one namespace or all of its group go.
 
+use crate::args::WafSetupArgs;
 use crate::console;
 use crate::failure::Failure;
 use device::discover::{self, Roots};
@@ -15,14 +16,15 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Prints them for `device`.
-pub fn run(device: &str) -> Result<ExitCode, Failure> {
+/// Prints the commands.
+pub fn run(args: &WafSetupArgs) -> Result<ExitCode, Failure> {
+    let device = args.device.as_str();
     let cannot =
         |why: &str| Failure::environment(format!("cannot tell how to give {device} placement handles - {why}"));
     let asked = |why: &dyn std::fmt::Display| cannot(&format!("{why} - run as root"));
     let facts = discover::discover(device, &Roots::default()).map_err(|error| cannot(&error.to_string()))?;
     let fdp = Fdp::of(Path::new("/"), &facts).map_err(|why| asked(&why))?.ok_or_else(|| {
-        cannot("it is no NVMe drive, or one without FDP - name one of which `flashproof devices` tells FDP")
+        cannot("it is no NVMe drive, or one without FDP - name one of which `flashproof doctor` tells FDP")
     })?;
     let number = facts.partition.as_ref().map(|part| part.disk_number).or(facts.number);
     let controller = number.and_then(|number| Controller::find(Path::new("/"), (number.major, number.minor)));
