@@ -4,6 +4,7 @@
 //! targets. Real engines are [`uring`], [`threads`] and [`passthrough`]; [`sim`] is virtual and jumps from event to event.
 //! [`net`] carries sockets beside the targets.
 
+#![warn(missing_docs)]
 #![forbid(unsafe_code)]
 
 mod device_name;

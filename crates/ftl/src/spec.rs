@@ -142,7 +142,6 @@ const UNITS_MAX: u128 = 1 << 32;
 
 /// Why there is no such drive.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
-#[expect(missing_docs, reason = "the messages say what the fields are")]
 pub enum SpecError {
     #[error(
         "over-provisioning of {value}: it is (T - U) / U, flash that the host does not see over what it sees, and \

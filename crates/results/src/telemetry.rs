@@ -31,9 +31,8 @@ pub enum Source {
 
 macro_rules! columns {
     ($($column:ident = $source:ident $name:literal $unit:literal,)*) => {
-        /// A column, whosoever it is.
+        /// A column of telemetry.csv; docs/telemetry.md has a line for each.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-        #[allow(missing_docs)] // docs/telemetry.md has a line for each
         pub enum Column {
             $($column,)*
         }

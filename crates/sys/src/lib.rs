@@ -3,6 +3,8 @@
 //!
 //! This is the only crate of the project that may hold `unsafe` code; every other forbids it.
 
+#![warn(missing_docs)]
+
 pub mod buffer;
 pub mod ioctl;
 pub mod memory;
