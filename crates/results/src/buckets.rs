@@ -66,7 +66,6 @@ impl ActBuckets {
         &self.counts
     }
 
-    /// The unit of the buckets.
     pub fn scale(&self) -> ActScale {
         self.scale
     }

@@ -1,10 +1,10 @@
-//! Files of others, read; files of ours, written whole. The only place that does either.
+//! The only place that reads files of others, and that writes this program's own files whole.
 //!
-//! What somebody names as a configuration, a log or a run can be anything: a FIFO that never ends a read,
-//! `/dev/zero` that never ends, a link out of the directory. So only regular files are read, as a rule, and
-//! never more than the caller can use.
+//! A path given as a configuration, a log or a run can be anything: a FIFO that never ends a read, `/dev/zero` that
+//! never ends, a link out of the directory. So only regular files are read, as a rule, and never more than the caller
+//! can use.
 //!
-//! A file is replaced by one that is whole and on the disk: written beside it, synced, renamed, and the
+//! A file is replaced atomically by one that is already on the disk: written beside it, synced, renamed, and the
 //! directory synced. Whatever ends the program leaves the old file or the new one.
 
 use rustix::fs::OFlags;
@@ -14,7 +14,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Whether a link may stand for the file.
+/// Handling of symbolic links.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Links {
     /// Somebody named the path, and may have linked it.
@@ -50,7 +50,7 @@ pub fn read(path: &Path, links: Links, bytes_max: u64) -> io::Result<Vec<u8>> {
     let file = open(path, links)?;
     let length = file.metadata()?.len();
     let mut bytes = Vec::new();
-    // One that grows meanwhile is not read further than one that was too long from the beginning.
+    // A file that grows meanwhile is read no further than one that was too long from the beginning.
     file.take(bytes_max.saturating_add(1)).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > bytes_max {
         let why = format!("it has {} bytes, and at most {bytes_max} are read", length.max(bytes.len() as u64));
@@ -70,7 +70,7 @@ fn only_regular(metadata: &Metadata) -> io::Result<()> {
     }
 }
 
-/// What a file is, in words.
+/// Describes the type of a file.
 pub fn name_of(kind: FileType) -> &'static str {
     match kind {
         _ if kind.is_file() => "a regular file",
@@ -83,7 +83,7 @@ pub fn name_of(kind: FileType) -> &'static str {
     }
 }
 
-/// What [`replace`] may take the place of.
+/// Files that [`replace`] may overwrite.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Over {
     /// Nothing: a file that is there is an error of the kind [`ErrorKind::AlreadyExists`].
@@ -151,7 +151,7 @@ pub fn sync_dir(dir: &Path) -> io::Result<()> {
     }
 }
 
-/// Whether files can be made in `dir`, as far as a trial tells; leaves nothing behind.
+/// Checks by trial that files can be created in `dir`; leaves nothing behind.
 pub fn try_dir(dir: &Path) -> io::Result<()> {
     Temporary::create(dir, 0o600).map(drop)
 }

@@ -1,4 +1,4 @@
-//! What tests of several crates share.
+//! Helpers shared by tests of several crates.
 
 use crate::baseline::{Done, Latency, Part, Point};
 use crate::buckets::ActScale;

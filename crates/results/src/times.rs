@@ -97,13 +97,13 @@ impl Times {
         self.completed_ns.saturating_sub(self.issued_ns)
     }
 
-    /// What the device answers for: wait + service.
+    /// Time charged to the device: wait + service.
     #[inline]
     pub fn judged_ns(&self) -> u64 {
         self.wait_ns() + self.service_ns()
     }
 
-    /// What a user would feel: from the intended instant to completion.
+    /// Time that a user would see: from the intended instant to completion.
     #[inline]
     pub fn response_ns(&self) -> u64 {
         self.wait_ns() + self.lag_ns() + self.service_ns()

@@ -17,10 +17,7 @@ const DATE_MAX_MS: u64 = 253_402_300_799_000;
 
 /// A whole number with commas between thousands.
 #[derive(Debug, Clone, Copy)]
-pub struct Grouped(
-    /// The number.
-    pub u64,
-);
+pub struct Grouped(pub u64);
 
 impl fmt::Display for Grouped {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -36,7 +33,7 @@ impl fmt::Display for Grouped {
     }
 }
 
-/// So many of something: `1 sample`, `2,000 samples`.
+/// A count with its noun: `1 sample`, `2,000 samples`.
 pub fn count(count: u64, of: &str) -> String {
     format!("{} {of}{}", Grouped(count), if count == 1 { "" } else { "s" })
 }
@@ -68,7 +65,7 @@ pub fn multiple(multiple: f64) -> String {
     format!("{}x", trimmed(format!("{multiple:.3}")))
 }
 
-/// A share as percent with three digits: `0.123 %`. What was seen at all is never 0.
+/// A share as percent with three digits: `0.123 %`. A share above zero never shows as 0.
 pub fn percent(share: f64) -> String {
     format!("{} %", percent_digits(share))
 }
@@ -182,7 +179,7 @@ pub fn date_to_minute(unix_ms: u64) -> String {
 /// A number of bytes in units of a thousand, as drives are sold: `512 B`, `68.7 GB`.
 pub fn bytes(bytes: f64) -> String {
     const UNITS: [(f64, &str); 6] = [(1e18, "EB"), (1e15, "PB"), (1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")];
-    // What would be rounded to 1,000 is one of the next unit.
+    // A value that would be rounded to 1,000 is shown in the next unit.
     let unit = UNITS.into_iter().find(|(unit, _)| bytes.abs() >= unit * 0.9995);
     unit.map_or_else(|| format!("{} B", number(bytes)), |(unit, name)| format!("{} {name}", number(bytes / unit)))
 }
@@ -194,16 +191,16 @@ pub fn binary_bytes(bytes: f64) -> String {
     unit.map_or_else(|| format!("{} B", number(bytes)), |(unit, name)| format!("{} {name}", number(bytes / unit)))
 }
 
-/// `text` broken between words into lines of at most `columns`, each behind `indent` and ended. What has to be pasted
-/// or searched for stays whole: names with hyphens, long words.
+/// `text` broken between words into lines of at most `columns`, each behind `indent` and ended. Names with hyphens and
+/// long words stay whole, so that they can be pasted and searched for.
 pub fn wrapped(text: &str, indent: &str, columns: usize) -> String {
     let options = Options::new(columns).initial_indent(indent).subsequent_indent(indent);
     textwrap::fill(text, options.break_words(false).word_splitter(WordSplitter::NoHyphenation)) + "\n"
 }
 
-/// Whether a character does something else than being seen: control characters (not newline and tab), and
-/// those that change the direction of the text around them or end a line unseen.
-/// Source: Unicode 16, category Cc and UAX #9, table 1.
+/// True if a character has an effect instead of a glyph: control characters (not newline and tab), and characters that
+/// change the direction of the text around them or end a line unseen. Source: Unicode 16, category Cc and UAX #9, table
+/// 1.
 pub fn is_unprintable(c: char) -> bool {
     matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{61c}' | '\u{feff}')
         || c.is_control() && c != '\n' && c != '\t'

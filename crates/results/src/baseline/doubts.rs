@@ -1,4 +1,4 @@
-//! Which jobs of a baseline are in doubt: by what was seen of each, and by what one of a sweep makes of another.
+//! Jobs of a baseline whose results are in doubt: from one job's own numbers, or from its sweep.
 
 use super::{Mix, Part, Point, point_of};
 use crate::series::Series;
@@ -59,7 +59,7 @@ pub(super) fn measured(series: &Series, device: usize) -> Vec<(usize, Point)> {
     measured
 }
 
-/// That a depth did clearly less than a smaller one of its sweep.
+/// Describes a queue depth that did clearly less than a smaller one of its sweep.
 fn fallen(point: &Point, among: &[(usize, Point)]) -> Option<String> {
     let sweep = among.iter().map(|(_, other)| other).filter(|_| point.part == Part::Depth);
     let smaller = sweep.filter(|other| other.part == Part::Depth && other.depth < point.depth);

@@ -8,15 +8,14 @@ use std::fmt;
 /// A number that every drive of a comparison can have.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Metric {
-    /// What it is of.
     pub what: What,
-    /// Under which operations.
+    /// Operation mix.
     pub mix: Mix,
     /// The number, in the unit of `what`.
     pub value: f64,
 }
 
-/// What a number is of.
+/// The quantity that a metric measures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum What {
     /// Operations a second of a profile, flat out.
@@ -115,7 +114,7 @@ fn at_half<'a>(curve: &[&'a Point], highest: Option<f64>) -> Option<&'a Point> {
     near.min_by(|a, b| (share(a) - 0.5).abs().total_cmp(&(share(b) - 0.5).abs()))
 }
 
-/// By which drives are taken to be of one model: its name, or of those that have none the kind and the size.
+/// Key that groups drives of one model: the model's name, or kind and size of drives without one.
 pub fn model(drive: &Identity) -> String {
     let unnamed = || {
         let kind = if drive.simulated { "simulated drive" } else { "device without a model" };
@@ -127,11 +126,9 @@ pub fn model(drive: &Identity) -> String {
 /// A drive that differs from the others of its model in one number.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outlier {
-    /// Its place in the list.
+    /// Index in the list.
     pub at: usize,
-    /// Its number.
     pub value: f64,
-    /// The median of all.
     pub median: f64,
 }
 
@@ -142,8 +139,8 @@ const DEVIATIONS: f64 = 3.5 * 1.4826;
 /// Least number of drives of which one can be told to differ: of two nobody knows which.
 const DRIVES_MIN: usize = 3;
 
-/// Which of `values` lie far from the others: by more than 3.5 standard deviations (estimated by the median absolute
-/// deviation) and by more than a part of the median, which is 5 % of a rate and 20 % of a latency.
+/// The `values` that lie far from the others: by more than 3.5 standard deviations (estimated by the median absolute
+/// deviation) and by more than 5 % (rate) or 20 % (latency) of the median.
 pub fn outliers(what: What, values: &[Option<f64>]) -> Vec<Outlier> {
     let known: Vec<f64> = values.iter().copied().flatten().collect();
     let (Some(part), true) = (what.differs_from(), known.len() >= DRIVES_MIN) else { return Vec::new() };

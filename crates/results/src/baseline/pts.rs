@@ -1,8 +1,9 @@
-//! SNIA's Performance Test Specification: what its tests run in a round, when a drive is steady, and the tables of results.
+//! SNIA's Performance Test Specification: the jobs of a round, the steady-state rule, and the result tables.
 //!
-//! A round has each of a test's jobs once. Some of them are tracked from round to round; the drive is steady when over five rounds
-//! each ranges over at most 20 % of its average, and the best straight line through it moves by at most 10 %. The tables are
-//! averages over these five rounds. What is measured so is a run by that procedure, and no result that SNIA or anybody certified.
+//! A round has each of a test's jobs once. Some of them are tracked from round to round; the drive is steady when over
+//! five rounds each ranges over at most 20 % of its average, and the best straight line through it moves by at most 10
+//! %. The tables are averages over these five rounds. The result follows that procedure; neither SNIA nor anybody else
+//! certified it.
 //!
 //! Source: SNIA SSS PTS 2.0.2, definition of steady state, and the sections on IOPS, throughput, latency and write saturation.
 
@@ -15,7 +16,7 @@ pub const PTS_ROUNDS_MAX: usize = 25;
 
 const KIB: u64 = 1024;
 
-/// A write saturation changes slowly: five minutes in a row say little. So one minute is looked at after each thirty.
+/// Write saturation changes slowly, so only one minute out of thirty is tracked.
 const SATURATION_TRACKED: usize = 31;
 
 /// A test of the specification.
@@ -33,10 +34,9 @@ pub enum Pts {
     Saturation,
 }
 
-/// What a test found, of each of its jobs the average over five rounds.
+/// Result of a test: each job averaged over five rounds.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PtsTable {
-    /// The test.
     pub test: Pts,
     /// Whole rounds.
     pub rounds: usize,
@@ -50,7 +50,7 @@ impl Pts {
     /// All of them, in the order in which they are run.
     pub const ALL: [Self; 5] = [Self::Iops, Self::Throughput, Self::Throughput128, Self::Latency, Self::Saturation];
 
-    /// What it is called on the command line: those of one name are run together.
+    /// Name on the command line; tests with one name run together.
     pub fn word(self) -> &'static str {
         match self {
             Self::Iops => "iops",
@@ -60,7 +60,7 @@ impl Pts {
         }
     }
 
-    /// Of its points.
+    /// The part of a baseline that its points belong to.
     pub fn part(self) -> Part {
         match self {
             Self::Iops => Part::PtsIops,
@@ -85,13 +85,13 @@ impl Pts {
         mixes.iter().flat_map(|read_pct| sizes.iter().map(move |bytes| (*read_pct, *bytes))).collect()
     }
 
-    /// Whether `point` is one of its own.
+    /// True if `point` belongs to this test.
     pub fn has(self, point: &Point) -> bool {
         let (bytes, read_pct) = key(point);
         point.part == self.part() && self.jobs().contains(&(read_pct, bytes))
     }
 
-    /// What is tracked from round to round: bytes of an operation, and percent of reads.
+    /// Jobs tracked from round to round: bytes of an operation, percent of reads.
     pub fn tracked(self) -> &'static [(u64, u32)] {
         match self {
             Self::Iops => &[(4 * KIB, 0), (64 * KIB, 65), (1024 * KIB, 100)],
@@ -101,7 +101,7 @@ impl Pts {
         }
     }
 
-    /// What a job showed of what this test is about: the number, and of a latency the longest too.
+    /// A job's value in this test; for latency the mean and the maximum.
     fn value(self, point: &Point) -> [f64; 2] {
         let sides = || [&point.reads, &point.writes].into_iter().flatten();
         match self {

@@ -10,7 +10,7 @@ use crate::units;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Pauses kept of a watch.
+/// Maximum number of pauses stored.
 const PAUSES_MAX: usize = 2_000;
 
 /// A pause is this many times longer than the usual longest operation of a second, and longer than it by this time.
@@ -33,12 +33,11 @@ const PARTS: usize = 10;
 const DRIFT_FACTOR: f64 = 1.1;
 const DRIFT_US: f64 = 2.0;
 
-/// What one second showed, microseconds.
+/// One second of a watch, microseconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Second {
-    /// Median latency.
     pub median_us: f64,
-    /// The longest.
+    /// Longest latency.
     pub max_us: f64,
 }
 
@@ -69,9 +68,8 @@ pub struct Pause {
 /// A number with the interval in which it lies.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Estimate {
-    /// The most likely value.
     pub value: f64,
-    /// The least.
+    /// Lower bound.
     pub low: f64,
     /// The most; infinite where nothing bounds it.
     pub high: f64,
@@ -80,13 +78,13 @@ pub struct Estimate {
 /// Pauses that come back: stalls.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Stalls {
-    /// How many were seen.
+    /// Number of stalls seen.
     pub seen: u64,
     /// Length, milliseconds.
     pub ms: Estimate,
     /// From one to the next, seconds.
     pub every_s: Estimate,
-    /// Whether they come at regular intervals.
+    /// True if stalls come at regular intervals.
     pub regular: bool,
 }
 
@@ -162,8 +160,9 @@ impl Watch {
         Some(Stalls { seen, ms, every_s, regular })
     }
 
-    /// Its stalls, of `seconds`, in which latency was `excess_us` longer than usual on average. Operations count in the second in which
-    /// they were wanted, so one stall can be a pause in several seconds; or each of these is a stall of its own.
+    /// Merges pauses into stalls, given that mean latency over `seconds` was `excess_us` above normal. Operations count
+    /// in the second in which they were wanted, so one stall can be a pause in several seconds; or each of these is a
+    /// stall of its own.
     fn stalls_apart(&self, seconds: f64, excess_us: f64) -> Vec<Pause> {
         let mut joined: Vec<Pause> = Vec::new();
         for pause in &self.first_pauses {
@@ -172,14 +171,15 @@ impl Watch {
                 joined.push(*pause);
             }
         }
-        // What arrives within a stall waits for half of it on average: the excess is the part of the time in stalls times that.
+        // Operations that arrive within a stall wait for half of it on average: the excess is the share of time in
+        // stalls times that.
         let longest_us = joined.iter().map(|pause| pause.us).fold(0.0, f64::max);
         let expected = 2.0 * excess_us * seconds * 1e6 / longest_us.powi(2);
         let far = |count: usize| (count as f64 / expected.max(1e-9)).ln().abs();
         if far(joined.len()) <= far(self.first_pauses.len()) { joined } else { self.first_pauses.clone() }
     }
 
-    /// How the median latency changed after the first tenth, in words; `None` if it did not.
+    /// Describes how the median latency changed after the first tenth; `None` if it did not.
     pub fn drift(&self) -> Option<String> {
         let later = self.medians_us.get(1..)?;
         let (low, high) = range(later);

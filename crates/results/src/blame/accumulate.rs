@@ -1,15 +1,14 @@
-//! The accumulator: eats intervals, telemetry and samples of the trace, live or from a directory, and
-//! keeps of them what explains slices. Its memory grows with the slices, not with the intervals.
+//! The accumulator: takes intervals, telemetry and trace samples, live or from a directory, and stores the sums that
+//! explain slices. Its memory grows with the slices, not with the intervals.
 //!
-//! A device takes a limited number of requests (`nr_requests`; 32 on SATA). While it holds them all, the
-//! kernel keeps further operations back before it makes requests of them, just as a cgroup's limit does;
-//! but it is the device that they wait for, so that time is the device's.
+//! A device takes a limited number of requests (`nr_requests`; 32 on SATA). While it holds them all, the kernel delays
+//! further operations before it makes requests of them, just as a cgroup's limit does; but they wait for the device, so
+//! the device is charged with that time.
 //!
-//! The one idea: a full device shows in the kernel's statistics (requests held at the end of an interval,
-//! or in its mean), and how long it was full can be bounded: of T seconds that all requests together
-//! existed, N at once, no more than T / N. Nothing else can have waited longer behind it than all other
-//! operations in flight did in that time. A device that a limit feeds in bursts is full for moments, and
-//! gets no more than these.
+//! The one idea: a full device shows in the kernel's statistics (requests held at the end of an interval, or in its
+//! mean), and how long it was full can be bounded: of T seconds that all requests together existed, N at once, no more
+//! than T / N. Nothing else can have waited longer behind it than all other operations in flight did in that time. A
+//! device behind a bursty limit is full for moments, and is charged with these only.
 
 use super::samples::{Samples, SliceSamples};
 use super::telemetry::{Columns, DeviceRow, HostRow, Mean};
@@ -18,8 +17,8 @@ use crate::judge::{IntervalCounts, Judge, JudgePlan};
 use crate::run_dir::{Manifest, TraceKind, TraceLine};
 use crate::slow::SlowTimes;
 
-/// What host and drive did while operations of one stream on one device were over one threshold:
-/// means over the operations, not over the time.
+/// Host and drive state while operations of one stream on one device were over one threshold: means over the
+/// operations, not over the time.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct While {
     pub(super) steal_pct: Mean,
@@ -57,25 +56,23 @@ impl While {
     }
 }
 
-/// What the kernel counted of the requests of one kind.
+/// Kernel statistics of the requests of one kind.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Requests {
-    /// Number.
     pub(super) completed: f64,
     /// Sum of the times from when the kernel made them until they were done, milliseconds.
     pub(super) time_ms: f64,
 }
 
-/// One device in one slice.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct DeviceSlice {
     pub(super) reads: Requests,
     pub(super) writes: Requests,
-    /// How often it throttled itself.
+    /// Number of times the device throttled itself.
     pub(super) throttled: f64,
-    /// For how long, seconds.
+    /// Time throttled, seconds.
     pub(super) throttled_sec: f64,
-    /// When it was full.
+    /// Intervals in which the device was full.
     pub(super) full: Full,
 }
 
@@ -88,7 +85,6 @@ impl DeviceSlice {
     }
 }
 
-/// One slice.
 #[derive(Debug, Clone, Default)]
 struct SliceFacts {
     /// By judged cell and threshold; empty as long as nothing was slow, as in most slices.
@@ -111,7 +107,6 @@ pub(super) struct Calm {
 /// Eats what a run yields, gives the blame for its slices at any time.
 #[derive(Debug)]
 pub struct Blamer {
-    /// The judged cells.
     judged: Vec<usize>,
     devices: usize,
     intervals_per_slice: u64,
@@ -309,13 +304,12 @@ impl Blamer {
         self.judged.iter().position(|cell| *cell == stream * self.devices + device)
     }
 
-    /// What host and drive did while operations of a judged cell were slow.
+    /// Host and drive state while operations of a judged cell were slow.
     pub(super) fn meanwhile(&self, slice: usize, position: usize, threshold: usize) -> While {
         let cell = self.slices.get(slice).and_then(|facts| facts.cells.get(position));
         cell.map_or_else(While::default, |cell| cell[threshold])
     }
 
-    /// A device in a slice.
     pub(super) fn device(&self, slice: usize, device: usize) -> DeviceSlice {
         let device = self.slices.get(slice).and_then(|facts| facts.devices.get(device));
         device.copied().unwrap_or_default()
@@ -340,7 +334,7 @@ impl Blamer {
 /// From this part of its requests on a device is full: some are always on their way in or out.
 const FULL_MIN: f64 = 0.9;
 
-/// What was seen of a device while it was full.
+/// Sums over the time in which a device was full.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Full {
     /// Sum of the times of the requests that it held, seconds.
@@ -360,7 +354,7 @@ impl Full {
     }
 }
 
-/// Whether a device is full, from interval to interval.
+/// Tracks from interval to interval if a device is full.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Fill {
     /// Most requests that it holds; without that nothing is known.

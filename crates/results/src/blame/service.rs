@@ -1,7 +1,7 @@
-//! Kernel or device: what service time consists of.
+//! Splits service time between kernel and device.
 //!
-//! From hand-over to completion an operation passes two hands. Three things tell them apart, and
-//! where none does, that is said and nothing is guessed:
+//! From hand-over to completion an operation passes two hands. Three sources separate the two; without any the split is
+//! reported as unknown:
 //!
 //! * a simulated drive has no kernel before it, and of a server neither is seen;
 //! * the kernel's disk statistics (`r_await`, `w_await`) hold all the time for which requests existed,
@@ -21,8 +21,8 @@ use crate::judge::Tested;
 use crate::run_dir::{LARGE_BYTES, TraceKind, TraceSize};
 use crate::units::{Grouped, count, duration, percent_whole};
 
-/// So much of the service time has to lie outside all requests to be blamed on the kernel. Less could
-/// be requests that carry two operations each, as the kernel merges neighbours.
+/// Minimum share of service time outside all requests to blame the kernel. Less can come from requests that carry two
+/// operations each, as the kernel merges neighbours.
 const OUTSIDE_MIN: f64 = 0.5;
 
 /// The statistics must have at least this share of our operations, or they are switched off.
@@ -31,8 +31,8 @@ const COUNTED_MIN: f64 = 0.5;
 /// Fewer slow operations than this in the samples say nothing of the others.
 const SAMPLED_SLOW_MIN: u64 = 10;
 
-/// What samples did not show is taken for something that does not happen in requests only after so many, or
-/// where they cover so much of their intervals that a burst in each is unlikely to have been missed by all.
+/// Minimum number of samples after which slowness that they did not show is taken to lie outside requests. Fewer do
+/// only if they cover so much of their intervals that they would hardly all miss a burst in each.
 const SAMPLES_MIN: u64 = 8;
 const MISSED_MAX: f64 = 0.1;
 
@@ -96,7 +96,7 @@ fn simulated(subject: &Subject<'_>) -> String {
     format!("simulated, so that its service time is the device's by definition: {}", took(subject))
 }
 
-/// How long those that were slow in service took.
+/// Describes the service time of operations slow in service.
 fn took(subject: &Subject<'_>) -> String {
     let slowly = subject.at(&subject.counts.service_over);
     match slowly {
@@ -109,7 +109,7 @@ fn not_told(why: &str) -> String {
     format!("device or kernel queue, not told apart because {why}")
 }
 
-/// What has to be said if waits are counted as service.
+/// Describes waits that are counted as service.
 fn behind(subject: &Subject<'_>, shares: &Shares) -> String {
     if shares.behind <= 0.0 {
         return String::new();
@@ -151,7 +151,7 @@ impl Outside {
         if service_ns == 0 || completed <= 0.0 || completed < ops.saturating_sub(*overtime) as f64 * COUNTED_MIN {
             return None;
         }
-        // What came back after the end of the run is in no full interval: taken to be like the rest.
+        // Operations that came back after the end of the run are in no whole interval: assumed to be like the rest.
         requests_ms *= (*ops as f64 / completed).max(1.0);
         let fraction = (1.0 - requests_ms * 1e6 / service_ns as f64).max(0.0);
         let column = if kind == TraceKind::Read { "r_await" } else { "w_await" };
@@ -170,12 +170,12 @@ impl Outside {
     }
 }
 
-/// What the samples of the trace say.
+/// Result of the trace samples.
 struct Sampled {
     traced: Traced,
     /// Of the operations slow in service, those that the device alone made slow.
     device: f64,
-    /// Those of which the samples cannot say whether they were slow in requests at all.
+    /// Share for which the samples cannot tell if operations were slow in requests at all.
     unseen: f64,
     /// Smaller fractions than this are chance.
     noise: f64,

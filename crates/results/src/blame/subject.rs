@@ -1,4 +1,4 @@
-//! What is explained: a judged slice over a limit, its counts, and into which shares its time is divided.
+//! The subject of an explanation: a judged slice over a limit, its counts, and the shares of its time.
 
 use super::accumulate::Blamer;
 use crate::buckets::THRESHOLDS_MAX;
@@ -10,7 +10,7 @@ pub(super) struct Subject<'a> {
     pub(super) blamer: &'a Blamer,
     pub(super) plan: &'a JudgePlan,
     pub(super) group: &'a GroupCounts,
-    /// From 0.
+    /// Counted from 0.
     pub(super) slice: usize,
     pub(super) counts: &'a CellCounts,
     /// Index of the threshold.
@@ -69,7 +69,7 @@ impl Subject<'_> {
     }
 }
 
-/// What the operations over the threshold spent their time on, as fractions of all of it.
+/// Time of the operations over the threshold by cause, as fractions of the total.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Shares {
     /// In this program: issued late, or seen late.
@@ -80,6 +80,5 @@ pub(super) struct Shares {
     pub(super) service: f64,
     /// The part of `service` that was such a wait.
     pub(super) behind: f64,
-    /// Failed.
     pub(super) failed: f64,
 }

@@ -5,7 +5,7 @@
 
 use crate::telemetry::{Column, ColumnOf};
 
-/// What the host did in one interval; `None` where it was not measured.
+/// Host telemetry of one interval; `None` where not measured.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct HostRow {
     pub(super) steal_pct: Option<f64>,
@@ -14,7 +14,7 @@ pub(super) struct HostRow {
     pub(super) runqueue_wait_pct: Option<f64>,
 }
 
-/// What a device did in one interval; `None` where it was not measured.
+/// Telemetry of one device in one interval; `None` where not measured.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct DeviceRow {
     pub(super) reads_per_sec: Option<f64>,
@@ -32,10 +32,10 @@ pub(super) struct DeviceRow {
     pub(super) irqs_per_sec: Option<f64>,
 }
 
-/// Where the columns are.
+/// Maps columns of telemetry.csv to their meaning.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Columns {
-    /// What each is; `None` of one that this version does not know.
+    /// One per column of the file; `None` for a column unknown to this version.
     columns: Vec<Option<ColumnOf>>,
     /// The kernel's names of the devices; `None` for a device without columns.
     kernel_names: Vec<Option<String>>,
@@ -48,14 +48,12 @@ impl Columns {
         Self { columns, kernel_names: kernel_names.to_vec() }
     }
 
-    /// The value of a column in `row`.
     fn value(&self, row: &[String], of: &str, column: Column) -> Option<f64> {
         let is_it = |known: &Option<ColumnOf>| known.as_ref().is_some_and(|it| it.column == column && it.of == of);
         let value = row.get(self.columns.iter().position(is_it)?)?;
         value.parse().ok().filter(|value: &f64| value.is_finite())
     }
 
-    /// What `row` says of the host.
     pub(super) fn host(&self, row: &[String]) -> HostRow {
         let value = |column| self.value(row, "", column);
         HostRow {
@@ -66,7 +64,6 @@ impl Columns {
         }
     }
 
-    /// What `row` says of a device.
     pub(super) fn device(&self, row: &[String], device: usize) -> DeviceRow {
         let Some(Some(name)) = self.kernel_names.get(device) else { return DeviceRow::default() };
         let value = |column| self.value(row, name, column);

@@ -35,7 +35,7 @@ impl Run {
         Self { judge: Judge::new(plan), layout, blamer, next: 0 }
     }
 
-    /// One second with so many operations of each kind on device 0, and this row of telemetry.
+    /// Appends one second with this many operations of each kind on device 0, and this telemetry row.
     fn second(&mut self, ops: &[(u64, Times)], telemetry: &[f64]) -> &mut Self {
         self.second_with(telemetry, |interval| {
             for (count, times) in ops {

@@ -1,8 +1,7 @@
-//! How a certification goes on (which stage is next, what is run again), and what came of it.
+//! The next stage of a certification, stages to repeat, and the conclusion.
 //!
-//! A stage that was not ended (killed, rebooted, interrupted) or of which nothing is known (its outcome
-//! is invalid) is run again from its beginning, in a run directory of its own: half a day of one load
-//! and half a day after a reboot are no day.
+//! A stage that did not end (killed, rebooted, interrupted) or has an invalid outcome is repeated from its beginning,
+//! in a run directory of its own: half a day before and half a day after a reboot are not a day of load.
 
 use super::{Claim, Linearity};
 use crate::judge::{Deciding, Outcome};

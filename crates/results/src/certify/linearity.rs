@@ -1,8 +1,8 @@
-//! Whether devices in company do what one does alone.
+//! Compares devices tested together with one tested alone.
 //!
-//! ACT's README has the second half of a certification "make sure that performance scales linearly when
-//! you add devices". In numbers: each device still achieves its rate and stays within the limits. A p99
-//! that grew is no failure of that, but the usual first sign of a bus or controller that is shared.
+//! ACT's README has the second half of a certification "make sure that performance scales linearly when you add
+//! devices". In numbers: each device still achieves its rate and stays within the limits. A higher p99 is not a
+//! failure, but the usual first sign of a shared bus or controller.
 
 use crate::cell::{Latencies, latencies};
 use crate::counts::CellCounts;
@@ -19,16 +19,14 @@ pub const ACHIEVED_MIN: f64 = 0.99;
 /// differ by some tens of percent, so half as much again is more than that.
 pub const P99_RATIO_MAX: f64 = 1.5;
 
-/// What one judged stream did on one device in a run.
+/// Numbers of one judged stream on one device in a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DeviceNumbers {
-    /// The device.
     pub device: String,
-    /// The stream.
     pub stream: String,
     /// Worst share over each threshold in a complete slice, fractions.
     pub shares: Vec<f64>,
-    /// Whether all of them are below their limits.
+    /// True if all shares are below their limits.
     pub within_limits: bool,
     /// 99 % of service times are at most this; `None` where nothing succeeded.
     pub service_p99_ns: Option<u64>,
@@ -39,7 +37,7 @@ pub struct DeviceNumbers {
 /// A device in company beside one alone.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Ratio {
-    /// In company.
+    /// Tested together with the others.
     pub together: DeviceNumbers,
     /// Alone: the same device where it was tested alone, else the one that was.
     pub alone: DeviceNumbers,
@@ -49,22 +47,21 @@ pub struct Ratio {
     pub p99: Option<f64>,
 }
 
-/// How all devices did.
+/// Scaling of all devices.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Linearity {
-    /// Whether every device achieved its rate within the limits.
+    /// True if every device achieved its rate within the limits.
     pub linear: bool,
-    /// In one sentence.
     pub sentence: String,
     /// By judged stream and device.
     pub ratios: Vec<Ratio>,
 }
 
-/// The numbers of every judged stream on every device of a run, by stream and then device. `names` are
-/// what the devices of the run are called now, in its order: a drive can have another name in each run.
+/// The numbers of every judged stream on every device of a run, by stream and then device. `names` are the current
+/// names of the run's devices, in its order: a drive can have another name in each run.
 ///
-/// Errors: a table or the log of service times is missing or damaged. What is whole before the damage
-/// is no day, so nothing is compared with it.
+/// Errors: a table or the log of service times is missing or damaged. The part before the damage is not a whole day, so
+/// it is not compared.
 pub fn device_numbers(run: &Run, names: &[&str]) -> Result<Vec<DeviceNumbers>, RunDirError> {
     let manifest = &run.manifest;
     let layout = manifest.layout();
@@ -170,7 +167,7 @@ fn sentence(ratios: &[Ratio], linear: bool) -> String {
                  the power is shared"
             )
         } else {
-            // Whether it would be as slow alone is not known: nothing follows for what they share.
+            // Its p99 alone is unknown, so nothing follows about a shared bus.
             format!(
                 "; {device} was not tested alone; it does {times:.1} times the p99 that {} has alone",
                 ratio.alone.device
@@ -185,7 +182,7 @@ fn sentence(ratios: &[Ratio], linear: bool) -> String {
     head + &p99.unwrap_or_default()
 }
 
-/// Whether a device is compared with itself.
+/// True if a device is compared with itself.
 fn is_itself(ratio: &Ratio) -> bool {
     ratio.alone.device == ratio.together.device
 }

@@ -93,7 +93,7 @@ pub(crate) fn series(devices: usize) -> Series {
     }
 }
 
-/// What a certification for 30x by the book claims.
+/// The claim of a certification for 30x by the book.
 pub(super) fn claim() -> Claim {
     Claim {
         multiple: "30".into(),

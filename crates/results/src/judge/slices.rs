@@ -1,21 +1,21 @@
 //! The accumulator: counts by judged stream, device and slice.
 //!
-//! A run of several workloads has one verdict, which is about the devices: it fails when any of them does.
-//! Whose load it was that was not held is what the parts say.
+//! A run of several workloads has one verdict, which is about the devices: it fails when any of them does. The parts
+//! tell which workload failed.
 
 use super::{End, IntervalCounts, SLICE_OPS_MIN, Sla, Whose};
 use crate::cell::{Backlog, Carried, Interval, Layout, StreamInfo, cell_name, harmless_gap_ns};
 use crate::counts::CellCounts;
 use std::ops::Range;
 
-/// What the judge must know before the first interval.
+/// Configuration of the judge, fixed before the first interval.
 #[derive(Debug, Clone, PartialEq)]
 pub struct JudgePlan {
-    /// The limits. Its thresholds are those of the cells.
+    /// Limits. The cells have the same thresholds.
     pub sla: Sla,
     /// The streams, in the order of the cells.
     pub streams: Vec<StreamInfo>,
-    /// What the workloads of the run are called, in the order in which streams name them.
+    /// Names of the workloads, in the order of their indices in the streams.
     pub workloads: Vec<String>,
     /// The devices, in the order of the cells.
     pub devices: Vec<String>,
@@ -23,17 +23,17 @@ pub struct JudgePlan {
     pub report_interval_sec: u64,
     /// Length of a slice: whole report intervals, see [`whole_slice_sec`].
     pub slice_sec: u64,
-    /// How long the run should last, seconds.
+    /// Configured duration of the run, seconds.
     pub duration_sec: u64,
-    /// What did its operations: by its word the verdict speaks.
+    /// Kind of target; selects the noun of the verdict's sentences.
     pub tested: Tested,
-    /// Whether the devices were simulated: then however long a run, it certifies nothing.
+    /// True if the devices were simulated: then no run certifies anything, however long.
     pub simulated: bool,
-    /// Whether the load is that of a configuration, whose keys can be advised: a replay has none.
+    /// True if the load comes from a configuration, so that advice can name its keys: a replay has none.
     pub has_keys: bool,
 }
 
-/// What does the operations of a run.
+/// The kind of target that carries out the operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tested {
     /// A device: they are its I/O.
@@ -45,7 +45,7 @@ pub enum Tested {
 }
 
 impl Tested {
-    /// What is slow when it is not this program.
+    /// Noun for the target in messages.
     pub(super) fn noun(self) -> &'static str {
         match self {
             Self::Device | Self::Store => "device",
@@ -53,7 +53,7 @@ impl Tested {
         }
     }
 
-    /// An operation that failed.
+    /// Noun for a failed operation in messages.
     pub(super) fn error(self) -> &'static str {
         match self {
             Self::Device => "I/O error",
@@ -104,16 +104,15 @@ pub fn round_sec(wanted_sec: Option<u64>, slice_sec: u64, report_interval_sec: u
 /// Counts of one stream on one device, or of a judged one on all of them, by slice.
 #[derive(Debug, Clone)]
 pub(crate) struct GroupCounts {
-    /// Index of the stream.
     pub(crate) stream: usize,
     /// Index of the device; `None` for all together.
     pub(crate) device: Option<usize>,
-    /// Oldest slice first.
+    /// Oldest first.
     pub(crate) slices: Vec<CellCounts>,
 }
 
 impl GroupCounts {
-    /// All slices together.
+    /// Sum over all slices.
     pub(super) fn total(&self) -> CellCounts {
         self.slices.iter().fold(CellCounts::default(), |mut sum, slice| {
             sum.add(slice);
@@ -125,12 +124,11 @@ impl GroupCounts {
 /// A stretch of a run that is judged as one: a slice, or the last one and the remainder after it.
 #[derive(Debug, Clone)]
 pub(super) struct Window {
-    /// Its first slice and its last, from 0.
+    /// Index of the first slice, from 0; `last` likewise.
     pub(super) first: usize,
     pub(super) last: usize,
-    /// What was counted of it.
     pub(super) counts: CellCounts,
-    /// Whether the run was stopped within it.
+    /// True if the run was stopped within it.
     pub(super) cut: bool,
 }
 
@@ -190,7 +188,6 @@ impl Judge {
         }
     }
 
-    /// What the judge was told before the first interval.
     pub fn plan(&self) -> &JudgePlan {
         &self.plan
     }
@@ -289,9 +286,8 @@ impl Judge {
         self.groups.iter().filter(|group| self.plan.streams[group.stream].judged)
     }
 
-    /// How the run ended, as far as the counts bear it out. Whoever stops it for its lag looks at the slots at that
-    /// moment; where most of what was outstanding had been kept back by this program, they were full because of
-    /// it.
+    /// Corrects the recorded end by the counts. A run stopped for lag looks at the slots at that moment only; if this
+    /// program had delayed most of the outstanding operations, the slots were full because of it.
     pub(super) fn settled(&self, end: &End) -> End {
         let mut settled = end.clone();
         if let End::LagExceeded { lane, whose, .. } = &mut settled {
@@ -304,7 +300,7 @@ impl Judge {
         settled
     }
 
-    /// What concerns other workloads than this part's and ended the run, in words; `None` where the end concerns this one, too.
+    /// Describes the end of a run that concerns only other workloads; `None` if it concerns this one, too.
     pub(super) fn is_end_of_another(&self, end: &End) -> Option<String> {
         let is_on = |name: &str| {
             let device = self.plan.devices.iter().position(|device| device == name);
@@ -329,9 +325,8 @@ impl Judge {
         })
     }
 
-    /// How many operations of a group the whole of a slice wants, when the run ended like `end`: those of a
-    /// slice that was cut short are not known, but how many they would have been by the rate. `None` for a
-    /// closed stream, which has none.
+    /// Number of operations that the whole slice wants from a group, if the run ended like `end`: extrapolated by the
+    /// rate for a slice that was cut short. `None` for a closed loop, which has no rate.
     pub(super) fn whole_slice_ops(&self, group: &GroupCounts, slice: usize, end: &End) -> Option<u64> {
         let wanted = group.slices.get(slice).map_or(0, CellCounts::wanted);
         if (slice as u64) < self.complete_slices || end.is_complete() {
@@ -384,7 +379,7 @@ impl JudgePlan {
 pub(super) struct WorkloadJudge {
     pub(super) name: String,
     pub(super) judge: Judge,
-    /// Its cells among those of the run.
+    /// Index range of its cells in the run.
     cells: Range<usize>,
 }
 

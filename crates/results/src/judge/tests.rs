@@ -34,7 +34,7 @@ impl Run {
         interval
     }
 
-    /// One second in which each device gets `fast` reads of 0.1 ms, and device 0 `slow` of 2 ms too.
+    /// Appends one second in which each device gets `fast` reads of 0.1 ms, and device 0 `slow` of 2 ms too.
     fn second(&mut self, fast: u64, slow: u64) -> &mut Self {
         let mut interval = self.interval();
         for device in 0..self.layout.devices.len() {
@@ -493,7 +493,7 @@ fn who_was_slow_decides_what_stopping_for_lag_means() {
     };
     assert_eq!(run.stopped(lag(Whose::Device)).outcome, Outcome::Fail);
     assert_eq!(run.stopped(lag(Whose::Limit)).outcome, Outcome::Fail);
-    // What the counts say of who kept it back stands, whatever the slots looked like at that moment.
+    // The counts decide who caused the delay, whatever the slots looked like at that moment.
     for (waiting, late, outcome) in [(900, 100, Outcome::Fail), (100, 900, Outcome::Invalid)] {
         let mut run = Run::new(1, 1, 60);
         let mut interval = run.interval();

@@ -34,7 +34,7 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// How bad it is, for the worst of several: a failure is worse than not knowing.
+    /// Rank for the worst of several: a failure is worse than an unknown result.
     pub fn severity(self) -> u8 {
         match self {
             Self::Measured => 0,
@@ -99,7 +99,7 @@ pub struct Deciding {
 }
 
 impl Deciding {
-    /// Whether the share reached its limit.
+    /// True if the share reached its limit.
     pub fn is_over(&self) -> bool {
         self.first_slice.is_some()
     }
@@ -355,7 +355,7 @@ impl Verdict {
         self.reasons.first().map(|reason| reason.text.as_str())
     }
 
-    /// Whether operations failed, or their device went away: no other load makes that better.
+    /// True if operations failed, or their device went away: no other load makes that better.
     pub fn is_broken(&self) -> bool {
         matches!(self.reasons.first(), Some(Reason { code: Code::IoError | Code::DeviceGone | Code::Lost, .. }))
     }
@@ -366,7 +366,7 @@ impl Verdict {
             return;
         }
         self.outcome = Outcome::Fail;
-        // What it says of a run that nothing was held against.
+        // Drops the reasons of a run without requirements.
         self.reasons.retain(|reason| !matches!(reason.code, Code::NoLimits | Code::Held));
         self.reasons.splice(0..0, missed.iter().map(|text| Reason::new(Code::Missed, text)));
         self.missed = missed;
@@ -378,7 +378,7 @@ impl Verdict {
         self.notes = notes;
     }
 
-    /// Whether both say the same, whatever words they use: a later version may explain better. Of verdicts of two
+    /// True if both have the same content, ignoring wording: a later version may explain better. For verdicts of two
     /// formats only the outcomes are compared.
     pub fn agrees_with(&self, other: &Self) -> bool {
         if self.format_version != other.format_version {
@@ -479,12 +479,12 @@ pub enum End {
 }
 
 impl End {
-    /// Whether the run lasted as long as it should.
+    /// True if the run lasted its configured time.
     pub fn is_complete(&self) -> bool {
         matches!(self, Self::Completed | Self::Enough { .. })
     }
 
-    /// What the end itself says against the device; `None` where it says nothing.
+    /// Failure of the device that follows from the end alone; `None` if there is none.
     pub(super) fn failure(&self) -> Option<Code> {
         match self {
             Self::DeviceGone { .. } => Some(Code::DeviceGone),
@@ -494,7 +494,7 @@ impl End {
         }
     }
 
-    /// Whether we ourselves were too late to say anything about the device.
+    /// True if this program's own lag ended the run: then nothing follows about the device.
     pub(super) fn is_our_lag(&self) -> bool {
         matches!(self, Self::LagExceeded { whose: Whose::Ours, .. })
     }

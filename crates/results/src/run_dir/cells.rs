@@ -53,10 +53,10 @@ const BY_THRESHOLD: [&str; 9] = [
     "held_ns_over_",
 ];
 
-/// Those of [`BY_THRESHOLD`] that count operations.
+/// Number of columns in [`BY_THRESHOLD`] that count operations.
 const COUNTS: usize = 4;
 
-/// What a column holds.
+/// Meaning of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Column {
     AfterSec,
@@ -83,11 +83,10 @@ enum Column {
     HeldBy,
     /// Index in [`BY_THRESHOLD`], index of the threshold.
     Over(usize, usize),
-    /// Of a later version.
+    /// Column of a later version.
     Foreign,
 }
 
-/// The columns of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Columns {
     columns: Vec<Column>,
@@ -153,7 +152,7 @@ impl Columns {
                 }
                 Column::Foreign => continue,
                 Column::AfterSec | Column::Device | Column::Ops | Column::Bytes => number(field),
-                // What a line leaves out at its end is 0.
+                // Values missing at the end of a line are 0.
                 _ => field.map_or(Some(0), |field| number(Some(field))),
             };
             match column {
@@ -208,7 +207,7 @@ fn counted(cell: &CellCounts) -> [&[u64; THRESHOLDS_MAX]; COUNTS] {
     [&cell.judged_over, &cell.judged_least_over, &cell.response_over, &cell.service_over]
 }
 
-/// Where the value of a column belongs; `None` for what is no value of a cell.
+/// Field of the cell that a column fills; `None` for a column that is no value of a cell.
 fn field_of(cell: &mut CellCounts, column: Column) -> Option<&mut u64> {
     Some(match column {
         Column::Ops => &mut cell.ops,

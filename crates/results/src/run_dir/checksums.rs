@@ -1,4 +1,4 @@
-//! checksums.csv: how long each file of a run was at each report, and the checksum of its bytes.
+//! checksums.csv: length and checksum of each file of a run at each report.
 //!
 //! ```text
 //! after_sec,manifest.json,intervals.csv,telemetry.csv,act.log,service.hlog,...,crc32
@@ -6,12 +6,11 @@
 //! 1,,63:77aa01be,98:c0ffee11,...,0172e4b9       bytes since the line before, checksum of all so far;
 //! ```                                            empty: nothing was added
 //!
-//! Files only grow, so a line holds for the beginning of a file whatever came after. A run that came to its
-//! end has the same of its whole files in `verdict.json`. So a reader knows of every byte whether it is the
-//! one that was written; of a run that was killed, all but the last line of each file. It costs nothing to
-//! keep: a checksum goes on from where it was with the bytes that are appended.
+//! Files only grow, so a line stays valid for the beginning of a file. A run that came to its end has the sums of its
+//! whole files in `verdict.json`. So a reader can check every byte; of a killed run, all but the last line of each
+//! file. The cost is small: a checksum continues with the appended bytes.
 //!
-//! The checksum is CRC-32 as zlib and gzip have it: it finds damage, and no forgery.
+//! The checksum is CRC-32 as zlib and gzip have it: it detects damage, not forgery.
 
 use super::file::WholeLines;
 use super::file::{AppendFile, HlogKind, Sum};
@@ -26,7 +25,7 @@ use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 impl Sum {
-    /// Of a whole file.
+    /// Sum of a whole file.
     fn of_file(path: &Path) -> io::Result<Self> {
         let mut running = Running { file: files::open(path, Links::Refused)?, hasher: Hasher::new(), bytes: 0 };
         running.advance(u64::MAX)?;
@@ -157,27 +156,26 @@ impl Running {
     }
 }
 
-/// What is recorded of the files of a run.
+/// Recorded lengths and checksums of the files of a run.
 pub(super) struct Recorded {
     dir: PathBuf,
     /// At its end; `None` before.
     sealed: Option<Vec<FileSum>>,
-    /// Whether the verdict that is there is not of this run.
+    /// True if the `verdict.json` present belongs to another run.
     pub(super) foreign_verdict: bool,
 }
 
-/// How a file is.
+/// Result of checking a file.
 #[derive(Debug, Default)]
 pub(super) struct Checked {
     /// All that may be read: what is before damage, before a torn end, or everything.
     pub(super) good_bytes: u64,
-    /// What is wrong, to follow the name of the file: `is missing`.
+    /// Damage, to follow the name of the file: `is missing`.
     pub(super) damage: Option<String>,
-    /// Whether the end is not what was written last, as a power cut leaves it.
+    /// True if the end differs from the last write, as after a power cut.
     pub(super) torn: bool,
 }
 
-/// Files that every run has.
 fn always() -> impl Iterator<Item = &'static str> {
     [MANIFEST, INTERVALS, TELEMETRY, CHECKSUMS].into_iter().chain(HlogKind::ALL.map(HlogKind::file_name))
 }
@@ -278,8 +276,7 @@ impl Recorded {
         Ok(Checked { good_bytes: good.bytes, damage: Some(what + &whole), torn: false })
     }
 
-    /// What is wrong with the checksums of a run of `intervals` that has no end: they must go on as long as its
-    /// tables do.
+    /// Checks that the checksums of a run of `intervals` without an end cover as many intervals as its tables.
     pub(super) fn check_length(&self, intervals: u64) -> Result<Option<String>, RunDirError> {
         if self.sealed.is_some() {
             return Ok(None);

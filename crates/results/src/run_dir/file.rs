@@ -17,19 +17,18 @@ use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Take, Write};
 use std::path::{Path, PathBuf};
 
-/// Which of the three durations a log is of.
+/// The duration that a log records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HlogKind {
     /// From hand-over to completion.
     Service,
-    /// For a free slot.
+    /// Waits for a free slot.
     Wait,
-    /// Our own lateness.
+    /// Lateness of this program's own issuing.
     Lag,
 }
 
 impl HlogKind {
-    /// All three.
     pub const ALL: [Self; 3] = [Self::Service, Self::Wait, Self::Lag];
 
     /// The file in the run directory.
@@ -85,7 +84,6 @@ impl AppendFile {
         self.file.write_all(bytes).map_err(|error| RunDirError::io(tried(), &self.path, error))
     }
 
-    /// Name of the file.
     pub(super) fn name(&self) -> String {
         self.path.file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
@@ -115,7 +113,7 @@ pub(super) fn write_whole(dir: &Path, name: &str, bytes: &[u8]) -> Result<(), Ru
 /// Largest file that is read: the verdict of a year on eight devices has a tenth of it.
 const BYTES_MAX: u64 = 64 << 20;
 
-/// What stands around the checksum.
+/// Text before the checksum's digits; `AFTER` follows them.
 const BEFORE: &str = "{\n  \"crc32\": \"";
 const AFTER: &str = "\",\n";
 const DIGITS: usize = 8;
@@ -155,7 +153,7 @@ pub(crate) fn read<T: DeserializeOwned>(path: &Path, known: u32) -> Result<Optio
     serde_json::from_slice(&bytes).map(Some).map_err(|error| damaged(error.to_string()))
 }
 
-/// Whether the bytes are those that were written; `Err` says why not.
+/// Checks the bytes against their checksum; `Err` gives the reason.
 fn check(bytes: &[u8]) -> Result<(), String> {
     let rest = bytes.strip_prefix(BEFORE.as_bytes()).and_then(|rest| rest.split_at_checked(DIGITS));
     let recorded = rest.and_then(|(digits, rest)| Some((digits, rest.strip_prefix(AFTER.as_bytes())?)));
@@ -172,7 +170,7 @@ fn check(bytes: &[u8]) -> Result<(), String> {
 /// Longest line accepted: something else is given up before it fills the memory.
 const LINE_BYTES_MAX: u64 = 256 * 1024;
 
-/// How the lines ended.
+/// End of the last line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Tail {
     /// After a whole line.
@@ -242,7 +240,7 @@ impl WholeLines {
         }
     }
 
-    /// How the lines ended; known once [`Self::next`] has given `None`.
+    /// End of the last line; known once [`Self::next`] has returned `None`.
     pub(super) fn tail(&self) -> Tail {
         self.tail
     }
@@ -252,7 +250,6 @@ impl WholeLines {
         RunDirError::line(&self.path, self.line, expected, &String::from_utf8_lossy(&self.bytes))
     }
 
-    /// Name of the file.
     pub(super) fn name(&self) -> String {
         self.path.file_name().unwrap_or(Path::new("").as_os_str()).to_string_lossy().into_owned()
     }

@@ -27,7 +27,7 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
-/// Least length of a window.
+/// Minimum length of a window, seconds.
 const WINDOW_SEC_MIN: u64 = 10;
 /// Durations are not kept apart below this: the power of two (as buckets want it) next to 1 us.
 const UNIT_NS: u64 = 1024;
@@ -65,8 +65,8 @@ impl HlogKind {
     }
 }
 
-/// The same counts at the resolution of the log. Its buckets are unions of those of a cell, so that
-/// no value is rounded twice.
+/// The same counts at the resolution of the log. Its buckets are unions of a cell's buckets, so no value is rounded
+/// twice.
 fn coarser(histogram: &Latencies, digits: u8) -> Latencies {
     let coarse = Latencies::new_with_bounds(UNIT_NS, DURATION_MAX_NS, digits);
     let mut coarse = coarse.expect("bounds are constants in range");
@@ -119,7 +119,6 @@ impl Compressor {
         Self { serializer: V2Serializer::new(), deflate, plain: Vec::new(), bytes: Vec::new() }
     }
 
-    /// The bytes of a histogram.
     fn bytes(&mut self, histogram: &Latencies) -> &[u8] {
         self.plain.clear();
         self.serializer.serialize(histogram, &mut self.plain).expect("a vector takes any bytes");
@@ -155,7 +154,7 @@ pub(super) struct Hlogs {
 struct Log {
     kind: HlogKind,
     file: AppendFile,
-    /// One for each cell.
+    /// One per cell: durations since the last window.
     since: Vec<Latencies>,
 }
 
@@ -218,7 +217,6 @@ impl Hlogs {
         Ok(())
     }
 
-    /// The three files.
     pub(super) fn files(&self) -> impl Iterator<Item = &AppendFile> {
         self.logs.iter().map(|log| &log.file)
     }
@@ -228,7 +226,6 @@ impl Hlogs {
     }
 }
 
-/// One line of an interval log.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Window {
     /// Index of the cell: see [`Layout::cell`].

@@ -1,8 +1,7 @@
 //! Reading a run directory, and judging the run again from what is in it.
 //!
-//! What is damaged ends what is whole: nothing behind a line that is not what it should be is looked
-//! at, because nobody can tell where the damage ends. It is said where, and how much is whole. A
-//! verdict on the part before it can be a failure; it is never a pass.
+//! Reading stops at the first damaged line, because nobody can tell where the damage ends. The position and the length
+//! of the whole part are reported. A verdict on that part can be a failure; it is never a pass.
 
 use super::cells::{self, Columns};
 use super::checksums::{Checked, Recorded};
@@ -20,9 +19,8 @@ use std::path::{Path, PathBuf};
 /// A run as its directory tells it.
 #[derive(Debug, Clone)]
 pub struct Run {
-    /// The directory.
     pub dir: PathBuf,
-    /// What was run.
+    /// Setup of the run.
     pub manifest: Manifest,
     /// The verdict that the run wrote at its end; `None` makes the run incomplete: it was killed, its
     /// disk was full, or it goes on still.
@@ -32,20 +30,19 @@ pub struct Run {
     pub verdict: Verdict,
     /// Intervals that were recorded completely.
     pub intervals: u64,
-    /// What a reader should know before trusting the run, each one sentence: that it is incomplete,
-    /// what was dropped, that the verdicts differ.
+    /// Caveats about the run, each one sentence: incomplete, lines dropped, verdicts differ.
     pub remarks: Vec<String>,
-    /// What is damaged, each one sentence; these are among the remarks, too.
+    /// Damage, each one sentence; also among the remarks.
     pub damage: Vec<String>,
 }
 
 impl Run {
-    /// Whether the run came to its end and said so.
+    /// True if the run came to its end and wrote its verdict.
     pub fn is_complete(&self) -> bool {
         self.written.is_some()
     }
 
-    /// Whether the verdict written is the one that follows from the tables; `None` without one.
+    /// True if the written verdict matches the one computed from the tables; `None` without one.
     pub fn agrees(&self) -> Option<bool> {
         self.written.as_ref().map(|written| written.agrees_with(&self.verdict))
     }
@@ -53,9 +50,8 @@ impl Run {
 
 /// Reads the run in `dir` and judges it again.
 ///
-/// Memory does not grow with the run's intervals. What is torn at the end is dropped and remarked; so
-/// is what lies behind a damaged line. Errors: no manifest or a damaged one, a later format, or the
-/// system refuses.
+/// Memory does not grow with the run's intervals. A torn end is dropped with a remark; so are lines after a damaged
+/// one. Errors: no manifest or a damaged one, a later format, or a failed system call.
 pub fn read(dir: &Path) -> Result<Run, RunDirError> {
     let manifest = manifest(dir)?;
     let mut damage = Vec::new();
@@ -109,7 +105,7 @@ pub fn read(dir: &Path) -> Result<Run, RunDirError> {
         )),
         Some(_) => None,
     };
-    // What was cut off, edited or damaged may have been the part that failed.
+    // The missing or damaged part may be the one that failed.
     let doubt = first.iter().chain(&damage).next();
     let is_doubtful = |outcome| match outcome {
         Outcome::Pass | Outcome::Measured => true,
@@ -156,10 +152,10 @@ pub fn manifest(dir: &Path) -> Result<Manifest, RunDirError> {
     }
 }
 
-/// One interval as the tables tell it.
+/// One interval from the tables.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct IntervalRecord {
-    /// What the judge wants to know.
+    /// Counts for the judge.
     pub counts: IntervalCounts,
     /// CPU time (user + system) of the issuing threads, nanoseconds.
     pub cpu_ns: u64,
@@ -182,7 +178,7 @@ pub struct Intervals {
     ended: bool,
     remarks: Vec<String>,
     damage: Option<String>,
-    /// What the checksums say against one of the files; what is before that is read.
+    /// Damage that the checksums found in one of the files; the part before it is read.
     file_damage: Option<String>,
 }
 
@@ -237,7 +233,7 @@ impl Intervals {
         &self.columns
     }
 
-    /// What was dropped at the end; known once [`Self::next`] has given `None`.
+    /// Remarks about a dropped end; known once [`Self::next`] has returned `None`.
     pub fn remarks(&self) -> &[String] {
         &self.remarks
     }
@@ -349,7 +345,7 @@ impl Intervals {
     }
 }
 
-/// What there was to read.
+/// Result of reading one line.
 enum Read {
     /// An interval with all its lines.
     Whole,
@@ -365,7 +361,7 @@ pub(super) struct Replay {
     pub(super) records: Intervals,
     /// Intervals that were recorded completely.
     pub(super) intervals: u64,
-    /// What was wrong with the samples. They only explain, so a run is read without them.
+    /// Damage of the samples. They only explain, so a run is read without them.
     pub(super) remarks: Vec<String>,
 }
 
@@ -390,9 +386,9 @@ pub(super) fn replay(dir: &Path, manifest: &Manifest) -> Result<Replay, RunDirEr
     Ok(Replay { judge, blamer, records, intervals, remarks })
 }
 
-/// Where the time went in the slices over a limit of the run recorded in `dir`, finished or not.
+/// Blame of the slices over a limit of the run in `dir`, finished or not.
 ///
-/// Errors: no manifest or a damaged one, a later format, or the system refuses.
+/// Errors: no manifest or a damaged one, a later format, or a failed system call.
 pub fn blame(dir: &Path) -> Result<Vec<Blame>, RunDirError> {
     let Replay { judge, blamer, .. } = replay(dir, &manifest(dir)?)?;
     Ok(blamer.blame(&judge))

@@ -28,7 +28,7 @@ pub struct Writer {
     failed: Option<String>,
 }
 
-/// What is open while the run goes on.
+/// Files that are open while the run goes on.
 struct Files {
     layout: Layout,
     interval_sec: u64,
@@ -48,7 +48,7 @@ struct Files {
 struct ActLog {
     file: AppendFile,
     totals: Totals,
-    /// What was last appended.
+    /// Last appended text.
     text: Vec<u8>,
 }
 
@@ -94,7 +94,7 @@ impl Writer {
         let columns = telemetry_columns.len();
         let room = check_space(dir, space_needed_bytes(manifest, columns));
         if room.is_err() && made {
-            // It is empty, and nothing will be in it; that it stays is all that can go wrong.
+            // The directory is empty; at worst it stays.
             let _ = fs::remove_dir(dir);
         }
         room?;
@@ -137,7 +137,6 @@ impl Writer {
         Ok(Self { dir: dir.to_owned(), files, failed: None })
     }
 
-    /// The directory.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
@@ -148,8 +147,8 @@ impl Writer {
         self.attempt(|files| files.write_interval(interval, telemetry))
     }
 
-    /// What was last appended to the log in ACT's format of the only workload: at first its header, then an
-    /// interval's chunk or a line of an error. Nothing where there are several, or no such log.
+    /// Last text appended to the log in ACT's format of the only workload: at first its header, then an interval's
+    /// chunk or an error line. Empty if there are several workloads, or no such log.
     pub fn act_text(&self) -> &[u8] {
         match &self.files.act_logs[..] {
             [log] => &log.text,
@@ -328,7 +327,7 @@ fn window_bytes(kind: HlogKind) -> u64 {
 /// A run that is slower takes more, and says so if that is not there.
 const OPERATIONS_PER_SEC_MIN: u64 = 1_000;
 
-/// How long a run will record, seconds, from above.
+/// Upper bound of the recorded time of a run, seconds.
 fn recorded_sec(manifest: &Manifest) -> u64 {
     let sec = |operations: u64| operations.div_ceil(OPERATIONS_PER_SEC_MIN).max(manifest.report_interval_sec);
     manifest.operations.map_or(manifest.duration_sec, |operations| sec(operations).min(manifest.duration_sec))

@@ -4,8 +4,8 @@
 //! after each run, so that the same command goes on after a crash, and a report can be made years
 //! later. Each run has a run directory of its own below it.
 //!
-//! This room knows the record only: what is in it, whose it is, who may write it. What the stages of a
-//! certification are, and how a search goes on, is elsewhere.
+//! This module handles the record only: its contents, its identity, its lock. [`crate::certify`] defines the stages of
+//! a certification, [`crate::rating`] the search.
 
 mod lock;
 mod same;
@@ -159,7 +159,7 @@ pub struct Series {
 }
 
 impl Step {
-    /// A step that is not begun.
+    /// A step that has not begun.
     pub fn planned(
         name: String,
         dir: String,

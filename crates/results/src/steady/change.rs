@@ -1,10 +1,10 @@
-//! Change points: where the level of a metric moved for good.
+//! Change points: lasting shifts in the level of a metric.
 //!
-//! Flash falls off a cliff hours into a test, when its spare blocks are used up; the average of the run
-//! hides it. The series is cut into the pieces of constant level that explain it best: the cut that
-//! minimises the squared distance to the levels plus a price for each piece (optimal partitioning, as in
-//! PELT without its pruning). A running median first takes out single rounds, so that a stall is not
-//! taken for a level. What moves by less than a steady window may is no change.
+//! Flash falls off a cliff hours into a test, when its spare blocks are used up; the average of the run hides it. The
+//! series is cut into the pieces of constant level that explain it best: the cut that minimises the squared distance to
+//! the levels plus a price for each piece (optimal partitioning, as in PELT without its pruning). A running median
+//! first takes out single rounds, so that a stall is not taken for a level. A shift smaller than a steady window allows
+//! is no change.
 //!
 //! Source: Jackson et al. 2005, "An algorithm for optimal partitioning of data on an interval"; the
 //! price is that of Killick, Fearnhead and Eckley 2012 for a change in mean, three times as dear because
@@ -89,7 +89,7 @@ pub(super) fn change_points(series: &[Series], round_sec: u64, sla: &Sla) -> Vec
     points
 }
 
-/// Where the level of `values` moves: the first index of the new level, the levels before and after.
+/// Level shifts in `values`: the first index of the new level, the levels before and after.
 fn moves(values: &[f64], limit: Option<f64>) -> Vec<(usize, f64, f64)> {
     let step = values.len().div_ceil(ROUNDS_MAX).max(1);
     let coarse: Vec<f64> = values.chunks(step).map(|chunk| chunk.iter().sum::<f64>() / chunk.len() as f64).collect();

@@ -94,14 +94,13 @@ pub struct Steadiness {
     pub change_points: Vec<ChangePoint>,
 }
 
-/// Whether every metric was steady over the five rounds that end with round `end`, from 1; not if there are
-/// fewer.
+/// True if every metric was steady over the five rounds that end with round `end`, from 1; false if there are fewer.
 pub fn is_steady_at(rounds: &Rounds, end: usize) -> bool {
     end >= ROUNDS_IN_WINDOW && window::windows(rounds.series(), end, rounds.sla()).all(|window| window.is_steady())
 }
 
 impl Steadiness {
-    /// What the rounds in `rounds` say.
+    /// Steadiness of the given rounds.
     pub fn of(rounds: &Rounds) -> Self {
         let (sla, count) = (rounds.sla(), rounds.len());
         let ends = || ROUNDS_IN_WINDOW..=count;

@@ -18,15 +18,14 @@ const TOLERANCE_SEC: f64 = 0.01;
 /// One round of one group.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Round {
-    /// Operations wanted.
     pub wanted: u64,
     /// Operations a second that succeeded.
     pub achieved_iops: f64,
-    /// Those wanted whose `wait + service` was over each threshold.
+    /// Wanted operations whose `wait + service` was over each threshold.
     pub over: [u64; THRESHOLDS_MAX],
     /// The least that `over` can be held to be: without what this program may have made itself.
     pub over_least: [u64; THRESHOLDS_MAX],
-    /// Those wanted whose `wait + lag + service` was over each threshold.
+    /// Wanted operations whose `wait + lag + service` was over each threshold.
     pub over_response: [u64; THRESHOLDS_MAX],
     /// The 99th percentile of service times, nanoseconds; `None` where nothing succeeded or no histogram
     /// could be read.
@@ -36,7 +35,6 @@ pub struct Round {
 /// The rounds of one judged stream on one device, or on all.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Series {
-    /// Whose.
     pub group: Group,
     /// Oldest first; whole rounds only.
     pub rounds: Vec<Round>,
@@ -79,7 +77,7 @@ struct Load {
     backlog: Backlog,
 }
 
-/// Those of a run: of each stream that has a rate.
+/// The loads of a run: one per stream with a rate.
 fn loads(manifest: &Manifest) -> Vec<Load> {
     let devices = manifest.devices.len();
     let streams = manifest.streams.iter().enumerate().filter(|(_, stream)| stream.offered_iops > 0.0);
@@ -103,7 +101,7 @@ pub struct Rounds {
     series: Vec<Series>,
     /// By series, what the round under way has so far.
     current: Vec<(CellCounts, Latencies)>,
-    /// One for each stream with a rate on each device, judged or not.
+    /// One per stream with a rate and device, judged or not.
     loads: Vec<Load>,
     counts: IntervalCounts,
 }
@@ -148,7 +146,7 @@ impl Rounds {
             rounds.add_counts(&record.counts);
             rounds.end_round(record.counts.end_ns);
         }
-        // What was gathered of percentiles before an error is whole windows, and counts.
+        // Percentiles gathered before an error cover whole windows, so they count.
         let _ = rounds.read_percentiles(dir, manifest);
         Ok(rounds)
     }
@@ -250,7 +248,7 @@ impl Rounds {
         self.series.first().map_or(0, |series| series.rounds.len())
     }
 
-    /// Whether no round is over yet.
+    /// True if no round is complete yet.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -260,12 +258,11 @@ impl Rounds {
         self.round_sec
     }
 
-    /// One for each judged stream: on all devices together (if there are several) and on each.
+    /// One per judged stream: on all devices together (if there are several) and on each.
     pub fn series(&self) -> &[Series] {
         &self.series
     }
 
-    /// The limits.
     pub fn sla(&self) -> &Sla {
         &self.sla
     }

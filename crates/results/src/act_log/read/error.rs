@@ -13,7 +13,6 @@ pub enum ReadError {
     Io {
         /// Line being read, from 1.
         line: u64,
-        /// What the system said.
         source: std::io::Error,
     },
     /// The log is of a version of ACT that is not known here.
@@ -21,7 +20,7 @@ pub enum ReadError {
     Version {
         /// Line number, from 1.
         line: u64,
-        /// What stands for the version.
+        /// Text found in place of the version.
         version: String,
     },
     /// A line before the first report is not what the format wants.
@@ -33,9 +32,9 @@ pub enum ReadError {
         part: HeaderPart,
         /// The version of the log; empty when the line with it was not found.
         version: String,
-        /// What should stand there.
+        /// Expected text.
         expected: String,
-        /// What does stand there, in quotes, or "the end of the file".
+        /// Text found, in quotes, or "the end of the file".
         found: String,
     },
     /// A line of the reports is not what the format wants.
@@ -43,9 +42,9 @@ pub enum ReadError {
     Format {
         /// Line number, from 1.
         line: u64,
-        /// What should stand there.
+        /// Expected text.
         expected: String,
-        /// What does stand there, in quotes, or "the end of the file".
+        /// Text found, in quotes, or "the end of the file".
         found: String,
         /// Time of the last chunk that was read completely, 0 when there was none.
         complete_sec: u64,
@@ -59,13 +58,12 @@ pub enum HeaderPart {
     Version,
     /// The banner and the configuration.
     Configuration,
-    /// The derived rates.
     Derived,
     /// The device lines and the names of the histograms.
     Names,
 }
 
-/// How far the parsing of a chunk or header got.
+/// Why the parsing of a chunk or header stopped.
 pub(super) enum Fault {
     /// Something stands there that the format does not want.
     Error(ReadError),
@@ -79,11 +77,10 @@ impl From<ReadError> for Fault {
     }
 }
 
-/// What messages that wait may take, bytes: some ten thousand of ACT's.
+/// Limit on queued messages, bytes: room for some ten thousand of ACT's.
 const WAITING_BYTES_MAX: usize = 1 << 20;
 
-/// What a line that is kept takes beside its text, bytes: the string, its place in a list and in the
-/// heap, roughly.
+/// Approximate memory of a stored line besides its text, bytes: the string, its list slot, heap overhead.
 pub(super) const LINE_OVERHEAD_BYTES: usize = 64;
 
 /// Messages in the order in which they were printed.
@@ -106,25 +103,22 @@ impl Messages {
         }
     }
 
-    /// Takes the oldest.
     pub(super) fn pop(&mut self) -> Option<String> {
         let text = self.waiting.pop_front()?;
         self.bytes -= text.len() + LINE_OVERHEAD_BYTES;
         Some(text)
     }
 
-    /// The oldest.
     pub(super) fn first(&self) -> Option<&str> {
         self.waiting.front().map(String::as_str)
     }
 
-    /// Forgets those that wait.
     pub(super) fn clear(&mut self) {
         self.waiting.clear();
         self.bytes = 0;
     }
 
-    /// How many were counted and not kept.
+    /// Number of messages counted and not stored.
     pub(super) fn left_out(&self) -> u64 {
         self.left_out
     }

@@ -16,11 +16,11 @@ use std::io::{ErrorKind, Read};
 const LINE_BYTES_MAX: usize = 64 * 1024;
 /// Longest report accepted: 128 devices, the most that ACT takes, need about 200 KB.
 const REPORT_BYTES_MAX: usize = 4 << 20;
-/// What is read at once; the window grows beyond it only for a report that is longer.
+/// Bytes read at once; the window grows beyond this only for a longer report.
 const WINDOW_BYTES: usize = 256 * 1024;
 
-/// What ACT prints beside its reports, other than lines that begin with `ERROR: `.
-/// Source: ACT 6.6, `src/storage/act_storage.c`, `src/index/act_index.c`.
+/// Lines that ACT prints outside its reports, other than those that begin with `ERROR: `. Source: ACT 6.6,
+/// `src/storage/act_storage.c`, `src/index/act_index.c`.
 const STOP_MESSAGES: [&str; 3] = [
     "ACT can't do requested load - test stopped",
     "try configuring more 'service-threads'",
@@ -33,15 +33,15 @@ pub(super) struct Line {
     /// From 1.
     pub(super) number: u64,
     pub(super) text: String,
-    /// Whether its newline was there; if not, it is the last and possibly only a part.
+    /// False if the newline was missing: then this is the last line, and possibly cut short.
     pub(super) whole: bool,
 }
 
 impl Line {
-    /// Whether this can be a part of a report: its time, a histogram's name and total, buckets, the empty
-    /// line at its end. What it can not be is passed over among reports, as ACT's script does: whatever a
-    /// test prints, and what stands in the file because standard error went there too. Damage is seen
-    /// nevertheless: counts have to add up, and what follows a damaged line is then out of place.
+    /// True if the line can belong to a report: a time, a histogram's name and total, buckets, the empty line at the
+    /// end. Other lines among reports are skipped, as ACT's script does: output of the test, and of standard error
+    /// redirected to the same file. Damage is detected nevertheless: counts have to add up, and the lines after a
+    /// damaged one are out of place.
     pub(super) fn can_be_of_report(&self) -> bool {
         let text = self.text.as_str();
         text.is_empty()
@@ -67,7 +67,6 @@ impl<R: Read> Lines<R> {
         Self { input, number: 0, window: vec![0; WINDOW_BYTES], at: 0, filled: 0, ended: false }
     }
 
-    /// What is read from.
     pub(super) fn input(&self) -> &R {
         &self.input
     }
@@ -184,9 +183,8 @@ impl<R: Read> Lines<R> {
     }
 }
 
-/// Whether a line with this text is something that the test printed beside its header, and so no name of a
-/// histogram either. ACT's signal handlers print `SIGBUS received` (`Signal TERM received` in ACT 3 and 4) and
-/// lines of `stacktrace: `.
+/// True if the test printed this line outside its header, so that it is no histogram name either. ACT's signal handlers
+/// print `SIGBUS received` (`Signal TERM received` in ACT 3 and 4) and lines of `stacktrace: `.
 pub(super) fn is_message(text: &str) -> bool {
     text.starts_with("ERROR: ")
         || text.starts_with("stacktrace: ")
@@ -217,16 +215,14 @@ const NAMED_IN_VAIN: [&str; 2] = ["device-reads", "device-writes"];
 pub(super) enum Dialect {
     /// ACT 3 and 4: `Aerospike act version`.
     Act3,
-    /// ACT 5.
     Act5,
-    /// ACT 6.1.
     Act6Point1,
     /// ACT 6 apart from 6.1, and our own logs.
     Act6,
 }
 
 impl Dialect {
-    /// What begins the line with the version in ACT 5 and 6, and before.
+    /// Start of the version line in ACT 5 and 6; see below for earlier versions.
     pub(super) const VERSION: &str = "ACT version ";
     pub(super) const OLD_VERSION: &str = "Aerospike act version ";
 
@@ -248,7 +244,7 @@ impl Dialect {
         if self == Self::Act3 { "After " } else { "after " }
     }
 
-    /// Whether the names of the histograms stand in the reports alone.
+    /// True if histogram names appear in the reports only.
     pub(super) fn names_stand_in_reports(self) -> bool {
         self == Self::Act3
     }
@@ -259,7 +255,7 @@ impl Dialect {
         named.iter().filter(reported).cloned().collect()
     }
 
-    /// Whether a report's line is the length of a queue.
+    /// True if `line` is the length of a queue.
     pub(super) fn is_queue_length(self, line: &str) -> bool {
         matches!(self, Self::Act3 | Self::Act5)
             && ["requests-queued: ", "requests queued: ", "read-reqs queued: "].iter().any(|tag| line.starts_with(tag))

@@ -26,26 +26,25 @@ use lines::Dialect;
 use lines::Lines;
 use std::io::Read;
 
-/// What one report added to the log: counts since the run began.
+/// One report: counts since the run began.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chunk {
     /// Nominal seconds since the run began.
     pub after_sec: u64,
-    /// One for each of [`Reader::names`], in their order.
+    /// One per name in [`Reader::names`], in that order.
     pub histograms: Vec<ActBuckets>,
 }
 
-/// What follows the header.
+/// An entry after the header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Entry {
-    /// A report.
     Chunk(Chunk),
     /// A line between (or within) the reports that is no part of one, as printed: an I/O error, why the test
     /// stopped, or whatever else went into the file.
     Message(String),
 }
 
-/// That the log ends in the middle of something.
+/// A log that ends in the middle of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Truncation {
     /// Last line of the file, from 1.
@@ -94,7 +93,6 @@ impl<R: Read> Reader<R> {
         Ok(reader)
     }
 
-    /// What the log is read from.
     pub fn input(&self) -> &R {
         self.lines.input()
     }
@@ -120,12 +118,12 @@ impl<R: Read> Reader<R> {
         self.scale
     }
 
-    /// Whether the log ends in the middle of something. Known once the iterator has ended.
+    /// The truncation, if the log ends in the middle of an entry. Known once the iterator has ended.
     pub fn truncation(&self) -> Option<Truncation> {
         self.truncation
     }
 
-    /// How many messages were left out, because too many stood within one report or the header.
+    /// Number of messages dropped because too many stood within one report or the header.
     pub fn messages_left_out(&self) -> u64 {
         self.messages.left_out()
     }

@@ -1,7 +1,7 @@
 //! One report: its time, its histograms, their buckets.
 //!
-//! Strict: what stands here decides a verdict. A line that is only a part, at the end of the file, is no
-//! mistake but the end.
+//! Parsing is strict, because a verdict depends on it. A partial line at the end of the file is no error: the log ends
+//! there.
 
 use super::error::{Fault, ReadError};
 use super::lines::number;
@@ -22,7 +22,7 @@ impl<R: Read> Reader<R> {
         Ok(after_sec)
     }
 
-    /// What follows a report's first line, up to its empty line.
+    /// Reads a report from its second line to its empty line.
     pub(super) fn body(&mut self, after_sec: u64) -> Result<Chunk, Fault> {
         let mut histograms = Vec::with_capacity(self.names.len());
         for index in 0..self.names.len() {
@@ -118,7 +118,7 @@ impl<R: Read> Reader<R> {
         }))
     }
 
-    /// One line of `(bucket: count)`, appended to `buckets`; `lowest` is the next bucket allowed.
+    /// Parses one line of `(bucket: count)` into `buckets`; `lowest` is the lowest bucket that may follow.
     fn bucket_line(
         &self,
         line: &Line,

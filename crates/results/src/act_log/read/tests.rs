@@ -113,7 +113,7 @@ fn passing_over_reports_finds_the_wanted_ones_and_times_that_do_not_ascend() {
     // The last report is nobody's, and is read nevertheless: it can be torn.
     let (_, complete_sec, truncation) = passing(&COMMIT[..COMMIT.len() - 20]);
     assert_eq!((complete_sec, truncation.map(|truncation| truncation.complete_sec)), (18, Some(18)));
-    // So is one that has lost its end.
+    // A report without its end is accepted, too.
     let (found, ..) = passing(&COMMIT.replacen("(01: 0000001099)\n\nafter 6", "(01: 0000001099)\nafter 6", 1));
     assert!(found.iter().all(Result::is_ok));
     let lost = COMMIT.find("after 8 sec:").unwrap()..COMMIT.find("after 10 sec:").unwrap();
@@ -188,7 +188,7 @@ fn messages_of_the_test_may_stand_between_any_two_lines() {
     }
 }
 
-/// What a test's standard error brings into its log: a warning, a line of progress, a page with a table.
+/// Text that standard error adds to a log: a warning, a progress line, a page with a table.
 const NOISE: [&str; 5] = [
     "warning: telemetry.csv will be empty",
     "00:00:12  201 ops/s  service p99 0.241 ms  lag p99 0.169 ms  00:00:00 left",

@@ -123,7 +123,7 @@ fn edited(dir: &Path, name: &str, from: &str, to: &str) -> Result<Run, RunDirErr
 fn an_edited_line_ends_what_is_whole_and_is_named() {
     let dir = tempfile::tempdir().unwrap();
     killed(dir.path(), &manifest(2, 3, 1), 3);
-    // What checksums say is looked at first.
+    // Checksums are checked first.
     fs::remove_file(dir.path().join(CHECKSUMS)).unwrap();
     for (name, from, to, whole, expected) in [
         (
