@@ -11,7 +11,6 @@ pub(crate) trait Choice: Copy + Sized + 'static {
     /// The variant of a word of `WORDS`.
     fn from_word(word: &str) -> Option<Self>;
 
-    /// The word of this variant.
     fn word(self) -> &'static str;
 }
 
@@ -77,7 +76,7 @@ choice! {
 }
 
 choice! {
-    /// What carries operations to the kernel.
+    /// The interface that submits operations to the kernel.
     Engine {
         /// `io_uring` where the kernel allows it, threads otherwise.
         #[default]

@@ -10,20 +10,17 @@ pub struct Factor {
     pub(crate) billionths: u64,
 }
 
-/// Parts of a factor of 1.
+/// Billionths in a factor of 1.
 pub(crate) const ONE: u64 = 1_000_000_000;
 const DIGITS_MAX: usize = 9;
 
-/// Why a text is no factor.
+/// Why a text is not a factor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum FactorError {
-    /// Zero.
     #[error("0 times a load is no load - give a factor above 0, such as 30 or 1.5")]
     Zero,
-    /// A minus sign.
     #[error("there is no negative load - give a factor above 0, such as 30 or 1.5")]
     Negative,
-    /// Anything else.
     #[error("that is no decimal number - give a factor above 0, such as 30 or 1.5")]
     NotANumber,
     /// More digits than are kept.
@@ -59,7 +56,7 @@ impl Factor {
     /// The load itself.
     pub const ONE: Self = Self { billionths: ONE };
 
-    /// What ACT's README recommends to certify for.
+    /// The factor that ACT's README recommends to certify for.
     pub const RECOMMENDED: Self = Self { billionths: 30 * ONE };
 
     /// Twice as much. Errors: more than can be counted.

@@ -1,10 +1,10 @@
-//! Which record is the next: keys by their popularity, and the words for that.
+//! Choice of the next record: key distributions and their option syntax.
 
 use serde::Deserialize;
 use std::fmt;
 use sys::random::Random;
 
-/// Which records are drawn.
+/// Distribution of the drawn keys.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(from = "KeysForm")]
 pub enum Keys {
@@ -12,7 +12,7 @@ pub enum Keys {
     Uniform,
     /// The k-th most popular in proportion to k^-theta.
     Zipfian {
-        /// 0.99 in YCSB.
+        /// Skew; YCSB uses 0.99.
         theta: f64,
     },
     /// Some of them get most of the operations.
@@ -22,7 +22,7 @@ pub enum Keys {
         /// Percent of the operations that they get.
         traffic_pct: f64,
     },
-    /// One after the other.
+    /// In ascending order.
     Sequential,
 }
 
@@ -134,9 +134,9 @@ impl Draw {
 /// Keys that are updated equally often, or nearly so.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Class {
-    /// How many.
+    /// Number of keys.
     pub(crate) keys: f64,
-    /// Their share of the updates.
+    /// Share of the updates that go to these keys.
     pub(crate) updates: f64,
 }
 
@@ -161,7 +161,7 @@ impl Class {
                 let (mut classes, mut first) = (Vec::new(), 1);
                 while first <= count {
                     let behind = first.saturating_add((first / 100).max(1)).min(count.saturating_add(1));
-                    // One of them by its weight; of many the sum is the integral, nearly.
+                    // A single key has its exact weight; for several the integral approximates the sum.
                     let updates = match behind - first {
                         1 => f64::from(first).powf(-theta),
                         _ => zipfian.integral(f64::from(behind) - 0.5) - zipfian.integral(f64::from(first) - 0.5),

@@ -1,4 +1,4 @@
-//! Whether there is memory enough for a model, before it takes it: the kernel would kill whoever takes too much.
+//! Checks that a model fits in memory before it is allocated: the kernel would kill the process otherwise.
 
 use results::units;
 

@@ -8,10 +8,10 @@ pub struct Rate {
 }
 
 impl Rate {
-    /// One operation a nanosecond: of a higher rate several would be wanted at each instant.
+    /// One operation per nanosecond: a higher rate would want several at each instant.
     pub const MAX_PER_SEC: f64 = 1e9;
 
-    /// No operations at all.
+    /// No operations.
     pub const ZERO: Self = Self { ops: 0, seconds: 1 };
 
     /// `ops` operations in `seconds` seconds. `None` if the reduced fraction does not fit 64 bits or
@@ -57,7 +57,6 @@ impl Rate {
         self.seconds
     }
 
-    /// Whether it is no operations at all.
     pub fn is_zero(self) -> bool {
         self.ops == 0
     }

@@ -23,13 +23,11 @@ pub(crate) fn phase(stream: usize) -> u32 {
 /// Instants of one lane, ascending, in nanoseconds since the run began.
 #[derive(Debug, Clone)]
 pub enum Schedule {
-    /// Evenly spaced.
     Even(Even),
-    /// A Poisson process.
     Poisson(Poisson),
     /// As a thread that sleeps until each instant of an even sequence.
     Woken(Woken),
-    /// As they were recorded.
+    /// As recorded.
     Listed(Listed),
 }
 
@@ -56,7 +54,7 @@ impl Schedule {
         ns.filter(|ns| *ns < end_ns)
     }
 
-    /// Instants still to come before `end_ns`. They are passed over.
+    /// Number of instants still to come before `end_ns`; they are skipped.
     pub fn count_before(&mut self, end_ns: u64) -> u64 {
         if let Self::Even(even) = self
             && let Some(count) = even.pass_before(end_ns)
@@ -70,7 +68,7 @@ impl Schedule {
         loop {
             let before = self.clone();
             if self.next_ns().is_none_or(|ns| ns >= end_ns) {
-                // That one is still to come.
+                // The instant just taken is still to come.
                 *self = before;
                 return count;
             }
@@ -176,11 +174,11 @@ impl Poisson {
     }
 }
 
-/// What a thread makes of an even sequence when it sleeps until each instant: it wakes a little later,
-/// and does not sleep at all when an instant is past already.
+/// An even sequence as issued by a thread that sleeps until each instant: it wakes a little later, and does not sleep
+/// at all when an instant is already past.
 ///
-/// So do the threads of ACT, which all sleep until the same instants; how far apart the kernel wakes
-/// them is what spreads their bursts.
+/// ACT's threads do so. All sleep until the same instants, and the differences between their wake-ups spread their
+/// bursts.
 #[derive(Debug, Clone)]
 pub struct Woken {
     even: Even,

@@ -9,8 +9,8 @@
 //!          +------+ +------+ +------+
 //! ```
 //!
-//! Source: A. J. Walker, 1977; the table is built as by M. D. Vose, "A linear algorithm for generating
-//! random numbers with a given distribution", 1991. It knows nothing of histograms or devices.
+//! Source: A. J. Walker, 1977; the table is built as by M. D. Vose, "A linear algorithm for generating random numbers
+//! with a given distribution", 1991. The table knows nothing of histograms or devices.
 
 use std::collections::BTreeMap;
 use sys::random::Random;
@@ -24,13 +24,13 @@ pub struct SizeTable {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Column {
-    /// Of 2^64.
+    /// Threshold, in units of 2^-64.
     keep_below: u64,
     own_bytes: u32,
     other_bytes: u32,
 }
 
-/// What fills a column that needs no other size.
+/// Threshold of a column with a single size.
 const ALWAYS: u64 = u64::MAX;
 
 impl SizeTable {
@@ -68,7 +68,7 @@ impl SizeTable {
         Self { columns: columns.into(), bytes_max }
     }
 
-    /// One size, in bytes.
+    /// Draws a size, bytes.
     #[inline]
     pub fn draw(&self, random: &mut Random) -> u32 {
         // As in `Random::below`: the high half of the product is uniform over the columns, and what is

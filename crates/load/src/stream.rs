@@ -11,13 +11,11 @@ use sys::random::Random;
 pub struct Request {
     /// The target in the shard's engine.
     pub target: TargetId,
-    /// Where it is counted: index into the interval's cells.
+    /// Index into the interval's cells.
     pub cell: u32,
-    /// Read or write.
     pub kind: OpKind,
-    /// First byte.
+    /// Offset of the first byte.
     pub offset: u64,
-    /// Bytes to move.
     pub len: u32,
     /// Index of the buffer class it takes its buffer from.
     pub buffers: u16,
@@ -29,8 +27,7 @@ pub struct Request {
 
 /// A source of operations. Runs on the hot path: no allocation, no lock, no system call.
 pub trait Stream {
-    /// The next operation. Its time is not the stream's business. `None` when the stream has ended: it
-    /// says so whenever it is asked again.
+    /// The next operation. The stream does not decide its time. `None` when the stream has ended, and from then on.
     fn next(&mut self) -> Option<Request>;
 
     /// Why there is none though it has not ended: as long as any of its operations is in flight it is asked again
@@ -76,14 +73,13 @@ pub trait Stream {
         None
     }
 
-    /// Whether [`Self::on_completion`] may ever return an operation. Where none does, virtual time goes in longer
-    /// strides.
+    /// True if [`Self::on_completion`] can ever return an operation. If not, virtual time advances in longer steps.
     fn follows(&self) -> bool {
         true
     }
 
-    /// Tells `cells` in which cells its next `arrivals` would be counted, with a number each, and takes none of
-    /// them. Where chance decides, it is the number to be expected. What would follow them is not wanted yet.
+    /// Calls `cells` with the cells of the next `arrivals` and their counts, and consumes none. For random streams the
+    /// counts are expected values. Followers are not wanted yet, so they are not counted.
     fn expect(&self, _arrivals: u64, _cells: &mut impl FnMut(u32, u64)) {}
 
     /// Told that its next `arrivals` will never be issued: tells `lost` the cell of each operation that they
@@ -118,34 +114,33 @@ fn spread(count: u64, cells: impl ExactSizeIterator<Item = u32>, tell: &mut impl
     }
 }
 
-/// How an operation that never came back ended, for its stream: without moving a byte.
+/// Outcome reported to a stream for an operation that never came back: no byte moved.
 pub const LOST: Outcome = Outcome::Short(0);
 
-/// Where on a target, and how much: uniform offsets in whole steps, sizes of any distribution.
+/// Offsets and sizes on a target: uniform offsets in whole steps, sizes of any distribution.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Extent {
-    /// The target.
     pub target: TargetId,
-    /// Where it is counted.
+    /// Index of the cell that counts the operations.
     pub cell: u32,
     /// Offsets are multiples of this.
     pub step_bytes: u64,
     /// Number of offsets: `0..offsets` times `step_bytes`.
     pub offsets: u64,
-    /// How much.
+    /// Size distribution.
     pub lens: SizeDistribution,
 }
 
 /// Sizes of operations.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SizeDistribution {
-    /// All are this many bytes.
+    /// All have this size, bytes.
     Same(u32),
     /// `min_bytes`, `min_bytes + step_bytes`, ..., all equally likely.
     Uniform {
-        /// The smallest.
+        /// Smallest size.
         min_bytes: u32,
-        /// How many sizes there are.
+        /// Number of sizes.
         count: u32,
         /// Difference between two of them.
         step_bytes: u32,
@@ -155,7 +150,7 @@ pub enum SizeDistribution {
 }
 
 impl SizeDistribution {
-    /// The largest, in bytes.
+    /// Largest size, bytes.
     pub fn max_bytes(&self) -> u32 {
         match self {
             Self::Same(bytes) => *bytes,
@@ -250,7 +245,7 @@ impl Extent {
 /// The patterns of the database model.
 #[derive(Debug, Clone)]
 pub enum Pattern {
-    /// One kind of operation, uniformly over one target.
+    /// Operations of one kind, uniformly over one target.
     Uniform(Uniform),
     /// From the first block to the last, over and over.
     Sequential(Sequential),
@@ -317,22 +312,18 @@ impl Stream for Pattern {
 /// Uniformly random operations on one target.
 #[derive(Debug, Clone)]
 pub struct Uniform {
-    /// Where and how much.
+    /// Offsets and sizes.
     pub extent: Extent,
-    /// Read or write.
     pub kind: OpKind,
-    /// Buffer class.
     pub buffers: u16,
-    /// Where chance comes from.
     pub random: Random,
 }
 
 /// Reads a target from its first block to its last, and again.
 #[derive(Debug, Clone)]
 pub struct Sequential {
-    /// Where and how much: blocks of the largest size.
+    /// Offsets and sizes: blocks of the largest size.
     pub extent: Extent,
-    /// Buffer class.
     pub buffers: u16,
     /// Index of the next block.
     pub next: u64,
@@ -349,8 +340,8 @@ impl Sequential {
     }
 }
 
-/// Updates of pages: a read of a random one, then a write of a random one, as ACT does. What a failed
-/// read should have brought is written all the same.
+/// Updates of pages: a read of a random one, then a write of a random one, as ACT does. If a read fails, the write
+/// follows all the same.
 ///
 /// An arrival is one update or a bundle of them, one after the other. Bundles of several in flight at
 /// once would need a count for each, so their lane has a limit of one.
@@ -382,7 +373,7 @@ impl Updates {
         self.reads[target].draw(&mut self.random, OpKind::Read, self.buffers)
     }
 
-    /// What follows an operation of `kind`.
+    /// The operation that follows one of `kind`.
     fn after(&mut self, kind: OpKind) -> Option<Request> {
         if kind == OpKind::Read {
             let target = self.random.below(self.writes.len() as u64) as usize;
@@ -397,16 +388,14 @@ impl Updates {
 /// Draws target and kind anew for each operation.
 #[derive(Debug, Clone)]
 pub struct Mixed {
-    /// Where reads go, one a target.
+    /// One per target.
     pub reads: Vec<Extent>,
-    /// Where writes go, one a target, with the buffer class of each; as long as `reads` unless one of
-    /// them is empty.
+    /// One per target, with its buffer class; as long as `reads` unless either is empty.
     pub writes: Vec<(Extent, u16)>,
     /// Of `split.1` operations, `split.0` are reads.
     pub split: (u64, u64),
     /// Buffer class of reads.
     pub buffers: u16,
-    /// Where chance comes from.
     pub random: Random,
 }
 

@@ -46,7 +46,6 @@ const SATURATION_DEPTH: u32 = 32;
 
 /// Clones of a job of SNIA's tests, and operations in flight of each: the tester's choice, and to be told.
 pub const PTS_THREADS: u32 = 4;
-/// See [`PTS_THREADS`].
 pub const PTS_DEPTH: u32 = 32;
 
 /// SNIA's write saturation ends when it is steady, when so many times the capacity of the drive was written, or after as many
@@ -81,14 +80,14 @@ const WATCHED_IOPS: f64 = 2_000.0;
 /// Operations in flight of a watch: a drive that stalls for a second is not asked for less.
 const WATCH_DEPTH: u32 = 256;
 
-/// What is asked for.
+/// The baseline requested by the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Form {
     /// Time under load in all, seconds.
     pub seconds: u64,
-    /// Whether the drives are on virtual time.
+    /// True if the drives run on virtual time.
     pub simulated: bool,
-    /// Nothing is written.
+    /// Only reads.
     pub read_only: bool,
     /// Sizes of the database's operations, bytes; the first is that of depths, rates and grid.
     pub block_sizes: Vec<u64>,
@@ -104,7 +103,7 @@ pub struct Form {
     pub min_io_bytes: u64,
 }
 
-/// What a job is for.
+/// Kinds of jobs in the plan, in the order of their parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
     Depth {
@@ -137,8 +136,8 @@ impl Form {
         shortest.places().len() as u64 + saturation_sec
     }
 
-    /// How many jobs there are for a drive at least: those of parts with rounds in five rounds, and of SNIA's sizes those that
-    /// every drive does.
+    /// Lower bound of the jobs per drive: parts with rounds count five rounds, and of SNIA's sizes only those that
+    /// every drive supports.
     pub fn jobs_min(&self) -> usize {
         let of_test = |test: &Pts| match test {
             // Ends with what was written, too.
@@ -149,12 +148,12 @@ impl Form {
         self.jobs().map_or_else(|| self.pts.iter().map(of_test).sum(), |jobs| jobs + saturation)
     }
 
-    /// How many jobs there are, without the rounds of a saturation; `None`: that is seen when drives are steady.
+    /// Number of jobs, without the rounds of a saturation; `None` if it depends on when drives are steady.
     pub fn jobs(&self) -> Option<usize> {
         self.pts.is_empty().then(|| self.places().len())
     }
 
-    /// One of SNIA's tests of which a drive that does no smaller operations has nothing that is tracked.
+    /// The first SNIA test without a tracked job, because the drive supports no operations that small.
     pub fn untracked(&self) -> Option<Pts> {
         let is_tracked = |test: &Pts| test.tracked().iter().all(|(bytes, _)| *bytes >= self.min_io_bytes);
         self.pts.iter().copied().find(|test| !is_tracked(test))
@@ -269,7 +268,7 @@ impl Form {
         places
     }
 
-    /// Whether there is time for a watch. Reads alone need none: nothing is predicted of them.
+    /// True if there is time for a watch. Read-only baselines need none: nothing is predicted from them.
     fn has_watch(&self) -> bool {
         !self.read_only && (self.simulated || self.seconds >= FULL_SEC)
     }
@@ -287,7 +286,7 @@ impl Form {
         if self.simulated { SIMULATED_LATER_WATCH_SEC } else { (self.watch_sec() / LATER_WATCH_PART).max(1) }
     }
 
-    /// How long a baseline of this kind has to be for a watch of so many seconds, seconds; `None` if none is long enough.
+    /// Length of a baseline that has a watch of `watch_sec`, seconds; `None` if none is long enough.
     pub fn seconds_for_watch(simulated: bool, watch_sec: u64) -> Option<u64> {
         match simulated {
             true => (watch_sec <= SIMULATED_WATCH_SEC_MAX).then(|| watch_sec.div_ceil(SIMULATED_WATCH)),
@@ -321,8 +320,8 @@ impl Form {
         };
         let rate = |pct: u32, highest: f64| ((f64::from(pct) / 100.0 * highest) as u64).max(1);
         let all_ms = self.job_ms();
-        // What is let through at once after a pause, or is still in a buffer, is no rate: limits of the kernel's let 0.2 s of it
-        // through, a tenth of a job of 2 s.
+        // The ramp excludes operations passed in one burst after a pause, and those still in a buffer: kernel limits
+        // pass 0.2 s of the rate at once, a tenth of a job of 2 s.
         let ramp_ms = match all_ms / 1_000 {
             ..RAMPED_SEC_MIN => all_ms % 1_000,
             seconds => (seconds / 10).clamp(1, RAMP_SEC_MAX) * 1_000,

@@ -1,9 +1,9 @@
-//! What was wanted and is not done: how much of it there is at an instant, and what never came back.
+//! Operations wanted and not done: the backlog at an instant, and the lost ones.
 //!
-//! Nothing is counted as it becomes due: how many operations a lane was asked for follows from its schedule,
-//! and how many it took is known. The difference waits for a slot, or for us. Of those that wait for a slot
-//! the part is ours by which the slots would have been free earlier, had completions been seen at once and
-//! the operations before been issued in time.
+//! No counter runs as operations become due: the number due follows from a lane's schedule, the number taken is known.
+//! The difference waits for a slot, or for this program. Operations that wait for a slot are partly charged to this
+//! program: for the time by which the slots would have been free earlier, had completions been seen at once and earlier
+//! operations been issued in time.
 
 use super::{LimitState, Shard};
 use crate::plan::{Arrival, Lane};
@@ -12,10 +12,10 @@ use crate::stream::{LOST, Request, Stream};
 use engine::BlockEngine;
 use results::cell::Backlog;
 
-/// What a lane was asked for so far.
+/// Operations that became due on a lane.
 #[derive(Debug)]
 pub(super) struct Arrived {
-    /// Its schedule from the last instant that was looked at on; none for a closed lane.
+    /// Its schedule from the last evaluated instant on; `None` for a closed loop.
     ahead: Option<Schedule>,
     /// Operations due before that instant.
     due: u64,
@@ -40,13 +40,14 @@ impl Arrived {
 }
 
 impl LimitState {
-    /// How much earlier the slot that was freed last would have been free, at most, but for this program.
+    /// Upper bound of the time by which the last freed slot would have been free earlier without this program's delays,
+    /// nanoseconds.
     pub(super) fn own_ns(&self) -> u64 {
         self.lag_ns + self.unseen_ns
     }
 
-    /// How many of `count` operations that wait at `at_ns`, the first of them since `intended_ns`, wait because of this
-    /// program: as large a part as it has in the time for which that has waited.
+    /// Number out of `count` operations waiting at `at_ns`, the first since `intended_ns`, that this program delays:
+    /// proportional to its share of that wait.
     fn ours(&self, count: u64, intended_ns: u64, at_ns: u64) -> u64 {
         let behind_ns = at_ns.saturating_sub(intended_ns).max(1);
         let ours = u128::from(count) * u128::from(self.own_ns().min(behind_ns)) / u128::from(behind_ns);
@@ -88,7 +89,7 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
                 late -= ours;
                 let backlog = Backlog { waiting: count - ours, late: ours, ..Backlog::default() };
                 recorder.outstanding(cell, &backlog);
-                // Those of its own device are what it answers for anyway.
+                // Slots held by operations of the same device are charged to that device anyway.
                 if let Some(holder) =
                     holder.filter(|holder| waits && *holder as usize % devices != cell as usize % devices)
                 {

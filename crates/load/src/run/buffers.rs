@@ -9,7 +9,6 @@ use sys::buffer::Buf;
 /// operation noticeably.
 const SLICE_BYTES: usize = 32 * 1024;
 
-/// Buffers of one class.
 struct Shelf {
     ready: Vec<Buf>,
     /// Used ones that need fresh salt. Empty where that is not the fill: those are ready at once.
@@ -19,7 +18,6 @@ struct Shelf {
     fill: Fill,
 }
 
-/// All buffers of a shard.
 pub(super) struct Buffers {
     shelves: Vec<Shelf>,
     /// Buffers in `used` or `filling` over all shelves.
@@ -58,7 +56,7 @@ impl Buffers {
         Some(buf)
     }
 
-    /// Takes a buffer back.
+    /// Returns a buffer.
     #[inline]
     pub(super) fn give(&mut self, class: u16, buf: Buf) {
         let shelf = &mut self.shelves[usize::from(class)];
@@ -70,13 +68,12 @@ impl Buffers {
         }
     }
 
-    /// Whether any buffer needs salt.
+    /// True if any buffer needs salt.
     #[inline]
     pub(super) fn behind(&self) -> bool {
         self.unsalted > 0
     }
 
-    /// Salts one slice.
     pub(super) fn salt_slice(&mut self) {
         let mut budget = SLICE_BYTES;
         // Each time another shelf is first, so that none starves when salt is short.

@@ -1,4 +1,4 @@
-//! How a run ends: asked from outside, or stopped by what a shard met. Shared by all shards.
+//! End of a run: requested from outside, or caused by an event in a shard. Shared by all shards.
 
 pub use results::judge::Whose;
 use results::units;
@@ -16,42 +16,37 @@ pub enum Cause {
     },
     /// Whoever takes in what the run yields has seen enough: a regular end.
     Enough {
-        /// What was seen, a phrase.
+        /// Reason, a phrase.
         why: String,
     },
     /// A lane fell further behind its schedule than allowed.
     Lag {
-        /// Name of the lane.
         lane: String,
-        /// Who kept it back.
+        /// Who caused the delay.
         whose: Whose,
-        /// How far it was behind.
+        /// Delay, nanoseconds.
         behind_ns: u64,
         /// Operations in flight under the lane's limit.
         in_flight: u32,
-        /// The limit.
+        /// In-flight limit.
         slots: u32,
     },
-    /// A target answers no more.
+    /// A target no longer answers.
     Gone {
-        /// Index of the device.
         device: usize,
-        /// What the last operation said.
+        /// Error of the last operation.
         error: String,
     },
     /// More operations failed than allowed.
-    Errors {
-        /// How many.
-        count: u64,
-    },
+    Errors { count: u64 },
     /// A stream has operations to come and cannot say which, with none in flight that could change that.
     Stuck {
-        /// Why, for the user.
+        /// Message for the user.
         why: String,
     },
     /// The run directory could not be written, or an engine failed.
     Failed {
-        /// What happened, for the user.
+        /// Message for the user.
         message: String,
     },
 }
@@ -88,7 +83,7 @@ impl Control {
         self.stopped.store(true, Ordering::Release);
     }
 
-    /// Whether the run is to end now.
+    /// True if the run is to end now.
     pub fn stopped(&self) -> bool {
         self.stopped.load(Ordering::Acquire)
     }

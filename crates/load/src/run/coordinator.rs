@@ -1,7 +1,7 @@
 //! The shards of a run, each on a thread of its own, and their intervals merged into those of the run.
 //!
-//! All shards are ready before any begins, and all count from the same instant. What they record
-//! arrives here, off the issuing threads, and is handed to a [`Sink`] interval by interval.
+//! All shards are ready before any begins, and all count from the same instant. Their records arrive here, off the
+//! issuing threads, and go to a [`Sink`] interval by interval.
 
 use super::{Cause, Control, Failure, Feed, Message, NoMemory, Recorder, Settings, Shard};
 use crate::plan::Plan;
@@ -19,7 +19,7 @@ use sys::process;
 /// From "all are ready" to the first operation: enough for every thread to have woken.
 const START_DELAY_NS: u64 = 5_000_000;
 
-/// How often a sink is called when nothing happens.
+/// Period of the sink's idle calls.
 const IDLE: Duration = Duration::from_millis(100);
 
 /// An error of a sink, for whoever started the run.
@@ -37,22 +37,20 @@ pub trait Sink {
     /// An operation failed. Of many in one interval only the first are told.
     fn failure(&mut self, failure: &Failure);
 
-    /// Nothing came for a while.
+    /// No message arrived for a while.
     fn idle(&mut self);
 }
 
-/// What all shards of a run have in common.
+/// Configuration that all shards of a run share.
 #[derive(Debug, Clone)]
 pub struct Run {
-    /// Streams and devices.
     pub layout: Layout,
-    /// Bounds of the run.
     pub settings: Settings,
     /// Length of an interval, nanoseconds.
     pub interval_ns: u64,
     /// Length of a slice of the verdict, nanoseconds: whole intervals.
     pub slice_ns: u64,
-    /// The switch that ends it.
+    /// The control that ends the run.
     pub control: Arc<Control>,
 }
 
@@ -61,24 +59,18 @@ pub struct Run {
 pub enum RunError {
     /// A shard's engine did not start.
     #[error("cannot start the engine of issuing thread {shard}: {source}")]
-    IoEngine {
-        /// Which.
-        shard: usize,
-        /// What the kernel said.
-        source: io::Error,
-    },
+    IoEngine { shard: usize, source: io::Error },
     /// A shard's buffers do not fit.
     #[error(transparent)]
     NoMemory(#[from] NoMemory),
-    /// The sink failed.
     #[error(transparent)]
     Sink(SinkError),
 }
 
-/// Runs `plans`, one a shard, to the end. How it ended is in the control.
+/// Runs `plans`, one a shard, to the end. The control holds the cause of the end.
 ///
-/// `engine` makes a shard's engine, by its number and its plan, on the shard's own thread. Errors: the run did not begin, or `sink`
-/// failed; then the run was ended.
+/// `engine` makes a shard's engine, by its number and its plan, on the shard's own thread. Errors: the run did not
+/// begin, or `sink` failed, which ends the run.
 pub fn run<W, S, M>(run: &Run, plans: Vec<Plan<S>>, engine: M, sink: &mut impl Sink) -> Result<(), RunError>
 where
     W: BlockEngine,

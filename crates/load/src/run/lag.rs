@@ -1,4 +1,4 @@
-//! Whether a lane is too far behind, and whose doing that is.
+//! Detects lanes that fall too far behind, and the cause.
 
 use super::{Cause, LimitState, Shard, Whose};
 use crate::plan::Lane;

@@ -1,9 +1,8 @@
-//! The run loop: issues what is due, waits as the pacing says, records what came back.
+//! The run loop: issues what is due, waits as configured by the pacing, records completions.
 //!
-//! One [`Shard`] is one thread's share of a run. It is generic over the engine it drives and the streams
-//! it asks, and knows nothing of databases. A lane whose limit is full waits in the limit's queue and
-//! nowhere else: its later operations are still in its schedule, so a backlog of any length takes no
-//! memory.
+//! One [`Shard`] is one thread's share of a run. It is generic over engine and streams, and knows nothing of databases.
+//! A lane whose limit is full waits in the limit's queue and nowhere else: its later operations are still in its
+//! schedule, so a backlog of any length takes no memory.
 //!
 //! The hot path neither allocates nor locks. Time is read once for a batch, never for each operation.
 
@@ -36,7 +35,6 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use sys::op::{Completion, Op};
 
-/// The bounds of a run.
 #[derive(Debug, Clone, Copy)]
 pub struct Settings {
     /// Operations intended before this instant are issued.
@@ -54,11 +52,11 @@ pub struct Settings {
     pub ramp_ns: u64,
 }
 
-/// How long a device that hangs is waited for unless asked for otherwise. The kernel gives up on most after 30 s.
+/// Default time to wait for a device that hangs, nanoseconds. The kernel gives up on most after 30 s.
 pub const HANG_NS: u64 = 60_000_000_000;
 
 impl Settings {
-    /// Those of a run that lasts until its streams have ended, however long that takes, and ends at the first error.
+    /// Settings of a run that lasts until its streams have ended, and ends at the first error.
     pub fn until_done(pacing: Pacing) -> Self {
         Self { duration_ns: u64::MAX / 4, max_lag_ns: 0, errors_max: 0, pacing, hang_ns: HANG_NS, ramp_ns: 0 }
     }
@@ -76,8 +74,8 @@ struct Slot {
     eligible_ns: u64,
     /// Our own lag in the operations that it followed in its place under the limit.
     lag_before_ns: u64,
-    /// How much earlier it could have been eligible, at most, had no completion before it on its slot lain
-    /// unseen.
+    /// Upper bound of the time by which the operation would have been eligible earlier, had no completion before it on
+    /// its slot lain unseen.
     unseen_before_ns: u64,
     /// By how much, at most, operations that were issued late put its device behind before it was issued.
     behind_ns: u64,
@@ -99,11 +97,12 @@ struct LimitState {
     limit: Limit,
     /// Our own lag in the last operation that gave its slot back, and in those it followed.
     lag_ns: u64,
-    /// How much earlier, at most, it would have given it back had no completion on the slot lain unseen.
+    /// Upper bound of the time by which the slot would have been free earlier, had no completion on it lain unseen.
     unseen_ns: u64,
     /// Lanes whose next operation, intended at the instant beside, waits for a slot.
     waiting: VecDeque<(u64, u32)>,
-    /// Whether the first of them has free places and waits for what an operation in flight brings its stream.
+    /// True if the first of them has free slots and waits for an operation in flight to complete before its stream has
+    /// a next one.
     starved: bool,
 }
 
@@ -137,18 +136,18 @@ pub struct Shard<W, S> {
     closed_out: u32,
     /// Operations that wait for a slot, over all limits.
     lanes_waiting: u32,
-    /// Whether any stream has operations that follow others.
+    /// True if any stream has operations that follow others.
     follows: bool,
-    /// Whether each lane's stream has ended.
+    /// Per lane: true if the stream has ended.
     ended: Vec<bool>,
     /// Operations of each closed lane that its stream does not let go now.
     resting: Vec<u32>,
     silence: Silence,
-    /// What each lane was asked for so far.
+    /// Per lane: operations that became due.
     arrived: Vec<Arrived>,
-    /// What was outstanding at the end of the run is noted.
+    /// True once the backlog at the end of the run is recorded.
     end_noted: bool,
-    /// Where virtual time was when it was last asked for whether it goes on.
+    /// Virtual time at the last check for progress.
     virtual_ns: u64,
 }
 
@@ -157,13 +156,12 @@ pub struct Shard<W, S> {
 const VIRTUAL_TURNS: u64 = 1_000_000;
 const VIRTUAL_NS_MIN: u64 = 10_000_000;
 
-/// What could not be prepared.
+/// Buffers that could not be allocated.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "cannot prepare {bytes} bytes of buffers for {slots} operations in flight - lower service-threads, cache-threads or record-bytes, or free memory"
 )]
 pub struct NoMemory {
-    /// Bytes wanted.
     pub bytes: usize,
     /// Operations in flight they are for.
     pub slots: usize,
@@ -268,8 +266,7 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
         }
     }
 
-    /// Runs to the end, counting time from `start_ns` on the engine's clock. How it ended is in the
-    /// control.
+    /// Runs to the end, counting time from `start_ns` on the engine's clock. The control holds the cause of the end.
     pub fn run(mut self, start_ns: u64) {
         self.start_ns = start_ns;
         self.await_start();
@@ -311,7 +308,7 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
     fn await_start(&mut self) {
         while self.engine.now() < self.start_ns {
             let wait = Wait { until_ns: self.start_ns, completions: 1 };
-            // What is wrong with the engine will be wrong with its next wait, too.
+            // Engine errors persist, so stop at the first.
             if self.engine.reap(wait, &mut self.completions).is_err() {
                 return;
             }
@@ -352,8 +349,8 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
         }
     }
 
-    /// Looks at the control and at how late everybody is, now and then. What completed is taken by then, and
-    /// what is due has a slot or waits for one.
+    /// Checks the control and all lanes' lag now and then. Completions are already taken by then, and due operations
+    /// have a slot or wait for one.
     #[inline]
     fn check(&mut self) {
         self.turns += 1;
@@ -374,7 +371,7 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
         }
     }
 
-    /// Whether nothing is left to do, or no time for it.
+    /// True if nothing is left to do, or no time for it.
     fn over(&self) -> bool {
         if self.now_ns < self.stop_ns {
             return self.is_done();
@@ -383,8 +380,8 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
             && (self.engine.in_flight() == 0 || self.now_ns >= self.silence.hangs_at_ns(self.settings.hang_ns))
     }
 
-    /// Whether operations of a run that is over are still to be issued: what is late or waits for a slot, for the time
-    /// of grace.
+    /// True if operations of a run that is over may still be issued: those that are late or wait for a slot, within the
+    /// grace period.
     fn is_to_issue(&self) -> bool {
         let is_wanted = || self.next_due_ns() < self.stop_ns || self.lanes_waiting > 0 || !self.unsalted.is_empty();
         !self.abandoned && self.now_ns < self.stop_ns.saturating_add(GRACE_NS) && is_wanted()
@@ -396,7 +393,7 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
         self.due.first().map_or(u64::MAX, |((intended_ns, _), ())| intended_ns)
     }
 
-    /// Whether all streams have ended, and everything that they wanted is back.
+    /// True if all streams have ended, and all their operations are back.
     #[inline]
     fn is_done(&self) -> bool {
         let back = self.engine.in_flight() == 0 && self.unsalted.is_empty();
@@ -440,7 +437,7 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
         let until_ns = self.lanes[lane as usize].stream.until_ns();
         let end_ns = until_ns.min(self.stop_ns);
         if intended_ns >= end_ns || self.now_ns >= end_ns.saturating_add(grace_ns) {
-            // What finds a slot free and did not wait for it is late because of this program alone.
+            // An operation that finds a slot free and did not wait for it is late because of this program alone.
             let limit = &self.limits[self.lanes[lane as usize].limit as usize];
             let own_ns = if waited || limit.free.is_empty() { limit.own_ns() } else { u64::MAX };
             self.count_schedule(lane, intended_ns, own_ns);

@@ -1,4 +1,4 @@
-//! How long a shard sleeps, and what for.
+//! Computes how long a shard sleeps, and for which event.
 
 use super::Shard;
 use crate::stream::Stream;
@@ -37,7 +37,7 @@ enum Awaited {
 }
 
 impl<W: BlockEngine, S: Stream> Shard<W, S> {
-    /// How long to sleep for what.
+    /// The next wait: until when, and for how many completions.
     #[inline]
     pub(super) fn wait(&self) -> Wait {
         if self.buffers.behind() || self.is_done() {
@@ -77,8 +77,8 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
         Wait { until_ns: until_ns.saturating_add(self.start_ns), completions }
     }
 
-    /// Whether no completion makes anything be issued: nobody waits for a slot, no lane is closed, and no stream
-    /// has followers.
+    /// True if no completion triggers an operation: no lane waits for a slot, none is a closed loop, and no stream has
+    /// followers.
     #[inline]
     fn is_undisturbed(&self) -> bool {
         self.lanes_waiting == 0 && self.closed_out == 0 && !self.follows

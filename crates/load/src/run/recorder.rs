@@ -1,5 +1,5 @@
-//! What a shard records, and how it leaves the hot path: a full interval goes out through a channel, a
-//! clean one comes back.
+//! The records of a shard. They leave the hot path by exchange: a full interval goes out through a channel, an empty
+//! one comes back.
 
 use super::silence::{Silence, Silent};
 use super::{Cause, Control};
@@ -24,48 +24,44 @@ const RUN_DELAY_MIN: f64 = 0.05;
 /// Operations of a cell that its thread can have kept back because it had no CPU.
 #[derive(Debug, Clone, Copy, Default)]
 struct Missed {
-    /// How many, since the last interval at whose end none waited.
+    /// Number of operations since the last interval that ended with none waiting.
     ops: f64,
-    /// What was outstanding at the end of the last interval.
+    /// Backlog at the end of the last interval.
     backlog: u64,
-    /// How much of that this program had kept back.
+    /// Part of it that this program delayed.
     late: u64,
 }
 
-/// In which way an operation that ended well was late.
+/// Lateness of an operation that succeeded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Late {
-    /// It came back after the end of its stream, or of the run.
+    /// Came back after the end of its stream, or of the run.
     pub(super) overtime: bool,
-    /// It was not back in the time of grace after its slice, or its stream in it.
+    /// Was not back within the grace period after its slice, or after its stream in it.
     pub(super) missed: bool,
     /// And would have been but for this program.
     pub(super) ours: bool,
 }
 
-/// What a shard sends out.
+/// A message from a shard.
 #[derive(Debug)]
 pub enum Message {
-    /// An interval is over.
     Interval(Box<Interval>),
-    /// An operation failed.
     Failure(Failure),
 }
 
 /// A failed operation, for the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
-    /// Index of the device.
     pub device: usize,
     /// Read or write.
     pub kind: OpKind,
-    /// First byte.
+    /// Offset of the first byte.
     pub offset: u64,
-    /// Bytes.
     pub len: u32,
-    /// What the kernel or the drive said.
+    /// Error of the kernel or the drive.
     pub error: String,
-    /// Whether it brought other data than were written: worse than any error.
+    /// True if the data read differ from the data written: worse than any error.
     pub is_wrong_data: bool,
 }
 
@@ -100,13 +96,13 @@ pub struct Recorder {
     duration_ns: u64,
     /// Part of the duration before anything counts.
     ramp_ns: u64,
-    /// That part goes on.
+    /// True while the ramp goes on.
     ramps: bool,
     /// End of the current interval, or of that part.
     end_ns: u64,
-    /// Begin an interval only when the one but last was taken in: for virtual time, which nothing delays. One
-    /// is simulated while the one before is taken in, and a stop that this brings is known at the same instant
-    /// each time, the end of the next.
+    /// Begin an interval only when the one before the last was consumed: for virtual time, which never waits. One
+    /// interval is simulated while the previous one is consumed, so a stop takes effect at a reproducible instant, the
+    /// end of the next interval.
     patient: bool,
     /// A clean interval that came back already.
     spare: Option<Box<Interval>>,
@@ -200,7 +196,7 @@ impl Recorder {
     fn record_carried(&mut self, cell: u32, slice: u64, change: impl FnOnce(&mut Cell)) {
         let recorded = &mut self.current.cells[cell as usize];
         let before = recorded.counts;
-        // What is the longest of the cell's is not that of these operations.
+        // The cell's maximum is not the maximum of these operations.
         let late_max_ns = std::mem::take(&mut recorded.counts.late_max_ns);
         change(recorded);
         let mut counts = recorded.counts;
@@ -237,7 +233,7 @@ impl Recorder {
         let &Request { cell, kind, offset, len, .. } = request;
         self.record(cell, intended_ns, |cell| cell.record_errors(1));
         let is_wrong_data = outcome.is_wrong_data();
-        // Those are told however many other failures come.
+        // Wrong data is reported however many other failures there are.
         let told = if is_wrong_data { &mut self.wrong_told } else { &mut self.failures_told };
         if *told < FAILURES_TOLD_MAX {
             *told += 1;
@@ -294,7 +290,6 @@ impl Recorder {
         Silence::new(self.layout.devices.len(), self.layout.cells(), largest_ns, harmless_ns)
     }
 
-    /// Number of devices.
     pub(super) fn devices(&self) -> usize {
         self.layout.devices.len()
     }
@@ -304,7 +299,6 @@ impl Recorder {
         self.current.cells[cell as usize].counts.backlog.add(backlog);
     }
 
-    /// What a cell is called.
     pub(super) fn cell_name(&self, cell: u32) -> String {
         self.layout.cell_name(cell as usize)
     }
@@ -364,9 +358,9 @@ impl Recorder {
         let _ = self.messages.send(Message::Interval(full));
     }
 
-    /// Where the thread had no CPU for the part `share` of the interval, so large a part of its operations can
-    /// have met that: it is not held against the device. Nor is as much of what waits since then, nor the
-    /// operations, done first, that were late when the interval began.
+    /// Charges the part `share` of the interval, in which the thread had no CPU, to this program: that large a part of
+    /// the operations can have been delayed by it. The same part of the operations that wait since then is charged,
+    /// too, and the operations that were late when the interval began, which are done first.
     fn excuse(&mut self, share: f64) {
         for (cell, missed) in self.current.cells.iter_mut().zip(&mut self.missed) {
             let wanted =

@@ -21,7 +21,6 @@ struct Device {
 /// A stream on a device, as one shard sees it.
 #[derive(Debug, Clone, Copy, Default)]
 struct Asked {
-    /// The device.
     device: usize,
     in_flight: u32,
     /// Since when some are in flight.
@@ -49,7 +48,7 @@ pub(super) struct Silent {
 pub(super) struct Silence {
     devices: Vec<Device>,
     cells: Vec<Asked>,
-    /// What lasts longer is silence.
+    /// Longer gaps are silence, nanoseconds.
     longest_ns: u64,
     /// A longer lag puts a device behind.
     harmless_ns: u64,
@@ -152,7 +151,7 @@ impl Silence {
         silent
     }
 
-    /// The run ends at `end_ns`. What is silent then can still become too long.
+    /// Ends the run at `end_ns`. A silence that lasts then can still become too long.
     pub(super) fn end(&mut self, end_ns: u64) {
         self.end_ns = end_ns;
     }

@@ -27,12 +27,12 @@ use crate::workload::tenants::{Cause, Host, OutOfSpace};
 use ftl::{Ftl, Spec};
 use results::waf::{Bytes, Drive, Found, OCTILES, TenantBytes};
 
-/// How the writes of tenants meet at a drive. An assumption about hosts, kernel and controller.
+/// How the writes of tenants interleave at a drive. An assumption about hosts, kernel and controller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 pub struct Interleaving {
     /// A write of a block is split into commands of at most so many bytes, as the kernel does (`queue/max_sectors_kb`).
     pub command_bytes: u32,
-    /// So many blocks are being written at once; the drive takes a command of each in turn.
+    /// Number of blocks being written at once; the drive takes a command of each in turn.
     pub in_flight: u32,
 }
 
@@ -43,12 +43,11 @@ impl Default for Interleaving {
     }
 }
 
-/// A tenant at its work.
+/// A tenant's store while it writes.
 struct Writer {
     host: Host,
-    /// Its drive.
     drive: usize,
-    /// Where its space begins there.
+    /// First unit of its range on the drive.
     first_unit: u64,
     block_units: u32,
     /// Handles of what clients and what defragmentation writes.
@@ -69,7 +68,7 @@ struct InFlight {
     units_left: u32,
 }
 
-/// Tenants on their drives.
+/// Tenants writing to simulated drives.
 pub struct Experiment {
     names: Vec<(String, Vec<String>)>,
     drives: Vec<Ftl>,
@@ -213,7 +212,7 @@ impl Experiment {
         Ok(units)
     }
 
-    /// The block that is due next, of all tenants. What defragmentation has to write because of a client's block is due with it.
+    /// The block due next over all tenants. Blocks of defragmentation are due with the client block that caused them.
     #[inline]
     fn next_block(&mut self) -> Result<InFlight, OutOfSpace> {
         let mut number = 0;
@@ -244,7 +243,7 @@ impl Experiment {
         names.zip(&self.writers).map(of).collect()
     }
 
-    /// Its drives, as they are now.
+    /// The drives in their current state.
     pub fn drives(&self) -> &[Ftl] {
         &self.drives
     }

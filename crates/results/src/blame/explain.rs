@@ -23,8 +23,8 @@ impl Shares {
         let (failed, never) = (*errors as f64 / all, unissued.saturating_add(*lost) as f64 / all);
         let mut shares =
             Self { ours: ours_ns * weight, wait: wait_ns * weight, service: service_ns * weight, failed, behind: 0.0 };
-        // Operations never issued are charged like those that waited; with no such delay they were issued and did not
-        // come back.
+        // Operations that never completed are charged like the delays of the others; without any delay they were
+        // issued and did not come back.
         if ours_ns > wait_ns {
             shares.ours += never;
         } else if wait_ns > 0.0 {

@@ -386,7 +386,8 @@ fn shares_of(
     judge.plan.sla.limits().iter().zip(counts).map(move |(limit, over)| {
         let exceeded = whole.is_some() && limit.is_exceeded(over, wanted);
         let slice = window.first as u64 + 1;
-        // If only the last slice is over, the later slices were not.
+        // A slice joined with the remainder is a window of its own, too: if only both together fail, name the
+        // remainder.
         let bad_slice = window.last as u64 + 1;
         let deciding = Deciding {
             stream: stream.clone(),

@@ -286,8 +286,8 @@ impl Judge {
         self.groups.iter().filter(|group| self.plan.streams[group.stream].judged)
     }
 
-    /// Corrects the recorded end by the counts. A run stopped for lag looks at the slots at that moment only; if this
-    /// program had delayed most of the outstanding operations, the slots were full because of it.
+    /// Corrects the recorded end by the counts. The check that stops a run for lag sees the slots at that moment
+    /// only; if this program delayed most of the outstanding operations, the slots were full because of it.
     pub(super) fn settled(&self, end: &End) -> End {
         let mut settled = end.clone();
         if let End::LagExceeded { lane, whose, .. } = &mut settled {

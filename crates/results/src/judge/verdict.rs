@@ -366,7 +366,7 @@ impl Verdict {
             return;
         }
         self.outcome = Outcome::Fail;
-        // Drops the reasons of a run without requirements.
+        // These reasons hold only for a run without requirements.
         self.reasons.retain(|reason| !matches!(reason.code, Code::NoLimits | Code::Held));
         self.reasons.splice(0..0, missed.iter().map(|text| Reason::new(Code::Missed, text)));
         self.missed = missed;

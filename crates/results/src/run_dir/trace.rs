@@ -90,9 +90,9 @@ pub struct TraceLine {
     pub device_time: Spread,
     /// Requests whose time with the kernel reached each threshold of the SLA.
     pub queue_over: Vec<u64>,
-    /// Requests whose time with the device was over each threshold.
+    /// Requests whose time with the device reached each threshold of the SLA.
     pub device_over: Vec<u64>,
-    /// Requests whose total time was over each threshold.
+    /// Requests whose total time reached each threshold of the SLA.
     pub total_over: Vec<u64>,
 }
 

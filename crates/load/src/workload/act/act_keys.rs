@@ -15,40 +15,36 @@ impl fmt::Display for Release {
     }
 }
 
-/// Which of ACT's programs read a key.
+/// The ACT programs that read a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Program {
     /// `act`, from 5.0 on `act_storage`.
     Storage,
-    /// `act_index`, from 5.0 on.
+    /// `act_index`, since 5.0.
     Index,
-    /// Both.
     Both,
 }
 
-/// A key of ACT.
 #[derive(Debug, Clone, Copy)]
 pub struct ActKey {
-    /// The key.
     pub name: &'static str,
-    /// Who read it.
+    /// Programs that read it.
     pub program: Program,
     /// The first release that did.
     pub since: Release,
     /// The last one; `None`: 6.6 still does.
     pub until: Option<Release>,
-    /// What became of it.
+    /// What later versions did with it.
     pub fate: &'static str,
 }
 
 impl ActKey {
-    /// Whether any release `major.*` read it.
+    /// True if any release `major.*` read it.
     pub fn known_to(&self, major: u8) -> bool {
         self.since.0 <= major && self.until.is_none_or(|until| major <= until.0)
     }
 }
 
-/// The key called `name`.
 pub fn find(name: &str) -> Option<&'static ActKey> {
     KEYS.iter().find(|key| key.name == name)
 }

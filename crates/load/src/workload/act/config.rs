@@ -1,4 +1,4 @@
-//! What a configuration is asked, beside its fields: by its keys, and how it is run.
+//! Queries on a configuration, and how it is run.
 
 use super::act_keys;
 use super::dialect::Quoted;
@@ -48,7 +48,7 @@ impl ActConfig {
         }
     }
 
-    /// Whether sizes come from histograms.
+    /// True if sizes come from histograms.
     pub fn has_histograms(&self) -> bool {
         self.storage_read_histogram.is_some() || self.storage_write_histogram.is_some()
     }
@@ -100,12 +100,12 @@ impl ActConfig {
         ActHistograms { scale, per_device }
     }
 
-    /// How late an operation of a stream that no limit judges may be, nanoseconds: as late as a stream may fall behind.
+    /// Maximum lateness of an operation of a stream without limits, nanoseconds: equal to the maximum lag of a stream.
     pub(super) fn late_ns(&self) -> Option<u64> {
         (self.max_lag_sec > 0).then(|| u64::from(self.max_lag_sec) * 1_000_000_000)
     }
 
-    /// How it wants to be run.
+    /// Run parameters.
     pub fn spec(&self) -> RunSpec {
         RunSpec {
             device_names: self.device_names.clone(),

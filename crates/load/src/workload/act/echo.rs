@@ -1,7 +1,7 @@
-//! What a log says about its configuration, as ACT 6.6 prints it, and a file that parses back.
+//! The configuration as ACT 6.6 prints it in its log, and as a file that parses back.
 //!
-//! What is printed here is ACT's arithmetic, truncation and doubles included, so that logs can be
-//! compared to the digit. What runs is [`Derived`], which is exact.
+//! The printed values use ACT's arithmetic, truncation and doubles included, so that logs can be compared to the digit.
+//! The load that runs is [`Derived`], which is exact.
 
 use super::config::ActConfig;
 use super::options::{Default, OptionSpec, Since};
@@ -54,8 +54,7 @@ pub fn derived(config: &ActConfig, derived: &Derived) -> Vec<(String, String)> {
     lines.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
 }
 
-/// Page updates a second, in doubles and cut to a whole number. Where the exact rate is whole, the last bit
-/// of the double decides.
+/// Page updates a second, in doubles and truncated. If the exact rate is whole, the last bit of the double decides.
 fn updates_as_act_computes(config: &ActConfig) -> u64 {
     (config.replicated_writes() as f64 * (100.0 / f64::from(100 - config.defrag_lwm_pct))) as u64
 }

@@ -1,8 +1,8 @@
-//! What a load means: operations and bytes a second, bytes a day, drive writes a day.
+//! Meaning of a load: operations and bytes a second, bytes a day, drive writes a day.
 //!
-//! From the derived rates alone, so it cannot say anything else than what will run. Doubles are used
-//! here and nowhere before: these numbers are only printed. What a device decides when it is there
-//! (the size of its sectors) or while it runs (the tomb raider's speed) is remarked, not guessed.
+//! Computed from the derived rates alone, so it always matches the load that runs. Doubles are used only here: these
+//! numbers are only printed. Properties that depend on the device (sector size) or on the run (the tomb raider's speed)
+//! get a remark, not a guess.
 
 use super::config::ActConfig;
 use super::problem::Problem;
@@ -20,17 +20,16 @@ const SEC_PER_DAY: f64 = 86_400.0;
 /// Operations of one stream, over all devices.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Flow {
-    /// The stream, for people.
+    /// Name of the stream, for people.
     pub what: &'static str,
-    /// Whether it writes.
+    /// True if it writes.
     pub writes: bool,
-    /// Operations a second.
     pub rate: Rate,
     /// Mean size of an operation in bytes, as it goes to the device.
     pub bytes_mean: f64,
 }
 
-/// What a load means. Rates and bytes are totals over all devices.
+/// Totals over all devices, per second and per day.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LoadSummary {
     /// The streams with a rate, reads first.
@@ -39,7 +38,7 @@ pub struct LoadSummary {
     pub drives: Vec<Drive>,
     /// Length of the test in seconds.
     pub duration_sec: u32,
-    /// What the numbers leave out or take for granted, a sentence each.
+    /// Omissions and assumptions, a sentence each.
     pub remarks: Vec<String>,
 }
 
@@ -129,8 +128,7 @@ impl LoadSummary {
         self.flows.iter().filter(|flow| flow.writes == writes).fold(0.0, |sum, flow| sum + flow.bytes_per_sec())
     }
 
-    /// How often a day the whole of `drive` is written; `None` without its size. Each device has its
-    /// equal share of the load.
+    /// Drive writes per day of `drive`; `None` if its size is unknown. Each device has an equal share of the load.
     pub fn drive_writes_per_day(&self, drive: &Drive) -> Option<f64> {
         let devices: usize = self.drives.iter().map(|drive| drive.members.len()).sum();
         let share = drive.members.len() as f64 / devices.max(1) as f64;
@@ -195,7 +193,6 @@ impl LoadSummary {
 }
 
 impl Flow {
-    /// Bytes a second.
     pub fn bytes_per_sec(&self) -> f64 {
         self.rate.per_sec_f64() * self.bytes_mean
     }

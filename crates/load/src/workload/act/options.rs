@@ -1,7 +1,7 @@
-//! What the option table says of an option, and how values are read, checked and written back.
+//! Columns of the option table; reading, checking and printing of values.
 //!
-//! A row says all there is to say about an option once: what may be written, in which unit, what happens
-//! when nothing is, which program knew it first, and when to change it. The rows are in `table.rs`.
+//! A row describes an option in one place: allowed values, unit, behaviour when missing, the program that introduced
+//! it, and when to change it. The rows are in `table.rs`.
 
 use super::dialect::{DEVICE_NAME_BYTES_MAX, DEVICES_MAX, Quoted, WHITE_SPACE, device_names, is_device_separator};
 use super::problem::{Problem, ValueProblem};
@@ -12,7 +12,7 @@ use engine::sim::SpecError;
 pub use results::act_log::Test;
 use std::fmt;
 
-/// Which program knew an option first.
+/// The program that introduced an option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Since {
     /// ACT 6.6 reads it.
@@ -36,23 +36,21 @@ impl fmt::Display for Since {
     }
 }
 
-/// What may be written as the value of an option.
+/// Allowed values of an option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Device names separated by commas, semicolons or white space; at most [`DEVICES_MAX`].
     Devices,
-    /// A whole number.
     Whole {
         /// Smallest allowed value, in the option's unit.
         min: u64,
         /// Largest allowed value, in the option's unit.
         max: u64,
-        /// Whether it must be a power of two. Zero is fine where `min` allows it.
+        /// True if the value must be a power of two. Zero is accepted where `min` allows it.
         power_of_two: bool,
     },
-    /// Exactly `yes` or `no`.
     YesNo,
-    /// One of a few words.
+    /// One of these words.
     Choice(&'static [&'static str]),
     /// Percentages of sizes over powers of two, at most [`BUCKETS_MAX`], that do not rise and end in 0.
     Histogram,
@@ -67,21 +65,21 @@ pub struct OptionSpec {
     pub name: &'static str,
     /// Unit of the value, empty where it has none.
     pub unit: &'static str,
-    /// What may be written.
+    /// Allowed values.
     pub kind: Kind,
     /// Value when the key is missing, as a file would have it.
     pub default: Default,
     /// The program that knew it first.
     pub since: Since,
-    /// The tests that read it.
+    /// Tests that read the option.
     pub tests: &'static [Test],
-    /// The effect in one line.
+    /// Effect, in one line.
     pub help: &'static str,
     /// When to change it, and what to know before.
     pub advice: &'static str,
 }
 
-/// What happens when a key is missing.
+/// Behaviour when a key is missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Default {
     /// The file is refused. The text is an example value.
@@ -92,7 +90,7 @@ pub enum Default {
     Unset {
         /// The word or number that stands for "not set" in a file, if there is one.
         word: Option<&'static str>,
-        /// What then happens.
+        /// Effect of the missing key.
         what: &'static str,
     },
 }
@@ -106,7 +104,7 @@ impl OptionSpec {
         }
     }
 
-    /// Whether it says nothing in a load without histograms.
+    /// True if the option has no effect without histograms.
     pub(crate) fn is_of_histograms(&self) -> bool {
         self.since == Since::Paper || self.name == "size-within-bucket"
     }
@@ -126,7 +124,7 @@ impl OptionSpec {
         }
     }
 
-    /// What to write, as the end of a sentence that starts with "give".
+    /// Allowed values, as the end of a sentence that starts with "give".
     pub fn wanted(&self) -> String {
         match self.kind {
             Kind::Devices => format!("1 to {DEVICES_MAX} device names separated by commas or spaces"),
@@ -148,7 +146,7 @@ impl OptionSpec {
         }
     }
 
-    /// Whether it is translated or ignored: a key of ACT 4 that a configuration does not keep.
+    /// True for a key of ACT 4 that is translated or ignored, so that a configuration does not keep it.
     pub(super) fn is_translated(&self) -> bool {
         self.since == Since::Act4 && matches!(self.default, Default::Unset { .. })
     }
@@ -179,7 +177,7 @@ pub trait Setting {
     /// Sets it from `text`, which has no white space around it. On an error it keeps its value.
     fn set(&mut self, spec: &OptionSpec, text: &str) -> Result<(), ValueProblem>;
 
-    /// Whether the value is one that `spec` takes.
+    /// Checks the value against `spec`.
     fn check(&self, _spec: &OptionSpec) -> Result<(), ValueProblem> {
         Ok(())
     }

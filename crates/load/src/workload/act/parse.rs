@@ -8,12 +8,11 @@ use super::problem::{ConfigErrors, Located, Problem, Warning};
 use super::table::{SERVICE_THREADS_MAX, options_of};
 use std::collections::HashMap;
 
-/// A file without mistakes.
+/// A file without errors.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parsed {
-    /// What it says.
     pub config: ActConfig,
-    /// What deserves to be said about it, in the order of its lines.
+    /// Warnings, in the order of the lines.
     pub warnings: Vec<Located<Warning>>,
 }
 
@@ -49,7 +48,7 @@ pub fn parse(test: Test, file: &str, bytes: &[u8]) -> Result<Parsed, ConfigError
 /// The file as far as it has been read.
 struct Reader {
     config: ActConfig,
-    /// Where each known key was first seen, and whether its value could be read.
+    /// Per known key: its first line, and if its value could be read.
     seen: HashMap<&'static str, Seen>,
     problems: Vec<(Option<usize>, Problem)>,
     warnings: Vec<(Option<usize>, Warning)>,

@@ -44,17 +44,15 @@ use crate::rate::Rate;
 /// Size of a page of the index, in bytes. Source: ACT 6.6, `IO_SIZE`.
 pub const PAGE_BYTES: u32 = 4096;
 
-/// What follows from a configuration.
+/// Values derived from a configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(clippy::large_enum_variant, reason = "there is one in a run")]
 pub enum Derived {
-    /// Records and large blocks.
     Storage(StorageDerived),
-    /// Pages of a primary index.
     Index(IndexDerived),
 }
 
-/// What follows from the configuration of a storage test. Rates are totals over all devices.
+/// Values derived from the configuration of a storage test. Rates are totals over all devices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StorageDerived {
     /// Size of the smallest record as stored, in bytes, a multiple of 16; with histograms the smallest
@@ -76,13 +74,11 @@ pub struct StorageDerived {
     pub read_rate: Rate,
     /// Records written by themselves; zero without `commit-to-device`.
     pub commit_write_rate: Rate,
-    /// Large-block reads.
     pub large_block_read_rate: Rate,
-    /// Large-block writes.
     pub large_block_write_rate: Rate,
 }
 
-/// What follows from the configuration of an index test. Rates are totals over all devices.
+/// Values derived from the configuration of an index test. Rates are totals over all devices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IndexDerived {
     /// Reads of one page that a client waits for.

@@ -1,4 +1,4 @@
-//! What the option table says as text: `--help`, `docs/options.md`, and a configuration as a commented file.
+//! The option table as text: `--help`, `docs/options.md`, and a configuration as a commented file.
 //!
 //! ```text
 //! # head: what it is, what it means
@@ -8,9 +8,9 @@
 //! key: value
 //! ```
 //!
-//! In a [`Document`] every key of ACT 6.6 is written with its value, so that the file means the same whatever
-//! defaults become, and ACT reads it too. Keys that ACT would refuse, and those that are not set, are there as
-//! comments unless they differ from the default. [`parse`](super::parse()) reads it back to an equal value.
+//! In a [`Document`] every key of ACT 6.6 is written with its value, so that the file keeps its meaning when defaults
+//! change, and ACT can read it too. Keys that ACT would refuse, and those that are not set, are there as comments
+//! unless they differ from the default. [`parse`](super::parse()) reads it back to an equal value.
 
 use super::config::ActConfig;
 use super::options::{Default, OptionSpec, Since, Test};
@@ -49,7 +49,7 @@ pub fn help_text(test: Test) -> String {
     text
 }
 
-/// `docs/options.md`, whole.
+/// The whole of `docs/options.md`.
 pub fn markdown() -> String {
     let mut text = String::from(
         "# Options of a configuration file\n\n\
@@ -146,7 +146,7 @@ impl fmt::Display for Document {
         }
         f.write_str("\n# Keys that ACT 6.6 does not know: it refuses a file in which one of them is no comment.\n")?;
         for (spec, line) in own {
-            // What old files have is not offered to new ones.
+            // Keys of old files are not offered in new ones.
             if spec.since != Since::Act4 || matches!(line, Line::Set(_)) {
                 self.option(f, spec, &line)?;
             }
@@ -173,7 +173,7 @@ impl Document {
     }
 }
 
-/// How the value of an option is written.
+/// How an option is written: as a line or as a comment.
 enum Line {
     Set(String),
     Comment(String),

@@ -27,7 +27,6 @@ const STANDARD_MIX: [&str; 10] = [
     "tomb-raider",
 ];
 
-/// A test that can be run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ActWorkload {
     config: ActConfig,
@@ -35,14 +34,13 @@ pub struct ActWorkload {
 }
 
 impl ActWorkload {
-    /// What `config` makes.
+    /// Derives the workload of `config`.
     ///
-    /// Errors: everything that is wrong with it.
+    /// Errors: all errors of the configuration.
     pub fn of(config: ActConfig) -> Result<Self, Vec<Problem>> {
         Ok(Self { derived: derive(&config)?, config })
     }
 
-    /// What was said.
     pub fn config(&self) -> &ActConfig {
         &self.config
     }
@@ -84,7 +82,7 @@ impl ActWorkload {
             .then(|| "not the standard mix: published ratings are with two reads to a write".to_owned())
     }
 
-    /// What ACT's log says of a device before the histograms.
+    /// ACT's log line for a device, before the histograms.
     fn device_line(&self, device: &DeviceShape) -> String {
         let DeviceShape { name, size_bytes, min_io_bytes, .. } = device;
         match &self.derived {

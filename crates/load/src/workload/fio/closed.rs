@@ -1,14 +1,13 @@
-//! How many operations a job without a rate keeps going: pauses, and the search for the depth that a latency allows.
+//! Depth of a job without a rate: pauses, and the search for the depth that a latency allows.
 //!
-//! Both are asked after each operation that ended, how many may be going on now and from when on. What was issued before is
-//! waited for, as fio does it, before a pause and before a smaller depth is tried.
+//! After each completion both give the number of operations that may be in flight now, and from which instant on. As in
+//! fio, operations in flight drain before a pause and before a smaller depth is tried.
 
 use super::stream::Progress;
 
-/// What a job that pauses says.
+/// Options of a job with pauses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Think {
-    /// The pause.
     pub pause_ns: u64,
     /// Operations between two of them; 0: their number does not matter.
     pub blocks: u64,
@@ -16,12 +15,12 @@ pub struct Think {
     pub work_ns: u64,
 }
 
-/// What a job that looks for a depth says.
+/// Options of a job that searches for a depth.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Target {
     /// Latency that operations are to stay below.
     pub latency_ns: u64,
-    /// How long each depth is tried.
+    /// Time per depth, nanoseconds.
     pub window_ns: u64,
     /// Percent of them that have to.
     pub percentile: f64,
@@ -29,7 +28,7 @@ pub struct Target {
     pub goes_on: bool,
 }
 
-/// What bounds the operations of a closed loop beside its depth.
+/// Bound of a closed loop's operations beside its depth.
 #[derive(Debug)]
 pub(super) enum Bound {
     Depth,
@@ -42,7 +41,7 @@ pub(super) struct Pauses {
     think: Think,
     /// Operations since the last pause.
     begun: u64,
-    /// When that ended.
+    /// End of the last pause, nanoseconds.
     since_ns: u64,
 }
 
@@ -66,7 +65,7 @@ impl Pauses {
         if is_due {
             (self.begun, self.since_ns) = (0, now_ns.saturating_add(pause_ns));
         }
-        // What may begin before the next pause, beside what is going on.
+        // Operations that may begin before the next pause, beside those in flight.
         let more = if blocks > 0 { u32::try_from(blocks - self.begun).unwrap_or(u32::MAX) } else { u32::MAX };
         (in_flight.saturating_add(more), self.since_ns)
     }
@@ -78,7 +77,7 @@ impl Pauses {
 #[derive(Debug)]
 pub(super) struct Search {
     target: Target,
-    /// The job's depth.
+    /// Depth of the job.
     most: u32,
     depth: u32,
     /// The greatest depth that held, and the smallest that did not.
@@ -86,12 +85,12 @@ pub(super) struct Search {
     high: Option<u32>,
     /// Times in a row that the depth below `high` held.
     stable: u32,
-    /// Of the present window.
+    /// Start of the current window, nanoseconds.
     began_ns: u64,
     ends_ns: u64,
     ops: u64,
     over: u64,
-    /// What was issued is waited for before the next window.
+    /// True while operations in flight drain before the next window.
     drains: bool,
     /// The depth is found, and what is measured now is the result.
     is_last: bool,
@@ -165,7 +164,7 @@ impl Search {
         self.low = before;
         if self.high == Some(before + 1) {
             self.stable += 1;
-            // What did not hold before may now.
+            // A depth that failed before may hold now.
             if self.target.goes_on && self.stable >= 3 {
                 (self.high, self.stable) = (Some(before + 2), 0);
             }
@@ -244,7 +243,7 @@ mod tests {
         let (depths, search) = tried(all, 64, 99, |_| 5_000);
         assert!(depths == [1] && search.is_done, "{depths:?}");
         assert_eq!(tried(all, 9, 99, |depth| if depth > 8 { 2_000 } else { 1 }).0, [1, 2, 4, 8, 9, 8, 8]);
-        // It follows a drive for as long as it runs.
+        // The search follows the drive for as long as it runs.
         let (depths, search) = tried(Target { goes_on: true, ..target }, 64, 30, |depth| u64::from(depth) * 100);
         assert!(
             !search.is_done && depths.len() == 30 && depths[20..].iter().all(|depth| (9..=11).contains(depth)),

@@ -15,12 +15,12 @@ use results::units::quoted;
 use std::collections::HashMap;
 use sys::random::Random;
 
-/// What all lanes of a run are made with.
+/// Parameters of all lanes of a run.
 pub(super) struct Lanes<'a> {
     pub(super) devices: &'a [DeviceShape],
     pub(super) seed: u64,
     pub(super) place: &'a Place,
-    /// What is recorded, in the order of the streams.
+    /// Recorded streams, in order.
     pub(super) streams: &'a [Recorded],
 }
 
@@ -61,7 +61,7 @@ impl Lanes<'_> {
         }
         let limit = plan.limits.len() as u32;
         plan.limits.push(Limit { slots, configured: true });
-        // Of what is to be moved in all each lane has its part, by its rate.
+        // The total is divided among the lanes by their rates.
         let bytes_per_sec = |lane: &[usize]| match job.wanted[lane[0]] {
             Wanted::Bytes(bytes) => bytes as f64,
             Wanted::Iops(iops) => iops as f64 * job.sizes[lane[0]].mean_bytes(),
@@ -150,7 +150,7 @@ impl Lanes<'_> {
         Ok(())
     }
 
-    /// Where each kind of operation of the clone at this place is counted, on the first device.
+    /// The cell of each kind of operation of a clone, on the first device.
     fn cells(&self, thread: usize) -> [u32; KINDS] {
         std::array::from_fn(|kind| {
             let stream = self.streams.iter().position(|stream| *stream == Recorded { thread, kind });
@@ -210,7 +210,7 @@ fn no_rate(job: &Job) -> CannotRun {
     ))
 }
 
-/// What random offsets of a direction are multiples of.
+/// Alignment of random offsets of a direction, bytes.
 fn align(job: &Job, direction: usize) -> u64 {
     job.align[direction].unwrap_or_else(|| job.sizes[direction].min_bytes())
 }
@@ -277,7 +277,8 @@ fn area(
                     )));
                 }
             }
-            // One by the smallest of all would have blocks free that have no room for a larger one, and cut it short.
+            // A map by the smallest size of all would leave free blocks too small for a larger operation, and cut it
+            // short.
             let units =
                 |direction| if directions.contains(&direction) { len / job.sizes[direction].min_bytes() } else { 0 };
             Order::Mapped(match job.shares_map(directions) {

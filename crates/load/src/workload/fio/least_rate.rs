@@ -13,7 +13,7 @@ const SETTLE_NS: u64 = 2_000_000_000;
 /// A cycle for so large a part of which this program was late says nothing of the device: one in so many.
 const OWN_ONE_IN: u64 = 10;
 
-/// What a direction did since the last look.
+/// Operations of a direction in the current cycle.
 #[derive(Debug, Clone, Copy, Default)]
 struct Cycle {
     began_ns: Option<u64>,
@@ -31,13 +31,14 @@ pub(super) struct LeastRate {
 }
 
 impl LeastRate {
-    /// That of `job`, which begins at `from_ns`.
+    /// The minimum rate of `job`, which begins at `from_ns`.
     pub(super) fn new(job: &Job, from_ns: u64) -> Self {
         let settled_ns = from_ns.saturating_add(job.ramp_ns).saturating_add(SETTLE_NS);
         Self { wanted: job.least, cycle_ns: job.rate_cycle_ns.max(1), settled_ns, cycles: Default::default() }
     }
 
-    /// An operation of `bytes` in `direction` is done. What it came to, if that ends a cycle of which it did too little.
+    /// Counts an operation of `bytes` in `direction`. Returns a description if this ends a cycle below the minimum
+    /// rate.
     #[inline]
     pub(super) fn took(&mut self, direction: usize, bytes: u32, times: &Times) -> Option<String> {
         match self.wanted[direction] {
@@ -90,7 +91,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// What reads that come back at these instants came to, of a job that is to do 9 a second.
+    /// Cycles below the minimum of 9 reads a second, for reads that complete at these instants.
     fn of(instants_ms: &[u64], lag_ms: u64) -> Vec<(u64, String)> {
         let least = [Wanted::Iops(9), Wanted::Unlimited, Wanted::Unlimited];
         let mut rate = LeastRate::new(&Job { least, ..Job::default() }, 0);

@@ -63,52 +63,49 @@ const REPEATED_SEED: u64 = 0x89;
 /// Memory of a cell in all intervals that go round, about.
 const CELL_BYTES: u64 = 768 << 10;
 
-/// What a text of jobs meets around it.
+/// Environment for parsing jobs.
 pub struct Surroundings<'a> {
     /// Reads a file that is included. Errors: why not.
     pub read: &'a mut dyn FnMut(&str) -> Result<String, String>,
     /// A variable of the environment.
     pub variable: &'a dyn Fn(&str) -> Option<String>,
-    /// `$ncpus`
+    /// Value of `$ncpus`.
     pub cpus: u32,
-    /// `$pagesize`
+    /// Value of `$pagesize`.
     pub page_bytes: u64,
-    /// `$mb_memory`
+    /// Value of `$mb_memory`.
     pub memory_mbytes: u64,
-    /// Writes are forbidden.
+    /// True if writes are forbidden.
     pub readonly: bool,
 }
 
-/// One of the clones of a job.
+/// One clone of a job.
 #[derive(Debug, Clone)]
 pub struct Thread {
-    /// The job.
     pub job: Arc<Job>,
-    /// Which clone it is.
     pub clone: u64,
-    /// Its number among all, from 1.
+    /// Number among all clones, from 1.
     pub number: usize,
-    /// What it is reported with: index into [`FioLoad::entries`].
+    /// Its report entry: index into [`FioLoad::entries`].
     pub entry: usize,
-    /// What it tells of itself.
+    /// Live statistics of the clone.
     pub progress: Arc<Progress>,
-    /// What its logs are made of, if it has any.
+    /// Samples for its logs, if it has any.
     pub samples: Option<Arc<Samples>>,
     exit: Option<Exit>,
 }
 
-/// What is reported as one: a clone, or with `group_reporting` all of a group.
+/// A unit of reporting: a clone, or with `group_reporting` a whole group.
 #[derive(Debug, Clone)]
 pub struct Entry {
-    /// The first job of it.
+    /// First job of the entry.
     pub job: Arc<Job>,
-    /// The group.
     pub group: usize,
     /// Its clones: indices into [`FioLoad::threads`].
     pub threads: Vec<usize>,
 }
 
-/// What is counted and judged as one: a kind of operation of a clone, whatever it is reported with.
+/// A unit of counting and judging: one kind of operation of a clone, in whatever entry it is reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Recorded {
     /// Index into [`FioLoad::threads`].
@@ -120,9 +117,7 @@ struct Recorded {
 /// All jobs that run at once.
 #[derive(Debug, Clone)]
 pub struct FioLoad {
-    /// The clones.
     pub threads: Vec<Thread>,
-    /// What is reported.
     pub entries: Vec<Entry>,
     /// Devices and files, each once.
     pub devices: Vec<DeviceName>,
@@ -165,7 +160,7 @@ impl Thread {
         end_ns(&self.job).min(exit_ns).saturating_sub(self.job.ramp_ns)
     }
 
-    /// Whether it did all that it was to do, or met what ends it, before its time.
+    /// True if it completed its work, or met a condition that ends it, before its time.
     pub fn is_done(&self) -> bool {
         self.progress.lanes_done() >= self.job.lanes().len()
     }
@@ -187,7 +182,7 @@ impl FioLoad {
                 ));
                 continue;
             }
-            // Those that have a name are the same for every clone.
+            // Named files are shared by all clones.
             let clones = if job.filenames.is_empty() { job.numjobs } else { 1 };
             for name in (0..clones).flat_map(|clone| job.names(clone)) {
                 if let Some(is_written) = seen.get_mut(&name) {
@@ -260,7 +255,7 @@ impl FioLoad {
         }
     }
 
-    /// Whether none of the runs after it is wanted.
+    /// True if a job prevents later runs.
     pub fn is_last(&self) -> bool {
         self.jobs().any(|job| job.exit_all && job.exit_what == ExitWhat::All)
     }
@@ -290,12 +285,12 @@ impl FioLoad {
         self.on(device).filter_map(of).max()
     }
 
-    /// The jobs, each once.
+    /// The jobs, without clones.
     pub fn jobs(&self) -> impl Iterator<Item = &Arc<Job>> {
         self.threads.iter().filter(|thread| thread.clone == 0).map(|thread| &thread.job)
     }
 
-    /// What is recorded, in the order of the streams: entry and kind, once for each of its clones.
+    /// Recorded streams: entry and kind, once for each clone.
     pub fn streams(&self) -> Vec<(usize, usize)> {
         self.records().into_iter().map(|Recorded { thread, kind }| (self.threads[thread].entry, kind)).collect()
     }
@@ -309,7 +304,7 @@ impl FioLoad {
         all.filter(|recorded| does(&self.threads[recorded.thread].job, recorded.kind)).collect()
     }
 
-    /// What is reported, in the order of the streams: entry, kind, and how many streams it is the sum of.
+    /// Reported streams, in order: entry, kind, and number of recorded streams summed in it.
     pub fn reported(&self) -> Vec<(usize, usize, usize)> {
         let mut all: Vec<(usize, usize, usize)> = Vec::new();
         for (entry, kind) in self.streams() {
@@ -379,7 +374,7 @@ impl FioLoad {
     }
 }
 
-/// What jobs that run at once do not agree in.
+/// Finds settings in which jobs that run at once must agree and do not.
 fn agree(jobs: &[Job]) -> Vec<Problem> {
     let mut problems = Vec::new();
     let first = &jobs[0];
@@ -430,7 +425,7 @@ fn writes(job: &Job) -> bool {
     job.does[1] || job.does[2]
 }
 
-/// Whether a job does operations of a kind.
+/// True if a job does operations of a kind.
 fn does(job: &Job, kind: usize) -> bool {
     match kind {
         FLUSHES => (job.flush_every > 0 || job.end_flush) && job.does[WRITES],
@@ -523,8 +518,8 @@ impl FioLoad {
         self.jobs().map(|job| end_ns(job)).max().unwrap_or(0)
     }
 
-    /// By clone its issuing thread, and by issuing thread its CPUs. Those of one set share up to `shards_max` of them, or one for
-    /// each of the set.
+    /// Issuing thread of each clone, and CPUs of each issuing thread. Clones with the same CPU set share up to
+    /// `shards_max` threads, or one per CPU of the set.
     fn shards(&self, shards_max: usize) -> (Vec<usize>, Vec<Vec<u32>>) {
         let is_simulated = self.devices.iter().any(|device| device.drive().is_some());
         let set = |thread: &Thread| if is_simulated { Vec::new() } else { thread.cpus() };
@@ -551,7 +546,7 @@ impl FioLoad {
         (self.threads.iter().map(shard).collect(), cpus)
     }
 
-    /// Whether the machine lets issuing threads have the CPUs that jobs name.
+    /// Checks that the machine allows issuing threads on the CPUs that jobs name.
     pub fn check_cpus(&self) -> Result<(), CannotRun> {
         let mut all: Vec<_> = self.jobs().flat_map(|job| job.cpus.iter().copied()).collect();
         all.sort_unstable();
@@ -565,7 +560,7 @@ impl FioLoad {
         })
     }
 
-    /// What is in force, for the manifest.
+    /// Settings in force, for the manifest.
     fn record(&self) -> Config {
         let mut settings = Vec::new();
         for job in self.jobs() {

@@ -110,7 +110,8 @@ pub(super) fn filenames(text: &str) -> Result<Vec<String>, String> {
     }
 }
 
-/// What follows the colon of an rw: bytes to skip after each operation of a sequence, operations from one random place on.
+/// Parses the modifier after the colon of an rw: bytes to skip after each sequential operation, or operations per
+/// random offset.
 pub(super) fn rw_modifier(text: Option<&str>, random: bool, kb_base: u64) -> Result<(i64, u64), String> {
     let Some(text) = text else { return Ok((0, 1)) };
     let (is_back, digits) = text.strip_prefix('-').map_or((false, text), |digits| (true, digits));

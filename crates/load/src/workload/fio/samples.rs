@@ -1,6 +1,7 @@
-//! What a job's logs are made of: each operation, or sums over stretches of time.
+//! Samples for a job's logs: each operation, or sums over periods.
 //!
-//! The issuing thread adds, and whoever writes the logs takes what there is every second, so that memory does not grow with the run.
+//! The issuing thread adds samples, and the log writer takes them every second, so that memory does not grow with the
+//! run.
 
 use crate::stream::Request;
 use results::times::Times;
@@ -12,15 +13,13 @@ const KEPT_MAX: usize = 4 << 20;
 /// An operation, or all of a direction in a stretch of time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Sample {
-    /// Its end, nanoseconds since what counts began.
+    /// End, nanoseconds since the measurement began.
     pub end_ns: u64,
-    /// Reads, writes, trims.
+    /// Index of the direction: reads, writes, trims.
     pub direction: usize,
-    /// Operations.
     pub ops: u64,
-    /// Bytes of them.
     pub bytes: u64,
-    /// Their latencies together, nanoseconds.
+    /// Sum of latencies, nanoseconds.
     pub latency_ns: u64,
     /// Length of the stretch of time, nanoseconds; 0: it is one operation.
     pub length_ns: u64,
@@ -28,12 +27,12 @@ pub struct Sample {
     pub offset: u64,
 }
 
-/// Those of a job.
+/// Samples of a job.
 #[derive(Debug)]
 pub struct Samples {
     /// Length of a stretch of time; 0: each operation is a sample.
     every_ns: u64,
-    /// What counts begins and ends.
+    /// Start and end of the measurement, nanoseconds.
     from_ns: u64,
     until_ns: u64,
     kept: Mutex<Kept>,
@@ -58,7 +57,7 @@ impl Samples {
     }
 
     pub(super) fn add(&self, direction: usize, request: &Request, times: &Times) {
-        // What comes back after the end belongs to the last of its time.
+        // Operations that come back after the end count in the last period.
         let Some(end_ns) = times.completed_ns().min(self.until_ns - 1).checked_sub(self.from_ns) else { return };
         let (bytes, latency_ns) = (request.len.into(), times.service_ns());
         let mut kept = self.kept();

@@ -1,4 +1,4 @@
-//! What a section says becomes a job: each option with its value, and what cannot both be meant.
+//! Converts a section to a job: options with their values, and contradictions between them.
 
 use super::job::{DEPTH_MAX, DIRECTIONS, ExitWhat, JOBS_MAX, Job, Wanted};
 use super::options::{Known, Standing, find, is_off};
@@ -183,7 +183,7 @@ impl Job {
             "per_job_logs" => self.per_job_logs = yes()?,
             "log_avg_msec" => self.log_avg_msec = count(0, 3_600_000)?,
             "zero_buffers" => self.zeros = yes()?,
-            // They always are.
+            // Buffers are always refilled.
             "refill_buffers" => drop(yes()?),
             "buffer_compress_percentage" => self.compress_pct = count(0, 100)?,
             "clat_percentiles" => self.percentiles_of[0] = yes()?,

@@ -215,7 +215,7 @@ fn jobs_whose_sizes_tell_how_much_they_do_say_so() {
     assert_eq!(operations("rw=randrw\nbs=4k\nsize=1m"), Some(256));
     assert_eq!(operations("rw=read\nbs=4k\nsize=1m\nio_size=2m\nnumjobs=3"), Some(1_536));
     assert_eq!(operations("rw=read\nbs=4k\nsize=1m\nnumber_ios=10\nloops=3"), Some(30));
-    // What the device, chance, flushes or time decide is not known before.
+    // The amount is unknown in advance if device, chance, flushes or time decide it.
     for more in
         ["bs=4k", "bsrange=4k-8k\nsize=1m", "bs=4k\nsize=50%", "bs=4k\nsize=1m\nruntime=5", "bs=4k\nsize=1m\nfsync=1"]
     {

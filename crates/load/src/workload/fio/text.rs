@@ -22,14 +22,12 @@ const OPTIONS_MAX: usize = 100_000;
 /// A section, which is a job, or for those after it if its name begins with `global`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Section {
-    /// What it is called.
     pub name: String,
-    /// Its options.
     pub options: Vec<Given>,
 }
 
 impl Section {
-    /// Whether it is no job and holds for those after it.
+    /// True for a section that applies to the jobs after it, and is no job.
     pub fn is_global(&self) -> bool {
         self.name.starts_with("global")
     }
@@ -38,29 +36,26 @@ impl Section {
 /// An option as it was given.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Given {
-    /// Its name.
     pub name: String,
-    /// Its value, if it has one.
+    /// `None` for an option alone.
     pub value: Option<String>,
-    /// Where it stands, for messages.
+    /// Position, for messages.
     pub at: String,
 }
 
 /// Characters of a message that are shown of its beginning, and of its end.
 const SHOWN_CHARS: usize = 300;
 
-/// What is wrong, or doubtful, about a place. One line.
+/// An error or a doubt about a position, in one line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{at}: {what}")]
 pub struct Problem {
     /// The place: file and line, or the command line.
     pub at: String,
-    /// What it is.
     pub what: String,
 }
 
 impl Problem {
-    /// `what` is wrong at `at`.
     pub fn new(at: &str, what: impl Into<String>) -> Self {
         let what: String = what.into();
         // A value of megabytes is recognised by its beginning, and what to do stands at the end.
@@ -81,19 +76,19 @@ impl Problem {
 /// A command line, taken apart.
 #[derive(Debug, Default)]
 pub struct CommandLine {
-    /// Its jobs; options before the first `--name` are global.
+    /// Jobs; options before the first `--name` are global.
     pub sections: Vec<Section>,
     /// Job files, in their order.
     pub files: Vec<String>,
     /// Options of the program, with their values.
     pub program: Vec<(String, Option<String>)>,
-    /// What was read otherwise than it was written.
+    /// Corrections made while reading.
     pub warnings: Vec<Problem>,
 }
 
 pub(super) const COMMAND_LINE: &str = "command line";
 
-/// What editors of articles make of hyphens.
+/// Characters that word processors put in place of hyphens.
 const DASHES: [char; 6] = ['\u{2010}', '\u{2011}', '\u{2012}', '\u{2013}', '\u{2014}', '\u{2212}'];
 
 /// Options in whose values a dash is a dash: names of files, and what people write.
@@ -123,7 +118,7 @@ fn with_hyphens(text: &str, at: &str, warnings: &mut Vec<Problem>) -> String {
     if !text.contains(DASHES) || !is_option {
         return text.to_owned();
     }
-    // One at the beginning stands for the two of an option.
+    // A dash at the beginning stands for the two hyphens of an option.
     let rest = text.trim_start_matches(|c| DASHES.contains(&c) || c == '-');
     let marked = if text.starts_with(DASHES) || (rest.len() < text.len() && rest.starts_with(char::is_alphabetic)) {
         format!("--{rest}")

@@ -1,17 +1,16 @@
 //! Numbers as fio writes them: sizes with binary suffixes, times, percentages, expressions in parentheses.
 //!
-//! A suffix is worth what fio gives it: with `kb_base=1024`, the default, `k`, `kb` are 1024 and `kib` is 1000, and
-//! with `kb_base=1000` it is the other way round. What fio reads without a word and in its own way (`10sec` as
-//! 10 us) is refused.
+//! Suffixes have fio's values: with `kb_base=1024`, the default, `k`, `kb` are 1024 and `kib` is 1000, and with
+//! `kb_base=1000` it is the other way round. Values that fio silently misreads (`10sec` as 10 us) are refused.
 
-/// What a suffix may stand for.
+/// Meaning of suffixes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
     /// Bytes, or any other number that may have a suffix; `k` is this many.
     Kilo(u64),
     /// Times; a bare number is so many nanoseconds.
     Time(u64),
-    /// No suffix at all.
+    /// No suffix allowed.
     Plain,
 }
 
@@ -27,14 +26,12 @@ pub(super) const MICROSECONDS: Unit = Unit::Time(1_000);
 /// A size, or a part of something that is known later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Size {
-    /// So many bytes.
     Bytes(u64),
-    /// So many percent of the device, or of the file.
+    /// Percent of the device or file.
     Percent(u64),
 }
 
 impl Size {
-    /// In bytes, of a whole of `whole_bytes`.
     pub fn of(self, whole_bytes: u64) -> u64 {
         match self {
             Self::Bytes(bytes) => bytes,

@@ -22,11 +22,11 @@ const SHOWN_BYTES: usize = 16;
 /// A place that is not as it ought to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mismatch {
-    /// First byte that differs.
+    /// Offset of the first byte that differs.
     pub offset: u64,
-    /// What belongs there and after it.
+    /// Expected bytes from there on.
     pub expected: [u8; SHOWN_BYTES],
-    /// What is there.
+    /// Bytes found.
     pub found: [u8; SHOWN_BYTES],
 }
 
@@ -37,7 +37,7 @@ impl fmt::Display for Mismatch {
     }
 }
 
-/// What a sample found, shared with whoever asked for it.
+/// Result of a sample, shared with the caller.
 #[derive(Debug, Default)]
 pub struct Compared {
     spots: AtomicU64,
@@ -64,12 +64,10 @@ impl Compared {
         }
     }
 
-    /// Places compared.
     pub fn spots(&self) -> u64 {
         self.spots.load(Ordering::Relaxed)
     }
 
-    /// Bytes compared.
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
@@ -85,7 +83,6 @@ impl Compared {
     }
 }
 
-/// Reads places of target 0.
 pub struct Sample {
     end: u64,
     /// Places on the device, places to read, places asked for so far.

@@ -3,9 +3,8 @@
 //! ```text
 //! from ...... mark ....... next ........ end
 //!      written     in flight    to come
-//! ```
-//! Blocks complete in any order. The mark is the first byte that is not known to be written: whoever
-//! begins again there leaves nothing out. It is shared, so that it can be recorded while the walk goes on.
+//! ``` Blocks complete in any order. The mark is the first byte not known to be written: a sweep resumed there skips
+//! nothing. The mark is shared, so that it can be recorded during the sweep.
 
 use super::DEPTH;
 use crate::stream::{Request, Stream};
@@ -22,7 +21,7 @@ pub const BLOCK_BYTES: u32 = 128 * 1024;
 pub struct Sweep {
     next: u64,
     end: u64,
-    /// Offsets that are not known to be written. One that failed stays here for good.
+    /// Offsets not known to be written. A failed one stays here for good.
     open: Vec<u64>,
     mark: Arc<AtomicU64>,
 }

@@ -35,7 +35,7 @@ use trace::{Class, Group, Operation};
 
 const NS_PER_SEC: u64 = 1_000_000_000;
 
-/// How far a stream may fall behind before the run ends, seconds: as ACT's.
+/// Maximum lag before the run ends, seconds: ACT's value.
 const MAX_LAG_SEC: u64 = 10;
 
 /// Memory for the buffers of a device's operations of a stream, those salted ahead included.
@@ -44,7 +44,7 @@ const LANE_MEMORY_BYTES: u64 = 32 << 20;
 /// Operations in flight of a stream on a device at most.
 const SLOTS_MAX: u64 = 1_024;
 
-/// Where memory allows fewer it is told.
+/// A lower number of slots, limited by memory, is reported.
 const SLOTS_TOLD: u64 = 16;
 
 /// A trace to replay, and on what.
@@ -73,7 +73,7 @@ impl Replay {
         }
     }
 
-    /// What it is, for people: one line for each stream, and what is judged.
+    /// Description for people: one line for each stream, and which are judged.
     pub fn describe(&self) -> String {
         let trace = &self.trace;
         let laps = if self.laps > 1 { format!(", {} times", self.laps) } else { String::new() };
@@ -103,7 +103,7 @@ impl Replay {
         self.trace.totals(class).0 as f64 * f64::from(self.laps) / self.duration_sec() as f64
     }
 
-    /// What is different about the operations on a device. Errors: they do not fit it.
+    /// Changes to operations so that they fit a device. Errors: they do not fit it.
     fn check(&self, device: &DeviceShape, groups: &[(Class, &Group)]) -> Result<Changes, CannotRun> {
         let mut changes = Changes::default();
         let mut end = 0;
@@ -165,7 +165,7 @@ impl Span {
         (offset, end.next_multiple_of(self.unit_bytes) - offset)
     }
 
-    /// The longest of them.
+    /// Longest operation, bytes.
     fn largest(self, group: &Group) -> u64 {
         group.operations.iter().map(|operation| self.covering(operation).1).max().unwrap_or(0)
     }
@@ -296,7 +296,7 @@ impl Workload for Replay {
 }
 
 impl Replay {
-    /// What is in force, for the manifest.
+    /// Settings in force, for the manifest.
     fn record(&self, devices: &[DeviceShape], changes: &[Changes], few: Vec<(String, String)>) -> Config {
         let trace = &self.trace;
         let mut settings = vec![
@@ -355,7 +355,7 @@ pub struct Playback {
     /// Behind the last, over all laps.
     end: u64,
     span: Span,
-    /// What all of them have in common.
+    /// Fields that all requests share.
     request: Request,
 }
 

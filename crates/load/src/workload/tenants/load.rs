@@ -29,7 +29,7 @@ use std::sync::Arc;
 use sys::op::{OpKind, Outcome, Placement};
 use sys::random::Random;
 
-/// How far a stream may fall behind before the run ends, seconds: as ACT's.
+/// Maximum lag before the run ends, seconds: ACT's value.
 const MAX_LAG_SEC: u64 = 10;
 
 /// Memory for the buffers of a tenant's reads, and of its blocks.
@@ -41,15 +41,15 @@ const READ_SLOTS: u64 = 1_024;
 /// Client blocks in flight of a tenant at most, each with what follows it.
 const BLOCK_SLOTS: u64 = 64;
 
-/// One tenant of several, and its device.
+/// One of several tenants, and its device.
 #[derive(Debug, Clone)]
 pub struct TenantLoad {
     tenants: Arc<Tenants>,
     place: usize,
     device: DeviceName,
-    /// Whether its device is that of tenants that name none.
+    /// True if its device is that of tenants that name none.
     is_default: bool,
-    /// Its store, if that is in use already.
+    /// Its store, if already in use.
     host: Option<Host>,
 }
 
@@ -78,17 +78,16 @@ impl TenantLoad {
         tenants.tenants.iter().enumerate().map(load).collect()
     }
 
-    /// That of `tenants` at `place`, which names `device`, with a store that goes on as it is.
+    /// Tenant number `place` of `tenants`, on `device`, with a store that continues in its current state.
     pub fn in_use(tenants: Arc<Tenants>, place: usize, device: DeviceName, host: Host) -> Self {
         Self { tenants, place, device, is_default: false, host: Some(host) }
     }
 
-    /// The tenant.
     pub fn tenant(&self) -> &Tenant {
         &self.tenants.tenants[self.place]
     }
 
-    /// Refuses handles that a simulated drive does not have. Those of real ones are looked up before they are opened.
+    /// Refuses handles that a simulated drive lacks. Handles of real drives are checked before they are opened.
     fn check_placements(&self) -> Result<(), CannotRun> {
         let Some(drive) = self.device.drive() else { return Ok(()) };
         // With one handle there is nothing to name, and the drive takes no placement.
@@ -106,9 +105,9 @@ impl TenantLoad {
         }
     }
 
-    /// Where it is on its device, which has `size_bytes`.
+    /// Byte range of the tenant on its device of `size_bytes`.
     ///
-    /// Errors: it does not fit, or it and another overlap.
+    /// Errors: the tenant does not fit, or overlaps another.
     pub(super) fn range(&self, size_bytes: u64) -> Result<Range<u64>, CannotRun> {
         let layout = self.tenants.layout(self.device.as_str(), self.is_default, size_bytes);
         let layout = layout.map_err(|error| CannotRun(error.0))?;
@@ -116,7 +115,7 @@ impl TenantLoad {
         Ok(own.map_or(0..0, |(_, range)| range))
     }
 
-    /// What it records; those that have a rate.
+    /// Recorded streams: those that have a rate.
     fn streams(&self, waf: f64) -> Vec<StreamInfo> {
         let tenant = self.tenant();
         let (reads, blocks) = (tenant.reads.per_sec_f64(), tenant.client_blocks().per_sec_f64());
@@ -216,7 +215,7 @@ impl Workload for TenantLoad {
 }
 
 impl TenantLoad {
-    /// What is in force, for the manifest.
+    /// Settings in force, for the manifest.
     fn record(&self, device: &DeviceShape, range: &Range<u64>, host: &Host) -> Config {
         let (tenant, steady) = (self.tenant(), host.steady());
         let setting = |name: &str, value: &dyn ToString| (name.to_owned(), value.to_string());
@@ -242,7 +241,7 @@ impl TenantLoad {
     }
 }
 
-/// What the lanes of a tenant are made from.
+/// Inputs for the lanes of a tenant.
 struct Builder<'a> {
     tenant: &'a Tenant,
     device: &'a DeviceShape,
@@ -342,17 +341,15 @@ impl Builder<'_> {
 const READS_PART: u64 = 1 << 32;
 const SALT_PART: u64 = 2 << 32;
 
-/// Where a tenant's operations come from.
+/// Source of a tenant's operations.
 #[derive(Debug, Clone)]
 pub enum TenantStream {
-    /// Reads of records.
     Reads {
         /// From the first byte of the space.
         records: Pattern,
-        /// That byte, on the device.
+        /// Offset of the range on the device.
         first: u64,
     },
-    /// Blocks.
     Blocks(Box<Blocks>),
 }
 
@@ -360,7 +357,7 @@ pub enum TenantStream {
 #[derive(Debug, Clone)]
 pub struct Blocks {
     host: Host,
-    /// It has no free block now.
+    /// Set while the store has no free block.
     full: Option<OutOfSpace>,
     client: Request,
     collect: Request,
@@ -368,7 +365,7 @@ pub struct Blocks {
 }
 
 impl Blocks {
-    /// What its store does next, if it has a free block for it.
+    /// The next block of the store, if it has a free block for it.
     #[inline]
     fn next<T>(&mut self, of: impl FnOnce(&mut Host) -> Result<T, OutOfSpace>) -> Option<T> {
         let next = of(&mut self.host);

@@ -222,7 +222,7 @@ pub(super) enum Dialect {
 }
 
 impl Dialect {
-    /// Start of the version line in ACT 5 and 6; see below for earlier versions.
+    /// Start of the version line in ACT 5 and 6; [`Self::OLD_VERSION`] before.
     pub(super) const VERSION: &str = "ACT version ";
     pub(super) const OLD_VERSION: &str = "Aerospike act version ";
 

@@ -1,5 +1,4 @@
-//! What the workloads of both tests are built from: how a rate becomes arrivals, how many operations
-//! may be in flight, how many threads issue them.
+//! Parts shared by the workloads of both tests: arrivals of a rate, in-flight limits, number of issuing threads.
 
 use crate::choice::Arrival as Arrivals;
 use crate::plan::{Arrival, Lane, Limit, Plan};
@@ -23,11 +22,11 @@ const CLOSED_DEPTH_PER_DEVICE: u32 = 32;
 /// Threads for each CPU that ACT uses when it is not told. Source: ACT 6.6, `cfg_storage.c`.
 const ACT_THREADS_PER_CPU: u32 = 5;
 
-/// How late the threads of ACT 6.6 wake from usleep at most, but for few: the kernel's timer slack of
-/// 50 us and waiting for a CPU among each other. Measured: docs/method.md.
+/// Upper bound of the delay with which ACT 6.6's threads wake from usleep, with few exceptions, nanoseconds: the
+/// kernel's timer slack of 50 us and waiting for a CPU among each other. Measured: docs/method.md.
 const ACT_WAKES_LATE_NS: u64 = 150_000;
 
-/// What the parts of a builder share.
+/// Data shared by the parts of a builder.
 pub(super) struct Common<'a> {
     pub(super) config: &'a ActConfig,
     pub(super) devices: &'a [DeviceShape],
@@ -36,9 +35,9 @@ pub(super) struct Common<'a> {
     pub(super) client_bytes: u32,
     /// Operations in flight on each device that no client waits for, at most.
     pub(super) other_slots: u32,
-    /// Issuing threads.
+    /// Number of issuing threads.
     pub(super) shards: u32,
-    /// Where it stands among the workloads of the run.
+    /// Its place among the workloads of the run.
     pub(super) place: Place,
 }
 
@@ -83,7 +82,7 @@ impl Common<'_> {
         self.place.cell(stream, self.devices[index].target)
     }
 
-    /// What a stream on a device is called in messages.
+    /// Name of a lane in messages.
     pub(super) fn lane_name(&self, stream: &str, index: usize) -> String {
         self.place.lane_name(stream, &self.devices[index].name)
     }
@@ -101,7 +100,7 @@ impl Common<'_> {
         for thread in (shard..threads).step_by(self.shards as usize) {
             let Some(arrival) = self.arrival(stream, rate, thread.into(), threads.into()) else { continue };
             let limit = plan.limits.len() as u32;
-            // Their number is ACT's choice or the user's, in no case the device's.
+            // ACT or the user chose their number, never the device.
             plan.limits.push(Limit { slots: 1, configured: true });
             plan.lanes.push(Lane { stream: pattern(thread as usize), arrival, limit, name: name.clone() });
         }

@@ -7,7 +7,7 @@ use super::super::dialect::{self, Quoted};
 use super::super::options::whole_number;
 use super::super::problem::{Located, Problem, ValueProblem};
 
-/// A file, line by line.
+/// A file as lines.
 pub(super) struct Lines {
     lines: Vec<Entry>,
     added: Vec<(&'static str, String)>,
@@ -44,7 +44,7 @@ impl Lines {
         self.keys().any(|there| there == key)
     }
 
-    /// Whether the file as it is now gives `key`.
+    /// True if the file in its current form gives `key`.
     pub(super) fn gives(&self, key: &str) -> bool {
         self.has(key) || self.added.iter().any(|(added, _)| *added == key)
     }
@@ -120,7 +120,7 @@ impl Lines {
         }
     }
 
-    /// Adds a line at the end.
+    /// Appends a line.
     pub(super) fn add(&mut self, key: &'static str, value: impl ToString) {
         self.added.push((key, value.to_string()));
     }
@@ -146,7 +146,7 @@ impl Lines {
         text
     }
 
-    /// What is wrong with `file` beside what its parser found, in the order of the lines.
+    /// Merges the problems found here with those of the parser, in the order of the lines.
     pub(super) fn problems(self, file: &str, parser: Vec<Located<Problem>>) -> Vec<Located<Problem>> {
         let own = self.problems.into_iter().map(|(line, what)| Located { file: file.to_owned(), line, what });
         let mut all: Vec<_> = own.chain(parser).collect();

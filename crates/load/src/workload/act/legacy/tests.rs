@@ -4,12 +4,11 @@ use super::*;
 use crate::rate::Rate;
 use crate::workload::act::rates::derive_storage;
 
-/// The 3x example of ACT 2.
 const ACT2: &str = "device-names: /dev/sdc\nqueue-per-device: no\nnum-queues: 2\nthreads-per-queue: 8\n\
                     test-duration-sec: 86400\nreport-interval-sec: 1\nread-reqs-per-sec: 6000\n\
                     large-block-ops-per-sec: 70\nread-req-num-512-blocks: 3\nlarge-block-op-kbytes: 128\n\
                     use-valloc: no\nnum-write-buffers: 256\nscheduler-mode: noop\n";
-/// What ACT 3's helper wrote.
+/// A file of ACT 3's config helper.
 const ACT3: &str = "device-names: /dev/sdb,/dev/sdc\nqueue-per-device: no\nnum-queues: 8\nthreads-per-queue: 8\n\
                     test-duration-sec: 86400\nreport-interval-sec: 1\nlarge-block-op-kbytes: 128\n\
                     record-bytes: 1500\nread-reqs-per-sec: 6000\nwrite-reqs-per-sec: 3000\nuse-valloc: no\n\

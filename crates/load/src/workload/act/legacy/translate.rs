@@ -1,7 +1,7 @@
 //! The rules by which the lines of an old file become lines of today.
 //!
-//! Each rule is a function of the [`Lines`] that replaces lines and notes why. Which release did what
-//! is stated where it is used; the sources are those of the releases themselves.
+//! Each rule is a function of the [`Lines`] that replaces lines and records why. Differences between releases are
+//! stated where they matter; the source is each release's own code.
 
 use super::super::act_keys;
 use super::super::dialect::{Quoted, device_names};
@@ -11,7 +11,6 @@ use super::super::table::{SERVICE_THREADS_MAX, all, nearest, options_of};
 use super::change::Change;
 use super::lines::Lines;
 
-/// ACT's bytes to a KiB.
 const KIB: u64 = 1024;
 /// Step of a record as ACT 3 and 4 stored it. Source: `RBLOCK_SIZE` of ACT 4's `configuration.c`.
 const STEP_BYTES: u32 = 128;
@@ -74,7 +73,7 @@ fn drop_unknown(lines: &mut Lines, test: Test, act: u8, changes: &mut Changes) {
     }
 }
 
-/// What ACT 1 to 4 had no default for, each with an example.
+/// Keys without a default in ACT 1 to 4, each with an example.
 const ASKED_FOR: [(&str, &str); 7] = [
     ("num-queues", "8"),
     ("threads-per-queue", "8"),
@@ -85,7 +84,7 @@ const ASKED_FOR: [(&str, &str); 7] = [
     ("large-block-ops-per-sec", "24"),
 ];
 
-/// Whether a file of ACT `act` has to have `key`.
+/// True if a file of ACT `act` must have `key`.
 fn is_asked_for(key: &str, act: u8) -> bool {
     let mandatory = |spec: &OptionSpec| spec.name == key && matches!(spec.default, Default::Mandatory(_));
     act <= 4 && ASKED_FOR.iter().any(|(asked, _)| *asked == key) && known(key, act) || all().any(mandatory)
@@ -149,7 +148,7 @@ fn request_threads(lines: &mut Lines, changes: &mut Changes) {
     }
 }
 
-/// Only 5.0 called them so.
+/// The name `num-cache-threads` existed in 5.0 only.
 fn cache_threads(lines: &mut Lines, changes: &mut Changes) {
     if let Some((line, value)) = lines.take("num-cache-threads") {
         lines.put(line, "cache-threads", value);
@@ -270,7 +269,7 @@ fn queue_limit(lines: &mut Lines, act: u8, changes: &mut Changes) {
     }
 }
 
-/// What said nothing about the load.
+/// Drops keys that did not affect the load.
 fn leftovers(lines: &mut Lines, changes: &mut Changes) {
     if let Some((_, value)) = lines.take("use-valloc") {
         changes.push(("", dropped("use-valloc", &value, "it chose how ACT allocated memory")));

@@ -1,4 +1,4 @@
-//! How large the operations of a histogram load are: a histogram, a rule and an offset.
+//! Sizes of a histogram load: a histogram, a rule and an offset.
 //!
 //! | rule | a size in the bucket (L, U] is | mean of the bucket |
 //! |---|---|---|
@@ -7,21 +7,19 @@
 //! | uniform | anywhere, equally likely | (L + U) / 2 |
 //! | log-uniform | anywhere, its logarithm equally likely | (U - L) / ln 2 |
 //!
-//! The offset then scales sizes. The mean is exact and knows no device; what is drawn is rounded up to
-//! the device's step, as all records are. Sizes are not rounded to 16 bytes before: the database
-//! counted what it read and wrote on its device, which is stored already.
+//! The offset then scales sizes. The mean is exact and knows no device; drawn sizes are rounded up to the device's
+//! step, as all records are. Sizes are not rounded to 16 bytes before: the database counted sizes on its device, where
+//! records are already rounded.
 
 use super::histogram::{BUCKETS_MAX, Bucket, SizeHistogram, WHOLE_PPM};
 use crate::choice::choice;
 use crate::sizes::SizeTable;
 use std::collections::BTreeMap;
 
-/// Where in its bucket a size lies.
+/// Position of a size in its bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Within {
-    /// At the lower edge.
     Lower,
-    /// At the upper edge.
     Upper,
     /// Anywhere, each size as likely as another.
     Uniform,
@@ -30,14 +28,12 @@ pub enum Within {
 }
 
 choice! {
-    /// Where in its bucket of a histogram a size lies.
+    /// Position of a size in its bucket of a histogram.
     SizeWithinBucket {
         /// Reads at the lower edge, writes at the upper: what the sizing paper's own results follow.
         #[default]
         Paper = "paper",
-        /// At the lower edge.
         Lower = "lower",
-        /// At the upper edge.
         Upper = "upper",
         /// Anywhere, each size as likely as another.
         Uniform = "uniform",
@@ -74,11 +70,11 @@ const LOG2_E_BILLIONTHS: u128 = 1_442_695_041;
 /// The sizes of a stream of a histogram load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct HistogramSizes {
-    /// How many are in each bucket.
+    /// Shares per bucket.
     pub histogram: SizeHistogram,
-    /// Where in their bucket they lie.
+    /// Position of sizes in their bucket.
     pub within: Within,
-    /// What they are multiplied by, in percent, at least 1; 100: nothing.
+    /// Multiplier, percent, at least 1; 100 changes nothing.
     pub offset_pct: u32,
 }
 
@@ -137,7 +133,7 @@ impl HistogramSizes {
         SizeTable::new(weights)
     }
 
-    /// Weights of the sizes in a bucket by whole steps. They add up to [`Self::one`] in each bucket.
+    /// Weights of the sizes in a bucket by whole steps. The sum is [`Self::one`] for each bucket.
     fn steps_of(&self, bucket: Bucket, step_bytes: u32) -> Vec<(u64, u64)> {
         // In hundredths of bytes, in which every scaled edge is whole.
         let offset = u64::from(self.offset_pct);
@@ -160,7 +156,7 @@ impl HistogramSizes {
         }
     }
 
-    /// What the weights of a bucket add up to: a multiple of the width of each bucket.
+    /// Sum of the weights of a bucket: a multiple of the width of each bucket.
     fn one(&self) -> u64 {
         u64::from(self.offset_pct) << BUCKETS_MAX
     }

@@ -6,8 +6,8 @@
 //! is the %   > 1     > 2     > 4         > 1 KiB > 2 KiB > 4 KiB     16 % in (1, 2] KiB, 84 % in (2, 4]
 //! ```
 //!
-//! Shares are kept as whole millionths, so nothing is rounded between the file and the rates. Where in
-//! a bucket a size lies is not known here.
+//! Shares are kept as whole millionths, so nothing is rounded between the file and the rates. The position of a size in
+//! its bucket is not part of a histogram.
 
 use super::problem::HistogramProblem;
 use crate::workload::act::dialect::Quoted;
@@ -15,7 +15,6 @@ use crate::workload::act::dialect::Quoted;
 /// Most values of a histogram, for 1 byte to 64 MiB. Source: the paper, whose tool goes up to the 26th.
 pub const BUCKETS_MAX: usize = 27;
 
-/// Millionths in 100 %.
 pub const WHOLE_PPM: u32 = 1_000_000;
 
 /// Decimals of a percentage that are kept: 0.0001 % is a millionth.

@@ -27,7 +27,7 @@ pub(super) struct Records {
 }
 
 impl Records {
-    /// Bytes that it would take.
+    /// Bytes of memory that it would need.
     pub(super) fn memory_bytes(steady: &Steady) -> u64 {
         4 * (steady.records + steady.blocks + steady.blocks * u64::from(steady.records_per_block))
     }
@@ -63,7 +63,7 @@ impl Records {
             };
             let (own, others) = rest.split_at((wanted as usize).min(rest.len()));
             let first = block * store.per_block;
-            // What was overwritten since looks like a record that is elsewhere.
+            // Overwritten records look like records that are elsewhere.
             let own_then_gone = own.iter().chain(std::iter::repeat(&own[0])).take(store.per_block as usize);
             store.keys[first as usize..].iter_mut().zip(own_then_gone).for_each(|(place, key)| *place = *key);
             (first..).zip(own).for_each(|(place, key)| store.places[*key as usize] = place);
@@ -134,7 +134,7 @@ impl Records {
     }
 }
 
-/// In random order.
+/// Shuffles.
 pub(super) fn shuffle(items: &mut [u32], random: &mut Random) {
     for last in (1..items.len()).rev() {
         items.swap(last, random.below(last as u64 + 1) as usize);

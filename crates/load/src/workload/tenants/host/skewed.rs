@@ -1,10 +1,11 @@
-//! The store under keys that are not alike, a death for each record and no places.
+//! The store under skewed keys: a time of death for each record, no places.
 //!
 //! The one idea: a key that is updated with a chance of p at each update leaves a record alone for an exponentially
-//! distributed time of mean 1/p, whatever happened before. So when a record dies can be drawn when it is written, and after that
-//! neither its key nor its place matters. Of what clients write all lives are drawn from one distribution, that of Exp(p) with
-//! a chance of p; so which share of them outlives the low-water mark is the order statistic of as many uniform variates, and
-//! the survivors of a block are drawn when it is collected. What defragmentation writes keeps the instants of its records.
+//! distributed time of mean 1/p, whatever happened before. So a record's death can be drawn when the record is written,
+//! and after that neither its key nor its place matters. The lives of all records that clients write come from one
+//! distribution, that of Exp(p) with a chance of p; so the share of them that outlives the low-water mark is the order
+//! statistic of as many uniform variates, and the survivors of a block are drawn when it is collected. Records that
+//! defragmentation writes keep their times of death.
 //!
 //! Given up as under uniform keys ([`super::uniform`]): that one record dies for each that is written. Time is
 //! in blocks of client writes, and records of one key that is written several times in a block die in the next.
@@ -25,13 +26,13 @@ pub(super) struct Skewed {
     per_block: usize,
     /// Records that are live in a block when it is collected, at most.
     survivors: usize,
-    /// How long records that clients write live.
+    /// Lifetimes of records that clients write.
     lives: Lives,
     deaths: Gamma,
     mark: Gamma,
     wheel: Wheel,
-    /// By block: for what clients wrote, when, and the share of such records that live on when it is collected.
-    /// That is 0 for what defragmentation wrote, whose survivors' deaths are in `ends`.
+    /// Per block: for client blocks, the time of the write, and the share of such records that are alive when it is
+    /// collected. The share is 0 for defragmentation's blocks, whose survivors' deaths are in `ends`.
     written: Box<[(u32, f32)]>,
     ends: Box<[u32]>,
     /// Deaths of records that wait to be written by defragmentation.
@@ -43,7 +44,7 @@ pub(super) struct Skewed {
 }
 
 impl Skewed {
-    /// Bytes that it would take.
+    /// Bytes of memory that it would need.
     pub(super) fn memory_bytes(steady: &Steady) -> u64 {
         Wheel::memory_bytes(steady.blocks) + steady.blocks * (8 + 4 * u64::from(steady.mark - 1))
     }
@@ -69,7 +70,7 @@ impl Skewed {
             left: Vec::new(),
             sorted: Vec::new(),
         };
-        // Of what is there each key has one.
+        // The store holds one live record per key.
         let left = Lives::new(&classes, |class| class.keys / steady.records as f64, per_block);
         let mut rest = steady.records as usize;
         while rest > 0
@@ -141,7 +142,7 @@ impl Skewed {
     }
 }
 
-/// How long records live, in blocks of client writes.
+/// Lifetimes of records, in blocks of client writes.
 ///
 /// A table by the share that lives longer: 128 steps for each halving of it, a straight line between them.
 #[derive(Debug, Clone)]

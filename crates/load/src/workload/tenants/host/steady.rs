@@ -1,4 +1,4 @@
-//! What follows from a tenant's fill and low-water mark, by arithmetic.
+//! Values derived from a tenant's fill and low-water mark by arithmetic.
 //!
 //! Under uniform keys each record of a block has the same chance to be the next that is updated, so a block with L live
 //! records keeps them for N / L updates of a store of N records. A block is written with R records and collected when it
@@ -10,9 +10,10 @@
 //! engine WA              R / (R - K + 1), which is 1 / (1 - x) with x = (K - 1) / R
 //! ```
 //!
-//! With many records a block that is the live share (1 - x) / ln(1 / x) on average: 72 % at a mark of 50 %. A store that was
-//! just loaded needs more, because its blocks are all of one age: until they cross the mark N ln(1 / x) records are
-//! written and few blocks freed, so 1 / (1 + ln(1 / x)), 59 %, is what it lives with whatever the number of records.
+//! With many records a block that is the live share (1 - x) / ln(1 / x) on average: 72 % at a mark of 50 %. A store
+//! that was just loaded needs more, because its blocks are all of one age: until they cross the mark N ln(1 / x)
+//! records are written and few blocks freed, so 1 / (1 + ln(1 / x)), 59 %, is the highest fill that it survives,
+//! whatever the number of records.
 
 use super::super::Tenant;
 use super::HostError;
@@ -99,7 +100,7 @@ impl Steady {
         f64::from(self.mark - 1) / f64::from(self.records_per_block)
     }
 
-    /// Refuses a fill with which uniform updates run out of blocks. What other keys make of it shows when they are modelled.
+    /// Refuses a fill with which uniform updates run out of blocks. The limit for other keys shows only in the model.
     pub fn check_fill(&self, tenant: &Tenant) -> Result<(), HostError> {
         let average = self.records as f64 / (self.blocks_used * f64::from(self.records_per_block));
         if tenant.fill <= self.fill_max || tenant.keys != Keys::Uniform {

@@ -1,10 +1,10 @@
-//! Which blocks are due at which instant: a timing wheel in two stages.
+//! A timing wheel in two stages: blocks by the instant at which they are due.
 //!
-//! A block that is due in a later span of instants is put behind the others of that span, and only when the span begins
-//! its blocks are told apart by their instants. So nothing is kept at a place of each block, to be found again at random:
-//! memory is written and read in order, and of a store of millions of blocks only the present span is at work.
+//! A block that is due in a later span of instants is put behind the others of that span, and its blocks are sorted by
+//! instant only when the span begins. So memory is written and read in order, without random access per block, and a
+//! store of millions of blocks touches only the present span.
 
-/// Nobody.
+/// No block.
 const NONE: u32 = u32::MAX;
 
 /// Spans of the wheel, at most; half as many at least. Their ends are what is written to.
@@ -20,7 +20,7 @@ pub(super) struct Wheel {
     /// Of the present span: by instant, the first of `here`, which has a block and the next.
     first: Box<[u32]>,
     here: Vec<(u32, u32)>,
-    /// What a span was emptied from, to be filled again.
+    /// The emptied list of a span, for reuse.
     spare: Vec<(u32, u32)>,
 }
 

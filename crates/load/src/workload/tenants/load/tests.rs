@@ -1,4 +1,4 @@
-//! What tenants ask for reaches the drive: counts, places and handles, on a drive that writes down what it is told.
+//! Tenants' requests reach the drive: counts, places and handles, on a drive that records its requests.
 
 use super::*;
 use crate::workload::test_sink::count;
@@ -82,7 +82,7 @@ fn plan(loads: &[TenantLoad], device: &DeviceShape, shards_max: u32) -> Result<R
     Ok(plan)
 }
 
-/// What a run recorded, stream by stream with its offered rate, and what reached the drive.
+/// Runs tenants: the recorded operations by stream with its offered rate, and the requests at the drive.
 fn ran(text: &str, size_bytes: u64) -> (Vec<(StreamInfo, u64)>, Vec<Seen>) {
     let loads = loads(text);
     let plan = plan(&loads, &shape(size_bytes), 1).unwrap();

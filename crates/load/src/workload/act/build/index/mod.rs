@@ -88,7 +88,7 @@ pub(in super::super) fn index(
     Ok(service_threads)
 }
 
-/// What is recorded: the verdict is about reads, which include all that a client waits for.
+/// Recorded streams: the verdict is about reads, which include all that a client waits for.
 fn streams(config: &ActConfig, derived: &IndexDerived) -> Vec<StreamInfo> {
     let stream = |stream: usize, offered_iops: f64| StreamInfo {
         name: STREAMS[stream].to_owned(),
@@ -209,8 +209,8 @@ impl Builder<'_> {
     fn buffers(&self, shard: u32, slots: u32, update_slots: u32) -> Vec<BufferClass> {
         let len_bytes = PAGE_BYTES as usize;
         let mut classes = vec![BufferClass { len_bytes, count: slots, fill: Fill::AsIs }];
-        // All updates can be on one device at once. Where that would take too much memory, a write waits for
-        // a buffer of those in flight.
+        // All updates can be on one device at once. If that takes too much memory, a write waits until a buffer in
+        // flight is free.
         let fit = WRITE_MEMORY_BYTES / PAGE_BYTES / self.common.devices.len() as u32;
         let count = (update_slots + update_slots.min(SALTED_AHEAD)).min(fit.max(WRITE_BUFFERS_MIN));
         for (index, device) in self.common.devices.iter().enumerate() {

@@ -44,7 +44,7 @@ fn block_writes(index: usize) -> u16 {
     record_writes(index) + 1
 }
 
-/// What the parts of the builder of a storage test share.
+/// Data shared by the parts of the storage test's builder.
 struct Builder<'a> {
     common: Common<'a>,
     derived: &'a StorageDerived,
@@ -92,7 +92,7 @@ pub(in super::super) fn storage(
     Ok(if builder.has_records() { builder.common.client_slots_total() } else { 0 })
 }
 
-/// What is recorded: the streams that the configuration has, on every device.
+/// Recorded streams: those that the configuration has, on every device.
 fn streams(config: &ActConfig, derived: &StorageDerived) -> Vec<StreamInfo> {
     let (reads, writes) = (derived.read_rate, derived.commit_write_rate);
     // ACT's log has the large blocks of a load with writes, at whatever rate they come out.
@@ -158,7 +158,7 @@ impl Builder<'_> {
         !self.derived.commit_write_rate.is_zero()
     }
 
-    /// Whether there are record operations at all.
+    /// True if there are record operations at all.
     fn has_records(&self) -> bool {
         self.has_commits() || !self.derived.read_rate.is_zero()
     }
