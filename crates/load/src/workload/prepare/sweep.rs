@@ -3,7 +3,9 @@
 //! ```text
 //! from ...... mark ....... next ........ end
 //!      written     in flight    to come
-//! ``` Blocks complete in any order. The mark is the first byte not known to be written: a sweep resumed there skips
+//! ```
+//!
+//! Blocks complete in any order. The mark is the first byte not known to be written: a sweep resumed there skips
 //! nothing. The mark is shared, so that it can be recorded during the sweep.
 
 use super::DEPTH;
