@@ -29,7 +29,7 @@ use std::process::ExitCode;
 use std::time::Duration;
 use tls::Tls;
 
-/// Does it.
+/// Runs the command.
 pub fn run(args: &ClusterArgs) -> Result<ExitCode, Failure> {
     match &args.command {
         ClusterCommand::Collect(args) if args.print_commands => by_hand::print(args),
