@@ -4,7 +4,7 @@ use super::drive::parsed;
 use super::machine::{FDP, Guest, Machine};
 use serde_json::Value;
 
-/// What `flashproof devices` tells of the drive.
+/// The drive's entry in `flashproof devices`.
 fn drive(guest: &mut Guest<'_>) -> Value {
     let devices = parsed(guest, "flashproof devices --json");
     let mut devices = devices["devices"].as_array().unwrap().iter();
