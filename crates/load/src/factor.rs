@@ -23,7 +23,7 @@ pub enum FactorError {
     Negative,
     #[error("that is no decimal number - give a factor above 0, such as 30 or 1.5")]
     NotANumber,
-    /// More digits than are kept.
+    /// Too many digits.
     #[error("that has too many digits - give at most {DIGITS_MAX} before and {DIGITS_MAX} after the point")]
     TooManyDigits,
 }
@@ -64,10 +64,10 @@ impl Factor {
         self.share(2, 1)
     }
 
-    /// The factor by which the load of `of` devices becomes `self` times that of `devices`: rounded to the
-    /// nearest billionth, where it is not exact.
+    /// The factor by which the load of `of` devices becomes `self` times that of `devices`, rounded to the nearest
+    /// billionth.
     ///
-    /// Errors: it is 0, or more than can be counted.
+    /// Errors: the factor is 0, or too large.
     pub fn share(self, devices: u64, of: u64) -> Result<Self, FactorError> {
         let of = u128::from(of.max(1));
         let product = u128::from(self.billionths) * u128::from(devices);

@@ -15,7 +15,7 @@ pub enum Keys {
         /// Skew; YCSB uses 0.99.
         theta: f64,
     },
-    /// Some of them get most of the operations.
+    /// Some keys get most of the operations.
     HotCold {
         /// Percent of the keys that are hot.
         keys_pct: f64,
@@ -87,7 +87,7 @@ impl From<KeysForm> for Keys {
     }
 }
 
-/// Draws keys, of which 0 is the most popular.
+/// Draws keys; key 0 is the most popular.
 #[derive(Debug, Clone)]
 pub(crate) enum Draw {
     Uniform { keys: u32 },
@@ -141,7 +141,8 @@ pub(crate) struct Class {
 }
 
 impl Class {
-    /// `count` keys by class. Of Zipfian ones, the most popular are a class each, others those whose ranks differ by 1 %.
+    /// `count` keys by class. The most popular Zipfian keys are a class each; other classes contain keys whose ranks
+    /// differ by 1 %.
     pub(crate) fn of(keys: Keys, count: u32) -> Vec<Self> {
         let all = f64::from(count);
         match keys {

@@ -4,7 +4,7 @@
 //! a workload is a set of streams;  one run loop paces them;  the engine is replaceable
 //! ```
 //!
-//! * [`workload`]: the seam between a configuration of any kind and the run loop; a folder for each kind
+//! * [`workload`]: the interface between a configuration of any kind and the run loop; a folder for each kind
 //! * [`baseline`]: the next fio job of a baseline
 //! * [`choice`], [`factor`]: words that configurations share, and multiples of a load
 //! * [`keys`]: the next record, by popularity

@@ -55,7 +55,7 @@ pub struct BufferClass {
 /// with salt has its own classes.
 #[derive(Debug, Clone, Default)]
 pub enum Fill {
-    /// Whatever it held before: for reads, and for writes of the zeros that a buffer begins with.
+    /// Previous contents: for reads, and for writes of the zeros that a buffer begins with.
     #[default]
     AsIs,
     /// Salt that was never written before, filled in ahead between operations.
@@ -71,7 +71,7 @@ pub struct Plan<S> {
     /// In-flight limits.
     pub limits: Vec<Limit>,
     pub buffers: Vec<BufferClass>,
-    /// The CPUs on which it is run; none: wherever the kernel will.
+    /// CPUs for its thread; empty: the kernel chooses.
     pub cpus: Vec<u32>,
 }
 

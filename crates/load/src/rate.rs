@@ -37,7 +37,7 @@ impl Rate {
         Self::new(parts.0, parts.1).unwrap_or(Self::ZERO)
     }
 
-    /// This many hundredths of it.
+    /// This percentage of it.
     pub fn pct(self, pct: u32) -> Self {
         Self::nearest(u128::from(self.ops) * u128::from(pct), u128::from(self.seconds) * 100)
     }
@@ -71,7 +71,7 @@ impl Rate {
         self.ops as f64 / self.seconds as f64
     }
 
-    /// Whole operations a second, rounded down: what ACT prints.
+    /// Whole operations a second, rounded down, as ACT prints them.
     pub fn per_sec_floor(self) -> u64 {
         self.ops / self.seconds
     }

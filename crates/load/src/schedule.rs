@@ -14,8 +14,8 @@ const NS_PER_SEC: u128 = 1_000_000_000;
 /// Denominator of a phase: phases are 16-bit fractions of a period.
 pub const PHASE_ONE: u32 = 1 << 16;
 
-/// Phase of the `stream`-th stream of a run: multiples of the golden section are far from each other, whatever their
-/// number.
+/// Phase of the `stream`-th stream of a run: multiples of the golden section are far from each other, for any number of
+/// streams.
 pub(crate) fn phase(stream: usize) -> u32 {
     (stream as u32).wrapping_mul(40_503) % PHASE_ONE
 }
@@ -126,7 +126,7 @@ impl Even {
 }
 
 impl Even {
-    /// The instant after `count` others; `None` where it takes more than 64 bits of nanoseconds.
+    /// The instant after `count` others; `None` if it exceeds 64 bits of nanoseconds.
     fn skip(&self, count: u64) -> Option<u64> {
         let step = self.step_ns.checked_mul(count.into())?;
         let numerator = self.step_numerator.checked_mul(count.into())?.checked_add(self.numerator)?;
@@ -134,8 +134,8 @@ impl Even {
         ns.try_into().ok()
     }
 
-    /// Passes over the instants still to come before `end_ns` and counts them, by division: a backlog can hold
-    /// billions. `None`, and nothing is passed over, where that takes more than 128 bits.
+    /// Skips the instants before `end_ns` and counts them, by division: a backlog can hold billions. `None`, without
+    /// skipping, if that needs more than 128 bits.
     fn pass_before(&mut self, end_ns: u64) -> Option<u64> {
         // Instant k is (next + k * step) / denominator nanoseconds, and whole ones are compared.
         let scaled = |whole_ns: u128, numerator| whole_ns.checked_mul(self.denominator)?.checked_add(numerator);
@@ -203,7 +203,7 @@ impl Woken {
     }
 }
 
-/// Instants that were recorded, ascending, and the same again in laps: every `stride`-th of them.
+/// Recorded instants, ascending, repeated in laps: every `stride`-th of them.
 ///
 /// The list is shared, so that each shard has its own part of it without a copy.
 #[derive(Debug, Clone)]
@@ -237,7 +237,7 @@ impl Listed {
     /// Passes over the instants still to come before `end_ns` and counts them, by halving.
     fn pass_before(&mut self, end_ns: u64) -> u64 {
         let count = self.at_ns.len() as u64;
-        // Laps overlap by no more than their ends, so those before the end are a beginning of all.
+        // Laps overlap only at their ends, so the instants before the end are a prefix.
         let before = |index: &u64| {
             let at_ns = self.lap_ns.saturating_mul(index / count).saturating_add(self.at_ns[(index % count) as usize]);
             at_ns < end_ns

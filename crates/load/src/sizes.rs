@@ -34,7 +34,7 @@ struct Column {
 const ALWAYS: u64 = u64::MAX;
 
 impl SizeTable {
-    /// Sizes in bytes with weights, of which those of 0 are never drawn.
+    /// Sizes in bytes with weights; weight 0 is never drawn.
     ///
     /// The share of a size is its weight by the sum of all, to within 2^-63. Without any weight the only
     /// size is 0.
@@ -71,8 +71,8 @@ impl SizeTable {
     /// Draws a size, bytes.
     #[inline]
     pub fn draw(&self, random: &mut Random) -> u32 {
-        // As in `Random::below`: the high half of the product is uniform over the columns, and what is
-        // left of it uniform within the column.
+        // As in `Random::below`: the high half of the product is uniform over the columns, and its low half uniform
+        // within the column.
         let product = u128::from(random.next_u64()) * self.columns.len() as u128;
         let column = &self.columns[(product >> 64) as usize];
         if product as u64 <= column.keep_below { column.own_bytes } else { column.other_bytes }
@@ -104,8 +104,8 @@ impl SizeTable {
     }
 }
 
-/// `part` of `whole` as a fraction of 2^64, for a part below the whole. Weights are below 2^64 and their
-/// number below 2^32, so nothing of worth is shifted out.
+/// `part` of `whole` as a fraction of 2^64, for a part below the whole. Weights are below 2^64 and their number below
+/// 2^32, so no significant bits are lost.
 fn fraction_of_64_bits(part: u128, whole: u128) -> u64 {
     let excess = (u128::BITS - whole.leading_zeros()).saturating_sub(u64::BITS);
     (((part >> excess) << u64::BITS) / (whole >> excess).max(1)).min(u128::from(ALWAYS)) as u64

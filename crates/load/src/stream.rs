@@ -30,18 +30,17 @@ pub trait Stream {
     /// The next operation. The stream does not decide its time. `None` when the stream has ended, and from then on.
     fn next(&mut self) -> Option<Request>;
 
-    /// Why there is none though it has not ended: as long as any of its operations is in flight it is asked again
-    /// after each that ends, and then the run ends.
+    /// Reason why there is no next operation although the stream has not ended. While any of its operations is in
+    /// flight the stream is asked again after each completion; after that the run ends.
     fn stuck(&self) -> Option<String> {
         None
     }
 
-    /// Shown what a read brought, before [`Self::on_completion`]. Nothing on simulated drives, which
-    /// keep no data.
+    /// Gets the data of a read, before [`Self::on_completion`]. Not called on simulated drives, which store no data.
     #[inline]
     fn on_data(&mut self, _request: &Request, _data: &[u8]) {}
 
-    /// Told the instants of an operation that was done, before [`Self::on_completion`].
+    /// Gets the times of a successful operation, before [`Self::on_completion`].
     #[inline]
     fn on_times(&mut self, _request: &Request, _times: &Times) {}
 
@@ -57,18 +56,18 @@ pub trait Stream {
         u64::MAX
     }
 
-    /// Told that its time was over at `at_ns`: it ends.
+    /// Ends the stream, because its time was over at `at_ns`.
     fn stop(&mut self, _at_ns: u64) {}
 
-    /// Of a closed loop: how many of its operations may be going on at `now_ns`, up to its depth, and the instant before
-    /// which no further one begins. Asked when the run begins, and after each operation that ended.
+    /// For a closed loop: the number of its operations that may be in flight at `now_ns`, up to its depth, and the
+    /// instant before which no further one begins. Called at the start of the run, and after each completion.
     #[inline]
     fn width(&mut self, _now_ns: u64) -> (u32, u64) {
         (u32::MAX, 0)
     }
 
-    /// Told of every operation that ended, and of those that never came back as ones that moved nothing.
-    /// An operation returned from here follows at once in the same slot: a cache write after its read.
+    /// Gets every completed operation, and lost ones with no byte moved. A returned operation follows at once in the
+    /// same slot: a cache write after its read.
     fn on_completion(&mut self, _request: &Request, _outcome: Outcome) -> Option<Request> {
         None
     }
@@ -82,14 +81,14 @@ pub trait Stream {
     /// counts are expected values. Followers are not wanted yet, so they are not counted.
     fn expect(&self, _arrivals: u64, _cells: &mut impl FnMut(u32, u64)) {}
 
-    /// Told that its next `arrivals` will never be issued: tells `lost` the cell of each operation that they
-    /// and what would have followed them were, with a number.
+    /// Discards the next `arrivals`, which will never be issued: calls `lost` with the cell of each of these operations
+    /// and their followers, with a count.
     fn lose(&mut self, arrivals: u64, lost: &mut impl FnMut(u32, u64)) {
         lose_each(self, arrivals, lost);
     }
 }
 
-/// Asks `stream` for each arrival, and for what would have followed it.
+/// Takes each arrival from `stream`, and its followers.
 fn lose_each<S: Stream + ?Sized>(stream: &mut S, arrivals: u64, lost: &mut impl FnMut(u32, u64)) {
     for arrival in 0..arrivals {
         let mut next = stream.next();
@@ -142,7 +141,7 @@ pub enum SizeDistribution {
         min_bytes: u32,
         /// Number of sizes.
         count: u32,
-        /// Difference between two of them.
+        /// Difference between neighbouring sizes.
         step_bytes: u32,
     },
     /// Drawn from a table, which all lanes share.
@@ -172,11 +171,11 @@ impl SizeDistribution {
 }
 
 impl Extent {
-    /// Random record-sized operations on a device of which `usable_bytes` are used.
+    /// Random record-sized operations on the first `usable_bytes` of a device.
     ///
-    /// Sizes run from `len_min_bytes` to `len_max_bytes`, each rounded up to whole `step_bytes` (the
-    /// device's minimum direct I/O size); the last offset has room for the largest. `None` when not
-    /// even one fits. Source: ACT 6.6, `discover_read_pattern`.
+    /// Sizes run from `len_min_bytes` to `len_max_bytes`, each rounded up to whole `step_bytes` (the device's minimum
+    /// direct I/O size); the last offset has space for the largest. `None` if not even one fits. Source: ACT 6.6,
+    /// `discover_read_pattern`.
     pub fn records(
         target: TargetId,
         cell: u32,
@@ -385,7 +384,7 @@ impl Updates {
     }
 }
 
-/// Draws target and kind anew for each operation.
+/// Draws target and kind for each operation.
 #[derive(Debug, Clone)]
 pub struct Mixed {
     /// One per target.

@@ -58,7 +58,7 @@ pub struct Cell {
 /// count as carried out. Operations that wait for a slot when a stream ends are issued for as long.
 pub const GRACE_NS: u64 = 1_000_000_000;
 
-/// Operations of a stream that goes on come at shorter distances than this many times their mean one.
+/// Arrivals of an active stream have shorter distances than this many mean ones.
 const PERIODS_MAX: u128 = 10;
 
 /// Longest time, in nanoseconds, that a completion may lie unseen without raising a doubt: 5 % of the
@@ -105,7 +105,7 @@ impl Cell {
         if let Some(act) = &mut self.act {
             act.record(service_ns);
         }
-        // No other duration is longer than the response: below the tightest threshold it is over none.
+        // All other durations are at most the response time: below the tightest threshold none is over a threshold.
         if times.response_ns() >= self.tightest_ns {
             self.record_slow(times, unseen_ns);
         }
@@ -147,7 +147,7 @@ impl Cell {
         self.record_over_all(n, 0);
     }
 
-    /// Records `n` operations that were never issued; `ours` of them were kept back by this program.
+    /// Records `n` operations that were never issued; this program delayed `ours` of them.
     pub fn record_unissued(&mut self, n: u64, ours: u64) {
         self.counts.unissued += n;
         self.record_missed(n, ours);
@@ -162,7 +162,7 @@ impl Cell {
         self.record_over_all(1, 0);
     }
 
-    /// Records that `n` operations were not back in time; `ours` of them would have been but for this program.
+    /// Records `n` operations that were not back in time; without this program `ours` of them would have been.
     pub fn record_missed(&mut self, n: u64, ours: u64) {
         self.counts.missed += n;
         self.counts.missed_least += n.saturating_sub(ours);
@@ -177,8 +177,8 @@ impl Cell {
         }
     }
 
-    /// Takes so many operations off the least that can be held against the device: those that may have been slow
-    /// because this program was late, or because its thread had no CPU.
+    /// Subtracts operations from the lower bound that counts against the device: they may have been slow because this
+    /// program was late, or because its thread had no CPU.
     pub fn excuse(&mut self, ops: u64) {
         let least = self.counts.judged_least_over.iter_mut().chain([&mut self.counts.missed_least]);
         least.for_each(|least| *least = least.saturating_sub(ops));
@@ -186,7 +186,7 @@ impl Cell {
 
     /// Adds everything in `other`, a cell of the same run.
     pub fn merge(&mut self, other: &Self) {
-        // A device is silent only while every shard that has operations in flight there hears nothing.
+        // A device is silent only if no shard with operations in flight there gets a completion.
         let silent_ns = match (self.is_active(), other.is_active()) {
             (true, true) => self.counts.silent_ns.min(other.counts.silent_ns),
             _ => self.counts.silent_ns + other.counts.silent_ns,
@@ -243,7 +243,7 @@ pub struct Backlog {
 }
 
 impl Backlog {
-    /// Adds what was outstanding elsewhere at the same instant.
+    /// Adds the backlog of another cell at the same instant.
     pub fn add(&mut self, other: &Self) {
         // Saturating, because the numbers may come from a file that somebody edited.
         self.in_flight = self.in_flight.saturating_add(other.in_flight);
@@ -298,7 +298,7 @@ fn is_zero(number: &u64) -> bool {
 }
 
 impl StreamInfo {
-    /// True for a closed loop that limits judge: without a rate of its own its stalls hide what they kept from being issued.
+    /// True for a closed loop that limits judge: it has no rate, so its stalls hide the operations that they prevented.
     pub fn is_judged_loop(&self) -> bool {
         self.judged && self.offered_iops == 0.0
     }
@@ -363,7 +363,7 @@ pub struct Interval {
     pub carried: Vec<Carried>,
 }
 
-/// Operations of one cell that came back, or were given up, in a later slice than that in which they were wanted.
+/// Operations of one cell that came back, or were abandoned, in a later slice than that in which they were wanted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Carried {
     pub cell: usize,
@@ -409,8 +409,8 @@ impl Interval {
         }
     }
 
-    /// Nothing is recorded any more: counts the waits, lags and gaps of no length, which are those of all
-    /// operations that succeeded without having recorded any.
+    /// Ends the recording: counts the waits, lags and gaps of zero length, which are those of all successful operations
+    /// that recorded none.
     pub fn close(&mut self) {
         let zeros = |histogram: &mut Latencies, ops: u64| {
             let mut left = ops.saturating_sub(histogram.len());
@@ -441,7 +441,7 @@ impl Interval {
         }
     }
 
-    /// Adds what another shard recorded in the same interval.
+    /// Adds another shard's records of the same interval.
     pub fn merge(&mut self, other: &Self) {
         debug_assert_eq!(self.index, other.index);
         self.merge_carried(other);
@@ -456,7 +456,7 @@ impl Interval {
         self.counters.iter_mut().zip(&other.counters).for_each(|(mine, theirs)| *mine += theirs);
     }
 
-    /// Adds what another shard carried into earlier slices. Silence is that of all shards, as in [`Cell::merge`].
+    /// Adds another shard's operations carried into earlier slices. Silence requires all shards, as in [`Cell::merge`].
     fn merge_carried(&mut self, other: &Self) {
         let silent_ns = |all: &[Carried], (cell, slice)| {
             let is_same = |carried: &&Carried| (carried.cell, carried.slice) == (cell, slice);

@@ -1,5 +1,5 @@
-//! The exact counts of one stream on one device: of an interval as the recorder keeps it and a run directory has it, and of
-//! the slices that the judge adds up.
+//! The exact counts of one stream on one device: of an interval, in the recorder and in a run directory, and of the
+//! judge's slices.
 
 use crate::buckets::THRESHOLDS_MAX;
 use crate::cell::Backlog;
@@ -66,7 +66,7 @@ impl CellCounts {
         self.ops.saturating_add(self.errors).saturating_add(self.unissued).saturating_add(self.lost)
     }
 
-    /// When the last operation of an interval that ended at `end_ns` came back; 0 where none did.
+    /// Time of the last completion in an interval that ended at `end_ns`; 0 without one.
     pub fn back_ns(&self, end_ns: u64) -> u64 {
         if self.last_back_ns == 0 && self.ops > 0 { end_ns } else { self.last_back_ns }
     }

@@ -4,10 +4,11 @@
 //! percentile is shown only where operations lie beyond it, and compared only where these are enough to exclude chance.
 //! Every output of percentiles of single runs uses this module.
 
-/// A percentile is told where so many operations at least lie beyond it.
+/// A percentile is shown if at least this many operations lie beyond it.
 pub const BEYOND_TOLD: f64 = 1.0;
 
-/// A percentile is compared with that of another drive or program where so many lie beyond it: fewer come by chance.
+/// A percentile is compared with that of another drive or program if this many operations lie beyond it: fewer can be
+/// chance.
 pub const BEYOND_COMPARED: f64 = 10.0;
 
 /// Number of operations beyond the percentile, out of `count`, on the side with fewer.

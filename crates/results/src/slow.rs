@@ -20,7 +20,7 @@ pub struct SlowTimes {
     /// The part of their service times for which their completions may have lain unseen, where that
     /// was long enough to raise a doubt: see [`crate::cell::harmless_gap_ns`].
     pub unseen_ns: [u64; THRESHOLDS_MAX],
-    /// The part of their waits for which completions that lay unseen may have held their slots; likewise.
+    /// The part of their waits in which unseen completions may have held their slots; likewise.
     pub held_ns: [u64; THRESHOLDS_MAX],
 }
 

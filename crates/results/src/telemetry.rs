@@ -1,8 +1,7 @@
-//! The columns of telemetry.csv, declared once: who fills them, what they are called, in which unit.
+//! The columns of telemetry.csv, declared once: source, name, unit.
 //!
-//! Sources (the samplers of the kernel, drives, host and process) and readers (charts, blame, status, comparison)
-//! name a [`Column`]; its text stands here alone. docs/telemetry.md tells what each means, and a test holds
-//! it against this list.
+//! Sources (the samplers of the kernel, drives, host and process) and readers (charts, blame, status, comparison) use a
+//! [`Column`]; only this module has its text. docs/telemetry.md explains each, and a test compares the two.
 
 use std::fmt;
 
@@ -142,7 +141,7 @@ pub struct ColumnOf {
 }
 
 impl ColumnOf {
-    /// The column of that name in telemetry.csv; `None` of one that this version does not know.
+    /// The column of that name in telemetry.csv; `None` for a column unknown to this version.
     pub fn parse(name: &str) -> Option<Self> {
         if name.starts_with("sim:") {
             // The spec of a simulated drive can contain points, too.

@@ -1,10 +1,10 @@
-//! Numbers as text: every count, share, duration, size and date that is printed gets its words here.
+//! Numbers as text: formats every printed count, share, duration, size and date.
 //!
-//! Three digits are printed, which is more than a measurement of this kind holds; what must be exact
-//! (counts, limits) is written out whole.
+//! Three digits are printed, more than the accuracy of such measurements; exact values (counts, limits) are written in
+//! full.
 //!
-//! Text from files and devices is made harmless here, too: a device, a stream or a directory can be called
-//! anything, and a control character in a name would move the cursor or hide what stands before it.
+//! Text from files and devices is sanitised here, too: a device, a stream or a directory can have any name, and a
+//! control character in it would move the cursor or hide the text before it.
 
 use humantime::format_rfc3339_seconds;
 use std::borrow::Cow;
@@ -184,7 +184,7 @@ pub fn bytes(bytes: f64) -> String {
     unit.map_or_else(|| format!("{} B", number(bytes)), |(unit, name)| format!("{} {name}", number(bytes / unit)))
 }
 
-/// A number of bytes in units of 1,024, as sizes of operations are told: `512 B`, `4 KiB`, `1.5 KiB`.
+/// A number of bytes in units of 1,024, for sizes of operations: `512 B`, `4 KiB`, `1.5 KiB`.
 pub fn binary_bytes(bytes: f64) -> String {
     const UNITS: [(f64, &str); 3] = [(1_073_741_824.0, "GiB"), (1_048_576.0, "MiB"), (1_024.0, "KiB")];
     let unit = UNITS.into_iter().find(|(unit, _)| bytes.abs() >= *unit);
@@ -206,7 +206,7 @@ pub fn is_unprintable(c: char) -> bool {
         || c.is_control() && c != '\n' && c != '\t'
 }
 
-/// `text` with `\u001b` and the like for what is not printable: in JSON, too, that is the same character.
+/// `text` with escapes such as `\u001b` for unprintable characters: a JSON parser reads the same character.
 pub fn printable(text: &str) -> Cow<'_, str> {
     if !text.contains(is_unprintable) {
         return Cow::Borrowed(text);
@@ -222,7 +222,7 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     Cow::Owned(safe)
 }
 
-/// `text` for a message, in quotes and on one line: as it was written, but for what is not printable.
+/// `text` for a message, in quotes and on one line: unchanged, except for unprintable characters.
 pub fn quoted(text: &str) -> String {
     let quote = if text.contains('"') { '\'' } else { '"' };
     format!("{quote}{}{quote}", in_one_line(text))
@@ -300,7 +300,7 @@ mod tests {
         assert!(matches!(printable(plain), Cow::Borrowed(same) if same == plain));
         assert_eq!(printable("a\x1b[2J\r\u{9b}b\u{202e}c\u{7f}"), "a\\u001b[2J\\u000d\\u009bb\\u202ec\\u007f");
         assert_eq!(quoted("a \"b\"\\\n\u{1b}\t"), r#"'a "b"\\u000a\u001b\u0009'"#);
-        // As a string of JSON it still says the same.
+        // Parsed as a JSON string it is unchanged.
         let name = "x\u{85}y\u{202e}z";
         let json = serde_json::to_string(name).unwrap();
         assert_eq!(serde_json::from_str::<String>(&printable(&json)).unwrap(), name);

@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use thiserror::Error;
 
-/// Parts of a drive fill in which amplification is told.
+/// Parts of a drive fill with separate counts.
 pub const OCTILES: usize = 8;
 /// Largest range of the five rounds of a steady window, of its average.
 pub const RANGE_MAX: f64 = 0.05;
@@ -62,7 +62,7 @@ impl Bytes {
         })
     }
 
-    /// Write amplification factor; none where no host wrote.
+    /// Write amplification factor; `None` without host bytes.
     pub fn waf(self) -> Option<f64> {
         (self.host > 0).then(|| self.media as f64 / self.host as f64)
     }
@@ -136,7 +136,7 @@ impl Found {
         self.drives.iter().flat_map(|drive| drive.octiles.iter().copied()).sum()
     }
 
-    /// WAF of the last five drive fills, in which it was steady.
+    /// WAF of the last five drive fills up to the end of the first steady window.
     pub fn steady_waf(&self) -> Option<f64> {
         let end = self.steady_after?;
         self.fills(end - ROUNDS_IN_WINDOW, end).waf()

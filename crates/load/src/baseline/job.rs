@@ -21,9 +21,9 @@ pub struct Job {
     pub bytes: [u64; 2],
     /// Operations in flight.
     pub depth: u32,
-    /// Clones of it, each with that depth, and that rate.
+    /// Clones of the job, each with this depth and rate.
     pub numjobs: u32,
-    /// Operations a second of reads and writes; `None`: flat out.
+    /// Operations a second of reads and writes; `None`: unlimited.
     pub rates: Option<[u64; 2]>,
     /// True if operations of a rate arrive by a Poisson process instead of evenly.
     pub poisson: bool,
@@ -33,7 +33,7 @@ pub struct Job {
     pub seconds: u64,
     /// Ramp time before the measurement, milliseconds.
     pub ramp_ms: u64,
-    /// Length of a round in which steadiness is looked at, seconds.
+    /// Length of a round, the unit of steadiness, seconds.
     pub round_sec: u64,
     /// Position in the plan: the part, and the number in it. Drives that work at the same time have the same position.
     pub place: (usize, usize),
@@ -66,8 +66,8 @@ impl Job {
         [self.read_pct > 0, self.read_pct < 100]
     }
 
-    /// The same work divided among so many clones, a power of two, or fewer where each would have less than two in flight. Low
-    /// rates are not divided: one thread is enough, and what is no whole number for each would be lost.
+    /// The same work divided among up to `threads` clones, a power of two, with at least two operations in flight each.
+    /// Low rates are not divided: one thread is enough, and fractions of operations would be lost.
     pub(super) fn among(self, threads: u32) -> Self {
         let low = |rates: [u64; 2]| rates.iter().zip(self.does()).any(|(rate, does)| does && *rate < RATE_DIVIDED_MIN);
         let numjobs = if self.rates.is_some_and(low) { 1 } else { threads.min(self.depth / 2).max(1) };
@@ -134,7 +134,7 @@ impl Job {
 
     /// The job as a section `name` of a job file, for `device`.
     pub fn section(&self, name: &str, device: &str) -> Section {
-        // A colon would part two names, but for that of a simulated drive.
+        // A colon separates names, except within that of a simulated drive.
         let (prefix, rest) = match device.strip_prefix(engine::sim::SIM_PREFIX) {
             Some(rest) => (engine::sim::SIM_PREFIX, rest),
             None => ("", device),

@@ -1,4 +1,4 @@
-//! A drive's baseline: which of fio's jobs comes next, given what those before it showed.
+//! A drive's baseline: chooses the next fio job, given the results of the earlier ones.
 //!
 //! ```text
 //! Form (how long, which sizes) -> places: saturation, depths, profiles, rates, grid
@@ -6,7 +6,7 @@
 //! ```
 //!
 //! The one idea: the plan has no state. The job at a place follows from the form and from the points before it, so a
-//! baseline that was killed goes on from its `series.json`, and anybody can see from there why a job was as it was.
+//! killed baseline can resume from its `series.json`, which also explains every job.
 
 mod job;
 
@@ -44,21 +44,22 @@ const SATURATION_ROUNDS: u64 = PTS_ROUNDS_MAX as u64;
 /// Operations in flight of the saturation.
 const SATURATION_DEPTH: u32 = 32;
 
-/// Clones of a job of SNIA's tests, and operations in flight of each: the tester's choice, and to be told.
+/// Clones of a job of SNIA's tests, and operations in flight of each: the tester's choice, to be reported.
 pub const PTS_THREADS: u32 = 4;
 pub const PTS_DEPTH: u32 = 32;
 
-/// SNIA's write saturation ends when it is steady, when so many times the capacity of the drive was written, or after as many
-/// rounds as a day has minutes.
+/// SNIA's write saturation ends when it is steady, when this multiple of the drive's capacity was written, or after as
+/// many rounds as a day has minutes.
 const PTS_WRITTEN_MAX: f64 = 4.0;
 const PTS_SATURATION_ROUNDS: usize = 1_440;
 
-/// Rounds in which a job is looked at for steadiness.
+/// Rounds of a job for the test of steadiness.
 const ROUNDS: u64 = 10;
 
 /// A job is run for a tenth of its time, and so long at most, before it counts, seconds.
 const RAMP_SEC_MAX: u64 = 30;
-/// Jobs of so many seconds and more have a second of that at least; shorter ones what is left of their last second.
+/// Jobs of at least this many seconds have a ramp of at least one second; shorter ones use the fraction of their last
+/// second.
 const RAMPED_SEC_MIN: u64 = 4;
 
 /// On virtual time a day would be a day of computing, and nothing changes by waiting: a job, and the saturation, are so long
@@ -66,18 +67,18 @@ const RAMPED_SEC_MIN: u64 = 4;
 const SIMULATED_SEC_MAX: u64 = 5;
 const SIMULATED_SATURATION_SEC_MAX: u64 = 50;
 
-/// A watch takes this part of the time; on virtual time so many times the whole of it, up to a limit, seconds.
+/// A watch takes this part of the time; on virtual time this multiple of it, up to a limit, seconds.
 const WATCH_PART: u64 = 10;
 const SIMULATED_WATCH: u64 = 60;
 const SIMULATED_WATCH_SEC_MAX: u64 = 6 * 3_600;
-/// The second watch takes this part of the first; on virtual time so many seconds.
+/// The second watch takes this part of the first; on virtual time this many seconds.
 const LATER_WATCH_PART: u64 = 4;
 const SIMULATED_LATER_WATCH_SEC: u64 = 60;
-/// Small reads and large writes a second of a watch: light for most drives, and often enough that a stall of 10 ms is met. A
-/// drive of fewer writes a second than this is asked for less in proportion.
+/// Small reads and large writes a second of a watch: light for most drives, and frequent enough to hit a stall of 10
+/// ms. A drive with a lower write rate gets proportionally lower rates.
 const WATCH_RATES: [u64; 2] = [200, 10];
 const WATCHED_IOPS: f64 = 2_000.0;
-/// Operations in flight of a watch: a drive that stalls for a second is not asked for less.
+/// Queue depth of a watch: high enough that a stall of a second does not reduce the load.
 const WATCH_DEPTH: u32 = 256;
 
 /// The baseline requested by the user.
@@ -91,11 +92,11 @@ pub struct Form {
     pub read_only: bool,
     /// Sizes of the database's operations, bytes; the first is that of depths, rates and grid.
     pub block_sizes: Vec<u64>,
-    /// The largest depth of the sweep; what has a rate has it too.
+    /// The largest depth of the sweep, also used for jobs with a rate.
     pub depth_max: u32,
     /// SNIA's tests, if these are wanted: nothing else is run then.
     pub pts: Vec<Pts>,
-    /// Length of a job of theirs, seconds: 60 in the specification.
+    /// Length of a job of SNIA's tests, seconds: 60 in the specification.
     pub pts_sec: u64,
     /// Threads among which a job's operations in flight are divided at most, a power of two: one issues no more than a core can.
     pub threads: u32,
@@ -129,7 +130,7 @@ enum Place {
 }
 
 impl Form {
-    /// The shortest time in which every job has its second, seconds.
+    /// The shortest time in which every job gets a second, seconds.
     pub fn seconds_min(&self) -> u64 {
         let shortest = Self { seconds: 0, ..self.clone() };
         let saturation_sec = if self.read_only { 0 } else { SATURATION_ROUNDS };
@@ -140,7 +141,7 @@ impl Form {
     /// every drive supports.
     pub fn jobs_min(&self) -> usize {
         let of_test = |test: &Pts| match test {
-            // Ends with what was written, too.
+            // Also ends by the bytes written.
             Pts::Saturation => 1,
             _ => ROUNDS_IN_WINDOW * test.jobs().iter().filter(|(_, bytes)| *bytes >= PAGE_BYTES).count(),
         };
@@ -159,7 +160,7 @@ impl Form {
         self.pts.iter().copied().find(|test| !is_tracked(test))
     }
 
-    /// The job after `points`, which are all that were measured of its drive of `capacity_bytes`; `None`: there is no other.
+    /// The job after `points`, all measurements so far of a drive of `capacity_bytes`; `None` if there is no other.
     pub fn next(&self, points: &[Point], capacity_bytes: u64) -> Option<Job> {
         if !self.pts.is_empty() {
             return self.next_of_pts(points, capacity_bytes);
@@ -249,7 +250,7 @@ impl Form {
             let mixes = MIXES.into_iter().filter(move |read_pct| *read_pct == 100 || !read_only);
             mixes.map(move |read_pct| Place::Profile { read_pct, bytes })
         };
-        // Large writes at random undo what the saturation did to the drive, so they come behind what is compared with it.
+        // Large random writes undo the effect of the saturation, so they run after the jobs that are compared with it.
         let (large, small): (Vec<u64>, Vec<u64>) =
             sizes.into_iter().partition(|bytes| *bytes == LARGE_BYTES && *bytes != self.block_sizes[0]);
         places.extend(small.into_iter().flat_map(profiles));
@@ -281,7 +282,7 @@ impl Form {
         }
     }
 
-    /// Length of the watch after all jobs, seconds: only to see whether the drive is still as it was.
+    /// Length of the watch after all jobs, seconds: only to check if the drive is unchanged.
     fn later_watch_sec(&self) -> u64 {
         if self.simulated { SIMULATED_LATER_WATCH_SEC } else { (self.watch_sec() / LATER_WATCH_PART).max(1) }
     }
@@ -294,7 +295,7 @@ impl Form {
         }
     }
 
-    /// Time of a job, but for those of the saturation and the watches, milliseconds.
+    /// Time of a job, except those of the saturation and the watches, milliseconds.
     fn job_ms(&self) -> u64 {
         let most = if self.simulated { SIMULATED_SEC_MAX * 1_000 } else { u64::MAX };
         let saturation_sec = if self.read_only { 0 } else { (self.seconds / SATURATION_PART).max(SATURATION_ROUNDS) };
@@ -389,7 +390,7 @@ impl Form {
                     rates: Some(rates),
                     poisson: true,
                     round,
-                    // All of it counts: a stall in its first seconds is one.
+                    // No ramp: a stall in the first seconds counts.
                     ramp_ms: 0,
                     seconds,
                     round_sec: (seconds / ROUNDS).max(1),

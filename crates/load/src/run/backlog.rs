@@ -56,14 +56,14 @@ impl LimitState {
 }
 
 impl<W: BlockEngine, S: Stream> Shard<W, S> {
-    /// Notes who was silent until `at_ns`.
+    /// Records the silent devices until `at_ns`.
     pub(super) fn note_silence(&mut self, at_ns: u64) {
         for silent in self.silence.take(at_ns) {
             self.recorder.silent(&silent);
         }
     }
 
-    /// Notes what was due by `at_ns` and is not done, and who was silent until then. Not for the hot path.
+    /// Records the backlog at `at_ns`, and the silent devices until then. Not for the hot path.
     pub(super) fn note_backlog(&mut self, at_ns: u64) {
         self.note_silence(at_ns);
         let in_flight = Backlog { in_flight: 1, ..Backlog::default() };
@@ -99,7 +99,7 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
         }
     }
 
-    /// The cell whose operations hold most slots of a limit, if that is most of them.
+    /// The cell whose operations hold more than half of a limit's slots, if there is one.
     fn holder_of(&self, limit: u32) -> Option<u32> {
         let mut held = std::collections::BTreeMap::<u32, u32>::new();
         let out = self.out().filter(|slot| self.lanes[slot.lane as usize].limit == limit);
@@ -108,7 +108,7 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
         (count * 2 > self.limits[limit as usize].limit.slots).then_some(cell)
     }
 
-    /// Notes, once, what is outstanding at the end of the run, which may still be done after it.
+    /// Records, once, the backlog at the end of the run; its operations may still complete.
     pub(super) fn note_end(&mut self) {
         if !std::mem::replace(&mut self.end_noted, true) {
             self.silence.end(self.stop_ns);
@@ -116,7 +116,7 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
         }
     }
 
-    /// Counts what was wanted and never came back: in flight, waiting, or still in a schedule.
+    /// Counts the wanted operations that never came back: in flight, waiting, or still in a schedule.
     pub(super) fn count_unissued(&mut self) {
         let out: Vec<_> = self.out().copied().collect();
         for slot in out {
@@ -136,8 +136,8 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
         }
     }
 
-    /// Counts the operations of a lane from the one wanted at `intended_ns` on, slice by slice. Without this program the lane
-    /// would have been less behind by `own_ns`: those that came due first would have been issued.
+    /// Counts the operations of a lane from the one wanted at `intended_ns` on, slice by slice. Without this program
+    /// the lane would have been less behind by `own_ns`: the operations due first would have been issued.
     pub(super) fn count_schedule(&mut self, lane: u32, mut intended_ns: u64, own_ns: u64) {
         let Lane { arrival: Arrival::Scheduled(schedule), stream, .. } = &mut self.lanes[lane as usize] else {
             return;
@@ -146,7 +146,7 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
         let (end_ns, own_until_ns) = (self.stop_ns.min(stream.until_ns()), intended_ns.saturating_add(own_ns));
         while intended_ns < end_ns {
             let slice_end_ns = recorder.slice_end_ns(intended_ns).min(end_ns);
-            // The one at hand, which the schedule gave already, and those after it.
+            // The current one, already taken from the schedule, and those after it.
             let ours = match own_until_ns.min(slice_end_ns) {
                 own_until_ns if own_until_ns <= intended_ns => 0,
                 own_until_ns => 1 + schedule.clone().count_before(own_until_ns),
@@ -162,8 +162,8 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
         }
     }
 
-    /// Counts an operation wanted at `intended_ns` that was never issued, and those that would have followed it: for its
-    /// stream it ended without moving a byte.
+    /// Counts an operation wanted at `intended_ns` that was never issued, and its followers: its stream is told that no
+    /// byte moved.
     pub(super) fn count_chain(&mut self, lane: u32, request: Request, intended_ns: u64, ours: bool) {
         let mut next = Some(request);
         while let Some(request) = next {

@@ -9,11 +9,11 @@ use results::times::Times;
 use sys::op::{Completion, OpKind};
 
 impl<W: BlockEngine, S: Stream> Shard<W, S> {
-    /// Records what completed, frees its slots and issues what waited for them.
+    /// Records completed operations, frees their slots and issues operations waiting for them.
     #[inline]
     pub(super) fn take_completions(&mut self) {
         let now_ns = self.now_ns;
-        // In the order in which they came; taking the last moves none of the others.
+        // In the order of arrival; popping the last moves none of the others.
         self.completions.reverse();
         while let Some(completion) = self.completions.pop() {
             if W::VIRTUAL {
@@ -132,7 +132,7 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
         let limit = &mut self.limits[limit_index as usize];
         limit.free.push_back(place);
         if std::mem::take(&mut limit.starved) {
-            // None of them was of use before.
+            // None of the free places was usable before.
             let freed_ns = |free: &Place| free.freed_ns.max(place.freed_ns);
             limit.free.iter_mut().for_each(|free| *free = Place { freed_ns: freed_ns(free), ..place });
         }

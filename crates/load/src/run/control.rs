@@ -9,12 +9,12 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 /// Why a run ended before its time.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Cause {
-    /// A signal, or whoever started the run.
+    /// A signal, or the caller of the run.
     Asked {
         /// Signal number; 0 for none.
         signal: i32,
     },
-    /// Whoever takes in what the run yields has seen enough: a regular end.
+    /// The receiver of the records has enough data: a regular end.
     Enough {
         /// Reason, a phrase.
         why: String,
@@ -39,7 +39,7 @@ pub enum Cause {
     },
     /// More operations failed than allowed.
     Errors { count: u64 },
-    /// A stream has operations to come and cannot say which, with none in flight that could change that.
+    /// A stream has more operations but cannot produce the next one, and none in flight can change that.
     Stuck {
         /// Message for the user.
         why: String,
@@ -51,7 +51,7 @@ pub enum Cause {
     },
 }
 
-/// In words, for whoever looks at a part of a run alone.
+/// In words, for one workload of a run.
 impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -93,7 +93,7 @@ impl Control {
         self.cause.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
     }
 
-    /// Counts one failed operation; tells how many there are over all shards.
+    /// Counts one failed operation; returns the total over all shards.
     pub(super) fn count_error(&self) -> u64 {
         self.errors.fetch_add(1, Ordering::Relaxed) + 1
     }

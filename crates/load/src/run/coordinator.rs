@@ -22,10 +22,10 @@ const START_DELAY_NS: u64 = 5_000_000;
 /// Period of the sink's idle calls.
 const IDLE: Duration = Duration::from_millis(100);
 
-/// An error of a sink, for whoever started the run.
+/// An error of a sink, for the caller of the run.
 pub type SinkError = Box<dyn Error + Send + Sync>;
 
-/// Takes what a run yields. Called on the thread that started the run.
+/// Receives the records of a run. Called on the thread that started the run.
 pub trait Sink {
     /// All shards are ready; the run begins when this returns. An error ends it before it begins.
     fn ready(&mut self) -> Result<(), SinkError>;
@@ -34,7 +34,7 @@ pub trait Sink {
     /// interval follows it.
     fn interval(&mut self, interval: &Interval) -> Result<(), SinkError>;
 
-    /// An operation failed. Of many in one interval only the first are told.
+    /// An operation failed. Only the first failures of an interval are reported.
     fn failure(&mut self, failure: &Failure);
 
     /// No message arrived for a while.
@@ -86,7 +86,7 @@ where
         let all_ready = Instant::now();
         sink.ready().map_err(RunError::Sink)?;
         let start_ns = match W::VIRTUAL {
-            // An engine that ran before goes on where it was.
+            // A reused engine continues at its current time.
             true => now_ns,
             false => now_ns + all_ready.elapsed().as_nanos() as u64 + START_DELAY_NS,
         };
@@ -150,7 +150,7 @@ where
         });
         let mut shard = match shard {
             Ok(shard) => shard,
-            // Nobody listens only when the run is off already.
+            // Without a receiver the run is cancelled already.
             Err(error) => return drop(tell_ready.send(Err(error))),
         };
         let _ = tell_ready.send(Ok(shard.clock_ns()));
@@ -181,7 +181,7 @@ fn merge(feeds: &[Feed], control: &Control, sink: &mut impl Sink) -> Result<(), 
             control.stop(Cause::Failed { message: error.to_string() });
             result = Err(RunError::Sink(error));
         }
-        // Only now: in virtual time a shard that has its interval back knows what came of it.
+        // Returned only now: in virtual time a shard with its interval back knows the reaction to it.
         intervals.into_iter().for_each(|(feed, interval)| feed.give_back(interval));
     }
 }

@@ -46,7 +46,7 @@ pub struct Settings {
     /// How to pass the time.
     pub pacing: Pacing,
     /// After the end a device with operations in flight is waited for as long as it returns something within this time;
-    /// what is out then is lost.
+    /// operations still in flight then are lost.
     pub hang_ns: u64,
     /// Part of the duration before anything counts.
     pub ramp_ns: u64,
@@ -62,7 +62,7 @@ impl Settings {
     }
 }
 
-/// Turns of the loop after which the control is looked at, whatever the clock says.
+/// Turns of the loop after which the control is checked, whatever the clock says.
 const TURNS_UNCHECKED_MAX: u64 = 1 << 16;
 
 /// An operation that was issued, by token.
@@ -91,8 +91,8 @@ struct Place {
 }
 
 struct LimitState {
-    /// The free places, the one that was freed first before the others: whoever has waited longest has had a
-    /// claim to it since then, whatever else was seen to complete in the same look.
+    /// Free places in the order in which they were freed: the longest waiting lane has had a claim to the first since
+    /// then, whatever else was seen to complete in the same look.
     free: VecDeque<Place>,
     limit: Limit,
     /// Our own lag in the last operation that gave its slot back, and in those it followed.
@@ -126,7 +126,7 @@ pub struct Shard<W, S> {
     start_ns: u64,
     /// Operations intended from here on are no longer wanted.
     stop_ns: u64,
-    /// The run failed: whatever is still to be issued is counted instead.
+    /// The run failed: remaining operations are counted instead of issued.
     abandoned: bool,
     issued_ns: u64,
     now_ns: u64,
@@ -151,8 +151,8 @@ pub struct Shard<W, S> {
     virtual_ns: u64,
 }
 
-/// After so many turns of the loop virtual time has to have gone on by [`VIRTUAL_NS_MIN`]. Each turn takes in whatever
-/// completed at an instant: a hundred million of them a second are no drive's.
+/// Turns of the loop in which virtual time has to advance by [`VIRTUAL_NS_MIN`]. Each turn handles all completions of
+/// an instant: no drive has a hundred million of them a second.
 const VIRTUAL_TURNS: u64 = 1_000_000;
 const VIRTUAL_NS_MIN: u64 = 10_000_000;
 
@@ -315,7 +315,7 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
         }
     }
 
-    /// Ends a run whose virtual time does not go on.
+    /// Ends a run whose virtual time does not advance.
     #[cold]
     fn check_virtual_time(&mut self) {
         let gone_ns = self.now_ns - std::mem::replace(&mut self.virtual_ns, self.now_ns);
@@ -330,14 +330,14 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
         }
     }
 
-    /// Reads the clock and does what depends on time alone.
+    /// Reads the clock and does all time-dependent work.
     #[inline]
     fn look_at_clock(&mut self) {
         self.now_ns = self.engine.now().saturating_sub(self.start_ns);
         while self.now_ns >= self.recorder.end_ns() && self.recorder.end_ns() < self.stop_ns {
             let end_ns = self.recorder.end_ns();
             self.note_backlog(end_ns);
-            // Asked before this interval is sent, so that nothing can have come of it yet.
+            // Read before this interval is sent, so that no reaction to it is possible yet.
             let cause = if W::VIRTUAL { self.recorder.await_taken(&self.control) } else { None };
             self.rotate(end_ns);
             if let Some(cause) = cause {
@@ -357,12 +357,12 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
         if W::VIRTUAL && self.turns.is_multiple_of(VIRTUAL_TURNS) {
             self.check_virtual_time();
         }
-        // Virtual time can stand still, and the user's patience does not.
+        // Virtual time can stand still, but the user's signal must be seen.
         if self.now_ns >= self.checked_ns || self.turns.is_multiple_of(TURNS_UNCHECKED_MAX) {
             self.checked_ns = self.now_ns + SLEEP_MAX_NS / 2;
             self.check_lag();
-            // In virtual time only a user is heeded in between: what comes of an interval is known at the end of
-            // another, and a moment that depends on threads would give other results each time.
+            // In virtual time only a user's signal is handled in between: the reaction to an interval is applied at the
+            // end of a later one, because a moment that depends on threads would give other results each time.
             if let Some(cause) = self.control.cause()
                 && (!W::VIRTUAL || matches!(cause, Cause::Asked { .. }))
             {
@@ -387,7 +387,7 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
         !self.abandoned && self.now_ns < self.stop_ns.saturating_add(GRACE_NS) && is_wanted()
     }
 
-    /// When the next operation is wanted of those that wait for nothing but time.
+    /// Time of the next operation that waits only for its time.
     #[inline]
     fn next_due_ns(&self) -> u64 {
         self.due.first().map_or(u64::MAX, |((intended_ns, _), ())| intended_ns)
@@ -415,7 +415,7 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
             issued += 1;
             if issued % BATCH == 0 && !W::VIRTUAL {
                 self.now_ns = self.engine.now().saturating_sub(self.start_ns);
-                // A lane far behind must not keep completions from being seen.
+                // A lane far behind must not delay the detection of completions.
                 if issued == 8 * BATCH {
                     break;
                 }
@@ -427,8 +427,8 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
         }
     }
 
-    /// Issues a lane's operation, or queues it for a slot or for salt. Does nothing more for a lane whose
-    /// stream has ended. `waited`: it is one that waited for a slot.
+    /// Issues a lane's operation, or queues it for a slot or for salt. Does nothing for a lane whose stream has ended.
+    /// `waited`: true if it waited for a slot.
     #[inline]
     fn issue(&mut self, lane: u32, intended_ns: u64, waited: bool) {
         // A closed lane wants its operation when it issues it: nothing after its end.
@@ -517,8 +517,8 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
         self.control.stop(cause);
     }
 
-    /// Ends this shard's part now. When the run was merely asked to end, or enough was seen, what is late
-    /// or in flight is still done, as at the regular end.
+    /// Ends this shard's part now. If the run was asked to end, or has enough data, late operations and those in flight
+    /// are still completed, as at the regular end.
     fn end(&mut self, cause: &Cause) {
         self.stop_ns = self.stop_ns.min(self.now_ns);
         self.abandoned |= !matches!(cause, Cause::Asked { .. } | Cause::Enough { .. });

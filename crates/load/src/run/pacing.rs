@@ -8,10 +8,9 @@ use results::cell::GRACE_NS;
 /// How the issuing thread passes the time between operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pacing {
-    /// Sleeps. With several operations in flight it wakes once every `period_ns`, issues all that is due
-    /// and looks for all that is done, because waking costs far more than issuing. The price is lag,
-    /// and completions that lie unseen for up to a period. With one or two in flight it wakes for the
-    /// first completion.
+    /// Sleeps. With several operations in flight the thread wakes once every `period_ns`, issues all due operations and
+    /// takes all completions, because waking costs far more than issuing. The price is lag, and completions that lie
+    /// unseen for up to a period. With one or two in flight the thread wakes for the first completion.
     Sleep {
         /// Least time between two wake-ups to issue, and the longest without a look.
         period_ns: u64,
@@ -28,7 +27,7 @@ const LOOK_NS: u64 = 30_000;
 
 /// How soon a completion has to be seen when the thread sleeps.
 enum Awaited {
-    /// At once: few are in flight, or most of them keep somebody waiting for the next.
+    /// At once: few are in flight, or most of them block the next operation.
     First,
     /// Soon: somebody waits for one of the few, and waking for each of the many would cost too much.
     Soon,
@@ -50,15 +49,15 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
         if next_ns <= self.now_ns && !W::VIRTUAL {
             return Wait { until_ns: 0, completions: 1 };
         }
-        // After the end the interval that was going on takes in what still completes, however long that
-        // takes: its own end, which can lie behind, wakes nobody.
+        // After the end the last interval takes late completions, however long they take: its nominal end may have
+        // passed and wakes nobody.
         let bound_ns = match self.now_ns < self.stop_ns {
             true => self.stop_ns.min(self.recorder.end_ns()),
             false if self.is_to_issue() => self.stop_ns.saturating_add(GRACE_NS),
             false => self.silence.hangs_at_ns(self.settings.hang_ns),
         };
         let (until_ns, completions) = match self.settings.pacing {
-            // Whatever ends before then has nothing follow it: one turn takes it all.
+            // Completions before then trigger nothing: one turn takes all of them.
             _ if W::VIRTUAL && next_ns < bound_ns && self.is_undisturbed() => (next_ns, u32::MAX),
             _ if W::VIRTUAL => (next_ns.min(bound_ns), 1),
             Pacing::Spin => (0, 1),

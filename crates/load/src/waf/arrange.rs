@@ -116,7 +116,7 @@ pub struct Placed<'a> {
     pub drive: usize,
     /// Byte range on the drive.
     pub range: Range<u64>,
-    /// Handles of what clients and what defragmentation writes, from 0.
+    /// Handles of client writes and of defragmentation's writes, from 0.
     pub handles: [u16; 2],
 }
 
@@ -147,7 +147,7 @@ impl<'a> Layout<'a> {
             unit("offset", range.start)?;
             placed.push((tenant, range));
         }
-        // All are on one drive: none is of another device.
+        // All tenants are on one drive.
         let on_one = |handles: u16, own: Vec<[u16; 2]>| {
             let drive = FtlDrive { spec: Spec { handles, ..spec.clone() }, ..drive.clone() };
             let place = |((tenant, range), handles)| Placed { tenant, drive: 0, range, handles };
@@ -194,7 +194,7 @@ impl<'a> Layout<'a> {
     }
 }
 
-/// Refuses tenants of whom none writes.
+/// Refuses tenants without writes.
 pub fn check_writes(tenants: &Tenants) -> Result<(), WafError> {
     match tenants.tenants.iter().any(|tenant| !tenant.writes.is_zero()) {
         true => Ok(()),
@@ -202,9 +202,9 @@ pub fn check_writes(tenants: &Tenants) -> Result<(), WafError> {
     }
 }
 
-/// `tenants` with a placement handle each, or those that the file names, of a drive that has so many.
+/// `tenants` with a placement handle each, or the handles that the file names, for a drive with `has` handles.
 ///
-/// Errors: it has fewer.
+/// Errors: the drive has fewer.
 pub fn with_handles(tenants: &Tenants, has: u16) -> Result<Tenants, WafError> {
     let mut tenants = tenants.clone();
     let handles = handles(&tenants, has)?;
@@ -214,10 +214,10 @@ pub fn with_handles(tenants: &Tenants, has: u16) -> Result<Tenants, WafError> {
     Ok(tenants)
 }
 
-/// Handles of what clients and what defragmentation writes of each tenant, from 0.
+/// Handles of each tenant's client writes and defragmentation writes, from 0.
 fn handles(tenants: &Tenants, has: u16) -> Result<Vec<[u16; 2]>, WafError> {
     let named = tenants.tenants.iter().any(|one| one.placement.or(one.defrag_placement).is_some());
-    // The file counts from 1; who names none has the drive's first, as a write without a handle has.
+    // The file counts from 1; a tenant without a handle gets the drive's first, as a write without a handle does.
     let from_1 = |placement: Option<u16>| placement.unwrap_or(1).max(1) - 1;
     let writers = tenants.tenants.iter().filter(|tenant| !tenant.writes.is_zero()).count();
     let mut next = 0..;

@@ -76,7 +76,7 @@ impl Meter {
         &self.found
     }
 
-    /// Bytes that were written to it here, and those that it counted of hosts in whole octiles.
+    /// Bytes written to the drive here, and host bytes that it counted in whole octiles.
     pub fn host_bytes(&self) -> (u64, u64) {
         let counted = self.before.since(self.first).map_or(0, |since| since.host);
         (self.written, counted)

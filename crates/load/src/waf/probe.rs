@@ -18,22 +18,22 @@ use std::convert::Infallible;
 use sys::random::Random;
 use thiserror::Error;
 
-/// Share of what is written that may be moved before firmware is accused, beside one superblock: metadata, superblocks that
-/// are open.
+/// Share of the written bytes that may be moved before firmware is blamed, beside one superblock: metadata, open
+/// superblocks.
 const TOLERANCE: f64 = 0.02;
-/// Share of what is written by which the drive's count of it may differ.
+/// Maximum relative difference of the drive's host count from the bytes written.
 const OFF_MAX: f64 = 0.02;
 /// Percent of the drive for the hot stream, and for all cold ones together. The rest is never written.
 const HOT_PCT: u64 = 45;
 const COLD_PCT: u64 = 50;
 /// Passes over the hot range after which every superblock was used, up to 80 % over-provisioning.
 const PASSES: u32 = 4;
-/// Of so many random writes one goes to a cold stream.
+/// One random write out of this many goes to a cold stream.
 const COLD_EVERY: u64 = 5;
 
 /// A drive as the probe knows it. Positions and lengths are in commands of one size.
 pub trait Probed {
-    /// Why it did not do what it was asked.
+    /// Error of the drive.
     type Error;
 
     /// Commands that it has room for.
@@ -107,18 +107,18 @@ pub struct Phase {
     pub counted: Bytes,
     /// Write amplification factor.
     pub waf: f64,
-    /// The most that a drive that isolates has here: 1, a tolerance, a superblock of what was written, and what its
-    /// counters are off by. None where that depends on the drive.
+    /// Maximum WAF here of a drive that isolates: 1, a tolerance, one superblock, and the error of its counters. `None`
+    /// if it depends on the drive.
     pub isolated_waf_max: Option<f64>,
 }
 
 impl Phase {
-    /// By how much of what was written the drive's count differs.
+    /// Relative difference of the drive's host count from the bytes written.
     fn off(&self) -> f64 {
         self.counted.host.abs_diff(self.written_bytes) as f64 / self.written_bytes.max(1) as f64
     }
 
-    /// By how much its WAF is over that of another phase, beside the tolerance.
+    /// WAF in excess of another phase's, beyond the tolerance.
     fn excess_over(&self, waf: f64) -> f64 {
         self.waf - waf - (self.isolated_waf_max.unwrap_or(f64::INFINITY) - 1.0)
     }
@@ -128,7 +128,7 @@ impl Phase {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Behaviour {
-    /// Valid data of other handles lies in the superblocks of one.
+    /// Valid data of other handles shares a handle's superblocks.
     MixesHandles,
     /// Overwriting one handle's data moves the data of others.
     MovesOthers,
@@ -181,7 +181,7 @@ impl Probe {
 /// Why a probe ended before all was run.
 #[derive(Debug, Error)]
 pub enum Ended<E> {
-    /// The drive did not do what it was asked.
+    /// The drive refused an operation.
     #[error("{0}")]
     Drive(E),
     #[error("{0}")]
@@ -199,8 +199,8 @@ pub enum Ended<E> {
     },
 }
 
-/// Runs the streams on a drive of so many handles, at least 2. Everything on it is overwritten. Of one that ended early,
-/// what was found until then is found.
+/// Runs the streams on a drive with `handles` handles, at least 2. Overwrites the whole drive. If the probe ends early,
+/// the behaviours found until then are returned.
 pub fn probe<D: Probed>(drive: &mut D, handles: u16, seed: u64) -> (Probe, Result<(), Ended<D::Error>>) {
     let all = drive.commands();
     let (hot, cold_streams) = (all * HOT_PCT / 100, u64::from(handles - 1).min(2));
@@ -298,7 +298,7 @@ impl<D: Probed> Streams<'_, D> {
         Ok(())
     }
 
-    /// Runs a phase and keeps what it cost; `is_known`: a drive that isolates moves nothing.
+    /// Runs a phase and records its cost; `is_known`: an isolating drive moves nothing in it.
     fn measure(
         &mut self,
         streams: &'static str,
@@ -326,7 +326,7 @@ impl<D: Probed> Streams<'_, D> {
         self.drive.write(command, handle).map_err(Ended::Drive)
     }
 
-    /// Deallocates so many from the first on.
+    /// Deallocates this many commands from the start.
     fn deallocate(&mut self, commands: u64) -> Result<(), Ended<D::Error>> {
         self.drive.deallocate(0, commands).map_err(Ended::Drive)
     }
@@ -382,7 +382,7 @@ mod tests {
     use super::*;
     use ftl::{Append, Firmware, Isolation, Spec, Victim};
 
-    /// A drive of so many bytes that keeps its three handles apart.
+    /// A drive of this size that isolates its three handles.
     fn isolating(bytes: u64) -> Spec {
         Spec {
             unit_bytes: 32 << 10,

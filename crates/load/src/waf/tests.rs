@@ -1,4 +1,4 @@
-//! Known answers, and what is always so.
+//! Tests with known answers, and invariants.
 
 use super::timed::FILLS;
 use super::*;

@@ -1,12 +1,12 @@
-//! The same tenants on the same drives with a clock: what clients wait for once amplification is steady.
+//! The same tenants on the same drives with a clock: the clients' latencies once amplification is steady.
 //!
 //! ```text
 //! Experiment, steady -> its stores   -> TenantLoad of each -> the run loop, open loop
 //!                    -> its drives   -> dies that take their time -> cells, counters
 //! ```
 //!
-//! The one idea: an experiment without time is the preconditioning. Stores and drives go on as it left them, so a part of a
-//! drive fill shows the tails, and what the drives count in it must agree with what they counted without time.
+//! The one idea: the experiment without time is the preconditioning. Stores and drives continue in its final state, so
+//! a part of a drive fill shows the tails, and the drives' counts in it must agree with those without time.
 
 use super::{Experiment, Layout, WafError};
 use crate::run::{Cause, Control, Failure, HANG_NS, Pacing, Run, Settings, Sink, SinkError, run};
@@ -22,9 +22,9 @@ use sys::random::Random;
 
 /// Upper bound on operations per run, mostly reads. A run takes a second.
 const OPERATIONS: f64 = 3e6;
-/// And of so many drive fills.
+/// Upper bound on the run, in drive fills.
 pub(super) const FILLS: f64 = 2.0;
-/// And no longer than a month, however little is asked for.
+/// Upper bound on the run's virtual time, seconds: a month, for low loads.
 const SECONDS: f64 = 30.0 * 86_400.0;
 
 const NS_PER_SEC: f64 = 1e9;
@@ -32,7 +32,7 @@ const NS_PER_SEC: f64 = 1e9;
 /// Result of a run with time.
 #[derive(Debug)]
 pub struct Timed {
-    /// Each stream of each tenant, `TENANT/reads`, with what became of it and what was outstanding at the end.
+    /// Each stream of each tenant, `TENANT/reads`, with its results and its backlog at the end.
     pub streams: Vec<(StreamInfo, Cell, Backlog)>,
     /// Counters of the drives.
     pub bytes: Bytes,
@@ -92,7 +92,7 @@ pub fn timed(experiment: Experiment, layout: &Layout<'_>, base: &DriveSpec, seed
             hang_ns: HANG_NS,
             ramp_ns: 0,
         },
-        // Nobody looks at a part of it.
+        // A single interval for the whole run.
         interval_ns: duration_ns,
         slice_ns: duration_ns,
         control: control.clone(),

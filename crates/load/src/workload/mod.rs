@@ -9,8 +9,8 @@
 //! ```
 //!
 //! The one idea: running, recording, judging and reporting use a [`Workload`] without knowing its kind. A run takes one
-//! or several, which share its devices and its shards: each adds to the same [`RunPlan`]. Those of one run are of one
-//! type, as ACT's two tests are; kinds that can be mixed are variants of one enum.
+//! or several, which share its devices and its shards: each adds to the same [`RunPlan`]. Workloads of one run have one
+//! type, as ACT's two tests do; kinds that can be mixed are variants of one enum.
 //!
 //! * [`act`]: ACT's storage and index tests
 //! * [`fio`]: fio's jobs
@@ -37,11 +37,11 @@ use results::run_dir::WorkloadRecord;
 use std::sync::Arc;
 use sys::op::Placement;
 
-/// Operations a second that one issuing thread is given before a second one is used. A core does
-/// several times as many, and needs the rest for the kernel's side of them.
+/// Operations a second of one issuing thread before a second one is used. A core can do several times as many, and
+/// needs the rest for the kernel's part of them.
 const SHARD_IOPS: f64 = 200_000.0;
 
-/// Salted buffers beyond those in flight, so that one is ready while another is salted.
+/// Salted buffers beyond those in flight, ready while others are salted.
 const SALTED_AHEAD: u32 = 8;
 
 /// A kind of load with its configuration.
@@ -66,8 +66,8 @@ pub trait Workload {
     /// Minimum size of each device, bytes: its largest operation.
     fn unit_bytes(&self) -> u64;
 
-    /// The placements of its kinds of writes on `device`, one of its own; none of those that name none. A device that takes
-    /// none of them is refused before anything is written.
+    /// The placements of its kinds of writes on `device`; `None` for writes without one. A device that supports none of
+    /// them is refused before anything is written.
     fn placements(&self, _device: &DeviceName) -> Vec<Option<Placement>> {
         self.writes().then_some(None).into_iter().collect()
     }
@@ -77,10 +77,10 @@ pub trait Workload {
         Extras::default()
     }
 
-    /// Adds to `run` what it runs and records on `devices`, which are those of its spec; gives its
-    /// configuration as it is in force.
+    /// Adds its load and its records on `devices`, which are those of its spec, to `run`; returns the configuration in
+    /// force.
     ///
-    /// Errors: a device on which it cannot be run.
+    /// Errors: a device that cannot take the load.
     fn build(
         &self,
         devices: &[DeviceShape],
@@ -89,14 +89,14 @@ pub trait Workload {
     ) -> Result<WorkloadRecord, CannotRun>;
 }
 
-/// A load that can be multiplied: what a series of runs at several loads needs.
+/// A load that can be multiplied, as a series of runs at several loads needs.
 pub trait Scalable {
     type Workload: Workload;
 
     /// Run parameters, at the load of 1x.
     fn spec(&self) -> RunSpec;
 
-    /// Settles how long a run of it lasts, seconds.
+    /// Sets the duration of a run, seconds.
     fn set_duration(&mut self, seconds: u32);
 
     /// `factor` times the load of 1x on those of its devices, by their position.
@@ -145,7 +145,7 @@ pub struct RunSpec {
     pub pacing: Pacing,
     /// True if operations must not be batched, because their exact instants are part of the model.
     pub keeps_instants: bool,
-    /// Seed of all random choices; `None`: to be chosen at the start.
+    /// Seed of all random choices; `None`: chosen at the start.
     pub seed: Option<u64>,
 }
 
@@ -171,9 +171,9 @@ impl RunSpec {
         self.device_names.iter().map(ToString::to_string).collect()
     }
 
-    /// The spec of a run of several workloads: all of their devices, in the order in which they are named.
+    /// The spec of a run of several workloads: all of their devices, in the order given.
     ///
-    /// Errors: what they do not agree in, a sentence.
+    /// Errors: the first disagreement, a sentence.
     pub fn joined(specs: &[Self]) -> Result<Self, String> {
         let mut joined = specs.first().cloned().ok_or_else(|| "there is nothing to run".to_owned())?;
         for (number, spec) in specs.iter().enumerate().skip(1) {
@@ -222,7 +222,7 @@ pub struct DeviceShape {
     /// Requests that its queue in the kernel holds at once, if it has one. More in flight would be handed to
     /// threads of the kernel's until there is room.
     pub queue_requests: Option<u32>,
-    /// Key of the stamps in what is written to it (`device::guard::stamp`).
+    /// Key of the stamps in written data (`device::guard::stamp`).
     pub stamp_key: u64,
 }
 
@@ -248,11 +248,11 @@ pub struct CannotRun(pub String);
 /// Everything that a run runs and records; workloads add to it one after the other.
 #[derive(Debug, Clone)]
 pub struct RunPlan<S> {
-    /// Streams and devices: what is recorded.
+    /// Streams and devices of the records.
     pub layout: Layout,
     /// One per shard.
     pub shards: Vec<Plan<S>>,
-    /// The workload that adds to it now, and what stands before the names of its streams.
+    /// The workload that adds to the plan now, and the prefix of its streams' names.
     workload: usize,
     prefix: String,
 }
@@ -264,32 +264,32 @@ impl<S> RunPlan<S> {
         Self { layout, shards: Vec::new(), workload: 0, prefix: String::new() }
     }
 
-    /// From now on the workload of this number adds to it; `name` tells its streams from those of others,
-    /// empty where there are none.
+    /// Starts the workload of this number; `name` distinguishes its streams, empty for a single workload.
     pub fn begin(&mut self, workload: usize, name: &str) {
         self.workload = workload;
         self.prefix = if name.is_empty() { String::new() } else { format!("{name}/") };
     }
 
-    /// Adds `streams` of the present workload, which are recorded on every device, and sees to it that there
-    /// are `shards`; gives the place of what it adds then.
+    /// Adds `streams` of the current workload, recorded on every device, and ensures `shards`; returns the place of its
+    /// next additions.
     pub fn add(&mut self, streams: impl IntoIterator<Item = StreamInfo>, shards: usize) -> Place {
         let first_stream = self.layout.streams.len();
         let (workload, prefix) = (self.workload, self.prefix.clone());
         let named = |stream: StreamInfo| StreamInfo { name: format!("{prefix}{}", stream.name), workload, ..stream };
         self.layout.streams.extend(streams.into_iter().map(named));
         self.shards.resize_with(shards.max(self.shards.len()), Plan::default);
-        // The same number in each shard, so that a stream need not know in which it is.
+        // The same number in each shard, so that a stream need not know its shard.
         let first_buffers = self.shards.iter().map(|plan| plan.buffers.len()).max().unwrap_or(0);
         self.shards.iter_mut().for_each(|plan| plan.buffers.resize_with(first_buffers, Default::default));
         let (devices, first_buffers) = (self.layout.devices.len(), first_buffers as u16);
         Place { workload, prefix, first_stream, devices, first_buffers }
     }
 
-    /// Keeps each shard on a CPU of its own, where there are as many as `cpus` and all are closed loops that may run anywhere.
+    /// Pins each shard to a CPU, if there are enough `cpus` and all shards are closed loops that may run anywhere.
     ///
-    /// Threads that sleep a hundred thousand times a second are gathered by the kernel where they are woken, while another
-    /// CPU idles: at depth 1 that halves the rate. An open loop stays free, lest who takes its CPU makes it late.
+    /// The kernel gathers threads that sleep a hundred thousand times a second on the CPU where they are woken, while
+    /// another CPU idles: at depth 1 that halves the rate. An open loop is not pinned, because another thread on its
+    /// CPU would make it late.
     pub fn spread(&mut self, cpus: &[u32]) {
         let is_closed = |lane: &Lane<S>| matches!(lane.arrival, Arrival::Closed { .. });
         let is_free = |plan: &Plan<S>| plan.cpus.is_empty() && plan.lanes.iter().all(is_closed);
@@ -299,7 +299,7 @@ impl<S> RunPlan<S> {
     }
 }
 
-/// The place of a workload in a run: where its streams and buffers begin among those of others.
+/// The place of a workload in a run: the start of its streams and buffers among all.
 #[derive(Debug, Clone, Default)]
 pub struct Place {
     /// Index in the run.

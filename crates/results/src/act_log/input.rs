@@ -28,7 +28,7 @@ const UNREAD: [(&[u8], &str, &str); 3] = [
     (b"BZh", "bzip2", "bzip2 -dc"),
     (&[0x04, 0x22, 0x4d, 0x18], "lz4", "lz4 -dc"),
 ];
-/// Bytes that tell all of them.
+/// Length of the longest magic number, bytes.
 const FIRST_BYTES: u64 = 6;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -111,7 +111,7 @@ impl<R: Read> Read for Input<R> {
             Decoder::Zstd(frames) => (frames.read(buffer), frames.source.get_ref().ended),
         };
         match read {
-            // The decoder asked for more than there is.
+            // The decoder wanted more bytes than exist.
             Err(_) if ended => {
                 self.cut = true;
                 Ok(0)
@@ -127,7 +127,7 @@ impl<R: Read> fmt::Debug for Input<R> {
     }
 }
 
-/// The bytes as they are in the file, and whether its end was met.
+/// The raw bytes of the file; records if the end was reached.
 struct Raw<R> {
     first: Cursor<Vec<u8>>,
     source: R,
@@ -145,8 +145,8 @@ impl<R: Read> Read for Raw<R> {
     }
 }
 
-/// Largest window accepted: that of `zstd --ultra -20`. Only `--long` and higher levels make larger
-/// ones, up to 128 MiB by default, far more than a table takes.
+/// Largest window accepted: that of `zstd --ultra -20`. Only `--long` and higher levels make larger ones, up to 128 MiB
+/// by default, far more than a table needs.
 const WINDOW_BYTES_MAX: u64 = 32 << 20;
 
 /// Decompressed bytes of `source`.
@@ -185,7 +185,7 @@ impl<S: BufRead> ZstdFrames<S> {
         Ok(false)
     }
 
-    /// Compares the checksum at the end of a frame, if it has one, with that of the bytes it gave.
+    /// Compares the checksum at the end of a frame, if it has one, with that of the decoded bytes.
     fn end_frame(&self) -> io::Result<()> {
         match (self.decoder.get_checksum_from_data(), self.decoder.get_calculated_checksum()) {
             (Some(stored), Some(found)) if stored != found => Err(io::Error::other(format!(
@@ -324,7 +324,7 @@ mod tests {
                 assert!(!cut && error.contains("the zstd data is damaged: its bytes have the checksum"), "{error}");
             }
         }
-        // Without a checksum nothing can be told.
+        // Without a checksum damage is not detected.
         let mut unchecked = whole[..whole.len() - 4].to_vec();
         assert_eq!(unchecked[4] & 0b100, 0b100, "the frame says that it has a checksum");
         unchecked[4] &= !0b100;

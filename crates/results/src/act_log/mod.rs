@@ -29,9 +29,9 @@
 //!  (04: 0000000001)
 //! ```
 //!
-//! Written here, checked against ACT's own analysis script. Read as ACT wrote it, too: messages may
-//! stand between any two lines, and the tail of a killed run may be missing. Failed operations are
-//! in no histogram; what they mean for a verdict is not this module's business.
+//! Written here, checked against ACT's own analysis script. Read as ACT wrote it, too: messages may stand between any
+//! two lines, and the tail of a killed run may be missing. Failed operations are in no histogram; the verdict counts
+//! them elsewhere.
 
 mod input;
 mod read;
@@ -96,7 +96,7 @@ pub const NAMES_TITLE: &str = "HISTOGRAM NAMES";
 const WRITTEN_BY: &str = "written by ";
 const WRITTEN_BY_TAIL: &str = ", in ACT's log format";
 
-/// Everything that stands before the first chunk.
+/// Everything before the first chunk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Header {
     /// ACT's version whose format this is: [`ACT_VERSION`] in our own logs.

@@ -8,7 +8,7 @@ use crate::series::{Conclusion, Series, State};
 use crate::units::{self, count, milliseconds, number, span};
 use serde_json::{Value, json};
 
-/// Doubts that are told one by one; of more it is told how many.
+/// Maximum number of doubts listed; only the number of the others is shown.
 const DOUBTS_TOLD_MAX: usize = 5;
 
 /// Key of the doubts in the conclusion's details.
@@ -47,7 +47,7 @@ pub fn conclude(series: &Series) -> Conclusion {
     if !found.is_empty() {
         sentence += &format!(": {}", found.join(". "));
     }
-    // First, because all that follows is to be read with it.
+    // Doubts come first, because they qualify everything else.
     if let Some(doubts) = &doubts {
         sentence = format!("{doubts}; {sentence}");
     }

@@ -6,7 +6,7 @@ use crate::units::{count, number};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A depth that does less than this part of what a smaller one did was disturbed by something.
+/// A depth that does less than this part of a smaller one's rate was disturbed.
 const FALLEN: f64 = 0.8;
 
 /// Jobs in doubt among those of a baseline.

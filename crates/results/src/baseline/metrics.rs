@@ -20,7 +20,7 @@ pub struct Metric {
 pub enum What {
     /// Operations a second of a profile, flat out.
     Iops,
-    /// 99 % of a profile's reads (writes, if it does not read) took at most so many microseconds.
+    /// 99th percentile of a profile's reads (writes, if it does not read), microseconds.
     P99,
     /// Operations that the kernel had in flight on average, under a profile.
     InFlight,
@@ -37,8 +37,8 @@ pub enum What {
 }
 
 impl What {
-    /// By how much of the median a drive must differ at least to be told as one that does; `None`: it is not judged,
-    /// because its steps are wider than drives differ (a knee), or it tells of this program (CPU).
+    /// Minimum difference from the median, as a fraction of it, to report a drive as different. `None`: not judged,
+    /// because its steps are wider than drives differ (a knee), or it describes this program (CPU).
     fn differs_from(self) -> Option<f64> {
         match self {
             Self::Iops | Self::Highest | Self::Sustained => Some(0.05),
@@ -63,10 +63,10 @@ impl fmt::Display for What {
     }
 }
 
-/// Of the highest rate: what counts as half of it.
+/// Range, as a fraction of the highest rate, that counts as half of it.
 const HALF: std::ops::RangeInclusive<f64> = 0.4..=0.6;
 
-/// All numbers of the points of one drive, by what they are of.
+/// All metrics of one drive's points.
 pub fn metrics(points: &[Point]) -> Vec<Metric> {
     let mut made = Vec::new();
     let mut add = |what, mix, value: Option<f64>| {
@@ -96,8 +96,8 @@ pub fn metrics(points: &[Point]) -> Vec<Metric> {
     made
 }
 
-/// The rate of `mix` flat out: by its sweep of depths, else by its profile, else the most that was done of it. Saturation is left
-/// out: it begins on a drive with free blocks, which does more than it can go on with.
+/// The saturated rate of `mix`: from its depth sweep, else from its profile, else its highest rate. Saturation is left
+/// out: it begins on a drive with free blocks, which does more than it can sustain.
 pub fn highest_rate(points: &[Point], mix: Mix) -> Option<f64> {
     let of = |part| points.iter().filter(move |point| point.part == part && Mix::of(point) == mix);
     let lasts = |point: &&Point| !matches!(point.part, Part::Saturation | Part::PtsSaturation);
@@ -136,7 +136,7 @@ pub struct Outlier {
 /// value is an outlier. Source: Iglewicz and Hoaglin, How to Detect and Handle Outliers (1993): 3.5 of 1.4826 MAD.
 const DEVIATIONS: f64 = 3.5 * 1.4826;
 
-/// Least number of drives of which one can be told to differ: of two nobody knows which.
+/// Minimum number of drives for an outlier: of two nobody knows which one differs.
 const DRIVES_MIN: usize = 3;
 
 /// The `values` that lie far from the others: by more than 3.5 standard deviations (estimated by the median absolute
@@ -172,7 +172,7 @@ mod tests {
         // All but one alike: the spread is 0, and the least part of the median decides.
         assert_eq!(at(What::Iops, &[100.0, 100.0, 100.0, 104.9, 94.9]), [4]);
         assert_eq!(at(What::P99, &[100.0, 100.0, 100.0, 119.0, 121.0]), [4]);
-        // Drives that differ widely among themselves: none of them is far.
+        // Drives that differ widely among themselves have no outlier.
         assert_eq!(at(What::Iops, &[50.0, 100.0, 150.0, 200.0]), [0_usize; 0]);
         assert_eq!(at(What::Knee, &[16.0, 16.0, 16.0, 256.0]), [0_usize; 0], "a step of the sweep is no difference");
     }
@@ -188,7 +188,7 @@ mod tests {
         assert_eq!(value(What::Knee, "random reads, 4 KiB"), Some(32.0), "29 in flight would do");
         assert_eq!(value(What::Knee, "random writes, 4 KiB"), Some(4.0));
         assert_eq!(value(What::P99AtHalf, "random reads, 4 KiB"), Some(462.0), "80 us / 0.52 * 3");
-        // Half of what is left after saturation, not of the 50,000/s of its beginning.
+        // Half of the rate after saturation, not of the initial 50,000/s.
         assert_eq!(value(What::P99AtHalf, "random writes, 4 KiB"), Some(462.0));
         assert_eq!(value(What::Sustained, "random writes, 4 KiB"), Some(25_000.0), "the last of six rounds");
         assert_eq!(value(What::Iops, "random 95 % reads, 128 KiB"), Some(7_629.0));

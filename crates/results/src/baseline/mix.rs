@@ -42,8 +42,8 @@ impl fmt::Display for Mix {
     }
 }
 
-/// The points of `part`, mix by mix in the order in which each was first run; within one by what was in flight and
-/// then by what was wanted. Of several points at one place the last counts.
+/// The points of `part`, mix by mix in the order of their first run; within a mix by depth and then by offered rate. If
+/// several points have the same place, the last counts.
 pub fn curves(points: &[Point], part: Part) -> Vec<(Mix, Vec<&Point>)> {
     let mut curves: Vec<(Mix, Vec<&Point>)> = Vec::new();
     for point in points.iter().filter(|point| point.part == part) {
@@ -90,12 +90,12 @@ impl Point {
         self.directions().map(|done| done.mbps).sum()
     }
 
-    /// Operations a second that were wanted; `None`: flat out.
+    /// Offered operations a second; `None` if saturated.
     pub fn offered_iops(&self) -> Option<f64> {
         self.directions().map(|done| done.offered_iops).sum()
     }
 
-    /// Reads if it reads, else writes: whose latency stands for it.
+    /// Reads if there are any, else writes: their latency represents the point.
     pub fn told(&self) -> Option<&Done> {
         self.directions().next()
     }

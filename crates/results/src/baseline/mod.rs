@@ -26,10 +26,10 @@ pub use watch::{Estimate, PAUSES_MIN, Pause, Second, Stalls, Watch};
 use crate::series::{Series, State, Step};
 use crate::steady::ROUNDS_IN_WINDOW;
 
-/// The term of a series that says how many jobs it has for each drive at least: those of parts with rounds in five rounds.
+/// The term of a series with the minimum number of jobs per drive: parts with rounds count five rounds.
 pub const JOBS: &str = "jobs for each drive, at least";
 
-/// The points of a series, oldest first; of steps that are not done there are none.
+/// The points of a series, oldest first; steps that are not done have none.
 pub fn points(series: &Series) -> Vec<Point> {
     series.steps.iter().filter_map(point_of).collect()
 }
@@ -57,7 +57,7 @@ pub fn jobs_left(series: &Series) -> Option<u64> {
     Some(all.saturating_sub(done).max(is_open) * is_open)
 }
 
-/// Part of the highest rate from which more in flight is said to bring little more.
+/// Part of the highest rate at which more depth brings little: the knee.
 const KNEE: f64 = 0.9;
 
 /// Highest sustained rate by a depth sweep: the median of the points with at least 90 % of the best rate, which are
@@ -129,7 +129,7 @@ mod tests {
         series.terms.push((JOBS.to_owned(), all.to_string()));
         assert_eq!(jobs_left(&series), Some(0), "it is at its end");
         series.conclusion = None;
-        // Six rounds of a saturation are done, of which five were sure to come.
+        // Six rounds of a saturation are done; five of them were certain.
         assert_eq!(jobs_left(&series), Some(2));
         series.steps.truncate(series.steps.len() - 7);
         assert_eq!(jobs_left(&series), Some(9));

@@ -115,23 +115,23 @@ impl Latency {
         99.99, 99.999, 100.0,
     ];
 
-    /// Microseconds that `percent` of the operations took at most; `None` if that is not one of those kept, is not known, or without
-    /// operations.
+    /// Microseconds that `percent` of the operations took at most; `None` if that percentile is not stored or unknown,
+    /// or without operations.
     pub fn at(&self, percent: f64) -> Option<f64> {
         let at = Self::PERCENTILES.iter().position(|known| *known == percent)?;
         self.percentiles_us.get(at).copied()
     }
 }
 
-/// A percentile of a job's operations, as far as they tell it.
+/// A percentile of a job's operations, as far as they determine it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Percentile {
-    /// Microseconds that so many took at most.
+    /// Value, microseconds.
     Us(f64),
     /// The percentile lies among operations that never completed: longer than the longest completed one, in
     /// microseconds.
     LongerThan(f64),
-    /// There were too few operations to tell it, or none.
+    /// Too few operations for the percentile, or none.
     TooFew,
 }
 

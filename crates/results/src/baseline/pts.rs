@@ -47,7 +47,7 @@ pub struct PtsTable {
 }
 
 impl Pts {
-    /// All of them, in the order in which they are run.
+    /// All tests, in the order in which they are run.
     pub const ALL: [Self; 5] = [Self::Iops, Self::Throughput, Self::Throughput128, Self::Latency, Self::Saturation];
 
     /// Name on the command line; tests with one name run together.
@@ -115,8 +115,8 @@ impl Pts {
         }
     }
 
-    /// The round, from 1, at whose end what is tracked was first steady over five rounds; `None`: not yet. Rounds that are
-    /// not whole do not count.
+    /// The round, from 1, at whose end the tracked jobs were first steady over five rounds; `None`: not yet. Incomplete
+    /// rounds do not count.
     pub fn steady_at(self, points: &[Point]) -> Option<usize> {
         let every = if self == Self::Saturation { SATURATION_TRACKED } else { 1 };
         let of = |job: &(u64, u32)| -> Vec<f64> {
@@ -126,7 +126,7 @@ impl Pts {
         steady_at(&self.tracked().iter().map(of).collect::<Vec<_>>()).map(|tracked| tracked * every)
     }
 
-    /// The table that follows from `points` of a drive; `None` before the fifth round.
+    /// The result table of `points` of a drive; `None` before the fifth round.
     pub fn table(self, points: &[Point]) -> Option<PtsTable> {
         let steady_at = self.steady_at(points);
         let own = points.iter().filter(|point| self.has(point));
@@ -170,7 +170,7 @@ mod tests {
     use super::*;
     use crate::testing::point;
 
-    /// Rounds of a test whose 4 KiB writes do so many operations a second.
+    /// Rounds of a test with these rates of 4 KiB writes.
     fn rounds(test: Pts, iops: &[f64]) -> Vec<Point> {
         let done = |iops: &f64| Some((4_096.0, None, *iops, 1e6 / iops));
         iops.iter().map(|iops| point(test.part(), 1, None, done(iops))).collect()
@@ -182,7 +182,7 @@ mod tests {
         // A range of 20 % of the average exactly, with a slope of 8 %.
         assert_eq!(at(&[90.0, 100.0, 110.0, 100.0, 100.0]), Some(5));
         assert_eq!(at(&[89.9, 100.0, 110.0, 100.0, 100.0]), None, "over 20 %");
-        // A line that moves by 10 % of its average exactly, and one that moves further.
+        // A line that moves by exactly 10 % of its average, and one that moves further.
         assert_eq!(at(&[95.0, 97.5, 100.0, 102.5, 105.0]), Some(5));
         assert_eq!(at(&[94.9, 97.4, 100.0, 102.6, 105.1]), None, "its slope is over 10 %");
         assert_eq!(at(&[95.0, 97.5, 100.0, 102.5]), None, "four rounds");
@@ -193,7 +193,7 @@ mod tests {
 
     #[test]
     fn each_test_tracks_what_the_specification_names() {
-        // Of every job of a round five rounds that are alike, and of one of them rounds that are not.
+        // Five equal rounds of every job, and unequal rounds of one of them.
         let but = |test: Pts, wild: (u32, u64)| {
             let of = |round: u32, (read_pct, bytes): (u32, u64)| {
                 let is_wild = (read_pct, bytes) == wild && round == 4;
@@ -213,7 +213,7 @@ mod tests {
 
     #[test]
     fn of_a_write_saturation_one_minute_after_each_thirty_is_tracked() {
-        // Minutes that double and halve, but for those that are looked at.
+        // Minutes that double and halve, except the tracked ones.
         let iops: Vec<f64> = (1..=5 * 31)
             .map(|minute| if minute % 31 == 0 { 100.0 } else { f64::from(50 + minute % 2 * 100) })
             .collect();

@@ -27,7 +27,7 @@ pub(super) struct While {
     pub(super) runqueue_wait_pct: Mean,
     pub(super) irq_share_pct: Mean,
     pub(super) irqs_per_sec: Mean,
-    /// Over the operations whose service time alone was over the threshold.
+    /// Mean temperature over the operations whose service time alone was over the threshold.
     pub(super) celsius: Mean,
     /// Sum of their service times, nanoseconds, in intervals in which the device was full.
     pub(super) full_service_ns: u64,
@@ -91,20 +91,20 @@ struct SliceFacts {
     cells: Vec<[While; THRESHOLDS_MAX]>,
     /// By device; empty without telemetry.
     devices: Vec<DeviceSlice>,
-    /// By cell, judged or not: operations in flight at the ends of the intervals in which operations of a judged
-    /// stream on the same device were slow or waited, added up. Empty as long as none were.
+    /// By cell, judged or not: sum of the operations in flight at the ends of those intervals in which operations of a
+    /// judged stream on the same device were slow or waited. Empty as long as there were none.
     in_flight: Vec<u64>,
 }
 
-/// A judged cell before its drive first throttled itself in the run, by threshold: operations, and
-/// those with service alone over it.
+/// A judged cell before its drive first throttled itself in the run, by threshold: operations, and those with service
+/// alone over it.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Calm {
     pub(super) ops: u64,
     pub(super) service_over: [u64; THRESHOLDS_MAX],
 }
 
-/// Eats what a run yields, gives the blame for its slices at any time.
+/// Takes the data of a run, and gives the blame for its slices at any time.
 #[derive(Debug)]
 pub struct Blamer {
     judged: Vec<usize>,
@@ -117,9 +117,9 @@ pub struct Blamer {
     /// By judged cell and threshold: the drive's temperature, over the operations that were fast.
     fast_celsius: Vec<[Mean; THRESHOLDS_MAX]>,
     calm: Vec<Calm>,
-    /// By device: its counters of throttling, as last seen; whether they have risen.
+    /// By device: last values of its throttling counters, and true if they have risen.
     throttle: Vec<Throttle>,
-    /// By device: whether it was full.
+    /// By device: tracks if it is full.
     fill: Vec<Fill>,
     before_ns: u64,
 }
@@ -132,7 +132,8 @@ struct Throttle {
 }
 
 impl Blamer {
-    /// A blamer that has seen nothing, for a run that is judged by `plan`.
+    /// A blamer without data, for a run judged by `plan`. `columns` name the telemetry values; `kernel_names` are the
+    /// prefixes of each device's columns, `None` for a device without any.
     ///
     /// `columns` name the telemetry values; `kernel_names` are what the columns of each device begin
     /// with, `None` for a device without any.
@@ -165,7 +166,7 @@ impl Blamer {
         Self::new(judge.plan(), columns, &kernel_names).with_requests_max(&requests_max)
     }
 
-    /// The same, with the number of requests that each device holds at once, `None` where it is not known.
+    /// Sets the number of requests that each device holds at once, `None` where unknown.
     #[must_use]
     pub fn with_requests_max(mut self, requests_max: &[Option<u64>]) -> Self {
         for (fill, most) in self.fill.iter_mut().zip(requests_max) {
@@ -267,7 +268,7 @@ impl Blamer {
         }
     }
 
-    /// Notes who is in flight on the devices where operations are slow or wait.
+    /// Records the streams with operations in flight on devices where operations are slow or wait.
     fn holders(&mut self, slice: usize, counts: &IntervalCounts) {
         let waits = |cell: &usize| {
             counts.cells.get(*cell).is_some_and(|counted| counted.response_over[0] > 0 || counted.backlog.waiting > 0)
@@ -285,8 +286,8 @@ impl Blamer {
         }
     }
 
-    /// The stream that had most of the operations in flight on `devices` while operations of judged streams there
-    /// were slow or waited, with its part of them; `None` where none has more than half.
+    /// The stream with most of the operations in flight on `devices` while operations of judged streams there were slow
+    /// or waited, and its part of them; `None` if no stream has more than half.
     pub(super) fn holder(&self, slice: usize, devices: std::ops::Range<usize>) -> Option<(usize, f64)> {
         let in_flight = &self.slices.get(slice)?.in_flight;
         let of_stream = |stream: usize| -> u64 {
@@ -339,14 +340,14 @@ const FULL_MIN: f64 = 0.9;
 pub(super) struct Full {
     /// Sum of the times of the requests that it held, seconds.
     pub(super) requests_sec: f64,
-    /// Most that other operations in flight can have waited behind those, the sum of their times, seconds.
+    /// Maximum time that other operations in flight can have waited behind those, summed, seconds.
     pub(super) waited_sec_max: f64,
     /// Most requests that it holds.
     pub(super) requests_max: u64,
 }
 
 impl Full {
-    /// Adds what was seen at another time, or of another device.
+    /// Adds sums of another time, or of another device.
     pub(super) fn merge(&mut self, other: &Self) {
         self.requests_sec += other.requests_sec;
         self.waited_sec_max += other.waited_sec_max;
@@ -365,7 +366,7 @@ pub(super) struct Fill {
 }
 
 impl Fill {
-    /// Takes in an interval of so many seconds; what was seen of the device, if it was full.
+    /// Adds an interval of `seconds`; returns the sums of the device if it was full.
     pub(super) fn interval(&mut self, row: &DeviceRow, seconds: f64, in_flight_max: u64) -> Option<Full> {
         let requests_max = self.requests_max?;
         let most = requests_max as f64;

@@ -119,8 +119,8 @@ fn parts(subject: &Subject<'_>) -> Vec<BlamePart> {
     parts
 }
 
-/// Says of the largest part when the limit is reached without it, too: shares are of time, and a few
-/// long operations can have most of that.
+/// Notes on the largest part if the limit is reached without it, too: shares are of time, and a few long operations can
+/// take most of that.
 fn add_what_is_over_without(subject: &Subject<'_>, largest: &mut BlamePart) {
     let without = match largest.cause {
         Cause::OurLag => subject.at(&subject.counts.judged_least_over),
@@ -151,13 +151,14 @@ fn merge(parts: &mut Vec<BlamePart>) {
 /// stolen moment: as many as the default limit allows over its tightest threshold.
 const STEAL_PCT_MIN: f64 = 5.0;
 
-/// Time for which our threads wanted to run and had no CPU: likewise.
+/// Time for which our threads were runnable without a CPU, percent, likewise.
 const RUNQUEUE_WAIT_PCT_MIN: f64 = 5.0;
 
-/// All CPUs together are full from here on: what becomes runnable mostly finds none idle.
+/// From this utilisation on, all CPUs together count as full: a thread that becomes runnable mostly finds no idle CPU.
 const BUSY_PCT_MIN: f64 = 90.0;
 
-/// A single CPU is full from here on: what queues for it waits some twenty times as long as it runs.
+/// From this utilisation on, a single CPU counts as full: work queued for it waits some twenty times as long as it
+/// runs.
 const BUSIEST_PCT_MIN: f64 = 95.0;
 
 /// Nearly all interrupts of a device on one CPU.

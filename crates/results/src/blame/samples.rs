@@ -9,7 +9,7 @@ use crate::judge::IntervalCounts;
 use crate::run_dir::{TraceKind, TraceLine, TraceSize};
 use std::collections::VecDeque;
 
-/// Intervals remembered for samples that are told of late.
+/// Intervals remembered for samples that arrive late.
 const RECENT_MAX: usize = 8;
 
 /// Requests of one kind and size on one device, summed over the samples of a slice.
@@ -40,7 +40,7 @@ impl Traced {
         self.merge(&one);
     }
 
-    /// Adds what was seen of another device, or in another sample.
+    /// Adds another device, or another sample.
     pub(super) fn merge(&mut self, other: &Self) {
         self.samples = self.samples.saturating_add(other.samples);
         self.length_ms += other.length_ms;
@@ -62,7 +62,7 @@ pub(super) struct Touched {
 }
 
 impl Touched {
-    /// Adds what was counted on another device, or in other intervals.
+    /// Adds another device, or other intervals.
     pub(super) fn merge(&mut self, other: &Self) {
         self.length_ms += other.length_ms;
         self.ops = self.ops.saturating_add(other.ops);
@@ -155,7 +155,7 @@ impl Samples {
             self.pending.push(line.clone());
             return;
         }
-        // Told of so late that its intervals are forgotten: nothing to compare it with.
+        // The sample arrived after its intervals were dropped: there is nothing to compare.
         if self.recent.front().is_none_or(|first| from_ns < first.from_ns) {
             return;
         }

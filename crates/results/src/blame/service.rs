@@ -1,7 +1,7 @@
 //! Splits service time between kernel and device.
 //!
-//! From hand-over to completion an operation passes two hands. Three sources separate the two; without any the split is
-//! reported as unknown:
+//! Between submission and completion an operation is with the kernel and then with the device. Three sources separate
+//! the two; without any the split is reported as unknown:
 //!
 //! * a simulated drive has no kernel before it, and of a server neither is seen;
 //! * the kernel's disk statistics (`r_await`, `w_await`) hold all the time for which requests existed,
@@ -9,8 +9,7 @@
 //!   there: a cgroup's limit holds operations back before they are made requests;
 //! * the trace shows, in samples, both stretches of each request.
 //!
-//! What was spent before the device while it held all the requests that it can is the device's again: see
-//! [`Full`].
+//! Time in the kernel while the device held its maximum of requests is charged to the device: see [`Full`].
 
 use super::Cause;
 use super::accumulate::Full;
@@ -28,7 +27,7 @@ const OUTSIDE_MIN: f64 = 0.5;
 /// The statistics must have at least this share of our operations, or they are switched off.
 const COUNTED_MIN: f64 = 0.5;
 
-/// Fewer slow operations than this in the samples say nothing of the others.
+/// Minimum number of slow operations in the samples to draw a conclusion about the others.
 const SAMPLED_SLOW_MIN: u64 = 10;
 
 /// Minimum number of samples after which slowness that they did not show is taken to lie outside requests. Fewer do
@@ -137,7 +136,7 @@ struct Outside {
 }
 
 impl Outside {
-    /// `None` where the kernel's statistics are not known, or do not have our operations.
+    /// `None` if the kernel's statistics are unknown, or do not include our operations.
     fn of(subject: &Subject<'_>) -> Option<Self> {
         let (kind, mut requests_ms, mut completed) = (kind(subject)?, 0.0, 0.0);
         for device in subject.devices() {
@@ -173,7 +172,7 @@ impl Outside {
 /// Result of the trace samples.
 struct Sampled {
     traced: Traced,
-    /// Of the operations slow in service, those that the device alone made slow.
+    /// Fraction of the operations slow in service that only the device made slow.
     device: f64,
     /// Share for which the samples cannot tell if operations were slow in requests at all.
     unseen: f64,
@@ -182,7 +181,7 @@ struct Sampled {
 }
 
 impl Sampled {
-    /// `Err` says why the samples say nothing.
+    /// `Err` gives the reason why the samples allow no conclusion.
     fn of(subject: &Subject<'_>) -> Result<Self, String> {
         let kind = kind(subject).ok_or("its requests are of no known kind")?;
         let mean_bytes = subject.counts.bytes.checked_div(subject.counts.ops).unwrap_or(0);
@@ -262,8 +261,8 @@ impl Sampled {
     }
 }
 
-/// Of the service time of slow operations, the fraction that they waited behind a full device before they
-/// were requests, and the evidence; `None` where there was no such time.
+/// Fraction of the slow operations' service time spent behind a full device before they became requests, and the
+/// evidence; `None` if there was no such time.
 fn behind_full(subject: &Subject<'_>) -> Option<(f64, String)> {
     let slow = &subject.counts.slow;
     let service_ns = subject.at(&slow.service_ns).saturating_sub(subject.at(&slow.unseen_ns));

@@ -1,7 +1,6 @@
-//! The telemetry columns that blame looks at.
+//! The telemetry columns used for blame.
 //!
-//! Which of them a run has depends on its version, its host and its drives; each is taken or done
-//! without.
+//! A run has some of them, depending on its version, its host and its drives; all are optional.
 
 use crate::telemetry::{Column, ColumnOf};
 
@@ -74,7 +73,7 @@ impl Columns {
             write_await_ms: value(Column::WriteAwaitMs),
             queue_mean: value(Column::AverageQueue),
             in_flight: value(Column::InFlight),
-            // The drive's own word before that of the kernel's monitor: it is what it throttles by.
+            // The drive's own value comes before the kernel's monitor, because the drive throttles by it.
             celsius: value(Column::SmartCelsius).or_else(|| value(Column::Celsius)),
             throttle_count: value(Column::SmartThrottleCount),
             throttle_sec: value(Column::SmartThrottleSec),
@@ -106,7 +105,7 @@ impl Mean {
         self.weight += other.weight;
     }
 
-    /// The mean; `None` of nothing.
+    /// The mean; `None` without values.
     pub(super) fn value(&self) -> Option<f64> {
         (self.weight > 0.0).then(|| self.sum / self.weight)
     }

@@ -11,8 +11,8 @@ use crate::run_dir::{HlogKind, Intervals, Run, RunDirError, each_window};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Least part of the rate alone that a device in company must achieve. The rate offered is the same,
-/// so anything missing is a backlog; 1 % is what the end of a run can cut off.
+/// Minimum part of its rate alone that a device must achieve together with others. The offered rate is the same, so any
+/// difference is a backlog; 1 % is what the end of a run can cut off.
 pub const ACHIEVED_MIN: f64 = 0.99;
 
 /// Growth of the p99 from which on it is named. A convention: equal drives, and hours of one drive,
@@ -28,7 +28,7 @@ pub struct DeviceNumbers {
     pub shares: Vec<f64>,
     /// True if all shares are below their limits.
     pub within_limits: bool,
-    /// 99 % of service times are at most this; `None` where nothing succeeded.
+    /// 99th percentile of service times; `None` if nothing succeeded.
     pub service_p99_ns: Option<u64>,
     /// Operations a second that succeeded in time.
     pub achieved_iops: f64,
@@ -39,11 +39,11 @@ pub struct DeviceNumbers {
 pub struct Ratio {
     /// Tested together with the others.
     pub together: DeviceNumbers,
-    /// Alone: the same device where it was tested alone, else the one that was.
+    /// The same device tested alone, else the one that was.
     pub alone: DeviceNumbers,
-    /// Achieved rate by that alone; `None` where alone nothing was achieved.
+    /// Achieved rate, divided by that alone; `None` if nothing was achieved alone.
     pub achieved: Option<f64>,
-    /// p99 by that alone; `None` where one is not known.
+    /// p99, divided by that alone; `None` if one is unknown.
     pub p99: Option<f64>,
 }
 
@@ -75,7 +75,7 @@ pub fn device_numbers(run: &Run, names: &[&str]) -> Result<Vec<DeviceNumbers>, R
     }
     let mut service: Vec<Latencies> = vec![latencies(); layout.cells()];
     each_window(&run.dir, &layout, HlogKind::Service, |window| {
-        // Bounds that differ, as another program may write them, are cut: `add` takes what fits.
+        // Another program may write other bounds; `add` accepts the values that fit.
         let _ = service[window.cell].add(&window.histogram);
     })?;
     let devices = layout.devices.len();
@@ -100,7 +100,7 @@ pub fn device_numbers(run: &Run, names: &[&str]) -> Result<Vec<DeviceNumbers>, R
         .collect())
 }
 
-/// Worst shares of a stream on a device, and whether none reaches its limit.
+/// Worst shares of a stream on a device, and true if none reaches its limit.
 fn shares(run: &Run, stream: &str, device: &str) -> (Vec<f64>, bool) {
     let sla: &Sla = &run.manifest.sla;
     let mut worst = vec![0.0_f64; sla.limits().len()];
@@ -118,9 +118,8 @@ fn shares(run: &Run, stream: &str, device: &str) -> (Vec<f64>, bool) {
     (worst, within)
 }
 
-/// Lays the numbers of devices in company beside those of one `alone`.
+/// Compares the devices tested together with those `alone`; `None` if there is nothing to compare.
 ///
-/// `None` where there is nothing to lay beside each other.
 pub fn linearity(alone: &[DeviceNumbers], together: &[DeviceNumbers]) -> Option<Linearity> {
     let ratios: Vec<Ratio> = together.iter().filter_map(|together| beside(alone, together)).collect();
     if ratios.is_empty() {

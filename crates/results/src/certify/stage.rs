@@ -18,11 +18,11 @@ use crate::units::{Grouped, span};
 /// The result of a stage.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Judged {
-    /// Passed, failed, or not to be told.
+    /// Passed, failed, or invalid.
     pub outcome: Outcome,
     /// Why, one sentence with the number that decided.
     pub reason: String,
-    /// Of a pass, what its run says beside that, each one sentence: a rate that was not held.
+    /// Notes on the run of a passed stage, each one sentence: a rate that was not held.
     pub notes: Vec<String>,
 }
 
@@ -73,7 +73,7 @@ fn by_completion(verdict: &Verdict) -> Judged {
     }
 }
 
-/// The reason of a stage that ran to its end, with what it was like.
+/// The reason of a completed stage, with its numbers.
 fn completed(verdict: &Verdict) -> String {
     let worst = verdict.decided_by.as_ref().map(|worst| match verdict.outcome {
         Outcome::Pass => format!("; {worst}"),
@@ -111,7 +111,7 @@ pub struct Claim {
     pub files: bool,
     /// Devices that are no drives, each a phrase: `/dev/loop3 is a loop device, which is a file`.
     pub virtual_kinds: Vec<String>,
-    /// Devices that are not on record as prepared and are tested all the same.
+    /// Devices tested although they are not recorded as prepared.
     pub unprepared: Vec<String>,
     /// True if operations are issued with ACT's own pacing.
     pub as_act: bool,
@@ -188,7 +188,7 @@ impl Claim {
         }
     }
 
-    /// The beginning of the sentence when it cannot be told.
+    /// The beginning of the sentence for an invalid outcome.
     pub fn undecided(&self) -> String {
         format!("the {} for {} is undecided", self.noun(), self.subject())
     }
@@ -235,7 +235,7 @@ impl Claim {
 /// Parameters that define the stages.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Outline {
-    /// The load that is to be certified, a multiple of 1x.
+    /// The load to certify, a multiple of 1x.
     pub multiple: f64,
     /// Number of devices, at least 1.
     pub devices: usize,

@@ -1,4 +1,4 @@
-//! The exact counts of one interval: all that the judge wants to know of it.
+//! The exact counts of one interval: the judge's input.
 //!
 //! Made from a live [`Interval`] or from the lines of a run directory; both must be equal.
 

@@ -25,13 +25,13 @@ use crate::units::{self, Grouped, ThresholdText, percent};
 /// A thread that lacked a CPU for this part of the time that it needed one is worth telling.
 const RUN_DELAY_TOLD_MIN: f64 = 0.05;
 
-/// A stream whose achieved rate is further than this below the offered one is worth telling, where its load was done.
+/// A stream whose achieved rate is further than this below the offered one gets a note, if its load was done.
 const ACHIEVED_MIN: f64 = 0.99;
 
 /// Selects the counts that a share is computed from.
 type Over = fn(&CellCounts) -> &[u64; THRESHOLDS_MAX];
 
-/// The worst share of all, and whether it is too large.
+/// The worst share of all, and true if it is too large.
 #[derive(Clone)]
 struct Worst {
     deciding: Deciding,
@@ -67,13 +67,14 @@ struct Findings {
 }
 
 impl Judge {
-    /// The verdict on what was seen up to now, given that the run ended like `end`.
+    /// The verdict on the data so far, assuming that the run ended like `end`.
     pub fn verdict(&self, end: &End) -> Verdict {
         verdict(self, end, None)
     }
 }
 
-/// The verdict of a run that ended like `end`; of one of several workloads `elsewhere` says what another one was stopped for.
+/// The verdict of a run that ended like `end`; for one of several workloads `elsewhere` gives the reason of another
+/// one's stop.
 fn verdict(judge: &Judge, end: &End, elsewhere: Option<&str>) -> Verdict {
     let end = &judge.settled(end);
     let (judged, by_limit) = worst_of_all(judge, end, |counts| &counts.judged_over);
@@ -185,11 +186,10 @@ fn measured(judge: &Judge) -> String {
     format!("no limits of latency were given, so none was judged; all operations were done{late}")
 }
 
-/// The worst share by what the device answers for, and by the two durations that bound the doubts
-/// about it.
+/// The worst share by wait + service, and by the two durations that bound the doubts about it.
 struct Bounds<'a> {
     judged: Option<&'a Worst>,
-    /// Without what this program may have made itself.
+    /// Without delays that this program may have caused.
     least: Option<Worst>,
     /// With this program's own lag.
     response: Option<Worst>,
@@ -233,9 +233,9 @@ impl Findings {
         self.own_making(judge, bounds);
     }
 
-    /// Times are counted up to when a completion was seen, so a long gap between two looks makes the
-    /// device look slower than it is, never faster; and what we issue late we issue in a heap, which
-    /// no device answers for. A pass stands whatever we did. A failure of our making does not.
+    /// Doubts from our own timing. Times end when a completion is seen, so a long gap between two looks makes the
+    /// device look slower than it is, never faster; and operations issued late go out in a burst, for which no device
+    /// answers. A pass stands despite both. A failure caused by them does not.
     fn own_making(&mut self, judge: &Judge, bounds: &Bounds<'_>) {
         let limit_us = judge.gap_limit_ns() / 1000;
         match (bounds.judged, &bounds.least) {
@@ -266,7 +266,7 @@ impl Findings {
         }
     }
 
-    /// Loads that were not done, or too late: then the load was not the one that was asked for.
+    /// Loads that were not done, or done too late: then the configured load was not tested.
     fn not_done(&mut self, judge: &Judge, end: &End, undone: &[super::Undone]) {
         let noun = judge.plan.tested.noun();
         for found in undone {
@@ -338,7 +338,7 @@ fn failed_operations(judge: &Judge) -> Option<String> {
     (errors > 0).then(|| format!("{failed} ({}): any fails the run", by_stream.join(", ")))
 }
 
-/// The worst share of what the windows of a run that ended like `end` would have wanted as a whole.
+/// The worst share over the windows of a run that ended like `end`, each extrapolated to its whole.
 fn worst(judge: &Judge, end: &End, over: Over) -> Option<Worst> {
     worst_of_all(judge, end, over).0
 }
@@ -346,7 +346,7 @@ fn worst(judge: &Judge, end: &End, over: Over) -> Option<Worst> {
 /// The same, and the worst share for each limit.
 fn worst_of_all(judge: &Judge, end: &End, over: Over) -> (Option<Worst>, Vec<Worst>) {
     let (mut all, mut by_limit): (Option<Worst>, Vec<Worst>) = (None, Vec::new());
-    // Both have one for each limit, or none yet.
+    // Both have one entry per limit, or none yet.
     let zipped = |a: Vec<Worst>, b: Vec<Worst>, with: fn(Worst, Worst) -> Worst| match a.is_empty() {
         true => b,
         false => a.into_iter().zip(b).map(|(a, b)| with(a, b)).collect(),
@@ -356,7 +356,7 @@ fn worst_of_all(judge: &Judge, end: &End, over: Over) -> (Option<Worst>, Vec<Wor
         let shares = windows.iter().filter(|window| window.counts.wanted() > 0);
         let shares = shares.map(|window| shares_of(judge, end, group, window, over).collect());
         let Some(of_group) = shares.reduce(|before, next| zipped(before, next, Worst::joined)) else { continue };
-        // The slice in which the first limit was exceeded, whichever is the worst in the end.
+        // The slice in which the first limit was exceeded, whichever limit is the worst in the end.
         let first_slice = of_group.iter().filter_map(|worst| worst.deciding.first_slice).min();
         let worst = of_group.iter().cloned().reduce(Worst::worse);
         let worst = worst.map(|mut worst| {

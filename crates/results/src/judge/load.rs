@@ -106,8 +106,8 @@ pub(crate) fn shortfall(wanted: u64, backlog: &Backlog, per_sec: f64) -> Option<
 }
 
 impl Judge {
-    /// The streams whose load was not carried out, on each device: those that the device or a limit kept back before those
-    /// that this program did, whoever held the slots of others before these, and then by how much.
+    /// The streams whose load was not carried out, on each device: first those delayed by the device or a limit, then
+    /// those delayed by this program, within each by the number missing.
     pub(super) fn undone(&self, end: &End) -> Vec<Undone> {
         let mut undone: Vec<_> = self.device_groups().filter_map(|group| self.undone_of(group, end)).collect();
         let missing = |of: &Undone| of.missed as f64 / of.wanted.max(1) as f64;
@@ -173,7 +173,7 @@ impl Judge {
         self.plan.devices.iter().enumerate().filter_map(on_device).collect()
     }
 
-    /// The streams of which more operations were late than their limit of lateness allows, each a sentence.
+    /// The streams with more late operations than allowed, each a sentence.
     pub(super) fn too_late(&self, end: &End) -> Vec<String> {
         let of_group = |group: &GroupCounts| {
             let late_ns = self.plan.streams[group.stream].late_ns?;

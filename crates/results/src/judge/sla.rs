@@ -17,7 +17,7 @@ use thiserror::Error;
 const WHOLE_PPB: u64 = 1_000_000_000;
 const PERCENT_PPB: u64 = WHOLE_PPB / 100;
 
-/// Largest threshold: the longest duration that histograms keep apart.
+/// Largest threshold: the longest duration that histograms resolve.
 const THRESHOLD_MAX_NS: u64 = crate::cell::DURATION_MAX_NS;
 
 /// At most (strictly: below) this share may be slower than the threshold.
@@ -160,7 +160,7 @@ impl Sla {
         &self.limits
     }
 
-    /// The thresholds, ascending: what cells count over.
+    /// The thresholds, ascending: those of the cells.
     pub fn thresholds_ns(&self) -> Arc<[u64]> {
         self.limits.iter().map(|limit| limit.threshold_ns).collect()
     }

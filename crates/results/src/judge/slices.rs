@@ -70,8 +70,8 @@ pub fn whole_slice_sec(wanted_sec: u64, duration_sec: u64, report_interval_sec: 
     if slice_sec <= duration_sec { slice_sec } else { (duration_sec / interval_sec).max(1) * interval_sec }
 }
 
-/// Why a report interval does not go with the slices that were asked for, or how it stretches them: by a tenth at most.
-/// `None` where it divides them, or where the run is shorter than a slice.
+/// Why a report interval does not fit the requested slices, or how it stretches them: by a tenth at most. `None` if it
+/// divides them, or if the run is shorter than a slice.
 pub fn stretched_slice(wanted_sec: u64, duration_sec: u64, report_interval_sec: u64) -> Option<Result<String, String>> {
     let slice_sec = wanted_sec.max(1).div_ceil(report_interval_sec.max(1)).saturating_mul(report_interval_sec.max(1));
     if slice_sec == wanted_sec.max(1) || slice_sec > duration_sec {
@@ -88,13 +88,13 @@ pub fn stretched_slice(wanted_sec: u64, duration_sec: u64, report_interval_sec: 
     })
 }
 
-/// Longest round, seconds, unless asked for: short enough that five of them are soon over.
+/// Default maximum length of a round, seconds: short enough that five of them are soon over.
 const ROUND_SEC_MAX: u64 = 60;
 /// Rounds in a slice at least.
 const ROUNDS_IN_SLICE: u64 = 12;
 
-/// The length of a round, in which steadiness is looked at: `wanted_sec`, or else a twelfth of the slice
-/// and at most a minute; rounded up to whole report intervals.
+/// The length of a round, the unit of steadiness: `wanted_sec`, or else a twelfth of the slice and at most a minute;
+/// rounded up to whole report intervals.
 pub fn round_sec(wanted_sec: Option<u64>, slice_sec: u64, report_interval_sec: u64) -> u64 {
     let interval_sec = report_interval_sec.max(1);
     let round_sec = wanted_sec.unwrap_or((slice_sec / ROUNDS_IN_SLICE).min(ROUND_SEC_MAX));
@@ -132,14 +132,14 @@ pub(super) struct Window {
     pub(super) cut: bool,
 }
 
-/// Eats intervals, gives a verdict at any time.
+/// Takes intervals, and gives a verdict at any time.
 #[derive(Debug, Clone)]
 pub struct Judge {
     pub(crate) plan: JudgePlan,
     pub(crate) groups: Vec<GroupCounts>,
     /// Over all devices and the whole run, by stream, judged or not.
     pub(super) totals: Vec<CellCounts>,
-    /// By cell, what was outstanding at the end of the last interval.
+    /// By cell: the backlog at the end of the last interval.
     backlogs: Vec<Backlog>,
     /// Number of slices that every interval of was seen to its end.
     pub(super) complete_slices: u64,
@@ -147,7 +147,7 @@ pub struct Judge {
     pub(super) gaps: u64,
     pub(super) gaps_over: u64,
     pub(super) gap_max_ns: u64,
-    /// CPU time of the issuing threads, and time for which they had none although they wanted it.
+    /// CPU time of the issuing threads, and time for which they were runnable without a CPU.
     pub(super) cpu_ns: u64,
     pub(super) run_delay_ns: u64,
     /// Intervals seen to their end since the beginning without one missing.
@@ -249,9 +249,9 @@ impl Judge {
         }
     }
 
-    /// The stretches in which a group is judged, of a run that ended like `end`: each complete slice; a remainder with the
-    /// slice before it, and where it has operations enough alone as well. Of a run that was stopped, or is
-    /// shorter than a slice, the slice that it ended in.
+    /// The windows in which a group is judged, for a run that ended like `end`: each complete slice; a remainder with
+    /// the slice before it, and also alone if it has enough operations. For a run that was stopped, or is shorter than
+    /// a slice, also the slice in which it ended.
     pub(super) fn windows(&self, group: &GroupCounts, end: &End) -> Vec<Window> {
         let complete = usize::try_from(self.complete_slices).unwrap_or(usize::MAX);
         let window = |first: usize, last: usize, cut: bool| {
@@ -383,7 +383,7 @@ pub(super) struct WorkloadJudge {
     cells: Range<usize>,
 }
 
-/// The parts of a run by `plan`; none where there is one workload.
+/// The parts of a run by `plan`; empty for a single workload.
 pub(super) fn parts(plan: &JudgePlan) -> Vec<WorkloadJudge> {
     if plan.workloads.len() < 2 {
         return Vec::new();
@@ -405,7 +405,7 @@ impl WorkloadJudge {
     /// Judges its part of one more interval of the run.
     pub(super) fn add(&mut self, counts: &IntervalCounts) {
         let mut cells = counts.cells.get(self.cells.clone()).unwrap_or_default().to_vec();
-        // Cells are counted from 1 there, and those of a workload share their slots with no other's.
+        // `held_by` counts cells from 1, and cells of a workload share their slots with no other workload's.
         cells.iter_mut().for_each(|cell| cell.held_by = cell.held_by.saturating_sub(self.cells.start as u64));
         let own = counts.carried.iter().filter(|carried| self.cells.contains(&carried.cell));
         let carried = own.map(|carried| Carried { cell: carried.cell - self.cells.start, ..carried.clone() }).collect();

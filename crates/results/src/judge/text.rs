@@ -102,7 +102,7 @@ impl fmt::Display for Verdict {
 impl Verdict {
     /// Tables worth the screen: all devices together, and the device that decided (or the only one).
     fn groups_shown(&self) -> impl Iterator<Item = &Group> {
-        // Without limits nothing is asked of a slice.
+        // Without limits there is no criterion for a slice.
         let is_judged = !self.has_no_limits();
         let several = self.groups.iter().any(|group| group.device.is_none());
         self.groups.iter().filter(move |_| is_judged).filter(move |group| {

@@ -1,4 +1,4 @@
-//! The verdict, as data: what `verdict.json` holds; and how a run ended.
+//! The verdict as data: the contents of `verdict.json`; and the end of a run.
 
 use super::Undone;
 use crate::blame::Blame;
@@ -275,7 +275,7 @@ pub struct Reason {
     pub text: String,
 }
 
-/// Of format 1 too, whose reasons are bare sentences.
+/// Reads format 1, too, whose reasons are plain sentences.
 impl<'de> Deserialize<'de> for Reason {
     fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
@@ -360,7 +360,7 @@ impl Verdict {
         matches!(self.reasons.first(), Some(Reason { code: Code::IoError | Code::DeviceGone | Code::Lost, .. }))
     }
 
-    /// Fails the run for what was asked of it beside its limits and `missed`, each a sentence.
+    /// Fails the run for missed goals beside its limits, each a sentence.
     pub fn fail_for(&mut self, missed: Vec<String>) {
         if missed.is_empty() {
             return;
@@ -372,7 +372,7 @@ impl Verdict {
         self.missed = missed;
     }
 
-    /// Says `notes` beside what decided, each a sentence.
+    /// Adds `notes` beside the reasons, each a sentence.
     pub fn note(&mut self, notes: Vec<String>) {
         self.reasons.extend(notes.iter().map(|text| Reason::new(Code::Note, text)));
         self.notes = notes;
@@ -536,7 +536,7 @@ mod tests {
     use serde_json::Value;
     use std::collections::BTreeSet;
 
-    /// Every string that a schema says a value may be.
+    /// Every string value that a schema allows.
     fn values(schema: &Value) -> BTreeSet<String> {
         match schema {
             Value::Object(fields) => {

@@ -12,7 +12,7 @@ use std::fmt;
 const GROWTH: [f64; 3] = [1.25, 1.5, 2.0];
 /// Divisor of each step down from a load that was not confirmed.
 const SHRINKAGE: [f64; 3] = [1.05, 1.2, 2.0];
-/// The lowest load that is tried is this part of the first; less by what rounding to three digits does.
+/// The lowest load tried is this part of the first, slightly less because of rounding to three digits.
 const LOWEST_OF_FIRST: f64 = 0.99 / 64.0;
 /// Failed recoveries after which the search gives up: the drive is not the same from one hour to the next.
 const UNRECOVERED_MAX: u32 = 5;
@@ -99,7 +99,7 @@ pub struct Finding {
     pub not_held: Option<Multiple>,
 }
 
-/// The search, as far as it is.
+/// The state of a search.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Search {
     first: Multiple,
@@ -115,7 +115,7 @@ pub struct Search {
     /// Steps down since a load that a try held was not confirmed; then every load is judged over a whole slice.
     shrinkage: Option<usize>,
     unrecovered: u32,
-    /// The drive was overdriven, and nobody has seen it recover yet.
+    /// The drive was overdriven, and no recovery was seen yet.
     overdriven: bool,
     stop: Option<Stop>,
 }
@@ -192,8 +192,8 @@ impl Search {
         }
     }
 
-    /// Takes in that the load of `moved` was not held, or not steadily. `overdrove`: whether it may have
-    /// left the drive slower than it was.
+    /// Records that the load of `moved` was not held, or not steadily. `overdrove`: true if it may have left the drive
+    /// slower than before.
     pub fn not_held(&mut self, moved: Move, overdrove: bool) {
         let multiple = moved.multiple();
         match moved {
@@ -222,7 +222,7 @@ impl Search {
         self.stop = Some(Stop::Broken);
     }
 
-    /// Takes in that no configuration can ask for the next load: it is beyond the highest, or rounds to none.
+    /// Records that no configuration can express the next load: it is beyond the maximum, or rounds to zero.
     pub fn out_of_range(&mut self) {
         match self.held.last() {
             Some(held) => self.highest = *held,
@@ -245,7 +245,7 @@ impl Search {
 mod tests {
     use super::*;
 
-    /// Runs a search on a drive that holds everything up to `truth`; gives the moves and the end.
+    /// Runs a search on a drive that holds everything up to `truth`; returns the moves and the end.
     fn searched(truth: f64, first: f64) -> (Vec<Move>, Finding) {
         let mut search = Search::new(Multiple::new(first), Multiple::new(1000.0), 0.02);
         let mut moves = Vec::new();

@@ -48,7 +48,7 @@ pub struct Shares {
     pub share: Vec<f64>,
     /// By threshold: half the width of the 95 % interval of the mean of rounds.
     pub margin: Vec<f64>,
-    /// 99th percentile of service times, the mean of rounds; `None` where nothing succeeded.
+    /// 99th percentile of service times, mean over rounds; `None` if nothing succeeded.
     pub p99_ns: Option<f64>,
     /// Operations a second that succeeded.
     pub achieved_iops: f64,
@@ -57,11 +57,11 @@ pub struct Shares {
 /// Purpose of a step.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Target {
-    /// To see whether the load is held: over a window, if that is enough.
+    /// Check if the load is held: over a window, if that is enough.
     Try {
         /// The longest time before a slow spell in earlier steps, seconds: a window holds several of those, too.
         wait_sec: f64,
-        /// The step goes on to the end of the slice unless all shares are far below their limits.
+        /// The step runs to the end of the slice unless all shares are far below their limits.
         exact: bool,
     },
     /// Watch a whole slice.
@@ -80,14 +80,14 @@ pub enum Seen {
     Failed,
     /// Operations failed, or the device is gone: no load makes that better.
     Broken,
-    /// A recovery whose shares did not return, or a step that ended before its first round did.
+    /// A recovery without the earlier shares, or a step that ended before its first round did.
     NotSteady,
     /// This program or host was in the way.
     OurLimit,
     Interrupted,
 }
 
-/// A step with what it showed.
+/// A step with its result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Judged {
     /// Result.
@@ -128,7 +128,7 @@ struct Halves<'a> {
 pub struct Watcher {
     rounds: Rounds,
     target: Target,
-    /// By series, how many operations the whole step wants; `None` of a closed stream.
+    /// By series: number of operations that the whole step wants; `None` for a closed loop.
     step_ops: Vec<Option<u64>>,
 }
 
@@ -147,7 +147,7 @@ impl Watcher {
         Self { rounds, target, step_ops }
     }
 
-    /// Takes in an interval; says what was seen once that is enough.
+    /// Takes an interval; returns the result once there is enough data.
     pub fn add(&mut self, interval: &Interval) -> Option<String> {
         if self.rounds.add(interval) { self.enough() } else { None }
     }
@@ -220,7 +220,7 @@ impl Watcher {
             let seen = if found.ours { Seen::OurLimit } else { Seen::Failed };
             return (seen, format!("the load of {group} was not done: {found}"));
         }
-        // The rest of a slice that was cut short might have made up for what its verdict is about.
+        // The rest of a truncated slice might have compensated for the cause of its verdict.
         let outcome = if verdict.end == End::Completed { verdict.outcome } else { Outcome::Pass };
         let reason = || verdict.reason().unwrap_or_default().to_owned();
         match (&self.target, outcome) {
@@ -237,7 +237,7 @@ impl Watcher {
         }
     }
 
-    /// Rounds of a window that holds several spells, where `wait_sec` says how long one takes to come.
+    /// Length of a window with several spells, rounds; `wait_sec` gives the time until one comes.
     fn window_of(&self, wait_sec: impl Fn(&Spells) -> f64) -> usize {
         let spells = self.rounds.series().iter().flat_map(|series| &series.spells);
         let wait_sec = spells.map(wait_sec).fold(0.0, f64::max);
@@ -251,7 +251,7 @@ impl Watcher {
         self.window_of(Spells::longest_wait_sec)
     }
 
-    /// By series and limit, the shares in both halves of the last `rounds` rounds; `None` where there are fewer.
+    /// By series and limit: the shares in both halves of the last `rounds` rounds; `None` if there are fewer.
     fn halves(&self, rounds: usize) -> Option<impl Iterator<Item = Halves<'_>>> {
         let half = rounds / 2;
         let limits = self.rounds.sla().limits();
@@ -297,8 +297,8 @@ impl Watcher {
         ))
     }
 
-    /// The first share of which all rounds so far have so much, without anything of ours in it, that the whole step
-    /// would be at its limit. A recovery has no cliff.
+    /// The first share that puts the whole step at its limit by the rounds so far, without our own delays. A recovery
+    /// has no cliff.
     fn cliff(&self) -> Option<String> {
         if matches!(self.target, Target::Return(_)) {
             return None;

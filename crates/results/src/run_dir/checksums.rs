@@ -46,7 +46,7 @@ impl FileSum {
         Self { name: name.to_owned(), bytes: sum.bytes, crc32: format!("{:08x}", sum.crc32) }
     }
 
-    /// Of a file that somebody else wrote beside the run; `None` where there is none.
+    /// Sum of a file that another program wrote beside the run; `None` if there is none.
     pub(super) fn of_file(dir: &Path, name: &str) -> Option<Self> {
         Some(Self::new(name, Sum::of_file(&dir.join(name)).ok()?))
     }
@@ -98,7 +98,7 @@ struct Rows {
 }
 
 impl Rows {
-    /// `None` where there is no such file, or none that says anything about `name`.
+    /// `None` without checksums, or without a column for `name`.
     fn open(dir: &Path, name: &str) -> Result<Option<Self>, RunDirError> {
         let mut lines = WholeLines::open(dir.join(CHECKSUMS))?;
         let Ok(Some(header)) = lines.next() else { return Ok(None) };
@@ -107,7 +107,7 @@ impl Rows {
         Ok(column.map(|column| Self { lines, column, columns, sum: Sum::default() }))
     }
 
-    /// Seconds of the next report and the sum at it; `None` at the end, or at the first line that is damaged.
+    /// Time of the next report, seconds, and the sum at it; `None` at the end, or at the first damaged line.
     fn next(&mut self) -> Option<(u64, Sum)> {
         let line = self.lines.next().ok()??;
         let (row, own) = line.rsplit_once(',')?;
@@ -159,7 +159,7 @@ impl Running {
 /// Recorded lengths and checksums of the files of a run.
 pub(super) struct Recorded {
     dir: PathBuf,
-    /// At its end; `None` before.
+    /// Sums at the end of the run; `None` before.
     sealed: Option<Vec<FileSum>>,
     /// True if the `verdict.json` present belongs to another run.
     pub(super) foreign_verdict: bool,
@@ -168,7 +168,7 @@ pub(super) struct Recorded {
 /// Result of checking a file.
 #[derive(Debug, Default)]
 pub(super) struct Checked {
-    /// All that may be read: what is before damage, before a torn end, or everything.
+    /// Readable bytes: those before damage, before a torn end, or all.
     pub(super) good_bytes: u64,
     /// Damage, to follow the name of the file: `is missing`.
     pub(super) damage: Option<String>,
@@ -181,7 +181,7 @@ fn always() -> impl Iterator<Item = &'static str> {
 }
 
 impl Recorded {
-    /// Looks what is recorded in `dir`. A verdict that cannot be read says nothing here.
+    /// Reads the recorded sums in `dir`. An unreadable verdict is ignored here.
     pub(super) fn of(dir: &Path) -> Self {
         #[derive(Deserialize)]
         struct Seal {
@@ -219,7 +219,7 @@ impl Recorded {
         names
     }
 
-    /// Compares a file with what is recorded of it. Errors: the system refuses.
+    /// Compares a file with its recorded sums. Errors: a failed system call.
     pub(super) fn check(&self, name: &str) -> Result<Checked, RunDirError> {
         let path = self.dir.join(name);
         let failed = |error| RunDirError::io("reading", &path, error);
@@ -253,7 +253,7 @@ impl Recorded {
         }
         let should = match (sealed, bad) {
             (Some(sealed), _) => sealed,
-            // Nothing speaks against it; what came after the last line is whole lines, or torn.
+            // No contradiction; data after the last line are whole lines, or torn.
             (None, None) => return Ok(Checked { good_bytes: u64::MAX, ..Checked::default() }),
             // Synced after each report: a power cut can take the last piece, and no more.
             (None, Some(_)) if bad_count == 1 && good.bytes > 0 => {

@@ -66,14 +66,14 @@ pub enum RunDirError {
     },
     #[error("reading {} - it is missing; copy the whole directory of the run from where it was recorded", .path.display())]
     Missing { path: PathBuf },
-    /// A file is not what it should be.
+    /// A file has invalid contents.
     #[error("reading {} - {why}; it was damaged or edited after the run: use an untouched copy", .path.display())]
     Damaged {
         path: PathBuf,
         /// Damage and its position.
         why: String,
     },
-    /// A line of a table or log is not what it should be.
+    /// A line of a table or log is invalid.
     #[error(
         "reading {} line {line} - expected {expected}, found {found}; it was damaged or edited after the run: use an \
          untouched copy", .path.display()
@@ -90,7 +90,7 @@ pub enum RunDirError {
 }
 
 impl RunDirError {
-    /// An error of the system, with the free space when that is what is short.
+    /// A failed system call, with the free space if that is the cause.
     pub(super) fn io(tried: impl Into<String>, path: &Path, source: io::Error) -> Self {
         let free_bytes = if is_full(&source) { super::write::free_bytes(path).ok() } else { None };
         Self::Io { tried: tried.into(), path: path.to_owned(), source, free_bytes }

@@ -54,7 +54,7 @@ impl Sum {
     }
 }
 
-/// A file that only grows, and the checksum of what is in it.
+/// A file that only grows, and the checksum of its contents.
 #[derive(Debug)]
 pub(super) struct AppendFile {
     path: PathBuf,
@@ -72,7 +72,7 @@ impl AppendFile {
         Ok(Self { path, file, bytes: 0, hasher: Hasher::new(), unsynced: false })
     }
 
-    /// Appends whole lines in one write, so that a reader never sees half of them without need.
+    /// Appends whole lines in one write, so that a reader rarely sees partial lines.
     pub(super) fn append(&mut self, bytes: &[u8]) -> Result<(), RunDirError> {
         if bytes.is_empty() {
             return Ok(());
@@ -88,12 +88,12 @@ impl AppendFile {
         self.path.file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
 
-    /// Length and checksum of what was appended.
+    /// Length and checksum of the appended bytes.
     pub(super) fn sum(&self) -> Sum {
         Sum { bytes: self.bytes, crc32: self.hasher.clone().finalize() }
     }
 
-    /// Waits until what was appended is on the disk.
+    /// Waits until the appended bytes are on the disk.
     pub(super) fn sync(&mut self) -> Result<(), RunDirError> {
         if self.unsynced {
             self.file.sync_data().map_err(|error| RunDirError::io("syncing", &self.path, error))?;
@@ -103,14 +103,14 @@ impl AppendFile {
     }
 }
 
-/// Writes `dir/name` so that either all of it is there, after a power cut too, or nothing.
+/// Writes `dir/name` atomically, also across a power cut.
 pub(super) fn write_whole(dir: &Path, name: &str, bytes: &[u8]) -> Result<(), RunDirError> {
     let path = dir.join(name);
     let tried = || format!("writing {} bytes to", bytes.len());
     files::replace(&path, bytes, Over::Own).map_err(|error| RunDirError::io(tried(), &path, error))
 }
 
-/// Largest file that is read: the verdict of a year on eight devices has a tenth of it.
+/// Largest file read: the verdict of a year on eight devices has a tenth of it.
 const BYTES_MAX: u64 = 64 << 20;
 
 /// Text before the checksum's digits; `AFTER` follows them.
@@ -133,7 +133,7 @@ pub(super) fn to_bytes<T: Serialize>(value: &T) -> Vec<u8> {
 
 /// A file of a known version; `None` when there is none.
 ///
-/// Errors: it is damaged, of a later version, or the system refuses.
+/// Errors: it is damaged, of a later version, or a system call failed.
 pub(crate) fn read<T: DeserializeOwned>(path: &Path, known: u32) -> Result<Option<T>, RunDirError> {
     let bytes = match files::read(path, Links::Refused, BYTES_MAX) {
         Ok(bytes) => bytes,
@@ -167,7 +167,7 @@ fn check(bytes: &[u8]) -> Result<(), String> {
     }
 }
 
-/// Longest line accepted: something else is given up before it fills the memory.
+/// Longest line accepted: other files are rejected before they fill the memory.
 const LINE_BYTES_MAX: u64 = 256 * 1024;
 
 /// End of the last line.
@@ -179,7 +179,7 @@ pub(super) enum Tail {
     Torn,
 }
 
-/// Gives the lines of a file one by one, without their ends, and drops a torn last one.
+/// Returns the lines of a file one by one, without their ends, and drops a torn last one.
 #[derive(Debug)]
 pub(super) struct WholeLines {
     path: PathBuf,
@@ -190,7 +190,7 @@ pub(super) struct WholeLines {
 }
 
 impl WholeLines {
-    /// Opens the file; one that is missing has no lines.
+    /// Opens the file; a missing file has no lines.
     pub(super) fn open(path: PathBuf) -> Result<Self, RunDirError> {
         match files::open(&path, Links::Refused) {
             Ok(file) => Ok(Self::of(path, file)),
@@ -206,7 +206,7 @@ impl WholeLines {
         Self { path, input: Some(BufReader::new(file.take(u64::MAX))), bytes: Vec::new(), line: 0, tail: Tail::Clean }
     }
 
-    /// Ends after so many bytes. Nothing may have been read before.
+    /// Ends after this many bytes. Call before the first read.
     pub(super) fn limited(mut self, bytes: u64) -> Self {
         if let Some(input) = &mut self.input {
             input.get_mut().set_limit(bytes);

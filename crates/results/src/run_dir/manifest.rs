@@ -1,4 +1,4 @@
-//! The manifest: what was run, on what, and everything that is needed to judge it again.
+//! The manifest: the setup of a run, and everything that is needed to judge it again.
 
 use super::FORMAT_VERSION;
 use crate::act_log::{self, Header, Test};
@@ -20,7 +20,7 @@ pub enum DeviceKind {
     Simulated,
 }
 
-/// `kind` in the facts of what is no device but a namespace of a database, behind a network.
+/// `kind` in the facts of a database namespace, behind a network.
 pub const NAMESPACE: &str = "namespace";
 
 impl DeviceKind {
@@ -105,7 +105,7 @@ pub struct Manifest {
     pub host_facts: Value,
     /// Facts about the engine (name, why it was chosen, shards...).
     pub engine_facts: Value,
-    /// Length of a round, seconds: what steadiness is looked at in. Whole report intervals.
+    /// Length of a round, the unit of steadiness, seconds. Whole report intervals.
     pub round_sec: u64,
     /// Purpose within a series: `stage 1`, `30x`.
     pub purpose: Option<String>,
@@ -115,7 +115,7 @@ pub struct Manifest {
     pub findings: Vec<Finding>,
     /// Reasons for missing measurements, each one sentence.
     pub unmeasured: Vec<String>,
-    /// The process that runs it, for whoever asks whether it still does.
+    /// The process that runs it, for checks if it is still alive.
     pub process: Option<Process>,
 }
 
@@ -138,8 +138,8 @@ pub struct Process {
 }
 
 impl Manifest {
-    /// A manifest of a run with the cells of `layout`, judged by `sla`; the rest is empty, and for
-    /// the caller to fill in. The thresholds of `layout` must be those of `sla`.
+    /// A manifest of a run with the cells of `layout`, judged by `sla`; the caller fills in the rest. The thresholds of
+    /// `layout` must be those of `sla`.
     pub fn new(layout: &Layout, sla: Sla) -> Self {
         debug_assert_eq!(*layout.thresholds_ns, *sla.thresholds_ns());
         Self {
@@ -196,8 +196,8 @@ impl Manifest {
         Judge::new(JudgePlan { tested, simulated, has_keys, workloads, ..plan })
     }
 
-    /// Requests that a device holds at once of those that this program's threads give it: a thread's go to
-    /// the hardware queue of its CPU. `None` where that was not recorded, or where there are no such queues.
+    /// Number of requests that a device holds at once from this program's threads: a thread's requests go to the
+    /// hardware queue of its CPU. `None` if not recorded, or without such queues.
     pub(crate) fn requests_max(&self, device: usize) -> Option<u64> {
         let facts = self.device_facts.get(device)?;
         let queues = facts.get("hardware_queues")?.as_u64()?;

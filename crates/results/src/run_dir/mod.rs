@@ -45,9 +45,9 @@ pub use trace::{LARGE_BYTES, Samples, Spread, TraceKind, TraceLine, TraceSize, T
 pub use write::space_needed_bytes;
 pub use write::{Writer, check_usable};
 
-/// Version of the formats in a run directory. Readers read all versions up to theirs; it grows when
-/// a column or a field changes its meaning, not when one is added. Version 2: operations wanted in an earlier slice
-/// are told apart, and so are those lost and those not back in time.
+/// Version of the formats in a run directory. Readers read all versions up to theirs; it grows when a column or a field
+/// changes its meaning, not when one is added. Version 2: separate counts for operations wanted in an earlier slice,
+/// for lost ones and for those not back in time.
 pub const FORMAT_VERSION: u32 = 2;
 
 /// Setup of the run.

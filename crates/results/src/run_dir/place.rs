@@ -1,7 +1,6 @@
 //! Classifies a directory given by the user: a run, a series of runs, or something else.
 //!
-//! For whoever gave the wrong directory at two in the morning: the message describes the contents, and names the runs
-//! one level below.
+//! For a wrong directory the message describes the contents, and names the runs one level below.
 
 use super::file::HlogKind;
 use super::{ACT_LOG, CHECKSUMS, INTERVALS, MANIFEST, RunDirError, TELEMETRY, TRACE, VERDICT};
@@ -21,7 +20,7 @@ pub enum Holds {
     Series,
 }
 
-/// Looks what is in `dir`. Errors: neither; says what it is instead, and where runs are.
+/// Classifies `dir`. Errors: neither a run nor a series; the message describes the contents and names runs below.
 pub fn holds(dir: &Path) -> Result<Holds, RunDirError> {
     match () {
         () if is_there(dir, SERIES) => Ok(Holds::Series),

@@ -16,14 +16,14 @@ use crate::counts::CellCounts;
 use crate::judge::{Code, End, IntervalCounts, Judge, Outcome, Reason, Sla, VERDICT_FORMAT_VERSION, Verdict};
 use std::path::{Path, PathBuf};
 
-/// A run as its directory tells it.
+/// A run read from its directory.
 #[derive(Debug, Clone)]
 pub struct Run {
     pub dir: PathBuf,
     /// Setup of the run.
     pub manifest: Manifest,
-    /// The verdict that the run wrote at its end; `None` makes the run incomplete: it was killed, its
-    /// disk was full, or it goes on still.
+    /// The verdict written at the end of the run; `None` for an incomplete run: it was killed, its disk was full, or it
+    /// is still running.
     pub written: Option<Verdict>,
     /// The verdict computed again from the tables. Without a written one the end is
     /// [`End::Unrecorded`].
@@ -141,8 +141,8 @@ pub fn read(dir: &Path) -> Result<Run, RunDirError> {
     Ok(Run { dir: dir.to_owned(), manifest, written, verdict, intervals, remarks, damage })
 }
 
-/// Reads what was run in `dir`. Errors: it is no run directory (which says what it is instead), the
-/// manifest is damaged or of a later version.
+/// Reads the manifest in `dir`. Errors: not a run directory (with a description of the contents), or the manifest is
+/// damaged or of a later version.
 pub fn manifest(dir: &Path) -> Result<Manifest, RunDirError> {
     match file::read(&dir.join(MANIFEST), FORMAT_VERSION) {
         Ok(Some(manifest)) => Ok(manifest),
@@ -183,8 +183,8 @@ pub struct Intervals {
 }
 
 impl Intervals {
-    /// Opens both tables of the run in `dir`. Errors: the system refuses. A first line that is not what
-    /// it should be is damage like any other: see [`Self::damage`].
+    /// Opens both tables of the run in `dir`. Errors: a failed system call. An invalid first line is damage like any
+    /// other: see [`Self::damage`].
     pub fn open(dir: &Path, manifest: &Manifest) -> Result<Self, RunDirError> {
         let recorded = Recorded::of(dir);
         let mut file_damage = None;
@@ -238,14 +238,13 @@ impl Intervals {
         &self.remarks
     }
 
-    /// The line at which the tables ceased to be what they should be, and how much is whole before it;
-    /// known once [`Self::next`] has given `None`.
+    /// The first damaged line, and the extent of the data before it; known once [`Self::next`] has returned `None`.
     pub fn damage(&self) -> Option<&str> {
         self.damage.as_deref().or(self.file_damage.as_deref().filter(|_| self.ended))
     }
 
-    /// The next interval, or `None` at the end of what was recorded completely: the end of the tables,
-    /// or the first damaged line. Errors: the system refuses.
+    /// The next interval, or `None` at the end of the complete data: the end of the tables, or the first damaged line.
+    /// Errors: a failed system call.
     ///
     /// Not an iterator: the record is lent, so that a day of a large run needs no memory.
     #[expect(clippy::should_implement_trait, reason = "it lends, which iterators cannot")]
@@ -285,7 +284,7 @@ impl Intervals {
         Ok(Read::Whole)
     }
 
-    /// Ends here, because of a line that is not what it should be. Gives other errors back.
+    /// Ends here because of a damaged line. Returns other errors.
     fn damaged(&mut self, error: RunDirError) -> Result<(), RunDirError> {
         let RunDirError::Line { path, line, expected, found } = error else { return Err(error) };
         self.ended = true;
@@ -316,7 +315,7 @@ impl Intervals {
         self.record.telemetry.clone_from(&closing.rest);
     }
 
-    /// Notes how both tables ended. `cut_sec`: the interval whose counts are not all there.
+    /// Records the end of both tables. `cut_sec`: the interval with incomplete counts.
     fn end(&mut self, cut_sec: Option<u64>) -> Result<(), RunDirError> {
         self.ended = true;
         let mut unclosed: u64 = 0;
@@ -375,7 +374,7 @@ pub(super) fn replay(dir: &Path, manifest: &Manifest) -> Result<Replay, RunDirEr
     let mut lines = lines.iter().peekable();
     let mut intervals = 0;
     while let Some(record) = records.next()? {
-        // Each sample with the intervals that it lies in, as if both came live.
+        // Passes each sample with the intervals that it overlaps, as in a live run.
         while let Some(line) = lines.next_if(|line| line.at_sec * 1e9 < record.counts.end_ns as f64) {
             blamer.trace(line);
         }

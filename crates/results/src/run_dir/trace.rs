@@ -131,7 +131,7 @@ pub struct Samples {
 
 /// Reads the samples of the run in `dir`. A run without the file has none, and a torn last line is dropped.
 ///
-/// Errors: the system refuses, or a line is not what it should be.
+/// Errors: a failed system call, or an invalid line.
 pub fn read_trace(dir: &Path, manifest: &Manifest) -> Result<Samples, RunDirError> {
     let Checked { good_bytes, damage, .. } = Recorded::of(dir).check(TRACE)?;
     if let Some(why) = damage {
@@ -181,7 +181,7 @@ impl TraceLine {
         text.push('\n');
     }
 
-    /// Reads a line. `Err` says what should stand there.
+    /// Reads a line. `Err` gives the expected text.
     fn read(line: &str, devices: usize, thresholds: usize) -> Result<Self, String> {
         let mut fields = line.split(',');
         let at_sec = parsed::<f64>(fields.next()).filter(|at_sec| at_sec.is_finite() && *at_sec >= 0.0);

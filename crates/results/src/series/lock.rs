@@ -40,7 +40,7 @@ fn remedy(error: &io::Error) -> &'static str {
 }
 
 impl SeriesLock {
-    /// Takes the lock on `dir`, which exists. Errors: another process has it, or there are no locks there.
+    /// Takes the lock on the existing `dir`. Errors: another process has it, or the file system has no locks.
     pub fn take(dir: &Path) -> Result<Self, SeriesLockError> {
         let failed = |source| SeriesLockError::Io { dir: dir.to_owned(), source };
         let opened = File::open(dir).map_err(failed)?;

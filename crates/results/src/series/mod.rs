@@ -1,8 +1,8 @@
 //! A series of runs with one purpose: a certification in stages, a search for the highest rating.
 //!
-//! `series.json` in the directory of the series is its state on disk: written anew, whole, before and
-//! after each run, so that the same command goes on after a crash, and a report can be made years
-//! later. Each run has a run directory of its own below it.
+//! `series.json` in the directory of the series is its state on disk: rewritten, whole, before and after each run, so
+//! that the same command can resume after a crash, and a report can be made years later. Each run has a run directory
+//! of its own below it.
 //!
 //! This module handles the record only: its contents, its identity, its lock. [`crate::certify`] defines the stages of
 //! a certification, [`crate::rating`] the search.
@@ -199,15 +199,15 @@ impl Step {
 }
 
 impl Series {
-    /// Marks steps that nobody runs any more as interrupted. The caller made sure that nobody does.
+    /// Marks running steps as interrupted. The caller has checked that no process runs them.
     pub fn settle(&mut self) {
         for step in self.steps.iter_mut().filter(|step| step.state == State::Running) {
             step.interrupt("its program was killed, or the machine stopped");
         }
     }
 
-    /// Reads the series in `dir`; `None` where there is none, as in a file. Errors: it cannot be read, is
-    /// damaged, or is of a later version.
+    /// Reads the series in `dir`; `None` if there is none. Errors: it cannot be read, is damaged, or is of a later
+    /// version.
     pub fn read(dir: &Path) -> Result<Option<Self>, RunDirError> {
         if dir.is_file() {
             return Ok(None);

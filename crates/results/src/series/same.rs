@@ -4,7 +4,7 @@ use super::{Identity, Purpose, Series};
 use crate::units::Grouped;
 use thiserror::Error;
 
-/// Why a record is not that of the series which is asked for.
+/// Difference between a record and the requested series.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Differs {
     /// Different purpose.
@@ -86,7 +86,7 @@ fn keys(config: &str) -> Vec<(String, String)> {
     keys.filter(|(key, _)| key != "device-names").collect()
 }
 
-/// Terms that are not equal; one that only one of both has counts as empty in the other.
+/// Terms that differ; a term missing on one side counts as empty there.
 fn terms(then: &[(String, String)], now: &[(String, String)]) -> Vec<Differs> {
     let value = |terms: &[(String, String)], name: &str| {
         terms.iter().find(|(other, _)| other == name).map(|(_, value)| value.clone()).unwrap_or_default()

@@ -20,13 +20,13 @@ use std::fmt;
 
 /// Least length of a piece: a level shorter than a measurement window is an episode.
 const PIECE_MIN: usize = ROUNDS_IN_WINDOW;
-/// Rounds that the running median looks at: what lasts two rounds or less is taken out.
+/// Width of the running median, rounds: deviations of two rounds or less are removed.
 const MEDIAN_OF: usize = 5;
-/// Least move, of the level before: what a steady window may range over.
+/// Minimum shift relative to the level before: the range of a steady window.
 const MOVE_MIN: f64 = 0.20;
-/// Least move against the limit: what a steady window may range over.
+/// Minimum shift relative to the limit: the range of a steady window.
 const MOVE_OF_LIMIT_MIN: f64 = 0.10;
-/// Longest series that is cut as it is; a longer one is averaged down first. Cutting takes the square.
+/// Longest series that is cut directly; a longer one is averaged down first. Cutting takes quadratic time.
 const ROUNDS_MAX: usize = 2_000;
 
 /// A metric's level moved for good.
@@ -99,7 +99,7 @@ fn moves(values: &[f64], limit: Option<f64>) -> Vec<(usize, f64, f64)> {
         moved > MOVE_MIN * before.abs().min(after.abs()) && limit.is_none_or(|limit| moved > MOVE_OF_LIMIT_MIN * limit)
     };
     let mut cuts = cut(&smooth, noise(&coarse));
-    // A cut that does not matter joins its pieces, whose level is then another: again from the start.
+    // A removed cut joins its pieces to a new level, so all cuts are checked again.
     loop {
         let level = |from: usize, to: usize| median(&coarse[from..to]);
         let bounds: Vec<usize> = [0].into_iter().chain(cuts.iter().copied()).chain([coarse.len()]).collect();
@@ -164,7 +164,7 @@ fn running_median(values: &[f64]) -> Vec<f64> {
     (0..values.len()).map(|at| median(&values[around(at)])).collect()
 }
 
-/// The middle one; of none, 0.
+/// The median; 0 without values.
 fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);

@@ -17,7 +17,7 @@ pub const ROUNDS_IN_WINDOW: usize = 5;
 const RANGE_MAX: f64 = 0.20;
 /// Largest move of the best straight line over a steady window, of its average. Source: SNIA PTS 2.0.2.
 const SLOPE_MAX: f64 = 0.10;
-/// Largest range of a window that is steady whatever its average, of the limit.
+/// Maximum range of a steady window relative to the limit, whatever its average.
 const RANGE_OF_LIMIT_MAX: f64 = 0.10;
 
 /// Why a window is steady.

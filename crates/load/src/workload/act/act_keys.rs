@@ -1,4 +1,4 @@
-//! Every key that any ACT ever read: which releases knew it and what became of it.
+//! Every key that any ACT ever read: the releases that knew it and its fate.
 //!
 //! Source: the option names in the sources of all releases in ACT's repository, from the first
 //! (2012, here ACT 1) to 6.6. docs/act-keys.md is this table.
@@ -32,7 +32,7 @@ pub struct ActKey {
     pub program: Program,
     /// The first release that did.
     pub since: Release,
-    /// The last one; `None`: 6.6 still does.
+    /// The last one; `None`: 6.6 still has it.
     pub until: Option<Release>,
     /// What later versions did with it.
     pub fate: &'static str,
@@ -60,7 +60,7 @@ const fn both(name: &'static str, since: Release, until: Option<Release>, fate: 
     ActKey { program: Program::Both, ..key(name, since, until, fate) }
 }
 
-/// All of them, in the order in which they appeared.
+/// All keys, in the order of their introduction.
 pub const KEYS: &[ActKey] = &[
     both("device-names", OLDEST, None, SAME),
     key(

@@ -30,19 +30,19 @@ impl ActConfig {
         }
     }
 
-    /// The value of an option as a file would have it; `None` when it is not set.
+    /// The value of an option in file format; `None` if it is not set.
     pub fn text(&self, key: &str) -> Option<String> {
         self.setting(key)?.1.text()
     }
 
-    /// The number at `key`; `None` where there is none.
+    /// The number at `key`; `None` without one.
     pub fn number(&self, key: &str) -> Option<u64> {
         self.text(key)?.parse().ok()
     }
 
-    /// Fills in what follows from a key that nobody gave. `given` tells whether somebody did.
+    /// Sets values that follow from keys not given. `given` returns true for a given key.
     pub fn settle(&mut self, given: &dyn Fn(&str) -> bool) {
-        // A histogram gives the sizes, so that a size which nobody named is none.
+        // A histogram gives the sizes, so a default size must not apply.
         if self.has_histograms() && !given("record-bytes") {
             self.record_bytes = 0;
         }
@@ -82,9 +82,8 @@ impl ActConfig {
 
     /// Bound on the operations in flight that clients wait for, over all devices.
     ///
-    /// ACT's service threads each do one operation at a time, so their number bounds the queue depth
-    /// that a drive can see. When the configuration names no number, 1024 for each device:
-    /// the most, of which a run takes as many as queue and memory carry.
+    /// ACT's service threads each do one operation at a time, so their number bounds the queue depth that a drive can
+    /// see. Default: 1024 for each device, an upper bound, of which a run uses as many as queue and memory allow.
     pub fn service_threads_or_default(&self) -> u32 {
         // At most 128 devices, so this saturates only for a configuration that no check let through.
         let devices = u32::try_from(self.device_names.len()).unwrap_or(u32::MAX);

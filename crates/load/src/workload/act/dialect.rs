@@ -28,7 +28,7 @@ pub const DEVICE_NAME_BYTES_MAX: usize = 4095;
 pub struct Quoted(String);
 
 impl Quoted {
-    /// Keeps what a message can show of `text`.
+    /// Stores the part of `text` that a message can show.
     pub fn new(text: &str) -> Self {
         const SHOWN_CHARS: usize = 60;
         let mut shown: String = text.chars().take(SHOWN_CHARS).collect();
@@ -90,12 +90,12 @@ pub(crate) const WHITE_SPACE: [char; 3] = [' ', '\t', '\r'];
 /// its own.
 const HELPER_TITLE: &[u8] = b"act config file for testing ";
 
-/// The line of `bytes` that gives `key`, from 1; `None` when it is left to its default.
+/// The line of `bytes` that gives `key`, from 1; `None` if the key has its default.
 pub fn line_of(bytes: &[u8], key: &str) -> Option<usize> {
     lines(bytes).flatten().find(|line| line.key == key).map(|line| line.number)
 }
 
-/// The lines of a file that are not blank, each with its number, or what is wrong with it.
+/// The lines of a file that are not blank, each with its number, or its error.
 ///
 /// A byte order mark at the start is skipped, and comments need not be UTF-8.
 pub(crate) fn lines(bytes: &[u8]) -> impl Iterator<Item = Result<Line<'_>, (usize, LineProblem)>> {

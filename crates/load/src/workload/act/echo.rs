@@ -10,8 +10,8 @@ use super::table::options_of;
 
 /// The lines of ACT's CONFIGURATION block, key and value, in its order.
 ///
-/// `service-threads` shows the default when none were given; who resolved another number echoes a copy
-/// of the configuration that has it. `file-size-mbytes` is only there when it was given.
+/// `service-threads` shows the default when none were given; a caller that resolved another number echoes a copy of the
+/// configuration with it. `file-size-mbytes` is shown only if given.
 pub fn configuration(config: &ActConfig) -> Vec<(String, String)> {
     let mut lines = Vec::new();
     for spec in options_of(config.test).filter(|spec| spec.since == Since::Act66) {

@@ -34,7 +34,7 @@ pub struct Flow {
 pub struct LoadSummary {
     /// The streams with a rate, reads first.
     pub flows: Vec<Flow>,
-    /// The drives, each with the devices that lie on it.
+    /// The drives, each with its devices.
     pub drives: Vec<Drive>,
     /// Length of the test in seconds.
     pub duration_sec: u32,
@@ -43,9 +43,9 @@ pub struct LoadSummary {
 }
 
 impl LoadSummary {
-    /// The meaning of the load of `config`, whose devices lie on `drives`.
+    /// The meaning of the load of `config`, whose devices are on `drives`.
     ///
-    /// Errors: everything that is wrong with it.
+    /// Errors: all errors of the configuration.
     pub fn of(config: &ActConfig, drives: &[Drive]) -> Result<Self, Vec<Problem>> {
         Ok(match derive(config)? {
             Derived::Storage(derived) => Self::of_storage(config, &derived, drives),
@@ -135,8 +135,7 @@ impl LoadSummary {
         Some(self.written_bytes_per_sec() * SEC_PER_DAY * share / drive.size_bytes? as f64)
     }
 
-    /// Says it, one line each, the remarks last. `rated`: drive writes a day that the drives are rated
-    /// for, if known.
+    /// Description, one line each, the remarks last. `rated`: rated drive writes a day, if known.
     pub fn lines(&self, rated: Option<f64>) -> Vec<String> {
         let devices: usize = self.drives.iter().map(|drive| drive.members.len()).sum();
         let mut lines = vec![format!(
@@ -198,7 +197,7 @@ impl Flow {
     }
 }
 
-/// The mean over devices of what depends on their smallest operation, because each has the same share.
+/// Mean over devices of a value that depends on their smallest operation; each device has the same share.
 fn mean_over_devices(drives: &[Drive], bytes: impl Fn(u32) -> f64) -> f64 {
     let devices: usize = drives.iter().map(|drive| drive.members.len()).sum();
     let sum = |drive: &Drive| bytes(drive.min_io_bytes.unwrap_or(SECTOR_BYTES).max(1)) * drive.members.len() as f64;

@@ -1,4 +1,4 @@
-//! ACT's configuration dialect, and its two tests: from the bytes of a file to what the shards run.
+//! ACT's configuration dialect, and its two tests: from the bytes of a file to the shards' lanes.
 //!
 //! ```text
 //! bytes --dialect--> lines --parse--> ActConfig --check, rates--> ActWorkload --build--> streams, lanes

@@ -21,7 +21,7 @@ pub enum Since {
     Act4,
     /// The sizing paper announced it for ACT 4; no released ACT reads it. For histogram loads only.
     Paper,
-    /// Ours: ACT refuses a file that has it.
+    /// A flashproof extension: ACT refuses a file with it.
     Flashproof,
 }
 
@@ -63,7 +63,7 @@ pub enum Kind {
 pub struct OptionSpec {
     /// The key, as written in a file.
     pub name: &'static str,
-    /// Unit of the value, empty where it has none.
+    /// Unit of the value; may be empty.
     pub unit: &'static str,
     /// Allowed values.
     pub kind: Kind,
@@ -75,7 +75,7 @@ pub struct OptionSpec {
     pub tests: &'static [Test],
     /// Effect, in one line.
     pub help: &'static str,
-    /// When to change it, and what to know before.
+    /// When to change it, and preconditions.
     pub advice: &'static str,
 }
 
@@ -86,9 +86,9 @@ pub enum Default {
     Mandatory(&'static str),
     /// This value is used.
     Value(&'static str),
-    /// The option counts as not set, and `what` then happens. Writing `word` says the same.
+    /// The option counts as not set, with the effect `what`. Writing `word` means the same.
     Unset {
-        /// The word or number that stands for "not set" in a file, if there is one.
+        /// The word or number for "not set" in a file.
         word: Option<&'static str>,
         /// Effect of the missing key.
         what: &'static str,
@@ -96,7 +96,7 @@ pub enum Default {
 }
 
 impl OptionSpec {
-    /// The word or number that stands for "not set" in a file.
+    /// The word or number for "not set" in a file.
     pub(crate) fn unset_word(&self) -> Option<&'static str> {
         match self.default {
             Default::Unset { word, .. } => word,
@@ -151,7 +151,7 @@ impl OptionSpec {
         self.since == Since::Act4 && matches!(self.default, Default::Unset { .. })
     }
 
-    /// Sets `setting`, which is its field, from `text`. On an error it keeps its value.
+    /// Sets the field `setting` from `text`. On an error it keeps its value.
     pub(super) fn set(&self, setting: &mut dyn Setting, text: &str) -> Result<(), Problem> {
         let set = match text {
             "" if self.kind != Kind::Devices => Err(ValueProblem::Missing),
@@ -174,7 +174,7 @@ impl OptionSpec {
 /// The type of a field decides how it is read, the option's row in the table which values it takes: parsing
 /// a file and checking a configuration that a program made go through the same range check.
 pub trait Setting {
-    /// Sets it from `text`, which has no white space around it. On an error it keeps its value.
+    /// Sets the value from `text`, which has no white space around it. On an error it keeps its value.
     fn set(&mut self, spec: &OptionSpec, text: &str) -> Result<(), ValueProblem>;
 
     /// Checks the value against `spec`.
@@ -182,7 +182,7 @@ pub trait Setting {
         Ok(())
     }
 
-    /// The value as text that [`set`](Self::set) reads back; `None` when it is not set.
+    /// The value as text that [`set`](Self::set) reads back; `None` if it is not set.
     fn text(&self) -> Option<String>;
 }
 
@@ -213,7 +213,7 @@ impl<T: Setting + Copy + std::default::Default> Setting for Option<T> {
     fn set(&mut self, spec: &OptionSpec, text: &str) -> Result<(), ValueProblem> {
         let mut value = T::default();
         *self = match value.set(spec, text) {
-            // "00" says the same as "0".
+            // "00" means the same as "0".
             Err(ValueProblem::TooSmall(0)) if spec.unset_word() == Some("0") => None,
             result => result.map(|()| Some(value))?,
         };

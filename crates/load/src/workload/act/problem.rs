@@ -1,7 +1,7 @@
-//! Everything that can be wrong with a configuration, and what deserves to be said of one without mistakes.
+//! Errors and warnings of a configuration.
 //!
-//! Each is one line: file and line, the key, what was found, what is allowed, what to do. Values of
-//! the file are quoted, escaped and cut, so that no input can break the line.
+//! Each is one line: file and line, key, value found, allowed values, remedy. Values of the file are quoted, escaped
+//! and cut, so that no input can break the line.
 
 use super::dialect::{DEVICE_NAME_BYTES_MAX, FILE_BYTES_MAX, LineProblem, Quoted};
 use super::sizes::problem::{HistogramProblem, SizesProblem};
@@ -9,12 +9,12 @@ use results::act_log::Test;
 use std::fmt;
 use thiserror::Error;
 
-/// A [`Problem`] or [`Warning`] and where it is.
+/// A [`Problem`] or [`Warning`] with its position.
 ///
 /// Displays as `FILE:LINE: WHAT`, without the line when it concerns the file as a whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Located<T> {
-    /// The file, as it was named by whoever read it.
+    /// Name of the file, as given.
     pub file: String,
     /// Line in the file, the first is 1.
     pub line: Option<usize>,
@@ -104,7 +104,7 @@ pub enum Problem {
         /// Allowed values.
         wanted: String,
     },
-    /// A description of a simulated drive that makes none; the message of its parser.
+    /// An invalid description of a simulated drive; the message of its parser.
     #[error("{key}: {message}")]
     SimulatedDrive {
         key: &'static str,
@@ -153,7 +153,7 @@ pub enum Problem {
          give more than {record_bytes}, or 0 for records of one size"
     )]
     RangeNotAboveRecord { range_max_bytes: u32, record_bytes: u32 },
-    /// Histograms, or keys that belong to them, beside what they do not go together with.
+    /// Histograms, or their keys, beside keys that contradict them.
     #[error(transparent)]
     Sizes(#[from] SizesProblem),
     #[error("read-reqs-per-sec and write-reqs-per-sec are both 0: there is no load - give at least one of them")]
@@ -164,7 +164,7 @@ pub enum Problem {
          returns - set one of the two to no"
     )]
     CommitWithoutOdsync,
-    /// Commit writes larger than what they are packed into.
+    /// Commit writes larger than a large block.
     #[error(
         "commit-min-bytes: {commit_min_bytes} bytes is more than a large block of {large_block_bytes} bytes - give at \
          most {large_block_bytes} or raise large-block-op-kbytes (at most 8192)"
@@ -187,7 +187,7 @@ pub enum Problem {
         /// First that read the other.
         since: u8,
     },
-    /// ACT 4's queues give more threads than can be counted.
+    /// ACT 4's queues give too many threads.
     #[error(
         "num-queues: {queues} queues x {threads} threads is more than {most} service-threads - give service-threads \
          instead of num-queues and threads-per-queue"
@@ -201,8 +201,8 @@ pub enum Problem {
 }
 
 impl Problem {
-    /// The keys whose values contradict each other; none for the problem of a single line. The
-    /// first is the one to point at.
+    /// The keys whose values contradict each other; empty for an error of a single line. The message points at the
+    /// first.
     pub(crate) fn conflicting_keys(&self) -> Vec<&'static str> {
         match self {
             Self::RecordLargerThanLargeBlock { key, .. } => vec![key, "large-block-op-kbytes"],

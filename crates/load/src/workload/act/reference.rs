@@ -100,7 +100,7 @@ fn default_text(spec: &OptionSpec) -> String {
     }
 }
 
-/// A configuration and what is to be said about it.
+/// A configuration with notes.
 #[derive(Debug, Clone)]
 pub struct Document {
     config: ActConfig,
@@ -109,7 +109,7 @@ pub struct Document {
 }
 
 impl Document {
-    /// A document about `config`, with nothing said yet.
+    /// A document about `config`, without notes.
     pub fn new(config: ActConfig) -> Self {
         Self { config, head: String::new(), notes: Vec::new() }
     }
@@ -127,7 +127,7 @@ impl Document {
         comment(&mut self.head, "");
     }
 
-    /// Says something about the value of `key`; a key that the test does not have says it in the head.
+    /// Adds a note on the value of `key`; for a key that the test lacks, in the head.
     pub fn note(&mut self, key: &'static str, text: &str) {
         match find(self.config.test, key) {
             Some(spec) => self.notes.push((spec.name, one_line(text))),
@@ -199,7 +199,7 @@ fn comment(text: &mut String, line: &str) {
     text.push('\n');
 }
 
-/// Nothing that is said can end its comment.
+/// No note can end its comment.
 fn one_line(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }

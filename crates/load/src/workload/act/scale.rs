@@ -1,8 +1,7 @@
 //! Multiples of an ACT load: "Nx" of a number of drives, and every rate of a configuration.
 //!
-//! A rate is an option whose unit is something a second, unless only its ratio to another one counts;
-//! shares, sizes and times are left alone.
-//! Rates are whole numbers in a file, so what is rounded is said.
+//! A rate is an option whose unit is something a second, unless only its ratio to another one counts; shares, sizes and
+//! times are unchanged. Rates are whole numbers in a file, so rounding is reported.
 
 use super::config::ActConfig;
 use super::options::{Kind, OptionSpec};
@@ -18,7 +17,7 @@ pub const WRITES_PER_SEC_1X: u64 = 1000;
 /// The keys of a load, with their rates a second and drive at 1x.
 pub const LOAD_1X: [(&str, u64); 2] =
     [("read-reqs-per-sec", READS_PER_SEC_1X), ("write-reqs-per-sec", WRITES_PER_SEC_1X)];
-/// Large blocks of a live database, of which only the ratio counts.
+/// Large blocks of a live database; only their ratio counts.
 ///
 /// Scaled and rounded one by one they would have another ratio, and large-block reads another share:
 /// half of 3 of 4 blocks would be 2 of 2. Large blocks follow write-reqs-per-sec, which is scaled.

@@ -5,9 +5,9 @@
 //!                           > 1x on n devices --at(factor, k of them)--> factor * k/n of every rate
 //! a file, all its devices  /
 //! ```
-//! The one idea: a configuration is a load of 1x on *all* devices that it names. A device therefore gets
-//! the same load alone as in company, whichever devices a run has, and so do its threads: bounds on
-//! operations in flight over all devices shrink and grow with the rates.
+//! The one idea: a configuration is a load of 1x on *all* devices that it names. A device therefore gets the same load
+//! alone as with others, and so do its threads: bounds on operations in flight over all devices shrink and grow with
+//! the rates.
 
 use super::config::ActConfig;
 use super::echo::to_text;
@@ -114,8 +114,8 @@ impl Scalable for Base {
     }
 }
 
-/// Multiplies all rates by `factor`, and those of `of` devices to those of `devices`; bounds follow the
-/// devices alone.
+/// Multiplies all rates by `factor`, and the rates of `of` devices to those of `devices`; bounds scale with the devices
+/// alone.
 fn spread(config: &mut ActConfig, factor: Factor, devices: usize, of: usize) -> Result<Vec<String>, Vec<String>> {
     let share = |factor: Factor| factor.share(devices as u64, of as u64).map_err(|error| vec![error.to_string()]);
     let scaled = scale(config, share(factor)?).map_err(sentences)?;

@@ -373,7 +373,7 @@ impl ActConfig {
     }
 }
 
-/// All options, of whatever test.
+/// The options of all tests.
 pub(crate) fn all() -> impl Iterator<Item = &'static OptionSpec> {
     TABLE.iter()
 }
@@ -388,10 +388,10 @@ pub fn find(test: Test, name: &str) -> Option<&'static OptionSpec> {
     options_of(test).find(|spec| spec.name == name)
 }
 
-/// The name of `test` that someone who wrote `unknown` most likely meant.
+/// The option of `test` most similar to `unknown`.
 ///
-/// `None` when nothing is close: more than a third of the letters would have to change and no name
-/// begins with it. Case and `_` for `-` do not count as mistakes.
+/// `None` if nothing is close: more than a third of the letters differ and no name begins with it. Case and `_` for `-`
+/// do not count as differences.
 pub fn nearest(test: Test, unknown: &str) -> Option<&'static str> {
     // Nothing that long is near any name, and the work grows with the product of the lengths.
     const LEN_MAX: usize = 64;

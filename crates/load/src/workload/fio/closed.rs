@@ -9,22 +9,22 @@ use super::stream::Progress;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Think {
     pub pause_ns: u64,
-    /// Operations between two of them; 0: their number does not matter.
+    /// Operations between two pauses; 0: not limited by number.
     pub blocks: u64,
-    /// Time between two of them; 0: it does not matter.
+    /// Time between two pauses; 0: not limited by time.
     pub work_ns: u64,
 }
 
 /// Options of a job that searches for a depth.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Target {
-    /// Latency that operations are to stay below.
+    /// Latency target.
     pub latency_ns: u64,
     /// Time per depth, nanoseconds.
     pub window_ns: u64,
-    /// Percent of them that have to.
+    /// Percent of operations that must meet it.
     pub percentile: f64,
-    /// Goes on when the depth is found, and follows what changes.
+    /// Continues after the depth is found, and follows changes.
     pub goes_on: bool,
 }
 
@@ -73,7 +73,8 @@ impl Pauses {
 
 /// The search for the greatest depth at which latencies stay below a target.
 ///
-/// Source: fio's `lat_target_check()` and what it calls. Unlike fio's, it never tries the full depth again once that has failed.
+/// Source: fio's `lat_target_check()` and what it calls. Unlike fio's, the search never retries the full depth after a
+/// failure.
 #[derive(Debug)]
 pub(super) struct Search {
     target: Target,
@@ -92,7 +93,7 @@ pub(super) struct Search {
     over: u64,
     /// True while operations in flight drain before the next window.
     drains: bool,
-    /// The depth is found, and what is measured now is the result.
+    /// The depth is found, and the current window measures the result.
     is_last: bool,
     pub(super) is_done: bool,
 }
@@ -143,7 +144,7 @@ impl Search {
         self.is_last = false;
         progress.set_counts_from(0);
         if self.depth == 1 {
-            // fio gives up only where no operation at all may be slower.
+            // fio gives up only if no operation at all may be slower.
             self.is_done = self.target.percentile >= 100.0;
             if self.is_done {
                 progress.set_missed("with one in flight an operation took longer than latency_target".into());
@@ -207,7 +208,7 @@ impl Search {
 mod tests {
     use super::*;
 
-    /// The depths that are tried on a drive on which operations take `latency_ns` of the depth; at most `windows` of them.
+    /// The depths tried on a drive whose operations take `latency_ns(depth)`; at most `windows` of them.
     fn tried(target: Target, most: u32, windows: usize, latency_ns: impl Fn(u32) -> u64) -> (Vec<u32>, Search) {
         let (mut search, progress) = (Search::new(target, most, 0), Progress::default());
         let (mut now_ns, mut depths) = (0, Vec::new());
@@ -236,7 +237,7 @@ mod tests {
             "10 times 100 ns is the target, found and then measured"
         );
         assert!(search.is_done);
-        // All of them hold, or none.
+        // All depths hold, or none.
         assert_eq!(tried(target, 6, 99, |_| 5).0, [1, 2, 4, 6, 6]);
         assert_eq!(tried(target, 64, 5, |_| 5_000).0, [1, 1, 1, 1, 1], "it goes on at a depth of one, as fio does");
         let all = Target { percentile: 100.0, ..target };

@@ -1,4 +1,4 @@
-//! A job: what a section says, with what the global ones before it said, in values.
+//! A job: the values of a section and of the global sections before it.
 
 use super::Surroundings;
 use super::closed::{Target, Think};
@@ -11,7 +11,7 @@ use results::units::{self, quoted};
 /// Clones of a job, and jobs in all, at most.
 pub(super) const JOBS_MAX: u64 = 4_096;
 
-/// Operations in flight of a job at most: what a ring can take back.
+/// Maximum queue depth of a job: the capacity of a ring.
 pub(super) const DEPTH_MAX: u64 = 32_768;
 
 /// Reads, writes, trims.
@@ -35,7 +35,7 @@ pub enum Wanted {
 }
 
 impl Wanted {
-    /// Operations of `mean_bytes` a second; `None` where it is unlimited.
+    /// Rate in operations of `mean_bytes`; `None` if unlimited.
     pub fn rate(self, mean_bytes: f64) -> Option<Rate> {
         match self {
             Self::Unlimited => None,
@@ -101,11 +101,11 @@ pub struct Job {
     pub poisson: bool,
     /// Queue depth.
     pub depth: u64,
-    /// The engine is one that has one in flight.
+    /// True for a synchronous engine, with one operation in flight.
     pub is_sync_engine: bool,
     /// CPUs that issue; empty: any.
     pub cpus: Vec<u32>,
-    /// Each clone has one of them.
+    /// True if each clone gets one of the CPUs.
     pub splits_cpus: bool,
     /// Number of clones.
     pub numjobs: u64,
@@ -123,7 +123,7 @@ pub struct Job {
     pub flush_every: u64,
     /// True if writes are zeros.
     pub zeros: bool,
-    /// Percent of what is written that is zeros.
+    /// Percent of the written data that is zeros.
     pub compress_pct: u64,
     /// Random places come again before each had its turn.
     pub norandommap: bool,
@@ -135,9 +135,9 @@ pub struct Job {
     pub randseed: Option<u64>,
     /// Pauses of a job without a rate: how long, asleep and busy.
     pub think_ns: [u64; 2],
-    /// Operations between two of them.
+    /// Operations between two pauses.
     pub think_blocks: Option<u64>,
-    /// Time between two of them; 0: it does not matter.
+    /// Time between two pauses; 0: not limited by time.
     pub think_work_ns: u64,
     /// The latency for which it looks for its depth.
     pub latency_target: Target,
@@ -145,9 +145,9 @@ pub struct Job {
     pub latency_max_ns: [u64; DIRECTIONS],
     /// Bytes that are left out between operations in a sequence; below zero, backwards.
     pub skip: i64,
-    /// Of so many operations at random places all but one follow the one before.
+    /// Length of a run of consecutive operations at a random offset.
     pub run_length: u64,
-    /// Percent of those at random places that are.
+    /// Percent of the operations of a random job that have random offsets.
     pub random_pct: [u64; DIRECTIONS],
     /// Delay before the job starts.
     pub start_delay_ns: u64,
@@ -168,7 +168,7 @@ pub struct Job {
     pub rate_cycle_ns: u64,
     /// Reported together with others of its group.
     pub group_reporting: bool,
-    /// Waits until those before have ended.
+    /// True if the job waits until earlier ones have ended.
     pub stonewall: bool,
     /// True if the job begins a group.
     pub new_group: bool,
@@ -281,7 +281,7 @@ impl Job {
         }
     }
 
-    /// Operations of it that are in flight at most.
+    /// Maximum number of its operations in flight.
     pub fn slots(&self) -> u64 {
         match self.think() {
             _ if self.is_sync_engine => 1,
@@ -319,7 +319,7 @@ impl Job {
         self.sizes[if self.trim_write { TRIMS } else { WRITES }].max_bytes()
     }
 
-    /// Directions by lane: each has its own where there are rates, and writes that follow trims have none.
+    /// Directions by lane: each has its own lane if there are rates; writes that follow trims have none.
     pub(super) fn lanes(&self) -> Vec<Vec<usize>> {
         match self.has_rates() {
             _ if self.trim_write => vec![vec![TRIMS]],
@@ -328,7 +328,7 @@ impl Job {
         }
     }
 
-    /// The smallest operation, of which map and size are multiples.
+    /// The smallest operation, the unit of map and size.
     pub fn unit_bytes(&self) -> u64 {
         self.directions().map(|direction| self.sizes[direction].min_bytes()).min().unwrap_or(4096)
     }
@@ -337,8 +337,8 @@ impl Job {
         self.directions().map(|direction| self.sizes[direction].max_bytes()).max().unwrap_or(0)
     }
 
-    /// Operations after which a clone has ended, where its options alone tell: all of one size, none beside them, and no time that
-    /// ends it.
+    /// Operations after which a clone has ended, if its options determine that: a single size, no additional
+    /// operations, and no time limit.
     pub fn operations(&self) -> Option<u64> {
         let (unit, largest) = (self.unit_bytes(), self.largest_bytes());
         let Some(Size::Bytes(bytes)) = self.io_size.or(self.size) else { return None };
@@ -362,7 +362,7 @@ impl Job {
         directions.iter().all(|direction| unit(*direction) == unit(directions[0]))
     }
 
-    /// Names of what the clone `number` works on.
+    /// Names of the targets of the clone `number`.
     pub fn names(&self, number: u64) -> Vec<String> {
         let part = |name: &str, value: &dyn ToString| (format!("${name}"), value.to_string());
         let own = (0..self.nrfiles).map(|file| {

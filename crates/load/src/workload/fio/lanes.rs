@@ -1,4 +1,4 @@
-//! Lanes of a job: which parts of its devices it uses, in which order, from which buffers, at which instants.
+//! Lanes of a job: areas of its devices, order, buffers, instants.
 
 use super::closed::{Bound, Pauses, Search};
 use super::job::{DIRECTIONS, Job, READS, WRITES, Wanted};
@@ -25,7 +25,7 @@ pub(super) struct Lanes<'a> {
 }
 
 impl Lanes<'_> {
-    /// Adds those of `thread`, the one `at` this place of all, to `plan`.
+    /// Adds the lanes of `thread`, at index `at` of all threads, to `plan`.
     pub(super) fn add(&self, thread: &Thread, at: usize, plan: &mut Plan<FioStream>) -> Result<(), CannotRun> {
         let job = &thread.job;
         let slots = job.slots() as u32;
@@ -42,7 +42,7 @@ impl Lanes<'_> {
             });
             areas.push(of_lane.collect::<Result<Vec<_>, _>>()?);
         }
-        // All that the device or the files have, or what is asked for.
+        // All bytes of the device or the files, or the requested ones.
         let used: u64 = areas[0].iter().map(|area| area.len).sum();
         let total = match job.io_size {
             _ if job.time_based => u64::MAX,
@@ -158,7 +158,7 @@ impl Lanes<'_> {
         })
     }
 
-    /// The buffers of what `job` writes to each of `shapes`: salt carries the stamp of its device.
+    /// The buffers for writes of `job` to each of `shapes`: salt has the stamp of its device.
     fn buffers_of_writes(
         &self,
         job: &Job,

@@ -1,7 +1,7 @@
-//! The least rate that a job has to keep, cycle by cycle.
+//! The minimum rate of a job, cycle by cycle.
 //!
-//! Source: fio's `__check_min_rate()`: looked at as operations complete, once two seconds have passed, over whatever time has
-//! passed since the last look, a cycle at least.
+//! Source: fio's `__check_min_rate()`: checked on completions, after the first two seconds, over the time since the
+//! last check, at least a cycle.
 
 use super::job::{DIRECTIONS, Job, Wanted};
 use results::times::Times;
@@ -10,7 +10,8 @@ use results::units::{self, Grouped, duration};
 /// Time that a job has to settle.
 const SETTLE_NS: u64 = 2_000_000_000;
 
-/// A cycle for so large a part of which this program was late says nothing of the device: one in so many.
+/// A cycle in which this program was late for more than this fraction allows no conclusion about the device: one in
+/// this many.
 const OWN_ONE_IN: u64 = 10;
 
 /// Operations of a direction in the current cycle.

@@ -9,9 +9,9 @@
 //! ```
 //!
 //! The one idea: a job with a rate is an open loop under a configured limit, its depth. Operations are wanted at their
-//! instants whatever became of those before, so what fio would leave out during a stall is counted as waiting. A job without one is a
-//! closed loop, as in fio. Each direction that has a rate has a lane of its own, because fio holds each to its own rate and
-//! lets the mix follow; without rates one lane mixes.
+//! instants whatever happened to earlier ones, so operations that fio would leave out during a stall count as waiting.
+//! A job without one is a closed loop, as in fio. Each direction that has a rate has a lane of its own, because fio
+//! holds each to its own rate and lets the mix follow; without rates one lane mixes.
 
 mod closed;
 mod job;
@@ -51,7 +51,7 @@ use value::Size;
 
 const NS_PER_SEC: u64 = 1_000_000_000;
 
-/// A run without a runtime lasts until its jobs have ended, and at most so long: there is room for the record of it.
+/// A run without a runtime lasts until its jobs have ended, and at most this long: space for its records is reserved.
 const UNTIL_DONE_SEC: u64 = 2 * 86_400;
 
 /// Files and devices of a run at most: each is open, has buffers of its own for writes, and cells for its counts.
@@ -125,7 +125,7 @@ pub struct FioLoad {
     pub file_size_bytes: Option<u64>,
 }
 
-/// The runs of `jobs`: each has all up to the next stonewall. Errors: those that cannot run at once.
+/// The runs of `jobs`: each has all jobs up to the next stonewall. Errors: jobs that cannot run at once.
 pub fn runs(jobs: Vec<Job>) -> Result<Vec<FioLoad>, Vec<Problem>> {
     let (mut runs, mut problems) = (Vec::new(), Vec::new());
     let (mut group, mut number) = (0, 0);
@@ -145,7 +145,7 @@ pub fn runs(jobs: Vec<Job>) -> Result<Vec<FioLoad>, Vec<Problem>> {
 }
 
 impl Thread {
-    /// The CPUs that issue its operations; none: any.
+    /// The CPUs for its operations; empty: any.
     fn cpus(&self) -> Vec<u32> {
         let all = &self.job.cpus;
         match self.job.splits_cpus && !all.is_empty() {
@@ -154,7 +154,7 @@ impl Thread {
         }
     }
 
-    /// When it ends at the latest, nanoseconds since what counts began: by its runtime, or with another job.
+    /// Latest end, nanoseconds since the measurement began: by its runtime, or with another job.
     pub fn end_ns(&self) -> u64 {
         let exit_ns = self.exit.as_ref().map_or(u64::MAX, Exit::at_ns);
         end_ns(&self.job).min(exit_ns).saturating_sub(self.job.ramp_ns)
@@ -170,7 +170,7 @@ impl FioLoad {
     fn new(jobs: Vec<Job>, group: &mut usize, number: &mut usize) -> Result<Self, Vec<Problem>> {
         let (mut threads, mut entries, mut devices) = (Vec::new(), Vec::<Entry>::new(), Vec::<DeviceName>::new());
         let mut problems = agree(&jobs);
-        // Each name, and whether it is written to.
+        // Each name, with true if it is written to.
         let mut seen = HashMap::<String, bool>::new();
         for (place, job) in jobs.into_iter().map(Arc::new).enumerate() {
             *group += usize::from(job.new_group && place > 0);
@@ -230,7 +230,7 @@ impl FioLoad {
         if problems.is_empty() { Ok(load) } else { Err(problems) }
     }
 
-    /// Forgets what an earlier run of it left.
+    /// Resets the state of an earlier run.
     pub fn renew(&mut self) {
         let group = |thread: &Thread, entries: &[Entry]| entries[thread.entry].group;
         let groups = self.entries.iter().map(|entry| entry.group);
@@ -266,7 +266,7 @@ impl FioLoad {
         self.threads.iter().filter(move |thread| thread.job.names(thread.clone).contains(&device))
     }
 
-    /// The size that a file `device` has to have for its jobs; `None` where none says it.
+    /// The size that a file `device` must have for its jobs; `None` if none requires one.
     pub fn wanted_file_bytes(&self, device: &DeviceName) -> Option<u64> {
         let of = |thread: &Thread| {
             let job = &thread.job;
@@ -316,7 +316,7 @@ impl FioLoad {
         all
     }
 
-    /// Names of the streams: of the job, with its number where that alone does not tell.
+    /// Names of the streams: the job's name, with its number if the name is not unique.
     fn stream_infos(&self) -> Vec<StreamInfo> {
         let streams = self.records();
         let plain = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-') { c } else { '_' };
@@ -347,7 +347,7 @@ impl FioLoad {
         self.reported().iter().position(|(of, known, _)| (*of, *known) == (entry, kind))
     }
 
-    /// Refuses what takes more memory than there is on `devices`, without them what its buffers take.
+    /// Refuses a need for more memory than available on `devices`; without devices only the buffers are checked.
     pub fn check_memory(&self, shards: u64, devices: &[DeviceShape]) -> Result<(), CannotRun> {
         let buffers = |thread: &Thread| {
             let job = &thread.job;
@@ -433,7 +433,7 @@ fn does(job: &Job, kind: usize) -> bool {
     }
 }
 
-/// Operations a second that are asked for of a kind; `None` where they come when those before them are done.
+/// Operations a second of a kind; `None` for a closed loop.
 fn rate(job: &Job, kind: usize) -> Option<f64> {
     if kind == FLUSHES {
         return None;
@@ -508,7 +508,7 @@ impl Workload for FioLoad {
 }
 
 impl FioLoad {
-    /// Operations after which all of its jobs have ended, where their sizes tell and no time ends them.
+    /// Operations after which all of its jobs have ended, if their sizes determine that and no time limit applies.
     fn operations(&self) -> Option<u64> {
         self.threads.iter().map(|thread| thread.job.operations()).try_fold(0_u64, |all, of| all.checked_add(of?))
     }
@@ -551,7 +551,7 @@ impl FioLoad {
         let mut all: Vec<_> = self.jobs().flat_map(|job| job.cpus.iter().copied()).collect();
         all.sort_unstable();
         all.dedup();
-        // The thread is gone afterwards, and with it what was asked of it.
+        // A thread of its own, so that its CPU affinity ends with it.
         let tried = std::thread::spawn(move || process::run_on(&all)).join();
         tried.unwrap_or_else(|_| Err(std::io::Error::other("the thread that tried it ended"))).map_err(|error| {
             CannotRun(format!(
@@ -576,7 +576,7 @@ impl FioLoad {
 mod testing {
     use super::Surroundings;
 
-    /// A machine with 4 CPUs whose environment has `SIZE`.
+    /// A machine with 4 CPUs and `SIZE` in its environment.
     pub(super) fn around<'a>(read: &'a mut dyn FnMut(&str) -> Result<String, String>) -> Surroundings<'a> {
         let variable: &dyn Fn(&str) -> Option<String> = &|name| (name == "SIZE").then(|| "64".to_owned());
         Surroundings { read, variable, cpus: 4, page_bytes: 4096, memory_mbytes: 1_000, readonly: false }

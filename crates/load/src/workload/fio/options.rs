@@ -1,7 +1,7 @@
 //! fio's options: one table for the parser, the help and `docs/fio.md`.
 //!
-//! Every option that fio 3.41 has stands here: those that are done as fio does them, those that make no difference here,
-//! and those that we do not have, with what would be run without them.
+//! The table has every option of fio 3.41: supported ones, ones without effect here, and unsupported ones with the load
+//! that would run without them.
 
 use results::units;
 use std::fmt::Write;
@@ -13,7 +13,7 @@ pub enum Kind {
     Bool,
     /// Any other value.
     Value,
-    /// None is needed; what it has is its business.
+    /// No value needed; a value is ignored.
     Flag,
 }
 
@@ -36,7 +36,7 @@ pub enum Standing {
     Known(&'static Known),
     /// Accepted without effect, with the reason.
     NoDifference(&'static str, &'static str),
-    /// We do not have it: what would be run without it.
+    /// Unsupported, with the load that would run without it.
     Missing(&'static str, &'static str),
 }
 
@@ -214,7 +214,7 @@ static NO_DIFFERENCE: &[(&[&str], &str)] = &[
     ),
 ];
 
-/// Options that we do not have, and what would be run without them.
+/// Unsupported options, with the load that would run without them.
 static MISSING: &[(&[&str], &str)] = &[
     (
         &[
@@ -505,7 +505,7 @@ static MISSING: &[(&[&str], &str)] = &[
     ),
 ];
 
-/// Values with which options that we do not have do nothing, beside `0` and `none`.
+/// Values with which unsupported options have no effect, beside `0` and `none`.
 const OFF: [(&str, &str); 4] = [
     ("rw_sequencer", "sequential"),
     ("dedupe_mode", "repeat"),
@@ -513,7 +513,7 @@ const OFF: [(&str, &str); 4] = [
     ("numa_mem_policy", "local"),
 ];
 
-/// Options of which 0 is not nothing.
+/// Options for which 0 has an effect.
 const ZERO_COUNTS: [&str; 7] = ["numa_cpu_nodes", "percentage_sequential", "prio", "uid", "gid", "plids", "fdp_pli"];
 
 /// True if an unsupported option has no effect with `value`.
@@ -523,7 +523,7 @@ pub(super) fn is_off(name: &str, value: Option<&str>) -> bool {
     is_nothing || (name == "verify" && value == "null") || OFF.contains(&(name, value))
 }
 
-/// Options of fio's program that we do not have, and what to do.
+/// Unsupported options of fio's program, and the remedy.
 pub static PROGRAM_MISSING: &[(&[&str], &str)] = &[
     (&["bandwidth-log", "latency-log"], "logs are the jobs' - say write_bw_log=PREFIX, write_lat_log=PREFIX"),
     (

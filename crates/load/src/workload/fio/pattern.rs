@@ -67,7 +67,7 @@ impl Sizes {
         }
     }
 
-    /// All of them, if they are few enough to be named.
+    /// All sizes, if they are few enough to be listed.
     pub fn each(&self) -> Vec<u64> {
         match self {
             Self::Range { min_bytes, .. } => vec![*min_bytes],
@@ -94,7 +94,7 @@ impl Sizes {
     }
 }
 
-/// Percentages of which those that are not given share what is left to 100. Errors: it is more, or less with none left.
+/// Percentages; missing ones share the rest to 100. Errors: the sum is more, or less without missing ones.
 pub(super) fn shared_out(given: impl Iterator<Item = Option<u64>> + Clone) -> Result<Vec<u64>, String> {
     let sum = given.clone().flatten().fold(0, u64::saturating_add);
     let blank = given.clone().filter(Option::is_none).count() as u64;
@@ -121,7 +121,7 @@ pub enum Distribution {
     Zipf(f64),
     /// This part of the blocks gets all but this part of the operations; and so again within.
     Pareto(f64),
-    /// The mean of twelve uniform places, moved by up to half of so many percent of the range.
+    /// The mean of twelve uniform offsets, moved by up to half of this percentage of the range.
     Normal(f64),
     /// Zones, from the beginning on.
     Zoned(Vec<Zone>),
@@ -135,7 +135,7 @@ pub struct Zone {
     pub size: Size,
 }
 
-/// Uniform draws of which a normal one is the mean, as in fio: the deviation is a twelfth of the range.
+/// Number of uniform draws averaged for a normal one, as in fio: the deviation is a twelfth of the range.
 const NORMAL_DRAWS: u32 = 12;
 
 /// Draws blocks of `0..blocks`.
@@ -153,7 +153,7 @@ pub(super) enum Draw {
         scatter: Scatter,
     },
     Normal {
-        /// Blocks by which a place is moved at most, to either side.
+        /// Maximum shift of an offset, blocks, to either side.
         moved: f64,
         scatter: Scatter,
     },
@@ -293,12 +293,12 @@ impl Map {
         }
     }
 
-    /// Memory of one of so many units.
+    /// Memory of a map with `units` units, bytes.
     pub(super) fn bytes_of(units: u64) -> u64 {
         units / 8 + units / 500
     }
 
-    /// The next unit from `wanted` on that had no turn, from the beginning again behind the end. When all had theirs, all begin anew.
+    /// The next unvisited unit from `wanted` on, wrapping around. When all are visited, all are cleared.
     pub(super) fn free_from(&mut self, wanted: u64) -> u64 {
         if self.free == 0 {
             *self = Self::new(self.units);
@@ -326,7 +326,7 @@ impl Map {
         }
     }
 
-    /// Gives up to `count` units from `first` on, which had no turn, theirs; tells how many.
+    /// Marks up to `count` unvisited units from `first` on; returns their number.
     pub(super) fn take(&mut self, first: u64, count: u64) -> u64 {
         let mut taken = 0;
         while taken < count && first + taken < self.units {

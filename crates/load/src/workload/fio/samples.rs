@@ -7,7 +7,7 @@ use crate::stream::Request;
 use results::times::Times;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Samples kept until somebody takes them: what an interval of a fast drive has.
+/// Samples stored until they are taken: as many as a fast drive has in an interval.
 const KEPT_MAX: usize = 4 << 20;
 
 /// An operation, or all of a direction in a stretch of time.
@@ -41,7 +41,7 @@ pub struct Samples {
 #[derive(Debug, Default)]
 struct Kept {
     samples: Vec<Sample>,
-    /// The stretch that goes on, by direction, and which it is.
+    /// The current period, by direction, and its number.
     open: [Sample; 3],
     number: u64,
     left_out: u64,
@@ -83,7 +83,7 @@ impl Samples {
         open.latency_ns += latency_ns;
     }
 
-    /// Takes what there is. `ran_ns`: the run is over after this time, and so is the stretch that goes on.
+    /// Takes the samples. `ran_ns`: the run is over after this time, and so is the current period.
     pub fn take(&self, ran_ns: Option<u64>) -> Vec<Sample> {
         let mut kept = self.kept();
         if let Some(ran_ns) = ran_ns.filter(|_| self.every_ns > 0) {
@@ -94,7 +94,7 @@ impl Samples {
         std::mem::replace(&mut kept.samples, like)
     }
 
-    /// Samples that nobody took in time.
+    /// Samples dropped because they were not taken in time.
     pub fn left_out(&self) -> u64 {
         self.kept().left_out
     }

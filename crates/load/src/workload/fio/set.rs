@@ -12,13 +12,13 @@ use super::value::{MICROSECONDS, SECONDS, Unit, number, size};
 use results::units::quoted;
 
 impl Job {
-    /// Takes over what `section` says. Tells `problems` all that it cannot, and `warnings` what makes no difference.
+    /// Applies the options of `section`. Adds errors to `problems`, and options without effect to `warnings`.
     pub fn take(&mut self, section: &Section, problems: &mut Vec<Problem>, warnings: &mut Vec<Problem>) {
         self.given.clear();
         if section.options.iter().any(|given| given.at == COMMAND_LINE) {
             self.given.push(("name".into(), section.name.clone()));
         }
-        // Whatever is read depends on it, wherever it stands.
+        // All values depend on it, wherever it is given.
         let (first, others): (Vec<_>, Vec<_>) = section.options.iter().partition(|given| given.name == "kb_base");
         for given in first.into_iter().chain(others) {
             let written = given.value.as_ref().map_or(given.name.clone(), |value| format!("{}={value}", given.name));
@@ -221,7 +221,7 @@ impl Job {
     }
 }
 
-/// The rates that `text` gives, by direction. An empty place and 0 leave a direction without a limit.
+/// The rates in `text`, by direction. An empty entry and 0 leave a direction unlimited.
 fn set_rates(
     rates: &mut [Wanted; DIRECTIONS],
     text: &str,

@@ -53,7 +53,7 @@ impl Progress {
         self.depth.store(depth, Ordering::Relaxed);
     }
 
-    /// From when on, nanoseconds of the run, what it does is its result: it looked for its depth before.
+    /// Start of the measured result, nanoseconds of the run: before, the job searched for its depth.
     pub fn counts_from_ns(&self) -> u64 {
         self.counts_from_ns.load(Ordering::Relaxed)
     }
@@ -62,7 +62,7 @@ impl Progress {
         self.counts_from_ns.store(from_ns, Ordering::Relaxed);
     }
 
-    /// The latency or rate that it was given and missed, which ended it: what happened.
+    /// Describes the latency or rate target that the job missed, which ended it.
     pub fn missed(&self) -> Option<&str> {
         self.missed.get().map(String::as_str)
     }
@@ -72,7 +72,7 @@ impl Progress {
         let _ = self.missed.set(what);
     }
 
-    /// Operations that it began, those that follow others left out.
+    /// Operations begun, without followers.
     pub fn ops(&self) -> u64 {
         self.ops.load(Ordering::Relaxed)
     }
@@ -122,7 +122,8 @@ pub(super) enum Order {
     Sequential {
         skip: i64,
     },
-    /// At random, each unit once before any comes again: a map for all directions, or one for each where their units differ.
+    /// Random order, each unit once before any is repeated: a map for all directions, or one for each if their units
+    /// differ.
     Mapped(Vec<Map>),
     Drawn([Option<Draw>; DIRECTIONS]),
 }
@@ -153,10 +154,10 @@ pub struct FioStream {
     pub(super) writes_trimmed: bool,
     pub(super) sync: bool,
     pub(super) random: Random,
-    /// Of so many operations at random places the first is at one, and the others follow the one before.
+    /// Length of a run of consecutive operations at a random offset.
     pub(super) run_length: u64,
     pub(super) run_left: u64,
-    /// Percent of what would be at random places that is.
+    /// Percent of the operations of a random job that have random offsets.
     pub(super) random_pct: [u64; DIRECTIONS],
     pub(super) bound: Bound,
     /// Start and end, nanoseconds.
@@ -174,7 +175,7 @@ pub struct FioStream {
     pub(super) end_flush: bool,
     /// Files that are still to be flushed then.
     pub(super) end_flushes: usize,
-    /// Operations of it that are in flight.
+    /// Operations in flight.
     pub(super) in_flight: u32,
     /// The last that was seen of the clock.
     pub(super) now_ns: u64,
@@ -186,7 +187,7 @@ pub struct FioStream {
 /// Ends jobs with each other.
 #[derive(Debug, Clone)]
 pub(super) struct Exit {
-    /// The groups of the run: when their jobs are to end, nanoseconds since the run began.
+    /// By group of the run: the end of its jobs, nanoseconds since the run began.
     pub(super) groups: Arc<[AtomicU64]>,
     /// Index of this job's group in `groups`.
     pub(super) own: usize,
@@ -195,7 +196,7 @@ pub(super) struct Exit {
 }
 
 impl Exit {
-    /// When its own jobs are to end, nanoseconds since the run began.
+    /// End of its own jobs, nanoseconds since the run began.
     #[inline]
     pub(super) fn at_ns(&self) -> u64 {
         self.groups[self.own].load(Ordering::Relaxed)
@@ -304,7 +305,7 @@ impl FioStream {
         Some(self.request(FLUSHES, self.end_flushes, 0, 0))
     }
 
-    /// Arrivals of one direction alone, shared out over its areas; `None` where chance decides more.
+    /// Arrivals of a single direction, divided over its areas; `None` if chance decides more.
     fn counted(&self, arrivals: u64, tell: &mut impl FnMut(u32, u64)) -> Option<()> {
         let [direction] = self.directions[..] else { return None };
         let mean = self.sizes[direction].mean_bytes().max(1.0);

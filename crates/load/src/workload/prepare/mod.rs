@@ -37,7 +37,7 @@ pub enum Content {
 }
 
 impl Content {
-    /// Fills `bytes` with what belongs at `offset`, a multiple of [`SPOT_BYTES`].
+    /// Fills `bytes` with the expected data at `offset`, a multiple of [`SPOT_BYTES`].
     pub fn put(&self, bytes: &mut [u8], offset: u64) {
         match self {
             Self::Zeros => bytes.fill(0),
@@ -70,7 +70,7 @@ pub struct Pass {
 #[derive(Debug)]
 pub struct ReadBack {
     pub device: DeviceName,
-    /// Places lie before this byte.
+    /// Places are before this byte.
     pub end: u64,
     /// Number of places to read.
     pub spots: u64,

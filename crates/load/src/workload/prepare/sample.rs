@@ -1,8 +1,7 @@
-//! Places of a device read back and compared with what ought to be there.
+//! Reads back places of a device and compares them with the expected data.
 //!
-//! The device is cut into as many stretches as there are places to read, and one is drawn in each: no
-//! place is read twice, none is left out when there are no more places than that, and damage longer
-//! than two stretches cannot hide.
+//! The device is cut into as many stretches as there are places to read, and one place is drawn in each: no place is
+//! read twice, all are read if there are no more than that, and damage longer than two stretches is always found.
 
 use super::Content;
 use crate::stream::{Request, Stream};
@@ -16,7 +15,7 @@ use sys::random::Random;
 /// of salt that follows from its place.
 pub const SPOT_BYTES: usize = device::salt::UNIT_BYTES;
 
-/// Bytes shown of what was expected and found.
+/// Bytes shown of expected and found data.
 const SHOWN_BYTES: usize = 16;
 
 /// A place that is not as it ought to be.
@@ -47,7 +46,7 @@ pub struct Compared {
 }
 
 impl Compared {
-    /// Compares what was `found` at `offset` with what was `expected` there.
+    /// Compares the data `found` at `offset` with the `expected` data.
     pub fn compare(&self, offset: u64, expected: &[u8], found: &[u8]) {
         self.spots.fetch_add(1, Ordering::Relaxed);
         self.bytes.fetch_add(found.len() as u64, Ordering::Relaxed);
@@ -57,7 +56,7 @@ impl Compared {
             let shown = |bytes: &[u8]| std::array::from_fn(|index| bytes.get(at + index).copied().unwrap_or(0));
             let this = Mismatch { offset: offset + at as u64, expected: shown(expected), found: shown(found) };
             let mut first = self.first.lock().unwrap_or_else(PoisonError::into_inner);
-            // Reads come back in any order; the first by place is told.
+            // Reads come back in any order; the lowest offset is reported.
             if first.is_none_or(|first| this.offset < first.offset) {
                 *first = Some(this);
             }
@@ -77,7 +76,7 @@ impl Compared {
         self.mismatches.load(Ordering::Relaxed)
     }
 
-    /// The first of them by place.
+    /// The mismatch with the lowest offset.
     pub fn first_mismatch(&self) -> Option<Mismatch> {
         *self.first.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -85,7 +84,7 @@ impl Compared {
 
 pub struct Sample {
     end: u64,
-    /// Places on the device, places to read, places asked for so far.
+    /// Places on the device, places to read, places requested so far.
     places: u64,
     spots: u64,
     next: u64,
@@ -135,7 +134,7 @@ impl Stream for Sample {
     }
 
     fn on_data(&mut self, request: &Request, data: &[u8]) {
-        // A simulated drive keeps no data.
+        // A simulated drive stores no data.
         if !data.is_empty() {
             let expected = &mut self.expected[..data.len().min(SPOT_BYTES)];
             self.content.put(expected, request.offset);

@@ -29,8 +29,8 @@ pub struct Sweep {
 }
 
 impl Sweep {
-    /// Writes the bytes in `range`, whose start is a multiple of [`BLOCK_BYTES`] and whose end one of the
-    /// device's minimum direct I/O. `mark` follows: all of the range before it is written.
+    /// Writes the bytes in `range`, starting at a multiple of [`BLOCK_BYTES`] and ending at one of the device's minimum
+    /// direct I/O. `mark` follows: the range before it is written.
     pub fn new(range: Range<u64>, mark: Arc<AtomicU64>) -> Self {
         mark.store(range.start, Ordering::Release);
         Self { next: range.start, end: range.end, open: Vec::with_capacity(DEPTH as usize), mark }

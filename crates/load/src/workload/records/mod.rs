@@ -28,7 +28,7 @@ use sys::random::Random;
 /// Maximum lag before the run ends, seconds: ACT's value.
 const MAX_LAG_SEC: u64 = 10;
 
-/// Transactions, and what they are run on.
+/// Transactions and their target.
 #[derive(Debug, Clone)]
 pub struct Records {
     /// The device of an engine in this process, or the name of a namespace.
@@ -49,13 +49,13 @@ pub struct Records {
     pub record_bytes: u32,
     /// Transactions in flight at most. At least 1.
     pub depth: u32,
-    /// Transactions wanted a second; `None`: the next when one ends.
+    /// Transactions a second; `None`: closed loop.
     pub rate: Option<Rate>,
     /// Issuing threads, each with keys of its own.
     pub threads: u32,
-    /// Length of a run, seconds; at most that of one that inserts, which ends when all keys are.
+    /// Length of a run, seconds; an upper bound for insertions, which end when all keys exist.
     pub duration_sec: u64,
-    /// Seed of all random choices; `None`: to be chosen at the start.
+    /// Seed of all random choices; `None`: chosen at the start.
     pub seed: Option<u64>,
 }
 
@@ -97,7 +97,7 @@ impl std::str::FromStr for Mix {
     fn from_str(text: &str) -> Result<Self, String> {
         let read_pct = match text.split_once(',') {
             None if text == "I" => return Ok(Self::Insert),
-            // As the benchmark of Aerospike's Java client has it.
+            // As in the benchmark of Aerospike's Java client.
             None if text == "RU" => Some(50),
             Some(("RU", pct)) => pct.parse().ok().filter(|pct| *pct <= 100),
             _ => None,
@@ -193,7 +193,7 @@ impl Workload for Records {
             duration_sec: self.duration_sec,
             report_interval_sec: 1,
             max_lag_sec: MAX_LAG_SEC,
-            // A record engine acknowledges what its drive has.
+            // A record engine acknowledges only data that its drive has.
             odsync: true,
             engine: Engine::Auto,
             pacing: Pacing::Sleep,
@@ -257,7 +257,7 @@ pub struct Transactions {
     writes: u32,
     read_pct: u32,
     draw: Draw,
-    /// Keys still to be inserted; `None`: it goes on for ever.
+    /// Keys still to be inserted; `None`: unlimited.
     left: Option<u32>,
     /// The shard's keys: `first + n * stride`.
     first: u64,

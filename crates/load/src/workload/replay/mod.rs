@@ -6,13 +6,13 @@
 //!                        Replay (a Workload): one open lane for each stream on each device
 //! ```
 //!
-//! The one idea: a stream's schedule is the list of its instants, and its operations are the list beside it; both
-//! are shared, so any number of shards takes every n-th of either. An operation goes out when the traced one was wanted,
-//! whatever became of those before it: that one waited for another is not in a trace.
+//! The one idea: a stream's schedule is the list of its instants, and its operations are the list beside it; both are
+//! shared, so any number of shards takes every n-th of either. An operation is issued when the traced one was wanted,
+//! whatever happened to earlier ones: a trace does not show dependencies.
 //!
-//! Reads below ACT's large block (128 KiB) are judged, as what a client waits for; in a trace without any, the first that
-//! there is of small writes, large reads, large writes, flushes, discards. A device whose direct I/O is coarser than the traced
-//! one's gets what covers the operation. Writes carry data of ours.
+//! Reads below ACT's large block (128 KiB) are judged, as what a client waits for; in a trace without any, the first
+//! existing class of small writes, large reads, large writes, flushes, discards. A device with coarser direct I/O than
+//! the traced one gets a covering operation. Writes carry our own data.
 
 mod trace;
 
@@ -38,7 +38,7 @@ const NS_PER_SEC: u64 = 1_000_000_000;
 /// Maximum lag before the run ends, seconds: ACT's value.
 const MAX_LAG_SEC: u64 = 10;
 
-/// Memory for the buffers of a device's operations of a stream, those salted ahead included.
+/// Memory for the buffers of a stream on a device, including those salted ahead, bytes.
 const LANE_MEMORY_BYTES: u64 = 32 << 20;
 
 /// Operations in flight of a stream on a device at most.
@@ -47,7 +47,7 @@ const SLOTS_MAX: u64 = 1_024;
 /// A lower number of slots, limited by memory, is reported.
 const SLOTS_TOLD: u64 = 16;
 
-/// A trace to replay, and on what.
+/// A trace to replay, and its targets.
 #[derive(Debug, Clone)]
 pub struct Replay {
     trace: Arc<Trace>,
@@ -94,7 +94,7 @@ impl Replay {
     }
 
     fn duration_sec(&self) -> u64 {
-        // The last operation lies within, at whatever instant.
+        // The last operation is within the duration, whatever its instant.
         self.trace.span_ns().saturating_mul(self.laps.into()) / NS_PER_SEC + 1
     }
 
@@ -318,7 +318,7 @@ impl Replay {
     }
 }
 
-/// Operations of a stream in flight at most on a device: as many as its queue has room for, most of it for small ones.
+/// Maximum operations in flight of a stream on a device: the capacity of its queue, most of it for small ones.
 fn slots(
     device: &DeviceShape,
     groups: &[(Class, &Group)],

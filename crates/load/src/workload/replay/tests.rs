@@ -15,7 +15,7 @@ fn traced(at_ns: u64, op: EventOp, sector: u64, sectors: u32) -> Traced {
     Traced { device: (7, 0), op, sector, sectors, issued_ns: at_ns + 100, queued_ns: Some(at_ns), ..Traced::default() }
 }
 
-/// A few hundred operations of every kind, in the order of their completion, which is not that of their instants.
+/// A few hundred operations of every kind, in completion order, which differs from the order of their instants.
 fn requests() -> Vec<Traced> {
     let of = |n: u64| {
         let at_ns = 77 * MS + n * n % 1_000 * MS + n;
@@ -140,7 +140,7 @@ fn any_number_of_shards_wants_the_trace_and_nothing_else() {
     assert_eq!(laps, thrice);
 }
 
-/// A drive that is never busy and writes down what reaches it.
+/// A drive that is never busy and records its requests.
 #[derive(Debug)]
 struct Ledger {
     seen: Arc<Mutex<Vec<Seen>>>,

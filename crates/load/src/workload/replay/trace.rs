@@ -164,10 +164,10 @@ impl TraceBuilder {
             return Err(TraceError::Bytes(request.bytes()));
         }
         self.operations += 1;
-        // Bios can ask for a flush before them; on the medium they are all the same.
+        // Bios can request a flush before them; on the medium they are all equal.
         let operation =
             Operation { sector: request.sector, sectors: request.sectors, sync: request.fua || request.preflush };
-        // A flush has no place, whatever stands there.
+        // A flush has no offset, whatever the trace has.
         let operation = match class {
             Class::Flushes => Operation { sector: 0, sectors: 0, ..operation },
             _ => operation,

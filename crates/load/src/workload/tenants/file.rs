@@ -1,4 +1,4 @@
-//! The TOML form of tenants, and where they lie on their devices.
+//! The TOML format of tenants, and their positions on devices.
 
 use super::{Reuse, Size, Space, Tenant, Tenants};
 use crate::choice::{Choice, Engine};
@@ -11,7 +11,7 @@ use serde::Deserialize;
 use std::ops::{Range, RangeInclusive};
 use toml::Spanned;
 
-/// Longest name of a tenant: it becomes part of those of streams.
+/// Longest name of a tenant: it becomes part of stream names.
 const NAME_MAX: usize = 32;
 
 /// Most tenants of a file; an NVMe drive has 128 placement handles at most.
@@ -289,7 +289,7 @@ fn space(own: &Options, defaults: &Options) -> Result<Space, Wrong> {
     Ok(Space { size, at: bytes("at", &own.at)? })
 }
 
-/// Tenants without a size share equally what those of their device leave of it, as far as that is known now: shares.
+/// Tenants without a size share equally the space that others of their device leave, as far as known now: as shares.
 fn shared_out(mut tenants: Vec<Tenant>) -> Vec<Tenant> {
     let devices: Vec<_> = tenants.iter().map(|tenant| tenant.device.clone()).collect();
     for device in &devices {

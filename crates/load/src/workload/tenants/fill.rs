@@ -19,7 +19,7 @@ const DEPTH: u64 = 16;
 /// Practically unlimited.
 const NO_END_SEC: u64 = u64::MAX / 4 / 1_000_000_000;
 
-/// The first writes of a tenant, whether it writes later or not.
+/// The first writes of a tenant, even a read-only one.
 #[derive(Debug, Clone)]
 pub struct TenantFill(pub TenantLoad);
 

@@ -1,5 +1,5 @@
-//! A tenant as a workload of the run loop: record reads beside large blocks that are written because clients filled them,
-//! and what defragmentation reads and writes because of those.
+//! A tenant as a workload of the run loop: record reads beside large-block writes of clients, and the resulting reads
+//! and writes of defragmentation.
 //!
 //! ```text
 //! reads     open loop: records anywhere in the space, as ACT reads them
@@ -8,8 +8,8 @@
 //!             defrag-writes   of every block that their live records fill
 //! ```
 //!
-//! Defragmentation follows the client's write in its slot, so it keeps up by itself and its rates are the model's. The space
-//! counts as in use for long when a run begins: what was written before is not read back, only its place matters.
+//! Defragmentation follows the client's write in its slot, so it keeps up by itself and its rates are the model's. The
+//! space counts as long in use when a run begins: earlier data are not read back, only their places matter.
 
 use super::host::{BlockWrite, Cause, Host, OutOfSpace, Step};
 use super::{Tenant, Tenants};
@@ -38,7 +38,7 @@ pub(super) const MEMORY_BYTES: u64 = 32 << 20;
 /// Reads in flight of a tenant at most.
 const READ_SLOTS: u64 = 1_024;
 
-/// Client blocks in flight of a tenant at most, each with what follows it.
+/// Maximum client blocks in flight of a tenant, each with its followers.
 const BLOCK_SLOTS: u64 = 64;
 
 /// One of several tenants, and its device.
@@ -56,7 +56,7 @@ pub struct TenantLoad {
 impl TenantLoad {
     /// All of `tenants`, those that name no device on `default`.
     ///
-    /// Errors: one has no device, or a simulated drive that cannot be.
+    /// Errors: one has no device, or an invalid simulated drive.
     pub fn all(tenants: Tenants, default: Option<&DeviceName>) -> Result<Vec<Self>, CannotRun> {
         let tenants = Arc::new(tenants);
         let load = |(place, tenant): (usize, &Tenant)| {
@@ -142,7 +142,7 @@ const WRITES: &str = "writes";
 const DEFRAG_READS: &str = "defrag-reads";
 const DEFRAG_WRITES: &str = "defrag-writes";
 
-/// Of a stream of a run the tenant and the operation, reads or writes, where it is what clients wait for.
+/// Tenant and operation, reads or writes, of a run's stream that clients wait for.
 pub fn client_stream(name: &str) -> Option<(&str, &str)> {
     name.rsplit_once('/').filter(|(_, stream)| [READS, WRITES].contains(stream))
 }
@@ -267,7 +267,7 @@ impl Builder<'_> {
     fn slots(&self, most: u64, bytes: u32) -> u32 {
         let queue = u64::from(self.device.queue_requests.unwrap_or(u32::MAX));
         let carried = u64::from(self.choices.in_flight_max.unwrap_or(u32::MAX)).min(queue);
-        // The blocks' share of it, and reads have the rest.
+        // The blocks' share of it; reads get the rest.
         let blocks = (carried / 8).clamp(1, BLOCK_SLOTS);
         let room = if most == BLOCK_SLOTS { blocks } else { carried.saturating_sub(blocks) };
         (MEMORY_BYTES / u64::from(bytes)).max(4).min(most).min(room).max(1) as u32
@@ -353,7 +353,7 @@ pub enum TenantStream {
     Blocks(Box<Blocks>),
 }
 
-/// The blocks of a tenant: its store, and what their operations have in common, each at the first byte of the space.
+/// The blocks of a tenant: its store, and the common fields of their operations, each at the first byte of the space.
 #[derive(Debug, Clone)]
 pub struct Blocks {
     host: Host,

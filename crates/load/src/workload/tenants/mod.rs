@@ -6,9 +6,9 @@
 //!                        -> TenantLoad (load): its streams in the run loop
 //! ```
 //!
-//! The one idea: what such a store does to a drive is whole write blocks, and which of them comes next follows from its
-//! keys, its fill and its low-water mark. The [`Host`] knows that without a clock; so the same tenants run
-//! on a drive, and without time through a model of one.
+//! The one idea: such a store writes whole blocks to a drive, and their order follows from its keys, its fill and its
+//! low-water mark. The [`Host`] models that without a clock; so the same tenants run on a drive, and without time
+//! through a model of one.
 
 mod file;
 mod fill;
@@ -32,7 +32,7 @@ pub struct Tenants {
     /// At least one, of different names.
     pub tenants: Vec<Tenant>,
     pub duration_sec: u32,
-    /// Seed of all random choices; `None`: to be chosen at the start.
+    /// Seed of all random choices; `None`: chosen at the start.
     pub seed: Option<u64>,
     /// Submission interface.
     pub engine: Engine,
@@ -43,7 +43,7 @@ pub struct Tenants {
 pub struct Tenant {
     /// Letters, digits, `.`, `-`, `_`.
     pub name: String,
-    /// The device that it is on; `None`: the one that all are given.
+    /// Its device; `None`: the default device.
     pub device: Option<String>,
     /// Its part of the device.
     pub space: Space,
@@ -53,7 +53,7 @@ pub struct Tenant {
     pub record_bytes: u32,
     /// Share of its space that live records take, in (0, 1).
     pub fill: f64,
-    /// A block with less of it live is collected, percent.
+    /// Blocks with less live data are collected, percent.
     pub defrag_lwm_pct: u32,
     /// Key distribution of updates.
     pub keys: Keys,
@@ -65,7 +65,7 @@ pub struct Tenant {
     pub writes: Rate,
     /// Placement handle of client writes, from 1.
     pub placement: Option<u16>,
-    /// Placement handle of what defragmentation writes; without one it has that of the client writes.
+    /// Placement handle of defragmentation's writes; default: that of client writes.
     pub defrag_placement: Option<u16>,
 }
 
@@ -104,7 +104,7 @@ pub enum Size {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reuse {
-    /// The one that is free for longest, as in the real engine.
+    /// The block that has been free longest, as in the real engine.
     #[default]
     Fifo,
     /// The one with the lowest address.

@@ -1,6 +1,7 @@
 //! Why a log could not be read, and where.
 //!
-//! Messages are put aside while something else is read: the first ones, and how many more there were. A test on a dying device can print more of them within one report than a reader wants to keep.
+//! Messages are queued while another entry is read: the first ones, and the number of the others, because a test on a
+//! dying device can print any number of them within one report.
 
 use std::collections::VecDeque;
 use thiserror::Error;
@@ -23,7 +24,7 @@ pub enum ReadError {
         /// Text found in place of the version.
         version: String,
     },
-    /// A line before the first report is not what the format wants.
+    /// A line before the first report violates the format.
     #[error("line {line}: expected {expected}, found {found}; it stands before the first report, so none was read")]
     Header {
         /// Line number, from 1.
@@ -37,7 +38,7 @@ pub enum ReadError {
         /// Text found, in quotes, or "the end of the file".
         found: String,
     },
-    /// A line of the reports is not what the format wants.
+    /// A line of the reports violates the format.
     #[error("line {line}: expected {expected}, found {found}; the {complete_sec} s before it are complete")]
     Format {
         /// Line number, from 1.
@@ -65,7 +66,7 @@ pub enum HeaderPart {
 
 /// Why the parsing of a chunk or header stopped.
 pub(super) enum Fault {
-    /// Something stands there that the format does not want.
+    /// A line violates the format.
     Error(ReadError),
     /// The file ends here, in the middle.
     Truncated,
@@ -92,7 +93,7 @@ pub(super) struct Messages {
 }
 
 impl Messages {
-    /// Keeps a message, or counts it when too much waits.
+    /// Stores a message, or only counts it if too many are queued.
     pub(super) fn push(&mut self, text: String) {
         let bytes = self.bytes + text.len() + LINE_OVERHEAD_BYTES;
         if bytes > WAITING_BYTES_MAX {

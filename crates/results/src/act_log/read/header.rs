@@ -1,4 +1,4 @@
-//! Reading what stands before the first chunk.
+//! Reads the header: everything before the first chunk.
 
 use super::error::{LINE_OVERHEAD_BYTES, Messages};
 use super::lines::Dialect;
@@ -144,7 +144,7 @@ fn read_old<R: Read>(lines: &mut HeaderLines<'_, R>, header: &mut Header) -> Res
     }
 }
 
-/// Version and dialect; what stands before is somebody else's.
+/// Version and dialect; lines before the banner are foreign.
 fn version<R: Read>(lines: &mut HeaderLines<'_, R>) -> Result<(String, Dialect), ReadError> {
     const EXPECTED: &str = "\"ACT version 6.x\"";
     loop {
@@ -168,7 +168,7 @@ fn test<R: Read>(lines: &mut HeaderLines<'_, R>) -> Result<Test, ReadError> {
     test.ok_or_else(|| lines.wrong(&line, "\"Storage device IO test\" or \"Index device IO test\""))
 }
 
-/// The rest of the banner: who wrote the log, or ACT's copyright line.
+/// The rest of the banner: the writer of the log, or ACT's copyright line.
 fn written_by<R: Read>(lines: &mut HeaderLines<'_, R>) -> Result<String, ReadError> {
     let mut writer = String::new();
     loop {

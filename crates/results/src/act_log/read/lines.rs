@@ -1,7 +1,7 @@
-//! Lines of a log with their numbers, which of them are messages, and in which dialect of ACT they are.
+//! Lines of a log with their numbers, their classification as messages, and their ACT dialect.
 //!
-//! The file is read in large pieces into one window, so that a report that nobody wants can be passed
-//! over by a search for the next one, without making lines of it.
+//! The file is read in large pieces into one window, so that unneeded reports can be skipped by a search for the next
+//! one, without splitting them into lines.
 //!
 //! The reports of ACT 3 and 4, 5, and 6 are the same but for their first line, the length of a queue that ACT 6 no longer has,
 //! and the names of histograms, which ACT 3 and 4 pad with blanks and list nowhere else. Source: the
@@ -12,7 +12,7 @@ use super::error::Messages;
 use memchr::{memchr, memchr_iter, memmem};
 use std::io::{ErrorKind, Read};
 
-/// Longest line accepted: a log of anything else is given up before it fills the memory.
+/// Longest line accepted: other files are rejected before they fill the memory.
 const LINE_BYTES_MAX: usize = 64 * 1024;
 /// Longest report accepted: 128 devices, the most that ACT takes, need about 200 KB.
 const REPORT_BYTES_MAX: usize = 4 << 20;
@@ -56,7 +56,7 @@ pub(super) struct Lines<R> {
     input: R,
     number: u64,
     window: Vec<u8>,
-    /// The next byte to give and the end of what was read, in the window.
+    /// Next byte to return, and end of the data read, in the window.
     at: usize,
     filled: usize,
     ended: bool,
@@ -119,10 +119,10 @@ impl<R: Read> Lines<R> {
         Ok(None)
     }
 
-    /// Passes over a report: everything before the next line that begins with `prefix`.
+    /// Skips a report: everything before the next line that begins with `prefix`.
     ///
-    /// False, and nothing is passed over, when there is none, so that what follows is the last report
-    /// of the file, or when no empty line stands before it: then a message does, or a part is lost.
+    /// Returns false, and skips nothing, if there is no such line, so that the last report of the file follows; or if
+    /// no empty line precedes it: then a message does, or a part is lost.
     pub(super) fn skip_to(&mut self, prefix: &str) -> Result<bool, ReadError> {
         let needle = [b"\n", prefix.as_bytes()].concat();
         let finder = memmem::Finder::new(&needle);
@@ -148,7 +148,7 @@ impl<R: Read> Lines<R> {
         }
     }
 
-    /// Reads more behind what is there; false at the end of the file.
+    /// Reads more data into the window; false at the end of the file.
     fn fill(&mut self) -> Result<bool, ReadError> {
         if self.ended {
             return Ok(false);
@@ -249,7 +249,7 @@ impl Dialect {
         self == Self::Act3
     }
 
-    /// The histograms that are reported, of those that the header names.
+    /// The reported histograms, out of those that the header names.
     pub(super) fn names(self, named: &[String]) -> Vec<String> {
         let reported = |name: &&String| self != Self::Act6Point1 || !NAMED_IN_VAIN.contains(&name.as_str());
         named.iter().filter(reported).cloned().collect()

@@ -34,7 +34,7 @@ impl<R: Read> Reader<R> {
             };
             histograms.push(self.buckets(index, total)?);
         }
-        // A chunk whose histograms are all there is complete; the file may end before its empty line.
+        // A chunk with all histograms is complete; the file may end before its empty line.
         match self.report_line()? {
             Some(line) if !line.text.is_empty() => Err(self.fault(&line, "an empty line after the last histogram")),
             _ => Ok(Chunk { after_sec, histograms }),
@@ -102,8 +102,8 @@ impl<R: Read> Reader<R> {
         Ok(buckets)
     }
 
-    /// A bucket that is not listed holds 0, and a count of the report before cannot have shrunk to that: who
-    /// skips reports would meet it as a shrinking count later, and who reads all of them never.
+    /// Checks that no count vanished: a missing bucket holds 0, and counts never shrink. Otherwise a reader that skips
+    /// reports would find a shrinking count later, and a reader of all reports would not.
     fn check_none_vanished(&self, index: usize, buckets: &ActBuckets) -> Result<(), Fault> {
         let counts = self.last.histograms[index].counts().iter().zip(buckets.counts());
         let Some((bucket, (before, _))) = counts.enumerate().find(|(_, (before, now))| before > now) else {

@@ -1,4 +1,4 @@
-//! Files of every ACT, and what they must become.
+//! Files of every ACT version, with their expected translations.
 
 use super::*;
 use crate::rate::Rate;
@@ -233,7 +233,7 @@ fn a_record_that_does_not_fit_its_block_is_named_and_nothing_overflows() {
     assert!(errors(&most).iter().any(|error| error.contains("record-bytes: 2199023255040 is too large")));
     let many = errors(&ACT2.replace("per-sec: 70", "per-sec: 4294967295"));
     assert!(many[0].contains("a.conf:8: write-reqs-per-sec: 365072220075 is too large"), "{many:?}");
-    // 4294967295 blocks of 8589934590 records, half of which are writes.
+    // 4294967295 blocks of 8589934590 records, half of them writes.
     let blocks = ACT2.replace("blocks: 3", "blocks: 1").replace("per-sec: 70", "per-sec: 4294967295");
     let blocks = errors(&blocks.replace("kbytes: 128", "kbytes: 4294967295"));
     assert_eq!(blocks.len(), 2, "{blocks:?}");

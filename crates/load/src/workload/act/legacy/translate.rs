@@ -1,4 +1,4 @@
-//! The rules by which the lines of an old file become lines of today.
+//! The rules that translate the lines of an old file to the current format.
 //!
 //! Each rule is a function of the [`Lines`] that replaces lines and records why. Differences between releases are
 //! stated where they matter; the source is each release's own code.
@@ -21,7 +21,7 @@ const ACT5_THREADS_PER_QUEUE: u32 = 4;
 /// Service threads for each CPU by default. Source: ACT 6, `cfg_storage.c`.
 const ACT6_THREADS_PER_CPU: u32 = 5;
 
-/// A change and the key of today at which it is to be said.
+/// A change and the current key at which it is reported.
 type Changes = Vec<(&'static str, Change)>;
 
 /// Makes the file of ACT `act` one of today.
@@ -64,7 +64,7 @@ fn drop_unknown(lines: &mut Lines, test: Test, act: u8, changes: &mut Changes) {
     let meant = |key: &str| nearest(test, key).filter(|near| absent.contains(near));
     let unknown = |key: &str| match act_keys::find(key) {
         Some(of_act) => !of_act.known_to(act),
-        // Without what it was meant to be there is no test: the parser names both.
+        // Without its intended key there is no test: the parser reports both.
         None => !all().any(|spec| spec.name == key) && !meant(key).is_some_and(|key| is_asked_for(key, act)),
     };
     for (key, value) in lines.take_all(unknown) {
@@ -103,7 +103,7 @@ fn ask_for(lines: &mut Lines, act: u8) {
     }
 }
 
-/// ACT 1 and 2 had no writes but large blocks, whose rate they were told.
+/// ACT 1 and 2 only had large-block writes, with a configured rate.
 fn large_blocks(lines: &mut Lines, changes: &mut Changes) {
     let read = lines.take_number("read-req-num-512-blocks", 1);
     let record_bytes = read.map(|(_, blocks)| u64::from(blocks) * 512);
@@ -141,7 +141,7 @@ fn write_buffers(lines: &mut Lines, changes: &mut Changes) {
     }
 }
 
-/// ACT 5's `service-threads` made requests; 6.0 gave the name to what did them.
+/// ACT 5's `service-threads` made requests; since 6.0 the name means the threads that carry them out.
 fn request_threads(lines: &mut Lines, changes: &mut Changes) {
     if let Some((_, value)) = lines.take("service-threads") {
         changes.push(("service-threads", Change::RequestThreads(Quoted::new(&value))));
@@ -209,7 +209,7 @@ fn product(lines: &mut Lines, line: usize, queues: u32, threads: u32) {
 
 /// Threads that were left to the number of CPUs.
 fn default_threads(lines: &mut Lines, act: u8, threads_per_cpu: u32, cpus: Option<u32>, changes: &mut Changes) {
-    // 0 says "not given", as the key's absence does.
+    // 0 means "not given".
     if lines
         .value("service-threads")
         .is_some_and(|value| lines.number("service-threads") != Some(0) || value.is_empty())

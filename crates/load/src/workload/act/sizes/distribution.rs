@@ -30,7 +30,7 @@ pub enum Within {
 choice! {
     /// Position of a size in its bucket of a histogram.
     SizeWithinBucket {
-        /// Reads at the lower edge, writes at the upper: what the sizing paper's own results follow.
+        /// Reads at the lower edge, writes at the upper: the rule behind the sizing paper's own results.
         #[default]
         Paper = "paper",
         Lower = "lower",
@@ -79,7 +79,7 @@ pub struct HistogramSizes {
 }
 
 impl HistogramSizes {
-    /// Mean size as an exact fraction: bytes, and what to divide them by. Before rounding to a device.
+    /// Mean size as an exact fraction of bytes, before rounding to a device.
     pub fn mean_bytes(&self) -> (u128, u128) {
         let (scale, mean): (u128, fn(Bucket) -> u128) = match self.within {
             Within::Lower => (1, |bucket| bucket.lower_bytes.into()),
@@ -119,7 +119,7 @@ impl HistogramSizes {
         u32::try_from(scaled).unwrap_or(u32::MAX).max(1)
     }
 
-    /// A table that draws sizes, each rounded up to whole `step_bytes`, of which there are at least 1.
+    /// A table that draws sizes, each rounded up to whole `step_bytes`, at least one.
     ///
     /// The shares are exact. Only `log-uniform` needs logarithms, rounded once when the table is made.
     pub fn table(&self, step_bytes: u32) -> SizeTable {
@@ -135,7 +135,7 @@ impl HistogramSizes {
 
     /// Weights of the sizes in a bucket by whole steps. The sum is [`Self::one`] for each bucket.
     fn steps_of(&self, bucket: Bucket, step_bytes: u32) -> Vec<(u64, u64)> {
-        // In hundredths of bytes, in which every scaled edge is whole.
+        // In hundredths of bytes, so that every scaled edge is a whole number.
         let offset = u64::from(self.offset_pct);
         let (lower, upper) = (u64::from(bucket.lower_bytes) * offset, u64::from(bucket.upper_bytes) * offset);
         let step = u64::from(step_bytes) * 100;
@@ -161,7 +161,7 @@ impl HistogramSizes {
         u64::from(self.offset_pct) << BUCKETS_MAX
     }
 
-    /// Share of a doubling from `lower` that lies below `at`, of [`Self::one`].
+    /// Share of the doubling from `lower` that lies below `at`, in units of [`Self::one`].
     fn log_share(&self, at: u64, lower: u64) -> u64 {
         // 0 at the lower edge and exactly one at the upper, where the quotient is exactly 2.
         ((at as f64 / lower as f64).log2() * self.one() as f64).round() as u64

@@ -3,7 +3,7 @@
 use crate::workload::act::dialect::Quoted;
 use thiserror::Error;
 
-/// Why the values of a histogram are none. The first value has the position 1.
+/// Why the values of a histogram are invalid. The first value has the position 1.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum HistogramProblem {
     /// More values than there are powers of two.
@@ -26,7 +26,7 @@ pub enum HistogramProblem {
         /// Value found.
         found: Quoted,
     },
-    /// More decimals than are kept.
+    /// Too many decimals.
     #[error("value {position} is {found}, with more than four decimals")]
     TooFine {
         position: usize,
@@ -142,7 +142,7 @@ pub enum SizesProblem {
 }
 
 impl SizesProblem {
-    /// The keys whose values contradict each other; the first that is there is pointed at.
+    /// The keys whose values contradict each other; the message points at the first.
     pub(crate) fn conflicting_keys(&self) -> Vec<&'static str> {
         const READS: &str = "storage-read-histogram";
         const WRITES: &str = "storage-write-histogram";

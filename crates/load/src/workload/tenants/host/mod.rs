@@ -10,8 +10,8 @@
 //! The one idea: a drive sees whole blocks, so the model yields whole blocks, and tracks the records in them as
 //! coarsely as their keys allow: under uniform keys a count ([`uniform`]), under skewed keys each record's death
 //! ([`skewed`]), under sequential keys each record's place ([`records`]). A [`wheel`] holds the instants at which
-//! blocks fall below the mark. Defragmentation keeps up: a block is collected as soon as it is below the mark, as a
-//! server does whose defrag-sleep is short enough. No clock, no device; all chance comes from the seed.
+//! blocks fall below the mark. Defragmentation keeps up: a block is collected as soon as it is below the mark, as in a
+//! server with a short defrag-sleep. No clock, no device; all chance comes from the seed.
 
 mod free;
 mod records;
@@ -146,7 +146,7 @@ pub enum HostError {
     OutOfSpace(#[from] OutOfSpace),
 }
 
-/// A store whose clients find no free block: the real one stops writes.
+/// A store without a free block for clients: the real one stops writes.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "tenant {}: its space is full after {} of client writes - {} of its {} blocks are in use, and too few fall below the low-water mark \
@@ -173,7 +173,7 @@ pub struct Host {
     /// Records that wait in the defrag buffer.
     waiting: u64,
     expected_engine_wa: f64,
-    /// Collected blocks that are free once so many records more are moved in all.
+    /// Collected blocks that become free after this many more records are moved in all.
     vacated: VecDeque<(u32, u64)>,
     moved: u64,
     counters: HostCounters,
@@ -187,10 +187,10 @@ enum Store {
 }
 
 impl Host {
-    /// `tenant` on a space of `blocks` write blocks that was in use for long: blocks of every age, all over it. Every
-    /// block holds what was written once.
+    /// `tenant` on a space of `blocks` write blocks after long use: blocks of every age, spread over the space. Every
+    /// block was written at least once.
     ///
-    /// Errors: it cannot be, or its fill is more than defragmentation can live with.
+    /// Errors: an invalid store, or a fill that defragmentation cannot sustain.
     pub fn new(tenant: &Tenant, blocks: u64, seed: u64) -> Result<Self, HostError> {
         let steady = Steady::of(tenant, blocks)?;
         steady.check_fill(tenant)?;
@@ -330,7 +330,7 @@ impl Host {
         }
     }
 
-    /// The next block that clients fill, whether defragmentation has caught up or not. Errors: as of [`Self::step`].
+    /// The next block that clients fill, even if defragmentation is behind. Errors: as of [`Self::step`].
     #[inline]
     pub fn client_block(&mut self) -> Result<BlockWrite, OutOfSpace> {
         let next = self.take(RESERVE as usize)?;
@@ -364,7 +364,7 @@ impl Host {
         Ok(BlockWrite { block, cause: Cause::Defrag })
     }
 
-    /// A free block, of which so many are left to others.
+    /// Takes a free block, unless only `reserve` are left.
     fn take(&mut self, reserve: usize) -> Result<u32, OutOfSpace> {
         let block = if self.free.len() > reserve { self.free.take() } else { None };
         block.ok_or_else(|| OutOfSpace {

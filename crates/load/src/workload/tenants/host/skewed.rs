@@ -49,8 +49,7 @@ impl Skewed {
         Wheel::memory_bytes(steady.blocks) + steady.blocks * (8 + 4 * u64::from(steady.mark - 1))
     }
 
-    /// Records of `keys` in blocks that are taken from `blocks`: as full as `spread` allows, which are blocks of every age,
-    /// or all of them full.
+    /// Records in blocks taken from `blocks`: with `spread`, blocks of every age, else full blocks.
     pub(super) fn new(steady: &Steady, keys: Keys, spread: bool, blocks: &mut Vec<u32>, random: Random) -> Self {
         let classes = Class::of(keys, steady.records as u32);
         let (survivors, count) = (steady.mark as usize - 1, steady.blocks as usize);
@@ -90,7 +89,7 @@ impl Skewed {
         store
     }
 
-    /// A block of client writes is full and in `block`. Time goes on.
+    /// `block` is filled with client writes. Time advances.
     pub(super) fn clients(&mut self, block: u32) {
         self.wheel.advance(&mut self.ready);
         let (deaths, mark) = Gamma::pair(self.deaths, self.mark, &mut self.random);
@@ -99,7 +98,7 @@ impl Skewed {
         self.wheel.push(block, self.lives.after(share));
     }
 
-    /// The records that wait go to `block`, as many as it holds; of those that were updated meanwhile a dead copy does.
+    /// Writes waiting records to `block`, as many as fit; records updated meanwhile become dead copies.
     pub(super) fn write(&mut self, block: u32) {
         let now = self.wheel.now();
         self.left.clear();
@@ -107,13 +106,13 @@ impl Skewed {
         self.keep(block);
     }
 
-    /// Notes what is `left` to the records of a block, which is dead where that is not above 0.
+    /// Stores the remaining lives `left` of a block's records; dead if not above 0.
     fn keep(&mut self, block: u32) {
         let below_mark = self.per_block - self.survivors - 1;
         self.sorted.clone_from(&self.left);
         let wait = *self.sorted.select_nth_unstable(below_mark).1;
         let now = self.wheel.now();
-        // In the order in which they came: which of them share their next block is chance.
+        // In order of arrival: chance decides which of them share their next block.
         let survivors = self.left.iter().filter(|left| **left > wait).chain(std::iter::repeat(&0));
         let ends = &mut self.ends[block as usize * self.survivors..][..self.survivors];
         ends.iter_mut().zip(survivors).for_each(|(end, left)| *end = now.wrapping_add_signed(*left));
@@ -153,11 +152,11 @@ struct Lives {
 /// Bits of a share that are left out: its sign, exponent and 7 more remain.
 const STEP_BITS: u32 = 52 - 7;
 
-/// Shares below 2^-32 are not told apart.
+/// Shares below 2^-32 are equal.
 const LEAST: f64 = 1.0 / (1_u64 << 32) as f64;
 
 impl Lives {
-    /// Of records that are of each class of keys with a chance of `weight`; clients write so many in a block.
+    /// For records of each class of keys with probability `weight`; clients write `per_block` in a block.
     fn new(classes: &[Class], weight: impl Fn(&Class) -> f64, per_block: f64) -> Self {
         // By class: the chance, and deaths in the time of a block.
         let classes: Vec<_> =

@@ -211,7 +211,7 @@ fn the_same_seed_writes_the_same_blocks_and_another_does_not() {
 #[test]
 fn what_was_just_loaded_lives_up_to_its_own_limit_and_not_beyond() {
     let highest = Steady::of(&tenant(Keys::Uniform, 128, 0.5, 50), 10_000).unwrap();
-    // 1 / (1 + ln 2) and (1 - 1/2) / ln 2, less what is kept back.
+    // 1 / (1 + ln 2) and (1 - 1/2) / ln 2, less the reserve.
     assert!(
         (0.57..0.591).contains(&highest.fill_max_loaded) && (0.70..0.722).contains(&highest.fill_max),
         "{highest:?}"

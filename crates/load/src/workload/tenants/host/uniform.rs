@@ -18,11 +18,11 @@ use sys::random::Random;
 #[derive(Debug, Clone)]
 pub(super) struct Uniform {
     random: Random,
-    /// Deaths until a full block is collected, and live records that keep it from it.
+    /// Deaths until a full block is collected, and live records that prevent that.
     deaths: Gamma,
     mark: Gamma,
     survivors: u32,
-    /// Client blocks in which as many records are written as there are.
+    /// Client blocks in which as many records are written as the store has.
     turn: f64,
     wheel: Wheel,
     ready: Vec<u32>,
@@ -68,7 +68,7 @@ impl Uniform {
         }
     }
 
-    /// A block of client writes is full and in `block`. Time goes on.
+    /// `block` is filled with client writes. Time advances.
     #[inline]
     pub(super) fn clients(&mut self, block: u32) {
         self.wheel.advance(&mut self.ready);
@@ -95,8 +95,8 @@ impl Uniform {
     }
 }
 
-/// Live records of a block that is in use, at any moment of a steady state: it holds L of them for a time that is
-/// proportional to 1/L. Drawn from the nearest continuous distribution, and rejected as the two differ.
+/// Live records of a used block at a random moment of the steady state: a block holds L of them for a time proportional
+/// to 1/L. Drawn from the nearest continuous distribution, with rejection of the difference.
 pub(super) fn age(random: &mut Random, mark: u32, full: u32) -> u32 {
     let (low, high) = (f64::from(mark), f64::from(full) + 1.0);
     let proposed_over_wanted = |live: f64| live * (1.0 / live).ln_1p();
