@@ -1,10 +1,10 @@
-//! The character device of an NVMe namespace (`/dev/ng0n1`): the other door to a block device that is open already.
+//! The character device of an NVMe namespace (`/dev/ng0n1`): a second path to a block device that is already open.
 //!
-//! The block device is what the guard looked at and what the kernel's claim is on, so it comes first and stays open.
-//! That both lead to one namespace is not taken from their names: the kernel's number of the character device, the
-//! number of the namespace and the names that the drive gives it are compared. Whoever sends commands here passes by
-//! the block layer, which would have kept them to the partition, to whole blocks and to what the queue takes; so that
-//! is told, too ([`Generic::first_byte`], [`Generic::size_bytes`], [`Generic::transfer_bytes_max`]).
+//! The guard examined and claimed the block device, so it is opened first and stays open. Names do not prove that both
+//! lead to one namespace: the character device's number in the kernel, the namespace identifier and the drive's
+//! identifiers for it are compared. Commands sent here bypass the block layer, which would enforce the partition, whole
+//! blocks and the queue's limits; so callers get these bounds, too ([`Generic::first_byte`], [`Generic::size_bytes`],
+//! [`Generic::transfer_bytes_max`]).
 
 use crate::discover::{DevNum, Kind, Roots, SysDir, generic_of_block};
 use crate::observe::nvme::fdp;
@@ -16,7 +16,7 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use sys::nvme::{IDENTIFY_BYTES, Query, QueryError, answer, namespace_id, ring::BLOCKS_MAX};
 use thiserror::Error;
 
-/// Where the kernel does not say how much a queue takes: what every NVMe drive was seen to take.
+/// Transfer limit if the kernel does not report the queue's, bytes: every NVMe drive seen so far accepts it.
 const TRANSFER_BYTES: u64 = 128 << 10;
 
 /// The page in which the kernel counts the segments of a transfer.
@@ -28,12 +28,11 @@ const PAGE_BYTES: u64 = 4096;
 pub struct GenericError {
     /// The name as given.
     pub device: String,
-    /// What stands in the way.
     #[source]
     pub reason: GenericReason,
 }
 
-/// What stands in the way of commands.
+/// What prevents commands.
 #[derive(Debug, Error)]
 pub enum GenericReason {
     /// A file, or a disk of another kind.
@@ -44,15 +43,14 @@ pub enum GenericReason {
         "the kernel has no character device {name} for it (older than Linux 5.13, or the drive is gone); say engine: uring"
     )]
     NoDoor {
-        /// `ng0n1`.
+        /// Such as `ng0n1`.
         name: String,
     },
-    /// It is there, and nothing leads to it.
+    /// The character device exists, but has no node.
     #[error("there is no node /dev/{name} of its character device, which udev makes; make it: mknod /dev/{name} c {} {}", number.major, number.minor)]
     NoNode {
-        /// `ng0n1`.
+        /// Such as `ng0n1`.
         name: String,
-        /// Its number.
         number: DevNum,
     },
     /// The node leads elsewhere.
@@ -60,9 +58,9 @@ pub enum GenericReason {
         "/dev/{name} is not its character device: {what}; look at /dev/{name} and at /sys/class/nvme-generic/{name}, and remove the node if it is stale"
     )]
     OtherDevice {
-        /// `ng0n1`.
+        /// Such as `ng0n1`.
         name: String,
-        /// What differs.
+        /// Difference found.
         what: String,
     },
     /// A format that carries metadata with each block.
@@ -70,17 +68,16 @@ pub enum GenericReason {
         "its blocks of {block_bytes} bytes carry {metadata_bytes} bytes of metadata each, which this engine does not write; say engine: uring"
     )]
     Metadata {
-        /// The logical block.
+        /// Logical block, bytes.
         block_bytes: u32,
-        /// With each.
+        /// Metadata per block, bytes.
         metadata_bytes: u16,
     },
     /// The kernel or the drive refused.
     #[error("cannot {tried} ({source}); run as root")]
     Refused {
-        /// The act that failed.
+        /// Operation that failed.
         tried: String,
-        /// Why.
         source: QueryError,
     },
 }
@@ -155,22 +152,22 @@ impl Generic {
         })
     }
 
-    /// Its name: `ng0n1`.
+    /// Such as `ng0n1`.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Number of the namespace.
+    /// Namespace identifier.
     pub fn nsid(&self) -> u32 {
         self.nsid
     }
 
-    /// Its logical block, bytes.
+    /// Logical block, bytes.
     pub fn block_bytes(&self) -> u32 {
         self.block_bytes
     }
 
-    /// Where the target begins on the namespace: of a partition, its start.
+    /// First byte of the target on the namespace: the start of a partition.
     pub fn first_byte(&self) -> u64 {
         self.first_byte
     }
@@ -185,17 +182,17 @@ impl Generic {
         self.transfer_bytes_max
     }
 
-    /// Whether every write must force itself to the medium, as the target's descriptor would have it.
+    /// True if every write must set FUA, because the target was opened with `O_DSYNC`.
     pub fn needs_fua(&self) -> bool {
         self.needs_fua
     }
 
-    /// Whether it was consented to writing.
+    /// True if writing was consented to.
     pub fn is_writable(&self) -> bool {
         self.writable
     }
 
-    /// What a write carries for placement 1, 2...; empty without FDP, and where the namespace has no handles.
+    /// Placement identifiers for placement 1, 2...; empty without FDP, or if the namespace has no handles.
     pub fn placement_ids(&self) -> &[u16] {
         &self.placement_ids
     }
@@ -207,7 +204,7 @@ impl AsFd for Generic {
     }
 }
 
-/// In what the open character device is not that of the namespace of `target`.
+/// Describes how the open character device differs from the namespace of `target`.
 fn difference(file: &File, number: DevNum, target: &Target) -> Result<Option<String>, QueryError> {
     let metadata = file.metadata()?;
     let is = DevNum::of_stat(metadata.rdev());

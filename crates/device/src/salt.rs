@@ -84,7 +84,7 @@ impl PlacedSalt {
     }
 }
 
-/// The generator's lanes.
+/// State of the generator, by lane.
 #[derive(Debug, Clone)]
 struct Generator {
     s0: [u64; LANES],

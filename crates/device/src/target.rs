@@ -23,7 +23,6 @@ use thiserror::Error;
 pub struct OpenError {
     /// The name as given.
     pub device: String,
-    /// What stands in the way.
     #[source]
     pub reason: Reason,
 }
@@ -49,7 +48,7 @@ impl Drop for Target {
 }
 
 impl Target {
-    /// What the guard let pass: open for reading and writing.
+    /// A target open for reading and writing, with the guard's consent.
     pub fn writable(consent: WriteConsent) -> Self {
         let (opened, stamp_key) = consent.release();
         Self { opened, stamp_key: Some(stamp_key), write_hint: AtomicU16::new(0), cached: AtomicBool::new(false) }
@@ -65,7 +64,6 @@ impl Target {
         Ok(Self { opened, stamp_key: None, write_hint: AtomicU16::new(0), cached: AtomicBool::new(false) })
     }
 
-    /// The descriptor.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.opened.file.as_fd()
     }
@@ -75,7 +73,6 @@ impl Target {
         &self.opened.facts.path
     }
 
-    /// What is known of it.
     pub fn facts(&self) -> &DeviceFacts {
         &self.opened.facts
     }
@@ -91,17 +88,16 @@ impl Target {
         self.opened.min_io_bytes
     }
 
-    /// Whether it is open for writing.
     pub fn is_writable(&self) -> bool {
         self.stamp_key.is_some()
     }
 
-    /// Whether operations pass by the page cache. If not, that is what is measured.
+    /// True if operations bypass the page cache. If not, the run measures the cache.
     pub fn is_direct(&self) -> bool {
         self.opened.direct && !self.cached.load(Ordering::Relaxed)
     }
 
-    /// Whether every write is on the medium when it completes (`O_DSYNC`).
+    /// True if every write is on the medium when it completes (`O_DSYNC`).
     pub fn is_odsync(&self) -> bool {
         self.opened.odsync
     }
@@ -126,12 +122,12 @@ impl Target {
         Ok(())
     }
 
-    /// What was set so; 0: nothing.
+    /// The write hint in force; 0: none.
     pub fn write_hint(&self) -> u16 {
         self.write_hint.load(Ordering::Relaxed)
     }
 
-    /// What falls short and is to be said aloud, in words.
+    /// Limitations that the user should see.
     pub fn notes(&self) -> &[String] {
         &self.opened.notes
     }
@@ -147,7 +143,7 @@ impl Target {
 
     /// Has the kernel forget what it cached of a block device, which was written by another door.
     pub fn drop_cached(&self) {
-        // It costs a later reader old bytes at worst, and nobody here.
+        // At worst a later reader gets old bytes; this process does not read them.
         let _ = rustix::fs::fadvise(self.fd(), 0, None, rustix::fs::Advice::DontNeed);
     }
 
@@ -211,7 +207,7 @@ fn open_to_read(path: &str, min_size_bytes: u64) -> Result<Opened, Reason> {
         }
         Kind::WholeDisk | Kind::Partition | Kind::Simulated => ioctl::size_bytes(file.as_fd()).map_err(failed)?,
     };
-    // What a preparation left discarded would be read without asking the medium.
+    // Reads of the discarded part would not reach the medium.
     let part = UsedPart::of(&facts, &Records::open(None));
     notes.extend(part.as_ref().map(ToString::to_string));
     let size_bytes = part.map_or(size_bytes, |part| part.used_bytes.min(size_bytes));
@@ -219,7 +215,7 @@ fn open_to_read(path: &str, min_size_bytes: u64) -> Result<Opened, Reason> {
     finish(file, facts, size_bytes, direct, false, notes)
 }
 
-/// What to say of a file of which `allocated_bytes` have a place on the drive.
+/// Note on a file of which only `allocated_bytes` are allocated on the drive.
 fn note_on_holes(len_bytes: u64, allocated_bytes: u64) -> Option<String> {
     let missing = len_bytes.saturating_sub(allocated_bytes);
     (missing > 0)

@@ -8,7 +8,7 @@ use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
 
-/// The name of a device.
+/// A device of a run: a path, or a simulated drive with its description.
 #[derive(Debug, Clone)]
 pub enum DeviceName {
     /// A block device or a file, by its path.
@@ -23,7 +23,7 @@ impl DeviceName {
         Self::Simulated(SIM_PREFIX.to_owned(), Arc::default())
     }
 
-    /// As the user gave it.
+    /// The name as the user gave it.
     pub fn as_str(&self) -> &str {
         match self {
             Self::Path(name) | Self::Simulated(name, _) => name,
@@ -51,7 +51,7 @@ impl FromStr for DeviceName {
     }
 }
 
-/// By what the user gave; all else follows from it.
+/// Compares the user's text; all else follows from it.
 impl PartialEq for DeviceName {
     fn eq(&self, other: &Self) -> bool {
         self.as_str() == other.as_str()

@@ -21,7 +21,7 @@ impl<K: Ord + Copy, T: Copy> EventQueue<K, T> {
         Self { items: VecDeque::with_capacity(capacity) }
     }
 
-    /// Puts an item in.
+    /// Inserts an item, after items with the same key.
     #[inline]
     pub fn push(&mut self, key: K, item: T) {
         let near = self.items.len().saturating_sub(NEAR);
@@ -40,19 +40,19 @@ impl<K: Ord + Copy, T: Copy> EventQueue<K, T> {
         }
     }
 
-    /// The first item.
+    /// The item with the smallest key, without removing it.
     #[inline]
     pub fn first(&self) -> Option<(K, T)> {
         self.items.front().copied()
     }
 
-    /// The last item.
+    /// The item with the greatest key, without removing it.
     #[inline]
     pub fn last(&self) -> Option<(K, T)> {
         self.items.back().copied()
     }
 
-    /// Takes the first item.
+    /// Removes the item with the smallest key.
     #[inline]
     pub fn pop(&mut self) -> Option<(K, T)> {
         self.items.pop_front()

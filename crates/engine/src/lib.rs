@@ -1,9 +1,10 @@
-//! How I/O is carried out: a clock and all targets of one shard behind one interface.
+//! I/O engines: a clock and all targets of one shard behind one interface.
 //!
 //! The run loop is generic over [`IoEngine`], never dynamic: one call per operation and one wait for all
 //! targets. Real engines are [`uring`], [`threads`] and [`passthrough`]; [`sim`] is virtual and jumps from event to event.
 //! [`net`] carries sockets beside the targets.
 
+#![warn(missing_docs)]
 #![forbid(unsafe_code)]
 
 mod device_name;
@@ -22,7 +23,7 @@ use sys::op::{Completion, Op};
 /// batch before the call returns, so the last of a long one would be issued later than it is stamped.
 pub const BATCH: usize = 8;
 
-/// How long [`IoEngine::reap`] may sleep.
+/// Bounds of the sleep in [`IoEngine::reap`].
 #[derive(Debug, Clone, Copy)]
 pub struct Wait {
     /// Return at this instant of the engine's clock at the latest. In the past: do not sleep at all.
@@ -33,24 +34,24 @@ pub struct Wait {
 
 /// One shard's clock and all of its targets.
 ///
-/// The caller keeps the number of operations in flight within the limit the engine was made for. What an
-/// operation is, is the engine's business: the run loop asks for a [`BlockEngine`], and one whose ring
-/// carries more than block operations implements this with operations of its own.
+/// The caller keeps the number of operations in flight within the limit the engine was made for. The run loop needs a
+/// [`BlockEngine`]; an engine whose ring carries more than block operations implements this trait with its own
+/// operation type.
 pub trait IoEngine {
-    /// Whether time is virtual: it passes only in [`IoEngine::reap`], and sleeping costs nothing.
+    /// True for virtual time: it advances only in [`IoEngine::reap`], and sleeping costs nothing.
     const VIRTUAL: bool;
 
-    /// What it carries out.
+    /// Operation type.
     type Op;
 
-    /// What comes back.
+    /// Completion type.
     type Completion;
 
     /// The engine's clock, nanoseconds. Never runs backwards.
     fn now(&mut self) -> u64;
 
-    /// Takes an operation. It is handed to the target here or in the next [`IoEngine::reap`], whichever
-    /// the engine does better; the completion tells when.
+    /// Submits an operation. The target gets it here or in the next [`IoEngine::reap`], whichever is cheaper; the
+    /// completion has the time.
     fn submit(&mut self, op: Self::Op);
 
     /// Hands over what was submitted, then waits as `wait` says, and appends completions to `out`.

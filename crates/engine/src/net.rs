@@ -1,7 +1,7 @@
 //! The engine of a server or client: sockets and devices on one ring, one wait for both, and other threads can end it.
 //!
-//! It is [`Uring`] with [`sys::net`]'s operations. What is submitted goes to the kernel with the next wait, all at once: a loop
-//! that answers whatever has arrived makes one system call for it.
+//! The engine is [`Uring`] with [`sys::net`]'s operations. Submissions go to the kernel together, with the next wait: a
+//! loop that answers all arrivals needs one system call.
 
 use crate::uring::{Seen, Uring, epoch_ns};
 use crate::{IoEngine, Wait};
@@ -14,21 +14,21 @@ use sys::net::{Network, Op, Outcome, Waker};
 use sys::op;
 use sys::ring::{Files, Reaped, Ring, RingFacts};
 
-/// What came back.
+/// A completion of either kind.
 #[derive(Debug)]
 pub enum Completion {
-    /// Of a device.
+    /// Completion of a device operation.
     Block(op::Completion),
-    /// Of a socket.
+    /// Completion of a socket operation.
     Net(Event),
 }
 
-/// What came of an operation on a socket.
+/// Result of a socket operation.
 #[derive(Debug)]
 pub struct Event {
-    /// The operation's number.
+    /// Token of the operation.
     pub token: u32,
-    /// What came.
+    /// Result of the operation.
     pub outcome: Outcome,
     /// The operation, with its bytes; `None`: it goes on, and keeps its number.
     pub op: Option<Op>,
@@ -36,16 +36,16 @@ pub struct Event {
     pub issued_ns: u64,
     /// When it was seen, on the engine's clock.
     pub seen_ns: u64,
-    /// How long before it can have come without being seen.
+    /// Upper bound of the time between the completion and its detection, nanoseconds.
     pub unseen_ns: u64,
 }
 
-/// Buffers for what arrives.
+/// Receive buffers.
 #[derive(Debug, Clone, Copy)]
 pub struct Arrivals {
-    /// How many, a power of two, at most 32,768.
+    /// Number of buffers, a power of two, at most 32,768.
     pub buffers: u16,
-    /// Bytes of each.
+    /// Bytes per buffer.
     pub bytes: usize,
 }
 
@@ -54,7 +54,7 @@ pub struct Net {
     uring: Uring<Network>,
     waker: Waker,
     discards: bool,
-    /// What was refused here, for the next look.
+    /// Refused operations, returned by the next reap.
     refused: Vec<Completion>,
     targets: Vec<Arc<Target>>,
 }
@@ -75,10 +75,10 @@ impl Net {
         let form = Network::new(Files::new(&files)?, arrivals.buffers, arrivals.bytes);
         let (ring, facts) = Ring::new(&files, form, in_flight_max + 1, memory_bytes, epoch_ns(epoch))?;
         let discards = ring.discards();
-        // How late a completion was seen is of no interest to a server, so nobody asks the kernel for it.
+        // A server does not need the detection delay of completions, so the kernel is not asked for it.
         let mut uring = Uring::on(ring, targets.clone(), in_flight_max + 1, discards, epoch, u64::MAX);
         let waker = Waker::new()?;
-        // Its number is beyond those of the issuer.
+        // A token beyond those of the issuer.
         uring.queue(Op::Wake { token: in_flight_max as u32, waker: waker.clone() });
         Ok((Self { uring, waker, discards, refused: Vec::new(), targets }, facts))
     }
@@ -89,7 +89,7 @@ impl Net {
         self
     }
 
-    /// What ends this engine's [`IoEngine::reap`] from another thread.
+    /// Ends this engine's [`IoEngine::reap`] from another thread.
     pub fn waker(&self) -> &Waker {
         &self.waker
     }
@@ -99,7 +99,7 @@ impl Net {
         self.uring.ring().provide(buf);
     }
 
-    /// Whether device or kernel cannot do it; the kernel would drop a placement in silence.
+    /// True if device or kernel does not support the operation; the kernel would silently drop a placement.
     fn is_refused(&self, op: &op::Op) -> bool {
         let streams = self.targets[usize::from(op.target)].write_streams();
         op.placement.is_some_and(|placement| placement.0 > streams)

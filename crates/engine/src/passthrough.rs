@@ -1,5 +1,5 @@
 //! The engine of NVMe passthrough: reads, writes, flushes and deallocations as commands on the character device of a
-//! namespace (`/dev/ng0n1`), past the block layer. What fails comes back as the drive's own status.
+//! namespace (`/dev/ng0n1`), past the block layer. Failures carry the drive's own status.
 //!
 //! It is [`Uring`] on another ring. The kernel checks of such a command neither range nor right (as root): that is done here,
 //! before one is made. What is longer than the queue takes at once becomes several commands, as the block layer would have

@@ -1,9 +1,8 @@
 //! The engine of threads with pread and pwrite, for kernels and containers that forbid io_uring.
 //!
-//! The shard's thread queues operations; workers take them, stamp both ends themselves, and queue the
-//! completions. Queues are lock-free rings of fixed size; a worker without work parks, and no more are
-//! woken than the queue needs. What an operation waits for a worker is our own doing and so is lag, not
-//! service: the worker stamps `issued`.
+//! The shard's thread queues operations; workers take them, stamp both ends themselves, and queue the completions.
+//! Queues are lock-free rings of fixed size; a worker without work parks, and no more are woken than the queue needs.
+//! The wait for a worker is caused by this program, so it is lag, not service: the worker stamps `issued`.
 
 use crate::{IoEngine, Wait};
 use crossbeam_queue::ArrayQueue;
@@ -27,7 +26,7 @@ pub const WORKERS_MAX: usize = 256;
 /// Operations of this size are large.
 const LARGE_BYTES: u32 = 64 * 1024;
 
-/// How often the number of workers is thought over.
+/// Interval at which the number of workers is adjusted, nanoseconds.
 const STEP_NS: u64 = 1_000_000;
 
 /// Operations that took less than so many harmless gaps, a quarter of the tightest threshold, are not asked how
@@ -41,7 +40,7 @@ const HELD_NS: u64 = 10_000_000;
 /// A worker only runs a few small functions; the default of 2 MiB would be address space for nothing.
 const STACK_BYTES: usize = 128 * 1024;
 
-/// What the shard's thread and its workers share.
+/// State shared by the shard's thread and its workers.
 struct Shared {
     epoch: Instant,
     files: Vec<File>,
@@ -52,8 +51,8 @@ struct Shared {
     large_jobs: ArrayQueue<Op>,
     jobs: ArrayQueue<Op>,
     done: ArrayQueue<Completion>,
-    /// One bit a worker: set while it has nothing to do. The lowest is woken first, so that a light
-    /// load stays on few warm threads.
+    /// One bit per worker: set while it is idle. The lowest is woken first, so that a light load stays on few warm
+    /// threads.
     idle: [AtomicU64; WORKERS_MAX / 64],
     /// The shard's thread wants to be woken when so many completions are there; `usize::MAX`: not at all.
     wanted: AtomicUsize,
@@ -77,11 +76,11 @@ pub struct Threads {
     level: Level,
 }
 
-/// How many workers may be awake at once.
+/// Number of workers that may be awake at once.
 ///
-/// As few as keep the queue short. More than that fight for the CPU: beyond what the device needs,
-/// each further one made all of them slower, and the device starve. But a device that holds every
-/// worker must not hold back the operations behind them.
+/// The number is the lowest that keeps the queue short. More workers compete for the CPU: measured beyond the device's
+/// need, each further one slowed all of them down, and the device starved. But a device that blocks every worker must
+/// not delay the operations behind them.
 #[derive(Debug)]
 struct Level {
     workers: usize,
@@ -265,7 +264,7 @@ impl Drop for Threads {
     }
 }
 
-/// A worker's life.
+/// Main loop of a worker.
 fn work(shared: &Shared, index: usize, owner: &Thread) {
     process::sharpen_timers();
     let mut clock = Clock { run_delay: RunDelay::of_this_thread(), read_ns: 0 };
@@ -312,7 +311,7 @@ impl Clock {
         shared.clock_ns()
     }
 
-    /// How long the end of an operation can have lain unseen.
+    /// Upper bound of the time for which the end of an operation lay unseen, nanoseconds.
     fn end(&mut self, issued_ns: u64, completed_ns: u64, long_ns: u64) -> u64 {
         let service_ns = completed_ns - issued_ns;
         if service_ns < long_ns {

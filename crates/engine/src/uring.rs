@@ -17,9 +17,9 @@ const LOOK_NS: u64 = 100_000;
 
 /// When something was seen to be complete.
 pub(crate) struct Seen {
-    /// Then.
+    /// Time of detection, nanoseconds.
     pub(crate) at_ns: u64,
-    /// How long before it can have been complete.
+    /// Upper bound of the time between completion and detection, nanoseconds.
     pub(crate) unseen_ns: u64,
 }
 
@@ -32,7 +32,7 @@ pub struct Uring<F: Form = Files> {
     run_delay: RunDelay,
     /// A wait as short as this hides nothing that matters, so nobody asks for how long it went on without a CPU.
     harmless_gap_ns: u64,
-    /// What was refused here, for the next look.
+    /// Refused operations, returned by the next reap.
     refused: Vec<Completion>,
     /// The kernel discards through the ring.
     discards: bool,
@@ -92,7 +92,7 @@ impl<F: Form> Uring<F> {
         }
     }
 
-    /// Queues an operation. What is queued goes to the kernel when the queue is full, and in every wait.
+    /// Queues an operation. Queued operations go to the kernel when the queue is full, and in every wait.
     pub(crate) fn queue(&mut self, mut op: F::Op) {
         // The submission queue can be full for a moment; the kernel empties it in every `enter`.
         while let Err(back) = self.ring.push(op) {
@@ -118,7 +118,7 @@ impl<F: Form> Uring<F> {
         self.epoch.elapsed().as_nanos() as u64
     }
 
-    /// Hands over what was submitted and has the kernel post what is complete. Who spins looks often, and mostly
+    /// Submits queued operations and has the kernel post completions. A spinning thread calls this often, and mostly
     /// there is neither.
     fn hand_over(&mut self, now_ns: u64) -> io::Result<()> {
         if self.ring.pushed() > 0 || self.ring.is_ready() { self.ring.enter(now_ns, None) } else { Ok(()) }

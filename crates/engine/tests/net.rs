@@ -148,7 +148,7 @@ fn the_end_of_an_engine_closes_its_connections() {
     let Some(mut net) = net(Vec::new(), FEW) else { return };
     let (socket, mut client) = pair();
     net.submit(Op::Receive { token: 0, socket: socket.clone() });
-    // One that nobody reads.
+    // A send that nobody reads.
     net.submit(Op::Send { token: 1, socket, bytes: vec![1; 64 << 20] });
     net.reap(Wait { until_ns: 0, completions: 1 }, &mut Vec::new()).unwrap();
     drop(net);

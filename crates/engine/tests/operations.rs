@@ -1,5 +1,5 @@
-//! Every kind of operation on real targets: a loop device and a file, by io_uring and by threads. What became
-//! of the bytes is asked of the file behind the device, and what reached the device of its counters.
+//! Every kind of operation on real targets: a loop device and a file, by io_uring and by threads. The file behind the
+//! device shows the bytes, the device's counters show the operations.
 
 use device::guard::{Answers, Guard, Request};
 use device::target::Target;
@@ -92,7 +92,7 @@ impl Drop for Bench {
     }
 }
 
-/// An engine that does operations one at a time. What it reads has to be zeros.
+/// An engine that performs one operation at a time. Reads must return zeros.
 trait Perform {
     fn perform(&mut self, kind: OpKind, offset: u64, fill: u8, placement: Option<Placement>) -> Outcome;
 

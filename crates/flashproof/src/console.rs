@@ -11,13 +11,13 @@ use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-/// How long the end of the program waits for its last words to be on the screen.
+/// Maximum wait at exit for the last messages to be written.
 const LAST_PATIENCE: Duration = Duration::from_secs(1);
 
 /// Nothing is written to standard error while a run goes on but through this.
 static STDERR: LazyLock<StderrWriter> = LazyLock::new(|| StderrWriter::new(io::stderr()));
 
-/// Whether notes are left out.
+/// True if notes are suppressed.
 static QUIET: AtomicBool = AtomicBool::new(false);
 
 /// Leaves out notes from now on; what matters is said nevertheless.
@@ -33,7 +33,7 @@ pub fn quietly<T>(work: impl FnOnce() -> T) -> T {
     result
 }
 
-/// Whether notes are left out.
+/// True if notes are suppressed.
 pub fn is_quiet() -> bool {
     QUIET.load(Ordering::Relaxed)
 }
@@ -100,8 +100,8 @@ pub fn drawing_if_read(text: &str) -> Result<bool, Failure> {
     }
 }
 
-/// Whether `error` says that nobody is there to read any more: the other end of a pipe was closed, or
-/// the terminal is gone, which answers with EIO. A file that does so is on a failing disk.
+/// True if `error` means that there is no reader any more: a closed pipe, or a terminal that is gone, which answers
+/// with EIO. For a file EIO means a failing disk.
 fn is_gone(error: &io::Error, out: &impl AsFd) -> bool {
     match error.raw_os_error() {
         Some(libc::EPIPE) => true,

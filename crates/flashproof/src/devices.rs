@@ -19,20 +19,19 @@ use std::sync::Arc;
 /// Scripts name devices that may be erased in this variable.
 pub const ERASE_VARIABLE: &str = "FLASHPROOF_ERASE";
 
-/// What the user allows, by options, to be written to.
+/// Devices that the user allows to write to, by options.
 #[derive(Debug, Clone, Copy)]
 pub struct Consents<'a> {
     /// Devices that may be erased, by name.
     pub erase: &'a [String],
     /// Further devices of what the run is part of, which other runs may erase.
     pub others: &'a [String],
-    /// Whether other runs that say so too may use the devices at the same time.
+    /// True if other shared runs may use the devices at the same time.
     pub shared: bool,
 }
 
 /// The devices of a run, open.
 pub enum Devices {
-    /// Block devices and files.
     Real(Vec<Arc<Target>>),
     /// Simulated drives with their names.
     Simulated(Vec<(String, DriveSpec)>),
@@ -77,7 +76,7 @@ impl Devices {
         all(targets.iter().map(set), Failure::environment).map(|_: Vec<()>| ())
     }
 
-    /// What the workload has to know of them.
+    /// Properties that the workload needs.
     pub fn shapes(&self) -> Vec<DeviceShape> {
         match self {
             Self::Real(targets) => (0..).zip(targets).map(|(place, target)| shape_of_target(place, target)).collect(),
@@ -86,7 +85,7 @@ impl Devices {
         }
     }
 
-    /// What is known of each, for the manifest.
+    /// Facts about each, for the manifest.
     pub fn facts(&self) -> Vec<Value> {
         match self {
             Self::Real(targets) => targets.iter().map(|target| facts_of_target(target)).collect(),
@@ -118,7 +117,7 @@ impl Devices {
         }
     }
 
-    /// What is known of each real device, with its name; nothing of simulated ones.
+    /// Facts about each real device, with its name; nothing about simulated ones.
     pub fn real_facts(&self) -> Vec<(&str, &DeviceFacts)> {
         match self {
             Self::Real(targets) => targets.iter().map(|target| (target.name(), target.facts())).collect(),
@@ -172,7 +171,8 @@ fn open_targets<'w, W: Workload + 'w>(
             ..Request::new(name.as_str(), kinds.join(" and "))
         }
     };
-    // What is only read needs nobody's consent, so nobody is asked in vain when it cannot be opened.
+    // Read-only devices need no erase consent, so they are opened first: nobody is asked in vain if one cannot be
+    // opened.
     let open_to_read = |name: &DeviceName| match is_written(&name) {
         true => Ok(None),
         false => Target::read_only(name.as_str(), unit_bytes(name)).map(Some).map_err(Failure::environment),

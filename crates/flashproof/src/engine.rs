@@ -1,4 +1,4 @@
-//! What carries operations: the choice between io_uring, NVMe commands, threads and simulation, and the run on it.
+//! Choice of the engine (io_uring, NVMe commands, threads, simulation), and the run on it.
 
 use crate::console;
 use crate::devices::Devices;
@@ -46,17 +46,17 @@ const THREADS_GATHERED_IOPS: f64 = 50_000.0;
 /// wanted.
 const GATHERED_MIN: f64 = 2.0;
 
-/// What a load demands of what carries its operations.
+/// Requirements of a load on its engine.
 #[derive(Debug, Default)]
 pub struct Demand {
-    /// What the user asked for.
+    /// Engine requested by the user.
     pub engine: Wanted,
     /// The placements of its kinds of writes ([`placement::Kinds`]).
     pub placements: Vec<Vec<Option<Placement>>>,
 }
 
 impl Demand {
-    /// What all `workloads`, of which `spec` is the spec, demand together.
+    /// Combined requirements of all `workloads` with `spec`.
     pub fn of<'w, W: Workload + 'w>(spec: &RunSpec, workloads: impl Iterator<Item = &'w W> + Clone) -> Self {
         let on = |device: &DeviceName| {
             let uses = |workload: &&W| workload.spec().device_names.contains(device);
@@ -66,11 +66,11 @@ impl Demand {
     }
 }
 
-/// What carries operations.
+/// An engine for the operations of a run.
 #[derive(Debug)]
 pub struct Engine {
     kind: Kind,
-    /// By what writes name their placement, if they do.
+    /// How writes carry their placement, if they do.
     placement: Option<Carrier>,
     /// A store between the operations, which are transactions then, and the devices.
     store: Option<InProcess>,
@@ -78,17 +78,14 @@ pub struct Engine {
     life: Option<Arc<Pool<SimEngine<Drive>>>>,
 }
 
-/// One that carries placement handles, an issuer's own.
+/// An engine that supports placement handles, with an issuer of its own.
 pub enum Single {
-    /// io_uring.
     Uring(Box<Uring>),
-    /// NVMe commands.
     Passthrough(Box<Passthrough>),
 }
 
 #[derive(Debug)]
 enum Kind {
-    /// io_uring.
     IoUring,
     /// NVMe commands on character devices.
     Passthrough(Vec<Arc<Generic>>),
@@ -174,7 +171,7 @@ impl Engine {
         })
     }
 
-    /// By what writes name their placement, if they do.
+    /// How writes carry their placement, if they do.
     pub fn placement(&self) -> Option<Carrier> {
         self.placement
     }
@@ -184,7 +181,7 @@ impl Engine {
         if matches!(self.kind, Kind::Simulated) { 1 } else { cpus }
     }
 
-    /// Whether an issuing thread has nothing but its ring: no other threads that work for it, and no store.
+    /// True if an issuing thread has only its ring: no helper threads, and no store.
     pub fn is_bare_ring(&self) -> bool {
         self.store.is_none() && matches!(self.kind, Kind::IoUring | Kind::Passthrough(_))
     }
@@ -194,7 +191,7 @@ impl Engine {
         matches!(self.kind, Kind::Threads(_)).then_some(WORKERS_MAX as u32)
     }
 
-    /// What was chosen, for the manifest.
+    /// The chosen engine, for the manifest.
     pub fn value(&self) -> Value {
         let mut value = match &self.kind {
             Kind::IoUring => json!({"engine": "io_uring"}),
@@ -345,7 +342,7 @@ fn why_no_ring(error: &io::Error) -> String {
                 "the kernel forbids io_uring ({error}; see /proc/sys/kernel/io_uring_disabled, or a container's seccomp profile)"
             )
         }
-        // Its rings are locked memory of a user without CAP_IPC_LOCK.
+        // Rings are locked memory for a user without CAP_IPC_LOCK.
         Some(libc::ENOMEM) => {
             format!(
                 "there is too little memory for io_uring, or the limit of locked memory is too low ({error}; see ulimit -l)"
@@ -356,7 +353,7 @@ fn why_no_ring(error: &io::Error) -> String {
     }
 }
 
-/// What was learnt of the engine while it started.
+/// Facts about the engine found at its start.
 #[derive(Debug)]
 pub struct EngineFacts {
     chosen: Value,

@@ -7,7 +7,7 @@ use std::process::ExitCode;
 /// A command that did not do its work.
 #[derive(Debug)]
 pub struct Failure {
-    /// One line for each thing that is wrong: what was tried on what, why it failed, what to do.
+    /// One line per error: operation and object, cause, remedy.
     pub message: String,
     code: u8,
 }
@@ -28,7 +28,7 @@ impl Failure {
         Self { message: message.to_string(), code: 1 }
     }
 
-    /// What was found cannot be relied on: exit code 4.
+    /// Unreliable result: exit code 4.
     pub fn invalid(message: impl Display) -> Self {
         Self { message: message.to_string(), code: 4 }
     }
@@ -38,7 +38,6 @@ impl Failure {
         Self { message, ..self }
     }
 
-    /// What a script sees.
     pub fn exit_code(&self) -> ExitCode {
         ExitCode::from(self.code)
     }
@@ -69,5 +68,5 @@ pub fn all<T, E: Display>(
     if errors.is_empty() { Ok(values) } else { Err(failure(errors.join("\n"))) }
 }
 
-/// What ACT's programs exit with when they cannot do their work.
+/// Exit code of ACT's programs for a failure.
 pub const ACT_FAILURE: u8 = 255;

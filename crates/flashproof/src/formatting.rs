@@ -1,12 +1,12 @@
-//! Formatting devices for a record store: all of them, or as little as can be.
+//! Formats devices for a record store: all of them, or as few as possible.
 //!
 //! ```text
 //! clear both ends of each device -> write the header of each
 //! ```
 //!
-//! At both ends is what file systems, arrays and partition tables are known by, also after the store's header was put over their
-//! first bytes: at the next boot one of them would be assembled. A header is written when all that is cleared, so a
-//! device with a header has nothing of that. What is between stays as it was.
+//! File systems, arrays and partition tables are recognised by both ends of a device, even if the store's header
+//! replaced their first bytes: at the next boot one of them would be assembled. A header is written after both ends are
+//! cleared, so a device with a header has no such signature. The rest of the device is unchanged.
 
 use device::target::Target;
 use engine::threads::Threads;
@@ -21,10 +21,10 @@ use sys::op::{Op, OpKind};
 /// Bytes at the end of a device that are cleared: what the guard looks at.
 const TAIL_BYTES: u64 = 1 << 20;
 
-/// Longest transfer.
+/// Longest transfer, bytes.
 const BYTES_MAX: usize = 1 << 20;
 
-/// How long a device may take for one.
+/// Timeout of a transfer.
 const LIMIT: Duration = Duration::from_secs(60);
 
 /// Makes `devices`, which their consents let be erased, those of these headers. Errors: a write failed, a sentence; while they are

@@ -15,7 +15,7 @@ use store::{DeviceHeader, IoCounts, Namespace, Overload, Space, Store};
 /// The time at which simulated runs begin, ms since 1970: the same for all, so that they end alike.
 const SIMULATED_MS: u64 = 1_700_000_000_000;
 
-/// Of a real run it is now.
+/// Current time for a real run, a fixed one for simulated runs.
 fn wall_ms(is_simulated: bool) -> u64 {
     let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     if is_simulated { SIMULATED_MS } else { since_1970.as_millis() as u64 }
@@ -29,25 +29,23 @@ pub fn began(is_simulated: bool) -> u64 {
 /// A store that is opened by each issuing thread, a core of it.
 #[derive(Debug)]
 pub struct InProcess {
-    /// Its settings, of all cores together.
+    /// Settings, all cores together.
     pub namespace: Namespace,
-    /// What stands at the begin of its device.
+    /// Header at the start of its device.
     pub header: DeviceHeader,
-    /// The device.
     pub device: DeviceShape,
-    /// What it writes as a whole, bytes.
+    /// Unit that the device writes as a whole, bytes.
     pub write_unit_bytes: u32,
-    /// What the records are.
     pub object: Arc<Object>,
     /// Looks at all that is read.
     pub verify: bool,
-    /// What it does to the device.
+    /// Counts its I/O.
     pub counts: Arc<IoCounts>,
-    /// What is done when the device is overloaded.
+    /// Behaviour when the device is overloaded.
     pub overload: Arc<Overload>,
-    /// Of its choices.
+    /// Seed of its random choices.
     pub seed: u64,
-    /// Those of simulated drives, which a later run goes on with.
+    /// Stores on simulated drives, which a later run reuses.
     pub pool: Arc<Pool<Embedded<SimEngine<Drive>>>>,
 }
 
@@ -58,7 +56,7 @@ impl InProcess {
         (operations as usize, bytes)
     }
 
-    /// What a simulated drive holds at first.
+    /// Initial contents of a simulated drive.
     pub fn contents(&self) -> Contents {
         Contents::new(self.device.min_io_bytes, self.seed)
     }

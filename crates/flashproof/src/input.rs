@@ -1,4 +1,4 @@
-//! What somebody named to be read: a file, standard input, or a pipe that a shell put in a file's place.
+//! Opens an input given by the user: a file, standard input, or a pipe from a shell's process substitution.
 
 use crate::failure::Failure;
 use results::files::{self, Links};
@@ -15,7 +15,6 @@ pub fn open(name: &str, what: &str, on_stdin: &str) -> Result<Box<dyn Read>, Fai
     }
 }
 
-/// As [`open`], of a file.
 pub fn open_file(path: &Path, links: Links, what: &str, on_stdin: &str) -> Result<Box<dyn Read>, Failure> {
     match files::open_given(path, links) {
         Ok(file) => Ok(Box::new(file)),

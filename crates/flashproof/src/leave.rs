@@ -13,8 +13,8 @@ pub fn by_signal(signal: i32) -> ! {
     std::process::exit(128 + signal)
 }
 
-/// Ends the program with exit code `code`. What of ours the kernel would keep recording is stopped, and
-/// what was said last is on the screen if that takes it.
+/// Exits with code `code`. Stops kernel traces of this process, and flushes pending messages if the screen accepts
+/// them.
 pub fn now(code: i32) -> ! {
     trace::stop_instances();
     console::flush();
@@ -23,7 +23,7 @@ pub fn now(code: i32) -> ! {
 
 /// A bug ends in one line that says so, not in a trace of our insides.
 pub fn tame_panics() {
-    // Its thread is no offspring of one that runs behind all others, and is there when memory is short.
+    // Started early, at normal priority, so that it works when memory is short.
     console::open();
     std::panic::set_hook(Box::new(|info| {
         let place = info.location().map(|at| format!(" at {}:{}", at.file(), at.line())).unwrap_or_default();

@@ -1,9 +1,9 @@
-//! Where a result goes that somebody named a file for: whole, never into a run, never over what is not ours.
+//! Writes a result to a file named by the user: whole, never into a run directory, never over a file that is not ours.
 //!
-//! A path is typed at two in the morning: `report DIR --html DIR/manifest.json`, `config --out /dev/nvme0n1`.
-//! What is there is looked at first. An output takes the place of an earlier one of its kind, or of a file by `--force`;
-//! none is ever put into the directory of a run, or follows a link. What is no regular file is written to only where
-//! it was opened already, as `/dev/stdout` is: a FIFO may wait for its reader for ever.
+//! A path is typed at two in the morning: `report DIR --html DIR/manifest.json`, `config --out /dev/nvme0n1`. The path
+//! is checked first. An output replaces an earlier output of its kind, or any file with `--force`; it is never written
+//! into a run directory, or through a link. Other than regular files, only open descriptors such as `/dev/stdout` are
+//! written to: a FIFO may wait for its reader for ever.
 
 use crate::console;
 use crate::failure::Failure;
@@ -15,25 +15,22 @@ use std::io::{self, ErrorKind, Read};
 use std::os::unix::fs::FileTypeExt;
 use std::path::{Path, PathBuf};
 
-/// What tells whose a file is stands among its first bytes.
+/// The ownership mark of a file is within its first bytes.
 const MARK_WITHIN_BYTES: u64 = 4096;
 
-/// Where a configuration goes.
+/// Destination of a configuration.
 #[derive(Debug)]
 pub enum Output {
-    /// Standard output.
     Stdout,
-    /// A file.
     File {
-        /// Its path.
         path: PathBuf,
-        /// Whether one that is there is replaced.
+        /// True to replace an existing file.
         force: bool,
     },
 }
 
 impl Output {
-    /// Whether writing could work, as far as it can be told before.
+    /// Checks in advance that writing can work, as far as possible.
     pub fn check(&self) -> Result<(), Failure> {
         let Self::File { path, force } = self else { return Ok(()) };
         match look(path, "name another file, or leave --out away for standard output")? {
@@ -75,7 +72,7 @@ pub fn write_page(path: &Path, page: &str) -> Result<(), Failure> {
     })
 }
 
-/// Whether [`write_page`] could write there, as far as it can be told before what is on it was found.
+/// Checks in advance that [`write_page`] can write there, before the content is known.
 pub fn check_page(path: &Path) -> Result<There, Failure> {
     match look(path, "give --html another file")? {
         There::File if !is_ours(path, |text| text.contains(HTML_MARK)) => {
@@ -99,7 +96,7 @@ pub fn write_file(what: &str, path: &Path, text: Option<&str>, force: bool) -> R
     written.map_err(|error| Failure::environment(not_written(what, path, &error)))
 }
 
-/// That `what` cannot be written to `path`, and what to do.
+/// Message that `what` cannot be written to `path`, with the remedy.
 pub fn not_written(what: &str, path: &Path, error: &io::Error) -> String {
     let remedy = match error.kind() {
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => "free space there, or name a file on another file system",
@@ -108,18 +105,16 @@ pub fn not_written(what: &str, path: &Path, error: &io::Error) -> String {
     format!("cannot write the {what} to {} - {error} - {remedy}", path.display())
 }
 
-/// What is at a path.
+/// Object at a path.
 #[derive(Debug, Clone, Copy)]
 pub enum There {
     Nothing,
-    /// A regular file.
     File,
-    /// One of [`OPEN`].
     Open,
 }
 
-/// What can be written to although it is no regular file: what is open already (`/dev/fd/63` is a pipe of the
-/// shell), the terminal, and nowhere.
+/// Writable paths that are not regular files: open descriptors (`/dev/fd/63` is a pipe of the shell), the terminal, and
+/// /dev/null.
 const OPEN: [&str; 5] = ["/dev/stdout", "/dev/stderr", "/dev/fd", "/dev/tty", "/dev/null"];
 
 /// Looks what is at `path`. Errors: it is neither a regular file nor one of [`OPEN`], or in the directory of a
@@ -148,7 +143,7 @@ fn look(path: &Path, advice: &str) -> Result<There, Failure> {
     }
 }
 
-/// Whether the file is an earlier output, as `begins` knows it by its first bytes, or empty.
+/// True if the file is empty, or an earlier output, which `begins` recognises by its first bytes.
 pub fn is_ours(path: &Path, begins: impl Fn(&str) -> bool) -> bool {
     let mut first = Vec::new();
     let read = files::open(path, Links::Refused).and_then(|file| file.take(MARK_WITHIN_BYTES).read_to_end(&mut first));

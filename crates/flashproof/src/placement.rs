@@ -1,4 +1,4 @@
-//! How a write carries a placement handle, and whether it can at all.
+//! How writes carry placement handles, and checks that they can.
 //!
 //! | carried by | by engine | needs | handles of a device |
 //! |---|---|---|---|
@@ -6,8 +6,8 @@
 //! | an NVMe directive | `passthrough` | Linux 6.1, root, FDP on | those of the placement list |
 //! | `F_SET_RW_HINT` | `threads` | Linux 6.16, FDP on | one: the hint is the inode's, which all writes share |
 //!
-//! A load that names handles where none of them works is refused here, before anything is written; that an engine
-//! then refuses each such write (`EOPNOTSUPP`) is the last guard.
+//! A load with handles on a device without any of these is refused here, before anything is written; as a last guard an
+//! engine refuses each such write (`EOPNOTSUPP`).
 
 use crate::failure::{Failure, all};
 use device::generic::Generic;
@@ -23,14 +23,14 @@ const HINT_MAX: u16 = 5;
 /// The placements of a load's kinds of writes, device by device, `None` of those that name none; nothing beyond the end.
 pub type Kinds = [Vec<Option<Placement>>];
 
-/// By what a write names its placement.
+/// How a write names its placement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Carrier {
     /// A write stream of the block layer, in each operation.
     Streams,
     /// NVMe's data placement directive, in each command.
     Directives,
-    /// The hint of the inode.
+    /// The write hint of the inode.
     Hint,
 }
 
@@ -44,7 +44,7 @@ impl fmt::Display for Carrier {
     }
 }
 
-/// Whether handles are wanted that only passthrough can carry: the kernel has no write streams of a device.
+/// True if the requested handles need passthrough: the kernel has too few write streams for a device.
 pub fn needs_passthrough(kinds: &Kinds, targets: &[Arc<Target>]) -> bool {
     asked(kinds, targets)
         .any(|Asked { target, places, .. }| target.write_streams() < last(&places) && target.facts().is_nvme())
@@ -113,11 +113,11 @@ pub fn by_hint(kinds: &Kinds, targets: &[Arc<Target>]) -> Result<Option<Carrier>
 struct Asked<'a> {
     target: &'a Arc<Target>,
     places: BTreeSet<u16>,
-    /// Whether other writes name none.
+    /// True if other writes have no placement.
     has_others: bool,
 }
 
-/// Those.
+/// The targets with requested placements.
 fn asked<'a>(kinds: &'a Kinds, targets: &'a [Arc<Target>]) -> impl Iterator<Item = Asked<'a>> {
     let asked = targets.iter().zip(kinds).map(|(target, kinds)| Asked {
         target,
@@ -131,7 +131,7 @@ fn last(places: &BTreeSet<u16>) -> u16 {
     places.last().copied().unwrap_or(0)
 }
 
-/// What carries all of them, or all that stands against it.
+/// The carrier of all placements, or all reasons against.
 fn carrier(checked: impl Iterator<Item = Result<Carrier, String>>) -> Result<Option<Carrier>, Failure> {
     all(checked, Failure::environment).map(|carriers: Vec<_>| carriers.first().copied())
 }

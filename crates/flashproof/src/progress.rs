@@ -10,28 +10,28 @@ use std::time::{Duration, Instant};
 
 const NS_PER_SEC: u64 = 1_000_000_000;
 
-/// How often the line is renewed on a terminal: simulated intervals come faster than anyone reads.
+/// Refresh interval of the line on a terminal: simulated intervals come faster than anyone reads.
 const RENEW: Duration = Duration::from_millis(200);
 
-/// How often a line is added where standard error is a file.
+/// Interval between progress lines if standard error is not a terminal.
 const ADD: Duration = Duration::from_secs(10);
 
 /// Tells how the run is going, on standard error.
 pub struct Progress {
     layout: Layout,
-    /// What it is part of, before each line: `stage 2 of 4, ends about 14:05 UTC`.
+    /// Prefix of each line: `stage 2 of 4, ends about 14:05 UTC`.
     heading: Option<String>,
     duration_ns: u64,
     /// Operations after which the run ends, if it is not its time that ends it.
     operations: Option<u64>,
-    /// Those that are done, or failed.
+    /// Operations done or failed.
     done: u64,
-    /// Whether standard error is a terminal, on which one line is drawn again and again.
+    /// True if standard error is a terminal, on which one line is redrawn.
     terminal: bool,
     simulated: bool,
     quiet: bool,
     told: Option<Instant>,
-    /// What was recorded since the line before.
+    /// Data recorded since the last line.
     since: Since,
     errors: u64,
 }

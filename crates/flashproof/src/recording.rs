@@ -1,5 +1,4 @@
-//! What a run yields, on its way to the run directory, the judge, the screen and, for ACT's scripts,
-//! standard output.
+//! Passes a run's records to the run directory, the judge, the screen and, for ACT's scripts, standard output.
 
 use crate::console;
 use crate::devices::Devices;
@@ -34,12 +33,13 @@ pub trait Watch {
         None
     }
 
-    /// What it was for and did not come to, though its operations were done: it fails for that. Asked when it has ended like `end`.
+    /// Goals that the run missed, although its operations were done: then the run fails. Called when it has ended like
+    /// `end`.
     fn missed(&self, _end: &End) -> Vec<String> {
         Vec::new()
     }
 
-    /// What it says beside the verdict, a sentence each. Asked when it has ended.
+    /// Notes beside the verdict, a sentence each. Called when the run has ended.
     fn notes(&self) -> Vec<String> {
         Vec::new()
     }
@@ -56,8 +56,8 @@ impl Watch for Unwatched {
     }
 }
 
-/// How long a run that was ended may take to come home, beyond its own drain, before it is left
-/// behind: an operation can hang in the kernel for good.
+/// Maximum time for a stopped run to finish, beyond its own drain; after that it is abandoned, because an operation can
+/// hang in the kernel for good.
 const COME_HOME: Duration = Duration::from_secs(20);
 
 /// Runs of io_uring's workers a second from which on they are told; a few come with setting up.
@@ -66,7 +66,7 @@ const RING_WORKER_RUNS_TOLD: f64 = 10.0;
 /// Failed operations told on the screen; all are counted, and more are in the log.
 const FAILURES_TOLD_MAX: usize = 5;
 
-/// Takes what a run yields.
+/// Receives the records of a run.
 pub struct Recording<'a> {
     dir: PathBuf,
     manifest: Manifest,
@@ -76,7 +76,7 @@ pub struct Recording<'a> {
     judge: Judge,
     progress: Progress,
     settings: Settings,
-    /// Where the run is recorded, once it has begun.
+    /// Writer of the run directory, once the run has begun.
     writer: Option<Writer>,
     /// Samples the host and the block devices; simulated drives have neither.
     sampler: Option<Sampler>,
@@ -86,7 +86,7 @@ pub struct Recording<'a> {
     /// ACT's log on standard output, for ACT's scripts.
     act_log: bool,
     failures: Vec<String>,
-    /// Those that brought other data than were written.
+    /// Operations that returned wrong data.
     wrong: Vec<String>,
     workers_told: bool,
     stopped: Option<Instant>,
@@ -126,7 +126,7 @@ impl<'a> Recording<'a> {
         }
     }
 
-    /// Whether anything was recorded.
+    /// True if anything was recorded.
     pub fn has_begun(&self) -> bool {
         self.writer.is_some()
     }
@@ -139,7 +139,7 @@ impl<'a> Recording<'a> {
         for line in lines_of_act(&end) {
             self.act_error(&line);
         }
-        // Its last sample is in the directory before the verdict is.
+        // The last trace sample must be in the directory before the verdict.
         drop(self.tracing.take());
         let verdict = self.verdict(&end);
         if let Some(writer) = self.writer.take() {
@@ -166,7 +166,7 @@ impl<'a> Recording<'a> {
         verdict
     }
 
-    /// How the run ended, in the words of the verdict.
+    /// End of the run, in the verdict's terms.
     pub fn end(&self) -> End {
         match self.control.cause() {
             None => End::Completed,
@@ -190,7 +190,7 @@ impl<'a> Recording<'a> {
     /// Adds an error line to ACT's log, here and on standard output.
     fn act_error(&mut self, line: &str) {
         if let Some(writer) = &mut self.writer {
-            // What cannot be written or printed shows at the next interval, which ends the run.
+            // A write or print error shows at the next interval, which ends the run.
             if writer.write_error(line).is_ok() {
                 let _ = print_act(self.act_log, writer);
             }
@@ -207,17 +207,17 @@ impl<'a> Recording<'a> {
     }
 }
 
-/// How a recording goes about it.
+/// Options of a recording.
 pub struct Options {
-    /// Do not tell progress.
+    /// Suppress progress.
     pub quiet: bool,
-    /// What stands before each line of progress.
+    /// Prefix of each line of progress.
     pub heading: Option<String>,
     /// Print ACT's log on standard output.
     pub act_log: bool,
     /// Sample the block layer's tracepoints, where that can be done.
     pub trace: bool,
-    /// The bounds of the run.
+    /// Settings of the run.
     pub settings: Settings,
 }
 
@@ -341,7 +341,7 @@ fn warn_of_workers(columns: &[String], row: &Row, interval: &Interval) -> bool {
     true
 }
 
-/// What ACT prints when it stops.
+/// ACT's output when it stops.
 fn lines_of_act(end: &End) -> Vec<String> {
     match end {
         End::LagExceeded { lane, whose, .. } => {

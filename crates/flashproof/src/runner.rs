@@ -1,8 +1,8 @@
-//! One test from its configuration to its verdict, for whoever wants one: a command that runs a single
-//! test, a certification with its stages, a search for the highest rating.
+//! One test from its configuration to its verdict, for a single test, a stage of a certification, or a step of a
+//! search.
 //!
-//! It opens the devices anew for each run, so that the guard looks each time at what is there. It says
-//! what concerns the run itself (warnings, progress); the page at the end is the caller's.
+//! The devices are opened again for each run, so that the guard examines them each time. The runner prints warnings and
+//! progress of the run; the caller prints the page at the end.
 
 use crate::args::Patience;
 use crate::console;
@@ -30,27 +30,24 @@ const NS_PER_SEC: u64 = 1_000_000_000;
 /// Between the seeds of two workloads of a run: odd, so that all differ (the golden section of 2^64).
 const SEEDS_APART: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// What to run, and how.
 pub struct RunRequest<'a, W> {
-    /// What to run, all at once.
+    /// Workloads, run together.
     pub workloads: Vec<Named<W>>,
-    /// Where to record it. Holds no run yet.
+    /// Run directory. Must not hold a run yet.
     pub dir: PathBuf,
-    /// What the user allows to be written to.
+    /// Devices that the user allows to write to.
     pub consents: Consents<'a>,
     /// Devices and what carries operations to them, where they are open already.
     pub opened: Option<&'a Opened>,
-    /// The limits.
     pub sla: Sla,
     /// Length of a slice as wanted, seconds.
     pub slice_sec: u64,
     /// Length of a round; `None`: that of its slices, see [`round_sec`].
     pub round_sec: Option<u64>,
-    /// What it bears before it ends as failed.
+    /// Tolerance before the run ends as failed.
     pub patience: Patience,
-    /// What it is part of.
     pub part: SeriesContext,
-    /// Do not tell progress.
+    /// Suppress progress.
     pub quiet: bool,
     /// Print ACT's log on standard output.
     pub act_log: bool,
@@ -60,9 +57,7 @@ pub struct RunRequest<'a, W> {
 
 /// Devices that are open, and what carries operations to them.
 pub struct Opened {
-    /// They.
     pub devices: Devices,
-    /// It.
     pub engine: Engine,
 }
 
@@ -81,39 +76,38 @@ impl Opened {
 
 /// A workload of a run.
 pub struct Named<W> {
-    /// What tells it from the others; empty if there are none.
+    /// Name that distinguishes it from the others; empty if it is the only one.
     pub name: String,
-    /// It.
     pub workload: W,
-    /// Its configuration as it was written.
+    /// Configuration as written.
     pub text: String,
 }
 
 impl<W> Named<W> {
-    /// The only one of a run.
+    /// The only workload of a run.
     pub fn alone(workload: W, text: String) -> Vec<Self> {
         vec![Self { name: String::new(), workload, text }]
     }
 }
 
-/// What a run is part of, for its manifest. Of a single run: nothing.
+/// Context of a run within a series, for its manifest. Empty for a single run.
 #[derive(Debug, Clone, Default)]
 pub struct SeriesContext {
-    /// Its name in the series: `stage 1`.
+    /// Name in the series: `stage 1`.
     pub purpose: Option<String>,
-    /// Its load as a multiple of 1x.
+    /// Load as a multiple of 1x.
     pub multiple: Option<f64>,
-    /// What was found before the series; `None`: look again.
+    /// Findings made before the series; `None`: examine again.
     pub findings: Option<Vec<Finding>>,
-    /// What stands before each line of progress: `stage 2 of 4, ends about 14:05 UTC`.
+    /// Prefix of each line of progress.
     pub heading: Option<String>,
 }
 
-/// How a run came to an end of which there is a verdict.
+/// End of a run that has a verdict.
 pub enum Ended {
-    /// It is recorded to its end.
+    /// Recorded to its end.
     Recorded(Box<Verdict>),
-    /// It ran, but could not be recorded to its end.
+    /// Ran, but could not be recorded to its end.
     Unrecorded {
         /// The verdict on what was seen.
         verdict: Box<Verdict>,
@@ -213,10 +207,10 @@ pub fn run<W: Workload>(request: RunRequest<'_, W>, switch: &Switch, watch: &mut
     }
 }
 
-/// How long the slices of a run are, seconds, of which `wanted_sec` were asked for. Says it where the report interval stretches
+/// Length of a run's slices, seconds; `wanted_sec` is the requested one. Prints a note if the report interval stretches
 /// them.
 ///
-/// Errors: by over a tenth, which ACT alone does, without a word.
+/// Errors: stretched by more than a tenth. Only ACT does that, silently.
 pub fn length_of_slices(wanted_sec: u64, duration_sec: u64, report_sec: u64, as_act: bool) -> Result<u64, Failure> {
     match stretched_slice(wanted_sec, duration_sec, report_sec) {
         Some(Err(why)) if !as_act => return Err(Failure::usage(format!("cannot judge this run - {why}"))),
@@ -226,7 +220,7 @@ pub fn length_of_slices(wanted_sec: u64, duration_sec: u64, report_sec: u64, as_
     Ok(whole_slice_sec(wanted_sec, duration_sec, report_sec))
 }
 
-/// What all `workloads`, whose `specs` these are, run and record on `devices`, and what is to be recorded of each.
+/// Plans the run of all `workloads` with `specs` on `devices`, and returns the records for the manifest.
 fn plan<W: Workload>(
     workloads: Vec<Named<W>>,
     specs: &[RunSpec],
@@ -256,7 +250,7 @@ fn plan<W: Workload>(
         records.push(WorkloadRecord { name, config, ..record });
     }
     if engine.is_bare_ring() {
-        // Where that cannot be told, the kernel places them all.
+        // If the allowed CPUs are unknown, the kernel places the threads.
         plan.spread(&process::allowed_cpus().unwrap_or_default());
     }
     Ok((plan, records))
@@ -271,12 +265,12 @@ fn share_queues(shapes: &mut [DeviceShape], specs: &[RunSpec]) {
     }
 }
 
-/// What the doctor finds about the host and the devices of `spec`; nothing where they are simulated.
+/// The doctor's findings about the host and the devices of `spec`; none for simulated ones.
 pub fn findings(spec: &RunSpec, dir: &Path) -> Vec<Finding> {
     if spec.is_simulated() { Vec::new() } else { findings_about(&spec.names(), dir) }
 }
 
-/// What the doctor finds about the host and these devices.
+/// The doctor's findings about the host and these devices.
 pub fn findings_about(devices: &[String], dir: &Path) -> Vec<Finding> {
     let findings = device::doctor::examine(Path::new("/"), devices, Some(dir));
     let of = |level: Level| findings.iter().filter(|finding| finding.level == level).count() as u64;

@@ -18,12 +18,12 @@ use std::time::Duration;
 /// Exit code of a run that was broken off: it is invalid.
 const BROKEN_OFF: i32 = 4;
 
-/// Where standard error is no terminal, somebody reads it.
+/// Printed after SIGHUP if standard error is not the terminal, because then somebody can read it.
 const HUNG_UP: &str =
     "the terminal is gone; the work goes on without it (flashproof report status DIR tells how it goes)";
 
-/// What signals end at the moment: the runs that are armed. Installed once for a command, whose runs
-/// come one after another.
+/// The runs that a signal ends now: those that are armed. Installed once for a command, whose runs come one after
+/// another.
 #[derive(Clone, Default)]
 pub struct Switch {
     armed: Arc<Mutex<Vec<Arc<Control>>>>,
@@ -35,14 +35,13 @@ pub struct Switch {
 pub struct Armed(Switch);
 
 impl Switch {
-    /// Listens to SIGINT and SIGTERM. One that was ignored when the program began stays so: that is what
-    /// nohup and a shell's `&` are for. `left` says what a second signal leaves behind.
+    /// Handles SIGINT and SIGTERM. A signal that was ignored at the start of the program stays ignored, as nohup and a
+    /// shell's `&` intend. `left` describes the state after a second signal, for the message.
     ///
-    /// SIGHUP says that the terminal is gone, and ends nothing: what a day's run finds is in its run
-    /// directory, and `flashproof report status` tells how it goes. A question that waits for its answer hears
-    /// from the terminal itself that nobody will give one.
+    /// SIGHUP means that the terminal is gone, and ends nothing: the results of a day's run are in its run directory,
+    /// and `flashproof report status` shows its progress. A pending question gets an end of file from the terminal.
     ///
-    /// `manner`: a program of ACT ends by the signal itself.
+    /// `manner`: a program of ACT dies by the signal itself.
     pub fn install(left: &'static str, manner: Manner) -> Result<Self, Failure> {
         let switch = Self::default();
         let mut signals = listen()?;
@@ -72,8 +71,7 @@ impl Switch {
         Ok(switch)
     }
 
-    /// Has the next signal end the runs of `controls`. One that comes while nothing is armed ends the
-    /// program.
+    /// Makes the next signal end the runs of `controls`. A signal while nothing is armed ends the program.
     pub fn arm(&self, controls: Vec<Arc<Control>>) -> Armed {
         *self.lock() = controls;
         Armed(self.clone())
@@ -184,7 +182,6 @@ fn ignored() -> u64 {
     mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
 }
 
-/// A signal's name.
 pub fn name(signal: i32) -> String {
     match signal {
         SIGINT => "SIGINT".to_owned(),

@@ -1,10 +1,9 @@
-//! Standard error behind a thread of its own, so that a terminal that takes nothing holds nobody up.
+//! Writes standard error on a thread of its own, so that a stuck terminal blocks nobody.
 //!
-//! A terminal can be slow without being gone: stopped by Ctrl-S, or at the far end of a connection that
-//! broke and does not know it yet. Its kernel buffer fills, and the next write waits, for hours if need
-//! be. So one thread writes what stands in one queue, in order. Who says something waits until it is
-//! written, but only for a moment, and not at all while the terminal is known to be stuck. Drawings
-//! (progress) never wait, and only the newest of them stands in the queue.
+//! A terminal can be stuck without being gone: stopped by Ctrl-S, or behind a broken connection that has not timed out
+//! yet. Its kernel buffer fills, and the next write blocks, for hours if need be. So one thread writes one queue, in
+//! order. A caller waits until its text is written, but only for a moment, and not at all while the terminal is known
+//! to be stuck. Drawings (progress) never wait, and the queue holds only the newest one.
 
 use results::units;
 use std::collections::VecDeque;
@@ -13,7 +12,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-/// How long whoever says something waits for it to be written.
+/// Maximum wait of a caller for its text to be written.
 const PATIENCE: Duration = Duration::from_millis(200);
 
 /// Most bytes that wait; a stopped terminal is no reason to fill the memory.
@@ -22,7 +21,7 @@ const WAITING_BYTES_MAX: usize = 1 << 20;
 /// A queue with a thread that writes it.
 pub struct StderrWriter {
     shared: Arc<Shared>,
-    /// Whether there is a thread. Where none can be had no test runs, and its error is written at once.
+    /// True if there is a thread. If none can be started, no run begins, and the error message is written directly.
     works: bool,
 }
 
@@ -41,13 +40,13 @@ struct State {
     writing: bool,
     /// Somebody waited in vain since the thread wrote last.
     stuck: bool,
-    /// Texts that found no room.
+    /// Texts dropped because the queue was full.
     left_out: u64,
 }
 
 struct Piece {
     text: String,
-    /// Whether the next drawing takes its place.
+    /// True if the next drawing replaces it.
     passing: bool,
 }
 
@@ -107,7 +106,7 @@ impl Shared {
                 continue;
             };
             drop(state);
-            // Who closed the terminal does not want to hear of it.
+            // Write errors are ignored: the terminal may be closed.
             let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
             state = self.lock();
             (state.writing, state.stuck) = (false, false);
@@ -130,7 +129,6 @@ impl State {
         self.waiting.push_back(piece);
     }
 
-    /// The next text to write.
     fn take(&mut self) -> Option<String> {
         let text = match self.waiting.pop_front() {
             Some(piece) => {
@@ -215,7 +213,7 @@ mod tests {
         drop(hand);
         writer.flush(Duration::from_secs(60));
         let taken = taken.lock().unwrap();
-        // One is in the thread's hand, and three fit.
+        // One text is with the thread, and three fit.
         assert!(taken.ends_with("x(1 message left out: the terminal took none)\n"), "{}", taken.len());
     }
 }

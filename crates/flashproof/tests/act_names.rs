@@ -75,7 +75,7 @@ fn nothing_but_the_log_is_left_behind_unless_it_is_asked_for() {
 fn a_directory_that_cannot_be_written_is_good_enough_to_be_called_in() {
     let bench = Bench::new();
     bench.write("a.conf", "device-names: sim:\ntest-duration-sec: 3\nread-reqs-per-sec: 100\n");
-    // Its own user could write here.
+    // The directory's own user could write here.
     let Some(nobody) = Nobody::named(&bench, "act_storage") else { return };
     let ended = nobody.flashproof(&bench, &["a.conf"]).expect(0);
     assert!(ended.stdout.contains("\nafter 3 sec:\n"), "{}", ended.stdout);

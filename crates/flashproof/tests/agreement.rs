@@ -38,12 +38,12 @@ fn sum(list: &Value, of: impl Fn(&Value) -> &Value) -> u64 {
     list.as_array().unwrap().iter().map(|item| of(item).as_u64().unwrap_or(0)).sum()
 }
 
-/// Text as HTML has it.
+/// Text as escaped in HTML.
 fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;").replace('"', "&quot;")
 }
 
-/// What all forms of the run in `dir` say; `own` is what it printed itself.
+/// Checks that all outputs for the run in `dir` agree; `own` is the output of the run itself.
 fn agreed(bench: &Bench, dir: &str, own: Option<&Ended>) -> Value {
     let (code, text) = shown(bench, &["report", dir, "--json"]);
     let report = parsed(&text)["reports"][0].clone();

@@ -52,7 +52,7 @@ fn the_papers_example_meets_its_cluster_and_keeps_its_comments() {
         let [there, before, after] = row(&ended, name);
         assert_eq!(there, cluster);
         assert!((after / cluster - 1.0).abs() <= 0.02, "{}", ended.stdout);
-        // Its first iostat of ACT shows 8.5 % more large blocks than the cluster's: 1702 are 10 % more.
+        // The paper's first iostat of ACT shows 8.5 % more large blocks than the cluster's: 1702 are 10 % more.
         assert!(!name.starts_with('w') || before / cluster > 1.08, "{}", ended.stdout);
     }
     let aligned = bench.text("out.conf");
@@ -63,7 +63,7 @@ fn the_papers_example_meets_its_cluster_and_keeps_its_comments() {
         aligned.contains("\n# By flashproof size align, ") && aligned.contains("iostat's numbers as typed"),
         "{aligned}"
     );
-    // What is written does what it says, by itself.
+    // The written configuration meets the target on its own.
     bench.storage(&aligned.replace("/dev/disk/by-id/PUT-YOUR-DRIVE-HERE", "sim:").replace("7200", "5"), &[]).expect(0);
 }
 
@@ -135,7 +135,7 @@ fn a_wrong_block_size_is_said_and_not_fitted() {
 #[test]
 fn an_offset_that_hides_something_needs_a_reason_which_is_then_written() {
     let bench = Bench::new();
-    // What sizes that are log-uniform in their buckets do: with the paper's rule 28 % of the large blocks are too many.
+    // I/O with sizes log-uniform in their buckets: the paper's rule gives 28 % too many large blocks.
     let config = format!("{}seed: 1\n", example(&["lbr-req", "lbw-req"]));
     let target = "r/s=11443,w/s=1211,rkB/s=374552,wkB/s=155056";
     let ended = align(&bench, &config, target, &[]).expect(4);
@@ -346,7 +346,7 @@ fn on_a_loop_device_what_the_kernel_counts_is_aligned_flushes_apart_and_splits_a
     let reached = errors.split_once("reach this device in writes of ").and_then(|it| it.1.split_once(" KiB"));
     let kib: Option<f64> = reached.and_then(|it| it.0.parse().ok());
     assert!(kib.is_some_and(|kib| (56.0..72.0).contains(&kib)) && errors.contains("max_sectors_kb is 64"), "{errors}");
-    // So did the cluster's: then it is no fault, and said.
+    // The cluster's requests were split, too: then it is no error, but reported.
     fs::remove_dir_all(bench.path("bursts")).unwrap();
     let ended = align("r/s=600,w/s=200,rkB/s=14400,wkB/s=12800", &[]).expect(0);
     assert!(ended.stderr.contains("the kernel splits them"), "{}", ended.stderr);

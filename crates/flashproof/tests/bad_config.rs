@@ -9,7 +9,7 @@ use std::os::unix::fs::symlink;
 use std::process::Command;
 use support::{Bench, CONFIG, OUT};
 
-/// What is right with every configuration here. Mistakes begin in line 6.
+/// Common, valid lines of every configuration here. Errors begin in line 6.
 const GOOD: &str = "device-names: victim\nfile-size-mbytes: 2\ntest-duration-sec: 1\nread-reqs-per-sec: 100\nwrite-reqs-per-sec: 100\n";
 
 /// Asserts that `config` is refused with these lines and that the file it names was left alone.

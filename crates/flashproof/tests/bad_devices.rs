@@ -61,7 +61,7 @@ fn a_lack_of_descriptors_is_told_as_that() {
     let bench = Bench::new();
     fs::File::create(bench.path("file")).unwrap().set_len(16 * MIB).unwrap();
     bench.write("a.conf", load("file", false).replace(": 1\n", ": 2\n"));
-    // One more at a time: each time something else is the first that finds none left.
+    // One descriptor more at a time: each time another operation is the first to fail.
     let mut told = 0;
     for limit in 4..40 {
         let mut command = bench.command("sh");

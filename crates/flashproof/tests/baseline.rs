@@ -80,7 +80,7 @@ fn a_drive_is_found_to_be_what_it_is() {
     let cell = points.iter().rfind(|point| point.part == Part::Grid).unwrap();
     let (reads, writes) = (cell.reads.as_ref().unwrap(), cell.writes.as_ref().unwrap());
     assert!(reads.undone + writes.undone > 0 && reads.answer.max_us > 50_000.0, "{cell:?}");
-    // Where more than 1 % were never done, that is longer than all that were.
+    // If more than 1 % were never done, the percentile is longer than all completed operations.
     assert!(reads.answer.at(99.0).is_none_or(|us| us > 500_000.0), "{cell:?}");
     assert!(ended.stdout.contains(" of 1,600  ") && ended.stdout.contains("  > "), "{}", ended.stdout);
     assert!(ended.stdout.contains("the knee is at depth 2") && bench.exists("b/report.html"), "{}", ended.stdout);

@@ -91,8 +91,8 @@ fn a_device_that_is_slow_from_issue_to_completion_is_blamed_itself() {
     let Some(name) = tool("losetup", &["--find", "--show", "--direct-io=on", &below.name]) else { return };
     let _detached = Undo::with("losetup", &["--detach", &name]);
     let Some(throttled) = Throttled::new(&bench, &below, &[("read_iops", 400)]) else { return };
-    // Eight in flight of which 400 a second are let through: each takes 20 ms on average, all of the time. That is a
-    // quarter of what is too long for samples of the trace, because a busy machine makes them longer.
+    // Eight in flight, of which 400 a second are let through: each takes 20 ms on average, all of the time. That is a
+    // quarter of the limit for trace samples, because a busy machine makes them longer.
     let config = "test-duration-sec: 4\nread-reqs-per-sec: 400\narrival: closed\nservice-threads: 8\n";
     bench.write(support::CONFIG, format!("device-names: {name}\n{config}"));
     let mut command = throttled.command(&bench);
@@ -157,7 +157,7 @@ fn a_busy_process_that_holds_us_off_the_cpu_makes_it_our_lag_and_the_host_s_doin
     if !bench.text("run/telemetry.csv").contains("process.runqueue_wait_pct") {
         return skip("this kernel does not tell how long threads waited for a CPU").unwrap_or(());
     }
-    // What waits for a CPU counts its wait when it gets one, in the next slice perhaps.
+    // An operation that waits for a CPU is counted when it gets one, possibly in the next slice.
     let blame = bench.run().verdict.blame;
     let off_cpu = |blame: &Blame| part(blame, Cause::Host).is_some_and(|host| host.contains("had no CPU"));
     assert!(blame.iter().any(off_cpu), "{:?}", blame.iter().map(|blame| &blame.sentence).collect::<Vec<_>>());

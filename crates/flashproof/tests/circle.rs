@@ -1,5 +1,5 @@
-//! The circle: a record engine under a steady load, its log and iostat through `size` and `align`, and the test that this gives on the
-//! same device. What reaches the device must be the same.
+//! The circle: a record engine under a steady load, its log and iostat through `size` and `align`, and the resulting
+//! test on the same device. The I/O of the device must be the same.
 
 use crate::support::{Bench, Ended, LoopDevice, OUT, Running, serve_as, skip, tool};
 use results::run_dir;
@@ -43,7 +43,7 @@ struct Engine<'a> {
     port: String,
 }
 
-/// What an attempt came to.
+/// Result of an attempt.
 struct Sized {
     ended: Ended,
     /// Share of transactions that took longer than 64 ms, by the clock of the load.
@@ -108,7 +108,8 @@ fn a_test_sized_by_an_engine_asks_of_a_device_what_the_engine_asked() {
     engine.client("inserted", &["-w", "I"]).end();
     // Until each block was written once.
     engine.client("warm", &["-w", "RU,0", "-g", RATE, "--duration", "2"]).end();
-    // Whether the load was held to both ends of the window is the machine's; that the counters agree is the engine's.
+    // The machine decides if the load is held to both ends of the window; the engine is responsible for consistent
+    // counters.
     let mut tried = Vec::new();
     let out = loop {
         let out = format!("sized-{}", tried.len());

@@ -11,7 +11,7 @@ const DIR: &str = "folder";
 const PUT_BACK: &str = "folder/put-back.json";
 const NODE: &str = "32C901000000FC02";
 
-/// What python's bcrypt makes of "admin" with the database's salt.
+/// Python's bcrypt of "admin" with the database's salt.
 const CREDENTIAL_OF_ADMIN: &str = "$2a$10$7EqJtq98hPqEX7fNZaFWoO1mVO/4MLpGzsqojz6E9Gef6iXDjXdDa";
 
 /// Arguments of a collection of two samples into [`DIR`].
@@ -154,7 +154,7 @@ fn what_a_killed_collection_changed_is_put_back_by_restore() {
     assert!(!bench.exists(PUT_BACK));
     let ended = bench.flashproof(&["size", "restore", DIR]).expect(0);
     assert!(ended.stderr.contains("nothing is to be put back"), "{}", ended.stderr);
-    // Its samples are whole up to the kill.
+    // Its samples are complete up to the kill.
     assert!(!nodes(&bench)[0].namespaces["test"].samples.is_empty());
 }
 
@@ -193,7 +193,7 @@ fn of_two_collections_at_once_the_second_puts_nothing_back() {
     second.signal("INT");
     let ended = second.end().expect(4);
     assert_eq!(server.settings(), (false, "INFO".to_owned()));
-    // Its part of the log lacks what the first turned off.
+    // Its part of the log lacks the lines that the first collection turned off.
     assert!(ended.stderr.contains("was detail in the beginning and is info now"), "{}", ended.stderr);
 }
 
@@ -214,7 +214,7 @@ fn a_node_that_is_away_when_settings_are_put_back_is_tried_again() {
 #[test]
 fn a_node_that_does_not_answer_keeps_no_other_from_being_put_back() {
     let (bench, good, bad) = (Bench::new(), InfoServer::start(OF_8_0), InfoServer::start(OF_8_0));
-    // It comes first.
+    // Sorted first.
     bad.set("node", "AA1");
     let hosts = format!("{},{}", good.host(), bad.host());
     let long = ["--enable", "--for", "600", "--every", "600", "--timeout", "600"];
@@ -292,7 +292,7 @@ fn every_node_is_asked_once_however_peers_name_each_other() {
     let all = format!("1,3000,[{},{},{}]", entry(0), entry(1), entry(2));
     for (index, server) in servers.iter().enumerate() {
         server.set("node", &format!("NODE{index}"));
-        // They name themselves, too.
+        // The nodes list themselves, too.
         server.set("peers-clear-std", &all);
     }
     let bench = Bench::new();
@@ -337,7 +337,7 @@ fn an_unreachable_peer_makes_a_collection_incomplete() {
     assert_eq!(nodes(&bench).len(), 1, "what there is, is kept");
     let bench = Bench::new();
     collect(&bench, &server, &["--one-node"]).expect(0);
-    // One that was named is missing all the same.
+    // A node named on the command line is missing nevertheless.
     let bench = Bench::new();
     let hosts = format!("{},{gone}", server.host());
     bench.flashproof(&arguments(&hosts, &["--one-node"])).expect(3);
@@ -466,7 +466,7 @@ fn over_tls_the_nodes_certificate_is_checked_and_ours_is_shown() {
     // By the authority of another.
     let ended = collect(&bench, &server, &["--tls", "--tls-cafile", &certificate, "--tls-name", "node.test"]);
     ended.expect_error(3, &["cannot begin TLS with node.test - invalid peer certificate"]);
-    // One side alone speaks it.
+    // Only one side uses TLS.
     collect(&bench, &server, &["--timeout", "1"]).expect(3);
     let plain = InfoServer::start(OF_8_0);
     collect(&bench, &plain, &[&named[..], &["--timeout", "1"]].concat()).expect(3);

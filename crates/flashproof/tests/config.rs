@@ -19,7 +19,7 @@ fn config(bench: &Bench, arguments: &str) -> Ended {
 fn answered(bench: &Bench, arguments: &[&str], answers: &str) -> (Option<i32>, String, String) {
     let mut command = bench.prepare(&[&["size", "config"], arguments].concat());
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
-    // It may end before it has read everything.
+    // The program may end before it has read everything.
     let _ = child.stdin.take().unwrap().write_all(answers.as_bytes());
     let output = child.wait_with_output().unwrap();
     let text = |bytes: Vec<u8>| String::from_utf8(bytes).unwrap();

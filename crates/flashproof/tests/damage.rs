@@ -1,4 +1,4 @@
-//! What is damaged, is something else than it should be, or must not be written over.
+//! Damaged files, files of another kind, and files that must not be overwritten.
 
 use crate::support;
 

@@ -9,7 +9,6 @@ use support::{Bench, Ended, FLASHPROOF, LoopDevice, OUT, Running, tool};
 
 const MIB: u64 = 1 << 20;
 
-/// Options by words.
 fn words(line: &str) -> Vec<&str> {
     line.split_whitespace().collect()
 }
@@ -64,9 +63,9 @@ fn a_rate_that_is_not_reached_fails_with_a_culprit_and_what_was_not_done() {
     let (job, ended) = job(&bench, line, 1);
     assert!(ended.stderr.contains("FAIL"), "{}", ended.stderr);
     let [done, never] = ["total_ios", "never_issued"].map(|field| job["read"][field].as_u64().unwrap());
-    // What waits for the depth goes on for a second after the end.
+    // Operations waiting for the depth are issued for a second after the end.
     assert!((3_900..4_010).contains(&done) && done + never == 6_000, "{done} {never}");
-    // What waits for the depth is not service time, of which each has four.
+    // Waiting for the depth is not service time, which is 4 ms each.
     let wait = job["read"]["wait_ns"]["mean"].as_f64().unwrap();
     assert!(wait > 500e6, "{wait}");
 }
@@ -114,7 +113,7 @@ fn flushes_and_writes_after_trims_are_beside_what_is_wanted_and_not_in_its_place
     );
     let disk = |line: &str| job(&bench, line, 0).1;
     let json: Value = serde_json::from_str(&disk(&line.replace("out=real", "out=disk")).stdout).unwrap();
-    // Who watches devices come and go may read a few sectors meanwhile.
+    // Programs that watch for devices may read a few sectors meanwhile.
     assert!(json["disk_util"][0]["read_ios"].as_u64().unwrap() < 500, "what the guard reads is none of the job's");
 }
 
@@ -433,7 +432,7 @@ fn the_real_fio_reports_the_same_fields_and_the_same_counts() {
             assert_eq!(theirs, ours);
             continue;
         }
-        // Which are reads is chance, of other dice; all of them together are each block once.
+        // Random numbers differ, so the split into reads and writes does, too; together each block comes once.
         let sum = |(_, _, [read, write], _): &(String, u64, [(u64, u64); 2], u64)| (read.0 + write.0, read.1 + write.1);
         assert_eq!((sum(&theirs), sum(&ours)), ((256, 2 * MIB), (256, 2 * MIB)));
         assert!(ours.2[0].0.abs_diff(179) < 37, "about 70 %: {ours:?}");
@@ -491,7 +490,7 @@ fn called_fio_it_prints_what_fio_prints_and_leaves_nothing_else() {
     left.retain(|name| name != "state");
     left.sort();
     assert_eq!(left, ["data", "fio"]);
-    // What cannot run ends as there, too.
+    // The exit code of an error is fio's, too.
     for line in ["--name=a --bogus=1", "no-such.fio", "--name=a --filename=/dev/null --rw=read"] {
         let mut command = bench.command(bench.path("fio"));
         command.args(words(line));

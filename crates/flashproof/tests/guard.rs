@@ -30,7 +30,7 @@ impl Case {
         Some(Self { device: LoopDevice::new(&bench, 32 * MIB, &[])?, bench, kernels_bytes: 0 })
     }
 
-    /// One with a file system on it, to which the kernel writes nothing by itself once it is mounted and synced.
+    /// A case with a file system on it, to which the kernel writes nothing by itself once it is mounted and synced.
     fn with_file_system() -> Option<Self> {
         let case = Self::new()?;
         // All of it is written here, and nothing by the kernel seconds after it is mounted: neither tables nor bitmaps.
@@ -39,7 +39,7 @@ impl Case {
         Some(case)
     }
 
-    /// What is on it, but for what is the kernel's to write.
+    /// Contents of the device, without the part that the kernel may write.
     fn content(&self) -> Vec<u8> {
         self.device.content().split_off(self.kernels_bytes)
     }

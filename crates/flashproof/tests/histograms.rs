@@ -22,7 +22,7 @@ fn example(without: &[&str], more: &str) -> String {
     format!("{}\n{more}seed: 1\n", kept.collect::<Vec<_>>().join("\n"))
 }
 
-/// What iostat would have shown on average: r/s, w/s, rkB/s, wkB/s.
+/// Expected average iostat numbers: r/s, w/s, rkB/s, wkB/s.
 fn iostat(bench: &Bench) -> [f64; 4] {
     let verdict = bench.run().verdict;
     let of = |name: &str| verdict.streams.iter().find(|stream| stream.name == name).unwrap();

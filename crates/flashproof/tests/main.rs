@@ -1,5 +1,5 @@
-//! What a user sees of the binary, by theme: one program, because each that is linked takes seconds, and so
-//! that tests which wait for a clock wait beside each other.
+//! Tests of the binary as a user sees it, by theme. They are one program, because linking each program takes seconds,
+//! and so that tests that wait for a clock run side by side.
 
 mod act_names;
 mod agreement;

@@ -1,5 +1,4 @@
-//! What a run leaves behind and prints: the run directory, ACT's log, and the same again for the same
-//! seed.
+//! Output of a run: the run directory, ACT's log, and the same again for the same seed.
 
 use crate::support;
 
@@ -114,7 +113,7 @@ fn a_report_gives_the_verdict_of_the_run_again() {
     let json: Value = serde_json::from_str(&json.stdout).unwrap();
     let run = &json["reports"][0];
     let mut written = bench.json("verdict.json");
-    // What the file says of itself and of the others.
+    // The file's own checksums, and those of the other files.
     for key in ["crc32", "files"] {
         written.as_object_mut().unwrap().remove(key).unwrap();
     }

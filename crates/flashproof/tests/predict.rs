@@ -11,8 +11,8 @@ use support::{Bench, LoopDevice, OUT, Running, Throttled};
 
 const MIB: u64 = 1 << 20;
 
-/// How far the prediction may be from the rating; and where stalls are about as long as a limit allows, so that a hundredth
-/// more of their length is several hundredths less of the rating.
+/// Maximum deviation of the prediction from the rating; and the maximum if stalls are about as long as a limit allows,
+/// so that 1 % more of their length costs several percent of the rating.
 const NEAR: f64 = 0.10;
 const NEAR_A_LIMIT: f64 = 0.25;
 
@@ -43,7 +43,7 @@ fn predicted(bench: &Bench, command: impl Fn() -> Command, device: &[&str], sla:
     prediction
 }
 
-/// What `rate` finds.
+/// The rating that `rate` finds.
 fn rating(bench: &Bench, mut command: Command, options: &[&str]) -> f64 {
     command.args([&["rate", "--out", "rate", "--quiet"], options].concat());
     Running::start(command).end_within(LONG).expect(0);
@@ -88,14 +88,14 @@ fn assert_near(drive: &str, prediction: &Prediction, found: f64, near: f64) {
     assert!(*rating_low <= Some(rating) && Some(rating) <= *rating_high, "{prediction:#?}");
 }
 
-/// What is predicted of a drive.
+/// Expected prediction for a drive.
 #[derive(Debug, Clone, Copy, PartialEq)]
 enum Told {
     /// A rating, which is in the interval.
     Rating,
-    /// That it holds nothing.
+    /// The drive holds no load.
     Nothing,
-    /// Nothing, by this cause.
+    /// No prediction, for this cause.
     Declined(DeclinedBy),
 }
 
@@ -126,14 +126,14 @@ fn a_baseline_says_what_it_cannot_know() {
     let bench = Bench::new();
     let drive = "sim:channels=2+read-us=300+write-us=200+stall-ms=5000+stall-at-s=1800";
     let prediction = predicted(&bench, || bench.prepare::<&str>(&[]), &[drive], &[]);
-    // One stall of 5 s in an hour is too much for ACT's limits, and whether there will be one nobody knows.
+    // One stall of 5 s in an hour is too much for ACT's limits, and nobody knows if there will be one.
     assert_eq!(prediction.declined.map(|declined| declined.cause), Some(DeclinedBy::Stalls));
     for told in ["1 stall of 5", "rarer than one in 40 min", "after 2 h of load", "flashproof baseline --for 3min"] {
         assert!(prediction.unknown.contains(told), "{told}: {}", prediction.unknown);
     }
 }
 
-/// Whether `drive` holds `multiple` times ACT's load for `seconds`.
+/// True if `drive` holds `multiple` times ACT's load for `seconds`.
 fn holds(drive: &str, multiple: f64, seconds: u64) -> bool {
     let bench = Bench::new();
     let [reads, writes] = [2_000.0, 1_000.0].map(|rate| (rate * multiple).round());
@@ -223,7 +223,7 @@ fn the_rating_of_a_throttled_device_is_predicted() {
     if std::env::var_os(ALL).is_none() {
         return support::skip(&format!("it takes half an hour: set {ALL} for it")).unwrap_or(());
     }
-    // So low that a busy machine does what they allow; how long it takes for that is not looked at.
+    // Loads low enough for a busy machine; their latencies are not checked.
     let sla = ["--sla", "5%>64ms"];
     let limits: [(&[(&str, u64)], &str); 2] = [
         (&[("read_iops", 1_500), ("write_iops", 1_500)], "0.6"),

@@ -16,7 +16,6 @@ const MIB: u64 = 1 << 20;
 /// No whole block and no whole page at its end.
 const ODD_BYTES: u64 = 3 * MIB + 5 * 512;
 
-/// The one record of the bench.
 fn record_path(bench: &Bench) -> PathBuf {
     let dir = fs::read_dir(bench.path("state/devices")).unwrap().map(|entry| entry.unwrap().path());
     let records: Vec<_> = dir.filter(|path| path.extension().is_some_and(|it| it == "json")).collect();
@@ -37,7 +36,7 @@ fn interrupt(bench: &Bench, passes_done: u32, mark_bytes: u64) {
     fs::write(record_path(bench), record.to_string()).unwrap();
 }
 
-/// What salt number `fill` is on a device of the bench.
+/// Expected salt of pass `fill` on a device of the bench.
 fn salt(bench: &Bench, fill: u32, len: u64) -> Vec<u8> {
     let record = record(bench);
     let seed = record["prepared"]["seed"].as_u64().unwrap();
@@ -121,7 +120,7 @@ fn every_byte_is_the_salt_of_its_place_and_no_later_run_asks() {
     case.prep(&["--verify"]).expect(0);
     case.storage(WRITES).expect(0);
     assert_eq!(case.used_bytes(), ODD_BYTES);
-    // That test's data is ours, too, but no longer what the record can compute.
+    // That test's data is ours, too, but the record can no longer compute it.
     case.prep(&["--verify"]).expect_error(3, &["it was written to since its preparation (storage test)"]);
     case.prep(&[]).expect(0);
 }
@@ -138,7 +137,7 @@ fn every_byte_of_a_file_whose_size_fits_nothing_is_written() {
         assert_same(&bench.read("file"), &salt(&bench, 2, size));
         bench.flashproof(&["prep", "file", "--verify"]).expect(0);
         if odd % 512 >= 16 {
-            // What has room for a stamp needs nobody's leave.
+            // Sectors with space for a stamp need no consent.
             bench.flashproof(&["prep", "file"]).expect(0);
         }
         fs::remove_file(bench.path("file")).unwrap();
@@ -191,7 +190,7 @@ fn a_device_that_lost_what_its_record_relies_on_is_not_gone_on_with() {
         let parts = [&says, spots, "the first at byte ", "found 0000000000", "--restart"];
         bench.flashproof(&["prep", "file", "--samples", "0"]).expect_error(3, &parts);
         assert_same(&bench.read("file"), &lost);
-        // Where it is as the record says it goes on.
+        // If the data match the record, the preparation resumes.
         bench.write("file", &whole);
         bench.flashproof(&["prep", "file", "--samples", "0"]).expect(0);
         assert_same(&bench.read("file"), &whole);

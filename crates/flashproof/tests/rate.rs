@@ -60,7 +60,7 @@ const FAST: [Rated; 5] = [
 /// The first of these were rated three times too low, or not at all, when steadiness was a p99 of rounds of ten seconds.
 const NAMED: usize = 4;
 
-/// The others of the table.
+/// The other rows of the table.
 const SLOW: [Rated; 21] = [
     rated("sim:ftl+capacity=2GiB+precondition=2+channels=4+dies=2+op=28%+suspend-us=off", "1"),
     rated("sim:channels=2+stall-ms=25+stall-every-s=4", "1"),

@@ -184,7 +184,7 @@ fn a_file_is_made_written_and_known_again() {
     assert_eq!((&facts["used_bytes"], &facts["writable"]), (&Value::from(64 * MIB), &Value::from(true)));
     assert!(facts["direct"].is_boolean() && facts["odsync"] == true, "{facts}");
     assert!(bench.text("run/telemetry.csv").lines().next().unwrap().contains("host.cpu_busy_pct"));
-    // Its own data needs no leave; other data does, and a file that grew is still the same one.
+    // Its own data needs no consent; other data does, and a file that grew is still the same one.
     fs::remove_dir_all(bench.path(OUT)).unwrap();
     bench.storage(&config, &LAX).expect(0);
     let file = fs::OpenOptions::new().write(true).open(bench.path("file")).unwrap();
@@ -255,8 +255,8 @@ fn the_largest_records_and_blocks_run() {
     assert_eq!(totals(&run, "large-block-writes"), (4, 0, 0));
 }
 
-/// Processes that take all the CPU time they get, until they are dropped. They are [`NICE`], so that what the
-/// kernel does for a device has its CPU at once; a program that is to lack one is as nice as they are.
+/// Processes that take all the CPU time they get, until they are dropped. They are [`NICE`], so that what the kernel
+/// does for a device has its CPU at once; a program that should lack a CPU has the same niceness.
 struct Busy(Vec<Child>);
 
 /// Arguments of `nice` for those who fight for the CPU.

@@ -60,7 +60,8 @@ fn the_trace_of_a_replay_has_the_sizes_and_the_counts_of_the_trace() {
         })
         .unwrap();
     assert!(lost.is_none() && kernel.lost().unwrap().is_none());
-    // By awk: see the README beside the data. Who opens the device reads 512, 4,096 and more bytes of it.
+    // Computed with awk: see the README beside the data. Programs that open the device read 512, 4,096 and more bytes
+    // of it.
     for (bytes, count) in [
         (1_024, 289),
         (1_536, 12),

@@ -1,4 +1,4 @@
-//! How many drives a load needs, from runs on simulated drives whose answer is known.
+//! Number of drives for a load, from runs on simulated drives with a known answer.
 
 use crate::support;
 
@@ -9,7 +9,7 @@ use std::fs;
 use std::path::Path;
 use support::{Bench, Ended};
 
-/// What iostat showed of the sizing paper's drive.
+/// iostat's numbers of the sizing paper's drive.
 const PAPER: DriveIo = DriveIo {
     reads_per_sec: 11_788.5,
     writes_per_sec: 1548.0,
@@ -61,7 +61,7 @@ fn run_of_example(bench: &Bench, dir: &str, times: u32) {
         let rate = line.strip_prefix("read-reqs-per-sec: ").or(line.strip_prefix("write-reqs-per-sec: "));
         match (rate, line.split_once(':')) {
             (Some(rate), Some((key, _))) => format!("{key}: {}\n", rate.parse::<u32>().unwrap() * times),
-            // What meets the paper's drive, see align.
+            // The offsets that meet the paper's drive, see align.
             (_, Some(("lbr-req-offset", _))) => "lbr-req-offset: 98\n".to_owned(),
             (_, Some(("lbw-req-offset", _))) => "lbw-req-offset: 92\n".to_owned(),
             (_, Some(("device-names", _))) => "device-names: sim:capacity=1000GB+channels=64\n".to_owned(),
@@ -108,7 +108,7 @@ fn a_run_of_the_clusters_own_load_is_a_measurement_and_twice_the_load_needs_twic
             (&"1ms".into(), &0.05.into())
         );
     }
-    // With what the run did as the load, it is exact.
+    // With the run's own I/O as the load, the result is exact.
     let io = &found["choices"][0]["does"]["io"];
     let [r, w, rkb, wkb] = ["r/s", "w/s", "rkB/s", "wkB/s"].map(|name| io[name].as_f64().unwrap());
     write_profile(&bench, &profile(DriveIo::from([r, w, rkb, wkb])));
@@ -170,7 +170,7 @@ fn what_did_not_hold_its_load_needs_no_number() {
     bench.storage("device-names: sim:read-us=3000\ntest-duration-sec: 10\nread-reqs-per-sec: 1000\n", &[]).expect(1);
     let text = select(&bench, &["--candidate", "bad=run"]).expect(0).stdout;
     assert!(text.contains("bad: it did not hold its load"), "{text}");
-    // What reads only cannot tell how it writes.
+    // A read-only run gives no information about writes.
     fs::remove_dir_all(bench.path("run")).unwrap();
     bench.storage("device-names: sim:\ntest-duration-sec: 10\nread-reqs-per-sec: 1000\n", &[]).expect(0);
     let text = select(&bench, &["--candidate", "run"]).expect(0).stdout;

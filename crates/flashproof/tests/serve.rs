@@ -1,4 +1,4 @@
-//! The server as a user sees it: its devices, its configuration, its end. What clients see is tested beside it.
+//! The server as a user sees it: its devices, its configuration, its end. Other tests cover the clients' view.
 
 use crate::support::{self, Bench, LoopDevice, Running, serve, serve_as};
 use std::net::TcpListener;

@@ -14,7 +14,7 @@ const CONFIG: &str = "service {\n service-threads 2\n ticker-interval 1\n micros
                       namespace test {\n nsup-period 1\n storage-engine device {\n file records\n filesize 64M\n \
                       enable-benchmarks-storage true\n }\n}\n";
 
-/// Where scripts/client-setup put Aerospike's client.
+/// Directory of Aerospike's client, installed by scripts/client-setup.
 pub(crate) fn client() -> Option<PathBuf> {
     let target = Path::new(FLASHPROOF).parent()?.parent()?;
     let client = target.join("aerospike-client");
@@ -25,7 +25,7 @@ pub(crate) fn client() -> Option<PathBuf> {
     skip(&format!("no Aerospike client for Python: {}", why.trim()))
 }
 
-/// Has the client do its steps, all of which must hold. What it said.
+/// Runs the client's steps, all of which must succeed. Returns its output.
 pub(crate) fn steps(client: &Path, node: SocketAddr) -> String {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/aerospike_client.py");
     let output = Command::new("python3")
@@ -55,7 +55,7 @@ fn aerospike_s_python_client_finds_nothing_amiss_and_the_log_tells_what_it_did()
         std::thread::sleep(Duration::from_millis(20));
     }
 
-    // What it did stands in the statistics, whose numbers follow from the script.
+    // The statistics count the client's steps; the numbers follow from the script.
     let host = format!("127.0.0.1:{port}");
     bench
         .flashproof(&["size", "collect", "--host", &host, "--for", "1", "--every", "1", "--out", "collected"])

@@ -6,7 +6,7 @@ use std::thread;
 use std::time::Duration;
 use sys::random::Random;
 
-/// How often, unless `FLASHPROOF_SERVER_KILLS` says.
+/// Number of kills, unless `FLASHPROOF_SERVER_KILLS` is set.
 const KILLS: u64 = 100;
 
 /// A small file, so that blocks are written anew many times; writes are answered when they are in it.

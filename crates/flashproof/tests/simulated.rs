@@ -37,7 +37,7 @@ fn a_freeze_behind_a_limit_is_no_shorter_for_what_waits_there() {
     let config = "device-names: sim:stall-ms=1000+stall-at-s=5\ntest-duration-sec: 10\nread-reqs-per-sec: 1000\n\
                   service-threads: 8\n";
     bench.storage(config, &[]).expect(1);
-    // What waits for a slot is as slow as what waits in the drive, and takes as long to catch up.
+    // Operations waiting for a slot are as slow as those waiting in the drive, and take as long to catch up.
     assert!((990..=1050).contains(&slow(&bench.run().verdict)), "{}", slow(&bench.run().verdict));
 }
 

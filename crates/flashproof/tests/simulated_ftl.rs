@@ -25,7 +25,7 @@ fn storage_and_report_show_what_the_drive_counts() {
     let written = totals(&bench.run(), "large-block-writes").0 * (128 << 10);
     assert!(hbmw.abs_diff(written) <= 256 << 10 && hbmw >= value("sim.host_write_bytes"), "{hbmw}, not {written}");
     assert!(mbmw > hbmw * 3 / 2, "{mbmw} of {hbmw}: the drive was full, and moves what is valid");
-    // What is erased is free or is written again.
+    // Erased superblocks are free or written again.
     let (mbe, free) = (value("sim.mbe_bytes"), value("sim.free_superblocks"));
     assert!(mbe.abs_diff(mbmw) < 10 << 21 && (1..10).contains(&free), "{mbe} erased, {mbmw} written, {free} free");
     assert!(value("sim.gc_read_bytes").abs_diff(mbmw - hbmw) < 1 << 20);
@@ -43,7 +43,7 @@ fn storage_and_report_show_what_the_drive_counts() {
     // The same seed, the same run; another one, another.
     let run = |seed: u32, out: &str| {
         bench.start_as(&format!("{seed}.conf"), out, &config(seed), &[]).end().expect(0);
-        // What the program took of the real clock, and when it began, may differ.
+        // The program's own use of the real clock, and its start time, may differ.
         let counted = bench.text(&format!("{out}/telemetry.csv"));
         let own = counted.lines().skip(1).map(|line| line.splitn(10, ',').last().unwrap_or_default().to_owned());
         let times = bench.text(&format!("{out}/service.hlog"));
@@ -70,7 +70,7 @@ fn drives_of_both_models_are_in_one_run() {
 #[test]
 fn rate_finds_what_such_a_drive_holds() {
     let bench = Bench::new();
-    // One die: large blocks, which lie all over it, hold up reads, so little is held and the search is short.
+    // One die: large blocks, which are spread all over it, delay reads, so little is held and the search is short.
     let drive = "sim:ftl+capacity=256MiB+op=100%+channels=1+dies=1+superblock=1MiB+precondition=2+read-us=400";
     let ended =
         bench.flashproof(&["rate", drive, "--from", "0.1", "--slice", "2m", "--out", "series", "--quiet"]).expect(0);

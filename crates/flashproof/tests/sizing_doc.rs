@@ -59,7 +59,7 @@ fn every_command_of_the_page_prints_what_the_page_says() {
     );
 }
 
-/// What a command prints, with blanks at the ends of lines and times of the wall clock gone.
+/// Output of a command, without trailing blanks and times of the wall clock.
 fn run(bench: &Bench, command: &str) -> Vec<String> {
     let here = Path::new(FLASHPROOF).parent().unwrap().display();
     let path = format!("{here}:{}", std::env::var("PATH").unwrap_or_default());
@@ -74,7 +74,7 @@ fn run(bench: &Bench, command: &str) -> Vec<String> {
     String::from_utf8_lossy(&shell.stdout).lines().map(|line| line.trim_end().to_owned()).collect()
 }
 
-/// Whether the lines are those printed, where `[...]` stands for any number of them.
+/// True if the lines match the output; `[...]` stands for any number of lines.
 fn matches(said: &[&str], printed: &[String]) -> bool {
     match said {
         [] => printed.is_empty(),
@@ -85,7 +85,7 @@ fn matches(said: &[&str], printed: &[String]) -> bool {
     }
 }
 
-/// What was printed, with what was left out before left out again where its neighbours are still there.
+/// The new output, shortened at the same place as before if the neighbouring lines still exist.
 fn anew(said: &[&str], printed: &[String]) -> String {
     let place = said.iter().position(|line| *line == LEFT_OUT);
     let kept = place.and_then(|place| {

@@ -108,7 +108,7 @@ fn a_terminal_that_goes_away_does_not_end_a_run_and_it_goes_on_to_its_verdict() 
 
 #[test]
 fn a_password_is_asked_for_without_showing_it_and_the_terminal_is_as_before() {
-    // What python's bcrypt makes of "admin" with the database's salt.
+    // Python's bcrypt of "admin" with the database's salt.
     let credential = "$2a$10$7EqJtq98hPqEX7fNZaFWoO1mVO/4MLpGzsqojz6E9Gef6iXDjXdDa".to_owned();
     for (typed, code) in [(&b"adnim\x7f\x7f\x7fmin\r"[..], 0), (b"adm\x03", 2), (b"\x04", 2)] {
         let (bench, server) = (Bench::new(), InfoServer::start_as(Mode::Login("me".to_owned(), credential.clone())));
@@ -136,7 +136,7 @@ fn a_password_is_asked_for_without_showing_it_and_the_terminal_is_as_before() {
     }
 }
 
-/// What a terminal has shown since the last time.
+/// Text shown by a terminal since the last call.
 fn read_so_far(terminal: &Terminal) -> String {
     rustix::fs::fcntl_setfl(&terminal.window, OFlags::NONBLOCK).unwrap();
     let (mut bytes, mut all) = ([0; 4096], Vec::new());
@@ -146,7 +146,7 @@ fn read_so_far(terminal: &Terminal) -> String {
     String::from_utf8_lossy(&all).into_owned()
 }
 
-/// Whether a terminal shows what is typed.
+/// True if a terminal echoes input.
 fn echoes(terminal: &Terminal) -> bool {
     tcgetattr(&terminal.inside).unwrap().local_modes.contains(LocalModes::ECHO)
 }
@@ -155,7 +155,7 @@ fn echoes(terminal: &Terminal) -> bool {
 fn a_terminal_that_takes_no_more_holds_up_nothing() {
     let bench = Bench::new();
     let Some(terminal) = Terminal::open(80) else { return };
-    // What Ctrl-S does, or a connection that broke: writes wait.
+    // The effect of Ctrl-S, or of a broken connection: writes block.
     rustix::termios::tcflow(&terminal.inside, rustix::termios::Action::OOff).unwrap();
     let Some(child) = terminal.run(&command(&bench, 3)) else { return };
     let _child = Guard(child);

@@ -42,7 +42,7 @@ fn counts(sums: &Value) -> String {
     counts.iter().map(|(kind, bytes, count)| format!("{kind} {bytes} {count};")).collect()
 }
 
-/// Whether this kernel lets us trace; said aloud if not.
+/// Checks that this kernel allows tracing; prints a message if not.
 fn can_trace(bench: &Bench, device: &LoopDevice) -> Option<()> {
     let ended = bench.flashproof(&["trace", &device.name, "--seconds", "1"]);
     match ended.code {
@@ -158,7 +158,7 @@ fn instances(pid: u32) -> Vec<String> {
     names.filter(|name| name.starts_with(&format!("flashproof-{pid}-"))).collect()
 }
 
-/// A trace that goes on.
+/// Starts a trace and waits until it runs.
 fn tracing(bench: &Bench, device: &str, more: &[&str]) -> Running {
     let mut running = Running::start(bench.prepare(&[&["trace", device], more].concat()));
     running.wait_to_hear(&format!("tracing {device} until Ctrl-C"));
@@ -209,7 +209,7 @@ fn fio_and_the_trace_agree_to_the_operation() {
     assert!(times["count"].as_u64() >= Some(997) && times["p50_ns"].as_u64() > Some(0), "{times}");
 }
 
-/// Whether the instances cannot be looked at from here.
+/// True if the trace instances are not visible from here.
 fn instances_unseen() -> bool {
     !Path::new("/sys/kernel/tracing/instances").is_dir()
 }

@@ -15,10 +15,10 @@ fn rows_on_a_simulated_drive_insert_warm_up_and_measure_and_find_what_was_insert
     let table: serde_json::Value = serde_json::from_str(&bench.text("table.json")).unwrap();
     for row in table.as_array().unwrap() {
         assert_eq!(row["keys"], 3000);
-        // One core at 2 us each, and 64 reads of about 100 us at once, are the bounds.
+        // The bounds are one core at 2 us each, and 64 reads of about 100 us at once.
         let per_sec = row["transactions_per_sec"].as_f64().unwrap();
         assert!((50_000.0..=500_000.0).contains(&per_sec), "{row}");
-        // What the records' reads bring comes from the drive: 95 of 100.
+        // The reads of records come from the drive: 95 of 100.
         let (read, bytes) = (row["read_mb_per_sec"].as_f64().unwrap() * 1e6, row["record_bytes"].as_f64().unwrap());
         assert!(read > 0.9 * per_sec * bytes, "{row}");
         assert!(row["average_queue"].as_f64().unwrap() > 1.0, "{row}");

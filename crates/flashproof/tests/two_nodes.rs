@@ -21,7 +21,7 @@ const NAMES: [&str; 2] = ["a", "b"];
 /// A machine may be busy.
 const PATIENT: &str = "transaction-max-ms 20000";
 
-/// What the log says of the other node.
+/// Log text about the other node.
 const THERE: &str = " is there";
 const GONE: &str = " is gone - writes";
 
@@ -127,7 +127,7 @@ fn end(running: Running) {
     running.end().expect(0);
 }
 
-/// Whether all threads of a process are stopped.
+/// True if all threads of a process are stopped.
 fn stands_still(pid: u32) -> bool {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).unwrap();
     let mut states = threads.map(|thread| fs::read_to_string(thread.unwrap().path().join("stat")).unwrap_or_default());
@@ -159,7 +159,7 @@ fn a_write_is_answered_when_both_have_it() {
     if copies_are_the_same(&pair, TIMEOUT).is_none() {
         return;
     }
-    // What was in memory when a node was killed is not fetched from the other, and that is said.
+    // Data in memory when a node was killed is not fetched from the other, and the log says so.
     let alone = pair.start(1).unwrap();
     let said = alone.said();
     assert!(said.contains("1001 records of an earlier run") && said.contains("not fetched"), "{said}");
@@ -215,7 +215,7 @@ fn aerospike_s_python_client_finds_both_nodes_by_one_and_nothing_amiss() {
     let pair = Pair::new([PATIENT, "nsup-period 1", ""]);
     let Some([a, b]) = pair.start_both() else { return };
     assert!(serve_clients::steps(&client, pair.addresses[1]).contains("2 nodes"));
-    // What it left, without the record that expired.
+    // The remaining records, without the expired one.
     pair.addresses.iter().for_each(|at| until("copies are the same", || statistic(at, "objects") == 5));
     [a, b].into_iter().for_each(end);
 }

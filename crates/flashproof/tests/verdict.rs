@@ -170,7 +170,7 @@ fn each_job_is_judged_and_groups_are_for_the_table() {
     fio(&[
         (both, 1, Code::NotCarriedOut, of_a),
         (&both.replace("--runtime", "--group_reporting --runtime"), 1, Code::NotCarriedOut, of_a),
-        // What a job does after its runtime, while another goes on, is not its rate.
+        // Operations after a job's runtime, while another job continues, do not count for its rate.
         (&both.replace("20000", "1"), 1, Code::NotCarriedOut, "of 10,000 operations"),
     ]);
 }
@@ -198,7 +198,7 @@ fn a_device_that_is_silent_has_not_held_a_closed_loop() {
 #[test]
 fn loads_that_were_done_are_not_held_against_a_drive() {
     fio(&[
-        // What comes due at the very end, at 80 % utilisation.
+        // Operations that come due at the very end, at 80 % utilisation.
         (
             "--filename=sim:read-us=800+channels=1+jitter-pct=0 --rate_iops=1000 --rate_process=poisson --iodepth=1 \
              --runtime=60",

@@ -1,4 +1,4 @@
-//! Whether everything is conserved: counted again, one by one.
+//! Consistency check: recounts everything, one by one.
 
 use crate::Ftl;
 use std::collections::BTreeSet;

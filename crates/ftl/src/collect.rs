@@ -18,12 +18,13 @@ impl Ftl {
         self.collect_on(units, &mut ())
     }
 
-    /// A step of garbage collection: moves up to `units` valid units of the present victim, or of the next one, and
-    /// erases it when none is left. How many were moved: fewer than `units` when the victim is done; more where the append
-    /// point is shared and the victim must be done with, because the host would take the room for the rest.
+    /// A step of garbage collection: moves up to `units` valid units of the current victim, or of the next one, and
+    /// erases it when none is left. Returns the units moved: fewer than `units` when the victim is done; more if the
+    /// append point is shared and the victim must be finished, because the host would take the space for the rest.
     ///
-    /// None if there is nothing to gain (FIFO takes the oldest whatever it holds). Writes collect by themselves what they must; whoever wants it earlier calls this,
-    /// best while [`Self::free_superblocks`] is little over the reserve: the earlier, the more is moved.
+    /// None if there is nothing to gain (FIFO takes the oldest whatever it holds). Writes collect by themselves when
+    /// they must. Call this to collect earlier, best while [`Self::free_superblocks`] is slightly over the reserve: the
+    /// earlier, the more is moved.
     pub fn collect_on(&mut self, units: u32, media: &mut impl Media) -> Option<u32> {
         let mut victim = match self.victims.collecting.take() {
             Some(victim) => victim,
@@ -44,7 +45,7 @@ impl Ftl {
         Some(moved)
     }
 
-    /// Where the host writes to the same append point, it must not fill the last one that there is.
+    /// True if the host could fill the last append point, which it shares with garbage collection.
     fn host_could_take_the_room(&self) -> bool {
         self.spec.append == Append::Shared && self.free.is_empty()
     }

@@ -21,7 +21,7 @@ pub struct Ftl {
     pub(crate) valid: Valid,
     /// Erased superblocks, in the order in which they will be used.
     pub(crate) free: VecDeque<u32>,
-    /// Where is written: those of the host's handles, then those of garbage collection.
+    /// Append points: those of the host's handles, then those of garbage collection.
     pub(crate) points: Vec<Point>,
     /// By superblock: the handle whose units are in it.
     pub(crate) owner: Vec<u16>,
@@ -40,7 +40,7 @@ pub(crate) struct Point {
     pub(crate) superblock: u32,
     /// The unit of the flash that is written next.
     pub(crate) next: u32,
-    /// That behind its last.
+    /// One past its last unit.
     pub(crate) end: u32,
 }
 
@@ -194,18 +194,17 @@ impl Ftl {
         Extent { superblock: superblock - 1, first: flash - superblock * self.map.per_superblock(), units }
     }
 
-    /// Where a unit lies in the flash, if it was written.
+    /// Position of a unit in the flash, if it was written.
     pub fn locate(&self, unit: u64) -> Option<Extent> {
         self.check_range(unit, 1);
         self.map.flash_of(unit as u32).map(|flash| self.extent(flash, 1))
     }
 
-    /// How it was made.
     pub fn spec(&self) -> &Spec {
         &self.spec
     }
 
-    /// Units that the host sees.
+    /// Units of the logical space.
     pub fn units(&self) -> u64 {
         u64::from(self.map.units())
     }
@@ -215,7 +214,6 @@ impl Ftl {
         self.valid.total()
     }
 
-    /// Units of a superblock.
     pub fn superblock_units(&self) -> u32 {
         self.map.per_superblock()
     }
@@ -226,7 +224,6 @@ impl Ftl {
         self.points[self.point_of(handle)].room()
     }
 
-    /// Superblocks of the drive.
     pub fn superblocks(&self) -> u32 {
         self.owner.len() as u32 - 1
     }
@@ -241,7 +238,7 @@ impl Ftl {
         f64::from(self.superblocks()) * self.spec.superblock_bytes as f64 / self.spec.logical_bytes as f64 - 1.0
     }
 
-    /// What was counted since it was made.
+    /// Counters since the drive was made.
     pub fn counters(&self) -> Bytes {
         let unit_bytes = u64::from(self.spec.unit_bytes);
         Bytes {
@@ -251,7 +248,7 @@ impl Ftl {
         }
     }
 
-    /// How many superblocks were erased how often.
+    /// Number of superblocks by number of erases.
     pub fn erase_histogram(&self) -> &BTreeMap<u32, u32> {
         self.wear.histogram()
     }

@@ -1,12 +1,12 @@
-//! The inside of an SSD: a flash translation layer, and what it makes of the writes of a host.
+//! The inside of an SSD: a flash translation layer, and its treatment of a host's writes.
 //!
 //! ```text
 //! host writes units of the logical space -> map -> append points (one a handle) -> superblocks
 //!                                           garbage collection: victim -> its valid units -> append point
 //! ```
 //!
-//! Pure and deterministic: no clock, no device; all chance comes from a seed. It counts what NVMe's FDP statistics
-//! do. Whoever wants to know what is done to the flash, and in which order, gives a [`Media`].
+//! Pure and deterministic: no clock, no device; all chance comes from a seed. Counters are those of NVMe's FDP
+//! statistics. A [`Media`] observes the operations on the flash, in their order.
 
 #![forbid(unsafe_code)]
 

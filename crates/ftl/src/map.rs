@@ -1,16 +1,15 @@
-//! Where each unit of the host lies in the flash, and which unit of the host lies in each of the flash.
+//! Maps the host's units to units of the flash, and back.
 //!
-//! Nothing else says what is valid: a unit of the flash is if the host's unit in it lies there. So an overwrite touches
-//! one entry at random, and garbage collection, which asks for each unit of its victim, has many such loads on their way
-//! at once. Superblock 0 is none of the drive's: what lies in its unit 0 lies nowhere.
+//! Nothing else records validity: a unit of the flash is valid if the map of its host unit points to it. So an
+//! overwrite touches one entry at random, and garbage collection, which asks for each unit of its victim, has many such
+//! loads in flight at once. Superblock 0 is not part of the drive: unit 0 of it means "not written".
 
 /// Number of a unit of the flash that holds nothing: what an unmapped unit of the host maps to.
 const NOWHERE: u32 = 0;
 
-/// How many units garbage collection looks at at once.
+/// Units that garbage collection examines at once.
 pub(crate) const BATCH: usize = 256;
 
-/// The two tables.
 #[derive(Clone, PartialEq)]
 pub(crate) struct Map {
     /// By unit of the host: its unit of the flash.
@@ -53,7 +52,7 @@ impl Map {
         ((u128::from(flash) * u128::from(self.reciprocal)) >> 64) as u32
     }
 
-    /// Where a unit of the host lies, if anywhere.
+    /// Flash unit of a host unit, if it was written.
     pub(crate) fn flash_of(&self, unit: u32) -> Option<u32> {
         Some(self.flash_of[unit as usize]).filter(|&flash| flash != NOWHERE)
     }

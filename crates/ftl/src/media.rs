@@ -1,6 +1,6 @@
-//! What happens on the flash, told to whoever wants to know: a model of its time, or of its wear.
+//! Observer of flash operations: a model of its time, or of its wear.
 
-/// Whose data a program or read carries.
+/// Origin of the data of a program or read.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
     /// The host's, as it writes it.
@@ -16,13 +16,12 @@ pub struct Extent {
     pub superblock: u32,
     /// The first unit in it, from 0.
     pub first: u32,
-    /// How many there are.
     pub units: u32,
 }
 
 /// Is told what is done to the flash, in order. `()` is nobody, and costs nothing.
 pub trait Media {
-    /// Whether anybody listens: if not, garbage collection does not look for the extents that it reads.
+    /// False if no operation is observed: then garbage collection does not compute the extents that it reads.
     const LISTENS: bool = true;
 
     /// Units are programmed.

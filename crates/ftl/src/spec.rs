@@ -1,4 +1,4 @@
-//! What a drive is like inside.
+//! Parameters of a drive's inside.
 
 /// A drive, as far as its flash translation layer is concerned.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
@@ -11,19 +11,19 @@ pub struct Spec {
     pub over_provisioning: f64,
     /// Bytes of a superblock (NVMe: a reclaim unit), which is erased as a whole.
     pub superblock_bytes: u64,
-    /// Which superblock is collected next.
+    /// Policy for the next superblock to collect.
     pub victim: Victim,
-    /// Where garbage collection writes what it moves.
+    /// Append point of garbage collection.
     pub append: Append,
     /// Reclaim unit handles, at least 1. A write without a handle takes the first.
     pub handles: u16,
-    /// What becomes of the separation of handles in garbage collection.
+    /// Isolation of handles in garbage collection.
     pub isolation: Isolation,
     /// Superblocks that are kept free for garbage collection, at least 1.
     pub reserve_superblocks: u32,
     /// Wear levelling: erases of the most and of the least worn superblock may differ by this; none: no levelling.
     pub wear_gap: Option<u32>,
-    /// What its firmware does that breaks what handles promise.
+    /// Firmware behaviour that breaks isolation.
     pub firmware: Firmware,
 }
 
@@ -83,7 +83,7 @@ impl Spec {
         }
     }
 
-    /// Whether such a drive can be: garbage collection always finds room.
+    /// Checks that such a drive can work: garbage collection always finds space.
     pub fn check(&self) -> Result<(), SpecError> {
         if !(self.over_provisioning > 0.0 && self.over_provisioning <= OVER_PROVISIONING_MAX) {
             return Err(SpecError::OverProvisioning { value: self.over_provisioning });
@@ -142,7 +142,6 @@ const UNITS_MAX: u128 = 1 << 32;
 
 /// Why there is no such drive.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
-#[expect(missing_docs, reason = "the messages say what the fields are")]
 pub enum SpecError {
     #[error(
         "over-provisioning of {value}: it is (T - U) / U, flash that the host does not see over what it sees, and \
@@ -187,21 +186,21 @@ pub enum SpecError {
     },
 }
 
-/// Which superblock garbage collection takes.
+/// Policy for the superblock that garbage collection takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 pub enum Victim {
-    /// That with the fewest valid units.
+    /// The one with the fewest valid units.
     Greedy,
-    /// That which was filled first.
+    /// The one that was filled first.
     Fifo,
-    /// That with the greatest (1 - u) / 2u x age, where u is its share of valid units (Rosenblum, Ousterhout 1992).
+    /// The one with the greatest (1 - u) / 2u x age, where u is its share of valid units (Rosenblum, Ousterhout 1992).
     CostBenefit,
     /// The one with the fewest valid units of so many that are drawn at random (Van Houdt 2013); if all are full of valid
     /// units, it is drawn again.
     Choices(u32),
 }
 
-/// Where garbage collection writes.
+/// Append point of garbage collection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 pub enum Append {
     /// Behind the host's writes.

@@ -1,8 +1,8 @@
-//! How many units are valid in each superblock, and where the fewest are.
+//! Number of valid units per superblock, and a search for the minimum.
 //!
-//! A count only falls while its superblock is closed. So the least of each group of 256 is kept by one comparison that is
-//! nearly never true, and to find the least of all takes a look at every group and at one of them: no list is relinked
-//! when a unit is overwritten.
+//! A count only falls while its superblock is closed. So the minimum of each group of 256 is maintained by one
+//! comparison that is nearly never true, and the overall minimum needs a scan of the groups and of one group: no list
+//! is relinked when a unit is overwritten.
 
 /// Marks the count of a superblock that is not to be collected: free, open, being collected, or none.
 const NOT_CLOSED: u32 = 1 << 31;
@@ -15,7 +15,7 @@ const GROUP: usize = 256;
 pub(crate) struct Valid {
     /// Valid units; with [`NOT_CLOSED`] unless closed.
     counts: Vec<u32>,
-    /// The least of each group.
+    /// Minimum of each group.
     least: Vec<u32>,
     /// The group after that of the last victim: those with the same count take turns.
     hand: usize,
@@ -28,25 +28,25 @@ impl Valid {
         Self { counts, least, hand: 0 }
     }
 
-    /// How many units of it are valid.
+    /// Valid units of a superblock.
     #[inline]
     pub(crate) fn of(&self, superblock: u32) -> u32 {
         self.counts[superblock as usize] & !NOT_CLOSED
     }
 
-    /// Whether all of it was written and none of it was collected.
+    /// True if the superblock is full and was not collected.
     #[inline]
     pub(crate) fn is_closed(&self, superblock: u32) -> bool {
         self.counts[superblock as usize] & NOT_CLOSED == 0
     }
 
-    /// Units were written to it.
+    /// Adds units written to the superblock.
     #[inline]
     pub(crate) fn add(&mut self, superblock: u32, units: u32) {
         self.counts[superblock as usize] += units;
     }
 
-    /// One unit of it is no longer valid. Of superblock 0, that of units that lay nowhere, no count is kept.
+    /// Invalidates one unit. No count is kept for superblock 0, which stands for units that were not written.
     #[inline]
     pub(crate) fn remove_one(&mut self, superblock: u32) {
         let count = &mut self.counts[superblock as usize];
@@ -64,14 +64,14 @@ impl Valid {
         self.counts[superblock as usize] -= units;
     }
 
-    /// It is full: it can be collected from now on.
+    /// Marks the superblock as full: it can be collected from now on.
     pub(crate) fn close(&mut self, superblock: u32) {
         self.counts[superblock as usize] &= !NOT_CLOSED;
         let least = &mut self.least[superblock as usize / GROUP];
         *least = self.counts[superblock as usize].min(*least);
     }
 
-    /// It is being collected.
+    /// Marks the superblock as being collected.
     pub(crate) fn take(&mut self, superblock: u32) {
         self.counts[superblock as usize] |= NOT_CLOSED;
         let group = superblock as usize / GROUP;

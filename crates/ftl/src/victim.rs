@@ -1,21 +1,21 @@
-//! Which superblock is collected next.
+//! Choice of the next superblock to collect.
 
 use crate::Ftl;
 use crate::collect::Collecting;
 use crate::spec::Victim;
 use std::collections::VecDeque;
 
-/// How often d-choices draws when all that it drew are full of valid units, before it takes the best of all.
+/// Draws of d-choices that return only full superblocks before the best of all is taken.
 const DRAWS: usize = 16;
 
-/// What the choice remembers.
+/// State of the choice.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Victims {
     /// The one that is being collected.
     pub(crate) collecting: Option<Collecting>,
     /// By superblock: units that had been programmed when it was full.
     filled_at: Vec<u64>,
-    /// Those filled, oldest first; some were collected since. Of `Victim::Fifo` alone.
+    /// Filled superblocks, oldest first; some were collected since. Used by `Victim::Fifo` only.
     order: VecDeque<(u32, u64)>,
     /// Of other handles, to be collected with the last victim.
     together: Vec<u32>,
@@ -40,7 +40,7 @@ impl Victims {
         }
     }
 
-    /// A superblock is full.
+    /// Records that a superblock is full.
     pub(crate) fn filled(&mut self, superblock: u32, now_units: u64, policy: Victim) {
         self.filled_at[superblock as usize] = now_units;
         if policy == Victim::Fifo {

@@ -1,4 +1,4 @@
-//! How often each superblock was erased.
+//! Number of erases of each superblock.
 
 use std::collections::BTreeMap;
 
@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 #[derive(Clone, PartialEq)]
 pub(crate) struct Wear {
     erases: Vec<u32>,
-    /// How many superblocks have each number of erases.
+    /// Number of superblocks by number of erases.
     histogram: BTreeMap<u32, u32>,
 }
 

@@ -1,4 +1,4 @@
-//! What handles promise, and each switch of the firmware that breaks it: seen from outside, by its write amplification.
+//! Isolation by handles, and each firmware option that breaks it: observed from outside, by the write amplification.
 
 use ftl::{Append, Firmware, Ftl, Isolation, Spec};
 use sys::random::Random;
@@ -58,7 +58,7 @@ fn hot_and_cold_at_random(firmware: Firmware) -> f64 {
     })
 }
 
-/// One handle at random beside one long sequential stream, half of the writes each.
+/// Random writes under one handle beside one long sequential stream, half of the writes each.
 fn random_beside_sequential(firmware: Firmware) -> f64 {
     let mut next = 0;
     waf(drive(firmware), 1 << 20, |random, third| {

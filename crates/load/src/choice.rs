@@ -1,7 +1,6 @@
 //! Options whose value is one of a few words, for configurations of any kind.
 //!
-//! Each is an enum that lists its own words, so that an option table, a parser and an echo cannot disagree
-//! about them.
+//! Each option is an enum that lists its own words, so that an option table, a parser and an echo cannot disagree.
 
 /// An enum whose variants are written as words.
 pub(crate) trait Choice: Copy + Sized + 'static {
@@ -11,7 +10,6 @@ pub(crate) trait Choice: Copy + Sized + 'static {
     /// The variant of a word of `WORDS`.
     fn from_word(word: &str) -> Option<Self>;
 
-    /// The word of this variant.
     fn word(self) -> &'static str;
 }
 
@@ -68,7 +66,7 @@ choice! {
 choice! {
     /// How an issuing thread passes the time until the next operation is due.
     Pacing {
-        /// Sleeps, wakes rarely and issues what is due.
+        /// Sleeps, wakes rarely and issues all due operations.
         #[default]
         Sleep = "sleep",
         /// Spins on the clock: least lag, one core busy for each issuing thread.
@@ -77,7 +75,7 @@ choice! {
 }
 
 choice! {
-    /// What carries operations to the kernel.
+    /// The interface that submits operations to the kernel.
     Engine {
         /// `io_uring` where the kernel allows it, threads otherwise.
         #[default]

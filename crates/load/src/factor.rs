@@ -10,23 +10,20 @@ pub struct Factor {
     pub(crate) billionths: u64,
 }
 
-/// Parts of a factor of 1.
+/// Billionths in a factor of 1.
 pub(crate) const ONE: u64 = 1_000_000_000;
 const DIGITS_MAX: usize = 9;
 
-/// Why a text is no factor.
+/// Why a text is not a factor.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Error)]
 pub enum FactorError {
-    /// Zero.
     #[error("0 times a load is no load - give a factor above 0, such as 30 or 1.5")]
     Zero,
-    /// A minus sign.
     #[error("there is no negative load - give a factor above 0, such as 30 or 1.5")]
     Negative,
-    /// Anything else.
     #[error("that is no decimal number - give a factor above 0, such as 30 or 1.5")]
     NotANumber,
-    /// More digits than are kept.
+    /// Too many digits.
     #[error("that has too many digits - give at most {DIGITS_MAX} before and {DIGITS_MAX} after the point")]
     TooManyDigits,
 }
@@ -59,7 +56,7 @@ impl Factor {
     /// The load itself.
     pub const ONE: Self = Self { billionths: ONE };
 
-    /// What ACT's README recommends to certify for.
+    /// The factor that ACT's README recommends to certify for.
     pub const RECOMMENDED: Self = Self { billionths: 30 * ONE };
 
     /// Twice as much. Errors: more than can be counted.
@@ -67,10 +64,10 @@ impl Factor {
         self.share(2, 1)
     }
 
-    /// The factor by which the load of `of` devices becomes `self` times that of `devices`: rounded to the
-    /// nearest billionth, where it is not exact.
+    /// The factor by which the load of `of` devices becomes `self` times that of `devices`, rounded to the nearest
+    /// billionth.
     ///
-    /// Errors: it is 0, or more than can be counted.
+    /// Errors: the factor is 0, or too large.
     pub fn share(self, devices: u64, of: u64) -> Result<Self, FactorError> {
         let of = u128::from(of.max(1));
         let product = u128::from(self.billionths) * u128::from(devices);

@@ -1,10 +1,10 @@
-//! Which record is the next: keys by their popularity, and the words for that.
+//! Choice of the next record: key distributions and their option syntax.
 
 use serde::Deserialize;
 use std::fmt;
 use sys::random::Random;
 
-/// Which records are drawn.
+/// Distribution of the drawn keys.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(from = "KeysForm")]
 pub enum Keys {
@@ -12,17 +12,17 @@ pub enum Keys {
     Uniform,
     /// The k-th most popular in proportion to k^-theta.
     Zipfian {
-        /// 0.99 in YCSB.
+        /// Skew; YCSB uses 0.99.
         theta: f64,
     },
-    /// Some of them get most of the operations.
+    /// Some keys get most of the operations.
     HotCold {
         /// Percent of the keys that are hot.
         keys_pct: f64,
         /// Percent of the operations that they get.
         traffic_pct: f64,
     },
-    /// One after the other.
+    /// In ascending order.
     Sequential,
 }
 
@@ -87,7 +87,7 @@ impl From<KeysForm> for Keys {
     }
 }
 
-/// Draws keys, of which 0 is the most popular.
+/// Draws keys; key 0 is the most popular.
 #[derive(Debug, Clone)]
 pub(crate) enum Draw {
     Uniform { keys: u32 },
@@ -134,14 +134,15 @@ impl Draw {
 /// Keys that are updated equally often, or nearly so.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Class {
-    /// How many.
+    /// Number of keys.
     pub(crate) keys: f64,
-    /// Their share of the updates.
+    /// Share of the updates that go to these keys.
     pub(crate) updates: f64,
 }
 
 impl Class {
-    /// `count` keys by class. Of Zipfian ones, the most popular are a class each, others those whose ranks differ by 1 %.
+    /// `count` keys by class. The most popular Zipfian keys are a class each; other classes contain keys whose ranks
+    /// differ by 1 %.
     pub(crate) fn of(keys: Keys, count: u32) -> Vec<Self> {
         let all = f64::from(count);
         match keys {
@@ -161,7 +162,7 @@ impl Class {
                 let (mut classes, mut first) = (Vec::new(), 1);
                 while first <= count {
                     let behind = first.saturating_add((first / 100).max(1)).min(count.saturating_add(1));
-                    // One of them by its weight; of many the sum is the integral, nearly.
+                    // A single key has its exact weight; for several the integral approximates the sum.
                     let updates = match behind - first {
                         1 => f64::from(first).powf(-theta),
                         _ => zipfian.integral(f64::from(behind) - 0.5) - zipfian.integral(f64::from(first) - 0.5),

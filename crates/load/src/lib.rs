@@ -1,19 +1,19 @@
-//! What load to put on a device, and the loop that puts it there.
+//! Loads for devices, and the run loop that issues them.
 //!
 //! ```text
 //! a workload is a set of streams;  one run loop paces them;  the engine is replaceable
 //! ```
 //!
-//! * [`workload`]: the seam between a configuration of any kind and the run loop; a folder for each kind
-//! * [`baseline`]: which of fio's jobs a baseline of a drive takes next
+//! * [`workload`]: the interface between a configuration of any kind and the run loop; a folder for each kind
+//! * [`baseline`]: the next fio job of a baseline
 //! * [`choice`], [`factor`]: words that configurations share, and multiples of a load
-//! * [`keys`]: which record is the next, by its popularity
+//! * [`keys`]: the next record, by popularity
 //! * [`rate`], [`schedule`]: exact rates, and the instants that follow from them
-//! * [`stream`], [`sizes`]: where operations come from, and sizes of any distribution
-//! * [`plan`]: lanes, limits and buffers: what one shard runs
+//! * [`stream`], [`sizes`]: sources of operations, and sizes of any distribution
+//! * [`plan`]: lanes, limits and buffers: the input of one shard
 //! * [`run`]: the run loop
-//! * [`memory`]: whether there is enough of it
-//! * [`waf`]: tenants on drives with an FTL inside, without time
+//! * [`memory`]: checks that there is enough of it
+//! * [`waf`]: tenants on drives with a simulated FTL, without time
 
 #![forbid(unsafe_code)]
 

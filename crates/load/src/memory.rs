@@ -1,4 +1,4 @@
-//! Whether there is memory enough for a model, before it takes it: the kernel would kill whoever takes too much.
+//! Checks that a model fits in memory before it is allocated: the kernel would kill the process otherwise.
 
 use results::units;
 
@@ -10,7 +10,7 @@ pub struct Shortage {
     available_bytes: u64,
 }
 
-/// Refuses what takes more memory than is available; where the kernel does not say how much that is, nothing.
+/// Refuses a need for more memory than is available; if the kernel does not report that, nothing is refused.
 pub fn check(needed_bytes: u64) -> Result<(), Shortage> {
     match sys::memory::available_bytes() {
         Some(available_bytes) if needed_bytes > available_bytes => Err(Shortage { needed_bytes, available_bytes }),

@@ -1,4 +1,4 @@
-//! What one shard runs: lanes, limits and buffers. The run loop knows nothing beyond this.
+//! Input of one shard: lanes, limits and buffers. The run loop knows nothing beyond this.
 
 use crate::schedule::Schedule;
 use crate::stream::Stream;
@@ -11,7 +11,7 @@ pub enum Arrival {
     Scheduled(Schedule),
     /// Closed loop: `depth` operations, each `think_ns` after the completion of the one before.
     Closed {
-        /// Operations kept going.
+        /// Operations kept in flight.
         depth: u32,
         /// Pause before each operation, the first included.
         think_ns: u64,
@@ -21,13 +21,13 @@ pub enum Arrival {
 /// A stream with its arrivals and the limit it is under.
 #[derive(Debug, Clone)]
 pub struct Lane<S> {
-    /// Where the operations come from.
+    /// Source of the operations.
     pub stream: S,
-    /// When they are wanted.
+    /// When operations are wanted.
     pub arrival: Arrival,
     /// Index into [`Plan::limits`].
     pub limit: u32,
-    /// What it is called in messages: `reads@/dev/nvme0n1`.
+    /// Name in messages: `reads@/dev/nvme0n1`.
     pub name: String,
 }
 
@@ -36,27 +36,26 @@ pub struct Lane<S> {
 pub struct Limit {
     /// Most operations in flight.
     pub slots: u32,
-    /// Whether the user asked for this bound: then reaching it is the configured limit's doing, and
-    /// otherwise the device's.
+    /// True if the user set this bound: then the configured limit is blamed for reaching it, otherwise the device.
     pub configured: bool,
 }
 
 /// Buffers of one size and use.
 #[derive(Debug, Clone, Default)]
 pub struct BufferClass {
-    /// Bytes of each.
+    /// Bytes per buffer.
     pub len_bytes: usize,
-    /// How many.
+    /// Number of buffers.
     pub count: u32,
-    /// What is in them when they are used.
+    /// Contents at the time of use.
     pub fill: Fill,
 }
 
-/// What a buffer holds when its operation goes out. Stamps are those of one device, so each device that
-/// is written salt has classes of its own.
+/// Contents of a buffer when its operation is issued. A stamp belongs to one device, so each device that is written
+/// with salt has its own classes.
 #[derive(Debug, Clone, Default)]
 pub enum Fill {
-    /// Whatever it held before: for reads, and for writes of the zeros that a buffer begins with.
+    /// Previous contents: for reads, and for writes of the zeros that a buffer begins with.
     #[default]
     AsIs,
     /// Salt that was never written before, filled in ahead between operations.
@@ -68,13 +67,11 @@ pub enum Fill {
 /// Everything that one shard runs.
 #[derive(Debug, Clone)]
 pub struct Plan<S> {
-    /// The streams.
     pub lanes: Vec<Lane<S>>,
-    /// The in-flight limits.
+    /// In-flight limits.
     pub limits: Vec<Limit>,
-    /// The buffers.
     pub buffers: Vec<BufferClass>,
-    /// The CPUs on which it is run; none: wherever the kernel will.
+    /// CPUs for its thread; empty: the kernel chooses.
     pub cpus: Vec<u32>,
 }
 

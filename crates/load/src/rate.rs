@@ -8,10 +8,10 @@ pub struct Rate {
 }
 
 impl Rate {
-    /// One operation a nanosecond: of a higher rate several would be wanted at each instant.
+    /// One operation per nanosecond: a higher rate would want several at each instant.
     pub const MAX_PER_SEC: f64 = 1e9;
 
-    /// No operations at all.
+    /// No operations.
     pub const ZERO: Self = Self { ops: 0, seconds: 1 };
 
     /// `ops` operations in `seconds` seconds. `None` if the reduced fraction does not fit 64 bits or
@@ -37,7 +37,7 @@ impl Rate {
         Self::new(parts.0, parts.1).unwrap_or(Self::ZERO)
     }
 
-    /// This many hundredths of it.
+    /// This percentage of it.
     pub fn pct(self, pct: u32) -> Self {
         Self::nearest(u128::from(self.ops) * u128::from(pct), u128::from(self.seconds) * 100)
     }
@@ -57,7 +57,6 @@ impl Rate {
         self.seconds
     }
 
-    /// Whether it is no operations at all.
     pub fn is_zero(self) -> bool {
         self.ops == 0
     }
@@ -72,7 +71,7 @@ impl Rate {
         self.ops as f64 / self.seconds as f64
     }
 
-    /// Whole operations a second, rounded down: what ACT prints.
+    /// Whole operations a second, rounded down, as ACT prints them.
     pub fn per_sec_floor(self) -> u64 {
         self.ops / self.seconds
     }

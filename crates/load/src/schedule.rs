@@ -14,8 +14,8 @@ const NS_PER_SEC: u128 = 1_000_000_000;
 /// Denominator of a phase: phases are 16-bit fractions of a period.
 pub const PHASE_ONE: u32 = 1 << 16;
 
-/// Phase of the `stream`-th stream of a run: multiples of the golden section are far from each other, whatever their
-/// number.
+/// Phase of the `stream`-th stream of a run: multiples of the golden section are far from each other, for any number of
+/// streams.
 pub(crate) fn phase(stream: usize) -> u32 {
     (stream as u32).wrapping_mul(40_503) % PHASE_ONE
 }
@@ -23,13 +23,11 @@ pub(crate) fn phase(stream: usize) -> u32 {
 /// Instants of one lane, ascending, in nanoseconds since the run began.
 #[derive(Debug, Clone)]
 pub enum Schedule {
-    /// Evenly spaced.
     Even(Even),
-    /// A Poisson process.
     Poisson(Poisson),
     /// As a thread that sleeps until each instant of an even sequence.
     Woken(Woken),
-    /// As they were recorded.
+    /// As recorded.
     Listed(Listed),
 }
 
@@ -56,7 +54,7 @@ impl Schedule {
         ns.filter(|ns| *ns < end_ns)
     }
 
-    /// Instants still to come before `end_ns`. They are passed over.
+    /// Number of instants still to come before `end_ns`; they are skipped.
     pub fn count_before(&mut self, end_ns: u64) -> u64 {
         if let Self::Even(even) = self
             && let Some(count) = even.pass_before(end_ns)
@@ -70,7 +68,7 @@ impl Schedule {
         loop {
             let before = self.clone();
             if self.next_ns().is_none_or(|ns| ns >= end_ns) {
-                // That one is still to come.
+                // The instant just taken is still to come.
                 *self = before;
                 return count;
             }
@@ -128,7 +126,7 @@ impl Even {
 }
 
 impl Even {
-    /// The instant after `count` others; `None` where it takes more than 64 bits of nanoseconds.
+    /// The instant after `count` others; `None` if it exceeds 64 bits of nanoseconds.
     fn skip(&self, count: u64) -> Option<u64> {
         let step = self.step_ns.checked_mul(count.into())?;
         let numerator = self.step_numerator.checked_mul(count.into())?.checked_add(self.numerator)?;
@@ -136,8 +134,8 @@ impl Even {
         ns.try_into().ok()
     }
 
-    /// Passes over the instants still to come before `end_ns` and counts them, by division: a backlog can hold
-    /// billions. `None`, and nothing is passed over, where that takes more than 128 bits.
+    /// Skips the instants before `end_ns` and counts them, by division: a backlog can hold billions. `None`, without
+    /// skipping, if that needs more than 128 bits.
     fn pass_before(&mut self, end_ns: u64) -> Option<u64> {
         // Instant k is (next + k * step) / denominator nanoseconds, and whole ones are compared.
         let scaled = |whole_ns: u128, numerator| whole_ns.checked_mul(self.denominator)?.checked_add(numerator);
@@ -176,11 +174,11 @@ impl Poisson {
     }
 }
 
-/// What a thread makes of an even sequence when it sleeps until each instant: it wakes a little later,
-/// and does not sleep at all when an instant is past already.
+/// An even sequence as issued by a thread that sleeps until each instant: it wakes a little later, and does not sleep
+/// at all when an instant is already past.
 ///
-/// So do the threads of ACT, which all sleep until the same instants; how far apart the kernel wakes
-/// them is what spreads their bursts.
+/// ACT's threads do so. All sleep until the same instants, and the differences between their wake-ups spread their
+/// bursts.
 #[derive(Debug, Clone)]
 pub struct Woken {
     even: Even,
@@ -205,7 +203,7 @@ impl Woken {
     }
 }
 
-/// Instants that were recorded, ascending, and the same again in laps: every `stride`-th of them.
+/// Recorded instants, ascending, repeated in laps: every `stride`-th of them.
 ///
 /// The list is shared, so that each shard has its own part of it without a copy.
 #[derive(Debug, Clone)]
@@ -239,7 +237,7 @@ impl Listed {
     /// Passes over the instants still to come before `end_ns` and counts them, by halving.
     fn pass_before(&mut self, end_ns: u64) -> u64 {
         let count = self.at_ns.len() as u64;
-        // Laps overlap by no more than their ends, so those before the end are a beginning of all.
+        // Laps overlap only at their ends, so the instants before the end are a prefix.
         let before = |index: &u64| {
             let at_ns = self.lap_ns.saturating_mul(index / count).saturating_add(self.at_ns[(index % count) as usize]);
             at_ns < end_ns

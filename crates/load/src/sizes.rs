@@ -9,8 +9,8 @@
 //!          +------+ +------+ +------+
 //! ```
 //!
-//! Source: A. J. Walker, 1977; the table is built as by M. D. Vose, "A linear algorithm for generating
-//! random numbers with a given distribution", 1991. It knows nothing of histograms or devices.
+//! Source: A. J. Walker, 1977; the table is built as by M. D. Vose, "A linear algorithm for generating random numbers
+//! with a given distribution", 1991. The table knows nothing of histograms or devices.
 
 use std::collections::BTreeMap;
 use sys::random::Random;
@@ -24,17 +24,17 @@ pub struct SizeTable {
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Column {
-    /// Of 2^64.
+    /// Threshold, in units of 2^-64.
     keep_below: u64,
     own_bytes: u32,
     other_bytes: u32,
 }
 
-/// What fills a column that needs no other size.
+/// Threshold of a column with a single size.
 const ALWAYS: u64 = u64::MAX;
 
 impl SizeTable {
-    /// Sizes in bytes with weights, of which those of 0 are never drawn.
+    /// Sizes in bytes with weights; weight 0 is never drawn.
     ///
     /// The share of a size is its weight by the sum of all, to within 2^-63. Without any weight the only
     /// size is 0.
@@ -68,11 +68,11 @@ impl SizeTable {
         Self { columns: columns.into(), bytes_max }
     }
 
-    /// One size, in bytes.
+    /// Draws a size, bytes.
     #[inline]
     pub fn draw(&self, random: &mut Random) -> u32 {
-        // As in `Random::below`: the high half of the product is uniform over the columns, and what is
-        // left of it uniform within the column.
+        // As in `Random::below`: the high half of the product is uniform over the columns, and its low half uniform
+        // within the column.
         let product = u128::from(random.next_u64()) * self.columns.len() as u128;
         let column = &self.columns[(product >> 64) as usize];
         if product as u64 <= column.keep_below { column.own_bytes } else { column.other_bytes }
@@ -104,8 +104,8 @@ impl SizeTable {
     }
 }
 
-/// `part` of `whole` as a fraction of 2^64, for a part below the whole. Weights are below 2^64 and their
-/// number below 2^32, so nothing of worth is shifted out.
+/// `part` of `whole` as a fraction of 2^64, for a part below the whole. Weights are below 2^64 and their number below
+/// 2^32, so no significant bits are lost.
 fn fraction_of_64_bits(part: u128, whole: u128) -> u64 {
     let excess = (u128::BITS - whole.leading_zeros()).saturating_sub(u64::BITS);
     (((part >> excess) << u64::BITS) / (whole >> excess).max(1)).min(u128::from(ALWAYS)) as u64

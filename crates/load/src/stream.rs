@@ -11,13 +11,11 @@ use sys::random::Random;
 pub struct Request {
     /// The target in the shard's engine.
     pub target: TargetId,
-    /// Where it is counted: index into the interval's cells.
+    /// Index into the interval's cells.
     pub cell: u32,
-    /// Read or write.
     pub kind: OpKind,
-    /// First byte.
+    /// Offset of the first byte.
     pub offset: u64,
-    /// Bytes to move.
     pub len: u32,
     /// Index of the buffer class it takes its buffer from.
     pub buffers: u16,
@@ -29,22 +27,20 @@ pub struct Request {
 
 /// A source of operations. Runs on the hot path: no allocation, no lock, no system call.
 pub trait Stream {
-    /// The next operation. Its time is not the stream's business. `None` when the stream has ended: it
-    /// says so whenever it is asked again.
+    /// The next operation. The stream does not decide its time. `None` when the stream has ended, and from then on.
     fn next(&mut self) -> Option<Request>;
 
-    /// Why there is none though it has not ended: as long as any of its operations is in flight it is asked again
-    /// after each that ends, and then the run ends.
+    /// Reason why there is no next operation although the stream has not ended. While any of its operations is in
+    /// flight the stream is asked again after each completion; after that the run ends.
     fn stuck(&self) -> Option<String> {
         None
     }
 
-    /// Shown what a read brought, before [`Self::on_completion`]. Nothing on simulated drives, which
-    /// keep no data.
+    /// Gets the data of a read, before [`Self::on_completion`]. Not called on simulated drives, which store no data.
     #[inline]
     fn on_data(&mut self, _request: &Request, _data: &[u8]) {}
 
-    /// Told the instants of an operation that was done, before [`Self::on_completion`].
+    /// Gets the times of a successful operation, before [`Self::on_completion`].
     #[inline]
     fn on_times(&mut self, _request: &Request, _times: &Times) {}
 
@@ -60,40 +56,39 @@ pub trait Stream {
         u64::MAX
     }
 
-    /// Told that its time was over at `at_ns`: it ends.
+    /// Ends the stream, because its time was over at `at_ns`.
     fn stop(&mut self, _at_ns: u64) {}
 
-    /// Of a closed loop: how many of its operations may be going on at `now_ns`, up to its depth, and the instant before
-    /// which no further one begins. Asked when the run begins, and after each operation that ended.
+    /// For a closed loop: the number of its operations that may be in flight at `now_ns`, up to its depth, and the
+    /// instant before which no further one begins. Called at the start of the run, and after each completion.
     #[inline]
     fn width(&mut self, _now_ns: u64) -> (u32, u64) {
         (u32::MAX, 0)
     }
 
-    /// Told of every operation that ended, and of those that never came back as ones that moved nothing.
-    /// An operation returned from here follows at once in the same slot: a cache write after its read.
+    /// Gets every completed operation, and lost ones with no byte moved. A returned operation follows at once in the
+    /// same slot: a cache write after its read.
     fn on_completion(&mut self, _request: &Request, _outcome: Outcome) -> Option<Request> {
         None
     }
 
-    /// Whether [`Self::on_completion`] may ever return an operation. Where none does, virtual time goes in longer
-    /// strides.
+    /// True if [`Self::on_completion`] can ever return an operation. If not, virtual time advances in longer steps.
     fn follows(&self) -> bool {
         true
     }
 
-    /// Tells `cells` in which cells its next `arrivals` would be counted, with a number each, and takes none of
-    /// them. Where chance decides, it is the number to be expected. What would follow them is not wanted yet.
+    /// Calls `cells` with the cells of the next `arrivals` and their counts, and consumes none. For random streams the
+    /// counts are expected values. Followers are not wanted yet, so they are not counted.
     fn expect(&self, _arrivals: u64, _cells: &mut impl FnMut(u32, u64)) {}
 
-    /// Told that its next `arrivals` will never be issued: tells `lost` the cell of each operation that they
-    /// and what would have followed them were, with a number.
+    /// Discards the next `arrivals`, which will never be issued: calls `lost` with the cell of each of these operations
+    /// and their followers, with a count.
     fn lose(&mut self, arrivals: u64, lost: &mut impl FnMut(u32, u64)) {
         lose_each(self, arrivals, lost);
     }
 }
 
-/// Asks `stream` for each arrival, and for what would have followed it.
+/// Takes each arrival from `stream`, and its followers.
 fn lose_each<S: Stream + ?Sized>(stream: &mut S, arrivals: u64, lost: &mut impl FnMut(u32, u64)) {
     for arrival in 0..arrivals {
         let mut next = stream.next();
@@ -118,36 +113,35 @@ fn spread(count: u64, cells: impl ExactSizeIterator<Item = u32>, tell: &mut impl
     }
 }
 
-/// How an operation that never came back ended, for its stream: without moving a byte.
+/// Outcome reported to a stream for an operation that never came back: no byte moved.
 pub const LOST: Outcome = Outcome::Short(0);
 
-/// Where on a target, and how much: uniform offsets in whole steps, sizes of any distribution.
+/// Offsets and sizes on a target: uniform offsets in whole steps, sizes of any distribution.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Extent {
-    /// The target.
     pub target: TargetId,
-    /// Where it is counted.
+    /// Index of the cell that counts the operations.
     pub cell: u32,
     /// Offsets are multiples of this.
     pub step_bytes: u64,
     /// Number of offsets: `0..offsets` times `step_bytes`.
     pub offsets: u64,
-    /// How much.
+    /// Size distribution.
     pub lens: SizeDistribution,
 }
 
 /// Sizes of operations.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum SizeDistribution {
-    /// All are this many bytes.
+    /// All have this size, bytes.
     Same(u32),
     /// `min_bytes`, `min_bytes + step_bytes`, ..., all equally likely.
     Uniform {
-        /// The smallest.
+        /// Smallest size.
         min_bytes: u32,
-        /// How many sizes there are.
+        /// Number of sizes.
         count: u32,
-        /// Difference between two of them.
+        /// Difference between neighbouring sizes.
         step_bytes: u32,
     },
     /// Drawn from a table, which all lanes share.
@@ -155,7 +149,7 @@ pub enum SizeDistribution {
 }
 
 impl SizeDistribution {
-    /// The largest, in bytes.
+    /// Largest size, bytes.
     pub fn max_bytes(&self) -> u32 {
         match self {
             Self::Same(bytes) => *bytes,
@@ -177,11 +171,11 @@ impl SizeDistribution {
 }
 
 impl Extent {
-    /// Random record-sized operations on a device of which `usable_bytes` are used.
+    /// Random record-sized operations on the first `usable_bytes` of a device.
     ///
-    /// Sizes run from `len_min_bytes` to `len_max_bytes`, each rounded up to whole `step_bytes` (the
-    /// device's minimum direct I/O size); the last offset has room for the largest. `None` when not
-    /// even one fits. Source: ACT 6.6, `discover_read_pattern`.
+    /// Sizes run from `len_min_bytes` to `len_max_bytes`, each rounded up to whole `step_bytes` (the device's minimum
+    /// direct I/O size); the last offset has space for the largest. `None` if not even one fits. Source: ACT 6.6,
+    /// `discover_read_pattern`.
     pub fn records(
         target: TargetId,
         cell: u32,
@@ -250,7 +244,7 @@ impl Extent {
 /// The patterns of the database model.
 #[derive(Debug, Clone)]
 pub enum Pattern {
-    /// One kind of operation, uniformly over one target.
+    /// Operations of one kind, uniformly over one target.
     Uniform(Uniform),
     /// From the first block to the last, over and over.
     Sequential(Sequential),
@@ -317,22 +311,18 @@ impl Stream for Pattern {
 /// Uniformly random operations on one target.
 #[derive(Debug, Clone)]
 pub struct Uniform {
-    /// Where and how much.
+    /// Offsets and sizes.
     pub extent: Extent,
-    /// Read or write.
     pub kind: OpKind,
-    /// Buffer class.
     pub buffers: u16,
-    /// Where chance comes from.
     pub random: Random,
 }
 
 /// Reads a target from its first block to its last, and again.
 #[derive(Debug, Clone)]
 pub struct Sequential {
-    /// Where and how much: blocks of the largest size.
+    /// Offsets and sizes: blocks of the largest size.
     pub extent: Extent,
-    /// Buffer class.
     pub buffers: u16,
     /// Index of the next block.
     pub next: u64,
@@ -349,8 +339,8 @@ impl Sequential {
     }
 }
 
-/// Updates of pages: a read of a random one, then a write of a random one, as ACT does. What a failed
-/// read should have brought is written all the same.
+/// Updates of pages: a read of a random one, then a write of a random one, as ACT does. If a read fails, the write
+/// follows all the same.
 ///
 /// An arrival is one update or a bundle of them, one after the other. Bundles of several in flight at
 /// once would need a count for each, so their lane has a limit of one.
@@ -382,7 +372,7 @@ impl Updates {
         self.reads[target].draw(&mut self.random, OpKind::Read, self.buffers)
     }
 
-    /// What follows an operation of `kind`.
+    /// The operation that follows one of `kind`.
     fn after(&mut self, kind: OpKind) -> Option<Request> {
         if kind == OpKind::Read {
             let target = self.random.below(self.writes.len() as u64) as usize;
@@ -394,19 +384,17 @@ impl Updates {
     }
 }
 
-/// Draws target and kind anew for each operation.
+/// Draws target and kind for each operation.
 #[derive(Debug, Clone)]
 pub struct Mixed {
-    /// Where reads go, one a target.
+    /// One per target.
     pub reads: Vec<Extent>,
-    /// Where writes go, one a target, with the buffer class of each; as long as `reads` unless one of
-    /// them is empty.
+    /// One per target, with its buffer class; as long as `reads` unless either is empty.
     pub writes: Vec<(Extent, u16)>,
     /// Of `split.1` operations, `split.0` are reads.
     pub split: (u64, u64),
     /// Buffer class of reads.
     pub buffers: u16,
-    /// Where chance comes from.
     pub random: Random,
 }
 

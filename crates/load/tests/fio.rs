@@ -10,7 +10,7 @@ use load::workload::fio::options;
 use std::fs;
 use std::path::Path;
 
-/// What stands before the tables.
+/// Text before the tables.
 const MARK: &str = "<!-- generated from here on -->\n\n";
 
 #[test]

@@ -1,4 +1,4 @@
-//! What the crate shows from outside, by theme: one program, because each that is linked takes seconds.
+//! Tests of the crate's public interface, by theme. They are one program, because linking each program takes seconds.
 
 mod act_bad_input;
 mod act_docs;

@@ -54,7 +54,7 @@ fn even(rate: u64, device: u64, devices: u64) -> Arrival {
     Arrival::Scheduled(Schedule::Even(Even::new(Rate::per_sec(rate), device, devices, 40_503).unwrap()))
 }
 
-/// One lane a device, all under one limit.
+/// One lane per device, all under one limit.
 fn plan<S: Stream>(lanes: Vec<(S, Arrival)>, slots: u32, configured: bool) -> Plan<S> {
     Plan {
         lanes: lanes
@@ -118,7 +118,7 @@ fn a_freeze_of_one_second_makes_a_thousand_slow_operations_of_a_thousand_a_secon
     let over_1ms = cell.counts.judged_over[0];
     // The backlog takes the 32 channels another 3 ms, in which a few more come late.
     assert!((998..=1004).contains(&over_1ms), "{over_1ms} operations over 1 ms");
-    // They were frozen evenly over the second: 64 ms and less for the last 64 of them.
+    // The operations were frozen evenly over the second: 64 ms and less for the last 64 of them.
     assert!((935..=941).contains(&cell.counts.judged_over[2]), "{:?}", cell.counts.judged_over);
 }
 
@@ -658,7 +658,7 @@ fn a_run_in_which_time_stands_still_can_be_stopped() {
 
 #[test]
 fn nothing_of_a_ramp_is_counted() {
-    // It freezes from 5 to 6 s.
+    // The drive freezes from 5 to 6 s.
     let slow = |ramp_ns, seconds: u64| {
         let settings = Settings { ramp_ns, duration_ns: ramp_ns + seconds * SEC, ..settings(10) };
         let ran = run(&[FREEZE], plan(vec![(reads(0, 1), even(1000, 0, 1))], 4096, false), settings, &layout(1, 1));

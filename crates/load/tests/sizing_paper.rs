@@ -13,7 +13,7 @@ fn final_config() -> ActConfig {
     parse(Test::Storage, "final.conf", &fs::read(path).unwrap()).unwrap_or_else(|errors| panic!("{errors}")).config
 }
 
-/// What iostat would show: r/s, w/s, rkB/s, wkB/s.
+/// Expected iostat numbers: r/s, w/s, rkB/s, wkB/s.
 fn iostat(config: &ActConfig) -> [f64; 4] {
     let derived = derive_storage(config).unwrap();
     let StorageDerived { large_block_read_rate, large_block_write_rate, .. } = derived;
@@ -46,7 +46,7 @@ const PAPER: [[Option<f64>; 4]; 4] = [
     [Some(10_800.0), None, None, None],
 ];
 
-/// What the paper's iostat showed on the drive that all of this models.
+/// The paper's iostat numbers of the drive that is modelled here.
 const LIVE_CLUSTER: [Option<f64>; 4] = [Some(11_788.5), Some(1548.0), Some(340_545.0), Some(198_144.0)];
 
 #[test]

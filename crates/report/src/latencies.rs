@@ -1,8 +1,8 @@
 //! Quantiles of each stream over the whole run and all devices.
 //!
-//! Read back from the interval logs, whose resolution they have: 1 % for service times, 6 % for wait
-//! and lag, and never finer than a microsecond. What a verdict needs exactly is counted elsewhere.
-//! With the verdict they are what a run directory says in one page ([`Summary`]).
+//! Read from the interval logs, with their resolution: 1 % for service times, 6 % for wait and lag, and never finer
+//! than a microsecond. The exact counts for a verdict are elsewhere. [`Summary`] combines quantiles and verdict on one
+//! page.
 
 use crate::charts::Detail;
 use crate::charts::counters::{DeviceWaf, changes, device_waf, waf_lines};
@@ -129,8 +129,8 @@ pub fn in_milliseconds(streams: &[StreamLatencies], name_width: usize, shown: &[
     table.widths([name_width, 8, 9, 9, 9, 9, 9, 9]).rows(rows)
 }
 
-/// What reports on databases tell of reads and writes: which shares were below each threshold, from when each was wanted and
-/// with what failed, as the verdict counts them; and how far service times were from their mean.
+/// The table used in reports on databases, for reads and writes: shares below each threshold, from the wanted instant
+/// and including failures, as the verdict counts them; and mean and standard deviation of service times.
 pub(crate) fn of_transactions(verdict: &Verdict, streams: &[StreamLatencies]) -> Table {
     let rows = verdict.groups.iter().map(|group| {
         let service = streams.iter().find(|stream| stream.stream == group.stream).map(|stream| stream.service);
@@ -164,22 +164,21 @@ pub(crate) fn below_verdict(verdict: &Verdict, streams: &[StreamLatencies], are_
 /// The kind of workload whose operations are transactions on records.
 pub(crate) const TRANSACTIONS: &str = "transactions";
 
-/// A run in one page.
+/// A run on one page.
 #[derive(Debug, Clone, Serialize)]
 pub struct Summary {
     /// The program that ran it.
     pub tool: String,
-    /// Whether the run came to its end and said so.
+    /// True if the run came to its end and wrote its verdict.
     pub complete: bool,
-    /// What a reader should know, each one sentence.
+    /// Remarks for the reader, each one sentence.
     pub remarks: Vec<String>,
     /// The verdict as it follows from the recorded counts now.
     pub verdict: Verdict,
-    /// Quantiles of each stream.
     pub latencies: Vec<StreamLatencies>,
     /// Write amplification of each drive that counts what its media take.
     pub device_waf: Vec<DeviceWaf>,
-    /// Whether its operations are transactions on records.
+    /// True if its operations are transactions on records.
     #[serde(skip)]
     are_transactions: bool,
 }

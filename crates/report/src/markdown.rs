@@ -88,7 +88,7 @@ fn series_text(report: &SeriesReport) -> String {
     text
 }
 
-/// What a baseline says of each drive, and of all beside each other.
+/// Results of a baseline for each drive, and for all drives side by side.
 fn drives(report: &SeriesReport) -> String {
     let mut text = String::new();
     if let Some(beside) = &report.beside {

@@ -1,4 +1,4 @@
-//! How a report's numbers came about, and what they do not say: the same words in every form.
+//! Method of a report's numbers and their limits: the same words in every output format.
 
 use results::run_dir::Manifest;
 use results::units;

@@ -1,9 +1,8 @@
-//! A series that is at its end, judged again from its runs.
+//! Judges a finished series again from its runs.
 //!
-//! `series.json` says what came of a series when it ended; its runs say what can be seen of that now.
-//! Reports, status and comparisons all come here, so that none of them repeats a pass that the
-//! recorded counts do not bear out. The one idea: the record may be believed for the worse, never for
-//! the better. What was searched for, and in which order, is not done again.
+//! `series.json` has the conclusion at the end of the series; its runs have the evidence as of now. Reports, status and
+//! comparisons all use this module, so that none repeats a pass that the recorded counts contradict. The one idea: a
+//! worse result in the record is believed, a better one is not. The search itself is not repeated.
 
 use results::baseline::judge_job;
 use results::certify::{Judged, judge_stage};
@@ -14,7 +13,7 @@ use results::series::{Conclusion, Identity, Purpose, Rule, SERIES, Series, State
 use results::units;
 use std::path::{Component, Path, PathBuf};
 
-/// What the run of a step says now.
+/// Evidence from a step's run.
 pub(crate) struct Evidence<'a> {
     /// The verdict as it follows from the recorded counts.
     pub verdict: &'a Verdict,
@@ -147,7 +146,7 @@ fn of_search(step: &Step, recorded: Outcome, verdict: &Verdict) -> (Outcome, Str
     }
 }
 
-/// What speaks against the conclusion in the record itself.
+/// Contradiction to the conclusion within the record itself.
 fn contradiction(series: &Series, conclusion: &Conclusion) -> Option<String> {
     if conclusion.outcome != Outcome::Pass {
         return None;

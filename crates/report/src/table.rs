@@ -12,31 +12,29 @@ use std::fmt;
 /// Columns and rows of text under a title.
 #[derive(Debug, Clone, Default)]
 pub struct Table {
-    /// What it shows. Text and CSV leave it out: whoever prints them says it.
+    /// Title. Text and CSV leave it out: the caller prints it.
     pub title: String,
     columns: Vec<Column>,
     rows: Vec<Vec<Cell>>,
     gap: usize,
 }
 
-/// A column.
 #[derive(Debug, Clone)]
 struct Column {
     heading: String,
-    /// Whether its cells end at one edge, as numbers do.
+    /// True if cells are right-aligned, as numbers are.
     right: bool,
-    /// Least width in text.
+    /// Minimum width in text.
     width: usize,
 }
 
-/// A cell.
 #[derive(Debug, Clone)]
 pub struct Cell {
     text: String,
     look: Look,
 }
 
-/// What a cell is beside its text.
+/// Style of a cell.
 #[derive(Debug, Clone)]
 enum Look {
     Plain,
@@ -44,7 +42,7 @@ enum Look {
     /// Over a limit, or something else that is not as it should be.
     Bad,
     Code,
-    /// To a place in the page.
+    /// Link to an anchor in the page.
     Link(String),
     Badge(Option<Outcome>),
     /// A field of a map; from 0 to [`SHADES`] the darker.
@@ -55,7 +53,6 @@ enum Look {
 const SHADES: usize = 8;
 
 impl Table {
-    /// An empty table.
     pub fn new(title: impl Into<String>) -> Self {
         Self { title: title.into(), gap: 2, ..Self::default() }
     }
@@ -89,7 +86,7 @@ impl Table {
         self
     }
 
-    /// Whether it has no row.
+    /// True if it has no row.
     pub fn is_empty(&self) -> bool {
         self.rows.is_empty()
     }
@@ -199,7 +196,6 @@ impl Cell {
         Self { text: text.into(), look: Look::Link(id) }
     }
 
-    /// An outcome.
     pub(crate) fn outcome(shown: Shown) -> Self {
         Self { text: shown.text, look: Look::Badge(shown.look) }
     }

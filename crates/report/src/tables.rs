@@ -39,7 +39,6 @@ pub(crate) fn shares(run: &RunReport) -> impl Iterator<Item = Table> + use<'_> {
     })
 }
 
-/// Quantiles of each stream.
 pub(crate) fn latencies(run: &RunReport) -> Table {
     let rows = run.latencies.iter().flat_map(|stream| {
         stream.durations().map(|(what, quantiles)| {
@@ -50,7 +49,7 @@ pub(crate) fn latencies(run: &RunReport) -> Table {
     Table::new("Whole run").text([""]).numbers(QUANTILES).rows(rows)
 }
 
-/// What each stream was asked for and did.
+/// Offered and achieved rate of each stream.
 pub(crate) fn rates(run: &RunReport) -> Table {
     let rows = run.verdict.streams.iter().map(|stream| {
         let offered = if stream.offered_iops > 0.0 { units::number(stream.offered_iops) } else { "closed".to_owned() };
@@ -63,7 +62,7 @@ pub(crate) fn rates(run: &RunReport) -> Table {
     Table::new("Whole run").text(["stream"]).numbers(numbers).rows(rows)
 }
 
-/// How the counters of the drives changed.
+/// Changes of the drives' counters.
 pub(crate) fn counters(run: &RunReport) -> Table {
     let rows = run.counters.iter().map(|change| {
         let values = [change.first, change.last, change.last - change.first].map(counter);
@@ -99,7 +98,7 @@ fn kebab(value: &impl serde::Serialize) -> String {
     name.and_then(|name| name.as_str().map(|name| name.replace('-', " "))).unwrap_or_default()
 }
 
-/// Whether what was measured still moved.
+/// Steadiness of each metric.
 pub(crate) fn steadiness(run: &RunReport) -> Table {
     let windows = run.steadiness.iter().flat_map(|steadiness| &steadiness.windows);
     let rows = windows.map(|window| {
@@ -117,7 +116,7 @@ pub(crate) fn steadiness(run: &RunReport) -> Table {
     Table::new("The last five rounds").text(["what"]).numbers(numbers).rows(rows)
 }
 
-/// What was found before a run.
+/// Findings before a run.
 pub(crate) fn findings<'a>(title: &str, findings: impl Iterator<Item = &'a Finding>) -> Table {
     let rows = findings.map(|finding| {
         let level = finding.level.to_string();
@@ -163,7 +162,6 @@ pub(crate) fn steps(report: &SeriesReport, link: impl Fn(usize, &StepReport) -> 
     Table::new("In the order in which they were run").text(headings).rows(rows)
 }
 
-/// Names and values.
 pub(crate) fn named_values<V: Into<Cell>>(title: &str, pairs: impl IntoIterator<Item = (String, V)>) -> Table {
     let rows = pairs.into_iter().map(|(name, value)| [name.into(), value.into()]);
     Table::new(title).text(["what", "value"]).rows(rows)

@@ -71,7 +71,7 @@ fn series_page(report: &SeriesReport) -> String {
     text + &blame(report)
 }
 
-/// What a baseline says of each drive, and of all beside each other.
+/// Results of a baseline for each drive, and for all drives side by side.
 fn drives(report: &SeriesReport) -> String {
     let mut text = String::new();
     let titled = |table: &Table| format!("\n{}\n{table}", table.title);
@@ -96,7 +96,7 @@ fn drives(report: &SeriesReport) -> String {
     text
 }
 
-/// Where the time went in the steps that were judged by it: the worst slices of each.
+/// Blame of the steps that were judged by it: the worst slices of each.
 fn blame(report: &SeriesReport) -> String {
     let mut text = String::new();
     // The passed loads of a search are many, and say little.

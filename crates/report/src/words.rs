@@ -12,9 +12,9 @@ pub(crate) fn device(device: Option<&str>) -> &str {
 /// An outcome as readers see it: in words, and by which outcome's colour and sign.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Shown {
-    /// One capital word, and what has to be known at once.
+    /// One capital word, and the most important addition.
     pub(crate) text: String,
-    /// Whose colour and sign it has; `None` of what is not at its end.
+    /// Outcome that gives colour and sign; `None` if unfinished.
     pub(crate) look: Option<Outcome>,
 }
 
@@ -33,7 +33,7 @@ impl Shown {
     }
 }
 
-/// How a step of `series` ended, or how far it is.
+/// Outcome or state of a step of `series`.
 pub(crate) fn step_outcome(step: &Step, series: &Series) -> String {
     let state = match (step.state, step.outcome) {
         (State::Done, Some(outcome)) => return outcome.to_string(),
@@ -46,7 +46,7 @@ pub(crate) fn step_outcome(step: &Step, series: &Series) -> String {
     state.to_owned()
 }
 
-/// What a run of this class may be called. Anything shorter than a day, or simulated, certifies nothing.
+/// Wording for a run of this class. Anything shorter than a day, or simulated, certifies nothing.
 pub(crate) fn class(class: Class, simulated: bool, ran_sec: f64, partial: bool) -> String {
     let length = span_of(ran_sec);
     let partial = if partial { ", stopped before its time" } else { "" };

@@ -14,7 +14,7 @@ use std::sync::Mutex;
 /// Names that a browser of this family has.
 const BROWSERS: [&str; 4] = ["chromium", "chromium-browser", "google-chrome", "chrome"];
 
-/// One at a time: two of them on a small machine take longer than one after the other.
+/// Runs one browser at a time: on a small machine two at once are slower than two in turn.
 static ONE: Mutex<()> = Mutex::new(());
 
 /// A browser; `None`, said aloud, where there is none.
@@ -57,7 +57,7 @@ fn check(browser: &str, page: &Path) -> usize {
     assert!(!log.contains("CONSOLE"), "nothing on the console: {log}");
     let expected: usize = attribute(&dom, "data-charts-expected").parse().unwrap();
     assert_eq!(attribute(&dom, "data-charts-drawn"), expected.to_string());
-    // What the browser has, not what our script counted: axes in every chart, and something between them.
+    // The browser's own result, not our script's count: axes in every chart, and something between them.
     assert_eq!(dom.matches("<path class=\"axis\"").count(), expected, "charts in the page");
     assert!(!dom.contains("data-hacked"), "text from a file ran as a script");
     println!("{expected} charts drawn {} ms after opening", attribute(&dom, "data-drawn-after-ms"));
@@ -103,7 +103,7 @@ fn beside(browser: &str, page: &Path, script: &str) -> String {
     attribute(&String::from_utf8_lossy(&output.stdout), "data-result").to_owned()
 }
 
-/// What `script` returns beside the page of a short run; `None` without a browser.
+/// Result of `script` beside the page of a short run; `None` without a browser.
 fn beside_short_run(script: &str) -> Option<String> {
     let browser = browser()?;
     let _one = ONE.lock();

@@ -1,4 +1,4 @@
-//! What a report shows, by theme: one program, because each that is linked takes seconds.
+//! Tests of reports, by theme. They are one program, because linking each program takes seconds.
 
 mod browser;
 mod rejudged;

@@ -10,7 +10,7 @@ use std::fs;
 use std::path::Path;
 use std::time::SystemTime;
 
-/// What `report`, `status` and `compare` say of the series in `dir`; all the same.
+/// Outcome of the series in `dir` by `report`, `status` and `compare`, which must agree.
 fn outcome(dir: &Path) -> Outcome {
     let document = Document::read(&[dir]).unwrap();
     let outcome = document.outcome();

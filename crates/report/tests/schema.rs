@@ -16,7 +16,7 @@ use std::fs;
 const SCHEMA: &str = include_str!("../../../docs/report.schema.json");
 const WAF_SCHEMA: &str = include_str!("../../../docs/waf.schema.json");
 
-/// What is wrong with `value` by `schema`, with its place; empty when nothing is.
+/// Violations of `schema` in `value`, with their positions; empty if there are none.
 fn mistakes(root: &Value, schema: &Value, value: &Value, at: &str) -> Vec<String> {
     let mut found = Vec::new();
     if schema.as_bool() == Some(true) {

@@ -1,8 +1,7 @@
 //! Counters with exact edges: ACT's power-of-two buckets and counts over thresholds.
 //!
-//! A histogram with a relative error cannot answer "how many took longer than 1 ms" exactly, because
-//! its edges lie elsewhere. The verdict and ACT's tables need that exact answer, so both are counted
-//! beside the histograms.
+//! A histogram with a relative error cannot answer "how many took longer than 1 ms" exactly, because its edges are
+//! elsewhere. The verdict and ACT's tables need that exact answer, so both are counted beside the histograms.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -66,7 +65,6 @@ impl ActBuckets {
         &self.counts
     }
 
-    /// The unit of the buckets.
     pub fn scale(&self) -> ActScale {
         self.scale
     }
@@ -93,7 +91,7 @@ impl ActBuckets {
 /// Largest number of thresholds that a run can be judged by.
 pub const THRESHOLDS_MAX: usize = 8;
 
-/// Counts a duration over each of `thresholds_ns`, which ascend, that it is not shorter than.
+/// Counts a duration for each of the ascending `thresholds_ns` that it reaches.
 ///
 /// "Over 1 ms" means `duration >= 1 ms`, as in ACT, whose bucket 0 ends at 0.999999 ms.
 #[inline]

@@ -11,8 +11,8 @@ use hdrhistogram::Histogram;
 use schemars::JsonSchema;
 use std::sync::Arc;
 
-/// Longest duration a histogram keeps apart; longer ones are counted there (but are exact in the
-/// threshold counts). One hour: no run goes on after a stall of that length.
+/// Longest duration that a histogram resolves; longer ones count as this one (threshold counts stay exact). One hour:
+/// no run continues after a stall of that length.
 pub const DURATION_MAX_NS: u64 = 3_600_000_000_000;
 
 /// Two significant digits: values within 1 %, at 18 KB a histogram. Three digits would make the day's
@@ -33,17 +33,17 @@ fn empty_pair() -> Box<[Latencies; 2]> {
     Box::new([latencies(), latencies()])
 }
 
-/// What was recorded of one stream on one device.
+/// Everything recorded of one stream on one device in one interval.
 #[derive(Debug, Clone)]
 pub struct Cell {
     /// Service times of the operations that succeeded.
     pub service: Latencies,
     /// Waits for a free slot.
     pub wait: Latencies,
-    /// Of those that waited, once one did: their service times, which are in `service` too, and their `wait + service`.
-    /// So `service` without the one and with the other is how long all were waited for.
+    /// Operations that waited, allocated with the first: their service times, which are in `service` too, and their
+    /// `wait + service`. So the waits of all operations follow from `service` and these two.
     pub waited: Option<Box<[Latencies; 2]>>,
-    /// How late we were ourselves.
+    /// Lateness of this program's own issuing.
     pub lag: Latencies,
     /// Service times in ACT's buckets, where the stream is in a log of ACT's format.
     pub act: Option<ActBuckets>,
@@ -54,11 +54,11 @@ pub struct Cell {
     late_ns: u64,
 }
 
-/// After the last instant of a slice, or of a stream that ends in it, operations may come back for this long and still count
-/// as carried out. What waits for a slot when a stream ends is issued for as long.
+/// Grace period, nanoseconds: operations that come back within it after the end of a slice, or of their stream, still
+/// count as carried out. Operations that wait for a slot when a stream ends are issued for as long.
 pub const GRACE_NS: u64 = 1_000_000_000;
 
-/// Operations of a stream that goes on come at shorter distances than this many times their mean one.
+/// Arrivals of an active stream have shorter distances than this many mean ones.
 const PERIODS_MAX: u128 = 10;
 
 /// Longest time, in nanoseconds, that a completion may lie unseen without raising a doubt: 5 % of the
@@ -105,7 +105,7 @@ impl Cell {
         if let Some(act) = &mut self.act {
             act.record(service_ns);
         }
-        // No other duration is longer than the response: below the tightest threshold it is over none.
+        // All other durations are at most the response time: below the tightest threshold none is over a threshold.
         if times.response_ns() >= self.tightest_ns {
             self.record_slow(times, unseen_ns);
         }
@@ -117,7 +117,8 @@ impl Cell {
         self.counts.bytes += u64::from(bytes);
     }
 
-    /// What is over which threshold of a slow operation, and where its time went. Apart, for most are fast.
+    /// Counts a slow operation by threshold, and sums its times. A function of its own, because most operations are
+    /// fast.
     #[cold]
     fn record_slow(&mut self, times: &Times, unseen_ns: u64) {
         let (judged_ns, counts, thresholds_ns) = (times.judged_ns(), &mut self.counts, &*self.thresholds_ns);
@@ -146,7 +147,7 @@ impl Cell {
         self.record_over_all(n, 0);
     }
 
-    /// Records `n` operations that were never issued; `ours` of them were kept back by this program.
+    /// Records `n` operations that were never issued; this program delayed `ours` of them.
     pub fn record_unissued(&mut self, n: u64, ours: u64) {
         self.counts.unissued += n;
         self.record_missed(n, ours);
@@ -161,7 +162,7 @@ impl Cell {
         self.record_over_all(1, 0);
     }
 
-    /// Records that `n` operations were not back in time; `ours` of them would have been but for this program.
+    /// Records `n` operations that were not back in time; without this program `ours` of them would have been.
     pub fn record_missed(&mut self, n: u64, ours: u64) {
         self.counts.missed += n;
         self.counts.missed_least += n.saturating_sub(ours);
@@ -176,8 +177,8 @@ impl Cell {
         }
     }
 
-    /// Takes so many operations off the least that can be held against the device: those that may have been slow
-    /// because this program was late, or because its thread had no CPU.
+    /// Subtracts operations from the lower bound that counts against the device: they may have been slow because this
+    /// program was late, or because its thread had no CPU.
     pub fn excuse(&mut self, ops: u64) {
         let least = self.counts.judged_least_over.iter_mut().chain([&mut self.counts.missed_least]);
         least.for_each(|least| *least = least.saturating_sub(ops));
@@ -185,7 +186,7 @@ impl Cell {
 
     /// Adds everything in `other`, a cell of the same run.
     pub fn merge(&mut self, other: &Self) {
-        // A device is silent only while every shard that has operations in flight there hears nothing.
+        // A device is silent only if no shard with operations in flight there gets a completion.
         let silent_ns = match (self.is_active(), other.is_active()) {
             (true, true) => self.counts.silent_ns.min(other.counts.silent_ns),
             _ => self.counts.silent_ns + other.counts.silent_ns,
@@ -209,7 +210,7 @@ impl Cell {
         }
     }
 
-    /// Whether operations came back in the interval, or were in flight at its end.
+    /// True if operations came back in the interval, or were in flight at its end.
     fn is_active(&self) -> bool {
         self.counts.wanted() > 0 || self.counts.backlog.in_flight > 0
     }
@@ -242,7 +243,7 @@ pub struct Backlog {
 }
 
 impl Backlog {
-    /// Adds what was outstanding elsewhere at the same instant.
+    /// Adds the backlog of another cell at the same instant.
     pub fn add(&mut self, other: &Self) {
         // Saturating, because the numbers may come from a file that somebody edited.
         self.in_flight = self.in_flight.saturating_add(other.in_flight);
@@ -250,13 +251,12 @@ impl Backlog {
         self.late = self.late.saturating_add(other.late);
     }
 
-    /// All of it.
     pub fn total(&self) -> u64 {
         self.in_flight.saturating_add(self.waiting).saturating_add(self.late)
     }
 }
 
-/// Which cells a run has: one for each stream on each device.
+/// The cells of a run: one per stream and device.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Layout {
     /// The streams, in the order of the cells.
@@ -298,12 +298,12 @@ fn is_zero(number: &u64) -> bool {
 }
 
 impl StreamInfo {
-    /// True for a closed loop that limits judge: without a rate of its own its stalls hide what they kept from being issued.
+    /// True for a closed loop that limits judge: it has no rate, so its stalls hide the operations that they prevented.
     pub fn is_judged_loop(&self) -> bool {
         self.judged && self.offered_iops == 0.0
     }
 
-    /// How much of the stretch from `from_ns` to `to_ns` is of its own time, nanoseconds.
+    /// Overlap of the time from `from_ns` to `to_ns` with the stream's own, nanoseconds.
     pub fn own_ns(&self, from_ns: u64, to_ns: u64) -> u64 {
         to_ns.min(self.until_ns.unwrap_or(u64::MAX)).saturating_sub(from_ns.max(self.from_ns))
     }
@@ -318,7 +318,7 @@ pub struct ActHistograms {
     pub per_device: bool,
 }
 
-/// What a cell of `streams` on `devices` is called: `reads@/dev/nvme0n1`.
+/// Name of a cell: `reads@/dev/nvme0n1`.
 pub(crate) fn cell_name(streams: &[StreamInfo], devices: &[String], cell: usize) -> String {
     format!("{}@{}", streams[cell / devices.len()].name, devices[cell % devices.len()])
 }
@@ -329,7 +329,7 @@ impl Layout {
         stream * self.devices.len() + device
     }
 
-    /// What a cell is called: `reads@/dev/nvme0n1`.
+    /// Name of a cell: `reads@/dev/nvme0n1`.
     pub fn cell_name(&self, cell: usize) -> String {
         cell_name(&self.streams, &self.devices, cell)
     }
@@ -347,7 +347,7 @@ pub struct Interval {
     pub index: u64,
     /// End of the interval, nanoseconds since the run began.
     pub end_ns: u64,
-    /// One for each stream on each device, see [`Layout::cell`].
+    /// One per stream and device, see [`Layout::cell`].
     pub cells: Vec<Cell>,
     /// For each completion, how long it can have lain unseen: the time since the look before.
     pub gap: Latencies,
@@ -357,20 +357,19 @@ pub struct Interval {
     pub run_delay_ns: u64,
     /// Most operations in flight at once.
     pub in_flight_max: u64,
-    /// What simulated drives counted since the run began, drive by drive.
+    /// Counters of simulated drives since the run began, drive by drive.
     pub counters: Vec<u64>,
-    /// Of what `cells` counted, the operations that were wanted in earlier slices.
+    /// Operations in `cells` that were wanted in earlier slices.
     pub carried: Vec<Carried>,
 }
 
-/// Operations of one cell that came back, or were given up, in a later slice than that in which they were wanted.
+/// Operations of one cell that came back, or were abandoned, in a later slice than that in which they were wanted.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Carried {
-    /// The cell.
     pub cell: usize,
     /// The slice in which they were wanted, from 0.
     pub slice: u64,
-    /// Their counts, which are among those of the cell.
+    /// Counts that are also part of the cell's.
     pub counts: CellCounts,
 }
 
@@ -410,8 +409,8 @@ impl Interval {
         }
     }
 
-    /// Nothing is recorded any more: counts the waits, lags and gaps of no length, which are those of all
-    /// operations that succeeded without having recorded any.
+    /// Ends the recording: counts the waits, lags and gaps of zero length, which are those of all successful operations
+    /// that recorded none.
     pub fn close(&mut self) {
         let zeros = |histogram: &mut Latencies, ops: u64| {
             let mut left = ops.saturating_sub(histogram.len());
@@ -442,7 +441,7 @@ impl Interval {
         }
     }
 
-    /// Adds what another shard recorded in the same interval.
+    /// Adds another shard's records of the same interval.
     pub fn merge(&mut self, other: &Self) {
         debug_assert_eq!(self.index, other.index);
         self.merge_carried(other);
@@ -457,7 +456,7 @@ impl Interval {
         self.counters.iter_mut().zip(&other.counters).for_each(|(mine, theirs)| *mine += theirs);
     }
 
-    /// Adds what another shard carried into earlier slices. Silence is that of all shards, as in [`Cell::merge`].
+    /// Adds another shard's operations carried into earlier slices. Silence requires all shards, as in [`Cell::merge`].
     fn merge_carried(&mut self, other: &Self) {
         let silent_ns = |all: &[Carried], (cell, slice)| {
             let is_same = |carried: &&Carried| (carried.cell, carried.slice) == (cell, slice);

@@ -1,5 +1,5 @@
-//! The exact counts of one stream on one device: of an interval as the recorder keeps it and a run directory has it, and of
-//! the slices that the judge adds up.
+//! The exact counts of one stream on one device: of an interval, in the recorder and in a run directory, and of the
+//! judge's slices.
 
 use crate::buckets::THRESHOLDS_MAX;
 use crate::cell::Backlog;
@@ -10,11 +10,11 @@ use crate::slow::SlowTimes;
 pub struct CellCounts {
     /// Operations that succeeded.
     pub ops: u64,
-    /// Bytes that they moved.
+    /// Bytes that the operations moved.
     pub bytes: u64,
-    /// Operations that failed.
     pub errors: u64,
-    /// Those of `ops` that came back only after the end of the run, or of their stream: its backlog, worked off then.
+    /// Operations among `ops` that came back only after the end of the run, or of their stream: its backlog, completed
+    /// then.
     pub overtime: u64,
     /// Operations that were wanted and never issued; in run directories of format 1 also those that were lost.
     pub unissued: u64,
@@ -44,18 +44,19 @@ pub struct CellCounts {
     /// By threshold, then zeros: wanted operations whose `wait + service` was over it; failed and never-issued ones are over
     /// all.
     pub judged_over: [u64; THRESHOLDS_MAX],
-    /// The least that `judged_over` can be held to be. Where completions, its own and those before it on its
-    /// slot, can have lain unseen, and its device can be behind with what we issued late, for more than
-    /// [`harmless_gap_ns`](crate::cell::harmless_gap_ns) together, without that time; and without the operations that we
-    /// issued late by the tightest threshold or more, as they met a load that nobody asked for. The truth is between the two.
+    /// Lower bound of `judged_over`. Three delays are subtracted where together they exceed
+    /// [`harmless_gap_ns`](crate::cell::harmless_gap_ns): time in which its completion, or earlier ones on its slot,
+    /// may have lain unseen, and time in which the device worked off operations issued late. Operations issued late by
+    /// the tightest threshold or more are left out, as they met a load that was not configured. The true count lies
+    /// between the two.
     pub judged_least_over: [u64; THRESHOLDS_MAX],
     /// By threshold, then zeros: wanted operations whose `wait + lag + service` was over it; likewise.
     pub response_over: [u64; THRESHOLDS_MAX],
     /// By threshold, then zeros: operations that succeeded and whose service time alone was over it.
     pub service_over: [u64; THRESHOLDS_MAX],
-    /// Where the time of the slow ones went.
+    /// Times of the slow operations.
     pub slow: SlowTimes,
-    /// What was wanted and not done at the end of an interval, or of the run if that was earlier: of one interval only.
+    /// Wanted and not completed at the end of an interval, or of the run if that was earlier: of one interval only.
     pub backlog: Backlog,
 }
 
@@ -65,17 +66,17 @@ impl CellCounts {
         self.ops.saturating_add(self.errors).saturating_add(self.unissued).saturating_add(self.lost)
     }
 
-    /// When the last operation of an interval that ended at `end_ns` came back; 0 where none did.
+    /// Time of the last completion in an interval that ended at `end_ns`; 0 without one.
     pub fn back_ns(&self, end_ns: u64) -> u64 {
         if self.last_back_ns == 0 && self.ops > 0 { end_ns } else { self.last_back_ns }
     }
 
-    /// Whether anything was wanted or outstanding, or its device silent.
+    /// True if any operation was wanted or outstanding, or the device was silent.
     pub(crate) fn is_any(&self) -> bool {
         self.wanted() > 0 || self.backlog != Backlog::default() || self.silent_ns > 0
     }
 
-    /// Adds other counts over the same thresholds. What was outstanding at an instant is not added up.
+    /// Adds other counts over the same thresholds. The backlog is not summed: it holds for one instant.
     pub fn add(&mut self, other: &Self) {
         // Saturating, because the numbers may come from a file that somebody edited.
         self.combine(other, u64::saturating_add);

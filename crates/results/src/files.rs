@@ -1,10 +1,10 @@
-//! Files of others, read; files of ours, written whole. The only place that does either.
+//! The only place that reads files of others, and that writes this program's own files whole.
 //!
-//! What somebody names as a configuration, a log or a run can be anything: a FIFO that never ends a read,
-//! `/dev/zero` that never ends, a link out of the directory. So only regular files are read, as a rule, and
-//! never more than the caller can use.
+//! A path given as a configuration, a log or a run can be anything: a FIFO that never ends a read, `/dev/zero` that
+//! never ends, a link out of the directory. So only regular files are read, as a rule, and never more than the caller
+//! can use.
 //!
-//! A file is replaced by one that is whole and on the disk: written beside it, synced, renamed, and the
+//! A file is replaced atomically by one that is already on the disk: written beside it, synced, renamed, and the
 //! directory synced. Whatever ends the program leaves the old file or the new one.
 
 use rustix::fs::OFlags;
@@ -14,12 +14,12 @@ use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 
-/// Whether a link may stand for the file.
+/// Handling of symbolic links.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Links {
     /// Somebody named the path, and may have linked it.
     Followed,
-    /// The file is one that this program writes, and it writes no links.
+    /// This program writes the file, and it writes no links.
     Refused,
 }
 
@@ -37,7 +37,7 @@ pub fn open(path: &Path, links: Links) -> io::Result<File> {
     Ok(file)
 }
 
-/// As [`open`], of what a user named: what a shell has opened already (`--log <(zcat LOG)`) may be a pipe.
+/// As [`open`], for a path given by a user: a shell's process substitution (`--log <(zcat LOG)`) may be a pipe.
 pub fn open_given(path: &Path, links: Links) -> io::Result<File> {
     match path.starts_with("/dev/fd") || path.starts_with("/dev/stdin") {
         true => File::open(path),
@@ -45,12 +45,12 @@ pub fn open_given(path: &Path, links: Links) -> io::Result<File> {
     }
 }
 
-/// Reads a regular file of at most `bytes_max` bytes. Errors: those of [`open`]; it is longer.
+/// Reads a regular file of at most `bytes_max` bytes. Errors: those of [`open`]; the file is longer.
 pub fn read(path: &Path, links: Links, bytes_max: u64) -> io::Result<Vec<u8>> {
     let file = open(path, links)?;
     let length = file.metadata()?.len();
     let mut bytes = Vec::new();
-    // One that grows meanwhile is not read further than one that was too long from the beginning.
+    // A file that grows meanwhile is read no further than one that was too long from the beginning.
     file.take(bytes_max.saturating_add(1)).read_to_end(&mut bytes)?;
     if bytes.len() as u64 > bytes_max {
         let why = format!("it has {} bytes, and at most {bytes_max} are read", length.max(bytes.len() as u64));
@@ -70,7 +70,7 @@ fn only_regular(metadata: &Metadata) -> io::Result<()> {
     }
 }
 
-/// What a file is, in words.
+/// Describes the type of a file.
 pub fn name_of(kind: FileType) -> &'static str {
     match kind {
         _ if kind.is_file() => "a regular file",
@@ -83,14 +83,14 @@ pub fn name_of(kind: FileType) -> &'static str {
     }
 }
 
-/// What [`replace`] may take the place of.
+/// Files that [`replace`] may overwrite.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Over {
     /// Nothing: a file that is there is an error of the kind [`ErrorKind::AlreadyExists`].
     Nothing,
     /// A file of this program's own, or a link in its place.
     Own,
-    /// Likewise, and nobody but this user may read it.
+    /// Likewise, readable by this user only.
     OwnPrivate,
     /// A file that somebody named: a link to it stays one, and its owner and permissions stay.
     Named,
@@ -98,7 +98,7 @@ pub enum Over {
 
 /// Writes `bytes` to `path`, whole or not at all, after a power cut too.
 ///
-/// Errors: the system refuses; then what was there is there still.
+/// Errors: a failed system call; then the old file is unchanged.
 pub fn replace(path: &Path, bytes: &[u8], over: Over) -> io::Result<()> {
     let path = match over {
         Over::Named => fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()),
@@ -128,8 +128,8 @@ pub fn replace(path: &Path, bytes: &[u8], over: Over) -> io::Result<()> {
     sync_dir(dir)
 }
 
-/// Writes to what is open already and named by a path: `/dev/stdout`, `/dev/fd/63`. Errors: the system refuses; it
-/// is a pipe whose reader went away, which is not waited for.
+/// Writes to an open descriptor named by a path: `/dev/stdout`, `/dev/fd/63`. Errors: a failed system call; a pipe
+/// without a reader, which is not waited for.
 pub fn write_to_open(path: &Path, bytes: &[u8]) -> io::Result<()> {
     let file = OpenOptions::new().write(true).custom_flags(OFlags::NONBLOCK.bits() as i32).open(path)?;
     // Only opening must not wait; a reader that is there may be slow.
@@ -151,7 +151,7 @@ pub fn sync_dir(dir: &Path) -> io::Result<()> {
     }
 }
 
-/// Whether files can be made in `dir`, as far as a trial tells; leaves nothing behind.
+/// Checks by trial that files can be created in `dir`; leaves nothing behind.
 pub fn try_dir(dir: &Path) -> io::Result<()> {
     Temporary::create(dir, 0o600).map(drop)
 }
@@ -173,9 +173,9 @@ impl Temporary {
         Ok(Self { path, file })
     }
 
-    /// Takes over who may read and write, before there is anything to read.
+    /// Copies owner and permissions before there is anything to read.
     fn stand_in_for(&self, replaced: &Metadata) -> io::Result<()> {
-        // Only root can give a file to its owner; anybody else's becomes theirs, as any file they make.
+        // Only root can give a file to its owner; for anybody else it stays theirs, as any file they create.
         let _ = fchown(&self.file, Some(replaced.uid()), Some(replaced.gid()));
         // After the owner, which takes some bits away when it changes.
         self.file.set_permissions(Permissions::from_mode(replaced.mode() & 0o7777))
@@ -273,7 +273,7 @@ mod tests {
             assert!(fs::symlink_metadata(&link).unwrap().is_symlink());
             fs::remove_file(&file).unwrap();
         }
-        // Our own file takes the place of a link, and what that points to stays as it is.
+        // Our own file replaces a link, and the link's target stays unchanged.
         fs::write(&file, "foreign").unwrap();
         replace(&link, b"own", Over::OwnPrivate).unwrap();
         assert_eq!((fs::read(&file).unwrap(), fs::read(&link).unwrap()), (b"foreign".to_vec(), b"own".to_vec()));

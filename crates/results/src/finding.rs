@@ -1,7 +1,7 @@
-//! What was found about a host or a device before or beside a run, and what to do about it.
+//! Findings about a host or a device before or beside a run, each with its remedy.
 //!
-//! Found by those who can look (the crate `device`), kept with every run, shown by reports. A finding
-//! never changes a verdict; it tells who reads one what else was so.
+//! The crate `device` makes them, every run stores them, reports show them. A finding never changes a verdict; it adds
+//! context.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,4 +1,4 @@
-//! What was measured, and what it means.
+//! Measurements and their meaning.
 //!
 //! This crate is pure: it takes times and counts, keeps them in histograms, writes and reads the
 //! run directory, and judges. It never touches a device and never asks the clock.
@@ -11,16 +11,16 @@
 //! * [`files`]: files of others read, files of ours written whole
 //! * [`run_dir`]: the run directory, written and read
 //! * [`judge`]: slices, shares over thresholds, the verdict
-//! * [`steady`]: rounds, whether what is measured still changes, when it jumped
-//! * [`percentile`]: which percentiles a number of operations can tell
-//! * [`rating`]: the highest load that is held
-//! * [`baseline`]: what a drive did under fio's jobs
-//! * [`blame`]: where the time went in a slice over a threshold
-//! * [`finding`]: what was found about host and devices, and what to do about it
-//! * [`certify`]: the stages of a certification, and what may be said of it
+//! * [`steady`]: rounds, steady state of the metrics, change points
+//! * [`percentile`]: percentiles that a number of operations can resolve
+//! * [`rating`]: the highest load that a drive holds
+//! * [`baseline`]: measurements of a drive under fio's jobs
+//! * [`blame`]: causes of slow operations in a slice over a threshold
+//! * [`finding`]: findings about host and devices, and their remedies
+//! * [`certify`]: the stages of a certification, and its claims
 //! * [`telemetry`]: the columns of telemetry.csv, declared once
 //! * [`units`]: numbers as text
-//! * [`waf`]: what write amplification an experiment found
+//! * [`waf`]: write amplification measured by an experiment
 //! * [`series`]: several runs with one purpose (a certification, a search for the highest rating)
 
 #![forbid(unsafe_code)]

@@ -1,26 +1,27 @@
-//! Which percentiles a number of operations can tell.
+//! Percentiles that a number of operations can resolve.
 //!
-//! The 99.9th percentile of 500 operations is the longest of them: it says what happened once, not what the drive does. So a
-//! percentile is told only where operations lie beyond it, and compared with another only where these are enough not to be
-//! chance. All that shows percentiles of single runs asks here.
+//! The 99.9th percentile of 500 operations is the longest of them: it describes one event, not the drive. So a
+//! percentile is shown only where operations lie beyond it, and compared only where these are enough to exclude chance.
+//! Every output of percentiles of single runs uses this module.
 
-/// A percentile is told where so many operations at least lie beyond it.
+/// A percentile is shown if at least this many operations lie beyond it.
 pub const BEYOND_TOLD: f64 = 1.0;
 
-/// A percentile is compared with that of another drive or program where so many lie beyond it: fewer come by chance.
+/// A percentile is compared with that of another drive or program if this many operations lie beyond it: fewer can be
+/// chance.
 pub const BEYOND_COMPARED: f64 = 10.0;
 
-/// How many of `count` operations lie beyond the percentile, on the side where there are fewer.
+/// Number of operations beyond the percentile, out of `count`, on the side with fewer.
 pub fn beyond(count: u64, percent: f64) -> f64 {
     count as f64 * percent.min(100.0 - percent) / 100.0
 }
 
-/// Whether so many operations tell the percentile.
+/// True if `count` operations are enough to show the percentile.
 pub fn is_told(count: u64, percent: f64) -> bool {
     at_least(count, percent, BEYOND_TOLD)
 }
 
-/// Whether so many operations tell the percentile well enough to compare it.
+/// True if `count` operations are enough to compare the percentile.
 pub fn is_compared(count: u64, percent: f64) -> bool {
     at_least(count, percent, BEYOND_COMPARED)
 }

@@ -1,8 +1,7 @@
-//! Where the time of slow operations went, as sums.
+//! Sums of the times of slow operations.
 //!
-//! Counts over a threshold say how many were slow; these say what they spent their time on. Only
-//! operations over a threshold are summed up, so the many fast ones cost nothing, and do not hide the
-//! few slow ones in a mean.
+//! Counts over a threshold give the number of slow operations; these sums give their time by stage. Only operations
+//! over a threshold are summed, so the many fast ones cost nothing, and do not hide the slow ones in a mean.
 
 use crate::buckets::THRESHOLDS_MAX;
 use crate::times::Times;
@@ -12,16 +11,16 @@ use crate::times::Times;
 /// are not in it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct SlowTimes {
-    /// Their waits for a slot.
+    /// Waits for a slot.
     pub wait_ns: [u64; THRESHOLDS_MAX],
-    /// How late we issued them.
+    /// Lateness of issuing.
     pub lag_ns: [u64; THRESHOLDS_MAX],
-    /// Their service times.
+    /// Service times.
     pub service_ns: [u64; THRESHOLDS_MAX],
     /// The part of their service times for which their completions may have lain unseen, where that
     /// was long enough to raise a doubt: see [`crate::cell::harmless_gap_ns`].
     pub unseen_ns: [u64; THRESHOLDS_MAX],
-    /// The part of their waits for which completions that lay unseen may have held their slots; likewise.
+    /// The part of their waits in which unseen completions may have held their slots; likewise.
     pub held_ns: [u64; THRESHOLDS_MAX],
 }
 

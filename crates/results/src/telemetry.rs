@@ -1,12 +1,11 @@
-//! The columns of telemetry.csv, declared once: who fills them, what they are called, in which unit.
+//! The columns of telemetry.csv, declared once: source, name, unit.
 //!
-//! Sources (the samplers of the kernel, drives, host and process) and readers (charts, blame, status, comparison)
-//! name a [`Column`]; its text stands here alone. docs/telemetry.md tells what each means, and a test holds
-//! it against this list.
+//! Sources (the samplers of the kernel, drives, host and process) and readers (charts, blame, status, comparison) use a
+//! [`Column`]; only this module has its text. docs/telemetry.md explains each, and a test compares the two.
 
 use std::fmt;
 
-/// Who fills a column.
+/// The source of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Source {
     /// The kernel's statistics of a device, and its hardware monitor.
@@ -19,11 +18,9 @@ pub enum Source {
     Ocp,
     /// The FDP statistics of an NVMe drive's endurance group.
     Fdp,
-    /// The host.
     Host,
-    /// This program.
     Process,
-    /// One of this program's issuing threads.
+    /// An issuing thread of this program.
     Thread,
     /// A simulated drive.
     Simulated,
@@ -31,28 +28,25 @@ pub enum Source {
 
 macro_rules! columns {
     ($($column:ident = $source:ident $name:literal $unit:literal,)*) => {
-        /// A column, whosoever it is.
+        /// A column of telemetry.csv; docs/telemetry.md has a line for each.
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-        #[allow(missing_docs)] // docs/telemetry.md has a line for each
         pub enum Column {
             $($column,)*
         }
 
         impl Column {
-            /// All of them.
             pub const ALL: &[Self] = &[$(Self::$column,)*];
 
-            /// Its name, without whose it is: `r/s`, `cpu_busy_pct`.
+            /// Name without the device, host or thread: `r/s`, `cpu_busy_pct`.
             pub const fn name(self) -> &'static str {
                 match self { $(Self::$column => $name,)* }
             }
 
-            /// Its unit as docs/telemetry.md has it; empty of a plain number.
+            /// Unit as in docs/telemetry.md; empty for a plain number.
             pub const fn unit(self) -> &'static str {
                 match self { $(Self::$column => $unit,)* }
             }
 
-            /// Who fills it.
             pub const fn source(self) -> Source {
                 match self { $(Self::$column => Source::$source,)* }
             }
@@ -120,13 +114,13 @@ columns! {
     SimFreeSuperblocks = Simulated "sim.free_superblocks" "superblocks",
 }
 
-/// What columns of no device begin with.
+/// Prefix of the host's columns.
 const HOST: &str = "host";
 const PROCESS: &str = "process";
 const THREAD: &str = "thread";
 
 impl Column {
-    /// Whether each device has one.
+    /// True if each device has this column.
     pub const fn is_of_device(self) -> bool {
         !matches!(self.source(), Source::Host | Source::Process | Source::Thread)
     }
@@ -137,21 +131,20 @@ impl Column {
     }
 }
 
-/// A column of a run: which, and of what. Its text is its name in telemetry.csv: `nvme0n1.r/s`,
+/// A column of a run: the metric and the object that it measures. Its text is its name in telemetry.csv: `nvme0n1.r/s`,
 /// `host.cpu_busy_pct`, `thread.issue-0.cpu_pct`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ColumnOf {
-    /// Which.
     pub column: Column,
     /// Kernel name of the device, spec of the simulated drive, or name of the thread; empty for host and process.
     pub of: String,
 }
 
 impl ColumnOf {
-    /// The column of that name in telemetry.csv; `None` of one that this version does not know.
+    /// The column of that name in telemetry.csv; `None` for a column unknown to this version.
     pub fn parse(name: &str) -> Option<Self> {
         if name.starts_with("sim:") {
-            // Its spec can have points, too.
+            // The spec of a simulated drive can contain points, too.
             let of = |column: &Column| Some(column.of(name.strip_suffix(column.name())?.strip_suffix('.')?));
             return Column::ALL.iter().filter(|column| column.source() == Source::Simulated).find_map(of);
         }

@@ -1,4 +1,4 @@
-//! What tests of several crates share.
+//! Helpers shared by tests of several crates.
 
 use crate::baseline::{Done, Latency, Part, Point};
 use crate::buckets::ActScale;
@@ -6,8 +6,7 @@ use crate::cell::{ActHistograms, Layout, StreamInfo};
 use crate::judge::{Outcome, Sla};
 use crate::series::{Conclusion, Identity, Purpose, Rule, SERIES_FORMAT_VERSION, Series, State, Step};
 
-/// A layout judged by ACT's limits: streams by name and by whether they are judged, each of `offered_iops` and in
-/// ACT's log.
+/// A layout judged by ACT's limits: streams by name, with true if judged, each of `offered_iops` and in ACT's log.
 pub fn layout<D: Into<String>>(
     streams: &[(&str, bool)],
     offered_iops: f64,
@@ -28,8 +27,8 @@ pub fn layout<D: Into<String>>(
     }
 }
 
-/// A point of `part` with made-up numbers at the depth `depth`: of each direction the size of an operation, what was
-/// wanted a second, what was done, and its median in microseconds. The 99th percentile is three times the median.
+/// A point of `part` with made-up numbers at the depth `depth`: for each direction the size of an operation, the
+/// offered and the achieved rate, and the median in microseconds. The 99th percentile is three times the median.
 pub fn point(part: Part, depth: u32, reads: Option<MadeUp>, writes: Option<MadeUp>) -> Point {
     let iops = |made: Option<MadeUp>| made.map_or(0.0, |(_, _, iops, _)| iops);
     Point {
@@ -50,7 +49,7 @@ pub fn point(part: Part, depth: u32, reads: Option<MadeUp>, writes: Option<MadeU
     }
 }
 
-/// Size of an operation, operations a second that were wanted, those that were done, median in microseconds.
+/// Size of an operation, offered rate, achieved rate, median in microseconds.
 pub type MadeUp = (f64, Option<f64>, f64, f64);
 
 fn done((bytes_each, offered_iops, iops, median_us): MadeUp) -> Done {
@@ -114,8 +113,8 @@ pub fn baseline(scale: f64) -> Vec<Point> {
     points
 }
 
-/// A baseline of `drives`, each with its name and what it does as [`baseline`] has it, at its end. All jobs have their
-/// run in the directory `run` below that of the series.
+/// A finished baseline of `drives`, each with its name and its speed as in [`baseline`]. All jobs have their run in the
+/// directory `run` below that of the series.
 pub fn baseline_series(drives: &[(&str, f64)], run: &str) -> Series {
     let identity = |(name, _): &(&str, f64)| Identity {
         name: (*name).to_owned(),

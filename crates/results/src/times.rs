@@ -1,4 +1,4 @@
-//! The four instants of one operation, and who answers for the time between them.
+//! The four instants of one operation, and the attribution of the time between them.
 //!
 //! ```text
 //! intended ----wait----> eligible ----lag----> issued ----service----> completed
@@ -6,9 +6,8 @@
 //!           device or limit)        late)
 //! ```
 //!
-//! `judged = wait + service` is what the device answers for, `response = wait + lag + service` what
-//! a user would feel. All instants are nanoseconds on one clock, that of the engine the operation
-//! ran in.
+//! `judged = wait + service` is charged to the device, `response = wait + lag + service` is a user's view. All instants
+//! are nanoseconds on one clock, that of the operation's engine.
 
 /// The four instants of one finished operation, in nanoseconds since the run began, and what this program
 /// may have added to the first of the times between them.
@@ -85,7 +84,7 @@ impl Times {
         self.eligible_ns - self.intended_ns
     }
 
-    /// Time for which only this program kept the operation back.
+    /// Time for which only this program delayed the operation.
     #[inline]
     pub fn lag_ns(&self) -> u64 {
         self.issued_ns.saturating_sub(self.eligible_ns)
@@ -97,13 +96,13 @@ impl Times {
         self.completed_ns.saturating_sub(self.issued_ns)
     }
 
-    /// What the device answers for: wait + service.
+    /// Time charged to the device: wait + service.
     #[inline]
     pub fn judged_ns(&self) -> u64 {
         self.wait_ns() + self.service_ns()
     }
 
-    /// What a user would feel: from the intended instant to completion.
+    /// Time that a user would see: from the intended instant to completion.
     #[inline]
     pub fn response_ns(&self) -> u64 {
         self.wait_ns() + self.lag_ns() + self.service_ns()

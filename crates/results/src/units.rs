@@ -1,10 +1,10 @@
-//! Numbers as text: every count, share, duration, size and date that is printed gets its words here.
+//! Numbers as text: formats every printed count, share, duration, size and date.
 //!
-//! Three digits are printed, which is more than a measurement of this kind holds; what must be exact
-//! (counts, limits) is written out whole.
+//! Three digits are printed, more than the accuracy of such measurements; exact values (counts, limits) are written in
+//! full.
 //!
-//! Text from files and devices is made harmless here, too: a device, a stream or a directory can be called
-//! anything, and a control character in a name would move the cursor or hide what stands before it.
+//! Text from files and devices is sanitised here, too: a device, a stream or a directory can have any name, and a
+//! control character in it would move the cursor or hide the text before it.
 
 use humantime::format_rfc3339_seconds;
 use std::borrow::Cow;
@@ -17,10 +17,7 @@ const DATE_MAX_MS: u64 = 253_402_300_799_000;
 
 /// A whole number with commas between thousands.
 #[derive(Debug, Clone, Copy)]
-pub struct Grouped(
-    /// The number.
-    pub u64,
-);
+pub struct Grouped(pub u64);
 
 impl fmt::Display for Grouped {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -36,7 +33,7 @@ impl fmt::Display for Grouped {
     }
 }
 
-/// So many of something: `1 sample`, `2,000 samples`.
+/// A count with its noun: `1 sample`, `2,000 samples`.
 pub fn count(count: u64, of: &str) -> String {
     format!("{} {of}{}", Grouped(count), if count == 1 { "" } else { "s" })
 }
@@ -68,7 +65,7 @@ pub fn multiple(multiple: f64) -> String {
     format!("{}x", trimmed(format!("{multiple:.3}")))
 }
 
-/// A share as percent with three digits: `0.123 %`. What was seen at all is never 0.
+/// A share as percent with three digits: `0.123 %`. A share above zero never shows as 0.
 pub fn percent(share: f64) -> String {
     format!("{} %", percent_digits(share))
 }
@@ -182,34 +179,34 @@ pub fn date_to_minute(unix_ms: u64) -> String {
 /// A number of bytes in units of a thousand, as drives are sold: `512 B`, `68.7 GB`.
 pub fn bytes(bytes: f64) -> String {
     const UNITS: [(f64, &str); 6] = [(1e18, "EB"), (1e15, "PB"), (1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")];
-    // What would be rounded to 1,000 is one of the next unit.
+    // A value that would be rounded to 1,000 is shown in the next unit.
     let unit = UNITS.into_iter().find(|(unit, _)| bytes.abs() >= unit * 0.9995);
     unit.map_or_else(|| format!("{} B", number(bytes)), |(unit, name)| format!("{} {name}", number(bytes / unit)))
 }
 
-/// A number of bytes in units of 1,024, as sizes of operations are told: `512 B`, `4 KiB`, `1.5 KiB`.
+/// A number of bytes in units of 1,024, for sizes of operations: `512 B`, `4 KiB`, `1.5 KiB`.
 pub fn binary_bytes(bytes: f64) -> String {
     const UNITS: [(f64, &str); 3] = [(1_073_741_824.0, "GiB"), (1_048_576.0, "MiB"), (1_024.0, "KiB")];
     let unit = UNITS.into_iter().find(|(unit, _)| bytes.abs() >= *unit);
     unit.map_or_else(|| format!("{} B", number(bytes)), |(unit, name)| format!("{} {name}", number(bytes / unit)))
 }
 
-/// `text` broken between words into lines of at most `columns`, each behind `indent` and ended. What has to be pasted
-/// or searched for stays whole: names with hyphens, long words.
+/// `text` broken between words into lines of at most `columns`, each behind `indent` and ended. Names with hyphens and
+/// long words stay whole, so that they can be pasted and searched for.
 pub fn wrapped(text: &str, indent: &str, columns: usize) -> String {
     let options = Options::new(columns).initial_indent(indent).subsequent_indent(indent);
     textwrap::fill(text, options.break_words(false).word_splitter(WordSplitter::NoHyphenation)) + "\n"
 }
 
-/// Whether a character does something else than being seen: control characters (not newline and tab), and
-/// those that change the direction of the text around them or end a line unseen.
-/// Source: Unicode 16, category Cc and UAX #9, table 1.
+/// True if a character has an effect instead of a glyph: control characters (not newline and tab), and characters that
+/// change the direction of the text around them or end a line unseen. Source: Unicode 16, category Cc and UAX #9, table
+/// 1.
 pub fn is_unprintable(c: char) -> bool {
     matches!(c, '\u{200e}' | '\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2066}'..='\u{2069}' | '\u{61c}' | '\u{feff}')
         || c.is_control() && c != '\n' && c != '\t'
 }
 
-/// `text` with `\u001b` and the like for what is not printable: in JSON, too, that is the same character.
+/// `text` with escapes such as `\u001b` for unprintable characters: a JSON parser reads the same character.
 pub fn printable(text: &str) -> Cow<'_, str> {
     if !text.contains(is_unprintable) {
         return Cow::Borrowed(text);
@@ -225,7 +222,7 @@ pub fn printable(text: &str) -> Cow<'_, str> {
     Cow::Owned(safe)
 }
 
-/// `text` for a message, in quotes and on one line: as it was written, but for what is not printable.
+/// `text` for a message, in quotes and on one line: unchanged, except for unprintable characters.
 pub fn quoted(text: &str) -> String {
     let quote = if text.contains('"') { '\'' } else { '"' };
     format!("{quote}{}{quote}", in_one_line(text))
@@ -303,7 +300,7 @@ mod tests {
         assert!(matches!(printable(plain), Cow::Borrowed(same) if same == plain));
         assert_eq!(printable("a\x1b[2J\r\u{9b}b\u{202e}c\u{7f}"), "a\\u001b[2J\\u000d\\u009bb\\u202ec\\u007f");
         assert_eq!(quoted("a \"b\"\\\n\u{1b}\t"), r#"'a "b"\\u000a\u001b\u0009'"#);
-        // As a string of JSON it still says the same.
+        // Parsed as a JSON string it is unchanged.
         let name = "x\u{85}y\u{202e}z";
         let json = serde_json::to_string(name).unwrap();
         assert_eq!(serde_json::from_str::<String>(&printable(&json)).unwrap(), name);

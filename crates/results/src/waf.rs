@@ -1,9 +1,9 @@
-//! What write amplification an experiment found: bytes of clients, of hosts, of the media, and when it was steady.
+//! Write amplification measured by an experiment: bytes of clients, of hosts, of the media, and the steady state.
 //!
-//! A round is a drive fill: as many bytes as all drives of the arrangement hold were written by hosts. It is steady by
-//! SNIA's rule of five rounds ([`crate::steady`]) with limits that are tighter: its 20 % and 10 % are meant for
-//! operations a second of real drives, which scatter. Amplification hardly scatters, and creeps. The range is to be at most
-//! [`RANGE_MAX`] of the average, the line at most [`SLOPE_MAX`] of it, of all drives together and of each one.
+//! A round is a drive fill: as many bytes as all drives of the arrangement hold were written by hosts. A round is
+//! steady by SNIA's rule of five rounds ([`crate::steady`]) with limits that are tighter: its 20 % and 10 % are meant
+//! for operations a second of real drives, which scatter. Amplification hardly scatters, and creeps. The range is to be
+//! at most [`RANGE_MAX`] of the average, the line at most [`SLOPE_MAX`] of it, of all drives together and of each one.
 
 use crate::steady::{ROUNDS_IN_WINDOW, Spread};
 use crate::units::percent_exact;
@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use thiserror::Error;
 
-/// Parts of a drive fill in which amplification is told.
+/// Parts of a drive fill with separate counts.
 pub const OCTILES: usize = 8;
 /// Largest range of the five rounds of a steady window, of its average.
 pub const RANGE_MAX: f64 = 0.05;
@@ -45,16 +45,14 @@ pub struct Bytes {
     "the drive's count of {counter} went back from {before} to {now} bytes: it was reset, replaced or given other firmware meanwhile"
 )]
 pub struct WentBack {
-    /// Which, in words.
+    /// Name of the counter.
     pub counter: &'static str,
-    /// What it was.
     pub before: u64,
-    /// What it is.
     pub now: u64,
 }
 
 impl Bytes {
-    /// What was counted since `before`. Errors: a counter went back, so nothing can be said of that time.
+    /// Difference to `before`. Errors: a counter went back, so that time is unknown.
     pub fn since(self, before: Self) -> Result<Self, WentBack> {
         let since = |counter, before: u64, now: u64| now.checked_sub(before).ok_or(WentBack { counter, before, now });
         Ok(Self {
@@ -64,7 +62,7 @@ impl Bytes {
         })
     }
 
-    /// Write amplification factor; none where no host wrote.
+    /// Write amplification factor; `None` without host bytes.
     pub fn waf(self) -> Option<f64> {
         (self.host > 0).then(|| self.media as f64 / self.host as f64)
     }
@@ -114,57 +112,56 @@ pub struct Found {
 }
 
 impl Found {
-    /// Whole drive fills.
     pub fn rounds(&self) -> usize {
         self.octiles() / OCTILES
     }
 
-    /// Octiles that are over.
+    /// Completed octiles.
     pub fn octiles(&self) -> usize {
         self.drives.first().map_or(0, |drive| drive.octiles.len())
     }
 
-    /// What all drives counted in octile `octile`.
+    /// Sum over all drives in octile `octile`.
     pub fn octile(&self, octile: usize) -> Bytes {
         self.drives.iter().filter_map(|drive| drive.octiles.get(octile).copied()).sum()
     }
 
-    /// What all drives counted in the drive fills from `from`, from 0, to before `to`.
+    /// Sum over all drives in the drive fills from `from`, counted from 0, to before `to`.
     pub fn fills(&self, from: usize, to: usize) -> Bytes {
         (from * OCTILES..to * OCTILES).map(|octile| self.octile(octile)).sum()
     }
 
-    /// What all drives counted in all.
+    /// Sum over all drives and octiles.
     pub fn total(&self) -> Bytes {
         self.drives.iter().flat_map(|drive| drive.octiles.iter().copied()).sum()
     }
 
-    /// WAF of the last five drive fills, in which it was steady.
+    /// WAF of the last five drive fills up to the end of the first steady window.
     pub fn steady_waf(&self) -> Option<f64> {
         let end = self.steady_after?;
         self.fills(end - ROUNDS_IN_WINDOW, end).waf()
     }
 
-    /// The same of one drive.
+    /// Steady write amplification of one drive.
     pub fn steady_waf_of(&self, drive: usize) -> Option<f64> {
         self.steady_bytes_of(drive, self.steady_after?).waf()
     }
 
-    /// What one drive counted in the five drive fills up to `end`; nothing where there is none.
+    /// Sum of one drive over the five drive fills up to `end`; zero if there is no such drive.
     pub fn steady_bytes_of(&self, drive: usize, end: usize) -> Bytes {
         let window = end.saturating_sub(ROUNDS_IN_WINDOW) * OCTILES..end * OCTILES;
         let octiles = self.drives.get(drive).and_then(|drive| drive.octiles.get(window)).unwrap_or_default();
         octiles.iter().copied().sum()
     }
 
-    /// What stores wrote for each byte of their clients.
+    /// Bytes that stores wrote per byte of their clients.
     pub fn engine_wa(&self) -> Option<f64> {
         let (client, defrag) =
             self.tenants.iter().fold((0, 0), |sum, tenant| (sum.0 + tenant.client, sum.1 + tenant.defrag));
         (client > 0).then(|| (client + defrag) as f64 / client as f64)
     }
 
-    /// Whether the last five drive fills are steady, of all drives and of each.
+    /// True if the last five drive fills are steady, of all drives together and of each.
     pub fn is_steady(&self) -> bool {
         let last = self.rounds();
         let Some(first) = last.checked_sub(ROUNDS_IN_WINDOW) else { return false };
@@ -179,8 +176,8 @@ impl Found {
         is_steady(&|octile| self.octile(octile))
             && self.drives.iter().all(|drive| {
                 let host: u64 = drive.octiles.iter().map(|octile| octile.host).sum();
-                // One of a tenant that only reads keeps nobody from being steady; one that was hardly written has not
-                // begun to collect.
+                // The drive of a read-only tenant is ignored; a drive that was hardly written has not begun to collect
+                // garbage.
                 host == 0 || host >= drive.logical_bytes && is_steady(&|at| drive.octiles[at])
             })
     }

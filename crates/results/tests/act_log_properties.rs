@@ -21,8 +21,8 @@ fn every_log_of_the_examples_is_a_log_to_its_end() {
     }
 }
 
-/// Found by fuzzing: a bucket that is listed, then not, then again with less. Who reads every report saw no
-/// count shrink; who skips the one in the middle did.
+/// Found by fuzzing: a bucket that is listed, then missing, then listed again with a smaller count. A reader of every
+/// report saw no count shrink; a reader that skipped the middle report did.
 #[test]
 fn a_count_that_vanishes_for_one_report_is_damage_however_many_reports_are_skipped() {
     let log = String::from_utf8_lossy(LOGS[1]);

@@ -20,12 +20,11 @@ use std::collections::BTreeSet;
 /// Smallest I/O that is taken for a drive's, bytes: the offsets' last percent depends on it.
 const MIN_IO_BYTES: u32 = 512;
 
-/// What the test is to be.
 #[derive(Debug, Clone)]
 pub struct Test {
     /// The device to be tested; `None`: a place to put it.
     pub device: Option<DeviceName>,
-    /// How long, seconds.
+    /// Duration, seconds.
     pub duration_sec: u32,
     /// The load as a multiple of the cluster's.
     pub factor: Factor,
@@ -34,21 +33,20 @@ pub struct Test {
 /// A configuration and what it stands for.
 #[derive(Debug, Clone)]
 pub struct Configuration {
-    /// The namespace.
     pub namespace: String,
     /// Drives that its load was divided by.
     pub drives: usize,
-    /// As a file.
+    /// The configuration as a file.
     pub text: String,
-    /// What it asks of a drive.
     pub asks: DriveIo,
-    /// What the cluster's drive did for this namespace.
+    /// I/O of the cluster's drive for this namespace.
     pub did: DriveIo,
-    /// What is strange about it, each a sentence.
+    /// Oddities of the configuration, each a sentence.
     pub remarks: Vec<String>,
 }
 
-/// How far what a configuration asks may be off what the cluster's drive did: whole percents cannot meet it exactly.
+/// Maximum deviation of a configuration's load from the cluster drive's, as a fraction: whole percents cannot meet it
+/// exactly.
 const NEAR: f64 = 0.02;
 
 /// Why there is no configuration.
@@ -57,25 +55,20 @@ pub enum ConfigurationError {
     /// No such node.
     #[error("the profile has no node {wanted} - it has {}", .found.join(", "))]
     NoNode {
-        /// The one.
         wanted: String,
-        /// Those that there are.
+        /// Nodes that exist.
         found: Vec<String>,
     },
-    /// There is nothing to run.
+    /// The namespace has no load.
     #[error(
         "namespace {namespace}: neither read nor wrote a record in the window - there is no load to test: choose another one"
     )]
-    NoLoad {
-        /// The namespace.
-        namespace: String,
-    },
-    /// What came out is no configuration.
+    NoLoad { namespace: String },
+    /// The result is not a valid configuration.
     #[error("namespace {namespace}: cannot be configured - {problems}")]
     Refused {
-        /// The namespace.
         namespace: String,
-        /// Why, sentences.
+        /// Problems, sentences.
         problems: String,
     },
 }
@@ -113,8 +106,8 @@ struct Part<'a> {
     /// Its load on each device.
     loads: Vec<&'a DeviceLoad>,
     drives: BTreeSet<&'a str>,
-    /// What iostat showed of record reads' bytes by what their buckets' lower edges make; `None`: no iostat, or one that
-    /// shows less than the large blocks.
+    /// Bytes of record reads in iostat, divided by the bytes at the lower edges of their buckets; `None` without
+    /// iostat, or if iostat shows less than the large blocks.
     read_bytes: Option<f64>,
 }
 
@@ -133,12 +126,12 @@ impl<'a> Part<'a> {
         Self { loads, drives, read_bytes }
     }
 
-    /// Of one drive.
+    /// Average per drive.
     fn sum(&self, of: impl Fn(&DeviceLoad) -> f64) -> f64 {
         self.loads.iter().map(|load| of(load)).sum::<f64>() / self.drives.len() as f64
     }
 
-    /// What a drive did for it, as iostat would count it.
+    /// I/O of a drive for this namespace, in iostat's numbers.
     fn did(&self) -> DriveIo {
         let all: DriveIo = self.loads.iter().map(|load| load.io(self.read_bytes.unwrap_or(1.0))).sum();
         all.map(|n| n / self.drives.len() as f64)
@@ -272,7 +265,7 @@ impl<'a> Part<'a> {
         document
     }
 
-    /// Namespaces on its drives.
+    /// Number of namespaces on its drives.
     fn sharers(&self, profile: &Profile) -> usize {
         let node = &self.loads[0].node;
         let on = profile.drives.iter().filter(|it| it.node == *node && self.drives.contains(it.drive.as_str()));

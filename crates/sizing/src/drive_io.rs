@@ -1,12 +1,11 @@
-//! What reaches a drive, in the four numbers of iostat that a load is compared by.
+//! The I/O that reaches a drive, in the four iostat numbers by which loads are compared.
 
 use serde::{Deserialize, Serialize};
 use std::iter::Sum;
 
-/// What reaches a drive, under iostat's names.
+/// The I/O that reaches a drive, under iostat's names.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
 pub struct DriveIo {
-    /// Reads a second.
     #[serde(rename = "r/s")]
     pub reads_per_sec: f64,
     /// Writes a second, without flushes.

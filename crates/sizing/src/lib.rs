@@ -1,4 +1,4 @@
-//! What a live cluster says of the load on its drives, and the load profile that follows.
+//! The load on the drives of a live cluster, and the load profile derived from it.
 //!
 //! ```text
 //! server logs  --server_log--> ServerLog  \
@@ -7,21 +7,21 @@
 //!                                                          +--align, select
 //! ```
 //!
-//! The one idea: whatever is read keeps its counters and instants as they were told; rates are made in one
-//! place, of differences between two instants, and each is checked against the others before it is used.
+//! The one idea: all inputs keep their counters and instants unchanged; rates are computed in one place, from
+//! differences between two instants, and checked against each other before use.
 //!
-//! * [`source`], [`lines`]: files that somebody names, and their lines
+//! * [`source`], [`lines`]: input files, and their lines
 //! * [`server_log`]: logs of the database: histograms, drv_ssd lines, restarts
 //! * [`loglatency`]: tables of one histogram of a log, as asloglatency prints them
 //! * [`info`]: replies of the info protocol, as files keep them
-//! * [`pasted`]: tables of asloglatency in the place of a log
-//! * [`iostat`]: what sysstat's iostat printed
-//! * [`source`]: files that somebody names, decompressed
+//! * [`pasted`]: tables of asloglatency in place of a log
+//! * [`iostat`]: output of sysstat's iostat
+//! * [`source`]: input files, decompressed
 //! * [`profile`]: the load of each namespace on each device, as a file
-//! * [`drive_io`]: what reaches a drive, in iostat's numbers
+//! * [`drive_io`]: I/O that reaches a drive, in iostat's numbers
 //! * [`configuration`]: a test's configuration for each namespace
-//! * [`align`]: the offsets with which a configuration does what the cluster did
-//! * [`select`]: how many drives of a kind a cluster's load needs
+//! * [`align`]: the offsets with which a configuration reproduces the cluster's I/O
+//! * [`select`]: number of drives of a kind that a cluster's load needs
 
 #![forbid(unsafe_code)]
 

@@ -1,8 +1,8 @@
-//! The lines of a log, or of what another tool printed, out of one buffer.
+//! Reads the lines of a log, or of another tool's output, through one buffer.
 //!
-//! Memory is bounded whatever is read: a line of more than [`LINE_BYTES_MAX`] is skipped and counted, and so are NUL
-//! bytes where a line begins. Those are what a log is full of when it was cut (`copytruncate`) under a server that
-//! went on writing behind its old end: gigabytes of them, and no more than [`NUL_BYTES_MAX`].
+//! Memory is bounded for any input: a line of more than [`LINE_BYTES_MAX`] is skipped and counted, and so are NUL bytes
+//! at the start of a line. A log contains gigabytes of them if it was truncated (`copytruncate`) under a server that
+//! kept writing at its old offset; at most [`NUL_BYTES_MAX`] are skipped.
 
 use memchr::memchr;
 use std::io::{self, Read};
@@ -17,9 +17,8 @@ const WINDOW_BYTES: usize = 256 << 10;
 /// A line without its end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Line<'a> {
-    /// Its bytes.
     pub bytes: &'a [u8],
-    /// Whether it has an end: the last one of a file that is cut, or being written, has none.
+    /// True if it has an end: the last line of a file that is truncated or still being written has none.
     pub whole: bool,
 }
 
@@ -39,18 +38,16 @@ impl Repeats {
     }
 }
 
-/// What was skipped.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Skipped {
     /// Lines longer than [`LINE_BYTES_MAX`].
     pub long_lines: u64,
-    /// Their bytes.
+    /// Bytes of those lines.
     pub long_bytes: u64,
     /// NUL bytes before lines.
     pub nul_bytes: u64,
 }
 
-/// Lines of `input`.
 pub struct Lines<R> {
     input: R,
     window: Vec<u8>,
@@ -82,7 +79,6 @@ impl<R: Read> Lines<R> {
         }
     }
 
-    /// What is read from.
     pub fn input(&self) -> &R {
         &self.input
     }
@@ -92,12 +88,10 @@ impl<R: Read> Lines<R> {
         self.number
     }
 
-    /// Bytes read so far.
     pub fn read_bytes(&self) -> u64 {
         self.read_bytes
     }
 
-    /// What was skipped so far.
     pub fn skipped(&self) -> Skipped {
         self.skipped
     }

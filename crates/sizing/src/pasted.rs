@@ -1,10 +1,10 @@
-//! Tables of asloglatency as somebody pasted them into a file, with drv_ssd lines between them or not: what the sizing paper
-//! works with.
+//! Tables of asloglatency pasted into a file, with or without drv_ssd lines between them: the input of the sizing
+//! paper.
 //!
-//! A table has averages where a log has counters. Each becomes two dumps of a histogram, at the begin and the end of
-//! one time, whose difference has those averages; drv_ssd lines, often of another day, are moved to that time. So whatever
-//! is derived of a log is derived of it, too. Old and new heads are read, blanks may be collapsed, and a table may have lost
-//! its head: its name is then that of the command before it.
+//! A table has averages where a log has counters. Each table becomes two dumps of a histogram, at the start and the end
+//! of one period, whose difference has those averages; drv_ssd lines, often of another day, are moved to that period.
+//! So everything derived from a log can be derived from tables, too. Old and new headings are read, blanks may be
+//! collapsed, and a table may lack its heading: then the command before it gives its name.
 
 use crate::lines::Lines;
 use crate::server_log::{self, Dump, LogError, ServerLog, Unit};
@@ -18,13 +18,13 @@ use thiserror::Error;
 /// Seconds that a table without slices stands for.
 const SECONDS: f64 = 1000.0;
 
-/// What all slices of a table are together, at most: thirty years.
+/// Maximum total length of a table's slices, seconds: thirty years.
 const SECONDS_MAX: f64 = 1e9;
 
 /// Values a second that a table can have; a node does not do more.
 const PER_SEC_MAX: f64 = 1e12;
 
-/// Tables that are read.
+/// Maximum number of tables read.
 const TABLES_MAX: usize = 1000;
 
 /// Bytes of other lines that are kept.
@@ -36,13 +36,13 @@ const SNIFFED_LINES: usize = 1000;
 /// Why pasted tables cannot be read.
 #[derive(Debug, Error)]
 pub enum PastedError {
-    /// The system refuses.
+    /// Read error.
     #[error(transparent)]
     Read(#[from] ReadError),
     /// The lines between them are of no log.
     #[error(transparent)]
     Log(#[from] LogError),
-    /// They are of several nodes.
+    /// Lines of several nodes.
     #[error(
         "the drv_ssd lines beside pasted tables are of {0} nodes, and a table says of none - give one node's at a time"
     )]
@@ -52,7 +52,6 @@ pub enum PastedError {
         "{0} holds the histograms of a log beside pasted tables - give the log alone, which knows more, or the tables alone"
     )]
     Mixed(String),
-    /// Powers of two are missing.
     #[error(
         "the table of {name} has no column of {missing} - sizes need all powers of two up to the largest: run asloglatency \
          with -e 1 -n {n}"
@@ -62,7 +61,7 @@ pub enum PastedError {
         name: String,
         /// The power that is missing.
         missing: String,
-        /// How many columns.
+        /// Number of columns.
         n: usize,
     },
 }
@@ -72,7 +71,7 @@ pub enum PastedError {
 pub struct Pasted {
     /// The histogram: `{test}-device-read-size`.
     pub name: String,
-    /// What its values are; `None`: it has no head.
+    /// Unit of its values; `None` without a heading.
     pub unit: Option<Unit>,
     /// Percentage of at least `thresholds[i]`.
     pub pct_over: Vec<f64>,
@@ -80,13 +79,13 @@ pub struct Pasted {
     pub thresholds: Vec<u64>,
     /// Values counted a second.
     pub per_sec: f64,
-    /// In how long, seconds.
+    /// Length, seconds.
     pub seconds: f64,
 }
 
-/// Whether the file has a table of asloglatency near its begin.
+/// True if the file has a table of asloglatency near its start.
 pub fn is_pasted(path: &Path) -> bool {
-    // What is read from a pipe is gone.
+    // Bytes read from a pipe are lost.
     if !path.is_file() {
         return false;
     }
@@ -138,7 +137,8 @@ fn join(log: &mut ServerLog, tables: Vec<Pasted>) -> Result<(), PastedError> {
         log.drives.values_mut().for_each(|lines| lines.retain(|line| line.at >= restart));
         log.drives.retain(|_, lines| !lines.is_empty());
     }
-    // They may be of another day than the tables; a single line is of the last 20 s before it, whenever that was.
+    // drv_ssd lines may be of another day than the tables; a single line covers the last 20 s before it, whenever that
+    // was.
     for lines in log.drives.values_mut() {
         let Some(last) = lines.last().map(|line| line.at) else { continue };
         lines.retain(|line| last.duration_since(line.at) <= SignedDuration::from_hours(24));
@@ -228,11 +228,11 @@ fn tables_of(input: impl Read, tables: &mut Vec<Pasted>, rest: &mut Vec<u8>) -> 
 }
 
 enum Taken {
-    /// It is a part of a table.
+    /// Part of a table.
     Part,
-    /// It is the average of a table.
+    /// Average line of a table.
     Average(Vec<f64>, f64),
-    /// It is something else.
+    /// Another line.
     Not,
 }
 
@@ -316,7 +316,7 @@ fn is_head(line: &str) -> bool {
     matches!(words[..], ["slice-to", "(sec)", .., "ops/sec"])
 }
 
-/// Whether a line may be of a server's log: it begins with a month.
+/// True if a line can belong to a server's log: it begins with a month.
 fn is_of_a_log(words: &[&str]) -> bool {
     const MONTHS: [&str; 12] = ["Jan", "Feb", "Mar", "Apr", "May", "Jun", "Jul", "Aug", "Sep", "Oct", "Nov", "Dec"];
     words.len() > 5 && MONTHS.iter().any(|month| words[0].starts_with(month))

@@ -10,9 +10,7 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 #[error("reading {name} - {source}{}", advice(source))]
 pub struct ReadError {
-    /// Which.
     pub name: String,
-    /// Why.
     pub source: io::Error,
 }
 
@@ -26,7 +24,7 @@ fn advice(error: &io::Error) -> &'static str {
     }
 }
 
-/// A file to be read.
+/// An input file.
 pub struct Source {
     name: String,
     input: Input<Box<dyn Read>>,
@@ -46,7 +44,7 @@ impl Source {
         }
     }
 
-    /// What `name` stands for.
+    /// An input called `name`, decompressed. `piped` is the command that reads it from standard input, for messages.
     pub fn new(name: &str, bytes: Box<dyn Read>, piped: &'static str) -> Result<Self, ReadError> {
         let name = name.to_owned();
         match Input::piped_to(bytes, piped) {
@@ -55,7 +53,7 @@ impl Source {
         }
     }
 
-    /// Its name, and what it has.
+    /// Name and input.
     pub fn into_parts(self) -> (String, Input<Box<dyn Read>>) {
         (self.name, self.input)
     }

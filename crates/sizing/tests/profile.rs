@@ -257,7 +257,7 @@ fn of_two_servers_in_one_log_each_window_has_its_own() {
     let profile = profile_of(upgraded.clone(), &wanted()).unwrap();
     assert_eq!((profile.loads[0].write_block_bytes, profile.nodes[0].build.as_deref()), (128 << 10, Some("4.9.0.37")));
     assert_eq!(profile.doubts(), [""; 0]);
-    // Where only the later one is in the log, it says nothing of the time before it.
+    // If only the later start is in the log, it gives no information on the time before it.
     upgraded.starts.remove(0);
     let profile = profile_of(upgraded, &wanted()).unwrap();
     assert_eq!((profile.loads[0].write_block_bytes, profile.nodes[0].build.as_deref()), (128 << 10, None));
@@ -300,7 +300,7 @@ fn what_was_counted_while_the_clock_was_set_is_left_out() {
     }
 }
 
-/// What iostat printed beside the capture, with its times as `stamp` writes them.
+/// iostat's output beside the capture, with its times in the format `stamp`.
 fn iostat_of(capture: &str, stamp: &str, later: SignedDuration) -> Iostat {
     let mut text = String::new();
     Source::open(&data(capture, "iostat-x.txt.zst"), "").unwrap().into_parts().1.read_to_string(&mut text).unwrap();

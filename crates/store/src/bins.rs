@@ -1,4 +1,4 @@
-//! What operations make of a record's bins. Pure: bytes in, bytes out.
+//! Applies operations to a record's bins. Pure: bytes in, bytes out.
 
 use crate::ResultCode;
 use crate::ops::{self, Entry, NAME_BYTES_MAX, operation, particle};
@@ -24,19 +24,18 @@ struct Bin<'a> {
     value: Cow<'a, [u8]>,
 }
 
-/// What operations made of a record.
+/// Result of applying operations to a record.
 #[derive(Debug, Default)]
 pub(crate) struct Applied {
-    /// The record's bins now.
     pub(crate) bins: Vec<u8>,
-    /// Whether an operation changed or touched it.
+    /// True if an operation changed or touched the record.
     pub(crate) written: bool,
-    /// How many bins the reply brings, and they.
+    /// Number of bins in the reply, and their bytes.
     pub(crate) replied: u16,
     pub(crate) reply: Vec<u8>,
 }
 
-/// A record's bins in use.
+/// The bins of a record while operations are applied.
 struct Bins<'a> {
     list: Vec<Bin<'a>>,
     /// Of each name its place in the list, once there are many.
@@ -144,7 +143,7 @@ fn answer(applied: &mut Applied, name: &[u8], particle: u8, value: &[u8]) -> Res
     if applied.reply.len() > REPLY_BYTES_MAX { Err(ResultCode::TOO_BIG) } else { Ok(()) }
 }
 
-/// Numbers are of 8 bytes.
+/// Checks that numbers have 8 bytes.
 fn check(op: &Entry<'_>) -> Result<(), ResultCode> {
     let is_number = matches!(op.particle, particle::INTEGER | particle::FLOAT);
     if is_number && op.value.len() != 8 { Err(ResultCode::PARAMETER) } else { Ok(()) }

@@ -28,16 +28,14 @@ const FORMAT: u32 = 2;
 const NAME_AT: usize = 44;
 const DEVICE_BYTES_AT: usize = WRITTEN_BYTES - 8;
 
-/// What a device's header says.
+/// Contents of a device's header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceHeader {
-    /// Name of the namespace.
     pub namespace: String,
-    /// Bytes of a write block.
     pub write_block_bytes: u32,
-    /// Devices of the namespace.
+    /// Number of devices of the namespace.
     pub devices: u16,
-    /// Which of them this is, from 0.
+    /// Index of this device, from 0.
     pub index: u16,
     /// Cores that have a part of it each.
     pub cores: u16,
@@ -47,14 +45,14 @@ pub struct DeviceHeader {
     pub device_bytes: u64,
 }
 
-/// What is to be done with a device before it can be used.
+/// Step before a device can be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Plan {
     /// There is no header: what is on the device is not ours, and is lost when it is formatted.
     Format,
-    /// It is ours: its records are to be read.
+    /// Ours: read its records.
     Open(DeviceHeader),
-    /// It is ours, written by other settings: each with what it is there and what is wanted.
+    /// Ours, written with other settings: each with its value on the device and the wanted one.
     Differs(Vec<String>),
     /// There was a header and its checksum is wrong.
     Damaged,
@@ -73,7 +71,7 @@ impl DeviceHeader {
         Self { device_bytes, ..self }
     }
 
-    /// Its bytes, for the begin of the device.
+    /// Bytes for the start of the device.
     pub fn to_bytes(&self) -> Vec<u8> {
         let mut bytes = Vec::with_capacity(WRITTEN_BYTES);
         bytes.extend_from_slice(MAGIC);
@@ -92,7 +90,7 @@ impl DeviceHeader {
         bytes
     }
 
-    /// What to do with a device that begins with `bytes` ([`WRITTEN_BYTES`]) and is wanted as this; the set is the
+    /// Step for a device that begins with `bytes` ([`WRITTEN_BYTES`]) and should have this header; the set is the
     /// device's own.
     pub fn plan(&self, bytes: &[u8]) -> Plan {
         let Some(bytes) = bytes.get(..WRITTEN_BYTES).filter(|bytes| bytes.starts_with(MAGIC)) else {

@@ -1,4 +1,4 @@
-//! By what a record is found: the digest of its set and key.
+//! Digest of a record's set and key: its key in the index.
 
 use ripemd::{Digest as _, Ripemd160};
 

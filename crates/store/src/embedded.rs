@@ -47,7 +47,7 @@ pub struct Embedded<E: BlockEngine> {
     store: Store,
     issuer: Issuer,
     replies: Vec<(u64, Reply)>,
-    /// What came back from the engine.
+    /// Completions from the engine.
     blocks: Vec<Completion>,
     /// Transactions that are done.
     done: Vec<Completion>,
@@ -58,26 +58,24 @@ pub struct Embedded<E: BlockEngine> {
     poll_ns: u64,
 }
 
-/// What a store in this process is made of.
+/// Configuration of a store in this process.
 #[derive(Debug, Clone)]
 pub struct Embedding {
-    /// Its settings.
     pub namespace: Namespace,
-    /// Where it is.
+    /// Devices of the store.
     pub spaces: Vec<Space>,
     /// Operations on devices at most at once: the engine carries as many.
     pub operations: u32,
-    /// What the records are.
     pub object: Arc<Object>,
     /// Looks at all that is read.
     pub verify: bool,
-    /// Where what it does to the devices is counted.
+    /// Counts its I/O.
     pub counts: Arc<IoCounts>,
-    /// What is done when a device is overloaded.
+    /// Behaviour when a device is overloaded.
     pub overload: Arc<Overload>,
     /// Time since 1970 at instant 0 of the engine's clock, ms.
     pub wall_ms: u64,
-    /// Of the store's choices.
+    /// Seed of the store's random choices.
     pub seed: u64,
 }
 
@@ -105,7 +103,6 @@ impl<E: BlockEngine> Embedded<E> {
         Ok(embedded)
     }
 
-    /// What the store counted.
     pub fn statistics(&self) -> Statistics {
         self.store.statistics()
     }
@@ -144,7 +141,7 @@ impl<E: BlockEngine> Embedded<E> {
 
     fn execute(&mut self, token: u32, transaction: Transaction) {
         self.store.execute(token.into(), transaction, &mut OnEngine(&mut self.engine), &mut self.replies);
-        // What it wants to be asked for may have changed.
+        // The transaction may have changed the time at which the store has to be polled.
         self.poll_ns = 0;
     }
 
@@ -213,7 +210,7 @@ impl<E: BlockEngine> Drop for Embedded<E> {
     }
 }
 
-/// How long a store may take to write what it has in memory.
+/// Timeout for writing a store's buffers, nanoseconds.
 const FLUSH_NS: u64 = 20_000_000_000;
 
 /// Longest turn while nothing is asked for.

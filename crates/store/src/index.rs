@@ -6,20 +6,19 @@
 use crate::Digest;
 use sys::random::Random;
 
-/// Where a record is on its device.
+/// Position of a record on its device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Place {
     /// Write block of the volume.
     pub(crate) block: u32,
     /// From the begin of the block, in units of 16 bytes.
     pub(crate) offset: u32,
-    /// Its length, in units of 16 bytes.
+    /// Length, in units of 16 bytes.
     pub(crate) units: u32,
-    /// The volume.
     pub(crate) volume: u8,
 }
 
-/// What memory knows of a record.
+/// Index entry of a record.
 #[derive(Debug, Clone, Copy)]
 #[repr(C, align(64))]
 pub(crate) struct Entry {
@@ -35,7 +34,7 @@ pub(crate) struct Entry {
     flags: u8,
 }
 
-/// So that a record costs what sizing says it does.
+/// Sizing counts on this size.
 const _: () = assert!(size_of::<Entry>() == 64);
 
 const TOMBSTONE: u8 = 1;
@@ -53,17 +52,17 @@ impl Entry {
         Self { flags, ..self }
     }
 
-    /// Whether it stands for a record that was deleted.
+    /// True for a tombstone, which stands for a deleted record.
     pub(crate) fn is_tombstone(&self) -> bool {
         self.flags & TOMBSTONE != 0
     }
 
-    /// Whether it is a tombstone that was marked and not unmarked since.
+    /// True for a tombstone that was marked and not unmarked since.
     pub(crate) fn is_marked(&self) -> bool {
         self.flags & MARKED != 0
     }
 
-    /// Whether the record holds its key.
+    /// True if the record stores its key.
     pub(crate) fn has_key(&self) -> bool {
         self.flags & HAS_KEY != 0
     }
@@ -114,7 +113,7 @@ impl Index {
         self.len * size_of::<Entry>() as u64 + (self.buckets * size_of::<u32>()) as u64
     }
 
-    /// Whether the memory that it may take is used up.
+    /// True if the memory limit is reached.
     pub(crate) fn is_full(&self) -> bool {
         self.bytes() >= self.bytes_max
     }
@@ -276,7 +275,7 @@ impl Index {
         }
     }
 
-    /// One past the greatest number of an entry.
+    /// One past the greatest entry number.
     pub(crate) fn end(&self) -> u32 {
         self.chunks.last().map_or(0, |chunk| (self.chunks.len() - 1) * CHUNK + chunk.len()) as u32
     }

@@ -1,4 +1,4 @@
-//! What a store has in flight: the numbers of its operations, what each is for, and their buffers.
+//! Operations in flight of a store: numbers, purposes, buffers.
 
 use crate::record::UNIT;
 use crate::{Disk, IoCounts, Transaction, index::Place};
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use sys::buffer::{ALIGN, Buf};
 use sys::op::{Completion, Op, OpKind, TargetId};
 
-/// What an operation is for.
+/// Purpose of an operation.
 #[derive(Debug)]
 pub(crate) enum Pending {
     /// A transaction that needs the record which was at `place`, in a block of this seed.
@@ -20,7 +20,7 @@ pub(crate) enum Pending {
     Scan { volume: u8, blocks: Range<u32>, tries: u32 },
     /// The block that is looked at for what tombstones hide.
     Raid,
-    /// What ends a cold start.
+    /// Ends a cold start.
     Flush { volume: u8, tries: u32 },
 }
 
@@ -34,7 +34,7 @@ pub(crate) const TOKENS_MIN: u32 = 16;
 #[derive(Debug)]
 pub(crate) struct Io {
     first: u32,
-    /// With what each does, and to how many bytes.
+    /// Each with its kind and bytes.
     pending: Vec<Option<(Pending, OpKind, u32)>>,
     counts: Arc<IoCounts>,
     unused: Vec<u32>,
@@ -62,7 +62,7 @@ impl Io {
         self.pending.len() - self.unused.len()
     }
 
-    /// Whether a read of a record may begin.
+    /// True if a read of a record may begin.
     pub(crate) fn may_read(&self) -> bool {
         self.unused.len() > RESERVED
     }
@@ -84,7 +84,7 @@ impl Io {
         disk.buffer(1 << class).or_else(|| larger(self))
     }
 
-    /// Takes back a buffer.
+    /// Returns a buffer.
     pub(crate) fn recycle(&mut self, buf: Buf) {
         if let Some(class) = buf.len().checked_ilog2() {
             self.buffers[class as usize].push(buf);
@@ -106,7 +106,7 @@ impl Io {
         disk.submit(Op { target, kind, offset, len, sync, placement: None, buf, token: self.first + slot });
     }
 
-    /// What an operation that came back was for.
+    /// Purpose of a completed operation.
     pub(crate) fn take(&mut self, done: &Completion) -> Option<Pending> {
         let slot = done.token.checked_sub(self.first)?;
         let (pending, kind, bytes) = self.pending.get_mut(slot as usize)?.take()?;

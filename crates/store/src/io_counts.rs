@@ -1,9 +1,9 @@
-//! What stores do to their devices, counted where others can look at it meanwhile: iostat's numbers, for the stores alone.
+//! I/O counters of stores, readable from other threads: iostat's numbers, for the stores alone.
 
 use std::sync::atomic::{AtomicU64, Ordering};
 use sys::op::OpKind;
 
-/// What stores did to their devices, all cores together.
+/// I/O of stores, all cores together.
 #[derive(Debug, Default)]
 pub struct IoCounts {
     reads: AtomicU64,
@@ -18,18 +18,18 @@ pub struct IoCounts {
 pub struct IoCounted {
     /// Operations that read, and their bytes.
     pub reads: u64,
-    /// See `reads`.
+    /// Bytes of those operations.
     pub read_bytes: u64,
     /// Operations that wrote, and their bytes.
     pub writes: u64,
-    /// See `writes`.
+    /// Bytes of those operations.
     pub write_bytes: u64,
     /// Service times of all of them together, ns.
     pub service_ns: u64,
 }
 
 impl IoCounts {
-    /// As they stand.
+    /// Current counts.
     pub fn now(&self) -> IoCounted {
         let get = |count: &AtomicU64| count.load(Ordering::Relaxed);
         IoCounted {
@@ -55,12 +55,12 @@ impl IoCounts {
 }
 
 impl IoCounted {
-    /// What was done since `earlier`.
+    /// Difference to `earlier`.
     pub fn since(&self, earlier: &Self) -> Self {
         self.with(earlier, |now, then| now - then)
     }
 
-    /// Both together.
+    /// Sum.
     pub fn plus(&self, other: &Self) -> Self {
         self.with(other, |a, b| a + b)
     }

@@ -7,25 +7,24 @@ use std::sync::Arc;
 use sys::buffer::Buf;
 use sys::op::{Completion, Op, OpKind, Outcome};
 
-/// How a transaction came back.
+/// Result of a transaction.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Answer<'a> {
-    /// How it ended.
     pub(crate) outcome: Outcome,
-    /// The bins that it brought.
+    /// Bins returned.
     pub(crate) bins: &'a [u8],
     /// Nobody knows whether it was done, or will be.
     pub(crate) in_doubt: bool,
 }
 
 impl<'a> Answer<'a> {
-    /// What a server answered. Of one that it gave up waiting for, the rest may go on.
+    /// An answer from a server. A transaction that timed out there may still complete.
     pub(crate) fn of(result: ResultCode, bins: &'a [u8]) -> Self {
         let outcome = if result == ResultCode::OK { Outcome::Done } else { Outcome::Result(result.0) };
         Self { outcome, bins, in_doubt: matches!(result, ResultCode::TIMEOUT | ResultCode::SERVER_ERROR) }
     }
 
-    /// What never was answered, and why.
+    /// A transaction without an answer, with the error.
     pub(crate) fn lost(errno: i32, in_doubt: bool) -> Self {
         Self { outcome: Outcome::Errno(errno), bins: &[], in_doubt }
     }
@@ -48,7 +47,7 @@ struct Out {
     acknowledged: u32,
     /// Of a write: its number among those of its key.
     write: u32,
-    /// How often it was held back.
+    /// Number of times it was held back.
     held: u32,
 }
 
@@ -57,7 +56,7 @@ struct Out {
 pub(crate) struct Issuer {
     object: Arc<Object>,
     verifier: Option<Verifier>,
-    /// By token.
+    /// Indexed by token.
     out: Vec<Option<Out>>,
     /// Numbers writes where no verifier does.
     writes: u32,
@@ -66,7 +65,8 @@ pub(crate) struct Issuer {
 }
 
 impl Issuer {
-    /// One of `object`; `verify`: with a look at all that is read. `overload` says what is done when a device is.
+    /// An issuer for `object`; `verify` checks all data read. `overload` sets the behaviour when a device is
+    /// overloaded.
     pub(crate) fn new(object: Arc<Object>, verify: bool, overload: Arc<Overload>) -> Self {
         let (verifier, held) = (verify.then(Verifier::default), Held::new(overload));
         Self { object, verifier, out: Vec::new(), writes: 0, in_flight: 0, held }
@@ -128,7 +128,7 @@ impl Issuer {
         let Seen { at_ns: completed_ns, unseen_ns } = seen;
         let completion = Completion { token, buf, outcome, issued_ns, completed_ns, unseen_ns };
         let next = next.and_then(|token| {
-            // It goes out only now: until then it was this program that kept it back.
+            // The transaction is issued only now: until then this program delayed it.
             let out = self.out.get_mut(token as usize)?.as_mut()?;
             out.issued_ns = completed_ns;
             out.write = self.verifier.as_mut()?.begin_write(key, token)?;
@@ -137,7 +137,7 @@ impl Issuer {
         Some((completion, next))
     }
 
-    /// One that was held back and is to be tried again now.
+    /// The next held transaction that is due for a retry.
     pub(crate) fn again(&mut self, now_ns: u64) -> Option<(u32, Transaction)> {
         let token = self.held.take(now_ns)?;
         let Out { kind, key, write, .. } = *self.out.get(token as usize)?.as_ref()?;

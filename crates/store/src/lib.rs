@@ -1,14 +1,14 @@
-//! A record engine as Aerospike's is one: the index in memory, the records on the device, log-structured; the protocol
-//! that its clients speak; and such a client. An instrument, not a database to keep data in.
+//! A record engine like Aerospike's: the index in memory, the records on the device, log-structured; the protocol that
+//! its clients speak; and such a client. An instrument, not a database to keep data in.
 //!
 //! ```text
 //! transaction -> Store (one core's part of a namespace) -> reads of records, writes of whole buffers -> Disk
 //!                  ^ embedded in a process, or behind the protocol
 //! ```
 //!
-//! The one idea: a [`Store`] does no I/O, has no clock and no thread. Whoever has one shows it transactions, completions
-//! and the time, and carries out what it asks of a [`Disk`]. So the same code runs on a ring that it shares with a network,
-//! and on a simulated drive that loses power.
+//! The one idea: a [`Store`] does no I/O, has no clock and no thread. Its owner passes it transactions, completions and
+//! the time, and carries out its I/O through a [`Disk`]. So the same code runs on a ring shared with sockets, and on a
+//! simulated drive that loses power.
 
 #![forbid(unsafe_code)]
 

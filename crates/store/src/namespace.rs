@@ -1,4 +1,4 @@
-//! What a store is told of its namespace and its space, and what it tells of itself.
+//! Settings of a store's namespace and space, and its statistics.
 
 use device::target::Target;
 use std::ops::Range;
@@ -8,7 +8,6 @@ use sys::op::{Op, TargetId};
 /// A namespace's settings, by the names that the server's configuration has for them.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Namespace {
-    /// Its name.
     pub name: String,
     /// `write-block-size`: bytes of a write block, a power of two from 32 KiB to 8 MiB.
     pub write_block_bytes: u32,
@@ -41,7 +40,7 @@ pub struct Namespace {
 }
 
 impl Namespace {
-    /// One with the server's defaults.
+    /// A namespace with the server's defaults.
     pub fn new(name: &str) -> Self {
         Self {
             name: name.to_owned(),
@@ -62,7 +61,6 @@ impl Namespace {
         }
     }
 
-    /// The share of one of `cores` in it.
     pub fn share(&self, cores: u16) -> Self {
         let cores = u64::from(cores.max(1));
         Self {
@@ -77,14 +75,15 @@ impl Namespace {
 /// A store's space on one device: the blocks of one core. The device's header is before the first.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Space {
-    /// The device in the engine.
+    /// The device's number in the engine.
     pub target: TargetId,
     /// Bytes of the device that are the store's.
     pub range: Range<u64>,
     /// The device's smallest direct I/O, bytes: of these records are read.
     pub min_io_bytes: u32,
-    /// What the device writes as a whole, bytes: its physical block, or its smallest direct I/O if that is larger. Less would be
-    /// read, changed and written by the drive, and what was there before is lost with it when the power fails.
+    /// Unit that the device writes as a whole, bytes: its physical block, or its smallest direct I/O if that is larger.
+    /// For smaller writes the drive reads, changes and writes back the unit, and a power failure can lose the old data
+    /// with it.
     pub write_unit_bytes: u32,
     /// The number that the device was given when it was formatted: what was written under another is no record.
     pub id: u64,
@@ -95,7 +94,7 @@ pub fn write_unit_bytes(target: &Target) -> u32 {
     target.min_io_bytes().max(target.facts().physical_sector_bytes.unwrap_or(0).min(4096))
 }
 
-/// What carries out a store's I/O.
+/// Carries out a store's I/O.
 pub trait Disk {
     /// The clock, ns. Never runs backwards.
     fn now(&mut self) -> u64;
@@ -120,7 +119,6 @@ impl Default for Buckets {
 }
 
 impl Buckets {
-    /// Counts a value.
     #[inline]
     pub fn record(&mut self, value: u64) {
         self.counts[(u64::BITS - value.leading_zeros()) as usize] += 1;
@@ -137,16 +135,15 @@ impl Buckets {
     }
 }
 
-/// What a store counts, as the real server does. Counters since the start unless they say otherwise.
+/// Statistics of a store, with the real server's meaning. Counters since the start unless noted otherwise.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Statistics {
-    /// Records now.
+    /// Current records.
     pub objects: u64,
-    /// Tombstones now.
+    /// Current tombstones.
     pub tombstones: u64,
     /// Of each device of the store.
     pub devices: Vec<DeviceStatistics>,
-    /// Records that expired.
     pub expired: u64,
     /// Tombstones that were dropped because a search of the devices found nothing that they hide.
     pub raided: u64,
@@ -171,7 +168,7 @@ pub struct Statistics {
 pub struct DeviceStatistics {
     /// Bytes of live records.
     pub used_bytes: u64,
-    /// Free blocks now.
+    /// Currently free blocks.
     pub free_wblocks: u64,
     /// Of them those never written.
     pub pristine_wblocks: u64,

@@ -1,14 +1,13 @@
-//! What stands in the records that a benchmark writes, and whether what was read is that.
+//! Contents of the records that a benchmark writes, and their verification.
 //!
 //! ```text
 //! value of a bin:  stamp XOR hash of the key | bytes that follow from key, stamp and bin
 //! stamp:           40 bits: when the run began, in 10 ms since 1970 | 24 bits: number of the write
 //! ```
 //!
-//! The one idea: the content is a function of the key and of the number of its write, and that number stands in it. The
-//! server's own generation is 16 bits that wrap, and after a write of which nobody knows whether it was done nobody knows
-//! it. [`Verifier`] has for each key which writes were sent and acknowledged: what is read must be one of those that can stand there,
-//! and whole.
+//! The one idea: the content is a function of the key and of the number of its write, and contains that number. The
+//! server's own generation has 16 bits that wrap, and is unknown after a write in doubt. [`Verifier`] records for each
+//! key the writes sent and acknowledged: a read must return one of the possible writes, and whole.
 
 use crate::ops::{self, Entry, operation, particle};
 use crate::{Digest, Exists, Policy, Transaction, Work, Write, digest};
@@ -18,19 +17,17 @@ use std::str::FromStr;
 use sys::op::{OpKind, Outcome};
 use sys::random::Random;
 
-/// Of what kind values are.
+/// Type of values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Value {
-    /// An integer.
     Integer,
     /// A string of so many letters.
     String(u32),
-    /// So many bytes.
+    /// Blob of this many bytes.
     Blob(u32),
 }
 
 impl Value {
-    /// Bytes of it.
     pub fn bytes(self) -> u32 {
         match self {
             Self::Integer => 8,
@@ -90,11 +87,10 @@ impl FromStr for Value {
 /// The records of a benchmark.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Object {
-    /// Their set; empty: none.
+    /// Set of the records; empty: none.
     pub set: Box<[u8]>,
-    /// How many bins each has. At least 1.
+    /// Bins per record. At least 1.
     pub bins: u16,
-    /// What is in each of them.
     pub value: Value,
     /// The namespace has single bins: they have no name.
     pub single_bin: bool,
@@ -110,12 +106,12 @@ impl Object {
         self.value.bytes().saturating_mul(self.bins.into())
     }
 
-    /// Whether there is room for what a [`Verifier`] looks at.
+    /// True if values are long enough for the stamp that a [`Verifier`] checks.
     pub fn can_be_verified(&self) -> bool {
         self.value.bytes() >= self.value.stamp_bytes()
     }
 
-    /// By what the record of the integer key `key` is found.
+    /// Digest of the integer key `key`.
     pub fn digest(&self, key: u64) -> Digest {
         digest(&self.set, particle::INTEGER, &key.to_be_bytes())
     }
@@ -169,7 +165,7 @@ impl Object {
         out.truncate(len);
     }
 
-    /// Which stamp a value begins with; `None`: it is too short, or no stamp.
+    /// Stamp at the start of a value; `None` if the value is too short, or has no stamp.
     fn stamp_of(&self, key: u64, value: &[u8]) -> Option<u64> {
         let word = match self.value {
             Value::String(_) => word_of(value.first_chunk()?)?,
@@ -251,7 +247,7 @@ impl Name {
     }
 }
 
-/// What one issuer knows of the keys that it alone writes: which writes can stand in each.
+/// One issuer's knowledge of the keys that only it writes: the possible writes of each.
 #[derive(Debug, Default)]
 pub struct Verifier {
     keys: HashMap<u64, Writes>,
@@ -265,7 +261,7 @@ pub struct Verifier {
 struct Writes {
     sent: u32,
     acknowledged: u32,
-    /// Whether the last that was sent is not answered.
+    /// True if the last write sent has no answer yet.
     is_out: bool,
 }
 
@@ -306,7 +302,8 @@ impl Verifier {
         self.keys.get(&key).map_or(0, |writes| writes.acknowledged)
     }
 
-    /// Whether `bins` of `key` can be what a read brings that began when `acknowledged` was. Else what is wrong with them.
+    /// Checks that `bins` of `key` are a possible result of a read that began when `acknowledged` was. Returns the
+    /// difference otherwise.
     pub fn check(&self, object: &Object, key: u64, acknowledged: u32, bins: &[u8]) -> Outcome {
         let (began, found) = match object.written(key, bins) {
             Ok(written) => written,

@@ -6,11 +6,9 @@
 //!
 //! A record's bins are kept as such entries, too, so that reading a whole record copies its bytes into the reply.
 
-/// What is done to a bin.
+/// Operations on bins.
 pub mod operation {
-    /// Reads it.
     pub const READ: u8 = 1;
-    /// Sets it.
     pub const WRITE: u8 = 2;
     /// Adds to an integer or float.
     pub const ADD: u8 = 5;
@@ -26,7 +24,7 @@ pub mod operation {
 
 /// Types of values.
 pub mod particle {
-    /// None: removes a bin.
+    /// No value: removes a bin.
     pub const NULL: u8 = 0;
     /// A signed integer of 8 bytes, big-endian.
     pub const INTEGER: u8 = 1;
@@ -44,16 +42,14 @@ pub const HEADER_BYTES: usize = 8;
 /// Longest name of a bin, bytes.
 pub const NAME_BYTES_MAX: usize = 15;
 
-/// One entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Entry<'a> {
-    /// What to do, see [`operation`].
+    /// See [`operation`].
     pub operation: u8,
     /// The value's type, see [`particle`].
     pub particle: u8,
     /// The bin's name; empty: all bins, or that of a single-bin namespace.
     pub name: &'a [u8],
-    /// The value.
     pub value: &'a [u8],
 }
 

@@ -1,7 +1,8 @@
-//! What a benchmark does when a device is overloaded (code 18): a measurement counts a failure, an insertion waits and tries
-//! again, as Aerospike's clients do that are told to retry.
+//! Behaviour of a benchmark when a device is overloaded (code 18): a measurement counts a failure; an insertion waits
+//! and retries, as Aerospike's clients with retries do.
 //!
-//! A server answers at once and does not queue, so that its clients know; an insertion is as fast as the drive then.
+//! A server answers at once and does not queue, so that clients notice the overload; an insertion then runs at the
+//! drive's speed.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -14,7 +15,7 @@ const PAUSES_NS: std::ops::RangeInclusive<u64> = 1_000_000..=64_000_000;
 /// A transaction that waits for longer fails: the drive hangs.
 const PATIENCE_NS: u64 = 60_000_000_000;
 
-/// What issuers on several threads do about it, and what came of it.
+/// Overload behaviour of issuers on several threads, and its statistics.
 #[derive(Debug, Default)]
 pub struct Overload {
     waits: AtomicBool,
@@ -22,18 +23,18 @@ pub struct Overload {
 }
 
 impl Overload {
-    /// What is done from now on: whether transactions wait.
+    /// True from now on: transactions wait.
     pub fn set_waits(&self, waits: bool) {
         self.waits.store(waits, Ordering::Relaxed);
     }
 
-    /// Transactions that waited.
+    /// Number of transactions that waited.
     pub fn waited(&self) -> u64 {
         self.waited.load(Ordering::Relaxed)
     }
 }
 
-/// Those of one issuer that wait.
+/// Waiting transactions of one issuer.
 #[derive(Debug)]
 pub(crate) struct Held {
     overload: Arc<Overload>,
@@ -57,13 +58,13 @@ impl Held {
         true
     }
 
-    /// One that is due.
+    /// Takes a transaction that is due.
     pub(crate) fn take(&mut self, now_ns: u64) -> Option<u32> {
         self.due.peek().filter(|Reverse((due_ns, _))| *due_ns <= now_ns)?;
         self.due.pop().map(|Reverse((_, token))| token)
     }
 
-    /// When the next is.
+    /// Time at which the next is due, nanoseconds.
     pub(crate) fn next_ns(&self) -> u64 {
         self.due.peek().map_or(u64::MAX, |Reverse((due_ns, _))| *due_ns)
     }

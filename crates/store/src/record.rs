@@ -7,9 +7,9 @@
 //! 48 set | key (particle type and bytes) | body: bins as ops entries | padding                                little-endian
 //! ```
 //!
-//! The checksum is CRC-32 over all that follows it (crc32fast: the IEEE polynomial with the CPU's carry-less multiplication),
-//! begun with the seed of the write block: the device's id, the block's sequence number and the number of the opening. What an
-//! earlier life of the block or of the device left behind is therefore no record, wherever it lies.
+//! The checksum is CRC-32 over all that follows it (crc32fast: the IEEE polynomial with the CPU's carry-less
+//! multiplication), begun with the seed of the write block: the device's id, the block's sequence number and the number
+//! of the opening. Leftovers of earlier uses of the block or the device therefore never pass as records.
 
 use crate::Digest;
 use crate::volume::block_header::FIRST_BYTE;
@@ -51,7 +51,7 @@ impl<'a> Record<'a> {
         HEADER + self.set.len() + self.key.len() + self.body.len()
     }
 
-    /// Its length on the device.
+    /// Length on the device, units.
     pub(crate) fn units(&self) -> u32 {
         self.bytes().div_ceil(UNIT) as u32
     }
@@ -124,7 +124,7 @@ fn length(header: &[u8; HEADER]) -> Option<usize> {
     (magic == MAGIC && len >= HEADER).then_some(len)
 }
 
-/// What was found in a write block from one byte on.
+/// Item found in a write block.
 pub(crate) enum Found<'a> {
     /// A record, where it begins, and the bytes that it takes.
     Record(Record<'a>, usize, usize),
@@ -145,7 +145,7 @@ pub(crate) struct Walk {
 }
 
 impl Walk {
-    /// One of a block of `block_bytes` with this seed, from its first record on.
+    /// A walk through a block of `block_bytes` with this seed, from its first record on.
     pub(crate) fn new(block_bytes: usize, seed: u32) -> Self {
         Self { at: FIRST_BYTE, seed, patience: 8 * block_bytes, passed: false, damaged: false }
     }

@@ -4,12 +4,12 @@
 //! execute -> what is asked needs the record? -> from memory, or a read of its device -> write -> volume, index -> reply
 //! ```
 //!
-//! Writes of one record are done one after another: while one waits for the record's old bytes, the others wait for it. Reads
-//! go on, and see what is in the index when they begin. A block may be used again while a read of it is under way; the record's
-//! checksum shows that, and the index where it is now.
+//! Writes of one record are done one after another: while one write reads the record's old bytes, later ones wait.
+//! Reads continue, and use the index entry at their begin. A block can be reused during a read of it; the record's
+//! checksum detects that, and the index has the new position.
 //!
-//! * `transact`: what a transaction comes to; `scan`: the cold start; `collect`: defragmentation, and tombstones
-//! * `expire`: records whose time is over; `raid`: tombstones that hide nothing any more
+//! * `transact`: execution of transactions; `scan`: the cold start; `collect`: defragmentation, and tombstones
+//! * `expire`: expired records; `raid`: tombstones that are no longer needed
 
 mod collect;
 mod expire;
@@ -60,11 +60,11 @@ pub struct Store {
     index: Index,
     volumes: Vec<Volume>,
     io: Io,
-    /// Of the last write.
+    /// Version of the last write.
     version: u64,
     /// Records of which a write waits for the old bytes, and the writes that wait for it.
     busy: HashMap<Digest, VecDeque<(u64, Transaction)>>,
-    /// Those that wait for a number or a buffer.
+    /// Transactions waiting for an operation number or a buffer.
     waiting: VecDeque<(u64, Transaction)>,
     scan: Option<Scan>,
     collectors: Vec<Collector>,
@@ -78,11 +78,11 @@ pub struct Store {
 }
 
 impl Store {
-    /// A store of `namespace` on `spaces`, whose operations have the numbers `tokens`. It begins by reading what is there;
-    /// `wall_ms` is the time since 1970 at instant 0 of the disk's clock, `seed` that of its choices, another one for each
-    /// opening. Its buffers come from the disk and stay with it, see [`Self::needs`].
+    /// A store of `namespace` on `spaces`, whose operations have the numbers `tokens`. Opening reads the existing
+    /// records; `wall_ms` is the time since 1970 at instant 0 of the disk's clock, `seed` the seed of its random
+    /// choices, a different one for each opening. Its buffers come from the disk and stay with it, see [`Self::needs`].
     ///
-    /// Errors: a space or settings that cannot be, a sentence.
+    /// Errors: an invalid space or setting, a sentence.
     pub fn open(
         namespace: &Namespace,
         spaces: &[Space],
@@ -141,9 +141,9 @@ impl Store {
         Ok(store)
     }
 
-    /// How many operations a store of `namespace` on so many devices wants at once, and bytes of buffers.
+    /// Operations in flight, and bytes of buffers, that a store of `namespace` on `devices` devices uses at most.
     ///
-    /// With fewer it works, and its reads wait for each other.
+    /// A store works with fewer, but its reads wait for each other.
     pub fn needs(namespace: &Namespace, devices: usize) -> (u32, usize) {
         let block_bytes = namespace.write_block_bytes as usize;
         let reads = READS * devices;
@@ -157,12 +157,12 @@ impl Store {
         self.io.count_into(counts);
     }
 
-    /// Whether all that was on the devices is indexed. Before, transactions must not come.
+    /// True if all records on the devices are indexed. Transactions are allowed only then.
     pub fn is_ready(&self) -> bool {
         self.scan.is_none()
     }
 
-    /// Takes a transaction. Its reply comes with its number, here or later.
+    /// Executes a transaction. The reply has its number, and comes here or later.
     pub fn execute(
         &mut self,
         number: u64,
@@ -196,7 +196,7 @@ impl Store {
         self.wall_us + now / 1_000
     }
 
-    /// Seconds since 2010.
+    /// Current time, seconds since 2010.
     fn now_sec(&self, now: u64) -> u32 {
         (self.now_us(now) / 1_000_000).saturating_sub(EPOCH_SEC) as u32
     }
@@ -274,7 +274,7 @@ impl Store {
         self.io.submit(pending, (target, OpKind::Read), bytes, buf, disk);
     }
 
-    /// Whether a device has too few free blocks.
+    /// True if a device has too few free blocks.
     fn stops_writes(&self) -> bool {
         let min_pct = usize::from(self.namespace.min_avail_pct);
         self.volumes.iter().any(|volume| volume.blocks.free() * 100 < min_pct * volume.blocks.len())
@@ -322,7 +322,7 @@ impl Store {
         let held = is_write(&transaction);
         match record {
             Some(record) => self.finish(number, &transaction, Some(&record), disk.now(), replies),
-            // It was moved or written meanwhile, and its block used again.
+            // The record was moved or written meanwhile, and its block reused.
             None if self.index.get(&digest).is_none_or(|entry| entry.place != place) => {
                 self.io.recycle(done.buf);
                 return self.begin(number, transaction, held, disk, replies);
@@ -394,7 +394,7 @@ impl Store {
         }
     }
 
-    /// Whether nothing is in flight and no buffer holds what is not on its device.
+    /// True if nothing is in flight and all buffers are on the device.
     pub fn is_idle(&self) -> bool {
         self.io.in_flight() == 0 && self.waiting.is_empty() && !self.volumes.iter().any(Volume::is_dirty)
     }
@@ -410,7 +410,6 @@ impl Store {
         self.remarks.pop_front()
     }
 
-    /// What it counted.
     pub fn statistics(&self) -> Statistics {
         Statistics {
             devices: self.volumes.iter().map(Volume::statistics).collect(),

@@ -18,7 +18,7 @@ const WALL_MS: u64 = 1_700_000_000_000;
 const HEADER: u64 = 4096;
 const TOKENS: u32 = 48;
 
-/// What a record holds at one time.
+/// Contents of a record at one time.
 #[derive(Clone, PartialEq, Eq)]
 struct Value {
     bytes: Vec<u8>,
@@ -43,23 +43,23 @@ impl std::fmt::Display for Writes<'_> {
     }
 }
 
-/// What a reply brings, for messages.
+/// Bytes of a reply, for messages.
 fn bytes_of(reply: &Reply) -> String {
     ops::entries(&reply.ops).next().map_or("nothing".to_owned(), |bin| Writes(bin.value).to_string())
 }
 
 type State = Option<Value>;
 
-/// What is known of a key.
+/// Knowledge of a key.
 #[derive(Debug, Clone)]
 struct Key {
-    /// What it was in this life of the store, with the time of each.
+    /// States in this life of the store, with their times.
     history: Vec<(u64, State)>,
     /// The last of them that must be on the device.
     durable: usize,
-    /// What the write in flight makes of it.
+    /// State after the write in flight.
     pending: Option<State>,
-    /// That write failed in a way that does not tell whether it was done.
+    /// True if that write failed without certainty that it was not done.
     in_doubt: bool,
 }
 
@@ -72,13 +72,13 @@ impl Key {
         &self.history[self.history.len() - 1].1
     }
 
-    /// What it was at `ns` must be on the device.
+    /// Marks the state at `ns` as durable: it must be on the device.
     fn is_durable_until(&mut self, ns: u64) {
         self.durable = self.durable.max(self.history.partition_point(|(at, _)| *at <= ns).saturating_sub(1));
     }
 }
 
-/// What kinds of things happened in all stories.
+/// Counts of events over all stories.
 #[derive(Debug, Default)]
 struct Seen {
     done: u64,
@@ -105,7 +105,7 @@ struct Story<'a> {
     /// Time before this life of the store.
     past_ns: u64,
     keys: Vec<Key>,
-    /// Of which key each write was, by its number.
+    /// Key of each write, by its number.
     writes: Vec<usize>,
     next_number: u64,
     flying: HashMap<u64, (usize, bool, u64)>,
@@ -337,7 +337,7 @@ impl<'a> Story<'a> {
         }
     }
 
-    /// What may be read of a state: itself, and nothing if its time is over.
+    /// True if a read of a state may give `reply`: the state itself, or nothing if it expired.
     fn shows(state: &State, reply: &Reply, from_sec: u32, to_sec: u32) -> bool {
         let Some(value) = state else { return reply.result == ResultCode::NOT_FOUND };
         if reply.result == ResultCode::NOT_FOUND {
@@ -360,7 +360,7 @@ impl<'a> Story<'a> {
             }
             return;
         }
-        // Those that it was while the read was under way; what was written in the instant of its begin may be after it.
+        // Possible states during the read; a write at the instant of its begin may come after it.
         let since = of.history.partition_point(|(at, _)| *at < since_ns).saturating_sub(1);
         let states = &of.history[since..];
         assert!(
@@ -389,8 +389,8 @@ impl<'a> Story<'a> {
         replies.remove(0).1
     }
 
-    /// Ends the store's life and begins another. What each key is then must be one of the states since the last that was
-    /// durable, and is durable from then on.
+    /// Ends the store's life and begins another. The state of each key must then be the last durable one or a later
+    /// one, and is durable from then on.
     fn restart(&mut self, crash: bool, power_fails: bool) {
         let before = self.store.statistics();
         self.seen.collected += before.devices.iter().map(|device| device.defrag_reads).sum::<u64>();
@@ -563,7 +563,7 @@ impl<'a> Story<'a> {
             match self.random.below(4) {
                 0 => {
                     self.run_until_answered();
-                    // What is in doubt is read, and then it is not.
+                    // A read resolves a write in doubt.
                     for key in 0..self.keys.len() {
                         while self.keys[key].in_doubt {
                             self.submit(key, Work::ReadAll);

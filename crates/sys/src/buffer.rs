@@ -70,7 +70,7 @@ pub struct Buf {
 }
 
 impl Buf {
-    /// A buffer without bytes.
+    /// A buffer of length 0, without memory.
     pub const fn empty() -> Self {
         Self { region: None, offset: 0, len: 0, registered: None }
     }

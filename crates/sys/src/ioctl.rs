@@ -41,7 +41,7 @@ pub fn physical_sector_bytes(fd: BorrowedFd<'_>) -> io::Result<u32> {
     ask::<libc::c_uint>(fd, BLKPBSZGET)
 }
 
-/// Whether the device refuses writes (`BLKROGET`).
+/// True if the device refuses writes (`BLKROGET`). Errors: those of ioctl(2).
 pub fn is_read_only(fd: BorrowedFd<'_>) -> io::Result<bool> {
     Ok(ask::<libc::c_int>(fd, BLKROGET)? != 0)
 }
@@ -78,7 +78,7 @@ pub fn deallocate(fd: BorrowedFd<'_>, offset: u64, len: u64) -> io::Result<()> {
 pub struct LoopFile {
     /// Device number of the file system that the file lies on.
     pub device: u64,
-    /// Inode of the file.
+    /// Inode of the file on its device.
     pub inode: u64,
     /// Device number of the file itself, if it is a block device; otherwise 0.
     pub rdevice: u64,

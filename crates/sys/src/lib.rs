@@ -3,6 +3,8 @@
 //!
 //! This is the only crate of the project that may hold `unsafe` code; every other forbids it.
 
+#![warn(missing_docs)]
+
 pub mod buffer;
 pub mod ioctl;
 pub mod memory;
@@ -16,8 +18,8 @@ pub mod random;
 pub mod ring;
 pub mod usage;
 
-/// What to do about `error`: the remedy against a lack of descriptors, whatever was tried without one;
-/// `otherwise` against anything else.
+/// Remedy for `error`: how to raise the limit if descriptors ran out, whatever the operation; `otherwise` for any other
+/// error.
 pub fn remedy<'a>(error: &std::io::Error, otherwise: &'a str) -> &'a str {
     match error.raw_os_error() {
         Some(libc::EMFILE) => "raise the limit of open files (ulimit -n)",

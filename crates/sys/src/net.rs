@@ -1,9 +1,9 @@
 //! A ring that carries sockets beside block devices and files, and that other threads can wake.
 //!
-//! Who owns what the kernel may touch: a socket stays open because the operation holds an `Arc` of it; the bytes of a send
-//! move into the operation and come back with it; and what is received goes into buffers that were given to the ring
-//! ([`Ring::provide`]), of which the kernel chooses one for each arrival. That one comes out with its
-//! completion, so a connection that is silent has no buffer at all.
+//! Ownership of memory that the kernel may touch: a socket stays open because the operation holds an `Arc` of it; the
+//! bytes of a send move into the operation and come back with it; and received bytes go into buffers that were given to
+//! the ring ([`Ring::provide`]), of which the kernel chooses one for each arrival. The completion returns that buffer,
+//! so a silent connection holds none.
 //!
 //! Accepting, receiving and being woken go on after a completion. Needs Linux 6.0 (multishot receive, buffer rings).
 
@@ -32,14 +32,14 @@ pub fn set_backlog(listener: &TcpListener, backlog: i32) -> io::Result<()> {
 pub struct Waker(Arc<OwnedFd>);
 
 impl Waker {
-    /// One for a ring, by [`Op::Wake`].
+    /// A waker for one ring, armed by [`Op::Wake`]. Errors: those of eventfd(2).
     pub fn new() -> io::Result<Self> {
         Ok(Self(Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?)))
     }
 
     /// Ends the sleep, or the next one. From any thread.
     pub fn wake(&self) {
-        // It fails only when 2^64 wake-ups were not looked at, and then one more says nothing new.
+        // Fails only after 2^64 unseen wake-ups, and then another one adds nothing.
         let _ = rustix::io::write(&self.0, &1_u64.to_ne_bytes());
     }
 }
@@ -51,49 +51,49 @@ pub enum Op {
     Block(op::Op),
     /// Takes connections, one after the other.
     Accept {
-        /// Its number.
+        /// Token of the operation, returned by its completions.
         token: u32,
-        /// Where they arrive.
+        /// Listener that accepts the connections.
         listener: Arc<TcpListener>,
     },
     /// Takes what arrives, until the other side sends no more.
     Receive {
-        /// Its number.
+        /// Token of the operation, returned by its completions.
         token: u32,
         /// The connection.
         socket: Arc<TcpStream>,
     },
-    /// Sends all of its bytes, less than 4 GiB. Those of two at once on a connection may mix.
+    /// Sends all of its bytes, less than 4 GiB. The bytes of two concurrent sends on a connection may mix.
     Send {
-        /// Its number.
+        /// Token of the operation, returned by its completions.
         token: u32,
         /// The connection.
         socket: Arc<TcpStream>,
-        /// What to send.
+        /// Bytes to send.
         bytes: Vec<u8>,
     },
     /// Ends another operation, which then comes back with `ECANCELED`, if it has not ended by then.
     Cancel {
-        /// Its number.
+        /// Token of the operation, returned by its completions.
         token: u32,
-        /// The other's.
+        /// Token of the operation to cancel.
         of: u32,
     },
     /// Is told of every [`Waker::wake`].
     Wake {
-        /// Its number.
+        /// Token of the operation, returned by its completions.
         token: u32,
-        /// By whom.
+        /// Waker that ends the wait.
         waker: Waker,
     },
 }
 
-/// What came of an operation.
+/// Result of an operation.
 #[derive(Debug)]
 pub enum Outcome {
     /// The end of an operation on a device or file.
     Block(op::Outcome),
-    /// A connection.
+    /// An accepted connection.
     Accepted(TcpStream),
     /// Bytes that arrived: the first so many of a buffer, which goes back by [`Ring::provide`].
     Received(Buf, usize),
@@ -103,7 +103,7 @@ pub enum Outcome {
     Closed,
     /// The other operation was ended, or had ended.
     Cancelled,
-    /// Somebody woke the thread.
+    /// Another thread called [`Waker::wake`].
     Woken,
     /// The kernel's error number. `ENOBUFS`: bytes are there and no buffer for them.
     Errno(i32),
@@ -117,7 +117,7 @@ pub struct Network {
     /// The kernel's view: a ring of addresses, of which we move the tail.
     ring: Buf,
     tail: u16,
-    /// Those that the kernel has, by their number in its view.
+    /// Buffers that the kernel holds, by their number in its view.
     provided: Vec<Option<Buf>>,
     /// Numbers without a buffer.
     free: Vec<u16>,
@@ -260,7 +260,7 @@ impl sealed::Form for Network {
             _ if result < 0 => Outcome::Errno(-result),
             // SAFETY: the kernel made this descriptor for us, and tells of it once.
             Op::Accept { .. } => Outcome::Accepted(unsafe { OwnedFd::from_raw_fd(result) }.into()),
-            // What is left of a send when the connection ends in it.
+            // A short send means that the connection ended during it.
             Op::Send { bytes, .. } if (result as usize) < bytes.len() => Outcome::Errno(libc::ECONNRESET),
             Op::Send { .. } => Outcome::Sent,
             Op::Wake { .. } => Outcome::Woken,

@@ -7,7 +7,7 @@ use std::fmt;
 /// Index of a target in its engine.
 pub type TargetId = u16;
 
-/// What an operation does.
+/// Type of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum OpKind {
     /// Reads into the operation's buffer.
@@ -17,13 +17,13 @@ pub enum OpKind {
     /// Puts on the medium every write that completed before it was issued: fdatasync(2), which is a flush of
     /// the drive's write cache. Has no offset, length or bytes.
     Flush,
-    /// Has the drive forget the range: a discard (TRIM, NVMe deallocate) of a block device, a hole in a file.
-    /// Has no bytes. What is read there afterwards is the drive's choice, zeros in a file.
+    /// Has the drive forget the range: a discard (TRIM, NVMe deallocate) of a block device, a hole in a file. Has no
+    /// bytes. Later reads return what the drive chooses; zeros in a file.
     Deallocate,
 }
 
 impl OpKind {
-    /// Whether bytes pass between the operation's buffer and the target.
+    /// True if bytes pass between the operation's buffer and the target.
     pub fn moves_data(self) -> bool {
         matches!(self, Self::Read | Self::Write)
     }
@@ -40,20 +40,20 @@ impl fmt::Display for OpKind {
     }
 }
 
-/// Where a drive that takes hints should put a write: a write stream of the block layer, which on an NVMe
-/// drive with FDP is a placement handle. The first is 1.
+/// Placement hint of a write: a write stream of the block layer, which on an NVMe drive with FDP is a placement handle.
+/// The first is 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Placement(pub u16);
 
-/// One operation: it owns its buffer from the moment it is made until its completion gives it back,
-/// so nothing else can touch the bytes while the kernel has them.
+/// One operation: it owns its buffer until its completion returns it, so nothing else can touch the bytes while the
+/// kernel has them.
 #[derive(Debug)]
 pub struct Op {
     /// The target in this engine.
     pub target: TargetId,
-    /// What it does.
+    /// Type of the operation.
     pub kind: OpKind,
-    /// First byte on the target.
+    /// Offset of the first byte on the target.
     pub offset: u64,
     /// Bytes to move or to deallocate; of a read or write at most the buffer's length.
     pub len: u32,
@@ -70,10 +70,10 @@ pub struct Op {
     pub token: u32,
 }
 
-/// How an operation ended.
+/// Result of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// Done, all bytes of it.
+    /// All bytes done.
     Done,
     /// Fewer bytes than asked for, and no error: the end of the device or file.
     Short(u32),
@@ -87,33 +87,33 @@ pub enum Outcome {
     Older {
         /// The number of the write that was acknowledged.
         acknowledged: u32,
-        /// That of the write that was found; 0: one before the run, or no record at all.
+        /// Number of the write found; 0: a write before the run, or no record at all.
         found: u32,
     },
     /// A record was read in which other bytes stand than were written.
     Differs {
         /// First byte of the value that differs.
         at: u32,
-        /// What was written there.
+        /// Expected byte.
         expected: u8,
-        /// What was found; `None`: the value ends before.
+        /// Byte found; `None`: the value ends before.
         found: Option<u8>,
     },
 }
 
 impl Outcome {
-    /// Whether all of it was done.
+    /// True if all bytes were done.
     #[inline]
     pub fn is_done(self) -> bool {
         self == Self::Done
     }
 
-    /// Whether it brought other data than were written.
+    /// True if the data read differ from the data written.
     pub fn is_wrong_data(self) -> bool {
         matches!(self, Self::Older { .. } | Self::Differs { .. })
     }
 
-    /// Whether the target itself is gone, so that no later operation can succeed either.
+    /// True if the target itself is gone, so that no later operation can succeed either.
     pub fn is_gone(self) -> bool {
         matches!(self, Self::Errno(libc::ENODEV | libc::ENXIO | libc::ESHUTDOWN | libc::EBADF | libc::ENOMEDIUM))
     }
@@ -146,7 +146,7 @@ impl fmt::Display for Outcome {
     }
 }
 
-/// What a result code of Aerospike's protocol says, of those that single-record transactions meet.
+/// Meaning of a result code of Aerospike's protocol, for codes of single-record transactions; `None` for others.
 pub fn result_word(code: u8) -> Option<&'static str> {
     Some(match code {
         0 => "done",
@@ -172,20 +172,20 @@ pub fn result_word(code: u8) -> Option<&'static str> {
     })
 }
 
-/// A finished operation.
+/// A completed operation.
 #[derive(Debug)]
 pub struct Completion {
-    /// The operation's number.
+    /// Token of the operation.
     pub token: u32,
-    /// Its buffer.
+    /// Buffer of the operation.
     pub buf: Buf,
-    /// How it ended.
+    /// Result of the operation.
     pub outcome: Outcome,
     /// When it was handed to the kernel or the simulator, on the engine's clock.
     pub issued_ns: u64,
     /// When it was seen to be complete, on the engine's clock.
     pub completed_ns: u64,
-    /// How long before `completed_ns` it can have been complete without being seen.
+    /// Upper bound of the time between the completion and its detection at `completed_ns`, nanoseconds.
     pub unseen_ns: u64,
 }
 

@@ -1,4 +1,4 @@
-//! What opening and sizing a target needs beyond `std`: byte locks, free space, reserved space.
+//! System calls for opening and sizing a target that `std` lacks: byte locks, free space, reserved space.
 //!
 //! Locks are *open file description* locks (`F_OFD_SETLK`): they belong to the descriptor, not to the
 //! process, so closing some other descriptor of the same device does not drop them, and the kernel
@@ -10,7 +10,7 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 /// `F_SET_RW_HINT` of linux/fcntl.h.
 const F_SET_RW_HINT: i32 = 1024 + 12;
 
-/// How a byte is locked.
+/// Type of lock on a byte: compatible with others of its type, or exclusive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ByteLock {
     /// Others may hold it shared too. Needs a readable descriptor.

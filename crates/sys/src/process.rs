@@ -81,7 +81,7 @@ pub fn end_with_parent(command: &mut Command) {
         if unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong) } == -1 {
             return Err(io::Error::last_os_error());
         }
-        // Who ended before that was asked sends nothing any more.
+        // If the parent ended before the signal was set up, it will never arrive.
         if parent_id() == parent { Ok(()) } else { Err(io::ErrorKind::BrokenPipe.into()) }
     };
     // SAFETY: between fork and exec it makes two system calls, and neither allocates nor locks.
@@ -106,11 +106,11 @@ pub fn process_cpu_ns() -> io::Result<u64> {
     clock_ns(libc::CLOCK_PROCESS_CPUTIME_ID)
 }
 
-/// What it costs this thread to sleep and be woken by a timer, in nanoseconds of CPU time: the least
-/// of a few rounds, since anything else that runs can only add to it.
+/// CPU time for one sleep and timer wake-up of this thread, nanoseconds: the minimum of a few rounds, since other load
+/// can only add to it.
 ///
-/// It is a few microseconds on most servers and tens where timers leave a virtual machine. Takes
-/// about 10 ms. Errors: those of clock_gettime(2).
+/// The cost is a few microseconds on most servers, and tens of them where timers trap to a hypervisor. Takes about 10
+/// ms. Errors: those of clock_gettime(2).
 pub fn wake_cost_ns() -> io::Result<u64> {
     const ROUNDS: u32 = 5;
     const SLEEPS: u32 = 20;
@@ -123,10 +123,10 @@ pub fn wake_cost_ns() -> io::Result<u64> {
     Ok(least_ns)
 }
 
-/// How long the calling thread was ready to run and had no CPU.
+/// Time for which the calling thread was runnable without a CPU, nanoseconds.
 ///
-/// Source: the second number of `/proc/thread-self/schedstat` (Documentation/scheduler/sched-stats.rst).
-/// Where a kernel does not keep it, it reads as 0 always.
+/// Source: the second number of `/proc/thread-self/schedstat` (Documentation/scheduler/sched-stats.rst). Reads as 0 on
+/// kernels without these statistics.
 #[derive(Debug)]
 pub struct RunDelay {
     file: Option<File>,
@@ -141,7 +141,7 @@ impl RunDelay {
         this
     }
 
-    /// Nanoseconds without a CPU since this was last asked. One system call.
+    /// Nanoseconds without a CPU since the last call. One system call.
     pub fn since_last_ns(&mut self) -> u64 {
         let mut text = [0; 96];
         let Some(bytes) = self.file.as_ref().and_then(|file| file.read_at(&mut text, 0).ok()) else { return 0 };

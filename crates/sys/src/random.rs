@@ -21,7 +21,7 @@ impl Random {
         Self::new(parts.next_u64())
     }
 
-    /// The next 64 random bits.
+    /// 64 uniform random bits.
     #[inline]
     pub fn next_u64(&mut self) -> u64 {
         self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
@@ -38,7 +38,7 @@ impl Random {
         ((u128::from(self.next_u64()) * u128::from(n)) >> 64) as u64
     }
 
-    /// Uniform in [0, 1).
+    /// Uniform in [0, 1), 53 bits.
     #[inline]
     pub fn unit(&mut self) -> f64 {
         (self.next_u64() >> 11) as f64 / (1_u64 << 53) as f64

@@ -1,12 +1,12 @@
-//! One io_uring with its files, its buffers and the operations that the kernel has.
+//! One io_uring with its files, its buffers and its operations in flight.
 //!
-//! The ring takes an [`Op`] whole and gives its buffer back with its completion, so the buffer belongs to
-//! the ring exactly as long as the kernel may touch it. That is the argument behind every `unsafe` here.
-//! The table of what is in flight is indexed by the issuer's token, which is also the entry's user data; a
-//! token that is in flight already is refused, because its buffer is the kernel's.
+//! The ring takes an [`Op`] whole and gives its buffer back with its completion, so the buffer belongs to the ring
+//! exactly as long as the kernel may touch it. That is the argument behind every `unsafe` here. The table of operations
+//! in flight is indexed by the issuer's token, which is also the entry's user data; a token that is in flight already
+//! is refused, because its buffer is the kernel's.
 //!
-//! What an operation looks like to the kernel is its ring's [`Form`]: [`Files`] here, for block devices and files,
-//! NVMe commands in [`crate::nvme::ring`], files and sockets in [`crate::net`]. All else is the same for them.
+//! A ring's [`Form`] translates operations to entries for the kernel: [`Files`] here, for block devices and files, NVMe
+//! commands in [`crate::nvme::ring`], files and sockets in [`crate::net`]. All else is the same for them.
 
 use super::buffer::{ALIGN, Buf, Pool};
 use crate::op::{Op, OpKind, Outcome};
@@ -35,13 +35,13 @@ const BLOCK_URING_CMD_DISCARD: u32 = 0x1200;
 /// Most entries of a ring, and so of an operation.
 pub const ENTRIES_MAX: u32 = 4096;
 
-/// How long the end of a ring waits for what was cancelled.
+/// Maximum wait for cancelled operations when a ring is closed.
 const CANCEL_WAIT: Timespec = Timespec::new().sec(1);
 
 /// Token and user data of the ring's own timer, beyond those of operations.
 const TIMER: u32 = u32::MAX;
 
-/// No instant.
+/// Marker: not issued.
 const NOT_ISSUED: u64 = u64::MAX;
 
 /// An operation that the kernel has, or is about to get.
@@ -55,13 +55,13 @@ struct InFlight<F: Form> {
     failed: Option<F::Outcome>,
 }
 
-/// What came back.
+/// A completion.
 pub struct Reaped<F: Form> {
-    /// The operation's number.
+    /// Token of the operation.
     pub token: u32,
     /// The operation itself, with its buffer; `None`: it goes on, and more will come of it.
     pub op: Option<F::Op>,
-    /// How it ended, or what came.
+    /// Result of the operation, or an event of it.
     pub outcome: F::Outcome,
     /// When it was handed to the kernel, on the clock of [`Ring::enter`].
     pub issued_ns: u64,
@@ -70,13 +70,13 @@ pub struct Reaped<F: Form> {
 /// Until when to wait for how many completions.
 #[derive(Debug, Clone, Copy)]
 pub struct Sleep {
-    /// Enough of them.
+    /// Number of completions that end the sleep.
     pub completions: u32,
     /// On the clock of [`Ring::enter`].
     pub until_ns: u64,
 }
 
-/// How operations and what became of them are written in the entries of a ring.
+/// Translates operations and their results to and from the entries of a ring.
 ///
 /// Only this crate has forms: an entry may point nowhere but into the operation's buffer and into the form itself.
 pub trait Form: sealed::Form {}
@@ -88,13 +88,13 @@ pub(crate) mod sealed {
         type Entry: squeue::EntryMarker;
         type Completion: cqueue::EntryMarker;
 
-        /// What it carries. Owns all that the kernel may touch.
+        /// Operation type. Owns all memory that the kernel may touch.
         type Op;
 
-        /// What a completion says.
+        /// Result type of a completion.
         type Outcome;
 
-        /// Whether what waits for somebody else is cancelled when the ring is closed.
+        /// True if operations that wait for a peer are cancelled when the ring is closed.
         const CANCELS: bool = false;
 
         /// Memory that it needs besides the buffers of operations, from the ring's own.
@@ -110,7 +110,7 @@ pub(crate) mod sealed {
         /// The number of an operation.
         fn token(op: &Self::Op) -> u32;
 
-        /// How many entries an operation takes.
+        /// Number of entries that an operation takes.
         fn entries(&self, _op: &Self::Op) -> usize {
             1
         }
@@ -120,19 +120,19 @@ pub(crate) mod sealed {
             in_flight_max
         }
 
-        /// The kernel's form of entry `number` of an operation, from 0. It stays valid for as long as what the operation
-        /// owns and the form are neither moved in memory nor freed.
+        /// Builds entry `number` of an operation, from 0. The entry stays valid as long as the operation's memory and
+        /// the form are neither moved nor freed.
         fn entry(&mut self, op: &mut Self::Op, number: usize) -> Self::Entry;
 
-        /// Whether more comes of the operation after this.
+        /// True if more completions of the operation follow.
         fn goes_on(_completion: &Self::Completion) -> bool {
             false
         }
 
-        /// What `completion` says of an entry of `op`.
+        /// Result that `completion` gives for an entry of `op`.
         fn outcome(&mut self, completion: Self::Completion, op: &Self::Op) -> Self::Outcome;
 
-        /// Whether that is a failure, which tells of an operation of several entries.
+        /// True for a failure; it decides the result of an operation of several entries.
         fn is_failure(outcome: &Self::Outcome) -> bool;
 
         /// Never frees what the kernel may still touch of an operation.
@@ -143,9 +143,9 @@ pub(crate) mod sealed {
     }
 }
 
-/// Block devices and files.
+/// Form for block devices and files.
 pub struct Files {
-    /// Whether each is a block device.
+    /// Per target: true for a block device.
     block: Vec<bool>,
 }
 
@@ -219,7 +219,7 @@ pub struct Ring<F: Form = Files> {
     _one_thread: PhantomData<*const ()>,
 }
 
-/// What setting up found, worth telling the user.
+/// Properties found during setup that users should know.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct RingFacts {
     /// Buffers are registered: the kernel does not pin pages for each operation.
@@ -291,7 +291,7 @@ impl<F: Form> Ring<F> {
         self.pushed.len()
     }
 
-    /// Whether the kernel discards through the ring (Linux 6.12).
+    /// True if the kernel supports discards through the ring (Linux 6.12).
     pub fn discards(&self) -> bool {
         self.absolute
     }
@@ -327,10 +327,11 @@ impl<F: Form> Ring<F> {
         Ok(())
     }
 
-    /// Whether a timer under way ends a wait by `until_ns`; makes one if there is none.
+    /// True if an armed timer ends a wait by `until_ns`; arms one if there is none.
     ///
-    /// It outlives waits that completions end. A timeout of the wait itself is set for each of them and cancelled by the completion,
-    /// which in a virtual machine costs more CPU than the operation. One that expires before `until_ns` wakes for nothing, once.
+    /// The timer outlives waits that completions end. The timeout of a wait is armed for each wait and cancelled by the
+    /// completion, which in a virtual machine costs more CPU than the operation. A timer that expires before `until_ns`
+    /// causes one useless wake-up.
     fn has_timer(&mut self, until_ns: u64) -> bool {
         if let Some(timer_ns) = self.timer_ns {
             return timer_ns <= until_ns;
@@ -368,7 +369,7 @@ impl<F: Form> Ring<F> {
         };
         let result = match sleep {
             None => enter(fd, self.pushed.len(), 0, flags, None),
-            // Where the kernel does not take the timer, it does not wait either.
+            // If the kernel rejects the timer, it does not wait either.
             Some(_) if timed => enter(fd, self.pushed.len(), 1, flags, None),
             Some(Sleep { completions, until_ns }) if self.absolute => {
                 let at_ns = until_ns.saturating_add(self.epoch_ns);
@@ -398,13 +399,13 @@ impl<F: Form> Ring<F> {
         Ok(())
     }
 
-    /// Whether completions are there, or the kernel has some to post in [`Self::enter`].
+    /// True if completions are available, or the kernel has some to post in [`Self::enter`].
     pub fn is_ready(&mut self) -> bool {
         let Some(ring) = self.ring.as_mut() else { return false };
         !ring.completion().is_empty() || ring.submission().taskrun()
     }
 
-    /// Whether completions are there.
+    /// True if completions are available without a system call.
     pub fn has_completions(&mut self) -> bool {
         self.ring.as_mut().is_some_and(|ring| !ring.completion().is_empty())
     }
@@ -442,7 +443,7 @@ impl<F: Form> Ring<F> {
 
     /// Ends what waits for somebody else, and lets go of what is complete.
     fn cancel(&mut self) {
-        // What is not complete then is kept for ever, see below, so errors need no answer.
+        // Operations not complete then are leaked, see below, so errors need no handling.
         let _ = self.enter(0, None);
         if let Some(ring) = &self.ring {
             let _ = ring.submitter().register_sync_cancel(Some(CANCEL_WAIT), CancelBuilder::any());
@@ -525,7 +526,7 @@ fn discard(file: Fixed, start: u64, len: u64) -> squeue::Entry {
     entry
 }
 
-/// Whether this process may set up a ring at all. Errors: those of io_uring_setup(2).
+/// Checks that this process may set up a ring. Errors: those of io_uring_setup(2).
 pub fn probe() -> io::Result<()> {
     IoUring::new(2).map(drop)
 }
@@ -609,7 +610,7 @@ fn enter(fd: RawFd, pushed: usize, completions: u32, flags: u32, timeout_ns: Opt
         None => (flags, std::ptr::null(), 0),
     };
     // SAFETY: the kernel reads `argument` and the time that it points to, which live until the call returns.
-    // What the entries point to is the argument of `Ring::push`.
+    // `Ring::push` guarantees the memory that the entries point to.
     match unsafe { libc::syscall(libc::SYS_io_uring_enter, fd, pushed, completions, flags, pointer, bytes) } {
         -1 => Err(io::Error::last_os_error()),
         taken => Ok(taken as usize),

@@ -1,4 +1,4 @@
-//! What the kernel says of this process: its CPU time, its memory pages, the clock of the block layer.
+//! Resource usage of this process: CPU time, memory pages, the clock of the block layer.
 
 use std::io;
 
@@ -15,7 +15,7 @@ pub struct Usage {
     pub switches: u64,
     /// Page faults that had to read from a disk.
     pub major_faults: u64,
-    /// Page faults that had not.
+    /// Page faults served without disk I/O.
     pub minor_faults: u64,
 }
 
@@ -45,7 +45,7 @@ fn timeval_ns(time: libc::timeval) -> u64 {
     seconds * 1_000_000_000 + micros * 1_000
 }
 
-/// Bytes in a memory page.
+/// Bytes of a memory page.
 pub fn page_bytes() -> u64 {
     // SAFETY: the call takes a number and touches no memory of ours.
     let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
@@ -53,7 +53,7 @@ pub fn page_bytes() -> u64 {
     u64::try_from(bytes).unwrap_or(4096)
 }
 
-/// What `clock` shows, in nanoseconds. Source: clock_gettime(2).
+/// Time of `clock`, nanoseconds. Source: clock_gettime(2).
 pub(super) fn clock_ns(clock: libc::clockid_t) -> io::Result<u64> {
     let mut now = libc::timespec { tv_sec: 0, tv_nsec: 0 };
     // SAFETY: `now` is writable and outlives the call.
@@ -66,7 +66,7 @@ pub(super) fn clock_ns(clock: libc::clockid_t) -> io::Result<u64> {
 /// `CLOCK_MONOTONIC` in nanoseconds: the clock of block trace events, and of `std::time::Instant`
 /// (which does not show its number).
 pub fn monotonic_ns() -> u64 {
-    // It cannot fail: Linux always has this clock.
+    // Cannot fail: Linux always has this clock.
     clock_ns(libc::CLOCK_MONOTONIC).unwrap_or(0)
 }
 

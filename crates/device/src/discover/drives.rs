@@ -1,13 +1,13 @@
-//! Which drives a list of names stands for (partitions of one drive are one, and so are two paths to it), and
-//! whether there is a drive at all.
+//! Resolves names to drives: partitions of one drive, or two paths to it, are one drive; some devices are no drive at
+//! all.
 //!
-//! The kernel is asked about every name, and only that: nothing is opened for writing. A device that
-//! is not here is told by its name, because a configuration may be written on another machine than
-//! the one it runs on. Namespaces of one NVMe controller, and volumes that share a disk, count as
-//! drives of their own.
+//! Only the kernel is asked; nothing is opened for writing. An absent device is identified by its name, because a
+//! configuration can be written on another machine than the one it runs on. Namespaces of one NVMe controller, and
+//! volumes that share a disk, count as drives of their own.
 //!
-//! No drive is under files, memory, drivers for tests, and what a program serves. Only what is certainly none is named. Disks of a hypervisor or of a cloud are what some
-//! people judge and buy, so they are no business of this; `doctor` tells of those.
+//! Files, memory, test drivers and devices served by a program have no drive. A device is reported only if that is
+//! certain. Disks of a hypervisor or a cloud are accepted, because some people judge and buy those; `doctor` reports
+//! them.
 
 use super::{DevNum, DeviceFacts, Disk, Kind, Roots, SysDir, discover, disks};
 
@@ -26,12 +26,12 @@ pub struct Drive {
     pub told_by_name: Option<String>,
 }
 
-/// What makes two names one drive.
+/// Key by which two names are the same drive.
 #[derive(PartialEq)]
 enum Identity {
     /// The disk's number; of a drive with several paths, the lowest of theirs.
     Number(DevNum),
-    /// All else is itself.
+    /// Any other device, identified by its name.
     Name(String),
 }
 
@@ -136,7 +136,7 @@ const NAMES: [(&str, &str); 6] = [
     ("ublkb", "a ublk device, which a program serves"),
 ];
 
-/// What `scsi_debug` calls its disks, which are memory.
+/// Model name of `scsi_debug` disks, which are memory.
 const SCSI_DEBUG: &str = "scsi_debug";
 
 /// Devices that are made of others (dm, md, bcache) can be stacked; far fewer than this are.

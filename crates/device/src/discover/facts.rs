@@ -17,60 +17,53 @@ use sys::ioctl::{self, LoopFile};
 /// Unit of `size` and `start` in sysfs, whatever the device's sectors are.
 const SYSFS_SECTOR_BYTES: u64 = 512;
 
-/// Where a partition lies.
+/// Position of a partition.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Partition {
-    /// Its number on the disk.
     pub index: u32,
     /// First byte on the disk.
     pub start_bytes: u64,
-    /// Kernel name of the disk.
     pub disk: String,
-    /// Number of the disk.
     pub disk_number: DevNum,
 }
 
 /// The file behind a loop device.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct LoopBacking {
-    /// Its path, as the kernel knows it.
+    /// Path, as the kernel reports it.
     pub file: String,
     /// `major:minor:inode+offset`, when the device could be asked.
     pub identity: Option<String>,
-    /// Whether the loop device reads and writes it directly, past the page cache.
+    /// True if the loop device reads and writes the file directly, past the page cache.
     pub direct_io: Option<bool>,
 }
 
-/// What is known of a device or file. `None` is unknown or does not apply.
+/// Facts about a device or file. `None` means unknown or not applicable.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct DeviceFacts {
     /// The path as given.
     pub path: String,
     /// The kernel's name: `nvme0n1`.
     pub kernel_name: Option<String>,
-    /// Device number.
     pub number: Option<DevNum>,
     /// Whole disk, partition or file.
     pub kind: Kind,
-    /// Size in bytes.
     pub size_bytes: u64,
     /// Smallest addressable unit; of a file, that of the disk beneath it.
     pub logical_sector_bytes: Option<u32>,
     /// Smallest unit written without reading first.
     pub physical_sector_bytes: Option<u32>,
-    /// Model name.
     pub model: Option<String>,
     /// Serial number of the drive.
     pub serial: Option<String>,
-    /// Firmware revision.
     pub firmware: Option<String>,
     /// World-wide name; of an NVMe drive, that of the namespace.
     pub wwid: Option<String>,
-    /// NVMe namespace.
+    /// NVMe namespace identifier.
     pub nsid: Option<u32>,
-    /// How it is attached: `nvme-pcie`, `sata`, `sas`, `usb`, `virtio`...
+    /// Attachment: `nvme-pcie`, `sata`, `sas`, `usb`, `virtio`...
     pub transport: Option<String>,
-    /// Whether it says that it has spinning platters.
+    /// True if the device reports spinning platters.
     pub rotational: Option<bool>,
     /// I/O scheduler in use.
     pub scheduler: Option<String>,
@@ -88,7 +81,7 @@ pub struct DeviceFacts {
     pub max_discard_bytes: Option<u64>,
     /// Write streams (of an NVMe drive, FDP placement handles) that a write can name; `None` before Linux 6.16.
     pub max_write_streams: Option<u16>,
-    /// Whether it refuses writes.
+    /// True if the device refuses writes.
     pub read_only: Option<bool>,
     /// The kernel's sequence number of the disk, never used twice between two boots.
     pub disk_sequence: Option<u64>,
@@ -108,13 +101,12 @@ impl DeviceFacts {
         self.partition.as_ref().map(|part| part.disk.as_str()).or(self.kernel_name.as_deref())
     }
 
-    /// Whether it is an NVMe namespace, or lies on one.
+    /// True for an NVMe namespace, or a device on one.
     pub fn is_nvme(&self) -> bool {
         self.disk_name().is_some_and(|name| name.starts_with("nvme"))
     }
 
-    /// What tells this device from every other, in words that survive a reboot; `None` when it has
-    /// nothing of the kind (zram, RAM disks).
+    /// Identity of the device that survives a reboot; `None` if it has none (zram, RAM disks).
     ///
     /// A world-wide name comes before the serial number: the namespaces of an NVMe drive share the latter.
     pub fn identity(&self) -> Option<String> {
@@ -138,7 +130,6 @@ impl DeviceFacts {
     }
 }
 
-/// Facts of what `path` was resolved to.
 pub(super) fn of(path: &str, resolved: &Resolved, roots: &Roots) -> Result<DeviceFacts, DiscoverError> {
     match resolved {
         Resolved::File { metadata } => Ok(DeviceFacts {
@@ -263,7 +254,7 @@ fn path_disk(disk: &SysDir) -> Option<SysDir> {
     controllers.into_iter().find_map(|dir| dir.children().iter().find(|name| is_path(name)).map(|name| dir.child(name)))
 }
 
-/// Where the partition at `dir` lies; `None` for a whole disk.
+/// Position of the partition at `dir`; `None` for a whole disk.
 fn partition_at(dir: &SysDir) -> Option<Partition> {
     let disk = dir.parent()?;
     Some(Partition {
@@ -294,7 +285,7 @@ fn vpd_serial(device: &SysDir) -> Option<String> {
     (!text.is_empty()).then_some(text)
 }
 
-/// How the disk is attached: what the driver says, else what the way to it through the buses shows.
+/// Attachment of the disk: from the driver, else from its path through the buses.
 fn transport(disk: &SysDir, device: &SysDir) -> Option<String> {
     if let Some(name) = device.text("transport") {
         return Some(format!("nvme-{name}"));
@@ -330,8 +321,8 @@ fn loop_identity(device: BorrowedFd<'_>) -> Option<String> {
     Some(format!("{}:{inode}+{offset_bytes}", DevNum::of_stat(device)))
 }
 
-/// What is different on the open device from the `facts` that were found when its name was looked up; `None` if
-/// it is still that device.
+/// Describes how the open device differs from the `facts` found when its name was looked up; `None` if it is still the
+/// same device.
 ///
 /// Between the two a drive may be pulled and another one plugged in, a namespace made anew, a loop device given
 /// another file: the node, and even its number, then lead elsewhere.

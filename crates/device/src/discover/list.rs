@@ -1,4 +1,4 @@
-//! Which block devices there are, by sysfs: nothing is opened.
+//! Lists block devices by sysfs; nothing is opened.
 
 use super::facts::{serial, wwid};
 use super::{DevNum, Roots, SysDir};
@@ -7,9 +7,8 @@ use std::fs;
 /// A whole disk and its partitions, by the names of their nodes: `/dev/sda`, `/dev/cciss/c0d0`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Listed {
-    /// The disk.
     pub disk: String,
-    /// Its partitions, in their order on it.
+    /// Partitions, in their order on the disk.
     pub partitions: Vec<String>,
 }
 
@@ -42,13 +41,11 @@ fn listed(name: &str, roots: &Roots) -> Option<Listed> {
 /// A whole disk that has a node.
 #[derive(Debug, Clone)]
 pub(crate) struct Disk {
-    /// Its number.
     pub(crate) number: DevNum,
-    /// Its directory.
+    /// Directory in sysfs.
     pub(crate) dir: SysDir,
     /// Serial number of the drive.
     pub(crate) serial: Option<String>,
-    /// World-wide name.
     pub(crate) wwid: Option<String>,
 }
 
@@ -59,10 +56,10 @@ impl Disk {
         Some(Self { number: dir.dev()?, serial: serial(&dir), wwid: wwid(&dir), dir })
     }
 
-    /// Whether both lead to one drive: two ports of it, or multipath that is off.
+    /// True if both are paths to one drive: two ports of it, or multipath that is off.
     ///
-    /// The world-wide name decides. One of zeros is a drive's way to have none, and equal names with
-    /// different serial numbers are those of a vendor who gave all of his drives the same.
+    /// The world-wide name decides. All zeros means that the drive has none. Equal names with different serial numbers
+    /// come from vendors that give all drives the same name.
     pub(crate) fn is_same_drive(&self, other: &Self) -> bool {
         let is_name = |wwid: &str| wwid.rsplit('.').next().is_some_and(|id| id.chars().any(|c| c != '0'));
         let same_name = self.wwid.is_some() && self.wwid == other.wwid && self.wwid.as_deref().is_some_and(is_name);

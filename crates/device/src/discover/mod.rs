@@ -1,8 +1,8 @@
-//! What a device is: its facts, for the run directory and for the guard.
+//! Facts about a device, for the run directory and for the guard.
 //!
-//! A path is followed to the thing that it names (`/dev/disk/by-id/...` to the disk, an NVMe
-//! character device to its block device), and sysfs is asked about that. The one idea: what is not
-//! known is `None`, never filled in. Nothing here judges or writes; that is [`crate::guard`]'s.
+//! A path is followed to the device that it names (`/dev/disk/by-id/...` to the disk, an NVMe character device to its
+//! block device), and sysfs is asked about that. The one idea: unknown facts are `None`, never guessed. Nothing here
+//! judges or writes; [`crate::guard`] does.
 
 mod drives;
 mod facts;
@@ -33,7 +33,7 @@ use thiserror::Error;
 /// Number of a device: `major:minor`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord)]
 pub struct DevNum {
-    /// Number of the driver.
+    /// Major number: the driver.
     pub major: u32,
     /// Number of the device among the driver's.
     pub minor: u32,
@@ -65,19 +65,16 @@ impl Serialize for DevNum {
     }
 }
 
-/// Where the kernel shows itself. Tests put a fake tree here.
+/// Mount points of the kernel's file systems. Tests use a fake tree.
 #[derive(Debug, Clone)]
 pub struct Roots {
-    /// `/proc`.
     pub proc: PathBuf,
-    /// `/sys`.
     pub sys: PathBuf,
-    /// `/dev`.
     pub dev: PathBuf,
 }
 
 impl Roots {
-    /// Those of the tree at `root`.
+    /// Roots of the tree at `root`.
     pub fn below(root: &Path) -> Self {
         Self { proc: root.join("proc"), sys: root.join("sys"), dev: root.join("dev") }
     }
@@ -92,19 +89,16 @@ impl Default for Roots {
 /// Why nothing can be said about a path.
 #[derive(Debug, Error)]
 pub enum DiscoverError {
-    /// Nothing is there.
+    /// No such file.
     #[error("there is no such device or file; check the name (`lsblk -d` lists the disks)")]
     NotFound,
     /// Nothing is there, and no folder in which it could be.
     #[error("its folder {} does not exist; create it, or check the path", folder.display())]
-    NoFolder {
-        /// The folder.
-        folder: PathBuf,
-    },
+    NoFolder { folder: PathBuf },
     /// A link to something that is not there.
     #[error("it is a link to {}, which does not exist; check where it leads (`ls -l`), or remove it", target.display())]
     DanglingLink {
-        /// Where it leads.
+        /// Target of the link.
         target: PathBuf,
     },
     /// Something is there that no test can run on.
@@ -113,18 +107,16 @@ pub enum DiscoverError {
         /// `a directory`, `a character device`...
         what: &'static str,
     },
-    /// Not allowed to look.
+    /// Permission denied.
     #[error("no permission to {tried} ({source}); run as root, or as a member of the group that owns the device")]
     NoPermission {
-        /// The act that was refused.
+        /// Operation that failed.
         tried: &'static str,
-        /// The kernel's answer.
         source: io::Error,
     },
-    /// sysfs says nothing of it.
+    /// sysfs has no entry for the device.
     #[error("block device {number} is not described under {root}; mount sysfs there (containers may hide it)")]
     NoSysfs {
-        /// Number of the device.
         number: DevNum,
         /// Root of the sysfs that was asked.
         root: PathBuf,
@@ -132,9 +124,8 @@ pub enum DiscoverError {
     /// The kernel refused in another way.
     #[error("cannot {tried} ({source}); {}", sys::remedy(source, "look at the kernel log (dmesg) for the reason"))]
     Io {
-        /// The act that failed.
+        /// Operation that failed.
         tried: &'static str,
-        /// The kernel's answer.
         source: io::Error,
     },
 }
@@ -155,12 +146,11 @@ pub fn discover(path: &str, roots: &Roots) -> Result<DeviceFacts, DiscoverError>
     facts_of(path, &resolve(Path::new(path), roots)?, roots)
 }
 
-/// Facts of what `path` was resolved to.
 pub(crate) fn facts_of(path: &str, resolved: &Resolved, roots: &Roots) -> Result<DeviceFacts, DiscoverError> {
     facts::of(path, resolved, roots)
 }
 
-/// What is different on the open `device` from the `facts` that were found when its name was looked up.
+/// Describes how the open `device` differs from the `facts` found when its name was looked up.
 pub(crate) fn changes_since(facts: &DeviceFacts, device: &File, roots: &Roots) -> Option<String> {
     facts::changes_since(facts, device, roots)
 }

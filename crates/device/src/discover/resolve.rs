@@ -10,25 +10,21 @@ use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
-/// What a path names.
+/// The object that a path names.
 #[derive(Debug, Clone)]
 pub(crate) enum Resolved {
-    /// A block device.
     Block {
-        /// Its number.
         number: DevNum,
         /// The node to open: the path as given, or the block device's own if that was a character device.
         node: PathBuf,
     },
-    /// A regular file.
     File {
-        /// What `stat` said.
         metadata: Metadata,
     },
 }
 
 impl Resolved {
-    /// What tells a file from every other: `major:minor:inode`.
+    /// Identity of a file: `major:minor:inode`.
     pub(crate) fn file_identity(&self) -> Option<String> {
         match self {
             Self::Block { .. } => None,
@@ -37,7 +33,7 @@ impl Resolved {
     }
 }
 
-/// Follows `path`.
+/// Resolves `path`.
 pub(crate) fn resolve(path: &Path, roots: &Roots) -> Result<Resolved, DiscoverError> {
     let metadata = fs::metadata(path).map_err(|source| why_not(path, source))?;
     let kind = metadata.file_type();

@@ -28,7 +28,6 @@ impl SysDir {
         Self(path)
     }
 
-    /// Where it is.
     pub(crate) fn path(&self) -> &Path {
         &self.0
     }
@@ -44,7 +43,7 @@ impl SysDir {
         Self(self.0.join(name))
     }
 
-    /// The directory above.
+    /// Parent directory.
     pub(crate) fn parent(&self) -> Option<Self> {
         self.0.parent().map(|parent| Self(parent.to_path_buf()))
     }
@@ -88,7 +87,6 @@ impl SysDir {
         (!text.is_empty()).then(|| text.to_owned())
     }
 
-    /// Number in an attribute.
     pub(crate) fn number<T: std::str::FromStr>(&self, attribute: &str) -> Option<T> {
         self.text(attribute)?.parse().ok()
     }
@@ -102,7 +100,6 @@ impl SysDir {
         }
     }
 
-    /// Bytes of an attribute.
     pub(crate) fn bytes(&self, attribute: &str) -> Option<Vec<u8>> {
         fs::read(self.0.join(attribute)).ok()
     }
@@ -126,31 +123,28 @@ impl SysDir {
 /// A loop device with something behind it.
 #[derive(Debug, Clone)]
 pub(crate) struct LoopDevice {
-    /// Its number.
     pub(crate) number: DevNum,
-    /// Its directory in sysfs.
+    /// Directory in sysfs.
     pub(crate) dir: SysDir,
     /// The path behind it, as it was when the loop device was set up.
     pub(crate) path: String,
-    /// What is behind it.
+    /// Backing file or device.
     pub(crate) backing: Backing,
     /// The part of that which it shows.
     pub(crate) bytes: Range<u64>,
 }
 
-/// What a loop device shows.
+/// The backing of a loop device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Backing {
-    /// A file.
     File {
         /// Number of the file system that it lies on.
         device: DevNum,
-        /// Its inode there.
+        /// Inode on that device.
         inode: u64,
     },
-    /// A block device.
     Device(DevNum),
-    /// It could not be looked at.
+    /// Could not be determined.
     Unknown,
 }
 
@@ -172,7 +166,8 @@ fn loop_at(dir: &SysDir, roots: &Roots) -> Option<LoopDevice> {
     Some(LoopDevice { number, dir: dir.clone(), path, backing, bytes: start..start.saturating_add(len) })
 }
 
-/// What the driver says. The path could meanwhile be that of another file, or of none that is seen from here.
+/// The backing reported by the driver. The path alone is not reliable: it can lead to another file by now, or to none
+/// that is visible here.
 fn by_driver(node: &Path, number: DevNum) -> Option<Backing> {
     let device = open_to_ask(node)?;
     let metadata = device.metadata().ok()?;

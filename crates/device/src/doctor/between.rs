@@ -1,4 +1,4 @@
-//! What lies between the CPUs and the drive: controllers, the PCIe link, the NUMA node, interrupts.
+//! Checks the path between the CPUs and the drive: controllers, the PCIe link, the NUMA node, interrupts.
 //!
 //! [`crate::observe::interrupts`] knows the lines of a device and counts what came on each CPU; /proc/irq
 //! tells to which CPUs they go. One CPU that takes all of a fast device's completions is full long before
@@ -218,7 +218,7 @@ const COUNTED_MIN: u64 = 10_000;
 /// Share of all interrupts, percent, on one CPU that is as good as all.
 const ONE_CPU_PCT: f64 = 95.0;
 
-/// Whether the daemon that spreads interrupts runs.
+/// Checks that irqbalance, the daemon that spreads interrupts, runs.
 pub(super) fn check_balancer(roots: &Roots, findings: &mut Findings) {
     match irqbalance_runs(roots) {
         Some(true) => findings.ok("irqbalance", "irqbalance is running"),
@@ -242,7 +242,7 @@ fn irqbalance_runs(roots: &Roots) -> Option<bool> {
     Some(named.any(|entry| fs::read_to_string(entry.path().join("comm")).is_ok_and(is_it)))
 }
 
-/// Where the interrupts of one device go.
+/// Checks the CPUs that take the interrupts of one device.
 pub(super) fn check_interrupts(device: &DeviceState, root: &Path, roots: &Roots, findings: &mut Findings) {
     let mut lines = device.disk_number().map_or_else(Vec::new, |number| lines_of(root, number));
     if lines.is_empty() {
@@ -256,7 +256,7 @@ pub(super) fn check_interrupts(device: &DeviceState, root: &Path, roots: &Roots,
         }
         return;
     }
-    // Those of the administration and of changed configuration complete no reads or writes.
+    // Interrupts for administration and configuration changes complete no reads or writes.
     lines.retain(|line| !is_administrative(&name_of(*line, roots)));
     let online = fs::read_to_string(roots.sys.join("devices/system/cpu/online")).ok();
     let online = online.as_deref().and_then(CpuList::parse).unwrap_or_default();
@@ -275,17 +275,17 @@ pub(super) fn check_interrupts(device: &DeviceState, root: &Path, roots: &Roots,
     judge(&Ways { lines, cpus, online, counted, balanced: irqbalance_runs(roots) }, findings);
 }
 
-/// What is known of the interrupts of a device.
+/// Facts about the interrupts of a device.
 struct Ways {
-    /// Their numbers.
+    /// Interrupt numbers.
     lines: Vec<u32>,
-    /// CPUs that they go to.
+    /// CPUs that the interrupts are routed to.
     cpus: CpuList,
-    /// CPUs that there are.
+    /// Online CPUs.
     online: CpuList,
-    /// What came on each CPU so far.
+    /// Interrupts per CPU since boot.
     counted: ByCpu,
-    /// Whether irqbalance runs.
+    /// True if irqbalance runs; `None` if unknown.
     balanced: Option<bool>,
 }
 
@@ -345,7 +345,7 @@ fn braces(numbers: &[u32]) -> String {
     if let [one] = &texts[..] { one.clone() } else { format!("{{{}}}", texts.join(",")) }
 }
 
-/// What the driver calls an interrupt: `nvme0q1`, `virtio1-req.0`; empty if it is not told. Source:
+/// Name of an interrupt's action: `nvme0q1`, `virtio1-req.0`; empty if unknown. Source:
 /// `Documentation/ABI/testing/sysfs-kernel-irq` of the kernel.
 fn name_of(line: u32, roots: &Roots) -> String {
     let text = fs::read_to_string(roots.sys.join(format!("kernel/irq/{line}/actions"))).unwrap_or_default();
@@ -358,7 +358,7 @@ fn is_administrative(name: &str) -> bool {
     is_admin_queue || name.ends_with("-config")
 }
 
-/// To which CPUs an interrupt goes: where it really does, or where it may. Source:
+/// CPUs that an interrupt is routed to: the effective ones, else the allowed ones. Source:
 /// `Documentation/core-api/irq/irq-affinity.rst` of the kernel.
 fn affinity(number: u32, roots: &Roots) -> Option<CpuList> {
     let dir = roots.proc.join("irq").join(number.to_string());
@@ -369,7 +369,6 @@ fn affinity(number: u32, roots: &Roots) -> Option<CpuList> {
 /// Most CPUs that a list is believed to have: the kernel's own limit is 8,192.
 const CPUS_MAX: u32 = 1 << 16;
 
-/// A set of CPUs.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct CpuList(BTreeSet<u32>);
 
@@ -401,12 +400,11 @@ impl CpuList {
         self.0.first().copied().filter(|_| self.0.len() == 1)
     }
 
-    /// Those that are in both.
+    /// CPUs in both sets.
     pub(super) fn common(&self, other: &Self) -> Self {
         Self(self.0.intersection(&other.0).copied().collect())
     }
 
-    /// Adds all of `other`.
     pub(super) fn add(&mut self, other: &Self) {
         self.0.extend(&other.0);
     }

@@ -1,5 +1,4 @@
-//! One device to be examined: its facts, and the places in sysfs that tell of it. And where its
-//! checks, or the host's, write down what they found.
+//! One device to be examined, with its facts and sysfs directories; and the collector of findings about it or the host.
 
 use crate::discover::{self, DevNum, DeviceFacts, Resolved, Roots, SysDir};
 use crate::guard::IoCounters;
@@ -11,9 +10,8 @@ use std::path::{Path, PathBuf};
 /// A device or file that was found.
 #[derive(Debug)]
 pub(super) struct DeviceState {
-    /// What is known of it.
     pub(super) facts: DeviceFacts,
-    /// What its name led to.
+    /// Object that its name resolved to.
     pub(super) resolved: Resolved,
     /// Directory of the whole disk in sysfs; `None` of a file.
     pub(super) disk: Option<SysDir>,
@@ -69,14 +67,14 @@ impl DeviceState {
         names
     }
 
-    /// Whether it is a piece of hardware that tells of itself, and not a device made of software or by
-    /// a hypervisor: only there something is missing where nothing is told.
+    /// True for hardware that reports about itself, as opposed to a device made by software or a hypervisor: only for
+    /// hardware a missing report is a gap.
     pub(super) fn is_hardware(&self) -> bool {
         let transport = self.facts.transport.as_deref().unwrap_or_default();
         ["nvme-pcie", "sata", "sas", "usb", "nvme"].contains(&transport)
     }
 
-    /// What it has done so far; `None` if that is not counted.
+    /// I/O counters since boot; `None` if they are disabled.
     pub(super) fn counters(&self) -> Option<IoCounters> {
         IoCounters::read(self.disk.as_ref()?)
     }
@@ -103,27 +101,26 @@ pub(super) struct Findings {
 }
 
 impl Findings {
-    /// For what holds for the host.
+    /// Findings about the host.
     pub(super) fn of_host() -> Self {
         Self::default()
     }
 
-    /// For what holds for the device that the user calls `name`.
+    /// Findings about the device with the user's `name`.
     pub(super) fn of_device(name: &str) -> Self {
         Self { device: Some(name.to_owned()), ..Self::default() }
     }
 
-    /// All findings.
     pub(super) fn into_findings(self) -> Vec<Finding> {
         self.findings
     }
 
-    /// It is as it should be.
+    /// As it should be.
     pub(super) fn ok(&mut self, check: &str, finding: impl Into<String>) {
         self.add(Level::Ok, check, finding, "", "");
     }
 
-    /// It spoils nothing, but is worth knowing.
+    /// Harmless, but worth knowing.
     pub(super) fn note(
         &mut self,
         check: &str,
@@ -134,7 +131,7 @@ impl Findings {
         self.add(Level::Note, check, finding, reason, remedy);
     }
 
-    /// It could not be looked at.
+    /// Could not be checked.
     pub(super) fn unknown(
         &mut self,
         check: &str,
@@ -145,7 +142,7 @@ impl Findings {
         self.add(Level::Unknown, check, finding, reason, remedy);
     }
 
-    /// It may spoil the result.
+    /// Can spoil the result.
     pub(super) fn warning(
         &mut self,
         check: &str,
@@ -156,7 +153,7 @@ impl Findings {
         self.add(Level::Warning, check, finding, reason, remedy);
     }
 
-    /// It will spoil the result.
+    /// Will spoil the result.
     pub(super) fn problem(
         &mut self,
         check: &str,

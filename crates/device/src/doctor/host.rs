@@ -1,8 +1,8 @@
-//! What of the host decides over a result, whatever the device: io_uring, locked memory, the CPUs'
-//! frequency, the clock, a hypervisor; who has the CPUs: other guests (steal) and other programs.
+//! Checks of the host that affect any result: io_uring, locked memory, CPU frequency, clock, hypervisor; CPU time taken
+//! by other guests (steal) and other programs.
 //!
-//! For those the first line of /proc/stat is read twice. Its times are in ticks of 10 ms, so a moment tells of
-//! steal only where there is a lot of it; the share since the machine started is looked at, too.
+//! The first line of /proc/stat is read twice for CPU time. Its times are in ticks of 10 ms, so a short interval shows
+//! only heavy steal; the share since boot is checked, too.
 
 use super::device_state::Findings;
 use crate::discover::Roots;
@@ -134,7 +134,7 @@ fn check_clock(root: &Path, findings: &mut Findings) {
     findings.warning(CHECK, format!("the clock is {clock}"), WHY, remedy);
 }
 
-/// Whether this process has the capability numbered `bit`. Source: proc_pid_status(5), `CapEff`.
+/// True if this process has the capability numbered `bit`. Source: proc_pid_status(5), `CapEff`.
 fn has_capability(root: &Path, bit: u32) -> Option<bool> {
     let status = fs::read_to_string(root.join("proc/self/status")).ok()?;
     let mask = status.lines().find_map(|line| line.strip_prefix("CapEff:"))?.trim();

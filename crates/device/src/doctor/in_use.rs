@@ -1,5 +1,5 @@
-//! Who else is on the device (what the guard finds, what its counters show), and whether a run can be recorded
-//! where it is to be: room, and not on the device under test.
+//! Checks for other users of the device (by the guard, by its counters), and the run directory: enough space, and not
+//! on the device under test.
 
 use super::device_state::DeviceState;
 use super::device_state::Findings;
@@ -13,7 +13,6 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use sys::open::free_bytes;
 
-/// Name of the check.
 pub const IN_USE: &str = "in-use";
 
 /// Asks the guard who uses the device: mounts, swap, RAID, volumes, processes.
@@ -40,7 +39,7 @@ pub(super) fn check(device: &DeviceState, roots: &Roots, findings: &mut Findings
     }
 }
 
-/// Whether it did anything between two looks that were `apart`.
+/// Checks for I/O between two readings `apart` from each other.
 pub(super) fn check_activity(
     before: Option<IoCounters>,
     after: Option<IoCounters>,
@@ -130,7 +129,7 @@ pub(super) fn check_room(dir: &Path, findings: &mut Findings) {
     }
 }
 
-/// Whether the recording goes to the device under test.
+/// Checks that the run directory is not on the device under test.
 pub(super) fn check_place(dir: &Path, device: &DeviceState, findings: &mut Findings) {
     let Ok(metadata) = existing(dir).metadata() else { return };
     let place = Some(DevNum::of_stat(metadata.dev()));

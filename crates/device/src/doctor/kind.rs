@@ -1,5 +1,5 @@
-//! What a device really is: a drive, or something virtual or networked that looks like one; and how the
-//! kernel's block layer treats it: scheduler, write cache, sectors.
+//! Checks the kind of a device: a drive, or a virtual or networked device that looks like one; and its block layer
+//! settings: scheduler, write cache, sectors.
 
 use super::device_state::DeviceState;
 use super::device_state::Findings;
@@ -8,7 +8,7 @@ use results::finding::Level;
 
 const CHECK: &str = "device-kind";
 
-/// What stands behind a device that is no drive of its own.
+/// What backs a device that is not a physical drive.
 struct Behind {
     what: &'static str,
     level: Level,
@@ -155,7 +155,7 @@ fn behind(device: &DeviceState) -> Option<(&'static Behind, String)> {
     None
 }
 
-/// Whether `name` is `prefix` with a number or letters of its kind behind it: `vda`, `md127`, `dm-0`.
+/// True if `name` is `prefix` and an index in the driver's format: `vda`, `md127`, `dm-0`.
 fn is_called(name: &str, prefix: &str) -> bool {
     let letters = matches!(prefix, "vd" | "xvd");
     name.strip_prefix(prefix).is_some_and(|rest| {
@@ -165,7 +165,6 @@ fn is_called(name: &str, prefix: &str) -> bool {
     })
 }
 
-/// All checks of the queue.
 pub(super) fn check_queue(device: &DeviceState, findings: &mut Findings) {
     check_scheduler(device, findings);
     check_write_cache(device, findings);

@@ -1,8 +1,8 @@
-//! What the flash is like when a test meets it: which firmware runs it, how a partition lies on it, how
-//! much of it is left alone, whether it was written before, its health and temperature.
+//! Checks the state of the flash before a test: firmware, partition alignment, over-provisioning, preparation, health
+//! and temperature.
 //!
-//! [`crate::observe::nvme`] reads the log; here it is judged. A drive that hangs does not hold up the
-//! examination: it is asked from a thread, and left alone after a while.
+//! [`crate::observe::nvme`] reads the log; this module judges it. A drive that hangs does not block the examination: a
+//! thread queries it, and is abandoned after a timeout.
 
 use super::device_state::DeviceState;
 use super::device_state::Findings;
@@ -25,7 +25,6 @@ const SPARE_PCT: f64 = 5.0;
 const OVER_PROVISIONING: &str = "over-provisioning";
 const PREPARATION: &str = "preparation";
 
-/// All checks of the medium.
 pub(super) fn check(device: &DeviceState, records: &Records, findings: &mut Findings) {
     check_firmware(device, findings);
     check_alignment(device, findings);

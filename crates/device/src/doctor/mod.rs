@@ -1,14 +1,14 @@
-//! The doctor: what about this host and these devices will spoil a result, and what to do about it.
+//! The doctor: finds properties of the host and the devices that spoil a result, and gives remedies.
 //!
 //! ```text
 //! names -> DeviceState (facts, sysfs) -> one file per family of checks -> Findings -> Vec<Finding>
 //! ```
-//! A check looks at one thing and leaves one [`Finding`], whatever it sees: what cannot be looked at is
-//! [`Level::Unknown`](results::finding::Level) and says so. What is counted over time (CPU, I/O of others)
-//! is looked at twice, a [`MOMENT`] apart, for all devices at once.
 //!
-//! Nothing is written, and nothing decided: whether a device may be erased is [`crate::guard`]'s, whom
-//! the check `in-use` asks. docs/doctor.md tells of each check what it reads and why it matters.
+//! Each check leaves one [`Finding`] in any case: [`Level::Unknown`](results::finding::Level) if it cannot be done.
+//! Counters (CPU, I/O of others) are read twice, a [`MOMENT`] apart, for all devices at once.
+//!
+//! Nothing is written, and nothing decided: [`crate::guard`] decides on erasure, and the check `in-use` uses it.
+//! docs/doctor.md describes for each check what it reads and why it matters.
 
 mod between;
 mod device_state;
@@ -32,7 +32,7 @@ use results::finding::Finding;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-/// How far apart the two looks at counters are.
+/// Time between the two readings of counters.
 pub const MOMENT: Duration = Duration::from_millis(300);
 
 /// Examines the host, the devices called `devices` and the place of the run directory `run_dir`, with

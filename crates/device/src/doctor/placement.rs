@@ -1,9 +1,9 @@
-//! Whether writes can name placement handles, of a drive that has them at all.
+//! Checks that writes can name placement handles, on drives that support them.
 
 use super::device_state::Findings;
 use crate::observe::nvme::fdp::Fdp;
 
-/// Checks what a drive told of FDP. One without has nothing to be found.
+/// Checks a drive's FDP report. A drive without FDP gets no finding.
 pub(super) fn check(fdp: Result<Option<Fdp>, String>, findings: &mut Findings) {
     let reason = "tenants on it share reclaim units, and their write amplification cannot be brought down by handles";
     let remedy = "`flashproof waf setup DEVICE` prints the commands that change it, and what they erase";

@@ -8,14 +8,13 @@ use std::fs;
 use std::os::unix::fs::symlink;
 use tempfile::TempDir;
 
-/// What a check leaves on the findings of a device called `/dev/x`.
+/// Findings of a check on a device called `/dev/x`.
 pub(super) fn all(check: impl FnOnce(&mut Findings)) -> Vec<Finding> {
     let mut findings = Findings::of_device("/dev/x");
     check(&mut findings);
     findings.into_findings()
 }
 
-/// The one finding of a check.
 pub(super) fn only(check: impl FnOnce(&mut Findings)) -> Finding {
     let findings = all(check);
     let [finding] = &findings[..] else { panic!("one finding: {findings:?}") };

@@ -1,8 +1,8 @@
-//! Who may allow an erasure, and how: by names given beforehand, or by typing the name.
+//! Consent to an erasure: by names given beforehand, or by typing the name.
 //!
-//! The guard asks once for each device on which it found something, after every device of the run
-//! has passed all checks that cannot be overruled. How the question is put is the caller's: a
-//! closure, so that tests and other front ends can answer.
+//! The guard asks once for each device on which it found something, after every device of the run has passed all checks
+//! that cannot be overruled. The caller asks the question through a closure, so that tests and other front ends can
+//! answer.
 //!
 //! Not every name stays with the drive. `/dev/nvme1n1` is whatever drive the kernel found second this time. Its serial number, its world-wide name and
 //! the links that udev makes of them (`/dev/disk/by-id/`) are the same after a reboot and on another port.
@@ -15,14 +15,14 @@ use std::fmt;
 use std::io::{self, BufRead, IsTerminal, Write};
 use std::path::{Path, PathBuf};
 
-/// What would be erased.
+/// A question about one device.
 #[derive(Debug)]
 pub struct Question<'a> {
     /// The name as given: what must be typed.
     pub name: &'a str,
-    /// What the device is.
+    /// Facts about the device.
     pub facts: &'a DeviceFacts,
-    /// What is on it: at least one thing.
+    /// Data found on it: at least one item.
     pub evidence: &'a [Evidence],
 }
 
@@ -63,16 +63,15 @@ impl<'a> Answers<'a> {
         self
     }
 
-    /// Whether somebody may be asked.
+    /// True if somebody can be asked.
     pub(super) fn can_ask(&self) -> bool {
         self.ask.is_some()
     }
 
-    /// Whether what the question is about may be erased.
+    /// Decides if the device in question may be erased.
     ///
-    /// A path was perhaps written into a script before the last reboot, and then it may lead to another drive:
-    /// it is not enough where something is on the drive that has an owner. Who sits at a terminal sees what
-    /// the path means now.
+    /// A path in a script may lead to another drive after a reboot, so a path is not enough if the data on the drive
+    /// has an owner. At a terminal the user sees the current meaning of the path.
     pub(super) fn decide(&mut self, question: &Question<'_>, roots: &Roots) -> Result<(), Reason> {
         let names = Names::of(question.facts, roots);
         let needs_lasting = names.lasting().is_some() && question.evidence.iter().any(Evidence::has_owner);
@@ -97,25 +96,20 @@ impl<'a> Answers<'a> {
     }
 }
 
-/// What was answered, hence how to answer better.
+/// The insufficient answer, from which the advice follows.
 enum Ask {
     /// Nothing was typed; other devices may have been named.
     Name,
     /// A path was given that may lead to another drive after a reboot, and there is more than nameless data on it.
     Path(String),
     /// A name was given that other drives have too.
-    Ambiguous {
-        /// The name.
-        name: String,
-        /// The others.
-        others: Vec<String>,
-    },
+    Ambiguous { name: String, others: Vec<String> },
     /// Something else was typed.
     Typed(String),
 }
 
 impl Ask {
-    /// How to say better that the device called `given` may go.
+    /// Advice on how to consent to the erasure of the device called `given`.
     fn advice(&self, given: &str, names: &Names<'_>) -> String {
         let text = names.to_give(given);
         let pass = format!("pass `--erase {text}` or set FLASHPROOF_ERASE={text}");
@@ -138,8 +132,8 @@ pub fn erase_names(options: &[String], variable: Option<&str>) -> Vec<String> {
     all.flat_map(|text| text.split([',', ' ', '\t', '\n'])).filter(|name| !name.is_empty()).map(str::to_owned).collect()
 }
 
-/// Asks on the terminal: the question on standard error, the answer from standard input. Where
-/// either is no terminal nobody is asked.
+/// Asks on the terminal: the question on standard error, the answer from standard input. If either is not a terminal,
+/// nobody is asked.
 pub fn ask_on_terminal(question: &Question<'_>) -> Option<String> {
     let (input, mut output) = (io::stdin(), io::stderr());
     if !input.is_terminal() || !output.is_terminal() {
@@ -154,10 +148,10 @@ pub fn ask_on_terminal(question: &Question<'_>) -> Option<String> {
 /// Directories below /dev whose links are made of what a drive or its content says of itself.
 const LASTING_LINKS: [&str; 3] = ["disk/by-id", "disk/by-uuid", "disk/by-partuuid"];
 
-/// What a name is to a device.
+/// How a name matches a device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Match {
-    /// Not its name.
+    /// Not a name of the device.
     Other,
     /// A path that leads to it today.
     Path,
@@ -172,7 +166,7 @@ pub(super) enum Match {
 pub(super) struct Lasting {
     /// As it is to be typed: without spaces.
     pub(super) text: String,
-    /// What it is: `its serial number`.
+    /// Kind of name: `its serial number`.
     pub(super) what: &'static str,
     /// Other drives with that name.
     others: Vec<String>,
@@ -202,7 +196,6 @@ impl<'a> Names<'a> {
         self.lasting().map_or(given, |name| &name.text)
     }
 
-    /// What `name` is to it.
     pub(super) fn matches(&self, name: &str) -> Match {
         if let Some(lasting) = self.lasting.iter().find(|lasting| lasting.text == typed(name)) {
             return match lasting.others.is_empty() {
@@ -231,7 +224,7 @@ impl<'a> Names<'a> {
         }
     }
 
-    /// Whether a path to it leads to it after a reboot, too.
+    /// True if a path to the device still leads to it after a reboot.
     fn is_lasting(&self, path: &Path) -> bool {
         let is_in = |dir: &str| path.parent() == Some(&self.roots.dev.join(dir));
         let kernel_name = self.facts.kernel_name.as_deref().unwrap_or_default();

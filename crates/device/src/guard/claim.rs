@@ -1,13 +1,13 @@
-//! Opening a target so that nobody else can take it: the kernel's exclusive claim and our own mark.
+//! Opens a target exclusively: the kernel's exclusive claim and our own mark.
 //!
 //! | run    | kernel's claim (`O_EXCL`)                | mark ([`super::mark`]) |
 //! |--------|------------------------------------------|------------------------|
 //! | alone  | held for as long as the descriptor lives | exclusive              |
 //! | shared | had for a moment, then given back        | shared                 |
 //!
-//! The kernel gives one claim at a time, so fellow runs cannot each hold it. That it can be had
-//! shows that no file system, RAID or driver holds the device; the shared mark keeps out every run
-//! that is alone. What a shared run cannot do is keep out a mount that comes later.
+//! The kernel gives one claim at a time, so shared runs cannot each hold it. Taking it for a moment shows that no file
+//! system, RAID or driver holds the device; the shared mark keeps out exclusive runs. A shared run cannot prevent a
+//! later mount.
 
 use super::in_use::second_run;
 use super::mark::Mark;
@@ -24,7 +24,7 @@ use sys::ioctl;
 /// Unit of `st_blocks`, whatever the file system's blocks are (stat(2)).
 pub(crate) const STAT_BLOCK_BYTES: u64 = 512;
 
-/// A descriptor, and what is known of it. Whether it may be written to is its owner's knowledge.
+/// A descriptor with the facts about its device. The owner decides if it may be written to.
 #[derive(Debug)]
 pub(crate) struct Opened {
     pub(crate) file: File,
@@ -38,13 +38,13 @@ pub(crate) struct Opened {
     pub(crate) _claims: Vec<File>,
 }
 
-/// How a target is to be opened.
+/// How a target is opened.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Manner {
     pub(super) shared: bool,
     pub(super) odsync: bool,
-    /// How long to wait for a claim that goes away: the kernel frees an io_uring's files some time
-    /// after the process that made it is gone.
+    /// Maximum wait for a claim that is being released: the kernel frees an io_uring's files some time after its
+    /// process has ended.
     pub(super) settle: Duration,
 }
 
@@ -54,7 +54,7 @@ impl Manner {
     }
 }
 
-/// Opens the block device at `node` for direct writes, and takes it. It must be the one of which the `facts` are.
+/// Opens the block device at `node` for direct writes, and claims it. The device must match `facts`.
 pub(super) fn device(node: &Path, facts: &DeviceFacts, roots: &Roots, manner: Manner) -> Result<File, Reason> {
     let file = claimed(node, manner)?;
     check_same(facts, &file, roots)?;
@@ -83,8 +83,8 @@ fn claimed(node: &Path, manner: Manner) -> Result<File, Reason> {
     Ok(file)
 }
 
-/// Opens the block device at `node` for direct reads, without taking it. That the kernel's claim can be
-/// had for a moment shows that nobody holds it.
+/// Opens the block device at `node` for direct reads, without a lasting claim. Getting the kernel's claim for a moment
+/// shows that nobody holds it.
 pub(super) fn look(node: &Path, settle: Duration) -> Result<File, Reason> {
     let failed = |source| Reason::io("open it for reading", source);
     let refused = |source| if is_busy(&source) { busy(node, source) } else { failed(source) };

@@ -25,7 +25,7 @@ pub struct WriteConsent {
     key_recorded: bool,
     erases: Vec<Evidence>,
     keeps_store: bool,
-    /// Whether the file was made for this consent.
+    /// True if the file was created for this consent.
     pub(super) created: bool,
 }
 
@@ -35,7 +35,6 @@ impl WriteConsent {
         &self.opened.facts.path
     }
 
-    /// What is known of the device.
     pub fn facts(&self) -> &DeviceFacts {
         &self.opened.facts
     }
@@ -61,22 +60,22 @@ impl WriteConsent {
         self.stamp_key
     }
 
-    /// Whether that key is on record. If not it is this consent's alone: the next one has another.
+    /// True if the key is in the record. If not, only this consent has it: the next one has another.
     pub fn is_key_recorded(&self) -> bool {
         self.key_recorded
     }
 
-    /// What was found on it and may be erased; empty when all of it was zeros or our own.
+    /// Data found that may be erased; empty if all sampled data was zeros or our own.
     pub fn erases(&self) -> &[Evidence] {
         &self.erases
     }
 
-    /// Whether it is for the record store on it, see [`Request::keeps_store`].
+    /// True if the consent is for the record store on the device, see [`Request::keeps_store`].
     pub fn keeps_store(&self) -> bool {
         self.keeps_store
     }
 
-    /// What falls short and is to be said aloud, in words.
+    /// Limitations that the user should see.
     pub fn notes(&self) -> &[String] {
         &self.opened.notes
     }
@@ -125,7 +124,7 @@ pub(super) fn grant(guard: &Guard, examined: Examined) -> Result<WriteConsent, V
                 check_same_size(&file, size_bytes)?;
             }
             Door::File { .. } | Door::NewFile { .. } => {
-                // Who writes all of it need not hear of what was never written.
+                // A run that writes the whole file does not need the warning about unwritten blocks.
                 notes.extend(reserve(&file, size_bytes, request.reads)?.filter(|_| !request.whole));
                 found.facts = facts_now(guard, &request)?;
             }

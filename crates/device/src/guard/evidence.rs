@@ -1,14 +1,13 @@
-//! What speaks against erasing a device: data on it that this program did not write.
+//! Evidence against erasing a device: data that this program did not write.
 //!
-//! The first and the last MiB and some seeded spots between are read. A sector that is all zeros is
-//! empty; one that carries the stamp of the device's preparation record is ours; anything else is
-//! somebody's. Where the data has a name it is told, by the magic numbers of partition tables, file systems and their like.
+//! The first and the last MiB and some seeded spots between are read. A sector of zeros is empty; a sector with the
+//! stamp of the device's preparation record is ours; any other belongs to somebody. Known formats are named, by the
+//! magic numbers of partition tables, file systems and the like.
 //!
-//! The table only puts a name to data: data that no name fits stops a write as well. Hence a short
-//! table, without the checksums by which libblkid tells a live superblock from a stale one, and
-//! without libblkid itself, whose bindings need a C library that a static binary cannot count on.
-//! Sources: the headers of the Linux kernel and libblkid's `superblocks/` for offsets and magic
-//! numbers; UEFI 2.10, 5.3 for GPT; Aerospike server, `as/include/storage/drv_common.h`.
+//! The table only names data: unnamed data stops a write as well. Hence a short table, without the checksums by which
+//! libblkid tells a live superblock from a stale one, and without libblkid itself, whose bindings need a C library that
+//! a static binary cannot count on. Sources: the headers of the Linux kernel and libblkid's `superblocks/` for offsets
+//! and magic numbers; UEFI 2.10, 5.3 for GPT; Aerospike server, `as/include/storage/drv_common.h`.
 
 use super::preparation::Records;
 use super::stamp::{SECTOR_BYTES, STAMP_BYTES, is_stamped, stamp};
@@ -27,16 +26,13 @@ const SPOT_BYTES: u64 = 4096;
 /// Something that would be erased.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Evidence {
-    /// A partition table.
     PartitionTable {
-        /// Which.
         name: &'static str,
         /// Partitions in it, if they could be counted.
         partitions: Option<u32>,
     },
     /// A file system, or a member of a volume or pool.
     Signature {
-        /// Which.
         name: &'static str,
         /// Byte at which its magic number stands.
         at: u64,
@@ -76,7 +72,7 @@ pub enum Evidence {
 }
 
 impl Evidence {
-    /// Whether it says whose data it is: a file system's, a volume's, a database's.
+    /// True if the data identifies its owner: a file system, a volume, a database.
     pub(super) fn has_owner(&self) -> bool {
         match self {
             Self::PartitionTable { .. }
@@ -87,8 +83,8 @@ impl Evidence {
         }
     }
 
-    /// Whether there is a store of flashproof's own record engine, its data, and nothing that is somebody else's: its header
-    /// can survive under what was made on the device later.
+    /// True if there is a store of flashproof's own record engine, and no data of another owner: the store's header can
+    /// survive under data written later.
     pub(super) fn is_store_alone(found: &[Self]) -> bool {
         found.iter().any(|one| matches!(one, Self::RecordStore { .. }))
             && found.iter().all(|one| matches!(one, Self::RecordStore { .. }) || !one.has_owner())
@@ -119,7 +115,7 @@ impl fmt::Display for Evidence {
     }
 }
 
-/// How much to look at.
+/// Number and seed of the samples.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Sampling {
     pub(super) spots: u32,
@@ -128,7 +124,7 @@ pub(super) struct Sampling {
     pub(super) limit: Duration,
 }
 
-/// By what a device is found among the records.
+/// Keys of a device's preparation record.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Known<'a> {
     pub(super) identity: Option<&'a str>,
@@ -146,7 +142,6 @@ pub(super) struct Look {
 }
 
 impl Look {
-    /// Size of the device.
     pub(super) fn size_bytes(&self) -> u64 {
         self.size_bytes
     }
@@ -623,7 +618,7 @@ mod tests {
 
     const SIZE: u64 = 8 << 20;
 
-    /// What is found on an 8 MiB device with `bytes` at `at`.
+    /// Evidence found on an 8 MiB device with `bytes` at `at`.
     fn on_device(at: u64, bytes: &[u8]) -> Vec<String> {
         let mut device = vec![0; SIZE as usize];
         device[at as usize..][..bytes.len()].copy_from_slice(bytes);

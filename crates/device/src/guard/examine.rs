@@ -1,17 +1,19 @@
-//! One target, from its name to what is on it: every check, and nothing written.
+//! Examines one target, from its name to its contents: every check, and nothing written.
 //!
 //! ```text
 //! name -> look_up: what is it?       -> examine: who uses it? -> claim -> does it move? -> what is on it?
 //! ```
-//! Checks that only look come first, and what they find is told all at once. The device is opened
-//! only when they found nothing: closing a descriptor that could write makes udev look at a disk.
 //!
-//! An [`Outlook`] is what the guard would say to a device, without asking anybody. Only the claim differs: the kernel's exclusive claim is had
-//! for a moment by a descriptor that cannot write, and nothing is marked. So an outlook holds for the
-//! moment in which it is made; consent looks again.
+//! Checks without opening come first, and their findings are reported together. The device is opened only if they found
+//! nothing: closing a writable descriptor makes udev scan the disk.
 //!
-//! Whether a device does I/O that nobody in sight asked for is seen in its counters. Those in sysfs (`stat`, the device's line of /proc/diskstats) are read twice; a device
-//! that is to be erased must not move between. Field order: `Documentation/block/stat.rst`.
+//! An [`Outlook`] is the guard's decision on a device, without a question to the user. Only the claim differs: a
+//! read-only descriptor takes the kernel's exclusive claim for a moment, and nothing is marked. So an outlook holds
+//! only at the moment in which it is made; consent examines again.
+//!
+//! The counters show I/O whose source is not visible. The counters in sysfs (`stat`, the device's line of
+//! /proc/diskstats) are read twice; a device that is to be erased must not move between. Field order:
+//! `Documentation/block/stat.rst`.
 
 use super::ask::Names;
 use super::claim::{self, Manner, STAT_BLOCK_BYTES, check_size};
@@ -29,19 +31,19 @@ use std::time::Duration;
 use std::{fmt, thread};
 use sys::{ioctl, open};
 
-/// What a name was found to mean.
+/// The target that a name resolved to.
 pub(super) struct Found {
     pub(super) facts: DeviceFacts,
     pub(super) door: Door,
 }
 
-/// What is to be opened.
+/// How the target is opened.
 pub(super) enum Door {
     /// A block device by its node.
     Device { node: PathBuf, subject: Subject },
     /// A file that exists, to become `size_bytes` long unless it is longer.
     File { metadata: Metadata, size_bytes: u64, subject: Subject },
-    /// A file to be made.
+    /// A file to be created.
     NewFile { size_bytes: u64 },
 }
 
@@ -64,7 +66,7 @@ pub(super) struct Examined {
     /// Claims on the other paths to the drive.
     pub(super) claims: Vec<File>,
     pub(super) size_bytes: u64,
-    /// What of it may be used: less where a preparation left the rest alone.
+    /// Usable bytes: less than the size if a preparation left the rest unused.
     pub(super) used_bytes: u64,
     pub(super) evidence: Vec<Evidence>,
     pub(super) notes: Vec<String>,
@@ -98,8 +100,8 @@ pub(super) fn look_up(guard: &Guard, request: &Request) -> Result<Found, Reason>
     Ok(Found { facts, door })
 }
 
-/// Whether a file may be made at `path`: a name under /dev that is not there is a device mistyped,
-/// and a file there would fill the memory. Its directory must exist.
+/// True if a file may be created at `path`: a missing name under /dev is a mistyped device, and a file there would fill
+/// the memory. Its directory must exist.
 fn may_hold_files(path: &Path) -> bool {
     let dir = fs::canonicalize(directory_of(path));
     dir.is_ok_and(|dir| !dir.starts_with("/dev") || dir.starts_with("/dev/shm"))
@@ -222,8 +224,8 @@ fn device_size(file: &File, request: &Request) -> Result<u64, Reason> {
     Ok(size_bytes)
 }
 
-/// Claims the other paths to the drive: nobody is to mount it by one of those while it is written to by another.
-/// Where there is no node for one this falls short of that.
+/// Claims the other paths to the drive, so that nobody can mount the drive by one of them while another is written to.
+/// A path without a node cannot be claimed.
 fn claim_other_paths(
     guard: &Guard,
     subject: &Subject,
@@ -273,7 +275,7 @@ fn look(
     let failed = |source| Reason::io("read samples of it", source);
     let sampling = Sampling { seed: random_key().map_err(failed)?, ..guard.sampling };
     let read_bytes = match (&found.door, prepared) {
-        // What is never touched is nobody's evidence.
+        // Bytes never touched are no evidence.
         (_, Some(part)) => part.used_bytes,
         // All of a file is looked at, also what lies behind the part that would be written.
         (Door::File { metadata, .. }, None) => metadata.len(),
@@ -293,14 +295,14 @@ pub(super) fn recorded_size(found: &Found, size_bytes: u64) -> u64 {
     }
 }
 
-/// Whether a test may write to a device.
+/// The guard's decision on a device.
 #[derive(Debug)]
 pub enum Safety {
     /// Nothing stands against it.
     Yes,
     /// Something is on it that no record of ours explains: it would be asked about.
     Asks(Vec<Evidence>),
-    /// It would be refused, for these reasons.
+    /// Refused, for these reasons.
     No(Vec<Reason>),
 }
 
@@ -314,24 +316,24 @@ impl fmt::Display for Safety {
     }
 }
 
-/// What is known of a device, and whether a test may write to it.
+/// The facts about a device, and the guard's decision.
 #[derive(Debug)]
 pub struct Outlook {
     /// The name as given.
     pub path: String,
-    /// What it is; `None` if the name leads to nothing that can be described.
+    /// `None` if the name leads to nothing that can be described.
     pub facts: Option<DeviceFacts>,
     /// The name by which it would have to be given up for erasure.
     pub erase_name: String,
-    /// Whether it may be written to.
+    /// The guard's decision.
     pub safety: Safety,
-    /// What falls short of a full look, and what else is worth knowing.
+    /// Limits of the examination, and other remarks.
     pub notes: Vec<String>,
 }
 
 impl Guard {
-    /// What [`Guard::consent`] would say to each of `paths` by itself, in their order. Takes about a
-    /// second, however many there are.
+    /// The decision of [`Guard::consent`] on each of `paths` alone, in their order. Takes about a second for any number
+    /// of paths.
     pub fn outlook<S: AsRef<str> + Sync>(&self, paths: &[S]) -> Vec<Outlook> {
         thread::scope(|scope| {
             let threads: Vec<_> = paths.iter().map(|path| scope.spawn(|| self.outlook_of(path.as_ref()))).collect();
@@ -364,8 +366,8 @@ impl Guard {
     }
 }
 
-/// Who uses a device now: mounts, swap, kernel devices, processes. Runs that share it do not count. Nothing
-/// is opened, and nobody is waited for.
+/// Current users of a device: mounts, swap, kernel devices, processes. Shared runs do not count. Opens nothing, waits
+/// for nobody.
 pub(crate) fn users_of(resolved: &Resolved, roots: &Roots) -> Findings {
     let mut findings = Findings::default();
     let subject = match resolved {
@@ -395,12 +397,12 @@ pub(crate) struct Counters {
 }
 
 impl Counters {
-    /// Those of the device at `dir` now; `None` if it keeps none.
+    /// Counters of the device at `dir`; `None` if it has none.
     pub(crate) fn read(dir: &SysDir) -> Option<Self> {
         Self::parse(&dir.text("stat")?)
     }
 
-    /// What happened since `before`; `in_flight` stays the present number.
+    /// Difference to `before`; `in_flight` keeps its current value.
     pub(crate) fn since(self, before: Self) -> Self {
         Self {
             reads: self.reads.wrapping_sub(before.reads),

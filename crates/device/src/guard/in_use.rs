@@ -1,6 +1,6 @@
-//! Whether a device is mounted, swapped to, built upon, exported, or open in a process.
+//! Detects users of a device: mounts, swap, devices built upon it, exports, processes.
 //!
-//! Each check asks one table of the kernel about all that shares bytes with the target ([`Subject`]).
+//! Each check reads one table of the kernel for all devices that share bytes with the target ([`Subject`]).
 //!
 //! The kernel serves devices and files to others as namespaces of NVMe over Fabrics, and as LIO backstores (iSCSI,
 //! Fibre Channel, vhost). The NVMe target opens a device without claiming it, LIO's fileio does so too, and no process has it open:
@@ -26,7 +26,7 @@ struct Users {
 }
 
 impl Users {
-    /// Looks at them now. What could not be read is a note.
+    /// Reads the current users. Tables that could not be read become notes.
     fn now(roots: &Roots, findings: &mut Findings) -> Self {
         let mut lines = |what: &str, path: &str| {
             let path = roots.proc.join(path);
@@ -49,7 +49,7 @@ impl Users {
         }
     }
 
-    /// What the device at `dir`, its partitions and all that is built on them are used for: `mounted at /data`.
+    /// Uses of the device at `dir`, its partitions and all devices built on them: `mounted at /data`.
     fn uses_of(&self, dir: &SysDir) -> Vec<String> {
         let (mut numbers, mut dirs) = (Vec::new(), vec![dir.clone()]);
         while let Some(dir) = dirs.pop() {
@@ -116,8 +116,8 @@ impl Subject {
         }
     }
 
-    /// How to speak of the device with the file system `number`, unless it is known to be mounted: then what
-    /// its files are used for is no news.
+    /// Description of the device with the file system `number`; `None` if the mount is already reported, so that uses
+    /// of its files add nothing.
     fn file_system_on(&self, number: DevNum, findings: &Findings) -> Option<String> {
         self.node(number).map(|node| node.which.clone()).filter(|which| !findings.is_mounted(which))
     }
@@ -215,7 +215,7 @@ pub(super) fn second_run(theirs_is_shared: bool, who: String) -> Reason {
     Reason::SecondRun { who, how, advice }
 }
 
-/// What a holder is: `LVM vg-data`, `software RAID`.
+/// Kind and name of a holder: `LVM vg-data`, `software RAID`.
 fn kind_of_holder(name: &str, dir: &SysDir) -> Option<String> {
     let dm = dir.child("dm");
     match (dm.text("name"), dm.text("uuid")) {
@@ -272,16 +272,14 @@ mod tests;
 struct Export {
     source: Source,
     what: String,
-    /// How to end it.
     end: String,
 }
 
-/// What an export is made of, as configfs tells it.
+/// The source of an export, from configfs.
 #[derive(Default)]
 struct Source {
-    /// Paths to it.
     paths: Vec<String>,
-    /// Its number, where the driver tells.
+    /// Device number, if the driver reports it.
     number: Option<DevNum>,
     /// Path to an NVMe controller, all of whose namespaces it is.
     controller: Option<String>,
@@ -305,7 +303,7 @@ pub(super) fn check(subject: &Subject, roots: &Roots, findings: &mut Findings) {
 }
 
 impl Source {
-    /// How to speak of what it has of `subject`.
+    /// Description of the part of `subject` that this source covers.
     fn find(&self, subject: &Subject, roots: &Roots) -> Option<String> {
         let by_number = self.number.and_then(|number| subject.node(number));
         let by_controller = || {
@@ -318,7 +316,7 @@ impl Source {
     }
 }
 
-/// What the NVMe target serves: namespaces, and controllers that are passed through as a whole.
+/// Exports of the NVMe target: namespaces, and controllers that are passed through as a whole.
 fn namespaces(config: &SysDir) -> Vec<Export> {
     let subsystems = config.child("nvmet").child("subsystems");
     let mut exports = Vec::new();
@@ -342,8 +340,7 @@ fn namespaces(config: &SysDir) -> Vec<Export> {
     exports
 }
 
-/// LIO backstores that are in operation. What one is made of stands in `info`, and in `udev_path` if the tool
-/// that made it wrote that.
+/// Active LIO backstores. The source is in `info`, and in `udev_path` if the tool that made the backstore wrote it.
 fn backstores(config: &SysDir) -> Vec<Export> {
     let core = config.child("target").child("core");
     let mut exports = Vec::new();

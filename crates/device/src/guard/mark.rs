@@ -14,12 +14,11 @@ use sys::open::{ByteLock, conflicting_lock, try_lock_byte};
 /// The byte that is locked: `flashpro` in ASCII, an offset that no device reaches.
 const BYTE: u64 = u64::from_be_bytes(*b"flashpro");
 
-/// How a run holds a device.
+/// How a run marks a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Mark {
     /// With other runs that say so too.
     Shared,
-    /// Alone.
     Alone,
 }
 

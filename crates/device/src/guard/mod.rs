@@ -1,4 +1,4 @@
-//! The safety guard: whether a device may be erased, and the consent without which nothing is written.
+//! The safety guard: decides if a device may be erased, and gives the consent without which nothing is written.
 //!
 //! ```text
 //! Request -> look up -> examine -------------> ask -------> grant -> WriteConsent -> Target::writable
@@ -6,12 +6,13 @@
 //!            it?        does it move, what     on it go?     it again
 //!                       is on it?
 //! ```
-//! Two kinds of objection. What is in use is *refused*, and no answer changes that. What merely holds
-//! data that no record of ours explains is *asked for*. All devices of a run pass together or none
-//! does, and everything that stands against any of them is told at once.
 //!
-//! What it does not do: protect from a user who answers wrongly, or from one who forges our stamps.
-//! docs/guard.md is the same for the person who is refused.
+//! There are two kinds of objection. A device in use is *refused*, and no answer changes that. A device with data that
+//! no record of ours explains needs an *answer*. All devices of a run pass together or none does, and all objections
+//! are reported at once.
+//!
+//! The guard does not protect from a user who answers wrongly, or who forges our stamps. docs/guard.md is the
+//! documentation for users.
 
 mod ask;
 mod claim;
@@ -54,10 +55,10 @@ use std::thread;
 use std::time::Duration;
 use subject::Overlap;
 
-/// How long a device must stand still before it is taken.
+/// Time without I/O before a device is claimed.
 const WATCH: Duration = Duration::from_secs(1);
 
-/// How long a passing user (udev after a change, a run that just ended) may take to let go.
+/// Maximum wait for a short-lived user (udev after a change, a run that just ended).
 const SETTLE: Duration = Duration::from_secs(3);
 
 /// Spots read between the ends of a device: data on 1 % of it escapes them once in 30,000.
@@ -75,18 +76,18 @@ pub struct Request {
     pub file_size_bytes: Option<u64>,
     /// Least size that the load needs: one large block.
     pub min_size_bytes: u64,
-    /// Whether all of it is wanted, also where a preparation left a part that is not used.
+    /// True for the whole device, including the part that a preparation left unused.
     pub whole: bool,
-    /// Whether it is read: who only writes need not hear that reads of what was never written do not reach the drive.
+    /// True if the run reads: write-only runs skip the warning that reads of unwritten blocks do not reach the drive.
     pub reads: bool,
-    /// Whether other runs that say so too may be on it at the same time.
+    /// True if other shared runs may use it at the same time.
     pub shared: bool,
-    /// Whether every write is to be on the medium when it completes (`O_DSYNC`).
+    /// True if every write must be on the medium when it completes (`O_DSYNC`).
     pub odsync: bool,
-    /// Whether it is wanted for the record store that is on it, which stays: nobody is asked then. Its settings are for
-    /// whoever opens it to compare, before and after.
+    /// True if the run uses the record store on the device, which stays: then nobody is asked. The opener of the store
+    /// compares its settings, before and after.
     pub keeps_store: bool,
-    /// What for, in words; kept in the record.
+    /// Purpose, in words; stored in the record.
     pub purpose: String,
 }
 
@@ -149,7 +150,7 @@ impl Guard {
         self.grant(examined, requests)
     }
 
-    /// Whether `name` is one of the names of the device or file at `path`, by which it can be given up for erasure.
+    /// True if `name` is a name of the device or file at `path` that can consent to its erasure.
     pub fn is_name_of(&self, name: &str, path: &str) -> bool {
         let facts = discover::discover(path, &self.roots);
         name == path || facts.is_ok_and(|facts| Names::of(&facts, &self.roots).matches(name) != Match::Other)
@@ -207,8 +208,8 @@ fn check_named_twice(requests: &[Request], found: &[Found]) -> Result<(), Refuse
     all(checks, requests).map(|_| ())
 }
 
-/// Asks about every device with something on it. Where nobody can be asked all refusals are
-/// collected; a person who said no once is asked nothing more.
+/// Asks about every device with data on it. If nobody can be asked, all refusals are collected; after the first "no" a
+/// person is asked nothing more.
 fn ask(examined: &[Examined], answers: &mut Answers<'_>, roots: &Roots) -> Result<(), Refused> {
     let mut refusals = Vec::new();
     let is_asked = |examined: &&Examined| {

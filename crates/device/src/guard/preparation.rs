@@ -30,10 +30,10 @@ use thiserror::Error;
 /// Version of the file's format.
 const VERSION: u32 = 1;
 
-/// What a run that prepares a device calls itself ([`super::Request::purpose`]).
+/// Purpose of a run that prepares a device ([`super::Request::purpose`]).
 pub const PREPARATION: &str = "preparation";
 
-/// Where the records are, in the state directory.
+/// Directory of the records, in the state directory.
 const DIR: &str = "devices";
 
 /// Largest record that is read: a hundred times what one has.
@@ -45,11 +45,10 @@ const LOCK_WAIT: Duration = Duration::from_secs(5);
 /// One device that this program has written to.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Preparation {
-    /// Version of this format.
     pub version: u32,
-    /// Which device, see [`crate::discover::DeviceFacts::identity`].
+    /// See [`crate::discover::DeviceFacts::identity`].
     pub identity: String,
-    /// Its size when it was written to; 0 for a file, which may grow.
+    /// Size when it was written to, bytes; 0 for a file, which may grow.
     pub size_bytes: u64,
     /// Key of the stamps in every sector written.
     pub key: u64,
@@ -57,9 +56,9 @@ pub struct Preparation {
     pub first_unix_s: u64,
     /// Last time, seconds since 1970.
     pub last_unix_s: u64,
-    /// What was done last, in words.
+    /// Purpose of the last run, in words.
     pub what: String,
-    /// How it was prepared, if it was.
+    /// Preparation, if there was one.
     pub prepared: Option<Prepared>,
 }
 
@@ -78,9 +77,7 @@ pub enum StateError {
     Io {
         /// `write`, `make the directory of`...
         tried: &'static str,
-        /// The file.
         path: PathBuf,
-        /// The kernel's answer.
         source: io::Error,
     },
 }
@@ -102,19 +99,18 @@ impl Records {
         Self { dir: None }
     }
 
-    /// The record of a device. One that cannot be read, is of another device or of a later format is
-    /// as good as none.
+    /// The record of a device. An unreadable record, a record of another device or of a later format counts as none.
     pub fn find(&self, identity: &str) -> Option<Preparation> {
         read(&self.path(identity)?).filter(|found| found.identity == identity)
     }
 
-    /// Whether there is something where the record of a device would be, whether or not it can be read.
+    /// True if the record of a device exists, readable or not.
     pub fn has(&self, identity: &str) -> bool {
         let absent = |kind| matches!(kind, io::ErrorKind::NotFound | io::ErrorKind::NotADirectory);
         self.path(identity).is_some_and(|path| fs::metadata(path).map_or_else(|error| !absent(error.kind()), |_| true))
     }
 
-    /// Where the record of a device is, if something is there that cannot be used.
+    /// Path of the record of a device, if it exists and is unusable.
     pub fn unusable(&self, identity: &str) -> Option<PathBuf> {
         if self.has(identity) && self.find(identity).is_none() { self.path(identity) } else { None }
     }
@@ -259,17 +255,17 @@ pub struct Prepared {
     pub serial: Option<String>,
     /// Size of the device or file.
     pub size_bytes: u64,
-    /// What of it is prepared, from 0; later runs use no more.
+    /// Prepared bytes, from 0; later runs use no more.
     pub used_bytes: u64,
-    /// Whether all of it was to be discarded first.
+    /// True if the whole device is discarded first.
     pub discard_first: bool,
-    /// Whether the part that is not used was discarded.
+    /// True if the unused rest was discarded.
     pub rest_discarded: bool,
-    /// Whether the first pass writes zeros.
+    /// True if the first pass writes zeros.
     pub zeros: bool,
     /// Passes of salt.
     pub fills: u32,
-    /// From which the salt follows.
+    /// Seed of the salt.
     pub seed: u64,
     /// Beginning, seconds since 1970.
     pub started_unix_s: u64,
@@ -279,28 +275,26 @@ pub struct Prepared {
     pub passes_done: u32,
     /// Of the next pass, all before this byte is on the medium.
     pub mark_bytes: u64,
-    /// What was read back last.
+    /// Last sample that was read back.
     pub sample: Option<Sampled>,
-    /// What of this program wrote to the device after the preparation, so that its content is no longer
-    /// known to the byte.
+    /// Run of this program that wrote to the device after the preparation, so that its content is no longer known to
+    /// the byte.
     pub written_since: Option<String>,
 }
 
-/// What was read back and compared.
+/// A sample that was read back and compared.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sampled {
-    /// Places.
+    /// Number of places.
     pub spots: u64,
-    /// Bytes read.
     pub bytes: u64,
     /// Places that were not as written.
     pub mismatches: u64,
-    /// When, seconds since 1970.
+    /// Time, seconds since 1970.
     pub unix_s: u64,
 }
 
 impl Prepared {
-    /// Number of passes.
     pub fn passes(&self) -> u32 {
         u32::from(self.zeros) + self.fills
     }
@@ -311,12 +305,11 @@ impl Prepared {
         (pass + 1).checked_sub(u32::from(self.zeros)).filter(|fill| *fill > 0)
     }
 
-    /// Whether it is complete.
     pub fn is_complete(&self) -> bool {
         self.ended_unix_s.is_some()
     }
 
-    /// How far it is, in words.
+    /// Progress, in words.
     pub fn progress(&self) -> String {
         match self.is_complete() {
             true => "complete".to_owned(),

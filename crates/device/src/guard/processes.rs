@@ -1,9 +1,9 @@
-//! Which other processes have a device or file open.
+//! Finds other processes that have a device or file open.
 //!
-//! Every descriptor of every process is compared by device number (or, for a file, by device and
-//! inode): a database that opens its drives without `O_EXCL` is found in no other way. What this
-//! cannot see: processes of another PID namespace, descriptors that live only in an io_uring's file
-//! table, and users inside the kernel; the watch on diskstats is there for those.
+//! Every descriptor of every process is compared by device number (or, for a file, by device and inode): a database
+//! that opens its drives without `O_EXCL` is found in no other way. This scan cannot see processes of another PID
+//! namespace, descriptors that live only in an io_uring's file table, and users inside the kernel; the watch on
+//! diskstats is there for those.
 
 use super::mark::Mark;
 use super::subject::Found;
@@ -15,9 +15,7 @@ use std::path::Path;
 /// A process that has a device open.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Opener {
-    /// Its number.
     pub pid: u32,
-    /// Its name, as `comm` in /proc.
     pub command: String,
     /// What it has open: `it`, `its partition /dev/sda1`...
     pub which: String,
@@ -25,7 +23,7 @@ pub struct Opener {
     pub(super) mark: Option<Mark>,
 }
 
-/// What a look at all processes gave.
+/// Result of a scan of all processes.
 #[derive(Debug, Default)]
 pub(super) struct Scan {
     /// Processes that have it open, by number.
@@ -50,7 +48,7 @@ pub(super) fn scan(proc_root: &Path, find: &dyn Fn(&Metadata) -> Option<Found>) 
             Err(error) if error.kind() == io::ErrorKind::PermissionDenied && !is_kernel_thread(&entry.path()) => {
                 scan.unseen += 1;
             }
-            // It ended while we looked.
+            // The process ended meanwhile.
             Err(_) => {}
         }
     }
@@ -58,7 +56,7 @@ pub(super) fn scan(proc_root: &Path, find: &dyn Fn(&Metadata) -> Option<Found>) 
     Ok(scan)
 }
 
-/// What a process has open of ours, with the mark of each descriptor.
+/// The target's devices that a process has open, with the mark of each descriptor.
 fn descriptors(
     process: &Path,
     find: &dyn Fn(&Metadata) -> Option<Found>,
@@ -82,7 +80,7 @@ fn descriptors(
     Ok(found)
 }
 
-/// Whether a descriptor may write, by its text in fdinfo; one of which nothing is told may.
+/// True if a descriptor may write, by its text in fdinfo; true if that is unknown.
 fn may_write(info: &str) -> bool {
     let flags = info.lines().find_map(|line| line.strip_prefix("flags:"));
     let flags = flags.and_then(|flags| i32::from_str_radix(flags.trim(), 8).ok());
@@ -90,7 +88,7 @@ fn may_write(info: &str) -> bool {
 }
 
 fn opener(pid: u32, process: &Path, found: BTreeMap<String, Option<Mark>>) -> Option<Opener> {
-    // One run holds its lock through one descriptor; the others of the same process are that run's.
+    // A run holds its lock through one descriptor; other descriptors of the same process belong to the same run.
     let mark = found.values().find_map(|mark| *mark);
     let which = found.into_keys().collect::<Vec<_>>().join(" and ");
     let command = fs::read_to_string(process.join("comm")).unwrap_or_default();

@@ -7,13 +7,13 @@ use std::fmt;
 use std::io;
 use thiserror::Error;
 
-/// A device that is not written to, and everything that stands against it. One line.
+/// A device that is not written to, with all objections. One line.
 #[derive(Debug, Error)]
 #[error("refusing to write to {device} - {}", numbered(.reasons))]
 pub struct Refusal {
     /// The name as given.
     pub device: String,
-    /// What stands against it: at least one reason.
+    /// At least one.
     pub reasons: Vec<Reason>,
 }
 
@@ -22,7 +22,7 @@ pub struct Refusal {
 #[error("{}", lines(.0))]
 pub struct Refused(pub Vec<Refusal>);
 
-/// One reason as it is, more of them counted: `2 reasons: (1) ...; (2) ...`.
+/// A single reason as it is, several numbered: `2 reasons: (1) ...; (2) ...`.
 fn numbered(reasons: &[Reason]) -> String {
     match reasons {
         [one] => one.to_string(),
@@ -37,7 +37,7 @@ fn lines(refusals: &[Refusal]) -> String {
     refusals.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n")
 }
 
-/// What the checks found: what stands against writing, and what could not be looked at.
+/// Result of the checks: objections to writing, and checks that could not be done.
 #[derive(Debug, Default)]
 pub(crate) struct Findings {
     pub(crate) reasons: Vec<Reason>,
@@ -56,7 +56,7 @@ impl Findings {
         }
     }
 
-    /// Whether a mount of `which` was found.
+    /// True if a mount of `which` was found.
     pub(super) fn is_mounted(&self, which: &str) -> bool {
         self.reasons.iter().any(|reason| matches!(reason, Reason::Mounted { which: known, .. } if known == which))
     }
@@ -71,10 +71,10 @@ impl Findings {
     }
 }
 
-/// What stands against writing to a device.
+/// An objection to writing to a device.
 ///
-/// `which` says what the reason holds for: `it`, `its partition /dev/sda1`, `the disk /dev/sda that
-/// it lies on`.
+/// `which` names the device that the reason applies to: `it`, `its partition /dev/sda1`, `the disk /dev/sda that it
+/// lies on`.
 #[derive(Debug, Error)]
 pub enum Reason {
     /// Not there, not a device, or nothing can be found out about it.
@@ -83,26 +83,26 @@ pub enum Reason {
     /// A regular file was named, but no size for it.
     #[error("it is a regular file; to test a file give its size with file-size-mbytes, or name a block device instead")]
     FileWithoutSize,
-    /// It takes no writes.
+    /// Refuses writes.
     #[error("it is read-only ({how}); make it writable (`blockdev --setrw`), or name another device")]
     ReadOnly {
-        /// Who says so.
+        /// Source of that fact.
         how: &'static str,
     },
     /// A file system on it is in use.
     #[error("{which} is mounted at {at}{seen_by}; unmount it, or name another device")]
     Mounted {
-        /// It or a part of it.
+        /// The target or a part of it.
         which: String,
-        /// Where.
+        /// Mount point.
         at: String,
         /// Empty, or whose mounts those are.
         seen_by: &'static str,
     },
-    /// The kernel swaps to it.
+    /// Used as swap space.
     #[error("{which} is used as swap; turn it off (`swapoff {path}`), or name another device")]
     Swap {
-        /// It or a part of it.
+        /// The target or a part of it.
         which: String,
         /// The path in /proc/swaps.
         path: String,
@@ -110,22 +110,21 @@ pub enum Reason {
     /// Another kernel device is built on it.
     #[error("{which} is held by {holders}; take that apart first, or name another device")]
     Held {
-        /// It or a part of it.
+        /// The target or a part of it.
         which: String,
         /// `dm-0 (LVM vg-data)`, `md0`, `loop3`...
         holders: String,
     },
-    /// It is offered to other machines, or to this one as another drive.
+    /// Exported to other machines, or to this one as another drive.
     #[error("{which} is exported as {what}; {end}, or name another device")]
     Exported {
-        /// It or a part of it.
+        /// The target or a part of it.
         which: String,
         /// `namespace 1 of NVMe-oF subsystem nqn...`, `LIO backstore iblock_0/data`.
         what: String,
-        /// How to end that.
         end: String,
     },
-    /// A process has it open.
+    /// Open in processes.
     #[error("{}; stop what uses it, or name another device", open_elsewhere(.0))]
     OpenElsewhere(Vec<Opener>),
     /// Somebody reads or writes it.
@@ -133,7 +132,7 @@ pub enum Reason {
         "it is in use by something that could not be found: in {watched_ms} ms it did {reads} reads, {writes} writes and {others} discards and flushes, with {in_flight} in flight; stop what uses it (a daemon that probes disks settles in seconds), or name another device"
     )]
     Moving {
-        /// How long it was watched.
+        /// Observation time, milliseconds.
         watched_ms: u128,
         /// Reads completed in that time.
         reads: u64,
@@ -157,7 +156,7 @@ pub enum Reason {
         /// The other path.
         path: String,
     },
-    /// It was named twice, or together with a part of it.
+    /// Named twice, or together with a part of it.
     #[error(
         "it has bytes in common with {other}, which is named too; name each device once, and no partition beside its disk"
     )]
@@ -172,7 +171,7 @@ pub enum Reason {
     SameDrive {
         /// The earlier name.
         other: String,
-        /// What both say they are.
+        /// World-wide name that both report.
         wwid: String,
     },
     /// Another instance of this program is on it.
@@ -182,7 +181,7 @@ pub enum Reason {
         who: String,
         /// `alone` or `shared`.
         how: &'static str,
-        /// What would let both run.
+        /// How both could run.
         advice: &'static str,
     },
     /// Too small for the load.
@@ -192,9 +191,8 @@ pub enum Reason {
         block => format!("the {block} bytes of one large block; name a larger device, or make large-block-op-kbytes smaller"),
     })]
     TooSmall {
-        /// What it has.
         size_bytes: u64,
-        /// What is needed.
+        /// Bytes needed.
         min_size_bytes: u64,
     },
     /// The file would not fit.
@@ -204,7 +202,6 @@ pub enum Reason {
     NoSpace {
         /// Bytes still to be allocated.
         needed_bytes: u64,
-        /// Bytes free.
         free_bytes: u64,
     },
     /// A file of which a preparation left a part unused would grow, and that part is told by its length.
@@ -212,33 +209,30 @@ pub enum Reason {
         "only its first {used_bytes} of {size_bytes} bytes are used, as it was prepared with --use-pct, and to grow it to {wanted_bytes} bytes would undo that; make file-size-mbytes no larger than the file, or prepare it again at the size wanted"
     )]
     PartWouldGrow {
-        /// What is used of it.
         used_bytes: u64,
-        /// How long it is.
+        /// Current size, bytes.
         size_bytes: u64,
-        /// How long it was to be.
+        /// Requested size, bytes.
         wanted_bytes: u64,
     },
     /// There is something on it, and nobody said that it may go.
     #[error("{}; it would be erased: if that is meant, {advice}", list(.evidence))]
     NotConfirmed {
-        /// What is on it.
         evidence: Vec<Evidence>,
-        /// How to say so.
+        /// How to consent.
         advice: String,
     },
-    /// What was examined is no longer what would be written to.
+    /// The device changed after it was examined.
     #[error("it changed after it was examined: {what}; see that nobody reconfigures it, then start again")]
     Changed {
-        /// What is different now.
+        /// Difference found.
         what: String,
     },
-    /// The kernel refused.
+    /// System call failed.
     #[error("cannot {tried} ({source}); {}", sys::remedy(source, "look at the kernel log (dmesg) for the reason"))]
     Io {
-        /// The act that failed.
+        /// Operation that failed.
         tried: &'static str,
-        /// The kernel's answer.
         source: io::Error,
     },
 }

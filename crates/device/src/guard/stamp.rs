@@ -32,8 +32,8 @@ pub const fn stamp(nonce: u64, key: u64) -> u64 {
     mix(mix(nonce ^ key).wrapping_add(key.rotate_left(32)).wrapping_add(0x9e37_79b9_7f4a_7c15))
 }
 
-/// Whether a sector carries the stamp of `key` at its end. What is shorter than [`SECTOR_BYTES`] is the
-/// part of a sector at the end of a file; below [`STAMP_BYTES`] it carries none.
+/// True if a sector ends with the stamp of `key`. A sector shorter than [`SECTOR_BYTES`] is the part at the end of a
+/// file; below [`STAMP_BYTES`] it has no stamp.
 pub fn is_stamped(sector: &[u8], key: u64) -> bool {
     match sector.as_rchunks::<8>().1 {
         [.., nonce, found] => u64::from_le_bytes(*found) == stamp(u64::from_le_bytes(*nonce), key),

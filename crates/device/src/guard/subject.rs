@@ -1,12 +1,14 @@
-//! What shares bytes with a target: its disk and partitions, the other paths to its drive, and what is beneath.
+//! Finds devices that share bytes with a target: its disk and partitions, the other paths to its drive, and what is
+//! beneath.
 //!
 //! ```text
 //!           what is built on it: refused, whatever it is used for (in_use)
 //!   disk <-> partition  =  the target  =  another path to the same drive (same wwid)
 //!   slaves of dm and md, the file or the device behind a loop device: all of the above again
 //! ```
-//! A file beneath ends the descent: the file system that it lies on may be in use, and so may all that is
-//! on the same disks. What is looked for in all this is [`super::in_use`]'s.
+//!
+//! A file beneath ends the descent: its file system and the disks below may be in use. [`super::in_use`] searches these
+//! devices for users.
 
 use crate::discover::{Backing, DevNum, Disk, LoopDevice, Roots, SysDir, disks, generic_of_block, loops};
 use std::fs::{self, Metadata};
@@ -14,16 +16,15 @@ use std::ops::Range;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::PathBuf;
 
-/// What a device is to the target.
+/// Relation of a device to the target.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Relation {
-    /// The target.
     Itself,
     /// The same bytes, reached through another device.
     OtherPath,
     /// A part of one of the two above, or the disk that it lies on.
     Part,
-    /// What the target is made of, or a part of that.
+    /// The target is made of it, or of a part of it.
     Beneath,
 }
 
@@ -31,7 +32,7 @@ pub(super) enum Relation {
 #[derive(Debug)]
 pub(super) struct Node {
     pub(super) number: DevNum,
-    /// How to speak of it: `it`, `its partition /dev/sda1`, `the disk /dev/sda that it lies on`.
+    /// Description: `it`, `its partition /dev/sda1`, `the disk /dev/sda that it lies on`.
     pub(super) which: String,
     pub(super) dir: SysDir,
     pub(super) relation: Relation,
@@ -46,25 +47,25 @@ struct FilePart {
     inode: u64,
     bytes: Range<u64>,
     which: String,
-    /// Whether all of that part is the target's. Volumes beside it may have the most of what is under dm and md.
+    /// True if the whole part belongs to the target. Under dm and md most of it can belong to other volumes.
     exact: bool,
 }
 
-/// How two targets meet.
+/// How two targets overlap.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Overlap {
-    /// They have bytes in common.
+    /// Common bytes.
     Bytes,
-    /// They are paths to one drive.
+    /// Paths to one drive.
     Drive,
 }
 
-/// What was found of the target.
+/// A part of the target that was found.
 #[derive(Debug)]
 pub(super) struct Found {
-    /// How to speak of it.
+    /// Description, see [`Node::which`].
     pub(super) which: String,
-    /// Whether who only reads it uses it. Daemons that look after the paths of a drive have them open to read.
+    /// True if read-only openers count as users. Daemons that manage the paths of a drive keep them open for reading.
     pub(super) readers_count: bool,
 }
 
@@ -89,7 +90,7 @@ struct Machine<'a> {
 }
 
 impl Subject {
-    /// What shares bytes with the block device `number`, whose directory in sysfs is `dir`.
+    /// The devices that share bytes with the block device `number`, whose sysfs directory is `dir`.
     pub(super) fn of_device(number: DevNum, dir: &SysDir, roots: &Roots) -> Self {
         let machine = Machine { roots, disks: disks(roots), loops: loops(roots) };
         let mut subject = Self::default();
@@ -212,7 +213,6 @@ impl Subject {
         }
     }
 
-    /// The block devices.
     pub(super) fn nodes(&self) -> &[Node] {
         &self.nodes
     }
@@ -222,7 +222,7 @@ impl Subject {
         self.nodes.iter().filter(|node| matches!(node.relation, Relation::Itself | Relation::OtherPath))
     }
 
-    /// What `metadata` describes, if it is part of this.
+    /// The part of the target that `metadata` describes, if any.
     pub(super) fn find(&self, metadata: &Metadata) -> Option<Found> {
         let number = DevNum::of_stat(metadata.rdev());
         let kind = metadata.file_type();
@@ -237,7 +237,8 @@ impl Subject {
         Some(Found { which, readers_count: true })
     }
 
-    /// How to speak of what `path` leads to, if it is part of this. A device without a node here is known by its name.
+    /// Description of the part of the target that `path` leads to, if any. A device without a node here is matched by
+    /// name.
     pub(super) fn find_path(&self, path: &str, roots: &Roots) -> Option<String> {
         if !path.starts_with('/') {
             return None;
@@ -252,7 +253,7 @@ impl Subject {
         }
     }
 
-    /// How to speak of what the loop device `of` shows, if it is part of this and `of` is none of its own.
+    /// Description of the part of the target behind the loop device `of`, if any and if `of` is not the target's own.
     pub(super) fn find_behind(&self, of: &LoopDevice, roots: &Roots) -> Option<String> {
         if self.own_loops.contains(&of.number) {
             return None;
@@ -274,7 +275,7 @@ impl Subject {
         self.files.iter().find(is_it).map(|file| file.which.as_str())
     }
 
-    /// Whether the two have bytes in common, and how.
+    /// How the two overlap, if they have bytes in common.
     pub(super) fn overlaps(&self, other: &Self) -> Option<Overlap> {
         let in_devices = |one: &Self, two: &Self| {
             let target = two.nodes.first()?;
@@ -297,7 +298,7 @@ impl Subject {
 }
 
 impl Node {
-    /// Its node below `dev`.
+    /// Node below `dev`.
     pub(super) fn path(&self, roots: &Roots) -> PathBuf {
         roots.dev.join(self.dir.node_name())
     }
@@ -314,8 +315,8 @@ impl Node {
     }
 }
 
-/// Whether whoever manages both devices gives each bytes of its own: volumes of one LVM group, partitions
-/// mapped by kpartx, arrays of one md container.
+/// True if a common manager gives each device its own bytes: volumes of one LVM group, partitions mapped by kpartx,
+/// arrays of one md container.
 fn lie_apart(one: &SysDir, two: &SysDir) -> bool {
     /// `LVM-`, and 32 characters of the group's identity.
     const GROUP_LEN: usize = 4 + 32;

@@ -1,7 +1,7 @@
 //! The NVMe controllers behind a block device, found in /sys.
 //!
-//! A drive with one path lies below its controller. One with several lies below its subsystem, which
-//! links to all controllers that lead to it.
+//! In sysfs a drive with one path is below its controller, a drive with several paths below its subsystem, which links
+//! to all controllers that lead to it.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -18,7 +18,7 @@ pub(crate) fn controllers(block: &Path) -> Vec<PathBuf> {
     controllers
 }
 
-/// Whether `name` is that of a controller (`nvme0`), not of a namespace (`nvme0n1`).
+/// True for the name of a controller (`nvme0`), false for a namespace (`nvme0n1`).
 pub(super) fn is_controller(name: &str) -> bool {
     name.strip_prefix("nvme").is_some_and(|number| number.parse::<u32>().is_ok())
 }

@@ -14,10 +14,9 @@ pub const SECTOR_BYTES: u64 = 512;
 
 const KIB_PER_SECTOR: f64 = SECTOR_BYTES as f64 / 1024.0;
 
-/// What the kernel counts for one direction.
+/// Kernel counters of one direction.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Requests completed.
     pub completed: u64,
     /// Requests that were merged into a neighbour before they were issued.
     pub merged: u64,
@@ -27,10 +26,9 @@ pub struct Counts {
     pub time_ms: u64,
 }
 
-/// What the kernel counts for flushes.
+/// Kernel counters of flushes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct FlushCounts {
-    /// Flush requests completed.
     pub completed: u64,
     /// Milliseconds that all of them together took.
     pub time_ms: u64,
@@ -39,9 +37,7 @@ pub struct FlushCounts {
 /// The 17 counters of one device.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Counters {
-    /// Reads.
     pub read: Counts,
-    /// Writes.
     pub write: Counts,
     /// Requests issued and not completed: the present number, not a counter.
     pub in_flight: u64,
@@ -58,11 +54,9 @@ pub struct Counters {
 /// One line of /proc/diskstats.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Disk {
-    /// Major and minor number.
     pub device: DeviceNumber,
     /// The kernel's name (`sda`, `nvme0n1p1`).
     pub name: String,
-    /// Its counters.
     pub counters: Counters,
 }
 
@@ -71,23 +65,16 @@ pub struct Disk {
 pub enum DiskstatsError {
     /// The file could not be read.
     #[error("cannot read {} - {source} - {}", path.display(), sys::remedy(source, "mount /proc"))]
-    Unreadable {
-        /// The file.
-        path: PathBuf,
-        /// The kernel's answer.
-        source: io::Error,
-    },
+    Unreadable { path: PathBuf, source: io::Error },
     /// A line does not look like device statistics.
     #[error(
         "cannot read {} line {line} - expected two numbers, a name and 11, 15 or 17 counters, found \"{text}\" - this kernel is unknown to this version",
         path.display()
     )]
     Line {
-        /// The file.
         path: PathBuf,
         /// Number of the line, from 1.
         line: usize,
-        /// The line.
         text: String,
     },
 }
@@ -137,10 +124,9 @@ pub(super) fn parse_line(line: &str) -> Option<(DeviceNumber, &str, Counters)> {
 }
 
 impl Counters {
-    /// What happened since `earlier`; `in_flight` stays the present number.
+    /// Difference to `earlier`; `in_flight` keeps its current value.
     ///
-    /// `None` if a counter went back, but for a wrap: then the device was taken away and another one
-    /// came under its number in between.
+    /// `None` if a counter went back without a wrap: then the device was replaced by another one under its number.
     pub fn since(&self, earlier: &Self) -> Option<Self> {
         Some(Self {
             read: self.read.since(earlier.read)?,
@@ -178,9 +164,9 @@ const WRAP_32: u64 = 1 << 32;
 
 /// The growth of one counter; `None` if it started anew.
 ///
-/// Times are 32 bits on every kernel (`diskstats_show` in `block/genhd.c`): they wrap after 49.7 days
-/// of one request in flight, after 9 hours of 128. Counts are a kernel `long`: 64 bits, or 32 on a
-/// 32-bit kernel. So one that goes back by more than half of 32 bits went forward over their end.
+/// Times are 32 bits on every kernel (`diskstats_show` in `block/genhd.c`): they wrap after 49.7 days of one request in
+/// flight, after 9 hours of 128. Counts are a kernel `long`: 64 bits, or 32 on a 32-bit kernel. So a counter that goes
+/// back by more than half of 32 bits has wrapped.
 fn grown(now: u64, before: u64) -> Option<u64> {
     if now >= before {
         return Some(now - before);
@@ -189,7 +175,7 @@ fn grown(now: u64, before: u64) -> Option<u64> {
     wrapped.then(|| now + WRAP_32 - before)
 }
 
-/// What `iostat -x` prints for one device and interval. Each field names its column.
+/// The values that `iostat -x` prints for one device and interval. Each field names its column.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Rates {
     /// `r/s`
@@ -198,7 +184,6 @@ pub struct Rates {
     pub writes_per_sec: f64,
     /// `d/s`
     pub discards_per_sec: Option<f64>,
-    /// `f/s`
     pub flushes_per_sec: Option<f64>,
     /// `rkB/s`: of 1,024 bytes
     pub read_kib_per_sec: f64,

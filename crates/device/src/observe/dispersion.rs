@@ -1,8 +1,8 @@
-//! How evenly events are spread over time: the index of dispersion.
+//! The index of dispersion: a measure of the evenness of events in time.
 //!
-//! Time is cut into windows; the variance of the number of events in a window, divided by its mean,
-//! is 0 for a perfectly even load, 1 for Poisson arrivals, and n - 1 for evenly spaced bursts of n.
-//! A device that is asked for much at once looks slow without being slow; this tells who bunched.
+//! Time is cut into windows; the variance of the number of events in a window, divided by its mean, is 0 for a
+//! perfectly even load, 1 for Poisson arrivals, and n - 1 for evenly spaced bursts of n. Bursty arrivals make a device
+//! look slow; the index shows at which stage the bursts arise.
 //!
 //! Source: D. R. Cox and P. A. W. Lewis, "The Statistical Analysis of Series of Events", 1966.
 

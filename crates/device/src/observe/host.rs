@@ -1,7 +1,7 @@
-//! What machine a run was made on.
+//! Facts about the machine of a run.
 //!
-//! Two results can only be compared by someone who knows both machines. Every fact stands alone:
-//! what cannot be read is `None`, and nothing fails.
+//! Two results can only be compared by someone who knows both machines. Each fact is read on its own: an unreadable one
+//! is `None`, and nothing fails.
 
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -9,7 +9,6 @@ use std::path::Path;
 /// Facts about a host, for the manifest of a run.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct HostFacts {
-    /// Name of the host.
     pub hostname: Option<String>,
     /// Kernel release, as `uname -r` prints it.
     pub kernel_release: Option<String>,
@@ -21,7 +20,6 @@ pub struct HostFacts {
     pub logical_cpus: Option<u64>,
     /// CPUs that are switched on.
     pub online_cpus: Option<u64>,
-    /// NUMA nodes.
     pub numa_nodes: Option<u64>,
     /// Memory that the kernel can use.
     pub memory_total_bytes: Option<u64>,
@@ -35,7 +33,7 @@ pub struct HostFacts {
     /// `kernel.io_uring_disabled`: 0 allowed, 1 for privileged processes only, 2 for nobody.
     /// `None` before Linux 6.6, which always allows it.
     pub io_uring_disabled: Option<u32>,
-    /// How much memory this process may lock (soft limit).
+    /// Memory that this process may lock, soft limit.
     pub memlock_limit: Option<MemlockLimit>,
 }
 
@@ -43,9 +41,7 @@ pub struct HostFacts {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum MemlockLimit {
-    /// This much.
     Bytes(u64),
-    /// No limit.
     Unlimited,
 }
 
@@ -98,7 +94,7 @@ fn cpu_model(cpuinfo: &str) -> Option<String> {
     Some(model.to_owned())
 }
 
-/// How many numbers are in a list such as `0-3,8`.
+/// Number of elements in a list such as `0-3,8`.
 fn list_len(list: &str) -> Option<u64> {
     let range_len = |range: &str| -> Option<u64> {
         let (first, last) = range.split_once('-').unwrap_or((range, range));

@@ -45,7 +45,7 @@ pub(crate) fn drive_monitor(root: &Path, (major, minor): DeviceNumber) -> Option
     monitors.into_iter().find(|monitor| watches(monitor, &places))
 }
 
-/// Whether `monitor` is that of a drive in one of `places`.
+/// True if `monitor` belongs to a drive in one of `places`.
 fn watches(monitor: &Path, places: &[PathBuf]) -> bool {
     let known = fs::read_to_string(monitor.join("name")).is_ok_and(|name| DRIVERS.contains(&name.trim()));
     let device = fs::canonicalize(monitor.join("device"));

@@ -51,27 +51,27 @@ fn lines_at(place: &Path) -> Vec<u32> {
     wired.filter(|line| *line != 0).into_iter().collect()
 }
 
-/// How many interrupts each CPU took.
+/// Interrupts per CPU.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct ByCpu {
-    /// One number a possible CPU, by its number; since boot, or in a span of time.
+    /// One count per possible CPU, by its number; since boot, or over an interval.
     pub counts: Vec<u64>,
 }
 
 /// The CPU that took most of a device's interrupts.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Busiest {
-    /// Its number.
+    /// CPU number.
     pub cpu: usize,
-    /// Its part of them, 0 to 100.
+    /// Share of the interrupts, 0 to 100.
     pub share_pct: f64,
 }
 
 impl ByCpu {
-    /// Reads how often `lines` interrupted each CPU since boot; `None` if the kernel tells of none of them.
+    /// Reads the interrupts of `lines` on each CPU since boot; `None` if the kernel counts none of them.
     ///
-    /// Source: `/sys/kernel/irq/N/per_cpu_count` (Linux 4.9), one number for each possible CPU. It is read
-    /// line by line and not /proc/interrupts, which takes the kernel milliseconds on a large host.
+    /// Source: `/sys/kernel/irq/N/per_cpu_count` (Linux 4.9), one number for each possible CPU. One file per line is
+    /// read instead of /proc/interrupts, which takes the kernel milliseconds on a large host.
     pub fn read(root: &Path, lines: &[u32]) -> Option<Self> {
         Counters::new(root, lines).read()
     }
@@ -81,7 +81,7 @@ impl ByCpu {
         self.counts.iter().sum()
     }
 
-    /// What came since `earlier`; a count that went back started anew and counts from zero.
+    /// Interrupts since `earlier`; a counter that went back was reset and counts from zero.
     pub fn since(&self, earlier: &Self) -> Self {
         let before = earlier.counts.iter().copied().chain(std::iter::repeat(0));
         let grown = |(now, before): (&u64, u64)| now.checked_sub(before).unwrap_or(*now);
@@ -103,7 +103,7 @@ pub(super) struct Counters {
 }
 
 impl Counters {
-    /// Those of `lines` below `root`.
+    /// Counters of `lines` below `root`.
     pub(super) fn new(root: &Path, lines: &[u32]) -> Self {
         Self { files: lines.iter().map(|line| root.join(format!("sys/kernel/irq/{line}/per_cpu_count"))).collect() }
     }

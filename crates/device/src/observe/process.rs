@@ -26,7 +26,7 @@ pub struct CpuTime {
 }
 
 impl CpuTime {
-    /// The time used so far.
+    /// CPU time used so far.
     pub fn now() -> io::Result<Self> {
         usage().map(|usage| Self { user_ns: usage.user_ns, system_ns: usage.system_ns })
     }
@@ -36,7 +36,7 @@ impl CpuTime {
         self.user_ns + self.system_ns
     }
 
-    /// What was used since `earlier`.
+    /// CPU time used since `earlier`.
     pub fn since(self, earlier: Self) -> Self {
         Self {
             user_ns: self.user_ns.saturating_sub(earlier.user_ns),
@@ -71,20 +71,19 @@ impl ResidentMemory {
     }
 }
 
-/// Where the kernel names the machine's present start. Source: random(4).
+/// The kernel's identifier of the current boot. Source: random(4).
 const BOOT_ID: &str = "proc/sys/kernel/random/boot_id";
 
-/// Which namespace of process numbers this is. Source: pid_namespaces(7), namespaces(7).
+/// The PID namespace of this process. Source: pid_namespaces(7), namespaces(7).
 const NAMESPACE: &str = "proc/self/ns/pid";
 
-/// Whether a recorded process still runs.
+/// State of a recorded process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Alive {
-    /// It does.
     Running,
-    /// It is there and stopped (SIGSTOP, a debugger): nothing goes on until somebody continues it.
+    /// Stopped (SIGSTOP, a debugger): no progress until somebody continues it.
     Stopped,
-    /// It is not there any more, or its number is another process's now.
+    /// Ended, or its number belongs to another process now.
     Gone,
     /// The same, but its number was given in another container, where it may run.
     Elsewhere,
@@ -102,7 +101,7 @@ pub fn this_process() -> Option<Process> {
     Some(Process { pid, start_ticks, boot_id: boot_id(root)?, pid_namespace: pid_namespace(root) })
 }
 
-/// Whether `process` still runs on this machine, by `/proc` below `root` (`/` but in tests).
+/// State of `process` on this machine, by `/proc` below `root` (`/` but in tests).
 pub fn is_alive(process: &Process, root: &Path) -> Alive {
     match boot_id(root) {
         None => return Alive::Unknown,

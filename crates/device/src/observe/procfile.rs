@@ -47,7 +47,6 @@ impl ProcFile {
 pub struct TelemetryError {
     /// The file that could not be opened.
     pub path: PathBuf,
-    /// The kernel's answer.
     pub source: io::Error,
 }
 

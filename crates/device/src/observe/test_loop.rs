@@ -22,7 +22,7 @@ impl LoopDevice {
         match made {
             Ok(output) if output.status.success() => {
                 let path = PathBuf::from(String::from_utf8_lossy(&output.stdout).trim());
-                // Where there is a udev, let it finish looking at the new device.
+                // If there is a udev, let it finish looking at the new device.
                 let _ = Command::new("udevadm").args(["settle", "--timeout=10"]).output();
                 Some(Self { path, _file: file })
             }
@@ -31,13 +31,12 @@ impl LoopDevice {
         }
     }
 
-    /// Its number.
     pub(crate) fn number(&self) -> DeviceNumber {
         let rdev = std::fs::metadata(&self.path).expect("the device is there").rdev();
         (libc::major(rdev), libc::minor(rdev))
     }
 
-    /// Its name in /proc/diskstats.
+    /// Name in /proc/diskstats.
     pub(crate) fn name(&self) -> String {
         self.path.file_name().expect("a device has a name").to_string_lossy().into_owned()
     }

@@ -1,8 +1,8 @@
-//! What is on a simulated drive, for whoever needs the bytes and not the times alone.
+//! Contents of a simulated drive, for tests that need the bytes and not the times alone.
 //!
-//! Pages that were never written take no memory. A write that completed may be in the drive's volatile cache only, until a flush
-//! or unless it was synchronous; when the power fails, each sector of what was not on the medium is there or is not, by chance:
-//! writes are torn, lost and reordered.
+//! Pages that were never written take no memory. A write that completed may be in the drive's volatile cache only,
+//! until a flush or unless it was synchronous; after a power failure each sector that was not on the medium survives or
+//! not, by chance: writes are torn, lost and reordered.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -11,12 +11,12 @@ use sys::random::Random;
 
 const PAGE: usize = 4096;
 
-/// The bytes of one drive.
+/// Bytes of one simulated drive.
 #[derive(Debug, Clone)]
 pub struct Contents {
     sector: usize,
     pages: HashMap<u64, Box<[u8; PAGE]>>,
-    /// What the medium holds at offsets of which the cache has something newer.
+    /// Contents of the medium at offsets with newer data in the cache.
     medium: HashMap<u64, Vec<u8>>,
     random: Random,
 }
@@ -68,7 +68,7 @@ impl Contents {
             OpKind::Read if outcome.is_done() => self.read(op.offset, &mut op.buf[..len]),
             OpKind::Read => {}
             OpKind::Write if outcome.is_done() => self.write_sectors(op.offset, &op.buf[..len], op.sync),
-            // Which sectors were written of a write that failed is chance.
+            // The sectors written by a failed write are chosen by chance.
             OpKind::Write => self.tear(op),
             OpKind::Flush if outcome.is_done() => self.medium.clear(),
             OpKind::Flush => {}

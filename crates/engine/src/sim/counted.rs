@@ -1,4 +1,4 @@
-//! What a drive did for its host, whatever its model.
+//! Counters of a simulated drive's host operations, for any model.
 
 use results::telemetry::Column;
 use sys::op::{OpKind, Outcome};

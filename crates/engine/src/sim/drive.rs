@@ -16,8 +16,8 @@ pub enum Drive {
 }
 
 impl Drive {
-    /// A drive as `spec` says. Its randomness is fixed by the seed of `spec`, or by `seed` where that has none. Errors:
-    /// none from a description that was read from text, which is checked.
+    /// A drive with the parameters of `spec`. Its randomness is fixed by the seed of `spec`, or by `seed` if that has
+    /// none. Errors: an invalid FTL; never for a description parsed from text, which is checked.
     pub fn new(spec: &DriveSpec, seed: u64) -> Result<Self, ::ftl::SpecError> {
         Ok(match &spec.ftl {
             Some(ftl) => Self::Ftl(FtlModel::new(spec, ftl, seed)?),

@@ -56,8 +56,8 @@ impl<M: DriveModel> SimEngine<M> {
         Self { now_ns: 0, next_ns, drives, in_flight: 0, contents, ops: Vec::new() }
     }
 
-    /// What is on the drives when all ends at this instant: what is in flight is written in part, by chance, and if
-    /// `power_fails` so is what no flush followed.
+    /// Contents of the drives if all ends now: writes in flight are written in part, by chance, and if `power_fails` so
+    /// are unflushed ones.
     pub fn stop(mut self, power_fails: bool) -> Vec<Contents> {
         for op in self.ops.iter().flatten().filter(|op| op.kind == OpKind::Write) {
             self.contents[usize::from(op.target)].tear(op);
@@ -76,7 +76,7 @@ impl<M: DriveModel> SimEngine<M> {
         }
     }
 
-    /// What is on a drive; none if its bytes are not kept.
+    /// Contents of a drive; `None` if its bytes are not kept.
     pub fn contents_mut(&mut self, target: TargetId) -> Option<&mut Contents> {
         self.contents.get_mut(usize::from(target))
     }
@@ -307,7 +307,7 @@ mod tests {
     fn the_earliest_of_many_channels_is_the_next() {
         for channels in [1, 3, 64] {
             let mut engine = engine(&format!("sim:channels={channels}+read-us=100+jitter-pct=100+read-mbps=0"));
-            // What ends when is worked out by a list of when each channel is free.
+            // Reference: a list of the times at which each channel is free.
             let (mut free_ns, mut wanted) = (vec![0_u64; channels], Vec::new());
             let mut random = sys::random::Random::new(1);
             for token in 0..500 {

@@ -1,9 +1,9 @@
-//! What a simulated drive is made of: a model of its inside, without a clock.
+//! Interface of a simulated drive: a model of its inside, without a clock.
 
 use results::telemetry::Column;
 use sys::op::{Op, Outcome};
 
-/// The inside of a simulated drive: what becomes of the operations that it is given, and when.
+/// The inside of a simulated drive: outcome and time of each operation.
 ///
 /// A model has no clock and no completions queue of its own. [`super::SimEngine`] tells it when an operation
 /// arrives, asks when something happens inside next, and lets that happen when virtual time is there:
@@ -22,9 +22,9 @@ use sys::op::{Op, Outcome};
 /// * **Cost.** Every operation comes by here: no allocation, no dynamic dispatch. Drives of several models in
 ///   one run are an enum of them that implements this trait.
 pub trait DriveModel {
-    /// Takes an operation that arrives at `now_ns`, which never runs backwards. Its token comes back in exactly
-    /// one [`Done`], at `now_ns` if it is refused and else later: what took no time at all would let a closed
-    /// loop turn for ever.
+    /// Takes an operation that arrives at `now_ns`, which never runs backwards. Its token comes back in exactly one
+    /// [`Done`], at `now_ns` if it is refused and later otherwise: a service time of zero would let a closed loop spin
+    /// for ever.
     fn submit(&mut self, op: &Op, now_ns: u64);
 
     /// When the next thing happens inside, as things stand: `u64::MAX` if nothing will before the next
@@ -35,18 +35,18 @@ pub trait DriveModel {
     /// instant are further events. Only called when there is a next event.
     fn advance(&mut self) -> Option<Done>;
 
-    /// What it counted since it was made, each under its column of telemetry.csv; always the same ones in the
-    /// same order.
+    /// Counters since the model was made, each under its column of telemetry.csv; always the same columns in the same
+    /// order.
     fn counters(&self) -> Vec<(Column, u64)>;
 }
 
-/// An operation that ended.
+/// A completed operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Done {
-    /// Its token.
+    /// Token of the operation.
     pub token: u32,
-    /// When it was submitted.
+    /// Submission time, nanoseconds.
     pub submitted_ns: u64,
-    /// How it ended.
+    /// Result of the operation.
     pub outcome: Outcome,
 }

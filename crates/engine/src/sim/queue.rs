@@ -31,7 +31,7 @@ pub struct QueueModel {
     counted: Counted,
 }
 
-/// What the model needs to know of an operation.
+/// Properties of an operation that the model needs.
 #[derive(Debug, Clone, Copy)]
 struct Asked {
     kind: OpKind,
@@ -78,7 +78,7 @@ impl DriveModel for QueueModel {
 }
 
 impl QueueModel {
-    /// A fresh drive. Its randomness is fixed by the seed of `spec`, or by `seed` where that has none.
+    /// A fresh drive. Its randomness is fixed by the seed of `spec`, or by `seed` if that has none.
     pub fn new(spec: &DriveSpec, seed: u64) -> Self {
         Self {
             ends: EventQueue::with_capacity(64),
@@ -103,7 +103,7 @@ impl QueueModel {
         waits
     }
 
-    /// Of what waits for its window the first: its direction, and when it goes on.
+    /// Direction and start time of the first operation that waits for its window.
     fn next_window(&self) -> (usize, u64) {
         let first = |way: usize| self.limited[way].front().map_or(u64::MAX, |(begin_ns, _)| *begin_ns);
         if first(1) < first(0) { (1, first(1)) } else { (0, first(0)) }
@@ -142,11 +142,11 @@ impl QueueModel {
         if op.hinted {
             return (now_ns, Outcome::Errno(libc::EOPNOTSUPP));
         }
-        // The operations that end last are those that have a channel last, one each: the first of them frees
-        // the channel that is free first. What was refused ended at once and is never among them.
+        // The last operations to end are those that get a channel last, one each: the first of them frees the first
+        // channel. Refused operations ended at once and are not among them.
         let free_ns = self.ends.from_last(self.spec.channels as usize - 1).map_or(0, |(end_ns, _)| end_ns);
         let taken_ns = match op.kind {
-            // What is done already is on the medium: a flush waits for the rest of what was taken before it.
+            // Completed operations are on the medium already: a flush waits for the operations accepted before it.
             OpKind::Flush => self.ends.last().map_or(0, |(end_ns, _)| end_ns),
             _ => 0,
         };
@@ -182,7 +182,7 @@ impl QueueModel {
     #[inline]
     fn transfer(&mut self, op: &Asked, ready_ns: u64) -> u64 {
         if self.spec.window_ns > 0 {
-            // Its cost was taken before.
+            // Its cost is charged already.
             return ready_ns;
         }
         let Some((way, cost_ns)) = self.cost_ns(op) else { return ready_ns };

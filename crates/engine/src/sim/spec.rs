@@ -9,13 +9,13 @@ use std::ops::Range;
 use std::str::FromStr;
 use thiserror::Error;
 
-/// What the description of a simulated drive begins with.
+/// Prefix of the description of a simulated drive.
 pub const SIM_PREFIX: &str = "sim:";
 
 /// A simulated drive as described.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub struct DriveSpec {
-    /// Size of the drive.
+    /// Size of the drive, bytes.
     pub capacity_bytes: u64,
     /// Smallest operation, a power of two from 512 to 4096 bytes.
     pub min_io_bytes: u32,
@@ -38,7 +38,7 @@ pub struct DriveSpec {
     pub window_ns: u64,
     /// Service times vary uniformly by so much to either side.
     pub jitter_pct: u32,
-    /// Freezes.
+    /// Freezes of the whole drive.
     pub stalls: Stalls,
     /// Share of operations that fail with EIO, in [0, 1].
     pub error_rate: f64,
@@ -52,7 +52,7 @@ pub struct DriveSpec {
     pub gone_at_ns: Option<u64>,
     /// Seed of its own; none: the run's.
     pub seed: Option<u64>,
-    /// What is inside, if it has an FTL: times and channels are those of its flash then.
+    /// FTL, if there is one: then times and channels are those of its flash.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ftl: Option<FtlDrive>,
 }
@@ -60,7 +60,7 @@ pub struct DriveSpec {
 /// When the drive is frozen: nothing starts, nothing goes on, everything resumes afterwards.
 #[derive(Debug, Clone, PartialEq, Default, serde::Serialize)]
 pub struct Stalls {
-    /// Length of each stall.
+    /// Length of each stall, nanoseconds.
     pub length_ns: u64,
     /// Stalls begin at every multiple of this, the first after one period; 0: none such.
     pub every_ns: u64,
@@ -101,22 +101,22 @@ pub enum SpecError {
     /// The name does not begin with `sim:`.
     #[error("cannot simulate {}: its name does not begin with \"sim:\"", quoted(.0))]
     NoPrefix(String),
-    /// A parameter that is none.
+    /// Unknown parameter.
     #[error("cannot simulate {}: unknown parameter {} - known are {}", quoted(.spec), quoted(.name), .known.join(", "))]
     Unknown {
         /// The whole description.
         spec: String,
-        /// What was found.
+        /// Text found.
         name: String,
-        /// What the drive's model has.
+        /// Parameters of the drive's model.
         known: &'static [&'static str],
     },
-    /// An FTL that cannot be.
+    /// Invalid FTL.
     #[error("cannot simulate {}: {why}", quoted(.spec))]
     Ftl {
         /// The whole description.
         spec: String,
-        /// Why not.
+        /// Reason.
         why: ftl::SpecError,
     },
     /// The word that chooses the model stands behind parameters.
@@ -133,7 +133,7 @@ pub enum SpecError {
     Twice {
         /// The whole description.
         spec: String,
-        /// The parameter.
+        /// Name of the parameter.
         name: &'static str,
     },
     /// A parameter that changes nothing as things stand.
@@ -141,11 +141,11 @@ pub enum SpecError {
     NoEffect {
         /// The whole description.
         spec: String,
-        /// The parameter.
+        /// Name of the parameter.
         name: &'static str,
-        /// Why not.
+        /// Reason.
         why: &'static str,
-        /// What to do.
+        /// Remedy.
         advice: &'static str,
     },
     /// A value that does not fit.
@@ -153,11 +153,11 @@ pub enum SpecError {
     Value {
         /// The whole description.
         spec: String,
-        /// The parameter.
+        /// Name of the parameter.
         name: String,
-        /// What was found.
+        /// Text found.
         value: String,
-        /// What would fit.
+        /// Allowed values.
         expected: &'static str,
     },
 }

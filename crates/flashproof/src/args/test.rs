@@ -85,7 +85,7 @@ Examples:
   flashproof storage --replay ops.txt --device /dev/nvme1n1    what flashproof trace --ops recorded
 
 Reading needs no consent. Writing does: see docs/guard.md. The environment variable FLASHPROOF_ERASE
-names devices as --erase does. A terminal that goes away does not end a run: \"flashproof status DIR\" tells
+names devices as --erase does. A terminal that goes away does not end a run: \"flashproof report status DIR\" tells
 how it goes.";
 
 pub(super) const INDEX_EXAMPLES: &str = "\
@@ -97,7 +97,7 @@ Examples:
   flashproof index act_index.conf --as-act                ACT's threads, and its bundles of 100 page updates
 
 Reading needs no consent. Writing does: see docs/guard.md. The environment variable FLASHPROOF_ERASE
-names devices as --erase does. A terminal that goes away does not end a run: \"flashproof status DIR\" tells
+names devices as --erase does. A terminal that goes away does not end a run: \"flashproof report status DIR\" tells
 how it goes.";
 
 #[derive(Parser)]

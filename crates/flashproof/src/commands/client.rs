@@ -112,7 +112,7 @@ pub fn run(args: &ClientArgs) -> Result<ExitCode, Failure> {
     Ok(ended)
 }
 
-/// What a run on a namespace is told of its devices: by what name, and what is known of them.
+/// Name and facts under which a run records a namespace as its device.
 pub fn as_devices(namespace: &str, map: &Map) -> (String, Devices) {
     let name = format!("{namespace}@{}", map.nodes[0].address);
     let facts = json!({
@@ -143,7 +143,7 @@ pub fn test_args(args: &RecordArgs, dir: std::path::PathBuf) -> TestArgs {
 
 /// Looks whether the first record is one that could be verified. Errors: it was inserted with another `-o` or `-b`.
 fn check_records(settings: &ClientSettings, args: &ClientArgs) -> Result<(), Failure> {
-    // What cannot be asked now is told by the run.
+    // If the node cannot be queried now, the run reports it.
     let Ok(Some(Stored { bins, value })) = settings.stored(args.start_key.into()) else { return Ok(()) };
     if (bins, value) == (args.bins, args.object) {
         return Ok(());
@@ -161,7 +161,7 @@ fn check_records(settings: &ClientSettings, args: &ClientArgs) -> Result<(), Fai
 
 /// Has room made for so many connections. Errors: the system does not allow as many.
 pub fn check_open_files(connections: u32) -> Result<(), Failure> {
-    // Those of the run directory, its samples, and what asks the cluster.
+    // Descriptors of the run directory, the samples, and the cluster queries.
     let wanted = u64::from(connections) + 100;
     match process::raise_open_files() {
         Ok(most) if most < wanted => Err(Failure::environment(format!(

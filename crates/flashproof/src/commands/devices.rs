@@ -15,7 +15,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Titles of the columns.
+/// Column titles.
 const TITLES: [&str; 9] = ["DEVICE", "SIZE", "MODEL", "SERIAL", "FIRMWARE", "TRANSPORT", "ON IT", "SAFE", "WHY"];
 
 /// Looks at every device and prints the table.
@@ -57,8 +57,8 @@ fn fdp_of(outlook: &Outlook) -> Result<Option<Fdp>, String> {
     outlook.facts.as_ref().map_or(Ok(None), |facts| Fdp::of(Path::new("/"), facts))
 }
 
-/// What falls short, each once: with the name of the device if it is one's alone. Who cannot look at one
-/// process cannot for any device.
+/// Limitations, each once: with the name of the device if it concerns one alone. A user who may not examine a process
+/// may not do so for any device.
 fn notes(outlooks: &[Outlook]) -> Vec<String> {
     let mut by_note: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for outlook in outlooks {
@@ -76,7 +76,7 @@ fn row(outlook: &Outlook) -> [String; 9] {
     let facts = outlook.facts.as_ref();
     let is_partition = is_partition(outlook);
     let indent = if is_partition { "  " } else { "" };
-    // What belongs to the disk stands in its line only.
+    // Values of the disk are shown in its own line only.
     let of_disk = |text: Option<&String>| {
         if is_partition { String::new() } else { text.map_or("-".to_owned(), |text| text.trim().to_owned()) }
     };
@@ -93,7 +93,7 @@ fn row(outlook: &Outlook) -> [String; 9] {
     ]
 }
 
-/// What is on it, in a phrase.
+/// Data on the device, in a phrase.
 fn content(safety: &Safety) -> String {
     let first_of = |evidence: &Evidence| {
         let text = evidence.to_string();
@@ -127,7 +127,7 @@ fn phrase(reason: &Reason) -> String {
     text.rsplit_once("; ").map_or(text.as_str(), |(why, _)| why).to_owned()
 }
 
-/// A device for programs.
+/// A device as JSON.
 fn value(outlook: &Outlook, fdp: &Result<Option<Fdp>, String>) -> Value {
     let texts = |texts: Vec<String>| json!(texts);
     let (evidence, reasons) = match &outlook.safety {

@@ -62,8 +62,8 @@ fn of_every_disk(out: &Path) -> Vec<Finding> {
     unasked(doctor::examine(Path::new("/"), &names, Some(out)))
 }
 
-/// What is worth telling of disks that nobody named. That one is in use is a problem only where somebody wants
-/// to test it, and then nothing matters that a test would meet: whether it is prepared, who else is on it.
+/// Findings worth showing about disks that the user did not name. Being in use is a problem only for a test; for a disk
+/// in use, findings that only a test needs (preparation, other users) are dropped.
 fn unasked(findings: Vec<Finding>) -> Vec<Finding> {
     const OF_TESTS: [&str; 4] = ["preparation", "over-provisioning", "other-activity", "run-directory-place"];
     let refused = |finding: &Finding| finding.check == doctor::IN_USE && finding.level == Level::Problem;

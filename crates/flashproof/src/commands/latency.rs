@@ -22,7 +22,7 @@ use std::process::ExitCode;
 
 /// Why there is no table, or none to the end.
 struct Stop {
-    /// What ACT's script says of it on standard output.
+    /// Output of ACT's script on standard output for this error.
     in_acts_words: String,
     failure: Failure,
 }
@@ -70,8 +70,8 @@ impl Opened<'_> {
     }
 }
 
-/// Appends to `page`, and says whether the worst log passed if that was asked. What was appended when
-/// it fails is what could be had.
+/// Appends to `page`, and returns the worst outcome if an SLA was given. On an error the page holds the part produced
+/// so far.
 fn page_of(args: &LatencyArgs, page: &mut String) -> Result<Option<Outcome>, Stop> {
     let choice = choice(args)?;
     let mut opened = args.logs.iter().map(|name| open(name, args, &choice)).collect::<Result<Vec<_>, _>>()?;
@@ -153,8 +153,8 @@ fn default_slice_sec(logs: &[String]) -> u64 {
     own.and_then(|own| own.into_iter().min()).unwrap_or(3_600)
 }
 
-/// A whole number as Python reads one: blanks around it, a sign, single underscores between digits.
-/// One that is too large for 128 bits becomes the largest.
+/// A whole number as Python reads one: blanks around it, a sign, single underscores between digits. A number too large
+/// for 128 bits becomes the largest.
 fn integer(text: &str) -> Option<i128> {
     let text = text.trim();
     let (negative, digits) = match text.strip_prefix('-') {

@@ -13,14 +13,14 @@ use sizing::source::Source;
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
-/// What reads a log from standard input.
+/// Command that reads a log from standard input.
 const PIPED: &str = "flashproof latency server -l -";
 /// Names of histograms that are told.
 const NAMES_TOLD: usize = 60;
 
 /// Why there is no table.
 struct Stop {
-    /// What asloglatency says of it on standard output.
+    /// asloglatency's message on standard output.
     in_its_words: String,
     failure: Failure,
 }
@@ -31,7 +31,6 @@ impl std::convert::From<Failure> for Stop {
     }
 }
 
-/// Prints the table.
 pub fn run(args: &LogLatencyArgs, manner: Manner) -> Result<ExitCode, Failure> {
     let mut page = String::new();
     let done = page_of(args, manner, &mut page);
@@ -106,7 +105,7 @@ fn page_of(args: &LogLatencyArgs, manner: Manner, page: &mut String) -> Result<(
     Ok(())
 }
 
-/// What asloglatency would say, and what to do about it.
+/// asloglatency's message, and the remedy.
 fn refused(words: String, why: &str) -> Stop {
     Stop { failure: Failure::usage(format!("{words} - {why}")), in_its_words: format!("{words}\n") }
 }

@@ -47,7 +47,7 @@ fn trace(name: &str, speed: load::factor::Factor) -> Result<Trace, Failure> {
     trace.map_err(|error| Failure::usage(format!("cannot replay {name} - {error}")))
 }
 
-/// Whether each device of the trace has one to be replayed on.
+/// Checks that each device of the trace has a target.
 fn check_devices(name: &str, trace: &Trace, given: &[String]) -> Result<(), Failure> {
     let traced = trace.devices();
     if let Some(twice) = given.iter().enumerate().find(|(at, device)| given[..*at].contains(device)) {

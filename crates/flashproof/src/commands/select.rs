@@ -1,7 +1,7 @@
-//! `flashproof size select`: how many drives of each candidate a cluster's load needs, and what limits them.
+//! `flashproof size select`: computes how many drives of each candidate a cluster's load needs, and which limit binds.
 //!
-//! Candidates are read as `compare` reads them; the arithmetic is `sizing::select`'s. Where a number is no measurement
-//! of this very load, it is called an estimate.
+//! `compare` and this command read candidates the same way; `sizing::select` does the arithmetic. A number that was not
+//! measured with this very load is called an estimate.
 
 use crate::args::SelectArgs;
 use crate::commands::align::{balanced, read_profile};
@@ -16,25 +16,25 @@ use sizing::drive_io::{DriveIo, NAMES};
 use sizing::select::{self, Demand, Need, Supply, Terms};
 use std::process::ExitCode;
 
-/// What a candidate's number rests on.
+/// Basis of a candidate's number.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Basis {
-    /// It ran this load, or a multiple of it.
+    /// Measured with this load, or a multiple of it.
     Measured,
-    /// It ran another load.
+    /// Measured with another load.
     Estimate,
-    /// Its maker, or somebody, published a rating.
+    /// From a published rating.
     Published,
 }
 
-/// How near a candidate was to a limit.
+/// Distance of a candidate from a limit.
 #[derive(Debug, Serialize)]
 struct Margin {
     threshold: String,
     /// The worst share over it, a fraction.
     share: Option<f64>,
-    /// What it must stay below; `None`: nobody said.
+    /// Limit; `None` if unknown.
     share_max: Option<f64>,
 }
 
@@ -45,12 +45,11 @@ impl Margin {
     }
 }
 
-/// A candidate for the load.
 #[derive(Debug, Serialize)]
 struct Choice {
     name: String,
     basis: Cell<Basis>,
-    /// What one drive was seen to do.
+    /// Measured I/O of one drive.
     #[serde(rename = "does")]
     supply: Cell<Supply>,
     /// By how much that is the load of the busiest drive now.
@@ -60,7 +59,7 @@ struct Choice {
     margins: Vec<Margin>,
     /// Price of one drive.
     price: Option<f64>,
-    /// What to bear in mind, each a sentence.
+    /// Remarks, each a sentence.
     remarks: Vec<String>,
     simulated: bool,
 }
@@ -74,7 +73,6 @@ struct Selection {
     choices: Vec<Choice>,
 }
 
-/// Selects.
 pub fn run(args: &SelectArgs) -> Result<ExitCode, Failure> {
     let profile = read_profile(&args.profile)?;
     balanced(&profile, args.accept_unbalanced)?;
@@ -87,7 +85,7 @@ pub fn run(args: &SelectArgs) -> Result<ExitCode, Failure> {
         None => built_in().map_err(Failure::environment)?,
     };
     let published = chosen(&ratings, &args.published)?;
-    // What is said of a published drive is said of no candidate.
+    // Data given for a published drive apply to no candidate.
     let of_published = |name: &String| published.iter().any(|rating| rating.device == *name);
     let (published_prices, prices): (Vec<_>, Vec<_>) =
         args.price.iter().cloned().partition(|(name, _)| of_published(name));
@@ -275,7 +273,7 @@ impl Selection {
         table
     }
 
-    /// What the table means, and what to bear in mind; each line behind `bullet`.
+    /// Explanation of the table, and remarks; each line starts with `bullet`.
     fn notes(&self, bullet: &str) -> String {
         let Self { demand, terms, choices } = self;
         let mut lines = vec![format!(

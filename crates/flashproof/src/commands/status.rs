@@ -14,7 +14,7 @@ use std::process::ExitCode;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
 
-/// How often a watched status is renewed.
+/// Refresh interval of a watched status.
 const RENEW: Duration = Duration::from_secs(1);
 
 /// Reading may take at most this part of the time: the host is under test, and a day's tables are long.
@@ -53,7 +53,7 @@ fn text(status: &Status, args: &StatusArgs) -> serde_json::Result<String> {
     })
 }
 
-/// The exit code of the worst: a failure outweighs what is invalid. What could not be read outweighs both.
+/// The exit code of the worst status: a failure outweighs an invalid result. An unreadable directory outweighs both.
 fn end(read: &[Result<Status, RunDirError>]) -> Result<ExitCode, Failure> {
     let errors: Vec<_> = read.iter().filter_map(|status| status.as_ref().err()).map(ToString::to_string).collect();
     if !errors.is_empty() {
@@ -76,7 +76,7 @@ fn drawing(text: &str, drawn: usize) -> (String, usize) {
     (drawing, text.lines().count())
 }
 
-/// What is known here of a process.
+/// State of a process, as seen from here.
 fn look(process: &Process) -> Seen {
     match is_alive(process, Path::new("/")) {
         Alive::Running => Seen::Running,

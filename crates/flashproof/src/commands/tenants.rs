@@ -52,9 +52,9 @@ pub fn read(path: &Path) -> Result<(Tenants, String), Failure> {
     Ok((tenants, text))
 }
 
-/// What each of them does, as a table, and what its fill means for it.
+/// Table of the tenants' loads, and the effect of their fill.
 ///
-/// Errors: a store that cannot be, whatever its device.
+/// Errors: an invalid store, whatever its device.
 fn describe(tenants: &Tenants, default: Option<&DeviceName>) -> Result<String, Failure> {
     let mut table = Table::new("").text(["tenant", "on"]).numbers([
         "write block",

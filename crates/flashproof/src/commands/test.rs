@@ -25,7 +25,6 @@ use std::process::ExitCode;
 use std::time::SystemTime;
 use tempfile::TempDir;
 
-/// Runs the test.
 pub fn run(test: Test, args: &TestArgs, manner: Manner) -> Result<ExitCode, Failure> {
     let mut workloads = Vec::new();
     for (path, name) in args.configs.iter().zip(names(&args.configs)) {
@@ -114,8 +113,8 @@ pub fn record_on<W: Workload>(
     }
 }
 
-/// What tells several configurations apart: their file names without the ending, with a number where two are
-/// alike; nothing where there is one. They become parts of file names and of those of streams.
+/// Names that distinguish several configurations: their file names without extension, with a number if two are equal;
+/// empty for a single one. They become parts of file names and stream names.
 fn names(configs: &[PathBuf]) -> Vec<String> {
     if let [_] = configs {
         return vec![String::new()];
@@ -131,12 +130,12 @@ fn names(configs: &[PathBuf]) -> Vec<String> {
     stems.iter().enumerate().map(name).collect()
 }
 
-/// Whether progress can be drawn beside ACT's log: on a terminal, when the log goes elsewhere.
+/// True if progress can be drawn beside ACT's log: on a terminal, with the log going elsewhere.
 fn is_shown_beside_log() -> bool {
     io::stderr().is_terminal() && !io::stdout().is_terminal()
 }
 
-/// Where a run is recorded.
+/// Directory of a run.
 pub(super) enum Place {
     /// In a run directory that stays.
     Kept(PathBuf),
@@ -213,7 +212,7 @@ pub fn read_config(test: Test, path: &Path) -> Result<(String, ActConfig), Failu
     Ok((String::from_utf8_lossy(&bytes).into_owned(), parsed.config))
 }
 
-/// Where a run is recorded when the user does not say: here, under the time and the process.
+/// Default directory of a run: in the current directory, named by time and process.
 pub fn default_dir(what: &str) -> PathBuf {
     let now = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     PathBuf::from(format!("flashproof-{what}-{}-{}", now.replace(':', "-"), std::process::id()))

@@ -48,7 +48,7 @@ impl Row {
         [0, 1].map(|side: usize| median(&self.values[side]))
     }
 
-    /// How much more ours is, as a part of fio's.
+    /// Difference of ours from fio's, as a fraction of fio's.
     fn more(&self) -> f64 {
         let [ours, theirs] = self.medians();
         if theirs > 0.0 { ours / theirs - 1.0 } else { 0.0 }
@@ -59,7 +59,7 @@ impl Row {
     }
 }
 
-/// Whether the ranges of both overlap, or their medians are as good as the same.
+/// True if the ranges of both overlap, or their medians are nearly equal.
 fn agree(values: &[Vec<f64>; 2], least: f64) -> bool {
     let [ours, theirs] = [0, 1].map(|side: usize| median(&values[side]));
     let apart = (ours - theirs).abs();
@@ -101,7 +101,7 @@ fn of_stream(rounds: &[Vec<&Side>; 2]) -> Stream {
     Stream { name: rounds[0].first().map(|side| side.name.clone()).unwrap_or_default(), rows, notes }
 }
 
-/// What there is to say of a stream whose rows these are, and of which `ours` tells what fio cannot.
+/// Notes on a stream with these `rows`; `ours` has data that fio lacks.
 fn notes(rows: &[Row], ours: &[&Side]) -> Vec<String> {
     let is_paced = ours.iter().any(|side| side.is_paced);
     let (iops, times, cpu) = (&rows[0], &rows[1..=PERCENTILES.len()], &rows[PERCENTILES.len() + 1]);
@@ -138,12 +138,12 @@ fn notes(rows: &[Row], ours: &[&Side]) -> Vec<String> {
 }
 
 impl Checked {
-    /// Whether no number differs by more than noise.
+    /// True if no number differs by more than noise.
     pub fn agrees(&self) -> bool {
         !self.streams.iter().flat_map(|stream| &stream.rows).any(Row::differs)
     }
 
-    /// For people.
+    /// As text for people.
     pub fn text(&self) -> String {
         let [ours, theirs] = self.rounds;
         let rounds = |count: usize| units::count(count as u64, "round");
@@ -181,7 +181,7 @@ impl Checked {
         }
     }
 
-    /// For programs.
+    /// As JSON.
     pub fn json(&self) -> Value {
         let of_row = |row: &Row| {
             let [ours, theirs] = &row.values;

@@ -58,15 +58,14 @@ fn turns() -> impl Iterator<Item = (usize, bool)> {
 /// Percentiles that are compared.
 const PERCENTILES: [f64; 5] = [50.0, 90.0, 99.0, 99.9, 99.99];
 
-/// Reads, writes, trims.
 const DIRECTIONS: [&str; 3] = ["reads", "writes", "trims"];
 
-/// What a direction of a job came to in one round of one of both programs.
+/// Result of a direction of a job, in one round of one program.
 #[derive(Debug, Clone, Default)]
 pub struct Side {
-    /// Of what: `mix reads`.
+    /// Such as `mix reads`.
     pub name: String,
-    /// Whether it has a rate.
+    /// True if it has a rate.
     pub is_paced: bool,
     /// Operations that were done.
     pub ops: u64,
@@ -95,7 +94,7 @@ fn sides(load: &FioLoad) -> impl Iterator<Item = (usize, usize, Side)> {
     })
 }
 
-/// What our run of `load` came to, which took `cpu_ns`.
+/// Results of our run of `load`, which took `cpu_ns`.
 pub fn ours(load: &FioLoad, totals: &Totals, cpu_ns: u64) -> Vec<Side> {
     let ops: u64 = totals.kinds.iter().map(|kind| kind.ops).sum();
     let of = |(entry, direction, side): (usize, usize, Side)| {

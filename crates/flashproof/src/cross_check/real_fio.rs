@@ -1,4 +1,4 @@
-//! One run of the real fio, as it is installed.
+//! One run of the installed fio.
 
 use super::{DIRECTIONS, PERCENTILES, Side, sides};
 use crate::devices::Devices;
@@ -19,7 +19,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-/// What it prints at most: thousands of jobs.
+/// Maximum size of its output: thousands of jobs.
 const OUTPUT_BYTES_MAX: u64 = 64 << 20;
 
 /// Time between two looks at whether it has ended.
@@ -102,12 +102,12 @@ impl RealFio {
         loads.iter().try_for_each(|load| fio.check(load)).map(|()| fio)
     }
 
-    /// What it calls itself: `fio-3.33`.
+    /// Version that it reports: `fio-3.33`.
     pub fn version(&self) -> &str {
         &self.version
     }
 
-    /// Whether it can run `load` beside us. Errors: why not.
+    /// Checks that it can run `load`. Errors: the reason.
     pub fn check(&self, load: &FioLoad) -> Result<(), Failure> {
         let cannot =
             |why: &str, what: &str| Err(Failure::usage(format!("cannot cross-check with fio - {why} - {what}")));
@@ -168,7 +168,7 @@ fn descriptors(load: &FioLoad, thread: &Thread, open: &Devices) -> Result<String
     Ok(paths.join(":"))
 }
 
-/// The words of a job. They are no text of a shell or of a job file, so that no value can say anything but itself.
+/// Arguments of a job. They bypass shell and job file syntax, so that a value cannot be misread.
 fn words(thread: &Thread, filename: &str) -> Vec<String> {
     let job = &thread.job;
     let handed_on = |given: &&Given| match find(&given.name) {
@@ -179,9 +179,9 @@ fn words(thread: &Thread, filename: &str) -> Vec<String> {
         Some(value) => format!("--{}={value}", given.name),
         None => format!("--{}", given.name),
     };
-    // Its jobs are threads of one process: what ends that ends all of them. A process of its own for each would go on writing.
+    // As threads of one process all jobs end together. Separate processes would go on writing.
     let mut words = vec![format!("--name={}", job.name), format!("--filename={filename}"), "--thread=1".into()];
-    // What we take without it.
+    // The values that we use by default.
     words.push("--ioengine=io_uring".into());
     words.extend(job.in_force.iter().filter(handed_on).map(word));
     let percentiles = PERCENTILES.map(|percentile| percentile.to_string()).join(":");
@@ -193,7 +193,7 @@ fn drain(from: Option<impl Read + Send + 'static>) -> thread::JoinHandle<String>
     thread::spawn(move || {
         let mut bytes = Vec::new();
         if let Some(from) = from {
-            // What is cut short is no JSON, and told.
+            // Truncated output is invalid JSON, which is reported.
             let _ = from.take(OUTPUT_BYTES_MAX).read_to_end(&mut bytes);
         }
         String::from_utf8_lossy(&bytes).into_owned()
@@ -214,9 +214,9 @@ fn wait(child: &mut Child, control: &Control) -> std::io::Result<std::process::E
     }
 }
 
-/// What its JSON says of `load`.
+/// Results of `load` in its JSON.
 fn measured(load: &FioLoad, text: &str) -> Result<Vec<Side>, String> {
-    // It may have said something before.
+    // Messages may precede the JSON.
     let json = text.find("\n{").map_or(text, |at| &text[at..]);
     let json: Value = serde_json::from_str(json).map_err(|error| format!("its output is no JSON: {error}"))?;
     let jobs = json["jobs"].as_array().ok_or("its output has no jobs")?;

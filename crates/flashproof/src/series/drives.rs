@@ -1,4 +1,4 @@
-//! Which drives the devices are, and whether they are prepared.
+//! Identities of the drives, and their preparation.
 
 use crate::console;
 use crate::failure::Failure;
@@ -11,7 +11,7 @@ use results::series::Identity;
 
 /// The drives of a series, in the order of its devices.
 pub struct Drives {
-    /// What tells each from every other.
+    /// Identity of each drive.
     pub identities: Vec<Identity>,
     /// Devices that nobody prepares and that are not on record as prepared.
     pub left_unprepared: Vec<String>,
@@ -25,7 +25,7 @@ pub struct Drives {
 /// A device that is not on record as prepared.
 struct Wanting {
     name: String,
-    /// Whether it has a lasting name under which a preparation can be on record.
+    /// True if it has a lasting name under which a preparation can be recorded.
     recordable: bool,
 }
 
@@ -81,8 +81,8 @@ impl Drives {
         }
     }
 
-    /// The devices to prepare now. One of which nothing can be recorded is prepared at the beginning of a
-    /// series only: that it was `begun` tells that it is prepared.
+    /// Devices to prepare now. A device that cannot be recorded is prepared at the beginning of a series only: in a
+    /// series that has `begun` it is prepared already.
     pub fn to_prepare(&self, begun: bool) -> Vec<String> {
         let now = self.wanting.iter().filter(|wanting| wanting.recordable || !begun);
         now.map(|wanting| wanting.name.clone()).collect()
@@ -115,7 +115,7 @@ fn identity(facts: &DeviceFacts) -> Identity {
     }
 }
 
-/// Whether a device is on record as written full, with data that does not compress.
+/// True if the record shows that the device was written full, with incompressible data.
 fn is_prepared(facts: &DeviceFacts) -> bool {
     let record = facts.identity().and_then(|identity| Records::open(None).find(&identity));
     let prepared = record.and_then(|record| record.prepared);

@@ -22,9 +22,8 @@ const NAME_CHARS_MAX: usize = 120;
 
 /// The series, where it is, and the right to run it.
 pub struct Kept {
-    /// Its directory.
     pub dir: PathBuf,
-    /// Its state, as on disk after each [`Self::save`].
+    /// State, as on disk after each [`Self::save`].
     pub series: Series,
     _lock: SeriesLock,
 }
@@ -47,7 +46,7 @@ impl Kept {
         })?;
         let lock = SeriesLock::take(&dir).map_err(Failure::environment)?;
         let series = match Series::read(&dir).map_err(Failure::environment)? {
-            // One that was refused before its first run binds nobody to its terms.
+            // A series refused before its first run does not fix the settings.
             Some(then) if has_begun(&then) => gone_on(&dir, then, now, settled)?,
             _ => now,
         };
@@ -81,7 +80,7 @@ impl Kept {
         self.series.terms.iter().find(|(other, _)| other == name).map_or("", |(_, value)| value)
     }
 
-    /// Whether the series made a run before.
+    /// True if the series has made a run.
     pub fn has_begun(&self) -> bool {
         has_begun(&self.series)
     }
@@ -106,8 +105,8 @@ impl Kept {
         }
     }
 
-    /// Writes the report on the series beside its runs. That it cannot be is no reason to lose the result:
-    /// `flashproof report` makes it at any time.
+    /// Writes the report on the series beside its runs. A failure does not lose the result: `flashproof report` can
+    /// make it at any time.
     pub fn write_report(&self) {
         let path = self.dir.join(REPORT);
         let written = Document::read(&[&self.dir])
@@ -118,7 +117,7 @@ impl Kept {
         }
     }
 
-    /// Where the series is, and its report if it has one, a line each.
+    /// Directory of the series, and its report if there is one, a line each.
     pub fn places(&self) -> String {
         let report = self.dir.join(REPORT);
         let told = self.series.conclusion.is_some() && report.exists();
@@ -126,7 +125,7 @@ impl Kept {
         format!("series: {}\n{report}", self.dir.display())
     }
 
-    /// Puts the state on disk.
+    /// Writes the state to disk.
     pub fn save(&self) -> Result<(), Failure> {
         self.series.write(&self.dir).map_err(Failure::environment)
     }

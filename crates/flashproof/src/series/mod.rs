@@ -1,8 +1,7 @@
-//! What every series of runs needs: the load of 1x, the drives, their preparation, and the directory in
-//! which the series is kept.
+//! Common parts of every series of runs: the load of 1x, the drives, their preparation, and the directory in which the
+//! series is kept.
 //!
-//! A certification and a search for a rating differ in which runs they make of it, and in what they
-//! conclude; that is theirs.
+//! A certification and a search for a rating add their choice of runs and their conclusions.
 
 mod drives;
 mod kept;

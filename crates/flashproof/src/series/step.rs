@@ -15,27 +15,24 @@ use results::judge::{Sla, Verdict};
 use results::series::{Purpose, State};
 use std::process::ExitCode;
 
-/// What to run for a step.
 pub struct StepRun<'a, W> {
-    /// Its load.
     pub load: Load<W>,
-    /// How the runs of the series are made.
+    /// Options of the series' runs.
     pub options: &'a SeriesArgs,
     /// Devices and what carries operations to them, where they are open for all of the series.
     pub opened: Option<&'a Opened>,
     /// Devices of the whole series, which other steps may erase.
     pub others: &'a [String],
-    /// The limits.
     pub sla: &'a Sla,
     /// Length of a slice as wanted, seconds.
     pub slice_sec: u64,
     /// Length of a round; `None`: that of its slices.
     pub round_sec: Option<u64>,
-    /// What it bears before it ends as failed.
+    /// Tolerance before the run ends as failed.
     pub patience: Patience,
     /// Of a step that is run again beside its own run: the number of the round, which has a directory within the step's.
     pub round: Option<usize>,
-    /// What stands before each line of progress.
+    /// Prefix of each line of progress.
     pub heading: String,
 }
 

@@ -1,12 +1,12 @@
-//! Samples of the block layer while a run goes on: half a second in every thirty.
+//! Samples of the block layer during a run: half a second in every thirty.
 //!
 //! ```text
 //! plan -> Tracing (a thread behind all others) -> sample -> trace.csv
 //! ```
 //!
-//! Tracing all the time would cost more than the run itself at high rates; a sample now and then shows where
-//! requests wait. It disturbs nothing: the thread has the lowest priority, a sample ends early when it has
-//! seen enough, and any failure ends the tracing and not the run.
+//! Tracing all the time would cost more than the run itself at high rates; periodic samples show where requests wait.
+//! They do not disturb the run: the thread has the lowest priority, a sample ends early when it has enough requests,
+//! and a failure ends the tracing and not the run.
 
 mod sample;
 
@@ -30,18 +30,19 @@ const PERIOD: Duration = Duration::from_secs(30);
 /// Length of a sample; of a short run a quarter at most.
 const LENGTH: Duration = Duration::from_millis(500);
 
-/// What is not known without samples.
+/// Missing measurement without samples.
 const UNMEASURED: &str = "which part of a latency was the kernel's queue and which the device";
 
-/// What can be traced in a run.
+/// Devices that can be traced in a run.
 #[derive(Debug)]
 pub struct TracePlan {
     places: Vec<Place>,
 }
 
-/// What to trace on `devices`; `None` if nothing can be, or it is not `wanted`.
+/// The devices to trace; `None` if there are none, or tracing is not `wanted`.
 ///
-/// What cannot be is said aloud and added to `unmeasured`. Of simulated drives there is nothing to say.
+/// Devices that cannot be traced are reported to the user and added to `unmeasured`; simulated drives are not
+/// mentioned.
 pub fn plan(devices: &Devices, wanted: bool, unmeasured: &mut Vec<String>) -> Option<TracePlan> {
     let facts = devices.real_facts();
     if facts.is_empty() {
@@ -77,7 +78,7 @@ fn told(unmeasured: &mut Vec<String>, sentence: String) {
     unmeasured.push(sentence);
 }
 
-/// Where the block layer sees a device of `size_bytes`; `Err` says why it does not.
+/// Position of a device of `size_bytes` in the block layer; `Err` gives the reason if it has none.
 fn place(
     index: usize,
     number: Option<DevNum>,
@@ -137,7 +138,7 @@ impl Drop for Tracing {
     }
 }
 
-/// What the thread has.
+/// State of the sampling thread.
 struct Sampling {
     places: Vec<Place>,
     thresholds_ns: Vec<u64>,

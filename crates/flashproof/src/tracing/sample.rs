@@ -1,8 +1,7 @@
 //! One sample: the events of half a second, paired into requests, and as lines of trace.csv.
 //!
-//! Counted are the requests that were queued within the sample. Those still under way at its end are
-//! waited for a little, so that slow ones are not the ones that are missing; what takes longer than
-//! that is not seen here, but in the run's own times.
+//! A sample counts the requests that were queued within it. Requests in flight at its end get some more time, so that
+//! slow ones are not missing; still slower ones show only in the run's own times.
 
 use device::discover::Partition;
 use device::observe::DeviceNumber;
@@ -14,9 +13,9 @@ use std::ops::Range;
 use std::time::Duration;
 use sys::usage::monotonic_ns;
 
-/// How often the kernel's buffers are emptied during a sample.
+/// Interval at which the kernel's buffers are emptied during a sample.
 const READ_EVERY: Duration = Duration::from_millis(10);
-/// How long requests that are under way at the end are waited for: most need no more than the first.
+/// Waits for requests in flight at the end: most need only the first.
 const TAIL: [Duration; 2] = [Duration::from_millis(50), Duration::from_millis(450)];
 
 /// A sample that has seen so many events ends: at 60x that is about half a second, and a bound for what
@@ -32,21 +31,20 @@ pub(super) struct Sample<'a> {
     events: Vec<Event>,
 }
 
-/// What of the block layer belongs to a device of the run.
+/// The part of the block layer that belongs to a device of the run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
-    /// Its position among the devices: in the manifest, or as the user gave them.
+    /// Index among the devices: in the manifest, or as the user gave them.
     pub index: usize,
     /// The device's own number, which bios carry.
     pub own: DeviceNumber,
-    /// That of the disk that it lies on, which requests carry.
+    /// Number of the disk, which requests carry.
     pub disk: DeviceNumber,
     /// Its sectors on the disk.
     pub sectors: Range<u64>,
 }
 
 impl Place {
-    /// That of a device of `size_bytes`.
     pub fn of(index: usize, own: DeviceNumber, partition: Option<&Partition>, size_bytes: u64) -> Self {
         let Some(Partition { start_bytes, disk_number, .. }) = partition else {
             return Self { index, own, disk: own, sectors: 0..u64::MAX };
@@ -57,10 +55,10 @@ impl Place {
     }
 }
 
-/// What a sample brought.
+/// A finished sample.
 #[derive(Debug, Default)]
 pub(super) struct Taken {
-    /// How long it was.
+    /// Length of the sample.
     pub(super) length: Duration,
     /// Requests that were queued in it and completed.
     pub(super) requests: Vec<Request>,
@@ -124,7 +122,7 @@ impl<'a> Sample<'a> {
     }
 }
 
-/// Whether all three moments of a request were seen, the first of them `within` the sample, and it moves data.
+/// True if all three times of a request are known, the first of them `within` the sample, and it moves data.
 fn is_whole(request: &Request, within: Range<u64>) -> bool {
     let moves_data = matches!(request.op, EventOp::Read | EventOp::Write) && request.sectors > 0;
     moves_data && request.completed_ns.is_some() && request.queued_ns.is_some_and(|ns| within.contains(&ns))

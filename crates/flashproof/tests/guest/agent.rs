@@ -39,7 +39,7 @@ done
 poweroff -f
 "#;
 
-/// The host's end.
+/// The host's end of the connection.
 pub(super) struct Agent {
     stream: BufReader<UnixStream>,
 }
@@ -54,12 +54,11 @@ impl Agent {
         }
     }
 
-    /// How long an answer may take from here on.
+    /// Sets the timeout for answers from here on.
     pub(super) fn wait_at_most(&mut self, patience: Duration) {
         self.stream.get_mut().set_read_timeout(Some(patience)).expect("a time that is not zero");
     }
 
-    /// Runs a script to its end.
     pub(super) fn run(&mut self, script: &str) -> io::Result<Ended> {
         let mut line = String::with_capacity(script.len() * 2 + 1);
         for byte in script.bytes() {

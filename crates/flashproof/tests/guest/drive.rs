@@ -1,9 +1,9 @@
-//! What a real controller says of itself, that it counts the bytes that we do, and that it can go away.
+//! Tests with a real controller: its logs, its byte counters, and its removal.
 
 use super::machine::{DRIVE_BYTES, FDP, Guest, Machine};
 use serde_json::{Value, json};
 
-/// What a drive counted: FDP statistics and OCP's log in bytes, SMART's in its units of 512,000 bytes.
+/// Counters of a drive: FDP statistics and OCP's log in bytes, SMART's in its units of 512,000 bytes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Counters {
     pub(super) host_bytes: u128,
@@ -130,7 +130,7 @@ fn a_drive_that_is_taken_away_ends_the_run_and_is_named() {
     }
     assert!(!ended.stderr.contains("error:"), "{}", ended.stderr);
 
-    // It is recorded, and the same is told again without the drive.
+    // The end is recorded, and reported again without the drive.
     let verdict = parsed(&mut guest, "cat /data/run/verdict.json");
     assert_eq!(verdict["end"], json!({ "how": "device-gone", "device": path }));
     assert!(verdict["ran_sec"].as_f64().unwrap() < 60.0);

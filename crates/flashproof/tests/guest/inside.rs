@@ -1,4 +1,4 @@
-//! Passthrough and placement, block by block: what reached the drive is asked of the drive.
+//! Passthrough and placement, block by block, verified by the drive's own data.
 //!
 //! These tests run in the guest, to which [`super::placement`] takes this very program. They erase the drive that
 //! they find there, and no other: it must be QEMU's and have the serial number FDP0.
@@ -113,7 +113,7 @@ fn commands_reach_the_drive_and_bring_its_own_status() {
             assert!(bytes.iter().all(|byte| *byte == fill), "{device} at {offset}");
         }
         assert_eq!(perform(&mut engine, |buf| op(OpKind::Flush, 0, buf)).0, Outcome::Done);
-        // What the emulated drive forgets is zeros.
+        // The emulated drive returns zeros for deallocated blocks.
         assert_eq!(perform(&mut engine, |buf| op(OpKind::Deallocate, 0, buf)).0, Outcome::Done);
         let (outcome, bytes) = perform(&mut engine, |buf| op(OpKind::Read, 0, buf));
         assert_eq!((outcome, bytes == vec![0; BLOCK as usize]), (Outcome::Done, true));

@@ -23,7 +23,7 @@ const COMMAND_PATIENCE: Duration = Duration::from_secs(600);
 
 const PATH: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// How many guests may be up at once.
+/// Maximum number of guests running at once.
 const GUESTS: usize = 2;
 
 /// The drive under test: one namespace of 256 MiB, with reclaim units of 16 MiB and 8 handles.
@@ -60,7 +60,7 @@ impl Machine {
         for (image, bytes) in images.chain([("data", 64 << 20)]) {
             File::create(bench.path(format!("{image}.img"))).unwrap().set_len(bytes).unwrap();
         }
-        // What a power cut leaves is told by the journal; without one the file system could lose anything.
+        // After a power cut the journal restores the file system; without one it could lose anything.
         tool("mkfs.ext4", &["-q", "-F", "-E", "nodiscard", bench.path("data.img").to_str()?])?;
         Some(Self { bench, parts, devices: devices.to_owned(), drives })
     }
@@ -117,14 +117,14 @@ impl Machine {
         guest
     }
 
-    /// What QEMU and the guest's kernel said.
+    /// Output of QEMU and the guest's kernel.
     fn said(&self) -> String {
         let read = |name| String::from_utf8_lossy(&fs::read(self.bench.path(name)).unwrap_or_default()).into_owned();
         format!("QEMU: {}\nconsole: {}", read("qemu.log"), read("console"))
     }
 }
 
-/// A machine that is on.
+/// A running machine.
 pub(super) struct Guest<'a> {
     agent: Agent,
     pub(super) qmp: Qmp,

@@ -4,7 +4,7 @@ use super::drive::parsed;
 use super::machine::{FDP, Guest, Machine};
 use serde_json::Value;
 
-/// What `flashproof doctor` tells of the drive.
+/// The drive's entry in `flashproof doctor`.
 fn drive(guest: &mut Guest<'_>) -> Value {
     let devices = parsed(guest, "flashproof doctor --json");
     let mut devices = devices["devices"].as_array().unwrap().iter();

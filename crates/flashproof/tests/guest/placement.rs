@@ -16,7 +16,7 @@ const PARTITIONED: &str = "-device nvme-subsys,id=subsys1,nqn=subsys1,fdp=on,fdp
      -device nvme-ns,drive=part,nsid=1,bus=part0,logical_block_size=4096,physical_block_size=4096,fdp.ruhs=0-3";
 const PARTITION: std::ops::Range<u64> = 3 << 20..35 << 20;
 
-/// Where the kernel says how many write streams the drive has.
+/// The kernel's number of write streams of the drive.
 pub(super) const STREAMS: &str = "/sys/block/${FDP0#/dev/}/queue/max_write_streams";
 
 /// A file of tenants in /tmp/t, without reads: each with its write block, and the placements of clients and defragmentation.
@@ -142,7 +142,7 @@ fn injected(guest: &mut Guest) {
     assert!(text.contains(&format!(": {:.2} (FDP statistics", media as f64 / host as f64)), "{text}");
 }
 
-/// What nobody may write: the drive but for its partition.
+/// Contents that no test may change: the drive without its partition.
 fn pattern() -> Vec<u8> {
     let mut image = b"outside!".repeat(DRIVE_BYTES as usize / 8);
     // A partition table as the kernel reads it: one entry, in blocks of the drive.

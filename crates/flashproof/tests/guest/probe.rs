@@ -1,4 +1,4 @@
-//! What a firmware does with placement handles, asked of a real controller.
+//! Probes a real controller's firmware for its treatment of placement handles.
 
 use super::machine::{DRIVE_BYTES, FDP, Machine};
 use serde_json::{Value, json};
@@ -22,7 +22,7 @@ fn the_probe_of_a_drive_that_moves_nothing_finds_nothing_and_counts_what_the_dri
     assert_eq!(phases.len(), 6);
     for phase in phases {
         assert_eq!(phase["counted"]["host"], phase["written_bytes"], "{phase}");
-        // What this drive adds where a write crosses into the next reclaim unit.
+        // The drive writes extra bytes when a write crosses into the next reclaim unit.
         assert!((1.0..1.05).contains(&phase["waf"].as_f64().unwrap()), "{phase}");
     }
 

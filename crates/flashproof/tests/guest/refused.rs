@@ -1,4 +1,4 @@
-//! What a drive or its kernel cannot do is said with its reason, and nothing is written.
+//! Unsupported features are refused with a reason, and nothing is written.
 
 use super::drive::{Counters, parsed};
 use super::machine::{FDP, Machine};
@@ -40,7 +40,7 @@ fn what_drive_or_kernel_cannot_do_is_refused_and_nothing_is_written() {
     let on_fdp = run("refused");
     let on_locked = on_fdp.replace("FDP0", "LOCKED0");
 
-    // What is made first, what is run, what it says, and what is undone.
+    // Setup, command, expected output, cleanup.
     type Case<'a> = (String, &'a str, &'a [&'a str], &'a str);
     let cases: [Case<'_>; 12] = [
         (one(9), &on_fdp, &["placement handle 9 of", "its placement list has 8 - ask for no more"], ":"),

@@ -50,7 +50,7 @@ fn tenants_with_handles_are_measured_by_the_drives_own_counters() {
         let octiles = octiles.iter().map(|octile| octile[counter].as_u64().unwrap());
         octiles.sum::<u64>()
     });
-    // What was added, and up to 5 %: this drive counts a write twice that fills a reclaim unit up to its end.
+    // The added bytes, and up to 5 %: the drive counts a write twice if it fills a reclaim unit to its end.
     let added = media - host;
     assert!((16 << 20..(16 << 20) + host / 20).contains(&added), "{added} beside {host}: {fdp:#}");
     let tenants = fdp["timed"]["latencies"].as_array().unwrap();

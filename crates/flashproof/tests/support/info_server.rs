@@ -19,24 +19,24 @@ use std::time::Duration;
 pub const OF_8_0: &[u8] = include_bytes!("../../../sizing/tests/data/info/ce-8.0.0.15.info.gz");
 pub const OF_4_9: &[u8] = include_bytes!("../../../sizing/tests/data/info/ce-4.9.0.37.info.gz");
 
-/// How it behaves.
+/// Behaviour of the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Mode {
-    /// As a server should.
+    /// Normal.
     Plain,
-    /// It wants a login with this user and credential first.
+    /// Requires a login with this user and credential first.
     Login(String, String),
-    /// Every value is this.
+    /// Answers every query with this value.
     Every(&'static str),
     /// Settings are not changed: this is the answer.
     RefuseSettings(&'static str),
-    /// It sends the first bytes of a reply, and no more.
+    /// Sends the first bytes of a reply, and no more.
     Stall(usize),
-    /// It closes after so many bytes of a reply.
+    /// Closes after this many bytes of a reply.
     Close(usize),
-    /// It sends these bytes instead of a reply.
+    /// Sends these bytes instead of a reply.
     Garbage(&'static [u8]),
-    /// It sends a byte of its reply every so often.
+    /// Sends one byte of its reply per period.
     Drip(Duration),
 }
 
@@ -152,7 +152,7 @@ impl InfoServer {
         *self.state.drv_ssd.lock().unwrap() = drv_ssd.to_owned();
     }
 
-    /// Whether histograms are on, and the level of drv_ssd.
+    /// True if histograms are on; and the level of drv_ssd.
     pub fn settings(&self) -> (bool, String) {
         (self.state.benchmarks.load(Ordering::SeqCst), self.state.drv_ssd.lock().unwrap().clone())
     }

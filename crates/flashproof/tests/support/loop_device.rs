@@ -53,7 +53,7 @@ impl LoopDevice {
         (libc::major(number), libc::minor(number))
     }
 
-    /// What the kernel has counted on it.
+    /// Kernel counters of the device.
     pub fn counters(&self) -> Counters {
         let number = self.number();
         let disks = diskstats::read(Path::new("/")).unwrap();

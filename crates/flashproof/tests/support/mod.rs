@@ -1,8 +1,8 @@
-//! What the tests of the binary stand on: a bench with a directory of its own, in which the binary
-//! is run as a user would run it.
+//! Fixture of the binary's tests: a bench with a directory of its own, in which the binary is run as a user would run
+//! it.
 //!
-//! Everything that a test makes (files, loop devices, mounts, processes) is gone again when the value
-//! that stands for it is dropped. What a test cannot have here it says aloud and goes without.
+//! Everything that a test makes (files, loop devices, mounts, processes) is removed when its value is dropped. A test
+//! prints which resources are missing here, and continues without them.
 
 #![allow(dead_code, unreachable_pub, unused_imports)] // every test file is a crate that uses its part of this
 
@@ -29,7 +29,6 @@ use std::process::{Command, Stdio};
 use std::sync::{Arc, Once};
 use tempfile::TempDir;
 
-/// The binary under test.
 pub const FLASHPROOF: &str = env!("CARGO_BIN_EXE_flashproof");
 
 /// Names of the configuration and of the run directory that [`Bench::storage`] uses.
@@ -49,7 +48,7 @@ impl Bench {
         Self::at(tempfile::tempdir_in(memory).or_else(|_| tempfile::tempdir()).unwrap())
     }
 
-    /// One on the disk that the project was built on; `None`, said aloud, when that lies in memory too.
+    /// A bench on the disk that the project was built on; `None`, with a message, if that is in memory too.
     pub fn on_disk() -> Option<Self> {
         let dir = env!("CARGO_TARGET_TMPDIR");
         match tool("findmnt", &["--noheadings", "--output", "FSTYPE", "--target", dir])?.as_str() {
@@ -148,10 +147,10 @@ impl Bench {
     }
 }
 
-/// Has every program that is started from here on begin with the default answer to signals.
+/// Makes every program started from here on begin with the default signal dispositions.
 ///
-/// Under nohup, or in the background of a script, this process ignores some of them, and so would all that it
-/// starts. What has a handler here gets its default answer in a new program. Source: execve(2).
+/// Under nohup, or in the background of a script, this process ignores some of them, and so would all that it starts. A
+/// signal with a handler here is reset to its default in a new program. Source: execve(2).
 fn default_signals() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
@@ -159,7 +158,7 @@ fn default_signals() {
         let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
         let ignored = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
         for signal in [SIGHUP, SIGINT, SIGQUIT, SIGTERM].into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 1) {
-            // It stays without effect on this process.
+            // The handler has no effect on this process.
             signal_hook::flag::register(signal, Arc::default()).unwrap();
         }
     });

@@ -21,7 +21,7 @@ pub struct Running {
 }
 
 impl Running {
-    /// Starts `command`. Its output goes to files, so that it never waits for a reader.
+    /// Starts `command`. Its output goes to files, so that the program never waits for a reader.
     pub fn start(mut command: Command) -> Self {
         let (stdout, stderr) = (tempfile::tempfile().unwrap(), tempfile::tempfile().unwrap());
         command.stdout(stdout.try_clone().unwrap()).stderr(stderr.try_clone().unwrap());
@@ -33,7 +33,7 @@ impl Running {
         self.child.id()
     }
 
-    /// What it has said on stderr until now.
+    /// Output on stderr so far.
     pub fn said(&self) -> String {
         text(&self.stderr.try_clone().unwrap())
     }
@@ -61,7 +61,6 @@ impl Running {
         self.wait_until(words, || text(&stderr).contains(words));
     }
 
-    /// Waits for the end.
     pub fn end(self) -> Ended {
         self.end_within(PATIENCE)
     }
@@ -94,12 +93,12 @@ fn text(file: &File) -> String {
     String::from_utf8_lossy(&bytes).into_owned()
 }
 
-/// What a process left behind.
+/// Result of a process.
 #[derive(Debug)]
 pub struct Ended {
     /// Exit code, unless a signal ended it.
     pub code: Option<i32>,
-    /// The signal that ended it.
+    /// Signal that ended it.
     pub signal: Option<i32>,
     pub stdout: String,
     pub stderr: String,

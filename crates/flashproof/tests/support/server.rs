@@ -37,7 +37,7 @@ pub fn serve_as(bench: &Bench, name: &str, config: &str, more: &[&str]) -> Optio
     }
 }
 
-/// What a server says of a record.
+/// A server's answer about a record.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Answer {
     pub result: u8,

@@ -8,7 +8,7 @@ use std::process::Command;
 /// A cgroup with limits; removed when dropped.
 pub struct Throttled {
     group: PathBuf,
-    /// Where it is mounted, if we did that.
+    /// Mount point, if this test mounted it.
     _mounted: Option<Undo>,
 }
 

@@ -5,7 +5,7 @@ fn lambert_w0(x: f64) -> f64 {
     bisect(-1.0, 0.0, |w| w * w.exp() < x)
 }
 
-/// Where `too_low` turns.
+/// The value between `low` and `high` at which `too_low` changes.
 pub(crate) fn bisect(mut low: f64, mut high: f64, too_low: impl Fn(f64) -> bool) -> f64 {
     for _ in 0..200 {
         let middle = (low + high) / 2.0;

@@ -13,8 +13,9 @@ fn spec(superblocks: u64, victim: Victim, append: Append) -> Spec {
 #[test]
 fn more_choices_come_from_random_to_greedy() {
     let of = |choices| measured(&spec(4000, Victim::Choices(choices), Append::Shared), 3, 2, Random::below);
-    // One that is drawn at random until it is not full: full for U / b writes, then collected at some rate g / U, with
-    // v = (b - 1) g / (g + 1) valid units. T / b blocks give b - v units each in that time: a (b - v) = 1 + b / g.
+    // Random victims, drawn until one is not full: a superblock is full for U / b writes, then collected at some rate g
+    // / U, with v = (b - 1) g / (g + 1) valid units. T / b blocks give b - v units each in that time: a (b - v) = 1 + b
+    // / g.
     let valid = |g: f64| 63.0 * g / (g + 1.0);
     let g = bisect(0.0, 1000.0, |g| 1.15 * (64.0 - valid(g)) < 1.0 + 64.0 / g);
     let random = 64.0 / (64.0 - valid(g));
@@ -69,7 +70,7 @@ fn wear_levelling_moves_what_is_cold() {
         (most.unwrap().0 - least.unwrap().0, ftl.counters().waf().unwrap())
     };
     let ((worn, waf), (levelled, levelled_waf)) = (of(None), of(Some(20)));
-    // What is never written again lies where it is.
+    // Data that is never written again stays in place.
     assert!(worn > 200, "{worn}");
     assert!(levelled <= 25, "{levelled}");
     assert!(levelled_waf > waf, "{levelled_waf}, {waf} without");

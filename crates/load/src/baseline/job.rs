@@ -7,12 +7,11 @@ use results::baseline::Part;
 /// Rates below that are not divided among clones, operations a second.
 const RATE_DIVIDED_MIN: u64 = 1_000;
 
-/// One of fio's jobs, without the device.
+/// One fio job, without the device.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Job {
-    /// What it is called: `reads at depth 32`.
+    /// Such as `reads at depth 32`.
     pub name: String,
-    /// What it is for.
     pub part: Part,
     /// At random places, or one after the other.
     pub random: bool,
@@ -22,21 +21,21 @@ pub struct Job {
     pub bytes: [u64; 2],
     /// Operations in flight.
     pub depth: u32,
-    /// Clones of it, each with that depth, and that rate.
+    /// Clones of the job, each with this depth and rate.
     pub numjobs: u32,
-    /// Operations a second of reads and writes; `None`: flat out.
+    /// Operations a second of reads and writes; `None`: unlimited.
     pub rates: Option<[u64; 2]>,
-    /// Whether operations of a rate come by chance instead of evenly.
+    /// True if operations of a rate arrive by a Poisson process instead of evenly.
     pub poisson: bool,
-    /// Its round, in a part with rounds.
+    /// Round number, in a part with rounds.
     pub round: u32,
-    /// How long it is measured at most, seconds.
+    /// Maximum measured time, seconds.
     pub seconds: u64,
-    /// How long it runs before that, milliseconds.
+    /// Ramp time before the measurement, milliseconds.
     pub ramp_ms: u64,
-    /// Length of a round in which steadiness is looked at, seconds.
+    /// Length of a round, the unit of steadiness, seconds.
     pub round_sec: u64,
-    /// Where it stands in the plan: the part, and the number in it. Drives that work at the same time are at the same place.
+    /// Position in the plan: the part, and the number in it. Drives that work at the same time have the same position.
     pub place: (usize, usize),
 }
 
@@ -62,13 +61,13 @@ impl Default for Job {
 }
 
 impl Job {
-    /// Whether it reads, and whether it writes.
+    /// Reads, writes: true if the job does them.
     pub fn does(&self) -> [bool; 2] {
         [self.read_pct > 0, self.read_pct < 100]
     }
 
-    /// The same work divided among so many clones, a power of two, or fewer where each would have less than two in flight. Low
-    /// rates are not divided: one thread is enough, and what is no whole number for each would be lost.
+    /// The same work divided among up to `threads` clones, a power of two, with at least two operations in flight each.
+    /// Low rates are not divided: one thread is enough, and fractions of operations would be lost.
     pub(super) fn among(self, threads: u32) -> Self {
         let low = |rates: [u64; 2]| rates.iter().zip(self.does()).any(|(rate, does)| does && *rate < RATE_DIVIDED_MIN);
         let numjobs = if self.rates.is_some_and(low) { 1 } else { threads.min(self.depth / 2).max(1) };
@@ -76,7 +75,7 @@ impl Job {
         Self { depth: self.depth / numjobs, numjobs, rates, ..self }
     }
 
-    /// Its options, name and value.
+    /// Options, name and value.
     fn options(&self) -> Vec<(&'static str, String)> {
         let random = if self.random { "rand" } else { "" };
         let rw = match (self.does(), self.random) {
@@ -100,12 +99,12 @@ impl Job {
         if self.numjobs > 1 {
             options.push(("numjobs", self.numjobs.to_string()));
             options.push(("group_reporting", "1".to_owned()));
-            // Those of another drive at the same time are not of it.
+            // Jobs of another drive that run at the same time are in another group.
             options.push(("new_group", "1".to_owned()));
         }
         if let Some(rates) = self.rates {
             let rates = rates.map(|rate| rate.to_string());
-            // One number would be for reads and writes.
+            // A single number would apply to reads and writes.
             options.push(("rate_iops", if is_mixed { rates.join(",") } else { both(rates) }));
         }
         if self.poisson {
@@ -127,15 +126,15 @@ impl Job {
         options
     }
 
-    /// Its options as they stand on fio's command line.
+    /// Options as on fio's command line.
     pub fn line(&self) -> String {
         let words: Vec<_> = self.options().iter().map(|(name, value)| format!("--{name}={value}")).collect();
         words.join(" ")
     }
 
-    /// It as a section of a job file called `name`, for `device`.
+    /// The job as a section `name` of a job file, for `device`.
     pub fn section(&self, name: &str, device: &str) -> Section {
-        // A colon would part two names, but for that of a simulated drive.
+        // A colon separates names, except within that of a simulated drive.
         let (prefix, rest) = match device.strip_prefix(engine::sim::SIM_PREFIX) {
             Some(rest) => (engine::sim::SIM_PREFIX, rest),
             None => ("", device),

@@ -1,4 +1,4 @@
-//! A drive's baseline: which of fio's jobs comes next, given what those before it showed.
+//! A drive's baseline: chooses the next fio job, given the results of the earlier ones.
 //!
 //! ```text
 //! Form (how long, which sizes) -> places: saturation, depths, profiles, rates, grid
@@ -6,7 +6,7 @@
 //! ```
 //!
 //! The one idea: the plan has no state. The job at a place follows from the form and from the points before it, so a
-//! baseline that was killed goes on from its `series.json`, and anybody can see from there why a job was as it was.
+//! killed baseline can resume from its `series.json`, which also explains every job.
 
 mod job;
 
@@ -44,22 +44,22 @@ const SATURATION_ROUNDS: u64 = PTS_ROUNDS_MAX as u64;
 /// Operations in flight of the saturation.
 const SATURATION_DEPTH: u32 = 32;
 
-/// Clones of a job of SNIA's tests, and operations in flight of each: the tester's choice, and to be told.
+/// Clones of a job of SNIA's tests, and operations in flight of each: the tester's choice, to be reported.
 pub const PTS_THREADS: u32 = 4;
-/// See [`PTS_THREADS`].
 pub const PTS_DEPTH: u32 = 32;
 
-/// SNIA's write saturation ends when it is steady, when so many times the capacity of the drive was written, or after as many
-/// rounds as a day has minutes.
+/// SNIA's write saturation ends when it is steady, when this multiple of the drive's capacity was written, or after as
+/// many rounds as a day has minutes.
 const PTS_WRITTEN_MAX: f64 = 4.0;
 const PTS_SATURATION_ROUNDS: usize = 1_440;
 
-/// Rounds in which a job is looked at for steadiness.
+/// Rounds of a job for the test of steadiness.
 const ROUNDS: u64 = 10;
 
 /// A job is run for a tenth of its time, and so long at most, before it counts, seconds.
 const RAMP_SEC_MAX: u64 = 30;
-/// Jobs of so many seconds and more have a second of that at least; shorter ones what is left of their last second.
+/// Jobs of at least this many seconds have a ramp of at least one second; shorter ones use the fraction of their last
+/// second.
 const RAMPED_SEC_MIN: u64 = 4;
 
 /// On virtual time a day would be a day of computing, and nothing changes by waiting: a job, and the saturation, are so long
@@ -67,36 +67,36 @@ const RAMPED_SEC_MIN: u64 = 4;
 const SIMULATED_SEC_MAX: u64 = 5;
 const SIMULATED_SATURATION_SEC_MAX: u64 = 50;
 
-/// A watch takes this part of the time; on virtual time so many times the whole of it, up to a limit, seconds.
+/// A watch takes this part of the time; on virtual time this multiple of it, up to a limit, seconds.
 const WATCH_PART: u64 = 10;
 const SIMULATED_WATCH: u64 = 60;
 const SIMULATED_WATCH_SEC_MAX: u64 = 6 * 3_600;
-/// The second watch takes this part of the first; on virtual time so many seconds.
+/// The second watch takes this part of the first; on virtual time this many seconds.
 const LATER_WATCH_PART: u64 = 4;
 const SIMULATED_LATER_WATCH_SEC: u64 = 60;
-/// Small reads and large writes a second of a watch: light for most drives, and often enough that a stall of 10 ms is met. A
-/// drive of fewer writes a second than this is asked for less in proportion.
+/// Small reads and large writes a second of a watch: light for most drives, and frequent enough to hit a stall of 10
+/// ms. A drive with a lower write rate gets proportionally lower rates.
 const WATCH_RATES: [u64; 2] = [200, 10];
 const WATCHED_IOPS: f64 = 2_000.0;
-/// Operations in flight of a watch: a drive that stalls for a second is not asked for less.
+/// Queue depth of a watch: high enough that a stall of a second does not reduce the load.
 const WATCH_DEPTH: u32 = 256;
 
-/// What is asked for.
+/// The baseline requested by the user.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Form {
     /// Time under load in all, seconds.
     pub seconds: u64,
-    /// Whether the drives are on virtual time.
+    /// True if the drives run on virtual time.
     pub simulated: bool,
-    /// Nothing is written.
+    /// Only reads.
     pub read_only: bool,
     /// Sizes of the database's operations, bytes; the first is that of depths, rates and grid.
     pub block_sizes: Vec<u64>,
-    /// The largest depth of the sweep; what has a rate has it too.
+    /// The largest depth of the sweep, also used for jobs with a rate.
     pub depth_max: u32,
     /// SNIA's tests, if these are wanted: nothing else is run then.
     pub pts: Vec<Pts>,
-    /// Length of a job of theirs, seconds: 60 in the specification.
+    /// Length of a job of SNIA's tests, seconds: 60 in the specification.
     pub pts_sec: u64,
     /// Threads among which a job's operations in flight are divided at most, a power of two: one issues no more than a core can.
     pub threads: u32,
@@ -104,7 +104,7 @@ pub struct Form {
     pub min_io_bytes: u64,
 }
 
-/// What a job is for.
+/// Kinds of jobs in the plan, in the order of their parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Place {
     Depth {
@@ -130,18 +130,18 @@ enum Place {
 }
 
 impl Form {
-    /// The shortest time in which every job has its second, seconds.
+    /// The shortest time in which every job gets a second, seconds.
     pub fn seconds_min(&self) -> u64 {
         let shortest = Self { seconds: 0, ..self.clone() };
         let saturation_sec = if self.read_only { 0 } else { SATURATION_ROUNDS };
         shortest.places().len() as u64 + saturation_sec
     }
 
-    /// How many jobs there are for a drive at least: those of parts with rounds in five rounds, and of SNIA's sizes those that
-    /// every drive does.
+    /// Lower bound of the jobs per drive: parts with rounds count five rounds, and of SNIA's sizes only those that
+    /// every drive supports.
     pub fn jobs_min(&self) -> usize {
         let of_test = |test: &Pts| match test {
-            // Ends with what was written, too.
+            // Also ends by the bytes written.
             Pts::Saturation => 1,
             _ => ROUNDS_IN_WINDOW * test.jobs().iter().filter(|(_, bytes)| *bytes >= PAGE_BYTES).count(),
         };
@@ -149,18 +149,18 @@ impl Form {
         self.jobs().map_or_else(|| self.pts.iter().map(of_test).sum(), |jobs| jobs + saturation)
     }
 
-    /// How many jobs there are, without the rounds of a saturation; `None`: that is seen when drives are steady.
+    /// Number of jobs, without the rounds of a saturation; `None` if it depends on when drives are steady.
     pub fn jobs(&self) -> Option<usize> {
         self.pts.is_empty().then(|| self.places().len())
     }
 
-    /// One of SNIA's tests of which a drive that does no smaller operations has nothing that is tracked.
+    /// The first SNIA test without a tracked job, because the drive supports no operations that small.
     pub fn untracked(&self) -> Option<Pts> {
         let is_tracked = |test: &Pts| test.tracked().iter().all(|(bytes, _)| *bytes >= self.min_io_bytes);
         self.pts.iter().copied().find(|test| !is_tracked(test))
     }
 
-    /// The job after `points`, which are all that were measured of its drive of `capacity_bytes`; `None`: there is no other.
+    /// The job after `points`, all measurements so far of a drive of `capacity_bytes`; `None` if there is no other.
     pub fn next(&self, points: &[Point], capacity_bytes: u64) -> Option<Job> {
         if !self.pts.is_empty() {
             return self.next_of_pts(points, capacity_bytes);
@@ -250,7 +250,7 @@ impl Form {
             let mixes = MIXES.into_iter().filter(move |read_pct| *read_pct == 100 || !read_only);
             mixes.map(move |read_pct| Place::Profile { read_pct, bytes })
         };
-        // Large writes at random undo what the saturation did to the drive, so they come behind what is compared with it.
+        // Large random writes undo the effect of the saturation, so they run after the jobs that are compared with it.
         let (large, small): (Vec<u64>, Vec<u64>) =
             sizes.into_iter().partition(|bytes| *bytes == LARGE_BYTES && *bytes != self.block_sizes[0]);
         places.extend(small.into_iter().flat_map(profiles));
@@ -269,7 +269,7 @@ impl Form {
         places
     }
 
-    /// Whether there is time for a watch. Reads alone need none: nothing is predicted of them.
+    /// True if there is time for a watch. Read-only baselines need none: nothing is predicted from them.
     fn has_watch(&self) -> bool {
         !self.read_only && (self.simulated || self.seconds >= FULL_SEC)
     }
@@ -282,12 +282,12 @@ impl Form {
         }
     }
 
-    /// Length of the watch after all jobs, seconds: only to see whether the drive is still as it was.
+    /// Length of the watch after all jobs, seconds: only to check if the drive is unchanged.
     fn later_watch_sec(&self) -> u64 {
         if self.simulated { SIMULATED_LATER_WATCH_SEC } else { (self.watch_sec() / LATER_WATCH_PART).max(1) }
     }
 
-    /// How long a baseline of this kind has to be for a watch of so many seconds, seconds; `None` if none is long enough.
+    /// Length of a baseline that has a watch of `watch_sec`, seconds; `None` if none is long enough.
     pub fn seconds_for_watch(simulated: bool, watch_sec: u64) -> Option<u64> {
         match simulated {
             true => (watch_sec <= SIMULATED_WATCH_SEC_MAX).then(|| watch_sec.div_ceil(SIMULATED_WATCH)),
@@ -295,7 +295,7 @@ impl Form {
         }
     }
 
-    /// Time of a job, but for those of the saturation and the watches, milliseconds.
+    /// Time of a job, except those of the saturation and the watches, milliseconds.
     fn job_ms(&self) -> u64 {
         let most = if self.simulated { SIMULATED_SEC_MAX * 1_000 } else { u64::MAX };
         let saturation_sec = if self.read_only { 0 } else { (self.seconds / SATURATION_PART).max(SATURATION_ROUNDS) };
@@ -321,8 +321,8 @@ impl Form {
         };
         let rate = |pct: u32, highest: f64| ((f64::from(pct) / 100.0 * highest) as u64).max(1);
         let all_ms = self.job_ms();
-        // What is let through at once after a pause, or is still in a buffer, is no rate: limits of the kernel's let 0.2 s of it
-        // through, a tenth of a job of 2 s.
+        // The ramp excludes operations passed in one burst after a pause, and those still in a buffer: kernel limits
+        // pass 0.2 s of the rate at once, a tenth of a job of 2 s.
         let ramp_ms = match all_ms / 1_000 {
             ..RAMPED_SEC_MIN => all_ms % 1_000,
             seconds => (seconds / 10).clamp(1, RAMP_SEC_MAX) * 1_000,
@@ -390,7 +390,7 @@ impl Form {
                     rates: Some(rates),
                     poisson: true,
                     round,
-                    // All of it counts: a stall in its first seconds is one.
+                    // No ramp: a stall in the first seconds counts.
                     ramp_ms: 0,
                     seconds,
                     round_sec: (seconds / ROUNDS).max(1),

@@ -16,7 +16,7 @@ fn form(seconds: u64) -> Form {
     }
 }
 
-/// A drive of 10 channels, each of them with 1,000 operations a second, and a fifth of that of large ones.
+/// A drive of 10 channels with 1,000 operations a second each, and a fifth of that for large ones.
 fn measured(job: &Job) -> Point {
     let depth = job.depth * job.numjobs;
     let done = |direction: usize| {
@@ -131,7 +131,7 @@ fn a_watch_is_light_and_takes_a_tenth_of_the_time_or_hours_that_are_virtual() {
     assert_eq!(simulated.iter().map(|job| job.seconds).collect::<Vec<_>>(), [7_200, 60]);
     assert_eq!(Form::seconds_for_watch(true, 10_800), Some(180));
     assert_eq!((Form::seconds_for_watch(true, 86_400), Form::seconds_for_watch(false, 60)), (None, Some(600)));
-    // A drive of 200 writes a second is asked for a tenth of the rates.
+    // A drive of 200 writes a second gets a tenth of the rates.
     let mut slow = measured(&form(600).next(&[], 1 << 30).unwrap());
     slow.writes.as_mut().unwrap().iops = 200.0;
     let watch = form(600).next(&vec![slow; 5], 1 << 30).unwrap();
@@ -219,7 +219,7 @@ fn tests_of_snia_run_in_whole_rounds_until_they_are_steady() {
     let sections = ["/dev/a", "/dev/b"].map(|device| iops.section(device, device));
     let load = runs(fio_jobs(&sections, &mut Vec::new())).unwrap().remove(0);
     assert_eq!((load.entries.len(), load.threads.len()), (2, 8));
-    // 512 bytes are left out where the drive does none.
+    // 512 bytes are left out if the drive does not support them.
     let without = Form { min_io_bytes: 4096, ..tests.clone() };
     assert_eq!((all(&without).len(), tests.jobs_min()), (5 * 6 + 5 * 4, 5 * 6 + 5 * 4));
 }
@@ -236,7 +236,7 @@ fn the_write_saturation_of_snia_ends_with_four_times_the_capacity() {
         points.push(point);
     }
     assert_eq!(points.len(), 5, "120 + 60 + 120 + 60 + 120 MB");
-    // Of a drive that nobody fills it ends when it is steady.
+    // For a drive that is never filled it ends when it is steady.
     points.clear();
     while let Some(job) = test.next(&points, u64::MAX) {
         points.push(measured(&job));

@@ -1,9 +1,9 @@
-//! What was wanted and is not done: how much of it there is at an instant, and what never came back.
+//! Operations wanted and not done: the backlog at an instant, and the lost ones.
 //!
-//! Nothing is counted as it becomes due: how many operations a lane was asked for follows from its schedule,
-//! and how many it took is known. The difference waits for a slot, or for us. Of those that wait for a slot
-//! the part is ours by which the slots would have been free earlier, had completions been seen at once and
-//! the operations before been issued in time.
+//! No counter runs as operations become due: the number due follows from a lane's schedule, the number taken is known.
+//! The difference waits for a slot, or for this program. Operations that wait for a slot are partly charged to this
+//! program: for the time by which the slots would have been free earlier, had completions been seen at once and earlier
+//! operations been issued in time.
 
 use super::{LimitState, Shard};
 use crate::plan::{Arrival, Lane};
@@ -12,10 +12,10 @@ use crate::stream::{LOST, Request, Stream};
 use engine::BlockEngine;
 use results::cell::Backlog;
 
-/// What a lane was asked for so far.
+/// Operations that became due on a lane.
 #[derive(Debug)]
 pub(super) struct Arrived {
-    /// Its schedule from the last instant that was looked at on; none for a closed lane.
+    /// Its schedule from the last evaluated instant on; `None` for a closed loop.
     ahead: Option<Schedule>,
     /// Operations due before that instant.
     due: u64,
@@ -40,13 +40,14 @@ impl Arrived {
 }
 
 impl LimitState {
-    /// How much earlier the slot that was freed last would have been free, at most, but for this program.
+    /// Upper bound of the time by which the last freed slot would have been free earlier without this program's delays,
+    /// nanoseconds.
     pub(super) fn own_ns(&self) -> u64 {
         self.lag_ns + self.unseen_ns
     }
 
-    /// How many of `count` operations that wait at `at_ns`, the first of them since `intended_ns`, wait because of this
-    /// program: as large a part as it has in the time for which that has waited.
+    /// Number out of `count` operations waiting at `at_ns`, the first since `intended_ns`, that this program delays:
+    /// proportional to its share of that wait.
     fn ours(&self, count: u64, intended_ns: u64, at_ns: u64) -> u64 {
         let behind_ns = at_ns.saturating_sub(intended_ns).max(1);
         let ours = u128::from(count) * u128::from(self.own_ns().min(behind_ns)) / u128::from(behind_ns);
@@ -55,14 +56,14 @@ impl LimitState {
 }
 
 impl<W: BlockEngine, S: Stream> Shard<W, S> {
-    /// Notes who was silent until `at_ns`.
+    /// Records the silent devices until `at_ns`.
     pub(super) fn note_silence(&mut self, at_ns: u64) {
         for silent in self.silence.take(at_ns) {
             self.recorder.silent(&silent);
         }
     }
 
-    /// Notes what was due by `at_ns` and is not done, and who was silent until then. Not for the hot path.
+    /// Records the backlog at `at_ns`, and the silent devices until then. Not for the hot path.
     pub(super) fn note_backlog(&mut self, at_ns: u64) {
         self.note_silence(at_ns);
         let in_flight = Backlog { in_flight: 1, ..Backlog::default() };
@@ -88,7 +89,7 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
                 late -= ours;
                 let backlog = Backlog { waiting: count - ours, late: ours, ..Backlog::default() };
                 recorder.outstanding(cell, &backlog);
-                // Those of its own device are what it answers for anyway.
+                // Slots held by operations of the same device are charged to that device anyway.
                 if let Some(holder) =
                     holder.filter(|holder| waits && *holder as usize % devices != cell as usize % devices)
                 {
@@ -98,7 +99,7 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
         }
     }
 
-    /// The cell whose operations hold most slots of a limit, if that is most of them.
+    /// The cell whose operations hold more than half of a limit's slots, if there is one.
     fn holder_of(&self, limit: u32) -> Option<u32> {
         let mut held = std::collections::BTreeMap::<u32, u32>::new();
         let out = self.out().filter(|slot| self.lanes[slot.lane as usize].limit == limit);
@@ -107,7 +108,7 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
         (count * 2 > self.limits[limit as usize].limit.slots).then_some(cell)
     }
 
-    /// Notes, once, what is outstanding at the end of the run, which may still be done after it.
+    /// Records, once, the backlog at the end of the run; its operations may still complete.
     pub(super) fn note_end(&mut self) {
         if !std::mem::replace(&mut self.end_noted, true) {
             self.silence.end(self.stop_ns);
@@ -115,7 +116,7 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
         }
     }
 
-    /// Counts what was wanted and never came back: in flight, waiting, or still in a schedule.
+    /// Counts the wanted operations that never came back: in flight, waiting, or still in a schedule.
     pub(super) fn count_unissued(&mut self) {
         let out: Vec<_> = self.out().copied().collect();
         for slot in out {
@@ -135,8 +136,8 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
         }
     }
 
-    /// Counts the operations of a lane from the one wanted at `intended_ns` on, slice by slice. Without this program the lane
-    /// would have been less behind by `own_ns`: those that came due first would have been issued.
+    /// Counts the operations of a lane from the one wanted at `intended_ns` on, slice by slice. Without this program
+    /// the lane would have been less behind by `own_ns`: the operations due first would have been issued.
     pub(super) fn count_schedule(&mut self, lane: u32, mut intended_ns: u64, own_ns: u64) {
         let Lane { arrival: Arrival::Scheduled(schedule), stream, .. } = &mut self.lanes[lane as usize] else {
             return;
@@ -145,7 +146,7 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
         let (end_ns, own_until_ns) = (self.stop_ns.min(stream.until_ns()), intended_ns.saturating_add(own_ns));
         while intended_ns < end_ns {
             let slice_end_ns = recorder.slice_end_ns(intended_ns).min(end_ns);
-            // The one at hand, which the schedule gave already, and those after it.
+            // The current one, already taken from the schedule, and those after it.
             let ours = match own_until_ns.min(slice_end_ns) {
                 own_until_ns if own_until_ns <= intended_ns => 0,
                 own_until_ns => 1 + schedule.clone().count_before(own_until_ns),
@@ -161,8 +162,8 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
         }
     }
 
-    /// Counts an operation wanted at `intended_ns` that was never issued, and those that would have followed it: for its
-    /// stream it ended without moving a byte.
+    /// Counts an operation wanted at `intended_ns` that was never issued, and its followers: its stream is told that no
+    /// byte moved.
     pub(super) fn count_chain(&mut self, lane: u32, request: Request, intended_ns: u64, ours: bool) {
         let mut next = Some(request);
         while let Some(request) = next {

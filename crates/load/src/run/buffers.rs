@@ -9,17 +9,15 @@ use sys::buffer::Buf;
 /// operation noticeably.
 const SLICE_BYTES: usize = 32 * 1024;
 
-/// Buffers of one class.
 struct Shelf {
     ready: Vec<Buf>,
-    /// Used ones that need fresh salt. Empty where that is not the fill: those are ready at once.
+    /// Used buffers that need new salt. Empty for other fills: their buffers are ready at once.
     used: Vec<Buf>,
     /// The one being salted and how far it is.
     filling: Option<(Buf, usize)>,
     fill: Fill,
 }
 
-/// All buffers of a shard.
 pub(super) struct Buffers {
     shelves: Vec<Shelf>,
     /// Buffers in `used` or `filling` over all shelves.
@@ -29,8 +27,7 @@ pub(super) struct Buffers {
 }
 
 impl Buffers {
-    /// Cuts all buffers from the engine's memory and salts those that need it. `None` if the engine has
-    /// not enough.
+    /// Cuts all buffers from the engine's memory and salts those that need it. `None` if the engine has too little.
     pub(super) fn new<W: BlockEngine>(classes: Vec<BufferClass>, engine: &mut W) -> Option<Self> {
         let mut buffers = Self { shelves: Vec::new(), unsalted: 0, first: 0 };
         for class in classes {
@@ -46,7 +43,7 @@ impl Buffers {
         Some(buffers)
     }
 
-    /// A buffer for an operation, filled as its class says; `None` while salting is behind.
+    /// A buffer for an operation, filled as its class requires; `None` while salting is behind.
     #[inline]
     pub(super) fn take(&mut self, request: &Request) -> Option<Buf> {
         let Shelf { ready, fill, .. } = &mut self.shelves[usize::from(request.buffers)];
@@ -58,7 +55,7 @@ impl Buffers {
         Some(buf)
     }
 
-    /// Takes a buffer back.
+    /// Returns a buffer.
     #[inline]
     pub(super) fn give(&mut self, class: u16, buf: Buf) {
         let shelf = &mut self.shelves[usize::from(class)];
@@ -70,16 +67,15 @@ impl Buffers {
         }
     }
 
-    /// Whether any buffer needs salt.
+    /// True if any buffer needs salt.
     #[inline]
     pub(super) fn behind(&self) -> bool {
         self.unsalted > 0
     }
 
-    /// Salts one slice.
     pub(super) fn salt_slice(&mut self) {
         let mut budget = SLICE_BYTES;
-        // Each time another shelf is first, so that none starves when salt is short.
+        // Starts with another shelf each time, so that none starves when salt is short.
         self.first = (self.first + 1) % self.shelves.len().max(1);
         let (before, from_first) = self.shelves.split_at_mut(self.first);
         for Shelf { ready, used, filling, fill } in from_first.iter_mut().chain(before) {

@@ -1,5 +1,4 @@
-//! What is done with an operation that came back: it is recorded, what follows it is started, and its slot goes to whoever
-//! has waited longest.
+//! Handles completions: records the operation, starts its follower, and gives its slot to the longest waiting lane.
 
 use super::recorder::Late;
 use super::{Cause, Place, Shard, Slot};
@@ -10,11 +9,11 @@ use results::times::Times;
 use sys::op::{Completion, OpKind};
 
 impl<W: BlockEngine, S: Stream> Shard<W, S> {
-    /// Records what completed, frees its slots and issues what waited for them.
+    /// Records completed operations, frees their slots and issues operations waiting for them.
     #[inline]
     pub(super) fn take_completions(&mut self) {
         let now_ns = self.now_ns;
-        // In the order in which they came; taking the last moves none of the others.
+        // In the order of arrival; popping the last moves none of the others.
         self.completions.reverse();
         while let Some(completion) = self.completions.pop() {
             if W::VIRTUAL {
@@ -61,9 +60,9 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
             self.wake(slot.lane, completed_ns);
         }
         let limit = self.lanes[slot.lane as usize].limit;
-        // Issued without our lag, the operation and those it followed would have freed their slot so much
-        // earlier. Who waits for the slot waits that long for us, not for the device. For how long completions
-        // lay unseen is known as an upper bound only: so long it waits for us at most.
+        // Without our lag, this operation and those before it would have freed their slot that much earlier. The lane
+        // that waits for the slot waits that long for us, not for the device. The time for which completions lay unseen
+        // is known as an upper bound only, so this share is an upper bound, too.
         (self.limits[limit as usize].lag_ns, self.limits[limit as usize].unseen_ns) = (lag_ns, unseen_ns);
         self.free_slot(limit, Place { freed_ns: completed_ns.saturating_sub(lag_ns), unseen_ns });
     }
@@ -99,7 +98,7 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
         }
     }
 
-    /// In which way an operation that ended well was late.
+    /// Classifies the lateness of an operation that succeeded.
     #[cold]
     fn late(&self, slot: &Slot, times: &Times, unseen_ns: u64) -> Late {
         let completed_ns = times.completed_ns();
@@ -113,8 +112,8 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
         Late { overtime, missed, ours: missed && completed_ns.saturating_sub(own_ns) <= deadline_ns }
     }
 
-    /// Until when an operation wanted at `intended_ns` has to be back: for the time of grace after its slice, or after its
-    /// stream if that ends earlier. One that follows another can be wanted later than that.
+    /// Deadline of an operation wanted at `intended_ns`, including the grace period after its slice, or after its
+    /// stream if that ends earlier. A follower can be wanted later than that.
     fn deadline_ns(&self, lane: u32, intended_ns: u64) -> u64 {
         let end_ns = self.lanes[lane as usize].stream.last_ns().min(self.end_ns(lane));
         let end_ns = end_ns.min(self.recorder.slice_end_ns(intended_ns));
@@ -133,7 +132,7 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
         let limit = &mut self.limits[limit_index as usize];
         limit.free.push_back(place);
         if std::mem::take(&mut limit.starved) {
-            // None of them was of use before.
+            // None of the free places was usable before.
             let freed_ns = |free: &Place| free.freed_ns.max(place.freed_ns);
             limit.free.iter_mut().for_each(|free| *free = Place { freed_ns: freed_ns(free), ..place });
         }

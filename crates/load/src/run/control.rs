@@ -1,4 +1,4 @@
-//! How a run ends: asked from outside, or stopped by what a shard met. Shared by all shards.
+//! End of a run: requested from outside, or caused by an event in a shard. Shared by all shards.
 
 pub use results::judge::Whose;
 use results::units;
@@ -9,54 +9,49 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 /// Why a run ended before its time.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Cause {
-    /// A signal, or whoever started the run.
+    /// A signal, or the caller of the run.
     Asked {
         /// Signal number; 0 for none.
         signal: i32,
     },
-    /// Whoever takes in what the run yields has seen enough: a regular end.
+    /// The receiver of the records has enough data: a regular end.
     Enough {
-        /// What was seen, a phrase.
+        /// Reason, a phrase.
         why: String,
     },
     /// A lane fell further behind its schedule than allowed.
     Lag {
-        /// Name of the lane.
         lane: String,
-        /// Who kept it back.
+        /// Who caused the delay.
         whose: Whose,
-        /// How far it was behind.
+        /// Delay, nanoseconds.
         behind_ns: u64,
         /// Operations in flight under the lane's limit.
         in_flight: u32,
-        /// The limit.
+        /// In-flight limit.
         slots: u32,
     },
-    /// A target answers no more.
+    /// A target no longer answers.
     Gone {
-        /// Index of the device.
         device: usize,
-        /// What the last operation said.
+        /// Error of the last operation.
         error: String,
     },
     /// More operations failed than allowed.
-    Errors {
-        /// How many.
-        count: u64,
-    },
-    /// A stream has operations to come and cannot say which, with none in flight that could change that.
+    Errors { count: u64 },
+    /// A stream has more operations but cannot produce the next one, and none in flight can change that.
     Stuck {
-        /// Why, for the user.
+        /// Message for the user.
         why: String,
     },
     /// The run directory could not be written, or an engine failed.
     Failed {
-        /// What happened, for the user.
+        /// Message for the user.
         message: String,
     },
 }
 
-/// In words, for whoever looks at a part of a run alone.
+/// In words, for one workload of a run.
 impl fmt::Display for Cause {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
@@ -88,7 +83,7 @@ impl Control {
         self.stopped.store(true, Ordering::Release);
     }
 
-    /// Whether the run is to end now.
+    /// True if the run is to end now.
     pub fn stopped(&self) -> bool {
         self.stopped.load(Ordering::Acquire)
     }
@@ -98,7 +93,7 @@ impl Control {
         self.cause.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).clone()
     }
 
-    /// Counts one failed operation; tells how many there are over all shards.
+    /// Counts one failed operation; returns the total over all shards.
     pub(super) fn count_error(&self) -> u64 {
         self.errors.fetch_add(1, Ordering::Relaxed) + 1
     }

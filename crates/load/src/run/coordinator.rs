@@ -1,7 +1,7 @@
 //! The shards of a run, each on a thread of its own, and their intervals merged into those of the run.
 //!
-//! All shards are ready before any begins, and all count from the same instant. What they record
-//! arrives here, off the issuing threads, and is handed to a [`Sink`] interval by interval.
+//! All shards are ready before any begins, and all count from the same instant. Their records arrive here, off the
+//! issuing threads, and go to a [`Sink`] interval by interval.
 
 use super::{Cause, Control, Failure, Feed, Message, NoMemory, Recorder, Settings, Shard};
 use crate::plan::Plan;
@@ -19,13 +19,13 @@ use sys::process;
 /// From "all are ready" to the first operation: enough for every thread to have woken.
 const START_DELAY_NS: u64 = 5_000_000;
 
-/// How often a sink is called when nothing happens.
+/// Period of the sink's idle calls.
 const IDLE: Duration = Duration::from_millis(100);
 
-/// An error of a sink, for whoever started the run.
+/// An error of a sink, for the caller of the run.
 pub type SinkError = Box<dyn Error + Send + Sync>;
 
-/// Takes what a run yields. Called on the thread that started the run.
+/// Receives the records of a run. Called on the thread that started the run.
 pub trait Sink {
     /// All shards are ready; the run begins when this returns. An error ends it before it begins.
     fn ready(&mut self) -> Result<(), SinkError>;
@@ -34,25 +34,23 @@ pub trait Sink {
     /// interval follows it.
     fn interval(&mut self, interval: &Interval) -> Result<(), SinkError>;
 
-    /// An operation failed. Of many in one interval only the first are told.
+    /// An operation failed. Only the first failures of an interval are reported.
     fn failure(&mut self, failure: &Failure);
 
-    /// Nothing came for a while.
+    /// No message arrived for a while.
     fn idle(&mut self);
 }
 
-/// What all shards of a run have in common.
+/// Configuration that all shards of a run share.
 #[derive(Debug, Clone)]
 pub struct Run {
-    /// Streams and devices.
     pub layout: Layout,
-    /// Bounds of the run.
     pub settings: Settings,
     /// Length of an interval, nanoseconds.
     pub interval_ns: u64,
     /// Length of a slice of the verdict, nanoseconds: whole intervals.
     pub slice_ns: u64,
-    /// The switch that ends it.
+    /// The control that ends the run.
     pub control: Arc<Control>,
 }
 
@@ -61,24 +59,18 @@ pub struct Run {
 pub enum RunError {
     /// A shard's engine did not start.
     #[error("cannot start the engine of issuing thread {shard}: {source}")]
-    IoEngine {
-        /// Which.
-        shard: usize,
-        /// What the kernel said.
-        source: io::Error,
-    },
+    IoEngine { shard: usize, source: io::Error },
     /// A shard's buffers do not fit.
     #[error(transparent)]
     NoMemory(#[from] NoMemory),
-    /// The sink failed.
     #[error(transparent)]
     Sink(SinkError),
 }
 
-/// Runs `plans`, one a shard, to the end. How it ended is in the control.
+/// Runs `plans`, one a shard, to the end. The control holds the cause of the end.
 ///
-/// `engine` makes a shard's engine, by its number and its plan, on the shard's own thread. Errors: the run did not begin, or `sink`
-/// failed; then the run was ended.
+/// `engine` makes a shard's engine, by its number and its plan, on the shard's own thread. Errors: the run did not
+/// begin, or `sink` failed, which ends the run.
 pub fn run<W, S, M>(run: &Run, plans: Vec<Plan<S>>, engine: M, sink: &mut impl Sink) -> Result<(), RunError>
 where
     W: BlockEngine,
@@ -94,7 +86,7 @@ where
         let all_ready = Instant::now();
         sink.ready().map_err(RunError::Sink)?;
         let start_ns = match W::VIRTUAL {
-            // An engine that ran before goes on where it was.
+            // A reused engine continues at its current time.
             true => now_ns,
             false => now_ns + all_ready.elapsed().as_nanos() as u64 + START_DELAY_NS,
         };
@@ -158,7 +150,7 @@ where
         });
         let mut shard = match shard {
             Ok(shard) => shard,
-            // Nobody listens only when the run is off already.
+            // Without a receiver the run is cancelled already.
             Err(error) => return drop(tell_ready.send(Err(error))),
         };
         let _ = tell_ready.send(Ok(shard.clock_ns()));
@@ -189,7 +181,7 @@ fn merge(feeds: &[Feed], control: &Control, sink: &mut impl Sink) -> Result<(), 
             control.stop(Cause::Failed { message: error.to_string() });
             result = Err(RunError::Sink(error));
         }
-        // Only now: in virtual time a shard that has its interval back knows what came of it.
+        // Returned only now: in virtual time a shard with its interval back knows the reaction to it.
         intervals.into_iter().for_each(|(feed, interval)| feed.give_back(interval));
     }
 }

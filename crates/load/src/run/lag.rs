@@ -1,4 +1,4 @@
-//! Whether a lane is too far behind, and whose doing that is.
+//! Detects lanes that fall too far behind, and the cause.
 
 use super::{Cause, LimitState, Shard, Whose};
 use crate::plan::Lane;
@@ -6,7 +6,7 @@ use crate::stream::Stream;
 use engine::BlockEngine;
 
 impl<W: BlockEngine, S: Stream> Shard<W, S> {
-    /// Ends the run if any lane is too far behind, and says whose doing that is.
+    /// Ends the run if any lane is too far behind, and determines the cause.
     pub(super) fn check_lag(&mut self) {
         let max_lag_ns = self.settings.max_lag_ns;
         if max_lag_ns == 0 || self.now_ns >= self.stop_ns {
@@ -32,9 +32,9 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
         }
     }
 
-    /// Why a lane waits for a slot for so long: we ourselves, who were late with those before it; a
-    /// device that holds one of the slots for about as long; or else that there are too few of them,
-    /// which is the device's doing unless the user chose their number.
+    /// The cause of a lane's long wait for a slot: this program, which was late with the operations before; a device
+    /// that holds one of the slots for about as long; or else too few slots, which is charged to the device unless the
+    /// user chose their number.
     fn blame(&self, lane: u32, behind_ns: u64) -> Cause {
         let Lane { limit, name, .. } = &self.lanes[lane as usize];
         let state = &self.limits[*limit as usize];

@@ -1,9 +1,8 @@
-//! The run loop: issues what is due, waits as the pacing says, records what came back.
+//! The run loop: issues what is due, waits as configured by the pacing, records completions.
 //!
-//! One [`Shard`] is one thread's share of a run. It is generic over the engine it drives and the streams
-//! it asks, and knows nothing of databases. A lane whose limit is full waits in the limit's queue and
-//! nowhere else: its later operations are still in its schedule, so a backlog of any length takes no
-//! memory.
+//! One [`Shard`] is one thread's share of a run. It is generic over engine and streams, and knows nothing of databases.
+//! A lane whose limit is full waits in the limit's queue and nowhere else: its later operations are still in its
+//! schedule, so a backlog of any length takes no memory.
 //!
 //! The hot path neither allocates nor locks. Time is read once for a batch, never for each operation.
 
@@ -36,7 +35,6 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 use sys::op::{Completion, Op};
 
-/// The bounds of a run.
 #[derive(Debug, Clone, Copy)]
 pub struct Settings {
     /// Operations intended before this instant are issued.
@@ -48,23 +46,23 @@ pub struct Settings {
     /// How to pass the time.
     pub pacing: Pacing,
     /// After the end a device with operations in flight is waited for as long as it returns something within this time;
-    /// what is out then is lost.
+    /// operations still in flight then are lost.
     pub hang_ns: u64,
     /// Part of the duration before anything counts.
     pub ramp_ns: u64,
 }
 
-/// How long a device that hangs is waited for unless asked for otherwise. The kernel gives up on most after 30 s.
+/// Default time to wait for a device that hangs, nanoseconds. The kernel gives up on most after 30 s.
 pub const HANG_NS: u64 = 60_000_000_000;
 
 impl Settings {
-    /// Those of a run that lasts until its streams have ended, however long that takes, and ends at the first error.
+    /// Settings of a run that lasts until its streams have ended, and ends at the first error.
     pub fn until_done(pacing: Pacing) -> Self {
         Self { duration_ns: u64::MAX / 4, max_lag_ns: 0, errors_max: 0, pacing, hang_ns: HANG_NS, ramp_ns: 0 }
     }
 }
 
-/// Turns of the loop after which the control is looked at, whatever the clock says.
+/// Turns of the loop after which the control is checked, whatever the clock says.
 const TURNS_UNCHECKED_MAX: u64 = 1 << 16;
 
 /// An operation that was issued, by token.
@@ -76,8 +74,8 @@ struct Slot {
     eligible_ns: u64,
     /// Our own lag in the operations that it followed in its place under the limit.
     lag_before_ns: u64,
-    /// How much earlier it could have been eligible, at most, had no completion before it on its slot lain
-    /// unseen.
+    /// Upper bound of the time by which the operation would have been eligible earlier, had no completion before it on
+    /// its slot lain unseen.
     unseen_before_ns: u64,
     /// By how much, at most, operations that were issued late put its device behind before it was issued.
     behind_ns: u64,
@@ -93,17 +91,18 @@ struct Place {
 }
 
 struct LimitState {
-    /// The free places, the one that was freed first before the others: whoever has waited longest has had a
-    /// claim to it since then, whatever else was seen to complete in the same look.
+    /// Free places in the order in which they were freed: the longest waiting lane has had a claim to the first since
+    /// then, whatever else was seen to complete in the same look.
     free: VecDeque<Place>,
     limit: Limit,
     /// Our own lag in the last operation that gave its slot back, and in those it followed.
     lag_ns: u64,
-    /// How much earlier, at most, it would have given it back had no completion on the slot lain unseen.
+    /// Upper bound of the time by which the slot would have been free earlier, had no completion on it lain unseen.
     unseen_ns: u64,
     /// Lanes whose next operation, intended at the instant beside, waits for a slot.
     waiting: VecDeque<(u64, u32)>,
-    /// Whether the first of them has free places and waits for what an operation in flight brings its stream.
+    /// True if the first of them has free slots and waits for an operation in flight to complete before its stream has
+    /// a next one.
     starved: bool,
 }
 
@@ -127,7 +126,7 @@ pub struct Shard<W, S> {
     start_ns: u64,
     /// Operations intended from here on are no longer wanted.
     stop_ns: u64,
-    /// The run failed: whatever is still to be issued is counted instead.
+    /// The run failed: remaining operations are counted instead of issued.
     abandoned: bool,
     issued_ns: u64,
     now_ns: u64,
@@ -137,33 +136,32 @@ pub struct Shard<W, S> {
     closed_out: u32,
     /// Operations that wait for a slot, over all limits.
     lanes_waiting: u32,
-    /// Whether any stream has operations that follow others.
+    /// True if any stream has operations that follow others.
     follows: bool,
-    /// Whether each lane's stream has ended.
+    /// Per lane: true if the stream has ended.
     ended: Vec<bool>,
     /// Operations of each closed lane that its stream does not let go now.
     resting: Vec<u32>,
     silence: Silence,
-    /// What each lane was asked for so far.
+    /// Per lane: operations that became due.
     arrived: Vec<Arrived>,
-    /// What was outstanding at the end of the run is noted.
+    /// True once the backlog at the end of the run is recorded.
     end_noted: bool,
-    /// Where virtual time was when it was last asked for whether it goes on.
+    /// Virtual time at the last check for progress.
     virtual_ns: u64,
 }
 
-/// After so many turns of the loop virtual time has to have gone on by [`VIRTUAL_NS_MIN`]. Each turn takes in whatever
-/// completed at an instant: a hundred million of them a second are no drive's.
+/// Turns of the loop in which virtual time has to advance by [`VIRTUAL_NS_MIN`]. Each turn handles all completions of
+/// an instant: no drive has a hundred million of them a second.
 const VIRTUAL_TURNS: u64 = 1_000_000;
 const VIRTUAL_NS_MIN: u64 = 10_000_000;
 
-/// What could not be prepared.
+/// Buffers that could not be allocated.
 #[derive(Debug, thiserror::Error)]
 #[error(
     "cannot prepare {bytes} bytes of buffers for {slots} operations in flight - lower service-threads, cache-threads or record-bytes, or free memory"
 )]
 pub struct NoMemory {
-    /// Bytes wanted.
     pub bytes: usize,
     /// Operations in flight they are for.
     pub slots: usize,
@@ -268,8 +266,7 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
         }
     }
 
-    /// Runs to the end, counting time from `start_ns` on the engine's clock. How it ended is in the
-    /// control.
+    /// Runs to the end, counting time from `start_ns` on the engine's clock. The control holds the cause of the end.
     pub fn run(mut self, start_ns: u64) {
         self.start_ns = start_ns;
         self.await_start();
@@ -311,14 +308,14 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
     fn await_start(&mut self) {
         while self.engine.now() < self.start_ns {
             let wait = Wait { until_ns: self.start_ns, completions: 1 };
-            // What is wrong with the engine will be wrong with its next wait, too.
+            // Engine errors persist, so stop at the first.
             if self.engine.reap(wait, &mut self.completions).is_err() {
                 return;
             }
         }
     }
 
-    /// Ends a run whose virtual time does not go on.
+    /// Ends a run whose virtual time does not advance.
     #[cold]
     fn check_virtual_time(&mut self) {
         let gone_ns = self.now_ns - std::mem::replace(&mut self.virtual_ns, self.now_ns);
@@ -333,14 +330,14 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
         }
     }
 
-    /// Reads the clock and does what depends on time alone.
+    /// Reads the clock and does all time-dependent work.
     #[inline]
     fn look_at_clock(&mut self) {
         self.now_ns = self.engine.now().saturating_sub(self.start_ns);
         while self.now_ns >= self.recorder.end_ns() && self.recorder.end_ns() < self.stop_ns {
             let end_ns = self.recorder.end_ns();
             self.note_backlog(end_ns);
-            // Asked before this interval is sent, so that nothing can have come of it yet.
+            // Read before this interval is sent, so that no reaction to it is possible yet.
             let cause = if W::VIRTUAL { self.recorder.await_taken(&self.control) } else { None };
             self.rotate(end_ns);
             if let Some(cause) = cause {
@@ -352,20 +349,20 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
         }
     }
 
-    /// Looks at the control and at how late everybody is, now and then. What completed is taken by then, and
-    /// what is due has a slot or waits for one.
+    /// Checks the control and all lanes' lag now and then. Completions are already taken by then, and due operations
+    /// have a slot or wait for one.
     #[inline]
     fn check(&mut self) {
         self.turns += 1;
         if W::VIRTUAL && self.turns.is_multiple_of(VIRTUAL_TURNS) {
             self.check_virtual_time();
         }
-        // Virtual time can stand still, and the user's patience does not.
+        // Virtual time can stand still, but the user's signal must be seen.
         if self.now_ns >= self.checked_ns || self.turns.is_multiple_of(TURNS_UNCHECKED_MAX) {
             self.checked_ns = self.now_ns + SLEEP_MAX_NS / 2;
             self.check_lag();
-            // In virtual time only a user is heeded in between: what comes of an interval is known at the end of
-            // another, and a moment that depends on threads would give other results each time.
+            // In virtual time only a user's signal is handled in between: the reaction to an interval is applied at the
+            // end of a later one, because a moment that depends on threads would give other results each time.
             if let Some(cause) = self.control.cause()
                 && (!W::VIRTUAL || matches!(cause, Cause::Asked { .. }))
             {
@@ -374,7 +371,7 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
         }
     }
 
-    /// Whether nothing is left to do, or no time for it.
+    /// True if nothing is left to do, or no time for it.
     fn over(&self) -> bool {
         if self.now_ns < self.stop_ns {
             return self.is_done();
@@ -383,20 +380,20 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
             && (self.engine.in_flight() == 0 || self.now_ns >= self.silence.hangs_at_ns(self.settings.hang_ns))
     }
 
-    /// Whether operations of a run that is over are still to be issued: what is late or waits for a slot, for the time
-    /// of grace.
+    /// True if operations of a run that is over may still be issued: those that are late or wait for a slot, within the
+    /// grace period.
     fn is_to_issue(&self) -> bool {
         let is_wanted = || self.next_due_ns() < self.stop_ns || self.lanes_waiting > 0 || !self.unsalted.is_empty();
         !self.abandoned && self.now_ns < self.stop_ns.saturating_add(GRACE_NS) && is_wanted()
     }
 
-    /// When the next operation is wanted of those that wait for nothing but time.
+    /// Time of the next operation that waits only for its time.
     #[inline]
     fn next_due_ns(&self) -> u64 {
         self.due.first().map_or(u64::MAX, |((intended_ns, _), ())| intended_ns)
     }
 
-    /// Whether all streams have ended, and everything that they wanted is back.
+    /// True if all streams have ended, and all their operations are back.
     #[inline]
     fn is_done(&self) -> bool {
         let back = self.engine.in_flight() == 0 && self.unsalted.is_empty();
@@ -418,7 +415,7 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
             issued += 1;
             if issued % BATCH == 0 && !W::VIRTUAL {
                 self.now_ns = self.engine.now().saturating_sub(self.start_ns);
-                // A lane far behind must not keep completions from being seen.
+                // A lane far behind must not delay the detection of completions.
                 if issued == 8 * BATCH {
                     break;
                 }
@@ -430,8 +427,8 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
         }
     }
 
-    /// Issues a lane's operation, or queues it for a slot or for salt. Does nothing more for a lane whose
-    /// stream has ended. `waited`: it is one that waited for a slot.
+    /// Issues a lane's operation, or queues it for a slot or for salt. Does nothing for a lane whose stream has ended.
+    /// `waited`: true if it waited for a slot.
     #[inline]
     fn issue(&mut self, lane: u32, intended_ns: u64, waited: bool) {
         // A closed lane wants its operation when it issues it: nothing after its end.
@@ -440,7 +437,7 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
         let until_ns = self.lanes[lane as usize].stream.until_ns();
         let end_ns = until_ns.min(self.stop_ns);
         if intended_ns >= end_ns || self.now_ns >= end_ns.saturating_add(grace_ns) {
-            // What finds a slot free and did not wait for it is late because of this program alone.
+            // An operation that finds a slot free and did not wait for it is late because of this program alone.
             let limit = &self.limits[self.lanes[lane as usize].limit as usize];
             let own_ns = if waited || limit.free.is_empty() { limit.own_ns() } else { u64::MAX };
             self.count_schedule(lane, intended_ns, own_ns);
@@ -520,8 +517,8 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
         self.control.stop(cause);
     }
 
-    /// Ends this shard's part now. When the run was merely asked to end, or enough was seen, what is late
-    /// or in flight is still done, as at the regular end.
+    /// Ends this shard's part now. If the run was asked to end, or has enough data, late operations and those in flight
+    /// are still completed, as at the regular end.
     fn end(&mut self, cause: &Cause) {
         self.stop_ns = self.stop_ns.min(self.now_ns);
         self.abandoned |= !matches!(cause, Cause::Asked { .. } | Cause::Enough { .. });

@@ -1,4 +1,4 @@
-//! How long a shard sleeps, and what for.
+//! Computes how long a shard sleeps, and for which event.
 
 use super::Shard;
 use crate::stream::Stream;
@@ -8,10 +8,9 @@ use results::cell::GRACE_NS;
 /// How the issuing thread passes the time between operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pacing {
-    /// Sleeps. With several operations in flight it wakes once every `period_ns`, issues all that is due
-    /// and looks for all that is done, because waking costs far more than issuing. The price is lag,
-    /// and completions that lie unseen for up to a period. With one or two in flight it wakes for the
-    /// first completion.
+    /// Sleeps. With several operations in flight the thread wakes once every `period_ns`, issues all due operations and
+    /// takes all completions, because waking costs far more than issuing. The price is lag, and completions that lie
+    /// unseen for up to a period. With one or two in flight the thread wakes for the first completion.
     Sleep {
         /// Least time between two wake-ups to issue, and the longest without a look.
         period_ns: u64,
@@ -28,7 +27,7 @@ const LOOK_NS: u64 = 30_000;
 
 /// How soon a completion has to be seen when the thread sleeps.
 enum Awaited {
-    /// At once: few are in flight, or most of them keep somebody waiting for the next.
+    /// At once: few are in flight, or most of them block the next operation.
     First,
     /// Soon: somebody waits for one of the few, and waking for each of the many would cost too much.
     Soon,
@@ -37,7 +36,7 @@ enum Awaited {
 }
 
 impl<W: BlockEngine, S: Stream> Shard<W, S> {
-    /// How long to sleep for what.
+    /// The next wait: until when, and for how many completions.
     #[inline]
     pub(super) fn wait(&self) -> Wait {
         if self.buffers.behind() || self.is_done() {
@@ -50,15 +49,15 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
         if next_ns <= self.now_ns && !W::VIRTUAL {
             return Wait { until_ns: 0, completions: 1 };
         }
-        // After the end the interval that was going on takes in what still completes, however long that
-        // takes: its own end, which can lie behind, wakes nobody.
+        // After the end the last interval takes late completions, however long they take: its nominal end may have
+        // passed and wakes nobody.
         let bound_ns = match self.now_ns < self.stop_ns {
             true => self.stop_ns.min(self.recorder.end_ns()),
             false if self.is_to_issue() => self.stop_ns.saturating_add(GRACE_NS),
             false => self.silence.hangs_at_ns(self.settings.hang_ns),
         };
         let (until_ns, completions) = match self.settings.pacing {
-            // Whatever ends before then has nothing follow it: one turn takes it all.
+            // Completions before then trigger nothing: one turn takes all of them.
             _ if W::VIRTUAL && next_ns < bound_ns && self.is_undisturbed() => (next_ns, u32::MAX),
             _ if W::VIRTUAL => (next_ns.min(bound_ns), 1),
             Pacing::Spin => (0, 1),
@@ -77,8 +76,8 @@ impl<W: BlockEngine, S: Stream> Shard<W, S> {
         Wait { until_ns: until_ns.saturating_add(self.start_ns), completions }
     }
 
-    /// Whether no completion makes anything be issued: nobody waits for a slot, no lane is closed, and no stream
-    /// has followers.
+    /// True if no completion triggers an operation: no lane waits for a slot, none is a closed loop, and no stream has
+    /// followers.
     #[inline]
     fn is_undisturbed(&self) -> bool {
         self.lanes_waiting == 0 && self.closed_out == 0 && !self.follows

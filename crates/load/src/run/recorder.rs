@@ -1,5 +1,5 @@
-//! What a shard records, and how it leaves the hot path: a full interval goes out through a channel, a
-//! clean one comes back.
+//! The records of a shard. They leave the hot path by exchange: a full interval goes out through a channel, an empty
+//! one comes back.
 
 use super::silence::{Silence, Silent};
 use super::{Cause, Control};
@@ -11,7 +11,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use sys::op::{OpKind, Outcome};
 use sys::process::{self, RunDelay};
 
-/// Intervals that go round between a shard and whoever merges them.
+/// Intervals that circulate between a shard and the merging thread.
 const SPARES: usize = 3;
 
 /// Failed operations reported one by one in each interval; the rest are only counted.
@@ -21,51 +21,47 @@ const FAILURES_TOLD_MAX: u32 = 8;
 /// moment as the default limits allow over their tightest threshold. An idle machine is far below.
 const RUN_DELAY_MIN: f64 = 0.05;
 
-/// Operations of a cell that its thread can have kept back because it had no CPU.
+/// Operations of a cell that this thread may have delayed because it lacked a CPU.
 #[derive(Debug, Clone, Copy, Default)]
 struct Missed {
-    /// How many, since the last interval at whose end none waited.
+    /// Number of operations since the last interval that ended with none waiting.
     ops: f64,
-    /// What was outstanding at the end of the last interval.
+    /// Backlog at the end of the last interval.
     backlog: u64,
-    /// How much of that this program had kept back.
+    /// Part of it that this program delayed.
     late: u64,
 }
 
-/// In which way an operation that ended well was late.
+/// Lateness of an operation that succeeded.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(super) struct Late {
-    /// It came back after the end of its stream, or of the run.
+    /// Came back after the end of its stream, or of the run.
     pub(super) overtime: bool,
-    /// It was not back in the time of grace after its slice, or its stream in it.
+    /// Was not back within the grace period after its slice, or after its stream in it.
     pub(super) missed: bool,
     /// And would have been but for this program.
     pub(super) ours: bool,
 }
 
-/// What a shard sends out.
+/// A message from a shard.
 #[derive(Debug)]
 pub enum Message {
-    /// An interval is over.
     Interval(Box<Interval>),
-    /// An operation failed.
     Failure(Failure),
 }
 
 /// A failed operation, for the log.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Failure {
-    /// Index of the device.
     pub device: usize,
     /// Read or write.
     pub kind: OpKind,
-    /// First byte.
+    /// Offset of the first byte.
     pub offset: u64,
-    /// Bytes.
     pub len: u32,
-    /// What the kernel or the drive said.
+    /// Error of the kernel or the drive.
     pub error: String,
-    /// Whether it brought other data than were written: worse than any error.
+    /// True if the data read differ from the data written: worse than any error.
     pub is_wrong_data: bool,
 }
 
@@ -78,7 +74,7 @@ pub struct Feed {
 }
 
 impl Feed {
-    /// Clears an interval and gives it back to the shard.
+    /// Clears an interval and returns it to the shard.
     pub fn give_back(&self, mut interval: Box<Interval>) {
         interval.clear();
         // The shard may be done already.
@@ -100,30 +96,30 @@ pub struct Recorder {
     duration_ns: u64,
     /// Part of the duration before anything counts.
     ramp_ns: u64,
-    /// That part goes on.
+    /// True while the ramp goes on.
     ramps: bool,
     /// End of the current interval, or of that part.
     end_ns: u64,
-    /// Begin an interval only when the one but last was taken in: for virtual time, which nothing delays. One
-    /// is simulated while the one before is taken in, and a stop that this brings is known at the same instant
-    /// each time, the end of the next.
+    /// Begin an interval only when the one before the last was consumed: for virtual time, which never waits. One
+    /// interval is simulated while the previous one is consumed, so a stop takes effect at a reproducible instant, the
+    /// end of the next interval.
     patient: bool,
     /// A clean interval that came back already.
     spare: Option<Box<Interval>>,
     failures_told: u32,
     wrong_told: u32,
     cpu_ns: u64,
-    /// Of the issuing thread, from when the run begins; none in virtual time.
+    /// Run delay of the issuing thread since the run began; `None` in virtual time.
     run_delay: Option<RunDelay>,
-    /// By cell, what it can have kept back because it had no CPU.
+    /// By cell: operations possibly delayed by the lack of a CPU.
     missed: Vec<Missed>,
     /// Intervals made beyond the spares.
     extra: u32,
 }
 
 impl Recorder {
-    /// A recorder for one shard and its receiving side. Intervals are `interval_ns` long; the last one
-    /// ends with the run at `duration_ns` and takes in whatever completes later. Slices are whole intervals.
+    /// A recorder for one shard and its receiving side. Intervals are `interval_ns` long; the last one ends with the
+    /// run at `duration_ns` and includes later completions. Slices are whole intervals.
     pub fn new(layout: &Layout, interval_ns: u64, slice_ns: u64, duration_ns: u64, patient: bool) -> (Self, Feed) {
         let (messages, from_shard) = channel();
         let (to_shard, clean) = channel();
@@ -163,7 +159,7 @@ impl Recorder {
         self.end_ns
     }
 
-    /// Forgets what happens in the first `ramp_ns` of the duration. Intervals count from their end.
+    /// Discards the records of the first `ramp_ns` of the duration. Intervals count from their end.
     pub(super) fn forget(&mut self, ramp_ns: u64) {
         (self.ramp_ns, self.ramps) = (ramp_ns, ramp_ns > 0);
         self.set_end();
@@ -176,18 +172,18 @@ impl Recorder {
         self.slice_start_ns = self.ramp_ns + self.current.index * self.interval_ns / self.slice_ns * self.slice_ns;
     }
 
-    /// The slice of what is wanted at `intended_ns`, from 0. The first takes what was wanted before anything counts.
+    /// The slice of an operation wanted at `intended_ns`, from 0. The first slice includes operations wanted before the
+    /// measurement.
     fn slice(&self, intended_ns: u64) -> u64 {
         intended_ns.saturating_sub(self.ramp_ns) / self.slice_ns
     }
 
-    /// When the slice of what is wanted at `intended_ns` ends.
+    /// End of the slice of an operation wanted at `intended_ns`.
     pub(super) fn slice_end_ns(&self, intended_ns: u64) -> u64 {
         self.ramp_ns.saturating_add((self.slice(intended_ns) + 1).saturating_mul(self.slice_ns))
     }
 
-    /// Records in a cell what `change` says of operations wanted at `intended_ns`, and keeps apart what is of an earlier
-    /// slice.
+    /// Applies `change` to a cell for operations wanted at `intended_ns`, with separate counts for an earlier slice.
     #[inline]
     fn record(&mut self, cell: u32, intended_ns: u64, change: impl FnOnce(&mut Cell)) {
         match intended_ns >= self.slice_start_ns {
@@ -200,7 +196,7 @@ impl Recorder {
     fn record_carried(&mut self, cell: u32, slice: u64, change: impl FnOnce(&mut Cell)) {
         let recorded = &mut self.current.cells[cell as usize];
         let before = recorded.counts;
-        // What is the longest of the cell's is not that of these operations.
+        // The cell's maximum is not the maximum of these operations.
         let late_max_ns = std::mem::take(&mut recorded.counts.late_max_ns);
         change(recorded);
         let mut counts = recorded.counts;
@@ -237,7 +233,7 @@ impl Recorder {
         let &Request { cell, kind, offset, len, .. } = request;
         self.record(cell, intended_ns, |cell| cell.record_errors(1));
         let is_wrong_data = outcome.is_wrong_data();
-        // Those are told however many other failures come.
+        // Wrong data is reported however many other failures there are.
         let told = if is_wrong_data { &mut self.wrong_told } else { &mut self.failures_told };
         if *told < FAILURES_TOLD_MAX {
             *told += 1;
@@ -247,8 +243,8 @@ impl Recorder {
         }
     }
 
-    /// Records `n` operations wanted at `intended_ns` or later in its slice that were never issued; `ours` of them were kept
-    /// back by this program.
+    /// Records `n` operations wanted at `intended_ns` or later in its slice that were never issued; this program
+    /// delayed `ours` of them.
     pub(super) fn unissued(&mut self, cell: u32, intended_ns: u64, n: u64, ours: u64) {
         self.record(cell, intended_ns, |cell| cell.record_unissued(n, ours));
     }
@@ -260,12 +256,12 @@ impl Recorder {
         self.record(cell, intended_ns, |cell| cell.record_lost(last_back_ns));
     }
 
-    /// Notes that what waits in a cell waits for slots that operations of `holder` hold.
+    /// Records that operations waiting in a cell wait for slots held by operations of `holder`.
     pub(super) fn held_by(&mut self, cell: u32, holder: u32) {
         self.current.cells[cell as usize].counts.held_by = u64::from(holder) + 1;
     }
 
-    /// Notes for how long a device was silent to a stream that is judged and closed: in the slices that the silence lies in.
+    /// Records the silence of a device to a judged closed loop, in the slices that it overlaps.
     pub(super) fn silent(&mut self, silent: &Silent) {
         let Silent { cell, silent_ns, before_ns } = silent;
         let info = &self.layout.streams[cell / self.layout.devices.len()];
@@ -294,17 +290,15 @@ impl Recorder {
         Silence::new(self.layout.devices.len(), self.layout.cells(), largest_ns, harmless_ns)
     }
 
-    /// Number of devices.
     pub(super) fn devices(&self) -> usize {
         self.layout.devices.len()
     }
 
-    /// Notes what is outstanding at the end of the interval, in addition to what was noted of it before.
+    /// Adds to the backlog at the end of the interval.
     pub(super) fn outstanding(&mut self, cell: u32, backlog: &Backlog) {
         self.current.cells[cell as usize].counts.backlog.add(backlog);
     }
 
-    /// What a cell is called.
     pub(super) fn cell_name(&self, cell: u32) -> String {
         self.layout.cell_name(cell as usize)
     }
@@ -315,7 +309,7 @@ impl Recorder {
         self.current.in_flight_max = self.current.in_flight_max.max(in_flight as u64);
     }
 
-    /// Waits until all intervals that were sent are taken in, in virtual time; what came of them.
+    /// Waits until all sent intervals are consumed, in virtual time; returns the reaction.
     pub(super) fn await_taken(&mut self, control: &Control) -> Option<Cause> {
         if self.patient && self.spare.is_none() {
             self.spare = self.clean.recv().ok();
@@ -323,7 +317,7 @@ impl Recorder {
         control.cause()
     }
 
-    /// Takes what the engine's drives counted so far.
+    /// Receives the counters of the engine's drives.
     pub(super) fn counters(&mut self) -> &mut Vec<u64> {
         &mut self.current.counters
     }
@@ -336,10 +330,10 @@ impl Recorder {
     /// Sends the current interval out, as ended at `end_ns`, and starts the next.
     pub(super) fn rotate(&mut self, end_ns: u64) {
         let next_index = self.current.index + 1;
-        // Unknown only where /proc-less sandboxes forbid it; then it stays 0 and says so.
+        // Unknown only in sandboxes without /proc; then it stays 0, which the run reports.
         let cpu_ns = process::thread_cpu_ns().unwrap_or(0);
         if std::mem::take(&mut self.ramps) {
-            // An operation that fails is told whenever it does.
+            // A failed operation is counted whenever it comes back.
             let errors: Vec<_> = self.current.cells.iter().map(|cell| cell.counts.errors).collect();
             self.current.clear();
             self.current.cells.iter_mut().zip(errors).for_each(|(cell, errors)| cell.record_errors(errors));
@@ -364,9 +358,9 @@ impl Recorder {
         let _ = self.messages.send(Message::Interval(full));
     }
 
-    /// Where the thread had no CPU for the part `share` of the interval, so large a part of its operations can
-    /// have met that: it is not held against the device. Nor is as much of what waits since then, nor the
-    /// operations, done first, that were late when the interval began.
+    /// Charges the part `share` of the interval, in which the thread had no CPU, to this program: that large a part of
+    /// the operations can have been delayed by it. The same part of the operations that wait since then is charged,
+    /// too, and the operations that were late when the interval began, which are done first.
     fn excuse(&mut self, share: f64) {
         for (cell, missed) in self.current.cells.iter_mut().zip(&mut self.missed) {
             let wanted =
@@ -385,7 +379,7 @@ impl Recorder {
     fn take_clean(&mut self) -> Box<Interval> {
         let clean = self.spare.take().or_else(|| self.clean.try_recv().ok());
         if clean.is_some() && self.extra > 0 && self.clean.try_recv().is_ok() {
-            // The disk is quick again: what was made beyond the spares goes, one at a time.
+            // The disk is fast again: removes the extra intervals, one at a time.
             self.extra -= 1;
         }
         // In real time a slow disk under the run directory must not delay an operation.
@@ -409,7 +403,7 @@ mod tests {
             StreamInfo { name: "reads".into(), judged: true, offered_iops: 1.0, workload: 0, ..StreamInfo::default() };
         let layout = Layout { streams: vec![reads], devices: vec!["d".into()], thresholds_ns: [MS].into() };
         let (mut recorder, _feed) = Recorder::new(&layout, 1_000 * MS, 9_000 * MS, 9_000 * MS, false);
-        // Slow by waiting for 10 ms, in each of three intervals; at the end of the first so many are late or wait.
+        // Slow by waiting for 10 ms, in each of three intervals; at the end of the first some are late or wait.
         let mut least = |backlog: Backlog, share: f64| {
             let times = Times::new(0, 10 * MS, 10 * MS, 11 * MS);
             (0..100).for_each(|_| recorder.done(0, &times, 512, 0, Late::default()));

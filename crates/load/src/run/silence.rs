@@ -9,11 +9,11 @@ struct Device {
     in_flight: u32,
     /// When it last returned something, nanoseconds since the run began.
     last_back_ns: u64,
-    /// From then on it owes an answer: it returned something, or an operation was handed to it that had none before.
+    /// Time since which an answer is due: the device returned something, or got an operation while it had none.
     since_ns: u64,
-    /// Operations in flight before the last one that was handed over in time.
+    /// Operations in flight before the last one that was issued in time.
     usual: u32,
-    /// The longest lag of what was handed over late since then. The device is behind by so much at most, until no more
+    /// The longest lag of operations issued late since then. The device is behind by that much at most, until no more
     /// operations are in flight than usual.
     behind_ns: u64,
 }
@@ -21,7 +21,6 @@ struct Device {
 /// A stream on a device, as one shard sees it.
 #[derive(Debug, Clone, Copy, Default)]
 struct Asked {
-    /// The device.
     device: usize,
     in_flight: u32,
     /// Since when some are in flight.
@@ -30,7 +29,7 @@ struct Asked {
     counted_ns: u64,
     /// Silence in the interval under way.
     silent_ns: u64,
-    /// Silence before that which was too short to be one when its interval ended.
+    /// An earlier silence that was too short when its interval ended.
     before_ns: (u64, u64),
 }
 
@@ -44,12 +43,12 @@ pub(super) struct Silent {
     pub(super) before_ns: Range<u64>,
 }
 
-/// The devices, as one shard sees them: an operation's is that of its cell.
+/// The devices, as one shard sees them: an operation's device is that of its cell.
 #[derive(Debug)]
 pub(super) struct Silence {
     devices: Vec<Device>,
     cells: Vec<Asked>,
-    /// What lasts longer is silence.
+    /// Longer gaps are silence, nanoseconds.
     longest_ns: u64,
     /// A longer lag puts a device behind.
     harmless_ns: u64,
@@ -72,9 +71,9 @@ impl Asked {
 }
 
 impl Silence {
-    /// Of a run with so many devices and cells.
+    /// For a run with this many devices and cells.
     pub(super) fn new(devices: usize, cells: usize, longest_ns: u64, harmless_ns: u64) -> Self {
-        // The first operations may be late, and nobody knows yet how many are usual.
+        // The first operations may be late, and the usual number in flight is unknown yet.
         let device = Device { in_flight: 0, last_back_ns: 0, since_ns: 0, usual: u32::MAX, behind_ns: 0 };
         let devices = vec![device; devices.max(1)];
         // On the path of each operation a division would be felt.
@@ -82,8 +81,8 @@ impl Silence {
         Self { devices, cells, longest_ns, harmless_ns, began_ns: 0, end_ns: u64::MAX }
     }
 
-    /// An operation is handed over at `now_ns`, late by `lag_ns`. Returns by how much the device can be behind because of
-    /// what was handed over late: had all been in time, a device that works off a queue would answer so much earlier at most.
+    /// Records an operation issued at `now_ns`, late by `lag_ns`. Returns the upper bound of the time by which the
+    /// device is behind because of late operations: a device with a queue would have answered that much earlier.
     #[inline]
     pub(super) fn submitted(&mut self, cell: u32, now_ns: u64, lag_ns: u64) -> u64 {
         let asked = &mut self.cells[cell as usize];
@@ -152,7 +151,7 @@ impl Silence {
         silent
     }
 
-    /// The run ends at `end_ns`. What is silent then can still become too long.
+    /// Ends the run at `end_ns`. A silence that lasts then can still become too long.
     pub(super) fn end(&mut self, end_ns: u64) {
         self.end_ns = end_ns;
     }
@@ -162,7 +161,7 @@ impl Silence {
         self.devices[self.cells[cell as usize].device].last_back_ns
     }
 
-    /// When the last device with operations in flight will have been silent for `hang_ns`; 0 where none are in flight.
+    /// Time at which the last device with operations in flight will have been silent for `hang_ns`; 0 without any.
     pub(super) fn hangs_at_ns(&self, hang_ns: u64) -> u64 {
         let busy = self.devices.iter().filter(|device| device.in_flight > 0);
         busy.map(|device| device.since_ns.saturating_add(hang_ns)).max().unwrap_or(0)

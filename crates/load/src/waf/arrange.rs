@@ -1,4 +1,4 @@
-//! Which tenant writes to which drive, where, and under which handle.
+//! Maps tenants to drives, ranges and placement handles.
 
 use crate::choice::Engine;
 use crate::memory::Shortage;
@@ -10,7 +10,7 @@ use std::fmt;
 use std::ops::Range;
 use std::str::FromStr;
 
-/// How tenants share what flash there is.
+/// How tenants share the flash.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Arrangement {
@@ -18,12 +18,11 @@ pub enum Arrangement {
     Dedicated,
     /// One drive without handles.
     Shared,
-    /// One drive with a placement handle each, or those that the tenants name.
+    /// One drive with a placement handle per tenant, or the handles that the tenants name.
     Fdp,
 }
 
 impl Arrangement {
-    /// All of them.
     pub const ALL: [Self; 3] = [Self::Dedicated, Self::Shared, Self::Fdp];
 }
 
@@ -57,9 +56,9 @@ pub enum WafError {
     Handles {
         /// The highest that is wanted.
         wanted: u32,
-        /// What there is.
+        /// Handles that the drive has.
         has: u16,
-        /// Whether the file names them.
+        /// True if the file names the handles.
         named: bool,
     },
     /// Blocks that are no whole units.
@@ -68,44 +67,36 @@ pub enum WafError {
          written - choose a smaller unit (unit=) or another {what}", quoted(.tenant), Grouped(*.bytes), Grouped(u64::from(*.unit_bytes))
     )]
     Unit {
-        /// The tenant.
         tenant: String,
-        /// What of it.
+        /// Name of the quantity.
         what: &'static str,
-        /// Its bytes.
         bytes: u64,
-        /// The unit.
         unit_bytes: u32,
     },
-    /// Nobody writes.
+    /// No tenant writes.
     #[error("no tenant writes: there is no amplification - give one of them writes-per-sec, or a mix with updates")]
     NoWrites,
-    /// A drive cannot be.
+    /// A drive with an invalid specification.
     #[error("drive of {name}: {why}")]
-    Drive {
-        /// Whose.
-        name: String,
-        /// Why not.
-        why: String,
-    },
+    Drive { name: String, why: String },
     /// Drives that take more memory than there is.
     #[error("cannot simulate drives of {}: {why} - choose a larger mapping unit (unit=), or less capacity", units::bytes(*.bytes as f64))]
     Memory {
-        /// Their logical bytes.
+        /// Logical bytes of the drives.
         bytes: u64,
-        /// How much it is.
+        /// Required and available memory.
         why: Shortage,
     },
     /// Tenants that do not fit.
     #[error(transparent)]
     Layout(#[from] TenantsError),
-    /// A store that cannot be.
+    /// A store with an invalid specification.
     #[error(transparent)]
     Host(#[from] HostError),
     /// A store that ran full.
     #[error(transparent)]
     Full(#[from] OutOfSpace),
-    /// No run with time.
+    /// The timed run failed.
     #[error("cannot measure latencies - {0} - leave them out by --no-latency")]
     Timed(String),
 }
@@ -113,31 +104,28 @@ pub enum WafError {
 /// A drive of an arrangement.
 #[derive(Debug, Clone)]
 pub struct DriveOf {
-    /// Whose: a tenant's name, or `all`.
+    /// A tenant's name, or `all`.
     pub name: String,
-    /// What it is like.
     pub drive: FtlDrive,
 }
 
-/// A tenant in its place.
+/// A tenant with its drive, range and handles.
 #[derive(Debug, Clone)]
 pub struct Placed<'a> {
-    /// Which.
     pub tenant: &'a Tenant,
-    /// Its drive.
     pub drive: usize,
-    /// Its space there.
+    /// Byte range on the drive.
     pub range: Range<u64>,
-    /// Handles of what clients and what defragmentation writes, from 0.
+    /// Handles of client writes and of defragmentation's writes, from 0.
     pub handles: [u16; 2],
 }
 
-/// Tenants in their places.
+/// Tenants with their drives.
 #[derive(Debug, Clone)]
 pub struct Layout<'a> {
     /// At least one.
     pub drives: Vec<DriveOf>,
-    /// Those that only read, too: their data is on the drive.
+    /// Read-only tenants too: their data occupies the drive.
     pub tenants: Vec<Placed<'a>>,
 }
 
@@ -159,7 +147,7 @@ impl<'a> Layout<'a> {
             unit("offset", range.start)?;
             placed.push((tenant, range));
         }
-        // All are on one drive: none is of another device.
+        // All tenants are on one drive.
         let on_one = |handles: u16, own: Vec<[u16; 2]>| {
             let drive = FtlDrive { spec: Spec { handles, ..spec.clone() }, ..drive.clone() };
             let place = |((tenant, range), handles)| Placed { tenant, drive: 0, range, handles };
@@ -184,7 +172,7 @@ impl<'a> Layout<'a> {
         })
     }
 
-    /// Its tenants as a file would have them, each with its drive, space and handles.
+    /// The tenants as a file would describe them, each with its drive, space and handles.
     pub fn tenants(&self) -> Tenants {
         let of = |placed: &Placed<'a>| {
             let drive = &self.drives[placed.drive];
@@ -201,13 +189,12 @@ impl<'a> Layout<'a> {
         Tenants { tenants: self.tenants.iter().map(of).collect(), duration_sec: 1, seed: None, engine: Engine::Auto }
     }
 
-    /// Bytes of a mapping unit.
     pub fn unit_bytes(&self) -> u32 {
         self.drives[0].drive.spec.unit_bytes
     }
 }
 
-/// Refuses tenants of whom none writes.
+/// Refuses tenants without writes.
 pub fn check_writes(tenants: &Tenants) -> Result<(), WafError> {
     match tenants.tenants.iter().any(|tenant| !tenant.writes.is_zero()) {
         true => Ok(()),
@@ -215,9 +202,9 @@ pub fn check_writes(tenants: &Tenants) -> Result<(), WafError> {
     }
 }
 
-/// `tenants` with a placement handle each, or those that the file names, of a drive that has so many.
+/// `tenants` with a placement handle each, or the handles that the file names, for a drive with `has` handles.
 ///
-/// Errors: it has fewer.
+/// Errors: the drive has fewer.
 pub fn with_handles(tenants: &Tenants, has: u16) -> Result<Tenants, WafError> {
     let mut tenants = tenants.clone();
     let handles = handles(&tenants, has)?;
@@ -227,17 +214,17 @@ pub fn with_handles(tenants: &Tenants, has: u16) -> Result<Tenants, WafError> {
     Ok(tenants)
 }
 
-/// Handles of what clients and what defragmentation writes of each tenant, from 0.
+/// Handles of each tenant's client writes and defragmentation writes, from 0.
 fn handles(tenants: &Tenants, has: u16) -> Result<Vec<[u16; 2]>, WafError> {
     let named = tenants.tenants.iter().any(|one| one.placement.or(one.defrag_placement).is_some());
-    // The file counts from 1; who names none has the drive's first, as a write without a handle has.
+    // The file counts from 1; a tenant without a handle gets the drive's first, as a write without a handle does.
     let from_1 = |placement: Option<u16>| placement.unwrap_or(1).max(1) - 1;
     let writers = tenants.tenants.iter().filter(|tenant| !tenant.writes.is_zero()).count();
     let mut next = 0..;
     let of = |tenant: &Tenant| match (named, tenant.writes.is_zero()) {
         (true, _) => [from_1(tenant.placement), from_1(tenant.defrag_placement.or(tenant.placement))],
         (false, false) => [next.next().unwrap_or(0); 2],
-        // Who only reads has the handle behind those of the others, or shares the last.
+        // A read-only tenant gets the handle after those of the writers, or shares the last.
         (false, true) => [writers.min(usize::from(has).saturating_sub(1)) as u16; 2],
     };
     let handles: Vec<_> = tenants.tenants.iter().map(of).collect();

@@ -1,7 +1,8 @@
-//! What a real drive counts while tenants write to it, octile by octile of each drive fill, until that is steady.
+//! Measures a real drive's write amplification while tenants write to it, octile by octile of each drive fill, until it
+//! is steady.
 //!
-//! How far a fill is follows from what was written to the drive here; what it did with it, from its own counters, which are asked when
-//! an octile is over.
+//! The progress of a fill follows from the bytes written here. The drive's own counters, read after each octile, give
+//! the bytes that it wrote to its media.
 
 use results::waf::{Bytes, Drive, Found, OCTILES};
 
@@ -15,10 +16,9 @@ pub struct Meter {
     before: Bytes,
 }
 
-/// Why enough was seen.
+/// Why the measurement can end.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Enough {
-    /// It was steady.
     Steady,
     /// As many drive fills as were allowed.
     Fills,
@@ -32,7 +32,7 @@ impl Meter {
         Self { found, fills_max, written: 0, first: now, before: now }
     }
 
-    /// So many bytes more were written to it; `count` asks the drive what it has counted, if that is due.
+    /// Adds `bytes` written to the drive; `count` reads the drive's counters, if that is due.
     ///
     /// Errors: those of `count`, and of counters that went back.
     pub fn written(
@@ -49,7 +49,7 @@ impl Meter {
         let now = count()?;
         let since = now.since(self.before).map_err(|error| error.to_string())?;
         self.before = now;
-        // What was counted over several is shared evenly.
+        // A difference over several octiles is divided evenly among them.
         let parts = reached - done;
         for part in 0..parts {
             let share = |all: u64| all / parts + u64::from(part < all % parts);
@@ -71,12 +71,12 @@ impl Meter {
         Ok((after >= self.fills_max).then_some(Enough::Fills))
     }
 
-    /// What was found so far.
+    /// Result so far.
     pub fn found(&self) -> &Found {
         &self.found
     }
 
-    /// Bytes that were written to it here, and those that it counted of hosts in whole octiles.
+    /// Bytes written to the drive here, and host bytes that it counted in whole octiles.
     pub fn host_bytes(&self) -> (u64, u64) {
         let counted = self.before.since(self.first).map_or(0, |since| since.host);
         (self.written, counted)

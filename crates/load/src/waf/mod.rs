@@ -1,14 +1,14 @@
-//! Write amplification without time: the hosts of tenants write to drives with an FTL inside, as fast as it goes. Then, with it, what
-//! clients wait for ([`timed()`]).
+//! Write amplification without time: tenants' stores write to drives with a simulated FTL, as fast as possible. Then,
+//! with time, the clients' latencies ([`timed()`]).
 //!
 //! ```text
 //! Host of each tenant -> blocks, by their rates -> commands, several blocks in flight -> Ftl of its drive
 //!                                                   counters after each octile of a drive fill -> Found
 //! ```
 //!
-//! The one idea: amplification depends on the order of writes and not on their instants, so there is no clock. An arrangement
-//! says which tenant writes to which drive under which handle ([`arrange`]); all else is the same in each: the same
-//! hosts write the same blocks in the same order.
+//! The one idea: amplification depends on the order of writes and not on their instants, so there is no clock. An
+//! arrangement maps tenants to drives and handles ([`arrange`]); everything else is equal: the same stores write the
+//! same blocks in the same order.
 
 mod arrange;
 mod meter;
@@ -27,12 +27,12 @@ use crate::workload::tenants::{Cause, Host, OutOfSpace};
 use ftl::{Ftl, Spec};
 use results::waf::{Bytes, Drive, Found, OCTILES, TenantBytes};
 
-/// How the writes of tenants meet at a drive. An assumption about hosts, kernel and controller.
+/// How the writes of tenants interleave at a drive. An assumption about hosts, kernel and controller.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 pub struct Interleaving {
-    /// A write of a block is split into commands of at most so many bytes, as the kernel does (`queue/max_sectors_kb`).
+    /// A block write is split into commands of at most this many bytes, as the kernel does (`queue/max_sectors_kb`).
     pub command_bytes: u32,
-    /// So many blocks are being written at once; the drive takes a command of each in turn.
+    /// Number of blocks being written at once; the drive takes a command of each in turn.
     pub in_flight: u32,
 }
 
@@ -43,15 +43,14 @@ impl Default for Interleaving {
     }
 }
 
-/// A tenant at its work.
+/// A tenant's store while it writes.
 struct Writer {
     host: Host,
-    /// Its drive.
     drive: usize,
-    /// Where its space begins there.
+    /// First unit of its range on the drive.
     first_unit: u64,
     block_units: u32,
-    /// Handles of what clients and what defragmentation writes.
+    /// Handles of client writes and of defragmentation's writes.
     handles: [u16; 2],
     /// When its clients fill the next block, and how far apart their blocks are, seconds.
     due: f64,
@@ -60,7 +59,7 @@ struct Writer {
     written: [u64; 2],
 }
 
-/// A block of which commands are still to come.
+/// A block with commands still to come.
 #[derive(Debug, Clone, Copy)]
 struct InFlight {
     writer: usize,
@@ -69,7 +68,7 @@ struct InFlight {
     units_left: u32,
 }
 
-/// Tenants on their drives.
+/// Tenants writing to simulated drives.
 pub struct Experiment {
     names: Vec<(String, Vec<String>)>,
     drives: Vec<Ftl>,
@@ -82,9 +81,9 @@ pub struct Experiment {
 }
 
 impl Experiment {
-    /// Tenants as `layout` has them, on drives whose every unit in a tenant's space was written once.
+    /// Tenants of `layout`, on drives where every unit in a tenant's space was written once.
     ///
-    /// Errors: a drive or a store cannot be.
+    /// Errors: an invalid drive or store.
     pub fn new(layout: &Layout<'_>, interleaving: Interleaving, seed: u64) -> Result<Self, WafError> {
         let unit_bytes = u64::from(layout.unit_bytes());
         let specs = layout.drives.iter().map(|drive| &drive.drive.spec);
@@ -149,7 +148,8 @@ impl Experiment {
         }
     }
 
-    /// Runs until it is steady, or for `fills_max` drive fills; tells `progress` after each, which may end it by `false`.
+    /// Runs until it is steady, or for `fills_max` drive fills; calls `progress` after each, which may return `false`
+    /// to end it.
     ///
     /// Errors: a store has no free block.
     pub fn run(&mut self, fills_max: usize, mut progress: impl FnMut(&Found) -> bool) -> Result<Found, WafError> {
@@ -187,7 +187,7 @@ impl Experiment {
         Ok(found)
     }
 
-    /// The next command reaches its drive; gives its units.
+    /// The next command reaches its drive; returns its units.
     #[inline]
     fn command(&mut self) -> Result<u32, OutOfSpace> {
         while self.in_flight.len() < self.in_flight_max {
@@ -213,7 +213,7 @@ impl Experiment {
         Ok(units)
     }
 
-    /// The block that is due next, of all tenants. What defragmentation has to write because of a client's block is due with it.
+    /// The block due next over all tenants. Blocks of defragmentation are due with the client block that caused them.
     #[inline]
     fn next_block(&mut self) -> Result<InFlight, OutOfSpace> {
         let mut number = 0;
@@ -244,7 +244,7 @@ impl Experiment {
         names.zip(&self.writers).map(of).collect()
     }
 
-    /// Its drives, as they are now.
+    /// The drives in their current state.
     pub fn drives(&self) -> &[Ftl] {
         &self.drives
     }

@@ -1,14 +1,14 @@
-//! What a drive's firmware does with placement handles, found from outside: by streams and by what the drive counts.
+//! Detects from outside how a drive's firmware treats placement handles: by write streams and the drive's counters.
 //!
-//! The one idea: after data of one handle was deallocated, its superblocks are empty if nothing else is in them, and
-//! writing that data again costs no move at all. What is moved then is the data of others. If it is moved a second
-//! time, too, others are moved at each turn, and whether they had been mixed in cannot be told. A stream alone on the drive that overwrites in order empties one superblock after the other; what is
-//! moved then was collected too early. In each case a drive that does what handles promise moves nothing, so
-//! there is a known answer and no model of the drive.
+//! The one idea: after the data of one handle was deallocated, its superblocks are empty if they hold nothing else, and
+//! writing that data again moves nothing. Any moved data belongs to other handles. If data is moved a second time, too,
+//! other handles' data is moved on each pass, and mixing cannot be detected. A stream alone on the drive that
+//! overwrites in order empties one superblock after the other; data moved then was collected too early. In each case a
+//! drive that isolates handles moves nothing, so the expected result is known without a model of the drive.
 //!
-//! [`Probed`] is all that is asked of a drive: simulated here, a real one elsewhere. What that counts of the host has to be
-//! what was written, or somebody else wrote, too. By how little it differs, as of a drive that counts in large units, its
-//! count of the media can be off as well, so nothing is read into that.
+//! [`Probed`] is the interface to a drive: a simulated one here, a real one elsewhere. The drive's count of host bytes
+//! has to match the bytes written, or somebody else wrote, too. A small difference (a drive that counts in large units)
+//! bounds the error of its media count, and is ignored.
 
 use ftl::Ftl;
 use results::units::bytes;
@@ -18,28 +18,27 @@ use std::convert::Infallible;
 use sys::random::Random;
 use thiserror::Error;
 
-/// Share of what is written that may be moved before firmware is accused, beside one superblock: metadata, superblocks that
-/// are open.
+/// Share of the written bytes that may be moved before firmware is blamed, beside one superblock: metadata, open
+/// superblocks.
 const TOLERANCE: f64 = 0.02;
-/// Share of what is written by which the drive's count of it may differ.
+/// Maximum relative difference of the drive's host count from the bytes written.
 const OFF_MAX: f64 = 0.02;
 /// Percent of the drive for the hot stream, and for all cold ones together. The rest is never written.
 const HOT_PCT: u64 = 45;
 const COLD_PCT: u64 = 50;
 /// Passes over the hot range after which every superblock was used, up to 80 % over-provisioning.
 const PASSES: u32 = 4;
-/// Of so many random writes one goes to a cold stream.
+/// One random write out of this many goes to a cold stream.
 const COLD_EVERY: u64 = 5;
 
 /// A drive as the probe knows it. Positions and lengths are in commands of one size.
 pub trait Probed {
-    /// Why it did not do what it was asked.
+    /// Error of the drive.
     type Error;
 
     /// Commands that it has room for.
     fn commands(&self) -> u64;
 
-    /// Bytes of a command.
     fn command_bytes(&self) -> u32;
 
     /// Bytes that are erased as one: a superblock, a reclaim unit.
@@ -48,14 +47,12 @@ pub trait Probed {
     /// Writes one under a handle, from 0.
     fn write(&mut self, command: u64, handle: u16) -> Result<(), Self::Error>;
 
-    /// Deallocates some.
     fn deallocate(&mut self, first: u64, commands: u64) -> Result<(), Self::Error>;
 
-    /// What it counted so far.
+    /// Counters since the drive was made.
     fn counters(&mut self) -> Result<Bytes, Self::Error>;
 }
 
-/// A simulated drive.
 pub struct Simulated {
     ftl: Ftl,
     units: u32,
@@ -99,43 +96,41 @@ impl Probed for Simulated {
     }
 }
 
-/// What was written, and what it cost.
+/// Streams of one phase of the probe, and the bytes that the drive counted.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Phase {
-    /// The streams.
     pub streams: &'static str,
-    /// Their handles.
+    /// Placement handles of the streams.
     pub handles: &'static str,
-    /// Bytes that were written.
     pub written_bytes: u64,
-    /// What the drive counted meanwhile.
+    /// Counters of the drive during the phase.
     pub counted: Bytes,
     /// Write amplification factor.
     pub waf: f64,
-    /// The most that a drive that isolates has here: 1, a tolerance, a superblock of what was written, and what its
-    /// counters are off by. None where that depends on the drive.
+    /// Maximum WAF here of a drive that isolates: 1, a tolerance, one superblock, and the error of its counters. `None`
+    /// if it depends on the drive.
     pub isolated_waf_max: Option<f64>,
 }
 
 impl Phase {
-    /// By how much of what was written the drive's count differs.
+    /// Relative difference of the drive's host count from the bytes written.
     fn off(&self) -> f64 {
         self.counted.host.abs_diff(self.written_bytes) as f64 / self.written_bytes.max(1) as f64
     }
 
-    /// By how much its WAF is over that of another phase, beside the tolerance.
+    /// WAF in excess of another phase's, beyond the tolerance.
     fn excess_over(&self, waf: f64) -> f64 {
         self.waf - waf - (self.isolated_waf_max.unwrap_or(f64::INFINITY) - 1.0)
     }
 }
 
-/// What firmware does.
+/// A firmware behaviour that breaks isolation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Behaviour {
-    /// Valid data of other handles lies in the superblocks of one.
+    /// Valid data of other handles shares a handle's superblocks.
     MixesHandles,
-    /// What is overwritten under one handle moves the data of others.
+    /// Overwriting one handle's data moves the data of others.
     MovesOthers,
     /// Superblocks of a sequential stream are collected before the stream is through with them.
     CollectsSequentialEarly,
@@ -145,7 +140,6 @@ impl Behaviour {
     /// All that a probe can find.
     pub const ALL: [Self; 3] = [Self::MixesHandles, Self::MovesOthers, Self::CollectsSequentialEarly];
 
-    /// In a sentence.
     pub fn sentence(self) -> &'static str {
         match self {
             Self::MixesHandles => {
@@ -162,19 +156,19 @@ impl Behaviour {
     }
 }
 
-/// What the probe found.
+/// Result of the probe.
 #[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct Probe {
-    /// What was run, in this order.
+    /// In the order run.
     pub phases: Vec<Phase>,
-    /// What firmware does that breaks what handles promise; empty: its handles isolate.
+    /// Behaviours found; empty if the handles isolate.
     pub found: Vec<Behaviour>,
-    /// What it does not do.
+    /// Behaviours excluded.
     pub not_found: Vec<Behaviour>,
 }
 
 impl Probe {
-    /// What was not looked for, as the probe ended before, or could not be told beside what was found.
+    /// Behaviours not tested, as the probe ended before, or hidden by another that was found.
     pub fn unknown(&self) -> impl Iterator<Item = Behaviour> {
         Behaviour::ALL.into_iter().filter(|one| !self.found.contains(one) && !self.not_found.contains(one))
     }
@@ -187,10 +181,9 @@ impl Probe {
 /// Why a probe ended before all was run.
 #[derive(Debug, Error)]
 pub enum Ended<E> {
-    /// The drive did not do what it was asked.
+    /// The drive refused an operation.
     #[error("{0}")]
     Drive(E),
-    /// A counter went back.
     #[error("{0}")]
     WentBack(#[from] WentBack),
     /// The drive counted something else.
@@ -200,15 +193,14 @@ pub enum Ended<E> {
         if counted > written { "somebody else writes to it, or to what shares its counters" } else { "its count lags or misses some" }
     )]
     OtherCount {
-        /// Bytes that were written.
         written: u64,
         /// Bytes that the drive counted.
         counted: u64,
     },
 }
 
-/// Runs the streams on a drive of so many handles, at least 2. Everything on it is overwritten. Of one that ended early,
-/// what was found until then is found.
+/// Runs the streams on a drive with `handles` handles, at least 2. Overwrites the whole drive. If the probe ends early,
+/// the behaviours found until then are returned.
 pub fn probe<D: Probed>(drive: &mut D, handles: u16, seed: u64) -> (Probe, Result<(), Ended<D::Error>>) {
     let all = drive.commands();
     let (hot, cold_streams) = (all * HOT_PCT / 100, u64::from(handles - 1).min(2));
@@ -219,7 +211,7 @@ pub fn probe<D: Probed>(drive: &mut D, handles: u16, seed: u64) -> (Probe, Resul
     (streams.probe, ended)
 }
 
-/// How often a probe writes as much as the drive holds.
+/// Number of drive fills that a probe writes.
 pub fn drive_fills(handles: u16) -> f64 {
     /// Commands of a drive that only counts; the shares of a larger one are the same.
     const COMMANDS: u64 = 10_000;
@@ -269,13 +261,12 @@ struct Streams<'a, D> {
     hot: u64,
     cold: u64,
     cold_streams: u64,
-    /// Commands written so far.
     written: u64,
     probe: Probe,
 }
 
 impl<D: Probed> Streams<'_, D> {
-    /// All phases.
+    /// Runs all phases.
     fn run(&mut self, all: u64) -> Result<(), Ended<D::Error>> {
         // First, as nothing else is on the drive that could be moved. Several passes, until all of the flash is in use.
         self.deallocate(all)?;
@@ -299,7 +290,7 @@ impl<D: Probed> Streams<'_, D> {
         let moves = self.measure("once more", "one each", true, again)?;
         let moves_others = moves.excess_over(1.0) > 0.0;
         self.probe.tell(Behaviour::MovesOthers, moves_others);
-        // What is moved at each turn hides what was moved because it was mixed in: others' data can be mixed in anew.
+        // Data moved on each pass hides data moved because it was mixed in: other handles' data can be mixed in again.
         if !moves_others {
             self.probe.tell(Behaviour::MixesHandles, mixed.excess_over(moves.waf + moves.off()) > 0.0);
         }
@@ -307,7 +298,7 @@ impl<D: Probed> Streams<'_, D> {
         Ok(())
     }
 
-    /// Runs a phase and keeps what it cost; `is_known`: a drive that isolates moves nothing.
+    /// Runs a phase and records its cost; `is_known`: an isolating drive moves nothing in it.
     fn measure(
         &mut self,
         streams: &'static str,
@@ -335,7 +326,7 @@ impl<D: Probed> Streams<'_, D> {
         self.drive.write(command, handle).map_err(Ended::Drive)
     }
 
-    /// Deallocates so many from the first on.
+    /// Deallocates this many commands from the start.
     fn deallocate(&mut self, commands: u64) -> Result<(), Ended<D::Error>> {
         self.drive.deallocate(0, commands).map_err(Ended::Drive)
     }
@@ -358,7 +349,7 @@ impl<D: Probed> Streams<'_, D> {
         self.write(self.hot + stream * self.cold + at, handle)
     }
 
-    /// So many random writes, most of them hot.
+    /// This many random writes, most of them hot.
     fn random(&mut self, writes: u64, apart: bool) -> Result<(), Ended<D::Error>> {
         for write in 0..writes {
             if write % COLD_EVERY == 0 {
@@ -391,7 +382,7 @@ mod tests {
     use super::*;
     use ftl::{Append, Firmware, Isolation, Spec, Victim};
 
-    /// A drive of so many bytes that keeps its three handles apart.
+    /// A drive of this size that isolates its three handles.
     fn isolating(bytes: u64) -> Spec {
         Spec {
             unit_bytes: 32 << 10,

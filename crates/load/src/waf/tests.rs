@@ -1,4 +1,4 @@
-//! Known answers, and what is always so.
+//! Tests with known answers, and invariants.
 
 use super::timed::FILLS;
 use super::*;
@@ -172,7 +172,7 @@ fn a_drive_that_is_hardly_written_is_not_steady() {
     );
 }
 
-/// What clients of the seed's tenants wait for on a small drive, once it is steady, and its WAF before.
+/// Wait times of the seed's tenants on a small drive in its steady state, and the WAF before.
 fn with_time(arrangement: Arrangement, drive: &FtlDrive) -> (Option<f64>, Timed) {
     let tenants = tenants([5, 7, 9, 11], 40, "uniform");
     let layout = Layout::new(arrangement, &tenants, drive).unwrap();

@@ -1,12 +1,12 @@
-//! The same tenants on the same drives with a clock: what clients wait for once amplification is steady.
+//! The same tenants on the same drives with a clock: the clients' latencies once amplification is steady.
 //!
 //! ```text
 //! Experiment, steady -> its stores   -> TenantLoad of each -> the run loop, open loop
 //!                    -> its drives   -> dies that take their time -> cells, counters
 //! ```
 //!
-//! The one idea: an experiment without time is the preconditioning. Stores and drives go on as it left them, so a part of a
-//! drive fill shows the tails, and what the drives count in it must agree with what they counted without time.
+//! The one idea: the experiment without time is the preconditioning. Stores and drives continue in its final state, so
+//! a part of a drive fill shows the tails, and the drives' counts in it must agree with those without time.
 
 use super::{Experiment, Layout, WafError};
 use crate::run::{Cause, Control, Failure, HANG_NS, Pacing, Run, Settings, Sink, SinkError, run};
@@ -20,33 +20,34 @@ use results::waf::Bytes;
 use std::sync::{Arc, Mutex, PoisonError};
 use sys::random::Random;
 
-/// A run is of so many operations at most: reads, mostly. It takes a second.
+/// Upper bound on operations per run, mostly reads. A run takes a second.
 const OPERATIONS: f64 = 3e6;
-/// And of so many drive fills.
+/// Upper bound on the run, in drive fills.
 pub(super) const FILLS: f64 = 2.0;
-/// And no longer than a month, however little is asked for.
+/// Upper bound on the run's virtual time, seconds: a month, for low loads.
 const SECONDS: f64 = 30.0 * 86_400.0;
 
 const NS_PER_SEC: f64 = 1e9;
 
-/// What was seen with time.
+/// Result of a run with time.
 #[derive(Debug)]
 pub struct Timed {
-    /// Each stream of each tenant, `TENANT/reads`, with what became of it and what was outstanding at the end.
+    /// Each stream of each tenant, `TENANT/reads`, with its results and its backlog at the end.
     pub streams: Vec<(StreamInfo, Cell, Backlog)>,
-    /// What the drives counted.
+    /// Counters of the drives.
     pub bytes: Bytes,
-    /// How much of a fill of all drives hosts wrote.
+    /// Bytes written by hosts, in fills of all drives.
     pub fills: f64,
-    /// Seconds of virtual time.
+    /// Virtual time, seconds.
     pub seconds: f64,
     /// Why it ended before its time, if it did.
     pub ended: Option<Cause>,
 }
 
-/// Goes on with `experiment`, which is `layout`, on a virtual clock. What its drives are beside their FTLs is `base`'s.
+/// Continues `experiment`, made from `layout`, on a virtual clock. `base` gives the drives' properties beside their
+/// FTLs.
 ///
-/// Errors: a load that the run loop does not take.
+/// Errors: a load that the run loop rejects.
 pub fn timed(experiment: Experiment, layout: &Layout<'_>, base: &DriveSpec, seed: u64) -> Result<Timed, WafError> {
     let cannot = |why: &dyn std::fmt::Display| WafError::Timed(why.to_string());
     let tenants = Arc::new(layout.tenants());
@@ -91,7 +92,7 @@ pub fn timed(experiment: Experiment, layout: &Layout<'_>, base: &DriveSpec, seed
             hang_ns: HANG_NS,
             ramp_ns: 0,
         },
-        // Nobody looks at a part of it.
+        // A single interval for the whole run.
         interval_ns: duration_ns,
         slice_ns: duration_ns,
         control: control.clone(),
@@ -127,11 +128,11 @@ pub fn timed(experiment: Experiment, layout: &Layout<'_>, base: &DriveSpec, seed
 /// Random numbers that are no tenant's.
 const DRIVES_PART: u64 = 1 << 32;
 
-/// All intervals as one.
+/// All intervals merged.
 #[derive(Default)]
 struct Merged {
     cells: Vec<Cell>,
-    /// What was outstanding when the time was over.
+    /// Backlog at the end.
     end: Vec<Backlog>,
     counters: Vec<u64>,
     end_ns: u64,

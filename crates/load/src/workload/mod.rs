@@ -1,4 +1,4 @@
-//! What is run: the seam between a configuration of any kind and the run loop.
+//! Workloads: the interface between a configuration of any kind and the run loop.
 //!
 //! ```text
 //! configuration -> Workload --RunSpec--> engine, duration, devices
@@ -8,9 +8,9 @@
 //!                                        -> WorkloadRecord: the configuration as it is in force
 //! ```
 //!
-//! The one idea: whoever runs, records, judges and reports knows a [`Workload`] and no kind of it. A run
-//! takes one or several, which share its devices and its shards: each adds to the same [`RunPlan`]. Those of
-//! one run are of one type, as ACT's two tests are; kinds that are to be mixed are variants of one enum.
+//! The one idea: running, recording, judging and reporting use a [`Workload`] without knowing its kind. A run takes one
+//! or several, which share its devices and its shards: each adds to the same [`RunPlan`]. Workloads of one run have one
+//! type, as ACT's two tests do; kinds that can be mixed are variants of one enum.
 //!
 //! * [`act`]: ACT's storage and index tests
 //! * [`fio`]: fio's jobs
@@ -37,50 +37,50 @@ use results::run_dir::WorkloadRecord;
 use std::sync::Arc;
 use sys::op::Placement;
 
-/// Operations a second that one issuing thread is given before a second one is used. A core does
-/// several times as many, and needs the rest for the kernel's side of them.
+/// Operations a second of one issuing thread before a second one is used. A core can do several times as many, and
+/// needs the rest for the kernel's part of them.
 const SHARD_IOPS: f64 = 200_000.0;
 
-/// Salted buffers beyond those in flight, so that one is ready while another is salted.
+/// Salted buffers beyond those in flight, ready while others are salted.
 const SALTED_AHEAD: u32 = 8;
 
 /// A kind of load with its configuration.
 pub trait Workload {
-    /// Where its operations come from.
+    /// Source of the operations.
     type Stream: Stream + Send;
 
-    /// Which kind of load it is, a word: `storage`.
+    /// Kind of load, one word: `storage`.
     fn kind(&self) -> &'static str;
 
-    /// How it wants to be run.
+    /// Run parameters.
     fn spec(&self) -> RunSpec;
 
-    /// Whether it writes at all. What does not needs nobody's consent.
+    /// True if the load writes. Read-only loads need no erase consent.
     fn writes(&self) -> bool;
 
-    /// Whether it reads at all. What does not need not hear of what was never written.
+    /// True if this load reads. If not, the warning about unwritten blocks is skipped.
     fn reads(&self) -> bool {
         true
     }
 
-    /// What at least has to fit on each of its devices, in bytes: its largest operation.
+    /// Minimum size of each device, bytes: its largest operation.
     fn unit_bytes(&self) -> u64;
 
-    /// The placements of its kinds of writes on `device`, one of its own; none of those that name none. A device that takes
-    /// none of them is refused before anything is written.
+    /// The placements of its kinds of writes on `device`; `None` for writes without one. A device that supports none of
+    /// them is refused before anything is written.
     fn placements(&self, _device: &DeviceName) -> Vec<Option<Placement>> {
         self.writes().then_some(None).into_iter().collect()
     }
 
-    /// What it wants beside its spec. Workloads of one run agree in it.
+    /// Rarely used run parameters. Workloads of one run must agree in them.
     fn extras(&self) -> Extras {
         Extras::default()
     }
 
-    /// Adds to `run` what it runs and records on `devices`, which are those of its spec; gives its
-    /// configuration as it is in force.
+    /// Adds its load and its records on `devices`, which are those of its spec, to `run`; returns the configuration in
+    /// force.
     ///
-    /// Errors: a device on which it cannot be run.
+    /// Errors: a device that cannot take the load.
     fn build(
         &self,
         devices: &[DeviceShape],
@@ -89,15 +89,14 @@ pub trait Workload {
     ) -> Result<WorkloadRecord, CannotRun>;
 }
 
-/// A load that can be multiplied: what a series of runs at several loads needs.
+/// A load that can be multiplied, as a series of runs at several loads needs.
 pub trait Scalable {
-    /// What a run of it is.
     type Workload: Workload;
 
-    /// How it wants to be run, at the load of 1x.
+    /// Run parameters, at the load of 1x.
     fn spec(&self) -> RunSpec;
 
-    /// Settles how long a run of it lasts, seconds.
+    /// Sets the duration of a run, seconds.
     fn set_duration(&mut self, seconds: u32);
 
     /// `factor` times the load of 1x on those of its devices, by their position.
@@ -105,10 +104,10 @@ pub trait Scalable {
     /// Errors: rates that cannot be multiplied, each a sentence.
     fn at(&self, factor: crate::factor::Factor, devices: &[usize]) -> Result<Load<Self::Workload>, Vec<String>>;
 
-    /// Whether the load of 1x is the one of published ratings, however it is paced.
+    /// True if the load of 1x is that of published ratings, however it is paced.
     fn is_standard(&self) -> bool;
 
-    /// Whether its operations come as in published ratings.
+    /// True if operations are paced as in published ratings.
     fn is_paced_as_published(&self) -> bool;
 
     /// The load of 1x as a file.
@@ -118,15 +117,14 @@ pub trait Scalable {
 /// The load of one run of a series.
 #[derive(Debug, Clone)]
 pub struct Load<W> {
-    /// What runs.
     pub workload: W,
-    /// Its configuration as a file.
+    /// Configuration as a file.
     pub text: String,
     /// Rates that had to be rounded, each a sentence.
     pub rounded: Vec<String>,
 }
 
-/// How a workload wants to be run. Workloads of one run agree in all but the devices and the seed.
+/// Run parameters of a workload. Workloads of one run agree in all but the devices and the seed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct RunSpec {
     /// Devices, or files if `file_size_bytes` is set. At least one, all different, simulated all or none.
@@ -137,24 +135,24 @@ pub struct RunSpec {
     pub duration_sec: u64,
     /// Time between reports, seconds.
     pub report_interval_sec: u64,
-    /// How far a stream may fall behind, seconds; 0: without limit.
+    /// Maximum lag of a stream, seconds; 0: unlimited.
     pub max_lag_sec: u64,
-    /// Whether devices are opened with `O_DSYNC`.
+    /// True if devices are opened with `O_DSYNC`.
     pub odsync: bool,
-    /// What carries operations to the kernel.
+    /// Submission interface.
     pub engine: Engine,
     /// How issuing threads wait.
     pub pacing: Pacing,
-    /// Whether operations must not be gathered: their exact instants are what is modelled.
+    /// True if operations must not be batched, because their exact instants are part of the model.
     pub keeps_instants: bool,
-    /// Seed of all random choices; `None`: to be chosen at the start.
+    /// Seed of all random choices; `None`: chosen at the start.
     pub seed: Option<u64>,
 }
 
-/// What few loads want.
+/// Rarely used run parameters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Extras {
-    /// How long it runs before anything counts, nanoseconds.
+    /// Ramp time before the measurement, nanoseconds.
     pub ramp_ns: u64,
     /// Operations go through the page cache.
     pub buffered: bool,
@@ -163,7 +161,7 @@ pub struct Extras {
 }
 
 impl RunSpec {
-    /// Whether the devices are simulated drives on virtual time.
+    /// True if the devices are simulated drives on virtual time.
     pub fn is_simulated(&self) -> bool {
         self.device_names.iter().any(|name| name.drive().is_some())
     }
@@ -173,9 +171,9 @@ impl RunSpec {
         self.device_names.iter().map(ToString::to_string).collect()
     }
 
-    /// The spec of a run of several workloads: all of their devices, in the order in which they are named.
+    /// The spec of a run of several workloads: all of their devices, in the order given.
     ///
-    /// Errors: what they do not agree in, a sentence.
+    /// Errors: the first disagreement, a sentence.
     pub fn joined(specs: &[Self]) -> Result<Self, String> {
         let mut joined = specs.first().cloned().ok_or_else(|| "there is nothing to run".to_owned())?;
         for (number, spec) in specs.iter().enumerate().skip(1) {
@@ -214,22 +212,21 @@ impl RunSpec {
 /// A device, as far as the load on it is concerned.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct DeviceShape {
-    /// Its name as the user wrote it.
+    /// Name as the user wrote it.
     pub name: String,
-    /// Its position among the devices of the run.
+    /// Index among the devices of the run.
     pub target: u16,
-    /// Its size, in bytes.
     pub size_bytes: u64,
     /// The smallest direct I/O that it does, in bytes: 512 to 4096.
     pub min_io_bytes: u32,
     /// Requests that its queue in the kernel holds at once, if it has one. More in flight would be handed to
     /// threads of the kernel's until there is room.
     pub queue_requests: Option<u32>,
-    /// Key of the stamps in what is written to it (`device::guard::stamp`).
+    /// Key of the stamps in written data (`device::guard::stamp`).
     pub stamp_key: u64,
 }
 
-/// What the machine and the user add to a configuration.
+/// Parameters from the machine and the user, beside the configuration.
 #[derive(Debug, Clone)]
 pub struct Choices {
     /// Seed of all random choices.
@@ -251,11 +248,11 @@ pub struct CannotRun(pub String);
 /// Everything that a run runs and records; workloads add to it one after the other.
 #[derive(Debug, Clone)]
 pub struct RunPlan<S> {
-    /// Streams and devices: what is recorded.
+    /// Streams and devices of the records.
     pub layout: Layout,
-    /// What each shard runs.
+    /// One per shard.
     pub shards: Vec<Plan<S>>,
-    /// The workload that adds to it now, and what stands before the names of its streams.
+    /// The workload that adds to the plan now, and the prefix of its streams' names.
     workload: usize,
     prefix: String,
 }
@@ -267,32 +264,32 @@ impl<S> RunPlan<S> {
         Self { layout, shards: Vec::new(), workload: 0, prefix: String::new() }
     }
 
-    /// From now on the workload of this number adds to it; `name` tells its streams from those of others,
-    /// empty where there are none.
+    /// Starts the workload of this number; `name` distinguishes its streams, empty for a single workload.
     pub fn begin(&mut self, workload: usize, name: &str) {
         self.workload = workload;
         self.prefix = if name.is_empty() { String::new() } else { format!("{name}/") };
     }
 
-    /// Adds `streams` of the present workload, which are recorded on every device, and sees to it that there
-    /// are `shards`; gives the place of what it adds then.
+    /// Adds `streams` of the current workload, recorded on every device, and ensures `shards`; returns the place of its
+    /// next additions.
     pub fn add(&mut self, streams: impl IntoIterator<Item = StreamInfo>, shards: usize) -> Place {
         let first_stream = self.layout.streams.len();
         let (workload, prefix) = (self.workload, self.prefix.clone());
         let named = |stream: StreamInfo| StreamInfo { name: format!("{prefix}{}", stream.name), workload, ..stream };
         self.layout.streams.extend(streams.into_iter().map(named));
         self.shards.resize_with(shards.max(self.shards.len()), Plan::default);
-        // The same number in each shard, so that a stream need not know in which it is.
+        // The same number in each shard, so that a stream need not know its shard.
         let first_buffers = self.shards.iter().map(|plan| plan.buffers.len()).max().unwrap_or(0);
         self.shards.iter_mut().for_each(|plan| plan.buffers.resize_with(first_buffers, Default::default));
         let (devices, first_buffers) = (self.layout.devices.len(), first_buffers as u16);
         Place { workload, prefix, first_stream, devices, first_buffers }
     }
 
-    /// Keeps each shard on a CPU of its own, where there are as many as `cpus` and all are closed loops that may run anywhere.
+    /// Pins each shard to a CPU, if there are enough `cpus` and all shards are closed loops that may run anywhere.
     ///
-    /// Threads that sleep a hundred thousand times a second are gathered by the kernel where they are woken, while another
-    /// CPU idles: at depth 1 that halves the rate. An open loop stays free, lest who takes its CPU makes it late.
+    /// The kernel gathers threads that sleep a hundred thousand times a second on the CPU where they are woken, while
+    /// another CPU idles: at depth 1 that halves the rate. An open loop is not pinned, because another thread on its
+    /// CPU would make it late.
     pub fn spread(&mut self, cpus: &[u32]) {
         let is_closed = |lane: &Lane<S>| matches!(lane.arrival, Arrival::Closed { .. });
         let is_free = |plan: &Plan<S>| plan.cpus.is_empty() && plan.lanes.iter().all(is_closed);
@@ -302,12 +299,12 @@ impl<S> RunPlan<S> {
     }
 }
 
-/// The place of a workload in a run: where its streams and buffers begin among those of others.
+/// The place of a workload in a run: the start of its streams and buffers among all.
 #[derive(Debug, Clone, Default)]
 pub struct Place {
-    /// Its number in the run.
+    /// Index in the run.
     pub workload: usize,
-    /// What stands before its names.
+    /// Prefix of its names.
     pub prefix: String,
     first_stream: usize,
     devices: usize,
@@ -325,7 +322,7 @@ impl Place {
         self.first_buffers + class
     }
 
-    /// What a lane of its own is called in messages: `reads@/dev/nvme0n1`.
+    /// Name of a lane in messages: `reads@/dev/nvme0n1`.
     pub fn lane_name(&self, stream: &str, device: &str) -> String {
         format!("{}{stream}@{device}", self.prefix)
     }

@@ -1,4 +1,4 @@
-//! For tests: runs a plan on a drive model in virtual time, and counts what was recorded.
+//! For tests: runs a plan on a drive model in virtual time, and counts the records.
 
 use crate::plan::Plan;
 use crate::run::{Control, Failure, Pacing, Run, Settings, Sink, SinkError, run};
@@ -30,7 +30,7 @@ impl Sink for Counted {
     fn idle(&mut self) {}
 }
 
-/// Runs `plan` for its time, each shard on a drive of `drive`; its layout, and what was done, cell by cell.
+/// Runs `plan` for its time, each shard on a drive of `drive`; returns its layout, and the operations done, by cell.
 pub(super) fn count<S, D>(plan: RunPlan<S>, duration_sec: u64, drive: impl Fn() -> D + Sync) -> (Layout, Vec<u64>)
 where
     S: Stream + Send,

@@ -1,5 +1,4 @@
-//! What must hold of every input of the configuration parser, and of the translation of old files,
-//! whatever its bytes are.
+//! Properties of the configuration parser, and of the translation of old files, for any input bytes.
 //!
 //! Shared by the property tests, the fuzz target and its stand-in on stable Rust.
 
@@ -20,7 +19,7 @@ pub(crate) fn assert_parser_property(bytes: &[u8]) {
             Err(errors) => assert_errors(&errors),
         }
     }
-    // One of them, because six would leave time for a third of the inputs; lengths differ.
+    // A single one of them, because all six would leave time for a third of the inputs; lengths vary.
     let given = MAJORS.cycle().nth(bytes.len() % MAJORS.count());
     for act in [None, given] {
         // The CPUs of a machine are at most as many as `flashproof size config --cpus` takes.

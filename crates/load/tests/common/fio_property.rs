@@ -1,4 +1,4 @@
-//! What must hold of every text of fio's jobs, whatever its bytes are.
+//! Properties of the parser of fio's jobs, for any input bytes.
 //!
 //! Shared by the property test, the fuzz target and its stand-in on stable Rust.
 
@@ -6,7 +6,7 @@ use load::stream::Stream;
 use load::workload::fio::{FioLoad, Surroundings, command_line, job_file, jobs, runs};
 use load::workload::{Choices, DeviceShape, RunPlan, Workload};
 
-/// The size of every device.
+/// Size of every device, bytes.
 const SIZE_BYTES: u64 = 16 << 20;
 
 /// Jobs of a run that are built: more take the time of all other inputs.

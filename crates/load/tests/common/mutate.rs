@@ -45,7 +45,7 @@ pub(crate) fn fuzz(what: &str, corpus: &Corpus, is_valid: impl Fn(&[u8]) -> bool
     Ok(())
 }
 
-/// What inputs are made of.
+/// Raw material of inputs.
 pub(crate) struct Corpus {
     files: Vec<Vec<u8>>,
     lines: Vec<Vec<u8>>,
@@ -101,7 +101,7 @@ fn pick<'a, T>(items: &'a [T], random: &mut Random) -> &'a T {
     &items[random.below(items.len() as u64) as usize]
 }
 
-/// Where a random line begins.
+/// Start of a random line.
 fn line_start(input: &[u8], random: &mut Random) -> usize {
     let at = random.below(input.len() as u64 + 1) as usize;
     input[..at].iter().rposition(|byte| *byte == b'\n').map_or(0, |newline| newline + 1)

@@ -1,4 +1,4 @@
-//! Where the verdict and the oracle disagree.
+//! Compares the verdict with the oracle.
 
 use super::draw::Draw;
 use super::oracle::Found;
@@ -30,7 +30,7 @@ fn codes(verdict: &Verdict) -> BTreeSet<&'static str> {
     AGAINST.iter().filter(is_told).copied().collect()
 }
 
-/// What is said differently, each a line; nothing where all is the same.
+/// Differences, each a line; empty if all is the same.
 pub(crate) fn differences(draw: &Draw, verdict: &Verdict, found: &Found) -> Vec<String> {
     let mut lines = found.complaints.clone();
     let mut expect = |is_same: bool, line: String| lines.extend((!is_same).then_some(line));
@@ -123,11 +123,11 @@ pub(crate) fn differences(draw: &Draw, verdict: &Verdict, found: &Found) -> Vec<
     lines
 }
 
-/// What a verdict holds against a drive that the oracle does not, when the same load is done without delays of this program's; each
-/// a line. Nothing says how much of a lateness is its own.
+/// Charges against a drive that the oracle does not make if the same load runs without delays of this program; each a
+/// line. Nobody knows which part of a delay is the drive's own.
 pub(crate) fn excuses(prompt: &Found, verdict: &Verdict) -> Vec<String> {
     let told = codes(verdict);
-    // Which operations meet the death of a drive depends on when they were issued: it has failed the run anyway.
+    // The operations that meet the death of a drive depend on the time of their issue: the run has failed anyway.
     let has_died = [&prompt.codes, &told].iter().any(|codes| codes.contains("lost") || codes.contains("device-gone"));
     let is_blamed = |code: &&&str| {
         let is_new = told.contains(**code) && !prompt.codes.contains(**code) && !prompt.open.contains(**code);

@@ -9,7 +9,6 @@ use sys::random::Random;
 pub(crate) const SEC: u64 = 1_000_000_000;
 const MS: u64 = 1_000_000;
 
-/// A run as drawn.
 #[derive(Debug, Clone)]
 pub(crate) struct Draw {
     pub(crate) drives: Vec<Drive>,
@@ -28,22 +27,20 @@ pub(crate) struct Draw {
     pub(crate) away_ns: Vec<(u64, u64)>,
 }
 
-/// A drive.
 #[derive(Debug, Clone)]
 pub(crate) enum Drive {
-    /// One of the simulator's, by its description.
+    /// A drive of the simulator, by its description.
     Queue(String),
-    /// One that serves all operations at once, each in `base_ns` unless the list says otherwise; `None`: never.
+    /// A drive that serves all operations at once, each in `base_ns` unless the list has another time; `None`: never.
     Listed { base_ns: u64, others: BTreeMap<(usize, usize), Option<u64>> },
 }
 
-/// A stream.
 #[derive(Debug, Clone)]
 pub(crate) struct StreamDraw {
     pub(crate) judged: bool,
     /// Operations a second over all devices; 0: a closed loop.
     pub(crate) per_sec: u64,
-    /// How late its operations may be, where no limit judges it.
+    /// Maximum lateness of its operations, if no limit judges it.
     pub(crate) late_ns: Option<u64>,
 }
 
@@ -265,7 +262,7 @@ impl Draw {
                 Arrivals::Closed { depth: dice.of(&[1, 2, 8]), think_ns: dice.scaled(2 * MS, 50 * MS) }
             }
             0 => Arrivals::Poisson { per_sec: own, seed: dice.within(0, 1 << 40) },
-            // It starts late.
+            // Starts late.
             1 => Arrivals::Listed((0..).map(|k| from_ns + k * SEC / own).take_while(|ns| *ns < duration_ns).collect()),
             // All of a second at once, now and then at its end.
             2 => {
@@ -311,7 +308,7 @@ impl Draw {
             7 if dice.one_in(3) => format!("+gone-at-s={at_s}"),
             _ => String::new(),
         };
-        // What one channel can do at most: about as much as is asked for.
+        // Service time of a single channel, for a load near saturation.
         let saturated_us = 1_000_000 * dice.within(80, 130) / (100 * per_sec);
         let (channels, read_us) = match dice.within(0, 3) {
             0 => (1, saturated_us.max(1)),

@@ -16,14 +16,14 @@ use sys::op::{Completion, Op, OpKind, Outcome};
 
 /// Bytes of an operation, and the unit in which its offset names it.
 const STEP_BYTES: u64 = 512;
-/// Lanes of a draw at most.
+/// Maximum number of lanes of a draw.
 const LANES_MAX: u64 = 16;
 
 /// An operation that a drive was handed.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Logged {
     pub(crate) lane: usize,
-    /// Its number in its lane, from 0.
+    /// Number in its lane, from 0.
     pub(crate) index: usize,
     pub(crate) device: usize,
     pub(crate) issued_ns: u64,
@@ -33,7 +33,7 @@ pub(crate) struct Logged {
     pub(crate) failed: bool,
 }
 
-/// What was written down of a run.
+/// Log of a run.
 #[derive(Debug, Default)]
 pub(crate) struct Log {
     pub(crate) ops: Vec<Logged>,
@@ -86,9 +86,9 @@ impl Stream for Numbered {
 /// A drive of a draw in use.
 #[derive(Debug, Clone)]
 pub(crate) enum Model {
-    /// That of the simulator.
+    /// The simulator's model.
     Queue(Box<QueueModel>),
-    /// One that serves each operation by itself: all at once, some of them as slowly as a list says.
+    /// Serves each operation independently: all at once, some of them as slowly as a list says.
     Listed {
         base_ns: u64,
         /// By lane and number: how long the operation takes; `None`: for ever.
@@ -109,7 +109,7 @@ impl Model {
     }
 }
 
-/// Which operation it is.
+/// Lane and number of an operation.
 fn name_of(op: &Op) -> (usize, usize) {
     let number = op.offset / STEP_BYTES;
     ((number % LANES_MAX) as usize, (number / LANES_MAX) as usize)

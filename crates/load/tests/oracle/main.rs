@@ -1,11 +1,11 @@
 //! Runs drawn by chance, judged twice: by the recorder and the judge, and by an oracle that has the rules and the log of single
 //! operations and shares no code with either.
 //!
-//! FLASHPROOF_ORACLE_DRAWS is how many of each kind are drawn, FLASHPROOF_ORACLE_SEED the first seed. What disagrees tells the
-//! seed that repeats it.
+//! FLASHPROOF_ORACLE_DRAWS is how many of each kind are drawn, FLASHPROOF_ORACLE_SEED the first seed. A disagreement
+//! prints the seed that repeats it.
 //!
-//! * `draw`: drives, loads and slices; `log`: what became of each operation; `oracle`: the rules; `compare`: where the two disagree;
-//!   `cases`: what draws found
+//! * `draw`: drives, loads and slices; `log`: the fate of each operation; `oracle`: the rules; `compare`: differences
+//! between the two; `cases`: cases found by draws
 
 mod cases;
 mod compare;
@@ -156,7 +156,7 @@ fn the_oracle_agrees_where_rules_just_hold_and_just_do_not() {
 /// Faults of the verdict on `draw` when this program is away at times: without that, whatever passes then passes, and
 /// what it holds against a drive is the drive's.
 fn excuses(draw: &Draw, seed: u64) -> Vec<String> {
-    // What a closed loop wants, and when, depends on this program.
+    // The wanted operations of a closed loop, and their times, depend on this program.
     if draw.streams.iter().any(|stream| stream.per_sec == 0) {
         return Vec::new();
     }
@@ -165,8 +165,8 @@ fn excuses(draw: &Draw, seed: u64) -> Vec<String> {
     compare::excuses(&prompt.found, &late.verdict)
 }
 
-/// One in about a thousand is blamed on a drive all the same: one at its limit, or that stalls just after the end, when the load
-/// would have been done but for an absence seconds before.
+/// About one in a thousand is blamed on a drive nevertheless: a drive at its limit, or one that stalls just after the
+/// end, if the load would have been done without an absence seconds before.
 #[test]
 fn absences_of_this_program_fail_no_drive() {
     for_each_draw(|seed| Draw::of_edges(seed).with_absences(seed), excuses, 2);

@@ -1,6 +1,7 @@
 //! The rules, applied to the log of single operations: plain, slow, and without a line of the recorder or the judge.
 //!
-//! For each stream, device and slice; an operation belongs to the slice in which it was wanted, whatever that is joined to.
+//! For each stream, device and slice; an operation belongs to the slice in which it was wanted, even if that slice is
+//! joined with another.
 //!
 //! 1. Lost: issued, and not back when the drain ends. One fails the run.
 //! 2. Not carried out, of streams with a rate: more than one and more than 0.1 % of the operations are not back 1 s after the
@@ -18,7 +19,7 @@ use std::collections::{BTreeMap, BTreeSet};
 /// Operations from which on a remainder is judged alone, too.
 const ALONE_MIN: u64 = 3_000;
 
-/// What became of an operation that was wanted.
+/// Fate of a wanted operation.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Fate {
     lane: usize,
@@ -43,7 +44,7 @@ impl Fate {
     }
 }
 
-/// How a run went, as far as the rules need it.
+/// Facts about a run that the rules need.
 pub(crate) struct Ran<'a> {
     pub(crate) draw: &'a Draw,
     pub(crate) log: &'a Log,
@@ -51,7 +52,7 @@ pub(crate) struct Ran<'a> {
     pub(crate) stop_ns: u64,
     /// The run ended before its time.
     pub(crate) is_stopped: bool,
-    /// That was because a drive went away.
+    /// True if a drive went away, which caused the end.
     pub(crate) is_gone: bool,
 }
 
@@ -77,7 +78,7 @@ pub(crate) struct Broken {
     pub(crate) wanted: u64,
 }
 
-/// What the rules say.
+/// Result of the rules.
 #[derive(Debug, Default)]
 pub(crate) struct Found {
     pub(crate) outcome: &'static str,
@@ -89,7 +90,7 @@ pub(crate) struct Found {
     pub(crate) totals: Vec<[u64; 5]>,
     /// By device: operations that never came back.
     pub(crate) lost: BTreeMap<usize, u64>,
-    /// What the run loop did that it must not do.
+    /// Errors of the run loop.
     pub(crate) complaints: Vec<String>,
     /// The codes that the rules leave open: a slice that was cut short could have become one or the other.
     pub(crate) open: BTreeSet<&'static str>,
@@ -183,7 +184,7 @@ impl Ran<'_> {
         for (number, lane) in self.draw.lanes.iter().enumerate() {
             for (index, wanted_ns) in lane.instants(self.stop_ns + 1).into_iter().enumerate() {
                 let op = by_name.remove(&(number, index));
-                // What was issued in the instant of the end was wanted before it.
+                // An operation issued at the instant of the end was wanted before it.
                 if wanted_ns < self.stop_ns || op.is_some() {
                     fates.push(self.fate(number, lane.device(index), wanted_ns, op));
                 }
@@ -255,7 +256,7 @@ impl Ran<'_> {
             }
             let is_missing = |fate: &&&Fate| {
                 let deadline_ns = self.end_of(fate.slice).min(fate.end_ns) + SEC;
-                // What failed fails the run anyway, whenever it came back.
+                // A failed operation fails the run anyway, whenever it came back.
                 !fate.failed && fate.back_ns.is_none_or(|back_ns| back_ns > deadline_ns)
             };
             let missing = of.iter().filter(is_missing).count() as u64;
@@ -280,8 +281,8 @@ impl Ran<'_> {
                     lanes.map(|lane| lane.limit).collect::<Vec<_>>()
                 };
                 if silent_ns > 0 && limits_of(false).iter().any(|limit| limits_of(true).contains(limit)) {
-                    // It may have waited for the slots of another stream for a whole report interval, which is then none of its
-                    // time.
+                    // The stream may have waited for the slots of another stream for a whole report interval, which is
+                    // then not its own time.
                     found.open.insert("silence");
                 } else if is_share(silent_ns, to_ns - from_ns, share_ppb) {
                     breaks("silence", silent_ns, to_ns - from_ns);
@@ -290,7 +291,7 @@ impl Ran<'_> {
         }
     }
 
-    /// The limits of latency.
+    /// Applies the limits of latency.
     fn judge_shares(&self, stream: usize, device: Option<usize>, fates: &[Fate], found: &mut Found) {
         let limits = limits(self.draw.sla);
         let count = |first, last| -> (u64, Vec<u64>) {
@@ -358,8 +359,8 @@ impl Ran<'_> {
         silences
     }
 
-    /// What the run loop must not do: issue what is not wanted, too early or too late; leave an operation although a slot was
-    /// free; end the drain too early.
+    /// Forbidden behaviour of the run loop: issuing operations that are not wanted, too early or too late; leaving an
+    /// operation waiting although a slot is free; ending the drain too early.
     fn complaints(&self, fates: &[Fate]) -> Vec<String> {
         let mut complaints = Vec::new();
         let open = self.log.ops.iter().filter(|op| !self.is_closed(op.lane)).count();

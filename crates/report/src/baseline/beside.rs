@@ -86,7 +86,7 @@ impl Beside {
         this
     }
 
-    /// What any of the drives has a number of, in one order.
+    /// Metrics that any of the drives has, in a fixed order.
     fn rows(&self) -> Vec<(What, Mix)> {
         let mut rows: Vec<(What, Mix)> = Vec::new();
         for metric in self.drives.iter().flat_map(|drive| &drive.metrics) {

@@ -132,7 +132,7 @@ pub(super) fn saturation<'a>(
     charts
 }
 
-/// Those of a curve that are in doubt, by `name`; `None`: there is none.
+/// Names of the doubtful points of a curve; `None` if there are none.
 fn in_doubt(curve: &[&Point], name: impl Fn(&Point) -> String) -> Option<String> {
     let names: Vec<_> = curve.iter().filter(|point| point.doubt.is_some()).map(|point| name(point)).collect();
     (!names.is_empty()).then(|| names.join(", "))

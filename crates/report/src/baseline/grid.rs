@@ -4,7 +4,7 @@ use super::rate;
 use crate::table::{Cell, Table};
 use results::baseline::{Done, Mix, Part, Percentile, Point, highest_rate};
 
-/// What a job showed of one direction.
+/// Selects a direction of a job's results.
 type Side = fn(&Point) -> Option<&Done>;
 
 /// The 99th percentiles of reads, then those of writes.
@@ -17,7 +17,7 @@ pub(super) fn tables(points: &[Point]) -> Vec<Table> {
 fn table(name: &str, side: Side, cells: &[&Point], points: &[Point]) -> Table {
     let reads = rates(cells, |point| point.reads.as_ref());
     let writes = rates(cells, |point| point.writes.as_ref());
-    // Where more than 1 % were never done, they took longer than the longest of the others.
+    // If more than 1 % were never done, they took longer than the longest of the others.
     let us = |told: Percentile| match told {
         Percentile::Us(us) | Percentile::LongerThan(us) => Some(us),
         Percentile::TooFew => None,
@@ -26,8 +26,8 @@ fn table(name: &str, side: Side, cells: &[&Point], points: &[Point]) -> Table {
     let (least, most) = (all().fold(f64::INFINITY, f64::min), all().fold(0.0, f64::max));
     let reads_told = told(cells, points, |point| point.reads.as_ref());
     let writes_told = told(cells, points, |point| point.writes.as_ref());
-    // By the logarithm: what is twice as long is as much darker at 100 us as at 10 ms.
-    // What is not twice as long is nearly as light.
+    // Logarithmic shade: a factor of two makes the same difference at 100 us and at 10 ms. Times within a factor of two
+    // get nearly the same shade.
     let span = (most / least).max(2.0).ln();
     let shade = |us: f64| (us.max(least) / least).ln() / span;
     let cell = |read_rate: f64, write_rate: f64| {
@@ -90,7 +90,7 @@ fn alone(cells: &[&Point], points: &[Point], side: impl Fn(&Point) -> Option<&Do
     Some((mix, highest_rate(points, mix)?))
 }
 
-/// What all of each direction is, where that is known.
+/// The maximum of each direction, where known.
 fn whole(cells: &[&Point], points: &[Point]) -> String {
     let sides: [Side; 2] = [|point| point.reads.as_ref(), |point| point.writes.as_ref()];
     let told = sides.into_iter().filter_map(|side| alone(cells, points, side));

@@ -1,4 +1,4 @@
-//! Which part of a drive was in use: partitions, over-provisioning, and what another layout could bring.
+//! The part of a drive in use: partitions, over-provisioning, and the possible gain from another layout.
 
 use super::rate;
 use crate::document::RunReport;
@@ -13,7 +13,7 @@ pub(super) const CHECKS: [&str; 5] = ["over-provisioning", "alignment", "sector-
 /// Part of the first round from which writes have fallen so far that more room would tell.
 const FALLEN: f64 = 0.8;
 
-/// What was in use and what that means, each one sentence. `run`: any run of the drive, which has its facts.
+/// Notes on the part in use and its meaning, each one sentence. `run`: any run of the drive, for the facts about it.
 pub(super) fn notes(device: &Identity, run: Option<&RunReport>, points: &[Point]) -> Vec<String> {
     let size = units::bytes(device.size_bytes as f64);
     let mut notes = Vec::new();
@@ -44,7 +44,7 @@ pub(super) fn notes(device: &Identity, run: Option<&RunReport>, points: &[Point]
     notes
 }
 
-/// Whether all of a disk was in use, or a part of it.
+/// Describes if a whole disk was in use, or a part of it.
 fn in_use(facts: &Value, size: &str) -> String {
     let partition = &facts["partition"];
     match (facts["kind"].as_str(), partition["disk"].as_str()) {

@@ -1,10 +1,11 @@
-//! What a baseline says of each drive: curves, tables, what is in doubt, and how its drives stand beside each other.
+//! Report of a baseline on each drive: curves, tables, doubts, and its drives side by side.
 //!
 //! ```text
 //! points of a drive -> sections (charts) + tables of each section -> every form of a report
 //!                   -> numbers -> Beside: drives in columns, outliers named -> reports and comparisons
 //! ```
-//! The one idea: all is made from the points in `series.json`. Of runs only the saturation's timeline is taken.
+//! The one idea: everything comes from the points in `series.json`, except the saturation's timeline, which comes from
+//! its run.
 
 mod beside;
 mod charts;
@@ -86,7 +87,7 @@ const LAYOUT: About = (
 
 /// A drive of a series and what its steps showed.
 pub(crate) struct Measured<'a> {
-    /// Its number in the series.
+    /// Index in the series.
     pub(crate) device: usize,
     pub(crate) series: &'a Series,
     /// Steps with their runs, those that can be read.
@@ -106,7 +107,7 @@ impl DriveReport {
                 sections.push(Section::new(id, title, intro, charts));
             }
         };
-        // One for each drive, in their order.
+        // One per drive, in order.
         let predictions = series.conclusion.as_ref().and_then(|ended| ended.details.get("prediction")?.as_array());
         let prediction: Option<Prediction> =
             predictions.and_then(|all| serde_json::from_value(all.get(device)?.clone()).ok());
@@ -156,7 +157,7 @@ impl DriveReport {
         }
     }
 
-    /// What is to be said of the section with this id beside its charts and tables, each one sentence.
+    /// Notes on the section with this id, beside its charts and tables, each one sentence.
     pub(crate) fn notes(&self, section: &str) -> Vec<String> {
         let too_few = |part| {
             let mut done = self.points.iter().filter(|point| point.part == part).flat_map(Point::directions);
@@ -249,7 +250,7 @@ fn in_doubt(point: &Point) -> &'static str {
 /// Percentiles that tables show, percent; fio's `percentile_list` has them by these names.
 const SHOWN: [(&str, f64); 4] = [("p50", 50.0), ("p99", 99.0), ("p99.9", 99.9), ("p99.99", 99.99)];
 
-/// What a percentile that is not there means.
+/// Explanation of a missing percentile.
 const TOO_FEW: &str = "A percentile is a dash, or has no point in a chart, where no operation lies beyond it: that of so few would be the longest \
                        of them.";
 

@@ -1,4 +1,4 @@
-//! What a baseline predicts, in words and as a table.
+//! Predictions of a baseline, in words and as a table.
 
 use crate::table::Table;
 use results::baseline::{Declined, Parameter, Prediction};

@@ -4,11 +4,11 @@ use crate::table::{Cell, Table};
 use results::baseline::{Pts, PtsTable};
 use results::units::{binary_bytes, milliseconds, number};
 
-/// What is to be known of them, wherever they are shown.
+/// Note shown with every SNIA result.
 pub(super) const PROCEDURE: &str = "Measured by the procedure of SNIA's Performance Test Specification 2.0.2. It is no result that SNIA or anybody else \
      certified.";
 
-/// The result of a test.
+/// Result table of a test.
 pub fn pts_table(test: &PtsTable) -> Table {
     let unit = match test.test {
         Pts::Iops | Pts::Saturation => "IOPS",

@@ -1,4 +1,4 @@
-//! What drives count of themselves: before and after a run, and the write amplification that follows.
+//! Drives' own counters: before and after a run, and the resulting write amplification.
 
 use super::telemetry::devices;
 use super::timeline::{Fall, Timeline};
@@ -112,7 +112,7 @@ struct Written {
     least_bytes: u64,
 }
 
-/// The better first.
+/// In order of preference.
 const WRITTEN: [Written; 3] = [
     Written {
         source: "counted by the simulated drive",
@@ -153,7 +153,7 @@ pub(crate) fn device_waf(changes: &[Change]) -> Vec<DeviceWaf> {
 }
 
 impl Written {
-    /// None where no host wrote.
+    /// `None` if no host bytes were written.
     fn waf(&self, host: &Change, media: &Change) -> Option<DeviceWaf> {
         let counted = [("bytes written by hosts", host, self.unit_bytes), ("bytes written to the media", media, 1.0)];
         let fell = counted.iter().find_map(|(counter, change, unit)| {
@@ -223,7 +223,7 @@ mod tests {
         let told = device_waf(&few).remove(0);
         assert_eq!((told.waf, told.host_bytes), (None, 1_024_000));
         assert!(told.to_string().contains("count in steps of 512 kB: write at least 512 MB"), "{told}");
-        // It rose further than it fell: first and last alone would show nothing.
+        // The counter rose further than it fell, so first and last value alone would look normal.
         let mut reset = [change(Column::FdpMediaBytes, 100.0, 900.0), change(Column::FdpHostBytes, 100.0, 800.0)];
         reset[0].fell = Some(Fall { before: 700.0, after: 10.0 });
         let told = device_waf(&reset).remove(0);

@@ -1,6 +1,6 @@
-//! How often which latency was seen when: a heat map for each judged stream.
+//! A heat map of latencies over time for each judged stream.
 //!
-//! It shows what no quantile does: two crowds of latencies at once, bands that move, rare stalls.
+//! It shows what quantiles hide: two latency clusters at once, bands that move, rare stalls.
 
 use super::windows::Windows;
 use super::{Axis, Chart, Limit};
@@ -39,7 +39,7 @@ pub(crate) fn charts(manifest: &Manifest, service: &Windows) -> Vec<Chart> {
     charts.collect()
 }
 
-/// Whether a limit lies within the edges of a map; others would stretch its axis.
+/// True if a limit lies within the edges of a map; other limits would stretch its axis.
 pub(crate) fn is_within(limit: &Limit, edges: &[f64]) -> bool {
     edges.first().zip(edges.last()).is_some_and(|(low, high)| (*low..=*high).contains(&limit.y))
 }

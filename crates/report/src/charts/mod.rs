@@ -1,16 +1,16 @@
-//! Charts as data: what is drawn, in which units, and what one point of it means.
+//! Charts as data: lines, units, and the meaning of a point.
 //!
 //! ```text
 //! run directory -> timeline, windows (reduced on the way) -> charts of each section -> HTML | JSON
 //! ```
 //!
-//! The one idea: a chart here knows nothing of a plotting library. It is lines, limits and marks with
-//! names and units, or the reason why there is nothing to draw; forms do with it what they can.
+//! The one idea: a chart here does not depend on a plotting library. It consists of lines, limits and marks with names
+//! and units, or the reason why there is nothing to draw; each output format draws it as it can.
 //!
 //! * [`timeline`]: the tables, [`windows`]: the interval logs; both reduced to a few points
 //! * one file for each section of charts: [`shares`], [`heat_map`], [`percentiles`], [`rates`],
 //!   [`telemetry`], [`host`], [`trace`], [`steady`], [`rating`]
-//! * [`counters`]: what drives count of themselves, as numbers
+//! * [`counters`]: drives' own counters, as numbers
 
 pub(crate) mod counters;
 pub(crate) mod heat_map;
@@ -28,10 +28,10 @@ pub(crate) mod windows;
 use schemars::JsonSchema;
 use serde::{Serialize, Serializer};
 
-/// How finely a run is drawn.
+/// Resolution of a run's charts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Detail {
-    /// Most points of a line.
+    /// Maximum number of points of a line.
     pub points_max: usize,
     /// Most columns of a heat map.
     pub columns_max: usize,
@@ -123,16 +123,16 @@ pub enum Points {
     Each(Vec<f64>),
 }
 
-/// How a line is drawn. Colour is never the only difference.
+/// Appearance of a line. Colour is never the only difference.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
 pub struct Style {
-    /// Number of the colour.
+    /// Index of the colour.
     pub colour: usize,
     /// Number of the dash and of the symbol; 0 is a solid line.
     pub dash: usize,
-    /// Whether the points have symbols.
+    /// True if points have symbols.
     pub symbols: bool,
-    /// Whether the points are joined.
+    /// True if points are joined.
     pub joined: bool,
 }
 
@@ -201,12 +201,10 @@ impl Chart {
 }
 
 impl Axis {
-    /// A linear axis.
     pub(crate) fn linear(title: &str, unit: &str) -> Self {
         Self { title: title.to_owned(), unit: unit.to_owned(), log: false, max: None, floor: None }
     }
 
-    /// A logarithmic axis.
     pub(crate) fn log(title: &str, unit: &str) -> Self {
         Self { log: true, ..Self::linear(title, unit) }
     }

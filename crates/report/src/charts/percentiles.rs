@@ -117,7 +117,7 @@ pub(crate) fn thresholds(manifest: &Manifest) -> Vec<Limit> {
     limits.map(|each| limit(each.threshold_ns)).collect()
 }
 
-/// Why nothing is there.
+/// Reason for an empty chart.
 pub(crate) fn nothing(windows: &Windows) -> String {
     windows.damage.clone().unwrap_or_else(|| "no operation of it succeeded in a window that was recorded".to_owned())
 }

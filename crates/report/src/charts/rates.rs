@@ -1,4 +1,4 @@
-//! What was asked for and what was done: a chart for each stream.
+//! Offered and achieved rates: a chart for each stream.
 
 use super::timeline::Stat;
 use super::timeline::Timeline;
@@ -6,7 +6,6 @@ use super::{Axis, Chart, Line, Points, Style};
 use results::run_dir::Manifest;
 use results::units;
 
-/// A chart for each stream.
 pub(crate) fn charts(manifest: &Manifest, timeline: &Timeline) -> Vec<Chart> {
     let streams = manifest.streams.iter().zip(&timeline.streams);
     let charts = streams.map(|(info, stream)| {

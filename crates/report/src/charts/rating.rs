@@ -6,7 +6,7 @@ use results::judge::Outcome;
 use results::series::{Rule, Step};
 use results::units;
 
-/// How a step ended, as lines tell it: by colour, symbol and name.
+/// Outcomes of a step, with the name and the symbol of their lines.
 const ENDS: [(Outcome, &str, usize); 3] =
     [(Outcome::Pass, "passed", 0), (Outcome::Fail, "failed", 1), (Outcome::Invalid, "invalid", 3)];
 

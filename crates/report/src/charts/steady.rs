@@ -24,7 +24,6 @@ pub(crate) fn mark(chart: &mut Chart, steadiness: &Steadiness, stream: &str) {
     }
 }
 
-/// A change point in one sentence.
 pub(crate) fn change_sentence(change: &ChangePoint) -> String {
     let at = units::span(change.at_sec);
     let (before, after) = (value(change.metric, change.before), value(change.metric, change.after));

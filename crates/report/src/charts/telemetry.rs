@@ -134,25 +134,23 @@ pub(crate) fn charts(timeline: &Timeline, simulated: bool) -> Vec<Chart> {
     charts.collect()
 }
 
-/// A chart of telemetry.
 #[derive(Debug)]
 pub(crate) struct Quantity {
     pub(crate) id: &'static str,
     pub(crate) title: &'static str,
     pub(crate) unit: &'static str,
-    /// What a point is.
+    /// Meaning of a point.
     pub(crate) stat: Stat,
     pub(crate) parts: &'static [Curve],
-    /// What to look for.
     pub(crate) look: &'static str,
 }
 
-/// One line of it.
+/// One line of the chart.
 #[derive(Debug)]
 pub(crate) struct Curve {
     pub(crate) label: &'static str,
     pub(crate) column: Column,
-    /// What makes it the chart's unit.
+    /// Factor that converts the column to the chart's unit.
     pub(crate) factor: f64,
 }
 
@@ -194,7 +192,8 @@ impl Quantity {
         for (number, owner) in owners.iter().enumerate() {
             for (part, Curve { label, column, factor }) in self.parts.iter().enumerate() {
                 let Some(column) = timeline.column(*column, owner) else { continue };
-                // One device: colours tell its lines apart. Several: colours tell devices, dashes lines.
+                // With one device, colours distinguish its lines. With several, colours distinguish devices and dashes
+                // distinguish lines.
                 let several = owners.len() > 1;
                 let (colour, dash) = if several { (number, part) } else { (part, part) };
                 let label = if several { format!("{owner} {label}") } else { (*label).to_owned() };

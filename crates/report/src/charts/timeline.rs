@@ -14,9 +14,9 @@ use std::path::Path;
 /// A column of telemetry.
 #[derive(Debug, Clone)]
 pub(crate) struct ColumnLine {
-    /// Its name in the table.
+    /// Name in the table.
     pub(crate) name: String,
-    /// What it is; `None` of one that this version does not know.
+    /// `None` for a column unknown to this version.
     pub(crate) known: Option<ColumnOf>,
     pub(crate) bins: Bins,
     /// The first value measured and the last.
@@ -34,7 +34,7 @@ pub struct Fall {
     pub after: f64,
 }
 
-/// What one stream did.
+/// One stream over time.
 #[derive(Debug, Clone)]
 pub(crate) struct StreamLine {
     /// Operations a second that succeeded within the run.
@@ -115,18 +115,18 @@ impl Timeline {
         self.gap_ms.width() as u64 * self.interval_sec
     }
 
-    /// Where the points lie: at the end of what they stand for.
+    /// Positions of the points: at the end of the period that they represent.
     pub(crate) fn points(&self) -> Points {
         let step = self.point_sec() as f64;
         Points::Even { first: step, step }
     }
 
-    /// Whether a point stands for more than one interval.
+    /// True if a point represents more than one interval.
     pub(crate) fn is_reduced(&self) -> bool {
         self.gap_ms.width() > 1
     }
 
-    /// Whether any interval is whole.
+    /// True if any interval is complete.
     pub(crate) fn any(&self) -> bool {
         self.gap_ms.any()
     }
@@ -138,7 +138,7 @@ impl Timeline {
     }
 }
 
-/// What a point of a reduced line is.
+/// Meaning of a point of a reduced line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Stat {
     Mean,
@@ -157,7 +157,6 @@ impl Stat {
     }
 }
 
-/// One bin.
 #[derive(Debug, Clone, Copy)]
 struct Bin {
     sum: f64,
@@ -192,7 +191,6 @@ pub(crate) struct Bins {
     points_max: usize,
     /// Intervals in a bin.
     width: usize,
-    /// Intervals seen.
     seen: usize,
 }
 
@@ -243,7 +241,7 @@ impl Bins {
         all.value(stat)
     }
 
-    /// Whether any value is there.
+    /// True if there is any value.
     pub(crate) fn any(&self) -> bool {
         self.bins.iter().any(|bin| bin.count > 0)
     }

@@ -1,4 +1,4 @@
-//! Where requests spent their time, from sampled tracepoints: the kernel's queue or the device.
+//! Time of requests by stage, from sampled tracepoints: the kernel's queue or the device.
 
 use super::{Axis, Chart, Detail, Limit, Line, Points, Style};
 use results::run_dir::{Manifest, TRACE, TraceKind, TraceLine, TraceSize, read_trace};
@@ -8,7 +8,7 @@ use std::path::Path;
 /// A value of a sample, nanoseconds.
 type Value = fn(&TraceLine) -> u64;
 
-/// What is drawn of a sample.
+/// Values drawn of a sample.
 const DRAWN: [(&str, Value); 4] = [
     ("device p99", |line| line.device_time.p99_ns),
     ("kernel's queue p99", |line| line.queue.p99_ns),
@@ -16,7 +16,7 @@ const DRAWN: [(&str, Value); 4] = [
     ("kernel's queue max", |line| line.queue.max_ns),
 ];
 
-/// What samples are of: number of the device, kind and size of the requests.
+/// Key of samples: index of the device, kind and size of the requests.
 type Of = (usize, TraceKind, TraceSize);
 
 /// A chart for each device and kind of request that was sampled in a run of `ran_sec`, and one that says why

@@ -37,7 +37,6 @@ pub(crate) struct Durations {
     columns: Vec<Vec<u64>>,
 }
 
-/// One interval log.
 #[derive(Debug, Clone)]
 pub(crate) struct Windows {
     /// By stream, over all devices.
@@ -158,7 +157,7 @@ impl Windows {
         point
     }
 
-    /// Where the points lie: at the end of what they stand for.
+    /// Positions of the points: at the end of the period that they represent.
     pub(crate) fn points(&self) -> Points {
         Points::Even { first: self.point_sec, step: self.point_sec }
     }

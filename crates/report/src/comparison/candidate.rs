@@ -1,5 +1,5 @@
-//! One candidate: the numbers by which it is compared, each with the reason where there is none.
-//! Among them how far from its limits its run stayed: the worst slice of any judged stream, by threshold.
+//! One candidate: the numbers by which it is compared, or the reason for a missing one. They include the margin to its
+//! limits: the worst slice of any judged stream, by threshold.
 
 use super::Kind;
 use super::cell::Cell;
@@ -15,24 +15,21 @@ use results::series::State;
 use serde::Serialize;
 use std::path::PathBuf;
 
-/// One candidate.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Candidate {
-    /// Its name here.
+    /// Name in the comparison.
     pub name: String,
-    /// Its directory.
     pub dir: PathBuf,
-    /// What that is.
     pub kind: Kind,
-    /// What was run, in the run that stands for it.
+    /// Test of the representative run.
     pub test: Cell<Test>,
-    /// What came of it: of a series its conclusion, else the verdict of the run.
+    /// Outcome: the conclusion of a series, else the verdict of the run.
     pub outcome: Cell<Outcome>,
-    /// Why, one sentence.
+    /// Reason of the outcome, one sentence.
     pub reason: Cell<String>,
-    /// What its outcome does not cover, each a phrase.
+    /// Things that the outcome does not cover, each a phrase.
     pub not_judged: Vec<String>,
-    /// What every form shows of the run that stands for it.
+    /// Result of the representative run, as every output shows it.
     pub result: Cell<RunResult>,
     /// The highest load that it holds, as a search found it.
     pub rating: Cell<f64>,
@@ -42,42 +39,39 @@ pub struct Candidate {
     pub margins: Cell<Vec<Margin>>,
     /// 99 % of the judged stream's service times.
     pub p99: Cell<Quantile>,
-    /// 99.9 % of them.
+    /// The 99.9th percentile.
     pub p99_9: Cell<Quantile>,
     /// Rates of the judged stream.
     pub rate: Cell<Rate>,
-    /// What the run that stands for it did to each device.
+    /// I/O of the representative run on each device.
     pub io: Cell<DeviceIo>,
-    /// By device.
     pub wear: Cell<Vec<DeviceWear>>,
     /// The price of one drive by the load that it holds, for each 1x.
     pub price_per_1x: Cell<f64>,
-    /// Where it stands among published ratings.
+    /// Rank among published ratings.
     pub place: Cell<Place>,
     /// The jobs of a baseline that are in doubt.
     pub in_doubt: Option<InDoubt>,
-    /// Whether a part of its directory is damaged or missing.
+    /// True if a part of its directory is damaged or missing.
     pub damaged: bool,
 }
 
-/// What was run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Test {
     /// `storage` or `index`.
     pub test: String,
     /// Devices, as the user named them.
     pub devices: Vec<String>,
-    /// Their models, where they are known.
+    /// Models of the devices, where known.
     pub models: Vec<Option<String>>,
-    /// Whether they were simulated.
+    /// True if the devices were simulated.
     pub simulated: bool,
-    /// How long it should last at most, seconds.
+    /// Configured maximum duration, seconds.
     pub duration_sec: u64,
-    /// How long it ran, seconds.
+    /// Time run, seconds.
     pub ran_sec: f64,
-    /// Whether it was long enough to certify.
+    /// Class by duration: long enough to certify or not.
     pub class: Class,
-    /// The limits.
     pub sla: String,
     /// When operations were intended: `paced`, `poisson`, `act`.
     pub arrival: Option<String>,
@@ -92,7 +86,7 @@ pub struct Load {
     pub multiple: Option<f64>,
     /// As a multiple of 3,000 client operations a second on one device; `None` for an index test.
     pub x_per_device: Option<f64>,
-    /// Whether a search found it to be the highest; else more was not tried, or not held for other reasons.
+    /// True if a search found it to be the highest; otherwise more was not tried, or not held for other reasons.
     pub highest: bool,
 }
 
@@ -101,11 +95,10 @@ pub struct Load {
 pub struct Quantile {
     /// The judged stream.
     pub stream: String,
-    /// The time, nanoseconds.
+    /// Service time, nanoseconds.
     pub service_ns: u64,
 }
 
-/// Rates of a stream.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Rate {
     /// The judged stream.
@@ -116,18 +109,15 @@ pub struct Rate {
     pub achieved_iops: f64,
 }
 
-/// What a run did to one of its devices, on average over all of them.
+/// I/O of a run on one of its devices, averaged over all of them.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct DeviceIo {
     /// Reads a second, of all streams.
     pub reads_per_sec: f64,
-    /// Writes a second.
     pub writes_per_sec: f64,
-    /// Bytes read a second.
     pub read_bytes_per_sec: f64,
-    /// Bytes written a second.
     pub written_bytes_per_sec: f64,
-    /// Whether its sizes were those of a live database's histograms.
+    /// True if sizes came from a live database's histograms.
     pub histograms: bool,
 }
 
@@ -263,7 +253,7 @@ fn device_io(run: &Run) -> Cell<DeviceIo> {
     if ran_sec <= 0.0 || devices == 0 {
         return Cell::missing("no interval of the run is whole");
     }
-    // What came back after the end is none of the run's time.
+    // Operations that came back after the end are not part of the run's time.
     let in_time = |stream: &StreamTotals| 1.0 - stream.overtime as f64 / stream.ops.max(1) as f64;
     let sum = |is: fn(&str) -> bool, of: fn(&StreamTotals) -> u64| {
         let streams = run.verdict.streams.iter().filter(|stream| is(&stream.name));
@@ -359,7 +349,7 @@ fn margins(verdict: &Verdict, sla: &Sla) -> Cell<Vec<Margin>> {
     Cell::Value(sla.limits().iter().map(margin).collect())
 }
 
-/// What neither the run that stands for `source` nor its series judged.
+/// Things that neither the representative run of `source` nor its series judged.
 fn not_judged(source: &Source, result: Option<&RunResult>) -> Vec<String> {
     let of_run = result.iter().flat_map(|result| result.not_judged.iter().cloned());
     let steps = source.series.iter().flat_map(|series| &series.steps);

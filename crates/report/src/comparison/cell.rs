@@ -6,11 +6,10 @@ use serde::Serialize;
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(untagged)]
 pub enum Cell<T> {
-    /// The value.
     Value(T),
-    /// There is none.
+    /// No value.
     Missing {
-        /// Why, a phrase.
+        /// The reason, a phrase.
         why_not: String,
     },
 }

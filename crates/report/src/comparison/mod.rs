@@ -37,10 +37,9 @@ use std::path::{Path, PathBuf};
 pub struct Comparison {
     /// In the order in which they were named.
     pub candidates: Vec<Candidate>,
-    /// What must be known before anything is compared, each one sentence: where the tests differ, what
-    /// is damaged.
+    /// Warnings that a comparison needs, each one sentence: differences between the tests, damage.
     pub warnings: Vec<String>,
-    /// What was said when the candidates were tested, each one sentence. It takes nothing from their numbers.
+    /// Remarks made when the candidates were tested, each one sentence. They do not affect the numbers.
     pub remarks: Vec<String>,
     /// The drives of baselines side by side; `None` without a baseline.
     pub baselines: Option<Beside>,
@@ -58,17 +57,17 @@ pub struct Named {
 }
 
 impl Comparison {
-    /// Whether any of it must not be taken at its face: tests that differ, something damaged.
+    /// True if the tests differ, or something is damaged.
     pub fn is_doubtful(&self) -> bool {
         !self.warnings.is_empty()
     }
 }
 
-/// Compares the runs or series in `dirs`, with what the operator gave, and places them in `ratings`
-/// (highest first).
+/// Compares the runs or series in `dirs`, with the operator's data `given`, and ranks them in `ratings` (highest
+/// first).
 ///
-/// Errors: a directory holds neither, one is named twice, or `given` names nobody. What is damaged is
-/// shown as far as it is whole, and warned of.
+/// Errors: a directory holds neither, one is named twice, or `given` names an unknown candidate. Damaged runs are shown
+/// as far as they are whole, with a warning.
 pub fn compare(dirs: &[Named], given: &Given, ratings: &[Published]) -> Result<Comparison, CompareError> {
     let names = names(dirs)?;
     let mut places: BTreeMap<PathBuf, String> = BTreeMap::new();

@@ -36,12 +36,10 @@ const COLUMNS: [&str; 10] = [
     "source",
 ];
 
-/// One published rating.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Published {
     /// Kind of drive: `nvme`, `sata`, `cloud`; with `hist-` in front where ACT 2 or earlier was used.
     pub class: String,
-    /// The drive.
     pub device: String,
     /// The rating as a multiple of 1x.
     pub x: f64,
@@ -49,31 +47,24 @@ pub struct Published {
     pub over_pct: [Option<f64>; 3],
     /// Endurance in the maker's words.
     pub endurance: Option<String>,
-    /// Version of ACT.
     pub act_version: Option<String>,
-    /// Who published it.
+    /// Publisher.
     pub source: Option<String>,
 }
 
 /// Why a list of ratings cannot be used.
 #[derive(Debug, Error)]
 pub enum ListError {
-    /// It cannot be read.
+    /// Read error.
     #[error("reading the list of ratings {} - {source}; check the path", path.display())]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// What the system said.
-        source: std::io::Error,
-    },
-    /// It is not such a list.
+    Io { path: PathBuf, source: std::io::Error },
+    /// Not a list of ratings.
     #[error("reading the list of ratings {name} line {line} - {why}; its first line must be: {}", COLUMNS.join(","))]
     Line {
-        /// The file.
         name: String,
-        /// Line, from 1.
+        /// Line number, from 1.
         line: u64,
-        /// What is wrong.
+        /// What is wrong with the line.
         why: String,
     },
 }
@@ -131,20 +122,20 @@ fn parse(name: &str, bytes: &[u8]) -> Result<Vec<Published>, ListError> {
     Ok(ratings)
 }
 
-/// Where a rating stands among published ones.
+/// Rank of a rating among published ones.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Place {
     /// The rating, as a multiple of 1x on one device.
     pub x: f64,
-    /// How many published ratings are higher.
+    /// Number of higher published ratings.
     pub higher: usize,
-    /// How many there are.
+    /// Number of published ratings.
     pub of: usize,
     /// The next higher ones, the highest first.
     pub above: Vec<Published>,
     /// The next ones that are not higher, the highest first.
     pub below: Vec<Published>,
-    /// What to bear in mind: that the published ones lasted longer.
+    /// Caveat: the published ratings lasted longer.
     pub caveat: Option<String>,
 }
 

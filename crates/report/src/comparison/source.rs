@@ -1,8 +1,8 @@
-//! From a directory to the one run that a candidate is compared by, and where these runs differ.
+//! Finds the representative run of a candidate's directory, and the differences between these runs.
 //!
-//! Of a series that is the highest load that was held within the limits; where none was, the lowest
-//! one that was tried. A run that cannot be read is left out and said.
-//! Where the tests differ is said first, and never averaged away.
+//! For a series this is the run of the highest load held within the limits; if none was held, of the lowest load tried.
+//! An unreadable run is left out with a remark. Differences between the tests are reported first, and never averaged
+//! away.
 
 use super::cell::Cell;
 use super::wear::UnknownName;
@@ -31,16 +31,16 @@ pub(super) struct Source {
     pub(super) series: Option<Series>,
     /// The step of the series that the run is of.
     pub(super) step: Option<Step>,
-    /// What makes its numbers doubtful, each one sentence.
+    /// Warnings that make its numbers doubtful, each one sentence.
     pub(super) warnings: Vec<String>,
-    /// What else a reader should know, each one sentence.
+    /// Other remarks, each one sentence.
     pub(super) remarks: Vec<String>,
-    /// Whether its series does not say what its runs do.
+    /// True if its series and its runs contradict each other.
     pub(super) doubtful: bool,
 }
 
 impl Source {
-    /// Reads `dir`. Errors: nothing is there, or it is something else. What is damaged is a remark.
+    /// Reads `dir`. Errors: the directory is missing, or holds something else. Damage becomes a remark.
     pub(super) fn read(name: String, dir: &Path) -> Result<Self, CompareError> {
         let unreadable = |source| CompareError::Read { name: name.clone(), source };
         match run_dir::holds(dir).map_err(unreadable)? {
@@ -164,17 +164,14 @@ fn by_weight(series: &Series) -> Vec<&Step> {
     judged
 }
 
-/// What a candidate's directory is.
+/// Kind of a candidate's directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Kind {
-    /// One run.
     Run,
-    /// A certification.
     Certify,
     /// A search for the highest rating.
     Rate,
-    /// A baseline.
     Baseline,
     /// A series that cannot be read.
     Series,
@@ -186,34 +183,29 @@ pub enum CompareError {
     /// A directory holds neither a run nor a series.
     #[error("{source}")]
     Read {
-        /// The candidate.
+        /// Name of the candidate.
         name: String,
-        /// Why.
         source: RunDirError,
     },
     /// The same run twice.
     #[error("comparing {first} with {second} - both are {}; name each run once", dir.display())]
     Twice {
-        /// One name.
+        /// First name.
         first: String,
-        /// The other.
+        /// Second name.
         second: String,
-        /// The directory.
         dir: PathBuf,
     },
     /// The same name twice.
     #[error("comparing {name} with {name} - two candidates have that name; give one another (NAME=DIR)")]
-    SameName {
-        /// The name.
-        name: String,
-    },
+    SameName { name: String },
     /// Something was said of nobody.
     #[error(transparent)]
     Given(#[from] UnknownName),
 }
 
 impl CompareError {
-    /// Whether the user asked for something that cannot be, and not a file is at fault.
+    /// True for an error in the user's request, false for an error of a file.
     pub fn is_usage(&self) -> bool {
         !matches!(self, Self::Read { .. })
     }
@@ -234,7 +226,7 @@ const NO_MATTER: [&str; 8] = [
 /// Settings that are the load itself, which is what is compared.
 const LOAD: [&str; 3] = ["read-reqs-per-sec", "write-reqs-per-sec", "service-threads"];
 
-/// One sentence for each thing in which the tests differ, the weightiest first.
+/// Describes each difference between the tests in one sentence, the most important first.
 pub(super) fn differences(sources: &[Source]) -> Vec<String> {
     let runs: Vec<(&str, &Run)> =
         sources.iter().filter_map(|source| Some((source.name.as_str(), source.run.value()?))).collect();

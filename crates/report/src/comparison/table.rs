@@ -29,7 +29,7 @@ impl Rows {
             _ => of.test.map(|_| kind_text(of)),
         });
         if candidates.iter().all(|of| of.kind == Kind::Baseline) {
-            // What follows is of loads that are held or not.
+            // The other columns need a load that is held or not.
             return this;
         }
         this.row("test", candidates, |of| {

@@ -1,10 +1,9 @@
-//! What the load wears a drive by: bytes written a day, drive writes a day, years to its rated endurance.
+//! Wear of a drive under the load: bytes written a day, drive writes a day, years to its rated endurance.
 //!
-//! Counted are the bytes that the run itself wrote to each device, which is what makers' ratings are in
-//! (host writes). What the drive counted meanwhile stands beside it where telemetry has it; it knows of
-//! other programs, too.
+//! Wear is based on the bytes that the run itself wrote to each device, because makers' ratings are in host writes. The
+//! drive's own count is shown beside it, if telemetry has it; it includes other programs.
 //!
-//! What only the operator knows is given: the price of a candidate, and what endurance its maker rates it for.
+//! The operator gives the rest: the price of a candidate, and its maker's endurance rating.
 
 use super::cell::Cell;
 use results::run_dir::{DeviceKind, Intervals, Manifest, RunDirError};
@@ -23,7 +22,6 @@ const DATA_UNIT_BYTES: f64 = 512_000.0;
 /// Of runs shorter than this nothing is said of a day.
 const RAN_SEC_MIN: f64 = 1.0;
 
-/// The wear of one device.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct DeviceWear {
     /// The device, as the user named it.
@@ -32,9 +30,8 @@ pub struct DeviceWear {
     pub host_bytes_per_day: Cell<f64>,
     /// Bytes that the drive counted as written by any host, per day.
     pub smart_bytes_per_day: Cell<f64>,
-    /// Capacity of the drive.
     pub capacity_bytes: Cell<u64>,
-    /// Its capacity written so often a day.
+    /// Drive writes per day.
     pub drive_writes_per_day: Cell<f64>,
     /// Bytes that it is rated for, by what the operator gave.
     pub rated_bytes: Cell<f64>,
@@ -97,7 +94,7 @@ fn capacity_bytes(name: &str, facts: &Value) -> Cell<u64> {
     Cell::or_missing(capacity.filter(|bytes| *bytes > 0), format!("the size of {name} is not in the manifest"))
 }
 
-/// What the tables tell of a run.
+/// A run's totals from its tables.
 struct Counted {
     ran_sec: f64,
     /// By device: bytes of the streams that write.
@@ -158,12 +155,12 @@ impl Counted {
     }
 }
 
-/// Whether a stream writes: by its name, which is all that a run directory tells.
+/// True if a stream writes: by its name, as a run directory has nothing else.
 pub(super) fn is_writing(stream: &str) -> bool {
     stream.contains("write")
 }
 
-/// Whether a stream reads: flushes and discards of a replay do neither.
+/// True if a stream reads: flushes and discards of a replay do neither.
 pub(super) fn is_reading(stream: &str) -> bool {
     !is_writing(stream) && !stream.contains("flushes") && !stream.contains("discards")
 }
@@ -191,10 +188,9 @@ impl Endurance {
     }
 }
 
-/// What the operator says, by the name of a candidate or of a device.
+/// Data from the operator, by the name of a candidate or of a device.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Given {
-    /// Endurance ratings.
     pub endurance: Vec<(String, Endurance)>,
     /// Prices of one drive, in whatever currency: all in the same.
     pub prices: Vec<(String, f64)>,
@@ -210,7 +206,7 @@ impl Default for Given {
 }
 
 impl Given {
-    /// What is said of `device` of `candidate`; of the device by its own name first.
+    /// The value given for `device` of `candidate`; a value for the device itself takes precedence.
     pub(super) fn of<T: Copy>(said: &[(String, T)], candidate: &str, device: &str) -> Option<T> {
         let by = |name: &str| said.iter().find(|(said, _)| said == name).map(|(_, value)| *value);
         by(device).or_else(|| by(candidate))
@@ -233,9 +229,8 @@ impl Given {
 #[derive(Debug, Error, PartialEq, Eq)]
 #[error("using what was given for {name:?} - no candidate or device has that name; the names are {known}")]
 pub struct UnknownName {
-    /// The name.
     pub name: String,
-    /// The names that there are.
+    /// Existing names.
     pub known: String,
 }
 

@@ -1,11 +1,11 @@
-//! The report as one document: everything that a page says, as data, the same for every form.
+//! The report as one document: the content of a page as data, the same for every output format.
 //!
 //! ```text
 //! directories -> Document (serialisable) -> html() | markdown() | json() | text()
 //! ```
 //!
-//! The one idea: forms only lay out. What is judged, reduced, put into words or missing is decided
-//! here, so no form can say something that another does not know.
+//! The one idea: output formats only do the layout. Judging, reduction, wording and omissions are decided here, so no
+//! two formats can disagree.
 
 pub(crate) mod run;
 mod series;
@@ -25,7 +25,7 @@ use serde::Serialize;
 use std::path::Path;
 use thiserror::Error;
 
-/// What a page of HTML has within its first kilobyte, and no other file does.
+/// Marker within the first kilobyte of an HTML report, by which flashproof recognises its own files.
 pub const HTML_MARK: &str = "<meta name=\"generator\" content=\"flashproof\">";
 
 /// Version of the document's fields. Raised when one changes its meaning.
@@ -77,14 +77,14 @@ impl Document {
         Ok(Self { format_version: DOCUMENT_FORMAT_VERSION, made_by, reports: reports? })
     }
 
-    /// What the reports come to: the worst of their outcomes, where a failure is worse than not knowing. A
-    /// series that goes on has none yet, and is taken for one that cannot tell.
+    /// The worst outcome of the reports; a failure is worse than an invalid result. An unfinished series counts as
+    /// invalid.
     pub fn outcome(&self) -> Outcome {
         let of = |report: &Report| report.outcome().unwrap_or(Outcome::Invalid);
         self.reports.iter().map(of).max_by_key(|outcome| outcome.severity()).unwrap_or(Outcome::Invalid)
     }
 
-    /// What a reader should know first, each one sentence, with the directory where there are several.
+    /// Most important remarks, each one sentence, with the directory if there are several.
     pub fn banners(&self) -> Vec<String> {
         let several = self.reports.len() > 1;
         let named = |report: &Report| {
@@ -100,7 +100,7 @@ impl Document {
         Ok(serde_json::to_string_pretty(self)? + "\n")
     }
 
-    /// What [`Self::json`] may hold, as JSON Schema (draft 2020-12): `docs/report.schema.json`.
+    /// JSON Schema (draft 2020-12) of [`Self::json`]: `docs/report.schema.json`.
     pub fn schema() -> Result<String, serde_json::Error> {
         let settings = SchemaSettings::draft2020_12().for_serialize();
         Ok(serde_json::to_string_pretty(&settings.into_generator().into_root_schema_for::<Self>())? + "\n")

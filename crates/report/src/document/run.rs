@@ -1,4 +1,4 @@
-//! What one run directory says.
+//! Report of one run directory.
 
 use super::Section;
 use crate::charts::counters::{self, Change, DeviceWaf};
@@ -244,7 +244,7 @@ fn summary(manifest: &Manifest, verdict: &Verdict) -> Vec<Pair> {
     pairs
 }
 
-/// What the manifest names, and columns of telemetry in which nothing stands.
+/// Missing measurements from the manifest, and empty columns of telemetry.
 fn unmeasured(manifest: &Manifest, timeline: &Timeline) -> Vec<String> {
     let empty = timeline.columns.iter().filter(|column| !column.bins.any()).map(|column| column.name.as_str());
     let empty: Vec<&str> = empty.collect();

@@ -1,4 +1,4 @@
-//! What the directory of a series says: its conclusion, its steps, and a report of each step's run.
+//! Report of a series' directory: its conclusion, its steps, and each step's run.
 
 use super::{Banner, RunReport, Section};
 use crate::baseline::{Beside, BesideDrive, DriveReport, Measured};
@@ -95,14 +95,14 @@ impl SeriesReport {
         this
     }
 
-    /// What came of it, as readers see it.
+    /// The outcome, as shown to readers.
     pub(crate) fn shown(&self) -> Shown {
         let shown = Shown::of(self.series.conclusion.as_ref().map(|conclusion| conclusion.outcome));
         if self.in_doubt.is_some() { shown.in_doubt() } else { shown }
     }
 }
 
-/// That jobs are in doubt, with the first.
+/// Banner about jobs in doubt, with the first doubt.
 fn banner(doubts: &InDoubt) -> String {
     let first = doubts.doubts.first().map(String::as_str).unwrap_or_default();
     format!("{doubts}: what follows from them may be this machine's and not the drive's. The first is {first}")
@@ -120,7 +120,7 @@ impl StepReport {
         }
     }
 
-    /// What its run says, for judging the series again.
+    /// Evidence of its run, for judging the series again.
     fn evidence(&self) -> Result<Evidence<'_>, &str> {
         match &self.report {
             Some(run) => Ok(Evidence { verdict: &run.verdict, multiple: run.multiple, doubt: run.doubt.as_deref() }),

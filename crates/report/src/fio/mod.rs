@@ -1,11 +1,11 @@
-//! What fio prints at the end of its jobs, from what was recorded: normal, JSON, terse.
+//! fio's output at the end of its jobs, from recorded data: normal, JSON, terse.
 //!
 //! ```text
 //! Interval -> Totals (by stream) -> Page (jobs with their kinds) -> normal.rs, json.rs, terse.rs
 //! ```
 //!
-//! The one idea: fields have fio's names and mean what fio's do, and those that we have beside (`wait`, `lag`) have names of their
-//! own. An operation's clat begins when it is handed over, so it holds what fio takes apart as slat; lat is the same.
+//! The one idea: fields with fio's names have fio's meaning; additional fields (`wait`, `lag`) have other names. An
+//! operation's clat begins at its submission, so it includes fio's slat; lat is equal to clat.
 
 mod json;
 mod normal;
@@ -29,69 +29,65 @@ pub const KINDS: usize = 4;
 /// Names of them in fio's output.
 const NAMES: [&str; KINDS] = ["read", "write", "trim", "sync"];
 
-/// What is reported of what runs as one.
+/// Results of one report entry: a job, or a group with group_reporting.
 #[derive(Debug, Clone)]
 pub struct JobPage<'a> {
-    /// What it is called.
     pub name: String,
-    /// Its group.
     pub group: usize,
-    /// Clones in it.
+    /// Number of clones.
     pub jobs: usize,
-    /// The user's text.
+    /// Free text of the user.
     pub description: String,
-    /// Its options as they were given.
+    /// Options as given.
     pub options: Vec<(String, String)>,
     /// Operations in flight at most, or as many as it has found that a latency allows.
     pub depth: u64,
-    /// That latency, if it looked for one.
+    /// Latency target, if it has one.
     pub target: Option<LatencyTarget>,
     /// When what is reported of it began, nanoseconds of its run.
     pub begin_ns: u64,
     /// When it ended, on the same clock.
     pub end_ns: u64,
-    /// How deep it was: 1, 2, 4 ... 64.
+    /// Operations by queue depth: 1, 2, 4 ... 64.
     pub levels: [u64; 7],
-    /// What was recorded, by kind.
+    /// Recorded data, by kind.
     pub kinds: [Option<&'a Kind>; KINDS],
     /// Percentiles of completion latencies, of total ones.
     pub percentiles_of: [bool; 2],
-    /// Which.
     pub percentiles: Vec<f64>,
-    /// What `k` is.
+    /// Value of the suffix `k`.
     pub kb_base: u64,
-    /// How long its run was, nanoseconds.
+    /// Duration of its run, nanoseconds.
     pub ran_ns: u64,
-    /// Its part of what the run took.
+    /// Its part of the run's CPU time.
     pub cpu: Cpu,
 }
 
 /// A latency for which a job looked for its depth.
 #[derive(Debug, Clone, Copy)]
 pub struct LatencyTarget {
-    /// It, nanoseconds.
+    /// Target latency, nanoseconds.
     pub latency_ns: u64,
-    /// How long each depth was tried, microseconds.
+    /// Time per depth, microseconds.
     pub window_us: u64,
     /// Percent of the operations that had to take no longer.
     pub percentile: f64,
 }
 
-/// What a job that looks for none shows.
+/// Values printed for a job without a target.
 const NO_TARGET: LatencyTarget = LatencyTarget { latency_ns: 0, window_us: 0, percentile: 100.0 };
 
-/// CPU that a run took.
+/// CPU usage of a run.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Cpu {
-    /// In programs, nanoseconds.
+    /// User mode, nanoseconds.
     pub user_ns: u64,
     /// In the kernel, nanoseconds.
     pub system_ns: u64,
-    /// Context switches.
     pub switches: u64,
     /// Page faults that had to read from a disk.
     pub major_faults: u64,
-    /// Page faults that had not.
+    /// Page faults served without disk I/O.
     pub minor_faults: u64,
 }
 
@@ -109,14 +105,14 @@ impl Cpu {
     }
 }
 
-/// What a disk did during all runs.
+/// I/O of a disk during all runs.
 #[derive(Debug, Clone, Default)]
 pub struct Disk {
-    /// Its name in /proc/diskstats.
+    /// Name in /proc/diskstats.
     pub name: String,
     /// Reads, writes: operations.
     pub ios: [u64; 2],
-    /// Reads, writes: merged.
+    /// Merged reads, merged writes.
     pub merges: [u64; 2],
     /// Reads, writes: time, milliseconds.
     pub ticks: [u64; 2],
@@ -129,29 +125,28 @@ pub struct Disk {
 /// Everything that is reported.
 #[derive(Debug, Clone)]
 pub struct Page<'a> {
-    /// The jobs of all groups.
+    /// Jobs of all groups.
     pub jobs: Vec<JobPage<'a>>,
     /// Options that hold for all of them.
     pub global: Vec<(String, String)>,
-    /// The disks.
     pub disks: Vec<Disk>,
     /// When, milliseconds since 1970.
     pub unix_ms: u64,
-    /// The process.
+    /// Process id.
     pub pid: u32,
-    /// What the verdict on each run comes to, of those that ended.
+    /// Results of the runs that ended.
     pub results: Vec<RunResult>,
     /// The same beside the real fio, run by run; none: nobody asked for it.
     pub cross_check: Vec<serde_json::Value>,
 }
 
 impl JobPage<'_> {
-    /// How long it ran itself, nanoseconds.
+    /// Its own duration, nanoseconds.
     fn own_ns(&self) -> u64 {
         self.end_ns.saturating_sub(self.begin_ns).max(1)
     }
 
-    /// How long all of its clones ran together, nanoseconds.
+    /// Sum of the durations of its clones, nanoseconds.
     fn all_ns(&self) -> u64 {
         self.own_ns() * self.jobs as u64
     }
@@ -201,7 +196,7 @@ impl JobPage<'_> {
 }
 
 impl<'a> Page<'a> {
-    /// Those that did operations of a kind in a group, with how long each ran.
+    /// Kinds with operations in a group, and the duration of each.
     fn of_group(&self, group: usize, kind: usize) -> Vec<(&'a Kind, u64)> {
         let jobs = self.jobs.iter().filter(|job| job.group == group);
         jobs.filter_map(|job| Some((job.kinds[kind].filter(|kind| kind.ops > 0)?, job.own_ns()))).collect()
@@ -214,7 +209,7 @@ impl<'a> Page<'a> {
     }
 }
 
-/// What the buckets of depths are called.
+/// Names of the depth buckets.
 const LEVELS: [&str; 7] = ["1", "2", "4", "8", "16", "32", ">=64"];
 
 #[cfg(test)]

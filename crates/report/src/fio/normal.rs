@@ -6,7 +6,7 @@ use crate::fio::totals::Durations;
 use results::units;
 use std::fmt::Write;
 
-/// What stands before the jobs begin: a line for each, the version, how many.
+/// Text before the jobs begin: a line for each, the version, their number.
 pub fn begin(lines: &[String], jobs: usize) -> String {
     let mut text = String::new();
     for line in lines {

@@ -1,4 +1,4 @@
-//! What a run of two seconds looks like.
+//! Output of a two-second run.
 
 use super::*;
 use results::cell::{Interval, Layout, StreamInfo};

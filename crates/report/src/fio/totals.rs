@@ -1,9 +1,9 @@
-//! What was recorded of a run of fio's jobs, added up as it is reported: by job and kind of operation.
+//! Recorded data of fio jobs, summed for the report: by job and kind of operation.
 
 use hdrhistogram::Histogram;
 use results::cell::{Interval, Layout};
 
-/// What is shorter is no sample of a second's bandwidth.
+/// Shorter periods give no bandwidth sample, nanoseconds.
 const SAMPLE_NS_MIN: u64 = 500_000_000;
 
 /// A histogram of a whole run.
@@ -12,11 +12,8 @@ pub type Durations = Histogram<u64>;
 /// Mean and spread of what one second was like after the other.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Samples {
-    /// How many.
     pub count: u64,
-    /// The least.
     pub min: f64,
-    /// The most.
     pub max: f64,
     sum: f64,
     squares: f64,
@@ -31,12 +28,12 @@ impl Samples {
         self.squares += value * value;
     }
 
-    /// Their mean, 0 without any.
+    /// The mean; 0 without samples.
     pub fn mean(&self) -> f64 {
         if self.count == 0 { 0.0 } else { self.sum / self.count as f64 }
     }
 
-    /// Their standard deviation.
+    /// Standard deviation.
     pub fn deviation(&self) -> f64 {
         match self.count {
             0 | 1 => 0.0,
@@ -54,15 +51,14 @@ pub struct Kind {
     pub wait: Durations,
     /// Completion latencies of those that waited, and the same with their waits.
     waited: [Durations; 2],
-    /// How late this program was.
+    /// Lateness of this program's issuing.
     pub lag: Durations,
     /// Operations that were done.
     pub ops: u64,
-    /// Those of them that came back after the end of the run.
+    /// Operations that came back after the end of the run.
     pub overtime: u64,
     /// Bytes of all that were done.
     pub bytes: u64,
-    /// Operations that failed.
     pub errors: u64,
     /// Operations that were wanted and never issued, or never came back.
     pub undone: u64,
@@ -110,19 +106,19 @@ impl Kind {
     }
 }
 
-/// What was recorded up to now of each stream.
+/// Data recorded so far, by stream.
 #[derive(Debug, Clone, Default)]
 pub struct Totals {
     /// In the order of the streams.
     pub kinds: Vec<Kind>,
-    /// How long it ran, nanoseconds.
+    /// Time run, nanoseconds.
     pub ran_ns: u64,
     /// Of how many streams each is the sum.
     streams: Vec<usize>,
 }
 
 impl Totals {
-    /// Of so many streams.
+    /// Totals of this many streams.
     pub fn new(streams: usize) -> Self {
         Self::joined(std::iter::repeat_n(1, streams))
     }

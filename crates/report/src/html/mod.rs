@@ -18,19 +18,18 @@ use results::units::is_unprintable;
 const STYLE: &str = include_str!("page.css");
 /// Counts errors from the first moment on.
 const GUARD: &str = include_str!("guard.js");
-/// Draws the charts.
+/// Script that draws the charts.
 const DRAW: &str = include_str!("draw.js");
 /// The page may run what is in it, and fetch nothing.
 const POLICY: &str = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'";
 
 impl Document {
-    /// One page of HTML that needs nothing else: no network, no other file.
+    /// A self-contained HTML page: no network, no other file.
     pub fn html(&self) -> String {
         page(self)
     }
 }
 
-/// The page.
 fn page(document: &Document) -> String {
     let mut plots = plot::Plots::default();
     let several = document.reports.len() > 1;

@@ -28,7 +28,7 @@ pub(super) fn list<T: AsRef<str>>(sentences: &[T]) -> Markup {
     html! { @if !sentences.is_empty() { ul { @for sentence in sentences { li { (sentence.as_ref()) } } } } }
 }
 
-/// What a reader must know first.
+/// Renders the most important remarks.
 pub(super) fn banners(banners: &[Banner]) -> Markup {
     html! { @for banner in banners { p.banner role="note" { (banner.text) } } }
 }
@@ -46,12 +46,10 @@ pub(super) fn heading(level: usize, id: &str, title: &str) -> Markup {
     }
 }
 
-/// Content under a heading.
 pub(super) fn section(id: String, level: usize, title: &str, content: Markup) -> Markup {
     html! { section id=(id) { (heading(level, "", title)) (content) } }
 }
 
-/// A section with its charts.
 pub(super) fn charts(of: &Section, place: &str, level: usize, plots: &mut Plots) -> Markup {
     let content = html! {
         p.intro { (of.intro) }

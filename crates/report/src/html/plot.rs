@@ -1,5 +1,5 @@
-//! Charts as `draw.js` takes them: time in the unit that reads best, values rounded, what a
-//! logarithmic axis cannot show left out. How it looks (colours, dashes, fonts) stands there.
+//! Charts in the format of `draw.js`: time in the most readable unit, values rounded, without values that a logarithmic
+//! axis cannot show. `draw.js` sets the appearance (colours, dashes, fonts).
 
 use crate::charts::{Axis, Chart, Heat, Limit, Line, Points, Style, heat_map, rounded};
 use serde::Serialize;
@@ -11,18 +11,16 @@ const DRAWN_MS_MIN: f64 = 0.001;
 #[derive(Default)]
 pub(super) struct Plots(Vec<Plot>);
 
-/// A chart to be drawn.
 #[derive(Serialize)]
 struct Plot {
-    /// Of its element.
+    /// Id of its HTML element.
     id: String,
     x: Horizontal,
     y: Vertical,
     lines: Vec<PlotLine>,
     heat: Option<PlotHeat>,
     limits: Vec<Limit>,
-    /// Places of vertical lines. They have no names: several would cover each other, and the chart's
-    /// caption says what they are.
+    /// Positions of vertical lines. They have no names: several would cover each other, and the caption explains them.
     marks: Vec<f64>,
 }
 
@@ -30,11 +28,11 @@ struct Plot {
 struct Horizontal {
     title: String,
     unit: String,
-    /// Whether it is logarithmic: it has a tick where a point lies.
+    /// True for a logarithmic axis: it has a tick at each point.
     log: bool,
-    /// Whether only whole numbers mean something.
+    /// True if only whole numbers are meaningful.
     whole: bool,
-    /// Where it ends if it begins at 0; otherwise it is as long as its values want.
+    /// End, if the axis begins at 0; otherwise the values decide.
     #[serde(skip_serializing_if = "Option::is_none")]
     end: Option<f64>,
 }
@@ -83,7 +81,6 @@ impl Plots {
         id
     }
 
-    /// How many there are.
     pub(super) fn count(&self) -> usize {
         self.0.len()
     }

@@ -61,7 +61,6 @@ fn unless_empty(table: Table, other: Markup) -> Markup {
     }
 }
 
-/// Links to the sections.
 fn contents(run: &RunReport, place: &str) -> Markup {
     let own = [
         ("steady", "Steady state"),
@@ -89,7 +88,7 @@ fn blame(run: &RunReport, place: &str, level: usize) -> Markup {
     section(format!("{place}blame"), level, "Where the time went", content)
 }
 
-/// Whether what was measured still changed.
+/// Section on the steady state.
 fn steady(run: &RunReport, place: &str, level: usize) -> Markup {
     let content = html! {
         p.intro {
@@ -103,7 +102,7 @@ fn steady(run: &RunReport, place: &str, level: usize) -> Markup {
     section(format!("{place}steady"), level, "Steady state", content)
 }
 
-/// What was found before a run or a series, the worst first.
+/// Findings before a run or a series, the worst first.
 pub(super) fn findings(findings: &[Finding], place: &str, level: usize) -> Markup {
     let mut sorted: Vec<&Finding> = findings.iter().collect();
     sorted.sort_by_key(|finding| std::cmp::Reverse(finding.level));
@@ -129,7 +128,7 @@ pub(super) fn findings(findings: &[Finding], place: &str, level: usize) -> Marku
     section(format!("{place}findings"), level, "Findings before the run", content)
 }
 
-/// What could not be measured.
+/// Missing measurements.
 pub(super) fn unmeasured(run: &RunReport, place: &str, level: usize) -> Markup {
     let absent = run
         .sections
@@ -173,7 +172,7 @@ pub(super) fn what_was_run(run: &RunReport, place: &str, level: usize) -> Markup
     section(format!("{place}run"), level, "What was run, on what", content)
 }
 
-/// How it was measured.
+/// Method of measurement.
 pub(super) fn method(run: &RunReport, place: &str, level: usize) -> Markup {
     let content = html! { @for part in &run.method { (heading(level + 1, "", &part.title)) p { (part.text) } } };
     section(format!("{place}method"), level, "Method and limits", content)

@@ -59,7 +59,7 @@ fn drives_beside(beside: &Beside, place: &str) -> Markup {
     )
 }
 
-/// What a baseline says of one drive; under its name where there are several.
+/// Results of a baseline for one drive; under its name if there are several.
 fn of_drive(drive: &DriveReport, place: &str, several: bool, plots: &mut Plots) -> Markup {
     let level = if several { 3 } else { 2 };
     html! {
@@ -82,7 +82,7 @@ fn of_drive(drive: &DriveReport, place: &str, several: bool, plots: &mut Plots) 
     }
 }
 
-/// What holds for a whole search or baseline: its findings, and of its last run what all have in common.
+/// Content common to a whole search or baseline: its findings, and the common part of its last run.
 fn of_search(report: &SeriesReport, place: &str) -> Markup {
     let last = report.steps.iter().rev().find_map(|step| step.report.as_ref().map(|run| (&step.step.name, run)));
     html! {

@@ -7,7 +7,7 @@ use crate::waf::WafReport;
 use maud::html;
 
 impl WafReport {
-    /// One page of HTML that needs nothing else: no network, no other file.
+    /// A self-contained HTML page: no network, no other file.
     pub fn html(&self) -> String {
         let mut plots = Plots::default();
         let title = format!("Write amplification of {}", self.tenants);

@@ -8,7 +8,6 @@ use super::log::unit;
 use super::run::RunLatencies;
 use crate::table::Table;
 
-/// Names of the columns.
 const COLUMNS: [&str; 12] = [
     "log",
     "histogram",

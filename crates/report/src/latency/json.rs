@@ -10,12 +10,11 @@ use serde::Serialize;
 /// Version of the fields. Raised when one changes its meaning.
 pub const FORMAT_VERSION: u32 = 1;
 
-/// The document.
 #[derive(Debug, Serialize)]
 pub struct Document<'a> {
     format_version: u32,
     logs: Vec<LogJson<'a>>,
-    /// One for each of `logs` when an SLA was given.
+    /// One per log if an SLA was given.
     judgements: &'a [Judgement],
 }
 

@@ -1,8 +1,8 @@
 //! The counts of a log by slice.
 //!
-//! A slice ends at a report whose time is a multiple of its length and begins at the one before; it
-//! can be formed when the log has both. What stands behind the last complete slice is left out.
-//! What is shown is chosen as by ACT's script, with its defaults and its bounds; or it is said why there is nothing.
+//! A slice ends at a report whose time is a multiple of its length and begins at the one before; it can be formed when
+//! the log has both. The rest after the last complete slice is left out. Histograms and buckets are selected as by
+//! ACT's script, with its defaults and bounds; or there is a reason why there is nothing to show.
 
 use results::act_log::{Chunk, Header, HeaderPart, ReadError, Reader, Truncation};
 use results::buckets::{ActBuckets, ActScale};
@@ -50,7 +50,6 @@ impl<R: Read> Source<R> {
         self.reader.header()
     }
 
-    /// Unit of the buckets.
     pub fn scale(&self) -> ActScale {
         self.reader.scale()
     }
@@ -99,7 +98,6 @@ impl<R: Read> Source<R> {
         Ok(log)
     }
 
-    /// What the log is read from.
     pub fn input(&self) -> &R {
         self.reader.input()
     }
@@ -149,11 +147,11 @@ pub fn common_slice_sec(wanted_sec: u64, intervals_sec: &[u64]) -> Result<u64, L
 /// A log as a table wants it.
 #[derive(Debug)]
 pub struct Log {
-    /// How it was named.
+    /// Name given by the user.
     pub name: String,
     /// Everything before its reports.
     pub header: Header,
-    /// All of its histograms.
+    /// All histograms of the log.
     pub names: Vec<String>,
     /// Unit of the buckets.
     pub scale: ActScale,
@@ -171,9 +169,9 @@ pub struct Log {
     pub missing: Vec<RangeInclusive<u64>>,
     /// Time of the last complete report.
     pub complete_sec: u64,
-    /// Where the log ends, if that is in the middle of a report.
+    /// The end of the log, if it is in the middle of a report.
     pub truncation: Option<Truncation>,
-    /// What stopped the reading.
+    /// The error that stopped the reading.
     pub damage: Option<ReadError>,
 }
 
@@ -202,13 +200,12 @@ impl Log {
         }
     }
 
-    /// Whether there is a slice to show.
+    /// True if there is a slice to show.
     pub fn has_slices(&self) -> bool {
         !self.slices.is_empty() && self.histograms.iter().any(|histogram| histogram.index.is_some())
     }
 
-    /// What a histogram has in the slice at `position` of [`Self::slices`]; `None` when the log does not
-    /// have the histogram.
+    /// Counts of a histogram in the slice at `position` of [`Self::slices`]; `None` if the log lacks the histogram.
     pub fn slice<'a>(&self, histogram: &'a Histogram, position: usize) -> Option<Slice<'a>> {
         let total = *histogram.totals.get(position)?;
         let width = self.edges.len();
@@ -230,7 +227,7 @@ impl Log {
         self.edges.binary_search(&bucket).ok()
     }
 
-    /// What a reader of the table should know, each one sentence.
+    /// Remarks for the reader of the table, each one sentence.
     pub fn remarks(&self) -> Vec<String> {
         let mut remarks = Vec::new();
         let name = &self.name;
@@ -263,9 +260,9 @@ impl Log {
 /// A histogram by slice.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Histogram {
-    /// How it was asked for.
+    /// Name given by the user.
     pub name: String,
-    /// Which of the log's histograms it is; `None` when the log has none of that name.
+    /// Index among the log's histograms; `None` if the log has none of that name.
     pub index: Option<usize>,
     totals: Vec<u64>,
     over: Vec<u64>,
@@ -274,9 +271,8 @@ pub struct Histogram {
 /// The counts of one histogram in one slice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Slice<'a> {
-    /// Operations.
     pub total: u64,
-    /// Those in the buckets after each of the log's edges.
+    /// Operations in the buckets after each of the log's edges.
     pub over: &'a [u64],
     slice_sec: u64,
 }
@@ -304,7 +300,7 @@ pub(super) fn unit(scale: ActScale) -> &'static str {
 /// Buckets that ACT's script knows, of the 65 that a log can have: up to "longer than 65,536 units".
 pub const BUCKETS: usize = 17;
 
-/// What to show.
+/// Selection of the content to show.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Choice {
     /// Length of a slice as it was asked for, seconds, at least 1.
@@ -313,11 +309,11 @@ pub struct Choice {
     pub histograms: Vec<String>,
     /// The first bucket shown, below [`BUCKETS`].
     pub first_bucket: usize,
-    /// How many buckets are shown at most, at least 1.
+    /// Maximum number of buckets shown, at least 1.
     pub buckets_max: usize,
     /// Distance between two buckets shown, at least 1.
     pub every_nth: usize,
-    /// Whether rates are shown, too.
+    /// True to show rates, too.
     pub extra: bool,
 }
 
@@ -337,12 +333,12 @@ impl Choice {
 /// A log that gives no table. Messages name the log.
 #[derive(Debug, Error)]
 pub enum LatencyError {
-    /// The log does not read.
+    /// The log cannot be read.
     #[error("reading {log}, {source}; give a whole log of act_storage, act_index or flashproof")]
     Read {
-        /// The log as it was named.
+        /// Name of the log as given.
         log: String,
-        /// What is wrong with it, and where.
+        /// Error and its position.
         source: ReadError,
     },
     /// The configuration does not say how long a report interval is.
@@ -351,9 +347,8 @@ pub enum LatencyError {
          above 0; give a log with its whole header"
     )]
     Interval {
-        /// The log as it was named.
+        /// Name of the log as given.
         log: String,
-        /// The version of the log.
         version: String,
         /// The value in quotes, or `missing`.
         found: String,
@@ -361,7 +356,7 @@ pub enum LatencyError {
     /// A name fits several histograms.
     #[error("reading {log} - {wanted:?} is the beginning of {} histograms: {}; name one of them", .fits.len(), .fits.join(", "))]
     Ambiguous {
-        /// The log as it was named.
+        /// Name of the log as given.
         log: String,
         /// The name that was asked for.
         wanted: String,
@@ -373,7 +368,7 @@ pub enum LatencyError {
         "slices of {slice_sec} s do not fit report intervals of {intervals}: their common multiple is too long; look at the logs one by one"
     )]
     Slices {
-        /// The length asked for.
+        /// Requested length, seconds.
         slice_sec: u64,
         /// The intervals, as text.
         intervals: String,
@@ -384,9 +379,8 @@ pub enum LatencyError {
          said how many took over the threshold; choose one of those, or judge a run directory whose run had this limit in its --sla"
     )]
     Edge {
-        /// The log as it was named.
+        /// Name of the log as given.
         log: String,
-        /// The limit.
         limit: String,
         /// Unit of the buckets.
         unit: &'static str,
@@ -396,7 +390,7 @@ pub enum LatencyError {
     /// There is no histogram to judge.
     #[error("judging {log} - it has neither reads nor writes; name what to judge with -h: it has {}", .has.join(", "))]
     NothingToJudge {
-        /// The log as it was named.
+        /// Name of the log as given.
         log: String,
         /// The histograms of the log.
         has: Vec<String>,
@@ -404,8 +398,8 @@ pub enum LatencyError {
 }
 
 impl LatencyError {
-    /// What ACT's script says on standard output of such a log before it gives up: for programs that
-    /// wait for these words. Empty where it would not give up, or crash.
+    /// Output of ACT's script on standard output for such a log before it gives up: for programs that wait for these
+    /// words. Empty if the script would not give up, or would crash.
     pub fn in_acts_words(&self) -> String {
         match self {
             Self::Read { log, source: ReadError::Version { version, .. } } => {

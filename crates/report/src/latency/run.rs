@@ -1,4 +1,4 @@
-//! What a run directory knows beside its log: percentiles, rates, errors, and exact counts to judge by.
+//! Data of a run directory beside its log: percentiles, rates, errors, and exact counts to judge by.
 
 use super::sla::Judgement;
 use crate::latencies::{QUANTILES, StreamLatencies, in_milliseconds, latencies};
@@ -17,10 +17,10 @@ pub struct RunLatencies {
     pub latencies: Vec<StreamLatencies>,
     /// Offered and achieved rates, errors.
     pub streams: Vec<StreamTotals>,
-    /// What of the directory is damaged, each one sentence.
+    /// Damage of the directory, each one sentence.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub damage: Vec<String>,
-    /// What a reader should know, each one sentence.
+    /// Remarks for the reader, each one sentence.
     #[serde(skip)]
     pub remarks: Vec<String>,
 }

@@ -1,7 +1,7 @@
 //! Judging a log by its buckets: the worst share of any complete slice decides, in whole numbers.
 //!
-//! An ACT log has service times only, and failed operations are in none of its histograms. So this
-//! says less than the verdict of a run directory, which has waits and failures too.
+//! An ACT log has service times only, and failed operations are in none of its histograms. So the result covers less
+//! than the verdict of a run directory, which has waits and failures too.
 
 use super::{Choice, Histogram, LatencyError, Log, Slice};
 use results::act_log::{Header, Test};
@@ -10,16 +10,14 @@ use results::judge::{Deciding, Limit, Outcome, Sla};
 use serde::Serialize;
 use std::fmt;
 
-/// What was found of one log.
+/// Judgement of one log.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Judgement {
-    /// The log.
     pub log: String,
     /// Pass, fail, or invalid when there was nothing to judge.
     pub outcome: Outcome,
-    /// The limits.
     pub sla: Sla,
-    /// By which durations: `service` from a log's buckets, `wait + service` from a run's own counts.
+    /// Judged durations: `service` from a log's buckets, `wait + service` from a run's own counts.
     pub by: &'static str,
     /// The worst share by its limit.
     pub decided_by: Option<Deciding>,
@@ -120,7 +118,7 @@ fn unknown(log: &Log, histograms: &[Histogram]) -> Option<String> {
     if log.slices.is_empty() {
         return Some(nothing_to_judge(log));
     }
-    // What could not be read may have been the part that failed.
+    // The unreadable part may be the one that failed.
     if log.damage.is_some() || !log.missing.is_empty() {
         return Some("a part of it could not be read".to_owned());
     }
@@ -255,7 +253,7 @@ mod tests {
             (never.outcome, judged(&counted(&[(0, 0), (0, 0)]), "40%>1ms").outcome),
             (Outcome::Invalid, Outcome::Invalid)
         );
-        // What was seen to be too slow fails all the same.
+        // Slow operations seen so far fail the log nevertheless.
         let last = log_text(2)[log_text(1).len()..].to_owned();
         let then_hung = log_text(2) + &last.replace("after 2", "after 3") + &last.replace("after 2", "after 4");
         assert_eq!(judged(&then_hung, "40%>1ms").outcome, Outcome::Fail);

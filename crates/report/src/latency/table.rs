@@ -1,9 +1,8 @@
 //! The table for a terminal, as ACT's `act_latency.py` prints it: to the byte, for one log.
 //!
-//! Percentages are rounded to hundredths and rates to tenths before they are averaged, as there: a
-//! reader who checks the average line against the lines above it gets the same. Unrounded numbers are
-//! in the other forms. What cannot be known is a dash: a histogram that the log does not have, or a
-//! percentage of no operations, both of which ACT's script prints as 0.00.
+//! As in the script, percentages are rounded to hundredths and rates to tenths before they are averaged: the average
+//! line matches the lines above it. Unrounded numbers are in the other formats. Unknown values are dashes: a histogram
+//! that the log does not have, or a percentage of no operations. ACT's script prints both as 0.00.
 
 use super::log::version_line;
 use super::{Choice, Histogram, Log, Slice};
@@ -19,10 +18,9 @@ pub fn echo(arguments: &[String]) -> String {
     format!("act_latency.py {}\n", arguments.join(" "))
 }
 
-/// What stands between the echo and the table: the log, its configuration, derived rates and names.
+/// Text between the echo and the table: the log, its configuration, derived rates and names.
 ///
-/// Several logs are numbered, and their configurations left out. `asked_sec` is the length of a slice
-/// as it was asked for.
+/// Several logs are numbered, and their configurations left out. `asked_sec` is the requested length of a slice.
 pub fn preamble(logs: &[Log], asked_sec: u64) -> String {
     let mut text = String::new();
     for (index, log) in logs.iter().enumerate() {
@@ -61,7 +59,7 @@ fn header_blocks(log: &Log) -> String {
         + &format!("{NAMES_TITLE}\n{names}\n")
 }
 
-/// What is said instead of slices where there are none.
+/// Message in place of slices if there are none.
 pub fn no_slices(slice_sec: u64) -> String {
     format!("could not find {slice_sec} seconds of data\n")
 }
@@ -192,7 +190,7 @@ fn line(tag: &str, columns: &[Column<'_>], cells: impl Iterator<Item = Cells>, e
     text
 }
 
-/// One number for each column of a group, from those of all slices that have one.
+/// Applies `of` to each column of a group, over the slices that have a number.
 fn summary(cells: &[Cells], of: fn(&mut dyn Iterator<Item = f64>) -> Option<f64>) -> Cells {
     let edges = cells.first().map_or(0, |cells| cells.percents.len());
     let percents = (0..edges).map(|edge| of(&mut cells.iter().filter_map(|cells| cells.percents[edge])));

@@ -1,7 +1,7 @@
-//! How a run or a series stands, from its files alone: while it goes on, and afterwards.
+//! Progress of a run or a series, from its files alone: while it runs, and afterwards.
 //!
-//! A directory can be read at any moment: what is torn at the end is of the interval that is being
-//! written. Whether a process still runs is not in files; who asks (the binary) looks and tells.
+//! A directory can be read at any moment: a torn end belongs to the interval that is being written. The files do not
+//! show if a process still runs; the caller (the binary) checks that.
 
 mod run;
 mod series;
@@ -15,29 +15,25 @@ use serde::Serialize;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// What is known of the process of a run.
+/// State of a run's process.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Seen {
-    /// It runs.
     Running,
-    /// It is there, and held (SIGSTOP).
+    /// Stopped (SIGSTOP).
     Stopped,
-    /// It is gone.
     Gone,
-    /// It is not to be seen from here; in another container, or on another machine, it may run.
+    /// Not visible from here; it may run in another container, or on another machine.
     Elsewhere,
-    /// Nobody can tell.
+    /// Cannot be determined.
     Unknown,
 }
 
-/// How a directory stands.
+/// Status of a directory.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum Status {
-    /// One run.
     Run(Box<RunStatus>),
-    /// A series.
     Series(Box<SeriesStatus>),
 }
 
@@ -52,7 +48,7 @@ impl Status {
         })
     }
 
-    /// Whether nothing more will come.
+    /// True if nothing more will come.
     pub fn is_over(&self) -> bool {
         match self {
             Self::Run(run) => run.phase.is_over(),

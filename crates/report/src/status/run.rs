@@ -1,4 +1,4 @@
-//! How one run stands.
+//! Status of one run.
 
 use super::{Seen, unix_ms};
 use results::cell::Layout;
@@ -18,37 +18,36 @@ const HUNG_INTERVALS: u64 = 3;
 /// A disk under the run directory may take so long for a sync, and a run to drain its last operations.
 const HUNG_SEC: u64 = 15;
 
-/// What is going on.
+/// Phase of a run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Phase {
-    /// It began and has no interval yet.
+    /// Started, without an interval so far.
     Beginning,
-    /// It goes on.
     Running,
-    /// Its time is over, and operations come home or the verdict is written.
+    /// The time is over; operations complete, or the verdict is written.
     Ending,
-    /// Its process is there and nothing was recorded for long.
+    /// The process exists, and nothing was recorded for long.
     Hung,
-    /// Its process is held (SIGSTOP).
+    /// The process is stopped (SIGSTOP).
     Stopped,
-    /// Its process is not to be seen, and it is too soon to tell whether its files still grow.
+    /// The process is not visible, and it is too soon to tell if its files still grow.
     Gone,
-    /// Its process is gone, and there is no verdict.
+    /// The process is gone, and there is no verdict.
     Killed,
-    /// It ended, and has a verdict.
+    /// Ended, with a verdict.
     Ended,
     /// There is no verdict, nothing was recorded for long, and nobody can see its process.
     Unknown,
 }
 
 impl Phase {
-    /// Whether nothing more will come.
+    /// True if nothing more will come.
     pub fn is_over(self) -> bool {
         matches!(self, Self::Ended | Self::Killed | Self::Unknown)
     }
 
-    /// Whether it goes on as it should: then it will end when its time is over.
+    /// True if the run proceeds normally: then it ends when its time is over.
     pub fn goes_on(self) -> bool {
         matches!(self, Self::Beginning | Self::Running | Self::Ending)
     }
@@ -57,9 +56,8 @@ impl Phase {
 /// Shares over the thresholds so far in the slice that goes on: of the judged group that is worst by its limit.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Shares {
-    /// The slice, from 1.
+    /// Slice number, from 1.
     pub slice: u64,
-    /// The stream.
     pub stream: String,
     /// The device; `None` for all together.
     pub device: Option<String>,
@@ -76,28 +74,25 @@ pub struct Temperature {
     pub celsius: f64,
 }
 
-/// How one run stands.
+/// Status of one run.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct RunStatus {
-    /// The directory.
     pub dir: PathBuf,
     /// `storage` or `index`.
     pub test: String,
     /// Devices, as the user named them.
     pub devices: Vec<String>,
-    /// Whether they are simulated: then seconds are of simulated time.
+    /// True if the devices are simulated: then seconds are of simulated time.
     pub simulated: bool,
-    /// What it is for in its series.
+    /// Purpose within its series.
     pub purpose: Option<String>,
-    /// What is going on.
     pub phase: Phase,
-    /// What is known of its process; `None` where the manifest names none.
+    /// State of its process; `None` if the manifest names none.
     pub seen: Option<Seen>,
-    /// Number of its process.
     pub pid: Option<u32>,
     /// Seconds recorded, and how many it should last.
     pub elapsed_sec: f64,
-    /// How long it should last, seconds; at most, where `operations` end it.
+    /// Configured duration, seconds; an upper bound where `operations` end the run.
     pub duration_sec: u64,
     /// Operations after which it ends; `None`: its time ends it.
     pub operations: Option<u64>,
@@ -109,11 +104,10 @@ pub struct RunStatus {
     pub recorded_ago_sec: Option<f64>,
     /// By stream, operations a second that came back in the last interval; empty before the first, and of a run that is over.
     pub last_interval_iops: Vec<f64>,
-    /// The limits.
     pub sla: String,
     /// The thresholds as text, by the columns of all shares.
     pub thresholds: Vec<String>,
-    /// The slice that goes on.
+    /// The current slice.
     pub current: Option<Shares>,
     /// The worst share so far by its limit; `None` without limits.
     pub worst: Option<Deciding>,
@@ -123,10 +117,10 @@ pub struct RunStatus {
     pub errors: u64,
     /// Temperatures where they are known.
     pub temperatures: Vec<Temperature>,
-    /// What the verdict comes to; so far, while there is no end.
+    /// The verdict's result; a preliminary one until the end.
     #[serde(flatten)]
     pub result: RunResult,
-    /// What a reader should know, each one sentence.
+    /// Remarks for the reader, each one sentence.
     pub remarks: Vec<String>,
 }
 
@@ -139,7 +133,7 @@ impl RunStatus {
             return Self::ended(dir, now, &manifest);
         }
         let seen = manifest.process.as_ref().map(look);
-        // It ended between the two looks.
+        // The run ended between the two readings.
         if matches!(seen, Some(Seen::Gone | Seen::Elsewhere)) && dir.join(VERDICT).exists() {
             return Self::ended(dir, now, &manifest);
         }
@@ -217,15 +211,15 @@ impl RunStatus {
         }
     }
 
-    /// What is going on, of a run without a verdict.
+    /// Phase of a run without a verdict.
     fn phase_now(&self, manifest: &Manifest, seen: Option<Seen>) -> Phase {
         let hung_sec = (manifest.report_interval_sec.saturating_mul(HUNG_INTERVALS) + HUNG_SEC) as f64;
         let fresh = self.recorded_ago_sec.is_some_and(|ago| ago < hung_sec);
         match seen {
             Some(Seen::Stopped) => Phase::Stopped,
             Some(Seen::Gone) => Phase::Killed,
-            // In another container, or on another machine that shares the directory, it can still run: then
-            // its files grow. One interval is long enough to be sure that they do not.
+            // In another container, or on another machine that shares the directory, the process can still run: then
+            // its files grow. Waiting one interval shows if they do.
             Some(Seen::Elsewhere)
                 if self.recorded_ago_sec.is_some_and(|ago| ago > manifest.report_interval_sec as f64 + 2.0) =>
             {
@@ -262,7 +256,7 @@ fn recorded_ago_sec(dir: &Path, now: SystemTime) -> Option<f64> {
     Some(unix_ms(now).saturating_sub(unix_ms(written)) as f64 / 1000.0)
 }
 
-/// What the last interval brought.
+/// Values of the last interval.
 #[derive(Default)]
 struct Last {
     any: bool,

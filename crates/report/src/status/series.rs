@@ -1,4 +1,4 @@
-//! How a series of runs stands.
+//! Status of a series of runs.
 
 use super::run::{Phase, RunStatus};
 use super::{Seen, unix_ms};
@@ -11,29 +11,24 @@ use serde::Serialize;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-/// One step of a series.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct StepStatus {
-    /// Its name.
     pub name: String,
     /// The load, as a multiple of 1x.
     pub multiple: f64,
-    /// How far it is.
     pub state: State,
-    /// Whether it was passed.
+    /// Outcome, if finished.
     pub outcome: Option<Outcome>,
-    /// Why, one sentence.
+    /// Reason, one sentence.
     pub reason: String,
 }
 
-/// How a series stands.
+/// Status of a series of runs.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SeriesStatus {
-    /// The directory.
     pub dir: PathBuf,
-    /// What it is for.
     pub purpose: Purpose,
-    /// Its steps, oldest first.
+    /// Steps, oldest first.
     pub steps: Vec<StepStatus>,
     /// The step that was begun last: its run, if that can be read.
     pub run: Option<RunStatus>,
@@ -43,13 +38,13 @@ pub struct SeriesStatus {
     pub left_sec: f64,
     /// When that is, milliseconds since 1970; `None` on simulated drives and when it is over.
     pub ends_unix_ms: Option<u64>,
-    /// Its outcome, once it is finished.
+    /// Outcome, once it is finished.
     pub outcome: Option<Outcome>,
-    /// What came of it, one sentence; empty until then.
+    /// Conclusion, one sentence; empty until then.
     pub conclusion: String,
-    /// Whether its process is there: `None` where the series names none.
+    /// State of its process; `None` if the series names none.
     pub seen: Option<Seen>,
-    /// What a reader should know, each one sentence.
+    /// Remarks for the reader, each one sentence.
     pub remarks: Vec<String>,
 }
 
@@ -115,7 +110,7 @@ impl SeriesStatus {
         Ok(this)
     }
 
-    /// Whether nothing more will come: it is finished, or its process is gone.
+    /// True if nothing more will come: it is finished, or its process is gone.
     pub(super) fn is_over(&self) -> bool {
         if self.outcome.is_some() {
             return true;

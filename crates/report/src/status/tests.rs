@@ -37,7 +37,7 @@ fn write_of(manifest: &Manifest, dir: &Path, intervals: u64) -> Writer {
     writer
 }
 
-/// How it stands `later` seconds from now.
+/// Status `later` seconds from now.
 fn status(dir: &Path, later: u64, seen: Seen) -> RunStatus {
     match Status::read(dir, SystemTime::now() + Duration::from_secs(later), &|_| seen).unwrap() {
         Status::Run(run) => *run,
@@ -95,13 +95,13 @@ fn a_killed_run_a_hung_one_and_a_held_one_are_told_apart() {
         // In another container its process is not to be seen, but its files grow.
         (0, Seen::Elsewhere, Phase::Gone, 1),
         (5, Seen::Elsewhere, Phase::Killed, 1),
-        // Where its number was given nobody else can have it.
+        // On the machine that assigned the number, nobody else can have it.
         (0, Seen::Gone, Phase::Killed, 1),
         (5, Seen::Unknown, Phase::Running, 0),
         (60, Seen::Unknown, Phase::Unknown, 1),
     ] {
         let run = status(&dir, later, seen);
-        // What it recorded until then had failed already.
+        // The intervals recorded until then had failed already.
         assert_eq!((run.phase, run.exit_code()), (phase, code), "{later} s later, {seen:?}");
     }
     let gone = status(&dir, 0, Seen::Elsewhere).to_string();
@@ -149,7 +149,7 @@ fn a_run_that_ended_has_its_verdict_and_its_exit_code() {
     assert!(run.to_string().contains("FAIL: 10.0 % of reads on /dev/nvme1n1 took over 1 ms in slice 1"), "{run}");
 }
 
-/// How a series stands whose one stage is in `state` and has no run directory.
+/// Status of a series whose one stage is in `state` and has no run directory.
 fn series_without_run(state: State, attempts: u32, seen: Seen) -> SeriesStatus {
     let dir = tempfile::tempdir().unwrap();
     let stage = Step {

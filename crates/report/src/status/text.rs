@@ -154,7 +154,7 @@ impl fmt::Display for SeriesStatus {
 }
 
 impl SeriesStatus {
-    /// How many steps are done; of a series that is at its end, what became of the others.
+    /// Number of finished steps; for a finished series also the fate of the others.
     fn progress(&self) -> String {
         let count = |state| self.steps.iter().filter(|step| step.state == state).count();
         let done = count(State::Done);

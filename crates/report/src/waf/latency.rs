@@ -1,4 +1,4 @@
-//! What clients waited for, tenant by tenant in each arrangement.
+//! Latencies of clients, tenant by tenant in each arrangement.
 
 use super::{Arranged, WafReport};
 use crate::latencies::Quantiles;
@@ -53,7 +53,7 @@ pub struct Latency {
 impl Latency {
     /// Of an operation of a tenant's clients, what was recorded in `seconds`, and what was outstanding at their end.
     pub fn new((tenant, operation): (&str, &str), cell: &results::cell::Cell, end: Backlog, seconds: f64) -> Self {
-        // What came back later, or never, was outstanding at the end, in flight or not.
+        // Operations that came back later, or never, were outstanding at the end, in flight or not.
         let done = cell.counts.ops - cell.counts.overtime;
         let late = end.waiting.saturating_add(end.late).max(cell.counts.unissued);
         let wanted = done.saturating_add(cell.counts.errors).saturating_add(end.in_flight).saturating_add(late);
@@ -70,18 +70,18 @@ impl Latency {
         }
     }
 
-    /// Whether the drive did in its time what was wanted of it.
+    /// True if the drive completed the wanted operations in time.
     pub fn keeps_up(&self) -> bool {
         self.late as f64 <= MISSING * self.wanted as f64
     }
 
-    /// Whether as good as nothing of it failed.
+    /// True if hardly any operation failed.
     fn succeeds(&self) -> bool {
         self.failed as f64 <= MISSING * self.wanted as f64
     }
 }
 
-/// So near each other, as a share, are amplification without time and with it.
+/// Maximum relative difference of amplification with and without time that counts as agreement.
 const AGREE: f64 = 0.05;
 
 /// Milliseconds; nothing where too few operations lie beyond to tell.
@@ -93,7 +93,6 @@ fn told(quantiles: &Quantiles, quantile: f64, ns: u64) -> String {
 }
 
 impl WafReport {
-    /// Latencies of clients.
     pub fn latencies(&self) -> Table {
         let mut table = Table::new("Latencies of clients, milliseconds")
             .text(["arrangement", "tenant", "", ""])
@@ -126,7 +125,7 @@ impl WafReport {
         table
     }
 
-    /// What latencies cover, and who did not keep up: a sentence each.
+    /// Coverage of the latencies, and tenants that did not keep up: a sentence each.
     pub fn about_latencies(&self) -> Vec<String> {
         let mut told = Vec::new();
         for one in &self.arrangements {
@@ -234,7 +233,7 @@ mod tests {
         assert_eq!(told(latency(10_000, 11, 0, 2_000_000, 0)), "fails");
         assert!(told(latency(10_000, 0, 0, 2_000_000, 3_000_000)).ends_with(" wait"));
         assert_eq!(told(latency(999, 0, 0, 2_000_000, 0)), "-");
-        // What is in flight at the end is neither late nor lost.
+        // Operations in flight at the end are neither late nor lost.
         let few = latency(40, 0, 0, 2_000_000, 0);
         assert!(few.keeps_up() && few.wanted == 60);
     }

@@ -108,7 +108,7 @@ pub enum SweepPoint {
 }
 
 impl Arranged {
-    /// What follows from what was counted.
+    /// Derives the results from the counters.
     pub fn of(arrangement: &str, counted: Found, timed: Option<Timed>) -> Self {
         let (waf, engine_wa) = (counted.steady_waf(), counted.engine_wa());
         let sum = |of: fn(&TenantBytes) -> u64| counted.tenants.iter().map(of).sum();
@@ -132,7 +132,7 @@ impl Arranged {
 }
 
 impl WafReport {
-    /// One column an arrangement.
+    /// One column per arrangement.
     pub fn table(&self) -> Table {
         let headings = self.arrangements.iter().map(|one| one.arrangement.clone());
         let mut table = Table::new("Write amplification").text([""]).numbers(headings);
@@ -189,7 +189,7 @@ impl WafReport {
         table
     }
 
-    /// What each tenant wrote, and how its drive took it.
+    /// Bytes that each tenant wrote, and the amplification at its drive.
     pub fn tenants_table(&self) -> Table {
         let mut table = Table::new("Tenants").text(["arrangement", "tenant"]).numbers([
             "clients",
@@ -214,7 +214,7 @@ impl WafReport {
         table
     }
 
-    /// What an assumption makes of the result: a row a value.
+    /// Effect of an assumption on the result: one row per value.
     pub fn sweep(sweep: &Sweep) -> Table {
         let title = format!("Device WAF when {} varies and all else stays", sweep.parameter);
         let headings = sweep.waf.iter().map(|(name, _)| name.clone());
@@ -244,7 +244,6 @@ impl WafReport {
         why
     }
 
-    /// Everything as text.
     pub fn text(&self) -> String {
         let mut text = String::new();
         let mut part = |title: &str, body: String| {
@@ -277,7 +276,7 @@ impl WafReport {
         Ok(serde_json::to_string_pretty(self)? + "\n")
     }
 
-    /// What [`Self::json`] may hold, as JSON Schema (draft 2020-12): `docs/waf.schema.json`.
+    /// JSON Schema (draft 2020-12) of [`Self::json`]: `docs/waf.schema.json`.
     pub fn schema() -> Result<String, serde_json::Error> {
         let settings = schemars::generate::SchemaSettings::draft2020_12().for_serialize();
         Ok(serde_json::to_string_pretty(&settings.into_generator().into_root_schema_for::<Self>())? + "\n")

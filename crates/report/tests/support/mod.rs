@@ -30,7 +30,7 @@ pub const COLUMNS: [&str; 12] = [
     "thread.issue-0.cpu_pct",
 ];
 
-/// What to write.
+/// Shape of a run to write.
 #[derive(Clone, Copy)]
 pub struct Shape<'a> {
     pub intervals: u64,

@@ -1,12 +1,13 @@
 //! The bytes of a log, decompressed where they are compressed.
 //!
-//! What they are is told by their first bytes, never by a name: `gzip` and `zstd` files are read, of
-//! several members or frames too, and anything else as it is. A compressed log that ends early is
-//! what a copy of a growing one looks like, so it reads as a log that ends early; [`Input::is_cut`]
-//! says so. Compressed data that is damaged in the middle is an error, by the checksums of either format.
+//! The format is detected from the first bytes, never from the name: `gzip` and `zstd` files are read, of several
+//! members or frames too, and anything else as it is. A copy of a growing compressed log ends early, so it reads as a
+//! log that ends early; [`Input::is_cut`] says so. Compressed data that is damaged in the middle is an error, by the
+//! checksums of either format.
 //!
-//! The frames of a zstd file are one stream: checked, and bounded in memory. The decoder reads the checksum of a frame and leaves it to its caller to
-//! compare; that is done here. What a frame needs is its window, and its header says how large that is.
+//! The frames of a zstd file are one stream: checked, and bounded in memory. The decoder reads the checksum of a frame
+//! and leaves it to its caller to compare; that is done here. The memory that a frame needs is its window, whose size
+//! is in its header.
 
 use flate2::read::MultiGzDecoder;
 use ruzstd::decoding::errors::{FrameDecoderError, ReadFrameHeaderError};
@@ -20,24 +21,20 @@ const ZSTD_MAGIC: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
 /// Skippable frames of zstd have any last digit in their first byte.
 const ZSTD_SKIPPABLE: [u8; 3] = [0x2a, 0x4d, 0x18];
 
-/// What compresses logs and is not read here: its first bytes, its name, the program that reads it.
-/// Source: the format specifications of xz (2.1.1.1), bzip2, and lz4 frames.
+/// Compression formats that are refused: magic bytes, name, program that decompresses. Source: the format
+/// specifications of xz (2.1.1.1), bzip2, and lz4 frames.
 const UNREAD: [(&[u8], &str, &str); 3] = [
     (&[0xfd, b'7', b'z', b'X', b'Z', 0], "xz", "xz -dc"),
     (b"BZh", "bzip2", "bzip2 -dc"),
     (&[0x04, 0x22, 0x4d, 0x18], "lz4", "lz4 -dc"),
 ];
-/// Bytes that tell all of them.
+/// Length of the longest magic number, bytes.
 const FIRST_BYTES: u64 = 6;
 
-/// How a log is compressed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Compression {
-    /// Not at all.
     Plain,
-    /// By gzip.
     Gzip,
-    /// By zstd.
     Zstd,
 }
 
@@ -89,7 +86,6 @@ impl<R: Read> Input<R> {
         Ok(Self { decoder, cut: false })
     }
 
-    /// How it is compressed.
     pub fn compression(&self) -> Compression {
         match self.decoder {
             Decoder::Plain(_) => Compression::Plain,
@@ -98,7 +94,7 @@ impl<R: Read> Input<R> {
         }
     }
 
-    /// Whether compressed data ended before its end. Known once everything was read.
+    /// True if compressed data ended early. Known once everything was read.
     pub fn is_cut(&self) -> bool {
         self.cut
     }
@@ -115,7 +111,7 @@ impl<R: Read> Read for Input<R> {
             Decoder::Zstd(frames) => (frames.read(buffer), frames.source.get_ref().ended),
         };
         match read {
-            // The decoder asked for more than there is.
+            // The decoder wanted more bytes than exist.
             Err(_) if ended => {
                 self.cut = true;
                 Ok(0)
@@ -131,7 +127,7 @@ impl<R: Read> fmt::Debug for Input<R> {
     }
 }
 
-/// The bytes as they are in the file, and whether its end was met.
+/// The raw bytes of the file; records if the end was reached.
 struct Raw<R> {
     first: Cursor<Vec<u8>>,
     source: R,
@@ -149,8 +145,8 @@ impl<R: Read> Read for Raw<R> {
     }
 }
 
-/// Largest window accepted: that of `zstd --ultra -20`. Only `--long` and higher levels make larger
-/// ones, up to 128 MiB by default, far more than a table takes.
+/// Largest window accepted: that of `zstd --ultra -20`. Only `--long` and higher levels make larger ones, up to 128 MiB
+/// by default, far more than a table needs.
 const WINDOW_BYTES_MAX: u64 = 32 << 20;
 
 /// Decompressed bytes of `source`.
@@ -189,7 +185,7 @@ impl<S: BufRead> ZstdFrames<S> {
         Ok(false)
     }
 
-    /// Compares the checksum at the end of a frame, if it has one, with that of the bytes it gave.
+    /// Compares the checksum at the end of a frame, if it has one, with that of the decoded bytes.
     fn end_frame(&self) -> io::Result<()> {
         match (self.decoder.get_checksum_from_data(), self.decoder.get_calculated_checksum()) {
             (Some(stored), Some(found)) if stored != found => Err(io::Error::other(format!(
@@ -328,7 +324,7 @@ mod tests {
                 assert!(!cut && error.contains("the zstd data is damaged: its bytes have the checksum"), "{error}");
             }
         }
-        // Without a checksum nothing can be told.
+        // Without a checksum damage is not detected.
         let mut unchecked = whole[..whole.len() - 4].to_vec();
         assert_eq!(unchecked[4] & 0b100, 0b100, "the frame says that it has a checksum");
         unchecked[4] &= !0b100;
@@ -337,7 +333,7 @@ mod tests {
 
     #[test]
     fn zstd_windows_beyond_the_memory_that_is_promised_are_refused_with_what_to_do() {
-        // One frame, no checksum, the window descriptor, one empty raw block that is the last.
+        // One frame without a checksum: the window descriptor and a single empty raw block, marked as the last.
         let frame = |window: u8| [&ZSTD_MAGIC[..], &[0, window, 1, 0, 0]].concat();
         let descriptor = |log: u8, eighths: u8| (log - 10) << 3 | eighths;
         assert_eq!(read(&frame(descriptor(25, 0))).0.unwrap(), b"");

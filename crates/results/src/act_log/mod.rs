@@ -29,9 +29,9 @@
 //!  (04: 0000000001)
 //! ```
 //!
-//! Written here, checked against ACT's own analysis script. Read as ACT wrote it, too: messages may
-//! stand between any two lines, and the tail of a killed run may be missing. Failed operations are
-//! in no histogram; what they mean for a verdict is not this module's business.
+//! Written here, checked against ACT's own analysis script. Read as ACT wrote it, too: messages may stand between any
+//! two lines, and the tail of a killed run may be missing. Failed operations are in no histogram; the verdict counts
+//! them elsewhere.
 
 mod input;
 mod read;
@@ -59,7 +59,6 @@ pub enum Test {
 }
 
 impl Test {
-    /// Both.
     pub const ALL: [Self; 2] = [Self::Storage, Self::Index];
 
     /// The test that is called `name`.
@@ -67,7 +66,6 @@ impl Test {
         Self::ALL.into_iter().find(|test| test.name() == name)
     }
 
-    /// What it is called: `storage` or `index`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Storage => "storage",
@@ -83,7 +81,6 @@ impl Test {
         }
     }
 
-    /// Title of the first block.
     pub fn configuration_title(self) -> &'static str {
         match self {
             Self::Storage => "ACT-STORAGE CONFIGURATION",
@@ -95,17 +92,15 @@ impl Test {
 /// Title of the derived rates.
 pub const DERIVED_TITLE: &str = "DERIVED CONFIGURATION";
 const SETTINGS_TITLE: &str = "FLASHPROOF SETTINGS";
-/// Title of the names of the histograms.
 pub const NAMES_TITLE: &str = "HISTOGRAM NAMES";
 const WRITTEN_BY: &str = "written by ";
 const WRITTEN_BY_TAIL: &str = ", in ACT's log format";
 
-/// Everything that stands before the first chunk.
+/// Everything before the first chunk.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Header {
     /// ACT's version whose format this is: [`ACT_VERSION`] in our own logs.
     pub act_version: String,
-    /// Which test.
     pub test: Test,
     /// Program and version that wrote the log; empty when ACT itself did.
     pub written_by: String,
@@ -115,7 +110,7 @@ pub struct Header {
     pub derived: Vec<(String, String)>,
     /// Settings that ACT does not have, name and value. The block is left out when empty.
     pub settings: Vec<(String, String)>,
-    /// One line a device: its size, large blocks, minimum I/O size.
+    /// One line per device: size, large blocks, minimum I/O size.
     pub device_lines: Vec<String>,
     /// The histograms of each chunk, in order.
     pub histogram_names: Vec<String>,

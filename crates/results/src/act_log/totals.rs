@@ -1,7 +1,7 @@
-//! The cumulative histograms of a run, as ACT's chunks want them.
+//! The cumulative histograms of a run for ACT's chunks.
 //!
-//! ACT's log counts from the beginning of the run and has some streams over all devices only. This
-//! keeps those sums between the reports, for a log in the run directory or on standard output.
+//! ACT's log counts from the beginning of the run and has some streams over all devices only. This module keeps those
+//! sums between the reports, for a log in the run directory or on standard output.
 
 use super::write::write_histogram;
 use crate::buckets::ActBuckets;
@@ -50,7 +50,7 @@ impl Totals {
         Self { histograms: histograms(layout, workload).collect() }
     }
 
-    /// Adds what was recorded in one interval of the same layout.
+    /// Adds one interval of the same layout.
     pub fn add(&mut self, interval: &Interval) {
         for total in &mut self.histograms {
             for act in interval.cells[total.cells.clone()].iter().filter_map(|cell| cell.act.as_ref()) {
@@ -59,7 +59,7 @@ impl Totals {
         }
     }
 
-    /// Writes a chunk of what was added up to now.
+    /// Writes a chunk of the sums so far.
     pub fn write_chunk<W: Write>(&self, out: &mut W, after_sec: u64) -> io::Result<()> {
         writeln!(out, "after {after_sec} sec:")?;
         for total in &self.histograms {

@@ -9,8 +9,7 @@ use std::io::{self, Write};
 /// Columns of a histogram's line. Source: ACT 6.6, `src/common/histogram.c`, `histogram_dump`.
 const COLUMNS: usize = 4;
 
-/// Writes everything that stands before the first chunk. Control characters become spaces, so that
-/// a line stays a line.
+/// Writes the header. Control characters become spaces, so that a line stays a line.
 pub fn write_header<W: Write>(out: &mut W, header: &Header) -> io::Result<()> {
     writeln!(out, "\nACT version {}\n{}", header.act_version, header.test.banner())?;
     if !header.written_by.is_empty() {
@@ -68,7 +67,7 @@ pub(super) fn write_histogram<W: Write>(out: &mut W, name: &str, buckets: &ActBu
     Ok(())
 }
 
-/// Writes one line that says what went wrong, as ACT does between its chunks.
+/// Writes one line with an error, as ACT does between its chunks.
 pub fn write_error_line<W: Write>(out: &mut W, message: &str) -> io::Result<()> {
     writeln!(out, "ERROR: {}", one_line(message))
 }

@@ -1,4 +1,4 @@
-//! What came of a baseline, in the words of its series.
+//! The conclusion of a baseline, in the words of its series.
 
 use super::{
     Metric, Mix, Part, Point, What, curves, highest, in_doubt, knee, metrics, model, outliers, points_of, saturated_at,
@@ -8,14 +8,13 @@ use crate::series::{Conclusion, Series, State};
 use crate::units::{self, count, milliseconds, number, span};
 use serde_json::{Value, json};
 
-/// Doubts that are told one by one; of more it is told how many.
+/// Maximum number of doubts listed; only the number of the others is shown.
 const DOUBTS_TOLD_MAX: usize = 5;
 
-/// Where they all stand in the conclusion's details.
+/// Key of the doubts in the conclusion's details.
 const IN_DOUBT: &str = "in_doubt";
 
-/// The conclusion of a baseline that is at its end. It fails only by operations that failed: rates and latencies are
-/// measured, not judged.
+/// Concludes a baseline that is over. Only failed operations fail it: rates and latencies are measured, not judged.
 pub fn conclude(series: &Series) -> Conclusion {
     let failed = series.steps.iter().find(|step| step.outcome == Some(Outcome::Fail) && step.state == State::Done);
     let several = series.devices.len() > 1;
@@ -48,7 +47,7 @@ pub fn conclude(series: &Series) -> Conclusion {
     if !found.is_empty() {
         sentence += &format!(": {}", found.join(". "));
     }
-    // First, because all that follows is to be read with it.
+    // Doubts come first, because they qualify everything else.
     if let Some(doubts) = &doubts {
         sentence = format!("{doubts}; {sentence}");
     }

@@ -1,4 +1,4 @@
-//! Which jobs of a baseline are in doubt: by what was seen of each, and by what one of a sweep makes of another.
+//! Jobs of a baseline whose results are in doubt: from one job's own numbers, or from its sweep.
 
 use super::{Mix, Part, Point, point_of};
 use crate::series::Series;
@@ -6,7 +6,7 @@ use crate::units::{count, number};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// A depth that does less than this part of what a smaller one did was disturbed by something.
+/// A depth that does less than this part of a smaller one's rate was disturbed.
 const FALLEN: f64 = 0.8;
 
 /// Jobs in doubt among those of a baseline.
@@ -59,7 +59,7 @@ pub(super) fn measured(series: &Series, device: usize) -> Vec<(usize, Point)> {
     measured
 }
 
-/// That a depth did clearly less than a smaller one of its sweep.
+/// Describes a queue depth that did clearly less than a smaller one of its sweep.
 fn fallen(point: &Point, among: &[(usize, Point)]) -> Option<String> {
     let sweep = among.iter().map(|(_, other)| other).filter(|_| point.part == Part::Depth);
     let smaller = sweep.filter(|other| other.part == Part::Depth && other.depth < point.depth);

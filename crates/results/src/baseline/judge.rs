@@ -1,18 +1,18 @@
-//! Whether a drive's job of a baseline was done: a drive is measured, so no rate and no latency is too low.
+//! The outcome of one drive's job in a baseline. Rates and latencies are measured, so none is too low.
 
 use crate::certify::Judged;
 use crate::judge::{End, Outcome, Verdict};
 use crate::series::{Series, State};
 use crate::units;
 
-/// What the job of the device with this number in its series is called. Names of its streams begin with it.
+/// Name of the job of device number `device` of the series. Names of its streams begin with it.
 pub fn job_name(device: usize) -> String {
     format!("drive-{}", device + 1)
 }
 
-/// Judges the job of a drive, `name`, which has this number in its series, from the `verdict` on a run of jobs of several. It fails
-/// by operations of its own that failed, and by nothing else; a rate that was not reached is what a baseline is to find. A run that
-/// ended before its time is no measurement, whichever drive ended it.
+/// Judges the job `name` of device number `device` of the series, from the `verdict` on a run of several jobs. Only
+/// failed operations of the job fail it; the reached rate is the result of a baseline. A run that ended early is no
+/// measurement, whichever drive ended it.
 pub fn judge_job(verdict: &Verdict, device: usize, name: &str) -> Judged {
     let prefix = format!("{}-", job_name(device));
     let own = verdict.streams.iter().filter(|stream| stream.name.starts_with(&prefix));
@@ -29,7 +29,7 @@ pub fn judge_job(verdict: &Verdict, device: usize, name: &str) -> Judged {
     Judged { outcome, reason, notes: Vec::new() }
 }
 
-/// Whether a job of the device with this number has failed: then it has no further ones.
+/// True if a job of this device has failed: no further jobs run on it.
 pub fn has_failed(series: &Series, device: usize) -> bool {
     let mut own = series.steps.iter().filter(|step| step.devices.contains(&device));
     own.any(|step| step.state == State::Done && step.outcome == Some(Outcome::Fail))

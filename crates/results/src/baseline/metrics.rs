@@ -8,20 +8,19 @@ use std::fmt;
 /// A number that every drive of a comparison can have.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Metric {
-    /// What it is of.
     pub what: What,
-    /// Under which operations.
+    /// Operation mix.
     pub mix: Mix,
     /// The number, in the unit of `what`.
     pub value: f64,
 }
 
-/// What a number is of.
+/// The quantity that a metric measures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum What {
     /// Operations a second of a profile, flat out.
     Iops,
-    /// 99 % of a profile's reads (writes, if it does not read) took at most so many microseconds.
+    /// 99th percentile of a profile's reads (writes, if it does not read), microseconds.
     P99,
     /// Operations that the kernel had in flight on average, under a profile.
     InFlight,
@@ -38,8 +37,8 @@ pub enum What {
 }
 
 impl What {
-    /// By how much of the median a drive must differ at least to be told as one that does; `None`: it is not judged,
-    /// because its steps are wider than drives differ (a knee), or it tells of this program (CPU).
+    /// Minimum difference from the median, as a fraction of it, to report a drive as different. `None`: not judged,
+    /// because its steps are wider than drives differ (a knee), or it describes this program (CPU).
     fn differs_from(self) -> Option<f64> {
         match self {
             Self::Iops | Self::Highest | Self::Sustained => Some(0.05),
@@ -64,10 +63,10 @@ impl fmt::Display for What {
     }
 }
 
-/// Of the highest rate: what counts as half of it.
+/// Range, as a fraction of the highest rate, that counts as half of it.
 const HALF: std::ops::RangeInclusive<f64> = 0.4..=0.6;
 
-/// All numbers of the points of one drive, by what they are of.
+/// All metrics of one drive's points.
 pub fn metrics(points: &[Point]) -> Vec<Metric> {
     let mut made = Vec::new();
     let mut add = |what, mix, value: Option<f64>| {
@@ -97,8 +96,8 @@ pub fn metrics(points: &[Point]) -> Vec<Metric> {
     made
 }
 
-/// The rate of `mix` flat out: by its sweep of depths, else by its profile, else the most that was done of it. Saturation is left
-/// out: it begins on a drive with free blocks, which does more than it can go on with.
+/// The saturated rate of `mix`: from its depth sweep, else from its profile, else its highest rate. Saturation is left
+/// out: it begins on a drive with free blocks, which does more than it can sustain.
 pub fn highest_rate(points: &[Point], mix: Mix) -> Option<f64> {
     let of = |part| points.iter().filter(move |point| point.part == part && Mix::of(point) == mix);
     let lasts = |point: &&Point| !matches!(point.part, Part::Saturation | Part::PtsSaturation);
@@ -115,7 +114,7 @@ fn at_half<'a>(curve: &[&'a Point], highest: Option<f64>) -> Option<&'a Point> {
     near.min_by(|a, b| (share(a) - 0.5).abs().total_cmp(&(share(b) - 0.5).abs()))
 }
 
-/// By which drives are taken to be of one model: its name, or of those that have none the kind and the size.
+/// Key that groups drives of one model: the model's name, or kind and size of drives without one.
 pub fn model(drive: &Identity) -> String {
     let unnamed = || {
         let kind = if drive.simulated { "simulated drive" } else { "device without a model" };
@@ -127,11 +126,9 @@ pub fn model(drive: &Identity) -> String {
 /// A drive that differs from the others of its model in one number.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Outlier {
-    /// Its place in the list.
+    /// Index in the list.
     pub at: usize,
-    /// Its number.
     pub value: f64,
-    /// The median of all.
     pub median: f64,
 }
 
@@ -139,11 +136,11 @@ pub struct Outlier {
 /// value is an outlier. Source: Iglewicz and Hoaglin, How to Detect and Handle Outliers (1993): 3.5 of 1.4826 MAD.
 const DEVIATIONS: f64 = 3.5 * 1.4826;
 
-/// Least number of drives of which one can be told to differ: of two nobody knows which.
+/// Minimum number of drives for an outlier: of two nobody knows which one differs.
 const DRIVES_MIN: usize = 3;
 
-/// Which of `values` lie far from the others: by more than 3.5 standard deviations (estimated by the median absolute
-/// deviation) and by more than a part of the median, which is 5 % of a rate and 20 % of a latency.
+/// The `values` that lie far from the others: by more than 3.5 standard deviations (estimated by the median absolute
+/// deviation) and by more than 5 % (rate) or 20 % (latency) of the median.
 pub fn outliers(what: What, values: &[Option<f64>]) -> Vec<Outlier> {
     let known: Vec<f64> = values.iter().copied().flatten().collect();
     let (Some(part), true) = (what.differs_from(), known.len() >= DRIVES_MIN) else { return Vec::new() };
@@ -175,7 +172,7 @@ mod tests {
         // All but one alike: the spread is 0, and the least part of the median decides.
         assert_eq!(at(What::Iops, &[100.0, 100.0, 100.0, 104.9, 94.9]), [4]);
         assert_eq!(at(What::P99, &[100.0, 100.0, 100.0, 119.0, 121.0]), [4]);
-        // Drives that differ widely among themselves: none of them is far.
+        // Drives that differ widely among themselves have no outlier.
         assert_eq!(at(What::Iops, &[50.0, 100.0, 150.0, 200.0]), [0_usize; 0]);
         assert_eq!(at(What::Knee, &[16.0, 16.0, 16.0, 256.0]), [0_usize; 0], "a step of the sweep is no difference");
     }
@@ -191,7 +188,7 @@ mod tests {
         assert_eq!(value(What::Knee, "random reads, 4 KiB"), Some(32.0), "29 in flight would do");
         assert_eq!(value(What::Knee, "random writes, 4 KiB"), Some(4.0));
         assert_eq!(value(What::P99AtHalf, "random reads, 4 KiB"), Some(462.0), "80 us / 0.52 * 3");
-        // Half of what is left after saturation, not of the 50,000/s of its beginning.
+        // Half of the rate after saturation, not of the initial 50,000/s.
         assert_eq!(value(What::P99AtHalf, "random writes, 4 KiB"), Some(462.0));
         assert_eq!(value(What::Sustained, "random writes, 4 KiB"), Some(25_000.0), "the last of six rounds");
         assert_eq!(value(What::Iops, "random 95 % reads, 128 KiB"), Some(7_629.0));

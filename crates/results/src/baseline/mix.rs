@@ -1,4 +1,4 @@
-//! What jobs ask of a drive, apart from how much at once: the points of one mix are a curve.
+//! A job's pattern, block size and read share, without its queue depth: the points of one mix form a curve.
 
 use super::{Done, Part, Point};
 use crate::units;
@@ -7,7 +7,7 @@ use std::fmt;
 /// Kind, share of reads and sizes of a job's operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Mix {
-    /// Whether offsets are random.
+    /// True if offsets are random.
     pub random: bool,
     /// Reads among its operations, whole percent.
     pub read_pct: u32,
@@ -18,7 +18,6 @@ pub struct Mix {
 }
 
 impl Mix {
-    /// That of a job.
     pub fn of(point: &Point) -> Self {
         let bytes = |done: &Option<Done>| done.as_ref().map_or(0, |done| done.bytes_each.round() as u64);
         let (read_bytes, write_bytes) = (bytes(&point.reads), bytes(&point.writes));
@@ -43,8 +42,8 @@ impl fmt::Display for Mix {
     }
 }
 
-/// The points of `part`, mix by mix in the order in which each was first run; within one by what was in flight and
-/// then by what was wanted. Of several points at one place the last counts.
+/// The points of `part`, mix by mix in the order of their first run; within a mix by depth and then by offered rate. If
+/// several points have the same place, the last counts.
 pub fn curves(points: &[Point], part: Part) -> Vec<(Mix, Vec<&Point>)> {
     let mut curves: Vec<(Mix, Vec<&Point>)> = Vec::new();
     for point in points.iter().filter(|point| point.part == part) {
@@ -71,7 +70,7 @@ pub fn curves(points: &[Point], part: Part) -> Vec<(Mix, Vec<&Point>)> {
 }
 
 impl Point {
-    /// Its reads and its writes, those that it has.
+    /// The reads and the writes, as far as the job has them.
     pub fn directions(&self) -> impl Iterator<Item = &Done> {
         self.reads.iter().chain(&self.writes)
     }
@@ -91,24 +90,24 @@ impl Point {
         self.directions().map(|done| done.mbps).sum()
     }
 
-    /// Operations a second that were wanted; `None`: flat out.
+    /// Offered operations a second; `None` if saturated.
     pub fn offered_iops(&self) -> Option<f64> {
         self.directions().map(|done| done.offered_iops).sum()
     }
 
-    /// Reads if it reads, else writes: whose latency stands for it.
+    /// Reads if there are any, else writes: their latency represents the point.
     pub fn told(&self) -> Option<&Done> {
         self.directions().next()
     }
 
-    /// Whether what was wanted was done, but for a hundredth.
+    /// True if at least 99 % of the offered rate was reached, or no rate was set.
     pub fn is_reached(&self) -> bool {
         self.directions().all(Done::is_reached)
     }
 }
 
 impl Done {
-    /// Whether what was wanted was done, but for a hundredth.
+    /// True if at least 99 % of the offered rate was reached, or no rate was set.
     pub fn is_reached(&self) -> bool {
         self.offered_iops.is_none_or(|offered| self.iops >= 0.99 * offered)
     }

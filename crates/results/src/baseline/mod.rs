@@ -1,7 +1,7 @@
-//! What a baseline measured of a drive, and what follows from it: a [`Point`] for each of fio's jobs that was run.
+//! The measurements of a baseline on a drive, and predictions from them: a [`Point`] for each fio job that was run.
 //!
-//! A baseline is a [`Series`] whose steps are runs of fio's jobs. What a job showed stands in its step's details, so a
-//! report, a comparison and a prediction are made from `series.json` alone, on any machine, years later.
+//! A baseline is a [`Series`] whose steps are runs of fio's jobs. A job's measurements are in the details of its step,
+//! so a report, a comparison and a prediction are made from `series.json` alone, on any machine, years later.
 
 mod conclude;
 mod doubts;
@@ -26,26 +26,26 @@ pub use watch::{Estimate, PAUSES_MIN, Pause, Second, Stalls, Watch};
 use crate::series::{Series, State, Step};
 use crate::steady::ROUNDS_IN_WINDOW;
 
-/// The term of a series that says how many jobs it has for each drive at least: those of parts with rounds in five rounds.
+/// The term of a series with the minimum number of jobs per drive: parts with rounds count five rounds.
 pub const JOBS: &str = "jobs for each drive, at least";
 
-/// The points of a series, oldest first; of steps that are not done there are none.
+/// The points of a series, oldest first; steps that are not done have none.
 pub fn points(series: &Series) -> Vec<Point> {
     series.steps.iter().filter_map(point_of).collect()
 }
 
-/// Those of one of its devices, by its number, with what one job makes doubtful of another.
+/// The points of one device, by its number, with doubts that follow from its other jobs.
 pub fn points_of(series: &Series, device: usize) -> Vec<Point> {
     doubts::measured(series, device).into_iter().map(|(_, point)| point).collect()
 }
 
-/// What a step showed; `None` of one that is not done.
+/// The point measured by a step; `None` if the step is not done.
 pub fn point_of(step: &Step) -> Option<Point> {
     (step.state == State::Done).then(|| serde_json::from_value(step.details.clone()).ok()).flatten()
 }
 
-/// How many jobs are still to be run, at least: rounds go on until the drive is steady, and a drive that failed has none. `None` of a
-/// series that does not say.
+/// Lower bound of the jobs left: rounds go on until the drive is steady, and a drive that failed has none. `None` if
+/// the series does not record its number of jobs.
 pub fn jobs_left(series: &Series) -> Option<u64> {
     let (_, jobs) = series.terms.iter().find(|(name, _)| name == JOBS)?;
     let going: Vec<_> = (0..series.devices.len()).filter(|device| !has_failed(series, *device)).collect();
@@ -57,11 +57,11 @@ pub fn jobs_left(series: &Series) -> Option<u64> {
     Some(all.saturating_sub(done).max(is_open) * is_open)
 }
 
-/// Part of the highest rate from which more in flight is said to bring little more.
+/// Part of the highest rate at which more depth brings little: the knee.
 const KNEE: f64 = 0.9;
 
-/// What a drive does flat out, by a curve of depths: the median of the depths that do nine tenths of the best one, which are those
-/// from the knee on. The best one itself is the luckiest of them, and 95 % of it can be more than the drive does.
+/// Highest sustained rate by a depth sweep: the median of the points with at least 90 % of the best rate, which are
+/// those from the knee on. The best point alone is biased upwards: 95 % of it can be more than the drive sustains.
 pub fn highest(curve: &[&Point]) -> Option<f64> {
     let best = curve.iter().map(|point| point.iops()).reduce(f64::max).filter(|best| *best > 0.0)?;
     Some(median(curve.iter().map(|point| point.iops()).filter(|iops| *iops >= KNEE * best).collect()))
@@ -74,7 +74,7 @@ pub fn knee<'a>(curve: &[&'a Point]) -> Option<&'a Point> {
     curve.iter().copied().filter(|point| point.iops() >= KNEE * highest).min_by_key(|point| point.depth)
 }
 
-/// Of at least one value.
+/// Median of at least one value.
 fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     let (middle, even) = (values.len() / 2, values.len().is_multiple_of(2));
@@ -114,7 +114,7 @@ mod tests {
             highest(&curve).map(|highest| (highest, knee(&curve).unwrap().depth))
         };
         assert_eq!(of(&[250.0, 500.0, 970.0, 1_050.0, 990.0, 1_010.0, 1_000.0]), Some((1_000.0, 4)));
-        // It rises to the end: what the greatest depth did is all that is known.
+        // The rate rises to the end, so the greatest depth is the only known estimate.
         assert_eq!(of(&[1.0, 2.0, 4.0, 8.0]), Some((8.0, 8)));
         // Less at great depths is not what it can do.
         assert_eq!(of(&[100.0, 200.0, 400.0, 400.0, 100.0, 100.0]), Some((400.0, 4)));
@@ -129,7 +129,7 @@ mod tests {
         series.terms.push((JOBS.to_owned(), all.to_string()));
         assert_eq!(jobs_left(&series), Some(0), "it is at its end");
         series.conclusion = None;
-        // Six rounds of a saturation are done, of which five were sure to come.
+        // Six rounds of a saturation are done; five of them were certain.
         assert_eq!(jobs_left(&series), Some(2));
         series.steps.truncate(series.steps.len() - 7);
         assert_eq!(jobs_left(&series), Some(9));

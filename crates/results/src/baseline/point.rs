@@ -1,4 +1,4 @@
-//! One of fio's jobs on a drive, and what it showed.
+//! One fio job on a drive, and its measurements.
 
 use super::Watch;
 use crate::percentile::{beyond, is_compared, is_told};
@@ -109,28 +109,29 @@ pub struct Latency {
 }
 
 impl Latency {
-    /// What is kept of each distribution, percent: fio's list, with the beginning and the tail that a fit needs.
+    /// Percentiles stored of each distribution, percent: fio's list, with the low end and the tail that a fit needs.
     pub const PERCENTILES: [f64; 21] = [
         1.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 95.0, 97.0, 98.0, 99.0, 99.5, 99.9, 99.95,
         99.99, 99.999, 100.0,
     ];
 
-    /// Microseconds that `percent` of the operations took at most; `None` if that is not one of those kept, is not known, or without
-    /// operations.
+    /// Microseconds that `percent` of the operations took at most; `None` if that percentile is not stored or unknown,
+    /// or without operations.
     pub fn at(&self, percent: f64) -> Option<f64> {
         let at = Self::PERCENTILES.iter().position(|known| *known == percent)?;
         self.percentiles_us.get(at).copied()
     }
 }
 
-/// A percentile of a job's operations, as far as they tell it.
+/// A percentile of a job's operations, as far as they determine it.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Percentile {
-    /// Microseconds that so many took at most.
+    /// Value, microseconds.
     Us(f64),
-    /// It falls among operations that were never done: longer than the longest that was, microseconds.
+    /// The percentile lies among operations that never completed: longer than the longest completed one, in
+    /// microseconds.
     LongerThan(f64),
-    /// There were too few operations to tell it, or none.
+    /// Too few operations for the percentile, or none.
     TooFew,
 }
 
@@ -172,12 +173,12 @@ impl Done {
         Percentile::of(&self.answer, self.wanted(), percent)
     }
 
-    /// How many of its operations lie beyond a percentile of its answers.
+    /// Number of operations beyond a percentile.
     pub fn beyond(&self, percent: f64) -> f64 {
         beyond(self.wanted(), percent)
     }
 
-    /// Whether there are enough of them to compare a percentile with that of another drive.
+    /// True if there are enough operations beyond a percentile to compare it with that of another drive.
     pub fn is_compared(&self, percent: f64) -> bool {
         is_compared(self.wanted(), percent)
     }

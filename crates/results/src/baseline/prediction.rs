@@ -1,4 +1,4 @@
-//! What the points of a baseline say of a rating that nobody has searched for yet.
+//! Rating predicted from the points of a baseline, before any search for it.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

@@ -1,8 +1,9 @@
-//! SNIA's Performance Test Specification: what its tests run in a round, when a drive is steady, and the tables of results.
+//! SNIA's Performance Test Specification: the jobs of a round, the steady-state rule, and the result tables.
 //!
-//! A round has each of a test's jobs once. Some of them are tracked from round to round; the drive is steady when over five rounds
-//! each ranges over at most 20 % of its average, and the best straight line through it moves by at most 10 %. The tables are
-//! averages over these five rounds. What is measured so is a run by that procedure, and no result that SNIA or anybody certified.
+//! A round has each of a test's jobs once. Some of them are tracked from round to round; the drive is steady when over
+//! five rounds each ranges over at most 20 % of its average, and the best straight line through it moves by at most 10
+//! %. The tables are averages over these five rounds. The result follows that procedure; neither SNIA nor anybody else
+//! certified it.
 //!
 //! Source: SNIA SSS PTS 2.0.2, definition of steady state, and the sections on IOPS, throughput, latency and write saturation.
 
@@ -15,7 +16,7 @@ pub const PTS_ROUNDS_MAX: usize = 25;
 
 const KIB: u64 = 1024;
 
-/// A write saturation changes slowly: five minutes in a row say little. So one minute is looked at after each thirty.
+/// Write saturation changes slowly, so only one minute out of thirty is tracked.
 const SATURATION_TRACKED: usize = 31;
 
 /// A test of the specification.
@@ -33,10 +34,9 @@ pub enum Pts {
     Saturation,
 }
 
-/// What a test found, of each of its jobs the average over five rounds.
+/// Result of a test: each job averaged over five rounds.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PtsTable {
-    /// The test.
     pub test: Pts,
     /// Whole rounds.
     pub rounds: usize,
@@ -47,10 +47,10 @@ pub struct PtsTable {
 }
 
 impl Pts {
-    /// All of them, in the order in which they are run.
+    /// All tests, in the order in which they are run.
     pub const ALL: [Self; 5] = [Self::Iops, Self::Throughput, Self::Throughput128, Self::Latency, Self::Saturation];
 
-    /// What it is called on the command line: those of one name are run together.
+    /// Name on the command line; tests with one name run together.
     pub fn word(self) -> &'static str {
         match self {
             Self::Iops => "iops",
@@ -60,7 +60,7 @@ impl Pts {
         }
     }
 
-    /// Of its points.
+    /// The part of a baseline that its points belong to.
     pub fn part(self) -> Part {
         match self {
             Self::Iops => Part::PtsIops,
@@ -85,13 +85,13 @@ impl Pts {
         mixes.iter().flat_map(|read_pct| sizes.iter().map(move |bytes| (*read_pct, *bytes))).collect()
     }
 
-    /// Whether `point` is one of its own.
+    /// True if `point` belongs to this test.
     pub fn has(self, point: &Point) -> bool {
         let (bytes, read_pct) = key(point);
         point.part == self.part() && self.jobs().contains(&(read_pct, bytes))
     }
 
-    /// What is tracked from round to round: bytes of an operation, and percent of reads.
+    /// Jobs tracked from round to round: bytes of an operation, percent of reads.
     pub fn tracked(self) -> &'static [(u64, u32)] {
         match self {
             Self::Iops => &[(4 * KIB, 0), (64 * KIB, 65), (1024 * KIB, 100)],
@@ -101,7 +101,7 @@ impl Pts {
         }
     }
 
-    /// What a job showed of what this test is about: the number, and of a latency the longest too.
+    /// A job's value in this test; for latency the mean and the maximum.
     fn value(self, point: &Point) -> [f64; 2] {
         let sides = || [&point.reads, &point.writes].into_iter().flatten();
         match self {
@@ -115,8 +115,8 @@ impl Pts {
         }
     }
 
-    /// The round, from 1, at whose end what is tracked was first steady over five rounds; `None`: not yet. Rounds that are
-    /// not whole do not count.
+    /// The round, from 1, at whose end the tracked jobs were first steady over five rounds; `None`: not yet. Incomplete
+    /// rounds do not count.
     pub fn steady_at(self, points: &[Point]) -> Option<usize> {
         let every = if self == Self::Saturation { SATURATION_TRACKED } else { 1 };
         let of = |job: &(u64, u32)| -> Vec<f64> {
@@ -126,7 +126,7 @@ impl Pts {
         steady_at(&self.tracked().iter().map(of).collect::<Vec<_>>()).map(|tracked| tracked * every)
     }
 
-    /// The table that follows from `points` of a drive; `None` before the fifth round.
+    /// The result table of `points` of a drive; `None` before the fifth round.
     pub fn table(self, points: &[Point]) -> Option<PtsTable> {
         let steady_at = self.steady_at(points);
         let own = points.iter().filter(|point| self.has(point));
@@ -170,7 +170,7 @@ mod tests {
     use super::*;
     use crate::testing::point;
 
-    /// Rounds of a test whose 4 KiB writes do so many operations a second.
+    /// Rounds of a test with these rates of 4 KiB writes.
     fn rounds(test: Pts, iops: &[f64]) -> Vec<Point> {
         let done = |iops: &f64| Some((4_096.0, None, *iops, 1e6 / iops));
         iops.iter().map(|iops| point(test.part(), 1, None, done(iops))).collect()
@@ -182,7 +182,7 @@ mod tests {
         // A range of 20 % of the average exactly, with a slope of 8 %.
         assert_eq!(at(&[90.0, 100.0, 110.0, 100.0, 100.0]), Some(5));
         assert_eq!(at(&[89.9, 100.0, 110.0, 100.0, 100.0]), None, "over 20 %");
-        // A line that moves by 10 % of its average exactly, and one that moves further.
+        // A line that moves by exactly 10 % of its average, and one that moves further.
         assert_eq!(at(&[95.0, 97.5, 100.0, 102.5, 105.0]), Some(5));
         assert_eq!(at(&[94.9, 97.4, 100.0, 102.6, 105.1]), None, "its slope is over 10 %");
         assert_eq!(at(&[95.0, 97.5, 100.0, 102.5]), None, "four rounds");
@@ -193,7 +193,7 @@ mod tests {
 
     #[test]
     fn each_test_tracks_what_the_specification_names() {
-        // Of every job of a round five rounds that are alike, and of one of them rounds that are not.
+        // Five equal rounds of every job, and unequal rounds of one of them.
         let but = |test: Pts, wild: (u32, u64)| {
             let of = |round: u32, (read_pct, bytes): (u32, u64)| {
                 let is_wild = (read_pct, bytes) == wild && round == 4;
@@ -213,7 +213,7 @@ mod tests {
 
     #[test]
     fn of_a_write_saturation_one_minute_after_each_thirty_is_tracked() {
-        // Minutes that double and halve, but for those that are looked at.
+        // Minutes that double and halve, except the tracked ones.
         let iops: Vec<f64> = (1..=5 * 31)
             .map(|minute| if minute % 31 == 0 { 100.0 } else { f64::from(50 + minute % 2 * 100) })
             .collect();

@@ -1,4 +1,4 @@
-//! A watch: a light, steady load for long, looked at second by second, for what single jobs are too short to show.
+//! A watch: a long, light, steady load, recorded second by second, for effects that single jobs are too short to show.
 //!
 //! ```text
 //! median and longest operation of each second -> Watch    in the job's point, kept in series.json
@@ -10,15 +10,15 @@ use crate::units;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Pauses kept of a watch.
+/// Maximum number of pauses stored.
 const PAUSES_MAX: usize = 2_000;
 
 /// A pause is this many times longer than the usual longest operation of a second, and longer than it by this time.
 const PAUSE_FACTOR: f64 = 4.0;
 const PAUSE_US: f64 = 1_000.0;
-/// The usual longest operation of a second: so many of all seconds have a shorter one.
+/// Quantile of the seconds' longest operations that counts as usual.
 const USUAL: f64 = 0.1;
-/// With pauses in a greater part of all seconds single pauses cannot be told apart.
+/// With pauses in a greater part of all seconds, single pauses cannot be separated.
 const SEPARATE_MAX: f64 = 0.85;
 
 /// Fewer pauses have no known period.
@@ -33,12 +33,11 @@ const PARTS: usize = 10;
 const DRIFT_FACTOR: f64 = 1.1;
 const DRIFT_US: f64 = 2.0;
 
-/// What one second showed, microseconds.
+/// One second of a watch, microseconds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Second {
-    /// Median latency.
     pub median_us: f64,
-    /// The longest.
+    /// Longest latency.
     pub max_us: f64,
 }
 
@@ -66,12 +65,11 @@ pub struct Pause {
     pub us: f64,
 }
 
-/// A number with the interval in which it lies.
+/// A number with its confidence interval.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Estimate {
-    /// The most likely value.
     pub value: f64,
-    /// The least.
+    /// Lower bound.
     pub low: f64,
     /// The most; infinite where nothing bounds it.
     pub high: f64,
@@ -80,18 +78,18 @@ pub struct Estimate {
 /// Pauses that come back: stalls.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Stalls {
-    /// How many were seen.
+    /// Number of stalls seen.
     pub seen: u64,
     /// Length, milliseconds.
     pub ms: Estimate,
     /// From one to the next, seconds.
     pub every_s: Estimate,
-    /// Whether they come at regular intervals.
+    /// True if stalls come at regular intervals.
     pub regular: bool,
 }
 
 impl Watch {
-    /// Of `seconds`, one after the other; of a second in which nothing completed there is no entry.
+    /// From consecutive `seconds`; a second without a completion is `None`.
     pub fn of(seconds: &[Option<Second>]) -> Self {
         let known = || seconds.iter().flatten();
         let usual_us = at(known().map(|second| second.max_us).collect(), USUAL);
@@ -112,13 +110,13 @@ impl Watch {
         }
     }
 
-    /// Length and period of its pauses, under a load of `iops` whose mean latency was `mean_us`; `None` without pauses, or where they
-    /// are too frequent to be told apart by the second.
+    /// Length and period of its pauses, under a load of `iops` whose mean latency was `mean_us`; `None` without pauses,
+    /// or if they are too frequent to be separated by seconds.
     pub fn stalls(&self, iops: f64, mean_us: f64) -> Option<Stalls> {
         if self.pauses as f64 > SEPARATE_MAX * self.seconds as f64 || iops <= 0.0 {
             return None;
         }
-        // Of many pauses only the first are kept, and the time that these took.
+        // Only the first of many pauses are stored, so their time is used.
         let seconds = match self.first_pauses.last()? {
             last if self.pauses as usize > self.first_pauses.len() => last.second + 1,
             _ => self.seconds,
@@ -134,7 +132,7 @@ impl Watch {
             // Of several lengths.
             Estimate { value: mean_us / 1e3, low: mean_us / 2e3, high: longest_us / 1e3 }
         } else {
-            // The more were seen, the nearer was the longest of them to the whole.
+            // The more pauses were seen, the nearer the longest one is to the full length.
             let missed_us = 3.0 * gap_us / seen;
             let low = (longest_us - self.usual_us) * 0.99;
             Estimate { value: longest_us / 1e3, low: low / 1e3, high: (longest_us * 1.01 + missed_us) / 1e3 }
@@ -162,8 +160,9 @@ impl Watch {
         Some(Stalls { seen, ms, every_s, regular })
     }
 
-    /// Its stalls, of `seconds`, in which latency was `excess_us` longer than usual on average. Operations count in the second in which
-    /// they were wanted, so one stall can be a pause in several seconds; or each of these is a stall of its own.
+    /// Merges pauses into stalls, given that mean latency over `seconds` was `excess_us` above normal. Operations count
+    /// in the second in which they were wanted, so one stall can be a pause in several seconds; or each of these is a
+    /// stall of its own.
     fn stalls_apart(&self, seconds: f64, excess_us: f64) -> Vec<Pause> {
         let mut joined: Vec<Pause> = Vec::new();
         for pause in &self.first_pauses {
@@ -172,14 +171,15 @@ impl Watch {
                 joined.push(*pause);
             }
         }
-        // What arrives within a stall waits for half of it on average: the excess is the part of the time in stalls times that.
+        // Operations that arrive within a stall wait for half of it on average: the excess is the share of time in
+        // stalls times that.
         let longest_us = joined.iter().map(|pause| pause.us).fold(0.0, f64::max);
         let expected = 2.0 * excess_us * seconds * 1e6 / longest_us.powi(2);
         let far = |count: usize| (count as f64 / expected.max(1e-9)).ln().abs();
         if far(joined.len()) <= far(self.first_pauses.len()) { joined } else { self.first_pauses.clone() }
     }
 
-    /// How the median latency changed after the first tenth, in words; `None` if it did not.
+    /// Describes how the median latency changed after the first tenth; `None` if it did not.
     pub fn drift(&self) -> Option<String> {
         let later = self.medians_us.get(1..)?;
         let (low, high) = range(later);
@@ -214,14 +214,15 @@ fn differ_either(one: f64, other: f64) -> bool {
     differ(one.min(other), one.max(other))
 }
 
-/// 95 % bounds of how many events a time has in which `count` were seen. Source: Garwood's interval, approximated.
+/// 95 % bounds for the expected number of events, given `count` observed ones. Source: Garwood's interval,
+/// approximated.
 fn chance(count: f64) -> (f64, f64) {
     let bound = |count: f64, z: f64| count * (1.0 - 1.0 / (9.0 * count) + z / (3.0 * count.sqrt())).powi(3);
     let least = if count > 0.0 { bound(count, -1.96) } else { 0.0 };
     (least.max(0.0), bound(count + 1.0, 1.96))
 }
 
-/// The value below which a part of all lies.
+/// Quantile `part` of the values.
 fn at(mut values: Vec<f64>, part: f64) -> f64 {
     values.sort_unstable_by(f64::total_cmp);
     values.get((part * values.len().saturating_sub(1) as f64).round() as usize).copied().unwrap_or_default()
@@ -231,7 +232,7 @@ fn at(mut values: Vec<f64>, part: f64) -> f64 {
 mod tests {
     use super::*;
 
-    /// A watch of two hours in which each second is as `second` says.
+    /// A watch of two hours with the seconds that `second` gives.
     fn watch(second: impl Fn(u64) -> (f64, f64)) -> Watch {
         let of = |at| {
             let (median_us, max_us) = second(at);

@@ -1,15 +1,14 @@
-//! The accumulator: eats intervals, telemetry and samples of the trace, live or from a directory, and
-//! keeps of them what explains slices. Its memory grows with the slices, not with the intervals.
+//! The accumulator: takes intervals, telemetry and trace samples, live or from a directory, and stores the sums that
+//! explain slices. Its memory grows with the slices, not with the intervals.
 //!
-//! A device takes a limited number of requests (`nr_requests`; 32 on SATA). While it holds them all, the
-//! kernel keeps further operations back before it makes requests of them, just as a cgroup's limit does;
-//! but it is the device that they wait for, so that time is the device's.
+//! A device takes a limited number of requests (`nr_requests`; 32 on SATA). While it holds them all, the kernel delays
+//! further operations before it makes requests of them, just as a cgroup's limit does; but they wait for the device, so
+//! the device is charged with that time.
 //!
-//! The one idea: a full device shows in the kernel's statistics (requests held at the end of an interval,
-//! or in its mean), and how long it was full can be bounded: of T seconds that all requests together
-//! existed, N at once, no more than T / N. Nothing else can have waited longer behind it than all other
-//! operations in flight did in that time. A device that a limit feeds in bursts is full for moments, and
-//! gets no more than these.
+//! The one idea: a full device shows in the kernel's statistics (requests held at the end of an interval, or in its
+//! mean), and how long it was full can be bounded: of T seconds that all requests together existed, N at once, no more
+//! than T / N. Nothing else can have waited longer behind it than all other operations in flight did in that time. A
+//! device behind a bursty limit is full for moments, and is charged with these only.
 
 use super::samples::{Samples, SliceSamples};
 use super::telemetry::{Columns, DeviceRow, HostRow, Mean};
@@ -18,8 +17,8 @@ use crate::judge::{IntervalCounts, Judge, JudgePlan};
 use crate::run_dir::{Manifest, TraceKind, TraceLine};
 use crate::slow::SlowTimes;
 
-/// What host and drive did while operations of one stream on one device were over one threshold:
-/// means over the operations, not over the time.
+/// Host and drive state while operations of one stream on one device were over one threshold: means over the
+/// operations, not over the time.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct While {
     pub(super) steal_pct: Mean,
@@ -28,7 +27,7 @@ pub(super) struct While {
     pub(super) runqueue_wait_pct: Mean,
     pub(super) irq_share_pct: Mean,
     pub(super) irqs_per_sec: Mean,
-    /// Over the operations whose service time alone was over the threshold.
+    /// Mean temperature over the operations whose service time alone was over the threshold.
     pub(super) celsius: Mean,
     /// Sum of their service times, nanoseconds, in intervals in which the device was full.
     pub(super) full_service_ns: u64,
@@ -57,25 +56,23 @@ impl While {
     }
 }
 
-/// What the kernel counted of the requests of one kind.
+/// Kernel statistics of the requests of one kind.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Requests {
-    /// Number.
     pub(super) completed: f64,
     /// Sum of the times from when the kernel made them until they were done, milliseconds.
     pub(super) time_ms: f64,
 }
 
-/// One device in one slice.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct DeviceSlice {
     pub(super) reads: Requests,
     pub(super) writes: Requests,
-    /// How often it throttled itself.
+    /// Number of times the device throttled itself.
     pub(super) throttled: f64,
-    /// For how long, seconds.
+    /// Time throttled, seconds.
     pub(super) throttled_sec: f64,
-    /// When it was full.
+    /// Intervals in which the device was full.
     pub(super) full: Full,
 }
 
@@ -88,30 +85,28 @@ impl DeviceSlice {
     }
 }
 
-/// One slice.
 #[derive(Debug, Clone, Default)]
 struct SliceFacts {
     /// By judged cell and threshold; empty as long as nothing was slow, as in most slices.
     cells: Vec<[While; THRESHOLDS_MAX]>,
     /// By device; empty without telemetry.
     devices: Vec<DeviceSlice>,
-    /// By cell, judged or not: operations in flight at the ends of the intervals in which operations of a judged
-    /// stream on the same device were slow or waited, added up. Empty as long as none were.
+    /// By cell, judged or not: sum of the operations in flight at the ends of those intervals in which operations of a
+    /// judged stream on the same device were slow or waited. Empty as long as there were none.
     in_flight: Vec<u64>,
 }
 
-/// A judged cell before its drive first throttled itself in the run, by threshold: operations, and
-/// those with service alone over it.
+/// A judged cell before its drive first throttled itself in the run, by threshold: operations, and those with service
+/// alone over it.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Calm {
     pub(super) ops: u64,
     pub(super) service_over: [u64; THRESHOLDS_MAX],
 }
 
-/// Eats what a run yields, gives the blame for its slices at any time.
+/// Takes the data of a run, and gives the blame for its slices at any time.
 #[derive(Debug)]
 pub struct Blamer {
-    /// The judged cells.
     judged: Vec<usize>,
     devices: usize,
     intervals_per_slice: u64,
@@ -122,9 +117,9 @@ pub struct Blamer {
     /// By judged cell and threshold: the drive's temperature, over the operations that were fast.
     fast_celsius: Vec<[Mean; THRESHOLDS_MAX]>,
     calm: Vec<Calm>,
-    /// By device: its counters of throttling, as last seen; whether they have risen.
+    /// By device: last values of its throttling counters, and true if they have risen.
     throttle: Vec<Throttle>,
-    /// By device: whether it was full.
+    /// By device: tracks if it is full.
     fill: Vec<Fill>,
     before_ns: u64,
 }
@@ -137,7 +132,8 @@ struct Throttle {
 }
 
 impl Blamer {
-    /// A blamer that has seen nothing, for a run that is judged by `plan`.
+    /// A blamer without data, for a run judged by `plan`. `columns` name the telemetry values; `kernel_names` are the
+    /// prefixes of each device's columns, `None` for a device without any.
     ///
     /// `columns` name the telemetry values; `kernel_names` are what the columns of each device begin
     /// with, `None` for a device without any.
@@ -170,7 +166,7 @@ impl Blamer {
         Self::new(judge.plan(), columns, &kernel_names).with_requests_max(&requests_max)
     }
 
-    /// The same, with the number of requests that each device holds at once, `None` where it is not known.
+    /// Sets the number of requests that each device holds at once, `None` where unknown.
     #[must_use]
     pub fn with_requests_max(mut self, requests_max: &[Option<u64>]) -> Self {
         for (fill, most) in self.fill.iter_mut().zip(requests_max) {
@@ -272,7 +268,7 @@ impl Blamer {
         }
     }
 
-    /// Notes who is in flight on the devices where operations are slow or wait.
+    /// Records the streams with operations in flight on devices where operations are slow or wait.
     fn holders(&mut self, slice: usize, counts: &IntervalCounts) {
         let waits = |cell: &usize| {
             counts.cells.get(*cell).is_some_and(|counted| counted.response_over[0] > 0 || counted.backlog.waiting > 0)
@@ -290,8 +286,8 @@ impl Blamer {
         }
     }
 
-    /// The stream that had most of the operations in flight on `devices` while operations of judged streams there
-    /// were slow or waited, with its part of them; `None` where none has more than half.
+    /// The stream with most of the operations in flight on `devices` while operations of judged streams there were slow
+    /// or waited, and its part of them; `None` if no stream has more than half.
     pub(super) fn holder(&self, slice: usize, devices: std::ops::Range<usize>) -> Option<(usize, f64)> {
         let in_flight = &self.slices.get(slice)?.in_flight;
         let of_stream = |stream: usize| -> u64 {
@@ -309,13 +305,12 @@ impl Blamer {
         self.judged.iter().position(|cell| *cell == stream * self.devices + device)
     }
 
-    /// What host and drive did while operations of a judged cell were slow.
+    /// Host and drive state while operations of a judged cell were slow.
     pub(super) fn meanwhile(&self, slice: usize, position: usize, threshold: usize) -> While {
         let cell = self.slices.get(slice).and_then(|facts| facts.cells.get(position));
         cell.map_or_else(While::default, |cell| cell[threshold])
     }
 
-    /// A device in a slice.
     pub(super) fn device(&self, slice: usize, device: usize) -> DeviceSlice {
         let device = self.slices.get(slice).and_then(|facts| facts.devices.get(device));
         device.copied().unwrap_or_default()
@@ -340,19 +335,19 @@ impl Blamer {
 /// From this part of its requests on a device is full: some are always on their way in or out.
 const FULL_MIN: f64 = 0.9;
 
-/// What was seen of a device while it was full.
+/// Sums over the time in which a device was full.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Full {
     /// Sum of the times of the requests that it held, seconds.
     pub(super) requests_sec: f64,
-    /// Most that other operations in flight can have waited behind those, the sum of their times, seconds.
+    /// Maximum time that other operations in flight can have waited behind those, summed, seconds.
     pub(super) waited_sec_max: f64,
     /// Most requests that it holds.
     pub(super) requests_max: u64,
 }
 
 impl Full {
-    /// Adds what was seen at another time, or of another device.
+    /// Adds sums of another time, or of another device.
     pub(super) fn merge(&mut self, other: &Self) {
         self.requests_sec += other.requests_sec;
         self.waited_sec_max += other.waited_sec_max;
@@ -360,7 +355,7 @@ impl Full {
     }
 }
 
-/// Whether a device is full, from interval to interval.
+/// Tracks from interval to interval if a device is full.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Fill {
     /// Most requests that it holds; without that nothing is known.
@@ -371,7 +366,7 @@ pub(super) struct Fill {
 }
 
 impl Fill {
-    /// Takes in an interval of so many seconds; what was seen of the device, if it was full.
+    /// Adds an interval of `seconds`; returns the sums of the device if it was full.
     pub(super) fn interval(&mut self, row: &DeviceRow, seconds: f64, in_flight_max: u64) -> Option<Full> {
         let requests_max = self.requests_max?;
         let most = requests_max as f64;

@@ -1,16 +1,4 @@
-//! From sums to parts, and to a sentence: which share of the time of slow operations each cause has.
-//!
-//! ```text
-//! operations over the threshold
-//!   with times:  lag, and completions that lay unseen    ours, and what they held up behind them on their slots
-//!                the rest of the wait                     the limit's, or that of whoever held the slots
-//!                the rest of service                      device or kernel, see `service`
-//!   failed                                                the device's
-//!   never issued, or never back                           as what waited or was late meanwhile
-//! ```
-//!
-//! Host and heat say why time went where it went. They have no share of their own, because what was
-//! measured of them (CPU time, degrees) is not time of operations.
+//! Divides the time of slow operations among causes, and describes the division in a sentence.
 
 use super::accumulate::{Blamer, While};
 use super::subject::{Shares, Subject};
@@ -35,8 +23,8 @@ impl Shares {
         let (failed, never) = (*errors as f64 / all, unissued.saturating_add(*lost) as f64 / all);
         let mut shares =
             Self { ours: ours_ns * weight, wait: wait_ns * weight, service: service_ns * weight, failed, behind: 0.0 };
-        // What never went out was kept back by what kept back the others; without any of that it went
-        // out and did not come back.
+        // Operations that never completed are charged like the delays of the others; without any delay they were
+        // issued and did not come back.
         if ours_ns > wait_ns {
             shares.ours += never;
         } else if wait_ns > 0.0 {
@@ -92,10 +80,9 @@ fn one(subject: &Subject<'_>) -> Blame {
     }
 }
 
-/// Whether the slots that operations waited for were held by operations slow in service: these had most of the
-/// time of the slots, however few they were (a limit of the kernel lets the others through in bursts), or they
-/// took as long as the others waited (a stall that fills the slots). Else the slots were too few for a device
-/// that was quick.
+/// True if operations slow in service held the slots that others waited for: they had most of the slot time, however
+/// few they were (a limit of the kernel lets the others through in bursts), or they took as long as the others waited
+/// (a stall that fills the slots). Otherwise the slots were too few for a fast device.
 fn waited_behind_slow_ones(subject: &Subject<'_>) -> bool {
     let slowly = subject.at(&subject.counts.service_over);
     let (mean_ns, wait_ns) = (subject.served_slowly_ns(), subject.mean_ns(&subject.counts.slow.wait_ns));
@@ -132,8 +119,8 @@ fn parts(subject: &Subject<'_>) -> Vec<BlamePart> {
     parts
 }
 
-/// Says of the largest part when the limit is reached without it, too: shares are of time, and a few
-/// long operations can have most of that.
+/// Notes on the largest part if the limit is reached without it, too: shares are of time, and a few long operations can
+/// take most of that.
 fn add_what_is_over_without(subject: &Subject<'_>, largest: &mut BlamePart) {
     let without = match largest.cause {
         Cause::OurLag => subject.at(&subject.counts.judged_least_over),
@@ -145,7 +132,7 @@ fn add_what_is_over_without(subject: &Subject<'_>, largest: &mut BlamePart) {
     }
 }
 
-/// One part for each cause.
+/// Merges parts with the same cause.
 fn merge(parts: &mut Vec<BlamePart>) {
     let mut merged: Vec<BlamePart> = Vec::new();
     for part in parts.drain(..) {
@@ -164,13 +151,14 @@ fn merge(parts: &mut Vec<BlamePart>) {
 /// stolen moment: as many as the default limit allows over its tightest threshold.
 const STEAL_PCT_MIN: f64 = 5.0;
 
-/// Time for which our threads wanted to run and had no CPU: likewise.
+/// Time for which our threads were runnable without a CPU, percent, likewise.
 const RUNQUEUE_WAIT_PCT_MIN: f64 = 5.0;
 
-/// All CPUs together are full from here on: what becomes runnable mostly finds none idle.
+/// From this utilisation on, all CPUs together count as full: a thread that becomes runnable mostly finds no idle CPU.
 const BUSY_PCT_MIN: f64 = 90.0;
 
-/// A single CPU is full from here on: what queues for it waits some twenty times as long as it runs.
+/// From this utilisation on, a single CPU counts as full: work queued for it waits some twenty times as long as it
+/// runs.
 const BUSIEST_PCT_MIN: f64 = 95.0;
 
 /// Nearly all interrupts of a device on one CPU.
@@ -182,8 +170,8 @@ const IRQS_PER_SEC_MIN: f64 = 1_000.0;
 /// Below this no drive throttles itself: the warning temperatures of NVMe drives begin about here.
 const HOT_CELSIUS: f64 = 70.0;
 
-/// So much hotter than while operations were fast must a drive have been while they were slow: twice
-/// the resolution of most sensors, and more than a load alone makes in minutes.
+/// Minimum temperature difference of a drive between slow and fast operations, °C: twice the resolution of most
+/// sensors, and more than a load alone causes in minutes.
 const HOTTER_CELSIUS: f64 = 3.0;
 
 /// Heat slows the drive and nothing else: service has to be the larger part.
@@ -240,8 +228,8 @@ fn heat(subject: &Subject<'_>, shares: &Shares) -> Option<String> {
     (!found.is_empty()).then(|| found.join("; "))
 }
 
-/// What speaks for heat on one device: it says that it throttled itself, and service was slower than
-/// before; or it was hot, and hotter while operations were slow than while they were fast.
+/// Evidence for heat on one device: it throttled itself, and service was slower than before; or it was hot, and hotter
+/// while operations were slow than while they were fast.
 fn heat_of(subject: &Subject<'_>, device: usize) -> Option<String> {
     let Subject { blamer, slice, threshold, counts, .. } = subject;
     let position = blamer.position(subject.group.stream, device)?;
@@ -320,7 +308,7 @@ fn told(part: &BlamePart) -> String {
     }
 }
 
-/// What this program did.
+/// Describes the delay that this program caused.
 pub(super) fn ours(subject: &Subject<'_>) -> String {
     let slow = &subject.counts.slow;
     let mean = |sums| Some(subject.mean_ns(sums)).filter(|ns| *ns > 0).map(duration);
@@ -332,7 +320,7 @@ pub(super) fn ours(subject: &Subject<'_>) -> String {
     format!("{} on average", parts.into_iter().flatten().collect::<Vec<_>>().join(", "))
 }
 
-/// How long slots were waited for, and how quick service was.
+/// Describes waits for slots, and the service time meanwhile.
 pub(super) fn wait(subject: &Subject<'_>) -> String {
     let slow = &subject.counts.slow;
     let mut text = format!(
@@ -352,7 +340,7 @@ pub(super) fn wait(subject: &Subject<'_>) -> String {
     text
 }
 
-/// How many would be over the threshold without the largest part.
+/// Describes how many operations would be over the threshold without the largest part.
 pub(super) fn over_without(subject: &Subject<'_>, over: u64) -> String {
     format!(
         "without it {} would be over {:#}, which reaches the limit as well",
@@ -361,7 +349,6 @@ pub(super) fn over_without(subject: &Subject<'_>, over: u64) -> String {
     )
 }
 
-/// What failed.
 pub(super) fn failed(subject: &Subject<'_>) -> String {
     format!("{} failed", count(subject.counts.errors, "operation"))
 }

@@ -1,4 +1,4 @@
-//! Where the time went in a slice that was over a threshold.
+//! Breakdown of the time of slow operations in a slice over a threshold.
 //!
 //! ```text
 //! IntervalCounts (what slow operations spent their time on) ---+
@@ -7,14 +7,12 @@
 //!                                                              Judge: which slices were over
 //! ```
 //!
-//! A judgement about causes, not a measurement: it weighs what the run recorded of itself (wait, lag,
-//! service), what the kernel's tracepoints showed in samples, and what the host and the drive did
-//! meanwhile. It never changes an outcome; it explains one.
+//! Blame is an estimate of causes, not a measurement. It combines the run's own times (wait, lag, service), samples of
+//! the kernel's tracepoints, and telemetry of host and drive. It explains an outcome and never changes one.
 //!
-//! The one idea: parts with a share are measured, those without are circumstances. Of the operations
-//! that were over the threshold, the share of their time in each place is known exactly from the
-//! run's own clock, but for the border between kernel and device, which takes a trace or the kernel's
-//! disk statistics; where neither tells, that is said. Steal, a full CPU or heat have no share of
+//! The one idea: parts with a share are measured, those without are circumstances. The run's own clock gives the exact
+//! share of time at each stage for the operations over the threshold. Only the split between kernel and device needs a
+//! trace or the kernel's disk statistics; without both the message says so. Steal, a full CPU or heat have no share of
 //! their own: they are why one of the others is large.
 
 mod accumulate;

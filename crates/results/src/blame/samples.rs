@@ -1,4 +1,4 @@
-//! Samples of the trace beside what the run counted in the same intervals.
+//! Trace samples, compared with the run's counts of the same intervals.
 //!
 //! A stall of a second in an hour can lie between two samples. So the requests of a sample are not
 //! compared with the operations of the whole slice, but with those of the intervals that it touched;
@@ -9,10 +9,10 @@ use crate::judge::IntervalCounts;
 use crate::run_dir::{TraceKind, TraceLine, TraceSize};
 use std::collections::VecDeque;
 
-/// Intervals remembered for samples that are told of late.
+/// Intervals remembered for samples that arrive late.
 const RECENT_MAX: usize = 8;
 
-/// What the samples in a slice showed of the requests of one kind and size on one device.
+/// Requests of one kind and size on one device, summed over the samples of a slice.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Traced {
     pub(super) samples: u64,
@@ -40,7 +40,7 @@ impl Traced {
         self.merge(&one);
     }
 
-    /// Adds what was seen of another device, or in another sample.
+    /// Adds another device, or another sample.
     pub(super) fn merge(&mut self, other: &Self) {
         self.samples = self.samples.saturating_add(other.samples);
         self.length_ms += other.length_ms;
@@ -53,7 +53,7 @@ impl Traced {
     }
 }
 
-/// What the run counted of a stream on a device in the intervals that a sample touched.
+/// The run's counts of a stream on a device in the intervals that a sample overlaps.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Touched {
     pub(super) length_ms: f64,
@@ -62,7 +62,7 @@ pub(super) struct Touched {
 }
 
 impl Touched {
-    /// Adds what was counted on another device, or in other intervals.
+    /// Adds another device, or other intervals.
     pub(super) fn merge(&mut self, other: &Self) {
         self.length_ms += other.length_ms;
         self.ops = self.ops.saturating_add(other.ops);
@@ -86,27 +86,26 @@ struct Recent {
     from_ns: u64,
     end_ns: u64,
     slice: usize,
-    /// One for each judged cell.
+    /// One per judged cell.
     cells: Vec<Touched>,
     touched: bool,
 }
 
-/// All samples in one slice.
 #[derive(Debug, Clone, Default)]
 pub(super) struct SliceSamples {
-    /// By device, kind and size.
+    /// Indexed by device, kind and size.
     traced: Vec<Traced>,
-    /// By judged cell.
+    /// Indexed by judged cell.
     touched: Vec<Touched>,
 }
 
 impl SliceSamples {
-    /// What was seen of the requests of a kind and size on a device.
+    /// Sampled requests of a kind and size on a device.
     pub(super) fn traced(&self, device: usize, kind: TraceKind, size: TraceSize) -> Traced {
         self.traced.get(index(device, kind, size)).copied().unwrap_or_default()
     }
 
-    /// What was counted of a judged cell meanwhile.
+    /// The run's counts of a judged cell in the sampled intervals.
     pub(super) fn touched(&self, cell: usize) -> Touched {
         self.touched.get(cell).copied().unwrap_or_default()
     }
@@ -156,7 +155,7 @@ impl Samples {
             self.pending.push(line.clone());
             return;
         }
-        // Told of so late that its intervals are forgotten: nothing to compare it with.
+        // The sample arrived after its intervals were dropped: there is nothing to compare.
         if self.recent.front().is_none_or(|first| from_ns < first.from_ns) {
             return;
         }

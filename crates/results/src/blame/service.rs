@@ -1,7 +1,7 @@
-//! Kernel or device: what service time consists of.
+//! Splits service time between kernel and device.
 //!
-//! From hand-over to completion an operation passes two hands. Three things tell them apart, and
-//! where none does, that is said and nothing is guessed:
+//! Between submission and completion an operation is with the kernel and then with the device. Three sources separate
+//! the two; without any the split is reported as unknown:
 //!
 //! * a simulated drive has no kernel before it, and of a server neither is seen;
 //! * the kernel's disk statistics (`r_await`, `w_await`) hold all the time for which requests existed,
@@ -9,8 +9,7 @@
 //!   there: a cgroup's limit holds operations back before they are made requests;
 //! * the trace shows, in samples, both stretches of each request.
 //!
-//! What was spent before the device while it held all the requests that it can is the device's again: see
-//! [`Full`].
+//! Time in the kernel while the device held its maximum of requests is charged to the device: see [`Full`].
 
 use super::Cause;
 use super::accumulate::Full;
@@ -21,18 +20,18 @@ use crate::judge::Tested;
 use crate::run_dir::{LARGE_BYTES, TraceKind, TraceSize};
 use crate::units::{Grouped, count, duration, percent_whole};
 
-/// So much of the service time has to lie outside all requests to be blamed on the kernel. Less could
-/// be requests that carry two operations each, as the kernel merges neighbours.
+/// Minimum share of service time outside all requests to blame the kernel. Less can come from requests that carry two
+/// operations each, as the kernel merges neighbours.
 const OUTSIDE_MIN: f64 = 0.5;
 
 /// The statistics must have at least this share of our operations, or they are switched off.
 const COUNTED_MIN: f64 = 0.5;
 
-/// Fewer slow operations than this in the samples say nothing of the others.
+/// Minimum number of slow operations in the samples to draw a conclusion about the others.
 const SAMPLED_SLOW_MIN: u64 = 10;
 
-/// What samples did not show is taken for something that does not happen in requests only after so many, or
-/// where they cover so much of their intervals that a burst in each is unlikely to have been missed by all.
+/// Minimum number of samples after which slowness that they did not show is taken to lie outside requests. Fewer do
+/// only if they cover so much of their intervals that they would hardly all miss a burst in each.
 const SAMPLES_MIN: u64 = 8;
 const MISSED_MAX: f64 = 0.1;
 
@@ -96,7 +95,7 @@ fn simulated(subject: &Subject<'_>) -> String {
     format!("simulated, so that its service time is the device's by definition: {}", took(subject))
 }
 
-/// How long those that were slow in service took.
+/// Describes the service time of operations slow in service.
 fn took(subject: &Subject<'_>) -> String {
     let slowly = subject.at(&subject.counts.service_over);
     match slowly {
@@ -109,7 +108,7 @@ fn not_told(why: &str) -> String {
     format!("device or kernel queue, not told apart because {why}")
 }
 
-/// What has to be said if waits are counted as service.
+/// Describes waits that are counted as service.
 fn behind(subject: &Subject<'_>, shares: &Shares) -> String {
     if shares.behind <= 0.0 {
         return String::new();
@@ -137,7 +136,7 @@ struct Outside {
 }
 
 impl Outside {
-    /// `None` where the kernel's statistics are not known, or do not have our operations.
+    /// `None` if the kernel's statistics are unknown, or do not include our operations.
     fn of(subject: &Subject<'_>) -> Option<Self> {
         let (kind, mut requests_ms, mut completed) = (kind(subject)?, 0.0, 0.0);
         for device in subject.devices() {
@@ -151,7 +150,7 @@ impl Outside {
         if service_ns == 0 || completed <= 0.0 || completed < ops.saturating_sub(*overtime) as f64 * COUNTED_MIN {
             return None;
         }
-        // What came back after the end of the run is in no full interval: taken to be like the rest.
+        // Operations that came back after the end of the run are in no whole interval: assumed to be like the rest.
         requests_ms *= (*ops as f64 / completed).max(1.0);
         let fraction = (1.0 - requests_ms * 1e6 / service_ns as f64).max(0.0);
         let column = if kind == TraceKind::Read { "r_await" } else { "w_await" };
@@ -170,19 +169,19 @@ impl Outside {
     }
 }
 
-/// What the samples of the trace say.
+/// Result of the trace samples.
 struct Sampled {
     traced: Traced,
-    /// Of the operations slow in service, those that the device alone made slow.
+    /// Fraction of the operations slow in service that only the device made slow.
     device: f64,
-    /// Those of which the samples cannot say whether they were slow in requests at all.
+    /// Share for which the samples cannot tell if operations were slow in requests at all.
     unseen: f64,
     /// Smaller fractions than this are chance.
     noise: f64,
 }
 
 impl Sampled {
-    /// `Err` says why the samples say nothing.
+    /// `Err` gives the reason why the samples allow no conclusion.
     fn of(subject: &Subject<'_>) -> Result<Self, String> {
         let kind = kind(subject).ok_or("its requests are of no known kind")?;
         let mean_bytes = subject.counts.bytes.checked_div(subject.counts.ops).unwrap_or(0);
@@ -262,8 +261,8 @@ impl Sampled {
     }
 }
 
-/// Of the service time of slow operations, the fraction that they waited behind a full device before they
-/// were requests, and the evidence; `None` where there was no such time.
+/// Fraction of the slow operations' service time spent behind a full device before they became requests, and the
+/// evidence; `None` if there was no such time.
 fn behind_full(subject: &Subject<'_>) -> Option<(f64, String)> {
     let slow = &subject.counts.slow;
     let service_ns = subject.at(&slow.service_ns).saturating_sub(subject.at(&slow.unseen_ns));

@@ -1,4 +1,4 @@
-//! What is explained: a judged slice over a limit, its counts, and into which shares its time is divided.
+//! The subject of an explanation: a judged slice over a limit, its counts, and the shares of its time.
 
 use super::accumulate::Blamer;
 use crate::buckets::THRESHOLDS_MAX;
@@ -10,7 +10,7 @@ pub(super) struct Subject<'a> {
     pub(super) blamer: &'a Blamer,
     pub(super) plan: &'a JudgePlan,
     pub(super) group: &'a GroupCounts,
-    /// From 0.
+    /// Counted from 0.
     pub(super) slice: usize,
     pub(super) counts: &'a CellCounts,
     /// Index of the threshold.
@@ -32,25 +32,24 @@ impl Subject<'_> {
         values[self.threshold]
     }
 
-    /// Operations over it: by what the device answers for, or by that and our lag, where only the two
-    /// together are too many.
+    /// Operations over the threshold: by wait + service, or by response time if only that reaches the limit.
     pub(super) fn over(&self) -> u64 {
         let judged = self.at(&self.counts.judged_over);
         if self.limit.is_exceeded(judged, self.counts.wanted()) { judged } else { self.at(&self.counts.response_over) }
     }
 
-    /// Operations over it of which the times are known.
+    /// Operations over the threshold with known times.
     pub(super) fn with_times(&self) -> u64 {
         let CellCounts { ops, .. } = self.counts;
         self.at(&self.counts.response_over).saturating_sub(self.counts.wanted().saturating_sub(*ops))
     }
 
-    /// The mean over those of one of their sums, nanoseconds.
+    /// Mean over those operations of one of their sums, nanoseconds.
     pub(super) fn mean_ns(&self, sums: &[u64; THRESHOLDS_MAX]) -> u64 {
         self.at(sums).checked_div(self.with_times()).unwrap_or(0)
     }
 
-    /// The mean service time of those whose service alone was over the threshold, at least.
+    /// Lower bound of the mean service time of the operations whose service alone was over the threshold.
     ///
     /// Known is the sum with that of the others, which were served in less than the threshold; how many
     /// of these were over a smaller threshold is known, too.
@@ -69,17 +68,16 @@ impl Subject<'_> {
     }
 }
 
-/// What the operations over the threshold spent their time on, as fractions of all of it.
+/// Time of the operations over the threshold by cause, as fractions of the total.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Shares {
     /// In this program: issued late, or seen late.
     pub(super) ours: f64,
-    /// Waiting for a slot that others held who were not slow themselves.
+    /// Waiting for a slot held by operations that were not slow themselves.
     pub(super) wait: f64,
-    /// In service; or waiting for a slot that others held who were slow in service.
+    /// In service; or waiting for a slot held by operations slow in service.
     pub(super) service: f64,
     /// The part of `service` that was such a wait.
     pub(super) behind: f64,
-    /// Failed.
     pub(super) failed: f64,
 }

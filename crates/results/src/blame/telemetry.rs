@@ -1,11 +1,10 @@
-//! The telemetry columns that blame looks at.
+//! The telemetry columns used for blame.
 //!
-//! Which of them a run has depends on its version, its host and its drives; each is taken or done
-//! without.
+//! A run has some of them, depending on its version, its host and its drives; all are optional.
 
 use crate::telemetry::{Column, ColumnOf};
 
-/// What the host did in one interval; `None` where it was not measured.
+/// Host telemetry of one interval; `None` where not measured.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct HostRow {
     pub(super) steal_pct: Option<f64>,
@@ -14,7 +13,7 @@ pub(super) struct HostRow {
     pub(super) runqueue_wait_pct: Option<f64>,
 }
 
-/// What a device did in one interval; `None` where it was not measured.
+/// Telemetry of one device in one interval; `None` where not measured.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub(super) struct DeviceRow {
     pub(super) reads_per_sec: Option<f64>,
@@ -32,10 +31,10 @@ pub(super) struct DeviceRow {
     pub(super) irqs_per_sec: Option<f64>,
 }
 
-/// Where the columns are.
+/// Maps columns of telemetry.csv to their meaning.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Columns {
-    /// What each is; `None` of one that this version does not know.
+    /// One per column of the file; `None` for a column unknown to this version.
     columns: Vec<Option<ColumnOf>>,
     /// The kernel's names of the devices; `None` for a device without columns.
     kernel_names: Vec<Option<String>>,
@@ -48,14 +47,12 @@ impl Columns {
         Self { columns, kernel_names: kernel_names.to_vec() }
     }
 
-    /// The value of a column in `row`.
     fn value(&self, row: &[String], of: &str, column: Column) -> Option<f64> {
         let is_it = |known: &Option<ColumnOf>| known.as_ref().is_some_and(|it| it.column == column && it.of == of);
         let value = row.get(self.columns.iter().position(is_it)?)?;
         value.parse().ok().filter(|value: &f64| value.is_finite())
     }
 
-    /// What `row` says of the host.
     pub(super) fn host(&self, row: &[String]) -> HostRow {
         let value = |column| self.value(row, "", column);
         HostRow {
@@ -66,7 +63,6 @@ impl Columns {
         }
     }
 
-    /// What `row` says of a device.
     pub(super) fn device(&self, row: &[String], device: usize) -> DeviceRow {
         let Some(Some(name)) = self.kernel_names.get(device) else { return DeviceRow::default() };
         let value = |column| self.value(row, name, column);
@@ -77,7 +73,7 @@ impl Columns {
             write_await_ms: value(Column::WriteAwaitMs),
             queue_mean: value(Column::AverageQueue),
             in_flight: value(Column::InFlight),
-            // The drive's own word before that of the kernel's monitor: it is what it throttles by.
+            // The drive's own value comes before the kernel's monitor, because the drive throttles by it.
             celsius: value(Column::SmartCelsius).or_else(|| value(Column::Celsius)),
             throttle_count: value(Column::SmartThrottleCount),
             throttle_sec: value(Column::SmartThrottleSec),
@@ -109,7 +105,7 @@ impl Mean {
         self.weight += other.weight;
     }
 
-    /// The mean; `None` of nothing.
+    /// The mean; `None` without values.
     pub(super) fn value(&self) -> Option<f64> {
         (self.weight > 0.0).then(|| self.sum / self.weight)
     }

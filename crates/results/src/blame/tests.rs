@@ -1,4 +1,4 @@
-//! Causes whose answer is known beforehand: what was done to the operations is what is blamed.
+//! Causes with a known answer: the injected cause must be blamed.
 
 use super::*;
 use crate::cell::{Backlog, Interval, Layout, StreamInfo};
@@ -35,7 +35,7 @@ impl Run {
         Self { judge: Judge::new(plan), layout, blamer, next: 0 }
     }
 
-    /// One second with so many operations of each kind on device 0, and this row of telemetry.
+    /// Appends one second with this many operations of each kind on device 0, and this telemetry row.
     fn second(&mut self, ops: &[(u64, Times)], telemetry: &[f64]) -> &mut Self {
         self.second_with(telemetry, |interval| {
             for (count, times) in ops {
@@ -311,7 +311,7 @@ fn time_that_the_kernel_s_statistics_do_not_have_was_spent_before_them() {
         "{}",
         blame[0].sentence
     );
-    // Statistics that are switched off prove nothing, and neither do those that have the time.
+    // Disabled statistics prove nothing, and neither do those that contain the time.
     for row in [[0.0, 0.0], [1000.0, 79.0]] {
         let blame = Run::new(1, 1, false, &columns).second(&throttled, &row).blame();
         assert_eq!(causes(&blame[0]), [(Cause::Unknown, Some(100))]);
@@ -397,7 +397,7 @@ fn the_host_is_named_for_what_it_did_while_operations_were_slow() {
         let host = of(row).unwrap_or_else(|| panic!("{words}"));
         assert!(host.share.is_none() && host.evidence.contains(words), "{}", host.evidence);
     }
-    // A little steal, a CPU that we keep busy ourselves, interrupts on a CPU that has room, or hardly any.
+    // Small steal, a CPU that we keep busy ourselves, and interrupts on a CPU with idle time, or hardly any.
     for row in [
         [1.0, 50.0, 100.0, 1.0, 50.0, 90_000.0],
         [0.0, 50.0, 60.0, 0.0, 100.0, 90_000.0],

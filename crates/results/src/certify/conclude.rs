@@ -1,19 +1,17 @@
-//! How a certification goes on (which stage is next, what is run again), and what came of it.
+//! The next stage of a certification, stages to repeat, and the conclusion.
 //!
-//! A stage that was not ended (killed, rebooted, interrupted) or of which nothing is known (its outcome
-//! is invalid) is run again from its beginning, in a run directory of its own: half a day of one load
-//! and half a day after a reboot are no day.
+//! A stage that did not end (killed, rebooted, interrupted) or has an invalid outcome is repeated from its beginning,
+//! in a run directory of its own: half a day before and half a day after a reboot are not a day of load.
 
 use super::{Claim, Linearity};
 use crate::judge::{Deciding, Outcome};
 use crate::series::{Conclusion, Rule, Series, State, Step};
 use serde_json::{Value, json};
 
-/// The conclusion of a series of which nothing more is to be run.
+/// The conclusion of a finished series.
 ///
-/// The first stage that failed decides; else the first of which nothing is known; else the stage at
-/// the load whose worst share was nearest to its limit is named. Errors: none, because a record that
-/// was edited is concluded as it is.
+/// The first failed stage decides; else the first stage with an invalid outcome; else the stage whose worst share was
+/// nearest to its limit is named. Edited records are concluded as they are.
 pub fn conclude(series: &Series, claim: &Claim) -> Conclusion {
     let steps = &series.steps;
     let with = |outcome| steps.iter().find(|step| step.state == State::Done && step.outcome == Some(outcome));
@@ -91,10 +89,10 @@ fn steps_remarks(series: &Series, outcome: Outcome) -> Vec<String> {
     remarks
 }
 
-/// The stage that is to be run next; `None` when there is nothing more to run.
+/// The next stage to run; `None` if the series is finished.
 ///
-/// A stage that failed ends the series unless `all` stages are wanted: what follows cannot make up for
-/// it, and twice the load only wears a drive that did not hold the load.
+/// A failed stage ends the series unless `all` stages are requested: later stages cannot compensate for it, and twice
+/// the load only wears a drive that did not hold the load.
 pub fn next(series: &Series, all: bool) -> Option<usize> {
     for (index, step) in series.steps.iter().enumerate() {
         match (step.state, step.outcome) {

@@ -1,8 +1,8 @@
-//! Whether devices in company do what one does alone.
+//! Compares devices tested together with one tested alone.
 //!
-//! ACT's README has the second half of a certification "make sure that performance scales linearly when
-//! you add devices". In numbers: each device still achieves its rate and stays within the limits. A p99
-//! that grew is no failure of that, but the usual first sign of a bus or controller that is shared.
+//! ACT's README has the second half of a certification "make sure that performance scales linearly when you add
+//! devices". In numbers: each device still achieves its rate and stays within the limits. A higher p99 is not a
+//! failure, but the usual first sign of a shared bus or controller.
 
 use crate::cell::{Latencies, latencies};
 use crate::counts::CellCounts;
@@ -11,26 +11,24 @@ use crate::run_dir::{HlogKind, Intervals, Run, RunDirError, each_window};
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// Least part of the rate alone that a device in company must achieve. The rate offered is the same,
-/// so anything missing is a backlog; 1 % is what the end of a run can cut off.
+/// Minimum part of its rate alone that a device must achieve together with others. The offered rate is the same, so any
+/// difference is a backlog; 1 % is what the end of a run can cut off.
 pub const ACHIEVED_MIN: f64 = 0.99;
 
 /// Growth of the p99 from which on it is named. A convention: equal drives, and hours of one drive,
 /// differ by some tens of percent, so half as much again is more than that.
 pub const P99_RATIO_MAX: f64 = 1.5;
 
-/// What one judged stream did on one device in a run.
+/// Numbers of one judged stream on one device in a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DeviceNumbers {
-    /// The device.
     pub device: String,
-    /// The stream.
     pub stream: String,
     /// Worst share over each threshold in a complete slice, fractions.
     pub shares: Vec<f64>,
-    /// Whether all of them are below their limits.
+    /// True if all shares are below their limits.
     pub within_limits: bool,
-    /// 99 % of service times are at most this; `None` where nothing succeeded.
+    /// 99th percentile of service times; `None` if nothing succeeded.
     pub service_p99_ns: Option<u64>,
     /// Operations a second that succeeded in time.
     pub achieved_iops: f64,
@@ -39,32 +37,31 @@ pub struct DeviceNumbers {
 /// A device in company beside one alone.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Ratio {
-    /// In company.
+    /// Tested together with the others.
     pub together: DeviceNumbers,
-    /// Alone: the same device where it was tested alone, else the one that was.
+    /// The same device tested alone, else the one that was.
     pub alone: DeviceNumbers,
-    /// Achieved rate by that alone; `None` where alone nothing was achieved.
+    /// Achieved rate, divided by that alone; `None` if nothing was achieved alone.
     pub achieved: Option<f64>,
-    /// p99 by that alone; `None` where one is not known.
+    /// p99, divided by that alone; `None` if one is unknown.
     pub p99: Option<f64>,
 }
 
-/// How all devices did.
+/// Scaling of all devices.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Linearity {
-    /// Whether every device achieved its rate within the limits.
+    /// True if every device achieved its rate within the limits.
     pub linear: bool,
-    /// In one sentence.
     pub sentence: String,
     /// By judged stream and device.
     pub ratios: Vec<Ratio>,
 }
 
-/// The numbers of every judged stream on every device of a run, by stream and then device. `names` are
-/// what the devices of the run are called now, in its order: a drive can have another name in each run.
+/// The numbers of every judged stream on every device of a run, by stream and then device. `names` are the current
+/// names of the run's devices, in its order: a drive can have another name in each run.
 ///
-/// Errors: a table or the log of service times is missing or damaged. What is whole before the damage
-/// is no day, so nothing is compared with it.
+/// Errors: a table or the log of service times is missing or damaged. The part before the damage is not a whole day, so
+/// it is not compared.
 pub fn device_numbers(run: &Run, names: &[&str]) -> Result<Vec<DeviceNumbers>, RunDirError> {
     let manifest = &run.manifest;
     let layout = manifest.layout();
@@ -78,7 +75,7 @@ pub fn device_numbers(run: &Run, names: &[&str]) -> Result<Vec<DeviceNumbers>, R
     }
     let mut service: Vec<Latencies> = vec![latencies(); layout.cells()];
     each_window(&run.dir, &layout, HlogKind::Service, |window| {
-        // Bounds that differ, as another program may write them, are cut: `add` takes what fits.
+        // Another program may write other bounds; `add` accepts the values that fit.
         let _ = service[window.cell].add(&window.histogram);
     })?;
     let devices = layout.devices.len();
@@ -103,7 +100,7 @@ pub fn device_numbers(run: &Run, names: &[&str]) -> Result<Vec<DeviceNumbers>, R
         .collect())
 }
 
-/// Worst shares of a stream on a device, and whether none reaches its limit.
+/// Worst shares of a stream on a device, and true if none reaches its limit.
 fn shares(run: &Run, stream: &str, device: &str) -> (Vec<f64>, bool) {
     let sla: &Sla = &run.manifest.sla;
     let mut worst = vec![0.0_f64; sla.limits().len()];
@@ -121,9 +118,8 @@ fn shares(run: &Run, stream: &str, device: &str) -> (Vec<f64>, bool) {
     (worst, within)
 }
 
-/// Lays the numbers of devices in company beside those of one `alone`.
+/// Compares the devices tested together with those `alone`; `None` if there is nothing to compare.
 ///
-/// `None` where there is nothing to lay beside each other.
 pub fn linearity(alone: &[DeviceNumbers], together: &[DeviceNumbers]) -> Option<Linearity> {
     let ratios: Vec<Ratio> = together.iter().filter_map(|together| beside(alone, together)).collect();
     if ratios.is_empty() {
@@ -170,7 +166,7 @@ fn sentence(ratios: &[Ratio], linear: bool) -> String {
                  the power is shared"
             )
         } else {
-            // Whether it would be as slow alone is not known: nothing follows for what they share.
+            // Its p99 alone is unknown, so nothing follows about a shared bus.
             format!(
                 "; {device} was not tested alone; it does {times:.1} times the p99 that {} has alone",
                 ratio.alone.device
@@ -185,7 +181,7 @@ fn sentence(ratios: &[Ratio], linear: bool) -> String {
     head + &p99.unwrap_or_default()
 }
 
-/// Whether a device is compared with itself.
+/// True if a device is compared with itself.
 fn is_itself(ratio: &Ratio) -> bool {
     ratio.alone.device == ratio.together.device
 }

@@ -1,4 +1,4 @@
-//! A certification: which stages it has, what passes one, how it goes on, and what may be said of it.
+//! A certification: its stages, the criteria to pass one, the order, and the claims.
 //!
 //! ```text
 //! Outline --stages()--> Vec<Step> --next()--> run --judge_stage()--> Step done ... --conclude()--> Conclusion
@@ -8,13 +8,12 @@
 //!    +---- Claim: certification or screening, and every word that depends on it --------+
 //! ```
 //!
-//! The process is that of ACT's README: a day at N times the load on one device, a day at twice that,
-//! and with several devices both again on all of them. The one idea: what decides and what is said
-//! follows from the record ([`crate::series::Series`]) alone, so the same command can go on after any
-//! end, and whoever reads the directory years later comes to the same words.
+//! The process is that of ACT's README: a day at N times the load on one device, a day at twice that, and with several
+//! devices both again on all of them. The one idea: decisions and wording follow from the record
+//! ([`crate::series::Series`]) alone, so the same command can resume after any interruption, and a reader of the
+//! directory gets the same words years later.
 //!
-//! Nothing is run here, and no load is computed: the multiples are those of a load of 1x, which the
-//! crate `load` knows.
+//! Nothing runs here, and no load is computed: the multiples refer to a load of 1x, which the crate `load` defines.
 
 mod conclude;
 mod linearity;

@@ -1,13 +1,12 @@
-//! The stages of a certification: which there are, whether one was passed, and what may be said of them.
+//! The stages of a certification, their outcomes, and the claims that they allow.
 //!
-//! The stages at N times the load have their run's own verdict. Those at twice that ask for less: ACT's
-//! README lets them pass "regardless of the error rate", which there means the share of slow
-//! operations. Operations that *fail* are no such thing, so they fail the stage here too; and so does a load
-//! that was not done, which is not slow but missing.
+//! The stages at N times the load have their run's own verdict. Those at twice that require less: ACT's README lets
+//! them pass "regardless of the error rate", which there means the share of slow operations. *Failed* operations are
+//! not slow ones, so they fail the stage here too; so does a load that was not carried out.
 //!
-//! A series is called certification or screening. All words that depend on it come from here, so that nothing calls certified what is not. ACT's
-//! README: six hours give a good idea, 24 hours certify. A drive fresh out of the box is never
-//! certified, nor is a simulated one, a file, or a device that is only called one (loop, zram).
+//! A series is called certification or screening. All wording that depends on it comes from here, so that nothing is
+//! called certified wrongly. ACT's README: six hours give a good idea, 24 hours certify. A drive fresh out of the box
+//! is never certified, nor is a simulated one, a file, or a device that is only called one (loop, zram).
 //!
 //! Source: ACT's README, "Process for certifying": test 1 (N times the load, one device), test 2
 //! (twice that), tests 3 and 4 (the same on all devices).
@@ -19,11 +18,11 @@ use crate::units::{Grouped, span};
 /// The result of a stage.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Judged {
-    /// Passed, failed, or not to be told.
+    /// Passed, failed, or invalid.
     pub outcome: Outcome,
     /// Why, one sentence with the number that decided.
     pub reason: String,
-    /// Of a pass, what its run says beside that, each one sentence: a rate that was not held.
+    /// Notes on the run of a passed stage, each one sentence: a rate that was not held.
     pub notes: Vec<String>,
 }
 
@@ -74,7 +73,7 @@ fn by_completion(verdict: &Verdict) -> Judged {
     }
 }
 
-/// The reason of a stage that ran to its end, with what it was like.
+/// The reason of a completed stage, with its numbers.
 fn completed(verdict: &Verdict) -> String {
     let worst = verdict.decided_by.as_ref().map(|worst| match verdict.outcome {
         Outcome::Pass => format!("; {worst}"),
@@ -94,33 +93,32 @@ pub const STAGE_SEC: u64 = 86_400;
 /// Length of the slices of which the worst decides, seconds. Source: ACT's README: "in any one-hour period".
 const SLICE_SEC: u64 = 3_600;
 
-/// What a series claims to test, as far as words depend on it.
+/// The setup of a series, as far as wording depends on it.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Claim {
     /// The multiple, as the user gave it: `30`.
     pub multiple: String,
     /// Name of the configuration whose load is multiplied; `None` for ACT's own load of 1x.
     pub config: Option<String>,
-    /// The limits.
     pub sla: Sla,
     /// Length of a slice of its runs, seconds: whole report intervals.
     pub slice_sec: u64,
     /// Length of a stage, seconds.
     pub stage_sec: u64,
-    /// Whether the drives are simulated.
+    /// True if the drives are simulated.
     pub simulated: bool,
-    /// Whether files are tested instead of devices.
+    /// True if files are tested instead of devices.
     pub files: bool,
     /// Devices that are no drives, each a phrase: `/dev/loop3 is a loop device, which is a file`.
     pub virtual_kinds: Vec<String>,
-    /// Devices that are not on record as prepared and are tested all the same.
+    /// Devices tested although they are not recorded as prepared.
     pub unprepared: Vec<String>,
-    /// Whether operations start as ACT starts them.
+    /// True if operations are issued with ACT's own pacing.
     pub as_act: bool,
 }
 
 impl Claim {
-    /// What keeps it from being a certification, each a phrase; empty for one.
+    /// Reasons why the series is no certification, each a phrase; empty for a certification.
     pub fn shortfalls(&self) -> Vec<String> {
         let mut shortfalls = Vec::new();
         if self.simulated {
@@ -139,7 +137,7 @@ impl Claim {
         shortfalls
     }
 
-    /// Whether all of it would make a certification.
+    /// True if nothing keeps the series from being a certification.
     pub fn is_certification(&self) -> bool {
         self.shortfalls().is_empty()
     }
@@ -169,7 +167,7 @@ impl Claim {
         format!("{}{limits}{slices}", self.load())
     }
 
-    /// Whether it is judged as ACT judges.
+    /// True if limits and slice are ACT's.
     fn is_judged_as_acts(&self) -> bool {
         self.sla == Sla::default() && self.slice_sec == SLICE_SEC
     }
@@ -190,18 +188,17 @@ impl Claim {
         }
     }
 
-    /// The beginning of the sentence when it cannot be told.
+    /// The beginning of the sentence for an invalid outcome.
     pub fn undecided(&self) -> String {
         format!("the {} for {} is undecided", self.noun(), self.subject())
     }
 
-    /// Whether a pass may be laid beside published ratings: those are of ACT's load, pacing and limits,
-    /// for a day.
+    /// True if a pass can be compared with published ratings: those hold for ACT's load, pacing and limits, for a day.
     pub fn is_comparable(&self) -> bool {
         self.is_certification() && self.as_act && self.config.is_none() && self.is_judged_as_acts()
     }
 
-    /// What a reader must know of it, each one sentence.
+    /// Remarks for the reader, each one sentence.
     pub fn remarks(&self) -> Vec<String> {
         let mut remarks = Vec::new();
         let shortfalls = self.shortfalls();
@@ -235,10 +232,10 @@ impl Claim {
     }
 }
 
-/// What the stages follow from.
+/// Parameters that define the stages.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Outline {
-    /// The load that is to be certified, a multiple of 1x.
+    /// The load to certify, a multiple of 1x.
     pub multiple: f64,
     /// Number of devices, at least 1.
     pub devices: usize,

@@ -6,7 +6,7 @@ use crate::judge::{
 };
 use crate::series::{Identity, Purpose, SERIES_FORMAT_VERSION, Series};
 
-/// A stream of which `errors` operations failed.
+/// A stream with `errors` failed operations.
 pub(super) fn total(name: &str, errors: u64) -> StreamTotals {
     StreamTotals {
         name: name.into(),
@@ -22,7 +22,7 @@ pub(super) fn total(name: &str, errors: u64) -> StreamTotals {
     }
 }
 
-/// A verdict of which `share` is the worst over 1 ms.
+/// A verdict with `share` as the worst share over 1 ms.
 pub(super) fn verdict(outcome: Outcome, end: End, share: f64) -> Verdict {
     Verdict {
         failures: Vec::new(),
@@ -74,7 +74,7 @@ pub(crate) fn drive(name: &str, serial: Option<&str>) -> Identity {
     }
 }
 
-/// A series of `devices` drives, nothing of it done.
+/// A series of `devices` drives, with nothing done.
 pub(crate) fn series(devices: usize) -> Series {
     let outline = Outline { multiple: 30.0, devices, single: 0, stage_sec: 86_400 };
     Series {
@@ -93,7 +93,7 @@ pub(crate) fn series(devices: usize) -> Series {
     }
 }
 
-/// What a certification for 30x by the book claims.
+/// The claim of a certification for 30x by the book.
 pub(super) fn claim() -> Claim {
     Claim {
         multiple: "30".into(),

@@ -1,16 +1,15 @@
-//! The exact counts of one interval: all that the judge wants to know of it.
+//! The exact counts of one interval: the judge's input.
 //!
 //! Made from a live [`Interval`] or from the lines of a run directory; both must be equal.
 
 use crate::cell::{Carried, Interval, Latencies, harmless_gap_ns};
 use crate::counts::CellCounts;
 
-/// How many gaps were longer than `limit_ns`, to the histogram's resolution of 1 %.
+/// Number of gaps longer than `limit_ns`, to the histogram's resolution of 1 %.
 pub(crate) fn gaps_over(gap: &Latencies, limit_ns: u64) -> u64 {
     gap.len() - gap.count_between(0, limit_ns)
 }
 
-/// The counts of one interval.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct IntervalCounts {
     /// 0 for the first interval of the run.
@@ -20,13 +19,13 @@ pub struct IntervalCounts {
     /// End of the interval, nanoseconds since the run began. Earlier than nominal only when the run
     /// stopped within the interval.
     pub end_ns: u64,
-    /// One for each stream on each device, see [`crate::cell::Layout::cell`].
+    /// One per stream and device, see [`crate::cell::Layout::cell`].
     pub cells: Vec<CellCounts>,
-    /// Of what `cells` counted, the operations that were wanted in earlier slices.
+    /// Operations in `cells` that were wanted in earlier slices.
     pub carried: Vec<Carried>,
     /// Gaps between two looks at the completion queue, one for each completion.
     pub gaps: u64,
-    /// Those longer than 5 % of the tightest threshold.
+    /// Gaps longer than 5 % of the tightest threshold.
     pub gaps_over: u64,
     /// The longest of them, nanoseconds.
     pub gap_max_ns: u64,

@@ -25,13 +25,13 @@ use crate::units::{self, Grouped, ThresholdText, percent};
 /// A thread that lacked a CPU for this part of the time that it needed one is worth telling.
 const RUN_DELAY_TOLD_MIN: f64 = 0.05;
 
-/// A stream whose achieved rate is further than this below the offered one is worth telling, where its load was done.
+/// A stream whose achieved rate is further than this below the offered one gets a note, if its load was done.
 const ACHIEVED_MIN: f64 = 0.99;
 
-/// Which of the durations a share is formed of.
+/// Selects the counts that a share is computed from.
 type Over = fn(&CellCounts) -> &[u64; THRESHOLDS_MAX];
 
-/// The worst share of all, and whether it is too large.
+/// The worst share of all, and true if it is too large.
 #[derive(Clone)]
 struct Worst {
     deciding: Deciding,
@@ -39,7 +39,7 @@ struct Worst {
 }
 
 impl Worst {
-    /// How near the limit, or how far over; exact comparison first, so that rounding never decides.
+    /// Sort key: distance to the limit. The exact comparison comes first, so that rounding never decides.
     fn rank(&self) -> (bool, f64) {
         (self.exceeded, self.deciding.share / self.deciding.share_max)
     }
@@ -57,7 +57,7 @@ impl Worst {
     }
 }
 
-/// What speaks against a pass, by rank.
+/// Reasons against a pass, by rank.
 #[derive(Default)]
 struct Findings {
     failures: Vec<Reason>,
@@ -67,13 +67,14 @@ struct Findings {
 }
 
 impl Judge {
-    /// The verdict on what was seen up to now, given that the run ended like `end`.
+    /// The verdict on the data so far, assuming that the run ended like `end`.
     pub fn verdict(&self, end: &End) -> Verdict {
         verdict(self, end, None)
     }
 }
 
-/// The verdict of a run that ended like `end`; of one of several workloads `elsewhere` says what another one was stopped for.
+/// The verdict of a run that ended like `end`; for one of several workloads `elsewhere` gives the reason of another
+/// one's stop.
 fn verdict(judge: &Judge, end: &End, elsewhere: Option<&str>) -> Verdict {
     let end = &judge.settled(end);
     let (judged, by_limit) = worst_of_all(judge, end, |counts| &counts.judged_over);
@@ -179,37 +180,36 @@ fn weigh(
     (outcome, reasons.chain(notes).collect())
 }
 
-/// What is said where nothing was to be judged and the load was done.
+/// Reason of a run that had no limits and carried out its load.
 fn measured(judge: &Judge) -> String {
     let late = judge.late_unlimited().map_or_else(String::new, |late| format!(", {late}"));
     format!("no limits of latency were given, so none was judged; all operations were done{late}")
 }
 
-/// The worst share by what the device answers for, and by the two durations that bound the doubts
-/// about it.
+/// The worst share by wait + service, and by the two durations that bound the doubts about it.
 struct Bounds<'a> {
     judged: Option<&'a Worst>,
-    /// Without what this program may have made itself.
+    /// Without delays that this program may have caused.
     least: Option<Worst>,
-    /// With our own lag.
+    /// With this program's own lag.
     response: Option<Worst>,
 }
 
-/// Whether a share of the incomplete slice that is judged alone is at its limit as it is.
+/// True if a share of the incomplete slice that is judged alone is already at its limit.
 fn is_over_so_far(judge: &Judge) -> bool {
     let so_far = || worst(judge, &End::Completed, |counts| &counts.judged_over);
     judge.complete_slices == 0 && so_far().is_some_and(|worst| worst.exceeded)
 }
 
 impl Findings {
-    /// What no other load would make better.
+    /// Collects failures that no other load would avoid.
     fn broken(&mut self, judge: &Judge, end: &End) {
         self.failures.extend(end.failure().map(|code| Reason::new(code, end.to_string())));
         self.failures.extend(failed_operations(judge).map(|text| Reason::new(Code::IoError, text)));
         self.failures.extend(judge.lost().into_iter().map(|text| Reason::new(Code::Lost, text)));
     }
 
-    /// What this program may have made itself, or cannot tell.
+    /// Collects doubts: this program may have caused the result, or cannot decide.
     fn doubtful(&mut self, judge: &Judge, end: &End, bounds: &Bounds<'_>) {
         if end.is_our_lag() {
             let noun = judge.plan.tested.noun();
@@ -233,9 +233,9 @@ impl Findings {
         self.own_making(judge, bounds);
     }
 
-    /// Times are counted up to when a completion was seen, so a long gap between two looks makes the
-    /// device look slower than it is, never faster; and what we issue late we issue in a heap, which
-    /// no device answers for. A pass stands whatever we did. A failure of our making does not.
+    /// Doubts from our own timing. Times end when a completion is seen, so a long gap between two looks makes the
+    /// device look slower than it is, never faster; and operations issued late go out in a burst, for which no device
+    /// answers. A pass stands despite both. A failure caused by them does not.
     fn own_making(&mut self, judge: &Judge, bounds: &Bounds<'_>) {
         let limit_us = judge.gap_limit_ns() / 1000;
         match (bounds.judged, &bounds.least) {
@@ -266,7 +266,7 @@ impl Findings {
         }
     }
 
-    /// Loads that were not done, or too late: then the load was not the one that was asked for.
+    /// Loads that were not done, or done too late: then the configured load was not tested.
     fn not_done(&mut self, judge: &Judge, end: &End, undone: &[super::Undone]) {
         let noun = judge.plan.tested.noun();
         for found in undone {
@@ -284,7 +284,7 @@ impl Findings {
         self.undone.extend(judge.silent(end).into_iter().map(|text| Reason::new(Code::Silence, text)));
     }
 
-    /// What does not decide.
+    /// Collects remarks that do not decide.
     fn remarks(&mut self, judge: &Judge, bounds: &Bounds<'_>) {
         let noun = judge.plan.tested.noun();
         for info in judge.plan.streams.iter().filter(|info| info.is_judged_loop() && !judge.plan.sla.is_unlimited()) {
@@ -338,7 +338,7 @@ fn failed_operations(judge: &Judge) -> Option<String> {
     (errors > 0).then(|| format!("{failed} ({}): any fails the run", by_stream.join(", ")))
 }
 
-/// The worst share of what the windows of a run that ended like `end` would have wanted as a whole.
+/// The worst share over the windows of a run that ended like `end`, each extrapolated to its whole.
 fn worst(judge: &Judge, end: &End, over: Over) -> Option<Worst> {
     worst_of_all(judge, end, over).0
 }
@@ -346,7 +346,7 @@ fn worst(judge: &Judge, end: &End, over: Over) -> Option<Worst> {
 /// The same, and the worst share for each limit.
 fn worst_of_all(judge: &Judge, end: &End, over: Over) -> (Option<Worst>, Vec<Worst>) {
     let (mut all, mut by_limit): (Option<Worst>, Vec<Worst>) = (None, Vec::new());
-    // Both have one for each limit, or none yet.
+    // Both have one entry per limit, or none yet.
     let zipped = |a: Vec<Worst>, b: Vec<Worst>, with: fn(Worst, Worst) -> Worst| match a.is_empty() {
         true => b,
         false => a.into_iter().zip(b).map(|(a, b)| with(a, b)).collect(),
@@ -356,7 +356,7 @@ fn worst_of_all(judge: &Judge, end: &End, over: Over) -> (Option<Worst>, Vec<Wor
         let shares = windows.iter().filter(|window| window.counts.wanted() > 0);
         let shares = shares.map(|window| shares_of(judge, end, group, window, over).collect());
         let Some(of_group) = shares.reduce(|before, next| zipped(before, next, Worst::joined)) else { continue };
-        // The slice in which the first limit was exceeded, whichever is the worst in the end.
+        // The slice in which the first limit was exceeded, whichever limit is the worst in the end.
         let first_slice = of_group.iter().filter_map(|worst| worst.deciding.first_slice).min();
         let worst = of_group.iter().cloned().reduce(Worst::worse);
         let worst = worst.map(|mut worst| {
@@ -386,7 +386,8 @@ fn shares_of(
     judge.plan.sla.limits().iter().zip(counts).map(move |(limit, over)| {
         let exceeded = whole.is_some() && limit.is_exceeded(over, wanted);
         let slice = window.first as u64 + 1;
-        // Where the last slice alone held, what followed it did not.
+        // A slice joined with the remainder is a window of its own, too: if only both together fail, name the
+        // remainder.
         let bad_slice = window.last as u64 + 1;
         let deciding = Deciding {
             stream: stream.clone(),
@@ -429,7 +430,7 @@ fn shares(judge: &Judge, end: &End, group: &GroupCounts) -> Group {
     }
 }
 
-/// What is said of one of several workloads. What another one ended the run for says nothing of it: then it was stopped.
+/// Verdict on one of several workloads. If another workload ended the run, this one was merely stopped.
 fn of_workload(part: &WorkloadJudge, end: &End) -> WorkloadVerdict {
     let elsewhere = part.judge.is_end_of_another(end);
     let of_part = if elsewhere.is_some() { &End::Unrecorded } else { end };
@@ -437,7 +438,7 @@ fn of_workload(part: &WorkloadJudge, end: &End) -> WorkloadVerdict {
     WorkloadVerdict { name: part.name.clone(), outcome, reasons }
 }
 
-/// Whether there is anything in a group: not each stream is on every device.
+/// True if the group has any operations: not each stream is on every device.
 fn is_used(group: &&GroupCounts) -> bool {
     group.slices.iter().any(|counts| counts.wanted() > 0)
 }
@@ -445,7 +446,7 @@ fn is_used(group: &&GroupCounts) -> bool {
 fn insufficient(judge: &Judge) -> Vec<Insufficient> {
     let mut found = Vec::new();
     for group in judge.judged_groups().filter(is_used) {
-        // What is left after the last complete slice is judged with that, and a load can begin late and end early.
+        // The rest after the last complete slice is judged with that slice, and a load can begin late and end early.
         let alone = usize::try_from(judge.complete_slices.max(1)).unwrap_or(usize::MAX);
         let is_used = |counts: &CellCounts| counts.wanted() > 0;
         let first = group.slices.iter().position(is_used).unwrap_or(0);
@@ -463,7 +464,7 @@ fn insufficient(judge: &Judge) -> Vec<Insufficient> {
     found
 }
 
-/// How long the load of a stream lasted, nanoseconds: from its beginning to the end of the run, or to its own end. One that
+/// Duration of a stream's load, nanoseconds: from its beginning to the end of the run, or to its own end. A stream that
 /// was done well before that ended with its last operation.
 fn lasted_ns(info: &StreamInfo, total: &CellCounts, ran_ns: u64) -> u64 {
     let period_ns = if info.offered_iops > 0.0 { (1e9 / info.offered_iops) as u64 } else { 0 };

@@ -1,7 +1,7 @@
-//! Whether the whole load was done: of each stream on each device, judged or not, in each stretch of time that is judged.
+//! Checks that the whole load was carried out: each stream on each device, judged or not, in each judged period.
 //!
-//! A verdict on latencies says nothing of operations that were never done, nor of streams that no limit looks at. Four
-//! rules do; an operation counts where it was wanted, whenever it came back:
+//! A verdict on latencies does not cover operations that were never done, nor streams without limits. Four rules do; an
+//! operation counts where it was wanted, whenever it came back:
 //!
 //! * lost: issued and not back when the drain ended. One fails the run.
 //! * not carried out, of a stream with a rate: more than 0.1 % of the operations, and more than one, were not back
@@ -21,15 +21,15 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// One in so many operations may be missing from what was wanted, or late.
+/// At most one in this many wanted operations may be missing or late.
 const ALLOWED_ONE_IN: u64 = 1_000;
 
-/// Whether `count` of `wanted` operations are more than 0.1 %. Exact.
+/// True if `count` of `wanted` operations is more than 0.1 %. Exact.
 fn is_too_many(count: u64, wanted: u64) -> bool {
     u128::from(count) * u128::from(ALLOWED_ONE_IN) > u128::from(wanted)
 }
 
-/// Whether a load was not carried out of whose `wanted` operations `missed` were not back in time.
+/// True if so many of `wanted` operations missed their time that the load was not carried out.
 fn is_not_carried_out(missed: u64, wanted: u64) -> bool {
     missed > 1 && is_too_many(missed, wanted)
 }
@@ -79,7 +79,7 @@ impl fmt::Display for Undone {
     }
 }
 
-/// What of the load of a stream on a device that goes on is overdue.
+/// Overdue operations of a stream on a device while the run goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Shortfall {
     pub(crate) wanted: u64,
@@ -95,9 +95,9 @@ impl fmt::Display for Shortfall {
     }
 }
 
-/// What is overdue of a stream of `per_sec` operations a second, of which `wanted` were wanted in the stretch that
-/// ends now with `backlog` outstanding; `None` where that is no more than a load may lack. No more came due
-/// within the time of grace than its rate gives, so the rest is older.
+/// Overdue operations of a stream of `per_sec` operations a second, of which `wanted` were wanted in the period that
+/// ends now with `backlog` outstanding; `None` if a load may lack that many. At most `per_sec` times the grace period
+/// came due within it, so the rest is older.
 pub(crate) fn shortfall(wanted: u64, backlog: &Backlog, per_sec: f64) -> Option<Shortfall> {
     let due_just_now = (per_sec * (GRACE_NS as f64 / 1e9)).ceil() as u64;
     let missed = backlog.total().saturating_sub(due_just_now);
@@ -106,8 +106,8 @@ pub(crate) fn shortfall(wanted: u64, backlog: &Backlog, per_sec: f64) -> Option<
 }
 
 impl Judge {
-    /// The streams whose load was not carried out, on each device: those that the device or a limit kept back before those
-    /// that this program did, whoever held the slots of others before these, and then by how much.
+    /// The streams whose load was not carried out, on each device: first those delayed by the device or a limit, then
+    /// those delayed by this program, within each by the number missing.
     pub(super) fn undone(&self, end: &End) -> Vec<Undone> {
         let mut undone: Vec<_> = self.device_groups().filter_map(|group| self.undone_of(group, end)).collect();
         let missing = |of: &Undone| of.missed as f64 / of.wanted.max(1) as f64;
@@ -144,8 +144,8 @@ impl Judge {
         })
     }
 
-    /// Whether the counts of a run of format 1, which do not say how late operations came back, leave open whether a load
-    /// was carried out: more of it was not back at the end of the run than it may lack.
+    /// True if a run of format 1 leaves open whether the load was carried out: such runs do not record how late
+    /// operations came back, and more were outstanding at the end than a load may lack.
     pub(crate) fn is_undecidable(&self) -> bool {
         self.device_groups().filter(|group| self.plan.per_sec(group.stream) > 0.0).any(|group| {
             let total = group.total();
@@ -173,7 +173,7 @@ impl Judge {
         self.plan.devices.iter().enumerate().filter_map(on_device).collect()
     }
 
-    /// The streams of which more operations were late than their limit of lateness allows, each a sentence.
+    /// The streams with more late operations than allowed, each a sentence.
     pub(super) fn too_late(&self, end: &End) -> Vec<String> {
         let of_group = |group: &GroupCounts| {
             let late_ns = self.plan.streams[group.stream].late_ns?;

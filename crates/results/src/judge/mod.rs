@@ -6,16 +6,14 @@
 //! run directory read back
 //! ```
 //!
-//! A run is cut into slices of equal length (an hour). In each, the share of a judged stream's
-//! operations that took longer than a threshold is formed, for every device and for all of them
-//! together; the worst of all these shares decides. Nothing is rounded on the way: shares stay pairs
-//! of whole numbers until they are printed.
+//! A run is cut into slices of equal length (an hour). Each slice gets the share of a judged stream's operations that
+//! took longer than a threshold, for every device and for all of them together; the worst of all these shares decides.
+//! Nothing is rounded on the way: shares stay pairs of whole numbers until they are printed.
 //!
 //! The shares stand for the whole load only if that was done: see `load`.
 //!
-//! The judge eats one interval at a time and keeps only counts, so memory depends on the number of
-//! slices and not on what happened. A live run and a run directory go through the same counts, so
-//! both give the same verdict.
+//! The judge takes one interval at a time and stores only counts, so memory depends on the number of slices only. A
+//! live run and a run directory use the same counts, so both give the same verdict.
 //!
 //! * [`Sla`]: the limits; [`IntervalCounts`]: what the judge wants to know of an interval
 //! * [`Judge`]: the accumulator; [`End`]: how the run ended; [`Verdict`]: all that follows, and its text

@@ -1,6 +1,6 @@
-//! What every form shows of a verdict: text, JSON, HTML, Markdown, status, comparison, series, fio's output.
+//! The part of a verdict that every output shows: text, JSON, HTML, Markdown, status, comparison, series, fio's output.
 //!
-//! The one idea: a form lays these out and decides nothing, so that no two can disagree.
+//! The one idea: an output only lays these fields out and decides nothing, so that no two outputs can disagree.
 
 use super::text::deciding_sentence;
 use super::{Code, Outcome, Reason, Sla, StreamTotals, Verdict, WorkloadVerdict};
@@ -33,7 +33,7 @@ pub struct RunResult {
 }
 
 impl Verdict {
-    /// What every form shows of it.
+    /// The fields that every output shows.
     pub fn result(&self) -> RunResult {
         let mut reasons = self.reasons.clone();
         reasons.extend(self.failures.iter().map(|text| Reason::new(Code::IoError, text)));
@@ -56,7 +56,7 @@ impl Verdict {
         }
     }
 
-    /// Whether no limits of latency were given.
+    /// True if no limits of latency were given.
     pub fn has_no_limits(&self) -> bool {
         self.sla == Sla::UNLIMITED
     }
@@ -77,7 +77,7 @@ impl Verdict {
 }
 
 impl RunResult {
-    /// What follows the first reason, each one sentence.
+    /// The reasons after the first, each one sentence.
     pub fn others(&self) -> impl Iterator<Item = String> + '_ {
         let reasons = self.reasons.iter().skip(1).map(ToString::to_string);
         let workloads = self.workloads.iter().map(|workload| {

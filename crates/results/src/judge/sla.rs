@@ -1,4 +1,4 @@
-//! What a run is judged by: shares of operations that may be slower than a threshold.
+//! The limits that a run is judged by: shares of operations that may be slower than a threshold.
 //!
 //! Text form: `5%>1ms,1%>8ms,0.1%>64ms`, read "fewer than 5 % may take longer than 1 ms". Shares are
 //! kept as whole parts per billion, so that comparing one with a count is exact: 5 of 100 is not
@@ -17,7 +17,7 @@ use thiserror::Error;
 const WHOLE_PPB: u64 = 1_000_000_000;
 const PERCENT_PPB: u64 = WHOLE_PPB / 100;
 
-/// Largest threshold: the longest duration that histograms keep apart.
+/// Largest threshold: the longest duration that histograms resolve.
 const THRESHOLD_MAX_NS: u64 = crate::cell::DURATION_MAX_NS;
 
 /// At most (strictly: below) this share may be slower than the threshold.
@@ -54,7 +54,7 @@ impl Limit {
         ThresholdText(self.threshold_ns).to_string()
     }
 
-    /// Whether `over` of `wanted` operations are too many. Exact: no rounding.
+    /// True if `over` of `wanted` operations reach the limit. Exact: no rounding.
     pub fn is_exceeded(&self, over: u64, wanted: u64) -> bool {
         wanted > 0 && u128::from(over) * u128::from(WHOLE_PPB) >= u128::from(wanted) * u128::from(self.share_max_ppb)
     }
@@ -73,23 +73,23 @@ pub struct Sla {
     limits: Vec<Limit>,
 }
 
-/// Why a text is no SLA.
+/// Why a text is not an SLA.
 #[derive(Debug, Error, PartialEq, Eq)]
 pub enum SlaError {
-    /// One limit does not read.
+    /// One limit cannot be parsed.
     #[error("reading the limit {limit:?} of SLA {sla:?} - {why}; write limits like 5%>1ms,1%>8ms,0.1%>64ms")]
     Limit {
-        /// The whole text.
+        /// The text as given.
         sla: String,
-        /// The limit at fault.
+        /// The limit that cannot be parsed.
         limit: String,
-        /// What is wrong with it.
+        /// What is wrong with the limit.
         why: &'static str,
     },
     /// Two limits have the same threshold.
     #[error("reading SLA {sla:?} - two limits for {threshold}; keep the smaller one")]
     Duplicate {
-        /// The whole text.
+        /// The text as given.
         sla: String,
         /// The threshold that is named twice.
         threshold: String,
@@ -100,21 +100,20 @@ pub enum SlaError {
          the smaller threshold too: it could never be reached first; give the larger threshold the smaller share"
     )]
     NotMonotonic {
-        /// The whole text.
+        /// The text as given.
         sla: String,
         /// The limit at the smaller threshold.
         smaller: String,
         /// The limit at the larger one.
         larger: String,
-        /// The larger threshold.
+        /// Larger threshold.
         threshold: String,
     },
     /// More limits than cells can count.
     #[error("reading SLA {sla:?} - {count} limits, at most {THRESHOLDS_MAX} are counted; leave some out")]
     TooMany {
-        /// The whole text.
+        /// The text as given.
         sla: String,
-        /// Number of limits.
         count: usize,
     },
 }
@@ -129,7 +128,7 @@ impl Default for Sla {
 }
 
 impl Sla {
-    /// What stands for no limits where nobody gave any: no operation is too long but one of an hour, and then only if all are.
+    /// Stands for "no limits": 100 % may take up to an hour.
     pub const UNLIMITED: &str = "100%>3600s";
 
     /// Reads limits that a user asks for: besides being limits at all they must allow less at larger
@@ -151,7 +150,7 @@ impl Sla {
         }
     }
 
-    /// Whether it stands for no limits: see [`Self::UNLIMITED`].
+    /// True for [`Self::UNLIMITED`].
     pub fn is_unlimited(&self) -> bool {
         matches!(self.limits[..], [limit] if limit.threshold_ns == THRESHOLD_MAX_NS && limit.share_max_ppb == WHOLE_PPB)
     }
@@ -161,7 +160,7 @@ impl Sla {
         &self.limits
     }
 
-    /// The thresholds, ascending: what cells count over.
+    /// The thresholds, ascending: those of the cells.
     pub fn thresholds_ns(&self) -> Arc<[u64]> {
         self.limits.iter().map(|limit| limit.threshold_ns).collect()
     }

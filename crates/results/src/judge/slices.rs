@@ -1,21 +1,21 @@
 //! The accumulator: counts by judged stream, device and slice.
 //!
-//! A run of several workloads has one verdict, which is about the devices: it fails when any of them does.
-//! Whose load it was that was not held is what the parts say.
+//! A run of several workloads has one verdict, which is about the devices: it fails when any of them does. The parts
+//! tell which workload failed.
 
 use super::{End, IntervalCounts, SLICE_OPS_MIN, Sla, Whose};
 use crate::cell::{Backlog, Carried, Interval, Layout, StreamInfo, cell_name, harmless_gap_ns};
 use crate::counts::CellCounts;
 use std::ops::Range;
 
-/// What the judge must know before the first interval.
+/// Configuration of the judge, fixed before the first interval.
 #[derive(Debug, Clone, PartialEq)]
 pub struct JudgePlan {
-    /// The limits. Its thresholds are those of the cells.
+    /// Limits. The cells have the same thresholds.
     pub sla: Sla,
     /// The streams, in the order of the cells.
     pub streams: Vec<StreamInfo>,
-    /// What the workloads of the run are called, in the order in which streams name them.
+    /// Names of the workloads, in the order of their indices in the streams.
     pub workloads: Vec<String>,
     /// The devices, in the order of the cells.
     pub devices: Vec<String>,
@@ -23,17 +23,17 @@ pub struct JudgePlan {
     pub report_interval_sec: u64,
     /// Length of a slice: whole report intervals, see [`whole_slice_sec`].
     pub slice_sec: u64,
-    /// How long the run should last, seconds.
+    /// Configured duration of the run, seconds.
     pub duration_sec: u64,
-    /// What did its operations: by its word the verdict speaks.
+    /// Kind of target; selects the noun of the verdict's sentences.
     pub tested: Tested,
-    /// Whether the devices were simulated: then however long a run, it certifies nothing.
+    /// True if the devices were simulated: then no run certifies anything, however long.
     pub simulated: bool,
-    /// Whether the load is that of a configuration, whose keys can be advised: a replay has none.
+    /// True if the load comes from a configuration, so that advice can name its keys: a replay has none.
     pub has_keys: bool,
 }
 
-/// What does the operations of a run.
+/// The kind of target that carries out the operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Tested {
     /// A device: they are its I/O.
@@ -45,7 +45,7 @@ pub enum Tested {
 }
 
 impl Tested {
-    /// What is slow when it is not this program.
+    /// Noun for the target in messages.
     pub(super) fn noun(self) -> &'static str {
         match self {
             Self::Device | Self::Store => "device",
@@ -53,7 +53,7 @@ impl Tested {
         }
     }
 
-    /// An operation that failed.
+    /// Noun for a failed operation in messages.
     pub(super) fn error(self) -> &'static str {
         match self {
             Self::Device => "I/O error",
@@ -70,8 +70,8 @@ pub fn whole_slice_sec(wanted_sec: u64, duration_sec: u64, report_interval_sec: 
     if slice_sec <= duration_sec { slice_sec } else { (duration_sec / interval_sec).max(1) * interval_sec }
 }
 
-/// Why a report interval does not go with the slices that were asked for, or how it stretches them: by a tenth at most.
-/// `None` where it divides them, or where the run is shorter than a slice.
+/// Why a report interval does not fit the requested slices, or how it stretches them: by a tenth at most. `None` if it
+/// divides them, or if the run is shorter than a slice.
 pub fn stretched_slice(wanted_sec: u64, duration_sec: u64, report_interval_sec: u64) -> Option<Result<String, String>> {
     let slice_sec = wanted_sec.max(1).div_ceil(report_interval_sec.max(1)).saturating_mul(report_interval_sec.max(1));
     if slice_sec == wanted_sec.max(1) || slice_sec > duration_sec {
@@ -88,13 +88,13 @@ pub fn stretched_slice(wanted_sec: u64, duration_sec: u64, report_interval_sec: 
     })
 }
 
-/// Longest round, seconds, unless asked for: short enough that five of them are soon over.
+/// Default maximum length of a round, seconds: short enough that five of them are soon over.
 const ROUND_SEC_MAX: u64 = 60;
 /// Rounds in a slice at least.
 const ROUNDS_IN_SLICE: u64 = 12;
 
-/// The length of a round, in which steadiness is looked at: `wanted_sec`, or else a twelfth of the slice
-/// and at most a minute; rounded up to whole report intervals.
+/// The length of a round, the unit of steadiness: `wanted_sec`, or else a twelfth of the slice and at most a minute;
+/// rounded up to whole report intervals.
 pub fn round_sec(wanted_sec: Option<u64>, slice_sec: u64, report_interval_sec: u64) -> u64 {
     let interval_sec = report_interval_sec.max(1);
     let round_sec = wanted_sec.unwrap_or((slice_sec / ROUNDS_IN_SLICE).min(ROUND_SEC_MAX));
@@ -104,16 +104,15 @@ pub fn round_sec(wanted_sec: Option<u64>, slice_sec: u64, report_interval_sec: u
 /// Counts of one stream on one device, or of a judged one on all of them, by slice.
 #[derive(Debug, Clone)]
 pub(crate) struct GroupCounts {
-    /// Index of the stream.
     pub(crate) stream: usize,
     /// Index of the device; `None` for all together.
     pub(crate) device: Option<usize>,
-    /// Oldest slice first.
+    /// Oldest first.
     pub(crate) slices: Vec<CellCounts>,
 }
 
 impl GroupCounts {
-    /// All slices together.
+    /// Sum over all slices.
     pub(super) fn total(&self) -> CellCounts {
         self.slices.iter().fold(CellCounts::default(), |mut sum, slice| {
             sum.add(slice);
@@ -125,23 +124,22 @@ impl GroupCounts {
 /// A stretch of a run that is judged as one: a slice, or the last one and the remainder after it.
 #[derive(Debug, Clone)]
 pub(super) struct Window {
-    /// Its first slice and its last, from 0.
+    /// Index of the first slice, from 0; `last` likewise.
     pub(super) first: usize,
     pub(super) last: usize,
-    /// What was counted of it.
     pub(super) counts: CellCounts,
-    /// Whether the run was stopped within it.
+    /// True if the run was stopped within it.
     pub(super) cut: bool,
 }
 
-/// Eats intervals, gives a verdict at any time.
+/// Takes intervals, and gives a verdict at any time.
 #[derive(Debug, Clone)]
 pub struct Judge {
     pub(crate) plan: JudgePlan,
     pub(crate) groups: Vec<GroupCounts>,
     /// Over all devices and the whole run, by stream, judged or not.
     pub(super) totals: Vec<CellCounts>,
-    /// By cell, what was outstanding at the end of the last interval.
+    /// By cell: the backlog at the end of the last interval.
     backlogs: Vec<Backlog>,
     /// Number of slices that every interval of was seen to its end.
     pub(super) complete_slices: u64,
@@ -149,7 +147,7 @@ pub struct Judge {
     pub(super) gaps: u64,
     pub(super) gaps_over: u64,
     pub(super) gap_max_ns: u64,
-    /// CPU time of the issuing threads, and time for which they had none although they wanted it.
+    /// CPU time of the issuing threads, and time for which they were runnable without a CPU.
     pub(super) cpu_ns: u64,
     pub(super) run_delay_ns: u64,
     /// Intervals seen to their end since the beginning without one missing.
@@ -190,7 +188,6 @@ impl Judge {
         }
     }
 
-    /// What the judge was told before the first interval.
     pub fn plan(&self) -> &JudgePlan {
         &self.plan
     }
@@ -252,9 +249,9 @@ impl Judge {
         }
     }
 
-    /// The stretches in which a group is judged, of a run that ended like `end`: each complete slice; a remainder with the
-    /// slice before it, and where it has operations enough alone as well. Of a run that was stopped, or is
-    /// shorter than a slice, the slice that it ended in.
+    /// The windows in which a group is judged, for a run that ended like `end`: each complete slice; a remainder with
+    /// the slice before it, and also alone if it has enough operations. For a run that was stopped, or is shorter than
+    /// a slice, also the slice in which it ended.
     pub(super) fn windows(&self, group: &GroupCounts, end: &End) -> Vec<Window> {
         let complete = usize::try_from(self.complete_slices).unwrap_or(usize::MAX);
         let window = |first: usize, last: usize, cut: bool| {
@@ -289,9 +286,8 @@ impl Judge {
         self.groups.iter().filter(|group| self.plan.streams[group.stream].judged)
     }
 
-    /// How the run ended, as far as the counts bear it out. Whoever stops it for its lag looks at the slots at that
-    /// moment; where most of what was outstanding had been kept back by this program, they were full because of
-    /// it.
+    /// Corrects the recorded end by the counts. The check that stops a run for lag sees the slots at that moment
+    /// only; if this program delayed most of the outstanding operations, the slots were full because of it.
     pub(super) fn settled(&self, end: &End) -> End {
         let mut settled = end.clone();
         if let End::LagExceeded { lane, whose, .. } = &mut settled {
@@ -304,7 +300,7 @@ impl Judge {
         settled
     }
 
-    /// What concerns other workloads than this part's and ended the run, in words; `None` where the end concerns this one, too.
+    /// Describes the end of a run that concerns only other workloads; `None` if it concerns this one, too.
     pub(super) fn is_end_of_another(&self, end: &End) -> Option<String> {
         let is_on = |name: &str| {
             let device = self.plan.devices.iter().position(|device| device == name);
@@ -329,9 +325,8 @@ impl Judge {
         })
     }
 
-    /// How many operations of a group the whole of a slice wants, when the run ended like `end`: those of a
-    /// slice that was cut short are not known, but how many they would have been by the rate. `None` for a
-    /// closed stream, which has none.
+    /// Number of operations that the whole slice wants from a group, if the run ended like `end`: extrapolated by the
+    /// rate for a slice that was cut short. `None` for a closed loop, which has no rate.
     pub(super) fn whole_slice_ops(&self, group: &GroupCounts, slice: usize, end: &End) -> Option<u64> {
         let wanted = group.slices.get(slice).map_or(0, CellCounts::wanted);
         if (slice as u64) < self.complete_slices || end.is_complete() {
@@ -384,11 +379,11 @@ impl JudgePlan {
 pub(super) struct WorkloadJudge {
     pub(super) name: String,
     pub(super) judge: Judge,
-    /// Its cells among those of the run.
+    /// Index range of its cells in the run.
     cells: Range<usize>,
 }
 
-/// The parts of a run by `plan`; none where there is one workload.
+/// The parts of a run by `plan`; empty for a single workload.
 pub(super) fn parts(plan: &JudgePlan) -> Vec<WorkloadJudge> {
     if plan.workloads.len() < 2 {
         return Vec::new();
@@ -410,7 +405,7 @@ impl WorkloadJudge {
     /// Judges its part of one more interval of the run.
     pub(super) fn add(&mut self, counts: &IntervalCounts) {
         let mut cells = counts.cells.get(self.cells.clone()).unwrap_or_default().to_vec();
-        // Cells are counted from 1 there, and those of a workload share their slots with no other's.
+        // `held_by` counts cells from 1, and cells of a workload share their slots with no other workload's.
         cells.iter_mut().for_each(|cell| cell.held_by = cell.held_by.saturating_sub(self.cells.start as u64));
         let own = counts.carried.iter().filter(|carried| self.cells.contains(&carried.cell));
         let carried = own.map(|carried| Carried { cell: carried.cell - self.cells.start, ..carried.clone() }).collect();

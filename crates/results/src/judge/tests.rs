@@ -1,4 +1,4 @@
-//! Verdicts whose answer is known beforehand.
+//! Verdicts with a known answer.
 
 use super::*;
 use crate::cell::{Backlog, Interval, Layout};
@@ -34,7 +34,7 @@ impl Run {
         interval
     }
 
-    /// One second in which each device gets `fast` reads of 0.1 ms, and device 0 `slow` of 2 ms too.
+    /// Appends one second in which each device gets `fast` reads of 0.1 ms, and device 0 `slow` of 2 ms too.
     fn second(&mut self, fast: u64, slow: u64) -> &mut Self {
         let mut interval = self.interval();
         for device in 0..self.layout.devices.len() {
@@ -163,12 +163,12 @@ fn a_slice_cut_short_fails_only_if_the_whole_of_it_could_not_have_passed() {
 }
 
 proptest::proptest! {
-    /// Whatever was seen: if some rest of the run makes it pass, it had not failed when it was stopped.
+    /// A stopped run has not failed if some continuation could have made it pass.
     #[test]
     fn a_run_that_was_stopped_has_not_failed_if_its_rest_could_have_made_it_pass(
         seconds in proptest::collection::vec((0_u64..1_000, 0_u64..400), 1..12), slice_sec in 1_u64..8
     ) {
-        // Each second wants the 1,000 that the rate says.
+        // Each second wants the rate's 1,000 operations.
         let duration_sec = 12;
         let mut run = Run::new(1, slice_sec, duration_sec);
         for (_, slow) in &seconds {
@@ -196,7 +196,7 @@ fn a_closed_stream_that_was_stopped_has_no_rate_to_fail_by() {
     assert_eq!(run.verdict().outcome, Outcome::Fail);
 }
 
-/// A second with 1,000 quick reads, and of 500 large-block writes, which nobody judges, so many that were not back in time.
+/// A second with 1,000 fast reads, and 500 unjudged large-block writes, of which `missed` were not back in time.
 fn missing(run: &mut Run, missed: u64, ours: u64) {
     let mut interval = run.interval();
     (0..1_000).for_each(|_| interval.cells[0].record(&Times::new(0, 0, 0, MS / 10), 0, 1536));
@@ -243,7 +243,7 @@ fn a_slice_cut_short_can_still_make_up_for_what_was_missing() {
     missing(&mut run, 400, 0);
     let verdict = run.stopped(End::Interrupted { signal: "SIGINT".into() });
     assert_eq!((verdict.outcome, verdict.undone.len()), (Outcome::Invalid, 0));
-    // A run that ended as it should and has no complete slice is judged by what there is.
+    // A run that ended regularly without a complete slice is judged by its incomplete one.
     assert_eq!(run.stopped(End::Completed).outcome, Outcome::Fail);
     // A remainder counts with the slice before it.
     let mut run = Run::new(1, 2, 3);
@@ -493,7 +493,7 @@ fn who_was_slow_decides_what_stopping_for_lag_means() {
     };
     assert_eq!(run.stopped(lag(Whose::Device)).outcome, Outcome::Fail);
     assert_eq!(run.stopped(lag(Whose::Limit)).outcome, Outcome::Fail);
-    // What the counts say of who kept it back stands, whatever the slots looked like at that moment.
+    // The counts decide who caused the delay, whatever the slots looked like at that moment.
     for (waiting, late, outcome) in [(900, 100, Outcome::Fail), (100, 900, Outcome::Invalid)] {
         let mut run = Run::new(1, 1, 60);
         let mut interval = run.interval();

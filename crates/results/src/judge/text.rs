@@ -13,7 +13,7 @@ const BLAME_TOLD_MAX: usize = 3;
 /// More slices with too few operations than this are counted instead of listed.
 const INSUFFICIENT_LISTED_MAX: usize = 4;
 
-/// What decided, with the counts that leave no doubt about rounding.
+/// The share that decided, with counts, so that rounding leaves no doubt.
 pub(super) fn deciding_sentence(deciding: &Deciding) -> String {
     let (least, of_whole) =
         if deciding.cut { ("at least ", " that the whole slice would have wanted") } else { ("", "") };
@@ -46,7 +46,6 @@ impl Deciding {
 }
 
 impl fmt::Display for Deciding {
-    /// One sentence with the counts.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&deciding_sentence(self))
     }
@@ -103,7 +102,7 @@ impl fmt::Display for Verdict {
 impl Verdict {
     /// Tables worth the screen: all devices together, and the device that decided (or the only one).
     fn groups_shown(&self) -> impl Iterator<Item = &Group> {
-        // Without limits nothing is asked of a slice.
+        // Without limits there is no criterion for a slice.
         let is_judged = !self.has_no_limits();
         let several = self.groups.iter().any(|group| group.device.is_none());
         self.groups.iter().filter(move |_| is_judged).filter(move |group| {
@@ -112,7 +111,7 @@ impl Verdict {
         })
     }
 
-    /// Where the time went, of the worst slices.
+    /// Writes the blame of the worst slices.
     fn fmt_blame(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for blame in self.blame.iter().take(BLAME_TOLD_MAX) {
             writeln!(f, "  where the time went: {}", blame.sentence)?;

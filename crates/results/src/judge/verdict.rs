@@ -1,4 +1,4 @@
-//! The verdict, as data: what `verdict.json` holds; and how a run ended.
+//! The verdict as data: the contents of `verdict.json`; and the end of a run.
 
 use super::Undone;
 use crate::blame::Blame;
@@ -34,7 +34,7 @@ pub enum Outcome {
 }
 
 impl Outcome {
-    /// How bad it is, for the worst of several: a failure is worse than not knowing.
+    /// Rank for the worst of several: a failure is worse than an unknown result.
     pub fn severity(self) -> u8 {
         match self {
             Self::Measured => 0,
@@ -99,7 +99,7 @@ pub struct Deciding {
 }
 
 impl Deciding {
-    /// Whether the share reached its limit.
+    /// True if the share reached its limit.
     pub fn is_over(&self) -> bool {
         self.first_slice.is_some()
     }
@@ -275,7 +275,7 @@ pub struct Reason {
     pub text: String,
 }
 
-/// Of format 1 too, whose reasons are bare sentences.
+/// Reads format 1, too, whose reasons are plain sentences.
 impl<'de> Deserialize<'de> for Reason {
     fn deserialize<D: serde::Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         #[derive(Deserialize)]
@@ -355,30 +355,30 @@ impl Verdict {
         self.reasons.first().map(|reason| reason.text.as_str())
     }
 
-    /// Whether operations failed, or their device went away: no other load makes that better.
+    /// True if operations failed, or their device went away: no other load makes that better.
     pub fn is_broken(&self) -> bool {
         matches!(self.reasons.first(), Some(Reason { code: Code::IoError | Code::DeviceGone | Code::Lost, .. }))
     }
 
-    /// Fails the run for what was asked of it beside its limits and `missed`, each a sentence.
+    /// Fails the run for missed goals beside its limits, each a sentence.
     pub fn fail_for(&mut self, missed: Vec<String>) {
         if missed.is_empty() {
             return;
         }
         self.outcome = Outcome::Fail;
-        // What it says of a run that nothing was held against.
+        // These reasons hold only for a run without requirements.
         self.reasons.retain(|reason| !matches!(reason.code, Code::NoLimits | Code::Held));
         self.reasons.splice(0..0, missed.iter().map(|text| Reason::new(Code::Missed, text)));
         self.missed = missed;
     }
 
-    /// Says `notes` beside what decided, each a sentence.
+    /// Adds `notes` beside the reasons, each a sentence.
     pub fn note(&mut self, notes: Vec<String>) {
         self.reasons.extend(notes.iter().map(|text| Reason::new(Code::Note, text)));
         self.notes = notes;
     }
 
-    /// Whether both say the same, whatever words they use: a later version may explain better. Of verdicts of two
+    /// True if both have the same content, ignoring wording: a later version may explain better. For verdicts of two
     /// formats only the outcomes are compared.
     pub fn agrees_with(&self, other: &Self) -> bool {
         if self.format_version != other.format_version {
@@ -479,12 +479,12 @@ pub enum End {
 }
 
 impl End {
-    /// Whether the run lasted as long as it should.
+    /// True if the run lasted its configured time.
     pub fn is_complete(&self) -> bool {
         matches!(self, Self::Completed | Self::Enough { .. })
     }
 
-    /// What the end itself says against the device; `None` where it says nothing.
+    /// Failure of the device that follows from the end alone; `None` if there is none.
     pub(super) fn failure(&self) -> Option<Code> {
         match self {
             Self::DeviceGone { .. } => Some(Code::DeviceGone),
@@ -494,7 +494,7 @@ impl End {
         }
     }
 
-    /// Whether we ourselves were too late to say anything about the device.
+    /// True if this program's own lag ended the run: then nothing follows about the device.
     pub(super) fn is_our_lag(&self) -> bool {
         matches!(self, Self::LagExceeded { whose: Whose::Ours, .. })
     }
@@ -536,7 +536,7 @@ mod tests {
     use serde_json::Value;
     use std::collections::BTreeSet;
 
-    /// Every string that a schema says a value may be.
+    /// Every string value that a schema allows.
     fn values(schema: &Value) -> BTreeSet<String> {
         match schema {
             Value::Object(fields) => {

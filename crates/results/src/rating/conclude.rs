@@ -1,6 +1,6 @@
-//! What may be said of a search that ended: the rating, how sure it is, what the next load failed by.
+//! The conclusion of a search: the rating, its margin, and why the next load failed.
 //!
-//! All of it follows from the record of the series, so whoever reads that comes to the same words.
+//! All of it follows from the record of the series, so every reader of it gets the same words.
 
 use super::search::{Finding, Multiple, Stop};
 use super::watch::{Judged, SPELLS_IN_WINDOW, Seen};
@@ -10,27 +10,27 @@ use crate::units;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
 
-/// What a step of a search leaves in [`Step::details`].
+/// The details of a search's step, stored in [`Step::details`].
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Details {
-    /// What it was run for.
+    /// Purpose of the step.
     #[serde(flatten)]
     pub moved: super::Move,
-    /// What it showed.
+    /// Result of the step.
     pub judged: Judged,
-    /// How long it ran, seconds.
+    /// Time run, seconds.
     pub ran_sec: f64,
 }
 
 impl Details {
-    /// Those of a step that is done; `None` for others, and for steps of other series.
+    /// Details of a finished step; `None` for others, and for steps of other series.
     pub fn of(step: &Step) -> Option<Self> {
         let done = step.state == State::Done;
         done.then(|| serde_json::from_value(step.details.clone()).ok()).flatten()
     }
 }
 
-/// What a rating can be compared with.
+/// Comparability of a rating with published ones.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Standing {
     /// Published ratings: the load, the limits and the pacing are ACT's, the drives real and prepared.
@@ -147,7 +147,7 @@ fn unseen(details: &Details) -> String {
     )
 }
 
-/// How sure the share nearest to its limit is.
+/// Describes the margin of the share nearest to its limit.
 fn margin(details: &Details, sla: &Sla) -> String {
     let limits = sla.limits();
     let shares = details.judged.shares.iter().flat_map(|shares| {

@@ -5,13 +5,12 @@
 //!                                                                                └──> Finding
 //! ```
 //!
-//! The search climbs from below and never loads a drive by more than one step beyond what it is known
-//! to hold, because an overdriven drive answers slowly for a long time afterwards. A step is watched
-//! round by round and ends as soon as its shares are settled or a cliff shows. After a step that failed
-//! the last load that was held runs until its earlier shares return; only then is another one judged.
+//! The search climbs from below and never loads a drive by more than one step beyond what it is known to hold, because
+//! an overdriven drive answers slowly for a long time afterwards. A step is watched round by round and ends as soon as
+//! its shares are settled or a cliff shows. After a failed step the last held load runs until its earlier shares
+//! return; only then is another load judged.
 //!
-//! Nothing is run here. What a step was is told by the one who ran it, so the same search can be
-//! replayed from a record.
+//! Nothing runs here. The caller runs a step and records its result, so the same search can be replayed from a record.
 
 mod conclude;
 mod search;

@@ -1,21 +1,20 @@
-//! Which load comes next.
+//! Chooses the next load.
 //!
-//! Loads grow by steps that grow: a quarter more, then half more, then twice, as long as they are held.
-//! Between the highest load held and the lowest not held the next is in the (geometric) middle, until
-//! the two are as near as is wanted; then the higher load held is confirmed over a whole slice. If it is not,
-//! short tries of this drive show too little: the search goes down from there by steps that grow, and
-//! judges each load over a whole slice.
+//! Loads grow by steps that grow: a quarter more, then half more, then twice, as long as they are held. Between the
+//! highest load held and the lowest not held the next is the geometric mean, until the two are within the wanted
+//! resolution; then the higher load held is confirmed over a whole slice. If it is not, short tries show too little of
+//! this drive: the search goes down from there by steps that grow, and judges each load over a whole slice.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// How much more each step up loads, while all are held.
+/// Factor of each step up, while all loads are held.
 const GROWTH: [f64; 3] = [1.25, 1.5, 2.0];
-/// How much less each step down from a load that was not confirmed loads.
+/// Divisor of each step down from a load that was not confirmed.
 const SHRINKAGE: [f64; 3] = [1.05, 1.2, 2.0];
-/// The lowest load that is tried is this part of the first; less by what rounding to three digits does.
+/// The lowest load tried is this part of the first, slightly less because of rounding to three digits.
 const LOWEST_OF_FIRST: f64 = 0.99 / 64.0;
-/// How often a drive may fail to recover before the search gives up: the drive is not the same from one hour to the next.
+/// Failed recoveries after which the search gives up: the drive is not the same from one hour to the next.
 const UNRECOVERED_MAX: u32 = 5;
 /// Digits of a multiple that mean something.
 const DIGITS: i32 = 3;
@@ -34,7 +33,6 @@ impl Multiple {
         Self((multiple * place).round() / place)
     }
 
-    /// As a number.
     pub fn get(self) -> f64 {
         self.0
     }
@@ -51,7 +49,7 @@ impl fmt::Display for Multiple {
     }
 }
 
-/// What is to be run next.
+/// The next run of a search.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase", tag = "move", content = "multiple")]
 pub enum Move {
@@ -64,7 +62,6 @@ pub enum Move {
 }
 
 impl Move {
-    /// The load.
     pub fn multiple(self) -> Multiple {
         match self {
             Self::Try(multiple) | Self::Recover(multiple) | Self::Confirm(multiple) => multiple,
@@ -92,10 +89,9 @@ pub enum Stop {
     TimeUp,
 }
 
-/// What a search found.
+/// Result of a search.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct Finding {
-    /// Why it ended.
     pub stop: Stop,
     /// The highest load held.
     pub held: Option<Multiple>,
@@ -103,7 +99,7 @@ pub struct Finding {
     pub not_held: Option<Multiple>,
 }
 
-/// The search, as far as it is.
+/// The state of a search.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Search {
     first: Multiple,
@@ -119,7 +115,7 @@ pub struct Search {
     /// Steps down since a load that a try held was not confirmed; then every load is judged over a whole slice.
     shrinkage: Option<usize>,
     unrecovered: u32,
-    /// The drive was overdriven, and nobody has seen it recover yet.
+    /// The drive was overdriven, and no recovery was seen yet.
     overdriven: bool,
     stop: Option<Stop>,
 }
@@ -143,7 +139,7 @@ impl Search {
         }
     }
 
-    /// What is to be run next; `Err` with what was found when there is nothing more to run.
+    /// The next run; `Err` with the finding when the search is over.
     pub fn next(&self) -> Result<Move, Finding> {
         if let Some(stop) = self.stop {
             return Err(self.finding(stop));
@@ -196,8 +192,8 @@ impl Search {
         }
     }
 
-    /// Takes in that the load of `moved` was not held, or not steadily. `overdrove`: whether it may have
-    /// left the drive slower than it was.
+    /// Records that the load of `moved` was not held, or not steadily. `overdrove`: true if it may have left the drive
+    /// slower than before.
     pub fn not_held(&mut self, moved: Move, overdrove: bool) {
         let multiple = moved.multiple();
         match moved {
@@ -226,7 +222,7 @@ impl Search {
         self.stop = Some(Stop::Broken);
     }
 
-    /// Takes in that no configuration can ask for the next load: it is beyond the highest, or rounds to none.
+    /// Records that no configuration can express the next load: it is beyond the maximum, or rounds to zero.
     pub fn out_of_range(&mut self) {
         match self.held.last() {
             Some(held) => self.highest = *held,
@@ -239,7 +235,7 @@ impl Search {
         self.stop = Some(Stop::OurLimit);
     }
 
-    /// What is known so far.
+    /// Result so far.
     pub fn finding(&self, stop: Stop) -> Finding {
         Finding { stop, held: self.held.last().copied(), not_held: self.not_held }
     }
@@ -249,7 +245,7 @@ impl Search {
 mod tests {
     use super::*;
 
-    /// Runs a search on a drive that holds everything up to `truth`; gives the moves and the end.
+    /// Runs a search on a drive that holds everything up to `truth`; returns the moves and the end.
     fn searched(truth: f64, first: f64) -> (Vec<Move>, Finding) {
         let mut search = Search::new(Multiple::new(first), Multiple::new(1000.0), 0.02);
         let mut moves = Vec::new();

@@ -1,6 +1,6 @@
-//! Watching one step of a search, round by round: when the step has shown enough, and what it showed.
+//! Watching one step of a search, round by round: when the step can end, and its result.
 //!
-//! A step lasts a slice, and what holds in a slice is what a verdict would say of it. Two things end a step before that:
+//! A step lasts a slice, and is held if a verdict on that slice would pass. Two things end a step before that:
 //!
 //! * a **cliff**: so many slow operations that no rest of the slice could make up for them. Not held.
 //! * for a load that is only tried, a **window** over which the shares are settled. A window has six rounds, or four of
@@ -10,9 +10,8 @@
 //! A whole slice within its limits is held, as a verdict would say. Where a share is over its limit in the second half
 //! alone, and each half holds a window, the result says that a longer run may not hold.
 //!
-//! Whose doing a share is, is asked as for a verdict: it speaks against the drive only if it is at its
-//! limit without what this program may have made itself, and for the drive only if our own lag would not
-//! put it there.
+//! Shares are attributed as for a verdict: a share counts against the drive only if it is at its limit without delays
+//! that this program may have caused, and for the drive only if our own lag would not put it there.
 
 use crate::buckets::THRESHOLDS_MAX;
 use crate::cell::Interval;
@@ -30,13 +29,12 @@ pub const RECOVERY_ROUNDS_MAX: usize = 25;
 pub const SPELLS_IN_WINDOW: usize = 4;
 /// Rounds in a row that must be as they were for a drive to have recovered.
 const RECOVERED_ROUNDS: usize = 2;
-/// How far two shares that agree may be apart: of themselves, or of their limit.
+/// Maximum distance between two shares that agree, relative to the share or to its limit.
 const NEAR_OF_ITSELF: f64 = 0.20;
 const NEAR_OF_LIMIT: f64 = 0.10;
 /// The largest part of its limit that a share has which needs no closer look.
 const CLEAR_OF_LIMIT: f64 = 0.5;
-/// How much larger the share of the second half of a step is where the drive gets worse: more than by one slow spell
-/// of a window.
+/// Minimum growth of a share in the second half of a step that gets worse: more than one slow spell of a window.
 const WORSE: f64 = 1.0 + 1.0 / SPELLS_IN_WINDOW as f64;
 /// Student's t for 95 % and four degrees of freedom: five rounds.
 const T_OF_FIVE: f64 = 2.776;
@@ -50,29 +48,29 @@ pub struct Shares {
     pub share: Vec<f64>,
     /// By threshold: half the width of the 95 % interval of the mean of rounds.
     pub margin: Vec<f64>,
-    /// 99th percentile of service times, the mean of rounds; `None` where nothing succeeded.
+    /// 99th percentile of service times, mean over rounds; `None` if nothing succeeded.
     pub p99_ns: Option<f64>,
     /// Operations a second that succeeded.
     pub achieved_iops: f64,
 }
 
-/// What a step is run for.
+/// Purpose of a step.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Target {
-    /// To see whether the load is held: over a window, if that is enough.
+    /// Check if the load is held: over a window, if that is enough.
     Try {
         /// The longest time before a slow spell in earlier steps, seconds: a window holds several of those, too.
         wait_sec: f64,
-        /// The step goes on to the end of the slice unless all shares are far below their limits.
+        /// The step runs to the end of the slice unless all shares are far below their limits.
         exact: bool,
     },
-    /// To see a whole slice.
+    /// Watch a whole slice.
     Whole,
     /// For these shares to return.
     Return(Vec<Shares>),
 }
 
-/// What a step showed.
+/// Result of a step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Seen {
@@ -82,24 +80,22 @@ pub enum Seen {
     Failed,
     /// Operations failed, or the device is gone: no load makes that better.
     Broken,
-    /// A recovery whose shares did not return, or a step that ended before its first round did.
+    /// A recovery without the earlier shares, or a step that ended before its first round did.
     NotSteady,
     /// This program or host was in the way.
     OurLimit,
-    /// It was broken off.
     Interrupted,
 }
 
-/// A step with what it showed.
+/// A step with its result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Judged {
-    /// What the step showed.
+    /// Result.
     pub seen: Seen,
     /// Why, one sentence with the number that decided.
     pub why: String,
     /// Rounds that were judged, the last ones of the step.
     pub rounds_judged: usize,
-    /// Whole rounds of the step.
     pub rounds: usize,
     /// Shares over the judged rounds, a group each.
     pub shares: Vec<Shares>,
@@ -128,12 +124,11 @@ struct Halves<'a> {
     second: f64,
 }
 
-/// Watches one step.
 #[derive(Debug, Clone)]
 pub struct Watcher {
     rounds: Rounds,
     target: Target,
-    /// By series, how many operations the whole step wants; `None` of a closed stream.
+    /// By series: number of operations that the whole step wants; `None` for a closed loop.
     step_ops: Vec<Option<u64>>,
 }
 
@@ -152,7 +147,7 @@ impl Watcher {
         Self { rounds, target, step_ops }
     }
 
-    /// Takes in an interval; says what was seen once that is enough.
+    /// Takes an interval; returns the result once there is enough data.
     pub fn add(&mut self, interval: &Interval) -> Option<String> {
         if self.rounds.add(interval) { self.enough() } else { None }
     }
@@ -172,7 +167,7 @@ impl Watcher {
         }
     }
 
-    /// What the step showed, given the verdict on its run.
+    /// Judges the step, given the verdict on its run.
     pub fn judge(&self, verdict: &Verdict) -> Judged {
         let (rounds, whole) = (self.rounds.len(), verdict.end == End::Completed);
         let rounds_judged = match &self.target {
@@ -196,7 +191,7 @@ impl Watcher {
         }
     }
 
-    /// What the end of the run says of the step, whatever its shares were.
+    /// Result that follows from the end of the run alone, whatever the shares were.
     fn ended(&self, verdict: &Verdict) -> Option<(Seen, String)> {
         let reason = || verdict.reason().unwrap_or_default().to_owned();
         match &verdict.end {
@@ -210,7 +205,7 @@ impl Watcher {
         }
     }
 
-    /// What the judged rounds show.
+    /// Result that follows from the judged rounds.
     fn seen(&self, verdict: &Verdict, rounds_judged: usize) -> (Seen, String) {
         if self.has_returned() {
             return (Seen::Held, "the earlier shares returned".to_owned());
@@ -225,7 +220,7 @@ impl Watcher {
             let seen = if found.ours { Seen::OurLimit } else { Seen::Failed };
             return (seen, format!("the load of {group} was not done: {found}"));
         }
-        // The rest of a slice that was cut short might have made up for what its verdict is about.
+        // The rest of a truncated slice might have compensated for the cause of its verdict.
         let outcome = if verdict.end == End::Completed { verdict.outcome } else { Outcome::Pass };
         let reason = || verdict.reason().unwrap_or_default().to_owned();
         match (&self.target, outcome) {
@@ -242,7 +237,7 @@ impl Watcher {
         }
     }
 
-    /// Rounds of a window that holds several spells, where `wait_sec` says how long one takes to come.
+    /// Length of a window with several spells, rounds; `wait_sec` gives the time until one comes.
     fn window_of(&self, wait_sec: impl Fn(&Spells) -> f64) -> usize {
         let spells = self.rounds.series().iter().flat_map(|series| &series.spells);
         let wait_sec = spells.map(wait_sec).fold(0.0, f64::max);
@@ -251,12 +246,12 @@ impl Watcher {
         ((window_sec / self.rounds.round_sec() as f64).ceil() as usize).max(ROUNDS_MIN)
     }
 
-    /// Rounds of a window.
+    /// Length of a window, rounds.
     fn window(&self) -> usize {
         self.window_of(Spells::longest_wait_sec)
     }
 
-    /// By series and limit, the shares in both halves of the last `rounds` rounds; `None` where there are fewer.
+    /// By series and limit: the shares in both halves of the last `rounds` rounds; `None` if there are fewer.
     fn halves(&self, rounds: usize) -> Option<impl Iterator<Item = Halves<'_>>> {
         let half = rounds / 2;
         let limits = self.rounds.sla().limits();
@@ -302,8 +297,8 @@ impl Watcher {
         ))
     }
 
-    /// The first share of which all rounds so far have so much, without anything of ours in it, that the whole step
-    /// would be at its limit. A recovery has no cliff.
+    /// The first share that puts the whole step at its limit by the rounds so far, without our own delays. A recovery
+    /// has no cliff.
     fn cliff(&self) -> Option<String> {
         if matches!(self.target, Target::Return(_)) {
             return None;
@@ -425,8 +420,8 @@ fn mean(values: impl ExactSizeIterator<Item = f64>) -> f64 {
     values.sum::<f64>() / count
 }
 
-/// Half the width of the 95 % interval of the mean share of rounds, by Student's t. It takes the width for
-/// five rounds for any number from two on: for more it is a little too wide.
+/// Half the width of the 95 % interval of the mean share of rounds, by Student's t. Student's t for five rounds is used
+/// for any number from two on: for more rounds the interval is a little too wide.
 fn margin(rounds: &[Round], index: usize) -> f64 {
     let shares: Vec<f64> = rounds.iter().map(|round| round.over[index] as f64 / round.wanted.max(1) as f64).collect();
     if shares.len() < 2 {

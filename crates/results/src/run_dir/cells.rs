@@ -1,9 +1,9 @@
 //! intervals.csv, line by line: names of the columns, counts to text, text to counts.
 //!
-//! Plain CSV without quotes. Streams stand by name; devices by their position in the manifest,
-//! because their names are the user's and may hold anything. Columns are found by their names in the
-//! first line; what a later version adds is passed over. A line ends after its last value that is not 0: most intervals have no slow
-//! operation, and a day has many intervals.
+//! Plain CSV without quotes. Streams stand by name; devices by their position in the manifest, because their names are
+//! the user's and may hold anything. Columns are found by their names in the first line; columns of later versions are
+//! skipped. A line ends after its last value that is not 0: most intervals have no slow operation, and a day has many
+//! intervals.
 
 use super::tables::number;
 use crate::buckets::THRESHOLDS_MAX;
@@ -12,7 +12,7 @@ use crate::counts::CellCounts;
 use crate::judge::{IntervalCounts, Sla};
 use std::fmt::Write;
 
-/// Columns that are there once, in the order in which they are written.
+/// Columns that occur once, in writing order.
 const SINGLE: [(&str, Column); 11] = [
     ("after_sec", Column::AfterSec),
     ("stream", Column::Stream),
@@ -27,7 +27,7 @@ const SINGLE: [(&str, Column); 11] = [
     ("unissued", Column::Unissued),
 ];
 
-/// Columns after those of the thresholds, which format 1 does not have: most lines end before them.
+/// Columns after those of the thresholds, which format 1 lacks: most lines end before them.
 const LAST: [(&str, Column); 9] = [
     ("last_back_ns", Column::LastBackNs),
     ("slice", Column::Slice),
@@ -40,7 +40,7 @@ const LAST: [(&str, Column); 9] = [
     ("held_by", Column::HeldBy),
 ];
 
-/// Columns that are there for each threshold, whose name follows; in the order in which they are written.
+/// Columns that occur per threshold, with its name appended; in writing order.
 const BY_THRESHOLD: [&str; 9] = [
     "judged_over_",
     "judged_least_over_",
@@ -53,10 +53,10 @@ const BY_THRESHOLD: [&str; 9] = [
     "held_ns_over_",
 ];
 
-/// Those of [`BY_THRESHOLD`] that count operations.
+/// Number of columns in [`BY_THRESHOLD`] that count operations.
 const COUNTS: usize = 4;
 
-/// What a column holds.
+/// Meaning of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Column {
     AfterSec,
@@ -70,7 +70,7 @@ enum Column {
     Errors,
     Overtime,
     Unissued,
-    /// Of a line about operations wanted in an earlier slice: that slice, from 1. Their counts are among those of the
+    /// The slice, from 1, of a line about operations wanted in an earlier slice. Their counts are also part of the
     /// cell's own line.
     Slice,
     Lost,
@@ -83,11 +83,10 @@ enum Column {
     HeldBy,
     /// Index in [`BY_THRESHOLD`], index of the threshold.
     Over(usize, usize),
-    /// Of a later version.
+    /// Column of a later version.
     Foreign,
 }
 
-/// The columns of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Columns {
     columns: Vec<Column>,
@@ -116,7 +115,7 @@ impl Columns {
         Self { columns: single(&SINGLE).chain(over).chain(single(&LAST)).collect() }
     }
 
-    /// The columns that `header` names, of a table of `format`. `None` if one is missing or there twice.
+    /// The columns that `header` names, for a table of `format`. `None` if one is missing or duplicated.
     pub(super) fn read(header: &str, sla: &Sla, format: u32) -> Option<Self> {
         let texts: Vec<_> = sla.limits().iter().map(|limit| limit.threshold_text()).collect();
         let by_threshold = |name: &str| {
@@ -138,7 +137,7 @@ impl Columns {
         Self::written(sla).columns.iter().all(once).then_some(Self { columns })
     }
 
-    /// Reads one line into the cell it is about. `Err` says what should stand there.
+    /// Reads one line into its cell. `Err` gives the expected text.
     pub(super) fn read_cell(&self, line: &str, counts: &mut IntervalCounts, layout: &Layout) -> Result<(), String> {
         let mut cell = CellCounts::default();
         let (mut after_sec, mut stream, mut device, mut slice) = (None, None, None, Some(0));
@@ -153,7 +152,7 @@ impl Columns {
                 }
                 Column::Foreign => continue,
                 Column::AfterSec | Column::Device | Column::Ops | Column::Bytes => number(field),
-                // What a line leaves out at its end is 0.
+                // Values missing at the end of a line are 0.
                 _ => field.map_or(Some(0), |field| number(Some(field))),
             };
             match column {
@@ -208,7 +207,7 @@ fn counted(cell: &CellCounts) -> [&[u64; THRESHOLDS_MAX]; COUNTS] {
     [&cell.judged_over, &cell.judged_least_over, &cell.response_over, &cell.service_over]
 }
 
-/// Where the value of a column belongs; `None` for what is no value of a cell.
+/// Field of the cell that a column fills; `None` for a column that is no value of a cell.
 fn field_of(cell: &mut CellCounts, column: Column) -> Option<&mut u64> {
     Some(match column {
         Column::Ops => &mut cell.ops,
@@ -246,7 +245,7 @@ fn field_of(cell: &mut CellCounts, column: Column) -> Option<&mut u64> {
 }
 
 /// Appends the lines of one interval: one for each cell in which anything was wanted or outstanding, then those of
-/// operations wanted in earlier slices. Gives their number.
+/// operations wanted in earlier slices. Returns their number.
 pub(super) fn push_cells(text: &mut String, counts: &IntervalCounts, layout: &Layout) -> u64 {
     let devices = layout.devices.len();
     let own = counts.cells.iter().enumerate().filter(|(_, cell)| cell.is_any()).map(|(index, cell)| (index, 0, cell));

@@ -1,4 +1,4 @@
-//! checksums.csv: how long each file of a run was at each report, and the checksum of its bytes.
+//! checksums.csv: length and checksum of each file of a run at each report.
 //!
 //! ```text
 //! after_sec,manifest.json,intervals.csv,telemetry.csv,act.log,service.hlog,...,crc32
@@ -6,12 +6,11 @@
 //! 1,,63:77aa01be,98:c0ffee11,...,0172e4b9       bytes since the line before, checksum of all so far;
 //! ```                                            empty: nothing was added
 //!
-//! Files only grow, so a line holds for the beginning of a file whatever came after. A run that came to its
-//! end has the same of its whole files in `verdict.json`. So a reader knows of every byte whether it is the
-//! one that was written; of a run that was killed, all but the last line of each file. It costs nothing to
-//! keep: a checksum goes on from where it was with the bytes that are appended.
+//! Files only grow, so a line stays valid for the beginning of a file. A run that came to its end has the sums of its
+//! whole files in `verdict.json`. So a reader can check every byte; of a killed run, all but the last line of each
+//! file. The cost is small: a checksum continues with the appended bytes.
 //!
-//! The checksum is CRC-32 as zlib and gzip have it: it finds damage, and no forgery.
+//! The checksum is CRC-32 as zlib and gzip have it: it detects damage, not forgery.
 
 use super::file::WholeLines;
 use super::file::{AppendFile, HlogKind, Sum};
@@ -26,7 +25,7 @@ use std::io::{self, ErrorKind, Read};
 use std::path::{Path, PathBuf};
 
 impl Sum {
-    /// Of a whole file.
+    /// Sum of a whole file.
     fn of_file(path: &Path) -> io::Result<Self> {
         let mut running = Running { file: files::open(path, Links::Refused)?, hasher: Hasher::new(), bytes: 0 };
         running.advance(u64::MAX)?;
@@ -47,7 +46,7 @@ impl FileSum {
         Self { name: name.to_owned(), bytes: sum.bytes, crc32: format!("{:08x}", sum.crc32) }
     }
 
-    /// Of a file that somebody else wrote beside the run; `None` where there is none.
+    /// Sum of a file that another program wrote beside the run; `None` if there is none.
     pub(super) fn of_file(dir: &Path, name: &str) -> Option<Self> {
         Some(Self::new(name, Sum::of_file(&dir.join(name)).ok()?))
     }
@@ -99,7 +98,7 @@ struct Rows {
 }
 
 impl Rows {
-    /// `None` where there is no such file, or none that says anything about `name`.
+    /// `None` without checksums, or without a column for `name`.
     fn open(dir: &Path, name: &str) -> Result<Option<Self>, RunDirError> {
         let mut lines = WholeLines::open(dir.join(CHECKSUMS))?;
         let Ok(Some(header)) = lines.next() else { return Ok(None) };
@@ -108,7 +107,7 @@ impl Rows {
         Ok(column.map(|column| Self { lines, column, columns, sum: Sum::default() }))
     }
 
-    /// Seconds of the next report and the sum at it; `None` at the end, or at the first line that is damaged.
+    /// Time of the next report, seconds, and the sum at it; `None` at the end, or at the first damaged line.
     fn next(&mut self) -> Option<(u64, Sum)> {
         let line = self.lines.next().ok()??;
         let (row, own) = line.rsplit_once(',')?;
@@ -157,33 +156,32 @@ impl Running {
     }
 }
 
-/// What is recorded of the files of a run.
+/// Recorded lengths and checksums of the files of a run.
 pub(super) struct Recorded {
     dir: PathBuf,
-    /// At its end; `None` before.
+    /// Sums at the end of the run; `None` before.
     sealed: Option<Vec<FileSum>>,
-    /// Whether the verdict that is there is not of this run.
+    /// True if the `verdict.json` present belongs to another run.
     pub(super) foreign_verdict: bool,
 }
 
-/// How a file is.
+/// Result of checking a file.
 #[derive(Debug, Default)]
 pub(super) struct Checked {
-    /// All that may be read: what is before damage, before a torn end, or everything.
+    /// Readable bytes: those before damage, before a torn end, or all.
     pub(super) good_bytes: u64,
-    /// What is wrong, to follow the name of the file: `is missing`.
+    /// Damage, to follow the name of the file: `is missing`.
     pub(super) damage: Option<String>,
-    /// Whether the end is not what was written last, as a power cut leaves it.
+    /// True if the end differs from the last write, as after a power cut.
     pub(super) torn: bool,
 }
 
-/// Files that every run has.
 fn always() -> impl Iterator<Item = &'static str> {
     [MANIFEST, INTERVALS, TELEMETRY, CHECKSUMS].into_iter().chain(HlogKind::ALL.map(HlogKind::file_name))
 }
 
 impl Recorded {
-    /// Looks what is recorded in `dir`. A verdict that cannot be read says nothing here.
+    /// Reads the recorded sums in `dir`. An unreadable verdict is ignored here.
     pub(super) fn of(dir: &Path) -> Self {
         #[derive(Deserialize)]
         struct Seal {
@@ -221,7 +219,7 @@ impl Recorded {
         names
     }
 
-    /// Compares a file with what is recorded of it. Errors: the system refuses.
+    /// Compares a file with its recorded sums. Errors: a failed system call.
     pub(super) fn check(&self, name: &str) -> Result<Checked, RunDirError> {
         let path = self.dir.join(name);
         let failed = |error| RunDirError::io("reading", &path, error);
@@ -255,7 +253,7 @@ impl Recorded {
         }
         let should = match (sealed, bad) {
             (Some(sealed), _) => sealed,
-            // Nothing speaks against it; what came after the last line is whole lines, or torn.
+            // No contradiction; data after the last line are whole lines, or torn.
             (None, None) => return Ok(Checked { good_bytes: u64::MAX, ..Checked::default() }),
             // Synced after each report: a power cut can take the last piece, and no more.
             (None, Some(_)) if bad_count == 1 && good.bytes > 0 => {
@@ -278,8 +276,7 @@ impl Recorded {
         Ok(Checked { good_bytes: good.bytes, damage: Some(what + &whole), torn: false })
     }
 
-    /// What is wrong with the checksums of a run of `intervals` that has no end: they must go on as long as its
-    /// tables do.
+    /// Checks that the checksums of a run of `intervals` without an end cover as many intervals as its tables.
     pub(super) fn check_length(&self, intervals: u64) -> Result<Option<String>, RunDirError> {
         if self.sealed.is_some() {
             return Ok(None);

@@ -1,4 +1,4 @@
-//! What can go wrong with a run directory, each in one line: what was tried on what, why, what to do.
+//! Errors of a run directory, each in one line: the operation and its object, the cause, the remedy.
 
 use crate::units::bytes;
 use std::io::{self, ErrorKind};
@@ -11,7 +11,6 @@ pub enum RunDirError {
     /// The directory holds a run already.
     #[error("starting a run in {} - it already holds {found} of another run; give another --out or move that run away", .dir.display())]
     Occupied {
-        /// The directory.
         dir: PathBuf,
         /// Name of the file that is there.
         found: String,
@@ -22,21 +21,18 @@ pub enum RunDirError {
         .dir.display(), bytes(*.needed_bytes as f64), bytes(*.free_bytes as f64)
     )]
     NoRoom {
-        /// The directory.
         dir: PathBuf,
-        /// What the run will need, bytes.
+        /// Space that the run will need, bytes.
         needed_bytes: u64,
-        /// What is free, bytes.
+        /// Free space, bytes.
         free_bytes: u64,
     },
-    /// The system refused.
+    /// System call failed.
     #[error("{tried} {} - {source}{}; {}", .path.display(), free_text(.free_bytes), advice(.tried, .source))]
     Io {
-        /// What was tried, up to the path: `appending 312 bytes to`.
+        /// Operation, up to the path: `appending 312 bytes to`.
         tried: String,
-        /// The file or directory.
         path: PathBuf,
-        /// What the system said.
         source: io::Error,
         /// Bytes free there, where that matters and could be found out.
         free_bytes: Option<u64>,
@@ -46,20 +42,14 @@ pub enum RunDirError {
         "recording in {} - stopped after an earlier error ({earlier}); what was recorded before it can be read",
         .dir.display()
     )]
-    Stopped {
-        /// The directory.
-        dir: PathBuf,
-        /// The earlier error.
-        earlier: String,
-    },
+    Stopped { dir: PathBuf, earlier: String },
     /// There is no run where one was looked for.
     #[error("reading {} - {why}; {what_to_do}", .path.display())]
     NoRun {
         /// The path that was looked at.
         path: PathBuf,
-        /// What is there instead.
+        /// Contents of the directory instead.
         why: String,
-        /// What to do.
         what_to_do: String,
     },
     /// A file is of a later version.
@@ -68,46 +58,39 @@ pub enum RunDirError {
         .path.display()
     )]
     Newer {
-        /// The file.
         path: PathBuf,
-        /// Its version.
+        /// Its format version.
         found: u64,
         /// The newest version known here.
         known: u32,
     },
-    /// A file is not there.
     #[error("reading {} - it is missing; copy the whole directory of the run from where it was recorded", .path.display())]
-    Missing {
-        /// The file.
-        path: PathBuf,
-    },
-    /// A file is not what it should be.
+    Missing { path: PathBuf },
+    /// A file has invalid contents.
     #[error("reading {} - {why}; it was damaged or edited after the run: use an untouched copy", .path.display())]
     Damaged {
-        /// The file.
         path: PathBuf,
-        /// What is wrong, and where.
+        /// Damage and its position.
         why: String,
     },
-    /// A line of a table or log is not what it should be.
+    /// A line of a table or log is invalid.
     #[error(
         "reading {} line {line} - expected {expected}, found {found}; it was damaged or edited after the run: use an \
          untouched copy", .path.display()
     )]
     Line {
-        /// The file.
         path: PathBuf,
         /// Line number, from 1.
         line: u64,
-        /// What should stand there.
+        /// Expected text.
         expected: String,
-        /// What does stand there, shortened.
+        /// Text found, shortened.
         found: String,
     },
 }
 
 impl RunDirError {
-    /// An error of the system, with the free space when that is what is short.
+    /// A failed system call, with the free space if that is the cause.
     pub(super) fn io(tried: impl Into<String>, path: &Path, source: io::Error) -> Self {
         let free_bytes = if is_full(&source) { super::write::free_bytes(path).ok() } else { None };
         Self::Io { tried: tried.into(), path: path.to_owned(), source, free_bytes }
@@ -121,7 +104,7 @@ impl RunDirError {
         Self::Line { path: path.to_owned(), line, expected: expected.into(), found }
     }
 
-    /// Whether the disk under the directory (or the user's share of it) is full.
+    /// True if the disk under the directory (or the user's quota) is full.
     pub fn is_disk_full(&self) -> bool {
         match self {
             Self::Io { source, .. } => is_full(source),

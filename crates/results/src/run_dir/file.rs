@@ -17,19 +17,18 @@ use std::fs::{File, OpenOptions};
 use std::io::{BufRead, BufReader, ErrorKind, Read, Take, Write};
 use std::path::{Path, PathBuf};
 
-/// Which of the three durations a log is of.
+/// The duration that a log records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum HlogKind {
     /// From hand-over to completion.
     Service,
-    /// For a free slot.
+    /// Waits for a free slot.
     Wait,
-    /// Our own lateness.
+    /// Lateness of this program's own issuing.
     Lag,
 }
 
 impl HlogKind {
-    /// All three.
     pub const ALL: [Self; 3] = [Self::Service, Self::Wait, Self::Lag];
 
     /// The file in the run directory.
@@ -55,7 +54,7 @@ impl Sum {
     }
 }
 
-/// A file that only grows, and the checksum of what is in it.
+/// A file that only grows, and the checksum of its contents.
 #[derive(Debug)]
 pub(super) struct AppendFile {
     path: PathBuf,
@@ -73,7 +72,7 @@ impl AppendFile {
         Ok(Self { path, file, bytes: 0, hasher: Hasher::new(), unsynced: false })
     }
 
-    /// Appends whole lines in one write, so that a reader never sees half of them without need.
+    /// Appends whole lines in one write, so that a reader rarely sees partial lines.
     pub(super) fn append(&mut self, bytes: &[u8]) -> Result<(), RunDirError> {
         if bytes.is_empty() {
             return Ok(());
@@ -85,17 +84,16 @@ impl AppendFile {
         self.file.write_all(bytes).map_err(|error| RunDirError::io(tried(), &self.path, error))
     }
 
-    /// Name of the file.
     pub(super) fn name(&self) -> String {
         self.path.file_name().unwrap_or_default().to_string_lossy().into_owned()
     }
 
-    /// Length and checksum of what was appended.
+    /// Length and checksum of the appended bytes.
     pub(super) fn sum(&self) -> Sum {
         Sum { bytes: self.bytes, crc32: self.hasher.clone().finalize() }
     }
 
-    /// Waits until what was appended is on the disk.
+    /// Waits until the appended bytes are on the disk.
     pub(super) fn sync(&mut self) -> Result<(), RunDirError> {
         if self.unsynced {
             self.file.sync_data().map_err(|error| RunDirError::io("syncing", &self.path, error))?;
@@ -105,17 +103,17 @@ impl AppendFile {
     }
 }
 
-/// Writes `dir/name` so that either all of it is there, after a power cut too, or nothing.
+/// Writes `dir/name` atomically, also across a power cut.
 pub(super) fn write_whole(dir: &Path, name: &str, bytes: &[u8]) -> Result<(), RunDirError> {
     let path = dir.join(name);
     let tried = || format!("writing {} bytes to", bytes.len());
     files::replace(&path, bytes, Over::Own).map_err(|error| RunDirError::io(tried(), &path, error))
 }
 
-/// Largest file that is read: the verdict of a year on eight devices has a tenth of it.
+/// Largest file read: the verdict of a year on eight devices has a tenth of it.
 const BYTES_MAX: u64 = 64 << 20;
 
-/// What stands around the checksum.
+/// Text before the checksum's digits; `AFTER` follows them.
 const BEFORE: &str = "{\n  \"crc32\": \"";
 const AFTER: &str = "\",\n";
 const DIGITS: usize = 8;
@@ -135,7 +133,7 @@ pub(super) fn to_bytes<T: Serialize>(value: &T) -> Vec<u8> {
 
 /// A file of a known version; `None` when there is none.
 ///
-/// Errors: it is damaged, of a later version, or the system refuses.
+/// Errors: it is damaged, of a later version, or a system call failed.
 pub(crate) fn read<T: DeserializeOwned>(path: &Path, known: u32) -> Result<Option<T>, RunDirError> {
     let bytes = match files::read(path, Links::Refused, BYTES_MAX) {
         Ok(bytes) => bytes,
@@ -155,7 +153,7 @@ pub(crate) fn read<T: DeserializeOwned>(path: &Path, known: u32) -> Result<Optio
     serde_json::from_slice(&bytes).map(Some).map_err(|error| damaged(error.to_string()))
 }
 
-/// Whether the bytes are those that were written; `Err` says why not.
+/// Checks the bytes against their checksum; `Err` gives the reason.
 fn check(bytes: &[u8]) -> Result<(), String> {
     let rest = bytes.strip_prefix(BEFORE.as_bytes()).and_then(|rest| rest.split_at_checked(DIGITS));
     let recorded = rest.and_then(|(digits, rest)| Some((digits, rest.strip_prefix(AFTER.as_bytes())?)));
@@ -169,10 +167,10 @@ fn check(bytes: &[u8]) -> Result<(), String> {
     }
 }
 
-/// Longest line accepted: something else is given up before it fills the memory.
+/// Longest line accepted: other files are rejected before they fill the memory.
 const LINE_BYTES_MAX: u64 = 256 * 1024;
 
-/// How the lines ended.
+/// End of the last line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Tail {
     /// After a whole line.
@@ -181,7 +179,7 @@ pub(super) enum Tail {
     Torn,
 }
 
-/// Gives the lines of a file one by one, without their ends, and drops a torn last one.
+/// Returns the lines of a file one by one, without their ends, and drops a torn last one.
 #[derive(Debug)]
 pub(super) struct WholeLines {
     path: PathBuf,
@@ -192,7 +190,7 @@ pub(super) struct WholeLines {
 }
 
 impl WholeLines {
-    /// Opens the file; one that is missing has no lines.
+    /// Opens the file; a missing file has no lines.
     pub(super) fn open(path: PathBuf) -> Result<Self, RunDirError> {
         match files::open(&path, Links::Refused) {
             Ok(file) => Ok(Self::of(path, file)),
@@ -208,7 +206,7 @@ impl WholeLines {
         Self { path, input: Some(BufReader::new(file.take(u64::MAX))), bytes: Vec::new(), line: 0, tail: Tail::Clean }
     }
 
-    /// Ends after so many bytes. Nothing may have been read before.
+    /// Ends after this many bytes. Call before the first read.
     pub(super) fn limited(mut self, bytes: u64) -> Self {
         if let Some(input) = &mut self.input {
             input.get_mut().set_limit(bytes);
@@ -242,7 +240,7 @@ impl WholeLines {
         }
     }
 
-    /// How the lines ended; known once [`Self::next`] has given `None`.
+    /// End of the last line; known once [`Self::next`] has returned `None`.
     pub(super) fn tail(&self) -> Tail {
         self.tail
     }
@@ -252,7 +250,6 @@ impl WholeLines {
         RunDirError::line(&self.path, self.line, expected, &String::from_utf8_lossy(&self.bytes))
     }
 
-    /// Name of the file.
     pub(super) fn name(&self) -> String {
         self.path.file_name().unwrap_or(Path::new("").as_os_str()).to_string_lossy().into_owned()
     }

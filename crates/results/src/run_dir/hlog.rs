@@ -1,13 +1,13 @@
 //! HdrHistogram interval logs of service, wait and lag, one line for each stream, device and window.
 //!
-//! The format is that of HdrHistogram's own tools (HistogramLogProcessor and the plotters), so the
-//! latencies of a run can be looked at without this program: durations in nanoseconds, compressed
-//! V2 histograms, the maximum in milliseconds, lines tagged `stream@device`. A window is at least
-//! 10 s of whole report intervals; cells in which nothing succeeded have no line in it.
+//! The format is that of HdrHistogram's own tools (HistogramLogProcessor and the plotters), so the latencies of a run
+//! can be viewed without this program: durations in nanoseconds, compressed V2 histograms, the maximum in milliseconds,
+//! lines tagged `stream@device`. A window is at least 10 s of whole report intervals; cells in which nothing succeeded
+//! have no line in it.
 //!
-//! Durations are kept apart to 1 us, or to two digits where that is coarser: finer steps would fill a
-//! day's log with noise. Wait and lag have one digit: they say whether something was in the way, and
-//! at two digits they would take as much room as service does.
+//! Durations are resolved to 1 us, or to two digits where that is coarser: finer steps would fill a day's log with
+//! noise. Wait and lag have one digit: it is enough to see delays, and at two digits they would take as much space as
+//! service does.
 //!
 //! Source: HdrHistogram's `HistogramLogWriter`, format version 1.3.
 
@@ -27,9 +27,9 @@ use std::fs::File;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::path::Path;
 
-/// Least length of a window.
+/// Minimum length of a window, seconds.
 const WINDOW_SEC_MIN: u64 = 10;
-/// Durations are not kept apart below this: the power of two (as buckets want it) next to 1 us.
+/// Finest resolution, nanoseconds: the power of two (as buckets need it) next to 1 us.
 const UNIT_NS: u64 = 1024;
 /// The tools' own convention for the maximum, beside histograms in nanoseconds.
 const NS_PER_MS: f64 = 1e6;
@@ -65,8 +65,8 @@ impl HlogKind {
     }
 }
 
-/// The same counts at the resolution of the log. Its buckets are unions of those of a cell, so that
-/// no value is rounded twice.
+/// The same counts at the resolution of the log. Its buckets are unions of a cell's buckets, so no value is rounded
+/// twice.
 fn coarser(histogram: &Latencies, digits: u8) -> Latencies {
     let coarse = Latencies::new_with_bounds(UNIT_NS, DURATION_MAX_NS, digits);
     let mut coarse = coarse.expect("bounds are constants in range");
@@ -77,7 +77,7 @@ fn coarser(histogram: &Latencies, digits: u8) -> Latencies {
     coarse
 }
 
-/// Tag of a cell: `stream@device`, with `_` for what a tag may not contain.
+/// Tag of a cell: `stream@device`, with `_` for characters that a tag may not contain.
 fn tag(layout: &Layout, cell: usize) -> String {
     let devices = layout.devices.len();
     let tag = format!("{}@{}", layout.streams[cell / devices].name, layout.devices[cell % devices]);
@@ -104,8 +104,8 @@ fn header(kind: HlogKind, tool: &str, started_unix_ms: u64) -> String {
 /// First word of a compressed V2 histogram. Source: HdrHistogram's `EncodableHistogram`.
 const COMPRESSED_COOKIE: u32 = 0x1c84_9304 | 0x10;
 
-/// Writes compressed V2 histograms as the library's `V2DeflateSerializer` does, which makes a new deflate state of
-/// 300 KB for each: on virtual time a sixth of a long run went into the pages of those.
+/// Writes compressed V2 histograms as the library's `V2DeflateSerializer` does, which allocates a new deflate state of
+/// 300 KB for each: on virtual time page faults in those took a sixth of a long run.
 struct Compressor {
     serializer: V2Serializer,
     deflate: Compress,
@@ -119,7 +119,6 @@ impl Compressor {
         Self { serializer: V2Serializer::new(), deflate, plain: Vec::new(), bytes: Vec::new() }
     }
 
-    /// The bytes of a histogram.
     fn bytes(&mut self, histogram: &Latencies) -> &[u8] {
         self.plain.clear();
         self.serializer.serialize(histogram, &mut self.plain).expect("a vector takes any bytes");
@@ -141,7 +140,7 @@ impl Compressor {
     }
 }
 
-/// The three logs of a run, and what was recorded since their last line.
+/// The three logs of a run, and the durations since their last line.
 pub(super) struct Hlogs {
     logs: [Log; 3],
     tags: Vec<String>,
@@ -155,7 +154,7 @@ pub(super) struct Hlogs {
 struct Log {
     kind: HlogKind,
     file: AppendFile,
-    /// One for each cell.
+    /// One per cell: durations since the last window.
     since: Vec<Latencies>,
 }
 
@@ -196,7 +195,7 @@ impl Hlogs {
         if self.intervals == self.window_intervals { self.write_window() } else { Ok(()) }
     }
 
-    /// Writes what was recorded since the last window, if anything was.
+    /// Writes the durations since the last window, if there are any.
     pub(super) fn write_window(&mut self) -> Result<(), RunDirError> {
         let (from_sec, length_sec) = (self.from_ns as f64 / 1e9, (self.to_ns - self.from_ns) as f64 / 1e9);
         let mut lines = String::new();
@@ -218,7 +217,6 @@ impl Hlogs {
         Ok(())
     }
 
-    /// The three files.
     pub(super) fn files(&self) -> impl Iterator<Item = &AppendFile> {
         self.logs.iter().map(|log| &log.file)
     }
@@ -228,7 +226,6 @@ impl Hlogs {
     }
 }
 
-/// One line of an interval log.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Window {
     /// Index of the cell: see [`Layout::cell`].
@@ -244,8 +241,8 @@ pub struct Window {
 /// Reads one of the logs of the run in `dir` and calls `each` with every line, oldest first. Memory does not
 /// grow with the log.
 ///
-/// A torn last line is dropped. Errors: the file cannot be read, or is not a log of `layout`; it is damaged,
-/// then `each` had what is whole before that.
+/// A torn last line is dropped. Errors: the file cannot be read, or is not a log of `layout`, or is damaged; then
+/// `each` got the lines before the damage.
 pub fn each_window(dir: &Path, layout: &Layout, kind: HlogKind, each: impl FnMut(Window)) -> Result<(), RunDirError> {
     let path = dir.join(kind.file_name());
     let Checked { good_bytes, damage, .. } = Recorded::of(dir).check(kind.file_name())?;
@@ -270,7 +267,7 @@ pub fn last_windows(dir: &Path, layout: &Layout, kind: HlogKind) -> Result<Vec<W
     Ok(newest)
 }
 
-/// A file of which only whole lines at the end are left to read.
+/// A file positioned so that only whole lines at its end are left.
 fn end_of(path: &Path) -> io::Result<File> {
     // A line is at most some ten kilobytes: this holds a window of many streams and devices.
     const END_BYTES: u64 = 1 << 20;
@@ -306,7 +303,7 @@ fn windows(mut lines: WholeLines, layout: &Layout, mut each: impl FnMut(Window))
     Ok(())
 }
 
-/// `Err` says what should stand there.
+/// `Err` gives the expected text.
 fn window(line: &IntervalLogHistogram, tags: &[String], from: &mut Deserializer) -> Result<Window, &'static str> {
     let tag = line.tag().map(|tag| tag.as_str().to_owned()).unwrap_or_default();
     let cell = tags.iter().position(|known| *known == tag).ok_or("the tag of a stream and device of the run")?;

@@ -1,4 +1,4 @@
-//! The manifest: what was run, on what, and everything that is needed to judge it again.
+//! The manifest: the setup of a run, and everything that is needed to judge it again.
 
 use super::FORMAT_VERSION;
 use crate::act_log::{self, Header, Test};
@@ -9,25 +9,22 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-/// What kind of thing operations go to: `kind` in the facts of a device.
+/// Type of target of the operations: `kind` in the facts of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DeviceKind {
     /// A block device that is no partition.
     WholeDisk,
-    /// A partition of one.
     Partition,
-    /// A file in a file system.
     RegularFile,
-    /// A drive that is a model.
     Simulated,
 }
 
-/// `kind` in the facts of what is no device but a namespace of a database, behind a network.
+/// `kind` in the facts of a database namespace, behind a network.
 pub const NAMESPACE: &str = "namespace";
 
 impl DeviceKind {
-    /// That of a device by its recorded facts; `None` where they do not tell.
+    /// Reads the kind from a device's recorded facts; `None` if they lack it.
     pub fn of(facts: &Value) -> Option<Self> {
         Self::deserialize(facts.get("kind")?).ok()
     }
@@ -72,22 +69,21 @@ pub struct ActLogHead {
     pub device_lines: Vec<String>,
 }
 
-/// What was run.
+/// The setup of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Manifest {
     /// [`FORMAT_VERSION`] of the program that wrote the directory.
     pub format_version: u32,
     /// Program and version: `flashproof 0.1.0`.
     pub tool: String,
-    /// The command line.
     pub command: Vec<String>,
     /// Beginning of the run, milliseconds since 1970 (UTC).
     pub started_unix_ms: u64,
     /// Seed of everything random.
     pub seed: u64,
-    /// What was run at once; at least one.
+    /// Workloads that ran together; at least one.
     pub workloads: Vec<WorkloadRecord>,
-    /// How long the run should last, seconds; at most, where `operations` end it.
+    /// Configured duration, seconds; an upper bound where `operations` end the run.
     pub duration_sec: u64,
     /// Operations after which it ends; `None`: its time ends it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -96,35 +92,34 @@ pub struct Manifest {
     pub report_interval_sec: u64,
     /// Length of a slice of the verdict, seconds: see [`crate::judge::whole_slice_sec`].
     pub slice_sec: u64,
-    /// Whether the devices were simulated.
+    /// True if the devices were simulated.
     pub simulated: bool,
-    /// The limits.
     pub sla: Sla,
     /// The streams, in the order of the cells.
     pub streams: Vec<StreamInfo>,
     /// Device names as the user wrote them, in the order of the cells.
     pub devices: Vec<String>,
-    /// What is known of each device (model, serial, firmware, size...), in their order.
+    /// Facts about each device (model, serial, firmware, size...), in device order.
     pub device_facts: Vec<Value>,
-    /// What is known of the host (kernel, CPU, memory...).
+    /// Facts about the host (kernel, CPU, memory...).
     pub host_facts: Value,
-    /// What carried out the operations (engine, why it was chosen, shards...).
+    /// Facts about the engine (name, why it was chosen, shards...).
     pub engine_facts: Value,
-    /// Length of a round, seconds: what steadiness is looked at in. Whole report intervals.
+    /// Length of a round, the unit of steadiness, seconds. Whole report intervals.
     pub round_sec: u64,
-    /// What the run was for, if it was part of a series: `stage 1`, `30x`.
+    /// Purpose within a series: `stage 1`, `30x`.
     pub purpose: Option<String>,
     /// The load as a multiple of 1x, where the run was part of a series.
     pub multiple: Option<f64>,
-    /// What was found about host and devices before the run.
+    /// Findings about host and devices before the run.
     pub findings: Vec<Finding>,
-    /// What could not be measured, and why, each one sentence.
+    /// Reasons for missing measurements, each one sentence.
     pub unmeasured: Vec<String>,
-    /// The process that runs it, for whoever asks whether it still does.
+    /// The process that runs it, for checks if it is still alive.
     pub process: Option<Process>,
 }
 
-/// How much longer `all` operations take by the rate of those `done` in `elapsed`, in its unit; `None`: none is done.
+/// Time left for `all` operations, by the rate of those `done` in `elapsed`, in its unit; `None` if none is done.
 pub fn time_left(all: u64, done: u64, elapsed: f64) -> Option<f64> {
     (done > 0).then(|| all.saturating_sub(done) as f64 * elapsed / done as f64)
 }
@@ -143,8 +138,8 @@ pub struct Process {
 }
 
 impl Manifest {
-    /// A manifest of a run with the cells of `layout`, judged by `sla`; the rest is empty, and for
-    /// the caller to fill in. The thresholds of `layout` must be those of `sla`.
+    /// A manifest of a run with the cells of `layout`, judged by `sla`; the caller fills in the rest. The thresholds of
+    /// `layout` must be those of `sla`.
     pub fn new(layout: &Layout, sla: Sla) -> Self {
         debug_assert_eq!(*layout.thresholds_ns, *sla.thresholds_ns());
         Self {
@@ -174,17 +169,15 @@ impl Manifest {
         }
     }
 
-    /// The cells of the run.
     pub fn layout(&self) -> Layout {
         Layout { streams: self.streams.clone(), devices: self.devices.clone(), thresholds_ns: self.sla.thresholds_ns() }
     }
 
-    /// Whether its load is that of a configuration; a replay's is that of a trace, one of transactions that of options.
+    /// True if the load comes from a configuration; a replay's comes from a trace, transactions' from options.
     pub fn has_keys(&self) -> bool {
         self.workloads.iter().any(|workload| !matches!(workload.kind.as_str(), "replay" | "transactions"))
     }
 
-    /// What did its operations.
     pub fn tested(&self) -> Tested {
         let are_transactions = |workload: &WorkloadRecord| workload.kind == "transactions";
         match self.device_facts.first().and_then(|facts| facts.get("kind")?.as_str()) {
@@ -203,8 +196,8 @@ impl Manifest {
         Judge::new(JudgePlan { tested, simulated, has_keys, workloads, ..plan })
     }
 
-    /// Requests that a device holds at once of those that this program's threads give it: a thread's go to
-    /// the hardware queue of its CPU. `None` where that was not recorded, or where there are no such queues.
+    /// Number of requests that a device holds at once from this program's threads: a thread's requests go to the
+    /// hardware queue of its CPU. `None` if not recorded, or without such queues.
     pub(crate) fn requests_max(&self, device: usize) -> Option<u64> {
         let facts = self.device_facts.get(device)?;
         let queues = facts.get("hardware_queues")?.as_u64()?;
@@ -212,7 +205,7 @@ impl Manifest {
         facts.get("queue_requests_max")?.as_u64()?.checked_mul(queues.min(threads.max(1)))
     }
 
-    /// What was run, in a few words: `storage`; of several `storage and index`.
+    /// Kinds of the workloads: `storage`; for several `storage and index`.
     pub fn kind(&self) -> String {
         let mut kinds: Vec<&str> = self.workloads.iter().map(|workload| workload.kind.as_str()).collect();
         kinds.dedup();
@@ -227,7 +220,7 @@ impl Manifest {
         }
     }
 
-    /// What stands at the top of the log in ACT's format of a workload; `None` if it has none.
+    /// Header of a workload's log in ACT's format; `None` if it has no such log.
     pub fn act_header(&self, workload: usize) -> Option<Header> {
         let WorkloadRecord { config, act_log, .. } = self.workloads.get(workload)?;
         let act_log = act_log.as_ref()?;

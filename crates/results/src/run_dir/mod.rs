@@ -13,13 +13,13 @@
 //! verdict.json    the verdict, and the same of all files  written last, whole or not at all
 //! ```
 //!
-//! The one idea: a run without `verdict.json` is incomplete, and says so. Between the first file and
-//! the last one everything is appended in whole lines, so whatever stops the run (a signal, a full
-//! disk, a power cut) leaves a directory that reads, less its last interval. The verdict can be
-//! computed again from the manifest and the two tables; a reader does so and compares.
+//! A run without `verdict.json` is incomplete, and readers say so. Between the first file and the last one everything
+//! is appended in whole lines, so whatever stops the run (a signal, a full disk, a power cut) leaves a readable
+//! directory, less its last interval. The verdict can be computed again from the manifest and the two tables; a reader
+//! does so and compares.
 //!
-//! Written off the issuing threads by one [`Writer`]. What the columns mean to an engineer stands in
-//! `docs/run-directory.md`; how a verdict comes about in [`crate::judge`].
+//! Written off the issuing threads by one [`Writer`]. `docs/run-directory.md` explains the columns, [`crate::judge`]
+//! the verdict.
 
 mod cells;
 mod checksums;
@@ -45,24 +45,22 @@ pub use trace::{LARGE_BYTES, Samples, Spread, TraceKind, TraceLine, TraceSize, T
 pub use write::space_needed_bytes;
 pub use write::{Writer, check_usable};
 
-/// Version of the formats in a run directory. Readers read all versions up to theirs; it grows when
-/// a column or a field changes its meaning, not when one is added. Version 2: operations wanted in an earlier slice
-/// are told apart, and so are those lost and those not back in time.
+/// Version of the formats in a run directory. Readers read all versions up to theirs; it grows when a column or a field
+/// changes its meaning, not when one is added. Version 2: separate counts for operations wanted in an earlier slice,
+/// for lost ones and for those not back in time.
 pub const FORMAT_VERSION: u32 = 2;
 
-/// What was run.
+/// Setup of the run.
 pub const MANIFEST: &str = "manifest.json";
 /// Exact counts by interval, stream and device.
 pub const INTERVALS: &str = "intervals.csv";
-/// One line an interval.
+/// One line per interval.
 pub const TELEMETRY: &str = "telemetry.csv";
 /// Samples of the block layer.
 pub const TRACE: &str = "trace.csv";
-/// ACT's log.
 pub const ACT_LOG: &str = "act.log";
 /// Length and checksum of each file at each report.
 pub const CHECKSUMS: &str = "checksums.csv";
-/// The verdict.
 pub const VERDICT: &str = "verdict.json";
 
 #[cfg(test)]

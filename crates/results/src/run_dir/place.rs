@@ -1,7 +1,6 @@
-//! What a directory holds that somebody named: a run, a series of runs, or something else.
+//! Classifies a directory given by the user: a run, a series of runs, or something else.
 //!
-//! For whoever gave the wrong directory at two in the morning: the message says what is there instead,
-//! and names the runs one level below.
+//! For a wrong directory the message describes the contents, and names the runs one level below.
 
 use super::file::HlogKind;
 use super::{ACT_LOG, CHECKSUMS, INTERVALS, MANIFEST, RunDirError, TELEMETRY, TRACE, VERDICT};
@@ -13,16 +12,15 @@ use std::path::{Path, PathBuf};
 /// Runs named in a message; more are counted.
 const NAMED_MAX: usize = 5;
 
-/// What a directory holds.
+/// Contents of a directory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Holds {
-    /// One run.
     Run,
     /// A series of runs, each in a directory below.
     Series,
 }
 
-/// Looks what is in `dir`. Errors: neither; says what it is instead, and where runs are.
+/// Classifies `dir`. Errors: neither a run nor a series; the message describes the contents and names runs below.
 pub fn holds(dir: &Path) -> Result<Holds, RunDirError> {
     match () {
         () if is_there(dir, SERIES) => Ok(Holds::Series),
@@ -31,18 +29,17 @@ pub fn holds(dir: &Path) -> Result<Holds, RunDirError> {
     }
 }
 
-/// Whether something is there, a file or what somebody put in its place: reading it tells.
+/// True if `name` exists in any form; reading it shows if it is a file.
 fn is_there(dir: &Path, name: &str) -> bool {
     dir.join(name).symlink_metadata().is_ok()
 }
 
-/// The files of a run that are in `dir`.
 pub(super) fn files_of_a_run(dir: &Path) -> impl Iterator<Item = &'static str> {
     let names = [MANIFEST, INTERVALS, TELEMETRY, TRACE, ACT_LOG, CHECKSUMS, VERDICT].into_iter();
     names.chain(HlogKind::ALL.map(HlogKind::file_name)).filter(|name| is_there(dir, name))
 }
 
-/// Whether `dir` is of a run, whole or damaged: it has two files of one. One alone may be anybody's.
+/// True if `dir` holds a run, whole or damaged: at least two files of one. A single file may be anybody's.
 pub fn is_run_dir(dir: &Path) -> bool {
     files_of_a_run(dir).nth(1).is_some()
 }

@@ -1,8 +1,7 @@
 //! Reading a run directory, and judging the run again from what is in it.
 //!
-//! What is damaged ends what is whole: nothing behind a line that is not what it should be is looked
-//! at, because nobody can tell where the damage ends. It is said where, and how much is whole. A
-//! verdict on the part before it can be a failure; it is never a pass.
+//! Reading stops at the first damaged line, because nobody can tell where the damage ends. The position and the length
+//! of the whole part are reported. A verdict on that part can be a failure; it is never a pass.
 
 use super::cells::{self, Columns};
 use super::checksums::{Checked, Recorded};
@@ -17,35 +16,33 @@ use crate::counts::CellCounts;
 use crate::judge::{Code, End, IntervalCounts, Judge, Outcome, Reason, Sla, VERDICT_FORMAT_VERSION, Verdict};
 use std::path::{Path, PathBuf};
 
-/// A run as its directory tells it.
+/// A run read from its directory.
 #[derive(Debug, Clone)]
 pub struct Run {
-    /// The directory.
     pub dir: PathBuf,
-    /// What was run.
+    /// Setup of the run.
     pub manifest: Manifest,
-    /// The verdict that the run wrote at its end; `None` makes the run incomplete: it was killed, its
-    /// disk was full, or it goes on still.
+    /// The verdict written at the end of the run; `None` for an incomplete run: it was killed, its disk was full, or it
+    /// is still running.
     pub written: Option<Verdict>,
     /// The verdict computed again from the tables. Without a written one the end is
     /// [`End::Unrecorded`].
     pub verdict: Verdict,
     /// Intervals that were recorded completely.
     pub intervals: u64,
-    /// What a reader should know before trusting the run, each one sentence: that it is incomplete,
-    /// what was dropped, that the verdicts differ.
+    /// Caveats about the run, each one sentence: incomplete, lines dropped, verdicts differ.
     pub remarks: Vec<String>,
-    /// What is damaged, each one sentence; these are among the remarks, too.
+    /// Damage, each one sentence; also among the remarks.
     pub damage: Vec<String>,
 }
 
 impl Run {
-    /// Whether the run came to its end and said so.
+    /// True if the run came to its end and wrote its verdict.
     pub fn is_complete(&self) -> bool {
         self.written.is_some()
     }
 
-    /// Whether the verdict written is the one that follows from the tables; `None` without one.
+    /// True if the written verdict matches the one computed from the tables; `None` without one.
     pub fn agrees(&self) -> Option<bool> {
         self.written.as_ref().map(|written| written.agrees_with(&self.verdict))
     }
@@ -53,9 +50,8 @@ impl Run {
 
 /// Reads the run in `dir` and judges it again.
 ///
-/// Memory does not grow with the run's intervals. What is torn at the end is dropped and remarked; so
-/// is what lies behind a damaged line. Errors: no manifest or a damaged one, a later format, or the
-/// system refuses.
+/// Memory does not grow with the run's intervals. A torn end is dropped with a remark; so are lines after a damaged
+/// one. Errors: no manifest or a damaged one, a later format, or a failed system call.
 pub fn read(dir: &Path) -> Result<Run, RunDirError> {
     let manifest = manifest(dir)?;
     let mut damage = Vec::new();
@@ -109,7 +105,7 @@ pub fn read(dir: &Path) -> Result<Run, RunDirError> {
         )),
         Some(_) => None,
     };
-    // What was cut off, edited or damaged may have been the part that failed.
+    // The missing or damaged part may be the one that failed.
     let doubt = first.iter().chain(&damage).next();
     let is_doubtful = |outcome| match outcome {
         Outcome::Pass | Outcome::Measured => true,
@@ -145,8 +141,8 @@ pub fn read(dir: &Path) -> Result<Run, RunDirError> {
     Ok(Run { dir: dir.to_owned(), manifest, written, verdict, intervals, remarks, damage })
 }
 
-/// Reads what was run in `dir`. Errors: it is no run directory (which says what it is instead), the
-/// manifest is damaged or of a later version.
+/// Reads the manifest in `dir`. Errors: not a run directory (with a description of the contents), or the manifest is
+/// damaged or of a later version.
 pub fn manifest(dir: &Path) -> Result<Manifest, RunDirError> {
     match file::read(&dir.join(MANIFEST), FORMAT_VERSION) {
         Ok(Some(manifest)) => Ok(manifest),
@@ -156,10 +152,10 @@ pub fn manifest(dir: &Path) -> Result<Manifest, RunDirError> {
     }
 }
 
-/// One interval as the tables tell it.
+/// One interval from the tables.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct IntervalRecord {
-    /// What the judge wants to know.
+    /// Counts for the judge.
     pub counts: IntervalCounts,
     /// CPU time (user + system) of the issuing threads, nanoseconds.
     pub cpu_ns: u64,
@@ -182,13 +178,13 @@ pub struct Intervals {
     ended: bool,
     remarks: Vec<String>,
     damage: Option<String>,
-    /// What the checksums say against one of the files; what is before that is read.
+    /// Damage that the checksums found in one of the files; the part before it is read.
     file_damage: Option<String>,
 }
 
 impl Intervals {
-    /// Opens both tables of the run in `dir`. Errors: the system refuses. A first line that is not what
-    /// it should be is damage like any other: see [`Self::damage`].
+    /// Opens both tables of the run in `dir`. Errors: a failed system call. An invalid first line is damage like any
+    /// other: see [`Self::damage`].
     pub fn open(dir: &Path, manifest: &Manifest) -> Result<Self, RunDirError> {
         let recorded = Recorded::of(dir);
         let mut file_damage = None;
@@ -237,19 +233,18 @@ impl Intervals {
         &self.columns
     }
 
-    /// What was dropped at the end; known once [`Self::next`] has given `None`.
+    /// Remarks about a dropped end; known once [`Self::next`] has returned `None`.
     pub fn remarks(&self) -> &[String] {
         &self.remarks
     }
 
-    /// The line at which the tables ceased to be what they should be, and how much is whole before it;
-    /// known once [`Self::next`] has given `None`.
+    /// The first damaged line, and the extent of the data before it; known once [`Self::next`] has returned `None`.
     pub fn damage(&self) -> Option<&str> {
         self.damage.as_deref().or(self.file_damage.as_deref().filter(|_| self.ended))
     }
 
-    /// The next interval, or `None` at the end of what was recorded completely: the end of the tables,
-    /// or the first damaged line. Errors: the system refuses.
+    /// The next interval, or `None` at the end of the complete data: the end of the tables, or the first damaged line.
+    /// Errors: a failed system call.
     ///
     /// Not an iterator: the record is lent, so that a day of a large run needs no memory.
     #[expect(clippy::should_implement_trait, reason = "it lends, which iterators cannot")]
@@ -289,7 +284,7 @@ impl Intervals {
         Ok(Read::Whole)
     }
 
-    /// Ends here, because of a line that is not what it should be. Gives other errors back.
+    /// Ends here because of a damaged line. Returns other errors.
     fn damaged(&mut self, error: RunDirError) -> Result<(), RunDirError> {
         let RunDirError::Line { path, line, expected, found } = error else { return Err(error) };
         self.ended = true;
@@ -320,7 +315,7 @@ impl Intervals {
         self.record.telemetry.clone_from(&closing.rest);
     }
 
-    /// Notes how both tables ended. `cut_sec`: the interval whose counts are not all there.
+    /// Records the end of both tables. `cut_sec`: the interval with incomplete counts.
     fn end(&mut self, cut_sec: Option<u64>) -> Result<(), RunDirError> {
         self.ended = true;
         let mut unclosed: u64 = 0;
@@ -349,7 +344,7 @@ impl Intervals {
     }
 }
 
-/// What there was to read.
+/// Result of reading one line.
 enum Read {
     /// An interval with all its lines.
     Whole,
@@ -365,7 +360,7 @@ pub(super) struct Replay {
     pub(super) records: Intervals,
     /// Intervals that were recorded completely.
     pub(super) intervals: u64,
-    /// What was wrong with the samples. They only explain, so a run is read without them.
+    /// Damage of the samples. They only explain, so a run is read without them.
     pub(super) remarks: Vec<String>,
 }
 
@@ -379,7 +374,7 @@ pub(super) fn replay(dir: &Path, manifest: &Manifest) -> Result<Replay, RunDirEr
     let mut lines = lines.iter().peekable();
     let mut intervals = 0;
     while let Some(record) = records.next()? {
-        // Each sample with the intervals that it lies in, as if both came live.
+        // Passes each sample with the intervals that it overlaps, as in a live run.
         while let Some(line) = lines.next_if(|line| line.at_sec * 1e9 < record.counts.end_ns as f64) {
             blamer.trace(line);
         }
@@ -390,9 +385,9 @@ pub(super) fn replay(dir: &Path, manifest: &Manifest) -> Result<Replay, RunDirEr
     Ok(Replay { judge, blamer, records, intervals, remarks })
 }
 
-/// Where the time went in the slices over a limit of the run recorded in `dir`, finished or not.
+/// Blame of the slices over a limit of the run in `dir`, finished or not.
 ///
-/// Errors: no manifest or a damaged one, a later format, or the system refuses.
+/// Errors: no manifest or a damaged one, a later format, or a failed system call.
 pub fn blame(dir: &Path) -> Result<Vec<Blame>, RunDirError> {
     let Replay { judge, blamer, .. } = replay(dir, &manifest(dir)?)?;
     Ok(blamer.blame(&judge))

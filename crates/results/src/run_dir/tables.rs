@@ -1,6 +1,6 @@
 //! telemetry.csv, line by line: names of the columns, values to text, text to values.
 //!
-//! Plain CSV without quotes. The caller's columns follow those that every interval has.
+//! Plain CSV without quotes. The caller's columns follow the fixed ones.
 
 use std::fmt::Write;
 
@@ -34,7 +34,7 @@ pub(super) fn telemetry_columns(header: &str) -> Option<Vec<String>> {
     }
 }
 
-/// Appends `,value`, with blanks for what would be read as something else.
+/// Appends `,value`, with blanks for characters of CSV syntax.
 fn push_field(line: &mut String, value: &str) {
     line.push(',');
     line.extend(value.chars().map(|c| if c == ',' || c == '"' || c.is_control() { ' ' } else { c }));
@@ -71,7 +71,7 @@ impl TelemetryLine {
         text.push('\n');
     }
 
-    /// Reads a line with `columns` columns of the caller. `Err` says what should stand there.
+    /// Reads a line with `columns` columns of the caller. `Err` gives the expected text.
     pub(super) fn read(line: &str, columns: usize) -> Result<Self, String> {
         let mut fields = line.split(',');
         let mut next = || number(fields.next()).ok_or("a whole number in each of the first 10 columns".to_owned());

@@ -1,8 +1,8 @@
 //! trace.csv: samples of how long the kernel kept requests and how long the devices took.
 //!
-//! One line a sample, device, kind and size in which requests completed. It is written beside the run
-//! by whoever samples, never by the [`Writer`](super::Writer): a sample that fails costs the run nothing,
-//! and a directory without this file is as complete as one with it. Nothing in it touches a verdict.
+//! One line a sample, device, kind and size in which requests completed. The sampler writes it beside the run, never
+//! the [`Writer`](super::Writer): a sample that fails costs the run nothing, and a directory without this file is as
+//! complete as one with it. It never affects a verdict.
 
 use super::checksums::{Checked, Recorded};
 use super::file::AppendFile;
@@ -20,28 +20,25 @@ const COLUMNS: &str = "at_sec,length_ms,device,kind,size,requests,lost,queue_p50
 /// Requests of this many bytes and more are large.
 pub const LARGE_BYTES: u64 = 64 << 10;
 
-/// What a request does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum TraceKind {
-    /// It reads.
     Read,
-    /// It writes.
     Write,
 }
 
-/// How much a request moves.
+/// Size class of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum TraceSize {
     /// Less than [`LARGE_BYTES`].
     Small,
-    /// That or more.
+    /// This size or larger.
     Large,
 }
 
 impl TraceKind {
     const NAMES: [(&str, Self); 2] = [("read", Self::Read), ("write", Self::Write)];
 
-    /// Its name in the table.
+    /// Name in the table.
     pub fn name(self) -> &'static str {
         name_of(&Self::NAMES, self)
     }
@@ -50,7 +47,7 @@ impl TraceKind {
 impl TraceSize {
     const NAMES: [(&str, Self); 2] = [("small", Self::Small), ("large", Self::Large)];
 
-    /// Its name in the table.
+    /// Name in the table.
     pub fn name(self) -> &'static str {
         name_of(&Self::NAMES, self)
     }
@@ -64,14 +61,11 @@ fn named<T: Copy>(names: &[(&str, T)], name: &str) -> Option<T> {
     names.iter().find(|(known, _)| *known == name).map(|(_, value)| *value)
 }
 
-/// How times were spread, nanoseconds.
+/// Distribution of times, nanoseconds.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Spread {
-    /// The median.
     pub p50_ns: u64,
-    /// 99 % took this or less.
     pub p99_ns: u64,
-    /// The longest.
     pub max_ns: u64,
 }
 
@@ -84,9 +78,7 @@ pub struct TraceLine {
     pub length_ms: u64,
     /// Number of the device, in the manifest's order.
     pub device: usize,
-    /// What the requests do.
     pub kind: TraceKind,
-    /// How much they move.
     pub size: TraceSize,
     /// Requests that completed.
     pub requests: u64,
@@ -98,9 +90,9 @@ pub struct TraceLine {
     pub device_time: Spread,
     /// Requests whose time with the kernel reached each threshold of the SLA.
     pub queue_over: Vec<u64>,
-    /// Likewise with the device.
+    /// Requests whose time with the device reached each threshold of the SLA.
     pub device_over: Vec<u64>,
-    /// Likewise both together.
+    /// Requests whose total time reached each threshold of the SLA.
     pub total_over: Vec<u64>,
 }
 
@@ -133,13 +125,13 @@ impl TraceWriter {
 pub struct Samples {
     /// In the order in which they were taken.
     pub lines: Vec<TraceLine>,
-    /// What was dropped at the end, each one sentence.
+    /// Remarks about a dropped end, each one sentence.
     pub remarks: Vec<String>,
 }
 
 /// Reads the samples of the run in `dir`. A run without the file has none, and a torn last line is dropped.
 ///
-/// Errors: the system refuses, or a line is not what it should be.
+/// Errors: a failed system call, or an invalid line.
 pub fn read_trace(dir: &Path, manifest: &Manifest) -> Result<Samples, RunDirError> {
     let Checked { good_bytes, damage, .. } = Recorded::of(dir).check(TRACE)?;
     if let Some(why) = damage {
@@ -189,7 +181,7 @@ impl TraceLine {
         text.push('\n');
     }
 
-    /// Reads a line. `Err` says what should stand there.
+    /// Reads a line. `Err` gives the expected text.
     fn read(line: &str, devices: usize, thresholds: usize) -> Result<Self, String> {
         let mut fields = line.split(',');
         let at_sec = parsed::<f64>(fields.next()).filter(|at_sec| at_sec.is_finite() && *at_sec >= 0.0);

@@ -20,15 +20,15 @@ const NS_PER_SEC: u64 = 1_000_000_000;
 
 /// Writes one run. Belongs to the thread that merges intervals, never to one that issues operations.
 ///
-/// Once a write has failed nothing more is written: a gap in the tables would be worse than their
-/// end. The run then stays without a verdict in its directory, which marks it incomplete.
+/// After a failed write nothing more is written: a gap in the tables would be worse than their end. The run then has no
+/// verdict in its directory, which marks it as incomplete.
 pub struct Writer {
     dir: PathBuf,
     files: Files,
     failed: Option<String>,
 }
 
-/// What is open while the run goes on.
+/// Files that are open while the run goes on.
 struct Files {
     layout: Layout,
     interval_sec: u64,
@@ -48,7 +48,7 @@ struct Files {
 struct ActLog {
     file: AppendFile,
     totals: Totals,
-    /// What was last appended.
+    /// Last appended text.
     text: Vec<u8>,
 }
 
@@ -81,10 +81,10 @@ impl ActLog {
 }
 
 impl Writer {
-    /// Begins the directory of a run, making it if it is not there.
+    /// Starts the directory of a run, and creates it if it is missing.
     ///
-    /// `telemetry_columns` name the values that come with each interval. Errors: a run is there
-    /// already, or too little space for all of this run, or the system refuses.
+    /// `telemetry_columns` name the values that come with each interval. Errors: the directory has a run already, there
+    /// is too little space for this run, or a system call failed.
     pub fn create(dir: &Path, manifest: &Manifest, telemetry_columns: &[String]) -> Result<Self, RunDirError> {
         let made = !dir.exists();
         fs::create_dir_all(dir).map_err(|error| RunDirError::io("making the directory", dir, error))?;
@@ -94,12 +94,12 @@ impl Writer {
         let columns = telemetry_columns.len();
         let room = check_space(dir, space_needed_bytes(manifest, columns));
         if room.is_err() && made {
-            // It is empty, and nothing will be in it; that it stays is all that can go wrong.
+            // The directory is empty; at worst it stays.
             let _ = fs::remove_dir(dir);
         }
         room?;
-        // Made first, and only if it is not there: of two runs that begin at the same moment, the one
-        // that makes it has the directory.
+        // Created first, and exclusively: of two runs that begin at the same moment, the one that creates it gets the
+        // directory.
         let mut intervals = AppendFile::create(dir.join(INTERVALS)).or_else(|error| {
             refuse_occupied(dir)?;
             Err(error)
@@ -137,7 +137,6 @@ impl Writer {
         Ok(Self { dir: dir.to_owned(), files, failed: None })
     }
 
-    /// The directory.
     pub fn dir(&self) -> &Path {
         &self.dir
     }
@@ -148,8 +147,8 @@ impl Writer {
         self.attempt(|files| files.write_interval(interval, telemetry))
     }
 
-    /// What was last appended to the log in ACT's format of the only workload: at first its header, then an
-    /// interval's chunk or a line of an error. Nothing where there are several, or no such log.
+    /// Last text appended to the log in ACT's format of the only workload: at first its header, then an interval's
+    /// chunk or an error line. Empty if there are several workloads, or no such log.
     pub fn act_text(&self) -> &[u8] {
         match &self.files.act_logs[..] {
             [log] => &log.text,
@@ -157,7 +156,7 @@ impl Writer {
         }
     }
 
-    /// Appends one line to ACT's log that says what went wrong.
+    /// Appends one line with an error to ACT's log.
     pub fn write_error(&mut self, message: &str) -> Result<(), RunDirError> {
         self.attempt(|files| files.act_logs.iter_mut().try_for_each(|log| log.append_error(message)))
     }
@@ -229,7 +228,7 @@ impl Files {
         tables.chain(self.act_logs.iter().map(|log| &log.file)).chain(self.hlogs.files())
     }
 
-    /// Last of all, so that what it says of the others is there.
+    /// Appended last, so that the sums cover data that is already in the other files.
     fn append_checksums(&mut self, after_sec: u64) -> Result<(), RunDirError> {
         let sums: Vec<_> = [self.manifest].into_iter().chain(self.appended().map(AppendFile::sum)).collect();
         self.checksums.append(after_sec, sums)
@@ -242,8 +241,8 @@ impl Files {
         [FileSum::new(MANIFEST, self.manifest)].into_iter().chain(appended).collect()
     }
 
-    /// Nominal time of the report, as ACT prints it; of an interval that stopped early the second in
-    /// which it did, so that nobody takes it for a whole one.
+    /// Nominal time of the report, as ACT prints it; for an interval that stopped early the second of its end, so that
+    /// it does not look like a whole one.
     fn after_sec(&self, interval: &Interval) -> u64 {
         let nominal_sec = (interval.index + 1).saturating_mul(self.interval_sec);
         let before_sec = self.counts.after_sec;
@@ -260,7 +259,7 @@ impl Files {
     }
 }
 
-/// The verdict, and what the files were when it was written.
+/// The verdict, and the files' sums at that time.
 #[derive(Serialize)]
 struct Sealed<'a> {
     #[serde(flatten)]
@@ -282,7 +281,7 @@ pub fn check_usable(dir: &Path) -> Result<(), RunDirError> {
     written
 }
 
-/// Refuses a directory in which any file of a run is.
+/// Refuses a directory that has any file of a run.
 fn refuse_occupied(dir: &Path) -> Result<(), RunDirError> {
     match files_of_a_run(dir).next() {
         Some(found) => Err(RunDirError::Occupied { dir: dir.to_owned(), found: found.to_owned() }),
@@ -324,11 +323,11 @@ fn window_bytes(kind: HlogKind) -> u64 {
     }
 }
 
-/// Rate for which room is made where operations and not the time end a run: below what any drive does.
-/// A run that is slower takes more, and says so if that is not there.
+/// Rate for which space is reserved if operations and not the time end a run: below that of any drive. A slower run
+/// takes more, and reports if there is not enough.
 const OPERATIONS_PER_SEC_MIN: u64 = 1_000;
 
-/// How long a run will record, seconds, from above.
+/// Upper bound of the recorded time of a run, seconds.
 fn recorded_sec(manifest: &Manifest) -> u64 {
     let sec = |operations: u64| operations.div_ceil(OPERATIONS_PER_SEC_MIN).max(manifest.report_interval_sec);
     manifest.operations.map_or(manifest.duration_sec, |operations| sec(operations).min(manifest.duration_sec))

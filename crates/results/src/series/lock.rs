@@ -1,7 +1,7 @@
-//! Who runs a series: one process at a time.
+//! Lock of a series: one process at a time runs it.
 //!
-//! An advisory lock on the directory itself, so that nothing is left behind, and the kernel lets go of
-//! it however the process ends. Readers (reports, status) take no lock.
+//! An advisory lock on the directory itself leaves no file behind, and the kernel releases it however the process ends.
+//! Readers (reports, status) take no lock.
 
 use rustix::fs::{FlockOperation, flock};
 use rustix::io::Errno;
@@ -20,22 +20,14 @@ pub struct SeriesLock {
 /// Why a series cannot be run.
 #[derive(Debug, Error)]
 pub enum SeriesLockError {
-    /// Another process runs it.
+    /// Another process runs the series.
     #[error(
         "going on in {} - another flashproof runs the series there now; wait for it, or give another --out", .dir.display()
     )]
-    Held {
-        /// The directory.
-        dir: PathBuf,
-    },
-    /// The system refused.
+    Held { dir: PathBuf },
+    /// System call failed.
     #[error("locking the directory {} - {source}; {}", .dir.display(), remedy(.source))]
-    Io {
-        /// The directory.
-        dir: PathBuf,
-        /// What the system said.
-        source: io::Error,
-    },
+    Io { dir: PathBuf, source: io::Error },
 }
 
 fn remedy(error: &io::Error) -> &'static str {
@@ -48,7 +40,7 @@ fn remedy(error: &io::Error) -> &'static str {
 }
 
 impl SeriesLock {
-    /// Takes the lock on `dir`, which exists. Errors: another process has it, or there are no locks there.
+    /// Takes the lock on the existing `dir`. Errors: another process has it, or the file system has no locks.
     pub fn take(dir: &Path) -> Result<Self, SeriesLockError> {
         let failed = |source| SeriesLockError::Io { dir: dir.to_owned(), source };
         let opened = File::open(dir).map_err(failed)?;

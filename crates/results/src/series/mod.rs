@@ -1,11 +1,11 @@
 //! A series of runs with one purpose: a certification in stages, a search for the highest rating.
 //!
-//! `series.json` in the directory of the series is its state on disk: written anew, whole, before and
-//! after each run, so that the same command goes on after a crash, and a report can be made years
-//! later. Each run has a run directory of its own below it.
+//! `series.json` in the directory of the series is its state on disk: rewritten, whole, before and after each run, so
+//! that the same command can resume after a crash, and a report can be made years later. Each run has a run directory
+//! of its own below it.
 //!
-//! This room knows the record only: what is in it, whose it is, who may write it. What the stages of a
-//! certification are, and how a search goes on, is elsewhere.
+//! This module handles the record only: its contents, its identity, its lock. [`crate::certify`] defines the stages of
+//! a certification, [`crate::rating`] the search.
 
 mod lock;
 mod same;
@@ -159,7 +159,7 @@ pub struct Series {
 }
 
 impl Step {
-    /// A step that is not begun.
+    /// A step that has not begun.
     pub fn planned(
         name: String,
         dir: String,
@@ -199,15 +199,15 @@ impl Step {
 }
 
 impl Series {
-    /// Marks steps that nobody runs any more as interrupted. The caller made sure that nobody does.
+    /// Marks running steps as interrupted. The caller has checked that no process runs them.
     pub fn settle(&mut self) {
         for step in self.steps.iter_mut().filter(|step| step.state == State::Running) {
             step.interrupt("its program was killed, or the machine stopped");
         }
     }
 
-    /// Reads the series in `dir`; `None` where there is none, as in a file. Errors: it cannot be read, is
-    /// damaged, or is of a later version.
+    /// Reads the series in `dir`; `None` if there is none. Errors: it cannot be read, is damaged, or is of a later
+    /// version.
     pub fn read(dir: &Path) -> Result<Option<Self>, RunDirError> {
         if dir.is_file() {
             return Ok(None);

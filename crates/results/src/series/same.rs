@@ -1,49 +1,47 @@
-//! Whether a record on disk is that of the series which is asked for.
+//! Checks that the record on disk is that of the requested series.
 
 use super::{Identity, Purpose, Series};
 use crate::units::Grouped;
 use thiserror::Error;
 
-/// Why a record is not that of the series which is asked for.
+/// Difference between a record and the requested series.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Differs {
-    /// It is of another kind.
+    /// Different purpose.
     #[error("it holds {}", match then { Purpose::Rate => "a search for a rating (flashproof rate)", Purpose::Certify => "a certification (flashproof certify)", Purpose::Baseline => "a baseline (flashproof baseline)" })]
     Purpose {
         /// In the record.
         then: Purpose,
     },
-    /// It has another number of devices.
+    /// Different number of devices.
     #[error("it is of {then} devices, and {now} are named now")]
     Count {
         /// In the record.
         then: usize,
-        /// Now.
         now: usize,
     },
-    /// It is of another drive.
+    /// Different drive.
     #[error("it is of {then}, and {name} is {now} now")]
     Drive {
-        /// The drive in the record.
+        /// Drive in the record.
         then: String,
         /// The name that the user gave.
         name: String,
-        /// The drive that is there.
+        /// Drive present now.
         now: String,
     },
-    /// It is on other terms.
+    /// Different settings.
     #[error("{name} was {then:?} then and is {now:?} now")]
     Term {
-        /// The term.
+        /// Name of the setting.
         name: String,
         /// In the record.
         then: String,
-        /// Now.
         now: String,
     },
 }
 
-/// Whether `then`, from a directory, is the record of the series that `now` would begin.
+/// Checks that `then`, read from a directory, is the record of the series that `now` would begin.
 ///
 /// Names of devices may differ: after a reboot a drive can have another one. Errors: every difference.
 pub fn check_same(then: &Series, now: &Series) -> Result<(), Vec<Differs>> {
@@ -88,7 +86,7 @@ fn keys(config: &str) -> Vec<(String, String)> {
     keys.filter(|(key, _)| key != "device-names").collect()
 }
 
-/// Terms that are not equal; one that only one of both has counts as empty in the other.
+/// Terms that differ; a term missing on one side counts as empty there.
 fn terms(then: &[(String, String)], now: &[(String, String)]) -> Vec<Differs> {
     let value = |terms: &[(String, String)], name: &str| {
         terms.iter().find(|(other, _)| other == name).map(|(_, value)| value.clone()).unwrap_or_default()

@@ -1,10 +1,10 @@
-//! Change points: where the level of a metric moved for good.
+//! Change points: lasting shifts in the level of a metric.
 //!
-//! Flash falls off a cliff hours into a test, when its spare blocks are used up; the average of the run
-//! hides it. The series is cut into the pieces of constant level that explain it best: the cut that
-//! minimises the squared distance to the levels plus a price for each piece (optimal partitioning, as in
-//! PELT without its pruning). A running median first takes out single rounds, so that a stall is not
-//! taken for a level. What moves by less than a steady window may is no change.
+//! Flash falls off a cliff hours into a test, when its spare blocks are used up; the average of the run hides it. The
+//! series is cut into the pieces of constant level that explain it best: the cut that minimises the squared distance to
+//! the levels plus a price for each piece (optimal partitioning, as in PELT without its pruning). A running median
+//! first takes out single rounds, so that a stall is not taken for a level. A shift smaller than a steady window allows
+//! is no change.
 //!
 //! Source: Jackson et al. 2005, "An algorithm for optimal partitioning of data on an interval"; the
 //! price is that of Killick, Fearnhead and Eckley 2012 for a change in mean, three times as dear because
@@ -20,13 +20,13 @@ use std::fmt;
 
 /// Least length of a piece: a level shorter than a measurement window is an episode.
 const PIECE_MIN: usize = ROUNDS_IN_WINDOW;
-/// Rounds that the running median looks at: what lasts two rounds or less is taken out.
+/// Width of the running median, rounds: deviations of two rounds or less are removed.
 const MEDIAN_OF: usize = 5;
-/// Least move, of the level before: what a steady window may range over.
+/// Minimum shift relative to the level before: the range of a steady window.
 const MOVE_MIN: f64 = 0.20;
-/// Least move against the limit: what a steady window may range over.
+/// Minimum shift relative to the limit: the range of a steady window.
 const MOVE_OF_LIMIT_MIN: f64 = 0.10;
-/// Longest series that is cut as it is; a longer one is averaged down first. Cutting takes the square.
+/// Longest series that is cut directly; a longer one is averaged down first. Cutting takes quadratic time.
 const ROUNDS_MAX: usize = 2_000;
 
 /// A metric's level moved for good.
@@ -89,7 +89,7 @@ pub(super) fn change_points(series: &[Series], round_sec: u64, sla: &Sla) -> Vec
     points
 }
 
-/// Where the level of `values` moves: the first index of the new level, the levels before and after.
+/// Level shifts in `values`: the first index of the new level, the levels before and after.
 fn moves(values: &[f64], limit: Option<f64>) -> Vec<(usize, f64, f64)> {
     let step = values.len().div_ceil(ROUNDS_MAX).max(1);
     let coarse: Vec<f64> = values.chunks(step).map(|chunk| chunk.iter().sum::<f64>() / chunk.len() as f64).collect();
@@ -99,7 +99,7 @@ fn moves(values: &[f64], limit: Option<f64>) -> Vec<(usize, f64, f64)> {
         moved > MOVE_MIN * before.abs().min(after.abs()) && limit.is_none_or(|limit| moved > MOVE_OF_LIMIT_MIN * limit)
     };
     let mut cuts = cut(&smooth, noise(&coarse));
-    // A cut that does not matter joins its pieces, whose level is then another: again from the start.
+    // A removed cut joins its pieces to a new level, so all cuts are checked again.
     loop {
         let level = |from: usize, to: usize| median(&coarse[from..to]);
         let bounds: Vec<usize> = [0].into_iter().chain(cuts.iter().copied()).chain([coarse.len()]).collect();
@@ -164,7 +164,7 @@ fn running_median(values: &[f64]) -> Vec<f64> {
     (0..values.len()).map(|at| median(&values[around(at)])).collect()
 }
 
-/// The middle one; of none, 0.
+/// The median; 0 without values.
 fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);

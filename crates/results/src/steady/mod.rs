@@ -1,17 +1,17 @@
-//! Steady state: whether what a run measures still changes, and when it jumped.
+//! Steady state: detects if the metrics of a run still change, and when they jumped.
 //!
 //! ```text
 //! Interval ──Rounds──> series of each metric ──window──> steady or not, since when
 //!                                            ──change──> change points
 //! ```
 //!
-//! A run is cut into rounds of equal length. In each round every judged stream has, over all devices
-//! and on each, a few metrics: the share over each threshold, the 99th percentile of service times, the
-//! achieved rate. A drive is in its steady state when none of them moves any more over the last five
-//! rounds (`window`); a change point is where the level of one moved for good (`change`).
+//! A run is cut into rounds of equal length. In each round every judged stream has a few metrics, over all devices and
+//! on each: the share over each threshold, the 99th percentile of service times, the achieved rate. A drive is in its
+//! steady state when all of them are stable over the last five rounds (`window`); a change point is a lasting shift of
+//! one's level (`change`).
 //!
-//! Whether a drive is steady by that never changes a verdict nor a rating. A rating looks at shares over windows that
-//! hold several slow spells (`spells`).
+//! Steadiness never changes a verdict or a rating. A rating uses shares over windows with several slow spells
+//! (`spells`).
 //!
 //! Source: SNIA Solid State Storage Performance Test Specification 2.0.2, definition of steady state.
 
@@ -94,14 +94,13 @@ pub struct Steadiness {
     pub change_points: Vec<ChangePoint>,
 }
 
-/// Whether every metric was steady over the five rounds that end with round `end`, from 1; not if there are
-/// fewer.
+/// True if every metric was steady over the five rounds that end with round `end`, from 1; false if there are fewer.
 pub fn is_steady_at(rounds: &Rounds, end: usize) -> bool {
     end >= ROUNDS_IN_WINDOW && window::windows(rounds.series(), end, rounds.sla()).all(|window| window.is_steady())
 }
 
 impl Steadiness {
-    /// What the rounds in `rounds` say.
+    /// Steadiness of the given rounds.
     pub fn of(rounds: &Rounds) -> Self {
         let (sla, count) = (rounds.sla(), rounds.len());
         let ends = || ROUNDS_IN_WINDOW..=count;

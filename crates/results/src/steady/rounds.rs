@@ -1,7 +1,7 @@
-//! The rounds of a run: its intervals, gathered, as one series of numbers for each metric.
+//! The rounds of a run: its intervals, combined to one series of numbers for each metric.
 //!
-//! Fed by a live run or from a run directory. Percentiles need histograms: those of a live run are
-//! there; a directory has them by windows, which divide its rounds.
+//! The intervals come from a live run or a run directory. Percentiles need histograms: a live run has them, a directory
+//! has them per window, and windows divide its rounds.
 
 use super::{Group, Metric, Spells};
 use crate::buckets::THRESHOLDS_MAX;
@@ -18,25 +18,22 @@ const TOLERANCE_SEC: f64 = 0.01;
 /// One round of one group.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct Round {
-    /// Operations wanted.
     pub wanted: u64,
     /// Operations a second that succeeded.
     pub achieved_iops: f64,
-    /// Those wanted whose `wait + service` was over each threshold.
+    /// Wanted operations whose `wait + service` was over each threshold.
     pub over: [u64; THRESHOLDS_MAX],
-    /// The least that `over` can be held to be: without what this program may have made itself.
+    /// Lower bound of `over`: without delays that this program may have caused.
     pub over_least: [u64; THRESHOLDS_MAX],
-    /// Those wanted whose `wait + lag + service` was over each threshold.
+    /// Wanted operations whose `wait + lag + service` was over each threshold.
     pub over_response: [u64; THRESHOLDS_MAX],
-    /// The 99th percentile of service times, nanoseconds; `None` where nothing succeeded or no histogram
-    /// could be read.
+    /// The 99th percentile of service times, nanoseconds; `None` if nothing succeeded or no histogram could be read.
     pub p99_ns: Option<u64>,
 }
 
 /// The rounds of one judged stream on one device, or on all.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Series {
-    /// Whose.
     pub group: Group,
     /// Oldest first; whole rounds only.
     pub rounds: Vec<Round>,
@@ -73,13 +70,13 @@ struct Load {
     group: Group,
     cell: usize,
     per_sec: f64,
-    /// By round, the operations wanted in it, and what was outstanding at its end.
+    /// By round: the operations wanted in it, and the backlog at its end.
     rounds: Vec<(u64, Backlog)>,
     done: u64,
     backlog: Backlog,
 }
 
-/// Those of a run: of each stream that has a rate.
+/// The loads of a run: one per stream with a rate.
 fn loads(manifest: &Manifest) -> Vec<Load> {
     let devices = manifest.devices.len();
     let streams = manifest.streams.iter().enumerate().filter(|(_, stream)| stream.offered_iops > 0.0);
@@ -101,9 +98,9 @@ pub struct Rounds {
     round_sec: u64,
     devices: usize,
     series: Vec<Series>,
-    /// By series, what the round under way has so far.
+    /// By series: the data of the current round so far.
     current: Vec<(CellCounts, Latencies)>,
-    /// One for each stream with a rate on each device, judged or not.
+    /// One per stream with a rate and device, judged or not.
     loads: Vec<Load>,
     counts: IntervalCounts,
 }
@@ -137,7 +134,7 @@ impl Rounds {
         }
     }
 
-    /// The rounds of the run in `dir`. Of a run that goes on: those that are over.
+    /// The rounds of the run in `dir`. For a running run: the complete ones.
     ///
     /// Errors: the tables cannot be read at all; damage ends them early. Interval logs that cannot be read only
     /// cost the percentiles.
@@ -148,12 +145,12 @@ impl Rounds {
             rounds.add_counts(&record.counts);
             rounds.end_round(record.counts.end_ns);
         }
-        // What was gathered of percentiles before an error is whole windows, and counts.
+        // Percentiles gathered before an error cover whole windows, so they count.
         let _ = rounds.read_percentiles(dir, manifest);
         Ok(rounds)
     }
 
-    /// Takes in an interval of a live run; tells whether a round is over with it.
+    /// Takes an interval of a live run; true if it completes a round.
     pub fn add(&mut self, interval: &Interval) -> bool {
         let mut counts = std::mem::take(&mut self.counts);
         counts.set(interval, self.sla.tightest_ns());
@@ -225,7 +222,7 @@ impl Rounds {
             }
             for (series, (_, service)) in self.series.iter().zip(current.iter_mut()) {
                 if cells(series, devices).any(|cell| cell == window.cell) {
-                    // Bounds may differ, as another program may write them: `add` takes what fits.
+                    // Another program may write other bounds; `add` accepts the values that fit.
                     let _ = service.add(&window.histogram);
                 }
             }
@@ -234,8 +231,8 @@ impl Rounds {
         read
     }
 
-    /// The first stream, judged or not, with operations overdue at the end of the last `count` rounds: one whose device
-    /// left them undone, if there is one.
+    /// The first stream, judged or not, with operations overdue at the end of the last `count` rounds; preferably one
+    /// that its device delayed.
     pub(crate) fn undone(&self, count: usize) -> Option<(&Group, Shortfall)> {
         let undone = self.loads.iter().filter_map(|load| {
             let last = &load.rounds[load.rounds.len().saturating_sub(count)..];
@@ -250,7 +247,7 @@ impl Rounds {
         self.series.first().map_or(0, |series| series.rounds.len())
     }
 
-    /// Whether no round is over yet.
+    /// True if no round is complete yet.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
@@ -260,18 +257,17 @@ impl Rounds {
         self.round_sec
     }
 
-    /// One for each judged stream: on all devices together (if there are several) and on each.
+    /// One per judged stream: on all devices together (if there are several) and on each.
     pub fn series(&self) -> &[Series] {
         &self.series
     }
 
-    /// The limits.
     pub fn sla(&self) -> &Sla {
         &self.sla
     }
 }
 
-/// Gives `round` the percentiles of what was gathered for it.
+/// Sets the percentiles of `round` from its data.
 fn close(series: &mut [Series], current: &mut [(CellCounts, Latencies)], round: usize) {
     for (series, (_, service)) in series.iter_mut().zip(current) {
         if let Some(round) = series.rounds.get_mut(round).filter(|_| !service.is_empty()) {

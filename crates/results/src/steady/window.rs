@@ -1,4 +1,4 @@
-//! Five rounds, and whether a metric moves in them.
+//! Five rounds, and the test of a metric's steadiness in them.
 //!
 //! Steady by SNIA's rule: the range is at most 20 % of the average, and the best straight line through
 //! the five moves by at most 10 % of it. That rule alone never lets a share near zero settle (0.01 % and
@@ -17,7 +17,7 @@ pub const ROUNDS_IN_WINDOW: usize = 5;
 const RANGE_MAX: f64 = 0.20;
 /// Largest move of the best straight line over a steady window, of its average. Source: SNIA PTS 2.0.2.
 const SLOPE_MAX: f64 = 0.10;
-/// Largest range of a window that is steady whatever its average, of the limit.
+/// Maximum range of a steady window relative to the limit, whatever its average.
 const RANGE_OF_LIMIT_MAX: f64 = 0.10;
 
 /// Why a window is steady.
@@ -30,10 +30,9 @@ pub enum Settled {
     NearLimit,
 }
 
-/// How far the values of some rounds lie apart.
+/// Spread of the values of some rounds.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Spread {
-    /// Their mean.
     pub average: f64,
     /// Largest minus smallest.
     pub range: f64,
@@ -42,7 +41,7 @@ pub struct Spread {
 }
 
 impl Spread {
-    /// That of `values`, of which there is at least one.
+    /// Spread of `values`, which must not be empty.
     pub fn of(values: &[f64]) -> Self {
         let count = values.len() as f64;
         let average = values.iter().sum::<f64>() / count;
@@ -50,7 +49,7 @@ impl Spread {
         Self { average, range: most - least, slope_excursion: slope(values).abs() * (count - 1.0) }
     }
 
-    /// Whether they are steady by SNIA's rule: a range of at most 20 % of the average, a slope excursion of at most 10 %.
+    /// True if steady by SNIA's rule: a range of at most 20 % of the average, a slope excursion of at most 10 %.
     pub fn is_steady(&self) -> bool {
         self.range <= RANGE_MAX * self.average && self.slope_excursion <= SLOPE_MAX * self.average
     }
@@ -77,7 +76,7 @@ pub struct Window {
 }
 
 impl Window {
-    /// Whether the metric moves no more.
+    /// True if the metric has settled.
     pub fn is_steady(&self) -> bool {
         self.settled.is_some()
     }

@@ -1,10 +1,10 @@
-//! What must hold of every input of the log reader, whatever its bytes are.
+//! Properties of the log reader for any input bytes.
 //!
 //! Shared by the property tests, the fuzz target and its stand-in on stable Rust.
 
 use results::act_log::{Chunk, Entry, Header, Input, Reader, write_chunk, write_header};
 
-/// Reads `bytes` in both ways and asserts what must hold of the result. Whether it is a log to its end.
+/// Reads `bytes` in both ways and asserts the properties. Returns true for a complete log.
 pub(crate) fn assert_log_property(bytes: &[u8]) -> bool {
     // Whatever a decompressor makes of it, it must not panic.
     let Ok(input) = Input::new(bytes) else { return false };
@@ -30,7 +30,7 @@ pub(crate) fn assert_log_property(bytes: &[u8]) -> bool {
     damage.is_none() && reader.truncation().is_none()
 }
 
-/// Who wants every third second gets what is there, however much of the rest is passed over.
+/// A reader that takes every third second gets the same reports, whatever it skips.
 fn assert_passing_over(bytes: &[u8], chunks: &[Chunk], damaged: bool) {
     let wanted = |after_sec: u64| after_sec.is_multiple_of(3);
     let Ok(mut reader) = Input::new(bytes).map_err(drop).and_then(|input| Reader::new(input).map_err(drop)) else {
@@ -38,12 +38,12 @@ fn assert_passing_over(bytes: &[u8], chunks: &[Chunk], damaged: bool) {
     };
     let found: Vec<Chunk> = std::iter::from_fn(|| reader.next_chunk_at(wanted)).filter_map(Result::ok).collect();
     let expected: Vec<&Chunk> = chunks.iter().filter(|chunk| wanted(chunk.after_sec)).collect();
-    // What is passed over is not looked at, so reading can come further than the damage.
+    // Skipped reports are not checked, so reading can get beyond the damage.
     let common = if damaged { found.len().min(expected.len()) } else { found.len() };
     assert!(found.iter().take(common).eq(expected.into_iter().take(if damaged { common } else { usize::MAX })));
 }
 
-/// What was read is written and read back equal.
+/// Reports read are written and read back equal.
 fn assert_round_trip<R: std::io::Read>(reader: &Reader<R>, chunks: &[Chunk]) {
     let names = reader.names();
     // Control characters become blanks when they are written, and empty names end the list.

@@ -1,4 +1,4 @@
-//! What a histogram load asks of a drive, and how long it has to be watched.
+//! The I/O that a histogram load asks of a drive, and the required test length.
 
 use crate::drive_io::DriveIo;
 use load::workload::act::rates::StorageDerived;
@@ -10,7 +10,7 @@ const KIB: f64 = 1024.0;
 /// Operations of one kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Ops {
-    /// How many a second.
+    /// Operations a second.
     pub per_sec: f64,
     /// Mean size, bytes, as issued: rounded up to what the drive can do.
     pub mean_bytes: f64,
@@ -28,23 +28,20 @@ impl Ops {
     }
 }
 
-/// What a configuration asks of all of its devices together.
+/// Load of a configuration, summed over all of its devices.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Load {
-    /// Record reads.
     pub reads: Ops,
-    /// Large-block reads.
     pub large_block_reads: Ops,
     /// Records written by themselves.
     pub commits: Ops,
-    /// Large-block writes.
     pub large_block_writes: Ops,
-    /// Whether requests come as from independent clients, so that their number varies.
+    /// True for Poisson arrivals, as from independent clients: their number varies.
     pub poisson: bool,
 }
 
 impl Load {
-    /// That of `config` on devices whose smallest I/O is `min_io_bytes`. Errors: what is wrong with it.
+    /// Load of `config` on devices whose smallest I/O is `min_io_bytes`. Errors: those of the configuration.
     pub fn of(config: &ActConfig, min_io_bytes: u32) -> Result<Self, Vec<Problem>> {
         let derived = derive_storage(config)?;
         let record_bytes = [derived.record_stored_bytes_min, derived.record_stored_bytes_max];
@@ -71,7 +68,7 @@ impl Load {
         })
     }
 
-    /// As iostat would count it.
+    /// The load in iostat's numbers.
     pub fn io(&self) -> DriveIo {
         DriveIo {
             reads_per_sec: self.reads.per_sec + self.large_block_reads.per_sec,

@@ -1,4 +1,4 @@
-//! Which offsets make a histogram load do to a drive what a cluster did: the arithmetic, without a drive.
+//! Computes the offsets with which a histogram load reproduces a cluster's I/O; pure arithmetic, without a drive.
 //!
 //! ```text
 //! ActConfig --Load::of--> what it asks of a drive --.
@@ -7,18 +7,18 @@
 //! cluster   ------------> what has to reach it ---------> solve --> Offsets, the next burst's
 //! ```
 //!
-//! The one idea: the derived rates are exact, so what a drive and its kernel make of them (rounding to sectors,
-//! merges, splits) is a factor on each of the four numbers; the offsets are solved for the target divided by it.
-//! They are whole percents, so all that can be written is tried where no formula is exact.
+//! The one idea: the derived rates are exact, so the effect of a drive and its kernel (rounding to sectors, merges,
+//! splits) is a factor on each of the four numbers; the offsets are solved for the target divided by it. Offsets are
+//! whole percents, so all values are tried where no formula is exact.
 //!
-//! Without `commit-to-device` three offsets are solved for: `lbw-req-offset` (w/s and wkB/s, which are one
-//! number when large blocks have one size), `lbr-req-offset` (r/s), `read-size-offset` (rkB/s). `write-size-offset`
-//! stays: there it only multiplies the other two, and the paper, too, moves those. With `commit-to-device` it is
-//! the size of a write, and solved for together with `lbw-req-offset`.
+//! Without `commit-to-device` three offsets are solved for: `lbw-req-offset` (w/s and wkB/s, which are one number when
+//! large blocks have one size), `lbr-req-offset` (r/s), `read-size-offset` (rkB/s). `write-size-offset` stays: there it
+//! only multiplies the other two, and the paper, too, changes those. With `commit-to-device` it scales the size of a
+//! write, and is solved for together with `lbw-req-offset`.
 //!
-//! * `asked`: what a configuration asks of a drive, and how long a burst must be
+//! * `asked`: the load of a configuration, and the required length of a burst
 //! * `solve`: the offsets
-//! * `rewrite`: a configuration file with other offsets, all else as it was
+//! * `rewrite`: a configuration file with other offsets, otherwise unchanged
 
 mod asked;
 mod rewrite;
@@ -31,8 +31,7 @@ pub use solve::{Distortion, other_rules, solve};
 use crate::drive_io::DriveIo;
 use load::workload::act::ActConfig;
 
-/// An offset between these, in percent, is one that sizes within their buckets can explain. What lies outside
-/// needs a reason.
+/// Offsets in this range, percent, can be explained by sizes within their buckets. Values outside need a reason.
 pub const PLAUSIBLE_PCT: std::ops::RangeInclusive<u32> = 80..=125;
 
 /// The offsets of a configuration, in percent.
@@ -49,7 +48,6 @@ pub struct Offsets {
 }
 
 impl Offsets {
-    /// Those of `config`.
     pub fn of(config: &ActConfig) -> Self {
         Self {
             large_block_reads: config.lbr_req_offset,
@@ -59,7 +57,7 @@ impl Offsets {
         }
     }
 
-    /// `config` with these.
+    /// `config` with these offsets.
     pub fn applied(self, config: &ActConfig) -> ActConfig {
         ActConfig {
             lbr_req_offset: self.large_block_reads,

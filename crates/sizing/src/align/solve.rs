@@ -7,7 +7,7 @@ use load::workload::act::table::find;
 use load::workload::act::{ActConfig, SizeWithinBucket};
 use std::ops::RangeInclusive;
 
-/// What a device and its kernel make of a load: what reached it by what was asked, for each of the four numbers.
+/// Effect of a device and its kernel on a load: reached divided by requested, for each of the four numbers.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Distortion([f64; 4]);
 
@@ -15,7 +15,7 @@ impl Distortion {
     /// Everything reaches it as it was asked.
     pub const NONE: Self = Self([1.0; 4]);
 
-    /// Of a burst. What was not asked for, or did not come at all, is not distorted.
+    /// Distortion of a burst. Numbers that were not requested, or did not arrive at all, have factor 1.
     pub fn of(asked: &DriveIo, reached: &DriveIo) -> Self {
         let (asked, reached) = (asked.numbers(), reached.numbers());
         Self(std::array::from_fn(|n| match asked[n] > 0.0 && reached[n] > 0.0 {
@@ -24,23 +24,23 @@ impl Distortion {
         }))
     }
 
-    /// What reaches the device of what is asked.
+    /// The I/O that reaches the device if `asked` is requested.
     pub fn applied(&self, asked: &DriveIo) -> DriveIo {
         let asked = asked.numbers();
         DriveIo::from(std::array::from_fn(|n| asked[n] * self.0[n]))
     }
 
-    /// What must be asked for `wanted` to reach the device.
+    /// The I/O to request so that `wanted` reaches the device.
     fn undone(&self, wanted: &DriveIo) -> DriveIo {
         let wanted = wanted.numbers();
         DriveIo::from(std::array::from_fn(|n| wanted[n] / self.0[n]))
     }
 }
 
-/// The offsets with which `config`, on devices of `min_io_bytes`, comes nearest to `target`, where devices distort as
-/// they did. What cannot be moved stays.
+/// The offsets with which `config`, on devices of `min_io_bytes`, comes nearest to `target`, given the measured
+/// distortion. Offsets without effect stay.
 ///
-/// Errors: none of `config` itself, which is one that can run.
+/// Errors: none; `config` must be valid.
 pub fn solve(config: &ActConfig, min_io_bytes: u32, target: &DriveIo, distortion: &Distortion) -> Offsets {
     let wanted = distortion.undone(target);
     let mut solved = Offsets::of(config);
@@ -74,7 +74,7 @@ fn blocks_for(at: &Offsets, wanted: &DriveIo, load: &dyn Fn(Offsets) -> Option<L
 /// Both offsets of writes where records are committed one by one: every size is tried, with the number of large
 /// blocks that w/s then leaves. Of those that come as near the one that changes less wins.
 fn commits_for(solved: &mut Offsets, wanted: &DriveIo, load: &dyn Fn(Offsets) -> Option<Load>) {
-    /// What an offset twice as large or half as large may bring, at least, a fraction of the target.
+    /// Minimum change, as a fraction of the target, that doubling or halving an offset must bring.
     const WORTH: f64 = 0.002;
     let mut best = f64::INFINITY;
     for write_size in range("write-size-offset") {
@@ -102,8 +102,8 @@ fn commits_for(solved: &mut Offsets, wanted: &DriveIo, load: &dyn Fn(Offsets) ->
     }
 }
 
-/// The whole percent of `key` at which `found`, which does not fall, is nearest to `wanted`. What it gives none for is
-/// too large an offset.
+/// The whole percent of `key` at which the non-decreasing `found` is nearest to `wanted`. A value without result is too
+/// large.
 fn where_it_reaches(wanted: f64, key: &str, found: &dyn Fn(u32) -> Option<f64>) -> u32 {
     let all = range(key);
     let (mut below, mut above) = (*all.start(), *all.end() + 1);
@@ -123,7 +123,7 @@ fn nearest(factor: f64, key: &str) -> u32 {
     ((factor * 100.0).round() as u32).clamp(*all.start(), *all.end())
 }
 
-/// What the option table allows for `key`.
+/// Allowed range of `key` in the option table.
 fn range(key: &str) -> RangeInclusive<u32> {
     match find(Test::Storage, key).map(|spec| spec.kind) {
         Some(Kind::Whole { min, max, .. }) => min as u32..=u32::try_from(max).unwrap_or(u32::MAX),

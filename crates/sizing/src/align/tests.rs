@@ -8,7 +8,7 @@ const PAPER: &str = "device-names: sim:\ntest-duration-sec: 60\n\
     storage-write-histogram: 100,100,100,100,100,100,100,100,100,100,85.78,85.78,71.59,57.17,42.91,28.46,14.22,0\n\
     read-reqs-per-sec: 10470\nwrite-reqs-per-sec: 5957\ndirect-frees: 300\ntotal-lbw-per-sec: 1527\n";
 
-/// What iostat showed of its drive.
+/// iostat's numbers of the cluster's drive.
 const CLUSTER: DriveIo = DriveIo {
     reads_per_sec: 11_788.5,
     writes_per_sec: 1548.0,
@@ -179,7 +179,7 @@ fn only_the_lines_of_offsets_change_and_their_comments_stay() {
          #read-size-offset: 090\n\n# By flashproof size align, today.\nlbr-req-offset: 98\n"
     );
     assert_eq!(rewrite(text, before, before, "x"), text);
-    // What is written is read as it was meant, whatever the text was.
+    // The written file reads back with the intended meaning, whatever the text was.
     let text = format!("{PAPER}lbr-req-offset: 090");
     let written = rewrite(&text, offsets(90, 100, 100, 100), offsets(98, 92, 99, 100), "test");
     let read = parse(Test::Storage, "written", written.as_bytes()).unwrap().config;

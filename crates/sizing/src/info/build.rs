@@ -13,7 +13,6 @@ pub const FLUSH_BYTES: u64 = 1 << 20;
 pub struct Build([u32; 4]);
 
 impl Build {
-    /// Of four numbers.
     pub const fn new(numbers: [u32; 4]) -> Self {
         Self(numbers)
     }
@@ -34,13 +33,13 @@ impl Build {
         Some(Self(numbers))
     }
 
-    /// Whether a namespace is selected by `namespace=NS`, not `id=NS`. Source: asadm,
+    /// True if a namespace is selected by `namespace=NS`, false for `id=NS`. Source: asadm,
     /// `SERVER_INFO_NAMESPACE_SELECTOR_VERSION`.
     pub fn selects_by_namespace(self) -> bool {
         self >= Self([8, 1, 0, 0])
     }
 
-    /// Whether it tells latencies as `latencies:`, no longer as `latency:`.
+    /// True if latencies are reported as `latencies:`, false for `latency:`.
     pub fn has_latencies(self) -> bool {
         self >= Self([5, 1, 0, 0])
     }

@@ -1,4 +1,4 @@
-//! Where the nodes of a cluster are, as its nodes say it.
+//! Addresses of a cluster's nodes, from the nodes' replies.
 
 use super::Build;
 use results::units::quoted;
@@ -16,7 +16,6 @@ const HOSTS_MAX: usize = 64;
 pub struct Host {
     /// Name or address, without brackets.
     pub name: String,
-    /// Port.
     pub port: u16,
 }
 
@@ -66,18 +65,17 @@ impl fmt::Display for Host {
 /// Another node, as a node knows it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Peer {
-    /// Its id, upper case; empty where the server is too old to say it.
+    /// Node id, upper case; empty if the server is too old to report it.
     pub node: String,
     /// The name in its certificate.
     pub tls_name: Option<String>,
-    /// Where it listens.
+    /// Addresses on which it listens.
     pub hosts: Vec<Host>,
 }
 
-/// How the other nodes are asked for.
+/// Which form of the other nodes' addresses is queried.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PeersQuery {
-    /// With TLS.
     pub tls: bool,
     /// By their alternate addresses.
     pub alternate: bool,
@@ -159,12 +157,12 @@ fn begin_of(text: &str) -> String {
     text.chars().take(80).collect()
 }
 
-/// What is asked of a node at first, in one request.
+/// Info names queried first, in one request.
 pub fn identity_names() -> Vec<String> {
     ["node", "build", "namespaces"].map(str::to_owned).to_vec()
 }
 
-/// What is asked of a node once: how it is configured.
+/// Info names of the configuration, queried once.
 pub fn once_names(build: Option<Build>, namespaces: &[String], sinks: impl Iterator<Item = u32>) -> Vec<String> {
     let once =
         ["edition", "version", "features", "cluster-name", "service", "services", "peers-clear-std", "status", "logs"];
@@ -174,7 +172,7 @@ pub fn once_names(build: Option<Build>, namespaces: &[String], sinks: impl Itera
     once.into_iter().chain(contexts).map(str::to_owned).chain(of_namespaces).chain(of_sinks).collect()
 }
 
-/// What is asked of a node again and again.
+/// Info names of counters, queried repeatedly.
 pub fn sample_names(build: Option<Build>, namespaces: &[String]) -> Vec<String> {
     let latencies = if build.is_none_or(Build::has_latencies) { "latencies:" } else { "latency:" };
     let of_namespaces = namespaces.iter().map(|namespace| format!("namespace/{namespace}"));

@@ -52,26 +52,25 @@ const REMARKS_MAX: usize = 20;
 /// Time of a sample. Digits of a second are optional.
 const TIME: &str = "%Y%m%dT%H%M%S%.fZ";
 
-/// What one node replied, from instant to instant.
+/// Replies of one node over time.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct InfoReplies {
     /// The files that it was read from.
     pub sources: Vec<String>,
     /// The node's id, upper case.
     pub node_id: Option<String>,
-    /// Where it was asked.
+    /// Address that was queried.
     pub host: Option<String>,
-    /// Its version.
     pub build: Option<Build>,
-    /// Its log files, by the number of the sink.
+    /// Log files, by the number of the sink.
     pub logs: BTreeMap<u32, String>,
-    /// Its namespaces by name.
+    /// Namespaces by name.
     pub namespaces: BTreeMap<String, Namespace>,
     /// Seconds since the server started; one that is smaller than before is a restart.
     pub uptime: Vec<(Timestamp, u64)>,
-    /// Nodes in its cluster.
+    /// Number of nodes in its cluster.
     pub cluster_size: Option<u64>,
-    /// What was strange, each a sentence.
+    /// Oddities, each a sentence.
     pub remarks: Vec<String>,
 }
 
@@ -152,7 +151,8 @@ impl Reader<'_> {
         // Older servers answer an unknown name with nothing at all, and a file may be cut in the middle of a line.
         let Some((name, value)) = line.split_once('\t') else { return };
         if let Some(refusal) = refusal(value) {
-            // What a version does not know is asked nevertheless; of importance is only what a profile needs.
+            // Names unknown to a version are queried nevertheless; only a refusal of a name that a profile needs is
+            // reported.
             if namespace_of(name).is_some() {
                 self.remark(format!("{} was answered by {}", quoted(name), quoted(refusal)));
             }
@@ -240,7 +240,8 @@ fn namespace_of(name: &str) -> Option<&str> {
     })
 }
 
-/// What the server says instead of an answer, if it does: `ERROR:4:bad parameter`, `FAIL`, `error=no-such-thing`.
+/// The error that the server returned instead of an answer, if any: `ERROR:4:bad parameter`, `FAIL`,
+/// `error=no-such-thing`.
 pub fn refusal(value: &str) -> Option<&str> {
     // Statistics begin with `failed_best_practices=` where those are not followed.
     let word = value.split([':', '=', ';', ' ']).next().unwrap_or_default();
@@ -298,7 +299,7 @@ impl<R: Read> Lines<R> {
         match self.line.last() {
             Some(b'\n') => drop(self.line.pop()),
             _ if self.line.len() as u64 == limit => {
-                // What is left of it costs no memory.
+                // The rest of the line is skipped without memory.
                 self.line = Vec::new();
                 loop {
                     let bytes = self.input.fill_buf()?;

@@ -1,7 +1,7 @@
-//! What a server says of a namespace: its configuration, and counters from instant to instant.
+//! A namespace as reported by a server: configuration, and counters over time.
 //!
-//! Names changed over the years; each is looked up under all that it ever had, new ones first. Where a
-//! version does not tell something it is `None`, never 0.
+//! Names changed over the years; each value is looked up under all of its names, new ones first. A value that a version
+//! does not report is `None`, never 0.
 
 use super::Build;
 use crate::server_log::text::is_block_size;
@@ -14,29 +14,29 @@ const DEVICES_MAX: usize = 128;
 /// A namespace on one node.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Namespace {
-    /// Its devices or files in the server's order.
+    /// Devices or files, in the server's order.
     pub devices: Vec<StorageDevice>,
-    /// Its counters, where the time is known, in the order of time.
+    /// Counters with a known time, in order of time.
     pub samples: Vec<NamespaceSample>,
     /// Every name and value of its newest configuration and statistics.
     newest: BTreeMap<String, String>,
 }
 
-/// What a namespace stores on.
+/// A device or file of a namespace.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct StorageDevice {
     /// As the server names it: `/dev/nvme0n1p1`, or the path of a file.
     pub name: String,
     /// The device that all writes go to, too.
     pub shadow: Option<String>,
-    /// Whether it is a file.
+    /// True for a file.
     pub is_file: bool,
 }
 
 /// Counters at one instant.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct NamespaceSample {
-    /// When they were asked for.
+    /// Time of the query.
     pub at: Timestamp,
     /// By the newest of their names: those of [`COUNTERS`] that the version tells.
     pub counters: BTreeMap<&'static str, u64>,
@@ -44,12 +44,12 @@ pub struct NamespaceSample {
     pub devices: Vec<DeviceSample>,
 }
 
-/// What one device of a namespace counted since the server started. Blocks are write blocks.
+/// Counters of one device of a namespace since the server started. Blocks are write blocks.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct DeviceSample {
     /// Bytes in records that count.
     pub used_bytes: Option<u64>,
-    /// Blocks that are free.
+    /// Free blocks.
     pub free_wblocks: Option<u64>,
     /// Blocks that wait to be written.
     pub write_q: Option<u64>,
@@ -143,7 +143,7 @@ impl Namespace {
         value.map(String::as_str).filter(|value| *value != "null")
     }
 
-    /// Likewise a whole number.
+    /// The value of `name` as a whole number.
     pub fn number(&self, name: &str) -> Option<u64> {
         self.value(name)?.parse().ok()
     }
@@ -153,7 +153,7 @@ impl Namespace {
         self.value(name)?.parse().ok()
     }
 
-    /// Whether its records are on devices or files.
+    /// True if its records are on devices or files.
     pub fn is_on_devices(&self) -> bool {
         match self.newest.get("storage-engine").map(String::as_str) {
             Some(engine) => engine == "device" || engine == "ssd" || engine == "memory" && !self.devices.is_empty(),
@@ -176,7 +176,7 @@ impl Namespace {
         self.block_size("flush-size").or_else(|| self.write_block_bytes(build))
     }
 
-    /// Whether each record is written by itself before the client hears of it.
+    /// True if each record is written on its own before the client gets its reply.
     pub fn commit_to_device(&self) -> Option<bool> {
         self.flag("commit-to-device")
     }
@@ -198,7 +198,7 @@ impl Namespace {
             .or_else(|| Some(self.number("post-write-cache")? / self.write_block_bytes(build)?))
     }
 
-    /// Whether histograms of each device are on; `None`: this version does not say it of a namespace.
+    /// True if histograms of each device are on; `None` if this version does not report it per namespace.
     pub fn benchmarks_storage(&self) -> Option<bool> {
         self.flag("enable-benchmarks-storage")
     }
@@ -223,7 +223,7 @@ impl DeviceSample {
     }
 }
 
-/// Of which device a name is: `storage-engine.device[0].writes`, `storage-engine.file[0]`, `dev` (3.x).
+/// The device in a key such as `storage-engine.device[0].writes`, `storage-engine.file[0]`, `dev` (3.x).
 struct Place<'a> {
     is_file: bool,
     /// `None` where a version repeats the name for each device.
@@ -281,7 +281,6 @@ mod tests {
         Timestamp::from_second(second).unwrap()
     }
 
-    /// A namespace of one reply.
     fn of(reply: &str) -> Namespace {
         let mut namespace = Namespace::default();
         namespace.take(reply, Some(at(0)));

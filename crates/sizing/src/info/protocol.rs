@@ -13,7 +13,6 @@ use super::REPLY_BYTES_MAX;
 use results::units::{Grouped, quoted};
 use thiserror::Error;
 
-/// Bytes of a header.
 pub const HEADER_BYTES: usize = 8;
 
 /// Bytes of what an unexpected reply says that are shown.
@@ -30,7 +29,7 @@ const SESSION_TOKEN: u8 = 5;
 /// Bytes of the fixed part of a security message.
 const SECURITY_BYTES: usize = 16;
 
-/// What a frame carries.
+/// Content of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Names, or names with values.
@@ -39,7 +38,7 @@ pub enum Kind {
     Security = 2,
 }
 
-/// What came is not what the protocol allows.
+/// A reply that violates the protocol.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ProtocolError {
     /// Something else listens there.
@@ -52,10 +51,10 @@ pub enum ProtocolError {
         /// Its first bytes.
         found: String,
     },
-    /// It says that it is longer than any.
+    /// The header gives an excessive length.
     #[error("expected a reply of at most {} bytes, found one of {} bytes", Grouped(REPLY_BYTES_MAX as u64), Grouped(*.0))]
     TooLong(
-        /// Its length.
+        /// That length, bytes.
         u64,
     ),
     /// The server wants a login first.
@@ -63,7 +62,7 @@ pub enum ProtocolError {
         "the server wants a login: {0} - give --user, and the password by --password-file, FLASHPROOF_PASSWORD or when asked"
     )]
     NotAuthenticated(
-        /// What it said.
+        /// The server's answer.
         String,
     ),
     /// A reply to something else.
@@ -71,20 +70,18 @@ pub enum ProtocolError {
     Line {
         /// The name that was asked for.
         expected: String,
-        /// What came.
+        /// Text received.
         found: String,
     },
     /// A message of the login that ends early.
     #[error("expected {expected} in the reply to the login, found {found}")]
     Security {
-        /// What should be there.
+        /// Expected answer.
         expected: &'static str,
-        /// What was.
         found: String,
     },
 }
 
-/// A frame with `body`.
 fn frame(kind: Kind, body: &[u8]) -> Vec<u8> {
     let mut bytes = ((2 << 56) | ((kind as u64) << 48) | body.len() as u64).to_be_bytes().to_vec();
     bytes.extend_from_slice(body);
@@ -137,12 +134,11 @@ fn shown(text: &str) -> String {
     if begin.len() < text.len() { format!("{}...", quoted(&begin)) } else { quoted(text) }
 }
 
-/// Who logs in.
+/// Credentials.
 #[derive(Clone)]
 pub struct Login {
-    /// The user.
     pub user: String,
-    /// What the server compares: bcrypt of the password with the database's fixed salt, as text.
+    /// bcrypt of the password with the database's fixed salt, as text; the server compares this.
     pub credential: String,
     /// The password itself, where another directory (LDAP) checks it: only over TLS.
     pub clear_password: Option<String>,
@@ -178,10 +174,10 @@ fn security(command: u8, fields: &[(u8, &[u8])]) -> Vec<u8> {
     frame(Kind::Security, &body)
 }
 
-/// What a server says to a login.
+/// Answer to a login.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct SecurityReply {
-    /// Its code; 0 is yes.
+    /// Result code; 0: success.
     pub result: u8,
     /// Stands for the session on further connections.
     pub token: Option<Vec<u8>>,
@@ -216,7 +212,7 @@ pub fn security_reply(body: &[u8]) -> Result<SecurityReply, ProtocolError> {
     Ok(reply)
 }
 
-/// What a code of a login means. Source: the server's `proto.h`, `AS_SEC_ERR_`.
+/// Meaning of a login's result code. Source: the server's `proto.h`, `AS_SEC_ERR_`.
 pub fn security_result(code: u8) -> &'static str {
     match code {
         60 => "no such user",

@@ -1,7 +1,7 @@
-//! What a server has to log for a sizing: which settings, how they are read, changed and put back.
+//! Log settings of a server that a sizing needs: reading, changing and restoring them.
 //!
-//! Only what is not so already is a [`Change`], and a change knows what was before it. It is put back only where the
-//! setting is still what the change made of it: whoever changed it since meant it.
+//! Only a setting with another value becomes a [`Change`], which stores the old value. A change is reverted only if the
+//! setting still has the changed value: otherwise somebody else has set it since.
 
 use super::cluster::selector;
 use super::namespace::pairs;
@@ -17,17 +17,13 @@ pub const DETAIL: &str = "detail";
 #[serde(tag = "setting", rename_all = "kebab-case")]
 pub enum Setting {
     /// Histograms of each device: `enable-benchmarks-storage` of a namespace.
-    Benchmarks {
-        /// The namespace.
-        namespace: String,
-    },
+    Benchmarks { namespace: String },
     /// The same before 3.9, for the whole server: `storage-benchmarks`.
     OldBenchmarks,
     /// The level of `drv_ssd` in one sink of the log.
     LogLevel {
         /// Number of the sink.
         sink: u32,
-        /// Its file.
         file: String,
     },
 }
@@ -35,12 +31,10 @@ pub enum Setting {
 /// A setting that is to be another.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Change {
-    /// Which.
     #[serde(flatten)]
     pub setting: Setting,
-    /// What it was.
     pub was: String,
-    /// What it is to be meanwhile.
+    /// Temporary value.
     pub to: String,
 }
 
@@ -54,7 +48,7 @@ impl Setting {
         }
     }
 
-    /// Its value in the reply to [`Self::query`], lower case.
+    /// The setting's value in the reply to [`Self::query`], lower case.
     pub fn value(&self, reply: &str) -> Option<String> {
         let value = match self {
             Self::Benchmarks { .. } => {
@@ -71,7 +65,7 @@ impl Setting {
         value.map(|value| value.trim().to_lowercase())
     }
 
-    /// The name that sets it to `value`. Its reply is `ok`.
+    /// Info command that sets it to `value`. The expected reply is `ok`.
     pub fn command(&self, value: &str, build: Option<Build>) -> String {
         match self {
             Self::Benchmarks { namespace } => {
@@ -85,7 +79,7 @@ impl Setting {
         }
     }
 
-    /// How asadm is told to set it to `value`.
+    /// asadm command that sets it to `value`.
     pub fn asadm_command(&self, value: &str) -> String {
         match self {
             Self::Benchmarks { namespace } => {
@@ -154,7 +148,6 @@ impl Current<'_> {
         settings
     }
 
-    /// What has to be changed.
     pub fn changes(&self) -> Vec<Change> {
         let unlike = self.settings().into_iter().filter_map(|(setting, was, to)| {
             was.filter(|was| was != to).map(|was| Change { setting, was, to: to.to_owned() })

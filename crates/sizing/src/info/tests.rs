@@ -58,7 +58,7 @@ fn a_server_of_8_0_says_it_by_other_names() {
     assert!(last.devices[0].writes > first.devices[0].writes);
     assert!(last.counters["client_read_success"] > first.counters["client_read_success"]);
     assert_eq!(first.counters["data_used_bytes"], 893_760_160);
-    // Its statistics begin with "failed_best_practices=true", which is no refusal.
+    // The reply starts with "failed_best_practices=true", which is not a refusal.
     assert_eq!((replies.cluster_size, replies.uptime.len(), replies.uptime[0].1), (Some(1), 4, 100));
 }
 

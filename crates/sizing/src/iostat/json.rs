@@ -13,9 +13,9 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 use std::io::{self, Read};
 
-/// How deep a report stands.
+/// Nesting depth of a report.
 const REPORT_DEPTH: usize = 6;
-/// How deep the facts of a machine stand.
+/// Nesting depth of a machine's facts.
 const HOST_DEPTH: usize = 4;
 /// Longest report: 10,000 devices.
 const REPORT_BYTES_MAX: usize = 8 << 20;
@@ -92,7 +92,7 @@ impl Objects {
         }
     }
 
-    /// A report that is whole.
+    /// Reads a complete report.
     fn report(&mut self, collector: &mut Collector) {
         if !std::mem::replace(&mut self.begun, true) {
             let host = String::from_utf8_lossy(&self.host);
@@ -139,7 +139,7 @@ impl Objects {
         collector.close();
     }
 
-    /// The end of the document.
+    /// Ends the document.
     fn finish(self, collector: &mut Collector) {
         if !self.report.is_empty() {
             collector

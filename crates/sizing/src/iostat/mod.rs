@@ -1,8 +1,9 @@
-//! What sysstat's iostat printed, as text or JSON: rates of each device, report by report.
+//! Parses the output of sysstat's iostat, text or JSON: rates of each device, report by report.
 //!
 //! Columns are found by their names, so that old versions (`avgrq-sz`), new ones, `-m`, `--human` and `--pretty` read
 //! alike, in any language: `r/s` and `w/s` are not translated. A run of iostat begins with a banner; its first report
-//! is of the time since boot, unless `-y` was given, which nothing says: the numbers tell (see `since_boot`).
+//! covers the time since boot, unless `-y` was given. The output does not show which, so it is inferred from the
+//! numbers (see `since_boot`).
 
 mod json;
 mod reports;
@@ -21,31 +22,29 @@ use std::io::{self, Read};
 use std::path::Path;
 use thiserror::Error;
 
-/// What iostat printed of one machine.
+/// iostat's output of one machine.
 #[derive(Debug, Clone, Default)]
 pub struct Iostat {
-    /// Its reports in their order. The first of a run of iostat, which is since boot, is left out when it can
-    /// be told.
+    /// Reports in order. The first of a run of iostat is dropped if it is recognised as covering the time since boot.
     pub reports: Vec<Report>,
-    /// What was strange, each a sentence.
+    /// Oddities, each a sentence.
     pub remarks: Vec<String>,
 }
 
-/// One report.
 #[derive(Debug, Clone)]
 pub struct Report {
     /// When it was printed, by the clock and zone of the machine; `None`: it has no time (iostat without -t).
     pub at: Option<DateTime>,
     /// The zone of that clock, where the time says it (S_TIME_FORMAT=ISO).
     pub offset: Option<Offset>,
-    /// A line a device.
+    /// One line per device.
     pub devices: Vec<DeviceRates>,
 }
 
 /// Rates of one device, under iostat's names.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DeviceRates {
-    /// Its name without `/dev/`.
+    /// Name without `/dev/`.
     pub device: String,
     /// Reads completed a second.
     pub r_s: f64,
@@ -61,10 +60,10 @@ pub struct DeviceRates {
     pub d_s: Option<f64>,
 }
 
-/// Of `writes` a second those that have data, where so many flushes were counted beside them.
+/// Writes with data a second, out of `writes`, given the number of flushes.
 ///
-/// A synchronous write and its flush are two writes and two flushes on a drive with a volatile cache and no FUA, two and
-/// one with FUA. Which it is, is told by the size of writes, where all are large blocks of `block_kib`.
+/// A synchronous write and its flush are two writes and two flushes on a drive with a volatile cache and no FUA, two
+/// and one with FUA. The size of writes decides between the cases, if all are large blocks of `block_kib`.
 pub fn writes_with_data(writes: f64, flushes: f64, written_kib: f64, block_kib: Option<f64>) -> f64 {
     let off = |writes: f64| block_kib.map_or(0.0, |block_kib| (written_kib / writes / block_kib).ln().abs());
     let possible = [writes - flushes / 2.0, writes - flushes, writes].into_iter().filter(|writes| *writes >= 0.0);
@@ -89,17 +88,12 @@ pub enum IostatError {
     /// The system refuses, or compressed data is damaged.
     #[error(transparent)]
     Read(#[from] ReadError),
-    /// It is something else.
+    /// Not an output of `iostat -x`.
     #[error(
         "reading {name} - it has no table of iostat -x: expected a line like \"Device r/s rkB/s ... w/s wkB/s\", or \
          JSON, found {found} - record one with \"iostat -xty 10 > FILE\", or \"iostat -xty 10 -o JSON\""
     )]
-    NotIostat {
-        /// Which.
-        name: String,
-        /// What it is.
-        found: String,
-    },
+    NotIostat { name: String, found: String },
 }
 
 /// Reads what one machine's iostat printed, in one run or in several.

@@ -7,7 +7,7 @@ use jiff::tz::Offset;
 use results::units::count;
 use std::collections::HashMap;
 
-/// What a column is of.
+/// Meaning of a column.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Field {
     Reads,
@@ -55,7 +55,7 @@ pub(super) struct Collector {
     /// Reports, their times, and whether each is the first one after a banner.
     reports: Vec<(Vec<DeviceRates>, Option<Moment>, bool)>,
     open: Vec<(String, [Option<f64>; FIELDS])>,
-    /// Where each device is in it, and what any of them has.
+    /// Index of each device in the open report; and the fields that any of them has.
     places: HashMap<String, usize>,
     has: [bool; FIELDS],
     devices_over: u64,
@@ -77,7 +77,7 @@ impl Collector {
         Self { name: name.to_owned(), ..Self::default() }
     }
 
-    /// Keeps a sentence.
+    /// Adds a remark.
     pub(super) fn say(&mut self, sentence: String) {
         self.remarks.push(format!("{}: {sentence}", self.name));
     }
@@ -91,7 +91,7 @@ impl Collector {
         self.dates.extend(date);
     }
 
-    /// A report has a time.
+    /// A report's time.
     pub(super) fn moment(&mut self, date: Option<Written>, time: Time, offset: Option<Offset>) {
         self.close();
         let (date, of_banner) = (date.or(self.date), date.is_none());

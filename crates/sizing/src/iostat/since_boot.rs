@@ -1,8 +1,8 @@
-//! The first report of a run of iostat: of the time since boot, or with `-y` of an interval as all others.
+//! The first report of a run of iostat: it covers the time since boot, or with `-y` an interval like the others.
 //!
-//! Nothing says which. But over an interval of n s a rate is a whole number divided by n, and one since boot is
-//! divided by a time of any length: with n = 10, `2439.60` can be of an interval, and `2439.63` cannot. What shows that
-//! intervals are measured so exactly are the reports that follow.
+//! The output does not show which. But over an interval of n s a rate is a whole number divided by n, while a rate
+//! since boot is divided by any length of time: with n = 10, `2439.60` can belong to an interval, and `2439.63` cannot.
+//! The later reports show if intervals are that exact.
 
 use super::{DeviceRates, Report};
 use std::collections::BTreeSet;
@@ -11,10 +11,10 @@ use std::collections::BTreeSet;
 const INTERVALS_MAX: u32 = 50;
 /// Chance at which numbers are believed: 0.1 for each number at 10 s.
 const CHANCE_MAX: f64 = 0.02;
-/// So many of ten numbers that follow have to be such fractions.
+/// Out of ten later numbers this many have to be such fractions.
 const MOST_OF_TEN: usize = 8;
 
-/// What can be told of a first report.
+/// Classification of a first report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum First {
     SinceBoot,
@@ -69,7 +69,7 @@ fn told(run: &[Report]) -> First {
     let (first, rest) = (rates(std::slice::from_ref(first)), rates(rest));
     let fitting =
         |rates: &BTreeSet<u64>, seconds| rates.iter().filter(|rate| is_of(**rate as f64 / 100.0, seconds)).count();
-    // How likely so many numbers are such fractions by chance.
+    // Probability that this many numbers are such fractions by chance.
     let by_chance = |count: usize, seconds: u32| (f64::from(seconds) / 100.0).powi(count as i32);
     let printed = run.windows(2).filter_map(|pair| Some(pair[1].at?.duration_since(pair[0].at?).as_secs()));
     let tried = match printed.min() {
@@ -99,7 +99,7 @@ fn counts(device: &DeviceRates) -> impl Iterator<Item = f64> {
     [Some(device.r_s), Some(device.w_s), device.f_s, device.d_s].into_iter().flatten().filter(|rate| *rate > 0.0)
 }
 
-/// Whether a rate, printed with two decimals, is a whole number divided by `seconds`.
+/// True if a rate, printed with two decimals, is a whole number divided by `seconds`.
 fn is_of(rate: f64, seconds: u32) -> bool {
     let seconds = f64::from(seconds);
     let count = (rate * seconds).round();

@@ -6,16 +6,14 @@ use crate::lines::Lines;
 use results::units::quoted;
 use std::io::{self, Read};
 
-/// A column that is of use.
 #[derive(Debug, Clone, Copy, PartialEq)]
 struct Column {
     at: usize,
     field: Field,
-    /// What a number of it is to be multiplied with, to have a number a second or KiB a second.
+    /// Factor that converts its numbers to a second, or KiB a second.
     factor: f64,
 }
 
-/// The columns of a table.
 #[derive(Debug, Default)]
 struct Header {
     words: usize,

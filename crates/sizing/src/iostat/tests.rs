@@ -43,7 +43,7 @@ fn captured_text_and_json_say_the_same_of_the_same_minutes() {
             (captured(&format!("{version}/iostat-x.txt")), captured(&format!("{version}/iostat-x.json")));
         assert_eq!(text.reports.len(), reports, "{:?}", text.remarks);
         for (a, b) in text.reports.iter().zip(&json.reports) {
-            // They were two programs, side by side.
+            // Both outputs are of two programs that ran side by side.
             let (text, json) = (&a.devices[0], &b.devices[0]);
             assert!((text.r_s / json.r_s - 1.0).abs() < 0.02 && text.f_s.is_some() && json.f_s.is_some());
             assert_eq!(a.at, b.at);

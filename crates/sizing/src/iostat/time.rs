@@ -12,17 +12,17 @@ use jiff::ToSpan;
 use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::Offset;
 
-/// A date as it is written.
+/// A date as written.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Written {
     parts: [u16; 3],
-    /// Whether the first is the year.
+    /// True if the year comes first.
     year_first: bool,
-    /// What stands between them, where it tells: a point is written between day and month.
+    /// True if the separator shows that the day comes first: a point stands between day and month.
     day_first: bool,
 }
 
-/// How dates are written.
+/// Order of day and month in dates.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Order {
     MonthDay,
@@ -116,8 +116,8 @@ fn groups(text: &str) -> Vec<(usize, &str)> {
     groups
 }
 
-/// How the dates are written, and whether that is sure: by one that fits one way only, by not going back, or by being
-/// near `near`.
+/// Order of day and month in the dates, and true if it is certain: by a date that fits one order only, by times that
+/// never go back, or by being near `near`.
 pub(super) fn order(dates: &[Written], near: Option<Date>) -> (Order, bool) {
     let unclear: Vec<_> = dates.iter().filter(|date| !date.year_first && !date.day_first).collect();
     let fits = |order| unclear.iter().all(|date| date.date(order).is_some());

@@ -8,7 +8,7 @@
 //! that is at least its length, less a second, after the last one's end; times are the log's own clock, in whole
 //! seconds; the last histogram counts when a line follows it. A histogram without a namespace is the sum of all
 //! namespaces'. Of latencies buckets up to 16 are looked at, of sizes and numbers of records those up to 25, so slower
-//! operations are missing from its shares. What it does not say (restarts, damage) is in the remarks.
+//! operations are missing from its shares. Restarts and damage, which it does not report, are in the remarks.
 
 mod scan;
 mod slices;
@@ -22,42 +22,42 @@ pub use slices::{Slice, Table, table};
 use crate::server_log::Unit;
 use jiff::civil::DateTime;
 
-/// What is asked for.
+/// Options of a table.
 #[derive(Debug, Clone)]
 pub struct Wanted {
     /// Name of the histogram: `{test}-read`, or `read` of all namespaces.
     pub histogram: String,
     /// The namespace, where the name has none.
     pub namespace: Option<String>,
-    /// Length of a slice.
+    /// Length of a slice, s.
     pub slice_sec: i64,
-    /// Where to begin.
+    /// Start of the table.
     pub from: From,
-    /// How far to go, s.
+    /// Length of the table, s.
     pub duration_sec: Option<i64>,
-    /// How many thresholds.
+    /// Number of thresholds.
     pub buckets: usize,
     /// Every how many-th threshold.
     pub every: usize,
-    /// Whether what is wrong in asloglatency's tables is to be so, too: slices over restarts of the server, and numbers of
-    /// records of a batch as milliseconds.
+    /// True to reproduce asloglatency's errors, too: slices over restarts of the server, and numbers of records of a
+    /// batch as milliseconds.
     pub as_asloglatency: bool,
 }
 
-/// Where to begin.
+/// Start of a table.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum From {
-    /// With the log.
+    /// The start of the log.
     Head,
     /// Five minutes before its end.
     Tail,
-    /// So many seconds before its end.
+    /// This many seconds before its end.
     Before(i64),
-    /// At a time of its clock.
+    /// At a time of the log's clock.
     At(DateTime),
 }
 
-/// What stands behind values of a histogram.
+/// Meaning of a histogram's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 enum Scale {
     /// Latencies: the unit is that of each line.
@@ -87,8 +87,8 @@ impl Wanted {
         (0..self.buckets_read()).step_by(self.every.max(1)).take(self.buckets).collect()
     }
 
-    /// Whether the name says which namespace: `{test}-read`. That of a drive, `{test}-/dev/sdb-read`, counts as one of
-    /// several, as asloglatency has it, and is the only one of its name.
+    /// True if the name includes a namespace: `{test}-read`. A drive's histogram, `{test}-/dev/sdb-read`, counts as one
+    /// of several, as in asloglatency, and is the only one with its name.
     fn names_a_namespace(&self) -> bool {
         let is_name = |text: &str| text.starts_with(|c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '-'));
         let Some(rest) = self.histogram.strip_prefix('{') else { return false };
@@ -96,7 +96,7 @@ impl Wanted {
             || rest.match_indices("}-").any(|(at, found)| at > 0 && is_name(&rest[at + found.len()..]))
     }
 
-    /// What units are called.
+    /// Name of a unit.
     fn unit_name(&self, unit: Unit) -> &'static str {
         match (self.scale(), unit) {
             (Scale::Bytes, _) => "bytes",

@@ -23,7 +23,7 @@ const TOGETHER_SEC: i64 = 5;
 pub(super) struct Dumped {
     /// By the log's own clock, whole seconds.
     pub(super) at: DateTime,
-    /// Which of the names that are wanted.
+    /// Index of its name among the wanted ones.
     pub(super) series: usize,
     pub(super) unit: Unit,
     pub(super) total: u64,
@@ -31,13 +31,12 @@ pub(super) struct Dumped {
 }
 
 impl Found {
-    /// How often the histogram is there.
+    /// Number of times the histogram occurs.
     pub fn number(&self) -> usize {
         self.dumps.len()
     }
 }
 
-/// What was found.
 #[derive(Debug, Default)]
 pub struct Found {
     pub(super) dumps: Vec<Dumped>,
@@ -45,11 +44,11 @@ pub struct Found {
     pub head: Option<DateTime>,
     /// Time of the last line.
     pub tail: Option<DateTime>,
-    /// Whether a line follows the last dump.
+    /// True if a line follows the last dump.
     pub(super) followed: bool,
     /// Names of other histograms, as long as the wanted one was not met.
     pub names: BTreeSet<String>,
-    /// What was strange, each a sentence.
+    /// Oddities, each a sentence.
     pub remarks: Vec<String>,
 }
 
@@ -162,7 +161,7 @@ impl<'a> Scanner<'a> {
                     dumped.buckets[*bucket] = *count;
                     *counted = counted.saturating_add(*count);
                 }
-                // It counts when another line follows.
+                // The dump counts once another line follows.
                 if *counted >= dumped.total {
                     self.close();
                     self.found.followed = false;
@@ -206,7 +205,7 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Whether a line that goes on with `text` is of the histogram.
+    /// True if a line with this `text` belongs to the histogram.
     fn is_wanted(&self, text: &[u8]) -> bool {
         let wanted = self.wanted;
         let name_ends = |rest: &[u8]| rest.starts_with(b" ");

@@ -12,10 +12,10 @@ const TOGETHER: SignedDuration = SignedDuration::from_secs(5);
 /// Before the end, where the end is asked for.
 const TAIL: SignedDuration = SignedDuration::from_mins(5);
 
-/// What was counted between two dumps.
+/// Counts between two dumps.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Slice {
-    /// Time of the second one.
+    /// Time of the second dump.
     pub to: DateTime,
     /// Seconds between them.
     pub seconds: i64,
@@ -25,26 +25,23 @@ pub struct Slice {
     pub ops_per_sec: f64,
 }
 
-/// A table of slices.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Table {
     /// The histogram as it was asked for.
     pub histogram: String,
-    /// Its namespace, if it was asked for by that.
+    /// Namespace, if it was an option.
     pub namespace: Option<String>,
-    /// Where the table was asked to begin; `None`: with the log.
+    /// Requested start of the table; `None` for the start of the log.
     pub asked_from: Option<DateTime>,
     /// Time of the first dump; `None`: there is none.
     pub from: Option<DateTime>,
-    /// What the thresholds are of: ms, us, bytes, records.
+    /// Unit of the thresholds: ms, us, bytes, records.
     pub unit: &'static str,
-    /// The thresholds.
     pub thresholds: Vec<u64>,
-    /// The slices.
     pub slices: Vec<Slice>,
     /// Mean of the slices' percentages, and operations a second of all.
     pub average: Option<(Vec<f64>, f64)>,
-    /// The largest of each.
+    /// Maximum of each column.
     pub largest: Option<(Vec<f64>, f64)>,
     /// The unit changed: from what to what, when.
     pub unit_change: Option<(&'static str, &'static str, DateTime)>,
@@ -56,9 +53,9 @@ pub struct Table {
     pub clock_steps: Vec<(DateTime, DateTime)>,
 }
 
-/// The counts of one time.
+/// Counts of one time, over all series.
 struct Counts {
-    /// Which of all dumps is the first of them.
+    /// Index of its first dump among all dumps.
     first: usize,
     at: DateTime,
     unit: Unit,
@@ -66,7 +63,6 @@ struct Counts {
     buckets: Vec<u64>,
 }
 
-/// Forms the slices.
 pub fn table(found: &Found, wanted: &Wanted) -> Table {
     let tail = found.tail.unwrap_or_default();
     let before = |duration| tail.checked_sub(duration).unwrap_or(DateTime::MIN);
@@ -155,7 +151,7 @@ pub fn table(found: &Found, wanted: &Wanted) -> Table {
 /// Between two dumps whose difference is no rate: counters begin anew, or the clock was set.
 struct Gap {
     after: DateTime,
-    /// Which dump comes next, and when.
+    /// Index and time of the next dump.
     until: (usize, DateTime),
     is_restart: bool,
 }
@@ -171,7 +167,8 @@ fn gaps(found: &Found, wanted: &Wanted) -> Vec<Gap> {
         let went_back =
             next.total < last.total || next.buckets.iter().zip(&last.buckets).any(|(next, last)| next < last);
         let is_restart = last.unit == next.unit && went_back;
-        // Where dumps are missing it is a multiple of the usual distance, and so is what was counted.
+        // Missing dumps make the distance a multiple of the usual one, and the growth, too. Any other distance is a
+        // step of the clock.
         let stepped = cadence::usual(&distances, at).is_some_and(|usual| {
             let multiple = (distances[at] / usual).round().max(1.0);
             let too_few = |growth: f64| multiple > 1.0 && growths[at] < (multiple - 0.5) * growth;
@@ -185,7 +182,7 @@ fn gaps(found: &Found, wanted: &Wanted) -> Vec<Gap> {
     gaps
 }
 
-/// What came between two. Buckets of `new` that went back are raised to those of `old`, as asloglatency does.
+/// Difference of two dumps. Buckets of `new` that went back are raised to those of `old`, as asloglatency does.
 fn slice(old: &Counts, new: &mut Counts, thresholds: &[usize]) -> Slice {
     let total = new.total as f64 - old.total as f64;
     let percentages = new.buckets.iter_mut().zip(&old.buckets).map(|(new, old)| {
@@ -212,13 +209,13 @@ fn whole_seconds(at: DateTime) -> DateTime {
 #[derive(Clone)]
 struct Groups<'a> {
     dumps: &'a [Dumped],
-    /// How many are before them.
+    /// Number of dumps before them.
     taken: usize,
-    /// Whether a line follows the last one.
+    /// True if a line follows the last one.
     followed: bool,
     together: bool,
     skips_partial: bool,
-    /// Dumps of the time before.
+    /// Number of dumps at the previous time.
     last_number: usize,
     buckets: usize,
 }
@@ -252,7 +249,7 @@ impl<'a> Groups<'a> {
             let (is_last, number) = (rest.is_empty(), group.len());
             // The last one is being written.
             let group = if is_last && !self.followed { &group[..number - 1] } else { group };
-            // A namespace's is missing: torn, or yet to be written. That is no restart.
+            // A namespace's dump is missing: torn, or not written yet. That is not a restart.
             let lacks_one = group.len() < self.last_number && (is_last || self.number_of(rest) >= self.last_number);
             if self.skips_partial && lacks_one {
                 continue;
@@ -270,7 +267,7 @@ impl<'a> Groups<'a> {
         }
     }
 
-    /// How many of the first dumps are of one time.
+    /// Number of the first dumps that belong to one time.
     fn number_of(&self, dumps: &[Dumped]) -> usize {
         let Some(first) = dumps.first() else { return 0 };
         let until = first.at.saturating_add(TOGETHER);

@@ -99,7 +99,7 @@ fn log(counts: &[u64], unit: &str) -> String {
     log_at(&counts.iter().enumerate().map(|(n, count)| (10 * n, *count)).collect::<Vec<_>>(), unit)
 }
 
-/// Dumps at these seconds.
+/// Log with dumps at these seconds.
 fn log_at(ticks: &[(usize, u64)], unit: &str) -> String {
     let mut text = String::new();
     for (at, count) in ticks {
@@ -182,7 +182,7 @@ fn slices_without_operations_are_of_noughts_and_a_gap_is_one_slice() {
     assert_eq!(table.slices.iter().map(|slice| slice.seconds).collect::<Vec<_>>(), [10, 590]);
 }
 
-/// It may still be written.
+/// The last histogram may still be incomplete.
 #[test]
 fn the_last_histogram_counts_when_a_line_follows_it() {
     let text = log(&[0, 100, 200], "usec");

@@ -16,7 +16,7 @@ impl Wanted {
 }
 
 impl Table {
-    /// Where it was asked to begin, as a line before the table.
+    /// The requested start, as a line before the table.
     pub fn asked_from_line(&self) -> String {
         self.asked_from
             .map_or_else(String::new, |from| format!("From      : {}\n\n", from.strftime("%Y-%m-%d %H:%M:%S")))
@@ -67,7 +67,7 @@ impl Table {
         Ok(())
     }
 
-    /// What asloglatency says of a table without a slice.
+    /// asloglatency's message for a table without a slice.
     pub fn no_slice(&self) -> String {
         let seconds = if self.slice_sec > 1 { self.slice_sec - 1 } else { self.slice_sec };
         let (days, rest) = (seconds / 86_400, seconds % 86_400);

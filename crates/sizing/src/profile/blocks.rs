@@ -1,9 +1,9 @@
-//! How large a write block is, and the I/O that moves it: what every count of blocks is multiplied by.
+//! Size of a write block, and of the I/O that moves it: the factors of all block counts.
 //!
-//! Up to 7.0 both are `write-block-size`. From 7.1 a write block is always 8 MiB, every counter of drv_ssd is of
-//! such blocks, and what reaches the device is `flush-size` (1 MiB if not set). A server's configuration tells
-//! both, and so does its log where it goes back to the server's start. What neither tells follows from two counters of
-//! the same thing, or from iostat.
+//! Up to 7.0 both are `write-block-size`. From 7.1 a write block is always 8 MiB, every counter of drv_ssd is of such
+//! blocks, and what reaches the device is `flush-size` (1 MiB if not set). A server's configuration has both, and so
+//! has its log if it goes back to the server's start. Otherwise they follow from two counters of the same quantity, or
+//! from iostat.
 
 use super::Window;
 use super::counters::{Blockwise, Counted};
@@ -15,19 +15,18 @@ use results::units;
 /// A write block where nothing tells it, bytes: what the server's sample configuration for SSDs has.
 const BLOCK_BYTES: u64 = 128 << 10;
 
-/// How far a quotient may be from the power of two that it is taken for.
+/// Maximum distance of a quotient from the power of two that it stands for.
 const NEAR: f64 = 0.1;
 
 /// Sizes of a device's large blocks.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Blocks {
-    /// Bytes of a write block.
     pub block_bytes: u64,
     /// Bytes of the I/O that moves it, or a part of it.
     pub io_bytes: u64,
-    /// Where that is from.
+    /// Source of that size.
     pub origin: String,
-    /// What had to be assumed, a sentence.
+    /// Assumption made, a sentence.
     pub assumed: Option<String>,
 }
 
@@ -53,7 +52,7 @@ pub fn of_device(
     let logged = log.start_of(window).and_then(|start| start.write_block_bytes.get(device).copied());
     let told = (facts.write_block_bytes, logged);
     let found = |block_bytes: u64, io_bytes: u64, origin: String| {
-        // What two sources say of a block has to be the same.
+        // Two sources of a block's size have to agree.
         let assumed = match told {
             (Some(here), Some(logged)) if here != logged => Some(format!(
                 "{device}: write blocks are {} by {}, and {} by the log of the server's start - they cannot be both{}",
@@ -99,7 +98,7 @@ pub fn of_device(
     }
 }
 
-/// Whether write blocks are 8 MiB whatever is configured: by the version; where none is said, by what only such
+/// True if write blocks are 8 MiB whatever is configured: by the version; if unknown, by features that only such
 /// servers have: flush-size, counts of partial writes, several writes a block.
 fn has_fixed_blocks(
     log: &ServerLog,

@@ -1,4 +1,4 @@
-//! What has to balance: two sources that both know a number, or a law of the server's counters.
+//! Consistency checks: two sources of the same number, or a law of the server's counters.
 
 use super::counters::Blockwise;
 use super::{Check, DeviceLoad, DriveTarget};
@@ -22,13 +22,13 @@ pub struct Counters<'a> {
     pub reads_of_sizes: f64,
     /// By the device's own histogram, where the namespace has no other device.
     pub device_reads: Option<f64>,
-    /// Likewise.
+    /// From the device's own histogram, if the namespace has no other device.
     pub device_lbr: Option<f64>,
-    /// Likewise.
+    /// From the device's own histogram, if the namespace has no other device.
     pub device_writes: Option<f64>,
 }
 
-/// What has to balance on one device of one namespace.
+/// Checks of one device of one namespace.
 pub fn of_device(load: &DeviceLoad, counters: &Counters) -> Vec<Check> {
     let Counters { blocks, ios_a_block, .. } = counters;
     // A few blocks lie on the other side of a window's ends: of few blocks that is much.
@@ -92,7 +92,7 @@ pub fn of_device(load: &DeviceLoad, counters: &Counters) -> Vec<Check> {
     checks
 }
 
-/// What has to balance on a drive of which there is iostat: its four numbers.
+/// Checks of a drive with iostat: its four numbers.
 ///
 /// `partly`: iostat did not run all the time.
 pub fn of_drive(target: &DriveTarget, loads: &[&DeviceLoad], partly: bool) -> Vec<Check> {

@@ -1,4 +1,4 @@
-//! What cumulative counters grew by within a window, and the rates that follow.
+//! Growth of cumulative counters within a window, and the resulting rates.
 
 use super::Window;
 use crate::server_log::cadence::is_between;
@@ -7,7 +7,6 @@ use jiff::Timestamp;
 
 /// Something that was counted at an instant.
 pub trait Sample {
-    /// When.
     fn at(&self) -> Timestamp;
 }
 
@@ -34,20 +33,18 @@ fn ends<'a, S: Sample>(samples: &'a [S], window: Window, steps: &[Timestamp]) ->
     (seconds > 0.0).then_some((ends, seconds))
 }
 
-/// What a histogram counted within a window.
+/// Counts of a histogram within a window.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Counted {
-    /// How many.
     pub count: u64,
-    /// In how long, seconds.
+    /// Length, seconds.
     pub seconds: f64,
-    /// By bucket.
     pub buckets: Vec<u64>,
 }
 
 impl Counted {
-    /// The difference of two dumps, `None` if there are no two in the window or the counts went back. What was counted over
-    /// one of `steps` is left out, and so is its time.
+    /// Difference of two dumps; `None` if the window has fewer than two, or the counts went back. Counts over one of
+    /// `steps` are left out, and so is their time.
     pub fn of(dumps: &[Dump], window: Window, steps: &[Timestamp]) -> Option<Self> {
         let (ends, seconds) = ends(dumps, window, steps)?;
         let longest = ends.iter().map(|(_, last)| last.buckets.len()).max().unwrap_or(0);
@@ -62,7 +59,7 @@ impl Counted {
         Some(Self { count, seconds, buckets })
     }
 
-    /// How many a second.
+    /// Operations a second.
     pub fn per_sec(&self) -> f64 {
         self.count as f64 / self.seconds
     }
@@ -80,10 +77,10 @@ impl Counted {
     }
 }
 
-/// What a drv_ssd line's counters grew by, in write blocks a second.
+/// Growth of a drv_ssd line's counters, write blocks a second.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Blockwise {
-    /// In how long, seconds.
+    /// Length, seconds.
     pub seconds: f64,
     /// Written, defragmentation's included.
     pub writes: f64,
@@ -149,7 +146,7 @@ impl Blockwise {
         (self.defrag_reads - self.io_skips.unwrap_or(0.0) - self.defrag_q).max(0.0)
     }
 
-    /// The same in words.
+    /// Formula of the reads, in words.
     pub fn how_read(&self) -> &'static str {
         match self.io_skips {
             Some(_) => "defrag-read - defrag-io-skips - growth of defrag-q",

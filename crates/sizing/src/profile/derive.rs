@@ -13,10 +13,9 @@ use std::collections::{BTreeMap, BTreeSet};
 /// The part of a window that histograms must cover: dumps come every 10 s, and a window may be a minute long.
 const COVERED: f64 = 0.6;
 
-/// What the name of a namespace ends with where its load is that of its shadow devices.
+/// Suffix of a namespace whose load is that of its shadow devices.
 const SHADOW: &str = "-shadow";
 
-/// The profile of `sources`.
 pub fn profile(sources: &Sources, wanted: &Wanted) -> Result<Profile, SizingError> {
     if sources.logs.is_empty() {
         return Err(SizingError::NoLog);
@@ -46,7 +45,7 @@ pub fn profile(sources: &Sources, wanted: &Wanted) -> Result<Profile, SizingErro
     Ok(profile)
 }
 
-/// What a node is called: by its id, or by its log.
+/// Name of a node: its id, or its log.
 pub fn id(log: &ServerLog) -> String {
     log.node_id.clone().or_else(|| log.files.first().cloned()).unwrap_or_else(|| "node".to_owned())
 }
@@ -90,7 +89,7 @@ pub fn drive_of(device: &str) -> String {
     whole.to_owned()
 }
 
-/// One node, and everything beside it.
+/// Sources of one node.
 struct NodeSources<'a> {
     sources: &'a Sources,
     wanted: &'a Wanted,
@@ -132,7 +131,7 @@ impl NodeSources<'_> {
                 window
             }
             bounds => {
-                // Where iostat looked is where the load is to be known.
+                // The load is needed for the time that iostat covers.
                 let seen = match self.sources.iostats.get(id) {
                     Some(iostat) => {
                         seen::span(iostat, log.span, self.wanted.iostat_zone).map_err(|error| self.iostat(error))?
@@ -197,7 +196,7 @@ impl NodeSources<'_> {
         let shadows: Vec<DeviceLoad> =
             loads.iter().filter_map(|load| self.shadow(load, window, &mut profile.remarks)).collect();
         for shadow in shadows {
-            // It may be of another kind, and not in what iostat was asked for.
+            // A shadow device may be of another kind, and not in iostat's output.
             if !seen.contains_key(&shadow.drive) {
                 let device = [(shadow.namespace.clone(), shadow.device.clone())].into();
                 seen.extend(self.seen(&device, window).unwrap_or_default());
@@ -226,7 +225,8 @@ impl NodeSources<'_> {
         Ok(())
     }
 
-    /// What is written to the shadow of the device of `load`, as a namespace of its own: each block, and nothing is read.
+    /// Writes to the shadow of the device of `load`, as a namespace of its own: each block is written, and nothing is
+    /// read.
     fn shadow(&self, load: &DeviceLoad, window: Window, remarks: &mut Vec<String>) -> Option<DeviceLoad> {
         let DeviceLoad { namespace, device, .. } = load;
         let has_queue = |((of, name), lines): (&(String, String), &Vec<DriveLine>)| {
@@ -296,7 +296,7 @@ impl NodeSources<'_> {
         self.wanted.drives.get(device).cloned().unwrap_or_else(|| drive_of(device))
     }
 
-    /// What iostat showed of each drive.
+    /// iostat's numbers of each drive.
     fn seen(
         &self,
         devices: &BTreeSet<(String, String)>,

@@ -1,20 +1,20 @@
-//! The load of a cluster on its devices, as a file that says where each number came from.
+//! The load of a cluster on its devices, as a file with the origin of each number.
 //!
 //! ```text
 //! ServerLog, Iostat, InfoReplies --window--> when --derive--> loads, drives --checks--> Profile
 //! ```
 //!
-//! The one idea: rates are differences of counters between two instants, made in one place, and whatever two
-//! sources both know is compared. What does not agree is a doubt that stays with the numbers: who reads
-//! the file has to accept it before using them.
+//! The one idea: rates are differences of counters between two instants, computed in one place, and numbers with two
+//! sources are compared. A mismatch is a doubt that stays with the numbers: the user has to accept it before using
+//! them.
 //!
-//! * [`sources`]: what there is, and what is wanted
-//! * [`window`]: from when to when the load was steady
+//! * [`sources`]: inputs and options
+//! * [`window`]: the period of steady load
 //! * [`counters`]: differences within a window
-//! * [`blocks`]: how large a write block is, and the I/O that moves it
-//! * [`derive`]: the load of each device from all that was read
-//! * [`seen`]: what iostat showed in that time
-//! * [`checks`]: what has to balance
+//! * [`blocks`]: size of a write block, and of the I/O that moves it
+//! * [`derive`]: the load of each device from all sources
+//! * [`seen`]: iostat's numbers in that period
+//! * [`checks`]: consistency checks
 
 pub mod blocks;
 pub mod checks;
@@ -45,43 +45,39 @@ pub struct Profile {
     pub nodes: Vec<Node>,
     /// The load of each namespace on each of its devices.
     pub loads: Vec<DeviceLoad>,
-    /// What reached each drive.
+    /// I/O that reached each drive.
     pub drives: Vec<DriveTarget>,
-    /// What had to balance, and by how much it did not.
+    /// Consistency checks with their residues.
     pub checks: Vec<Check>,
-    /// What had to be assumed, each a sentence.
+    /// Assumptions, each a sentence.
     pub assumptions: Vec<String>,
-    /// What was strange in the sources, each a sentence; nothing that puts the numbers in doubt.
+    /// Oddities of the sources, each a sentence; none puts the numbers in doubt.
     pub remarks: Vec<String>,
 }
 
-/// A node of the cluster.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Node {
-    /// Its id, or the name of its log where that has none.
+    /// Node id, or the name of its log without one.
     pub id: String,
-    /// Version of its server.
     pub build: Option<String>,
-    /// Where its numbers are from.
+    /// Period of its numbers.
     pub window: Window,
 }
 
-/// From when to when.
+/// A period of time.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Window {
-    /// Its begin.
     pub from: Timestamp,
-    /// Its end.
     pub to: Timestamp,
 }
 
 impl Window {
-    /// Its length, seconds.
+    /// Length, seconds.
     pub fn seconds(&self) -> f64 {
         self.to.duration_since(self.from).as_secs_f64()
     }
 
-    /// Whether `at` is in it, its ends included.
+    /// True if `at` is in it, ends included.
     pub fn contains(&self, at: Timestamp) -> bool {
         (self.from..=self.to).contains(&at)
     }
@@ -90,9 +86,7 @@ impl Window {
 /// The load of one namespace on one device of one node.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize)]
 pub struct DeviceLoad {
-    /// Id of the node.
     pub node: String,
-    /// The namespace.
     pub namespace: String,
     /// The device as the server names it: `/dev/nvme0n1p1`.
     pub device: String,
@@ -124,20 +118,18 @@ pub struct DeviceLoad {
     pub direct_frees_per_sec: Option<f64>,
     /// Flushes of blocks that were not full, a second; `None`: not told.
     pub partial_flushes_per_sec: Option<f64>,
-    /// Whether each record is written by itself.
+    /// True if each record is written on its own.
     pub commit_to_device: bool,
     /// Bytes of records on it.
     pub used_bytes: Option<u64>,
     /// Copies of a record in the cluster; `None`: not told.
     pub replication_factor: Option<u64>,
-    /// Where the numbers came from.
     pub origin: Origin,
 }
 
-/// Where the numbers of a [`DeviceLoad`] came from, each a phrase.
+/// Origins of the numbers of a [`DeviceLoad`], each a phrase.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Origin {
-    /// Record reads.
     pub reads: String,
     /// Records written.
     pub writes: String,
@@ -145,17 +137,14 @@ pub struct Origin {
     pub sizes: String,
     /// Size of large-block I/Os.
     pub large_block: String,
-    /// Large-block reads.
     pub large_block_reads: String,
-    /// Large-block writes.
     pub large_block_writes: String,
-    /// Direct frees.
     pub direct_frees: String,
 }
 
 impl DeviceLoad {
-    /// What it makes of its drive, where a read is `read_factor` times as large as the lower edge of its bucket, and a
-    /// write as large as the upper edge: with 1 the paper's rule.
+    /// I/O that the load causes on its drive. Reads are `read_factor` times as large as the lower edge of their bucket,
+    /// writes as large as the upper edge: with 1 the paper's rule.
     pub fn io(&self, read_factor: f64) -> DriveIo {
         let commits = if self.commit_to_device { self.writes_per_sec } else { 0.0 };
         let large_kib = self.large_block_bytes as f64 / 1024.0;
@@ -171,16 +160,15 @@ impl DeviceLoad {
     }
 }
 
-/// What reached a drive of one node, all namespaces together.
+/// I/O that reached a drive of one node, all namespaces together.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct DriveTarget {
-    /// Id of the node.
     pub node: String,
-    /// The drive: `nvme0n1`.
+    /// Such as `nvme0n1`.
     pub drive: String,
-    /// What follows from the server's own counts.
+    /// Derived from the server's own counts.
     pub predicted: DriveIo,
-    /// What iostat showed.
+    /// Measured by iostat.
     pub iostat: Option<DriveIo>,
     /// Loads on it of namespaces that were not asked for.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -188,7 +176,7 @@ pub struct DriveTarget {
 }
 
 impl DriveTarget {
-    /// What a test of such a drive has to meet: what iostat showed, or what was predicted.
+    /// Target for a test of such a drive: iostat's numbers, or the predicted ones.
     pub fn io(&self) -> DriveIo {
         self.iostat.unwrap_or(self.predicted)
     }
@@ -197,21 +185,20 @@ impl DriveTarget {
 /// Two numbers that have to be the same, or one that has to lie in a range.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Check {
-    /// Id of the node.
     pub node: String,
-    /// Where: a drive, or a namespace on a device.
+    /// A drive, or a namespace on a device.
     pub place: String,
-    /// What is compared: `writes/s`.
+    /// Quantity compared: `writes/s`.
     pub what: String,
-    /// What has to be met, and from where: `defrag-read + direct-frees - change of free-wblocks`.
+    /// Expected value and its source: `defrag-read + direct-frees - change of free-wblocks`.
     pub against: String,
-    /// What was found, a second.
+    /// Value found, a second.
     pub found: f64,
     /// The least that it should be.
     pub least: f64,
     /// The most that it should be.
     pub most: f64,
-    /// How far outside it may lie, percent of what it should be.
+    /// Allowed deviation, percent of the expected value.
     pub allowed_pct: f64,
     /// Why they may differ and what to do about it, a sentence.
     pub advice: String,
@@ -223,14 +210,14 @@ impl Check {
         let nearest = self.found.min(self.most).max(self.least);
         match self.found - nearest {
             0.0 => 0.0,
-            // What is no number balances with nothing.
+            // An undefined number never balances.
             off if !off.is_finite() => f64::INFINITY,
             off if nearest == 0.0 => 100.0_f64.copysign(off),
             off => off / nearest.abs() * 100.0,
         }
     }
 
-    /// Whether it balances.
+    /// True if the check balances.
     pub fn holds(&self) -> bool {
         self.residue_pct().abs() <= self.allowed_pct
     }

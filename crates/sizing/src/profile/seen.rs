@@ -1,4 +1,4 @@
-//! What iostat showed of a drive within a window.
+//! iostat's numbers of a drive within a window.
 
 use super::Window;
 use crate::drive_io::DriveIo;
@@ -13,35 +13,28 @@ const CLOCK_SEC: i64 = 1;
 /// Why iostat shows nothing of a drive.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum IostatError {
-    /// Its reports are of another time.
+    /// The reports are of another time.
     #[error(
         "iostat's reports are of {first} to {last}, and the load was looked at from {from} to {to} - give the iostat of \
          that time, or --iostat-zone if the clock of its machine is in another time zone than UTC"
     )]
     OtherTime {
-        /// Its first report.
+        /// Time of the first report.
         first: Timestamp,
-        /// Its last.
         last: Timestamp,
-        /// Begin of the window.
+        /// Start of the window.
         from: Timestamp,
-        /// Its end.
+        /// End of the window.
         to: Timestamp,
     },
-    /// It has no report of an interval.
     #[error(
         "iostat has no report of an interval: one alone is of the time since boot - run it with an interval while the \
          load is on: iostat -xty 10"
     )]
     NoReport,
-    /// It has no such drive.
+    /// No such drive in the reports.
     #[error("iostat shows {}, and not {drive} - give the iostat of that machine, or --drive NAME=DEVICE for what is on {drive}", .found.join(", "))]
-    OtherDevices {
-        /// The drive.
-        drive: String,
-        /// What it has.
-        found: Vec<String>,
-    },
+    OtherDevices { drive: String, found: Vec<String> },
 }
 
 /// The mean of what iostat showed.
@@ -55,7 +48,6 @@ pub struct Seen {
 }
 
 impl Seen {
-    /// KiB written a second.
     pub fn written_kib_per_sec(&self) -> f64 {
         self.io.written_kib_per_sec
     }

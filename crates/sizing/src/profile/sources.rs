@@ -1,4 +1,4 @@
-//! What a profile is derived from, what is wanted of it, and why there may be none.
+//! Inputs of a profile, options, and errors.
 
 use super::seen::IostatError;
 use super::window::WindowError;
@@ -9,33 +9,31 @@ use jiff::Timestamp;
 use jiff::tz::Offset;
 use std::collections::BTreeMap;
 
-/// What there is to derive a profile from.
+/// Inputs of a profile.
 #[derive(Debug, Clone, Default)]
 pub struct Sources {
     /// Program and version.
     pub tool: String,
     /// Files and servers.
     pub names: Vec<String>,
-    /// A log a node.
+    /// One log per node.
     pub logs: Vec<ServerLog>,
-    /// What iostat showed, by the node's id.
+    /// iostat's output, by the node's id.
     pub iostats: BTreeMap<String, Iostat>,
-    /// What is configured, by the node's id (empty: on all) and the namespace.
+    /// Configuration, by the node's id (empty: all nodes) and the namespace.
     pub facts: BTreeMap<(String, String), Facts>,
 }
 
-/// What is configured of a namespace, by the user or by the server.
+/// Configuration of a namespace, from the user or the server.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Facts {
-    /// Who says so, a phrase.
+    /// Source, a phrase.
     pub origin: String,
-    /// Version of the server.
     pub build: Option<Build>,
-    /// write-block-size.
+    /// `write-block-size`, bytes.
     pub write_block_bytes: Option<u64>,
-    /// flush-size.
+    /// `flush-size`, bytes.
     pub flush_bytes: Option<u64>,
-    /// commit-to-device.
     pub commit_to_device: Option<bool>,
     /// The replication factor in force.
     pub replication_factor: Option<u64>,
@@ -44,7 +42,7 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// What a node replied of `namespace`.
+    /// Facts from a node's replies on `namespace`.
     pub fn of(node: &InfoReplies, namespace: &Namespace) -> Self {
         Self {
             origin: format!("the configuration of node {}", node.name()),
@@ -57,7 +55,7 @@ impl Facts {
         }
     }
 
-    /// What the server printed of `namespace` when it started; nothing if the log does not go back to it.
+    /// Facts that the server logged about `namespace` at its start; none if the log does not go back to it.
     pub fn of_start(start: &Start, namespace: &str) -> Self {
         let Some(keys) = start.configuration.get(namespace) else { return Self::default() };
         let last = |key: &str| keys.get(key).and_then(|values| values.last()).map(String::as_str);
@@ -67,7 +65,7 @@ impl Facts {
             origin: "the log of the server's start".to_owned(),
             build,
             write_block_bytes: last("write-block-size").and_then(size_bytes),
-            // What it does not print is at its default.
+            // Values that are not printed have their defaults.
             flush_bytes: is_fixed.then(|| last("flush-size").map_or(Some(FLUSH_BYTES), size_bytes)).flatten(),
             commit_to_device: Some(last("commit-to-device") == Some("true")),
             replication_factor: last("replication-factor").and_then(|factor| factor.parse().ok()),
@@ -96,7 +94,6 @@ impl Facts {
     }
 }
 
-/// What is wanted.
 #[derive(Debug, Clone)]
 pub struct Wanted {
     /// Only these namespaces; empty: all.
@@ -116,48 +113,36 @@ pub struct Wanted {
 /// Why there is no profile.
 #[derive(Debug, thiserror::Error)]
 pub enum SizingError {
-    /// There is no log.
     #[error("there is no server log to size from: sizes of records are logged and nowhere else - give --log FILE")]
     NoLog,
-    /// It logs no sizes.
     #[error(
         "{log}: has no histogram of the sizes that namespace {namespace} read and wrote (such as \
          {{{namespace}}}-device-read-size) - storage histograms are off: turn them on, and take the log again after some \
          minutes: asadm -e 'enable; manage config namespace {namespace} param enable-benchmarks-storage to true' (or \
          \"flashproof size collect --enable\")"
     )]
-    StorageHistogramsOff {
-        /// The log.
-        log: String,
-        /// The namespace.
-        namespace: String,
-    },
+    StorageHistogramsOff { log: String, namespace: String },
     /// No such namespace.
     #[error("there is no namespace {wanted} - there is {}", .found.join(", "))]
     NoNamespace {
-        /// The one.
         wanted: String,
-        /// Those that there are.
+        /// Existing ones.
         found: Vec<String>,
     },
     /// Nothing is stored on devices.
     #[error("{log}: has no drv_ssd line, so no namespace of it is stored on a device - give the log of another node")]
-    NoDevices {
-        /// The log.
-        log: String,
-    },
-    /// It takes two lines.
+    NoDevices { log: String },
+    /// A rate needs two lines.
     #[error(
         "{log}: {what} was logged fewer than twice from {from} to {to} - the window is too short: take a longer one"
     )]
     TooShort {
-        /// The log.
         log: String,
-        /// The counter.
+        /// Name of the counter.
         what: String,
-        /// Begin of the window.
+        /// Start of the window.
         from: Timestamp,
-        /// Its end.
+        /// End of the window.
         to: Timestamp,
     },
     /// No window.
@@ -168,27 +153,21 @@ pub enum SizingError {
         "{error} (looked for while iostat was running, from {from} to {to}; without --iostat the whole log is looked at)"
     )]
     WhileIostat {
-        /// Why.
+        /// Reason.
         error: Box<WindowError>,
-        /// Its first report.
+        /// Time of the first report.
         from: Timestamp,
-        /// Its last.
+        /// Time of the last report.
         to: Timestamp,
     },
-    /// What iostat shows is of something else.
+    /// iostat's output does not match the load.
     #[error("node {node}: {error}")]
-    Iostat {
-        /// The node.
-        node: String,
-        /// What.
-        error: IostatError,
-    },
-    /// iostat of which node?
+    Iostat { node: String, error: IostatError },
+    /// The node of an iostat output is unknown.
     #[error("--iostat {wanted}=...: there is no such node - there is {}", .found.join(", "))]
     NoNode {
-        /// The one.
         wanted: String,
-        /// Those that there are.
+        /// Existing ones.
         found: Vec<String>,
     },
 }

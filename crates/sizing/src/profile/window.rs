@@ -1,13 +1,13 @@
-//! From when to when the load was steady.
+//! Finds the period of steady load.
 //!
-//! The counters of a log are looked at every [`CELL_SEC`]. A window is steady as long as no rate leaves a band:
-//! its least is within [`BAND`] of its largest, and what few counts scatter by is added. Of all windows that
-//! are long enough and cannot be made longer, the busiest is taken, because a drive is sized for the peak; of
-//! those as busy the longest. No window holds a restart: counters begin anew there.
+//! The counters of a log are sampled every [`CELL_SEC`]. A window is steady as long as no rate leaves a band: its
+//! minimum is within [`BAND`] of its maximum, plus the statistical scatter of small counts. Among all windows that are
+//! long enough and cannot be extended, the busiest is taken, because a drive is sized for the peak; among equally busy
+//! ones the longest. No window contains a restart, because counters are reset there.
 //!
-//! A load that begins is not steady at once: blocks fill before they are defragmented. What of the window's begin
-//! and end spoils its mean more than it helps is cut off, by the marginal standard error rule (MSER; White,
-//! "An effective truncation heuristic for bias reduction in simulation output", Simulation 69, 1997).
+//! A load that begins is not steady at once: blocks fill before they are defragmented. The parts of the window's start
+//! and end that worsen its mean are cut off, by the marginal standard error rule (MSER; White, "An effective truncation
+//! heuristic for bias reduction in simulation output", Simulation 69, 1997).
 
 use super::Window;
 use crate::server_log::cadence::is_between;
@@ -19,7 +19,7 @@ use std::collections::VecDeque;
 /// Length of a cell, seconds: drv_ssd lines come every 20 s.
 const CELL_SEC: i64 = 20;
 
-/// How far the least rate of a steady window may be below the largest.
+/// Maximum drop of a steady window's minimum rate below its maximum, as a fraction.
 const BAND: f64 = 0.2;
 
 /// A window that somebody chose is none to size by where a rate falls by more than this part of its largest.
@@ -45,23 +45,19 @@ pub enum WindowError {
         "{log}: no counter of the load was logged twice without a restart in between - \
          it takes two lines, and histograms come every 10 s"
     )]
-    NoCounters {
-        /// The log.
-        log: String,
-    },
+    NoCounters { log: String },
     /// The load did not stay the same for long enough.
     #[error(
         "{log}: no steady window of at least {wanted} - the longest was {longest} - choose one with --from and --to, or \
          --at-least {at_least}"
     )]
     NotSteady {
-        /// The log.
         log: String,
-        /// Length that was wanted.
+        /// Requested length.
         wanted: String,
         /// The longest, when, and what ended it.
         longest: String,
-        /// A length that there is.
+        /// A length for which a steady window exists.
         at_least: String,
     },
     /// The window asked for holds a restart.
@@ -70,19 +66,18 @@ pub enum WindowError {
          counters begin anew then: choose a window before or after it"
     )]
     Restarted {
-        /// The log.
         log: String,
-        /// When.
+        /// Time of the restart.
         restart: Timestamp,
-        /// Begin of the window.
+        /// Start of the window.
         from: Timestamp,
         /// End of the window.
         to: Timestamp,
     },
-    /// It ends before it begins.
+    /// The end is before the start.
     #[error("the window begins at {from} and ends at {to}: that is no time - give --to a later time than --from")]
     Backwards {
-        /// Begin of the window.
+        /// Start of the window.
         from: Timestamp,
         /// End of the window.
         to: Timestamp,
@@ -90,13 +85,12 @@ pub enum WindowError {
     /// The window asked for is not in the log.
     #[error("{log}: is of {first} to {last}, and {from} to {to} was asked for - choose a window within it")]
     Elsewhere {
-        /// The log.
         log: String,
-        /// Its first line.
+        /// Time of the first line.
         first: Timestamp,
-        /// Its last line.
+        /// Time of the last line.
         last: Timestamp,
-        /// Begin of the window.
+        /// Start of the window.
         from: Timestamp,
         /// End of the window.
         to: Timestamp,
@@ -175,8 +169,8 @@ pub fn check(log: &ServerLog, name: &str, window: Window) -> Result<Window, Wind
     }
 }
 
-/// What changes in `window` so much that it is no steady one: a rate that falls to less than [`UNSTEADY`] of its
-/// largest, a sentence.
+/// Describes a change in `window` that makes it unsteady: a rate that falls below [`UNSTEADY`] of its maximum. A
+/// sentence.
 pub fn unsteady(log: &ServerLog, name: &str, namespaces: &[String], window: Window) -> Option<String> {
     let cells = (window.seconds() as i64 / CELL_SEC) as usize;
     series(log, namespaces).into_iter().find_map(|series| {
@@ -264,14 +258,13 @@ fn whole_stretches(
     stretches
 }
 
-/// A steady window.
 #[derive(Debug, Clone)]
 struct Steady {
     window: Window,
     cells: usize,
     /// Sum of all rates.
     ops_per_sec: f64,
-    /// What it could not go on for: the series and two rates of it.
+    /// Why it could not be extended: the series and two of its rates.
     ended_by: Option<(String, f64, f64)>,
 }
 
@@ -294,8 +287,8 @@ impl Steady {
     }
 }
 
-/// How many of the first values, `most` at most, are best left out of the mean: those without which its squared
-/// standard error is least.
+/// Number of leading values, at most `most`, to leave out of the mean: the number that minimises its squared standard
+/// error.
 fn unsettled(values: &[f64], most: usize) -> usize {
     let last = most.min(values.len().saturating_sub(2));
     let (mut sum, mut squares, mut best) = (0.0, 0.0, (f64::INFINITY, 0));

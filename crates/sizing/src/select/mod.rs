@@ -1,4 +1,4 @@
-//! How many drives of a kind a cluster's load needs, and what decides it.
+//! Number of drives of a kind that a cluster's load needs, and the limit that decides.
 //!
 //! ```text
 //! Profile ----Demand::of---> what each node's drives do, and hold   \
@@ -6,10 +6,10 @@
 //! a run, a rating --Supply-> what one drive was seen to do, and has /
 //! ```
 //!
-//! The one idea: a drive that was seen to do so many reads, writes, bytes read and bytes written a second, all at once and
-//! within its limits, does what is less in all four. So a load needs as many drives as the worst of the four says: of
-//! operations and bytes the worse. Where the drive ran this very load, or a multiple of it, all four say the same and
-//! the number is what was measured; where it ran another, it is an estimate, on the safe side for sizes in between.
+//! The one idea: a drive that sustained certain rates of reads, writes, bytes read and bytes written, all at once and
+//! within its limits, sustains any load that is lower in all four. So the largest of the four ratios gives the number
+//! of drives. If the drive ran this very load, or a multiple of it, all four ratios agree and the number is measured;
+//! otherwise it is an estimate, on the safe side for sizes in between.
 
 use crate::align::Load;
 use crate::drive_io::DriveIo;
@@ -24,25 +24,24 @@ const MIN_IO_BYTES: u32 = 512;
 const DAY_SEC: f64 = 86_400.0;
 const DAYS_PER_YEAR: f64 = 365.0;
 
-/// How near a load is aligned with a cluster's, by default, a fraction: a run of it at 1x is one drive for one drive.
+/// Default tolerance, as a fraction, for a load to count as aligned with a cluster's: a run of it at 1x then stands for
+/// one drive.
 const ALIGNED: f64 = 0.02;
 
 /// The four numbers of a load may be so far from being one multiple of another's to count as the same load.
 const SAME_MIX: f64 = 1.05;
 
-/// What a cluster asks of its drives.
+/// Demand of a cluster.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Demand {
-    /// By node.
     pub nodes: Vec<NodeDemand>,
 }
 
-/// What a node asks of its drives.
+/// Demand of a node.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct NodeDemand {
-    /// Its id.
     pub node: String,
-    /// What each of its drives does now.
+    /// Current I/O of each of its drives.
     pub drives: Vec<DriveIo>,
     /// Bytes of records on all of them; `None`: not told of each.
     pub used_bytes: Option<u64>,
@@ -55,7 +54,6 @@ impl NodeDemand {
 }
 
 impl Demand {
-    /// That of a profile.
     pub fn of(profile: &Profile) -> Self {
         let mut nodes: BTreeMap<&str, Vec<DriveIo>> = BTreeMap::new();
         profile.drives.iter().for_each(|drive| nodes.entry(&drive.node).or_default().push(drive.io()));
@@ -75,30 +73,29 @@ impl Demand {
         self.nodes.iter().map(|node| node.drives.len()).sum()
     }
 
-    /// What one drive does on average.
+    /// Mean I/O of a drive.
     fn mean(&self) -> DriveIo {
         let count = self.drives().max(1) as f64;
         self.nodes.iter().map(NodeDemand::io).sum::<DriveIo>().map(|n| n / count)
     }
 }
 
-/// What one drive of a kind does and has.
+/// Performance and capacity of one drive of a kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Serialize)]
 pub struct Supply {
-    /// What it was seen to do within the limits, all at once.
+    /// I/O that it sustained within the limits, all at once.
     pub io: DriveIo,
-    /// Its capacity, bytes.
     pub capacity_bytes: Option<f64>,
     /// Bytes that may be written to it in all.
     pub rated_bytes: Option<f64>,
 }
 
-/// What is asked beside the load.
+/// Options beside the load.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Terms {
     /// The load as a multiple of the present one.
     pub scale: f64,
-    /// The data, likewise.
+    /// Scale of the data, likewise.
     pub data_scale: f64,
     /// The part of its capacity that a drive may be filled to, a fraction.
     pub fill: f64,
@@ -106,26 +103,22 @@ pub struct Terms {
     pub years: f64,
 }
 
-/// What decides how many drives are needed.
+/// The limit that decides the number of drives.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Limit {
-    /// Reads a second.
     Reads,
-    /// Writes a second.
     Writes,
-    /// Bytes read a second.
     ReadBandwidth,
-    /// Bytes written a second.
     WriteBandwidth,
-    /// Room for the data.
+    /// Space for the data.
     Capacity,
     /// Bytes written until it is worn out.
     Wear,
 }
 
 impl Limit {
-    /// Those of a load, in the order of its numbers.
+    /// The limits of a load, in the order of its numbers.
     const OF_LOAD: [Self; 4] = [Self::Reads, Self::Writes, Self::ReadBandwidth, Self::WriteBandwidth];
 
     /// The part of a drive that may be missing where the number is rounded up. A load is known to what it was
@@ -134,7 +127,6 @@ impl Limit {
         if Self::OF_LOAD.contains(&self) { ALIGNED } else { 1e-9 }
     }
 
-    /// In words.
     pub fn name(self) -> &'static str {
         match self {
             Self::Reads => "reads",
@@ -147,7 +139,7 @@ impl Limit {
     }
 }
 
-/// How many drives are needed.
+/// Number of drives needed.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize)]
 pub struct Need {
     /// On each node, by the one that needs most.
@@ -156,7 +148,7 @@ pub struct Need {
     pub in_all: u64,
     /// Before it is rounded up, on that node.
     pub exact: f64,
-    /// What decides.
+    /// The deciding limit.
     pub limit: Limit,
 }
 
@@ -175,7 +167,7 @@ pub fn need(demand: &Demand, supply: &Supply, terms: &Terms) -> Option<Need> {
     Some(Need { per_node, in_all: per_node.saturating_mul(demand.nodes.len() as u64), exact, limit })
 }
 
-/// Drives that a node needs by each of what can decide. What is not known does not.
+/// Drives that a node needs by each limit. Unknown limits are left out.
 fn shares(node: &NodeDemand, supply: &Supply, terms: &Terms) -> Vec<(f64, Limit)> {
     let (asked, does) = (node.io().numbers(), supply.io.numbers());
     let by = |n: usize| if does[n] > 0.0 { asked[n] * terms.scale / does[n] } else { f64::INFINITY };
@@ -187,7 +179,7 @@ fn shares(node: &NodeDemand, supply: &Supply, terms: &Terms) -> Vec<(f64, Limit)
     load.chain(room).chain(wear).collect()
 }
 
-/// How often a drive holds the load that the busiest drive has now; `None` where there is no load.
+/// Multiple of the busiest drive's current load that a drive sustains; `None` without load.
 pub fn times_the_busiest(demand: &Demand, supply: &Supply) -> Option<f64> {
     let does = supply.io.numbers();
     let times = |io: &DriveIo| {
@@ -197,7 +189,7 @@ pub fn times_the_busiest(demand: &Demand, supply: &Supply) -> Option<f64> {
     demand.nodes.iter().flat_map(|node| &node.drives).filter_map(times).min_by(f64::total_cmp)
 }
 
-/// What a drive with a published rating of `x` was seen to do: records of 1.5 KB, two reads to a write.
+/// I/O that a drive with a published rating of `x` sustained: records of 1.5 KB, two reads to a write.
 pub fn published(x: f64) -> DriveIo {
     let [reads, writes] = LOAD_1X.map(|(_, per_sec)| per_sec as u32);
     let config = ActConfig {
@@ -211,7 +203,7 @@ pub fn published(x: f64) -> DriveIo {
     load.map(|n| n * x)
 }
 
-/// Whether what a drive did is this cluster's load, or a multiple of it: all four numbers are the same multiple.
+/// True if the drive's measured I/O is this cluster's load, or a multiple of it: all four numbers have the same ratio.
 pub fn is_same_mix(demand: &Demand, did: &DriveIo) -> bool {
     let (mean, did) = (demand.mean().numbers(), did.numbers());
     if (0..4).any(|n| (mean[n] > 0.0) != (did[n] > 0.0)) {

@@ -1,5 +1,5 @@
-//! Steps of a server's clock. Its ticker sleeps by a clock that nobody sets, so two lines of a series are a steady time
-//! apart, 10 or 20 s: where the stamps say another, the clock was set between them, or lines are missing.
+//! Detects steps of a server's clock. Its ticker sleeps by a monotonic clock, so the lines of a series have a steady
+//! distance, 10 or 20 s: if the time stamps differ from that, the clock was set in between, or lines are missing.
 
 use jiff::Timestamp;
 
@@ -31,7 +31,7 @@ pub(super) fn add_steps(steps: &mut Vec<Timestamp>, instants: &[Timestamp], went
     }
 }
 
-/// Whether one of `instants`, which ascend, is after one line and not after another.
+/// True if one of the ascending `instants` lies between two lines.
 pub(crate) fn is_between(instants: &[Timestamp], after: Timestamp, until: Timestamp) -> bool {
     instants.get(instants.partition_point(|at| *at <= after)).is_some_and(|at| *at <= until)
 }

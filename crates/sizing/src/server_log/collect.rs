@@ -25,16 +25,17 @@ const SERIES_MAX: usize = 8192;
 const KEPT_MAX: usize = 1_000_000;
 /// Shortest distance that is asked for when there are too many.
 const THINNED: SignedDuration = SignedDuration::from_secs(15);
-/// Restarts that are kept. One node's log has some; two nodes' in one file have one at nearly each histogram.
+/// Maximum number of stored restarts. One node's log has some; a file with lines of two nodes has one at nearly each
+/// histogram.
 const RESTARTS_MAX: usize = 10_000;
 /// Nothing logged earlier (2010-01-01): such a time is of a machine that has not asked for it yet.
 pub(super) const CLOCK_SET: Timestamp = Timestamp::constant(1_262_304_000, 0);
 /// Keys of the configuration that are kept of a start.
 const KEYS_MAX: usize = 16 << 10;
-/// Starts that are kept.
+/// Maximum number of stored starts.
 const STARTS_MAX: usize = 64;
 
-/// What is being read.
+/// A log while it is read.
 #[derive(Debug, Default)]
 pub(super) struct Collector {
     log: ServerLog,
@@ -86,7 +87,6 @@ impl Collector {
         self.log.span.map(|(_, end)| end)
     }
 
-    /// Files read so far.
     pub(super) fn files(&self) -> &[String] {
         &self.log.files
     }
@@ -103,7 +103,7 @@ impl Collector {
         if !head.is_empty() {
             self.join(head, Place { file, line: 1 });
         }
-        // What was cut is of the file before only.
+        // A truncated line belongs to the file before.
         if !self.cut_line.is_empty() {
             let cut = std::mem::take(&mut self.cut_line);
             self.line(Line { bytes: &cut, whole: false }, Place { file, line: 0 });
@@ -138,7 +138,7 @@ impl Collector {
         self.line(Line { bytes: &[&cut[..], head].concat(), whole: true }, place);
     }
 
-    /// What was read, complete.
+    /// Completes the log.
     pub(super) fn finish(mut self) -> ServerLog {
         let cut = std::mem::take(&mut self.cut_line);
         let file = self.log.files.last().cloned().unwrap_or_default();
@@ -250,7 +250,7 @@ impl Collector {
         at
     }
 
-    /// What was logged before the machine knew the time is of no known time.
+    /// Drops entries logged before the machine knew the time: their time is unknown.
     fn clock_was_set(&mut self, at: Timestamp, place: Place<'_>) {
         let before = self.kept;
         let log = &mut self.log;
@@ -421,7 +421,7 @@ impl Collector {
                     of.printed.defrag_io_skips = line.printed.defrag_io_skips;
                     of.printed.direct_frees = line.printed.direct_frees;
                 }
-                // Its line was left out.
+                // The line of this detail was left out.
                 _ if !self.distance.is_zero() || self.strange.number(Kind::NotLater) > 0 => {}
                 _ => self.strange.count(Kind::Unread, place, text),
             }
@@ -588,7 +588,7 @@ fn thin<T>(series: &mut Vec<T>, at: impl Fn(&T) -> Timestamp, distance: SignedDu
     });
 }
 
-/// Whether counts were set to zero between two histograms of one name.
+/// True if counts were reset between two histograms of one name.
 fn began_anew(last: &Dump, next: &Dump) -> bool {
     let count = |dump: &Dump, bucket| dump.buckets.get(bucket).copied().unwrap_or(0);
     next.total < last.total

@@ -29,7 +29,7 @@ use std::fmt;
 /// Buckets of a histogram: value 0, then each power of two. Source: the server's `hist.h`, `N_BUCKETS`.
 pub const BUCKETS: usize = 65;
 
-/// What one server logged, in the order of time.
+/// Log of one server, in order of time.
 #[derive(Debug, Clone, Default)]
 pub struct ServerLog {
     /// The files that it was read from, in the order of time.
@@ -40,28 +40,29 @@ pub struct ServerLog {
     pub starts: Vec<Start>,
     /// Instants of the first and the last line.
     pub span: Option<(Timestamp, Timestamp)>,
-    /// Where counters begin anew: the server was started again, or its histograms were cleared. No difference is
-    /// to be taken over one of them.
+    /// Counter resets: the server was restarted, or its histograms were cleared. No difference may be taken over one of
+    /// them.
     pub restarts: Vec<Timestamp>,
-    /// Where the time between two lines is not what passed: the clock was set, or lines are missing. Ascending; no
-    /// difference is to be taken over one of them, either.
+    /// Steps of the clock: the clock was set, or lines are missing. Ascending; no difference may be taken over one of
+    /// them, either.
     pub clock_steps: Vec<Timestamp>,
     /// Dumps of histograms by name: `{test}-device-read-size`.
     pub histograms: BTreeMap<String, Vec<Dump>>,
     /// drv_ssd lines by namespace (empty in old versions, which do not print it) and device.
     pub drives: BTreeMap<(String, String), Vec<DriveLine>>,
-    /// Whether it was made of averages over its span (see [`pasted`](crate::pasted)), within which nothing is known.
+    /// True if the log was made from averages over its span (see [`pasted`](crate::pasted)), within which nothing is
+    /// known.
     pub is_averages: bool,
-    /// What was strange: torn lines, units that changed, each a sentence with numbers.
+    /// Oddities: torn lines, units that changed, each a sentence with numbers.
     pub remarks: Vec<String>,
 }
 
-/// What a server logs when it starts. Of a start whose first lines are in no file, the rest.
+/// Lines that a server logs at its start. If the first of them are in no file, the rest.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Start {
-    /// When.
+    /// Time.
     pub at: Timestamp,
-    /// Its version: `8.0.0.15`.
+    /// Version: `8.0.0.15`.
     pub build: Option<String>,
     /// Bytes of a write block by device.
     pub write_block_bytes: BTreeMap<String, u64>,
@@ -75,14 +76,12 @@ impl Start {
     }
 }
 
-/// What the values of a histogram are.
+/// Unit of a histogram's values.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Unit {
     /// Milliseconds; also where a version prints none.
     Millis,
-    /// Microseconds.
     Micros,
-    /// Bytes.
     Bytes,
     /// Of whatever: records of a batch.
     Count,
@@ -102,11 +101,11 @@ impl fmt::Display for Unit {
 /// A histogram as it was dumped: counts since the server started.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Dump {
-    /// When.
+    /// Time.
     pub at: Timestamp,
-    /// What its values are.
+    /// Unit of its values.
     pub unit: Unit,
-    /// All that were counted.
+    /// Total count.
     pub total: u64,
     /// Counts by bucket: 0 is the value 0, b is `2^(b-1)..2^b`; up to the last that is not 0.
     pub buckets: Vec<u64>,
@@ -115,7 +114,7 @@ pub struct Dump {
 /// A drv_ssd line, with the line of details after it: counts of write blocks since the server started.
 #[derive(Debug, Clone, PartialEq)]
 pub struct DriveLine {
-    /// When.
+    /// Time.
     pub at: Timestamp,
     /// Bytes in records that count.
     pub used_bytes: u64,
@@ -137,7 +136,6 @@ pub struct DriveLine {
     pub tomb_raider_reads: Option<u64>,
     /// Of the line of details; `None`: drv_ssd is not at detail.
     pub detail: Option<DriveDetail>,
-    /// The rates that it printed.
     pub printed: PrintedRates,
 }
 
@@ -156,7 +154,7 @@ pub struct PrintedRates {
     pub direct_frees: Option<f64>,
 }
 
-/// What a drv_ssd line of level DETAIL adds.
+/// Additional counters of a drv_ssd line of level DETAIL.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct DriveDetail {
     /// Queued write blocks that were empty when their turn came: never read.

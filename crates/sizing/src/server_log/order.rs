@@ -1,7 +1,7 @@
 //! Files of one or several nodes, each node's in the order of time.
 //!
-//! Of each file so much is read first as tells when it begins and of which node it is; then all are read to their ends,
-//! in that order. What names no node belongs with what it does not overlap.
+//! First the head of each file is read, for its start time and its node; then all files are read to their ends, in that
+//! order. A file that names no node is added to a node whose files it does not overlap.
 
 use super::ServerLog;
 use super::collect::{CLOCK_SET, Collector};
@@ -22,7 +22,7 @@ const PROBED_BYTES: usize = 1 << 20;
 const UNSTAMPED_BYTES_MAX: u64 = 16 << 20;
 /// Likewise, NUL bytes and long lines included.
 const SKIPPED_BYTES_MAX: u64 = 64 << 30;
-/// So much later than the begin of a file may be the end of the one before it.
+/// Maximum overlap of the end of a file with the start of the next one.
 const SLACK: SignedDuration = SignedDuration::from_secs(10);
 
 /// Why a log cannot be read.
@@ -31,31 +31,25 @@ pub enum LogError {
     /// The system refuses, or compressed data is damaged.
     #[error(transparent)]
     Read(#[from] ReadError),
-    /// It is something else.
+    /// Not a log of the database.
     #[error(
         "reading {name} - it is no log of the database: expected lines like \"Nov 20 2026 23:12:17 GMT: INFO (info): \
          (hist.c:319) histogram dump: ...\", found {found} - give the server's own log, or the output of \
          \"journalctl -u aerospike -a -o cat\""
     )]
-    NotServerLog {
-        /// Which.
-        name: String,
-        /// What it is.
-        found: String,
-    },
+    NotServerLog { name: String, found: String },
     /// Lines of several nodes are mixed in it: counters of one would be taken for another's.
     #[error(
         "reading {name} - line {line} is of node {other}, and lines before it are of node {node} - give each node's log in a \
          file of its own"
     )]
     SeveralNodes {
-        /// Which.
         name: String,
         /// The first line of the other node.
         line: u64,
-        /// The first node.
+        /// First node.
         node: String,
-        /// The other node.
+        /// Other node.
         other: String,
     },
 }
@@ -78,7 +72,7 @@ pub(crate) fn same_node(known: &mut Option<String>, other: String, name: &str, l
 /// A file of which the begin was read.
 pub(crate) struct Begun {
     pub(crate) name: String,
-    /// What stands before the first line with a time.
+    /// Bytes before the first line with a time.
     pub(crate) head: Vec<u8>,
     /// Lines between it and the first line with a time.
     unstamped: u64,
@@ -177,7 +171,7 @@ fn begin(source: Source) -> Result<Result<Begun, String>, LogError> {
     Ok(Ok(Begun { name, head, unstamped, begin, node, lines }))
 }
 
-/// What a line is that is none of a log.
+/// Describes a line that is not a log line.
 fn described(line: &[u8]) -> String {
     let text: String = String::from_utf8_lossy(line).chars().take(60).collect();
     match text.contains(['\0', '\u{fffd}']) {
@@ -186,8 +180,8 @@ fn described(line: &[u8]) -> String {
     }
 }
 
-/// Reads a file into the log of its node. One that names none is of the only node there is, or follows what it does not
-/// overlap.
+/// Reads a file into the log of its node. A file that names no node belongs to the only node, or to one whose files it
+/// does not overlap.
 fn read_to_end(
     mut file: Begun,
     only: Option<&String>,

@@ -1,4 +1,4 @@
-//! What was strange in a log: each kind once, with its number and where it was first seen.
+//! Oddities of a log: each kind once, with its count and first position.
 
 use results::units::{count, quoted};
 use std::collections::BTreeMap;
@@ -55,14 +55,13 @@ impl Kind {
     }
 }
 
-/// Where a line stands.
+/// Position of a line.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Place<'a> {
     pub file: &'a str,
     pub line: u64,
 }
 
-/// All that was strange.
 #[derive(Debug, Default)]
 pub(super) struct Strange {
     kinds: BTreeMap<Kind, (u64, String)>,
@@ -84,12 +83,12 @@ impl Strange {
         *number += 1;
     }
 
-    /// How many of `kind` there were.
+    /// Number of oddities of `kind`.
     pub(super) fn number(&self, kind: Kind) -> u64 {
         self.kinds.get(&kind).map_or(0, |(number, _)| *number)
     }
 
-    /// Keeps a sentence.
+    /// Adds a remark.
     pub(super) fn say(&mut self, sentence: String) {
         match self.said.len() < SAID_MAX {
             true => self.said.push(sentence),
@@ -97,7 +96,6 @@ impl Strange {
         }
     }
 
-    /// As sentences.
     pub(super) fn remarks(self) -> Vec<String> {
         let mut remarks = self.said;
         if self.left_out > 0 {

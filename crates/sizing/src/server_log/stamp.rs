@@ -25,14 +25,13 @@ const MONTHS: [&str; 12] = [
 /// The time of a line, as the server's clock and zone have it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stamp {
-    /// As it is written.
+    /// Time as written.
     pub local: DateTime,
-    /// East of Greenwich.
+    /// Offset from UTC.
     pub offset: Offset,
 }
 
 impl Stamp {
-    /// The instant.
     pub fn instant(&self) -> Timestamp {
         self.offset.to_timestamp(self.local).unwrap_or(Timestamp::UNIX_EPOCH)
     }
@@ -97,7 +96,7 @@ pub(super) fn split(line: &[u8]) -> Option<(Stamp, &[u8])> {
     Some((Stamp { local, offset }, &line[head.len() - rest.0.len()..]))
 }
 
-/// Bytes yet to be read.
+/// Bytes not read yet.
 struct Bytes<'a>(&'a [u8]);
 
 impl Bytes<'_> {

@@ -1,4 +1,4 @@
-//! What stands behind the stamp of a line: histograms, counts of drives, facts of the start.
+//! Parses the text after the time stamp of a line: histograms, counts of drives, facts of the start.
 //!
 //! ```text
 //! INFO (info): (hist.c:319) histogram dump: {test}-read (397556 total) usec
@@ -8,20 +8,20 @@
 //! DETAIL (drv_ssd): (drv_ssd.c:2140) {test} /dev/sdb: free-wblocks (5,107) defrag-io-skips (0,0.0) direct-frees (0,0.0)
 //! ```
 //!
-//! Whatever closes with a parenthesis has to have it, so that a number that was cut is not taken for a smaller one.
+//! A closing parenthesis is required where there should be one, so that a truncated number is not taken for a smaller
+//! one.
 
 use super::{BUCKETS, DriveDetail, PrintedRates, Unit};
 use memchr::{memchr, memmem};
 use results::units::is_unprintable;
 
-/// A line's parts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Parts<'a> {
-    /// `info`, `drv_ssd`.
+    /// Such as `info`, `drv_ssd`.
     pub(crate) context: &'a [u8],
     /// `hist.c`, without folder and line.
     pub(crate) file: &'a [u8],
-    /// What is said.
+    /// Message.
     pub(crate) text: &'a [u8],
 }
 
@@ -45,11 +45,10 @@ pub(crate) const DUMP: &[u8] = b"histogram dump: ";
 /// The line that begins a histogram.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct DumpHeader<'a> {
-    /// Its name.
     pub(crate) name: &'a str,
-    /// All that were counted.
+    /// Total count.
     pub(crate) total: u64,
-    /// What its values are; `Err` of a word that is none of those known.
+    /// Unit of its values; `Err` for an unknown word.
     pub(crate) unit: Result<Unit, &'a str>,
 }
 
@@ -87,7 +86,7 @@ pub(crate) fn buckets(text: &[u8]) -> Option<([(usize, u64); BUCKETS_OF_LINE_MAX
         let colon = memchr(b':', &inner[..close])?;
         let bucket = digits(&inner[..colon])? as usize;
         *found.get_mut(count)? = (bucket, digits(inner[colon + 1..close].trim_ascii_start())?);
-        // They ascend.
+        // Buckets must ascend.
         if bucket >= BUCKETS || count > 0 && found[count - 1].0 >= bucket {
             return None;
         }
@@ -116,7 +115,7 @@ pub(crate) struct Counts {
 }
 
 impl Counts {
-    /// Those of the line of details, if it is that one.
+    /// The detail counters, if the line has them.
     pub(crate) fn detail(&self) -> Option<DriveDetail> {
         Some(DriveDetail {
             defrag_io_skips: self.defrag_io_skips?,
@@ -126,7 +125,7 @@ impl Counts {
         })
     }
 
-    /// Where the count of a key belongs. Keys of old versions have other names.
+    /// Field for the count of a key. Keys of old versions have other names.
     fn of(&mut self, key: &str) -> Option<&mut Option<u64>> {
         Some(match key {
             "used-bytes" | "used" => &mut self.used_bytes,
@@ -152,15 +151,14 @@ impl Counts {
 pub(crate) struct DriveText<'a> {
     /// Empty in old versions.
     pub(crate) namespace: &'a str,
-    /// `/dev/sdb`.
+    /// Such as `/dev/sdb`.
     pub(crate) device: &'a str,
-    /// What is counted.
     pub(crate) counts: Counts,
-    /// The rates beside it.
+    /// The rates printed beside the counts.
     pub(crate) printed: PrintedRates,
 }
 
-/// Whether a line of a driver counts what a drive did: one that does and does not read is worth a remark.
+/// True if a driver's line should have a drive's counts: an unreadable one is worth a remark.
 pub(crate) fn is_drive_line(text: &[u8]) -> bool {
     memmem::find(text, b": used").is_some() || memmem::find(text, b" defrag-io-skips ").is_some()
 }
@@ -218,7 +216,7 @@ fn set_rate(printed: &mut PrintedRates, key: &str, rate: &str) -> Option<()> {
     Some(())
 }
 
-/// What a line says that tells the size of write blocks.
+/// Text of a line that gives the size of write blocks.
 pub(crate) const WBLOCKS: &str = " wblocks of size ";
 
 /// Reads a size as aerospike.conf has it: `131072`, `128K`, `1M`.
@@ -232,7 +230,7 @@ pub fn size_bytes(text: &str) -> Option<u64> {
     digits.parse::<u64>().ok()?.checked_mul(1 << shift)
 }
 
-/// Whether write blocks and flushes can have so many bytes: a power of two from 512 B to 8 MiB.
+/// True if write blocks and flushes can have this size: a power of two from 512 B to 8 MiB.
 pub(crate) fn is_block_size(bytes: u64) -> bool {
     bytes.is_power_of_two() && (512..=8 << 20).contains(&bytes)
 }

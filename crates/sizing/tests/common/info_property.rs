@@ -1,4 +1,4 @@
-//! What must hold of every input of the readers of info replies, whatever its bytes are.
+//! Properties of the readers of info replies, for any input bytes.
 //!
 //! Shared by the fuzz target and its stand-in on stable Rust.
 
@@ -8,14 +8,14 @@ use sizing::info::settings::{Current, Setting};
 use sizing::info::{InfoReplies, header_text, logs, sample_text};
 use std::time::{Duration, SystemTime};
 
-/// Reads `bytes` as a file, as a frame, and each of its values as what it may be. Whether it is a file with a
+/// Reads `bytes` as a file, as a frame, and each of its values in all possible forms. Returns true for a file with a
 /// sample.
 pub(crate) fn assert_info_property(bytes: &[u8]) -> bool {
     let replies = read(bytes);
     for namespace in replies.namespaces.values() {
         assert!(namespace.samples.windows(2).all(|pair| pair[0].at < pair[1].at), "times ascend");
         assert!(namespace.devices.len() <= 128 && namespace.samples.iter().all(|sample| sample.devices.len() <= 128));
-        // What is derived is found or not, and never a panic.
+        // Derived values may be missing, but never panic.
         let _ = namespace.post_write_blocks(replies.build);
     }
     assert!(replies.remarks.iter().all(|remark| !remark.contains('\n')), "a remark is one line");
@@ -27,7 +27,7 @@ pub(crate) fn assert_info_property(bytes: &[u8]) -> bool {
         samples.push((name.to_owned(), value.to_owned()));
     }
     assert_frame(bytes);
-    // What is written is read back: the same namespaces, at one instant.
+    // A written file reads back equal: the same namespaces, at one instant.
     let at = SystemTime::UNIX_EPOCH + Duration::from_secs(1_795_271_232);
     let written = header_text("fuzz", "host:1", "BB9", replies.build) + &sample_text(at, &samples);
     let again = read(written.as_bytes());
@@ -63,7 +63,7 @@ fn assert_value(value: &str) {
     for change in current.changes() {
         let json = serde_json::to_string(&change).expect("it is text");
         assert_eq!(serde_json::from_str::<sizing::info::settings::Change>(&json).expect("it was written"), change);
-        // What it sets is found where it is asked for.
+        // A changed setting reads back at the queried place.
         if let Setting::Benchmarks { .. } = change.setting {
             assert_eq!(change.setting.value(&format!("enable-benchmarks-storage={}", change.was)), Some(change.was));
         }

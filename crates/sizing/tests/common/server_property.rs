@@ -1,4 +1,4 @@
-//! What must hold of every input of the readers of server logs, iostat and asloglatency's tables, whatever its bytes.
+//! Properties of the readers of server logs, iostat and asloglatency's tables, for any input bytes.
 //!
 //! Shared by the fuzz target and its stand-in on stable Rust.
 
@@ -25,7 +25,7 @@ fn source(name: &str, bytes: &[u8], piece: usize) -> Option<Source> {
     Source::new(name, Box::new(Pieces(Cursor::new(bytes.to_vec()), piece)), "flashproof").ok()
 }
 
-/// Reads `bytes` as all of them, and asserts what must hold. Whether it is one of them.
+/// Reads `bytes` as all of them, and asserts the properties. Returns true if they are one of them.
 pub(crate) fn assert_server_property(bytes: &[u8]) -> bool {
     let log = assert_log(bytes);
     let table = assert_table(bytes);
@@ -79,7 +79,7 @@ fn assert_log(bytes: &[u8]) -> bool {
     let lines = bytes.iter().filter(|byte| **byte == b'\n').count() + 1;
     let kept: usize =
         log.histograms.values().map(Vec::len).sum::<usize>() + log.drives.values().map(Vec::len).sum::<usize>();
-    // What is compressed can have more lines than bytes.
+    // Compressed input can have more lines than bytes.
     assert!(kept <= lines || results::act_log::Compression::of(bytes) != results::act_log::Compression::Plain);
     assert!(log.restarts.is_sorted(), "restarts ascend");
     let restarted = |after, until| log.restarts.iter().any(|restart| after < *restart && *restart <= until);

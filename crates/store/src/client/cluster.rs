@@ -1,8 +1,7 @@
-//! The nodes of a cluster and who has which partition, asked of the nodes themselves and kept up to date.
+//! The nodes of a cluster and their partitions, queried from the nodes and kept up to date.
 //!
-//! A thread asks all known nodes once a second, as Aerospike's clients do; issuing threads look at the map that was made
-//! last. What a node says is no more than that: a map that names no partition, a reply that is cut or endless costs the
-//! node its part, and nothing else.
+//! A thread asks all known nodes once a second, as Aerospike's clients do; issuing threads read the latest map. Replies
+//! are not trusted: an empty map, a truncated or endless reply costs the node its partitions, and nothing else.
 
 use super::replies::{self, NODES_MAX, bitmap, peers, split_address};
 use crate::wire::frame::{self, Kind};
@@ -37,22 +36,21 @@ pub struct ClusterError(pub String);
 /// A node as it was seen last.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
-    /// Its number among the nodes of a run: it keeps it.
+    /// Number among the nodes of a run; never changes.
     pub number: usize,
-    /// Its own name: 16 hex digits.
+    /// The server's name: 16 hex digits.
     pub name: String,
-    /// Where it listens.
     pub address: SocketAddr,
-    /// What it runs.
+    /// Server version.
     pub build: String,
-    /// Whether it takes several requests on a connection at once.
+    /// True if the server accepts several requests on a connection at once.
     pub pipelines: bool,
 }
 
-/// Who has which partition.
+/// Owners of partitions.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Map {
-    /// By [`Node::number`].
+    /// Indexed by [`Node::number`].
     pub nodes: Vec<Node>,
     /// By partition the number of the node that has it.
     masters: Vec<Option<u16>>,
@@ -81,7 +79,7 @@ pub struct Cluster {
     map: Arc<Mutex<Arc<Map>>>,
     has_single_bins: bool,
     connect: Sender<Connect>,
-    /// Its end ends the thread; a message has it ask at once.
+    /// Dropping it ends the thread; a message triggers a query at once.
     ask: Sender<()>,
 }
 
@@ -141,7 +139,7 @@ impl Cluster {
         self.map.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    /// Whether records of the namespace have one bin without a name, as servers before 7.0 can be told.
+    /// True if records of the namespace have one bin without a name, an option of servers before 7.0.
     pub fn has_single_bins(&self) -> bool {
         self.has_single_bins
     }
@@ -151,13 +149,13 @@ impl Cluster {
         let _ = self.ask.send(());
     }
 
-    /// Has a connection be made.
+    /// Requests a connection.
     pub(super) fn connect(&self, wanted: Connect) {
         let _ = self.connect.send(wanted);
     }
 }
 
-/// A connection to a node.
+/// Connects to a node.
 pub(super) fn connect(address: SocketAddr) -> io::Result<TcpStream> {
     let socket = TcpStream::connect_timeout(&address, PATIENCE)?;
     socket.set_nodelay(true)?;
@@ -196,10 +194,10 @@ fn resolve(host: &str, port: u16) -> io::Result<SocketAddr> {
     addresses.next().ok_or_else(|| io::Error::other("the name has no address"))
 }
 
-/// Asks nodes.
+/// Queries the nodes.
 struct Asker {
     namespace: String,
-    /// By name.
+    /// Indexed by name.
     nodes: BTreeMap<String, Asked>,
     /// Names by number.
     order: Vec<String>,
@@ -208,7 +206,7 @@ struct Asker {
 struct Asked {
     node: Node,
     socket: Option<TcpStream>,
-    /// Whether it did when it was asked last.
+    /// True if the last query succeeded.
     answers: bool,
     /// The partitions that it has, by what it said last.
     bitmap: Option<Vec<u8>>,
@@ -237,7 +235,7 @@ impl Asker {
     /// Asks all nodes who has what, and takes up nodes that they name.
     fn ask(&mut self) -> Map {
         let mut at = 0;
-        // Those that are taken up are asked in the same turn.
+        // Nodes added here are queried in the same turn.
         while let Some(name) = self.order.get(at).cloned() {
             at += 1;
             let Some(asked) = self.nodes.get_mut(&name) else { continue };
@@ -276,7 +274,7 @@ impl Asker {
         Map { nodes: nodes.collect(), masters }
     }
 
-    /// What a node says of the namespace; empty if it says nothing.
+    /// Namespace settings as a node reports them; empty if none does.
     fn settings(&mut self) -> String {
         let question = format!("namespace/{}", self.namespace);
         let asked = self.nodes.values_mut().find_map(|asked| asked.ask(&[&question]).ok());
@@ -300,9 +298,9 @@ impl Asked {
     }
 }
 
-/// What a node answers to `names`.
+/// A node's answers to `names`.
 ///
-/// Errors: it does not answer in time, or not by the protocol.
+/// Errors: no answer in time, or one that violates the protocol.
 fn ask(socket: &mut TcpStream, names: &[&str]) -> io::Result<BTreeMap<String, String>> {
     socket.set_read_timeout(Some(PATIENCE))?;
     socket.set_write_timeout(Some(PATIENCE))?;

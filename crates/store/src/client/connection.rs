@@ -1,4 +1,4 @@
-//! One connection to a node: requests that go out, and their replies in the same order.
+//! One connection to a node: requests, and their replies in the same order.
 
 use crate::ops;
 use crate::wire::frame::{self, Kind};
@@ -51,33 +51,33 @@ pub(super) struct Connection {
     /// Number of its node.
     pub(super) node: usize,
     pub(super) socket: Option<Arc<TcpStream>>,
-    /// It is being made.
+    /// True while the connection is being made.
     pub(super) is_wanted: bool,
-    /// It is to be over; its operations on the ring are not back yet.
+    /// True while the connection closes: its operations on the ring are not back yet.
     pub(super) is_ending: bool,
     /// In the order of the replies.
     pub(super) awaited: VecDeque<Awaited>,
-    /// What has arrived of a reply.
+    /// Received bytes of an incomplete reply.
     pub(super) arrived: Vec<u8>,
-    /// What is to be sent.
+    /// Bytes to send.
     pub(super) unsent: Vec<u8>,
     pub(super) is_sending: bool,
     pub(super) is_receiving: bool,
-    /// Whether it is among those that have something to send.
+    /// True if it is in the list of connections with bytes to send.
     pub(super) is_listed: bool,
-    /// Whether it is among those of its node that take requests.
+    /// True if it is in its node's list of free connections.
     pub(super) is_free: bool,
 }
 
 impl Connection {
-    /// Whether a request can go out on it, of which it may have so many at once.
+    /// True if it can take a request; at most `most` may be in flight on it.
     pub(super) fn takes(&self, most: usize) -> bool {
         // Behind one that nobody waits for any more, others would wait too long as well.
         let is_stuck = self.awaited.front().is_some_and(|first| first.token.is_none());
         self.socket.is_some() && !self.is_ending && !is_stuck && self.awaited.len() < most
     }
 
-    /// Whether all of it is back, so that there can be another in its place.
+    /// True if all its operations are back, so that its slot can be reused.
     pub(super) fn is_over(&self) -> bool {
         self.is_ending && !self.is_sending && !self.is_receiving
     }
@@ -86,7 +86,7 @@ impl Connection {
     pub(super) fn end(&mut self) {
         self.is_ending = true;
         if let Some(socket) = &self.socket {
-            // It may be over already.
+            // The connection may be closed already.
             let _ = socket.shutdown(Shutdown::Both);
         }
     }

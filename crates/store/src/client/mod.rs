@@ -43,26 +43,23 @@ use sys::op::{Completion, Op};
 /// Nodes that may join during a run.
 const NODES_SPARE: usize = 2;
 
-/// Buffers for what arrives.
+/// Number of receive buffers.
 const ARRIVALS: std::ops::RangeInclusive<usize> = 16..=1_024;
 const ARRIVAL_BYTES: usize = 16 << 10;
 
-/// How a client goes about it.
+/// Settings of a client.
 #[derive(Debug, Clone)]
 pub struct ClientSettings {
-    /// Where to.
     pub cluster: Arc<Cluster>,
-    /// The namespace.
     pub namespace: String,
-    /// What the records are.
     pub object: Arc<Object>,
     /// Looks at all that is read.
     pub verify: bool,
-    /// How long a transaction may take, ms. At least 1.
+    /// Timeout of a transaction, ms. At least 1.
     pub timeout_ms: u32,
     /// Requests on a connection at once. At least 1.
     pub pipeline: u32,
-    /// What is done when a device is overloaded.
+    /// Behaviour when a device is overloaded.
     pub overload: Arc<Overload>,
 }
 
@@ -86,9 +83,9 @@ pub struct Client {
     slots_max: usize,
     slots_each: usize,
     nodes: Vec<ToNode>,
-    /// What waits for a node that has its partition.
+    /// Requests whose partition has no node now.
     unowned: VecDeque<Waiting>,
-    /// By token.
+    /// Indexed by token.
     out: Vec<Out>,
     numbers: u64,
     /// Until when each may take, in the order in which they were issued.
@@ -181,7 +178,7 @@ impl Client {
         let seen = Seen { at_ns: self.net.now(), unseen_ns: 0 };
         for Awaited { token } in std::mem::take(&mut self.connections[slot].awaited) {
             if let Some(token) = token {
-                // It went out, or may have.
+                // The request was sent, at least possibly.
                 self.finish(token, Answer::lost(errno, true), seen);
             }
         }
@@ -212,7 +209,7 @@ impl Client {
                     return self.end(slot, errno);
                 }
                 match connection.unsent.is_empty() {
-                    // Its memory serves again.
+                    // Reuses the memory.
                     true => {
                         bytes.clear();
                         connection.unsent = bytes;
@@ -306,7 +303,7 @@ impl Client {
             }
             let seen = Seen { at_ns: now_ns, unseen_ns: 0 };
             let Some(slot) = slot else {
-                // It never went out: that is certain, and why, if there is a reason.
+                // The request was never sent: that is certain. The node's error, if any, gives the reason.
                 let refused = self.nodes.iter().filter(|node| !node.waiting.is_empty()).find_map(|node| node.errno);
                 self.finish(token, Answer::lost(refused.unwrap_or(libc::ETIMEDOUT), false), seen);
                 continue;
@@ -321,7 +318,7 @@ impl Client {
         }
     }
 
-    /// Sends what is to be sent.
+    /// Sends pending bytes.
     fn flush(&mut self) {
         for slot in std::mem::take(&mut self.listed) {
             let connection = &mut self.connections[slot];

@@ -25,14 +25,14 @@ pub(super) struct Waiting {
     pub(super) transaction: Transaction,
 }
 
-/// What an issuing thread knows of a node.
+/// An issuing thread's state for one node.
 #[derive(Debug, Default)]
 pub(super) struct ToNode {
-    /// Its connections.
+    /// Slots of its connections.
     pub(super) slots: Vec<usize>,
-    /// Those that take requests, and some that do not.
+    /// Connections that may accept requests; some entries are stale.
     pub(super) free: Vec<usize>,
-    /// What waits for one.
+    /// Requests waiting for a connection.
     pub(super) waiting: VecDeque<Waiting>,
     /// Connections that are being made.
     pub(super) wanted: usize,
@@ -155,7 +155,8 @@ impl Client {
             return;
         }
         let pipeline = self.settings.pipeline.max(1) as usize;
-        // One that did not answer is tried by one at a time: each may take long, and others wait behind it.
+        // To a node that did not answer only one connection is attempted at a time: each may take long, and others wait
+        // behind it.
         let most = if self.nodes[node].errno.is_some() { 1 } else { usize::MAX };
         while self.nodes[node].wanted < most && self.nodes[node].wanted * pipeline < self.nodes[node].waiting.len() {
             let Some(slot) = self.slot(node) else { return };

@@ -1,4 +1,4 @@
-//! What a record is before a run: whether it is one that the run could verify.
+//! Checks before a run if the existing records can be verified.
 
 use super::ClientSettings;
 use super::cluster::{PATIENCE, connect};
@@ -9,19 +9,19 @@ use crate::ops::{self, particle};
 use std::io::{self, Read, Write};
 use sys::op::OpKind;
 
-/// What stands in a record.
+/// Contents of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Stored {
-    /// How many bins.
+    /// Number of bins.
     pub bins: u16,
-    /// Of what kind and length is the value of the first.
+    /// Type and length of the first value.
     pub value: Value,
 }
 
 impl ClientSettings {
-    /// What stands in the record of `key`. `None`: there is none, or nothing that a benchmark writes.
+    /// Contents of the record of `key`. `None` if there is none, or if a benchmark does not write such records.
     ///
-    /// Errors: its node cannot be asked, or answers something else.
+    /// Errors: its node cannot be queried, or gives an unexpected answer.
     pub fn stored(&self, key: u64) -> io::Result<Option<Stored>> {
         let transaction = self.object.transaction(OpKind::Read, key, 0);
         let map = self.cluster.map();

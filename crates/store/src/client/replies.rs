@@ -1,4 +1,4 @@
-//! What servers answer a client, read without trusting it.
+//! Parses servers' replies, without trusting them.
 
 use crate::PARTITIONS;
 use crate::wire::frame::{self, Kind, Malformed};
@@ -31,7 +31,7 @@ pub fn take_reply<'a>(bytes: &mut &'a [u8]) -> Result<Option<(u8, &'a [u8])>, Ma
     Ok(Some((header.result, bins)))
 }
 
-/// What a node answers to an info request: a line for each name, which a tab parts from its value.
+/// Parses a node's answers to an info request: one line per name, a tab before its value.
 pub fn answers(body: &[u8]) -> BTreeMap<String, String> {
     let text = String::from_utf8_lossy(body);
     let pairs = text.lines().filter_map(|line| line.split_once('\t'));

@@ -54,7 +54,7 @@ struct State {
 }
 
 impl Server {
-    /// One that has all partitions of namespace test.
+    /// A server that has all partitions of namespace test.
     fn new() -> Self {
         Self::with("BB9", &format!("{}8=", "/".repeat(682)))
     }
@@ -152,7 +152,7 @@ impl State {
         frame::end(out, begin);
     }
 
-    /// Whether the connection goes on.
+    /// Handles a transaction; true if the connection stays open.
     fn transaction(&self, body: &[u8], out: &mut Vec<u8>) -> bool {
         let manner = *self.manner.lock().unwrap();
         let number = self.requests.fetch_add(1, Ordering::Relaxed);
@@ -191,7 +191,7 @@ impl State {
     }
 }
 
-/// Where the kernel has no ring with sockets, there is nothing to test.
+/// Without sockets on the kernel's ring the test is skipped.
 fn has_ring() -> bool {
     let is_there = Net::new(Vec::new(), 1, 0, Arrivals { buffers: 1, bytes: 4096 }, Instant::now());
     if let Err(error) = &is_there {

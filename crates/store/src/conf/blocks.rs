@@ -23,7 +23,7 @@ pub(super) struct Directive<'a> {
     pub(super) block: Option<Vec<Directive<'a>>>,
 }
 
-/// Reads the directives of `text`. What cannot be read is a problem, and the rest is read all the same.
+/// Reads the directives of `text`. An unreadable one is a problem, and the rest is read nevertheless.
 pub(super) fn read<'a>(text: &'a str, problems: &mut Problems) -> Vec<Directive<'a>> {
     // Blocks that are open, the outermost first: what is in them so far, and whose they are.
     let mut open: Vec<Directive<'a>> = Vec::new();

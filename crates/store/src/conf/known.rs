@@ -1,4 +1,4 @@
-//! Which words of the real server's configuration there are, which change nothing here, and which want what is not there.
+//! Directives of the real server's configuration, those without effect here, and those that need a missing feature.
 
 /// Blocks, and what they are in.
 pub(super) const BLOCKS: [(&str, &str); 9] = [

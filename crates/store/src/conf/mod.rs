@@ -16,10 +16,9 @@ use crate::Namespace;
 use std::fmt;
 use std::net::{IpAddr, Ipv4Addr};
 
-/// What a configuration says. Defaults are the server's own, but for the address: loopback.
+/// A configuration. Defaults are the server's own, except the address: loopback.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Config {
-    /// `cluster-name`.
     pub cluster_name: Option<String>,
     /// `node-id`: hexadecimal.
     pub node_id: Option<u64>,
@@ -48,7 +47,6 @@ pub struct Config {
     /// `network`, `heartbeat`, `mesh-seed-address-port`: host and service port of each node of the cluster, this one among them;
     /// empty: it is alone.
     pub nodes: Vec<(String, u16)>,
-    /// `namespace`.
     pub namespaces: Vec<NamespaceConfig>,
 }
 
@@ -83,25 +81,25 @@ pub struct Listen {
     pub port: u16,
 }
 
-/// How much a log says.
+/// Log level.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Level {
-    /// It is about to end.
+    /// The server is about to end.
     Critical,
-    /// Something is wrong.
+    /// An error.
     Warning,
-    /// What is regular.
+    /// Regular events.
     Info,
-    /// More of it.
+    /// More detail.
     Debug,
-    /// All of it.
+    /// All details.
     Detail,
 }
 
 /// A place for the log's lines.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Log {
-    /// Its path; `None`: the console, which is stderr.
+    /// Path; `None`: the console, which is stderr.
     pub path: Option<String>,
     /// `context any`: how much of everything.
     pub any: Level,
@@ -112,13 +110,13 @@ pub struct Log {
 /// A namespace and its devices.
 #[derive(Debug, Clone, PartialEq)]
 pub struct NamespaceConfig {
-    /// What its stores are told.
+    /// Settings of its stores.
     pub settings: Namespace,
     /// `replication-factor`: nodes that have each record; 2 where there are nodes and it is left out.
     pub replication_factor: u8,
     /// `write-commit-level-override master`: a write is answered before the replica has it.
     pub answers_before_replica: bool,
-    /// `device` or `file`.
+    /// Values of `device` or `file`.
     pub devices: Vec<String>,
     /// `filesize`, bytes, when the devices are files.
     pub file_bytes: Option<u64>,
@@ -127,14 +125,14 @@ pub struct NamespaceConfig {
 }
 
 impl NamespaceConfig {
-    /// What its devices are called in statistics: `device`, or `file`.
+    /// Name of its devices in statistics: `device`, or `file`.
     pub(crate) fn device_kind(&self) -> &'static str {
         if self.file_bytes.is_some() { "file" } else { "device" }
     }
 }
 
 impl Level {
-    /// As logs write it.
+    /// Word in log lines.
     pub(crate) fn word(self) -> &'static str {
         match self {
             Self::Critical => "CRITICAL",
@@ -149,9 +147,8 @@ impl Level {
 /// Something wrong, or worth saying.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Problem {
-    /// Its line; `None`: it concerns the whole file.
+    /// Line number; `None`: the problem concerns the whole file.
     pub line: Option<usize>,
-    /// What it is.
     pub text: String,
 }
 
@@ -180,7 +177,6 @@ impl fmt::Display for Problems {
 /// A configuration without mistakes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Parsed {
-    /// What it says.
     pub config: Config,
     /// Directives without effect.
     pub notes: Vec<Problem>,

@@ -1,4 +1,4 @@
-//! What the directives mean.
+//! Meaning of the directives.
 
 use super::blocks::{self, Directive, FILE_BYTES_MAX};
 use super::known::{BLOCKS, MISSING, NO_EFFECT, OFF};

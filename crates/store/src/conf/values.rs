@@ -45,7 +45,7 @@ fn within<T: TryFrom<u64> + PartialOrd + Display + Copy>(
         .ok_or_else(|| format!("{text} is out of range: {} to {}", range.start(), range.end()))
 }
 
-/// A whole number.
+/// Parses a whole number.
 pub(super) fn number<T: TryFrom<u64> + PartialOrd + Display + Copy>(
     directive: &Directive<'_>,
     range: RangeInclusive<T>,
@@ -53,7 +53,7 @@ pub(super) fn number<T: TryFrom<u64> + PartialOrd + Display + Copy>(
     within(directive, &[], range, "a whole number")
 }
 
-/// Bytes: `128K`, `4G`.
+/// Parses bytes: `128K`, `4G`.
 pub(super) fn bytes<T: TryFrom<u64> + PartialOrd + Display + Copy>(
     directive: &Directive<'_>,
     range: RangeInclusive<T>,

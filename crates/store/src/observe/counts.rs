@@ -1,30 +1,28 @@
-//! What is counted of transactions, connections and stores. A core counts for itself; whoever prints adds the cores up.
+//! Counters of transactions, connections and stores. Each core counts for itself; the printing thread adds the cores
+//! up.
 
 use crate::namespace::DeviceStatistics;
 use crate::{Buckets, ResultCode, Statistics, Work};
 
-/// Where a transaction came from.
+/// Source of a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Origin {
     /// A message of its own.
     Client,
-    /// A batch.
     Batch,
 }
 
-/// What a transaction does, as the real server tells them apart.
+/// Kind of a transaction, with the real server's distinction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// It reads, or looks whether there is a record.
+    /// Reads, or checks existence.
     Read,
-    /// It writes.
     Write,
-    /// It deletes.
     Delete,
 }
 
 impl Kind {
-    /// That of `work`. `None`: what another node sent.
+    /// Kind of `work`. `None` for a transaction from another node.
     pub fn of(work: &Work) -> Option<Self> {
         match work {
             Work::Exists | Work::ReadAll | Work::Read(_) => Some(Self::Read),
@@ -35,14 +33,12 @@ impl Kind {
     }
 }
 
-/// How transactions of one kind ended.
+/// Results of transactions of one kind.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Outcomes {
-    /// Done.
     pub success: u64,
-    /// Failed.
     pub error: u64,
-    /// Took too long.
+    /// Timed out.
     pub timeout: u64,
     /// There was no record to read or delete.
     pub not_found: u64,
@@ -70,11 +66,8 @@ impl Outcomes {
 /// Transactions of one origin.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Transactions {
-    /// Reads.
     pub read: Outcomes,
-    /// Writes.
     pub write: Outcomes,
-    /// Deletions.
     pub delete: Outcomes,
     /// Times of reads, in the unit of the configuration (`{ns}-read`, `{ns}-batch-sub-read`).
     pub read_times: Buckets,
@@ -93,18 +86,17 @@ impl Transactions {
     }
 }
 
-/// What is counted of a namespace.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NamespaceCounts {
     /// Single transactions.
     pub client: Transactions,
-    /// Those of batches.
+    /// Transactions of batches.
     pub batch_sub: Transactions,
     /// Refused because too many wait for the same record.
     pub key_busy: u64,
     /// Refused because the record is too big.
     pub record_too_big: u64,
-    /// What its stores counted.
+    /// Statistics of its stores.
     pub store: Statistics,
 }
 
@@ -144,7 +136,6 @@ impl NamespaceCounts {
     }
 }
 
-/// What is counted of all.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Counts {
     /// Each namespace, in the order of the configuration.
@@ -155,7 +146,7 @@ pub struct Counts {
     pub connections_closed: u64,
     /// Of them those that were closed because they were silent.
     pub connections_reaped: u64,
-    /// Frames that were none.
+    /// Malformed frames.
     pub malformed: u64,
     /// Batches by how they ended.
     pub batches: Outcomes,
@@ -166,7 +157,7 @@ pub struct Counts {
 }
 
 impl Counts {
-    /// Adds another core's.
+    /// Adds another core's counts.
     pub fn merge(&mut self, other: &Self) {
         let Self {
             namespaces,

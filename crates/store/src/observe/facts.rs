@@ -10,25 +10,22 @@ pub const BUILD: &str = "7.0.0.26";
 /// A bit for each partition, the first in the highest bit.
 pub type Bitmap = [u8; 512];
 
-/// Another node.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Peer {
-    /// Its id.
     pub id: u64,
-    /// Where clients reach it: host and port.
+    /// Host and port for clients.
     pub address: (String, u16),
 }
 
 /// This node in its cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
-    /// Its id.
     pub id: u64,
-    /// Where clients reach it.
+    /// Host and port for clients.
     pub address: (IpAddr, u16),
     /// The other nodes that are there.
     pub peers: Vec<Peer>,
-    /// Goes up when they change.
+    /// Incremented when the peers change.
     pub peers_generation: u32,
     /// Goes up when partitions change hands.
     pub partition_generation: u32,
@@ -37,7 +34,7 @@ pub struct Node {
 }
 
 impl Node {
-    /// One without others.
+    /// A node without others.
     pub fn alone(id: u64, address: (IpAddr, u16)) -> Self {
         Self {
             id,
@@ -53,17 +50,15 @@ impl Node {
 /// The state of the server at an instant.
 #[derive(Debug, Clone)]
 pub struct Facts {
-    /// Its configuration.
     pub config: Config,
-    /// Its place in the cluster.
     pub node: Node,
     /// Bytes of each device of each namespace, in the order of the configuration.
     pub device_bytes: Vec<Vec<u64>>,
-    /// Time since it began, s.
+    /// Time since the start, s.
     pub uptime_sec: u64,
     /// Time since 1970, ms.
     pub wall_ms: u64,
-    /// What all cores counted.
+    /// Counts of all cores.
     pub counts: Counts,
     /// Latencies of the last interval, as the ticker found them.
     pub latencies: Vec<Latency>,
@@ -82,7 +77,6 @@ impl Facts {
         (masters, objects - masters)
     }
 
-    /// Write blocks of a device.
     pub(crate) fn wblocks(&self, namespace: usize, device: usize) -> u64 {
         let bytes = self.device_bytes.get(namespace).and_then(|devices| devices.get(device)).copied().unwrap_or(0);
         bytes / u64::from(self.config.namespaces[namespace].settings.write_block_bytes)

@@ -9,23 +9,19 @@ use std::io::{self, Write};
 /// A line without its time.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Line {
-    /// How much it matters.
     pub level: Level,
-    /// What it is about: `info`, `drv_ssd`.
+    /// The server's log context: `info`, `drv_ssd`.
     pub context: &'static str,
     /// The real server's file that prints such lines: tools look at it.
     pub source: &'static str,
-    /// What it says.
     pub text: String,
 }
 
 impl Line {
-    /// One at level info.
     pub fn info(context: &'static str, source: &'static str, text: String) -> Self {
         Self { level: Level::Info, context, source, text }
     }
 
-    /// One at level warning.
     pub fn warning(context: &'static str, source: &'static str, text: String) -> Self {
         Self { level: Level::Warning, context, source, text }
     }

@@ -1,11 +1,11 @@
-//! What the server tells of itself: counters, the lines of its log, the state that info requests are answered from.
+//! The server's own state: counters, log lines, facts for info requests.
 //!
 //! ```text
 //! a core: Counts --copied now and then--> Facts (all cores) --Ticker--> Lines --Logs--> files, console
 //!                                           \--wire::info--> replies
 //! ```
 //!
-//! The log has the form of the real server's of 7.0, so that what reads those reads these.
+//! The log has the format of the real server 7.0, so that the same tools can read it.
 
 mod counts;
 mod facts;

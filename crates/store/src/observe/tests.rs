@@ -34,8 +34,8 @@ fn buckets(values: &[(u64, u64)]) -> Buckets {
     buckets
 }
 
-/// What one of two cores has counted after `seconds`: 100 blocks a second are written, by clients and by defragmentation, and as
-/// many are freed.
+/// Counts of one of two cores after `seconds`: 100 blocks a second are written, by clients and by defragmentation, and
+/// as many are freed.
 fn core_after(seconds: u64) -> Counts {
     let device = DeviceStatistics {
         used_bytes: 1_000_000,

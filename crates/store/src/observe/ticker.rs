@@ -1,4 +1,4 @@
-//! What the log says at intervals: the ticker's lines, histograms, and a line for each device; and latencies of an interval.
+//! Periodic log lines: the ticker's, histograms, and a line for each device; and latencies of an interval.
 
 use super::{BUILD, Facts, Line, NamespaceCounts, Outcomes, Transactions};
 use crate::conf::Level;
@@ -16,13 +16,12 @@ const COLUMNS: usize = 17;
 /// Latencies of one kind of transactions in the last interval.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Latency {
-    /// `{test}-read`.
+    /// Such as `{test}-read`.
     pub name: String,
     /// `msec` or `usec`; `None`: there were none since the start.
     pub values: Option<LatencyValues>,
 }
 
-/// Its numbers.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LatencyValues {
     /// `msec` or `usec`.
@@ -33,7 +32,7 @@ pub struct LatencyValues {
     pub over_pct: [f64; COLUMNS],
 }
 
-/// Writes what is due.
+/// Writes the periodic lines when they are due.
 #[derive(Debug)]
 pub struct Ticker {
     begin_ms: u64,
@@ -45,7 +44,7 @@ pub struct Ticker {
 }
 
 impl Ticker {
-    /// One that begins at `now_ms`, on any clock that does not go back.
+    /// A ticker that begins at `now_ms`, on any clock that does not go back.
     pub fn new(now_ms: u64) -> Self {
         Self { begin_ms: now_ms, ticks: 0, device_ticks: 0, before: (now_ms, Vec::new()), devices_before: Vec::new() }
     }
@@ -303,7 +302,7 @@ fn node_lines(facts: &Facts, lines: &mut Vec<Line>) {
     }
 }
 
-/// What the log says when the server starts: the version, the configuration as it was read, and each device's blocks.
+/// Log lines at the start of the server: version, configuration as read, and each device's blocks.
 pub fn start_lines(facts: &Facts, configuration: &str) -> Vec<Line> {
     let stars = "<><><><><><><><><><>";
     let version = env!("CARGO_PKG_VERSION");

@@ -1,12 +1,12 @@
-//! Defragmentation: what is live in a block of which little is live is appended again, and the block is free.
+//! Defragmentation: appends the live records of a mostly dead block again, and frees the block.
 //!
-//! A record keeps its version. A tombstone is dropped when no block on the device, used or free, can hold anything older of its
-//! record: it notes the first sequence number that was given after it was written. All blocks of that number or a greater one
-//! were begun when the record's older copies were dead, and the dead are not appended again. So once every block that a cold
-//! start would read is of such a number, nothing is left that the tombstone could hide.
+//! A record keeps its version. A tombstone is dropped when no block on the device, used or free, can hold an older
+//! version of its record: it stores the first sequence number assigned after it was written. All blocks with that
+//! number or a greater one were begun when the older versions were dead, and dead records are never appended again. So
+//! once every block that a cold start would read has such a number, the tombstone is no longer needed.
 //!
-//! A block that is never collected, because most of it stays live, keeps the tombstones of its time for as long; those are
-//! searched for in `raid`.
+//! A block that is never collected, because most of it stays live, preserves the tombstones of its time; `raid`
+//! searches for those.
 
 use super::Store;
 use crate::Disk;
@@ -19,13 +19,13 @@ use sys::op::{Completion, OpKind};
 /// Bytes that are appended before others have their turn.
 const SLICE: usize = 256 << 10;
 
-/// How often a block is read before it is left as it is.
+/// Number of attempts to read a block before it is left as it is.
 const TRIES: u32 = 3;
 
 /// Until it is tried again what there was no room for.
 const PAUSE_NS: u64 = 1_000_000;
 
-/// What collects the blocks of one volume.
+/// Collector of one volume's blocks.
 #[derive(Debug, Default)]
 pub(super) struct Collector {
     stage: Stage,
@@ -110,7 +110,7 @@ impl Store {
         self.leave(number, block, &done.outcome.to_string(), disk.now());
     }
 
-    /// Ends with a block.
+    /// Gives up a block.
     fn leave(&mut self, number: usize, block: u32, why: &str, now: u64) {
         let volume = &mut self.volumes[number];
         volume.blocks.collected(block);
@@ -164,7 +164,7 @@ impl Store {
     }
 }
 
-/// Whether nothing on the device can be older than a tombstone of this body.
+/// True if no block on the device can be older than a tombstone of this body.
 fn hides_nothing(body: &[u8], oldest: u64) -> bool {
     body.try_into().is_ok_and(|first| oldest >= u64::from_le_bytes(first))
 }

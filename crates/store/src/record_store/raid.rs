@@ -1,10 +1,9 @@
-//! Tombstones that hide nothing any more, although blocks older than they are were never collected: what the server calls its tomb
-//! raider.
+//! Removes unneeded tombstones although older blocks were never collected: the server's tomb raider.
 //!
-//! All tombstones are marked; what was appended up to then is written; every block that a cold start would read is read, and a
-//! tombstone loses its mark when a version of its record is found. What was deleted is not appended again, so nothing is left on
-//! the device that those could hide that still have it. A block that may be read as another after a loss of power, because its
-//! header is being written, is read when that is done; one that cannot be read ends the search.
+//! All tombstones are marked; all records appended until then are written; every block that a cold start would read is
+//! read, and a tombstone loses its mark when a version of its record is found. Deleted records are never appended
+//! again, so tombstones that are still marked hide nothing. A block whose header is being written can read differently
+//! after a power failure, so it is read afterwards; an unreadable block ends the search.
 
 use super::Store;
 use crate::Disk;
@@ -36,11 +35,11 @@ enum Stage {
     Writing(Vec<u64>),
     /// This block of a volume is next.
     Looking(usize, u32),
-    /// It is being read, and has this seed.
+    /// The block is being read, and has this seed.
     Reading(usize, u32, u32),
-    /// It was.
+    /// The block was read.
     Walking(usize, u32, Buf, Walk),
-    /// Those that are marked from this entry on.
+    /// Marked tombstones from this entry on.
     Removing(u32),
 }
 
@@ -67,7 +66,7 @@ impl Store {
                 (Stage::Waiting, period)
             }
             _ if self.draining => (Stage::Waiting, period),
-            // What cannot be read may hold anything.
+            // An unreadable block may hold anything.
             Stage::Waiting if self.volumes.iter().any(|volume| volume.blocks.has_bad()) => (Stage::Waiting, period),
             Stage::Waiting => (Stage::Marking(0), 0),
             Stage::Marking(from) => {
@@ -153,7 +152,7 @@ impl Store {
         }
         self.io.recycle(done.buf);
         if done.outcome.is_done() {
-            // It is another by now.
+            // The block was reused meanwhile.
             self.raider.stage = Stage::Looking(number, block);
         } else {
             self.volumes[number].counted.errors += 1;

@@ -18,7 +18,7 @@ use sys::op::{Completion, OpKind};
 /// Chunks of one volume that are read at once.
 pub(super) const DEPTH: usize = 8;
 
-/// How often blocks are read that cannot be.
+/// Number of attempts to read an unreadable block.
 const TRIES: u32 = 5;
 
 /// Versions and sequence numbers are below this.
@@ -32,7 +32,7 @@ pub(super) fn chunk_bytes(block_bytes: usize) -> usize {
     block_bytes.max(1 << 20)
 }
 
-/// A cold start under way.
+/// A cold start in progress.
 #[derive(Debug)]
 pub(super) struct Scan {
     volumes: Vec<Progress>,
@@ -42,11 +42,11 @@ pub(super) struct Scan {
 
 #[derive(Debug, Default, Clone)]
 struct Progress {
-    /// The next block to read.
+    /// Next block to read.
     next: u32,
-    /// One past the last that is used.
+    /// One past the last used block.
     used: u32,
-    /// What could not be read, and how often that was tried.
+    /// Unreadable blocks, and the number of attempts.
     again: Vec<(Range<u32>, u32)>,
     flying: usize,
     damaged: u64,
@@ -220,7 +220,7 @@ impl Store {
         for entry in batch.drain(..) {
             let blocks = &mut self.volumes[usize::from(entry.place.volume)].blocks;
             let known = self.index.get(&entry.digest).copied();
-            // One that was moved is in two blocks as the same version; the later block is the one that stays.
+            // A moved record is in two blocks as the same version; the later block is valid.
             let is_newer =
                 |known: &Entry| (entry.version, sequence) > (known.version, blocks.get(known.place.block).sequence);
             if !known.as_ref().is_none_or(is_newer) {

@@ -242,7 +242,7 @@ fn tombstones_that_hide_nothing_go_although_older_blocks_are_never_collected() {
     for key in 280..300 {
         assert_eq!(bench.ask(key, Work::Delete(Delete::default())).result, ResultCode::OK);
     }
-    // What they hid is written over.
+    // Overwrites the hidden versions.
     for round in 0..300 {
         let reply = bench.ask(1_000 + round % 3, Work::Write(write(&[2; 10_000], Exists::Any)));
         assert_eq!(reply.result, ResultCode::OK);

@@ -1,4 +1,4 @@
-//! What a transaction comes to: by what the index knows, then by the record's bytes.
+//! Executes a transaction: by its index entry, then by the record's bytes.
 
 use super::{NOBODY, Store};
 use crate::bins;
@@ -10,26 +10,26 @@ use crate::{Delete, Digest, Exists, Generation, Reply, ResultCode, Transaction, 
 /// Longest time to live, seconds: ten years, as the server has it.
 const TTL_MAX_SEC: u32 = 10 * 365 * 86_400;
 
-/// How far another node's clock may be ahead, us.
+/// Maximum clock difference to another node, us.
 const AHEAD_US: u64 = 86_400_000_000;
 
-/// With what the checksum of a record begins that goes to another node.
+/// Start value of the checksum of records sent to another node.
 const IMAGE_SEED: u32 = 0;
 
-/// What a client is answered now; nothing if that is when the record is on the device.
+/// Immediate reply to a client; `None` if the reply is due when the record is on the device.
 pub(super) type Answer = Result<Option<Reply>, ResultCode>;
 
-/// What a transaction comes to before the record's bytes are seen.
+/// Result of a transaction from the index alone.
 pub(super) enum Step {
     Reply(Reply),
-    /// It needs them.
+    /// The record's bytes are needed.
     Needs(Place),
-    /// It does not.
+    /// The record's bytes are not needed.
     Go,
 }
 
 impl Store {
-    /// What a transaction comes to by what the index knows.
+    /// Result of a transaction from its index entry alone.
     pub(super) fn step(&self, transaction: &Transaction, entry: Option<&Entry>) -> Step {
         let refuse = |code| Step::Reply(Reply::of(code));
         let found = |entry: &Entry| Reply {
@@ -115,7 +115,7 @@ impl Store {
     ) -> Answer {
         let digest = transaction.digest;
         let entry = self.living(&digest, now);
-        // Its time can have come while it was read.
+        // The record may have expired during the read.
         let old = old.filter(|_| entry.is_some());
         let bins = old.filter(|_| !replaces(write)).map_or(&[][..], |old| old.body);
         let applied = bins::apply(bins, &write.ops, self.namespace.single_bin, write.answers_each)?;
@@ -240,7 +240,7 @@ impl Store {
     }
 }
 
-/// Whether bins that are not written are gone.
+/// True if bins that are not written are removed.
 fn replaces(write: &Write) -> bool {
     matches!(write.policy.exists, Exists::CreateOrReplace | Exists::ReplaceOnly)
 }
@@ -253,7 +253,6 @@ fn allows(condition: Generation, generation: u16) -> bool {
     }
 }
 
-/// Answers a read.
 fn read(work: &Work, record: &Record<'_>, single_bin: bool) -> Result<Reply, ResultCode> {
     let reply = Reply { generation: record.generation, void_time_sec: record.void_time, ..Reply::of(ResultCode::OK) };
     match work {

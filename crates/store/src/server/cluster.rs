@@ -1,7 +1,7 @@
-//! Which node has which partition, and what nodes say to each other.
+//! Partition map, and the protocol between nodes.
 //!
-//! The list of nodes never changes and is the same on each. Partitions go to nodes by rendezvous hashing: of all nodes the one
-//! with the highest hash of itself and the partition is the master, the next the replica.
+//! The list of nodes never changes and is the same on each. Partitions go to nodes by rendezvous hashing: the node with
+//! the highest hash of itself and the partition is the master, the next the replica.
 //!
 //! ```text
 //! u8 0xfb | u8 what | u16 namespace or result | u32 bytes of the body | u64 number | body      little-endian
@@ -21,14 +21,12 @@ const HEADER_BYTES: usize = 16;
 /// Longest body: a record and its digest.
 const BODY_BYTES_MAX: usize = (8 << 20) + 4096;
 
-/// A node of the cluster.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
-    /// Its host, as clients reach it.
+    /// Host for clients.
     pub host: String,
-    /// Its port.
     pub port: u16,
-    /// Its number, by which its partitions are found.
+    /// Number that selects its partitions.
     pub id: u64,
 }
 
@@ -41,13 +39,12 @@ impl Node {
         Self { host: host.to_owned(), port, id }
     }
 
-    /// Its number as the protocol writes it.
+    /// Number in the protocol's format.
     pub fn name(&self) -> String {
         format!("{:016X}", self.id)
     }
 }
 
-/// All nodes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Cluster {
     nodes: Vec<Node>,
@@ -63,12 +60,10 @@ impl Cluster {
         Self { nodes, own, owners }
     }
 
-    /// All nodes.
     pub fn nodes(&self) -> &[Node] {
         &self.nodes
     }
 
-    /// This node.
     pub fn own(&self) -> &Node {
         &self.nodes[self.own]
     }
@@ -78,7 +73,7 @@ impl Cluster {
         self.nodes.iter().enumerate().filter(|(at, _)| *at != self.own)
     }
 
-    /// Whether this node is the master of `partition` (`place` 0) or its replica (1).
+    /// True if this node is the master of `partition` (`place` 0) or its replica (1).
     pub fn has(&self, partition: u16, place: usize) -> bool {
         place < self.nodes.len().min(2) && self.owners[usize::from(partition)][place] == self.own
     }
@@ -110,18 +105,18 @@ fn hash(number: u64) -> u64 {
     Random::new(number).next_u64()
 }
 
-/// What a node says.
+/// A message between nodes.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Said<'a> {
-    /// Who it is, and its namespaces by name, a line each.
+    /// Node id, and its namespaces by name, a line each.
     Hello { id: u64, namespaces: &'a [u8] },
-    /// What it wrote.
+    /// A record written by the sender.
     Image { number: u64, namespace: u16, digest: Digest, image: &'a [u8] },
-    /// How that ended.
+    /// Result of that write.
     Done { number: u64, result: ResultCode },
 }
 
-/// What is none of it: the connection is to be closed.
+/// Not a valid message: close the connection.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("what a node of flashproof never says")]
 pub(super) struct NotSaid;

@@ -8,7 +8,7 @@ use std::sync::Arc;
 /// Most requests of a connection that wait for their replies.
 const WAITING_MAX: usize = 512;
 
-/// What a reply is taken for before there was a larger one, bytes.
+/// Initial estimate of a reply's size, bytes.
 const REPLY_BYTES: usize = 4 << 10;
 
 /// Bytes of replies that a client may leave unread before no more of its requests are taken.
@@ -17,7 +17,7 @@ pub(super) const UNSENT_BYTES_MAX: usize = 1 << 20;
 /// A buffer that grew larger for a record or a batch is not kept.
 const KEPT_BYTES: usize = 64 << 10;
 
-/// Who is at the other end.
+/// The peer of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
     /// A client, or nothing has been said yet.
@@ -35,21 +35,21 @@ pub(super) struct Connection {
     /// Tells it from an earlier one of the same number.
     pub(super) serial: u32,
     pub(super) role: Role,
-    /// What arrived and was not taken.
+    /// Bytes received and not parsed yet.
     pub(super) input: Vec<u8>,
     /// Since when there has been half a frame.
     pub(super) half_since_ns: Option<u64>,
     /// When something arrived last.
     pub(super) arrived_ns: u64,
-    /// Whether the ring receives for it.
+    /// True while the ring receives for it.
     pub(super) receives: bool,
     /// Of a connection to a node: how the thread that made it is told that it is lost.
     pub(super) link: Option<Arc<Link>>,
-    /// Whether it was told to stop that.
+    /// True if receiving is being cancelled.
     pub(super) cancels: bool,
     /// The other side sends no more.
     pub(super) parts: bool,
-    /// It was closed here.
+    /// Closed by this side.
     pub(super) ended: bool,
     /// Number of the oldest request that is not answered.
     first: u64,
@@ -66,9 +66,9 @@ pub(super) struct Connection {
     spare: Vec<u8>,
     /// Bytes that the kernel has to send.
     sending: usize,
-    /// Since when.
+    /// Start of the send, nanoseconds.
     pub(super) sending_since_ns: u64,
-    /// Whether it stands in the list of those that have something to send.
+    /// True if it is in the list of connections with bytes to send.
     pub(super) is_listed: bool,
 }
 
@@ -105,7 +105,7 @@ impl Connection {
         self.first + self.waiting.len() as u64 - 1
     }
 
-    /// Whether request `number` is the oldest that is not answered.
+    /// True if request `number` is the oldest unanswered one.
     pub(super) fn is_first(&self, number: u64) -> bool {
         self.first == number
     }
@@ -136,7 +136,7 @@ impl Connection {
         }
     }
 
-    /// Where the reply to the oldest request may be begun, or what has no turn.
+    /// Output buffer, for the reply to the oldest request, or for messages outside that order.
     pub(super) fn out(&mut self) -> &mut Vec<u8> {
         &mut self.out
     }
@@ -146,7 +146,7 @@ impl Connection {
         self.sending + self.out.len()
     }
 
-    /// Whether another request may be taken: one always, more while their replies will not be too much either.
+    /// True if another request may be taken: always the first, more while the expected replies are not too large.
     pub(super) fn may_take(&self) -> bool {
         let expected = self.waiting.len() * self.reply_bytes;
         // A batch may be a hundred times as large in memory as its frame.
@@ -161,12 +161,12 @@ impl Connection {
         self.input.capacity() + self.early_bytes + self.unsent() + self.batch.map_or(0, |(_, bytes)| bytes)
     }
 
-    /// Whether all was answered and taken.
+    /// True if all requests are answered, and the replies sent.
     pub(super) fn is_idle(&self) -> bool {
         self.waiting.is_empty() && self.unsent() == 0
     }
 
-    /// What is to be sent now, if anything is and nothing is on its way.
+    /// Bytes to send now, if there are any and no send is in flight.
     pub(super) fn take_out(&mut self, now_ns: u64) -> Option<Vec<u8>> {
         if self.sending > 0 || self.out.is_empty() || self.ended {
             return None;
@@ -206,13 +206,13 @@ impl Connection {
         self.input = input;
     }
 
-    /// Ends it: nothing more is taken or sent. What the ring has of it comes back by itself.
+    /// Closes it: no more requests or replies. Its operations on the ring come back by themselves.
     pub(super) fn end(&mut self) {
         if !self.ended {
             self.ended = true;
             (self.input, self.out, self.early_bytes) = (Vec::new(), Vec::new(), 0);
             self.waiting.clear();
-            // It may be closed by the other side already.
+            // The other side may have closed it already.
             let _ = self.socket.shutdown(Shutdown::Both);
         }
     }

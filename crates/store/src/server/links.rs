@@ -7,10 +7,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
-/// How long a node may take to be reached.
+/// Timeout for connecting to a node.
 const TRY: Duration = Duration::from_millis(500);
 
-/// How long until a node is tried again that was not reached, and one that was.
+/// Delay before the next attempt to connect, after a failure and after a lost link.
 const AGAIN: Duration = Duration::from_millis(100);
 const AGAIN_AFTER_LOSS: Duration = Duration::from_secs(1);
 
@@ -27,7 +27,7 @@ pub(super) fn start(state: &Arc<State>) {
     }
 }
 
-/// Whether a link stands. Its shard says when it is lost.
+/// True while a link is up. Its shard clears it when the link is lost.
 #[derive(Debug, Default)]
 pub(super) struct Link(AtomicBool);
 

@@ -1,11 +1,11 @@
-//! How one core's thread tells another something: a queue without a lock, and a wake-up if the other sleeps.
+//! Messages between the threads of cores: a lock-free queue, and a wake-up if the receiver sleeps.
 
 use crossbeam_queue::SegQueue;
 use std::sync::OnceLock;
 use std::sync::atomic::{AtomicBool, Ordering, fence};
 use sys::net::Waker;
 
-/// What is for one thread.
+/// Messages for one thread.
 #[derive(Debug)]
 pub(super) struct Mailbox<T> {
     queue: SegQueue<T>,
@@ -37,7 +37,6 @@ impl<T> Mailbox<T> {
         }
     }
 
-    /// Takes the oldest message.
     pub(super) fn take(&self) -> Option<T> {
         self.queue.pop()
     }

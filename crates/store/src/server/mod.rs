@@ -34,25 +34,25 @@ use std::time::{Duration, Instant, SystemTime};
 /// Connections that wait to be accepted.
 const BACKLOG: i32 = 4096;
 
-/// How old facts may be that an info request is answered from.
+/// Maximum age of the facts that answer an info request.
 const FACTS_AGE: Duration = Duration::from_millis(5);
 
-/// What clients may do.
+/// Limits on clients.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Limits {
     /// `proto-fd-max`: connections.
     pub connections: usize,
     /// `proto-fd-idle-ms`: how long a connection may say nothing; 0: for ever.
     pub idle_ms: u64,
-    /// How long the rest of a frame may take, and a reply to be read.
+    /// Timeout for the rest of a frame, and for a client to read its reply, ms.
     pub stalled_ms: u64,
-    /// How long what is in memory may take to be written when the server ends.
+    /// Timeout for writing buffers when the server ends, ms.
     pub flush_ms: u64,
     /// Longest body of a frame, bytes.
     pub frame_bytes: usize,
     /// Bytes of all that has arrived and is not taken, or is to be sent. The connections that hold most are closed then.
     pub memory_bytes: usize,
-    /// What a batch may ask for.
+    /// Limits of batches.
     pub batch: crate::wire::Limits,
 }
 
@@ -73,43 +73,41 @@ impl Default for Limits {
 /// A device, formatted and open for writing, with what its header says.
 pub type Device = (Arc<Target>, DeviceHeader);
 
-/// What the server is made of.
+/// Configuration and resources of a server.
 pub struct Setup {
-    /// What it was told.
     pub config: Config,
     /// Devices of each namespace.
     pub devices: Vec<Vec<Device>>,
-    /// Where clients come in.
+    /// Listeners for clients.
     pub listeners: Vec<TcpListener>,
-    /// Where they are told to come in.
+    /// Address advertised to clients.
     pub address: (IpAddr, u16),
-    /// What they may do.
+    /// Limits on clients.
     pub limits: Limits,
-    /// All nodes.
     pub cluster: Cluster,
-    /// Takes lines for the log.
+    /// Receives log lines.
     pub log: Box<dyn Fn(Line) + Send + Sync>,
 }
 
-/// What all threads know.
+/// State shared by all threads.
 pub struct State {
     setup: Setup,
     began: Instant,
     mailboxes: Vec<Mailbox<Message>>,
-    /// What each shard counted, some milliseconds ago at most.
+    /// Counts of each shard, at most some milliseconds old.
     counts: Vec<Mutex<Counts>>,
-    /// What was made of that, and when.
+    /// Facts derived from the counts, and their time.
     facts: Mutex<(Facts, Instant)>,
     connections: AtomicUsize,
     /// Shards whose records are indexed.
     ready: AtomicUsize,
     /// Links of shards to other nodes that stand.
     links: AtomicUsize,
-    /// What all stores do to their devices.
+    /// I/O of all stores.
     io: Arc<IoCounts>,
     /// Shards that take no more requests and have answered all.
     quiet: AtomicUsize,
-    /// Whether a shard failed: no other waits for it then.
+    /// True if a shard failed: then no other waits for it.
     has_failed: AtomicBool,
 }
 
@@ -168,23 +166,23 @@ impl State {
         read(facts)
     }
 
-    /// Connections now.
+    /// Current connections.
     pub fn connections(&self) -> usize {
         self.connections.load(Ordering::Relaxed)
     }
 
-    /// Whether all records are indexed.
+    /// True if all records are indexed.
     pub fn is_ready(&self) -> bool {
         self.ready.load(Ordering::Acquire) == self.mailboxes.len()
     }
 
-    /// Whether each core has its link to each other node: before, writes of two copies are refused.
+    /// True if each core has its link to each other node: before that, writes of two copies are refused.
     pub fn is_linked(&self) -> bool {
         let wanted = self.mailboxes.len() * self.setup.cluster.others().count();
         self.links.load(Ordering::Acquire) == wanted
     }
 
-    /// What its stores did to their devices.
+    /// I/O of its stores.
     pub fn io(&self) -> IoCounted {
         self.io.now()
     }
@@ -231,16 +229,16 @@ impl Drop for Failure<'_> {
     }
 }
 
-/// A server that runs.
+/// A running server.
 pub struct Server {
     state: Arc<State>,
     threads: Vec<JoinHandle<Result<(), String>>>,
 }
 
 impl Server {
-    /// Starts the threads of a server. It serves when it [`State::is_ready`].
+    /// Starts the threads of a server. The server accepts transactions once [`State::is_ready`].
     ///
-    /// Errors: a ring or a store that cannot be made, a sentence.
+    /// Errors: a ring or a store cannot be set up, a sentence.
     pub fn start(mut setup: Setup) -> Result<Self, String> {
         for listener in &setup.listeners {
             sys::net::set_backlog(listener, BACKLOG).map_err(|error| format!("cannot listen - {error}"))?;
@@ -277,7 +275,6 @@ impl Server {
         Ok(server)
     }
 
-    /// What is known of it.
     pub fn state(&self) -> &Arc<State> {
         &self.state
     }
@@ -291,7 +288,7 @@ impl Server {
         self.state.is_ready()
     }
 
-    /// Whether a thread has ended, which it does by itself only when its ring fails.
+    /// True if a thread has ended, which happens by itself only when its ring fails.
     pub fn has_ended(&self) -> bool {
         self.threads.iter().any(JoinHandle::is_finished)
     }

@@ -1,6 +1,6 @@
 //! Things with a number that is used again.
 
-/// Things by number.
+/// A slab: values addressed by reusable integer keys.
 #[derive(Debug)]
 pub(super) struct Slab<T> {
     things: Vec<Option<T>>,

@@ -97,7 +97,7 @@ impl Bench {
         self.server.as_ref().unwrap().state().facts(|facts| of(&facts.counts))
     }
 
-    /// Waits until it is so.
+    /// Waits until the condition holds.
     fn until(&self, what: &str, mut is: impl FnMut(&Self) -> bool) {
         let begin = Instant::now();
         while !is(self) {
@@ -132,7 +132,7 @@ impl Client {
         (header.result, header.generation, ops::entries(rest).next().map_or(Vec::new(), |op| op.value.to_vec()))
     }
 
-    /// Whether the server has closed it.
+    /// True if the server has closed the connection.
     fn is_closed(&mut self) -> bool {
         match self.0.read(&mut [0; 64]) {
             Ok(0) => true,
@@ -248,7 +248,7 @@ fn what_is_no_frame_closes_its_connection_and_no_other() {
         bench.until("it is counted", |bench| bench.counted(|of| of.malformed) == at);
     }
     assert_eq!(good.ask(&get(1)), (0, 1, b"x".to_vec()));
-    // What is merely not done has its answer: a login.
+    // An unsupported request is answered: a login.
     good.0.write_all(&[2, 2, 0, 0, 0, 0, 0, 0]).unwrap();
     assert_eq!(good.reply().unwrap().0, Kind::Security);
     let mut other = put(3, b"z");
@@ -291,7 +291,7 @@ fn who_reads_no_replies_is_no_longer_read_from_and_nobody_else_notices() {
     // 1 MiB and what waits, the kernel's buffers of the socket, and nothing like what was asked for.
     let answered = bench.counted(|of| of.namespaces[0].client.read.success) as usize * 20_000;
     assert!(answered < 50 << 20 && answered < asked / get(1).len() * 20_000, "{answered}");
-    // Who reads then gets all that was asked for.
+    // Once the client reads, it gets all replies.
     greedy.0.set_nonblocking(false).unwrap();
     let rest = asked.next_multiple_of(get(1).len()) - asked;
     let mut writer = greedy.0.try_clone().unwrap();
@@ -428,7 +428,7 @@ fn a_core_whose_ring_fails_ends_the_server_and_the_others_write_what_they_have()
     // Nothing is written before its time.
     let settings = "256K\n flush-max-ms 0";
     let Some(mut bench) = Bench::of_blocks(settings, listener, 2, Limits::default(), cluster) else { return };
-    // One on each core.
+    // One client on each core.
     let mut clients = [bench.client(), bench.client()];
     let value = |key: u32| format!("value {key:04}");
     for key in 0..40 {
@@ -438,7 +438,7 @@ fn a_core_whose_ring_fails_ends_the_server_and_the_others_write_what_they_have()
     let (server, why) = (bench.server.take().unwrap(), "the ring of core 1 failed");
     server.state.mailboxes[1].push(Message::Fail(why.to_owned()));
     server.state.mailboxes[1].wake();
-    // What is asked of it now is not answered, and not waited for.
+    // Requests to it now are neither answered nor waited for.
     clients.iter_mut().for_each(|client| _ = client.0.write_all(&get(7)));
     assert!(clients.iter_mut().all(|client| client.reply().is_err() || client.is_closed()));
     let begin = Instant::now();

@@ -9,37 +9,36 @@ use crc32fast::Hasher;
 const MAGIC: u32 = 0xf1a5_b10c;
 const BYTES: usize = 36;
 
-/// Where records can begin. The first does at the end of the sector, however long that is.
+/// First position of a record. The first record begins at the end of the sector, whatever its length.
 pub(crate) const FIRST_BYTE: usize = 48;
 
-/// A write block's header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct BlockHeader {
-    /// The device's number.
+    /// Device id.
     pub(crate) id: u64,
     /// Grows with each block that is begun in the space.
     pub(crate) sequence: u64,
     /// A random number of the store that began it. A sequence number that was lost in a crash is given again, and this
     /// tells the two lives apart.
     pub(crate) opening: u64,
-    /// Its number in the space.
+    /// Number in the space.
     pub(crate) block: u32,
 }
 
-/// What a write block begins with.
+/// State of a write block's header.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Header {
-    /// Nothing of this device's.
+    /// No header of this device.
     None,
-    /// What was a header of it.
+    /// A damaged header of this device.
     Damaged,
-    /// That of another block: the device, or this core's part of it, was of another size.
+    /// A header of another block: the device, or this core's part of it, had another size.
     Misplaced(u32),
     Whole(BlockHeader),
 }
 
 impl BlockHeader {
-    /// With what the checksums of its records begin.
+    /// Start value of the checksums of its records.
     pub(crate) fn seed(&self) -> u32 {
         let mut hasher = Hasher::new();
         [self.id, self.sequence, self.opening].iter().for_each(|number| hasher.update(&number.to_le_bytes()));

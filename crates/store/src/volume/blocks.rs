@@ -1,18 +1,18 @@
-//! Which write block is free, used, or to be collected; how much of each is live; which comes next.
+//! States and live units of write blocks, and the choice of the next one.
 //!
 //! ```text
 //! pristine, free -> open -> used -> (live below the low-water mark) queued -> collecting -> freed -> free
 //!                             \-> (nothing live) -----------------------------------------> freed
 //! ```
 //!
-//! Freed is not free yet: a block may be overwritten only when everything that made its records old is on the device, or a crash
-//! would lose the new records and the old. Records that are appended are numbered; a freed block notes the last number and is
-//! free when all up to it are durable. So whatever was durable of a record last is on the device until something newer of it is,
-//! and the greatest version that a cold start finds is never older than that: blocks that are free need not be told from used ones.
+//! A freed block is not free yet: it may be overwritten only when everything that made its records obsolete is on the
+//! device, or a crash would lose the new records and the old. Records that are appended are numbered; a freed block
+//! notes the last number and is free when all up to it are durable. So the last durable version of a record is on the
+//! device until a newer one is, and the greatest version that a cold start finds is never older than that: it need not
+//! distinguish free blocks from used ones.
 
 use std::collections::VecDeque;
 
-/// No buffer.
 pub(crate) const NO_BUFFER: u32 = u32::MAX;
 
 /// Nothing on the device that a cold start would read as ours.
@@ -35,7 +35,7 @@ pub(crate) enum State {
     Bad,
 }
 
-/// What memory knows of a write block.
+/// State of a write block in memory.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Block {
     /// Of the header that is on the device, for certain or until a write ends.
@@ -44,7 +44,7 @@ pub(crate) struct Block {
     pub(crate) seed: u32,
     /// Units of live records.
     pub(crate) live: u32,
-    /// Its bytes in memory, if they are.
+    /// Its buffer, if it is in memory.
     pub(crate) buffer: u32,
     pub(crate) state: State,
 }
@@ -70,7 +70,7 @@ pub(crate) struct Blocks {
     /// Units of which less must be live for a block to be collected.
     low_water: u32,
     live: u64,
-    /// The last record's number.
+    /// Number of the last record.
     pub(crate) appended: u64,
     pub(crate) flows: Flows,
     sweep: usize,
@@ -119,7 +119,7 @@ impl Blocks {
         self.pristine
     }
 
-    /// Whether one could not be read at the cold start.
+    /// True if a block could not be read at the cold start.
     pub(crate) fn has_bad(&self) -> bool {
         self.blocks.iter().any(|block| block.state == State::Bad)
     }
@@ -129,7 +129,7 @@ impl Blocks {
         self.free.len() + self.pristine()
     }
 
-    /// Those, and those that can be when what is in memory is durable.
+    /// Available blocks, and blocks that become free when the buffers are durable.
     pub(crate) fn free(&self) -> usize {
         self.available() + self.freed.len()
     }
@@ -142,8 +142,8 @@ impl Blocks {
         self.live
     }
 
-    /// Takes a free block: the one that has been free longest, then pristine ones from the first on. Its new header will have
-    /// this sequence number.
+    /// Takes a free block: the one that has been free longest, then pristine ones from the first on. Its new header
+    /// gets this sequence number.
     pub(crate) fn allocate(&mut self, sequence: u64) -> Option<u32> {
         let block = self.free.pop_front().or_else(|| {
             let next = self.pristine;
@@ -228,7 +228,7 @@ impl Blocks {
         }
     }
 
-    /// The next block to collect. Those in which nothing is live any more are free without it.
+    /// The next block to collect. Blocks without live records are freed without it.
     pub(crate) fn next_to_collect(&mut self) -> Option<u32> {
         while let Some(block) = self.queue.pop_front() {
             if self.get(block).live > 0 {
@@ -290,7 +290,7 @@ impl Blocks {
                 }
             }
         }
-        // Those without a header of ours first, then as they were begun.
+        // Blocks without our header first, then in the order of their sequence.
         free.sort_unstable();
         self.free = free.into_iter().map(|(.., block)| block).collect();
     }

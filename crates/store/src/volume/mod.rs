@@ -35,7 +35,7 @@ pub(crate) fn unwritten_max(block_bytes: usize) -> u32 {
     ((512 << 20) / block_bytes).max(64) as u32
 }
 
-/// Who fills a buffer.
+/// Purpose of an append.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Purpose {
     /// A client's record.
@@ -53,27 +53,27 @@ struct Buffer {
     header: BlockHeader,
     purpose: Purpose,
     bytes: Box<[u8]>,
-    /// Bytes that are taken.
+    /// Bytes used.
     filled: usize,
     /// Bytes that are on the device.
     written: usize,
     /// Bytes that will be when the write under way is done.
     flying: Option<usize>,
     closed: bool,
-    /// Waits to be written.
+    /// True if queued for a write.
     queued: bool,
     /// Numbers of the first record that is in no write, and of the first in the write under way.
     first: Option<u64>,
     flying_first: Option<u64>,
     /// When the first record came that is in no write.
     since_ns: u64,
-    /// Who is answered when so many bytes are on the device.
+    /// Replies due when this many bytes are on the device.
     waiting: VecDeque<(usize, u64, Reply)>,
     failures: u32,
     retry_ns: u64,
 }
 
-/// One space's log.
+/// The log of one space.
 #[derive(Debug)]
 pub(crate) struct Volume {
     number: u8,
@@ -90,9 +90,9 @@ pub(crate) struct Volume {
     buffers: Vec<Option<Buffer>>,
     unused: Vec<u32>,
     spare: Vec<Box<[u8]>>,
-    /// Those being filled: clients' and collected.
+    /// Buffers being filled: clients' and collected.
     current: [Option<u32>; 2],
-    /// Those with something that is not on the device.
+    /// Buffers with unwritten bytes.
     active: Vec<u32>,
     queue: VecDeque<u32>,
     /// On the device and kept, oldest first.
@@ -101,7 +101,7 @@ pub(crate) struct Volume {
     flying: usize,
     /// The last write failed often: the device takes none.
     failing: bool,
-    /// What is not counted elsewhere.
+    /// Counters that are not kept elsewhere.
     pub(crate) counted: DeviceStatistics,
 }
 
@@ -166,7 +166,7 @@ impl Volume {
         at(blocks.start)..at(blocks.end)
     }
 
-    /// What it counts, as of now.
+    /// Current statistics.
     pub(crate) fn statistics(&self) -> DeviceStatistics {
         let blocks = &self.blocks;
         DeviceStatistics {
@@ -182,7 +182,7 @@ impl Volume {
         }
     }
 
-    /// Whether more waits to be written than may.
+    /// True if too many blocks wait to be written.
     pub(crate) fn is_overloaded(&self) -> bool {
         self.closed >= self.write_cache_blocks
     }
@@ -192,12 +192,12 @@ impl Volume {
         self.failing = true;
     }
 
-    /// Whether writes are due.
+    /// True if writes are due.
     pub(crate) fn has_queued(&self) -> bool {
         !self.queue.is_empty()
     }
 
-    /// Whether something is not on the device.
+    /// True if a buffer has unwritten bytes.
     pub(crate) fn is_dirty(&self) -> bool {
         !self.active.is_empty()
     }
@@ -243,7 +243,7 @@ impl Volume {
         };
         self.blocks.settle(self.durable());
         if self.blocks.available() <= reserved {
-            // What was freed is free when what is in memory is written.
+            // Freed blocks become free when the buffers are written.
             self.flush();
             let is_passing = self.blocks.free() > reserved;
             return Err(if is_passing { ResultCode::DEVICE_OVERLOAD } else { ResultCode::OUT_OF_SPACE });
@@ -319,13 +319,13 @@ impl Volume {
         }
     }
 
-    /// Whether what is known of a block's header is on the device, come what may.
+    /// True if the block's header is durably on the device.
     pub(crate) fn is_certain(&self, block: u32) -> bool {
         let buffer = self.buffers.get(self.blocks.get(block).buffer as usize).and_then(Option::as_ref);
         buffer.is_none_or(|buffer| buffer.written > 0)
     }
 
-    /// Moves a record into another block. Its bytes are as they are on the device.
+    /// Copies a record into another block. `bytes` are those on the device.
     pub(crate) fn append_copy(&mut self, bytes: &[u8], now: u64) -> Result<Place, ResultCode> {
         let Appended { place, room, seed } = self.append(Purpose::Collected, (bytes.len() / UNIT) as u32, now)?;
         room.copy_from_slice(bytes);
@@ -333,7 +333,6 @@ impl Volume {
         Ok(place)
     }
 
-    /// Appends a record.
     pub(crate) fn append_record(&mut self, record: &Record<'_>, now: u64) -> Result<Place, ResultCode> {
         let purpose = if record.tombstone { Purpose::Tombstone } else { Purpose::Record };
         let Appended { place, room, seed } = self.append(purpose, record.units(), now)?;

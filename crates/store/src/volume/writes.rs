@@ -7,7 +7,7 @@ use crate::record::UNIT;
 use crate::{Disk, Reply, ResultCode};
 use sys::op::{Completion, OpKind};
 
-/// Writes under way at once.
+/// Writes in flight at once.
 const WRITES_MAX: usize = 4;
 
 /// Failures of one write after which clients are told.
@@ -60,7 +60,7 @@ impl Volume {
         next.min(self.write(now, io, disk))
     }
 
-    /// Begins writes.
+    /// Starts queued writes.
     fn write(&mut self, now: u64, io: &mut Io, disk: &mut impl Disk) -> u64 {
         let mut next = u64::MAX;
         for _ in 0..self.queue.len() {

@@ -15,7 +15,7 @@ const VERSION: u8 = 2;
 /// Longest body that the real server accepts. Source: its `proto.h`, `PROTO_SIZE_MAX`.
 pub const BODY_BYTES_MAX: usize = 128 << 20;
 
-/// What a frame holds.
+/// Contents of a frame.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Names, and in the reply their values: text.
@@ -24,25 +24,24 @@ pub enum Kind {
     Security = 2,
     /// A transaction, a batch, or one of what is not done.
     Message = 3,
-    /// A message, compressed.
+    /// A compressed message.
     Compressed = 4,
 }
 
 /// Bytes that are none of the protocol: their connection is to be closed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Malformed {
-    /// Another version.
+    /// Unknown version.
     #[error("a frame of version {0}, expected {VERSION}: the other side does not speak this protocol, or TLS")]
     Version(u8),
-    /// No such kind.
+    /// Unknown kind.
     #[error("a frame of kind {0}, expected 1 to 4")]
     Kind(u8),
     /// Longer than allowed.
     #[error("a frame of {bytes} bytes, at most {limit} are accepted")]
     Length {
-        /// What its header says.
+        /// Length in its header.
         bytes: u64,
-        /// The limit.
         limit: usize,
     },
     /// A body that is not what its own counts say.
@@ -50,7 +49,7 @@ pub enum Malformed {
     Body(&'static str),
 }
 
-/// What the header of a frame says: its kind, and the bytes of its body, at most `limit`.
+/// Parses the header of a frame: its kind, and the bytes of its body, at most `limit`.
 pub fn header(bytes: [u8; HEADER_BYTES], limit: usize) -> Result<(Kind, usize), Malformed> {
     if bytes[0] != VERSION {
         return Err(Malformed::Version(bytes[0]));
@@ -78,7 +77,7 @@ pub fn take<'a>(bytes: &mut &'a [u8], limit: usize) -> Result<Option<(Kind, &'a 
     Ok(Some((kind, body)))
 }
 
-/// Appends the header of a frame whose body is to follow. Its length is filled in by [`end`], which wants what this gives.
+/// Appends the header of a frame whose body follows. Pass the returned position to [`end`], which fills in the length.
 pub fn begin(out: &mut Vec<u8>, kind: Kind) -> usize {
     let begin = out.len();
     out.extend_from_slice(&[VERSION, kind as u8, 0, 0, 0, 0, 0, 0]);

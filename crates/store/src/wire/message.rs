@@ -11,16 +11,13 @@
 use super::frame::Malformed;
 use crate::{ResultCode, ops};
 
-/// Bytes of a header.
 pub const HEADER_BYTES: usize = 22;
 
 /// Bits of the first info byte: reads.
 pub mod info1 {
-    /// It reads.
     pub const READ: u8 = 1;
     /// All bins.
     pub const GET_ALL: u8 = 1 << 1;
-    /// A batch.
     pub const BATCH: u8 = 1 << 3;
     /// No bins: generation and time to live alone.
     pub const GET_NO_BINS: u8 = 1 << 5;
@@ -64,13 +61,10 @@ pub mod info4 {
 
 /// Types of fields.
 pub mod field {
-    /// The namespace's name.
     pub const NAMESPACE: u8 = 0;
-    /// The set's name.
     pub const SET: u8 = 1;
     /// The key, behind its particle type.
     pub const KEY: u8 = 2;
-    /// The digest.
     pub const DIGEST: u8 = 4;
     /// Number of a transaction over several records.
     pub const TRANSACTION: u8 = 5;
@@ -86,20 +80,18 @@ pub mod field {
 
 /// Times to live with a meaning of their own. Source: the clients.
 pub mod ttl {
-    /// As the namespace says.
+    /// The namespace's default.
     pub const DEFAULT: u32 = 0;
-    /// For ever.
+    /// Never expires.
     pub const NEVER: u32 = u32::MAX;
     /// As it would be without this write.
     pub const KEEP: u32 = u32::MAX - 1;
 }
 
-/// A message's header.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Header {
     /// [`info1`], [`info2`], [`info3`], [`info4`].
     pub info: [u8; 4],
-    /// How it ended.
     pub result: u8,
     /// Generation demanded, or of the record.
     pub generation: u32,
@@ -107,7 +99,7 @@ pub struct Header {
     pub ttl: u32,
     /// Of a request its timeout, ms; of an entry of a batch its index.
     pub timeout: u32,
-    /// Fields that follow.
+    /// Number of fields that follow.
     pub fields: u16,
     /// Operations that follow them.
     pub ops: u16,
@@ -118,7 +110,7 @@ impl Header {
     pub fn take(bytes: &mut &[u8]) -> Result<Self, Malformed> {
         let torn = Malformed::Body("header");
         let (header, _) = bytes.split_first_chunk::<HEADER_BYTES>().ok_or(torn.clone())?;
-        // Its first byte is its own length, so that a later version may have a longer one.
+        // The first byte is the header's length, so that a later version may have a longer one.
         let length = usize::from(header[0]);
         *bytes = bytes.get(length..).filter(|_| length >= HEADER_BYTES).ok_or(torn)?;
         let u32_at = |at: usize| u32::from_be_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
@@ -134,7 +126,7 @@ impl Header {
         })
     }
 
-    /// Appends it.
+    /// Appends the header.
     pub fn put(&self, out: &mut Vec<u8>) {
         let mut header = [0; HEADER_BYTES];
         header[0] = HEADER_BYTES as u8;
@@ -149,14 +141,13 @@ impl Header {
     }
 }
 
-/// Appends a field.
 pub fn put_field(out: &mut Vec<u8>, kind: u8, value: &[u8]) {
     out.extend_from_slice(&(value.len() as u32 + 1).to_be_bytes());
     out.push(kind);
     out.extend_from_slice(value);
 }
 
-/// Fields that mean something here. Where one comes twice, the later counts.
+/// Fields used here. If one occurs twice, the later counts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Fields<'a> {
     pub(super) namespace: Option<&'a [u8]>,

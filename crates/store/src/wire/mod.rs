@@ -1,4 +1,4 @@
-//! The protocol of Aerospike's clients: bytes to transactions, replies to bytes. It knows no socket and no store.
+//! The protocol of Aerospike's clients: bytes to transactions, replies to bytes. Independent of sockets and stores.
 //!
 //! ```text
 //! bytes -> frame::take -> Info      -> info                                -> text

@@ -1,4 +1,4 @@
-//! What a message asks for: one transaction, or a batch of them.
+//! Parses a message: one transaction, or a batch of them.
 
 use super::frame::Malformed;
 use super::message::{Fields, Header, info1, info2, info3, info4, take_ops, ttl};
@@ -9,7 +9,7 @@ use thiserror::Error;
 /// Longest name of a set, bytes.
 const SET_BYTES_MAX: usize = 63;
 
-/// What a batch may ask for.
+/// Limits of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// `batch-max-requests`: keys.
@@ -29,53 +29,48 @@ impl Default for Limits {
 pub struct Request {
     /// Index of the namespace.
     pub namespace: usize,
-    /// What is to be done.
     pub transaction: Transaction,
 }
 
 /// A message with one transaction.
 #[derive(Debug, Clone)]
 pub struct Single {
-    /// The transaction.
     pub request: Request,
-    /// How long the client waits for it, ms; 0: it does not say.
+    /// The client's timeout, ms; 0: not given.
     pub timeout_ms: u32,
 }
 
 /// One key of a batch.
 #[derive(Debug, Clone)]
 pub struct Keyed {
-    /// By what its reply is known.
+    /// Index that its reply repeats.
     pub index: u32,
-    /// What to do, or why not.
+    /// The request, or the reason for its refusal.
     pub request: Result<Request, ResultCode>,
 }
 
-/// A message with many.
+/// A message with many keys.
 #[derive(Debug, Clone)]
 pub struct Batch {
-    /// Its keys.
     pub requests: Vec<Keyed>,
-    /// How long the client waits for all of it, ms; 0: it does not say.
+    /// The client's timeout for the whole batch, ms; 0: not given.
     pub timeout_ms: u32,
 }
 
-/// What a message asks for.
+/// A parsed message.
 #[derive(Debug, Clone)]
 pub enum Command {
-    /// One transaction.
     Single(Single),
-    /// A batch.
     Batch(Batch),
 }
 
 /// Why a message gives no [`Command`].
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Fault {
-    /// It is none: the connection is to be closed.
+    /// Not a message: close the connection.
     #[error(transparent)]
     Malformed(#[from] Malformed),
-    /// It is answered by this code at once.
+    /// Answered with this code at once.
     #[error("refused with result {}", .0.0)]
     Refused(ResultCode),
 }
@@ -97,7 +92,7 @@ pub fn parse(body: &[u8], limits: Limits, namespace_of: impl Fn(&[u8]) -> Option
     Ok(Command::Single(Single { request, timeout_ms: header.timeout }))
 }
 
-/// What is asked for one record. Without a digest it would be a scan or a query.
+/// Request on one record. Without a digest it would be a scan or a query.
 fn request(
     header: &Header,
     fields: &Fields<'_>,
@@ -172,7 +167,7 @@ fn ttl_of(seconds: u32) -> Ttl {
     }
 }
 
-/// Whether a store can do all of `ops`, a single one of them not being known from the record.
+/// Checks that a store supports all of `ops`. Errors that depend on the record show only when they are applied.
 fn check_ops(ops: &[u8], may_write: bool) -> Result<(), ResultCode> {
     for entry in ops::entries(ops) {
         if entry.name.len() > ops::NAME_BYTES_MAX {
@@ -197,7 +192,7 @@ fn check_ops(ops: &[u8], may_write: bool) -> Result<(), ResultCode> {
     Ok(())
 }
 
-/// Bits of a key of a batch.
+/// Flag bits of a key of a batch.
 mod batch_bits {
     /// As the key before, but for the digest: no more follows.
     pub(super) const REPEAT: u8 = 1;
@@ -284,7 +279,7 @@ fn batch_of(
     Ok(requests)
 }
 
-/// Whether the message `body` expects replies until one says that it is the last: a batch, a scan or a query.
+/// True if the client of the message `body` reads replies until one has the "last" flag: a batch, a scan or a query.
 pub(super) fn expects_last(body: &[u8]) -> bool {
     let mut rest = body;
     let Ok(header) = Header::take(&mut rest) else { return false };

@@ -1,4 +1,4 @@
-//! What real clients asked, and what may be asked besides.
+//! Recorded requests of real clients, and other possible ones.
 
 use super::message::{self, Header, field, info1, info2, info3};
 use super::request::Keyed;

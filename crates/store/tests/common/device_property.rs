@@ -1,4 +1,4 @@
-//! What must hold of a store on a device of which any bytes may be others than were written.
+//! Properties of a store on a device with arbitrarily changed bytes.
 //!
 //! Shared by the fuzz target, its stand-in on stable Rust and the tests.
 
@@ -100,8 +100,8 @@ fn value(number: u8, len: usize) -> Work {
     Work::Write(Write { policy, ops: entries, ..Write::default() })
 }
 
-/// Opens a store on the device that `bytes` say: the first byte whether checksums are made right, then the begins of
-/// blocks. Whether a record was read.
+/// Opens a store on the device described by `bytes`: the first byte selects correct checksums, then come the starts of
+/// blocks. Returns true if a record was read.
 pub(crate) fn assert_device_property(bytes: &[u8]) -> bool {
     let Some((flags, bytes)) = bytes.split_first() else { return false };
     let mut contents = Contents::new(512, 1);
@@ -124,7 +124,7 @@ pub(crate) fn assert_device_property(bytes: &[u8]) -> bool {
     digests.dedup();
     let mut open = Open::on(contents);
     let found = open.read(&digests);
-    // What it found it finds again, moved or not.
+    // A second opening finds the same records, moved or not.
     let mut open = Open::on(open.close());
     assert_eq!(open.read(&digests), found);
     // And what is written there is there.

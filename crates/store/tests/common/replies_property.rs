@@ -1,11 +1,11 @@
-//! What must hold of everything that a server may answer a client, whatever its bytes are.
+//! Properties of a client for any bytes of a server's replies.
 //!
 //! Shared by the fuzz target, its stand-in on stable Rust and the tests.
 
 use store::client::replies::{answers, bitmap, peers, split_address, take_reply};
 use store::ops;
 
-/// Reads `bytes` as replies of a connection, and as the body of an info reply. Whether they are one of them.
+/// Reads `bytes` as replies of a connection, and as the body of an info reply. Returns true if they are valid.
 pub(crate) fn assert_replies_property(bytes: &[u8]) -> bool {
     let (mut rest, mut replies) = (bytes, 0);
     while let Ok(Some((_, bins))) = take_reply(&mut rest) {
@@ -37,7 +37,7 @@ pub(crate) fn assert_replies_property(bytes: &[u8]) -> bool {
     replies > 0 || !answers.is_empty()
 }
 
-/// What real servers answer, and what this one does.
+/// Replies of real servers, and of this one.
 pub(crate) fn examples() -> Vec<Vec<u8>> {
     let mut reply = vec![2, 3, 0, 0, 0, 0, 0, 22 + 23 + 13, 22, 0, 0, 0, 0, 0];
     reply.extend([0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 1]);

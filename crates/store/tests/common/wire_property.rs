@@ -1,4 +1,4 @@
-//! What must hold of everything that a client may send, whatever its bytes are.
+//! Properties of the server for any bytes that a client sends.
 //!
 //! Shared by the fuzz target and its stand-in on stable Rust.
 
@@ -13,7 +13,7 @@ use store::{Reply, ResultCode, Work, ops};
 const BODY_BYTES_MAX: usize = 1 << 16;
 const LIMITS: Limits = Limits { batch_requests: 100, batch_bytes: 1 << 12 };
 
-/// Takes frames off `bytes` as a server does, and answers each. Whether there was a message that it would carry out.
+/// Takes frames off `bytes` as a server does, and answers each. Returns true if there was a valid message.
 pub(crate) fn assert_wire_property(mut bytes: &[u8]) -> bool {
     let facts = facts();
     let mut is_valid = false;
@@ -86,7 +86,7 @@ fn assert_work(work: &Work) -> usize {
     bytes.len()
 }
 
-/// What is answered can be read by whoever follows the protocol.
+/// A client that follows the protocol can read all answers.
 fn assert_frames(mut out: &[u8]) {
     while !out.is_empty() {
         let (kind, mut body) = frame::take(&mut out, usize::MAX).expect("a frame").expect("all of it");
@@ -113,7 +113,7 @@ fn facts() -> Facts {
     }
 }
 
-/// Reads `bytes` as a configuration of the server. Whether it is one.
+/// Reads `bytes` as a configuration of the server. Returns true if it is valid.
 pub(crate) fn assert_configuration_property(bytes: &[u8]) -> bool {
     match conf::parse(bytes) {
         Ok(parsed) => {

@@ -19,7 +19,7 @@ pub const LOG_PAGE_BYTES: usize = 512;
 /// Length of every structure that Identify gives.
 pub const IDENTIFY_BYTES: usize = 4096;
 
-/// What a drive can be asked.
+/// A read-only query to a drive.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Query {
     /// Log page 02h, SMART / Health Information, which every drive has.
@@ -29,34 +29,34 @@ pub enum Query {
     OcpSmart,
     /// Log page 20h: the FDP configurations of an endurance group.
     FdpConfigurations {
-        /// The endurance group.
+        /// Identifier of the endurance group.
         group: u16,
     },
     /// Log page 21h: who uses the reclaim unit handles of an endurance group.
     FdpUsage {
-        /// The endurance group.
+        /// Identifier of the endurance group.
         group: u16,
     },
     /// Log page 22h: bytes written by hosts and to the media of an endurance group.
     FdpStatistics {
-        /// The endurance group.
+        /// Identifier of the endurance group.
         group: u16,
     },
     /// Feature 1Dh, whether FDP is on in an endurance group: no bytes, the answer is the command's result.
     FdpFeature {
-        /// The endurance group.
+        /// Identifier of the endurance group.
         group: u16,
     },
-    /// Identify: the controller.
+    /// Identify Controller.
     Controller,
-    /// Identify: a namespace.
+    /// Identify Namespace, for an attached namespace.
     Namespace {
-        /// Its number.
+        /// Namespace identifier.
         nsid: u32,
     },
     /// Identify: a namespace, attached to the controller or not, of a drive that manages namespaces.
     AllocatedNamespace {
-        /// Its number.
+        /// Namespace identifier.
         nsid: u32,
     },
     /// Identify: the numbers of namespaces.
@@ -66,13 +66,13 @@ pub enum Query {
     },
     /// Identify: the names of a namespace that no other has.
     NamespaceNames {
-        /// Its number.
+        /// Namespace identifier.
         nsid: u32,
     },
     /// I/O Management Receive: the reclaim unit handles that a namespace may write by. To be asked of the
     /// namespace's own device.
     ReclaimUnitHandles {
-        /// Its number.
+        /// Namespace identifier.
         nsid: u32,
     },
 }
@@ -80,7 +80,7 @@ pub enum Query {
 /// Why an answer did not come.
 #[derive(Debug, thiserror::Error)]
 pub enum QueryError {
-    /// The drive refused.
+    /// The drive refused the command.
     #[error("the drive answered with {0}")]
     Status(status::Status),
     /// The kernel refused, or could not reach the drive.

@@ -1,9 +1,9 @@
-//! Operations as NVMe commands on character devices of namespaces (`/dev/ng0n1`): the form of a ring that passes by the
+//! Operations as NVMe commands on character devices of namespaces (`/dev/ng0n1`): the form of a ring that bypasses the
 //! block layer.
 //!
-//! The kernel (5.19) takes a command in the second half of a submission queue entry of 128 bytes, and answers with
-//! the drive's own status. It checks no range: what a command names, the drive does. So [`Commands`] keeps to whole
-//! logical blocks and to the buffer, and its user keeps to the bytes that he may touch.
+//! The kernel (5.19) takes a command in the second half of a submission queue entry of 128 bytes, and answers with the
+//! drive's own status. The kernel checks no range: the drive executes whatever the command addresses. So [`Commands`]
+//! enforces whole logical blocks and the buffer's length, and its user has to enforce the range of bytes.
 //!
 //! Sources: `include/uapi/linux/nvme_ioctl.h` (`struct nvme_uring_cmd`), `drivers/nvme/host/ioctl.c` of the kernel;
 //! NVM Command Set Specification 1.1, figures 60 (write) and 33 (dataset management).
@@ -37,17 +37,17 @@ pub const BLOCKS_MAX: u32 = 1 << 16;
 /// A namespace behind an open character device.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Namespace {
-    /// Its number.
+    /// Namespace identifier.
     pub nsid: u32,
-    /// Its logical block, a power of two.
+    /// Logical block, bytes; a power of two.
     pub block_bytes: u32,
-    /// Where offset 0 of operations lies on it: the start of a partition. Whole blocks.
+    /// Position of offset 0 of operations on the namespace, bytes: the start of a partition. Whole blocks.
     pub first_byte: u64,
     /// Most bytes of a command, whole blocks: what is longer becomes several.
     pub transfer_bytes_max: u32,
-    /// Whether every write forces itself to the medium.
+    /// True if every write sets FUA.
     pub fua: bool,
-    /// What a write carries for placement 1, 2...: the namespace's placement list.
+    /// Placement identifiers for placement 1, 2...: the namespace's placement list.
     pub placement_ids: Vec<u16>,
 }
 
@@ -140,7 +140,7 @@ impl sealed::Form for Commands {
                 range[8..].copy_from_slice(&first_block.to_le_bytes());
                 command.opcode = DATASET_MANAGEMENT;
                 (command.addr, command.data_len) = (range.as_mut_ptr() as u64, RANGE_BYTES as u32);
-                // One range, counted from 0.
+                // One range; the field counts from 0.
                 command.cdw11 = DEALLOCATE;
             }
         }
@@ -210,7 +210,7 @@ mod tests {
         (command[0], dword(4), dword(36), [dword(40), dword(44), dword(48), dword(52)])
     }
 
-    /// Where the data of an entry's command are.
+    /// Address of the data of an entry's command.
     fn address(entry: &squeue::Entry128) -> u64 {
         // SAFETY: an entry is 128 bytes of integers.
         let bytes: [u8; 128] = unsafe { std::mem::transmute_copy(entry) };

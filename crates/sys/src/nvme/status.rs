@@ -1,4 +1,4 @@
-//! What a drive says of a command: status code type and status code, with the specification's names.
+//! Status of an NVMe command: status code type and status code, with the specification's names.
 //!
 //! Source: NVM Express Base Specification 2.1, figures 98 to 107; NVM Command Set Specification 1.1; of
 //! Linux `include/linux/nvme.h` (`NVME_SC_...`), whose path-related codes the kernel gives itself when it lost the drive.
@@ -8,9 +8,9 @@ use std::fmt;
 /// The status of a completed command.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct Status {
-    /// Status code type.
+    /// Status code type (SCT).
     pub sct: u8,
-    /// Status code.
+    /// Status code (SC), within its type.
     pub sc: u8,
 }
 
@@ -21,7 +21,7 @@ impl Status {
         Self { sct: (field >> 8 & 0x7) as u8, sc: field as u8 }
     }
 
-    /// Its name; `None` of one that is reserved or a vendor's.
+    /// Name in the specification; `None` for a reserved or vendor-specific code.
     pub fn name(self) -> Option<&'static str> {
         Some(match (self.sct, self.sc) {
             (0, 0x00) => "Successful Completion",
@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn a_status_is_named_and_its_numbers_stand_beside() {
-        // What Linux gives: do-not-retry and more set, as a drive does.
+        // Linux reports do-not-retry and more bits, as a drive does.
         assert_eq!(Status::of_field(0x4280 | 0x2000), Status { sct: 2, sc: 0x80 });
         assert_eq!(Status::of_field(0x0280).to_string(), "NVMe status Write Fault (type 0x2, code 0x80)");
         assert_eq!(Status::of_field(0x07c1).to_string(), "NVMe status of the vendor's own (type 0x7, code 0xc1)");

@@ -78,7 +78,7 @@ impl Machine {
         Subject::of_device(number, &SysDir::of_block(&self.roots.sys, number).unwrap(), &self.roots)
     }
 
-    /// What the device `number` is refused with.
+    /// Refusals of the device `number`, as text.
     fn refused(&self, number: &str) -> String {
         refusals(&self.subject_of(DevNum::parse(number).unwrap()), self).join(" | ")
     }

@@ -1,4 +1,4 @@
-//! What the tests on real devices stand on: a loop device of their own, gone again when they end.
+//! Fixture of the tests on real devices: a loop device, removed at the end.
 
 use super::super::*;
 use std::fs::{self, File, OpenOptions};
@@ -94,7 +94,7 @@ impl Bench {
         answer.map(|mut consents| consents.remove(0)).map_err(|refused| refused.to_string())
     }
 
-    /// What the device is refused with.
+    /// The refusal of the device.
     pub(super) fn refusal(&self) -> String {
         let text = self.consent(&self.request()).expect_err("must be refused");
         assert!(text.starts_with(&format!("refusing to write to {} - ", self.device)), "{text}");
@@ -115,7 +115,6 @@ impl Bench {
         device.sync_all().unwrap();
     }
 
-    /// All bytes of the device.
     pub(super) fn content(&self) -> Vec<u8> {
         fs::read(&self.device).unwrap()
     }
@@ -200,7 +199,6 @@ pub(super) fn write_through(consent: WriteConsent, at: u64, bytes: &[u8]) {
     assert!(target.is_writable());
 }
 
-/// Whether a file exists.
 pub(super) fn exists(path: &str) -> bool {
     Path::new(path).exists()
 }

@@ -1,4 +1,4 @@
-//! What is beneath a device and beside it: files behind loop devices, and whoever uses those otherwise.
+//! Tests of devices beneath and beside the target: files behind loop devices, and their other users.
 
 use super::super::subject::Relation;
 use super::*;

@@ -1,4 +1,4 @@
-//! By which names a drive is given up. A loop device poses as the drive, with names in a fake /sys and /dev.
+//! Tests of the names that consent to an erasure. A loop device poses as the drive, with names in a fake /sys and /dev.
 
 use super::*;
 use std::fs;

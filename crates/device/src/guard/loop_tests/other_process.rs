@@ -48,7 +48,7 @@ pub(super) fn serve(path: &str) -> Option<Other> {
     command.args(["--format=raw", "--socket", &socket, path]).stdin(Stdio::null()).stderr(Stdio::null());
     let Ok(child) = command.spawn() else { return super::bench::skip("qemu-nbd is not installed") };
     let other = Other(child);
-    // It opens the file before it listens.
+    // The process opens the file before it listens.
     let listens = (0..1000).any(|_| {
         std::thread::sleep(Duration::from_millis(10));
         std::path::Path::new(&socket).exists()

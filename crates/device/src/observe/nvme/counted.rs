@@ -1,11 +1,11 @@
-//! How many bytes a drive counts as written, by whichever of its logs counts those of the media, too.
+//! Bytes written in a drive's life, by host and to the media, from whichever log has both.
 
 use super::{Controller, OcpSmart, QueryError, Smart};
 use results::waf::Bytes;
 use serde::Serialize;
 use std::fmt;
 
-/// The log that counts.
+/// The log that has the counters.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum CountedBy {
@@ -25,10 +25,10 @@ impl fmt::Display for CountedBy {
 }
 
 impl Controller {
-    /// What was written in the drive's life, of all that share the counters; `Ok(None)` where no log counts what the
-    /// media took. Two of these are compared by [`Bytes::since`].
+    /// Bytes written in the drive's life by all that share the counters; `Ok(None)` if no log counts media bytes.
+    /// [`Bytes::since`] gives the difference of two readings.
     ///
-    /// Errors: the kernel or the drive refused what every drive answers to who may ask.
+    /// Errors: the kernel or the drive refused a mandatory query.
     pub fn counted(&self) -> Result<Option<(Bytes, CountedBy)>, QueryError> {
         if let Some(bytes) = unless_refused(self.fdp_statistics())? {
             return Ok(Some((bytes, CountedBy::FdpStatistics)));

@@ -23,80 +23,75 @@ use sys::nvme::{Query, answer, ask};
 /// More than any drive has; a log of hostile length is read no further.
 const LOG_BYTES_MAX: usize = 1 << 16;
 
-/// What a drive tells of FDP, as far as one namespace is concerned.
+/// FDP facts of a drive that concern one namespace.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Fdp {
     /// The endurance group of the namespace, to which all of this belongs.
     pub endurance_group: u16,
-    /// Whether it is on.
+    /// State of FDP.
     pub state: State,
-    /// What the endurance group could be set to.
+    /// Available configurations of the endurance group.
     pub configurations: Vec<Configuration>,
-    /// Who uses each reclaim unit handle of the group.
+    /// User of each reclaim unit handle of the group.
     pub handle_users: Vec<HandleUser>,
     /// The namespace's placement list; empty where it was created without one, and where FDP is off.
     pub placement: Vec<PlacementHandle>,
-    /// What was written in the drive's life, of all namespaces in the group.
+    /// Bytes written in the drive's life, by all namespaces of the group.
     pub statistics: Option<Bytes>,
-    /// What could not be learnt, and why.
+    /// Facts that could not be read, with the reason.
     pub unknown: Vec<String>,
 }
 
-/// Whether FDP is on in an endurance group.
+/// State of FDP in an endurance group.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum State {
-    /// The drive did not tell.
+    /// Not reported by the drive.
     #[default]
     Unknown,
-    /// It is off.
     Off,
     /// The configuration of this number is on.
     On(u8),
 }
 
-/// One way in which FDP can be set up.
+/// One FDP configuration of an endurance group.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct Configuration {
-    /// Its number.
     pub index: u8,
-    /// Whether the drive would take it now.
+    /// True if the drive would accept it now.
     pub valid: bool,
-    /// Size of a reclaim unit.
     pub reclaim_unit_bytes: u64,
-    /// Reclaim groups.
     pub reclaim_groups: u32,
-    /// How data of each reclaim unit handle is isolated from that of others.
+    /// Isolation of each reclaim unit handle's data.
     pub handles: Vec<Isolation>,
     /// Most entries of a namespace's placement list.
     pub placement_handles_max: u32,
-    /// Most namespaces.
+    /// Maximum number of namespaces.
     pub namespaces_max: u32,
 }
 
-/// What happens to data that garbage collection moves.
+/// Treatment of data that garbage collection moves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Isolation {
-    /// It may be moved together with that of other handles.
+    /// May be moved together with data of other handles.
     Initially,
-    /// It stays with that of its handle.
+    /// Stays with data of its handle.
     Persistently,
-    /// Of a later specification.
+    /// Value of a later specification.
     Unknown,
 }
 
-/// Who uses a reclaim unit handle.
+/// User of a reclaim unit handle.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum HandleUser {
-    /// Nobody.
     Unused,
     /// A namespace whose placement list names it.
     Host,
     /// Namespaces without a list.
     Controller,
-    /// Of a later specification.
+    /// Value of a later specification.
     Unknown,
 }
 
@@ -112,9 +107,9 @@ pub struct PlacementHandle {
 }
 
 impl Fdp {
-    /// What the drive of `facts` tells of FDP; `None` where there is none: no NVMe drive, or one without it.
+    /// FDP facts of the drive of `facts`; `None` for a drive without NVMe or without FDP.
     ///
-    /// Errors: why it could not be asked.
+    /// Errors: why the query failed.
     pub fn of(root: &Path, facts: &DeviceFacts) -> Result<Option<Self>, String> {
         let number = facts.partition.as_ref().map(|part| part.disk_number).or(facts.number);
         let Some((number, disk)) = number.zip(facts.disk_name()).filter(|_| facts.is_nvme()) else { return Ok(None) };
@@ -125,7 +120,6 @@ impl Fdp {
         controller.fdp(&node).map_err(|error| error.to_string())
     }
 
-    /// The configuration that is on.
     pub fn configuration(&self) -> Option<&Configuration> {
         self.configurations.iter().find(|one| self.state == State::On(one.index))
     }
@@ -188,9 +182,9 @@ impl fmt::Display for Fdp {
 }
 
 impl Controller {
-    /// What the drive tells of FDP, as far as the namespace at `node` is concerned; `Ok(None)`: it has no FDP.
+    /// FDP facts of the drive that concern the namespace at `node`; `Ok(None)` without FDP.
     ///
-    /// Errors: the drive or the kernel refused what every drive answers to who may ask.
+    /// Errors: the drive or the kernel refused a mandatory query.
     pub fn fdp(&self, node: &File) -> Result<Option<Fdp>, QueryError> {
         let Some(endurance_group) = self.endurance_group()? else { return Ok(None) };
         let mut fdp = Fdp { endurance_group, ..Fdp::default() };
@@ -241,9 +235,9 @@ impl Controller {
         Ok(*self.group.get_or_init(|| group))
     }
 
-    /// What was written in the namespace's endurance group; `Ok(None)` where there is no FDP.
+    /// Bytes written in the namespace's endurance group; `Ok(None)` without FDP.
     ///
-    /// Errors: as of any query; [`QueryError::Status`] where FDP is off.
+    /// Errors: as of any query; [`QueryError::Status`] if FDP is off.
     pub fn fdp_statistics(&self) -> Result<Option<Bytes>, QueryError> {
         let Some(group) = self.endurance_group()? else { return Ok(None) };
         answer(self.file.as_fd(), Query::FdpStatistics { group }, 64).map(|page| Some(statistics(&page)))
@@ -254,9 +248,9 @@ impl Controller {
     }
 }
 
-/// Whether the drive has FDP at all, on or off.
+/// True if the drive supports FDP, on or off.
 pub(crate) fn is_supported(fd: BorrowedFd<'_>) -> Result<bool, QueryError> {
-    /// Of `CTRATT`.
+    /// Bit of `CTRATT`.
     const HAS_FDP: u128 = 1 << 19;
     let controller = answer(fd, Query::Controller, IDENTIFY_BYTES)?;
     Ok(little_endian::<4>(&controller, 96) & HAS_FDP != 0)
@@ -326,7 +320,7 @@ fn handle_users(page: &[u8]) -> Vec<HandleUser> {
     entries.take(little_endian::<2>(page, 0) as usize).map(user).collect()
 }
 
-/// What I/O Management Receive gives.
+/// Parses the answer to I/O Management Receive.
 fn placement_handles(answer: &[u8]) -> Vec<PlacementHandle> {
     let entries = answer.get(16..).unwrap_or_default().chunks_exact(32).take(little_endian::<2>(answer, 14) as usize);
     let handle = |entry: &[u8]| PlacementHandle {
@@ -337,7 +331,7 @@ fn placement_handles(answer: &[u8]) -> Vec<PlacementHandle> {
     entries.map(handle).collect()
 }
 
-/// Log page 22h. Its numbers are of 16 bytes each, of which eight hold what can be written.
+/// Log page 22h. Counters have 16 bytes, of which eight are enough for any real value.
 fn statistics(page: &[u8]) -> Bytes {
     let counter = |at| u64::try_from(little_endian::<16>(page, at)).unwrap_or(u64::MAX);
     Bytes { host: counter(0), media: counter(16), erased: counter(32) }

@@ -1,4 +1,4 @@
-//! What an NVMe drive says of its own health: the SMART log, and OCP's where the drive has it.
+//! An NVMe drive's health logs: SMART, and OCP's if the drive has it.
 //!
 //! ```text
 //! Controller::find -> /dev/nvme0, read-only -> Get Log Page 02h -> Smart
@@ -6,8 +6,8 @@
 //!                                              FDP's logs       -> Fdp, Bytes
 //! ```
 //!
-//! Only what asks is ever sent ([`sys::nvme::Query`]). It needs root. A drive that answers slowly makes the caller
-//! wait; whoever cannot wait asks from a thread of its own ([`poll`]).
+//! Only read-only queries are ever sent ([`sys::nvme::Query`]). Queries need root. A slow drive blocks the caller;
+//! callers that cannot wait use a separate thread ([`poll`]).
 
 mod counted;
 pub mod fdp;
@@ -36,7 +36,7 @@ pub struct Controller {
     file: File,
     /// The namespace that the device is.
     nsid: Option<u32>,
-    /// Its endurance group, once it was asked for.
+    /// Endurance group, once queried.
     group: OnceCell<Option<u16>>,
 }
 
@@ -53,7 +53,7 @@ impl Controller {
         // Of a partition the disk has it.
         let nsid = |dir: &Path| fs::read_to_string(dir.join("nsid")).ok()?.trim().parse().ok();
         let nsid = nsid(&block).or_else(|| nsid(block.parent()?));
-        // Where a container has no node of the controller, that of the drive does as well.
+        // A container may have no node of the controller; the drive's node works as well.
         let own = block.file_name().and_then(|name| name.to_str()).map(str::to_owned);
         names.into_iter().chain(own).find_map(|name| {
             let file = File::open(root.join("dev").join(&name)).ok()?;

@@ -4,36 +4,34 @@ use super::{Controller, IDENTIFY_BYTES, QueryError, little_endian};
 use std::os::fd::AsFd;
 use sys::nvme::{Query, answer};
 
-/// What a controller tells of namespaces.
+/// Namespaces of a controller.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Namespaces {
     /// The number of the controller, to which a namespace is attached.
     pub controller_id: u16,
-    /// Whether a host can create and delete namespaces.
+    /// True if a host can create and delete namespaces.
     pub can_manage: bool,
-    /// Those that there are, attached or not.
+    /// All namespaces, attached or not.
     pub all: Vec<Namespace>,
 }
 
 /// A namespace, as it would be created.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Namespace {
-    /// Its number.
     pub nsid: u32,
-    /// Its size, logical blocks (NSZE).
+    /// Size, logical blocks (NSZE).
     pub size_blocks: u64,
-    /// Its capacity, logical blocks (NCAP).
+    /// Capacity, logical blocks (NCAP).
     pub capacity_blocks: u64,
     /// The number of its format (FLBAS).
     pub format: u8,
-    /// Its logical block.
+    /// Logical block, bytes.
     pub block_bytes: u64,
-    /// Its endurance group; 0: none.
+    /// Endurance group; 0: none.
     pub endurance_group: u16,
 }
 
 impl Namespace {
-    /// Its size.
     pub fn size_bytes(&self) -> u64 {
         self.size_blocks.saturating_mul(self.block_bytes)
     }

@@ -10,7 +10,7 @@ use sys::nvme::LOG_PAGE_BYTES;
 const GUID: [u8; 16] = [0xc5, 0xaf, 0x10, 0x28, 0xea, 0xbf, 0xf2, 0xa4, 0x9c, 0x4f, 0x6f, 0x7c, 0xc9, 0x14, 0xd5, 0xaf];
 const GUID_AT: usize = 496;
 
-/// What a drive says of its flash.
+/// The OCP SMART log: the state of a drive's flash.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct OcpSmart {
     /// Bytes written to the flash, for hosts and for itself. Over the bytes that hosts wrote in the same time,
@@ -20,11 +20,10 @@ pub struct OcpSmart {
     pub physical_media_units_read_bytes: u128,
     /// Times that heat throttled the drive; it stays at 255.
     pub throttle_count: u8,
-    /// How it is throttled now: 0 not at all, then more and more.
+    /// Current throttling: 0 none, then increasing.
     pub throttle_status: u8,
-    /// Free blocks, percent.
     pub free_blocks_pct: u8,
-    /// Version of the page.
+    /// Version of the log page.
     pub version: u16,
 }
 

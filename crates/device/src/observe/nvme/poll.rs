@@ -1,7 +1,7 @@
-//! Asks a drive for its health now and then, on a thread of its own.
+//! Polls a drive's health logs on a thread of its own.
 //!
-//! A drive that hangs holds up whoever asks it, for as long as a minute; here that is a thread that nobody
-//! waits for. What it brings is taken once by [`Poller::take`], and in between there is nothing new.
+//! A drive that hangs blocks its caller for up to a minute; here that is a thread that nobody waits for.
+//! [`Poller::take`] returns each reading once.
 
 use super::{Controller, OcpSmart, QueryError, Smart};
 use results::waf::Bytes;
@@ -14,20 +14,19 @@ use std::time::Duration;
 /// drives answer at the expense of reads and writes: so ten seconds, and not each interval.
 pub(in crate::observe) const POLL_INTERVAL: Duration = Duration::from_secs(10);
 
-/// What a drive told.
+/// Logs read from a drive.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(in crate::observe) struct Reading {
-    /// Its SMART log, unless it did not answer.
+    /// `None` if the query failed.
     pub(in crate::observe) smart: Option<Smart>,
     /// OCP's log, if it has one and answered.
     pub(in crate::observe) ocp: Option<OcpSmart>,
-    /// What FDP counted, if it is on and the drive answered.
+    /// FDP statistics, if FDP is on and the query succeeded.
     pub(in crate::observe) fdp: Option<Bytes>,
 }
 
 /// Whoever can be asked for the logs.
 pub(in crate::observe) trait Drive: Send + 'static {
-    /// The SMART log.
     fn smart(&self) -> Result<Smart, QueryError>;
     /// OCP's, `None` if the page is something else.
     fn ocp_smart(&self) -> Result<Option<OcpSmart>, QueryError>;
@@ -53,9 +52,9 @@ impl Drive for Controller {
 #[derive(Debug)]
 pub(in crate::observe) struct Poller {
     latest: Arc<Mutex<Option<Reading>>>,
-    /// Whether the drive has OCP's log.
+    /// True if the drive has OCP's log.
     pub(in crate::observe) has_ocp: bool,
-    /// Whether FDP is on.
+    /// True if FDP is on.
     pub(in crate::observe) has_fdp: bool,
     /// Has the thread ask at once, which tells the sender when it did. Dropping it sends the thread home.
     ask: Option<Sender<SyncSender<()>>>,
@@ -102,7 +101,7 @@ impl Poller {
         answered
     }
 
-    /// What came since this was last asked; empty if nothing did.
+    /// The reading since the last call; empty if there is none.
     pub(in crate::observe) fn take(&mut self) -> Reading {
         self.latest.lock().unwrap_or_else(PoisonError::into_inner).take().unwrap_or_default()
     }

@@ -13,7 +13,7 @@ const DATA_UNIT_BYTES: u128 = 512_000;
 /// 0 degrees Celsius in whole kelvin, as drives count.
 const KELVIN: i32 = 273;
 
-/// What a drive says of its health.
+/// The SMART log of a drive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Smart {
     /// Bits that warn of what is so now; see [`Smart::warnings`].
@@ -30,9 +30,7 @@ pub struct Smart {
     pub data_units_read: u128,
     /// Data units of 512,000 bytes written by hosts, rounded up.
     pub data_units_written: u128,
-    /// Times that power came on.
     pub power_cycles: u128,
-    /// Hours under power.
     pub power_on_hours: u128,
     /// Losses of power without notice.
     pub unsafe_shutdowns: u128,
@@ -57,7 +55,7 @@ pub enum CriticalWarning {
     Temperature,
     /// Unreliable, because of errors of the medium or inside.
     Reliability,
-    /// Takes no writes any more.
+    /// No longer writable.
     ReadOnly,
     /// The backup of volatile memory (capacitors) failed.
     BackupFailed,
@@ -104,7 +102,7 @@ impl Smart {
         }
     }
 
-    /// What the drive warns of now, in the order of the bits.
+    /// Current warnings, in the order of the bits.
     pub fn warnings(&self) -> Vec<CriticalWarning> {
         use CriticalWarning as Warning;
         let bits = [

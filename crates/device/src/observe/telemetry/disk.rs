@@ -1,5 +1,4 @@
-//! What `iostat -x` shows of a device, under iostat's own names; how many requests are in flight; its
-//! temperature.
+//! The values of `iostat -x` for a device, under iostat's names; requests in flight; temperature.
 
 use super::super::DeviceNumber;
 use super::super::diskstats::{Counters, Rates, parse_line};
@@ -27,7 +26,6 @@ pub(super) const COLUMNS: [Column; 14] = [
     Column::Celsius,
 ];
 
-/// One device.
 #[derive(Debug)]
 pub(super) struct Disk {
     number: DeviceNumber,

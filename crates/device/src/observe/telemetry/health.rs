@@ -1,4 +1,4 @@
-//! What an NVMe drive says of its health, every ten seconds; the rows between are empty.
+//! Health of an NVMe drive, every ten seconds; the rows between are empty.
 
 use super::super::DeviceNumber;
 use super::super::nvme::poll::{Drive, POLL_INTERVAL, Poller, Reading};
@@ -33,7 +33,7 @@ pub(super) struct Health {
 }
 
 impl Health {
-    /// That of `number`; `None` if it is no NVMe drive or does not give its SMART log.
+    /// Health of the drive `number`; `None` if it is not NVMe or does not return its SMART log.
     pub(super) fn find(root: &Path, number: DeviceNumber) -> Option<Self> {
         Controller::find(root, number).and_then(Self::of)
     }
@@ -67,7 +67,6 @@ impl Health {
     }
 }
 
-/// The values of [`SMART_COLUMNS`].
 fn smart_values(smart: Option<&Smart>, ocp: Option<&OcpSmart>, has_ocp: bool) -> [Option<f64>; SMART_COLUMNS.len()] {
     let Some(smart) = smart else { return [None; SMART_COLUMNS.len()] };
     let sum = |both: [u32; 2]| both.map(f64::from).iter().sum::<f64>();

@@ -1,4 +1,4 @@
-//! How the host fared: its CPUs, context switches, interrupts, pressure, memory, load.
+//! Load of the host: CPUs, context switches, interrupts, pressure, memory, load average.
 
 use super::super::procfile::{ProcFile, TelemetryError, open, per_sec, share_pct};
 use results::telemetry::{Column, ColumnOf};
@@ -21,7 +21,6 @@ const COLUMNS: [Column; 10] = [
     Column::CpuBusiestPct,
 ];
 
-/// The host.
 #[derive(Debug)]
 pub(super) struct Host {
     stat: ProcFile,
@@ -32,7 +31,7 @@ pub(super) struct Host {
     before: Counts,
 }
 
-/// What only grows.
+/// Counters that only grow.
 #[derive(Debug, Default)]
 struct Counts {
     cpus: Option<Ticks>,
@@ -109,7 +108,7 @@ impl Counts {
     }
 }
 
-/// How busy the busiest CPU was, percent; `None` if no CPU's clock ticked.
+/// Utilisation of the busiest CPU, percent; `None` if no CPU's clock ticked.
 fn busiest_pct(now: &[(u32, Ticks)], before: &[(u32, Ticks)]) -> Option<f64> {
     let busy = |(number, now): &(u32, Ticks)| {
         // A CPU that came meanwhile has no time before.

@@ -1,4 +1,4 @@
-//! Where the interrupts of a device go: how many a second, and which CPU takes most of them.
+//! Interrupts of a device: rate, and share of the busiest CPU.
 
 use super::super::DeviceNumber;
 use super::super::interrupts::{ByCpu, Counters, lines_of};
@@ -19,7 +19,7 @@ pub(super) struct Irq {
 }
 
 impl Irq {
-    /// That of `number`; `None` if it has no lines, or the kernel does not count them.
+    /// Counters of the device `number`; `None` if it has no lines, or the kernel does not count them.
     pub(super) fn find(root: &Path, number: DeviceNumber) -> Option<Self> {
         let counters = Counters::new(root, &lines_of(root, number));
         counters.read().map(|_| Self { counters, before: None })

@@ -1,17 +1,17 @@
 //! One row of numbers about devices, host and this program, taken once in a report interval.
 //!
-//! The rows are kept with the run, so that years later one can see whether the CPU was busy with
-//! something else, another program used the drive, or it grew hot. A file a family of columns:
+//! The rows are kept with the run, so that years later one can see whether the CPU was busy with something else,
+//! another program used the drive, or it grew hot. One file per group of columns:
 //!
 //! * [`disk`]: what `iostat -x` shows of a device, under iostat's names, and its temperature
-//! * [`health`]: the NVMe SMART logs; [`irq`]: where the device's interrupts go
+//! * [`health`]: the NVMe SMART logs; [`irq`]: CPUs that take the device's interrupts
 //! * [`host`]: CPUs, switches, interrupts, pressure, memory
-//! * [`process`]: what this program itself uses, and whether it got it
+//! * [`process`]: resources that this program uses, and CPU time that it did not get
 //!
-//! Names and their order never change during a run; a column that a device cannot have is not there.
-//! What could not be measured is an empty cell, never zero. docs/telemetry.md tells how to read them.
+//! Names and their order never change during a run; a column that a device cannot have is not there. A missing
+//! measurement is an empty cell, never zero. docs/telemetry.md explains how to read them.
 //!
-//! It belongs on the thread that writes reports: asking a drive for its temperature may wait for it.
+//! Call this from the thread that writes reports: reading a drive's temperature can block.
 
 mod disk;
 mod health;
@@ -72,7 +72,7 @@ pub struct Sampler {
     taken: Instant,
 }
 
-/// How long the last answers of a run are waited for: a healthy drive needs milliseconds.
+/// Maximum wait for the last readings of a run: a healthy drive needs milliseconds.
 const LAST_ANSWER_MAX: Duration = Duration::from_secs(2);
 
 /// The families of one device.

@@ -1,7 +1,7 @@
-//! What this program itself uses, and whether it got the CPU when it wanted it.
+//! Resources used by this program, and the CPU time that it waited for.
 //!
-//! Threads that issue operations are told by their name ([`ISSUING_PREFIX`]); each has a column. Of the
-//! program's other threads only the sum is told, by the CPU time of the whole.
+//! Threads that issue operations are recognised by name ([`ISSUING_PREFIX`]); each has a column. The CPU time of the
+//! process includes the other threads.
 
 use super::super::process::{CpuTime, ResidentMemory};
 use super::super::procfile::{ProcFile, TelemetryError, share_pct};
@@ -25,7 +25,6 @@ const RING_WORKER_PREFIX: &str = "iou-wrk-";
 const COLUMNS: [Column; 4] =
     [Column::ProcessResidentBytes, Column::ProcessCpuPct, Column::RunqueueWaitPct, Column::RingWorkerRunsPerSec];
 
-/// This program.
 #[derive(Debug)]
 pub(super) struct Process {
     resident: ResidentMemory,
@@ -80,7 +79,7 @@ fn issuing_threads(root: &Path) -> Vec<Thread> {
     threads.into_iter().map(|(_, thread)| thread).collect()
 }
 
-/// The workers of io_uring. They come and go, so they are looked for at every sample; a thread's name is read once.
+/// The workers of io_uring. They come and go, so each sample lists them again; a thread's name is read once.
 #[derive(Debug)]
 struct RingWorkers {
     tasks: PathBuf,
@@ -89,7 +88,8 @@ struct RingWorkers {
 }
 
 impl RingWorkers {
-    /// How often they ran since the last sample. What one did after that and before it ended is lost.
+    /// Number of times that workers ran since the last sample. Runs of a worker between its last sample and its end are
+    /// lost.
     fn runs(&mut self) -> u64 {
         let tasks = fs::read_dir(&self.tasks).into_iter().flatten().flatten();
         let ids: Vec<u32> = tasks.filter_map(|task| task.file_name().to_str()?.parse().ok()).collect();
@@ -111,7 +111,6 @@ impl RingWorkers {
     }
 }
 
-/// One issuing thread.
 #[derive(Debug)]
 struct Thread {
     name: String,
@@ -119,19 +118,19 @@ struct Thread {
     before: Option<Scheduled>,
 }
 
-/// What the scheduler did with a thread.
+/// Scheduler statistics of a thread.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Scheduled {
     /// Time on a CPU.
     ran_ns: u64,
     /// Time ready to run and without a CPU.
     waited_ns: u64,
-    /// How often it got a CPU.
+    /// Number of times it got a CPU.
     runs: u64,
 }
 
 impl Thread {
-    /// What happened since the last sample; `None` if this is the first, or the thread ended.
+    /// Difference to the last sample; `None` if this is the first, or the thread ended.
     fn sample(&mut self) -> Option<Scheduled> {
         let now = self.schedstat.read().ok().and_then(Scheduled::parse);
         let since = now.zip(self.before).map(|(now, before)| Scheduled {

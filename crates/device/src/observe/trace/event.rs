@@ -1,4 +1,4 @@
-//! What one trace record says of a block request.
+//! A trace event of a block request.
 
 use super::tracefs::{Field, FormatError, parse_fields, parse_id};
 use crate::observe::DeviceNumber;
@@ -21,7 +21,7 @@ pub enum EventKind {
     Requeue,
 }
 
-/// What a request does.
+/// Operation of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub enum EventOp {
     /// Moves data from the device.
@@ -43,9 +43,9 @@ pub enum EventOp {
 /// the kernel's (`kworker/1:1H`) when the request had to wait, or was made by the kernel itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Task {
-    /// Its number: of a thread, as the kernel's `pid` is. 0 where it is not known.
+    /// Thread number, the kernel's `pid`. 0 if unknown.
     pub pid: u32,
-    /// Its name, ended by zeros.
+    /// Name, zero-terminated.
     comm: [u8; COMM_BYTES],
 }
 
@@ -60,20 +60,18 @@ impl Task {
         Self { pid, comm: kept }
     }
 
-    /// Its name. It can have any characters in it.
+    /// Name. It can contain any characters.
     pub fn comm(&self) -> std::borrow::Cow<'_, str> {
         String::from_utf8_lossy(self.comm.split(|byte| *byte == 0).next().unwrap_or_default())
     }
 }
 
-/// One event of one request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Event {
     /// `CLOCK_MONOTONIC`, nanoseconds.
     pub time_ns: u64,
-    /// CPU that it happened on.
+    /// CPU of the event.
     pub cpu: u32,
-    /// Which moment.
     pub kind: EventKind,
     /// The whole disk, never a partition (a [`EventKind::Queue`] event names what the bio was sent to).
     pub device: DeviceNumber,
@@ -81,7 +79,7 @@ pub struct Event {
     pub sector: u64,
     /// Number of 512-byte sectors; 0 for flushes and passthrough.
     pub sectors: u32,
-    /// What it does.
+    /// Operation of the request.
     pub op: EventOp,
     /// `REQ_SYNC`: somebody waits for it.
     pub sync: bool,
@@ -93,7 +91,8 @@ pub struct Event {
     pub meta: bool,
     /// The kernel's error number, 0 or negative; always 0 but for [`EventKind::Complete`] and [`EventKind::Return`].
     pub error: i32,
-    /// Who was running: of [`EventKind::Queue`] and mostly of [`EventKind::Issue`], who wanted it.
+    /// Task running at the event: for [`EventKind::Queue`] and mostly for [`EventKind::Issue`] the one that requested
+    /// it.
     pub task: Task,
 }
 

@@ -1,13 +1,12 @@
-//! A small reader of the kernel's block tracepoints: what really reached the device, and when.
+//! A small reader of the kernel's block tracepoints: requests that really reached the device, and their times.
 //!
 //! ```text
 //! Trace -> Instance (own buffers, filter by device in the kernel, clock = CLOCK_MONOTONIC)
 //!   per CPU: trace_pipe_raw -> page -> record -> Decoder -> Event
 //! ```
 //!
-//! It is independent of what the run loop believes: the times are taken by the kernel, and lost
-//! events are counted and reported. It needs root. [`Pairing`] makes requests of events. Nothing here
-//! judges.
+//! The trace is independent of the run loop: the kernel takes the times, and lost events are counted and reported.
+//! Tracing needs root. [`Pairing`] combines events to requests.
 
 mod event;
 mod page;
@@ -29,19 +28,18 @@ use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use tracefs::{Instance, Tracefs};
 
-/// What to trace.
+/// Events to trace.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Options {
     /// Memory for the buffers of all CPUs together. An issue and a completion take about 140 bytes.
     pub buffer_bytes: u64,
     /// Memory for the buffer of one CPU at most: where there are few, they need not share all of it.
     pub cpu_buffer_bytes: u64,
-    /// Whether completions are recorded beside issues.
+    /// True to record completions beside issues.
     pub complete: bool,
-    /// Whether bios entering the block layer, and those that it sends back, are recorded too (for the time
-    /// before issue).
+    /// True to record bios that enter the block layer, and bios that it returns, too (for the time before issue).
     pub queue: bool,
-    /// Whether bios that are done are recorded too: all there is of a device without requests.
+    /// True to record completed bios, too: the only events of a device without requests.
     pub bios_done: bool,
 }
 
@@ -59,7 +57,7 @@ pub struct Lost {
     pub overwritten: u64,
     /// Not recorded because the buffer was full or being written to.
     pub dropped: u64,
-    /// Places in what was read where events are missing. They are counted above, too.
+    /// Positions in the data with missing events. They are counted above, too.
     pub gaps: u64,
 }
 
@@ -69,7 +67,7 @@ impl Lost {
         self.overwritten + self.dropped
     }
 
-    /// Whether the trace is complete.
+    /// True if the trace is complete.
     pub fn is_none(&self) -> bool {
         *self == Self::default()
     }
@@ -88,8 +86,8 @@ pub struct Trace {
     gaps: u64,
 }
 
-/// Whether `disk` has requests, which is what the events of issue and completion are about. Drivers that take
-/// bios as they come (zram, device-mapper, md, NVMe with several paths) have none, and only their bios could be seen.
+/// True if the disk has requests, which the events of issue and completion describe. Drivers that handle bios directly
+/// (zram, device-mapper, md, NVMe with several paths) have none; for them only bios can be traced.
 ///
 /// `root` is `/` but in tests. Source: the kernel makes `mq` for every disk with a request queue
 /// (`block/blk-mq-sysfs.c`).
@@ -97,7 +95,6 @@ pub fn has_requests(root: &Path, (major, minor): DeviceNumber) -> bool {
     root.join(format!("sys/dev/block/{major}:{minor}/mq")).is_dir()
 }
 
-/// The buffer of one CPU.
 #[derive(Debug)]
 struct CpuBuffer {
     cpu: u32,
@@ -166,14 +163,13 @@ impl Trace {
         Ok(events)
     }
 
-    /// Stops recording. What was recorded can still be read, and is to be read before [`Trace::lost`]
-    /// is asked for the last time, for only reading finds the gaps.
+    /// Stops recording. Recorded events can still be read. Read them before the last call of [`Trace::lost`], because
+    /// only reading finds the gaps.
     pub fn stop(&mut self) -> Result<Lost, TraceError> {
         self.instance.set("stopping the trace", "tracing_on", "0")?;
         self.lost()
     }
 
-    /// The events lost so far.
     pub fn lost(&self) -> Result<Lost, TraceError> {
         let mut lost = Lost { gaps: self.gaps, ..Lost::default() };
         for CpuBuffer { cpu, .. } in &self.cpus {

@@ -12,9 +12,8 @@
 //!     31    time stamp: the same, but absolute
 //! ```
 //!
-//! Source: `include/linux/ring_buffer.h` and `kernel/trace/ring_buffer.c` of Linux 6.x. Where the
-//! parts of the page header lie is read from `events/header_page`. This module knows nothing of what
-//! the records mean.
+//! Source: `include/linux/ring_buffer.h` and `kernel/trace/ring_buffer.c` of Linux 6.x. `events/header_page` gives the
+//! offsets of the page header. This module does not interpret the records.
 
 use super::tracefs::{Field, FormatError, parse_fields};
 
@@ -29,7 +28,7 @@ const COMMIT_BYTES_MASK: u64 = (1 << DELTA_BITS) - 1;
 /// An absolute time stamp has 59 bits; the page's own has all 64.
 const ABSOLUTE_BITS: u32 = 59;
 
-/// Where the parts of a page lie.
+/// Offsets within a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct PageLayout {
     timestamp: Field,
@@ -37,10 +36,9 @@ pub(super) struct PageLayout {
     data: Field,
 }
 
-/// What a page says of events that are missing in front of it.
+/// Events missing before a page.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Gap {
-    /// Nothing is missing.
     None,
     /// This many events are missing.
     Events(u64),

@@ -29,46 +29,45 @@ use std::collections::{HashMap, HashSet, VecDeque};
 /// One request from the block layer to the device and back.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Request {
-    /// The disk.
     pub device: DeviceNumber,
     /// First sector on the disk, of 512 bytes.
     pub sector: u64,
     /// Number of 512-byte sectors; 0 for flushes and passthrough.
     pub sectors: u32,
-    /// What it does.
+    /// Operation.
     pub op: EventOp,
-    /// Somebody waits for it.
+    /// True if somebody waits for it.
     pub sync: bool,
     /// Done only when on the medium.
     pub fua: bool,
     /// The cache is emptied first.
     pub preflush: bool,
-    /// A file system's own data.
+    /// True for a file system's own data.
     pub meta: bool,
-    /// It begins where one of the last few of its kind ended.
+    /// True if it begins where one of the last few of its kind ended.
     pub sequential: bool,
-    /// Who wanted it.
+    /// Task that requested it.
     pub task: Task,
     /// `CLOCK_MONOTONIC`, nanoseconds: the oldest of its bios entered the block layer; `None` if that was not seen.
     pub queued_ns: Option<u64>,
-    /// It was handed to the driver.
+    /// Handed to the driver.
     pub issued_ns: u64,
     /// The driver reported it done, all of it; `None` if that was not seen.
     pub completed_ns: Option<u64>,
 }
 
 impl Request {
-    /// How much it moves or discards.
+    /// Bytes that it moves or discards.
     pub fn bytes(&self) -> u64 {
         u64::from(self.sectors) * SECTOR_BYTES
     }
 
-    /// How long the kernel kept it before it gave it to the device.
+    /// Time in the kernel before the device got it.
     pub fn queue_ns(&self) -> Option<u64> {
         Some(self.issued_ns.saturating_sub(self.queued_ns?))
     }
 
-    /// How long the device took.
+    /// Time with the device.
     pub fn device_ns(&self) -> Option<u64> {
         Some(self.completed_ns?.saturating_sub(self.issued_ns))
     }
@@ -78,7 +77,7 @@ impl Request {
         self.queued_ns.unwrap_or(self.issued_ns)
     }
 
-    /// What `event` says of a request, as if issued then.
+    /// The request of `event`, as if issued at that time.
     fn of(event: &Event) -> Self {
         let Event { device, sector, sectors, op, sync, fua, preflush, meta, task, time_ns, .. } = *event;
         let issued_ns = time_ns;
@@ -90,7 +89,7 @@ impl Request {
 /// never seen to complete, as those at its end do.
 const UNDER_WAY_MAX: usize = 1 << 20;
 
-/// Where the last requests of a kind on a device ended: several files are read in sequence at once.
+/// Number of recent ends kept per kind and device: several files can be read in sequence at once.
 const ENDS: usize = 16;
 
 /// Requests of one sector, or bios of it, that are under way at once and kept. The queue of a device is no longer; where
@@ -100,13 +99,13 @@ const OF_SECTOR_MAX: usize = 1024;
 /// The sector of what has none: flushes and passthrough complete in the order of their kind.
 const NO_SECTOR: u64 = u64::MAX;
 
-/// What is under one key: two requests of one sector can be under way at once, the older comes first.
+/// Entries of one key: two requests of one sector can be in flight at once, the older comes first.
 type Waiting<T> = HashMap<(DeviceNumber, u64), VecDeque<T>>;
 
 /// A bio that waits to become requests.
 #[derive(Debug, Clone, Copy)]
 struct Bio {
-    /// As a request of its own.
+    /// The bio as a request of its own.
     request: Request,
     /// The sector behind its last.
     end: u64,
@@ -141,7 +140,6 @@ pub struct Pairing {
 }
 
 impl Pairing {
-    /// Takes the next event.
     pub fn add(&mut self, event: &Event) {
         let has_sectors = event.sectors > 0;
         match event.kind {
@@ -187,7 +185,7 @@ impl Pairing {
         self.under_way = 0;
     }
 
-    /// How many requests that move data, queued before `before_ns`, are not complete.
+    /// Number of incomplete requests that move data, queued before `before_ns`.
     pub fn under_way(&self, before_ns: u64) -> usize {
         let issued = self.issued.values().flatten().map(|issued| &issued.request);
         let bios = self.bios.values().chain(self.refused.values()).flatten().map(|bio| &bio.request);
@@ -210,7 +208,7 @@ impl Pairing {
         self.keep_bio(key, Bio { request, end });
     }
 
-    /// It counts as queued now, if its bio was not seen before.
+    /// Counts the request as queued now, if its bio was not seen before.
     fn insert(&mut self, event: &Event) {
         let key = (event.device, event.sector);
         let knows = |bio: &Bio| bio.request.op == event.op;
@@ -272,7 +270,7 @@ impl Pairing {
         self.keep_issued(key, Issued { request, end, flush_follows });
     }
 
-    /// The oldest bio of the event's kind at `sector`. What of it lies behind `end` stays for the next request.
+    /// Takes the oldest bio of the event's kind at `sector`. Its part beyond `end` stays for the next request.
     fn take_bio(&mut self, event: &Event, sector: u64, end: u64) -> Option<Bio> {
         let key = (event.device, sector);
         // A bio that ends with the request is its own, if another one begins here, too.
@@ -317,7 +315,7 @@ impl Pairing {
         }
     }
 
-    /// A bio waits. One that has to go for it was a request, where there are no others.
+    /// Stores a waiting bio. An evicted one counts as lost; on a device without requests as an unfinished request.
     fn keep_bio(&mut self, key: (DeviceNumber, u64), bio: Bio) {
         let Some(Bio { request, .. }) = put(&mut self.bios, key, bio) else { return };
         if !self.with_requests.contains(&request.device) {
@@ -327,7 +325,7 @@ impl Pairing {
         self.lost += 1;
     }
 
-    /// A request is with the device. One that has to go for it was not seen to complete.
+    /// Stores an issued request. An evicted one counts as not completed.
     fn keep_issued(&mut self, key: (DeviceNumber, u64), issued: Issued) {
         let gone = put(&mut self.issued, key, issued);
         self.unfinished(gone.map(|issued| issued.request));
@@ -347,7 +345,7 @@ fn put<T>(waiting: &mut Waiting<T>, key: (DeviceNumber, u64), of: T) -> Option<T
     gone
 }
 
-/// Whether it is a bio that does nothing but empty the cache: a write without data.
+/// True for a bio that only flushes the cache: a write without data.
 fn is_empty_flush(event: &Event) -> bool {
     event.sectors == 0 && event.preflush && matches!(event.op, EventOp::Write | EventOp::Flush)
 }
@@ -360,12 +358,12 @@ fn sector_key(event: &Event) -> u64 {
     }
 }
 
-/// Where the last requests of each kind on each device ended.
+/// Ends of the last requests of each kind on each device.
 #[derive(Debug, Default)]
 pub(super) struct Ends(HashMap<(DeviceNumber, EventOp), ([u64; ENDS], usize)>);
 
 impl Ends {
-    /// Whether `request` begins where one of them ended; it is one of them from now on.
+    /// True if `request` begins where a recent one ended; its own end is remembered.
     pub(super) fn follows(&mut self, request: &Request) -> bool {
         if request.sectors == 0 {
             return false;
@@ -593,7 +591,7 @@ mod tests {
         assert_eq!(pairing.under_way, 2 * 1024);
         pairing.finish();
         assert_eq!(pairing.drain().count(), 200_001);
-        // Where bios are the requests none is lost.
+        // On a device without requests nothing counts as lost.
         let mut pairing = Pairing::default();
         (0..2_000).for_each(|_| pairing.add(&bio));
         pairing.finish();

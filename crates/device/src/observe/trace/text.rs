@@ -10,10 +10,10 @@
 //! 3272.334513     asd              17665  RS   7,2      1293793      8704      0.390
 //! ```
 //!
-//! Each line tells what it is; a table tells its columns in its heading. Kernels differ: a request's line has bytes
-//! before the sector or not, and its priority behind it or not (since 6.10). A process can be called anything,
-//! `a: block_rq_issue: b` too, so a line is tried from the left until its parts make sense. What makes none is
-//! counted, and the first of it kept to be shown. Memory is bounded, whatever is read.
+//! Each line is recognised on its own; a table names its columns in its heading. Kernels differ: a request's line has
+//! bytes before the sector or not, and its priority behind it or not (since 6.10). A process can have any name, even
+//! `a: block_rq_issue: b`, so a line is tried from the left until its parts can be parsed. Unreadable lines are
+//! counted, and the first is kept to be shown. Memory is bounded for any input.
 
 use super::event::{EventOp, Rwbs};
 use super::pair::Ends;
@@ -26,18 +26,17 @@ use std::io::{self, BufRead, BufReader, Read};
 /// Longest line that is looked at; what is longer is passed over.
 const LINE_BYTES_MAX: u64 = 16 << 10;
 
-/// Devices that are told apart, more than a machine has. What is of further ones is passed over.
+/// Maximum number of devices, more than a machine has. Events of further devices are skipped.
 const DEVICES_MAX: usize = 256;
 
-/// How much of a line that made no sense is kept.
+/// Bytes kept of an unreadable line.
 const SHOWN_BYTES: usize = 120;
 
 const NS_PER_SEC: u64 = 1_000_000_000;
 
-/// What was read beside the requests.
+/// Statistics of reading, beside the requests.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Requests {
-    /// Lines in all.
     pub lines: u64,
     /// Lines that are no part of a trace.
     pub unread_lines: u64,
@@ -56,10 +55,9 @@ pub struct Requests {
 /// Why a text gave no requests.
 #[derive(Debug, thiserror::Error)]
 pub enum TextError {
-    /// It cannot be read.
+    /// Read error.
     #[error("{0}")]
     Io(#[from] io::Error),
-    /// No line of it is of a trace.
     #[error(
         "no line of it is a block tracepoint of ftrace, trace-cmd, perf script or blkparse, or a row of iosnoop or of \
          flashproof trace --ops{}",
@@ -142,16 +140,16 @@ fn next_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<bool> {
     Ok(true)
 }
 
-/// What a line says.
+/// Parsed content of a line.
 #[derive(Debug, PartialEq)]
 enum Meaning {
     Event(Event),
     Request(Request),
-    /// So many events are missing here.
+    /// This many events are missing here.
     Lost(u64),
     /// A heading, a comment, or an event of something else.
     Nothing,
-    /// It is no line of a trace.
+    /// Not a trace line.
     None,
 }
 
@@ -166,7 +164,7 @@ struct Reader {
 }
 
 impl Reader {
-    /// Whether a device is one of those that are told apart.
+    /// True if the device is within [`DEVICES_MAX`].
     fn knows(&mut self, device: DeviceNumber) -> bool {
         self.devices.contains(&device) || self.devices.len() < DEVICES_MAX && self.devices.insert(device)
     }
@@ -218,7 +216,7 @@ fn lost(text: &[u8]) -> Option<u64> {
     Some(if count.is_empty() { 1 } else { count.parse().ok()? })
 }
 
-/// What stands before the number of lost events in the output of `flashproof trace --ops`.
+/// Text before the number of lost events in the output of `flashproof trace --ops`.
 pub const LOST_COMMENT: &str = "# lost events:";
 
 /// The event in a line of ftrace; `None` if it is none.
@@ -321,7 +319,7 @@ fn event(kind: EventKind, time_ns: u64, cpu: u32, task: Task, body: &[u8]) -> Op
     })
 }
 
-/// Where the command of a request begins, behind its bytes or at once.
+/// Offset of a request's command, after its bytes if there are any.
 fn command(rest: &[u8]) -> Option<usize> {
     let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let open = digits + rest[digits..].iter().take_while(|byte| **byte == b' ').count();
@@ -365,7 +363,7 @@ struct Columns {
 }
 
 impl Columns {
-    /// Those that a heading names; `None` if it is none.
+    /// Columns of a heading; `None` if the line is not a heading.
     fn of(line: &[u8]) -> Option<Self> {
         let names: Vec<String> = std::str::from_utf8(line).ok()?.split_ascii_whitespace().map(str::to_owned).collect();
         let has = |name: &str| names.iter().any(|found| found == name);
@@ -373,7 +371,7 @@ impl Columns {
         ["PID", "TYPE", "DEV", "BLOCK", "BYTES", "LATms"].into_iter().all(has).then_some(Self { names, comm })
     }
 
-    /// The request in a row.
+    /// Parses the request in a row.
     fn request(&self, line: &[u8]) -> Option<Request> {
         let (mut words, mut rest) = (vec![&b""[..]; self.names.len()], line);
         for word in &mut words[..self.comm] {
@@ -409,13 +407,13 @@ impl Columns {
     }
 }
 
-/// What the letters of a request say; `None` if these are no such letters.
+/// Parses the letters of a request; `None` for other letters.
 fn letters_of(text: &[u8]) -> Option<Rwbs> {
     let known = text.len() <= 10 && text.iter().all(|byte| b"RWFDNSAMUEZPCOI".contains(byte));
     (known && !text.is_empty()).then(|| Rwbs::parse(text))
 }
 
-/// `7,2`
+/// Parses `7,2`.
 fn device_number(text: &[u8]) -> Option<DeviceNumber> {
     let comma = text.iter().position(|byte| *byte == b',')?;
     let part = |text| u32::try_from(number(text)?).ok();
@@ -444,7 +442,7 @@ fn first_word(text: &[u8]) -> Option<(&[u8], &[u8])> {
     (end > 0).then(|| text.split_at(end))
 }
 
-/// What stands before the last word, and the last word.
+/// Splits off the last word.
 fn last_word(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let text = text.trim_ascii_end();
     let start = text.iter().rposition(u8::is_ascii_whitespace).map_or(0, |at| at + 1);

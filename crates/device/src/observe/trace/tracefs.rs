@@ -31,19 +31,14 @@ pub enum TraceError {
         path.display()
     )]
     NotPermitted {
-        /// What was refused.
+        /// Path that was refused.
         path: PathBuf,
-        /// The kernel's answer.
         source: io::Error,
     },
-    /// tracefs is not mounted and cannot be.
     #[error(
         "cannot trace block requests - tracefs is not mounted and mounting it failed: {source} - the kernel needs CONFIG_TRACING; before Linux 5.2: mount -t tracefs tracefs /sys/kernel/tracing"
     )]
-    NoTracefs {
-        /// The kernel's answer.
-        source: io::Error,
-    },
+    NoTracefs { source: io::Error },
     /// The kernel has tracing, but not this tracepoint.
     #[error(
         "cannot trace block requests - the kernel has no event block:{event} - it needs CONFIG_BLOCK and CONFIG_EVENT_TRACING"
@@ -55,29 +50,25 @@ pub enum TraceError {
     /// The kernel describes its records in a way that this version does not know.
     #[error("cannot read the trace - {}: {reason} - this kernel is unknown to this version; go without the trace", path.display())]
     Format {
-        /// The description.
+        /// Path of the description.
         path: PathBuf,
-        /// What is wrong with it.
         reason: String,
     },
-    /// A page of the buffer makes no sense.
     #[error(
         "cannot read the trace of CPU {cpu} - the buffer page makes no sense at byte {at_byte} - this kernel is unknown to this version; go without the trace"
     )]
     Page {
-        /// Whose buffer.
+        /// CPU of the buffer.
         cpu: u32,
-        /// Where in the page.
+        /// Offset in the page.
         at_byte: usize,
     },
     /// Any other system call.
     #[error("cannot trace block requests - {doing} on {}: {source} - go without the trace if this persists", path.display())]
     Io {
-        /// What was tried.
+        /// Operation, such as "reading the statistics".
         doing: &'static str,
-        /// On what.
         path: PathBuf,
-        /// The kernel's answer.
         source: io::Error,
     },
 }
@@ -92,7 +83,7 @@ impl TraceError {
     }
 }
 
-/// Where tracefs is reached.
+/// Access to tracefs.
 #[derive(Debug)]
 pub(super) struct Tracefs {
     root: PathBuf,
@@ -146,15 +137,15 @@ const NAME: &str = "flashproof-";
 /// Several traces of one process get several instances.
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
-/// Those of this process that are there.
+/// Live instances of this process.
 static LIVE: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
 fn live() -> MutexGuard<'static, Vec<PathBuf>> {
     LIVE.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Stops and removes the instances of this process, for an end that drops nothing. One whose buffers are
-/// open stays, without recording, until the next trace on this machine removes it.
+/// Stops and removes the instances of this process, for an exit without drops. An instance with open buffers stays,
+/// without recording, until the next trace on this machine removes it.
 pub fn stop_instances() {
     let live = match LIVE.try_lock() {
         Ok(live) => live,
@@ -177,7 +168,7 @@ fn remove(path: &Path) {
     let _ = fs::remove_dir(path);
 }
 
-/// One instance; dropping it removes it. Whoever reads its buffers must have closed them before.
+/// A tracefs instance; dropping it removes it. Its buffers must be closed before.
 #[derive(Debug)]
 pub(super) struct Instance {
     path: PathBuf,
@@ -198,7 +189,6 @@ impl Instance {
         Ok(Self { path, _tracefs: tracefs })
     }
 
-    /// A path in the instance.
     pub(super) fn path(&self, name: &str) -> PathBuf {
         self.path.join(name)
     }
@@ -212,7 +202,6 @@ impl Instance {
         written.map_err(|source| TraceError::from_io(doing, &path, source))
     }
 
-    /// Reads `name` as text.
     pub(super) fn get(&self, doing: &'static str, name: &str) -> Result<String, TraceError> {
         let path = self.path(name);
         read_whole(&path).map_err(|source| TraceError::from_io(doing, &path, source))
@@ -260,7 +249,6 @@ fn remove_stale(instances: &Path) {
 pub(super) struct Field {
     /// First byte.
     pub(super) offset: usize,
-    /// Length.
     pub(super) bytes: usize,
 }
 
@@ -297,7 +285,7 @@ pub(super) enum FormatError {
     /// A line of the description has another shape.
     #[error("line \"{0}\" is not \"field:TYPE NAME; offset:N; size:N;\"")]
     Line(String),
-    /// No number of the event.
+    /// The event has no number.
     #[error("it has no line \"ID: N\"")]
     NoId,
 }
@@ -307,13 +295,11 @@ pub(super) enum FormatError {
 pub(super) struct Fields(HashMap<String, Field>);
 
 impl Fields {
-    /// The field of this name.
     pub(super) fn get(&self, name: &'static str) -> Result<Field, FormatError> {
         self.0.get(name).copied().ok_or(FormatError::NoField(name))
     }
 }
 
-/// Reads all `field:` lines.
 pub(super) fn parse_fields(text: &str) -> Result<Fields, FormatError> {
     let lines = text.lines().map(str::trim).filter(|line| line.starts_with("field:"));
     lines

@@ -1,7 +1,7 @@
-//! First estimates: what can be read from single points without running anything.
+//! First estimates, from single points without running anything.
 //!
-//! A closed loop of one operation shows service times and how they vary; more operations in flight show how many channels there
-//! are; large blocks show the bandwidth. What can be read in two ways gives two estimates, and the search decides.
+//! A closed loop of one operation shows service times and their variation; more operations in flight show the number of
+//! channels; large blocks show the bandwidth. A parameter with two sources gets two estimates, and the search decides.
 
 use super::{CHANNELS, Datum, JITTER, READ, STALL_EVERY, STALL_MS, Values, WAY, WINDOW, normal};
 use results::baseline::Done;
@@ -14,7 +14,7 @@ const STALLS_MIN: f64 = 3.0;
 /// Windows of limits are that long at least: below, operations are as if they came evenly.
 const WINDOW_US: f64 = 2_000.0;
 
-/// What is clearly fewer, or less: below that part.
+/// Below this part of a value another one is clearly lower.
 const FEWER: f64 = 0.8;
 
 /// A closed loop of reads alone, or of writes alone.
@@ -35,7 +35,7 @@ fn pure<'a>(data: &'a [Datum<'_>], way: usize) -> Vec<Pure<'a>> {
     data.iter().filter_map(of).collect()
 }
 
-/// What the points of one direction say.
+/// Measurements of one direction.
 struct Way {
     /// Median of a small operation alone, microseconds, and its bytes.
     alone_us: f64,
@@ -119,7 +119,8 @@ fn stalls(data: &[Datum<'_>]) -> Option<(f64, f64)> {
     (stalls >= STALLS_MIN).then(|| (length_us / 1e3, (seconds / stalls).max(length_us * 1.1 / 1e6)))
 }
 
-/// Where to begin; `stalls_known`: a watch has measured them. Empty if the points do not have reads alone and writes alone.
+/// Starting points of the search; `stalls_known`: a watch has measured the stalls. Empty if the points lack reads alone
+/// or writes alone.
 pub(super) fn starts(data: &[Datum<'_>], stalls_known: bool) -> Vec<Values> {
     let (Some(reads), Some(writes)) = (Way::of(data, 0), Way::of(data, 1)) else { return Vec::new() };
     let ways = [&reads, &writes];

@@ -1,4 +1,4 @@
-//! The simulated drive that does what a drive did: its parameters from the points of a baseline.
+//! Fits a simulated drive to a real one: its parameters from the points of a baseline.
 //!
 //! ```text
 //! points -> first estimates            first.rs
@@ -6,11 +6,11 @@
 //!        -> the nearest one, its parameters varied one by one until none comes nearer
 //!        -> how far each can be varied before it is clearly worse: its interval
 //! ```
-//! Stalls that are rarer than a job is long are no parameter of the search: a watch has measured them ([`Stalls`]). Jobs that met one
-//! are compared by what a stall leaves alone.
+//! Stalls that are rarer than a job is long are no parameter of the search: a watch has measured them ([`Stalls`]).
+//! Jobs that met one are compared by values that a stall does not affect.
 //!
-//! The one idea: whatever describes the points may stand for the drive, because it is asked for nothing but what lies
-//! between them. What no point says, no parameter knows: an interval without an end says so.
+//! The one idea: any model that reproduces the points may represent the drive, because it is used only between them. A
+//! parameter that no point determines gets an interval without an end.
 
 mod first;
 mod replay;
@@ -23,11 +23,11 @@ use results::units;
 
 /// A parameter of the queueing model.
 struct Kind {
-    /// As `sim:` has it.
+    /// Name in a `sim:` description.
     name: &'static str,
-    /// Without decimals.
+    /// True for whole numbers.
     whole: bool,
-    /// Whether a drive with more of it is the faster one.
+    /// True if a higher value makes the drive faster.
     more_is_faster: bool,
     max: f64,
 }
@@ -63,7 +63,7 @@ const JITTER: usize = 8;
 const STALL_MS: usize = 9;
 const STALL_EVERY: usize = 10;
 
-/// Where a direction's parameters stand.
+/// Indices of a direction's parameters.
 struct OfWay {
     us: usize,
     mbps: usize,
@@ -78,7 +78,7 @@ const CAPACITY_MIN: u64 = 8 << 30;
 /// A rate below that part of what was offered is not the drive's at that load: what waits grows without end.
 const DONE_OF_OFFERED: f64 = 0.97;
 
-/// How near things are expected, as a fraction: operations a second, then times at [`PERCENTS`].
+/// Expected deviation, as a fraction: operations a second, then times at [`PERCENTS`].
 const IOPS_NEAR: f64 = 0.01;
 const TIMES_NEAR: [f64; PERCENTS.len()] = [0.05, 0.01, 0.03, 0.06, 0.20];
 /// Times are known to about a microsecond.
@@ -136,21 +136,21 @@ impl std::fmt::Display for FittedDrive {
 /// The simulated drive that is nearest to a drive.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Fit {
-    /// The drive itself.
+    /// The best fit.
     pub nearest: FittedDrive,
-    /// One with all parameters at the slow ends of their intervals.
+    /// The drive with all parameters at the slow ends of their intervals.
     pub slow: FittedDrive,
-    /// One with all at the fast ends.
+    /// The drive with all parameters at the fast ends.
     pub fast: FittedDrive,
-    /// Its parameters.
+    /// Fitted parameters with their intervals.
     pub parameters: Vec<Parameter>,
     /// Points that it was fitted to.
     pub points: usize,
-    /// How far it is from the points, percent: the median of rates, medians and 99th percentiles.
+    /// Deviation from the points, percent: the median over rates, medians and 99th percentiles.
     pub error_pct: f64,
-    /// Where it does something else than the drive did, a sentence each, the worst first.
+    /// Points that the fit misses, a sentence each, the worst first.
     pub misses: Vec<String>,
-    /// Whether so much is missed that it does not describe the drive.
+    /// True if the misses are so many that the fit does not describe the drive.
     pub doubtful: bool,
 }
 
@@ -276,7 +276,7 @@ impl Search<'_> {
         text
     }
 
-    /// How far a drive is from the points; infinite of one that cannot be.
+    /// Distance of a drive from the points; infinite for an invalid one.
     fn cost(&self, values: &Values) -> f64 {
         let Ok(drive) = self.text(values).parse::<DriveSpec>() else { return f64::INFINITY };
         let of = |datum: &Datum<'_>| {
@@ -294,7 +294,7 @@ impl Search<'_> {
             let before = cost;
             for place in 0..COUNT {
                 for factor in [1.0 + step, 1.0 / (1.0 + step)] {
-                    // What brought it nearer is done again.
+                    // An improvement is repeated.
                     while let Some(varied) = varied(&values, place, factor).filter(|_| looks < LOOKS_MAX) {
                         looks += 1;
                         let now = self.cost(&varied);
@@ -312,7 +312,8 @@ impl Search<'_> {
         (cost, values)
     }
 
-    /// How far a parameter can be varied by factors of `1 + step` before the drive is clearly worse; `None`: without end.
+    /// The value at which a parameter, varied by factors of `1 + step`, makes the drive clearly worse; `None` if it
+    /// never does.
     fn end(&self, values: &Values, place: usize, worse: f64, up: bool) -> Option<f64> {
         let mut step = 0.01;
         let (mut good, mut good_cost) = (values[place], self.cost(values));
@@ -389,7 +390,7 @@ impl Search<'_> {
 }
 
 impl Datum<'_> {
-    /// How far off it is, and a sentence, if that is far.
+    /// Deviation and a sentence, if the deviation is large.
     fn miss(&self, shown: &[Option<Shown>; 2]) -> Option<(f64, String)> {
         let one = |(way, (measured, shown)): (usize, (&Option<Shown>, &Option<Shown>))| {
             let (measured, shown) = (measured.as_ref()?, shown.as_ref()?);

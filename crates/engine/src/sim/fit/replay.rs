@@ -20,17 +20,17 @@ const PERIODS: u64 = 4;
 /// Operations in flight of a job at most.
 const DEPTH_MAX: u32 = 4_096;
 
-/// Seconds of a job.
+/// Minimum length of a job, seconds.
 const SECONDS_MIN: f64 = 0.1;
 const SECONDS_MAX: f64 = 1e6;
 
 /// Operations a second that can be offered.
 const RATES: RangeInclusive<f64> = 1e-2..=1e9;
 
-/// What is compared of an operation's times, percent.
+/// Percentiles of an operation's times that are compared.
 pub(super) const PERCENTS: [f64; 5] = [10.0, 50.0, 90.0, 99.0, 99.9];
 
-/// What one direction of a job showed.
+/// Results of one direction of a job.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Shown {
     /// Operations a second.
@@ -64,7 +64,7 @@ pub(super) struct Job {
     /// Operations a second; none in a closed loop.
     offered: Option<[f64; 2]>,
     poisson: bool,
-    /// How long it was measured: the beginning, when nothing waits yet, is part of a short one.
+    /// Measured time, nanoseconds: a short job includes the beginning, when nothing waits yet.
     lasts_ns: u64,
 }
 
@@ -77,7 +77,7 @@ impl Job {
         let offered = match ways.iter().zip(rates).filter(|(done, rate)| done.is_some() && rate.is_none()).count() {
             0 => Some(rates.map(|rate| rate.filter(|rate| RATES.contains(rate)).unwrap_or(0.0))),
             _ if rates == [None; 2] => None,
-            // One direction has a rate, the other has none.
+            // Only one direction has a rate.
             _ => return None,
         };
         let ops = ways.map(|done| done.map_or(0.0, |done| done.ops as f64));
@@ -94,7 +94,7 @@ impl Job {
         })
     }
 
-    /// Whether it has no rate.
+    /// True for a closed loop, which has no rate.
     pub(super) fn is_closed(&self) -> bool {
         self.offered.is_none()
     }
@@ -125,14 +125,14 @@ impl Job {
     }
 }
 
-/// A job under way.
+/// A job in progress.
 struct Running<'a> {
     job: &'a Job,
     model: QueueModel,
     /// When it begins: between two stalls, so that any number of periods has as many of them.
     begin_ns: u64,
     random: Random,
-    /// What each operation in flight does, and when it was wanted.
+    /// Direction and wanted time of each operation in flight.
     wanted: Vec<(usize, u64)>,
     times_ns: [Vec<u64>; 2],
 }
@@ -204,7 +204,7 @@ impl<'a> Running<'a> {
                 next[way] += gaps * NS_PER_SEC / offered[way];
                 match free[way].pop() {
                     Some(token) => self.submit(token, way, now_ns, now_ns),
-                    // It does not come near these rates.
+                    // The model does not come near these rates.
                     None if waiting[way].len() >= OPS_MAX => return now_ns,
                     None => waiting[way].push_back(now_ns),
                 }

@@ -1,21 +1,22 @@
-//! Garbage collection beside the host: how much of it at once, by how much the host can still write.
+//! Garbage collection beside the host's writes: the less free space, the more of it runs at once.
 //!
-//! It goes in steps, of a stripe each: the valid units of it are read, then what they filled is programmed. While the host
-//! fills a superblock the next one is collected for it: the less room is left, the more steps run at once, up to one for
-//! each die; with none left but the reserve the host's writes wait. So the drive has as many superblocks in reserve as the
-//! same layer without time, which collects when the host finds no room.
+//! Collection works in steps of one stripe each: the valid units of the stripe are read, then the stripes that they
+//! fill are programmed. While the host fills a superblock, the next one is collected for it: the less space is left,
+//! the more steps run at once, up to one for each die; if only the reserve is left, the host's writes wait. So the
+//! drive has as many superblocks in reserve as the same layer without time, which collects when the host finds no
+//! space.
 
 use super::FtlModel;
 use super::dies::Work;
 use ftl::Append;
 
-/// Of what no step waits for.
+/// Marker: no step waits for it.
 pub(super) const NO_STEP: u16 = u16::MAX;
 
 /// Steps at once for each die, at most: one is programmed while others are read behind programs of other dies.
 const STEPS: u64 = 4;
 
-/// What is under way.
+/// Garbage collection in progress.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Collection {
     steps: Vec<Step>,
@@ -59,7 +60,8 @@ impl FtlModel {
     fn steps_max(&self) -> u32 {
         let (dies, superblock) = (u64::from(self.dies.count()), i64::from(self.ftl.superblock_units()));
         let beyond_reserve = i64::from(self.ftl.free_superblocks()) - i64::from(self.ftl.spec().reserve_superblocks);
-        // What each handle has filled of its superblock is free beyond the reserve, so that it finds another one.
+        // Target: as much free space beyond the reserve as the handles have filled of their superblocks, so that each
+        // finds another one.
         let filled: i64 = self.handles.iter().map(|handle| superblock - i64::from(self.ftl.room(*handle))).sum();
         let short = (filled - beyond_reserve * superblock).clamp(0, superblock);
         (STEPS * dies * short as u64).div_ceil(superblock as u64) as u32
@@ -128,7 +130,7 @@ impl FtlModel {
         self.media.erases.clear();
     }
 
-    /// A read of a step is done.
+    /// Records that a read of a step is done.
     pub(super) fn collected(&mut self, step: u16, now_ns: u64) {
         let Some(of) = self.collection.steps.get_mut(usize::from(step)) else { return };
         of.reads -= 1;

@@ -1,16 +1,16 @@
-//! The dies of a drive: who has each of them, who waits, and when it is free again.
+//! The dies of a drive: current work, waiting work, and the time when each die is free.
 //!
-//! A die does one thing at a time. A host's reads go before all else and, if the drive can, suspend a program or an
-//! erase, which goes on behind them; all else comes in its order. So that it does go on, reads make way after so many in a
-//! row, and what goes on runs for the time of a read before it is suspended again.
+//! A die does one thing at a time. A host's reads come before all other work and, if the drive supports it, suspend a
+//! program or an erase, which continues after them; other work is done in its order. So that it does continue, only a
+//! limited number of reads run in a row, and resumed work runs for the time of a read before it is suspended again.
 
 use super::spec::Flash;
 use std::collections::VecDeque;
 
-/// So many reads of the host in a row at most, while something else waits.
+/// Maximum number of host reads in a row while other work waits.
 const READS_IN_ROW: u32 = 16;
 
-/// What a die does.
+/// Work of a die.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Work {
     /// Reads for the operation of that token; not before it has passed the controller.
@@ -27,7 +27,7 @@ pub(super) enum Work {
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Turn {
     die: u16,
-    /// Which of its works: a suspended one ends another time.
+    /// Number of the work: a suspended one ends another time.
     count: u32,
 }
 
@@ -39,9 +39,9 @@ struct Die {
     ends_ns: u64,
     /// Times that it began something, or went on with it.
     count: u32,
-    /// What stands still for reads, and the time that it still takes.
+    /// Work suspended for reads, and its remaining time.
     suspended: Option<(Work, u64)>,
-    /// What it does is not suspended before.
+    /// The current work is not suspended before this time, nanoseconds.
     unbroken_ns: u64,
     reads: VecDeque<Work>,
     reads_in_row: u32,
@@ -86,7 +86,7 @@ impl Dies {
         let suspendable = matches!(current, Work::Program { .. } | Work::Erase { .. });
         let from_ns = from_ns.max(die.unbroken_ns);
         match self.flash.suspend_ns {
-            // What is over by then, nearly, is not worth it.
+            // Work that is nearly over is not worth a suspension.
             Some(suspend_ns) if suspendable && die.ends_ns > from_ns + suspend_ns => {
                 die.suspended = Some((current, die.ends_ns - from_ns + suspend_ns));
                 Some(self.begin(at, work, from_ns + suspend_ns))
@@ -98,8 +98,8 @@ impl Dies {
         }
     }
 
-    /// What the die is done with, and its next turn. Nothing is done if the turn was suspended, or if its array has read
-    /// what goes over the channel now: nobody else has that before it is used.
+    /// The work that a die has finished, and its next turn. No work if the turn was suspended, or if its array has read
+    /// data that the channel transfers now: nobody else has that before it is used.
     #[inline]
     pub(super) fn end(&mut self, turn: Turn, now_ns: u64) -> (Option<Work>, Option<(u64, Turn)>) {
         let at = u32::from(turn.die);

@@ -45,9 +45,9 @@ pub struct FtlModel {
     dies: Dies,
     events: EventQueue<u64, Event>,
     collection: Collection,
-    /// Those that were written under.
+    /// Handles that were written under.
     handles: Vec<u16>,
-    /// What is in the drive, by token.
+    /// Operations in the drive, by token.
     taken: Vec<Taken>,
     /// Writes of which not all is in the buffer yet, the first first.
     writes: VecDeque<Writing>,
@@ -58,11 +58,11 @@ pub struct FtlModel {
     counted: Counted,
     /// Bytes of the host's writes that went into the buffer.
     host_bytes: u64,
-    /// What the layer counted before the run.
+    /// Counters before the run.
     before: Bytes,
 }
 
-/// What happens next.
+/// A future event inside the drive.
 #[derive(Debug, Clone, Copy)]
 enum Event {
     Turn(Turn),
@@ -96,7 +96,7 @@ struct Stripes {
     superblock_units: u32,
     /// By stripe, a bit: it is in a buffer.
     buffered: Vec<u64>,
-    /// Those that are begun and not full, with their units of the host.
+    /// Stripes begun and not full, with their units of the host.
     begun: Vec<(u32, u32)>,
     programs: Vec<(u32, u32)>,
     /// Stripes and how many of their units are read.
@@ -188,7 +188,7 @@ impl Media for Stripes {
 }
 
 impl FtlModel {
-    /// What [`DriveModel::counters`] has behind [`Counted::COLUMNS`].
+    /// Columns of [`DriveModel::counters`] after [`Counted::COLUMNS`].
     const COLUMNS: [Column; 5] =
         [Column::SimHbmw, Column::SimMbmw, Column::SimMbe, Column::SimCollectionReadBytes, Column::SimFreeSuperblocks];
 
@@ -197,8 +197,9 @@ impl FtlModel {
         [&Counted::COLUMNS[..], &Self::COLUMNS].concat()
     }
 
-    /// A drive as `ftl` of `drive` says, preconditioned. Its randomness is fixed by the seed of `drive`, or by `seed`
-    /// where that has none. Errors: no such drive can be; what was read from text is checked.
+    /// A preconditioned drive with the parameters of `drive` and its `ftl`. Its randomness is fixed by the seed of
+    /// `drive`, or by `seed` if that has none. Errors: an invalid FTL; never for a description parsed from text, which
+    /// is checked.
     pub fn new(drive: &DriveSpec, of: &FtlDrive, seed: u64) -> Result<Self, SpecError> {
         let seed = drive.seed.unwrap_or(seed);
         let mut ftl = Ftl::new(&of.spec, seed)?;

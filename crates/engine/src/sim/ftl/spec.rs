@@ -7,7 +7,7 @@ use std::ops::RangeInclusive;
 /// A drive with a flash translation layer inside, as described.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub struct FtlDrive {
-    /// The layer itself.
+    /// Parameters of the translation layer.
     pub spec: Spec,
     /// The flash that it works on, and how long that takes.
     pub flash: Flash,
@@ -20,7 +20,7 @@ pub struct FtlDrive {
 pub struct Flash {
     /// Buses, each with its own dies.
     pub channels: u32,
-    /// Dies of each channel.
+    /// Dies per channel.
     pub dies: u32,
     /// Planes of a die, which read and program at once.
     pub planes: u32,
@@ -34,7 +34,8 @@ pub struct Flash {
     pub erase_ns: u64,
     /// Speed of a channel, MB/s.
     pub bus_mbps: u64,
-    /// What it costs to suspend a program or an erase for a host's read, and again to resume it; none: they are never.
+    /// Time to suspend a program or an erase for a host's read, and again to resume it, nanoseconds; `None`: they are
+    /// never suspended.
     pub suspend_ns: Option<u64>,
     /// Time of the controller with each operation of the host.
     pub controller_ns: u64,
@@ -43,7 +44,7 @@ pub struct Flash {
 }
 
 impl Flash {
-    /// Dies of all channels.
+    /// Number of dies over all channels.
     pub fn dies_total(&self) -> u32 {
         self.channels * self.dies
     }

@@ -6,7 +6,7 @@ use crate::{IoEngine, Wait};
 use sys::buffer::Buf;
 use sys::op::Placement;
 
-/// One die, nothing but the array's time: a queue with one server.
+/// One die, and only the array's time: a queue with one server.
 const ONE_DIE: &str = "channels=1+dies=1+planes=1+read-us=50+bus-mbps=1000000+controller-us=10+superblock=1MiB";
 
 /// Four dies, where nothing but programs and erases takes time, and nothing suspends them.
@@ -27,7 +27,7 @@ fn op(kind: OpKind, offset: u64, len: u32, token: u32) -> Op {
     Op { target: 0, kind, offset, len, sync: false, placement: None, buf: Buf::empty(), token }
 }
 
-/// What a run did: latencies of reads and of writes, and when it ended.
+/// Results of a run: latencies of reads and of writes, and its end.
 #[derive(Debug, Default, PartialEq)]
 struct Run {
     reads_ns: Vec<u64>,

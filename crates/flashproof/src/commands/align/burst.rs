@@ -26,18 +26,18 @@ use std::time::Instant;
 
 /// Intervals, of a second, at the beginning that are not measured.
 pub const BEGINS_SEC: u64 = 2;
-/// And at the end.
+/// Intervals, of a second, at the end that are not measured.
 pub const ENDS_SEC: u64 = 1;
 
-/// So many seconds too late we looked at the counters, or issued, where what differs may be our own doing.
+/// Delay of our reading or issuing, seconds, above which a difference may be our own doing.
 const LATE_SEC: f64 = 0.02;
 
-/// Memory of the kernel's for events between two looks, a second apart. One thread may issue all requests, so each
-/// CPU has room for 100,000; with more than 32 CPUs less, as they share these requests.
+/// Trace buffer of a CPU, bytes, for the events between two readings a second apart. One thread may issue all requests,
+/// so each CPU has room for 100,000; less with more than 32 CPUs, which share these requests.
 const CPU_TRACE_BYTES: u64 = 8 << 20;
 const TRACE_BYTES: u64 = 256 << 20;
 
-/// Where the kernel counts a device; `None` of a simulated drive and of a file, of which it has no counts.
+/// The kernel's counters for a device; `None` for a simulated drive or a file, which have none.
 pub fn place(index: usize, name: &DeviceName, is_file: bool) -> Result<Option<Place>, Failure> {
     let DeviceName::Path(name) = name else { return Ok(None) };
     if is_file {
@@ -60,13 +60,13 @@ fn max_request_kib(place: &Place) -> Option<u64> {
 /// Operations of a stream a second, as issued and done.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Issued {
-    /// Its name.
+    /// Stream name.
     pub stream: String,
-    /// How many the configuration asks for.
+    /// Configured rate.
     pub offered_per_sec: f64,
-    /// How many were done.
+    /// Achieved rate.
     pub per_sec: f64,
-    /// KiB of them.
+    /// KiB a second.
     pub kib_per_sec: f64,
 }
 
@@ -81,7 +81,6 @@ impl Issued {
 pub struct Traced {
     /// Reads of the size of a large block.
     pub block_reads: f64,
-    /// Other reads.
     pub other_reads: f64,
     /// Writes of the size of a large block.
     pub block_writes: f64,
@@ -89,23 +88,22 @@ pub struct Traced {
     pub other_writes: f64,
 }
 
-/// What a burst showed, a second, over all devices.
+/// Measurements of a burst, a second, over all devices.
 #[derive(Debug, Clone)]
 pub struct Measure {
-    /// How long it was measured.
+    /// Measured time, seconds.
     pub seconds: f64,
     /// By how much longer or shorter the kernel's counters were watched: this program had no CPU when it should
     /// have looked.
     pub late_sec: f64,
-    /// What was issued.
     pub issued: Vec<Issued>,
-    /// What reached the devices.
+    /// I/O that reached the devices.
     pub reached: DriveIo,
-    /// Whether that is by the kernel's counters; else it is what was issued.
+    /// True if from the kernel's counters; otherwise it equals the issued I/O.
     pub counted: bool,
     /// Flushes, which are not among the writes.
     pub flushes_per_sec: f64,
-    /// Whether w/s is what was expected of what was issued, as counters cannot tell flushes from writes.
+    /// True if w/s is the expected value for the issued writes, as counters cannot separate flushes from writes.
     pub writes_as_issued: bool,
     /// Requests that were merged into others.
     pub merged_per_sec: f64,
@@ -116,7 +114,7 @@ pub struct Measure {
 }
 
 impl Measure {
-    /// What was issued, as iostat would count it.
+    /// The issued I/O in iostat's numbers.
     pub fn asked(&self) -> DriveIo {
         let sum = |reads: bool, of: fn(&Issued) -> f64| {
             self.issued.iter().filter(|issued| issued.reads() == reads).map(of).sum::<f64>()
@@ -126,8 +124,8 @@ impl Measure {
         DriveIo::from([ops(true), ops(false), kib(true), kib(false)])
     }
 
-    /// Whether what differs may be of the different times of what was issued and what reached the device: we looked
-    /// late, or issued in that time what should have been issued before it.
+    /// True if a difference may come from a time shift between issued and counted I/O: we read the counters late, or
+    /// issued late operations of an earlier period.
     pub fn is_disturbed(&self) -> bool {
         let caught_up_sec = |it: &Issued| (it.per_sec / it.offered_per_sec - 1.0) * self.seconds;
         let late_sec = self.issued.iter().map(caught_up_sec).fold(self.late_sec, f64::max);
@@ -204,7 +202,7 @@ impl Watched {
         }
     }
 
-    /// What it showed. Errors: the kernel's counters could not be read, or the run ended before it was measured.
+    /// The measurement. Errors: the kernel's counters could not be read, or the run ended before the measurement.
     pub fn measure(self) -> Result<Option<Measure>, Failure> {
         if let Some(why) = self.failure {
             return Err(Failure::environment(why));

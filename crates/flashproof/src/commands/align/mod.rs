@@ -1,14 +1,14 @@
-//! `flashproof size align`: a configuration adjusted until a device sees of it what a cluster's drive saw.
+//! `flashproof size align`: adjusts a configuration until a device receives the I/O that a cluster's drive received.
 //!
 //! ```text
 //! CONFIG as it is -> burst -> what reached the device, by what was asked
 //!                               -> sizing::align::solve -> offsets -> burst -> ...   within 2 %, or no nearer
 //! ```
 //!
-//! A burst is a run like any: guarded, recorded, ended by a signal. An offset may make up for what a histogram cannot
-//! say, where in its bucket a size lies. It must not make up for anything else: a drive that did not hold the load,
-//! another user of the device, requests that are split here and were not there, a profile that is wrong. Those are
-//! looked for, said, and end it without a configuration.
+//! A burst is an ordinary run: guarded, recorded, ended by a signal. An offset may compensate for the one thing that a
+//! histogram lacks, the position of a size in its bucket. It must not compensate for anything else: a drive that did
+//! not hold the load, another user of the device, requests that are split here and were not in the cluster, a wrong
+//! profile. Such causes are searched for and reported, and end the alignment without a configuration.
 
 mod burst;
 mod page;
@@ -48,8 +48,8 @@ use tempfile::TempDir;
 const BURST_SEC: [f64; 2] = [5.0, 300.0];
 /// Chance may move a number by this part of what is allowed, as a standard deviation: four of them are all of it.
 const NOISE_PART: f64 = 0.25;
-/// What may be issued and not be seen on the device, or the other way, a fraction; and so many seconds of it: the
-/// kernel's counters are read some milliseconds after the end of an interval.
+/// Maximum difference between issued and counted I/O, as a fraction; and seconds' worth of I/O: the kernel's counters
+/// are read some milliseconds after the end of an interval.
 const UNSEEN: f64 = 0.01;
 const UNSEEN_SEC: f64 = 0.05;
 /// Most bursts in place of one that was disturbed by a lack of CPU.
@@ -61,7 +61,7 @@ const SECTOR_BYTES: u32 = 512;
 #[derive(Debug)]
 pub struct Round {
     config: ActConfig,
-    /// What the derived rates say.
+    /// I/O by the derived rates.
     asked: DriveIo,
     measure: Measure,
     min_io_bytes: u32,
@@ -82,7 +82,6 @@ fn unseen(measure: &Measure) -> f64 {
     UNSEEN + UNSEEN_SEC / measure.seconds
 }
 
-/// Aligns a configuration.
 pub fn run(args: &AlignArgs) -> Result<ExitCode, Failure> {
     let (text, written) = read_config(Test::Storage, &args.config)?;
     let output = args.out.as_ref().map(|path| Output::File { path: path.clone(), force: args.force });
@@ -148,7 +147,7 @@ fn on_devices(config: &ActConfig, devices: &[DeviceName]) -> Result<ActConfig, F
     Ok(config)
 }
 
-/// Whether offsets do anything to it, and what reaches a device follows from it.
+/// Checks that offsets affect the configuration, and that the I/O of a device follows from it.
 fn can_be_aligned(config: &ActConfig) -> Result<(), Failure> {
     let refused = |why: &str| Err(Failure::usage(format!("cannot align this configuration - {why}")));
     match config {
@@ -192,7 +191,7 @@ fn rounds(
     Ok(rounds)
 }
 
-/// What runs the bursts.
+/// Runs the bursts.
 struct Bursts<'a> {
     args: &'a AlignArgs,
     switch: &'a Switch,
@@ -237,7 +236,7 @@ impl<'a> Bursts<'a> {
         Ok(Self { args, switch, within, dirs: Dirs::of(args)?, places, seconds, findings: None, count: 0 })
     }
 
-    /// One burst, again where it was disturbed. Errors: as [`Self::once`].
+    /// One burst, repeated if it was disturbed. Errors: as [`Self::once`].
     fn run(&mut self, config: ActConfig) -> Result<Round, Failure> {
         for _ in 1..DISTURBED_MAX {
             let round = self.once(config.clone())?;
@@ -307,7 +306,7 @@ impl<'a> Bursts<'a> {
         Ok(Round { config, asked, measure, min_io_bytes })
     }
 
-    /// Whether what was seen is the load's doing alone, and all of it.
+    /// Checks that the measured I/O comes from the load alone, and is complete.
     fn is_a_measure(&self, Round { config, measure, .. }: &Round) -> Result<(), Failure> {
         if let Some(short) = measure.not_held(self.within / 2.0, config.arrival == Arrival::Poisson) {
             return Err(Failure::invalid(format!(
@@ -332,11 +331,11 @@ impl<'a> Bursts<'a> {
     }
 }
 
-/// Where the bursts are recorded.
+/// Directories of the bursts.
 enum Dirs {
-    /// Where the user said.
+    /// Given by the user.
     Kept(PathBuf),
-    /// Nowhere for long.
+    /// Temporary.
     Passing(TempDir),
 }
 

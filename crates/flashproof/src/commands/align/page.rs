@@ -1,4 +1,4 @@
-//! What an alignment shows: cluster, before, after, offset; and what an offset would hide.
+//! Output of an alignment: cluster, before, after, offset; and problems that an offset would hide.
 
 use super::Round;
 use super::burst::furthest;
@@ -13,7 +13,6 @@ use std::fmt;
 /// Large-block reads that are so far, as a fraction, from those that the server counted are said.
 const LARGE_READS_OFF: f64 = 0.1;
 
-/// The result.
 pub struct Page<'a> {
     pub target: &'a Target,
     pub rounds: &'a [Round],
@@ -32,7 +31,7 @@ impl Page<'_> {
         errors(&self.target.io, &round.measure.reached).map(|off| format!("{:+.1} %", off * 100.0))
     }
 
-    /// What the user should know of a burst whose numbers can be used.
+    /// Notes on a burst whose numbers can be used.
     pub fn notes(&self) -> Vec<String> {
         let best = self.best();
         let measure = &best.measure;
@@ -109,7 +108,7 @@ impl Page<'_> {
         Some(lines.join("\n"))
     }
 
-    /// What else can be wrong where offsets do not bring a number to its target.
+    /// Other possible causes, if offsets do not bring a number to its target.
     fn hint(&self, n: usize) -> String {
         let best = self.best();
         let config = &best.config;
@@ -139,7 +138,7 @@ impl Page<'_> {
         }
     }
 
-    /// Which offsets nobody would expect, and what they may hide; `None`: none are.
+    /// Implausible offsets, and problems that they may hide; `None` if there are none.
     pub fn implausible(&self) -> Option<String> {
         let best = self.best();
         let outside = |offsets: Offsets| {

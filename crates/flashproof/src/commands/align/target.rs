@@ -1,4 +1,4 @@
-//! What has to reach the devices: of a profile, of what iostat printed, or as it was typed.
+//! The target I/O of the devices: from a profile, from iostat's output, or typed.
 
 use crate::args::AlignArgs;
 use crate::console;
@@ -18,19 +18,19 @@ use std::path::Path;
 /// A profile has a few hundred bytes for each device and namespace.
 const PROFILE_BYTES_MAX: u64 = 64 << 20;
 
-/// What one device of the configuration has to be given.
+/// Target of one device of the configuration.
 #[derive(Debug)]
 pub struct Target {
-    /// As iostat counts it.
+    /// In iostat's numbers.
     pub io: DriveIo,
     /// Large-block reads a second among its reads, as the server counted them.
     pub large_block_reads: Option<f64>,
-    /// Where it is from, a phrase.
+    /// Source, a phrase.
     pub source: String,
 }
 
 impl Target {
-    /// That of the command line.
+    /// Target given on the command line.
     pub fn of(args: &AlignArgs, config: &ActConfig) -> Result<Self, Failure> {
         let text = &args.target;
         let block_kib = (!config.commit_to_device).then(|| f64::from(config.large_block_op_kbytes));
@@ -46,7 +46,7 @@ impl Target {
         let profile = match read_profile(Path::new(text)) {
             Ok(profile) => profile,
             Err(no_profile) => {
-                // It may be what iostat printed; if it is that neither, it was to be a profile.
+                // It may be iostat's output; if not, the user meant a profile.
                 let read =
                     Source::open(Path::new(text), "iostat -xty 10 6").ok().map(|source| iostat::read(source, None));
                 let Some(Ok(iostat)) = read else { return Err(no_profile) };
@@ -58,7 +58,6 @@ impl Target {
     }
 }
 
-/// Reads a profile.
 pub fn read_profile(path: &Path) -> Result<Profile, Failure> {
     let name = path.display();
     let bytes = files::read(path, Links::Followed, PROFILE_BYTES_MAX).map_err(|error| {
@@ -87,7 +86,7 @@ pub fn read_profile(path: &Path) -> Result<Profile, Failure> {
     }
 }
 
-/// Whether it is to be used: it balances, or somebody accepted that it does not.
+/// Checks that the profile balances, or that the user accepted the imbalance.
 pub fn balanced(profile: &Profile, accepted: bool) -> Result<(), Failure> {
     let doubts = profile.doubts();
     match doubts.is_empty() {
@@ -167,7 +166,7 @@ fn of_iostat(iostat: &Iostat, args: &AlignArgs, block_kib: Option<f64>) -> Resul
     })
 }
 
-/// What the configuration stands for: a namespace's part of one drive, the mean of those that were not chosen from.
+/// Target from a profile: a namespace's part of one drive, averaged over the drives left by the user's selection.
 fn of_profile(profile: &Profile, args: &AlignArgs) -> Result<Target, Failure> {
     let there = || {
         let drives = profile.drives.iter().map(|drive| format!("--node {} --drive {}", drive.node, drive.drive));
@@ -221,7 +220,7 @@ fn of_profile(profile: &Profile, args: &AlignArgs) -> Result<Target, Failure> {
     })
 }
 
-/// Which of `names` the configuration stands for; `None` where the profile has no loads.
+/// The namespace among `names` that the configuration models; `None` if the profile has no loads.
 fn namespace<'a>(names: &BTreeSet<&'a str>, args: &AlignArgs) -> Result<Option<&'a str>, Failure> {
     let list = || names.iter().copied().collect::<Vec<_>>().join(", ");
     let find = |wanted: &str| names.iter().copied().find(|name| *name == wanted);

@@ -22,11 +22,11 @@ use serde_json::json;
 /// Most I/O errors of a run of jobs: a drive with any of them has no further jobs.
 const PATIENCE: Patience = Patience::with_errors(100);
 
-/// How a run of jobs ended.
+/// End of a run of jobs.
 pub enum JobEnd {
     /// With a point for each drive, but for those beside one that failed and ended their run.
     Measured,
-    /// By a signal.
+    /// Ended by a signal.
     Interrupted,
 }
 
@@ -118,7 +118,7 @@ pub fn run_jobs(
         let point = measuring.point(place, job, doubt.clone());
         let so_far = points_of(&kept.series, *device);
         let step = &mut kept.series.steps[index + place];
-        // Another drive's errors are not its own, but may have ended its run. It is run again, without that one.
+        // Another drive's errors are not its own, but may have ended its run. It runs again, without that drive.
         if judged.outcome == Outcome::Invalid {
             step.interrupt(&judged.reason);
             continue;
@@ -128,7 +128,7 @@ pub fn run_jobs(
         step.reason.clone_from(&judged.reason);
         step.ended_unix_ms = Some(now_unix_ms());
         step.details = json!(with_rounds(point, so_far));
-        // It has the streams of all of them.
+        // The cross-check has the streams of all jobs.
         if let Some(checked) = checked.take() {
             step.details["cross_check"] = checked.json();
         }

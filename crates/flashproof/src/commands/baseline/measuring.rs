@@ -1,4 +1,4 @@
-//! What a run of jobs showed, gathered while it goes on: a point for each drive.
+//! Collects the results of a run of jobs while it runs: a point for each drive.
 
 use crate::cross_check::{self, Side};
 use crate::recording::Watch;
@@ -24,7 +24,7 @@ const DEPTH_KEPT: f64 = 0.8;
 /// Part of a run for which threads without a rate may have been busy without a doubt: beyond, it is they who set the rate.
 const BUSY_MAX: f64 = 0.9;
 
-/// Watches a run of jobs.
+/// Observes a run of jobs.
 pub struct Measuring<'a> {
     load: &'a FioLoad,
     totals: Totals,
@@ -47,7 +47,7 @@ struct Begun {
     queues: Option<Queues>,
 }
 
-/// What the kernel had in flight on each device of a load: at the beginning, and up to now.
+/// Requests in flight in the kernel on each device of a load: at the beginning, and now.
 struct Queues {
     began: Instant,
     now: Instant,
@@ -55,7 +55,6 @@ struct Queues {
 }
 
 impl<'a> Measuring<'a> {
-    /// Of a run of `load`.
     pub fn new(load: &'a FioLoad) -> Self {
         Self {
             load,
@@ -66,7 +65,7 @@ impl<'a> Measuring<'a> {
         }
     }
 
-    /// What `job`, the one at this place in the load, showed. The run has begun.
+    /// The point of `job`, at this place in the load. The run must have begun.
     pub fn point(&self, place: usize, job: &Job, doubt: Option<String>) -> Point {
         let seconds = self.totals.ran_ns as f64 / 1e9;
         let side = |direction: usize| {
@@ -111,7 +110,7 @@ impl<'a> Measuring<'a> {
         cross_check::ours(self.load, &self.totals, self.cpu_ns)
     }
 
-    /// That this program had no CPU for a part of its time, which can make what it measured.
+    /// Doubt: this program lacked a CPU for a part of the time, which may have caused the result.
     fn lacked_cpu(&self) -> Option<String> {
         let share = self.of_threads(self.run_delay_ns);
         (share > RUN_DELAY_MAX).then(|| {
@@ -119,7 +118,7 @@ impl<'a> Measuring<'a> {
         })
     }
 
-    /// That its threads had no idle moment, so that more of them might do more.
+    /// Doubt: the threads were never idle, so more of them may do more.
     fn was_busy(&self, job: &Job) -> Option<String> {
         let share = self.of_threads(self.cpu_ns);
         (!self.is_simulated() && job.rates.is_none() && share > BUSY_MAX).then(|| {
@@ -131,11 +130,12 @@ impl<'a> Measuring<'a> {
         })
     }
 
-    /// That this program did not keep the depth, whoever had the CPU: by Little's law rate times mean time is what was in flight.
+    /// Doubt: this program did not keep the queue depth, whatever took the CPU: by Little's law rate times mean time is
+    /// the number in flight.
     fn lost_depth(&self, job: &Job, sides: [&Option<Done>; 2]) -> Option<String> {
         let in_flight: f64 = sides.into_iter().flatten().map(|done| done.iops * done.service.mean_us / 1e6).sum();
         let depth = f64::from(job.depth * job.numjobs);
-        // One alone is always a little late: the next is issued when the one before was seen.
+        // A depth of one is always slightly missed: the next operation is issued after the completion was seen.
         let is_told = !self.is_simulated() && job.rates.is_none() && depth > 1.0 && in_flight < DEPTH_KEPT * depth;
         is_told.then(|| format!("of {depth} in flight {} were on average", results::units::number(in_flight)))
     }
@@ -152,7 +152,7 @@ impl<'a> Measuring<'a> {
         ns as f64 / all_ns as f64
     }
 
-    /// Whether the streams of the job at this place were steady at the end; `None` if that cannot be told.
+    /// True if the streams of the job at this place were steady at the end; `None` if unknown.
     fn steady(&self, place: usize) -> Option<bool> {
         let begun = self.begun.as_ref().filter(|begun| begun.rounds.len() >= ROUNDS_IN_WINDOW)?;
         let streams = self.load.streams();
@@ -235,7 +235,7 @@ impl Queues {
     }
 }
 
-/// What the kernel has counted of the device of each job of `load`.
+/// Kernel counters of the device of each job of `load`.
 fn counters(load: &FioLoad) -> Vec<Option<Counters>> {
     if load.devices.iter().all(|device| device.drive().is_some()) {
         return vec![None; load.devices.len()];
@@ -251,9 +251,10 @@ fn counters(load: &FioLoad) -> Vec<Option<Counters>> {
 
 fn done(kind: &Kind, bytes: u64, offered_iops: Option<f64>, seconds: f64) -> Done {
     let service = latency(&kind.clat, 0);
-    // Those that were never done were wanted before the last that was: they took longer.
+    // Operations never done were wanted before the last completed one: they took longer.
     let answer = if offered_iops.is_some() { latency(&kind.answers(), kind.undone) } else { service.clone() };
-    // What was in flight at the end is not of the time that is measured: of a deep queue and a short job that is a tenth.
+    // Operations in flight at the end are not part of the measured time: with a deep queue and a short job they are a
+    // tenth.
     let in_time = kind.ops.saturating_sub(kind.overtime) as f64;
     let iops = if seconds > 0.0 { in_time / seconds } else { 0.0 };
     let bytes_each = if kind.ops > 0 { kind.bytes as f64 / kind.ops as f64 } else { bytes as f64 };

@@ -1,4 +1,4 @@
-//! What is said of a baseline: on standard error while it goes on, on standard output when it ends.
+//! Messages: on standard error during the work, on standard output at its end.
 
 use super::request::Request;
 use crate::console;
@@ -14,7 +14,7 @@ use results::units::{self, milliseconds, number, span};
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
-/// Says what will be done.
+/// Announces the work.
 pub fn beginning(kept: &Kept, request: &Request) {
     let what = match request.form.jobs() {
         Some(jobs) => {
@@ -33,7 +33,7 @@ pub fn beginning(kept: &Kept, request: &Request) {
     }
 }
 
-/// What stands before the progress of a job.
+/// Heading of a job's progress.
 pub fn heading(request: &Request, job: &Job) -> String {
     match (request.form.jobs(), job.place) {
         (Some(jobs), (1, place)) => format!("{} ({} of {jobs})", job.name, place + 1),
@@ -53,7 +53,7 @@ pub fn jobs_ended(kept: &Kept, index: usize) {
     }
 }
 
-/// What a job showed, in a line.
+/// Result of a job, in a line.
 fn shown(point: &Point) -> String {
     let side = |done: &Option<Done>, what: &str| {
         let done = done.as_ref()?;

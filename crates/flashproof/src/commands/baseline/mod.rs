@@ -58,7 +58,7 @@ pub fn run(args: &BaselineArgs) -> Result<ExitCode, Failure> {
     messages::beginning(&kept, &request);
     let mut opened = Some(request.open(&args.series.erase)?);
     loop {
-        // One that came while the last job was being recorded did not end that.
+        // A signal that came while the last job was being recorded did not end that job.
         if switch.was_asked().is_some() {
             return messages::interruption(&kept);
         }

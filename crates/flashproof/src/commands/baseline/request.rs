@@ -1,4 +1,4 @@
-//! What is asked for: form, devices and terms of a baseline, all checked before any device is touched.
+//! The requested baseline: form, devices and settings, all checked before any device is touched.
 
 use crate::args::BaselineArgs;
 use crate::devices::{Consents, Devices, parsed};
@@ -20,9 +20,9 @@ const SIMULATED_PTS_SEC: u64 = 2;
 /// Threads of a job at most, as those of SNIA's tests are.
 const THREADS_MAX: u32 = PTS_THREADS;
 
-/// What is asked for.
+/// The requested baseline.
 pub struct Request {
-    /// What is measured, in which time.
+    /// Jobs and their times.
     pub form: Form,
     /// The devices, as the user named them.
     pub devices: Vec<String>,
@@ -32,7 +32,7 @@ pub struct Request {
 }
 
 impl Request {
-    /// What `args` ask for. Errors: whatever is wrong with the options.
+    /// The request in `args`. Errors: invalid options or files.
     pub fn of(args: &BaselineArgs) -> Result<Self, Failure> {
         let simulated: Vec<_> = parsed(&args.devices)?.iter().map(|name| name.drive().is_some()).collect();
         if let Some(twice) = (1..args.devices.len()).find(|at| args.devices[..*at].contains(&args.devices[*at])) {
@@ -88,7 +88,7 @@ impl Request {
         Ok(Self { form, devices: args.devices.clone(), no_prep: args.no_prep || args.read_only, widest })
     }
 
-    /// What stands for the form in the name of a directory.
+    /// The form, as part of a directory's name.
     pub fn name(&self) -> String {
         if !self.form.pts.is_empty() {
             return format!("pts-{}", self.tests().join("-"));
@@ -104,7 +104,7 @@ impl Request {
         words
     }
 
-    /// What a reader of SNIA's tests must know: that they are a run by the procedure, and where they leave it.
+    /// Remarks for readers of SNIA's tests: they follow the procedure, with these deviations.
     pub fn remarks(&self) -> Vec<String> {
         if self.form.pts.is_empty() {
             return Vec::new();
@@ -127,7 +127,7 @@ impl Request {
         remarks
     }
 
-    /// How its runs want to be run.
+    /// Run parameters.
     pub fn spec(&self) -> RunSpec {
         self.widest.spec()
     }

@@ -1,4 +1,4 @@
-//! What is said of a series: on standard error while it goes on, on standard output when it ends.
+//! Messages: on standard error during the work, on standard output at its end.
 
 use super::place::Place;
 use crate::console;
@@ -30,7 +30,7 @@ pub fn beginning(place: &Place) {
     ));
 }
 
-/// Says that a stage begins.
+/// Announces a stage.
 pub fn stage_begins(place: &Place, index: usize) {
     let step = &place.kept.series.steps[index];
     let rule = match step.rule {
@@ -46,13 +46,13 @@ pub fn stage_begins(place: &Place, index: usize) {
     ));
 }
 
-/// Says how a stage ended.
+/// Reports the end of a stage.
 pub fn stage_ended(place: &Place, index: usize) {
     let step = &place.kept.series.steps[index];
     console::note(&format!("{}: {}: {}", place.which(index), outcome(step), step.reason));
 }
 
-/// What stands before each line of progress.
+/// Heading of each line of progress.
 pub fn heading(place: &Place, index: usize) -> String {
     let which = place.which(index);
     match place.claim.simulated {

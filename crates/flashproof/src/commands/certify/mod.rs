@@ -55,13 +55,13 @@ pub fn run(args: &CertifyArgs) -> Result<ExitCode, Failure> {
         if let Some(code) = prepare(&drives, place.kept.has_begun(), &args.series.erase, args.series.quiet, &switch)? {
             return Ok(code);
         }
-        // What was found of drives that were not prepared is no longer so.
+        // Findings about unprepared drives are no longer valid.
         place.kept.examine();
         place.kept.save()?;
     }
     messages::beginning(&place);
     while let Some(index) = certify::next(&place.kept.series, args.all_stages) {
-        // One that came while the last run or the preparation was being recorded did not end that.
+        // A signal that came while the last run or the preparation was being recorded did not end that.
         if let Some(signal) = switch.was_asked() {
             return messages::interruption_between(&place, index, &signals::name(signal));
         }

@@ -8,9 +8,9 @@ use results::certify::Claim;
 
 /// The certification, where it is, and the right to run it.
 pub struct Place {
-    /// Its directory and state.
+    /// Directory and state.
     pub kept: Kept,
-    /// What may be said of it.
+    /// The claim that the series may make.
     pub claim: Claim,
 }
 
@@ -35,7 +35,7 @@ impl Place {
         Ok(Self { kept, claim })
     }
 
-    /// `stage 2 of 4`.
+    /// Such as `stage 2 of 4`.
     pub fn which(&self, index: usize) -> String {
         format!("stage {} of {}", index + 1, self.kept.series.steps.len())
     }

@@ -1,4 +1,4 @@
-//! What is asked for: load, devices and terms, all of it checked before any device is touched.
+//! The requested certification: load, devices and settings, all checked before any device is touched.
 
 use crate::args::CertifyArgs;
 use crate::failure::Failure;
@@ -20,22 +20,21 @@ const SIMULATED_SEC: u32 = 3_600;
 /// A term that is settled when a series begins, and kept when it goes on: what it is called.
 pub const NAMED: &str = "named";
 
-/// What is asked for.
+/// The requested certification.
 pub struct Request {
     /// The load of 1x, on all devices.
     pub base: Base1x,
-    /// Its multiple.
+    /// Multiple of the load.
     pub factor: Factor,
-    /// The stages.
     pub outline: Outline,
-    /// What may be said of it, as far as options tell.
+    /// The claim, as far as it follows from the options.
     pub claim: Claim,
     /// Terms that must be equal for a series to go on.
     terms: Vec<(String, String)>,
 }
 
 impl Request {
-    /// What `args` ask for. Errors: whatever is wrong with the options, CONFIG or the load of a stage.
+    /// The request in `args`. Errors: invalid options or files.
     pub fn of(args: &CertifyArgs) -> Result<Self, Failure> {
         let as_act = args.as_act;
         let mut base = series::base(args.config.as_deref(), &args.devices, as_act, "certify for a load")?;
@@ -65,7 +64,7 @@ impl Request {
             multiple: factor.to_string(),
             config: args.config.as_deref().filter(|_| !base.is_standard()).map(file_name),
             sla: args.sla.clone(),
-            // What its runs will have: CONFIG may report more seldom than a slice is long.
+            // The value that its runs will have: CONFIG may have a report interval longer than a slice.
             slice_sec: runner::length_of_slices(args.slice.into(), stage_sec.into(), spec.report_interval_sec, false)?,
             stage_sec: stage_sec.into(),
             simulated,
@@ -94,7 +93,7 @@ impl Request {
         Ok(request)
     }
 
-    /// The load of a stage.
+    /// Load of a stage.
     pub fn load(&self, step: &Step) -> Result<Load<<Base1x as Scalable>::Workload>, Failure> {
         let factor = match step.rule {
             Rule::Completes => self.factor.doubled().map_err(Failure::usage)?,

@@ -1,4 +1,4 @@
-//! One stage: its run, what came of it, and the state on disk before and after.
+//! One stage: its run, its outcome, and the state on disk before and after.
 
 use super::messages;
 use super::place::Place;
@@ -16,11 +16,9 @@ use results::run_dir;
 use results::series::{Rule, State, Step};
 use serde_json::{Value, json};
 
-/// How a stage ended.
 pub enum StageEnd {
-    /// With an outcome.
     Judged(Outcome),
-    /// By a signal.
+    /// Ended by a signal.
     Interrupted,
 }
 
@@ -98,7 +96,7 @@ fn take(place: &mut Place, index: usize, verdict: &Verdict, ended_unix_ms: u64) 
     StageEnd::Judged(outcome)
 }
 
-/// What the conclusion and a report want to know of a run without reading its directory.
+/// Details of a run for the conclusion and the report, so that they need not read its directory.
 fn details(verdict: &Verdict, notes: &[String]) -> Value {
     json!({
         "verdict": verdict.outcome,
@@ -109,7 +107,7 @@ fn details(verdict: &Verdict, notes: &[String]) -> Value {
     })
 }
 
-/// How the devices of a stage at the load compare with the one that was alone, if several were in it.
+/// Compares the devices of a stage with the one tested alone, if there are several.
 fn linearity(place: &Place, index: usize) -> Option<Linearity> {
     let step = &place.kept.series.steps[index];
     if step.rule != Rule::Limits || step.devices.len() < 2 {

@@ -75,7 +75,7 @@ fn of_nodes(watched: &[Watched], args: &CollectArgs) -> String {
     text + NEXT
 }
 
-/// Where nothing is known of the cluster.
+/// Without knowledge of the cluster.
 fn general(args: &CollectArgs) -> String {
     let mut text = "# NS is each namespace on devices, LOG the path of the log (asinfo -v logs).\n".to_owned();
     let of_namespace = Setting::Benchmarks { namespace: "NS".to_owned() };
@@ -102,7 +102,7 @@ fn general(args: &CollectArgs) -> String {
     text + NEXT
 }
 
-/// What runs on each node while the load is typical.
+/// Commands to run on each node while the load is typical.
 fn meanwhile(args: &CollectArgs, namespaces: &[String]) -> String {
     let (every, times) = (args.every, args.window / args.every.max(1) + 1);
     let mut text = format!(

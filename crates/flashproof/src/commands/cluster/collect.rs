@@ -21,24 +21,22 @@ use std::time::{Duration, Instant, SystemTime};
 
 /// A node that is sampled.
 pub struct Watched {
-    /// Where it is.
     pub node: Node,
     /// The namespaces that are wanted of it.
     pub namespaces: Vec<String>,
     /// Sinks of its log with their files.
     pub logs: Vec<(u32, String)>,
-    /// What it said once, by name.
+    /// Replies to queries made once, by name.
     once: Vec<(String, String)>,
     /// Settings that matter: what they are, and what they should be.
     settings: Vec<(Setting, Option<String>, &'static str)>,
-    /// What would have to be changed.
+    /// Settings that would have to be changed.
     pub changes: Vec<Change>,
     /// Samples that did not come, and whether the last one did not.
     missed: u64,
     is_away: bool,
 }
 
-/// Collects.
 pub fn run(args: &CollectArgs) -> Result<ExitCode, Failure> {
     if args.host.is_empty() && args.log.is_empty() && args.iostat.is_empty() {
         return Err(Failure::usage(
@@ -79,7 +77,7 @@ pub fn run(args: &CollectArgs) -> Result<ExitCode, Failure> {
     let sampled = with_settings(&mut watched, args, &folder, &access, &ending, |watched| {
         sample(watched, &mut files, args, &access, &ending)
     });
-    // What there is, is told also where something could not be put back.
+    // The collected files are listed even if a setting could not be restored.
     let copied = folder.copy(&args.log, &args.iostat);
     if files.iter().any(|file| file.samples > 0) {
         console::result(&summary(&watched, &files, args, &folder.dir))?;
@@ -276,7 +274,7 @@ fn sample(
     Ok(())
 }
 
-/// What was collected, and what to do next.
+/// Summary of the collected files, and the next step.
 fn summary(watched: &[Watched], files: &[NodeFile], args: &CollectArgs, dir: &Path) -> String {
     let mut text = format!("{}: {}\n", dir.display(), count(watched.len() as u64, "node"));
     for (node, file) in watched.iter().zip(files) {
@@ -307,7 +305,7 @@ fn summary(watched: &[Watched], files: &[NodeFile], args: &CollectArgs, dir: &Pa
     text
 }
 
-/// How to get a file of a node's log.
+/// Command that fetches a log file of a node.
 pub fn fetch(node: &Node, file: &str, folder: &Path) -> String {
     let host = if node.host.name.contains(':') { format!("[{}]", node.host.name) } else { node.host.name.clone() };
     let name = Path::new(file).file_name().map_or_else(|| "log".into(), |name| name.to_string_lossy());

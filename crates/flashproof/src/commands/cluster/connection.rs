@@ -1,6 +1,6 @@
 //! One connection to a node: plain or TLS, logged in, with a limit of time for each exchange.
 //!
-//! The limit is of the whole exchange: a server that sends a byte a second does not hold anybody up.
+//! The limit holds for the whole exchange, so a server that sends a byte a second cannot block the caller.
 
 use super::timed::{Timed, why};
 use super::tls::Tls;
@@ -17,11 +17,11 @@ use std::time::{Duration, Instant};
 /// Addresses of one host name that are tried.
 const ADDRESSES_MAX: usize = 8;
 
-/// How nodes are spoken to.
+/// How to connect to nodes.
 pub struct Access {
-    /// Who logs in, if anybody.
+    /// Credentials, if any.
     pub login: Option<Login>,
-    /// TLS, if it is wanted.
+    /// TLS settings, if TLS is used.
     pub tls: Option<Tls>,
     /// Longest time for a connection, and for an exchange.
     pub timeout: Duration,
@@ -62,7 +62,7 @@ impl Connection {
     }
 
     fn log_in(&mut self, login: &Login, session: &mut Option<Vec<u8>>) -> Result<(), String> {
-        // One that has expired is refused: the password begins another.
+        // An expired session is refused: the password starts a new one.
         if let Some(token) = session
             && self.security(&login.session_request(token))?.0 == 0
         {
@@ -96,7 +96,7 @@ impl Connection {
         let mut header = [0; HEADER_BYTES];
         receive(stream, &mut header, 0, timeout)?;
         let length = body_bytes(header, kind).map_err(|error| error.to_string())?;
-        // What a server announces is not taken before it comes.
+        // Memory grows with the received bytes, not with the announced length.
         let mut body = Vec::new();
         while body.len() < length {
             let had = body.len();

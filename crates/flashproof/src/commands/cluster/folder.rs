@@ -1,5 +1,5 @@
-//! The folder of a collection: a file a node, written as it goes, logs and iostat's output beside. What a file is,
-//! its name says: `NODE.info`, `.log` in it, `iostat` in it.
+//! The folder of a collection: one file per node, written during the collection, with logs and iostat's output beside
+//! it. The name of a file gives its kind: `NODE.info`, `.log` in it, `iostat` in it.
 
 use super::node::Node;
 use super::put_back::{self, Lock};
@@ -14,18 +14,17 @@ use std::time::SystemTime;
 
 /// A folder that this collection made.
 pub struct Folder {
-    /// Its path.
     pub dir: PathBuf,
     _lock: Lock,
 }
 
-/// Where a collection goes when the user does not say: here, under the time and the process.
+/// Default directory of a collection: in the current directory, named by time and process.
 pub fn default_dir() -> PathBuf {
     let now = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     PathBuf::from(format!("flashproof-cluster-{}-{}", now.replace(':', "-"), std::process::id()))
 }
 
-/// Whether a collection can go to `dir`: it is not there, or empty.
+/// Checks that a collection can go to `dir`: the directory is missing or empty.
 pub fn check(dir: &Path) -> Result<(), Failure> {
     if is_to_be_put_back(dir) {
         return Err(Failure::usage(format!(
@@ -47,7 +46,7 @@ pub fn check(dir: &Path) -> Result<(), Failure> {
     }
 }
 
-/// Whether a collection in `dir` was cut off, or goes on.
+/// True if a collection in `dir` was cut off, or is running.
 fn is_to_be_put_back(dir: &Path) -> bool {
     dir.join(put_back::FILE).symlink_metadata().is_ok()
 }
@@ -65,7 +64,7 @@ pub fn cut_off_beside(dir: &Path) -> Vec<PathBuf> {
 }
 
 impl Folder {
-    /// Makes it.
+    /// Creates the folder.
     pub fn create(dir: PathBuf) -> Result<Self, Failure> {
         check(&dir)?;
         if !dir.is_dir() {
@@ -99,7 +98,7 @@ impl Folder {
     }
 }
 
-/// What a copied file has in it.
+/// Kind of a copied file.
 #[derive(Clone, Copy)]
 enum Content {
     Log,
@@ -122,7 +121,7 @@ impl Content {
     }
 }
 
-/// Whether `paths` can be copied, as far as it can be told before.
+/// Checks that `paths` can be read, as far as possible in advance.
 pub fn readable<'a>(paths: impl Iterator<Item = &'a Path>) -> Result<(), Failure> {
     let opened = paths
         .filter(|path| path.as_os_str() != "-")
@@ -141,7 +140,7 @@ fn copy(node: &str, path: &Path, content: Content, dir: &Path) -> Result<(), Fai
     let name = path.file_name().filter(|_| !is_stdin).unwrap_or("stdin".as_ref());
     let name = format!("{node}{}", content.name(&name.to_string_lossy()));
     let (mut to, mut target) = (dir.join(&name), None);
-    // Nodes have logs of one name. What the file is of stays in front, and what it is behind.
+    // Logs of different nodes can have the same name. A number goes between the stem and the extension.
     let (stem, ending) = name.split_at(name.find('.').unwrap_or(name.len()));
     for number in 2.. {
         match OpenOptions::new().write(true).create_new(true).open(&to) {
@@ -166,11 +165,10 @@ fn copy(node: &str, path: &Path, content: Content, dir: &Path) -> Result<(), Fai
         .map_err(|error| Failure::environment(format!("cannot copy {} to {} - {error}", path.display(), to.display())))
 }
 
-/// What one node said.
+/// Replies of one node.
 pub struct NodeFile {
     path: PathBuf,
     file: File,
-    /// Samples in it.
     pub samples: u64,
 }
 

@@ -12,24 +12,20 @@ use std::thread;
 /// Nodes of a cluster, at most. Source: the server's `AS_CLUSTER_SZ` is 256 in its largest edition.
 const NODES_MAX: usize = 256;
 
-/// One node.
 pub struct Node {
-    /// Its id.
     pub id: String,
-    /// Where it was reached.
+    /// Address at which it was reached.
     pub host: Host,
     /// The name in its certificate.
     pub tls_name: String,
-    /// Its version.
     pub build: Option<Build>,
-    /// Its namespaces.
     pub namespaces: Vec<String>,
     connection: Option<Connection>,
     session: Option<Vec<u8>>,
 }
 
 impl Node {
-    /// One that is known from before, not yet asked.
+    /// A node known from before, not queried yet.
     pub fn known(id: String, host: Host, tls_name: String, build: Option<Build>) -> Self {
         Self { id, host, tls_name, build, namespaces: Vec::new(), connection: None, session: None }
     }
@@ -48,7 +44,7 @@ impl Node {
         Err(if errors.is_empty() { "it tells no address of itself".to_owned() } else { errors.join("; ") })
     }
 
-    /// Asks who it is.
+    /// Queries its identity.
     fn introduce(&mut self, access: &Access) -> Result<(), String> {
         let names = identity_names();
         let values = self.connection(access)?.ask(&names)?;
@@ -58,7 +54,7 @@ impl Node {
             other => Err(quoted(other.as_deref().unwrap_or("nothing"))),
         };
         let id = said(node).map(|id| id.to_uppercase()).and_then(|id| {
-            // It names a file.
+            // The id becomes a file name.
             let is_id = !id.is_empty() && id.len() <= 32 && id.chars().all(|c| c.is_ascii_alphanumeric());
             if is_id { Ok(id) } else { Err(quoted(&id)) }
         });
@@ -137,9 +133,9 @@ impl std::fmt::Display for Node {
 
 /// A cluster, as far as it was found.
 pub struct Cluster {
-    /// Its nodes by id.
+    /// By id.
     pub nodes: Vec<Node>,
-    /// What could not be reached or asked, each a sentence.
+    /// Nodes that could not be reached or queried, each a sentence.
     pub missing: Vec<String>,
 }
 
@@ -147,7 +143,7 @@ pub struct Cluster {
 pub fn find(seeds: &[Host], query: Option<PeersQuery>, access: &Access) -> Result<Cluster, Failure> {
     let mut nodes: BTreeMap<String, Node> = BTreeMap::new();
     let mut missing = Vec::new();
-    // What was tried already: nodes by id, and addresses where there is no id.
+    // Peers already tried: by id, or by address without one.
     let mut tried: BTreeSet<String> = BTreeSet::new();
     let mut wanted: Vec<Peer> = Vec::new();
     for seed in seeds {

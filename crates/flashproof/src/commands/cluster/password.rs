@@ -22,7 +22,7 @@ const BYTES_MAX: u64 = 1024;
 const SALT: [u8; 16] = [0xf4, 0x6b, 0x0b, 0xbe, 0xcf, 0xfe, 0x8d, 0x1b, 0x06, 0x67, 0xd8, 0x4f, 0x6d, 0xc1, 0xd8, 0xa9];
 const COST: u32 = 10;
 
-/// Who logs in; `None` without `--user`.
+/// Credentials; `None` without `--user`.
 pub fn login(args: &AccessArgs) -> Result<Option<Login>, Failure> {
     let Some(user) = args.user.clone() else { return Ok(None) };
     let clear = args.auth == Auth::External;
@@ -36,7 +36,7 @@ pub fn login(args: &AccessArgs) -> Result<Option<Login>, Failure> {
     Ok(Some(Login { user, credential, clear_password: clear.then_some(password) }))
 }
 
-/// What the server compares.
+/// The hash that the server compares.
 fn credential(password: &str) -> Result<String, Failure> {
     let hashed = bcrypt::hash_with_salt(password, COST, SALT);
     let hashed = hashed.map_err(|error| Failure::usage(format!("cannot use this password - {error}")))?;

@@ -29,22 +29,20 @@ use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// The file with what is to be put back.
 pub const FILE: &str = "put-back.json";
 
-/// Bytes of it, at most.
+/// Maximum size, bytes.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
 /// Between two trials of a node that did not answer.
 const AGAIN: Duration = Duration::from_secs(1);
 
-/// What is to be put back, on the disk for as long as there is anything.
+/// Settings to restore, kept on disk as long as there are any.
 pub struct PutBack {
     path: PathBuf,
     nodes: Vec<NodeChanges>,
 }
 
-/// Changes of one node.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct NodeChanges {
     node: String,
@@ -55,7 +53,6 @@ pub struct NodeChanges {
 }
 
 impl NodeChanges {
-    /// Of a node.
     pub fn new(node: &Node, changes: Vec<Change>) -> Self {
         Self {
             node: node.id.clone(),
@@ -70,7 +67,7 @@ impl NodeChanges {
         Build::parse(self.build.as_deref()?)
     }
 
-    /// What to type to put it back.
+    /// asinfo commands that restore the settings.
     fn commands(&self) -> impl Iterator<Item = String> {
         self.changes.iter().map(|change| asinfo(&self.host, &change.setting.command(&change.was, self.build())))
     }
@@ -90,7 +87,7 @@ impl PutBack {
         Ok(this)
     }
 
-    /// What an earlier collection noted in `dir`; `None`: nothing is to be put back.
+    /// Settings noted in `dir` by an earlier collection; `None` if there are none to restore.
     pub fn read(dir: &Path) -> Result<Option<Self>, Failure> {
         let path = dir.join(FILE);
         let failed = |why: String| {
@@ -172,7 +169,7 @@ impl PutBack {
         Failure::environment(lines.join("\n"))
     }
 
-    /// What is left to be put back, on the disk.
+    /// Writes the remaining settings to disk.
     fn save(&self) -> Result<(), String> {
         let failed = |error: &dyn std::fmt::Display| {
             format!("cannot write what is to be put back to {} - {error}", self.path.display())

@@ -7,9 +7,7 @@ use std::time::{Duration, Instant};
 /// A socket that is over at an instant, whatever it is doing.
 #[derive(Debug)]
 pub struct Timed {
-    /// The socket.
     pub socket: TcpStream,
-    /// That instant.
     pub deadline: Instant,
 }
 
@@ -40,7 +38,7 @@ impl Write for Timed {
     }
 }
 
-/// What a socket says, for people.
+/// Describes a socket error for people.
 pub fn why(error: &io::Error, timeout: Duration) -> String {
     match error.kind() {
         ErrorKind::TimedOut | ErrorKind::WouldBlock => format!("the time was over after {} s", timeout.as_secs()),

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 /// Bytes of a file of certificates, at most; those of a whole system have 200 kB.
 const PEM_BYTES_MAX: u64 = 16 << 20;
 
-/// How TLS is spoken.
+/// TLS settings.
 pub struct Tls {
     config: Arc<ClientConfig>,
     /// The name in the certificates, where one was given for all.

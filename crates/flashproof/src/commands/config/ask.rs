@@ -75,7 +75,7 @@ fn devices(dialogue: &mut Dialogue<impl BufRead, impl Write>) -> Result<Vec<Stri
     Ok(devices)
 }
 
-/// What is not standard.
+/// Asks for non-standard values.
 fn details(request: &mut ConfigRequest, dialogue: &mut Dialogue<impl BufRead, impl Write>) -> Result<(), Failure> {
     let test = request.test.unwrap_or_default();
     if request.rates.is_none() && dialogue.yes("Set reads and writes a second?")? {
@@ -100,7 +100,7 @@ fn details(request: &mut ConfigRequest, dialogue: &mut Dialogue<impl BufRead, im
     Ok(())
 }
 
-/// Whether a test with standard values otherwise can be run with this one.
+/// Checks that a test with standard values otherwise can run with this value.
 fn runnable(test: Test, key: &str, value: &str) -> Result<(), String> {
     let mut tried = ActConfig::new(test);
     for (key, value) in [("device-names", "a"), ("test-duration-sec", "1"), ("read-reqs-per-sec", "1"), (key, value)] {
@@ -135,7 +135,7 @@ impl<R: BufRead, W: Write> Dialogue<R, W> {
     /// Asks until the answer makes sense.
     fn answer<T>(&mut self, question: &str, mut read: impl FnMut(&str) -> Result<T, String>) -> Result<T, Failure> {
         for _ in 0..TRIES_MAX {
-            // Who closed the terminal will not answer either.
+            // If the terminal is closed, nobody will answer either.
             let _ = write!(self.output, "{question}: ").and_then(|()| self.output.flush());
             match read(&self.line(question)?) {
                 Ok(answer) => return Ok(answer),

@@ -37,7 +37,6 @@ use std::process::ExitCode;
 /// Length of a test that certifies, which is the default, in seconds.
 const DAY_SEC: u32 = 86_400;
 
-/// Writes the configuration.
 pub fn run(args: &ConfigArgs) -> Result<ExitCode, Failure> {
     let given = args.config.as_deref().or(args.from.as_deref());
     let mut request = ConfigRequest::of(args)?;
@@ -149,14 +148,14 @@ struct Draft {
     config: ActConfig,
     drives: Vec<Drive>,
     source: Option<(String, Translation)>,
-    /// How the load was given.
+    /// Form in which the load was given.
     rates: Option<Rates>,
-    /// Whether it was scaled since.
+    /// True if it was scaled since.
     scaled: bool,
     notes: Notes,
 }
 
-/// What is to be said at a key.
+/// Notes for the user, by key.
 type Notes = Vec<(&'static str, String)>;
 
 impl Draft {
@@ -254,12 +253,12 @@ impl Draft {
         }
     }
 
-    /// Whether each drive has as many devices as any other.
+    /// True if every drive has the same number of devices.
     fn is_even(&self) -> bool {
         self.drives.windows(2).all(|pair| pair[0].members.len() == pair[1].members.len())
     }
 
-    /// What each drive gets, where the load was asked for by drives and they do not get the same.
+    /// Share of each drive, if the load was given per drive and the shares differ.
     fn uneven(&self) -> Option<String> {
         if self.is_even() || !matches!(self.rates, Some(Rates::Load(_) | Rates::PerDrive { .. })) {
             return None;
@@ -308,7 +307,7 @@ impl Draft {
         changes.map(|(key, change)| (*key, change.to_string())).collect()
     }
 
-    /// How devices were counted as drives, where that is not plain.
+    /// How devices were counted as drives, if that is not obvious.
     fn counted(&self) -> Vec<String> {
         let told = |drive: &Drive| {
             let members = drive.members.join(" and ");

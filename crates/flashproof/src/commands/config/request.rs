@@ -1,4 +1,4 @@
-//! What is wanted of a configuration, whether options or answers said so.
+//! The requested configuration, from options or answers.
 
 use crate::args::ConfigArgs;
 use crate::failure::Failure;
@@ -8,41 +8,34 @@ use load::workload::act::scale::LOAD_1X;
 use std::fmt::Display;
 use std::path::PathBuf;
 
-/// What is wanted. What is not said is left as it is.
+/// The requested configuration. Unset fields stay as they are.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct ConfigRequest {
-    /// The test.
     pub test: Option<Test>,
-    /// Its devices; none: those that are there.
+    /// Devices; empty: keep the existing ones.
     pub devices: Vec<String>,
-    /// Its length in seconds.
+    /// Duration, seconds.
     pub duration_sec: Option<u32>,
-    /// Its load.
     pub rates: Option<Rates>,
     /// Other keys and their values, in the order in which they are set.
     pub set: Vec<(String, String)>,
-    /// Where the configuration goes.
+    /// Output file.
     pub out: Option<PathBuf>,
 }
 
-/// How a load was given.
+/// Form in which a load is given.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Rates {
     /// A multiple of 1x on each drive.
     Load(Factor),
     /// Rates a second for each drive.
-    PerDrive {
-        /// Reads.
-        reads: u32,
-        /// Writes.
-        writes: u32,
-    },
+    PerDrive { reads: u32, writes: u32 },
     /// Rates are among the keys that are set.
     Set,
 }
 
 impl ConfigRequest {
-    /// What the options say. Errors: keys that two of them set.
+    /// The request in the options. Errors: keys that two options set.
     pub fn of(args: &ConfigArgs) -> Result<Self, Failure> {
         all(twice(args))?;
         let keys = [
@@ -63,12 +56,12 @@ impl ConfigRequest {
         })
     }
 
-    /// Whether nothing is said at all.
+    /// True if nothing is requested.
     pub fn is_empty(&self) -> bool {
         *self == Self { test: self.test, out: self.out.clone(), ..Self::default() }
     }
 
-    /// Whether `key` is among those that are set.
+    /// True if `key` is set.
     pub fn sets(&self, key: &str) -> bool {
         self.set.iter().any(|(set, _)| set == key)
     }

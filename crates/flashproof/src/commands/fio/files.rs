@@ -1,4 +1,4 @@
-//! What the jobs work on: which names are files, how large these have to be, and which have to be made before they can be read.
+//! The targets of the jobs: files or devices, file sizes, and files to create before they can be read.
 
 use crate::failure::Failure;
 use engine::DeviceName;
@@ -9,11 +9,11 @@ use std::collections::HashMap;
 use std::fs;
 use std::io::ErrorKind;
 
-/// What is at a path.
+/// Object at a path.
 enum There {
     /// A block device, or what the guard will refuse with its reason.
     Device,
-    /// A file of so many bytes.
+    /// A file of this size.
     File(u64),
     Nothing,
 }
@@ -33,11 +33,10 @@ fn look(name: &str) -> There {
 
 /// A file that has to be written before it can be read.
 pub struct Layout {
-    /// Its name.
     pub name: String,
-    /// Its size.
+    /// Size, bytes.
     pub bytes: u64,
-    /// What writes it.
+    /// Load that writes the file.
     pub load: FioLoad,
 }
 
@@ -91,7 +90,7 @@ pub fn settle(load: &mut FioLoad, made: &mut HashMap<String, u64>) -> Result<Vec
     Ok(layouts)
 }
 
-/// What writes `bytes` to the file `name`.
+/// The load that writes `bytes` to the file `name`.
 fn layout(name: &DeviceName, bytes: u64) -> Result<Layout, Failure> {
     // The largest operations of which it is whole ones.
     let block = 1_u64 << bytes.trailing_zeros().min(20);

@@ -8,7 +8,6 @@ use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// Which log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Log {
     /// KiB a second.
@@ -20,8 +19,8 @@ enum Log {
 }
 
 impl Log {
-    /// What the names of its files end in, before the number of the job, and whether there is anything in them: what fio takes apart
-    /// as slat is in clat here.
+    /// Suffixes of its files, before the number of the job, and false for an empty file: fio's slat is part of clat
+    /// here.
     fn endings(self) -> &'static [(&'static str, bool)] {
         match self {
             Self::Bandwidth => &[("bw", true)],
@@ -72,7 +71,7 @@ fn logs_of(load: &FioLoad) -> impl Iterator<Item = (usize, Log, Vec<(PathBuf, bo
     })
 }
 
-/// Whether the logs of `load` can be written.
+/// Checks that the logs of `load` can be written.
 pub fn check(load: &FioLoad, force: bool) -> Result<(), Failure> {
     logs_of(load).flat_map(|(.., paths)| paths).try_for_each(|(path, _)| write(&path, None, force))
 }
@@ -87,14 +86,13 @@ fn write(path: &Path, text: Option<&str>, force: bool) -> Result<(), Failure> {
     write_file("log", path, text, force || is_ours(path, is_log))
 }
 
-/// The files of a run.
 #[derive(Debug, Default)]
 pub struct Logs {
     files: HashMap<PathBuf, File>,
 }
 
 impl Logs {
-    /// Makes them anew, empty.
+    /// Creates or truncates them.
     pub fn create(load: &FioLoad, force: bool) -> Result<Self, Failure> {
         let mut files = HashMap::new();
         for (path, _) in logs_of(load).flat_map(|(.., paths)| paths) {

@@ -125,7 +125,7 @@ fn done(text: &str) -> Result<ExitCode, Failure> {
     console::result(text).map(|()| ExitCode::SUCCESS)
 }
 
-/// One line for each, but not hundreds.
+/// One line per problem, up to a limit.
 fn several(problems: Vec<Problem>) -> Failure {
     const TOLD_MAX: usize = 20;
     let mut lines: Vec<_> = problems.iter().take(TOLD_MAX).map(ToString::to_string).collect();
@@ -194,7 +194,7 @@ fn sections(
     Ok((sections, text))
 }
 
-/// What fio says of each job before it begins.
+/// fio's line about each job before the start.
 fn begin_lines(loads: &[FioLoad]) -> Vec<String> {
     let mut lines = Vec::new();
     for load in loads {
@@ -222,7 +222,7 @@ fn begin_lines(loads: &[FioLoad]) -> Vec<String> {
     lines
 }
 
-/// What is run, and how it is bounded.
+/// Description of the runs, and their bounds.
 fn describe(loads: &[FioLoad]) -> String {
     let mut text = String::new();
     for (number, load) in loads.iter().enumerate() {
@@ -257,7 +257,7 @@ fn describe(loads: &[FioLoad]) -> String {
     text
 }
 
-/// Whether what is reported, and the logs, can be written.
+/// Checks that the report and the logs can be written.
 fn check_outputs(program: &Program, loads: &[FioLoad]) -> Result<(), Failure> {
     program.output.as_deref().map_or(Ok(()), |path| write_output(program, path, None))?;
     loads.iter().try_for_each(|load| logs::check(load, program.force))
@@ -294,7 +294,7 @@ fn write_report(program: &Program, text: &str) -> Result<(), Failure> {
 /// Shows what there is up to now.
 type Show<'a> = dyn FnMut(&[Ran]) -> Result<(), String> + 'a;
 
-/// What all runs of a call have in common.
+/// Data common to all runs of a call.
 struct Session<'a> {
     manner: Manner,
     program: &'a Program,
@@ -305,7 +305,7 @@ struct Session<'a> {
 }
 
 impl Session<'_> {
-    /// Where the run of this number is recorded.
+    /// Directory of run `number`.
     fn dir(&self, number: usize) -> PathBuf {
         match self.several {
             true => self.place.dir().join(format!("run-{}", number + 1)),
@@ -355,8 +355,8 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Runs the last of `runs` in turns with the real fio, and sets both side by side in `checks`. What is reported of ours is
-    /// the last round. The devices are ours all the time.
+    /// Runs the last of `runs` in turns with the real fio, and adds the comparison to `checks`. Our report is that of
+    /// the last round. The devices stay claimed all the time.
     fn cross_check(
         &self,
         fio: &RealFio,

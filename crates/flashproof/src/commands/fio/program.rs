@@ -1,4 +1,4 @@
-//! What the program is told beside its jobs.
+//! Options of the program, beside its jobs.
 
 use crate::args::{Patience, seconds};
 use crate::failure::Failure;
@@ -7,7 +7,7 @@ use results::judge::Sla;
 use results::units::quoted;
 use std::path::PathBuf;
 
-/// A form of the report.
+/// Output format of the report.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Format {
     Normal,
@@ -16,7 +16,6 @@ pub enum Format {
     Terse,
 }
 
-/// Options of the program.
 #[derive(Debug)]
 pub struct Program {
     pub help: bool,
@@ -109,7 +108,7 @@ impl Program {
             "no-trace" => self.trace = false,
             "cross-check" => self.cross_check = true,
             "quiet" => self.quiet = true,
-            // How fio itself counts and shows: eta, eta-newline, alloc-size, max-jobs.
+            // Options for fio's own accounting and display: eta, eta-newline, alloc-size, max-jobs.
             _ => {}
         }
         Ok(())

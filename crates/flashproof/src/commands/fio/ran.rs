@@ -49,7 +49,7 @@ impl Ran {
         }
     }
 
-    /// It begins, with what the guard and laying out have done behind it.
+    /// Marks the start, after the guard's examination and the layout of files.
     fn begin(&mut self, devices: usize) {
         self.devices = devices;
         self.usage = usage().ok();
@@ -76,12 +76,12 @@ impl Ran {
         self.disks[1] = disks_under(&self.load);
     }
 
-    /// What the run took of all CPUs.
+    /// CPU time of the run, all CPUs, nanoseconds.
     pub fn cpu_ns(&self) -> u64 {
         self.cpu.user_ns + self.cpu.system_ns
     }
 
-    /// What its jobs were for and did not come to, a sentence each. A search that was stopped has not failed.
+    /// Goals that jobs missed, a sentence each. A search that was stopped has not failed.
     pub fn missed(&self, is_complete: bool) -> Vec<String> {
         let missed = |thread: &Thread| Some((thread.job.name.clone(), thread.progress.missed()?.to_owned()));
         let missed: Vec<_> = self.load.threads.iter().filter_map(missed).collect();
@@ -248,7 +248,7 @@ impl Watch for Counting<'_> {
     }
 }
 
-/// What the disks under `load` have counted.
+/// Counters of the disks under `load`.
 fn disks_under(load: &FioLoad) -> Vec<diskstats::Disk> {
     let number = |name: &str| -> Option<DeviceNumber> {
         let metadata = fs::metadata(name).ok()?;
@@ -260,7 +260,7 @@ fn disks_under(load: &FioLoad) -> Vec<diskstats::Disk> {
     disks.into_iter().filter(|disk| numbers.contains(&disk.device)).collect()
 }
 
-/// What the disks under `runs` did during them.
+/// I/O of the disks under `runs` during the runs.
 fn disks_of(runs: &[Ran]) -> Vec<Disk> {
     let mut all: Vec<(Disk, u64, u64)> = Vec::new();
     for ran in runs {

@@ -43,10 +43,10 @@ const WINDOW_SEC: std::ops::RangeInclusive<f64> = 2.0..=30.0;
 /// Windows in a run with stalls.
 const WINDOWS: std::ops::RangeInclusive<f64> = 3.0..=12.0;
 
-/// How many stalls an hour has of those that come each `every_s`.
+/// Estimate of the number of stalls in an hour, if stalls come every `every_s`.
 #[derive(Debug, Clone, Copy)]
 pub enum Count {
-    /// As many as on average.
+    /// The mean number.
     Mean,
     /// As few as an hour can have.
     Least,

@@ -90,7 +90,7 @@ fn of_series(kept: &Kept, args: &PredictArgs, switch: &Switch) -> Result<Option<
         let Some(prediction) = predict(device, &points, &args.load, switch)? else { return Ok(None) };
         match &prediction.simulated {
             Some(simulated) => write(number, Some(&format!("{simulated}\n")))?,
-            // One of an earlier prediction is no description of the drive.
+            // A file from an earlier prediction no longer describes the drive.
             None => drop(std::fs::remove_file(path(number))),
         }
         predictions.push(prediction);
@@ -198,7 +198,7 @@ fn interval(ratings: [Option<f64>; 3]) -> Option<[Option<f64>; 3]> {
     (high / low <= WIDEST).then_some([Some(rating), Some(low), Some(high)])
 }
 
-/// What is predicted, for people.
+/// The predictions, for people.
 fn page(predictions: &[Prediction]) -> String {
     let mut page = String::new();
     // Writing to a string cannot fail.

@@ -1,4 +1,4 @@
-//! What a baseline saw of a drive that changes with time, and what it cannot have seen.
+//! Time-dependent behaviour of a drive in a baseline, and behaviour that it cannot have observed.
 
 use engine::sim::fit::Fit;
 use load::baseline::Form;
@@ -20,7 +20,7 @@ const LAST_ROUNDS: usize = 3;
 const DRIFT_FACTOR: f64 = 1.2;
 const DRIFT_US: f64 = 5.0;
 
-/// What a baseline saw.
+/// Observations of a baseline.
 pub struct Seen<'a> {
     watch: Option<&'a Watch>,
     later: Option<&'a Watch>,
@@ -33,7 +33,6 @@ pub struct Seen<'a> {
 }
 
 impl<'a> Seen<'a> {
-    /// What `points` saw.
     pub fn of(points: &'a [Point]) -> Self {
         let watches = || points.iter().filter(|point| point.part == Part::Watch);
         let of = |round: u32| watches().rfind(|point| point.round == round).and_then(|point| point.watch.as_ref());
@@ -139,7 +138,7 @@ impl<'a> Seen<'a> {
         )
     }
 
-    /// What else a reader has to know, a sentence each.
+    /// Further remarks, a sentence each.
     pub fn remarks(&self, points: &[Point]) -> Vec<String> {
         let mut remarks: Vec<_> = self.stalls.iter().map(|stalls| format!("the watch saw {}", told(stalls))).collect();
         let saturated = points.iter().any(|point| point.part == Part::Saturation && point.steady == Some(true));
@@ -154,7 +153,7 @@ impl<'a> Seen<'a> {
     }
 }
 
-/// How the median latency changed from one watch to a `later` one, in words; `None` if it did not.
+/// Describes how the median latency changed from one watch to a `later` one; `None` if it did not.
 fn drift_between(watch: &Watch, later: &Watch) -> Option<String> {
     let before_us = *watch.medians_us.last()?;
     let after_us = later.medians_us.iter().sum::<f64>() / later.medians_us.len().max(1) as f64;
@@ -165,7 +164,7 @@ fn drift_between(watch: &Watch, later: &Watch) -> Option<String> {
     })
 }
 
-/// Stalls in words.
+/// Describes stalls.
 fn told(Stalls { seen, ms, every_s, regular }: &Stalls) -> String {
     let length = units::milliseconds(ms.value);
     match (*seen < PAUSES_MIN, regular) {
@@ -183,7 +182,7 @@ fn seconds(sec: f64) -> String {
     if sec < 60.0 { format!("{} s", units::number(sec)) } else { units::span_about(sec) }
 }
 
-/// That the writes of the saturation became slower as more was written, in words; `None`: they did not.
+/// Describes how the writes of the saturation became slower; `None` if they did not.
 fn fell(points: &[Point]) -> Option<String> {
     let rounds: Vec<_> = points.iter().filter(|point| point.part == Part::Saturation).collect();
     let most = |rounds: &[&Point]| rounds.iter().map(|point| point.iops()).fold(0.0, f64::max);

@@ -23,13 +23,13 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
-/// How often the screen hears of progress.
+/// Report interval of progress, nanoseconds.
 const INTERVAL_NS: u64 = 100_000_000;
 
 /// Bytes discarded at once, so that progress shows and a signal is answered.
 const DISCARD_BYTES: u64 = 16 << 30;
 
-/// What a job did.
+/// Result of a job.
 #[derive(Debug)]
 pub struct Done {
     pub prepared: Prepared,
@@ -37,7 +37,7 @@ pub struct Done {
     pub written: Written,
 }
 
-/// How much was written in which time, by the clock of the run: virtual on simulated drives.
+/// Bytes written, and the time by the clock of the run: virtual on simulated drives.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Written {
     pub bytes: u64,
@@ -54,7 +54,7 @@ pub struct Job {
     /// Key of the stamps.
     pub key: u64,
     pub ledger: Ledger,
-    /// Places to read back.
+    /// Number of places to read back.
     pub samples: u64,
     pub control: Arc<Control>,
     pub status: Shared,
@@ -112,7 +112,7 @@ impl Job {
             let len = DISCARD_BYTES.min(size_bytes - at);
             match target.discard(at, len) {
                 Ok(()) => {}
-                // Where all was to be discarded that was made sure of before.
+                // If the whole device was to be discarded, support was checked before.
                 Err(error) if !discard_first && is_unsupported(&error) => {
                     console::warning(&format!(
                         "{}: it takes no discard ({error}), so its last {} bytes stay as they are: untouched, but not free for the drive",
@@ -178,7 +178,7 @@ impl Job {
         })
     }
 
-    /// What pass number `fill` of salt writes; zeros without.
+    /// Content of pass `fill` of salt; zeros for `None`.
     pub(super) fn content(&self, fill: Option<u32>) -> Content {
         fill.map_or(Content::Zeros, |fill| Content::Salt(PlacedSalt::new(self.prepared.seed, fill, self.key)))
     }
@@ -209,7 +209,7 @@ impl Job {
         self.check_asked()
     }
 
-    /// Whether the end was asked for, or the run ended for another reason than the end of its stream.
+    /// Error if the user asked for the end, or if the run ended for another reason than the end of its stream.
     fn check_asked(&self) -> Result<(), Broken> {
         match self.control.cause() {
             None => Ok(()),
@@ -229,14 +229,14 @@ fn is_unsupported(error: &io::Error) -> bool {
 /// is found out with a chance of at least `1 - (1 - part)^64`, and no option can turn it off.
 const BEGUN_SPOTS: u64 = 64;
 
-/// What came of a sample.
+/// Result of a sample.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Verified {
     /// All as written.
     Equal(Sampled),
     /// A simulated drive keeps nothing that could be read back.
     Simulated,
-    /// Not wanted.
+    /// Not requested.
     No,
 }
 
@@ -268,8 +268,8 @@ impl Job {
         }
     }
 
-    /// Before it goes on: whether the device holds what its record relies on, by a small sample. It may have
-    /// been discarded, or a new file have got the number of an old one; the record knows nothing of that.
+    /// Checks before a resume, by a small sample, that the device holds the recorded data. It may have been discarded,
+    /// or a new file may have got the number of an old one, without a change of the record.
     pub(super) fn check_begun(&mut self) -> Result<(), Broken> {
         let Prepared { passes_done, mark_bytes, .. } = self.prepared;
         let (_, reached) = self.extent();

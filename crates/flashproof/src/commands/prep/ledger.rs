@@ -1,4 +1,4 @@
-//! Where a preparation is kept on record, and why one ends before its end.
+//! The record of a preparation, and the errors that end one early.
 
 use crate::console;
 use device::guard::{Prepared, Records, Sampled, StateError};
@@ -23,17 +23,17 @@ pub struct Ledger {
     pub records: Records,
     /// Of the device; without one nothing is recorded.
     pub identity: Option<String>,
-    /// How often progress is put on the medium and recorded.
+    /// Interval at which data are synced and progress is recorded.
     pub every: Duration,
     /// None for a simulated drive.
     pub target: Option<Arc<Target>>,
-    /// Whether it was said that nothing can be recorded.
+    /// True once the user was told that nothing can be recorded.
     pub told: Cell<bool>,
 }
 
 impl Ledger {
-    /// Records `prepared` before anything is written. What is on record of the device would be wrong from
-    /// the first write on, so where this fails nothing is written.
+    /// Records `prepared` before anything is written. The old record is wrong from the first write on, so if this fails
+    /// nothing is written.
     pub fn begin(&self, prepared: &Prepared) -> Result<(), Broken> {
         self.record(prepared).map_err(|error| {
             let path = &prepared.path;
@@ -43,8 +43,7 @@ impl Ledger {
         })
     }
 
-    /// Records `prepared` as it is. That this fails is said once, and no reason to leave a device half
-    /// prepared.
+    /// Records the current state of `prepared`. A failure is reported once, and does not stop the preparation.
     pub fn keep(&self, prepared: &Prepared) {
         if let Err(error) = self.record(prepared) {
             self.tell(prepared, &error);

@@ -30,7 +30,7 @@ use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// How often the screen is renewed.
+/// Refresh interval of the screen.
 const RENEW: Duration = Duration::from_millis(200);
 
 /// Prepares the devices, or verifies that they are.
@@ -84,7 +84,7 @@ pub fn prepare(args: &PrepArgs, manner: Manner, switch: &Switch) -> Result<u8, F
     tell(args, &ended)
 }
 
-/// How a device's job ended, and after how many seconds.
+/// Result of a device's job, and its duration in seconds.
 type JobEnd = (Result<Done, Broken>, u64);
 
 /// Runs all jobs at once, and draws how they go.
@@ -153,7 +153,7 @@ fn quoted(argument: String) -> String {
     }
 }
 
-/// One line on a device that is prepared, or verified.
+/// One line on a device that was prepared, or verified.
 fn summary(name: &str, done: &Done, seconds: u64, verify: bool) -> String {
     let Done { prepared, verified, written } = done;
     let Prepared { size_bytes, used_bytes, fills, seed, zeros, .. } = prepared;

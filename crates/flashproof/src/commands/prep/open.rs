@@ -28,7 +28,6 @@ pub struct Drive {
 }
 
 impl Drive {
-    /// The job on it.
     pub fn job(self, args: &PrepArgs, engine: Arc<Engine>) -> Job {
         let target = match &self.devices {
             Devices::Real(targets) => targets.first().cloned(),
@@ -74,7 +73,7 @@ pub fn open(args: &PrepArgs) -> Result<Vec<Drive>, Failure> {
     });
     let facts = all(looked, Failure::environment)?;
     let (seed, unix_s) = (crate::runner::fresh_seed(), unix_s());
-    // Which passes to write is a question of options; whether the device takes a discard is not.
+    // A conflict of passes is a usage error; a missing discard is an error of the environment.
     let courses = facts
         .iter()
         .zip(seed..)
@@ -104,7 +103,6 @@ pub fn open(args: &PrepArgs) -> Result<Vec<Drive>, Failure> {
     )
 }
 
-/// A request for all that `facts` are of.
 fn request(facts: &DeviceFacts) -> Request {
     Request {
         file_size_bytes: (facts.kind == Kind::RegularFile).then_some(facts.size_bytes),

@@ -1,31 +1,31 @@
-//! What a preparation is to do on one device: begin anew, go on where another stopped, or be refused.
+//! Decides about a preparation on one device: start, resume, or refuse.
 //!
-//! An interrupted preparation is gone on with only when all that decides what is written is the same:
-//! device, size, passes, seed. Anything else would leave a device of two halves, so it is refused, with
-//! the numbers that differ, until the user says that it may begin anew.
+//! An interrupted preparation is resumed only with the same device, size, passes and seed, because these determine the
+//! written data. Otherwise the device would have two different halves, so the preparation is refused, with the numbers
+//! that differ, until the user allows a new start.
 
 use device::discover::DeviceFacts;
 use device::guard::{Prepared, Records};
 use load::workload::prepare::BLOCK_BYTES;
 
-/// What the user asks for.
+/// The preparation requested by the user.
 #[derive(Debug, Clone, Copy)]
 pub struct Wanted {
     pub discard_first: bool,
     pub zeros: bool,
     pub fills: u32,
     pub use_pct: u32,
-    /// None: any.
+    /// `None`: any seed.
     pub seed: Option<u64>,
     /// Begin anew, whatever was interrupted.
     pub restart: bool,
 }
 
-/// What is prepared.
+/// The device to prepare.
 #[derive(Debug, Clone)]
 pub struct Subject {
     pub path: String,
-    /// What tells it from every other device, if anything does.
+    /// Its identity, if it has one.
     pub identity: Option<String>,
     pub serial: Option<String>,
     pub size_bytes: u64,
@@ -43,16 +43,16 @@ impl Subject {
     }
 }
 
-/// What one that begins anew is told by.
+/// Parameters of a new preparation.
 #[derive(Debug, Clone, Copy)]
 pub struct Beginning {
     /// For the salt, unless the user names one.
     pub seed: u64,
-    /// When, seconds since 1970.
+    /// Time, seconds since 1970.
     pub unix_s: u64,
 }
 
-/// What is to be done: a preparation at its beginning, or one that has come some way.
+/// A preparation to carry out, new or partly done.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Resume {
     pub prepared: Prepared,
@@ -112,7 +112,7 @@ impl Resume {
         }
     }
 
-    /// Whether it goes on where another stopped.
+    /// True for a resumed preparation.
     pub fn is_resumed(&self) -> bool {
         self.key.is_some()
     }

@@ -1,7 +1,6 @@
-//! How far a preparation is, told by the run of each device, and its screen: a bar a device, a line now and then,
-//! or ACT's plain lines.
+//! Progress of a preparation, and its display: a bar per device, periodic lines, or ACT's plain lines.
 //!
-//! The run's part is called on the job's thread, beside the one that issues: a sync delays no write.
+//! The run reports on the job's thread, not on the issuing one: a sync delays no write.
 
 use super::ledger::{Broken, Ledger};
 use crate::console;
@@ -18,12 +17,11 @@ use std::time::{Duration, Instant};
 /// Share of the newest interval in the rate: what is shown covers about the last two seconds.
 const NEWEST: f64 = 0.05;
 
-/// What is being done.
+/// Current step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
     /// Not begun.
     Waiting,
-    /// Discarding.
     Discard,
     /// Writing zeros.
     Zeros,
@@ -31,13 +29,12 @@ pub enum Step {
     Salt(u32),
     /// Reading back a sample.
     ReadBack,
-    /// All done.
     Done,
     /// Broken off, by a failure or because it was asked for.
     BrokenOff,
 }
 
-/// How far a device is.
+/// Progress of a device.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Status {
     pub step: Step,
@@ -98,7 +95,6 @@ impl Shared {
         }
     }
 
-    /// Sets what is done.
     pub fn set_done(&self, done: u64) {
         self.lock().now.done = done;
     }
@@ -108,7 +104,6 @@ impl Shared {
         self.lock().now.step = if done { Step::Done } else { Step::BrokenOff };
     }
 
-    /// As it is now.
     pub fn now(&self) -> Status {
         self.lock().now
     }
@@ -123,7 +118,7 @@ impl Shared {
     }
 }
 
-/// How often lines are added where standard error is no terminal.
+/// Interval between progress lines if standard error is not a terminal.
 const ADD: Duration = Duration::from_secs(10);
 
 /// Cells of a bar.
@@ -132,10 +127,10 @@ const WIDTH: u64 = 24;
 /// Longest name shown whole.
 const NAME_MAX: usize = 28;
 
-/// How progress is shown.
+/// Style of the progress display.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Style {
-    /// Not at all.
+    /// No display.
     Quiet,
     /// Bars on standard error, or lines where that is no terminal.
     Bars,
@@ -143,7 +138,7 @@ pub enum Style {
     Plain,
 }
 
-/// Shows how the devices go.
+/// Progress display of the devices.
 pub struct Bars {
     style: Style,
     terminal: bool,
@@ -220,13 +215,13 @@ impl Bars {
                 told.1 = tenth;
                 text += &format!("{what} device {name}: {} %\n", tenth * 10);
             }
-            // What cannot be printed is no reason to leave a device half prepared.
+            // Output errors must not leave a device half prepared.
             let _ = console::result(&text);
         }
     }
 }
 
-/// What a step does, in ACT's way of speaking.
+/// Name of a step in ACT's output.
 fn doing(step: Step) -> Option<&'static str> {
     Some(match step {
         Step::Waiting | Step::Done | Step::BrokenOff => return None,
@@ -269,7 +264,7 @@ pub struct Tracker<'a> {
     pub ended_ns: u64,
     /// The first operation that failed.
     pub failure: Option<String>,
-    /// Why recording failed.
+    /// Error that stopped the recording.
     pub broken: Option<Broken>,
 }
 
@@ -298,7 +293,7 @@ impl Sink for Tracker<'_> {
         if self.recorded.elapsed() < self.ledger.every || self.ledger.target.is_none() {
             return Ok(());
         }
-        // What the mark says was written before the sync in there.
+        // Data before the mark were written before the sync in this call.
         let kept = self.ledger.checkpoint(self.prepared, mark);
         self.recorded = Instant::now();
         kept.map_err(|broken| {

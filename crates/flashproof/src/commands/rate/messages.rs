@@ -1,4 +1,4 @@
-//! What is said of a search: on standard error while it goes on, on standard output when it ends.
+//! Messages: on standard error during the work, on standard output at its end.
 
 use super::request::Request;
 use crate::console;
@@ -12,7 +12,7 @@ use results::units::{self, span};
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
-/// Says what will be done.
+/// Announces the work.
 pub fn beginning(kept: &Kept, request: &Request) {
     let bound = match request.max_sec {
         Some(seconds) => format!(", at most {} under load", span(seconds as u64)),
@@ -30,12 +30,12 @@ pub fn beginning(kept: &Kept, request: &Request) {
     }
 }
 
-/// Says that a step begins.
+/// Announces a step.
 pub fn step_begins(step: &Step) {
     console::note(&format!("\n{}: at most {}", step.name, span(step.duration_sec)));
 }
 
-/// Says what a step showed.
+/// Reports the result of a step.
 pub fn step_ended(step: &Step) {
     console::note(&format!("{}: {}: {}", step.name, shown(step), step.reason));
 }
@@ -74,7 +74,7 @@ fn row(step: &Step) -> Vec<String> {
     vec![step.name.clone(), shown(step).to_owned(), rounds, worst, step.dir.clone()]
 }
 
-/// What a step showed, in a word or two.
+/// Result of a step, in a word or two.
 fn shown(step: &Step) -> &'static str {
     match (step.state, Details::of(step).map(|details| details.judged.seen)) {
         (State::Done, Some(Seen::Held)) => "held",

@@ -64,7 +64,7 @@ pub fn run(args: &RateArgs) -> Result<ExitCode, Failure> {
 fn climb(args: &RateArgs, request: &Request, kept: &mut Kept, switch: &Switch) -> Result<Option<Finding>, Failure> {
     let mut search = SearchRun::replayed(request, &kept.series);
     loop {
-        // One that came while the last step or the preparation was being recorded did not end that.
+        // A signal that came while the last step or the preparation was being recorded did not end that.
         if switch.was_asked().is_some() {
             return Ok(None);
         }

@@ -1,4 +1,4 @@
-//! What is asked for: load, bounds and terms of the search, all checked before any device is touched.
+//! The requested search: load, bounds and settings, all checked before any device is touched.
 
 use crate::args::RateArgs;
 use crate::failure::Failure;
@@ -12,7 +12,7 @@ use results::rating::{Move, Multiple, RECOVERY_ROUNDS_MAX, ROUNDS_MIN, SPELLS_IN
 use results::series::{Identity, Purpose, SERIES_FORMAT_VERSION, Series};
 use results::units::span;
 
-/// How long a rating is confirmed, seconds: ACT's slice.
+/// Duration of the confirmation, seconds: ACT's slice.
 const SLICE_SEC: u32 = 3_600;
 /// Most operations of a step on simulated drives, unless --slice says how long it is: about a minute of CPU.
 const SIMULATED_OPS_MAX: f64 = 250e6;
@@ -21,23 +21,23 @@ const SIMULATED_SLICE_SEC_MIN: u64 = 60;
 
 const SEC_PER_HOUR: f64 = 3_600.0;
 
-/// What is asked for.
+/// The requested search.
 pub struct Request {
     /// The load of 1x, on all devices.
     pub base: Base1x,
     /// The first and the highest load.
     pub from: Multiple,
-    /// See there.
+    /// Upper bound, see `from`.
     pub up_to: Multiple,
-    /// How near the result must be, a fraction.
+    /// Maximum distance of the result from the true rating, as a fraction.
     pub resolution: f64,
-    /// How long the rating is confirmed.
+    /// Duration of the confirmation.
     slice: Slice,
     /// Operations a second on simulated drives at 1x, if they bound the length of a step.
     bounding_iops: Option<f64>,
-    /// Most seconds under load.
+    /// Maximum time under load, seconds.
     pub max_sec: Option<f64>,
-    /// Whether the devices are simulated.
+    /// True if the devices are simulated.
     pub simulated: bool,
     /// The name of CONFIG, or nothing.
     pub config_name: String,
@@ -64,7 +64,7 @@ impl Slice {
 }
 
 impl Request {
-    /// What `args` ask for. Errors: whatever is wrong with the options or CONFIG.
+    /// The request in `args`. Errors: invalid options or files.
     pub fn of(args: &RateArgs) -> Result<Self, Failure> {
         let base = series::base(args.config.as_deref(), &args.devices, args.as_act, "rate")?;
         let spec = base.spec();
@@ -108,8 +108,8 @@ impl Request {
         }
     }
 
-    /// How long a move lasts at most, seconds, where `wait_sec` is the longest time before a slow spell so far. On a real
-    /// drive a confirmation holds several spells.
+    /// Maximum duration of a move, seconds; `wait_sec` is the longest time before a slow spell so far. On a real drive
+    /// a confirmation contains several spells.
     pub fn longest_sec(&self, moved: Move, wait_sec: f64) -> u64 {
         let Slice { sec, round_sec } = self.slice(moved.multiple());
         match moved {
@@ -182,7 +182,7 @@ impl Request {
         }
     }
 
-    /// What a rating can be compared with, on devices of which `unprepared` were not prepared and `virtual_kinds`
+    /// Comparability of a rating with published ones, given `unprepared` devices and devices of `virtual_kinds`, which
     /// are no drives.
     pub fn standing(&self, unprepared: &str, virtual_kinds: &[String]) -> Standing {
         let reasons = [

@@ -18,18 +18,17 @@ use serde_json::json;
 /// Most I/O errors of a step: any of them fails it, and a dying drive need not be driven on.
 const PATIENCE: Patience = Patience::with_errors(100);
 
-/// How often in a row this program or host may be in the way before the search ends.
+/// Consecutive steps limited by this program or host after which the search ends.
 const OUR_LIMIT_MAX: u32 = 3;
 
-/// How a step ended.
 pub enum StepEnd {
-    /// It showed something.
+    /// The step has a result.
     Judged,
-    /// By a signal.
+    /// Ended by a signal.
     Interrupted,
 }
 
-/// A search under way.
+/// A search in progress.
 pub struct SearchRun {
     search: Search,
     /// The shares at each load that was held, as they were last.
@@ -40,7 +39,7 @@ pub struct SearchRun {
     simulated: bool,
     /// Seconds under load so far.
     ran_sec: f64,
-    /// How often in a row this program or host was in the way.
+    /// Consecutive steps limited by this program or host.
     our_limit: u32,
     /// The time that was given ended a step before it had shown anything.
     time_up: bool,
@@ -61,7 +60,7 @@ impl SearchRun {
         };
         for step in &series.steps {
             search.ran_sec += step.details["ran_sec"].as_f64().unwrap_or(0.0);
-            // What was in the way then need not be now.
+            // A limit of this program or host at that time need not hold now.
             if let Some(details) = Details::of(step).filter(|details| details.judged.seen != Seen::OurLimit) {
                 search.take(details.moved, &details.judged);
             }
@@ -118,7 +117,7 @@ impl SearchRun {
         };
         let mut watched = Watched { target: self.target(moved), step_sec: longest_sec, watcher: None };
         let verdict = kept.run_step(index, what, switch, &mut watched)?;
-        // It has begun, or there were no verdict.
+        // Without a watcher the run has not begun, although it has a verdict.
         let Some(watcher) = watched.watcher else { return Ok(StepEnd::Interrupted) };
         let judged = watcher.judge(&verdict);
         let step = &mut kept.series.steps[index];
@@ -204,7 +203,7 @@ fn end(step: &mut Step, moved: Move, judged: &Judged, ran_sec: f64) {
 /// Watches the run of a step.
 struct Watched {
     target: Target,
-    /// How long the step lasts if nothing ends it.
+    /// Duration of the step if nothing ends it, seconds.
     step_sec: u64,
     watcher: Option<Watcher>,
 }

@@ -76,7 +76,7 @@ fn wanted(namespace: &NamespaceConfig, cores: u16) -> Vec<Wanted<'_>> {
 
 /// The header of a store that is there and is the one that is wanted. Errors: it is another, a sentence.
 fn before(wanted: &Wanted<'_>) -> Result<Option<DeviceHeader>, String> {
-    // What cannot be read, or is neither file nor device, is the guard's to refuse.
+    // The guard refuses a path that cannot be read, or is neither file nor device.
     let Ok(metadata) = fs::metadata(wanted.name) else { return Ok(None) };
     if !metadata.is_file() && !metadata.file_type().is_block_device() {
         return Ok(None);
@@ -88,7 +88,7 @@ fn before(wanted: &Wanted<'_>) -> Result<Option<DeviceHeader>, String> {
     });
     let Ok(size_bytes) = read else { return Ok(None) };
     let Some(header) = planned(wanted, &bytes, size_bytes)? else { return Ok(None) };
-    // Where each core's part begins follows from the size.
+    // The layout of the cores' parts depends on the size.
     match wanted.file_bytes.filter(|bytes| metadata.is_file() && *bytes != metadata.len()) {
         Some(bytes) => Err(format!(
             "cannot open {} - it has records and {} bytes, and filesize says {bytes} - give its own size, or remove the file \
@@ -100,7 +100,7 @@ fn before(wanted: &Wanted<'_>) -> Result<Option<DeviceHeader>, String> {
     }
 }
 
-/// What the header `bytes` of a device of this size is to the one that is wanted: `None` if there is none.
+/// The header on the device, compared with the wanted one; `None` if there is none.
 fn planned(wanted: &Wanted<'_>, bytes: &[u8], size_bytes: u64) -> Result<Option<DeviceHeader>, String> {
     let lost = "or clear the device (blkdiscard -z; of a file: remove it), and with it the records";
     match wanted.header.clone().sized(size_bytes).plan(bytes) {
@@ -150,7 +150,7 @@ fn header(target: &Arc<Target>, wanted: &Wanted<'_>, kept: &Option<DeviceHeader>
     let cannot = |why: &str| format!("cannot open {} - {why}", wanted.name);
     let space = wanted.header.space(target.size_bytes(), 0, 0, target.min_io_bytes());
     space.map_err(|why| cannot(&why))?;
-    // What was there before was nobody's, or was given up.
+    // Earlier data had no owner, or was given up.
     let Some(kept) = kept else { return Ok(wanted.header.clone().sized(target.size_bytes())) };
     let bytes = formatting::read_begin(target, WRITTEN_BYTES)
         .map_err(|error| cannot(&format!("its header cannot be read: {error}")))?;

@@ -54,7 +54,7 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
 
     let devices = devices::open(&config, &args.erase)?;
     let limits = limits(&config);
-    // Who reads the log may be slow, and the threads that serve wait for nobody.
+    // A slow reader of the log must not block the serving threads.
     let (sender, lines) = mpsc::sync_channel(LINES_MAX);
     let log = Box::new(move |line| _ = sender.try_send(line));
     let address = (address.ip(), address.port());
@@ -146,7 +146,7 @@ fn read(args: &ServeArgs) -> Result<(Config, String), Failure> {
     Ok((config, String::from_utf8_lossy(&bytes).into_owned()))
 }
 
-/// What a configuration comes to.
+/// Describes the effect of a configuration.
 fn described(config: &Config) -> String {
     let mut text = format!("{} cores; clients on {}\n", cores(config), places(config).join(", "));
     for namespace in &config.namespaces {
@@ -212,7 +212,7 @@ fn listen(config: &Config) -> Result<Vec<TcpListener>, Failure> {
     config.listen.addresses.iter().map(bind).collect()
 }
 
-/// Where clients are told to come in.
+/// Address advertised to clients.
 fn address(config: &Config, listeners: &[TcpListener]) -> Result<SocketAddr, Failure> {
     if let Some(any) =
         config.listen.addresses.iter().find(|address| address.is_unspecified() && config.access.is_none())

@@ -1,4 +1,4 @@
-//! What a profile is derived from, found and read: logs, iostat, replies, and folders that hold them.
+//! Finds and reads the inputs of a profile: logs, iostat, replies, and folders that hold them.
 
 use crate::args::{Instant, SizeArgs};
 use crate::console;
@@ -14,11 +14,11 @@ use sizing::{iostat, pasted, server_log};
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
-/// What reads a log from standard input.
+/// Command that reads a log from standard input.
 const PIPED: &str = "flashproof size profile --log -";
 const PIPED_IOSTAT: &str = "flashproof size profile --log FILE --iostat -";
 
-/// Files by what they are.
+/// Files by kind.
 #[derive(Debug, Default)]
 struct Files {
     logs: Vec<PathBuf>,
@@ -26,7 +26,7 @@ struct Files {
     replies: Vec<PathBuf>,
 }
 
-/// Reads all that was named.
+/// Reads all given inputs.
 pub fn read(args: &SizeArgs) -> Result<Sources, Failure> {
     let mut files = Files { logs: args.log.clone(), replies: args.info.clone(), ..Files::default() };
     let of_node = |path: &PathBuf| {
@@ -129,8 +129,7 @@ fn node_of(node: Option<&str>, path: &Path, nodes: &[String]) -> Result<String, 
     }
 }
 
-/// What is configured of each namespace, by the replies in `path`. Those of a node that names itself nowhere are
-/// of the only one.
+/// Configuration of each namespace, from the replies in `path`. Replies without a node name belong to the only node.
 fn facts(path: &Path, nodes: &[String]) -> Result<BTreeMap<(String, String), Facts>, Failure> {
     let read = if path.is_dir() { info::read_folder(path) } else { info::read_file(path).map(|replies| vec![replies]) };
     let replies = read.map_err(|error| {
@@ -164,12 +163,12 @@ fn facts(path: &Path, nodes: &[String]) -> Result<BTreeMap<(String, String), Fac
     Ok(replies.iter().flat_map(of_node).collect())
 }
 
-/// Whether a node is called by its id, and not by its log.
+/// True if a node is named by its id, false if by its log.
 fn is_id(node: &str) -> bool {
     node.bytes().all(|byte| byte.is_ascii_hexdigit())
 }
 
-/// What the user says of block sizes.
+/// Block sizes given by the user.
 fn told(args: &SizeArgs) -> Option<Facts> {
     let (write_block_bytes, flush_bytes) = (args.write_block_size, args.flush_size);
     (write_block_bytes.is_some() || flush_bytes.is_some()).then(|| Facts {
@@ -180,7 +179,7 @@ fn told(args: &SizeArgs) -> Option<Facts> {
     })
 }
 
-/// What is wanted, with times of a day in the logs.
+/// Options of the profile; times of day are placed in the logs.
 pub fn wanted(args: &SizeArgs, logs: &[ServerLog]) -> Wanted {
     let last = logs.iter().filter_map(|log| log.span).map(|(_, last)| last).max();
     let first = logs.iter().filter_map(|log| log.span).map(|(first, _)| first).min();

@@ -74,7 +74,7 @@ fn say_what_next(args: &SizeArgs, profile: &Profile, node: &str, dir: &Path, wri
     let files: Vec<String> = written.iter().map(|one| format!("{dir}/{}", file_name(&one.namespace))).collect();
     let of_node = if profile.nodes.len() > 1 { format!(" --node {node}") } else { String::new() };
     let device = if args.device.is_none() { "put your drive into it, then: " } else { "" };
-    // What is aligned is the cluster's own load: a multiple of it has another target.
+    // Alignment needs the cluster's own load: a multiple of it has another target.
     let align = match args.scale == Factor::ONE {
         true => format!("flashproof size align {} --target {dir}/{PROFILE}{of_node}, and: ", files[0]),
         false => String::new(),

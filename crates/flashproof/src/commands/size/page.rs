@@ -11,7 +11,6 @@ use sizing::profile::{Check, DeviceLoad, DriveTarget, Profile};
 /// Columns of a terminal.
 const COLUMNS: usize = 100;
 
-/// All of it.
 pub fn page(profile: &Profile, configurations: &[Configuration]) -> String {
     let mut text = String::new();
     for node in &profile.nodes {
@@ -71,7 +70,7 @@ fn loads(profile: &Profile) -> Table {
     table
 }
 
-/// What the columns do not say of a namespace: sizes, what clients asked for, what is in the counts.
+/// Details of a namespace that the columns lack: sizes, clients' rates, parts of the counts.
 fn told(loads: &[&DeviceLoad]) -> String {
     let Some(first) = loads.first() else { return String::new() };
     let sum = |of: fn(&DeviceLoad) -> f64| loads.iter().map(|load| of(load)).sum::<f64>();
@@ -113,7 +112,7 @@ fn told(loads: &[&DeviceLoad]) -> String {
     sentences.join(" ")
 }
 
-/// What of the device's reads writes are behind.
+/// Explains the part of the device's reads that writes cause.
 fn read_before_update(reads: f64, asked: f64, written: f64) -> String {
     let both = asked + written;
     match reads {
@@ -137,7 +136,7 @@ fn read_before_update(reads: f64, asked: f64, written: f64) -> String {
     }
 }
 
-/// What of the records written are copies.
+/// Explains the part of the written records that are copies.
 fn replicated(writes: f64, written: f64, factor: Option<u64>) -> String {
     let factor = factor.map(|factor| format!(" (replication factor {factor})")).unwrap_or_default();
     match writes / written {

@@ -1,13 +1,14 @@
-//! A heat map: time from left to right, device time from below in powers of two, and how many requests.
+//! A heat map: time from left to right, device time from below in powers of two, and the number of requests.
 //!
-//! How long a trace lasts is not known before its end. So columns begin narrow, and whenever they are full two become one.
+//! The duration of a trace is unknown until its end. So columns begin narrow, and when all are used, pairs of columns
+//! are merged.
 
 use results::units;
 use std::fmt::Write;
 
 /// Columns that are kept; the terminal shows all of them.
 pub const COLUMNS: usize = 64;
-/// What a column lasts in the beginning.
+/// Initial width of a column, nanoseconds.
 const FIRST_WIDTH_NS: u64 = 1_000_000;
 /// Rows: below 2 us, and each power of two up to 2^24 us (17 s) and more.
 const ROWS: usize = 25;
@@ -85,7 +86,7 @@ impl Heat {
     }
 }
 
-/// One cell: the brighter the more, by powers, as one slow request among thousands is to be seen.
+/// One cell: brightness is logarithmic in the count, so that one slow request among thousands is visible.
 fn push_cell(line: &mut String, count: u64, most: u64, colour: bool) {
     if count == 0 {
         return line.push(' ');

@@ -14,26 +14,26 @@ use std::path::Path;
 use std::time::Duration;
 use sys::usage::monotonic_ns;
 
-/// How often the kernel's buffers are emptied.
+/// Interval at which the kernel's buffers are emptied.
 const READ_EVERY: Duration = Duration::from_millis(50);
-/// How often it is looked whether devices and terminal are still there.
+/// Interval at which devices and terminal are checked, nanoseconds.
 const LOOK_EVERY_NS: u64 = 1_000_000_000;
 /// An event younger than this waits for the next round: another CPU's older one may not be there yet.
 const SETTLED_AFTER_NS: u64 = 10_000_000;
 
-/// What is traced.
+/// Devices to trace.
 #[derive(Debug)]
 pub struct Subject {
     places: Vec<Place>,
     names: Vec<String>,
-    /// Whether one of them has no requests.
+    /// True if one of them has no requests.
     bios: bool,
 }
 
-/// What came of a trace.
+/// Result of a trace.
 #[derive(Debug)]
 pub struct Traced {
-    /// How long it lasted.
+    /// Duration, seconds.
     pub seconds: f64,
     /// Events that the kernel could not keep.
     pub lost: u64,
@@ -63,7 +63,7 @@ impl Subject {
         Ok(Self { places, names: devices.to_vec(), bios })
     }
 
-    /// What each disk is called: by the name that was given, by several where partitions share it.
+    /// Name of each disk: the given name, or several if partitions share it.
     pub fn names(&self) -> BTreeMap<DeviceNumber, String> {
         let mut names: BTreeMap<DeviceNumber, String> = BTreeMap::new();
         for (place, name) in self.places.iter().zip(&self.names) {
@@ -114,7 +114,7 @@ impl Subject {
         let seconds = monotonic_ns().saturating_sub(begin_ns) as f64 / 1e9;
         self.read(&mut trace, &mut held)?;
         let lost = trace.lost().map_err(Failure::environment)?.events();
-        // Its instance is gone from the kernel before anything else can go wrong.
+        // Removes the trace instance from the kernel before anything else can fail.
         drop(trace);
         self.hand_over(&mut held, u64::MAX, &mut pairing, sink)?;
         pairing.finish();

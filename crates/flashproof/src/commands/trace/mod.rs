@@ -171,7 +171,7 @@ fn finish(args: &TraceArgs, shown: &Shown<'_>) -> Result<(), Failure> {
         console::note(&format!("wrote {}", path.display()));
     }
     if args.ops {
-        // Where the lines go, what is missing among them is said, too.
+        // Reports lost events where the lines go.
         return match shown.lost {
             0 => Ok(()),
             lost => console::result(&format!("{LOST_COMMENT} {lost}\n")),

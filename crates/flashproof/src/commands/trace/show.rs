@@ -20,11 +20,11 @@ const KERNEL_THREADS: [&str; 8] =
 /// A trace with what has to be known beside its sums.
 pub struct Shown<'a> {
     pub summary: &'a Summary,
-    /// What devices are called; others are shown by their numbers.
+    /// Names of devices; other devices are shown by their numbers.
     pub names: BTreeMap<DeviceNumber, String>,
-    /// How long it lasted, seconds; `None` where no times are known.
+    /// Duration, seconds; `None` if no times are known.
     pub seconds: Option<f64>,
-    /// Events that are missing.
+    /// Lost events.
     pub lost: u64,
 }
 
@@ -67,7 +67,7 @@ impl Shown<'_> {
         page
     }
 
-    /// What each kind of request is.
+    /// Table of the kinds of requests.
     fn kinds(&self) -> Table {
         let rate = |count: f64| self.per_sec(count).map_or("-".to_owned(), units::number);
         let share = |part: u64, of: u64| match part {
@@ -95,7 +95,7 @@ impl Shown<'_> {
             .rows(self.summary.kinds.iter().map(row))
     }
 
-    /// Times of each size.
+    /// Table of times by size.
     fn sizes(&self) -> Table {
         let rows = self.by_size().map(|(device, op, kind, bytes, size)| {
             let mut row = vec![
@@ -165,7 +165,7 @@ impl Shown<'_> {
         table.csv().map_err(Failure::environment)
     }
 
-    /// All of it for programs.
+    /// Everything as JSON.
     pub fn json(&self) -> Value {
         let times = |times: &Times| -> Value {
             let quantiles = QUANTILES.map(|(name, at)| (format!("{name}_ns"), json!(times.quantile(at))));
@@ -214,7 +214,7 @@ impl Shown<'_> {
 /// Quantiles of tables for programs.
 const QUANTILES: [(&str, f64); 5] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999), ("max", 1.0)];
 
-/// What a request does, in a word.
+/// Operation of a request, in a word.
 fn word(op: EventOp) -> &'static str {
     match op {
         EventOp::Read => "read",
@@ -246,7 +246,7 @@ pub fn ops_heading() -> String {
     ops_line(["STARTs", "COMM", "PID", "TYPE", "DEV", "BLOCK", "BYTES", "QUEms", "LATms"].map(str::to_owned))
 }
 
-/// The line of an operation.
+/// Output line of a request.
 pub fn op(request: &Request) -> String {
     let ms = |ns: Option<u64>| ns.map_or("-".to_owned(), |ns| format!("{:.3}", ns as f64 / 1e6));
     ops_line([

@@ -1,7 +1,7 @@
-//! What a trace adds up to: requests by device, by what they do and by size, and who wanted them.
+//! Summary of a trace: requests by device, operation and size, and by process.
 //!
-//! Memory does not depend on the length of the trace. Sizes are kept apart exactly while a device has few of them of a
-//! kind, as a database's has; then they are gathered into powers of two.
+//! Memory does not depend on the length of the trace. Sizes are counted exactly while a device has few different ones
+//! of a kind, as with a database; beyond that they are grouped by powers of two.
 
 use super::heat::Heat;
 use device::observe::DeviceNumber;
@@ -18,7 +18,7 @@ const SIZES_ALL_MAX: usize = 8_192;
 /// Processes that are kept apart; further ones count together.
 const TASKS_MAX: usize = 4_096;
 
-/// Everything that was seen.
+/// Summary of all requests.
 #[derive(Debug, Default)]
 pub struct Summary {
     /// By device and by what the requests do.
@@ -37,9 +37,8 @@ pub struct Summary {
 /// Requests and bytes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Wanted {
-    /// How many requests.
     pub count: u64,
-    /// How much they move or discard.
+    /// Bytes moved or discarded.
     pub bytes: u64,
 }
 
@@ -55,26 +54,24 @@ impl Wanted {
 pub struct Kind {
     /// By size in bytes: of so many, or of so many and more up to the next power of two.
     pub sizes: BTreeMap<u64, Size>,
-    /// Whether sizes are gathered into powers of two.
+    /// True if sizes are grouped by powers of two.
     pub gathered: bool,
-    /// All of them.
     pub all: Wanted,
-    /// Somebody waits for them.
+    /// Requests that somebody waits for.
     pub sync: u64,
     /// Done only when on the medium.
     pub fua: u64,
     /// The cache is emptied before.
     pub preflush: u64,
-    /// A file system's own data.
+    /// Requests for a file system's own data.
     pub meta: u64,
-    /// They begin where another one ended.
+    /// Requests that begin where another one ended.
     pub sequential: u64,
 }
 
 /// Requests of a size.
 #[derive(Debug, Default)]
 pub struct Size {
-    /// How many, and how much.
     pub all: Wanted,
     /// From the block layer to the driver, of those of which it is known.
     pub queue: Times,
@@ -107,7 +104,6 @@ impl Times {
         self.longest_ns = self.longest_ns.max(other.longest_ns);
     }
 
-    /// How many.
     pub fn len(&self) -> u64 {
         self.buckets.len()
     }
@@ -120,7 +116,6 @@ impl Times {
 }
 
 impl Summary {
-    /// Takes one request.
     pub fn add(&mut self, request: &Request) {
         let wanted = Wanted { count: 1, bytes: request.bytes() };
         let key = (request.device, request.op);
@@ -153,7 +148,7 @@ impl Summary {
         self.span_ns.map(|(first, last)| last.saturating_sub(first) as f64 / 1e9)
     }
 
-    /// Requests in all.
+    /// Total number of requests.
     pub fn count(&self) -> u64 {
         self.kinds.values().map(|kind| kind.all.count).sum()
     }
@@ -164,7 +159,7 @@ impl Summary {
         sizes.map(|size| size.all.count - size.device.len().min(size.all.count)).sum()
     }
 
-    /// Those who wanted the most requests, first.
+    /// Processes with the most requests, descending.
     pub fn top_tasks(&self, most: usize) -> Vec<(Task, Wanted)> {
         let mut tasks: Vec<_> = self.tasks.iter().map(|(task, wanted)| (*task, *wanted)).collect();
         tasks.sort_by_key(|(task, wanted)| (std::cmp::Reverse((wanted.count, wanted.bytes)), *task));
@@ -174,7 +169,7 @@ impl Summary {
 }
 
 impl Kind {
-    /// Whether a request of so many bytes is of a size that is there.
+    /// True if a request of this size falls into an existing size.
     fn has(&self, bytes: u64) -> bool {
         self.sizes.contains_key(&if self.gathered { power_of_two(bytes) } else { bytes })
     }

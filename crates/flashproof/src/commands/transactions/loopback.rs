@@ -22,10 +22,10 @@ use store::observe::{Line, NamespaceCounts};
 use store::server::{Cluster, Device, Limits, Node, Server, Setup, State};
 use store::{IoCounted, Namespace, Overload};
 
-/// How long servers may take until they serve.
+/// Timeout for servers to get ready.
 const PATIENCE: Duration = Duration::from_secs(60);
 
-/// How long a transaction may take, ms: longer than any is waited for that a device only makes slow.
+/// Timeout of a transaction, ms: longer than any delay of a device that is merely slow.
 const TIMEOUT_MS: u32 = 10_000;
 
 /// Connections beside those of clients.
@@ -101,7 +101,7 @@ impl Loopback {
         Ok(Self { servers, cluster, namespace: namespace.name.clone(), ends })
     }
 
-    /// What a run is told to use: its name, and clients on it.
+    /// Name and clients for a run.
     pub(super) fn opened(&self, object: Arc<Object>, verify: bool, overload: Arc<Overload>) -> (String, Opened) {
         let (name, devices) = as_devices(&self.namespace, &self.cluster.map());
         let settings = ClientSettings {

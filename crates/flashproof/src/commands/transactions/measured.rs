@@ -25,14 +25,15 @@ const HELD_MIN: f64 = 0.99;
 /// From this share of the transactions at once on, what they wait for is the drive.
 const AT_DRIVE_MIN: f64 = 0.5;
 
-/// What was done to the devices, and with how much CPU time of this process, in a run.
+/// I/O of the devices, and CPU time of this process, in a run.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct Seen {
     io: IoCounted,
     cpu_ns: u64,
 }
 
-/// Sees a run from within. Its end is its last interval: what the store writes when it is closed is no part of it.
+/// Observes a run from within. The observation ends with the last interval, so the writes of a closing store are not
+/// included.
 pub(super) struct Watched<'a> {
     io: &'a dyn Fn() -> IoCounted,
     before: Seen,
@@ -94,10 +95,10 @@ impl Table<'_> {
         let ran_sec = verdict.ran_sec.max(1e-9);
         let tps: f64 = verdict.streams.iter().map(|stream| stream.achieved_iops).sum();
         let host = Host::read(dir)?;
-        // What a simulated drive does takes none of it.
+        // A simulated drive takes no CPU time.
         let cpu_busy_pct = host.cpu_busy_pct.filter(|_| !self.is_simulated());
         let cpu_sec = match () {
-            // What a simulated core does takes the time that it is said to take.
+            // A simulated core takes its nominal time.
             () if self.is_simulated() => tps * ran_sec * VIRTUAL_CPU_NS as f64 / 1e9,
             // The servers' is what is not the clients'.
             () if over_loopback => (cpu_ns as f64 / 1e9 - host.issuing_cpu_sec).max(0.0),
@@ -163,7 +164,7 @@ impl Table<'_> {
     }
 }
 
-/// What the host did during a run.
+/// CPU usage of the host during a run.
 struct Host {
     /// CPU time of the issuing threads, seconds.
     issuing_cpu_sec: f64,

@@ -46,7 +46,7 @@ const FILL: f64 = 0.4;
 /// Most records by default, as in the table beside which a row is laid.
 const KEYS_MAX: u64 = 100_000_000;
 
-/// What a record takes beside its value: its header on the device, rounded.
+/// Overhead of a record on its device, rounded, bytes: its header.
 const RECORD_HEADER_BYTES: u64 = 96;
 
 /// Fewest blocks of a core's space.
@@ -140,12 +140,12 @@ pub fn run(args: &TransactionsArgs) -> Result<ExitCode, Failure> {
 struct Table<'a> {
     args: &'a TransactionsArgs,
     dir: &'a Path,
-    /// Its devices; the second is that of rows with replication alone.
+    /// Devices; only rows with replication use the second.
     names: Vec<DeviceName>,
     seed: u64,
 }
 
-/// What a run is to do.
+/// Parameters of a run.
 struct Phase<'a> {
     name: &'a str,
     mix: Mix,
@@ -153,10 +153,10 @@ struct Phase<'a> {
     duration_sec: u64,
 }
 
-/// The first of a row.
+/// The first run of a row.
 const INSERT: Phase<'static> = Phase { name: "insert", mix: Mix::Insert, rate: None, duration_sec: INSERT_SEC };
 
-/// What does the transactions of a row.
+/// Carries out the transactions of a row.
 enum Site {
     /// A store in this process.
     Here(Box<Opened>),
@@ -164,16 +164,16 @@ enum Site {
     Loopback(Loopback),
 }
 
-/// A row that is under way.
+/// A row in progress.
 struct Running {
     kind: RowKind,
     keys: u32,
     cores: u16,
     site: Site,
     object: Object,
-    /// Whether transactions wait for an overloaded device, as insertions do, and how many did.
+    /// True while transactions wait for an overloaded device, as insertions do; and the number that did.
     overload: Arc<Overload>,
-    /// What was done to the devices.
+    /// I/O of the devices.
     io: Box<dyn Fn() -> IoCounted>,
 }
 
@@ -282,7 +282,7 @@ impl Table<'_> {
         let mut shapes = devices.shapes();
         shapes.truncate(if kind.replicated { 2 } else { 1 });
         if is_simulated {
-            // Its bytes are in memory, and in time the log has been everywhere.
+            // A simulated drive's bytes are in memory, and in time the log covers all of it.
             shapes[0].size_bytes = shapes[0].size_bytes.min(args.size);
             load::memory::check(shapes[0].size_bytes).map_err(|why| {
                 let name = &self.names[0];

@@ -6,7 +6,6 @@ use results::units::{self, Grouped};
 use serde::Serialize;
 use std::fmt::Write;
 
-/// One row of the table.
 #[derive(Debug, Serialize)]
 pub(super) struct Row {
     pub(super) record_size: String,
@@ -21,7 +20,7 @@ pub(super) struct Row {
     /// None on a simulated drive, where what a transaction takes is assumed.
     pub(super) transactions_per_cpu: Option<f64>,
     pub(super) inserted_per_sec: f64,
-    /// Those that the store refused at first, because more waited for the drive than may (code 18).
+    /// Insertions that the store refused at first, because too many waited for the drive (code 18).
     pub(super) inserts_that_waited: u64,
     pub(super) reads: Option<Side>,
     pub(super) writes: Option<Side>,
@@ -30,7 +29,7 @@ pub(super) struct Row {
     pub(super) write_mb_per_sec: f64,
     pub(super) average_queue: f64,
     pub(super) average_drive_ms: f64,
-    /// None there, either.
+    /// `None` on a simulated drive, too.
     pub(super) cpu_busy_pct: Option<f64>,
     pub(super) limit: String,
     pub(super) outcome: String,
@@ -40,7 +39,7 @@ pub(super) struct Row {
     pub(super) threshold_ns: u64,
 }
 
-/// Its reads, or its writes.
+/// Reads or writes of a row.
 #[derive(Debug, Serialize)]
 pub(super) struct Side {
     /// Share below the tightest threshold.
@@ -49,8 +48,9 @@ pub(super) struct Side {
     pub(super) stddev_ms: f64,
 }
 
-/// What was published for a record size, as of one server: "Reaching one million database transactions per second", Intel and
-/// Aerospike, 2014: 72 hardware threads and two NVMe drives a node, Aerospike 3.3.40, single bin, 95 % reads, over a network.
+/// Published result for a record size, per server: "Reaching one million database transactions per second", Intel and
+/// Aerospike, 2014: 72 hardware threads and two NVMe drives a node, Aerospike 3.3.40, single bin, 95 % reads, over a
+/// network.
 struct Published {
     record_bytes: u32,
     copies: u8,
@@ -120,7 +120,6 @@ const PUBLISHED: [Published; 4] = [
     },
 ];
 
-/// The rows as JSON.
 pub(super) fn json(rows: &[Row]) -> Result<String, Failure> {
     let text = serde_json::to_string_pretty(rows).map_err(Failure::environment)?;
     Ok(text + "\n")

@@ -1,4 +1,4 @@
-//! Every key that any ACT ever read: which releases knew it and what became of it.
+//! Every key that any ACT ever read: the releases that knew it and its fate.
 //!
 //! Source: the option names in the sources of all releases in ACT's repository, from the first
 //! (2012, here ACT 1) to 6.6. docs/act-keys.md is this table.
@@ -15,40 +15,36 @@ impl fmt::Display for Release {
     }
 }
 
-/// Which of ACT's programs read a key.
+/// The ACT programs that read a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Program {
     /// `act`, from 5.0 on `act_storage`.
     Storage,
-    /// `act_index`, from 5.0 on.
+    /// `act_index`, since 5.0.
     Index,
-    /// Both.
     Both,
 }
 
-/// A key of ACT.
 #[derive(Debug, Clone, Copy)]
 pub struct ActKey {
-    /// The key.
     pub name: &'static str,
-    /// Who read it.
+    /// Programs that read it.
     pub program: Program,
     /// The first release that did.
     pub since: Release,
-    /// The last one; `None`: 6.6 still does.
+    /// The last one; `None`: 6.6 still has it.
     pub until: Option<Release>,
-    /// What became of it.
+    /// What later versions did with it.
     pub fate: &'static str,
 }
 
 impl ActKey {
-    /// Whether any release `major.*` read it.
+    /// True if any release `major.*` read it.
     pub fn known_to(&self, major: u8) -> bool {
         self.since.0 <= major && self.until.is_none_or(|until| major <= until.0)
     }
 }
 
-/// The key called `name`.
 pub fn find(name: &str) -> Option<&'static ActKey> {
     KEYS.iter().find(|key| key.name == name)
 }
@@ -64,7 +60,7 @@ const fn both(name: &'static str, since: Release, until: Option<Release>, fate: 
     ActKey { program: Program::Both, ..key(name, since, until, fate) }
 }
 
-/// All of them, in the order in which they appeared.
+/// All keys, in the order of their introduction.
 pub const KEYS: &[ActKey] = &[
     both("device-names", OLDEST, None, SAME),
     key(

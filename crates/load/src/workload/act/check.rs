@@ -1,4 +1,4 @@
-//! The rules that a configuration must keep, whether a file or a program made it.
+//! The rules for a configuration, from a file or a program.
 //!
 //! Each value against its row of the table, then values against each other. A small load is no
 //! mistake: ACT's "load config too small" comes from an integer division that is not done here.
@@ -129,7 +129,7 @@ fn beside_histograms(config: &ActConfig) -> Vec<SizesProblem> {
     problems
 }
 
-/// The counts are those of the device, so what the database does to it by itself is in them.
+/// The counts come from the device, so they include the database's own I/O.
 fn already_inside(config: &ActConfig) -> impl Iterator<Item = SizesProblem> {
     let standard = ActConfig::default();
     [
@@ -142,7 +142,7 @@ fn already_inside(config: &ActConfig) -> impl Iterator<Item = SizesProblem> {
     .map(|(key, value, what, default)| SizesProblem::AlreadyInside { key, value, what, default })
 }
 
-/// Whatever is read or written by itself is a record, and a record lies in one large block.
+/// A separate read or write is of one record, and a record is within one large block.
 fn too_large(config: &ActConfig) -> Vec<SizesProblem> {
     let large_block_bytes = config.large_block_op_kbytes.saturating_mul(1024);
     // Of writes that are packed into large blocks only the mean counts.

@@ -1,4 +1,4 @@
-//! What a configuration is asked, beside its fields: by its keys, and how it is run.
+//! Queries on a configuration, and how it is run.
 
 use super::act_keys;
 use super::dialect::Quoted;
@@ -30,25 +30,25 @@ impl ActConfig {
         }
     }
 
-    /// The value of an option as a file would have it; `None` when it is not set.
+    /// The value of an option in file format; `None` if it is not set.
     pub fn text(&self, key: &str) -> Option<String> {
         self.setting(key)?.1.text()
     }
 
-    /// The number at `key`; `None` where there is none.
+    /// The number at `key`; `None` without one.
     pub fn number(&self, key: &str) -> Option<u64> {
         self.text(key)?.parse().ok()
     }
 
-    /// Fills in what follows from a key that nobody gave. `given` tells whether somebody did.
+    /// Sets values that follow from keys not given. `given` returns true for a given key.
     pub fn settle(&mut self, given: &dyn Fn(&str) -> bool) {
-        // A histogram gives the sizes, so that a size which nobody named is none.
+        // A histogram gives the sizes, so a default size must not apply.
         if self.has_histograms() && !given("record-bytes") {
             self.record_bytes = 0;
         }
     }
 
-    /// Whether sizes come from histograms.
+    /// True if sizes come from histograms.
     pub fn has_histograms(&self) -> bool {
         self.storage_read_histogram.is_some() || self.storage_write_histogram.is_some()
     }
@@ -82,9 +82,8 @@ impl ActConfig {
 
     /// Bound on the operations in flight that clients wait for, over all devices.
     ///
-    /// ACT's service threads each do one operation at a time, so their number bounds the queue depth
-    /// that a drive can see. When the configuration names no number, 1024 for each device:
-    /// the most, of which a run takes as many as queue and memory carry.
+    /// ACT's service threads each do one operation at a time, so their number bounds the queue depth that a drive can
+    /// see. Default: 1024 for each device, an upper bound, of which a run uses as many as queue and memory allow.
     pub fn service_threads_or_default(&self) -> u32 {
         // At most 128 devices, so this saturates only for a configuration that no check let through.
         let devices = u32::try_from(self.device_names.len()).unwrap_or(u32::MAX);
@@ -100,12 +99,12 @@ impl ActConfig {
         ActHistograms { scale, per_device }
     }
 
-    /// How late an operation of a stream that no limit judges may be, nanoseconds: as late as a stream may fall behind.
+    /// Maximum lateness of an operation of a stream without limits, nanoseconds: equal to the maximum lag of a stream.
     pub(super) fn late_ns(&self) -> Option<u64> {
         (self.max_lag_sec > 0).then(|| u64::from(self.max_lag_sec) * 1_000_000_000)
     }
 
-    /// How it wants to be run.
+    /// Run parameters.
     pub fn spec(&self) -> RunSpec {
         RunSpec {
             device_names: self.device_names.clone(),

@@ -6,9 +6,9 @@
 //!   name : value     ACT takes the colon for the value here; we do not
 //! ```
 //!
-//! Files of ACT's old config helper have a title that is neither; it is skipped. Lines end with `\n`;
-//! space, tab and `\r` are white space; `#` starts a comment anywhere. What follows the value is part
-//! of the value: whoever parses it calls it junk. ACT drops it silently.
+//! Files of ACT's old config helper have a title that is neither; it is skipped. Lines end with `\n`; space, tab and
+//! `\r` are white space; `#` starts a comment anywhere. Text after the value is part of the value: its parser rejects
+//! it as junk. ACT drops it silently.
 
 use results::units::{in_one_line, quoted};
 use std::fmt;
@@ -28,7 +28,7 @@ pub const DEVICE_NAME_BYTES_MAX: usize = 4095;
 pub struct Quoted(String);
 
 impl Quoted {
-    /// Keeps what a message can show of `text`.
+    /// Stores the part of `text` that a message can show.
     pub fn new(text: &str) -> Self {
         const SHOWN_CHARS: usize = 60;
         let mut shown: String = text.chars().take(SHOWN_CHARS).collect();
@@ -50,34 +50,32 @@ impl fmt::Display for Quoted {
     }
 }
 
-/// Why a line is none.
+/// Why a line cannot be parsed.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum LineProblem {
-    /// A line is not UTF-8.
     #[error("byte {byte} of the line is {value:#04x}, which is not UTF-8 - save the file as UTF-8")]
     NotUtf8 {
         /// Position in the line, the first is 1.
         byte: usize,
-        /// The offending byte.
         value: u8,
     },
     /// A line that starts with the colon.
     #[error("no key before the colon - write \"name: value\"")]
     NoKey,
-    /// A line of `name = value`.
+    /// A line of the form `name = value`.
     #[error("a key is followed by a colon, not by = - write \"{}: {}\"", .key.bare(), .value.bare())]
     Equals {
-        /// Before it.
+        /// Text before `=`.
         key: Quoted,
-        /// After it.
+        /// Text after `=`.
         value: Quoted,
     },
 }
 
-/// One line that says something.
+/// One line with a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Line<'a> {
-    /// Its number, the first is 1.
+    /// Line number, from 1.
     pub number: usize,
     /// Before the colon; never empty.
     pub key: &'a str,
@@ -88,16 +86,16 @@ pub(crate) struct Line<'a> {
 /// White space of ACT's `cfg.h`, without the line end.
 pub(crate) const WHITE_SPACE: [char; 3] = [' ', '\t', '\r'];
 
-/// How the second line begins of every file that the config helper of ACT 3 and 4 wrote: a title between
-/// two lines of `#`, without one of its own.
+/// Start of the second line in files of ACT 3 and 4's config helper: a title between two lines of `#`, without one of
+/// its own.
 const HELPER_TITLE: &[u8] = b"act config file for testing ";
 
-/// The line of `bytes` that gives `key`, from 1; `None` when it is left to its default.
+/// The line of `bytes` that gives `key`, from 1; `None` if the key has its default.
 pub fn line_of(bytes: &[u8], key: &str) -> Option<usize> {
     lines(bytes).flatten().find(|line| line.key == key).map(|line| line.number)
 }
 
-/// The lines of a file that are not blank, each with its number, or what is wrong with it.
+/// The lines of a file that are not blank, each with its number, or its error.
 ///
 /// A byte order mark at the start is skipped, and comments need not be UTF-8.
 pub(crate) fn lines(bytes: &[u8]) -> impl Iterator<Item = Result<Line<'_>, (usize, LineProblem)>> {
@@ -112,7 +110,7 @@ pub(crate) fn lines(bytes: &[u8]) -> impl Iterator<Item = Result<Line<'_>, (usiz
     })
 }
 
-/// One line without its comment; `None` if it is blank.
+/// Splits a line without its comment; `None` if it is blank.
 fn split(number: usize, said: &[u8]) -> Result<Option<Line<'_>>, LineProblem> {
     let text = std::str::from_utf8(said).map_err(|error| LineProblem::NotUtf8 {
         byte: error.valid_up_to() + 1,
@@ -143,7 +141,7 @@ pub(crate) fn device_names(value: &str) -> impl Iterator<Item = &str> {
     value.split(is_device_separator).filter(|name| !name.is_empty())
 }
 
-/// Whether `c` ends a device name.
+/// True if `c` ends a device name.
 pub(crate) fn is_device_separator(c: char) -> bool {
     c == ',' || c == ';' || c == '\n' || WHITE_SPACE.contains(&c)
 }

@@ -1,7 +1,7 @@
-//! What a log says about its configuration, as ACT 6.6 prints it, and a file that parses back.
+//! The configuration as ACT 6.6 prints it in its log, and as a file that parses back.
 //!
-//! What is printed here is ACT's arithmetic, truncation and doubles included, so that logs can be
-//! compared to the digit. What runs is [`Derived`], which is exact.
+//! The printed values use ACT's arithmetic, truncation and doubles included, so that logs can be compared to the digit.
+//! The load that runs is [`Derived`], which is exact.
 
 use super::config::ActConfig;
 use super::options::{Default, OptionSpec, Since};
@@ -10,8 +10,8 @@ use super::table::options_of;
 
 /// The lines of ACT's CONFIGURATION block, key and value, in its order.
 ///
-/// `service-threads` shows the default when none were given; who resolved another number echoes a copy
-/// of the configuration that has it. `file-size-mbytes` is only there when it was given.
+/// `service-threads` shows the default when none were given; a caller that resolved another number echoes a copy of the
+/// configuration with it. `file-size-mbytes` is shown only if given.
 pub fn configuration(config: &ActConfig) -> Vec<(String, String)> {
     let mut lines = Vec::new();
     for spec in options_of(config.test).filter(|spec| spec.since == Since::Act66) {
@@ -54,8 +54,7 @@ pub fn derived(config: &ActConfig, derived: &Derived) -> Vec<(String, String)> {
     lines.into_iter().map(|(key, value)| (key.to_owned(), value)).collect()
 }
 
-/// Page updates a second, in doubles and cut to a whole number. Where the exact rate is whole, the last bit
-/// of the double decides.
+/// Page updates a second, in doubles and truncated. If the exact rate is whole, the last bit of the double decides.
 fn updates_as_act_computes(config: &ActConfig) -> u64 {
     (config.replicated_writes() as f64 * (100.0 / f64::from(100 - config.defrag_lwm_pct))) as u64
 }

@@ -1,8 +1,8 @@
-//! What a load means: operations and bytes a second, bytes a day, drive writes a day.
+//! Meaning of a load: operations and bytes a second, bytes a day, drive writes a day.
 //!
-//! From the derived rates alone, so it cannot say anything else than what will run. Doubles are used
-//! here and nowhere before: these numbers are only printed. What a device decides when it is there
-//! (the size of its sectors) or while it runs (the tomb raider's speed) is remarked, not guessed.
+//! Computed from the derived rates alone, so it always matches the load that runs. Doubles are used only here: these
+//! numbers are only printed. Properties that depend on the device (sector size) or on the run (the tomb raider's speed)
+//! get a remark, not a guess.
 
 use super::config::ActConfig;
 use super::problem::Problem;
@@ -20,33 +20,32 @@ const SEC_PER_DAY: f64 = 86_400.0;
 /// Operations of one stream, over all devices.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Flow {
-    /// The stream, for people.
+    /// Name of the stream, for people.
     pub what: &'static str,
-    /// Whether it writes.
+    /// True if it writes.
     pub writes: bool,
-    /// Operations a second.
     pub rate: Rate,
     /// Mean size of an operation in bytes, as it goes to the device.
     pub bytes_mean: f64,
 }
 
-/// What a load means. Rates and bytes are totals over all devices.
+/// Totals over all devices, per second and per day.
 #[derive(Debug, Clone, PartialEq)]
 pub struct LoadSummary {
     /// The streams with a rate, reads first.
     pub flows: Vec<Flow>,
-    /// The drives, each with the devices that lie on it.
+    /// The drives, each with its devices.
     pub drives: Vec<Drive>,
     /// Length of the test in seconds.
     pub duration_sec: u32,
-    /// What the numbers leave out or take for granted, a sentence each.
+    /// Omissions and assumptions, a sentence each.
     pub remarks: Vec<String>,
 }
 
 impl LoadSummary {
-    /// The meaning of the load of `config`, whose devices lie on `drives`.
+    /// The meaning of the load of `config`, whose devices are on `drives`.
     ///
-    /// Errors: everything that is wrong with it.
+    /// Errors: all errors of the configuration.
     pub fn of(config: &ActConfig, drives: &[Drive]) -> Result<Self, Vec<Problem>> {
         Ok(match derive(config)? {
             Derived::Storage(derived) => Self::of_storage(config, &derived, drives),
@@ -129,16 +128,14 @@ impl LoadSummary {
         self.flows.iter().filter(|flow| flow.writes == writes).fold(0.0, |sum, flow| sum + flow.bytes_per_sec())
     }
 
-    /// How often a day the whole of `drive` is written; `None` without its size. Each device has its
-    /// equal share of the load.
+    /// Drive writes per day of `drive`; `None` if its size is unknown. Each device has an equal share of the load.
     pub fn drive_writes_per_day(&self, drive: &Drive) -> Option<f64> {
         let devices: usize = self.drives.iter().map(|drive| drive.members.len()).sum();
         let share = drive.members.len() as f64 / devices.max(1) as f64;
         Some(self.written_bytes_per_sec() * SEC_PER_DAY * share / drive.size_bytes? as f64)
     }
 
-    /// Says it, one line each, the remarks last. `rated`: drive writes a day that the drives are rated
-    /// for, if known.
+    /// Description, one line each, the remarks last. `rated`: rated drive writes a day, if known.
     pub fn lines(&self, rated: Option<f64>) -> Vec<String> {
         let devices: usize = self.drives.iter().map(|drive| drive.members.len()).sum();
         let mut lines = vec![format!(
@@ -195,13 +192,12 @@ impl LoadSummary {
 }
 
 impl Flow {
-    /// Bytes a second.
     pub fn bytes_per_sec(&self) -> f64 {
         self.rate.per_sec_f64() * self.bytes_mean
     }
 }
 
-/// The mean over devices of what depends on their smallest operation, because each has the same share.
+/// Mean over devices of a value that depends on their smallest operation; each device has the same share.
 fn mean_over_devices(drives: &[Drive], bytes: impl Fn(u32) -> f64) -> f64 {
     let devices: usize = drives.iter().map(|drive| drive.members.len()).sum();
     let sum = |drive: &Drive| bytes(drive.min_io_bytes.unwrap_or(SECTOR_BYTES).max(1)) * drive.members.len() as f64;

@@ -1,4 +1,4 @@
-//! ACT's configuration dialect, and its two tests: from the bytes of a file to what the shards run.
+//! ACT's configuration dialect, and its two tests: from the bytes of a file to the shards' lanes.
 //!
 //! ```text
 //! bytes --dialect--> lines --parse--> ActConfig --check, rates--> ActWorkload --build--> streams, lanes
@@ -6,19 +6,19 @@
 //!                             table (one row an option)             echo: what ACT 6.6 prints of both
 //! ```
 //!
-//! The one idea: [`table`] declares each option once, and the configuration, parsing, checking, the echo, the
-//! help text and the option reference follow from it. What was said ([`ActConfig`]) and what will run
-//! ([`Derived`]) are kept apart, and everything here is pure: no file, device or clock is touched.
+//! The one idea: [`table`] declares each option once, and the configuration, parsing, checking, the echo, the help text
+//! and the option reference follow from it. The configuration as given ([`ActConfig`]) and the load that runs
+//! ([`Derived`]) are separate types, and everything here is pure: no file, device or clock is touched.
 //!
 //! Each uses those above it:
 //!
 //! * [`dialect`]: a file as lines of key and value; [`sizes`]: sizes as a live database counted them
-//! * [`problem`]: everything that can be wrong or worth a warning, one line each
+//! * [`problem`]: all errors and warnings, one line each
 //! * [`options`], [`table`]: the columns and the rows of the option table; [`config`]: the configuration
-//! * [`check`](mod@check), [`rates`]: the rules that no file may break; what follows from a configuration
+//! * [`check`](mod@check), [`rates`]: rules for every file; values derived from a configuration
 //! * [`parse`](mod@parse): reads a file, reports every mistake in it
 //! * [`echo`], [`reference`](mod@reference): a configuration in ACT's log and as files; help and documentation
-//! * [`scale`], [`load_summary`]: a load multiplied, and what it means
+//! * [`scale`], [`load_summary`]: a load multiplied, and its meaning
 //! * `build`, [`workload`]: what the shards run; a test that can be run
 //! * [`staged`], [`legacy`]: the load of 1x of a series; files of old ACTs, with [`act_keys`]
 

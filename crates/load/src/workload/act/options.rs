@@ -1,7 +1,7 @@
-//! What the option table says of an option, and how values are read, checked and written back.
+//! Columns of the option table; reading, checking and printing of values.
 //!
-//! A row says all there is to say about an option once: what may be written, in which unit, what happens
-//! when nothing is, which program knew it first, and when to change it. The rows are in `table.rs`.
+//! A row describes an option in one place: allowed values, unit, behaviour when missing, the program that introduced
+//! it, and when to change it. The rows are in `table.rs`.
 
 use super::dialect::{DEVICE_NAME_BYTES_MAX, DEVICES_MAX, Quoted, WHITE_SPACE, device_names, is_device_separator};
 use super::problem::{Problem, ValueProblem};
@@ -12,7 +12,7 @@ use engine::sim::SpecError;
 pub use results::act_log::Test;
 use std::fmt;
 
-/// Which program knew an option first.
+/// The program that introduced an option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Since {
     /// ACT 6.6 reads it.
@@ -21,7 +21,7 @@ pub enum Since {
     Act4,
     /// The sizing paper announced it for ACT 4; no released ACT reads it. For histogram loads only.
     Paper,
-    /// Ours: ACT refuses a file that has it.
+    /// A flashproof extension: ACT refuses a file with it.
     Flashproof,
 }
 
@@ -36,23 +36,21 @@ impl fmt::Display for Since {
     }
 }
 
-/// What may be written as the value of an option.
+/// Allowed values of an option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
     /// Device names separated by commas, semicolons or white space; at most [`DEVICES_MAX`].
     Devices,
-    /// A whole number.
     Whole {
         /// Smallest allowed value, in the option's unit.
         min: u64,
         /// Largest allowed value, in the option's unit.
         max: u64,
-        /// Whether it must be a power of two. Zero is fine where `min` allows it.
+        /// True if the value must be a power of two. Zero is accepted where `min` allows it.
         power_of_two: bool,
     },
-    /// Exactly `yes` or `no`.
     YesNo,
-    /// One of a few words.
+    /// One of these words.
     Choice(&'static [&'static str]),
     /// Percentages of sizes over powers of two, at most [`BUCKETS_MAX`], that do not rise and end in 0.
     Histogram,
@@ -65,40 +63,40 @@ pub enum Kind {
 pub struct OptionSpec {
     /// The key, as written in a file.
     pub name: &'static str,
-    /// Unit of the value, empty where it has none.
+    /// Unit of the value; may be empty.
     pub unit: &'static str,
-    /// What may be written.
+    /// Allowed values.
     pub kind: Kind,
     /// Value when the key is missing, as a file would have it.
     pub default: Default,
     /// The program that knew it first.
     pub since: Since,
-    /// The tests that read it.
+    /// Tests that read the option.
     pub tests: &'static [Test],
-    /// The effect in one line.
+    /// Effect, in one line.
     pub help: &'static str,
-    /// When to change it, and what to know before.
+    /// When to change it, and preconditions.
     pub advice: &'static str,
 }
 
-/// What happens when a key is missing.
+/// Behaviour when a key is missing.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Default {
     /// The file is refused. The text is an example value.
     Mandatory(&'static str),
     /// This value is used.
     Value(&'static str),
-    /// The option counts as not set, and `what` then happens. Writing `word` says the same.
+    /// The option counts as not set, with the effect `what`. Writing `word` means the same.
     Unset {
-        /// The word or number that stands for "not set" in a file, if there is one.
+        /// The word or number for "not set" in a file.
         word: Option<&'static str>,
-        /// What then happens.
+        /// Effect of the missing key.
         what: &'static str,
     },
 }
 
 impl OptionSpec {
-    /// The word or number that stands for "not set" in a file.
+    /// The word or number for "not set" in a file.
     pub(crate) fn unset_word(&self) -> Option<&'static str> {
         match self.default {
             Default::Unset { word, .. } => word,
@@ -106,7 +104,7 @@ impl OptionSpec {
         }
     }
 
-    /// Whether it says nothing in a load without histograms.
+    /// True if the option has no effect without histograms.
     pub(crate) fn is_of_histograms(&self) -> bool {
         self.since == Since::Paper || self.name == "size-within-bucket"
     }
@@ -126,7 +124,7 @@ impl OptionSpec {
         }
     }
 
-    /// What to write, as the end of a sentence that starts with "give".
+    /// Allowed values, as the end of a sentence that starts with "give".
     pub fn wanted(&self) -> String {
         match self.kind {
             Kind::Devices => format!("1 to {DEVICES_MAX} device names separated by commas or spaces"),
@@ -148,12 +146,12 @@ impl OptionSpec {
         }
     }
 
-    /// Whether it is translated or ignored: a key of ACT 4 that a configuration does not keep.
+    /// True for a key of ACT 4 that is translated or ignored, so that a configuration does not keep it.
     pub(super) fn is_translated(&self) -> bool {
         self.since == Since::Act4 && matches!(self.default, Default::Unset { .. })
     }
 
-    /// Sets `setting`, which is its field, from `text`. On an error it keeps its value.
+    /// Sets the field `setting` from `text`. On an error it keeps its value.
     pub(super) fn set(&self, setting: &mut dyn Setting, text: &str) -> Result<(), Problem> {
         let set = match text {
             "" if self.kind != Kind::Devices => Err(ValueProblem::Missing),
@@ -176,15 +174,15 @@ impl OptionSpec {
 /// The type of a field decides how it is read, the option's row in the table which values it takes: parsing
 /// a file and checking a configuration that a program made go through the same range check.
 pub trait Setting {
-    /// Sets it from `text`, which has no white space around it. On an error it keeps its value.
+    /// Sets the value from `text`, which has no white space around it. On an error it keeps its value.
     fn set(&mut self, spec: &OptionSpec, text: &str) -> Result<(), ValueProblem>;
 
-    /// Whether the value is one that `spec` takes.
+    /// Checks the value against `spec`.
     fn check(&self, _spec: &OptionSpec) -> Result<(), ValueProblem> {
         Ok(())
     }
 
-    /// The value as text that [`set`](Self::set) reads back; `None` when it is not set.
+    /// The value as text that [`set`](Self::set) reads back; `None` if it is not set.
     fn text(&self) -> Option<String>;
 }
 
@@ -215,7 +213,7 @@ impl<T: Setting + Copy + std::default::Default> Setting for Option<T> {
     fn set(&mut self, spec: &OptionSpec, text: &str) -> Result<(), ValueProblem> {
         let mut value = T::default();
         *self = match value.set(spec, text) {
-            // "00" says the same as "0".
+            // "00" means the same as "0".
             Err(ValueProblem::TooSmall(0)) if spec.unset_word() == Some("0") => None,
             result => result.map(|()| Some(value))?,
         };

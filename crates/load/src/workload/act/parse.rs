@@ -8,21 +8,19 @@ use super::problem::{ConfigErrors, Located, Problem, Warning};
 use super::table::{SERVICE_THREADS_MAX, options_of};
 use std::collections::HashMap;
 
-/// A file without mistakes.
+/// A file without errors.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Parsed {
-    /// What it says.
     pub config: ActConfig,
-    /// What deserves to be said about it, in the order of its lines.
+    /// Warnings, in the order of the lines.
     pub warnings: Vec<Located<Warning>>,
 }
 
 /// Reads the configuration of `test` from `bytes`.
 ///
-/// `file` is only named in messages. More than [`FILE_BYTES_MAX`] bytes are refused unread, so a caller
-/// need not read further into a file that may be a whole drive. Errors: every mistake of the file, one line each, in the order
-/// of its lines and then those that concern no single line. A value that contradicts another one is
-/// only reported when both could be read.
+/// `file` is only used in messages. More than [`FILE_BYTES_MAX`] bytes are refused without parsing, so a caller need
+/// not read further into a file that may be a whole drive. Errors: every error of the file, one line each, in the order
+/// of its lines and then those without a line. A contradiction is reported only if both values could be read.
 pub fn parse(test: Test, file: &str, bytes: &[u8]) -> Result<Parsed, ConfigErrors> {
     let config = ActConfig::new(test);
     let mut reader = Reader { config, seen: HashMap::new(), problems: Vec::new(), warnings: Vec::new() };
@@ -49,7 +47,7 @@ pub fn parse(test: Test, file: &str, bytes: &[u8]) -> Result<Parsed, ConfigError
 /// The file as far as it has been read.
 struct Reader {
     config: ActConfig,
-    /// Where each known key was first seen, and whether its value could be read.
+    /// Per known key: its first line, and if its value could be read.
     seen: HashMap<&'static str, Seen>,
     problems: Vec<(Option<usize>, Problem)>,
     warnings: Vec<(Option<usize>, Warning)>,
@@ -86,7 +84,7 @@ impl Reader {
         }
     }
 
-    /// ACT 4 counted its threads by queue, and had a key that is ignored: nothing of these is kept.
+    /// Translates ACT 4's threads by queue, and drops an ignored key.
     fn translate(&mut self) {
         self.config.scheduler_mode.clear();
         let (queues, threads) = (self.config.num_queues.take(), self.config.threads_per_queue.take());
@@ -123,8 +121,8 @@ impl Reader {
         }
     }
 
-    /// Reports values that contradict each other, at the line of the first of them that is there,
-    /// unless one of them could not be read and was reported already.
+    /// Reports contradicting values, at the line of the first of them, unless one of them could not be read and was
+    /// reported already.
     fn conflict(&mut self, problem: Problem) {
         let keys = problem.conflicting_keys();
         let lines = keys.iter().filter_map(|key| self.seen.get(key));
@@ -138,7 +136,7 @@ impl Reader {
         self.warnings.push((self.seen.get(key).map(|seen| seen.line), warning));
     }
 
-    /// Warnings about what is in force, for a file without mistakes.
+    /// Warnings about values in force, for a file without errors.
     fn warn_of_values(&mut self) {
         let ActConfig { commit_to_device, commit_min_bytes, report_interval_sec, test_duration_sec, .. } = self.config;
         let commit_min = match commit_to_device {
@@ -165,7 +163,7 @@ impl Reader {
     }
 }
 
-/// In the order of the lines; what concerns no single line comes last.
+/// In the order of the lines; entries without a line come last.
 fn located<T>(file: &str, mut found: Vec<(Option<usize>, T)>) -> Vec<Located<T>> {
     found.sort_by_key(|(line, _)| line.unwrap_or(usize::MAX));
     found.into_iter().map(|(line, what)| Located { file: file.into(), line, what }).collect()

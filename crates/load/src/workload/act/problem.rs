@@ -1,7 +1,7 @@
-//! Everything that can be wrong with a configuration, and what deserves to be said of one without mistakes.
+//! Errors and warnings of a configuration.
 //!
-//! Each is one line: file and line, the key, what was found, what is allowed, what to do. Values of
-//! the file are quoted, escaped and cut, so that no input can break the line.
+//! Each is one line: file and line, key, value found, allowed values, remedy. Values of the file are quoted, escaped
+//! and cut, so that no input can break the line.
 
 use super::dialect::{DEVICE_NAME_BYTES_MAX, FILE_BYTES_MAX, LineProblem, Quoted};
 use super::sizes::problem::{HistogramProblem, SizesProblem};
@@ -9,16 +9,15 @@ use results::act_log::Test;
 use std::fmt;
 use thiserror::Error;
 
-/// A [`Problem`] or [`Warning`] and where it is.
+/// A [`Problem`] or [`Warning`] with its position.
 ///
 /// Displays as `FILE:LINE: WHAT`, without the line when it concerns the file as a whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Located<T> {
-    /// The file, as it was named by whoever read it.
+    /// Name of the file, as given.
     pub file: String,
     /// Line in the file, the first is 1.
     pub line: Option<usize>,
-    /// What is wrong.
     pub what: T,
 }
 
@@ -39,7 +38,7 @@ pub struct ConfigErrors(pub Vec<Located<Problem>>);
 impl std::error::Error for ConfigErrors {}
 
 impl fmt::Display for ConfigErrors {
-    /// One line for each mistake.
+    /// One line per error.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (i, error) in self.0.iter().enumerate() {
             write!(f, "{}{error}", if i == 0 { "" } else { "\n" })?;
@@ -51,7 +50,7 @@ impl fmt::Display for ConfigErrors {
 /// Why a configuration is refused.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Problem {
-    /// A line that is none.
+    /// A line that cannot be parsed.
     #[error(transparent)]
     Line(#[from] LineProblem),
     /// More bytes than any configuration has.
@@ -61,48 +60,37 @@ pub enum Problem {
         FILE_BYTES_MAX
     )]
     NotAConfiguration {
-        /// Bytes that were given.
+        /// Size of the input.
         bytes: usize,
     },
     /// A key that is not in the table.
     #[error("unknown key {key} - {}", match nearest { Some(name) => format!("did you mean {name}?"), None => "no known key is close to it; docs/options.md lists them all".into() })]
     UnknownKey {
-        /// The key.
         key: Quoted,
         /// The known key it resembles.
         nearest: Option<&'static str>,
     },
     /// A key that only older ACTs had.
     #[error("{key} is a key of an older ACT - \"flashproof size config\" with this file writes today's equivalent")]
-    OldKey {
-        /// The key.
-        key: Quoted,
-    },
+    OldKey { key: Quoted },
     /// A key of the other test.
     #[error(
         "{key}: a key of the {} test, which {} {} test does not have - remove the line, or run \"flashproof {}\"",
         .of.name(), if *.here == Test::Index { "an" } else { "a" }, .here.name(), .of.name()
     )]
     KeyOfOtherTest {
-        /// The key.
         key: &'static str,
-        /// The test that reads it.
+        /// Test that reads the key.
         of: Test,
-        /// The test that does not.
+        /// Test that does not.
         here: Test,
     },
     /// A key for the second time.
     #[error("{key}: already given in line {first_line} - keep one of the two")]
-    DuplicateKey {
-        /// The key.
-        key: &'static str,
-        /// Line of the first.
-        first_line: usize,
-    },
+    DuplicateKey { key: &'static str, first_line: usize },
     /// A key that has to be there is not.
     #[error("{key}: missing, and it has no default - add a line such as \"{key}: {example}\"")]
     MissingKey {
-        /// The key.
         key: &'static str,
         /// A value that could be meant.
         example: &'static str,
@@ -110,22 +98,19 @@ pub enum Problem {
     /// A value that its option does not take.
     #[error("{key}: {found} - give {wanted}")]
     Value {
-        /// The key.
         key: &'static str,
-        /// What is wrong with it.
+        /// Error of the value.
         found: ValueProblem,
-        /// What is allowed.
+        /// Allowed values.
         wanted: String,
     },
-    /// A description of a simulated drive that makes none; the message of its parser.
+    /// An invalid description of a simulated drive; the message of its parser.
     #[error("{key}: {message}")]
     SimulatedDrive {
-        /// The key.
         key: &'static str,
-        /// What cannot be simulated, why, and what to give.
+        /// The cause and the remedy.
         message: String,
     },
-    /// Virtual and real time in one test.
     #[error(
         "device-names: {simulated} is simulated on virtual time and {real} is not, and one test has one clock - test \
          them one after the other"
@@ -133,10 +118,10 @@ pub enum Problem {
     SimulatedWithReal {
         /// The first simulated drive.
         simulated: Quoted,
-        /// The first real one.
+        /// First real device.
         real: Quoted,
     },
-    /// Files that are simulated.
+    /// Simulated drives and a file size.
     #[error(
         "file-size-mbytes: {simulated} is a simulated drive, not a file - drop file-size-mbytes and give the drive's \
          size as capacity={mbytes}MiB"
@@ -160,7 +145,6 @@ pub enum Problem {
         record_bytes: u32,
         /// The same as stored, in bytes.
         stored_bytes: u32,
-        /// A large block, in bytes.
         large_block_bytes: u32,
     },
     /// A range of record sizes that does not go up.
@@ -168,16 +152,10 @@ pub enum Problem {
         "record-bytes-range-max: {range_max_bytes} bytes is not larger than record-bytes, which is {record_bytes} - \
          give more than {record_bytes}, or 0 for records of one size"
     )]
-    RangeNotAboveRecord {
-        /// Upper end, in bytes.
-        range_max_bytes: u32,
-        /// Lower end, in bytes.
-        record_bytes: u32,
-    },
-    /// Histograms, or keys that belong to them, beside what they do not go together with.
+    RangeNotAboveRecord { range_max_bytes: u32, record_bytes: u32 },
+    /// Histograms, or their keys, beside keys that contradict them.
     #[error(transparent)]
     Sizes(#[from] SizesProblem),
-    /// No load at all.
     #[error("read-reqs-per-sec and write-reqs-per-sec are both 0: there is no load - give at least one of them")]
     NoLoad,
     /// Commits that would not be durable.
@@ -186,15 +164,14 @@ pub enum Problem {
          returns - set one of the two to no"
     )]
     CommitWithoutOdsync,
-    /// Commit writes larger than what they are packed into.
+    /// Commit writes larger than a large block.
     #[error(
         "commit-min-bytes: {commit_min_bytes} bytes is more than a large block of {large_block_bytes} bytes - give at \
          most {large_block_bytes} or raise large-block-op-kbytes (at most 8192)"
     )]
     CommitMinLargerThanLargeBlock {
-        /// The minimum, in bytes.
+        /// Minimum, bytes.
         commit_min_bytes: u32,
-        /// A large block, in bytes.
         large_block_bytes: u32,
     },
     /// A file that no ACT read whole.
@@ -203,24 +180,20 @@ pub enum Problem {
          for with --act, which then drops what it did not know"
     )]
     KeysOfTwoActs {
-        /// A key that was dropped.
         old: &'static str,
-        /// A later key.
         new: &'static str,
         /// Last major release that read the one.
         until: u8,
         /// First that read the other.
         since: u8,
     },
-    /// ACT 4's queues give more threads than can be counted.
+    /// ACT 4's queues give too many threads.
     #[error(
         "num-queues: {queues} queues x {threads} threads is more than {most} service-threads - give service-threads \
          instead of num-queues and threads-per-queue"
     )]
     TooManyQueueThreads {
-        /// `num-queues`.
         queues: u32,
-        /// `threads-per-queue`.
         threads: u32,
         /// Service threads that can be configured.
         most: u64,
@@ -228,8 +201,8 @@ pub enum Problem {
 }
 
 impl Problem {
-    /// The keys whose values contradict each other; none for the problem of a single line. The
-    /// first is the one to point at.
+    /// The keys whose values contradict each other; empty for an error of a single line. The message points at the
+    /// first.
     pub(crate) fn conflicting_keys(&self) -> Vec<&'static str> {
         match self {
             Self::RecordLargerThanLargeBlock { key, .. } => vec![key, "large-block-op-kbytes"],
@@ -246,27 +219,27 @@ impl Problem {
     }
 }
 
-/// What is wrong with one value.
+/// Error of one value.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ValueProblem {
-    /// Nothing after the name.
+    /// No text after the name.
     #[error("no value")]
     Missing,
-    /// A minus sign.
+    /// A negative number.
     #[error("{0} is negative")]
     Negative(Quoted),
-    /// No number at all.
+    /// Not a number.
     #[error("{0} is not a number")]
     NotANumber(Quoted),
     /// A number and something else.
     #[error("{found} has {junk} after the number")]
     JunkAfterNumber {
-        /// The whole value.
+        /// Whole value.
         found: Quoted,
-        /// What follows the digits.
+        /// Text after the digits.
         junk: Quoted,
     },
-    /// Below the range.
+    /// Below the allowed range.
     #[error("{0} is too small")]
     TooSmall(u64),
     /// Above the range; the digits, because they need not fit any integer.
@@ -278,27 +251,25 @@ pub enum ValueProblem {
     /// Values that make no histogram of sizes.
     #[error(transparent)]
     NoHistogram(#[from] HistogramProblem),
-    /// Not one of the words.
+    /// Not one of the allowed words.
     #[error("{0} is none of them")]
     NotAChoice(Quoted),
     /// Neither yes nor no.
     #[error("{0} is neither yes nor no")]
     NotYesNo(Quoted),
-    /// More than one word.
     #[error("{0} is more than one word")]
     NotOneWord(Quoted),
     /// A device list with nothing in it.
     #[error("no device is named")]
     NoDevices,
-    /// The same device twice.
     #[error("{0} is named twice, and each device is tested once; name=... tells simulated drives apart")]
     SameDeviceTwice(Quoted),
     /// A name longer than any path.
     #[error("the name {found} of {bytes} bytes is longer than any path, which has at most {DEVICE_NAME_BYTES_MAX}")]
     LongDeviceName {
-        /// The name.
+        /// Device name.
         found: Quoted,
-        /// Its length.
+        /// Length of the name.
         bytes: usize,
     },
     /// A simulated drive that cannot be, with the message of its parser.
@@ -315,7 +286,7 @@ pub enum ValueProblem {
     QuotedDeviceName(Quoted),
 }
 
-/// What became of a key that does not mean what its writer may think.
+/// A key whose effect may surprise its author.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Warning {
     /// ACT 4's commit-min-bytes is in force.
@@ -334,11 +305,9 @@ pub enum Warning {
          {service_threads}"
     )]
     QueuesBecameServiceThreads {
-        /// `num-queues`.
         queues: u32,
-        /// `threads-per-queue`.
         threads: u32,
-        /// Their product.
+        /// Product of both.
         service_threads: u32,
     },
     /// ACT 4's queues beside service-threads.
@@ -349,18 +318,17 @@ pub enum Warning {
     QueuesOverruled {
         /// `num-queues` or `threads-per-queue`.
         key: &'static str,
-        /// What is used.
+        /// Value in force.
         service_threads: u32,
     },
-    /// One of ACT 4's two without the other.
+    /// One of `num-queues` and `threads-per-queue` without the other.
     #[error("{key} is a key of ACT 4: it is ignored, because it says nothing without {other}; give service-threads")]
     HalfOfQueues {
-        /// The key that is there.
+        /// Key in the file.
         key: &'static str,
-        /// The key that is not.
+        /// Missing key.
         other: &'static str,
     },
-    /// ACT 4's scheduler-mode.
     #[error("scheduler-mode is a key of ACT 4: it is ignored, the device's I/O scheduler is recorded and left alone")]
     SchedulerModeIgnored,
     /// There will be one report only.
@@ -368,12 +336,7 @@ pub enum Warning {
         "report-interval-sec: {report_interval_sec} s is longer than the test of {test_duration_sec} s: the only \
          report is the one at its end"
     )]
-    OneReportOnly {
-        /// The interval, in seconds.
-        report_interval_sec: u32,
-        /// The test, in seconds.
-        test_duration_sec: u32,
-    },
+    OneReportOnly { report_interval_sec: u32, test_duration_sec: u32 },
 }
 
 #[cfg(test)]

@@ -44,17 +44,15 @@ use crate::rate::Rate;
 /// Size of a page of the index, in bytes. Source: ACT 6.6, `IO_SIZE`.
 pub const PAGE_BYTES: u32 = 4096;
 
-/// What follows from a configuration.
+/// Values derived from a configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[expect(clippy::large_enum_variant, reason = "there is one in a run")]
 pub enum Derived {
-    /// Records and large blocks.
     Storage(StorageDerived),
-    /// Pages of a primary index.
     Index(IndexDerived),
 }
 
-/// What follows from the configuration of a storage test. Rates are totals over all devices.
+/// Values derived from the configuration of a storage test. Rates are totals over all devices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct StorageDerived {
     /// Size of the smallest record as stored, in bytes, a multiple of 16; with histograms the smallest
@@ -76,13 +74,11 @@ pub struct StorageDerived {
     pub read_rate: Rate,
     /// Records written by themselves; zero without `commit-to-device`.
     pub commit_write_rate: Rate,
-    /// Large-block reads.
     pub large_block_read_rate: Rate,
-    /// Large-block writes.
     pub large_block_write_rate: Rate,
 }
 
-/// What follows from the configuration of an index test. Rates are totals over all devices.
+/// Values derived from the configuration of an index test. Rates are totals over all devices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct IndexDerived {
     /// Reads of one page that a client waits for.
@@ -91,7 +87,8 @@ pub struct IndexDerived {
     pub update_rate: Rate,
 }
 
-/// Derives what will run from `config`.
+/// Derives the rates and sizes of `config`. Errors: everything that [`check`] finds, so that no invalid configuration
+/// can run.
 ///
 /// Errors: everything that [`check`] finds, so that no other configuration can be run.
 pub fn derive(config: &ActConfig) -> Result<Derived, Vec<Problem>> {
@@ -122,7 +119,7 @@ fn checked(config: &ActConfig) -> Result<(), Vec<Problem>> {
     if problems.is_empty() { Ok(()) } else { Err(problems) }
 }
 
-/// Rates of a load whose records have one size, or a range of sizes.
+/// Rates of a load with one record size, or a range of sizes.
 fn from_records(config: &ActConfig) -> StorageDerived {
     let record_stored_bytes_min = stored_bytes(config.record_bytes);
     let record_stored_bytes_max = config.stored_bytes_max();
@@ -153,12 +150,12 @@ fn from_records(config: &ActConfig) -> StorageDerived {
     }
 }
 
-/// Rates of a load whose sizes are those of a live database's device.
+/// Rates of a load with the sizes of a live database's device.
 fn from_histograms(config: &ActConfig) -> StorageDerived {
     let (read_sizes, write_sizes) = (config.read_sizes(), config.write_sizes());
     let sizes = || read_sizes.into_iter().chain(write_sizes);
     let large_block_bytes = config.large_block_op_kbytes * 1024;
-    // Without a histogram of writes there are none.
+    // Without a histogram of writes there are no writes.
     let (mean_bytes, mean_of) = write_sizes.map_or((0, 1), |sizes| sizes.mean_bytes());
     let block = mean_of * u128::from(large_block_bytes);
     let blocks_rate = Rate::nearest(u128::from(config.write_reqs_per_sec) * mean_bytes, block);

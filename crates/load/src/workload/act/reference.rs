@@ -1,4 +1,4 @@
-//! What the option table says as text: `--help`, `docs/options.md`, and a configuration as a commented file.
+//! The option table as text: `--help`, `docs/options.md`, and a configuration as a commented file.
 //!
 //! ```text
 //! # head: what it is, what it means
@@ -8,9 +8,9 @@
 //! key: value
 //! ```
 //!
-//! In a [`Document`] every key of ACT 6.6 is written with its value, so that the file means the same whatever
-//! defaults become, and ACT reads it too. Keys that ACT would refuse, and those that are not set, are there as
-//! comments unless they differ from the default. [`parse`](super::parse()) reads it back to an equal value.
+//! In a [`Document`] every key of ACT 6.6 is written with its value, so that the file keeps its meaning when defaults
+//! change, and ACT can read it too. Keys that ACT would refuse, and those that are not set, are there as comments
+//! unless they differ from the default. [`parse`](super::parse()) reads it back to an equal value.
 
 use super::config::ActConfig;
 use super::options::{Default, OptionSpec, Since, Test};
@@ -49,7 +49,7 @@ pub fn help_text(test: Test) -> String {
     text
 }
 
-/// `docs/options.md`, whole.
+/// The whole of `docs/options.md`.
 pub fn markdown() -> String {
     let mut text = String::from(
         "# Options of a configuration file\n\n\
@@ -100,7 +100,7 @@ fn default_text(spec: &OptionSpec) -> String {
     }
 }
 
-/// A configuration and what is to be said about it.
+/// A configuration with notes.
 #[derive(Debug, Clone)]
 pub struct Document {
     config: ActConfig,
@@ -109,7 +109,7 @@ pub struct Document {
 }
 
 impl Document {
-    /// A document about `config`, with nothing said yet.
+    /// A document about `config`, without notes.
     pub fn new(config: ActConfig) -> Self {
         Self { config, head: String::new(), notes: Vec::new() }
     }
@@ -127,7 +127,7 @@ impl Document {
         comment(&mut self.head, "");
     }
 
-    /// Says something about the value of `key`; a key that the test does not have says it in the head.
+    /// Adds a note on the value of `key`; for a key that the test lacks, in the head.
     pub fn note(&mut self, key: &'static str, text: &str) {
         match find(self.config.test, key) {
             Some(spec) => self.notes.push((spec.name, one_line(text))),
@@ -146,7 +146,7 @@ impl fmt::Display for Document {
         }
         f.write_str("\n# Keys that ACT 6.6 does not know: it refuses a file in which one of them is no comment.\n")?;
         for (spec, line) in own {
-            // What old files have is not offered to new ones.
+            // Keys of old files are not offered in new ones.
             if spec.since != Since::Act4 || matches!(line, Line::Set(_)) {
                 self.option(f, spec, &line)?;
             }
@@ -173,7 +173,7 @@ impl Document {
     }
 }
 
-/// How the value of an option is written.
+/// How an option is written: as a line or as a comment.
 enum Line {
     Set(String),
     Comment(String),
@@ -199,7 +199,7 @@ fn comment(text: &mut String, line: &str) {
     text.push('\n');
 }
 
-/// Nothing that is said can end its comment.
+/// No note can end its comment.
 fn one_line(text: &str) -> String {
     text.chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }

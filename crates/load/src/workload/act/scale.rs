@@ -1,8 +1,7 @@
 //! Multiples of an ACT load: "Nx" of a number of drives, and every rate of a configuration.
 //!
-//! A rate is an option whose unit is something a second, unless only its ratio to another one counts;
-//! shares, sizes and times are left alone.
-//! Rates are whole numbers in a file, so what is rounded is said.
+//! A rate is an option whose unit is something a second, unless only its ratio to another one counts; shares, sizes and
+//! times are unchanged. Rates are whole numbers in a file, so rounding is reported.
 
 use super::config::ActConfig;
 use super::options::{Kind, OptionSpec};
@@ -18,18 +17,16 @@ pub const WRITES_PER_SEC_1X: u64 = 1000;
 /// The keys of a load, with their rates a second and drive at 1x.
 pub const LOAD_1X: [(&str, u64); 2] =
     [("read-reqs-per-sec", READS_PER_SEC_1X), ("write-reqs-per-sec", WRITES_PER_SEC_1X)];
-/// Large blocks of a live database, of which only the ratio counts.
+/// Large blocks of a live database; only their ratio counts.
 ///
 /// Scaled and rounded one by one they would have another ratio, and large-block reads another share:
 /// half of 3 of 4 blocks would be 2 of 2. Large blocks follow write-reqs-per-sec, which is scaled.
 const RATIO_KEYS: [&str; 2] = ["total-lbw-per-sec", "direct-frees"];
 
-/// A rate before and after.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Scaled {
-    /// Its key.
     pub key: &'static str,
-    /// Before, a second.
+    /// Rate before, a second.
     pub from: u64,
     /// After, a second: rounded to the nearest whole number, halves up.
     pub to: u64,
@@ -50,33 +47,29 @@ impl fmt::Display for Scaled {
 /// Why a rate cannot be multiplied.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ScaleError {
-    /// It would be rounded to nothing.
+    /// The result rounds to 0.
     #[error(
         "{key}: {factor} x {from} is {exact} a second, which as a whole number is 0, and the stream would be gone - \
          give a larger factor"
     )]
     Vanishes {
-        /// The key.
         key: &'static str,
-        /// The factor.
         factor: Factor,
-        /// The rate, a second.
+        /// Rate, a second.
         from: u64,
-        /// Their product.
+        /// Product of factor and rate.
         exact: String,
     },
-    /// It would not fit.
+    /// The result exceeds the option's maximum.
     #[error(
         "{key}: {factor} x {from} is {exact} a second, and at most {max} can be configured - give a smaller factor"
     )]
     TooLarge {
-        /// The key.
         key: &'static str,
-        /// The factor.
         factor: Factor,
-        /// The rate, a second.
+        /// Rate, a second.
         from: u64,
-        /// Their product.
+        /// Product of factor and rate.
         exact: String,
         /// The largest rate, a second.
         max: u64,
@@ -106,7 +99,7 @@ pub fn set_load(config: &mut ActConfig, factor: Factor, drives: u64) -> Result<V
     set_all(config, specs)
 }
 
-/// Whether an option is a rate that the load follows.
+/// True for options that are rates and scale with the load.
 fn is_rate(spec: &OptionSpec) -> bool {
     spec.unit.ends_with("/s") && !RATIO_KEYS.contains(&spec.name)
 }

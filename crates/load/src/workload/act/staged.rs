@@ -5,9 +5,9 @@
 //!                           > 1x on n devices --at(factor, k of them)--> factor * k/n of every rate
 //! a file, all its devices  /
 //! ```
-//! The one idea: a configuration is a load of 1x on *all* devices that it names. A device therefore gets
-//! the same load alone as in company, whichever devices a run has, and so do its threads: bounds on
-//! operations in flight over all devices shrink and grow with the rates.
+//! The one idea: a configuration is a load of 1x on *all* devices that it names. A device therefore gets the same load
+//! alone as with others, and so do its threads: bounds on operations in flight over all devices shrink and grow with
+//! the rates.
 
 use super::config::ActConfig;
 use super::echo::to_text;
@@ -25,7 +25,7 @@ const BOUNDS: [&str; 2] = ["service-threads", "cache-threads"];
 /// A load of 1x on all its devices.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Base {
-    /// On its devices.
+    /// With the devices of the series.
     config: ActConfig,
     /// As it was given, with its own devices: rates are rounded once, on the way from here to a run.
     given: ActConfig,
@@ -46,8 +46,7 @@ impl Base {
         Self { given: config.clone(), config }
     }
 
-    /// What `config` says, on `devices` instead of its own where some are named: each of them gets what
-    /// each of its own would.
+    /// The load of `config`, on `devices` instead of its own if any are named: each gets the load of one of its own.
     ///
     /// Errors: rates that cannot be multiplied, each a sentence.
     pub fn of_config(config: ActConfig, devices: &[DeviceName]) -> Result<Self, Vec<String>> {
@@ -60,7 +59,6 @@ impl Base {
         Ok(base)
     }
 
-    /// The configuration at 1x.
     pub fn config(&self) -> &ActConfig {
         &self.config
     }
@@ -88,7 +86,7 @@ impl Scalable for Base {
         Ok(Load { workload, text, rounded })
     }
 
-    /// How it is carried out and reported does not matter to that.
+    /// Only the load counts, not how it is issued and reported.
     fn is_standard(&self) -> bool {
         let config = &self.given;
         let acts_own = matches!(config.arrival, Arrival::Paced | Arrival::Act);
@@ -116,8 +114,8 @@ impl Scalable for Base {
     }
 }
 
-/// Multiplies all rates by `factor`, and those of `of` devices to those of `devices`; bounds follow the
-/// devices alone.
+/// Multiplies all rates by `factor`, and the rates of `of` devices to those of `devices`; bounds scale with the devices
+/// alone.
 fn spread(config: &mut ActConfig, factor: Factor, devices: usize, of: usize) -> Result<Vec<String>, Vec<String>> {
     let share = |factor: Factor| factor.share(devices as u64, of as u64).map_err(|error| vec![error.to_string()]);
     let scaled = scale(config, share(factor)?).map_err(sentences)?;

@@ -1,10 +1,9 @@
 //! The option table: its rows, in the order in which ACT 6.6 echoes them, then ACT 4's, then ours; the
 //! configuration that has a field for each; and how to look a row up.
 //!
-//! The one idea: an option is declared once. Its row gives the key, the field of [`ActConfig`] with its
-//! type, what may be written, the default, and the texts; parsing, checking, the echo, `--help` and
-//! docs/options.md all read it. Defaults and ranges of ACT's keys are those of its `cfg_storage.c`; where a
-//! range is narrower, the advice says why.
+//! The one idea: an option is declared once. Its row gives the key, the field of [`ActConfig`] with its type, the
+//! allowed values, the default, and the texts; parsing, checking, the echo, `--help` and docs/options.md all read it.
+//! Defaults and ranges of ACT's keys are those of its `cfg_storage.c`; where a range is narrower, the advice says why.
 
 use super::options::{Default, Kind, OptionSpec, Setting, Since, Test};
 use super::sizes::{SizeHistogram, SizeWithinBucket};
@@ -32,7 +31,7 @@ const STORAGE: &[Test] = &[Test::Storage];
 const INDEX: &[Test] = &[Test::Index];
 const BOTH: &[Test] = &[Test::Storage, Test::Index];
 
-/// What a row does not say: it is one of the storage test that ACT 6.6 has too, any number, 0 by default.
+/// Values of columns that a row omits: an option of the storage test that ACT 6.6 has too, any number, default 0.
 const ROW: OptionSpec = OptionSpec {
     name: "",
     unit: "",
@@ -53,12 +52,12 @@ macro_rules! options {
         pub(super) const TABLE: &[OptionSpec] =
             &[$(OptionSpec { name: $key, help: $help, advice: $advice, $($column: $value,)* ..ROW }),+];
 
-        /// What an ACT test is asked to do: what was said, nothing derived.
+        /// The configuration of an ACT test as given, without derived values.
         ///
-        /// One field for each key of the option table, which holds the ranges and says when to change what; of
-        /// those that its test does not read each keeps its default. Like ACT's, the default is not complete:
-        /// devices and a duration have to be given. A configuration that a program changed must pass
-        /// [`check`](super::check()) again, as [`derive`](super::derive()) makes sure.
+        /// One field for each key of the option table, which holds the ranges and advice; keys that the test does not
+        /// read keep their defaults. As in ACT, the defaults are incomplete: devices and a duration have to be given. A
+        /// configuration that a program changed must pass [`check`](super::check()) again, as
+        /// [`derive`](super::derive()) makes sure.
         #[derive(Debug, Clone, PartialEq, Eq)]
         pub struct ActConfig {
             /// The test that it configures.
@@ -67,7 +66,6 @@ macro_rules! options {
         }
 
         impl ActConfig {
-            /// The defaults of `test`.
             pub fn new(test: Test) -> Self {
                 let mut config = Self { test, $($field: std::default::Default::default(),)+ };
                 for spec in TABLE {
@@ -369,13 +367,13 @@ impl ActConfig {
         Some((find(self.test, key)?, self.field(key)?))
     }
 
-    /// The same, to be set.
+    /// Setting of `key`, for writing.
     pub(super) fn setting_mut(&mut self, key: &str) -> Option<(&'static OptionSpec, &mut dyn Setting)> {
         Some((find(self.test, key)?, self.field_mut(key)?))
     }
 }
 
-/// All options, of whatever test.
+/// The options of all tests.
 pub(crate) fn all() -> impl Iterator<Item = &'static OptionSpec> {
     TABLE.iter()
 }
@@ -390,10 +388,10 @@ pub fn find(test: Test, name: &str) -> Option<&'static OptionSpec> {
     options_of(test).find(|spec| spec.name == name)
 }
 
-/// The name of `test` that someone who wrote `unknown` most likely meant.
+/// The option of `test` most similar to `unknown`.
 ///
-/// `None` when nothing is close: more than a third of the letters would have to change and no name
-/// begins with it. Case and `_` for `-` do not count as mistakes.
+/// `None` if nothing is close: more than a third of the letters differ and no name begins with it. Case and `_` for `-`
+/// do not count as differences.
 pub fn nearest(test: Test, unknown: &str) -> Option<&'static str> {
     // Nothing that long is near any name, and the work grows with the product of the lengths.
     const LEN_MAX: usize = 64;

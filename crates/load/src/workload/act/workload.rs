@@ -1,5 +1,5 @@
-//! A test that can be run: a configuration with the rates that follow from it, as a [`Workload`]; and how it
-//! stands beside published ratings, which are of ACT's storage test.
+//! A test that can be run: a configuration with its derived rates, as a [`Workload`]; and its comparability with
+//! published ratings, which are of ACT's storage test.
 
 use super::build;
 use super::config::ActConfig;
@@ -27,7 +27,6 @@ const STANDARD_MIX: [&str; 10] = [
     "tomb-raider",
 ];
 
-/// A test that can be run.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ActWorkload {
     config: ActConfig,
@@ -35,14 +34,13 @@ pub struct ActWorkload {
 }
 
 impl ActWorkload {
-    /// What `config` makes.
+    /// Derives the workload of `config`.
     ///
-    /// Errors: everything that is wrong with it.
+    /// Errors: all errors of the configuration.
     pub fn of(config: ActConfig) -> Result<Self, Vec<Problem>> {
         Ok(Self { derived: derive(&config)?, config })
     }
 
-    /// What was said.
     pub fn config(&self) -> &ActConfig {
         &self.config
     }
@@ -52,15 +50,15 @@ impl ActWorkload {
         echo::blocks(&self.config, &self.derived)
     }
 
-    /// Client operations a second as a multiple of those of 1x, over all devices; `None` of an index test,
-    /// which has no 1x.
+    /// Client operations a second as a multiple of those of 1x, over all devices; `None` for an index test, which has
+    /// no 1x.
     pub fn times_1x(&self) -> Option<f64> {
         let Self { config, derived: Derived::Storage(_) } = self else { return None };
         let ops = u64::from(config.read_reqs_per_sec) + u64::from(config.write_reqs_per_sec);
         Some(ops as f64 / (READS_PER_SEC_1X + WRITES_PER_SEC_1X) as f64)
     }
 
-    /// Why a result of this load cannot be laid beside published ratings, a phrase; `None`: it can.
+    /// Why a result of this load cannot be compared with published ratings, a phrase; `None` if it can.
     pub fn not_comparable(&self) -> Option<String> {
         let Self { config, derived: Derived::Storage(_) } = self else {
             return Some("published ratings are of storage tests".to_owned());
@@ -84,7 +82,7 @@ impl ActWorkload {
             .then(|| "not the standard mix: published ratings are with two reads to a write".to_owned())
     }
 
-    /// What ACT's log says of a device before the histograms.
+    /// ACT's log line for a device, before the histograms.
     fn device_line(&self, device: &DeviceShape) -> String {
         let DeviceShape { name, size_bytes, min_io_bytes, .. } = device;
         match &self.derived {
@@ -137,7 +135,7 @@ impl Workload for ActWorkload {
             Derived::Storage(derived) => build::storage(config, derived, devices, choices, run)?,
             Derived::Index(derived) => build::index(config, derived, devices, choices, run)?,
         };
-        // The log shows what is in force.
+        // The log shows the values in force.
         let service_threads = Some(config.service_threads.unwrap_or(service_threads));
         let in_force = ActConfig { service_threads, seed: Some(choices.seed), ..config.clone() };
         Ok(WorkloadRecord {

@@ -1,35 +1,34 @@
-//! How many operations a job without a rate keeps going: pauses, and the search for the depth that a latency allows.
+//! Depth of a job without a rate: pauses, and the search for the depth that a latency allows.
 //!
-//! Both are asked after each operation that ended, how many may be going on now and from when on. What was issued before is
-//! waited for, as fio does it, before a pause and before a smaller depth is tried.
+//! After each completion both give the number of operations that may be in flight now, and from which instant on. As in
+//! fio, operations in flight drain before a pause and before a smaller depth is tried.
 
 use super::stream::Progress;
 
-/// What a job that pauses says.
+/// Options of a job with pauses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Think {
-    /// The pause.
     pub pause_ns: u64,
-    /// Operations between two of them; 0: their number does not matter.
+    /// Operations between two pauses; 0: not limited by number.
     pub blocks: u64,
-    /// Time between two of them; 0: it does not matter.
+    /// Time between two pauses; 0: not limited by time.
     pub work_ns: u64,
 }
 
-/// What a job that looks for a depth says.
+/// Options of a job that searches for a depth.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Target {
-    /// Latency that operations are to stay below.
+    /// Latency target.
     pub latency_ns: u64,
-    /// How long each depth is tried.
+    /// Time per depth, nanoseconds.
     pub window_ns: u64,
-    /// Percent of them that have to.
+    /// Percent of operations that must meet it.
     pub percentile: f64,
-    /// Goes on when the depth is found, and follows what changes.
+    /// Continues after the depth is found, and follows changes.
     pub goes_on: bool,
 }
 
-/// What bounds the operations of a closed loop beside its depth.
+/// Bound of a closed loop's operations beside its depth.
 #[derive(Debug)]
 pub(super) enum Bound {
     Depth,
@@ -42,7 +41,7 @@ pub(super) struct Pauses {
     think: Think,
     /// Operations since the last pause.
     begun: u64,
-    /// When that ended.
+    /// End of the last pause, nanoseconds.
     since_ns: u64,
 }
 
@@ -66,7 +65,7 @@ impl Pauses {
         if is_due {
             (self.begun, self.since_ns) = (0, now_ns.saturating_add(pause_ns));
         }
-        // What may begin before the next pause, beside what is going on.
+        // Operations that may begin before the next pause, beside those in flight.
         let more = if blocks > 0 { u32::try_from(blocks - self.begun).unwrap_or(u32::MAX) } else { u32::MAX };
         (in_flight.saturating_add(more), self.since_ns)
     }
@@ -74,11 +73,12 @@ impl Pauses {
 
 /// The search for the greatest depth at which latencies stay below a target.
 ///
-/// Source: fio's `lat_target_check()` and what it calls. Unlike fio's, it never tries the full depth again once that has failed.
+/// Source: fio's `lat_target_check()` and what it calls. Unlike fio's, the search never retries the full depth after a
+/// failure.
 #[derive(Debug)]
 pub(super) struct Search {
     target: Target,
-    /// The job's depth.
+    /// Depth of the job.
     most: u32,
     depth: u32,
     /// The greatest depth that held, and the smallest that did not.
@@ -86,14 +86,14 @@ pub(super) struct Search {
     high: Option<u32>,
     /// Times in a row that the depth below `high` held.
     stable: u32,
-    /// Of the present window.
+    /// Start of the current window, nanoseconds.
     began_ns: u64,
     ends_ns: u64,
     ops: u64,
     over: u64,
-    /// What was issued is waited for before the next window.
+    /// True while operations in flight drain before the next window.
     drains: bool,
-    /// The depth is found, and what is measured now is the result.
+    /// The depth is found, and the current window measures the result.
     is_last: bool,
     pub(super) is_done: bool,
 }
@@ -144,7 +144,7 @@ impl Search {
         self.is_last = false;
         progress.set_counts_from(0);
         if self.depth == 1 {
-            // fio gives up only where no operation at all may be slower.
+            // fio gives up only if no operation at all may be slower.
             self.is_done = self.target.percentile >= 100.0;
             if self.is_done {
                 progress.set_missed("with one in flight an operation took longer than latency_target".into());
@@ -165,7 +165,7 @@ impl Search {
         self.low = before;
         if self.high == Some(before + 1) {
             self.stable += 1;
-            // What did not hold before may now.
+            // A depth that failed before may hold now.
             if self.target.goes_on && self.stable >= 3 {
                 (self.high, self.stable) = (Some(before + 2), 0);
             }
@@ -208,7 +208,7 @@ impl Search {
 mod tests {
     use super::*;
 
-    /// The depths that are tried on a drive on which operations take `latency_ns` of the depth; at most `windows` of them.
+    /// The depths tried on a drive whose operations take `latency_ns(depth)`; at most `windows` of them.
     fn tried(target: Target, most: u32, windows: usize, latency_ns: impl Fn(u32) -> u64) -> (Vec<u32>, Search) {
         let (mut search, progress) = (Search::new(target, most, 0), Progress::default());
         let (mut now_ns, mut depths) = (0, Vec::new());
@@ -237,14 +237,14 @@ mod tests {
             "10 times 100 ns is the target, found and then measured"
         );
         assert!(search.is_done);
-        // All of them hold, or none.
+        // All depths hold, or none.
         assert_eq!(tried(target, 6, 99, |_| 5).0, [1, 2, 4, 6, 6]);
         assert_eq!(tried(target, 64, 5, |_| 5_000).0, [1, 1, 1, 1, 1], "it goes on at a depth of one, as fio does");
         let all = Target { percentile: 100.0, ..target };
         let (depths, search) = tried(all, 64, 99, |_| 5_000);
         assert!(depths == [1] && search.is_done, "{depths:?}");
         assert_eq!(tried(all, 9, 99, |depth| if depth > 8 { 2_000 } else { 1 }).0, [1, 2, 4, 8, 9, 8, 8]);
-        // It follows a drive for as long as it runs.
+        // The search follows the drive for as long as it runs.
         let (depths, search) = tried(Target { goes_on: true, ..target }, 64, 30, |depth| u64::from(depth) * 100);
         assert!(
             !search.is_done && depths.len() == 30 && depths[20..].iter().all(|depth| (9..=11).contains(depth)),

@@ -1,4 +1,4 @@
-//! A job: what a section says, with what the global ones before it said, in values.
+//! A job: the values of a section and of the global sections before it.
 
 use super::Surroundings;
 use super::closed::{Target, Think};
@@ -11,21 +11,21 @@ use results::units::{self, quoted};
 /// Clones of a job, and jobs in all, at most.
 pub(super) const JOBS_MAX: u64 = 4_096;
 
-/// Operations in flight of a job at most: what a ring can take back.
+/// Maximum queue depth of a job: the capacity of a ring.
 pub(super) const DEPTH_MAX: u64 = 32_768;
 
 /// Reads, writes, trims.
 pub(super) const DIRECTIONS: usize = 3;
 
-/// Their places among the directions.
+/// Indices of the directions.
 pub(super) const READS: usize = 0;
 pub(super) const WRITES: usize = 1;
 pub(super) const TRIMS: usize = 2;
 
-/// What a direction is asked for.
+/// Rate target of a direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Wanted {
-    /// As much as it takes.
+    /// As fast as possible.
     #[default]
     Unlimited,
     /// Operations a second.
@@ -35,7 +35,7 @@ pub enum Wanted {
 }
 
 impl Wanted {
-    /// Operations of `mean_bytes` a second; `None` where it is unlimited.
+    /// Rate in operations of `mean_bytes`; `None` if unlimited.
     pub fn rate(self, mean_bytes: f64) -> Option<Rate> {
         match self {
             Self::Unlimited => None,
@@ -46,101 +46,98 @@ impl Wanted {
     }
 }
 
-/// Which jobs end when one does.
+/// The jobs that end with this one.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ExitWhat {
-    /// Those of its group.
+    /// Jobs of the same group.
     Group,
-    /// Those that run at once.
+    /// Jobs that run at the same time.
     Stonewall,
-    /// Those, and none comes after them.
+    /// Jobs that run at the same time, and all later ones.
     All,
 }
 
-/// A job.
 #[derive(Debug, Clone)]
 pub struct Job {
-    /// What it is called.
     pub name: String,
-    /// A text of the user's.
+    /// Free text of the user.
     pub description: String,
-    /// Which of reads, writes and trims it does.
+    /// True for each direction that the job does.
     pub does: [bool; DIRECTIONS],
     /// Each trim is followed by a write of the same place.
     pub trim_write: bool,
-    /// At random places.
+    /// True for random offsets.
     pub random: bool,
     /// Percent of reads among reads and writes.
     pub read_pct: u64,
-    /// What it works on; empty: files of its own.
+    /// Files or devices; empty: files of its own.
     pub filenames: Vec<String>,
-    /// Where these are.
+    /// Directory of its own files.
     pub directory: String,
-    /// How many.
+    /// Number of its own files.
     pub nrfiles: u64,
-    /// Which of its files is next: at random, not in turns.
+    /// True if the next file is chosen at random, not in turn.
     pub random_file: bool,
     /// Sizes of operations.
     pub sizes: [Sizes; DIRECTIONS],
-    /// What offsets are multiples of.
+    /// Alignment of offsets, bytes.
     pub align: [Option<u64>; DIRECTIONS],
     /// Bytes that are used of each file.
     pub size: Option<Size>,
     /// Size of files that are made.
     pub filesize: Option<u64>,
-    /// First byte that is used.
+    /// Offset of the first byte used.
     pub offset: Size,
     /// Added to it for each further clone.
     pub offset_increment: Size,
-    /// Bytes that it moves.
+    /// Bytes to move.
     pub io_size: Option<Size>,
-    /// Operations that it does.
+    /// Operations to do.
     pub number_ios: Option<u64>,
-    /// So often.
+    /// Number of repetitions.
     pub loops: u64,
-    /// Rates.
     pub wanted: [Wanted; DIRECTIONS],
-    /// With exponential gaps.
+    /// True for exponential gaps.
     pub poisson: bool,
-    /// Operations in flight.
+    /// Queue depth.
     pub depth: u64,
-    /// The engine is one that has one in flight.
+    /// True for a synchronous engine, with one operation in flight.
     pub is_sync_engine: bool,
     /// CPUs that issue; empty: any.
     pub cpus: Vec<u32>,
-    /// Each clone has one of them.
+    /// True if each clone gets one of the CPUs.
     pub splits_cpus: bool,
-    /// Clones.
+    /// Number of clones.
     pub numjobs: u64,
-    /// Time after which it ends.
+    /// Time after which the job ends.
     pub runtime_ns: Option<u64>,
-    /// It begins again when it is done.
+    /// True if the job repeats until its runtime is over.
     pub time_based: bool,
-    /// Time before what counts.
+    /// Ramp time before the measurement.
     pub ramp_ns: u64,
-    /// Past the page cache.
+    /// True for direct I/O.
     pub direct: bool,
     /// Each write is on the medium when it completes.
     pub sync: bool,
     /// Writes between two flushes; 0: no flush.
     pub flush_every: u64,
-    /// Writes zeros.
+    /// True if writes are zeros.
     pub zeros: bool,
-    /// Percent of what is written that is zeros.
+    /// Percent of the written data that is zeros.
     pub compress_pct: u64,
     /// Random places come again before each had its turn.
     pub norandommap: bool,
-    /// Which random places.
+    /// Distribution of random offsets.
     pub distribution: [Distribution; DIRECTIONS],
     /// The same random choices each time.
     pub randrepeat: bool,
-    /// Seed of these.
+    /// Seed of random offsets.
     pub randseed: Option<u64>,
     /// Pauses of a job without a rate: how long, asleep and busy.
     pub think_ns: [u64; 2],
-    /// Operations between two of them.
+    /// Operations between two pauses.
     pub think_blocks: Option<u64>,
-    /// Time between two of them; 0: it does not matter.
+    /// Time between two pauses; 0: not limited by time.
     pub think_work_ns: u64,
     /// The latency for which it looks for its depth.
     pub latency_target: Target,
@@ -148,45 +145,43 @@ pub struct Job {
     pub latency_max_ns: [u64; DIRECTIONS],
     /// Bytes that are left out between operations in a sequence; below zero, backwards.
     pub skip: i64,
-    /// Of so many operations at random places all but one follow the one before.
+    /// Length of a run of consecutive operations at a random offset.
     pub run_length: u64,
-    /// Percent of those at random places that are.
+    /// Percent of the operations of a random job that have random offsets.
     pub random_pct: [u64; DIRECTIONS],
-    /// Time before it begins.
+    /// Delay before the job starts.
     pub start_delay_ns: u64,
-    /// Its files are flushed when it ends.
+    /// True if files are flushed at the end.
     pub end_flush: bool,
-    /// Others end with it.
+    /// True if other jobs end with this one.
     pub exit_all: bool,
-    /// Which.
     pub exit_what: ExitWhat,
-    /// It writes until the device is full.
+    /// True if the job writes until the device is full.
     pub fills: bool,
     /// Names of files of its own.
     pub filename_format: String,
     /// Each operation's place is in its logs.
     pub log_offset: bool,
-    /// What each direction has to do at least, in each cycle.
+    /// Minimum rate of each direction, in each cycle.
     pub least: [Wanted; DIRECTIONS],
-    /// How long a cycle is.
+    /// Length of a cycle.
     pub rate_cycle_ns: u64,
     /// Reported together with others of its group.
     pub group_reporting: bool,
-    /// Waits until those before have ended.
+    /// True if the job waits until earlier ones have ended.
     pub stonewall: bool,
-    /// Begins a group.
+    /// True if the job begins a group.
     pub new_group: bool,
     /// Prefixes of logs: bandwidth, latency, operations.
     pub logs: [Option<String>; 3],
     /// Names of logs have the number of the job.
     pub per_job_logs: bool,
-    /// What a line of a log is the mean over, milliseconds.
+    /// Averaging period of log lines, milliseconds.
     pub log_avg_msec: u64,
-    /// Whether percentiles of completion latencies are reported, and of total ones.
+    /// Completion latency, total latency: true if its percentiles are reported.
     pub percentiles_of: [bool; 2],
-    /// Which.
     pub percentiles: Vec<f64>,
-    /// What `k` is.
+    /// Value of the suffix `k`.
     pub kb_base: u64,
     /// As they were given in its section.
     pub given: Vec<(String, String)>,
@@ -270,7 +265,7 @@ impl Default for Job {
 }
 
 impl Job {
-    /// What its rw is called.
+    /// fio's `rw` value.
     pub fn rw(&self) -> &'static str {
         match (self.does, self.random) {
             ([true, true, _], false) => "rw",
@@ -286,7 +281,7 @@ impl Job {
         }
     }
 
-    /// Operations of it that are in flight at most.
+    /// Maximum number of its operations in flight.
     pub fn slots(&self) -> u64 {
         match self.think() {
             _ if self.is_sync_engine => 1,
@@ -295,10 +290,10 @@ impl Job {
         }
     }
 
-    /// Its pauses, if it has any.
+    /// Pauses, if any.
     pub fn think(&self) -> Option<Think> {
         let pause_ns = self.think_ns.into_iter().max().filter(|_| self.think_ns[0] > 0)?;
-        // One operation and then a pause, unless time says when.
+        // Default: one operation, then a pause, unless a time is given.
         let blocks = self.think_blocks.unwrap_or(u64::from(self.think_work_ns == 0));
         Some(Think { pause_ns, blocks, work_ns: self.think_work_ns })
     }
@@ -308,23 +303,23 @@ impl Job {
         Some(self.latency_target).filter(|target| target.latency_ns > 0)
     }
 
-    /// Whether any of its directions has a rate.
+    /// True if any direction has a rate.
     pub fn has_rates(&self) -> bool {
         self.directions().any(|direction| self.wanted[direction] != Wanted::Unlimited)
     }
 
-    /// Which of reads (0), writes (1) and trims (2) it does.
+    /// Directions that the job does: reads (0), writes (1), trims (2).
     pub fn directions(&self) -> impl Iterator<Item = usize> + Clone + use<> {
         let does = self.does;
         (0..DIRECTIONS).filter(move |direction| does[*direction])
     }
 
-    /// The largest write.
+    /// Largest write, bytes.
     pub(super) fn written_max_bytes(&self) -> u64 {
         self.sizes[if self.trim_write { TRIMS } else { WRITES }].max_bytes()
     }
 
-    /// Directions by lane: each has its own where there are rates, and writes that follow trims have none.
+    /// Directions by lane: each has its own lane if there are rates; writes that follow trims have none.
     pub(super) fn lanes(&self) -> Vec<Vec<usize>> {
         match self.has_rates() {
             _ if self.trim_write => vec![vec![TRIMS]],
@@ -333,18 +328,17 @@ impl Job {
         }
     }
 
-    /// The smallest operation, of which map and size are multiples.
+    /// The smallest operation, the unit of map and size.
     pub fn unit_bytes(&self) -> u64 {
         self.directions().map(|direction| self.sizes[direction].min_bytes()).min().unwrap_or(4096)
     }
 
-    /// The largest.
     pub fn largest_bytes(&self) -> u64 {
         self.directions().map(|direction| self.sizes[direction].max_bytes()).max().unwrap_or(0)
     }
 
-    /// Operations after which a clone has ended, where its options alone tell: all of one size, none beside them, and no time that
-    /// ends it.
+    /// Operations after which a clone has ended, if its options determine that: a single size, no additional
+    /// operations, and no time limit.
     pub fn operations(&self) -> Option<u64> {
         let (unit, largest) = (self.unit_bytes(), self.largest_bytes());
         let Some(Size::Bytes(bytes)) = self.io_size.or(self.size) else { return None };
@@ -356,19 +350,19 @@ impl Job {
         Some(once.saturating_mul(self.loops))
     }
 
-    /// Whether each block has its turn before any comes again.
+    /// True if each block is visited once before any is visited again.
     pub fn has_map(&self) -> bool {
         let uniform = self.directions().all(|direction| self.distribution[direction] == Distribution::Uniform);
         self.random && !self.norandommap && uniform
     }
 
-    /// Whether `directions` have one map: of blocks that have their turn with any of them.
+    /// True if `directions` share one map: a block visited by any of them counts as visited.
     pub(super) fn shares_map(&self, directions: &[usize]) -> bool {
         let unit = |direction: usize| self.sizes[direction].min_bytes();
         directions.iter().all(|direction| unit(*direction) == unit(directions[0]))
     }
 
-    /// Names of what the clone `number` works on.
+    /// Names of the targets of the clone `number`.
     pub fn names(&self, number: u64) -> Vec<String> {
         let part = |name: &str, value: &dyn ToString| (format!("${name}"), value.to_string());
         let own = (0..self.nrfiles).map(|file| {
@@ -384,7 +378,7 @@ impl Job {
         names.into_iter().map(placed).collect()
     }
 
-    /// What its options are together and cannot be.
+    /// Finds contradictions among the options.
     fn check(&self) -> Vec<String> {
         let mut wrong = Vec::new();
         if self.time_based && self.runtime_ns.is_none() {

@@ -1,4 +1,4 @@
-//! Lanes of a job: which parts of its devices it uses, in which order, from which buffers, at which instants.
+//! Lanes of a job: areas of its devices, order, buffers, instants.
 
 use super::closed::{Bound, Pauses, Search};
 use super::job::{DIRECTIONS, Job, READS, WRITES, Wanted};
@@ -15,17 +15,17 @@ use results::units::quoted;
 use std::collections::HashMap;
 use sys::random::Random;
 
-/// What all lanes of a run are made with.
+/// Parameters of all lanes of a run.
 pub(super) struct Lanes<'a> {
     pub(super) devices: &'a [DeviceShape],
     pub(super) seed: u64,
     pub(super) place: &'a Place,
-    /// What is recorded, in the order of the streams.
+    /// Recorded streams, in order.
     pub(super) streams: &'a [Recorded],
 }
 
 impl Lanes<'_> {
-    /// Adds those of `thread`, the one `at` this place of all, to `plan`.
+    /// Adds the lanes of `thread`, at index `at` of all threads, to `plan`.
     pub(super) fn add(&self, thread: &Thread, at: usize, plan: &mut Plan<FioStream>) -> Result<(), CannotRun> {
         let job = &thread.job;
         let slots = job.slots() as u32;
@@ -42,7 +42,7 @@ impl Lanes<'_> {
             });
             areas.push(of_lane.collect::<Result<Vec<_>, _>>()?);
         }
-        // All that the device or the files have, or what is asked for.
+        // All bytes of the device or the files, or the requested ones.
         let used: u64 = areas[0].iter().map(|area| area.len).sum();
         let total = match job.io_size {
             _ if job.time_based => u64::MAX,
@@ -61,7 +61,7 @@ impl Lanes<'_> {
         }
         let limit = plan.limits.len() as u32;
         plan.limits.push(Limit { slots, configured: true });
-        // Of what is to be moved in all each lane has its part, by its rate.
+        // The total is divided among the lanes by their rates.
         let bytes_per_sec = |lane: &[usize]| match job.wanted[lane[0]] {
             Wanted::Bytes(bytes) => bytes as f64,
             Wanted::Iops(iops) => iops as f64 * job.sizes[lane[0]].mean_bytes(),
@@ -150,7 +150,7 @@ impl Lanes<'_> {
         Ok(())
     }
 
-    /// Where each kind of operation of the clone at this place is counted, on the first device.
+    /// The cell of each kind of operation of a clone, on the first device.
     fn cells(&self, thread: usize) -> [u32; KINDS] {
         std::array::from_fn(|kind| {
             let stream = self.streams.iter().position(|stream| *stream == Recorded { thread, kind });
@@ -158,7 +158,7 @@ impl Lanes<'_> {
         })
     }
 
-    /// The buffers of what `job` writes to each of `shapes`: salt carries the stamp of its device.
+    /// The buffers for writes of `job` to each of `shapes`: salt has the stamp of its device.
     fn buffers_of_writes(
         &self,
         job: &Job,
@@ -210,7 +210,7 @@ fn no_rate(job: &Job) -> CannotRun {
     ))
 }
 
-/// What random offsets of a direction are multiples of.
+/// Alignment of random offsets of a direction, bytes.
 fn align(job: &Job, direction: usize) -> u64 {
     job.align[direction].unwrap_or_else(|| job.sizes[direction].min_bytes())
 }
@@ -277,7 +277,8 @@ fn area(
                     )));
                 }
             }
-            // One by the smallest of all would have blocks free that have no room for a larger one, and cut it short.
+            // A map by the smallest size of all would leave free blocks too small for a larger operation, and cut it
+            // short.
             let units =
                 |direction| if directions.contains(&direction) { len / job.sizes[direction].min_bytes() } else { 0 };
             Order::Mapped(match job.shares_map(directions) {

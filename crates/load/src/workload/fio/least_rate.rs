@@ -1,7 +1,7 @@
-//! The least rate that a job has to keep, cycle by cycle.
+//! The minimum rate of a job, cycle by cycle.
 //!
-//! Source: fio's `__check_min_rate()`: looked at as operations complete, once two seconds have passed, over whatever time has
-//! passed since the last look, a cycle at least.
+//! Source: fio's `__check_min_rate()`: checked on completions, after the first two seconds, over the time since the
+//! last check, at least a cycle.
 
 use super::job::{DIRECTIONS, Job, Wanted};
 use results::times::Times;
@@ -10,10 +10,11 @@ use results::units::{self, Grouped, duration};
 /// Time that a job has to settle.
 const SETTLE_NS: u64 = 2_000_000_000;
 
-/// A cycle for so large a part of which this program was late says nothing of the device: one in so many.
+/// A cycle in which this program was late for more than this fraction allows no conclusion about the device: one in
+/// this many.
 const OWN_ONE_IN: u64 = 10;
 
-/// What a direction did since the last look.
+/// Operations of a direction in the current cycle.
 #[derive(Debug, Clone, Copy, Default)]
 struct Cycle {
     began_ns: Option<u64>,
@@ -31,13 +32,14 @@ pub(super) struct LeastRate {
 }
 
 impl LeastRate {
-    /// That of `job`, which begins at `from_ns`.
+    /// The minimum rate of `job`, which begins at `from_ns`.
     pub(super) fn new(job: &Job, from_ns: u64) -> Self {
         let settled_ns = from_ns.saturating_add(job.ramp_ns).saturating_add(SETTLE_NS);
         Self { wanted: job.least, cycle_ns: job.rate_cycle_ns.max(1), settled_ns, cycles: Default::default() }
     }
 
-    /// An operation of `bytes` in `direction` is done. What it came to, if that ends a cycle of which it did too little.
+    /// Counts an operation of `bytes` in `direction`. Returns a description if this ends a cycle below the minimum
+    /// rate.
     #[inline]
     pub(super) fn took(&mut self, direction: usize, bytes: u32, times: &Times) -> Option<String> {
         match self.wanted[direction] {
@@ -90,7 +92,7 @@ mod tests {
 
     const MS: u64 = 1_000_000;
 
-    /// What reads that come back at these instants came to, of a job that is to do 9 a second.
+    /// Cycles below the minimum of 9 reads a second, for reads that complete at these instants.
     fn of(instants_ms: &[u64], lag_ms: u64) -> Vec<(u64, String)> {
         let least = [Wanted::Iops(9), Wanted::Unlimited, Wanted::Unlimited];
         let mut rate = LeastRate::new(&Job { least, ..Job::default() }, 0);

@@ -9,9 +9,9 @@
 //! ```
 //!
 //! The one idea: a job with a rate is an open loop under a configured limit, its depth. Operations are wanted at their
-//! instants whatever became of those before, so what fio would leave out during a stall is counted as waiting. A job without one is a
-//! closed loop, as in fio. Each direction that has a rate has a lane of its own, because fio holds each to its own rate and
-//! lets the mix follow; without rates one lane mixes.
+//! instants whatever happened to earlier ones, so operations that fio would leave out during a stall count as waiting.
+//! A job without one is a closed loop, as in fio. Each direction that has a rate has a lane of its own, because fio
+//! holds each to its own rate and lets the mix follow; without rates one lane mixes.
 
 mod closed;
 mod job;
@@ -51,7 +51,7 @@ use value::Size;
 
 const NS_PER_SEC: u64 = 1_000_000_000;
 
-/// A run without a runtime lasts until its jobs have ended, and at most so long: there is room for the record of it.
+/// A run without a runtime lasts until its jobs have ended, and at most this long: space for its records is reserved.
 const UNTIL_DONE_SEC: u64 = 2 * 86_400;
 
 /// Files and devices of a run at most: each is open, has buffers of its own for writes, and cells for its counts.
@@ -63,52 +63,49 @@ const REPEATED_SEED: u64 = 0x89;
 /// Memory of a cell in all intervals that go round, about.
 const CELL_BYTES: u64 = 768 << 10;
 
-/// What a text of jobs meets around it.
+/// Environment for parsing jobs.
 pub struct Surroundings<'a> {
     /// Reads a file that is included. Errors: why not.
     pub read: &'a mut dyn FnMut(&str) -> Result<String, String>,
     /// A variable of the environment.
     pub variable: &'a dyn Fn(&str) -> Option<String>,
-    /// `$ncpus`
+    /// Value of `$ncpus`.
     pub cpus: u32,
-    /// `$pagesize`
+    /// Value of `$pagesize`.
     pub page_bytes: u64,
-    /// `$mb_memory`
+    /// Value of `$mb_memory`.
     pub memory_mbytes: u64,
-    /// Writes are forbidden.
+    /// True if writes are forbidden.
     pub readonly: bool,
 }
 
-/// One of the clones of a job.
+/// One clone of a job.
 #[derive(Debug, Clone)]
 pub struct Thread {
-    /// The job.
     pub job: Arc<Job>,
-    /// Which clone it is.
     pub clone: u64,
-    /// Its number among all, from 1.
+    /// Number among all clones, from 1.
     pub number: usize,
-    /// What it is reported with: index into [`FioLoad::entries`].
+    /// Its report entry: index into [`FioLoad::entries`].
     pub entry: usize,
-    /// What it tells of itself.
+    /// Live statistics of the clone.
     pub progress: Arc<Progress>,
-    /// What its logs are made of, if it has any.
+    /// Samples for its logs, if it has any.
     pub samples: Option<Arc<Samples>>,
     exit: Option<Exit>,
 }
 
-/// What is reported as one: a clone, or with `group_reporting` all of a group.
+/// A unit of reporting: a clone, or with `group_reporting` a whole group.
 #[derive(Debug, Clone)]
 pub struct Entry {
-    /// The first job of it.
+    /// First job of the entry.
     pub job: Arc<Job>,
-    /// The group.
     pub group: usize,
     /// Its clones: indices into [`FioLoad::threads`].
     pub threads: Vec<usize>,
 }
 
-/// What is counted and judged as one: a kind of operation of a clone, whatever it is reported with.
+/// A unit of counting and judging: one kind of operation of a clone, in whatever entry it is reported.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 struct Recorded {
     /// Index into [`FioLoad::threads`].
@@ -120,9 +117,7 @@ struct Recorded {
 /// All jobs that run at once.
 #[derive(Debug, Clone)]
 pub struct FioLoad {
-    /// The clones.
     pub threads: Vec<Thread>,
-    /// What is reported.
     pub entries: Vec<Entry>,
     /// Devices and files, each once.
     pub devices: Vec<DeviceName>,
@@ -130,7 +125,7 @@ pub struct FioLoad {
     pub file_size_bytes: Option<u64>,
 }
 
-/// The runs of `jobs`: each has all up to the next stonewall. Errors: those that cannot run at once.
+/// The runs of `jobs`: each has all jobs up to the next stonewall. Errors: jobs that cannot run at once.
 pub fn runs(jobs: Vec<Job>) -> Result<Vec<FioLoad>, Vec<Problem>> {
     let (mut runs, mut problems) = (Vec::new(), Vec::new());
     let (mut group, mut number) = (0, 0);
@@ -150,7 +145,7 @@ pub fn runs(jobs: Vec<Job>) -> Result<Vec<FioLoad>, Vec<Problem>> {
 }
 
 impl Thread {
-    /// The CPUs that issue its operations; none: any.
+    /// The CPUs for its operations; empty: any.
     fn cpus(&self) -> Vec<u32> {
         let all = &self.job.cpus;
         match self.job.splits_cpus && !all.is_empty() {
@@ -159,13 +154,13 @@ impl Thread {
         }
     }
 
-    /// When it ends at the latest, nanoseconds since what counts began: by its runtime, or with another job.
+    /// Latest end, nanoseconds since the measurement began: by its runtime, or with another job.
     pub fn end_ns(&self) -> u64 {
         let exit_ns = self.exit.as_ref().map_or(u64::MAX, Exit::at_ns);
         end_ns(&self.job).min(exit_ns).saturating_sub(self.job.ramp_ns)
     }
 
-    /// Whether it did all that it was to do, or met what ends it, before its time.
+    /// True if it completed its work, or met a condition that ends it, before its time.
     pub fn is_done(&self) -> bool {
         self.progress.lanes_done() >= self.job.lanes().len()
     }
@@ -175,7 +170,7 @@ impl FioLoad {
     fn new(jobs: Vec<Job>, group: &mut usize, number: &mut usize) -> Result<Self, Vec<Problem>> {
         let (mut threads, mut entries, mut devices) = (Vec::new(), Vec::<Entry>::new(), Vec::<DeviceName>::new());
         let mut problems = agree(&jobs);
-        // Each name, and whether it is written to.
+        // Each name, with true if it is written to.
         let mut seen = HashMap::<String, bool>::new();
         for (place, job) in jobs.into_iter().map(Arc::new).enumerate() {
             *group += usize::from(job.new_group && place > 0);
@@ -187,7 +182,7 @@ impl FioLoad {
                 ));
                 continue;
             }
-            // Those that have a name are the same for every clone.
+            // Named files are shared by all clones.
             let clones = if job.filenames.is_empty() { job.numjobs } else { 1 };
             for name in (0..clones).flat_map(|clone| job.names(clone)) {
                 if let Some(is_written) = seen.get_mut(&name) {
@@ -235,7 +230,7 @@ impl FioLoad {
         if problems.is_empty() { Ok(load) } else { Err(problems) }
     }
 
-    /// Forgets what an earlier run of it left.
+    /// Resets the state of an earlier run.
     pub fn renew(&mut self) {
         let group = |thread: &Thread, entries: &[Entry]| entries[thread.entry].group;
         let groups = self.entries.iter().map(|entry| entry.group);
@@ -260,7 +255,7 @@ impl FioLoad {
         }
     }
 
-    /// Whether none of the runs after it is wanted.
+    /// True if a job prevents later runs.
     pub fn is_last(&self) -> bool {
         self.jobs().any(|job| job.exit_all && job.exit_what == ExitWhat::All)
     }
@@ -271,7 +266,7 @@ impl FioLoad {
         self.threads.iter().filter(move |thread| thread.job.names(thread.clone).contains(&device))
     }
 
-    /// The size that a file `device` has to have for its jobs; `None` where none says it.
+    /// The size that a file `device` must have for its jobs; `None` if none requires one.
     pub fn wanted_file_bytes(&self, device: &DeviceName) -> Option<u64> {
         let of = |thread: &Thread| {
             let job = &thread.job;
@@ -290,12 +285,12 @@ impl FioLoad {
         self.on(device).filter_map(of).max()
     }
 
-    /// The jobs, each once.
+    /// The jobs, without clones.
     pub fn jobs(&self) -> impl Iterator<Item = &Arc<Job>> {
         self.threads.iter().filter(|thread| thread.clone == 0).map(|thread| &thread.job)
     }
 
-    /// What is recorded, in the order of the streams: entry and kind, once for each of its clones.
+    /// Recorded streams: entry and kind, once for each clone.
     pub fn streams(&self) -> Vec<(usize, usize)> {
         self.records().into_iter().map(|Recorded { thread, kind }| (self.threads[thread].entry, kind)).collect()
     }
@@ -309,7 +304,7 @@ impl FioLoad {
         all.filter(|recorded| does(&self.threads[recorded.thread].job, recorded.kind)).collect()
     }
 
-    /// What is reported, in the order of the streams: entry, kind, and how many streams it is the sum of.
+    /// Reported streams, in order: entry, kind, and number of recorded streams summed in it.
     pub fn reported(&self) -> Vec<(usize, usize, usize)> {
         let mut all: Vec<(usize, usize, usize)> = Vec::new();
         for (entry, kind) in self.streams() {
@@ -321,7 +316,7 @@ impl FioLoad {
         all
     }
 
-    /// Names of the streams: of the job, with its number where that alone does not tell.
+    /// Names of the streams: the job's name, with its number if the name is not unique.
     fn stream_infos(&self) -> Vec<StreamInfo> {
         let streams = self.records();
         let plain = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-') { c } else { '_' };
@@ -352,7 +347,7 @@ impl FioLoad {
         self.reported().iter().position(|(of, known, _)| (*of, *known) == (entry, kind))
     }
 
-    /// Refuses what takes more memory than there is on `devices`, without them what its buffers take.
+    /// Refuses a need for more memory than available on `devices`; without devices only the buffers are checked.
     pub fn check_memory(&self, shards: u64, devices: &[DeviceShape]) -> Result<(), CannotRun> {
         let buffers = |thread: &Thread| {
             let job = &thread.job;
@@ -379,7 +374,7 @@ impl FioLoad {
     }
 }
 
-/// What jobs that run at once do not agree in.
+/// Finds settings in which jobs that run at once must agree and do not.
 fn agree(jobs: &[Job]) -> Vec<Problem> {
     let mut problems = Vec::new();
     let first = &jobs[0];
@@ -430,7 +425,7 @@ fn writes(job: &Job) -> bool {
     job.does[1] || job.does[2]
 }
 
-/// Whether a job does operations of a kind.
+/// True if a job does operations of a kind.
 fn does(job: &Job, kind: usize) -> bool {
     match kind {
         FLUSHES => (job.flush_every > 0 || job.end_flush) && job.does[WRITES],
@@ -438,7 +433,7 @@ fn does(job: &Job, kind: usize) -> bool {
     }
 }
 
-/// Operations a second that are asked for of a kind; `None` where they come when those before them are done.
+/// Operations a second of a kind; `None` for a closed loop.
 fn rate(job: &Job, kind: usize) -> Option<f64> {
     if kind == FLUSHES {
         return None;
@@ -513,7 +508,7 @@ impl Workload for FioLoad {
 }
 
 impl FioLoad {
-    /// Operations after which all of its jobs have ended, where their sizes tell and no time ends them.
+    /// Operations after which all of its jobs have ended, if their sizes determine that and no time limit applies.
     fn operations(&self) -> Option<u64> {
         self.threads.iter().map(|thread| thread.job.operations()).try_fold(0_u64, |all, of| all.checked_add(of?))
     }
@@ -523,8 +518,8 @@ impl FioLoad {
         self.jobs().map(|job| end_ns(job)).max().unwrap_or(0)
     }
 
-    /// By clone its issuing thread, and by issuing thread its CPUs. Those of one set share up to `shards_max` of them, or one for
-    /// each of the set.
+    /// Issuing thread of each clone, and CPUs of each issuing thread. Clones with the same CPU set share up to
+    /// `shards_max` threads, or one per CPU of the set.
     fn shards(&self, shards_max: usize) -> (Vec<usize>, Vec<Vec<u32>>) {
         let is_simulated = self.devices.iter().any(|device| device.drive().is_some());
         let set = |thread: &Thread| if is_simulated { Vec::new() } else { thread.cpus() };
@@ -551,12 +546,12 @@ impl FioLoad {
         (self.threads.iter().map(shard).collect(), cpus)
     }
 
-    /// Whether the machine lets issuing threads have the CPUs that jobs name.
+    /// Checks that the machine allows issuing threads on the CPUs that jobs name.
     pub fn check_cpus(&self) -> Result<(), CannotRun> {
         let mut all: Vec<_> = self.jobs().flat_map(|job| job.cpus.iter().copied()).collect();
         all.sort_unstable();
         all.dedup();
-        // The thread is gone afterwards, and with it what was asked of it.
+        // A thread of its own, so that its CPU affinity ends with it.
         let tried = std::thread::spawn(move || process::run_on(&all)).join();
         tried.unwrap_or_else(|_| Err(std::io::Error::other("the thread that tried it ended"))).map_err(|error| {
             CannotRun(format!(
@@ -565,7 +560,7 @@ impl FioLoad {
         })
     }
 
-    /// What is in force, for the manifest.
+    /// Settings in force, for the manifest.
     fn record(&self) -> Config {
         let mut settings = Vec::new();
         for job in self.jobs() {
@@ -581,7 +576,7 @@ impl FioLoad {
 mod testing {
     use super::Surroundings;
 
-    /// A machine with 4 CPUs whose environment has `SIZE`.
+    /// A machine with 4 CPUs and `SIZE` in its environment.
     pub(super) fn around<'a>(read: &'a mut dyn FnMut(&str) -> Result<String, String>) -> Surroundings<'a> {
         let variable: &dyn Fn(&str) -> Option<String> = &|name| (name == "SIZE").then(|| "64".to_owned());
         Surroundings { read, variable, cpus: 4, page_bytes: 4096, memory_mbytes: 1_000, readonly: false }

@@ -1,45 +1,42 @@
 //! fio's options: one table for the parser, the help and `docs/fio.md`.
 //!
-//! Every option that fio 3.41 has stands here: those that are done as fio does them, those that make no difference here,
-//! and those that we do not have, with what would be run without them.
+//! The table has every option of fio 3.41: supported ones, ones without effect here, and unsupported ones with the load
+//! that would run without them.
 
 use results::units;
 use std::fmt::Write;
 
-/// What kind of value an option has.
+/// Type of an option's value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Kind {
-    /// 0 or 1; alone it is 1.
+    /// 0 or 1; the option alone means 1.
     Bool,
-    /// Any other.
+    /// Any other value.
     Value,
-    /// None is needed; what it has is its business.
+    /// No value needed; a value is ignored.
     Flag,
 }
 
-/// An option that is done.
+/// A supported option.
 #[derive(Debug)]
 pub struct Known {
-    /// Its name.
     pub name: &'static str,
-    /// Its other names.
     pub aliases: &'static [&'static str],
-    /// Kind of value.
     pub kind: Kind,
-    /// What holds without it.
+    /// Default value.
     pub default: &'static str,
-    /// What it means, for people.
+    /// Meaning, for people.
     pub meaning: &'static str,
 }
 
-/// Where an option stands.
+/// Support for an option.
 #[derive(Debug, Clone, Copy)]
 pub enum Standing {
-    /// It is done.
+    /// Supported.
     Known(&'static Known),
-    /// It is read, and makes no difference: why.
+    /// Accepted without effect, with the reason.
     NoDifference(&'static str, &'static str),
-    /// We do not have it: what would be run without it.
+    /// Unsupported, with the load that would run without it.
     Missing(&'static str, &'static str),
 }
 
@@ -217,7 +214,7 @@ static NO_DIFFERENCE: &[(&[&str], &str)] = &[
     ),
 ];
 
-/// Options that we do not have, and what would be run without them.
+/// Unsupported options, with the load that would run without them.
 static MISSING: &[(&[&str], &str)] = &[
     (
         &[
@@ -508,7 +505,7 @@ static MISSING: &[(&[&str], &str)] = &[
     ),
 ];
 
-/// Values with which options that we do not have do nothing, beside `0` and `none`.
+/// Values with which unsupported options have no effect, beside `0` and `none`.
 const OFF: [(&str, &str); 4] = [
     ("rw_sequencer", "sequential"),
     ("dedupe_mode", "repeat"),
@@ -516,17 +513,17 @@ const OFF: [(&str, &str); 4] = [
     ("numa_mem_policy", "local"),
 ];
 
-/// Options of which 0 is not nothing.
+/// Options for which 0 has an effect.
 const ZERO_COUNTS: [&str; 7] = ["numa_cpu_nodes", "percentage_sequential", "prio", "uid", "gid", "plids", "fdp_pli"];
 
-/// Whether an option that we do not have does nothing with `value`.
+/// True if an unsupported option has no effect with `value`.
 pub(super) fn is_off(name: &str, value: Option<&str>) -> bool {
     let Some(value) = value.map(str::trim) else { return false };
     let is_nothing = value == "none" || (!ZERO_COUNTS.contains(&name) && value.parse::<f64>() == Ok(0.0));
     is_nothing || (name == "verify" && value == "null") || OFF.contains(&(name, value))
 }
 
-/// Options of fio's program that we do not have, and what to do.
+/// Unsupported options of fio's program, and the remedy.
 pub static PROGRAM_MISSING: &[(&[&str], &str)] = &[
     (&["bandwidth-log", "latency-log"], "logs are the jobs' - say write_bw_log=PREFIX, write_lat_log=PREFIX"),
     (
@@ -560,7 +557,7 @@ pub static PROGRAM_MISSING: &[(&[&str], &str)] = &[
     (&["merge-blktrace-only", "xnvme"], "flashproof storage --replay runs a trace"),
 ];
 
-/// What the program is told beside its jobs, and whether that takes a value: fio's, then ours.
+/// Options of the program rather than of a job, with true if they take a value: fio's, then ours.
 pub static PROGRAM: &[(&str, bool)] = &[
     ("output", true),
     ("output-format", true),
@@ -594,7 +591,7 @@ pub static PROGRAM: &[(&str, bool)] = &[
     ("quiet", false),
 ];
 
-/// Where the option `name` stands; `None`: fio has none of that name.
+/// Support for the option `name`; `None` if fio has no such option.
 pub fn find(name: &str) -> Option<Standing> {
     let known = KNOWN.iter().find(|option| option.name == name || option.aliases.contains(&name));
     let in_list = |list: &'static [(&'static [&'static str], &'static str)]| {

@@ -17,7 +17,7 @@ const CPUS_MAX: u32 = 1_024;
 /// Percentiles that a report has at most, as fio.
 const PERCENTILES_MAX: usize = 20;
 
-/// A value for each direction: `A`, `A,B`, `A,B,C`; what is not given is as the one before, what is empty is none.
+/// A value for each direction: `A`, `A,B`, `A,B,C`; a missing one repeats the one before, an empty one is none.
 pub(super) fn by_direction<T: Clone>(
     text: &str,
     read: impl Fn(&str) -> Result<T, String>,
@@ -110,7 +110,8 @@ pub(super) fn filenames(text: &str) -> Result<Vec<String>, String> {
     }
 }
 
-/// What follows the colon of an rw: bytes to skip after each operation of a sequence, operations from one random place on.
+/// Parses the modifier after the colon of an rw: bytes to skip after each sequential operation, or operations per
+/// random offset.
 pub(super) fn rw_modifier(text: Option<&str>, random: bool, kb_base: u64) -> Result<(i64, u64), String> {
     let Some(text) = text else { return Ok((0, 1)) };
     let (is_back, digits) = text.strip_prefix('-').map_or((false, text), |digits| (true, digits));
@@ -177,7 +178,7 @@ fn zones(text: Option<&str>, size: impl Fn(&str) -> Result<Size, String>) -> Res
         let part_size = if part_size.is_empty() { None } else { Some(size(part_size)?) };
         zones.push((access, part_size));
     }
-    // As with sizes of operations: those without a number share what is left.
+    // As with sizes of operations: entries without a number share the rest.
     let accesses = shared_out(zones.iter().map(|(access, _)| *access))?;
     let percent = |size: &Size| if let Size::Percent(percent) = size { *percent } else { 0 };
     let given: u64 = zones.iter().filter_map(|(_, size)| size.as_ref()).map(percent).sum();
@@ -190,7 +191,7 @@ fn zones(text: Option<&str>, size: impl Fn(&str) -> Result<Size, String>) -> Res
     Ok(Distribution::Zoned(zones.map(|((_, size), access)| Zone { access, size: size.unwrap_or(rest) }).collect()))
 }
 
-/// A size of an operation. Errors: none that can be.
+/// A size of an operation. Errors: an impossible one.
 pub(super) fn block_bytes(text: &str, kb_base: u64) -> Result<u64, String> {
     match number(text, Unit::Kilo(kb_base))? {
         0 => Err("an operation of no bytes".into()),

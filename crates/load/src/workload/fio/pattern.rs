@@ -1,4 +1,4 @@
-//! Which block is next, and how large: distributions of places and sizes, and the map of what had its turn.
+//! Choice of the next block: distributions of offsets and sizes, and the map of visited blocks.
 
 use super::parse::block_bytes;
 use super::value::{Size, Unit, number};
@@ -9,28 +9,22 @@ use sys::random::Random;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Sizes {
     /// Multiples of `min_bytes` from there to `max_bytes`, equally likely.
-    Range {
-        /// The smallest.
-        min_bytes: u64,
-        /// The largest.
-        max_bytes: u64,
-    },
+    Range { min_bytes: u64, max_bytes: u64 },
     /// Sizes with their percentages, which are 100 in all.
     Split(Vec<(u64, u64)>),
 }
 
 impl Sizes {
-    /// All are of `bytes`.
     pub fn same(bytes: u64) -> Self {
         Self::Range { min_bytes: bytes, max_bytes: bytes }
     }
 
-    /// `4k`.
+    /// Parses `4k`.
     pub(super) fn parse_one(text: &str, kb_base: u64) -> Result<Self, String> {
         block_bytes(text, kb_base).map(Self::same)
     }
 
-    /// `4k-64k`.
+    /// Parses `4k-64k`.
     pub(super) fn parse_range(text: &str, kb_base: u64) -> Result<Self, String> {
         let (min, max) = text.split_once('-').ok_or("a range is like 4k-64k")?;
         let (min_bytes, max_bytes) = (block_bytes(min, kb_base)?, block_bytes(max, kb_base)?);
@@ -40,7 +34,7 @@ impl Sizes {
         }
     }
 
-    /// `4k/10:64k/50:32k/`.
+    /// Parses `4k/10:64k/50:32k/`.
     pub(super) fn parse_split(text: &str, kb_base: u64) -> Result<Self, String> {
         let mut parts = Vec::new();
         for part in text.split(':') {
@@ -52,7 +46,6 @@ impl Sizes {
         Ok(Self::Split(parts.into_iter().zip(percents).map(|((bytes, _), percent)| (bytes, percent)).collect()))
     }
 
-    /// The smallest.
     pub fn min_bytes(&self) -> u64 {
         match self {
             Self::Range { min_bytes, .. } => *min_bytes,
@@ -60,7 +53,6 @@ impl Sizes {
         }
     }
 
-    /// The largest.
     pub fn max_bytes(&self) -> u64 {
         match self {
             Self::Range { min_bytes, max_bytes } => max_bytes / min_bytes * min_bytes,
@@ -68,7 +60,6 @@ impl Sizes {
         }
     }
 
-    /// Their mean.
     pub fn mean_bytes(&self) -> f64 {
         match self {
             Self::Range { min_bytes, .. } => (min_bytes + self.max_bytes()) as f64 / 2.0,
@@ -76,7 +67,7 @@ impl Sizes {
         }
     }
 
-    /// All of them, if they are few enough to be named.
+    /// All sizes, if they are few enough to be listed.
     pub fn each(&self) -> Vec<u64> {
         match self {
             Self::Range { min_bytes, .. } => vec![*min_bytes],
@@ -103,7 +94,7 @@ impl Sizes {
     }
 }
 
-/// Percentages of which those that are not given share what is left to 100. Errors: it is more, or less with none left.
+/// Percentages; missing ones share the rest to 100. Errors: the sum is more, or less without missing ones.
 pub(super) fn shared_out(given: impl Iterator<Item = Option<u64>> + Clone) -> Result<Vec<u64>, String> {
     let sum = given.clone().flatten().fold(0, u64::saturating_add);
     let blank = given.clone().filter(Option::is_none).count() as u64;
@@ -122,31 +113,29 @@ pub(super) fn shared_out(given: impl Iterator<Item = Option<u64>> + Clone) -> Re
     }
 }
 
-/// Which places come how often.
+/// Distribution of random offsets.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Distribution {
-    /// All equally.
     Uniform,
     /// The k-th in proportion to k to the power of minus this.
     Zipf(f64),
     /// This part of the blocks gets all but this part of the operations; and so again within.
     Pareto(f64),
-    /// The mean of twelve uniform places, moved by up to half of so many percent of the range.
+    /// The mean of twelve uniform offsets, moved by up to half of this percentage of the range.
     Normal(f64),
     /// Zones, from the beginning on.
     Zoned(Vec<Zone>),
 }
 
-/// A part of the range.
+/// A part of the range with its own share of accesses.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Zone {
     /// Percent of the operations.
     pub access: u64,
-    /// How large it is.
     pub size: Size,
 }
 
-/// Uniform draws of which a normal one is the mean, as in fio: the deviation is a twelfth of the range.
+/// Number of uniform draws averaged for a normal one, as in fio: the deviation is a twelfth of the range.
 const NORMAL_DRAWS: u32 = 12;
 
 /// Draws blocks of `0..blocks`.
@@ -164,7 +153,7 @@ pub(super) enum Draw {
         scatter: Scatter,
     },
     Normal {
-        /// Blocks by which a place is moved at most, to either side.
+        /// Maximum shift of an offset, blocks, to either side.
         moved: f64,
         scatter: Scatter,
     },
@@ -278,7 +267,7 @@ impl Scatter {
     }
 }
 
-/// Which units had their turn: a bit each, and above them a bit for each 64 that all had it, up to one word.
+/// Visited units: a bit each, and above them a bit for each 64 that are all visited, up to one word.
 #[derive(Debug, Clone)]
 pub(super) struct Map {
     levels: Vec<Vec<u64>>,
@@ -292,7 +281,7 @@ impl Map {
         loop {
             let words = bits.div_ceil(64).max(1);
             let mut level = vec![0; words as usize];
-            // What is beyond the end never has a turn.
+            // Units beyond the end count as visited.
             if !bits.is_multiple_of(64) || bits == 0 {
                 level[words as usize - 1] = u64::MAX << (bits % 64);
             }
@@ -304,12 +293,12 @@ impl Map {
         }
     }
 
-    /// Memory of one of so many units.
+    /// Memory of a map with `units` units, bytes.
     pub(super) fn bytes_of(units: u64) -> u64 {
         units / 8 + units / 500
     }
 
-    /// The next unit from `wanted` on that had no turn, from the beginning again behind the end. When all had theirs, all begin anew.
+    /// The next unvisited unit from `wanted` on, wrapping around. When all are visited, all are cleared.
     pub(super) fn free_from(&mut self, wanted: u64) -> u64 {
         if self.free == 0 {
             *self = Self::new(self.units);
@@ -337,7 +326,7 @@ impl Map {
         }
     }
 
-    /// Gives up to `count` units from `first` on, which had no turn, theirs; tells how many.
+    /// Marks up to `count` unvisited units from `first` on; returns their number.
     pub(super) fn take(&mut self, first: u64, count: u64) -> u64 {
         let mut taken = 0;
         while taken < count && first + taken < self.units {

@@ -1,26 +1,25 @@
-//! What a job's logs are made of: each operation, or sums over stretches of time.
+//! Samples for a job's logs: each operation, or sums over periods.
 //!
-//! The issuing thread adds, and whoever writes the logs takes what there is every second, so that memory does not grow with the run.
+//! The issuing thread adds samples, and the log writer takes them every second, so that memory does not grow with the
+//! run.
 
 use crate::stream::Request;
 use results::times::Times;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-/// Samples kept until somebody takes them: what an interval of a fast drive has.
+/// Samples stored until they are taken: as many as a fast drive has in an interval.
 const KEPT_MAX: usize = 4 << 20;
 
 /// An operation, or all of a direction in a stretch of time.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Sample {
-    /// Its end, nanoseconds since what counts began.
+    /// End, nanoseconds since the measurement began.
     pub end_ns: u64,
-    /// Reads, writes, trims.
+    /// Index of the direction: reads, writes, trims.
     pub direction: usize,
-    /// Operations.
     pub ops: u64,
-    /// Bytes of them.
     pub bytes: u64,
-    /// Their latencies together, nanoseconds.
+    /// Sum of latencies, nanoseconds.
     pub latency_ns: u64,
     /// Length of the stretch of time, nanoseconds; 0: it is one operation.
     pub length_ns: u64,
@@ -28,12 +27,12 @@ pub struct Sample {
     pub offset: u64,
 }
 
-/// Those of a job.
+/// Samples of a job.
 #[derive(Debug)]
 pub struct Samples {
     /// Length of a stretch of time; 0: each operation is a sample.
     every_ns: u64,
-    /// What counts begins and ends.
+    /// Start and end of the measurement, nanoseconds.
     from_ns: u64,
     until_ns: u64,
     kept: Mutex<Kept>,
@@ -42,7 +41,7 @@ pub struct Samples {
 #[derive(Debug, Default)]
 struct Kept {
     samples: Vec<Sample>,
-    /// The stretch that goes on, by direction, and which it is.
+    /// The current period, by direction, and its number.
     open: [Sample; 3],
     number: u64,
     left_out: u64,
@@ -58,7 +57,7 @@ impl Samples {
     }
 
     pub(super) fn add(&self, direction: usize, request: &Request, times: &Times) {
-        // What comes back after the end belongs to the last of its time.
+        // Operations that come back after the end count in the last period.
         let Some(end_ns) = times.completed_ns().min(self.until_ns - 1).checked_sub(self.from_ns) else { return };
         let (bytes, latency_ns) = (request.len.into(), times.service_ns());
         let mut kept = self.kept();
@@ -84,7 +83,7 @@ impl Samples {
         open.latency_ns += latency_ns;
     }
 
-    /// Takes what there is. `ran_ns`: the run is over after this time, and so is the stretch that goes on.
+    /// Takes the samples. `ran_ns`: the run is over after this time, and so is the current period.
     pub fn take(&self, ran_ns: Option<u64>) -> Vec<Sample> {
         let mut kept = self.kept();
         if let Some(ran_ns) = ran_ns.filter(|_| self.every_ns > 0) {
@@ -95,7 +94,7 @@ impl Samples {
         std::mem::replace(&mut kept.samples, like)
     }
 
-    /// Samples that nobody took in time.
+    /// Samples dropped because they were not taken in time.
     pub fn left_out(&self) -> u64 {
         self.kept().left_out
     }

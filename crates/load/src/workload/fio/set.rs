@@ -1,4 +1,4 @@
-//! What a section says becomes a job: each option with its value, and what cannot both be meant.
+//! Converts a section to a job: options with their values, and contradictions between them.
 
 use super::job::{DEPTH_MAX, DIRECTIONS, ExitWhat, JOBS_MAX, Job, Wanted};
 use super::options::{Known, Standing, find, is_off};
@@ -12,13 +12,13 @@ use super::value::{MICROSECONDS, SECONDS, Unit, number, size};
 use results::units::quoted;
 
 impl Job {
-    /// Takes over what `section` says. Tells `problems` all that it cannot, and `warnings` what makes no difference.
+    /// Applies the options of `section`. Adds errors to `problems`, and options without effect to `warnings`.
     pub fn take(&mut self, section: &Section, problems: &mut Vec<Problem>, warnings: &mut Vec<Problem>) {
         self.given.clear();
         if section.options.iter().any(|given| given.at == COMMAND_LINE) {
             self.given.push(("name".into(), section.name.clone()));
         }
-        // Whatever is read depends on it, wherever it stands.
+        // All values depend on it, wherever it is given.
         let (first, others): (Vec<_>, Vec<_>) = section.options.iter().partition(|given| given.name == "kb_base");
         for given in first.into_iter().chain(others) {
             let written = given.value.as_ref().map_or(given.name.clone(), |value| format!("{}={value}", given.name));
@@ -183,7 +183,7 @@ impl Job {
             "per_job_logs" => self.per_job_logs = yes()?,
             "log_avg_msec" => self.log_avg_msec = count(0, 3_600_000)?,
             "zero_buffers" => self.zeros = yes()?,
-            // They always are.
+            // Buffers are always refilled.
             "refill_buffers" => drop(yes()?),
             "buffer_compress_percentage" => self.compress_pct = count(0, 100)?,
             "clat_percentiles" => self.percentiles_of[0] = yes()?,
@@ -221,7 +221,7 @@ impl Job {
     }
 }
 
-/// The rates that `text` gives, by direction. An empty place and 0 leave a direction without a limit.
+/// The rates in `text`, by direction. An empty entry and 0 leave a direction unlimited.
 fn set_rates(
     rates: &mut [Wanted; DIRECTIONS],
     text: &str,

@@ -16,30 +16,30 @@ use sys::random::Random;
 /// Kinds of operations that are counted apart: the directions, and flushes.
 pub const KINDS: usize = DIRECTIONS + 1;
 
-/// The last of them.
+/// Index of flushes, after the directions.
 pub const FLUSHES: usize = DIRECTIONS;
 
 const KIND_OF: [OpKind; KINDS] = [OpKind::Read, OpKind::Write, OpKind::Deallocate, OpKind::Flush];
 
-/// What a job tells of itself while it runs. Only the job's own thread writes it.
+/// Live statistics of a job. Only the job's own thread writes them.
 #[derive(Debug, Default)]
 pub struct Progress {
     in_flight: AtomicU32,
-    /// Those that begun since the last ended: their depth is the one that they reach together.
+    /// Operations begun since the last completion: they are counted at the depth that they reach together.
     begun: AtomicU32,
     levels: [AtomicU64; 7],
     depth: AtomicU32,
     counts_from_ns: AtomicU64,
     missed: OnceLock<String>,
-    /// Operations that it began.
+    /// Operations begun.
     ops: AtomicU64,
-    /// Its lanes that have done all that they were to.
+    /// Lanes that completed their work.
     lanes_done: AtomicU32,
 }
 
 impl Progress {
-    /// How many of its operations were in flight with each when it was handed over, those with it included: 1, 2 to 3, 4 to 7, and
-    /// so on; 64 and more.
+    /// Number of operations by depth at submission, including the operation itself: 1, 2 to 3, 4 to 7, and so on; 64
+    /// and more.
     pub fn levels(&self) -> [u64; 7] {
         std::array::from_fn(|level| self.levels[level].load(Ordering::Relaxed))
     }
@@ -53,7 +53,7 @@ impl Progress {
         self.depth.store(depth, Ordering::Relaxed);
     }
 
-    /// From when on, nanoseconds of the run, what it does is its result: it looked for its depth before.
+    /// Start of the measured result, nanoseconds of the run: before, the job searched for its depth.
     pub fn counts_from_ns(&self) -> u64 {
         self.counts_from_ns.load(Ordering::Relaxed)
     }
@@ -62,22 +62,22 @@ impl Progress {
         self.counts_from_ns.store(from_ns, Ordering::Relaxed);
     }
 
-    /// The latency or rate that it was given and missed, which ended it: what happened.
+    /// Describes the latency or rate target that the job missed, which ended it.
     pub fn missed(&self) -> Option<&str> {
         self.missed.get().map(String::as_str)
     }
 
-    /// The first counts.
+    /// Records the first violation; later ones are ignored.
     pub(super) fn set_missed(&self, what: String) {
         let _ = self.missed.set(what);
     }
 
-    /// Operations that it began, those that follow others left out.
+    /// Operations begun, without followers.
     pub fn ops(&self) -> u64 {
         self.ops.load(Ordering::Relaxed)
     }
 
-    /// How many of its lanes ended by themselves, and not by their time.
+    /// Number of lanes that completed their work before their time was over.
     pub fn lanes_done(&self) -> usize {
         self.lanes_done.load(Ordering::Relaxed) as usize
     }
@@ -106,23 +106,25 @@ impl Progress {
 #[derive(Debug, Clone)]
 pub(super) struct Area {
     pub(super) target: TargetId,
-    /// Those of writes to it.
+    /// Buffer class of writes to the area.
     pub(super) buffers: u16,
     pub(super) start: u64,
     pub(super) len: u64,
-    /// Where each direction goes on, in a sequence.
+    /// Next offset of each direction, in a sequence.
     pub(super) next: [u64; DIRECTIONS],
     pub(super) order: Order,
 }
 
-/// Which block of an area is next.
+/// Selects the next block of an area.
 #[derive(Debug, Clone)]
 pub(super) enum Order {
-    /// One after the other, with so many bytes left out in between; below zero, backwards.
-    Sequential { skip: i64 },
-    /// At random, each unit once before any comes again: a map for all directions, or one for each where their units differ.
+    /// In sequence, with `skip` bytes in between; below zero, backwards.
+    Sequential {
+        skip: i64,
+    },
+    /// Random order, each unit once before any is repeated: a map for all directions, or one for each if their units
+    /// differ.
     Mapped(Vec<Map>),
-    /// As drawn, by direction.
     Drawn([Option<Draw>; DIRECTIONS]),
 }
 
@@ -132,7 +134,7 @@ pub struct FioStream {
     pub(super) areas: Vec<Area>,
     pub(super) turn: usize,
     pub(super) random_area: bool,
-    /// Those that it does: one, or reads and writes.
+    /// Directions of the stream: one, or reads and writes.
     pub(super) directions: Vec<usize>,
     pub(super) read_pct: u64,
     pub(super) sizes: [Sizes; DIRECTIONS],
@@ -142,38 +144,38 @@ pub struct FioStream {
     pub(super) bytes_left: u64,
     pub(super) ops_left: u64,
     pub(super) flush_every: u64,
-    /// Since the last flush.
+    /// Writes since the last flush.
     pub(super) writes: u64,
-    /// Where each kind is counted, on the first target.
+    /// Cell of each kind, on the first target.
     pub(super) cells: [u32; KINDS],
-    /// Those of all but writes, which have their area's.
+    /// Buffer class of each kind except writes, whose class is their area's.
     pub(super) buffers: [u16; KINDS],
     /// A write of the same place follows each trim.
     pub(super) writes_trimmed: bool,
     pub(super) sync: bool,
     pub(super) random: Random,
-    /// Of so many operations at random places the first is at one, and the others follow the one before.
+    /// Length of a run of consecutive operations at a random offset.
     pub(super) run_length: u64,
     pub(super) run_left: u64,
-    /// Percent of what would be at random places that is.
+    /// Percent of the operations of a random job that have random offsets.
     pub(super) random_pct: [u64; DIRECTIONS],
     pub(super) bound: Bound,
-    /// When it begins and ends.
+    /// Start and end, nanoseconds.
     pub(super) from_ns: u64,
     pub(super) until_ns: u64,
     /// When its last operation is wanted, where it has a rate and their number ends it.
     pub(super) last_ns: u64,
     /// Longest latency of each direction, after which it ends.
     pub(super) latency_max_ns: [u64; DIRECTIONS],
-    /// What it has to do at least.
+    /// Minimum rates.
     pub(super) least: LeastRate,
-    /// It ended by itself.
+    /// True once it ended before its time.
     pub(super) is_done: bool,
-    /// Its files are flushed when it ends.
+    /// True if files are flushed at the end.
     pub(super) end_flush: bool,
     /// Files that are still to be flushed then.
     pub(super) end_flushes: usize,
-    /// Operations of it that are in flight.
+    /// Operations in flight.
     pub(super) in_flight: u32,
     /// The last that was seen of the clock.
     pub(super) now_ns: u64,
@@ -185,16 +187,16 @@ pub struct FioStream {
 /// Ends jobs with each other.
 #[derive(Debug, Clone)]
 pub(super) struct Exit {
-    /// The groups of the run: when their jobs are to end, nanoseconds since the run began.
+    /// By group of the run: the end of its jobs, nanoseconds since the run began.
     pub(super) groups: Arc<[AtomicU64]>,
-    /// The one of this job.
+    /// Index of this job's group in `groups`.
     pub(super) own: usize,
-    /// Which end with this job.
+    /// Groups whose jobs end with this one.
     pub(super) ends: std::ops::Range<usize>,
 }
 
 impl Exit {
-    /// When its own jobs are to end, nanoseconds since the run began.
+    /// End of its own jobs, nanoseconds since the run began.
     #[inline]
     pub(super) fn at_ns(&self) -> u64 {
         self.groups[self.own].load(Ordering::Relaxed)
@@ -225,7 +227,7 @@ impl FioStream {
         }
     }
 
-    /// Whether the next one at a random place is at one, or follows the one before.
+    /// True if the next random operation has a new offset; false if it follows the last one.
     #[inline]
     fn jumps(&mut self, direction: usize) -> bool {
         if self.run_length > 1 {
@@ -274,8 +276,8 @@ impl FioStream {
         }
     }
 
-    /// What follows an operation in its place under the depth: the write of what was trimmed, the flush of so many writes, but
-    /// none after the last of them, as in fio.
+    /// The operation that follows in the same slot: the write after a trim, the flush after a number of writes. As in
+    /// fio, no flush after the last of them.
     #[inline]
     fn after(&mut self, request: &Request) -> Option<Request> {
         if self.writes_trimmed && request.kind == OpKind::Deallocate {
@@ -303,7 +305,7 @@ impl FioStream {
         Some(self.request(FLUSHES, self.end_flushes, 0, 0))
     }
 
-    /// Arrivals of one direction alone, shared out over its areas; `None` where chance decides more.
+    /// Arrivals of a single direction, divided over its areas; `None` if chance decides more.
     fn counted(&self, arrivals: u64, tell: &mut impl FnMut(u32, u64)) -> Option<()> {
         let [direction] = self.directions[..] else { return None };
         let mean = self.sizes[direction].mean_bytes().max(1.0);
@@ -339,7 +341,7 @@ impl Area {
             order if !jumps && self.len - last >= unit => {
                 let len = wanted.min((self.len - last) / unit * unit);
                 if let Order::Mapped(maps) = order {
-                    // They may have had their turn.
+                    // This operation follows the last one, not the map, so its blocks may be marked already.
                     map_of(maps, direction).take(last / unit, len / unit);
                 }
                 (last, len)
@@ -366,8 +368,8 @@ fn map_of(maps: &mut [Map], direction: usize) -> &mut Map {
     &mut maps[direction.min(last)]
 }
 
-/// Where the operation after one that ended at `last` begins in `len` bytes, with `skip` in between. As in fio the first begins at
-/// the beginning, and what would leave the range goes on at its other end.
+/// Offset in `len` bytes of the operation after one that ended at `last`, with `skip` in between. As in fio the first
+/// operation begins at 0, and one that would leave the range continues at its other end.
 fn skipped(last: u64, skip: i64, len: u64) -> u64 {
     let next = if last == 0 { Some(0) } else { last.checked_add_signed(skip).filter(|at| *at < len) };
     let again = if skip > 0 { Some(0) } else { len.checked_add_signed(skip) };
@@ -479,7 +481,7 @@ impl Stream for FioStream {
         if self.counted(arrivals, &mut both).is_some() {
             return;
         }
-        // Those of both directions have no schedule, so there are no more than a depth of them.
+        // Operations of a mixed job have no schedule, so at most a queue depth of them is lost.
         for _ in 0..arrivals {
             let Some(request) = self.next() else { return };
             lost(request.cell, 1);

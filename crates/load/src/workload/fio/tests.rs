@@ -1,4 +1,4 @@
-//! From text to operations: what is asked for in fio's words is what the streams yield.
+//! From text to operations: the streams must issue what the fio options request.
 
 use super::testing::around;
 use super::*;
@@ -9,7 +9,7 @@ use engine::sim::Drive;
 use std::collections::HashSet;
 use sys::op::{OpKind, Outcome};
 
-/// The jobs of a job file, or what is wrong with it.
+/// The jobs of a job file, or its errors.
 fn read(text: &str) -> Result<(Vec<FioLoad>, Vec<String>), String> {
     let lines = |problems: Vec<Problem>| problems.iter().map(ToString::to_string).collect::<Vec<_>>();
     let mut warnings = Vec::new();
@@ -111,7 +111,7 @@ fn an_option_that_does_nothing_is_taken_and_files_have_the_names_that_are_asked_
 
 #[test]
 fn jobs_of_one_set_of_cpus_share_issuing_threads_that_run_there() {
-    // Of each issuing thread: its CPUs, and the jobs whose operations it issues.
+    // For each issuing thread: its CPUs, and the jobs whose operations it issues.
     let shards = |text: &str, device: &str| -> Vec<(Vec<u32>, Vec<String>)> {
         let text = format!("[global]\nfilename={device}\nsize=1m\n{text}");
         let (loads, _) = read(&text).unwrap();
@@ -188,7 +188,7 @@ fn each_block_has_its_turn_once_unless_norandommap_says_otherwise() {
     let seen = operations("rw=randread bs=4k norandommap", 0, 9_999);
     let places: HashSet<_> = seen.iter().map(|(_, offset, _)| *offset).collect();
     assert!(seen.len() == 256 && (130..190).contains(&places.len()), "{}", places.len());
-    // Reads and writes of different sizes have maps of their own: none is cut short to what the other has left.
+    // Reads and writes of different sizes have separate maps: none is truncated to the other's rest.
     let seen = operations("rw=randrw bs=4k,8k rwmixread=50 size=512k io_size=640k", 0, 9_999);
     for (kind, bytes) in [(OpKind::Read, 4_096), (OpKind::Write, 8_192)] {
         let of_kind = seen.iter().filter(|(of, ..)| *of == kind);
@@ -215,7 +215,7 @@ fn jobs_whose_sizes_tell_how_much_they_do_say_so() {
     assert_eq!(operations("rw=randrw\nbs=4k\nsize=1m"), Some(256));
     assert_eq!(operations("rw=read\nbs=4k\nsize=1m\nio_size=2m\nnumjobs=3"), Some(1_536));
     assert_eq!(operations("rw=read\nbs=4k\nsize=1m\nnumber_ios=10\nloops=3"), Some(30));
-    // What the device, chance, flushes or time decide is not known before.
+    // The amount is unknown in advance if device, chance, flushes or time decide it.
     for more in
         ["bs=4k", "bsrange=4k-8k\nsize=1m", "bs=4k\nsize=50%", "bs=4k\nsize=1m\nruntime=5", "bs=4k\nsize=1m\nfsync=1"]
     {

@@ -19,17 +19,15 @@ pub const BYTES_MAX: usize = 4 << 20;
 /// No text of jobs has more options.
 const OPTIONS_MAX: usize = 100_000;
 
-/// A section, which is a job, or for those after it if its name begins with `global`.
+/// A section: a job, or options for later jobs if its name begins with `global`.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Section {
-    /// What it is called.
     pub name: String,
-    /// Its options.
     pub options: Vec<Given>,
 }
 
 impl Section {
-    /// Whether it is no job and holds for those after it.
+    /// True for a section that applies to the jobs after it, and is no job.
     pub fn is_global(&self) -> bool {
         self.name.starts_with("global")
     }
@@ -38,32 +36,29 @@ impl Section {
 /// An option as it was given.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Given {
-    /// Its name.
     pub name: String,
-    /// Its value, if it has one.
+    /// `None` for an option alone.
     pub value: Option<String>,
-    /// Where it stands, for messages.
+    /// Position, for messages.
     pub at: String,
 }
 
 /// Characters of a message that are shown of its beginning, and of its end.
 const SHOWN_CHARS: usize = 300;
 
-/// What is wrong, or doubtful, about a place. One line.
+/// An error or a doubt about a position, in one line.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{at}: {what}")]
 pub struct Problem {
     /// The place: file and line, or the command line.
     pub at: String,
-    /// What it is.
     pub what: String,
 }
 
 impl Problem {
-    /// `what` is wrong at `at`.
     pub fn new(at: &str, what: impl Into<String>) -> Self {
         let what: String = what.into();
-        // A value of megabytes is recognised by its beginning, and what to do stands at the end.
+        // A value of megabytes is recognised by its start, and the remedy is at the end.
         let count = what.chars().count();
         let what = match count > 2 * SHOWN_CHARS {
             true => what
@@ -81,22 +76,22 @@ impl Problem {
 /// A command line, taken apart.
 #[derive(Debug, Default)]
 pub struct CommandLine {
-    /// Its jobs; options before the first `--name` are global.
+    /// Jobs; options before the first `--name` are global.
     pub sections: Vec<Section>,
     /// Job files, in their order.
     pub files: Vec<String>,
     /// Options of the program, with their values.
     pub program: Vec<(String, Option<String>)>,
-    /// What was read otherwise than it was written.
+    /// Corrections made while reading.
     pub warnings: Vec<Problem>,
 }
 
 pub(super) const COMMAND_LINE: &str = "command line";
 
-/// What editors of articles make of hyphens.
+/// Characters that word processors put in place of hyphens.
 const DASHES: [char; 6] = ['\u{2010}', '\u{2011}', '\u{2012}', '\u{2013}', '\u{2014}', '\u{2212}'];
 
-/// Options in whose values a dash is a dash: names of files, and what people write.
+/// Options whose values may contain a dash: names of files, and free text.
 const NAMES: [&str; 10] = [
     "filename",
     "directory",
@@ -118,12 +113,12 @@ fn with_hyphens(text: &str, at: &str, warnings: &mut Vec<Problem>) -> String {
     {
         return format!("{}={value}", with_hyphens(name, at, warnings));
     }
-    // A word of its own is an option, or what belongs to one.
+    // A separate word is an option, or belongs to one.
     let is_option = text.starts_with(DASHES) || text.starts_with('-') || text.contains('=');
     if !text.contains(DASHES) || !is_option {
         return text.to_owned();
     }
-    // One at the beginning stands for the two of an option.
+    // A dash at the beginning stands for the two hyphens of an option.
     let rest = text.trim_start_matches(|c| DASHES.contains(&c) || c == '-');
     let marked = if text.starts_with(DASHES) || (rest.len() < text.len() && rest.starts_with(char::is_alphabetic)) {
         format!("--{rest}")
@@ -187,7 +182,7 @@ pub fn command_line(arguments: &[String]) -> Result<CommandLine, Vec<Problem>> {
             (None, Some(Standing::Known(known))) => known.kind == Kind::Value,
             _ => false,
         };
-        // Of those that make no difference, or are refused, a number belongs to the one before.
+        // For options without effect or refused ones, a number belongs to the option before it.
         if value.is_none() && !takes_value && of_program.is_none() {
             value = tokens.next_if(|next| next.starts_with(|c: char| c.is_ascii_digit()) && !next.contains(['/', '.']));
         }
@@ -229,7 +224,7 @@ pub fn job_file(
 }
 
 struct Reader<'a, 'b> {
-    /// Files were included too deep, which is said once.
+    /// True once too deep includes were reported.
     too_deep: bool,
     around: &'a mut Surroundings<'b>,
     warnings: &'a mut Vec<Problem>,
@@ -311,7 +306,7 @@ impl Reader<'_, '_> {
     }
 }
 
-/// `value` with what its variables stand for. Errors: a variable that is not set.
+/// `value` with its variables replaced. Errors: a variable that is not set.
 fn substituted(value: &str, around: &Surroundings<'_>) -> Result<String, String> {
     let mut text = String::new();
     let mut rest = value;

@@ -1,17 +1,16 @@
 //! Numbers as fio writes them: sizes with binary suffixes, times, percentages, expressions in parentheses.
 //!
-//! A suffix is worth what fio gives it: with `kb_base=1024`, the default, `k`, `kb` are 1024 and `kib` is 1000, and
-//! with `kb_base=1000` it is the other way round. What fio reads without a word and in its own way (`10sec` as
-//! 10 us) is refused.
+//! Suffixes have fio's values: with `kb_base=1024`, the default, `k`, `kb` are 1024 and `kib` is 1000, and with
+//! `kb_base=1000` it is the other way round. Values that fio silently misreads (`10sec` as 10 us) are refused.
 
-/// What a suffix may stand for.
+/// Meaning of suffixes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Unit {
     /// Bytes, or any other number that may have a suffix; `k` is this many.
     Kilo(u64),
-    /// Times; a bare number is so many nanoseconds.
+    /// Times; the value of a bare number is this many nanoseconds.
     Time(u64),
-    /// No suffix at all.
+    /// No suffix allowed.
     Plain,
 }
 
@@ -27,14 +26,12 @@ pub(super) const MICROSECONDS: Unit = Unit::Time(1_000);
 /// A size, or a part of something that is known later.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Size {
-    /// So many bytes.
     Bytes(u64),
-    /// So many percent of the device, or of the file.
+    /// Percent of the device or file.
     Percent(u64),
 }
 
 impl Size {
-    /// In bytes, of a whole of `whole_bytes`.
     pub fn of(self, whole_bytes: u64) -> u64 {
         match self {
             Self::Bytes(bytes) => bytes,
@@ -43,7 +40,7 @@ impl Size {
     }
 }
 
-/// A size: `4k`, `20%`, `(2*8m)`. Errors: why it is none, a phrase.
+/// A size: `4k`, `20%`, `(2*8m)`. Errors: the reason, a phrase.
 pub(super) fn size(text: &str, kilo: u64) -> Result<Size, String> {
     match text.trim().strip_suffix('%') {
         None => Ok(Size::Bytes(number(text, Unit::Kilo(kilo))?)),
@@ -54,7 +51,7 @@ pub(super) fn size(text: &str, kilo: u64) -> Result<Size, String> {
     }
 }
 
-/// A whole number with a suffix of `unit`. Errors: why it is none, a phrase.
+/// A whole number with a suffix of `unit`. Errors: the reason, a phrase.
 pub fn number(text: &str, unit: Unit) -> Result<u64, String> {
     let text = text.trim();
     let value = match text.strip_prefix('(') {
@@ -88,7 +85,7 @@ fn hexadecimal(digits: &str) -> Option<u64> {
     u64::from_str_radix(digits, 16).ok()
 }
 
-/// Digits, with point and prefix of hexadecimal ones, and what follows them.
+/// Splits digits, with point and hexadecimal prefix, from the suffix.
 fn split_suffix(text: &str) -> (&str, &str) {
     let is_hex = text.starts_with("0x") || text.starts_with("0X");
     let digit = |(at, c): (usize, char)| match is_hex {
@@ -133,7 +130,7 @@ fn factor(suffix: &str, unit: Unit) -> Result<u64, String> {
 /// Deepest nesting of parentheses.
 const NESTING_MAX: u32 = 32;
 
-/// The value of an expression: numbers with units, `+ - * / % ^` and parentheses. Errors: what is wrong, a phrase.
+/// The value of an expression: numbers with units, `+ - * / % ^` and parentheses. Errors: the reason, a phrase.
 pub(super) fn expression(text: &str, unit: Unit) -> Result<f64, String> {
     let mut reader = Expression { rest: text, unit, has_unit: false, depth: 0 };
     let value = reader.sum()?;

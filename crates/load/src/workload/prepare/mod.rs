@@ -1,9 +1,9 @@
 //! Preparation: a device is written from end to end, and samples of it are read back, by the run loop
 //! with streams of its own.
 //!
-//! [`Sweep`] writes, [`Sample`] reads; both end, and with them the run. What is written follows from
-//! seed, pass and place ([`Content`]), so that whoever knows those can go on where another stopped, or
-//! compare. What is written in which order, and what is kept of it, is the caller's business.
+//! [`Sweep`] writes, [`Sample`] reads; both end, and with them the run. The written data follow from seed, pass and
+//! offset ([`Content`]), so that a later process can resume or compare. The caller chooses the order of passes and
+//! records their progress.
 
 mod sample;
 mod sweep;
@@ -28,17 +28,16 @@ const NS_PER_SEC: u64 = 1_000_000_000;
 /// Operations kept in flight: enough for a drive of many channels to be busy while we fill buffers.
 pub const DEPTH: u32 = 32;
 
-/// What is or will be on a device.
+/// Present or future contents of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Content {
-    /// Zeros.
     Zeros,
     /// Salt that follows from its place.
     Salt(PlacedSalt),
 }
 
 impl Content {
-    /// Fills `bytes` with what belongs at `offset`, a multiple of [`SPOT_BYTES`].
+    /// Fills `bytes` with the expected data at `offset`, a multiple of [`SPOT_BYTES`].
     pub fn put(&self, bytes: &mut [u8], offset: u64) {
         match self {
             Self::Zeros => bytes.fill(0),
@@ -58,30 +57,27 @@ impl Content {
 /// Writes a part of a device once.
 #[derive(Debug)]
 pub struct Pass {
-    /// The device.
     pub device: DeviceName,
-    /// Its part: begins at a multiple of [`BLOCK_BYTES`], ends at one of the device's minimum direct I/O.
+    /// Byte range: begins at a multiple of [`BLOCK_BYTES`], ends at one of the device's minimum direct I/O.
     pub range: Range<u64>,
     /// Follows: all of the part before it is written.
     pub mark: Arc<AtomicU64>,
-    /// What is written.
+    /// Data to write.
     pub content: Content,
 }
 
 /// Reads places of a device back.
 #[derive(Debug)]
 pub struct ReadBack {
-    /// The device.
     pub device: DeviceName,
-    /// Places lie before this byte.
+    /// Places are before this byte.
     pub end: u64,
-    /// How many.
+    /// Number of places to read.
     pub spots: u64,
-    /// Which.
     pub seed: u64,
-    /// What has to be there.
+    /// Expected data.
     pub content: Content,
-    /// Takes what was found.
+    /// Receives the result.
     pub compared: Arc<Compared>,
 }
 
@@ -152,7 +148,7 @@ impl Workload for ReadBack {
     }
 }
 
-/// It lasts until its stream ends.
+/// Lasts until the stream ends.
 fn spec(device: &DeviceName) -> RunSpec {
     RunSpec {
         device_names: vec![device.clone()],

@@ -1,8 +1,7 @@
-//! Places of a device read back and compared with what ought to be there.
+//! Reads back places of a device and compares them with the expected data.
 //!
-//! The device is cut into as many stretches as there are places to read, and one is drawn in each: no
-//! place is read twice, none is left out when there are no more places than that, and damage longer
-//! than two stretches cannot hide.
+//! The device is cut into as many stretches as there are places to read, and one place is drawn in each: no place is
+//! read twice, all are read if there are no more than that, and damage longer than two stretches is always found.
 
 use super::Content;
 use crate::stream::{Request, Stream};
@@ -16,17 +15,17 @@ use sys::random::Random;
 /// of salt that follows from its place.
 pub const SPOT_BYTES: usize = device::salt::UNIT_BYTES;
 
-/// Bytes shown of what was expected and found.
+/// Bytes shown of expected and found data.
 const SHOWN_BYTES: usize = 16;
 
 /// A place that is not as it ought to be.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Mismatch {
-    /// First byte that differs.
+    /// Offset of the first byte that differs.
     pub offset: u64,
-    /// What belongs there and after it.
+    /// Expected bytes from there on.
     pub expected: [u8; SHOWN_BYTES],
-    /// What is there.
+    /// Bytes found.
     pub found: [u8; SHOWN_BYTES],
 }
 
@@ -37,7 +36,7 @@ impl fmt::Display for Mismatch {
     }
 }
 
-/// What a sample found, shared with whoever asked for it.
+/// Result of a sample, shared with the caller.
 #[derive(Debug, Default)]
 pub struct Compared {
     spots: AtomicU64,
@@ -47,7 +46,7 @@ pub struct Compared {
 }
 
 impl Compared {
-    /// Compares what was `found` at `offset` with what was `expected` there.
+    /// Compares the data `found` at `offset` with the `expected` data.
     pub fn compare(&self, offset: u64, expected: &[u8], found: &[u8]) {
         self.spots.fetch_add(1, Ordering::Relaxed);
         self.bytes.fetch_add(found.len() as u64, Ordering::Relaxed);
@@ -57,19 +56,17 @@ impl Compared {
             let shown = |bytes: &[u8]| std::array::from_fn(|index| bytes.get(at + index).copied().unwrap_or(0));
             let this = Mismatch { offset: offset + at as u64, expected: shown(expected), found: shown(found) };
             let mut first = self.first.lock().unwrap_or_else(PoisonError::into_inner);
-            // Reads come back in any order; the first by place is told.
+            // Reads come back in any order; the lowest offset is reported.
             if first.is_none_or(|first| this.offset < first.offset) {
                 *first = Some(this);
             }
         }
     }
 
-    /// Places compared.
     pub fn spots(&self) -> u64 {
         self.spots.load(Ordering::Relaxed)
     }
 
-    /// Bytes compared.
     pub fn bytes(&self) -> u64 {
         self.bytes.load(Ordering::Relaxed)
     }
@@ -79,16 +76,15 @@ impl Compared {
         self.mismatches.load(Ordering::Relaxed)
     }
 
-    /// The first of them by place.
+    /// The mismatch with the lowest offset.
     pub fn first_mismatch(&self) -> Option<Mismatch> {
         *self.first.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// Reads places of target 0.
 pub struct Sample {
     end: u64,
-    /// Places on the device, places to read, places asked for so far.
+    /// Places on the device, places to read, places requested so far.
     places: u64,
     spots: u64,
     next: u64,
@@ -138,7 +134,7 @@ impl Stream for Sample {
     }
 
     fn on_data(&mut self, request: &Request, data: &[u8]) {
-        // A simulated drive keeps no data.
+        // A simulated drive stores no data.
         if !data.is_empty() {
             let expected = &mut self.expected[..data.len().min(SPOT_BYTES)];
             self.content.put(expected, request.offset);

@@ -4,8 +4,9 @@
 //! from ...... mark ....... next ........ end
 //!      written     in flight    to come
 //! ```
-//! Blocks complete in any order. The mark is the first byte that is not known to be written: whoever
-//! begins again there leaves nothing out. It is shared, so that it can be recorded while the walk goes on.
+//!
+//! Blocks complete in any order. The mark is the first byte not known to be written: a sweep resumed there skips
+//! nothing. The mark is shared, so that it can be recorded during the sweep.
 
 use super::DEPTH;
 use crate::stream::{Request, Stream};
@@ -22,14 +23,14 @@ pub const BLOCK_BYTES: u32 = 128 * 1024;
 pub struct Sweep {
     next: u64,
     end: u64,
-    /// Offsets that are not known to be written. One that failed stays here for good.
+    /// Offsets not known to be written. A failed one stays here for good.
     open: Vec<u64>,
     mark: Arc<AtomicU64>,
 }
 
 impl Sweep {
-    /// Writes the bytes in `range`, whose start is a multiple of [`BLOCK_BYTES`] and whose end one of the
-    /// device's minimum direct I/O. `mark` follows: all of the range before it is written.
+    /// Writes the bytes in `range`, starting at a multiple of [`BLOCK_BYTES`] and ending at one of the device's minimum
+    /// direct I/O. `mark` follows: the range before it is written.
     pub fn new(range: Range<u64>, mark: Arc<AtomicU64>) -> Self {
         mark.store(range.start, Ordering::Release);
         Self { next: range.start, end: range.end, open: Vec::with_capacity(DEPTH as usize), mark }

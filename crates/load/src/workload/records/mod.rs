@@ -5,11 +5,11 @@
 //!              offset: number of the key; length: bytes of the record
 //! ```
 //!
-//! The one idea: to the run loop a transaction is an operation, and a namespace is a target. What a key's digest is and
-//! what stands in its record is the engine's business, which takes these operations for transactions.
+//! The one idea: to the run loop a transaction is an operation, and a namespace is a target. The engine maps these
+//! operations to transactions: key digests and record contents are its business.
 //!
-//! A shard has keys of its own, every n-th: so it knows all writers of a key, and no two engines need to talk. Of skewed
-//! keys each shard has the same distribution over its own.
+//! Each shard has its own keys, every n-th: so one engine sees all writes of a key, and engines need no coordination.
+//! Of skewed keys each shard has the same distribution over its own.
 
 use super::{CannotRun, Choices, DeviceShape, Extras, Place, RunPlan, RunSpec, Workload};
 use crate::choice::{Engine, Pacing};
@@ -25,46 +25,46 @@ use std::fmt;
 use sys::op::OpKind;
 use sys::random::Random;
 
-/// How far the transactions may fall behind before the run ends, seconds: as ACT's.
+/// Maximum lag before the run ends, seconds: ACT's value.
 const MAX_LAG_SEC: u64 = 10;
 
-/// Transactions, and what they are run on.
+/// Transactions and their target.
 #[derive(Debug, Clone)]
 pub struct Records {
     /// The device of an engine in this process, or the name of a namespace.
     pub target: DeviceName,
-    /// Its size, if it is a file.
+    /// Size, if it is a file.
     pub file_size_bytes: Option<u64>,
     /// Least size of a device, bytes.
     pub device_bytes_min: u64,
-    /// How many keys there are. At least 1.
+    /// Number of keys. At least 1.
     pub keys: u32,
-    /// The first of them.
+    /// First key.
     pub first_key: u64,
-    /// What is done to them.
+    /// Operation mix.
     pub mix: Mix,
-    /// Which of them is next, of reads and updates.
+    /// Key distribution of reads and updates.
     pub next_key: Keys,
     /// Bytes of a record's values.
     pub record_bytes: u32,
     /// Transactions in flight at most. At least 1.
     pub depth: u32,
-    /// Transactions wanted a second; `None`: the next when one ends.
+    /// Transactions a second; `None`: closed loop.
     pub rate: Option<Rate>,
     /// Issuing threads, each with keys of its own.
     pub threads: u32,
-    /// Length of a run, seconds; at most that of one that inserts, which ends when all keys are.
+    /// Length of a run, seconds; an upper bound for insertions, which end when all keys exist.
     pub duration_sec: u64,
-    /// Seed of all random choices; `None`: to be chosen at the start.
+    /// Seed of all random choices; `None`: chosen at the start.
     pub seed: Option<u64>,
 }
 
-/// What is done to the keys.
+/// Operations on the keys.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Mix {
     /// Each is written once, in order.
     Insert,
-    /// They are read and written.
+    /// Reads and updates.
     ReadUpdate {
         /// Share of the reads, percent: 0 to 100.
         read_pct: u32,
@@ -97,7 +97,7 @@ impl std::str::FromStr for Mix {
     fn from_str(text: &str) -> Result<Self, String> {
         let read_pct = match text.split_once(',') {
             None if text == "I" => return Ok(Self::Insert),
-            // As the benchmark of Aerospike's Java client has it.
+            // As in the benchmark of Aerospike's Java client.
             None if text == "RU" => Some(50),
             Some(("RU", pct)) => pct.parse().ok().filter(|pct| *pct <= 100),
             _ => None,
@@ -107,11 +107,10 @@ impl std::str::FromStr for Mix {
     }
 }
 
-/// The kind of the workload.
+/// Kind of the workload.
 pub const TRANSACTIONS: &str = "transactions";
 /// The stream of reads, and that of writes.
 pub const READS: &str = "reads";
-/// See [`READS`].
 pub const WRITES: &str = "writes";
 
 impl Records {
@@ -119,7 +118,7 @@ impl Records {
         self.threads.clamp(1, shards_max.max(1)).min(self.depth).min(self.keys).max(1)
     }
 
-    /// What it records: those of the two that come.
+    /// Recorded streams: reads and writes, if present.
     fn streams(&self) -> Vec<StreamInfo> {
         let per_sec = self.rate.map_or(0.0, Rate::per_sec_f64);
         let read_share = f64::from(self.mix.read_pct()) / 100.0;
@@ -136,7 +135,7 @@ impl Records {
             .collect()
     }
 
-    /// What is in force, for the manifest.
+    /// Settings in force, for the manifest.
     fn record(&self, shards: u32) -> Config {
         let setting = |name: &str, value: &dyn ToString| (name.to_owned(), value.to_string());
         let settings = vec![
@@ -194,7 +193,7 @@ impl Workload for Records {
             duration_sec: self.duration_sec,
             report_interval_sec: 1,
             max_lag_sec: MAX_LAG_SEC,
-            // A record engine acknowledges what its drive has.
+            // A record engine acknowledges only data that its drive has.
             odsync: true,
             engine: Engine::Auto,
             pacing: Pacing::Sleep,
@@ -208,7 +207,7 @@ impl Workload for Records {
     }
 
     fn writes(&self) -> bool {
-        // What an engine has in memory it writes, whatever its clients do.
+        // An engine flushes its buffers, whatever its clients do.
         true
     }
 
@@ -251,14 +250,14 @@ impl Workload for Records {
 /// Reads and writes of one shard's keys.
 #[derive(Debug, Clone)]
 pub struct Transactions {
-    /// What all have in common.
+    /// Fields that all requests share.
     request: Request,
-    /// Cells.
+    /// Cells of reads and of writes.
     reads: u32,
     writes: u32,
     read_pct: u32,
     draw: Draw,
-    /// Keys still to be inserted; `None`: it goes on for ever.
+    /// Keys still to be inserted; `None`: unlimited.
     left: Option<u32>,
     /// The shard's keys: `first + n * stride`.
     first: u64,

@@ -6,13 +6,13 @@
 //!                        Replay (a Workload): one open lane for each stream on each device
 //! ```
 //!
-//! The one idea: a stream's schedule is the list of its instants, and its operations are the list beside it; both
-//! are shared, so any number of shards takes every n-th of either. An operation goes out when the traced one was wanted,
-//! whatever became of those before it: that one waited for another is not in a trace.
+//! The one idea: a stream's schedule is the list of its instants, and its operations are the list beside it; both are
+//! shared, so any number of shards takes every n-th of either. An operation is issued when the traced one was wanted,
+//! whatever happened to earlier ones: a trace does not show dependencies.
 //!
-//! Reads below ACT's large block (128 KiB) are judged, as what a client waits for; in a trace without any, the first that
-//! there is of small writes, large reads, large writes, flushes, discards. A device whose direct I/O is coarser than the traced
-//! one's gets what covers the operation. Writes carry data of ours.
+//! Reads below ACT's large block (128 KiB) are judged, as what a client waits for; in a trace without any, the first
+//! existing class of small writes, large reads, large writes, flushes, discards. A device with coarser direct I/O than
+//! the traced one gets a covering operation. Writes carry our own data.
 
 mod trace;
 
@@ -35,19 +35,19 @@ use trace::{Class, Group, Operation};
 
 const NS_PER_SEC: u64 = 1_000_000_000;
 
-/// How far a stream may fall behind before the run ends, seconds: as ACT's.
+/// Maximum lag before the run ends, seconds: ACT's value.
 const MAX_LAG_SEC: u64 = 10;
 
-/// Memory for the buffers of a device's operations of a stream, those salted ahead included.
+/// Memory for the buffers of a stream on a device, including those salted ahead, bytes.
 const LANE_MEMORY_BYTES: u64 = 32 << 20;
 
 /// Operations in flight of a stream on a device at most.
 const SLOTS_MAX: u64 = 1_024;
 
-/// Where memory allows fewer it is told.
+/// A lower number of slots, limited by memory, is reported.
 const SLOTS_TOLD: u64 = 16;
 
-/// A trace to replay, and on what.
+/// A trace to replay, and its targets.
 #[derive(Debug, Clone)]
 pub struct Replay {
     trace: Arc<Trace>,
@@ -73,7 +73,7 @@ impl Replay {
         }
     }
 
-    /// What it is, for people: one line for each stream, and what is judged.
+    /// Description for people: one line for each stream, and which are judged.
     pub fn describe(&self) -> String {
         let trace = &self.trace;
         let laps = if self.laps > 1 { format!(", {} times", self.laps) } else { String::new() };
@@ -94,7 +94,7 @@ impl Replay {
     }
 
     fn duration_sec(&self) -> u64 {
-        // The last operation lies within, at whatever instant.
+        // The last operation is within the duration, whatever its instant.
         self.trace.span_ns().saturating_mul(self.laps.into()) / NS_PER_SEC + 1
     }
 
@@ -103,7 +103,7 @@ impl Replay {
         self.trace.totals(class).0 as f64 * f64::from(self.laps) / self.duration_sec() as f64
     }
 
-    /// What is different about the operations on a device. Errors: they do not fit it.
+    /// Changes to operations so that they fit a device. Errors: they do not fit it.
     fn check(&self, device: &DeviceShape, groups: &[(Class, &Group)]) -> Result<Changes, CannotRun> {
         let mut changes = Changes::default();
         let mut end = 0;
@@ -165,7 +165,7 @@ impl Span {
         (offset, end.next_multiple_of(self.unit_bytes) - offset)
     }
 
-    /// The longest of them.
+    /// Longest operation, bytes.
     fn largest(self, group: &Group) -> u64 {
         group.operations.iter().map(|operation| self.covering(operation).1).max().unwrap_or(0)
     }
@@ -296,7 +296,7 @@ impl Workload for Replay {
 }
 
 impl Replay {
-    /// What is in force, for the manifest.
+    /// Settings in force, for the manifest.
     fn record(&self, devices: &[DeviceShape], changes: &[Changes], few: Vec<(String, String)>) -> Config {
         let trace = &self.trace;
         let mut settings = vec![
@@ -318,7 +318,7 @@ impl Replay {
     }
 }
 
-/// Operations of a stream in flight at most on a device: as many as its queue has room for, most of it for small ones.
+/// Maximum operations in flight of a stream on a device: the capacity of its queue, most of it for small ones.
 fn slots(
     device: &DeviceShape,
     groups: &[(Class, &Group)],
@@ -355,7 +355,7 @@ pub struct Playback {
     /// Behind the last, over all laps.
     end: u64,
     span: Span,
-    /// What all of them have in common.
+    /// Fields that all requests share.
     request: Request,
 }
 

@@ -1,4 +1,4 @@
-//! What is replayed is what was traced, to the nanosecond, however many shards there are.
+//! A replay issues exactly the trace, to the nanosecond, for any number of shards.
 
 use super::*;
 use crate::factor::Factor;
@@ -15,7 +15,7 @@ fn traced(at_ns: u64, op: EventOp, sector: u64, sectors: u32) -> Traced {
     Traced { device: (7, 0), op, sector, sectors, issued_ns: at_ns + 100, queued_ns: Some(at_ns), ..Traced::default() }
 }
 
-/// A few hundred operations of every kind, in the order of their completion, which is not that of their instants.
+/// A few hundred operations of every kind, in completion order, which differs from the order of their instants.
 fn requests() -> Vec<Traced> {
     let of = |n: u64| {
         let at_ns = 77 * MS + n * n % 1_000 * MS + n;
@@ -78,7 +78,7 @@ fn word(kind: OpKind) -> &'static str {
     }
 }
 
-/// What ought to reach a drive of 512-byte units, by the trace alone.
+/// Expected requests at a drive of 512-byte units, from the trace alone.
 fn expected(speed: u64) -> Vec<Seen> {
     let requests = requests();
     let first = requests.iter().filter(|request| request.op != EventOp::Other).map(Traced::wanted_ns).min().unwrap();
@@ -100,7 +100,7 @@ fn expected(speed: u64) -> Vec<Seen> {
     seen
 }
 
-/// What the lanes of a plan want, in the order of time.
+/// Requests of a plan's lanes, in the order of time.
 fn wanted(plan: RunPlan<Playback>) -> Vec<Seen> {
     let mut seen = Vec::new();
     for mut lane in plan.shards.into_iter().flat_map(|plan: Plan<Playback>| plan.lanes) {
@@ -124,7 +124,7 @@ fn any_number_of_shards_wants_the_trace_and_nothing_else() {
     assert_eq!((of("operations"), of("left-out"), of("rounded@sim:")), (Some("364"), Some("36"), Some("0")));
     let half = replay("2", 1);
     assert_eq!(wanted(plan(&half, shape(1 << 30, 512), 1).unwrap().0), expected(2));
-    // So dense that one thread is not given all of it.
+    // Too dense for one thread.
     let dense = replay("100000", 1);
     let (plan, _) = plan(&dense, shape(1 << 30, 512), 3).unwrap();
     assert_eq!(plan.shards.len(), 3);
@@ -140,7 +140,7 @@ fn any_number_of_shards_wants_the_trace_and_nothing_else() {
     assert_eq!(laps, thrice);
 }
 
-/// A drive that is never busy and writes down what reaches it.
+/// A drive that is never busy and records its requests.
 #[derive(Debug)]
 struct Ledger {
     seen: Arc<Mutex<Vec<Seen>>>,

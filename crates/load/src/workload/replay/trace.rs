@@ -12,7 +12,7 @@ use sys::op::OpKind;
 /// Most operations that are taken: 240 MB, and as much again for a moment while the largest stream is put in order.
 pub const OPERATIONS_MAX: u64 = 10_000_000;
 
-/// What is smaller is small: ACT's large block, and the smallest write block of the servers that it models.
+/// Smaller operations are small: ACT's large block, and the smallest write block of the servers that it models.
 const LARGE_BYTES: u64 = 128 << 10;
 
 /// No request of the kernel's moves more, and one has to fit the memory of its stream.
@@ -24,20 +24,19 @@ const DISCARD_BYTES_MAX: u64 = u32::MAX as u64 - 2 * 4_096;
 /// No device is larger (8 EiB), and sums of bytes stay within 64 bits.
 const SECTORS_MAX: u64 = 1 << 54;
 
-/// A stream of a replay.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Class {
-    /// Below [`LARGE_BYTES`].
+    /// Smaller than [`LARGE_BYTES`].
     Reads,
-    /// Likewise.
+    /// Smaller than [`LARGE_BYTES`].
     Writes,
-    /// That or more.
+    /// [`LARGE_BYTES`] or larger.
     LargeReads,
-    /// Likewise.
+    /// [`LARGE_BYTES`] or larger.
     LargeWrites,
-    /// Of any size.
+    /// Any size.
     Flushes,
-    /// Of any size.
+    /// Any size.
     Discards,
 }
 
@@ -55,7 +54,6 @@ impl Class {
         }
     }
 
-    /// What it is called.
     pub fn name(self) -> &'static str {
         match self {
             Self::Reads => "reads",
@@ -67,7 +65,7 @@ impl Class {
         }
     }
 
-    /// What its operations do.
+    /// Kind of its operations.
     pub fn kind(self) -> OpKind {
         match self {
             Self::Reads | Self::LargeReads => OpKind::Read,
@@ -77,13 +75,13 @@ impl Class {
         }
     }
 
-    /// Whether many of them are under way at once.
+    /// True for classes with many operations in flight.
     pub fn is_small(self) -> bool {
         matches!(self, Self::Reads | Self::Writes)
     }
 }
 
-/// What an operation is, beside its kind and its instant.
+/// Offset and size of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Operation {
     sector: u64,
@@ -93,12 +91,11 @@ pub struct Operation {
 }
 
 impl Operation {
-    /// First byte.
+    /// Offset of the first byte.
     pub fn start(&self) -> u64 {
         self.sector * SECTOR_BYTES
     }
 
-    /// How many.
     pub fn bytes(&self) -> u64 {
         u64::from(self.sectors) * SECTOR_BYTES
     }
@@ -109,7 +106,6 @@ impl Operation {
 pub struct Group {
     /// When, nanoseconds since the first of the trace.
     pub at_ns: Arc<[u64]>,
-    /// What.
     pub operations: Arc<[Operation]>,
 }
 
@@ -121,10 +117,10 @@ pub enum TraceError {
         "it has more than {} operations, which take {} MB - replay a part of it (head, grep)", Grouped(OPERATIONS_MAX), OPERATIONS_MAX * 24 / 1_000_000
     )]
     TooMany,
-    /// Sizes are missing.
+    /// Events without sizes.
     #[error("the sizes of {0} of its operations are unknown - record it with flashproof trace --ops")]
     WithoutSize(u64),
-    /// Instants are missing.
+    /// Events without times.
     #[error("it does not say when {0} of its operations began - record it with flashproof trace --ops, or iosnoop -s")]
     WithoutTime(u64),
     /// An offset that no device has.
@@ -133,7 +129,7 @@ pub enum TraceError {
     /// An operation that no kernel sends as one.
     #[error("one of its operations has {0} bytes, more than {max} that are sent as one - it is damaged", max = BYTES_MAX)]
     Bytes(u64),
-    /// Nothing.
+    /// No operations.
     #[error("it has no read, write, flush or discard")]
     Nothing,
 }
@@ -168,10 +164,10 @@ impl TraceBuilder {
             return Err(TraceError::Bytes(request.bytes()));
         }
         self.operations += 1;
-        // Bios can ask for a flush before them; on the medium they are all the same.
+        // Bios can request a flush before them; on the medium they are all equal.
         let operation =
             Operation { sector: request.sector, sectors: request.sectors, sync: request.fua || request.preflush };
-        // A flush has no place, whatever stands there.
+        // A flush has no offset, whatever the trace has.
         let operation = match class {
             Class::Flushes => Operation { sector: 0, sectors: 0, ..operation },
             _ => operation,
@@ -218,7 +214,6 @@ pub struct Trace {
 }
 
 impl Trace {
-    /// Operations in it.
     pub fn operations(&self) -> u64 {
         self.operations
     }
@@ -233,7 +228,7 @@ impl Trace {
         self.span_ns
     }
 
-    /// How many times as fast it is as it was recorded.
+    /// Speed relative to the recording.
     pub fn speed(&self) -> Factor {
         self.speed
     }
@@ -245,7 +240,6 @@ impl Trace {
         devices
     }
 
-    /// The streams in it.
     pub fn classes(&self) -> Vec<Class> {
         let mut classes: Vec<_> = self.groups.keys().map(|(_, class)| *class).collect();
         classes.sort_unstable();
@@ -258,7 +252,7 @@ impl Trace {
         self.classes().first().copied()
     }
 
-    /// The streams of a device.
+    /// Streams on a device.
     pub fn on(&self, device: DeviceNumber) -> Vec<(Class, &Group)> {
         let own = self.groups.iter().filter(|((of, _), _)| *of == device);
         own.map(|((_, class), group)| (*class, group)).collect()

@@ -1,4 +1,4 @@
-//! The TOML form of tenants, and where they lie on their devices.
+//! The TOML format of tenants, and their positions on devices.
 
 use super::{Reuse, Size, Space, Tenant, Tenants};
 use crate::choice::{Choice, Engine};
@@ -11,7 +11,7 @@ use serde::Deserialize;
 use std::ops::{Range, RangeInclusive};
 use toml::Spanned;
 
-/// Longest name of a tenant: it becomes part of those of streams.
+/// Longest name of a tenant: it becomes part of stream names.
 const NAME_MAX: usize = 32;
 
 /// Most tenants of a file; an NVMe drive has 128 placement handles at most.
@@ -20,7 +20,7 @@ const TENANTS_MAX: usize = 128;
 /// Write blocks, as the server takes them and smaller.
 const WRITE_BLOCK_BYTES: RangeInclusive<u64> = 32 << 10..=8 << 20;
 
-/// Of a rate, a second.
+/// Maximum rate, a second.
 const OPERATIONS_MAX: u64 = 1_000_000_000;
 
 /// Tenants that cannot be: a sentence.
@@ -41,7 +41,7 @@ struct File {
     tenant: Vec<Spanned<Options>>,
 }
 
-/// What a tenant, or all of them, can be told.
+/// Options of a tenant, or of all.
 #[derive(Deserialize, Default, Clone)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 struct Options {
@@ -84,7 +84,7 @@ impl Mix {
     }
 }
 
-/// What is wrong about one key, and what to do.
+/// Error of one key, and the remedy.
 struct Wrong {
     key: &'static str,
     why: String,
@@ -143,7 +143,8 @@ impl Tenants {
     }
 }
 
-/// Where a tenant that begins at `start` has `key`: in its own table, among the defaults or at the top; else its start.
+/// Offset of `key` for a tenant that begins at `start`: in its own table, among the defaults or at the top; else
+/// `start`.
 fn offset_of(text: &str, start: usize, key: &str) -> usize {
     let within = |from: usize| {
         let mut offset = from;
@@ -288,7 +289,7 @@ fn space(own: &Options, defaults: &Options) -> Result<Space, Wrong> {
     Ok(Space { size, at: bytes("at", &own.at)? })
 }
 
-/// Tenants without a size share equally what those of their device leave of it, as far as that is known now: shares.
+/// Tenants without a size share equally the space that others of their device leave, as far as known now: as shares.
 fn shared_out(mut tenants: Vec<Tenant>) -> Vec<Tenant> {
     let devices: Vec<_> = tenants.iter().map(|tenant| tenant.device.clone()).collect();
     for device in &devices {
@@ -364,7 +365,7 @@ pub(super) fn layout(
     let device = units::printable(device);
     let mut placed: Vec<(usize, Range<u64>)> = Vec::new();
     let on = || tenants.tenants.iter().enumerate().filter(|(_, tenant)| is_on(tenant));
-    // So that each begins at a multiple of its own.
+    // So that each range begins at a multiple of its own block size.
     let step = on().map(|(_, tenant)| u64::from(tenant.write_block_bytes)).max().unwrap_or(1);
     let mut next = 0;
     for (place, tenant) in on() {

@@ -16,10 +16,10 @@ use sys::random::Random;
 /// Blocks in flight of a tenant at most.
 const DEPTH: u64 = 16;
 
-/// As long as it takes.
+/// Practically unlimited.
 const NO_END_SEC: u64 = u64::MAX / 4 / 1_000_000_000;
 
-/// The first writes of a tenant, whether it writes later or not.
+/// The first writes of a tenant, even a read-only one.
 #[derive(Debug, Clone)]
 pub struct TenantFill(pub TenantLoad);
 

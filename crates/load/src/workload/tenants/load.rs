@@ -1,5 +1,5 @@
-//! A tenant as a workload of the run loop: record reads beside large blocks that are written because clients filled them,
-//! and what defragmentation reads and writes because of those.
+//! A tenant as a workload of the run loop: record reads beside large-block writes of clients, and the resulting reads
+//! and writes of defragmentation.
 //!
 //! ```text
 //! reads     open loop: records anywhere in the space, as ACT reads them
@@ -8,8 +8,8 @@
 //!             defrag-writes   of every block that their live records fill
 //! ```
 //!
-//! Defragmentation follows the client's write in its slot, so it keeps up by itself and its rates are the model's. The space
-//! counts as in use for long when a run begins: what was written before is not read back, only its place matters.
+//! Defragmentation follows the client's write in its slot, so it keeps up by itself and its rates are the model's. The
+//! space counts as long in use when a run begins: earlier data are not read back, only their places matter.
 
 use super::host::{BlockWrite, Cause, Host, OutOfSpace, Step};
 use super::{Tenant, Tenants};
@@ -29,7 +29,7 @@ use std::sync::Arc;
 use sys::op::{OpKind, Outcome, Placement};
 use sys::random::Random;
 
-/// How far a stream may fall behind before the run ends, seconds: as ACT's.
+/// Maximum lag before the run ends, seconds: ACT's value.
 const MAX_LAG_SEC: u64 = 10;
 
 /// Memory for the buffers of a tenant's reads, and of its blocks.
@@ -38,25 +38,25 @@ pub(super) const MEMORY_BYTES: u64 = 32 << 20;
 /// Reads in flight of a tenant at most.
 const READ_SLOTS: u64 = 1_024;
 
-/// Client blocks in flight of a tenant at most, each with what follows it.
+/// Maximum client blocks in flight of a tenant, each with its followers.
 const BLOCK_SLOTS: u64 = 64;
 
-/// One tenant of several, and its device.
+/// One of several tenants, and its device.
 #[derive(Debug, Clone)]
 pub struct TenantLoad {
     tenants: Arc<Tenants>,
     place: usize,
     device: DeviceName,
-    /// Whether its device is that of tenants that name none.
+    /// True if its device is that of tenants that name none.
     is_default: bool,
-    /// Its store, if that is in use already.
+    /// Its store, if already in use.
     host: Option<Host>,
 }
 
 impl TenantLoad {
     /// All of `tenants`, those that name no device on `default`.
     ///
-    /// Errors: one has no device, or a simulated drive that cannot be.
+    /// Errors: one has no device, or an invalid simulated drive.
     pub fn all(tenants: Tenants, default: Option<&DeviceName>) -> Result<Vec<Self>, CannotRun> {
         let tenants = Arc::new(tenants);
         let load = |(place, tenant): (usize, &Tenant)| {
@@ -78,17 +78,16 @@ impl TenantLoad {
         tenants.tenants.iter().enumerate().map(load).collect()
     }
 
-    /// That of `tenants` at `place`, which names `device`, with a store that goes on as it is.
+    /// Tenant number `place` of `tenants`, on `device`, with a store that continues in its current state.
     pub fn in_use(tenants: Arc<Tenants>, place: usize, device: DeviceName, host: Host) -> Self {
         Self { tenants, place, device, is_default: false, host: Some(host) }
     }
 
-    /// The tenant.
     pub fn tenant(&self) -> &Tenant {
         &self.tenants.tenants[self.place]
     }
 
-    /// Refuses handles that a simulated drive does not have. Those of real ones are looked up before they are opened.
+    /// Refuses handles that a simulated drive lacks. Handles of real drives are checked before they are opened.
     fn check_placements(&self) -> Result<(), CannotRun> {
         let Some(drive) = self.device.drive() else { return Ok(()) };
         // With one handle there is nothing to name, and the drive takes no placement.
@@ -106,9 +105,9 @@ impl TenantLoad {
         }
     }
 
-    /// Where it is on its device, which has `size_bytes`.
+    /// Byte range of the tenant on its device of `size_bytes`.
     ///
-    /// Errors: it does not fit, or it and another overlap.
+    /// Errors: the tenant does not fit, or overlaps another.
     pub(super) fn range(&self, size_bytes: u64) -> Result<Range<u64>, CannotRun> {
         let layout = self.tenants.layout(self.device.as_str(), self.is_default, size_bytes);
         let layout = layout.map_err(|error| CannotRun(error.0))?;
@@ -116,7 +115,7 @@ impl TenantLoad {
         Ok(own.map_or(0..0, |(_, range)| range))
     }
 
-    /// What it records; those that have a rate.
+    /// Recorded streams: those that have a rate.
     fn streams(&self, waf: f64) -> Vec<StreamInfo> {
         let tenant = self.tenant();
         let (reads, blocks) = (tenant.reads.per_sec_f64(), tenant.client_blocks().per_sec_f64());
@@ -143,7 +142,7 @@ const WRITES: &str = "writes";
 const DEFRAG_READS: &str = "defrag-reads";
 const DEFRAG_WRITES: &str = "defrag-writes";
 
-/// Of a stream of a run the tenant and the operation, reads or writes, where it is what clients wait for.
+/// Tenant and operation, reads or writes, of a run's stream that clients wait for.
 pub fn client_stream(name: &str) -> Option<(&str, &str)> {
     name.rsplit_once('/').filter(|(_, stream)| [READS, WRITES].contains(stream))
 }
@@ -216,7 +215,7 @@ impl Workload for TenantLoad {
 }
 
 impl TenantLoad {
-    /// What is in force, for the manifest.
+    /// Settings in force, for the manifest.
     fn record(&self, device: &DeviceShape, range: &Range<u64>, host: &Host) -> Config {
         let (tenant, steady) = (self.tenant(), host.steady());
         let setting = |name: &str, value: &dyn ToString| (name.to_owned(), value.to_string());
@@ -242,7 +241,7 @@ impl TenantLoad {
     }
 }
 
-/// What the lanes of a tenant are made from.
+/// Inputs for the lanes of a tenant.
 struct Builder<'a> {
     tenant: &'a Tenant,
     device: &'a DeviceShape,
@@ -268,7 +267,7 @@ impl Builder<'_> {
     fn slots(&self, most: u64, bytes: u32) -> u32 {
         let queue = u64::from(self.device.queue_requests.unwrap_or(u32::MAX));
         let carried = u64::from(self.choices.in_flight_max.unwrap_or(u32::MAX)).min(queue);
-        // The blocks' share of it, and reads have the rest.
+        // The blocks' share of it; reads get the rest.
         let blocks = (carried / 8).clamp(1, BLOCK_SLOTS);
         let room = if most == BLOCK_SLOTS { blocks } else { carried.saturating_sub(blocks) };
         (MEMORY_BYTES / u64::from(bytes)).max(4).min(most).min(room).max(1) as u32
@@ -342,25 +341,23 @@ impl Builder<'_> {
 const READS_PART: u64 = 1 << 32;
 const SALT_PART: u64 = 2 << 32;
 
-/// Where a tenant's operations come from.
+/// Source of a tenant's operations.
 #[derive(Debug, Clone)]
 pub enum TenantStream {
-    /// Reads of records.
     Reads {
         /// From the first byte of the space.
         records: Pattern,
-        /// That byte, on the device.
+        /// Offset of the range on the device.
         first: u64,
     },
-    /// Blocks.
     Blocks(Box<Blocks>),
 }
 
-/// The blocks of a tenant: its store, and what their operations have in common, each at the first byte of the space.
+/// The blocks of a tenant: its store, and the common fields of their operations, each at the first byte of the space.
 #[derive(Debug, Clone)]
 pub struct Blocks {
     host: Host,
-    /// It has no free block now.
+    /// Set while the store has no free block.
     full: Option<OutOfSpace>,
     client: Request,
     collect: Request,
@@ -368,7 +365,7 @@ pub struct Blocks {
 }
 
 impl Blocks {
-    /// What its store does next, if it has a free block for it.
+    /// The next block of the store, if it has a free block for it.
     #[inline]
     fn next<T>(&mut self, of: impl FnOnce(&mut Host) -> Result<T, OutOfSpace>) -> Option<T> {
         let next = of(&mut self.host);

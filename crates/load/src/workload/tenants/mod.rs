@@ -6,9 +6,9 @@
 //!                        -> TenantLoad (load): its streams in the run loop
 //! ```
 //!
-//! The one idea: what such a store does to a drive is whole write blocks, and which of them comes next follows from its
-//! keys, its fill and its low-water mark. The [`Host`] knows that without a clock; so the same tenants run
-//! on a drive, and without time through a model of one.
+//! The one idea: such a store writes whole blocks to a drive, and their order follows from its keys, its fill and its
+//! low-water mark. The [`Host`] models that without a clock; so the same tenants run on a drive, and without time
+//! through a model of one.
 
 mod file;
 mod fill;
@@ -31,22 +31,21 @@ use std::ops::Range;
 pub struct Tenants {
     /// At least one, of different names.
     pub tenants: Vec<Tenant>,
-    /// Length of a run, seconds.
     pub duration_sec: u32,
-    /// Seed of all random choices; `None`: to be chosen at the start.
+    /// Seed of all random choices; `None`: chosen at the start.
     pub seed: Option<u64>,
-    /// What carries operations.
+    /// Submission interface.
     pub engine: Engine,
 }
 
 /// One store.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Tenant {
-    /// Its name: letters, digits, `.`, `-`, `_`.
+    /// Letters, digits, `.`, `-`, `_`.
     pub name: String,
-    /// The device that it is on; `None`: the one that all are given.
+    /// Its device; `None`: the default device.
     pub device: Option<String>,
-    /// Which part of the device.
+    /// Its part of the device.
     pub space: Space,
     /// Bytes of a write block, a power of two.
     pub write_block_bytes: u32,
@@ -54,11 +53,11 @@ pub struct Tenant {
     pub record_bytes: u32,
     /// Share of its space that live records take, in (0, 1).
     pub fill: f64,
-    /// A block with less of it live is collected, percent.
+    /// Blocks with less live data are collected, percent.
     pub defrag_lwm_pct: u32,
-    /// Which records are updated.
+    /// Key distribution of updates.
     pub keys: Keys,
-    /// Which free block is written next.
+    /// Choice of the next free block.
     pub reuse: Reuse,
     /// Records read in a second.
     pub reads: Rate,
@@ -66,7 +65,7 @@ pub struct Tenant {
     pub writes: Rate,
     /// Placement handle of client writes, from 1.
     pub placement: Option<u16>,
-    /// Placement handle of what defragmentation writes; without one it has that of the client writes.
+    /// Placement handle of defragmentation's writes; default: that of client writes.
     pub defrag_placement: Option<u16>,
 }
 
@@ -88,31 +87,28 @@ impl Tenant {
 /// A part of a device. Parts without a place follow each other in the order of the tenants.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Space {
-    /// How much.
     pub size: Size,
     /// First byte, if it has one.
     pub at: Option<u64>,
 }
 
-/// How much of a device.
+/// Size of a part of a device.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Size {
     /// Share of the device in percent, in whole write blocks.
     Pct(f64),
-    /// Bytes.
     Bytes(u64),
 }
 
-/// Which free block is written next.
+/// Choice of the next free block.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Reuse {
-    /// The one that is free for longest, as in the real engine.
+    /// The block that has been free longest, as in the real engine.
     #[default]
     Fifo,
-    /// The one that lies first.
+    /// The one with the lowest address.
     Lowest,
-    /// Any.
     Random,
 }
 
@@ -127,8 +123,8 @@ impl fmt::Display for Reuse {
 }
 
 impl Tenants {
-    /// Where each of its tenants on `device` lies, which has `size_bytes`: their positions, and their bytes. Those that
-    /// name no device are on it if `is_default`.
+    /// Indices and byte ranges of the tenants on `device`, which has `size_bytes`. Tenants that name no device are on
+    /// it if `is_default`.
     ///
     /// Errors: they do not fit it, or overlap.
     pub fn layout(

@@ -1,6 +1,7 @@
 //! Why a log could not be read, and where.
 //!
-//! Messages are put aside while something else is read: the first ones, and how many more there were. A test on a dying device can print more of them within one report than a reader wants to keep.
+//! Messages are queued while another entry is read: the first ones, and the number of the others, because a test on a
+//! dying device can print any number of them within one report.
 
 use std::collections::VecDeque;
 use thiserror::Error;
@@ -13,7 +14,6 @@ pub enum ReadError {
     Io {
         /// Line being read, from 1.
         line: u64,
-        /// What the system said.
         source: std::io::Error,
     },
     /// The log is of a version of ACT that is not known here.
@@ -21,10 +21,10 @@ pub enum ReadError {
     Version {
         /// Line number, from 1.
         line: u64,
-        /// What stands for the version.
+        /// Text found in place of the version.
         version: String,
     },
-    /// A line before the first report is not what the format wants.
+    /// A line before the first report violates the format.
     #[error("line {line}: expected {expected}, found {found}; it stands before the first report, so none was read")]
     Header {
         /// Line number, from 1.
@@ -33,19 +33,19 @@ pub enum ReadError {
         part: HeaderPart,
         /// The version of the log; empty when the line with it was not found.
         version: String,
-        /// What should stand there.
+        /// Expected text.
         expected: String,
-        /// What does stand there, in quotes, or "the end of the file".
+        /// Text found, in quotes, or "the end of the file".
         found: String,
     },
-    /// A line of the reports is not what the format wants.
+    /// A line of the reports violates the format.
     #[error("line {line}: expected {expected}, found {found}; the {complete_sec} s before it are complete")]
     Format {
         /// Line number, from 1.
         line: u64,
-        /// What should stand there.
+        /// Expected text.
         expected: String,
-        /// What does stand there, in quotes, or "the end of the file".
+        /// Text found, in quotes, or "the end of the file".
         found: String,
         /// Time of the last chunk that was read completely, 0 when there was none.
         complete_sec: u64,
@@ -59,15 +59,14 @@ pub enum HeaderPart {
     Version,
     /// The banner and the configuration.
     Configuration,
-    /// The derived rates.
     Derived,
     /// The device lines and the names of the histograms.
     Names,
 }
 
-/// How far the parsing of a chunk or header got.
+/// Why the parsing of a chunk or header stopped.
 pub(super) enum Fault {
-    /// Something stands there that the format does not want.
+    /// A line violates the format.
     Error(ReadError),
     /// The file ends here, in the middle.
     Truncated,
@@ -79,11 +78,10 @@ impl From<ReadError> for Fault {
     }
 }
 
-/// What messages that wait may take, bytes: some ten thousand of ACT's.
+/// Limit on queued messages, bytes: room for some ten thousand of ACT's.
 const WAITING_BYTES_MAX: usize = 1 << 20;
 
-/// What a line that is kept takes beside its text, bytes: the string, its place in a list and in the
-/// heap, roughly.
+/// Approximate memory of a stored line besides its text, bytes: the string, its list slot, heap overhead.
 pub(super) const LINE_OVERHEAD_BYTES: usize = 64;
 
 /// Messages in the order in which they were printed.
@@ -95,7 +93,7 @@ pub(super) struct Messages {
 }
 
 impl Messages {
-    /// Keeps a message, or counts it when too much waits.
+    /// Stores a message, or only counts it if too many are queued.
     pub(super) fn push(&mut self, text: String) {
         let bytes = self.bytes + text.len() + LINE_OVERHEAD_BYTES;
         if bytes > WAITING_BYTES_MAX {
@@ -106,25 +104,22 @@ impl Messages {
         }
     }
 
-    /// Takes the oldest.
     pub(super) fn pop(&mut self) -> Option<String> {
         let text = self.waiting.pop_front()?;
         self.bytes -= text.len() + LINE_OVERHEAD_BYTES;
         Some(text)
     }
 
-    /// The oldest.
     pub(super) fn first(&self) -> Option<&str> {
         self.waiting.front().map(String::as_str)
     }
 
-    /// Forgets those that wait.
     pub(super) fn clear(&mut self) {
         self.waiting.clear();
         self.bytes = 0;
     }
 
-    /// How many were counted and not kept.
+    /// Number of messages counted and not stored.
     pub(super) fn left_out(&self) -> u64 {
         self.left_out
     }

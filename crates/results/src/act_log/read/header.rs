@@ -1,4 +1,4 @@
-//! Reading what stands before the first chunk.
+//! Reads the header: everything before the first chunk.
 
 use super::error::{LINE_OVERHEAD_BYTES, Messages};
 use super::lines::Dialect;
@@ -7,10 +7,10 @@ use super::{HISTOGRAMS_MAX, Header, HeaderPart, ReadError};
 use crate::act_log::{DERIVED_TITLE, NAMES_TITLE, SETTINGS_TITLE, Test, WRITTEN_BY, WRITTEN_BY_TAIL};
 use std::io::Read;
 
-/// How many lines of something else (a shell's, `nohup`'s) may stand before the banner.
+/// Maximum number of foreign lines (a shell's, `nohup`'s) before the banner.
 const PREAMBLE_LINES_MAX: u64 = 100;
 
-/// What the lines of a header may take, bytes: 128 devices, the most that ACT takes, need about 100 KB.
+/// Limit on the lines of a header, bytes: 128 devices, ACT's maximum, need about 100 KB.
 const HEADER_BYTES_MAX: usize = 1 << 20;
 
 /// Title of the configuration in ACT 3 and 4.
@@ -22,7 +22,7 @@ struct HeaderLines<'a, R> {
     messages: &'a mut Messages,
     part: HeaderPart,
     version: String,
-    /// What its lines took up to now.
+    /// Bytes of the lines read so far.
     bytes: usize,
 }
 
@@ -93,7 +93,7 @@ pub(super) fn read<R: Read>(lines: &mut Lines<R>, messages: &mut Messages) -> Re
     Ok((header, dialect))
 }
 
-/// What follows the version since ACT 5.
+/// Reads the blocks after the version line, ACT 5 and later.
 fn read_blocks<R: Read>(lines: &mut HeaderLines<'_, R>, header: &mut Header) -> Result<(), ReadError> {
     header.test = test(lines)?;
     header.written_by = written_by(lines)?;
@@ -125,8 +125,8 @@ fn read_blocks<R: Read>(lines: &mut HeaderLines<'_, R>, header: &mut Header) -> 
     }
 }
 
-/// What follows the version in ACT 3 and 4: two blocks, the second without a title, the devices, and
-/// no names.
+/// Reads the blocks after the version line, ACT 3 and 4: two blocks, the second without a title, then the devices; no
+/// histogram names.
 fn read_old<R: Read>(lines: &mut HeaderLines<'_, R>, header: &mut Header) -> Result<(), ReadError> {
     written_by(lines)?;
     lines.title(OLD_CONFIGURATION_TITLE)?;
@@ -139,12 +139,12 @@ fn read_old<R: Read>(lines: &mut HeaderLines<'_, R>, header: &mut Header) -> Res
         if line.text.is_empty() {
             return Ok(());
         }
-        // Which way the scheduler was set is said here, too.
+        // The scheduler that ACT set is reported among the device lines, too.
         header.device_lines.push(line.text);
     }
 }
 
-/// Version and dialect; what stands before is somebody else's.
+/// Version and dialect; lines before the banner are foreign.
 fn version<R: Read>(lines: &mut HeaderLines<'_, R>) -> Result<(String, Dialect), ReadError> {
     const EXPECTED: &str = "\"ACT version 6.x\"";
     loop {
@@ -168,7 +168,7 @@ fn test<R: Read>(lines: &mut HeaderLines<'_, R>) -> Result<Test, ReadError> {
     test.ok_or_else(|| lines.wrong(&line, "\"Storage device IO test\" or \"Index device IO test\""))
 }
 
-/// The rest of the banner: who wrote the log, or ACT's copyright line.
+/// The rest of the banner: the writer of the log, or ACT's copyright line.
 fn written_by<R: Read>(lines: &mut HeaderLines<'_, R>) -> Result<String, ReadError> {
     let mut writer = String::new();
     loop {

@@ -1,7 +1,7 @@
-//! Lines of a log with their numbers, which of them are messages, and in which dialect of ACT they are.
+//! Lines of a log with their numbers, their classification as messages, and their ACT dialect.
 //!
-//! The file is read in large pieces into one window, so that a report that nobody wants can be passed
-//! over by a search for the next one, without making lines of it.
+//! The file is read in large pieces into one window, so that unneeded reports can be skipped by a search for the next
+//! one, without splitting them into lines.
 //!
 //! The reports of ACT 3 and 4, 5, and 6 are the same but for their first line, the length of a queue that ACT 6 no longer has,
 //! and the names of histograms, which ACT 3 and 4 pad with blanks and list nowhere else. Source: the
@@ -12,15 +12,15 @@ use super::error::Messages;
 use memchr::{memchr, memchr_iter, memmem};
 use std::io::{ErrorKind, Read};
 
-/// Longest line accepted: a log of anything else is given up before it fills the memory.
+/// Longest line accepted: other files are rejected before they fill the memory.
 const LINE_BYTES_MAX: usize = 64 * 1024;
 /// Longest report accepted: 128 devices, the most that ACT takes, need about 200 KB.
 const REPORT_BYTES_MAX: usize = 4 << 20;
-/// What is read at once; the window grows beyond it only for a report that is longer.
+/// Bytes read at once; the window grows beyond this only for a longer report.
 const WINDOW_BYTES: usize = 256 * 1024;
 
-/// What ACT prints beside its reports, other than lines that begin with `ERROR: `.
-/// Source: ACT 6.6, `src/storage/act_storage.c`, `src/index/act_index.c`.
+/// Lines that ACT prints outside its reports, other than those that begin with `ERROR: `. Source: ACT 6.6,
+/// `src/storage/act_storage.c`, `src/index/act_index.c`.
 const STOP_MESSAGES: [&str; 3] = [
     "ACT can't do requested load - test stopped",
     "try configuring more 'service-threads'",
@@ -33,15 +33,15 @@ pub(super) struct Line {
     /// From 1.
     pub(super) number: u64,
     pub(super) text: String,
-    /// Whether its newline was there; if not, it is the last and possibly only a part.
+    /// False if the newline was missing: then this is the last line, and possibly cut short.
     pub(super) whole: bool,
 }
 
 impl Line {
-    /// Whether this can be a part of a report: its time, a histogram's name and total, buckets, the empty
-    /// line at its end. What it can not be is passed over among reports, as ACT's script does: whatever a
-    /// test prints, and what stands in the file because standard error went there too. Damage is seen
-    /// nevertheless: counts have to add up, and what follows a damaged line is then out of place.
+    /// True if the line can belong to a report: a time, a histogram's name and total, buckets, the empty line at the
+    /// end. Other lines among reports are skipped, as ACT's script does: output of the test, and of standard error
+    /// redirected to the same file. Damage is detected nevertheless: counts have to add up, and the lines after a
+    /// damaged one are out of place.
     pub(super) fn can_be_of_report(&self) -> bool {
         let text = self.text.as_str();
         text.is_empty()
@@ -56,7 +56,7 @@ pub(super) struct Lines<R> {
     input: R,
     number: u64,
     window: Vec<u8>,
-    /// The next byte to give and the end of what was read, in the window.
+    /// Next byte to return, and end of the data read, in the window.
     at: usize,
     filled: usize,
     ended: bool,
@@ -67,7 +67,6 @@ impl<R: Read> Lines<R> {
         Self { input, number: 0, window: vec![0; WINDOW_BYTES], at: 0, filled: 0, ended: false }
     }
 
-    /// What is read from.
     pub(super) fn input(&self) -> &R {
         &self.input
     }
@@ -120,10 +119,10 @@ impl<R: Read> Lines<R> {
         Ok(None)
     }
 
-    /// Passes over a report: everything before the next line that begins with `prefix`.
+    /// Skips a report: everything before the next line that begins with `prefix`.
     ///
-    /// False, and nothing is passed over, when there is none, so that what follows is the last report
-    /// of the file, or when no empty line stands before it: then a message does, or a part is lost.
+    /// Returns false, and skips nothing, if there is no such line, so that the last report of the file follows; or if
+    /// no empty line precedes it: then a message does, or a part is lost.
     pub(super) fn skip_to(&mut self, prefix: &str) -> Result<bool, ReadError> {
         let needle = [b"\n", prefix.as_bytes()].concat();
         let finder = memmem::Finder::new(&needle);
@@ -149,7 +148,7 @@ impl<R: Read> Lines<R> {
         }
     }
 
-    /// Reads more behind what is there; false at the end of the file.
+    /// Reads more data into the window; false at the end of the file.
     fn fill(&mut self) -> Result<bool, ReadError> {
         if self.ended {
             return Ok(false);
@@ -184,9 +183,8 @@ impl<R: Read> Lines<R> {
     }
 }
 
-/// Whether a line with this text is something that the test printed beside its header, and so no name of a
-/// histogram either. ACT's signal handlers print `SIGBUS received` (`Signal TERM received` in ACT 3 and 4) and
-/// lines of `stacktrace: `.
+/// True if the test printed this line outside its header, so that it is no histogram name either. ACT's signal handlers
+/// print `SIGBUS received` (`Signal TERM received` in ACT 3 and 4) and lines of `stacktrace: `.
 pub(super) fn is_message(text: &str) -> bool {
     text.starts_with("ERROR: ")
         || text.starts_with("stacktrace: ")
@@ -217,16 +215,14 @@ const NAMED_IN_VAIN: [&str; 2] = ["device-reads", "device-writes"];
 pub(super) enum Dialect {
     /// ACT 3 and 4: `Aerospike act version`.
     Act3,
-    /// ACT 5.
     Act5,
-    /// ACT 6.1.
     Act6Point1,
     /// ACT 6 apart from 6.1, and our own logs.
     Act6,
 }
 
 impl Dialect {
-    /// What begins the line with the version in ACT 5 and 6, and before.
+    /// Start of the version line in ACT 5 and 6; [`Self::OLD_VERSION`] before.
     pub(super) const VERSION: &str = "ACT version ";
     pub(super) const OLD_VERSION: &str = "Aerospike act version ";
 
@@ -248,18 +244,18 @@ impl Dialect {
         if self == Self::Act3 { "After " } else { "after " }
     }
 
-    /// Whether the names of the histograms stand in the reports alone.
+    /// True if histogram names appear in the reports only.
     pub(super) fn names_stand_in_reports(self) -> bool {
         self == Self::Act3
     }
 
-    /// The histograms that are reported, of those that the header names.
+    /// The reported histograms, out of those that the header names.
     pub(super) fn names(self, named: &[String]) -> Vec<String> {
         let reported = |name: &&String| self != Self::Act6Point1 || !NAMED_IN_VAIN.contains(&name.as_str());
         named.iter().filter(reported).cloned().collect()
     }
 
-    /// Whether a report's line is the length of a queue.
+    /// True if `line` is the length of a queue.
     pub(super) fn is_queue_length(self, line: &str) -> bool {
         matches!(self, Self::Act3 | Self::Act5)
             && ["requests-queued: ", "requests queued: ", "read-reqs queued: "].iter().any(|tag| line.starts_with(tag))

@@ -1,15 +1,14 @@
 //! Reading ACT's log as a stream: the header at once, then chunk after chunk.
 //!
-//! Strict, because a misread log is a wrong verdict: names must be those of the header and in its
-//! order, buckets must ascend and add up to their total, counts never shrink. Tolerant in two things
-//! only. Other lines may stand between any two lines of reports, because ACT's threads print while its main
-//! thread reports, and because standard error may go to the same file; in the header only what ACT is known
-//! to print. And the tail may be missing, because runs get killed: what is incomplete at the end of
-//! the file is dropped and [`Reader::truncation`] says so.
+//! Strict, because a misread log is a wrong verdict: names must be those of the header and in its order, buckets must
+//! ascend and add up to their total, counts never shrink. Tolerant in two things only. Other lines may stand between
+//! any two lines of reports, because ACT's threads print while its main thread reports, and because standard error may
+//! go to the same file; in the header only known ACT messages. And the tail may be missing, because runs get killed: an
+//! incomplete end of the file is dropped and [`Reader::truncation`] reports it.
 //!
-//! Who wants only some of the reports ([`Reader::next_chunk_at`]) has the others passed over: of
-//! those only the line with the time is looked at, so that a day of a large log takes a tenth of a
-//! second. The last report is always read, because it is the one that can be torn.
+//! A caller that needs only some of the reports ([`Reader::next_chunk_at`]) skips the others: only their time is
+//! parsed, so that a day of a large log takes a tenth of a second. The last report is always read, because it can be
+//! torn.
 
 mod error;
 mod header;
@@ -26,26 +25,25 @@ use lines::Dialect;
 use lines::Lines;
 use std::io::Read;
 
-/// What one report added to the log: counts since the run began.
+/// One report: counts since the run began.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Chunk {
     /// Nominal seconds since the run began.
     pub after_sec: u64,
-    /// One for each of [`Reader::names`], in their order.
+    /// One per name in [`Reader::names`], in that order.
     pub histograms: Vec<ActBuckets>,
 }
 
-/// What follows the header.
+/// An entry after the header.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Entry {
-    /// A report.
     Chunk(Chunk),
-    /// A line between (or within) the reports that is no part of one, as printed: an I/O error, why the test
-    /// stopped, or whatever else went into the file.
+    /// A line between or within the reports that is not part of one, as printed: an I/O error, the reason for the end
+    /// of the test, or anything else written to the file.
     Message(String),
 }
 
-/// That the log ends in the middle of something.
+/// A log that ends in the middle of an entry.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Truncation {
     /// Last line of the file, from 1.
@@ -54,10 +52,10 @@ pub struct Truncation {
     pub complete_sec: u64,
 }
 
-/// Most histograms accepted, several times what 128 devices have, the most that ACT takes.
+/// Maximum number of histograms, several times that of ACT's maximum of 128 devices.
 const HISTOGRAMS_MAX: usize = 2048;
 
-/// Reads a log entry by entry; memory does not grow with the log, whatever it holds.
+/// Reads a log entry by entry; memory does not grow with the log.
 #[derive(Debug)]
 pub struct Reader<R> {
     lines: Lines<R>,
@@ -94,7 +92,6 @@ impl<R: Read> Reader<R> {
         Ok(reader)
     }
 
-    /// What the log is read from.
     pub fn input(&self) -> &R {
         self.lines.input()
     }
@@ -104,13 +101,13 @@ impl<R: Read> Reader<R> {
         &self.header
     }
 
-    /// The histograms of each report: those that the header names, or, in logs that name none, those
-    /// of the first report. ACT 6.1 names two that it does not report.
+    /// The histograms of each report: those in the header, or, without names in the header, those of the first report.
+    /// ACT 6.1 names two that it does not report.
     pub fn names(&self) -> &[String] {
         &self.names
     }
 
-    /// Time of the last report that was read completely or passed over, 0 when there was none.
+    /// Time of the last report that was read completely or skipped, 0 without any.
     pub fn complete_sec(&self) -> u64 {
         self.last.after_sec
     }
@@ -120,18 +117,18 @@ impl<R: Read> Reader<R> {
         self.scale
     }
 
-    /// Whether the log ends in the middle of something. Known once the iterator has ended.
+    /// The truncation, if the log ends in the middle of an entry. Known once the iterator has ended.
     pub fn truncation(&self) -> Option<Truncation> {
         self.truncation
     }
 
-    /// How many messages were left out, because too many stood within one report or the header.
+    /// Number of messages dropped because too many stood within one report or the header.
     pub fn messages_left_out(&self) -> u64 {
         self.messages.left_out()
     }
 
-    /// The next report at a time that is `wanted`. The others are passed over, and so are messages;
-    /// their times must ascend nevertheless. Errors and the end are those of the iterator.
+    /// The next report at a time that is `wanted`. Other reports and messages are skipped; times must ascend
+    /// nevertheless. Errors and the end are those of the iterator.
     pub fn next_chunk_at(&mut self, wanted: impl Fn(u64) -> bool) -> Option<Result<Chunk, ReadError>> {
         loop {
             match self.step(&wanted)? {

@@ -1,7 +1,7 @@
 //! One report: its time, its histograms, their buckets.
 //!
-//! Strict: what stands here decides a verdict. A line that is only a part, at the end of the file, is no
-//! mistake but the end.
+//! Parsing is strict, because a verdict depends on it. A partial line at the end of the file is no error: the log ends
+//! there.
 
 use super::error::{Fault, ReadError};
 use super::lines::number;
@@ -22,7 +22,7 @@ impl<R: Read> Reader<R> {
         Ok(after_sec)
     }
 
-    /// What follows a report's first line, up to its empty line.
+    /// Reads a report from its second line to its empty line.
     pub(super) fn body(&mut self, after_sec: u64) -> Result<Chunk, Fault> {
         let mut histograms = Vec::with_capacity(self.names.len());
         for index in 0..self.names.len() {
@@ -34,7 +34,7 @@ impl<R: Read> Reader<R> {
             };
             histograms.push(self.buckets(index, total)?);
         }
-        // A chunk whose histograms are all there is complete; the file may end before its empty line.
+        // A chunk with all histograms is complete; the file may end before its empty line.
         match self.report_line()? {
             Some(line) if !line.text.is_empty() => Err(self.fault(&line, "an empty line after the last histogram")),
             _ => Ok(Chunk { after_sec, histograms }),
@@ -102,8 +102,8 @@ impl<R: Read> Reader<R> {
         Ok(buckets)
     }
 
-    /// A bucket that is not listed holds 0, and a count of the report before cannot have shrunk to that: who
-    /// skips reports would meet it as a shrinking count later, and who reads all of them never.
+    /// Checks that no count vanished: a missing bucket holds 0, and counts never shrink. Otherwise a reader that skips
+    /// reports would find a shrinking count later, and a reader of all reports would not.
     fn check_none_vanished(&self, index: usize, buckets: &ActBuckets) -> Result<(), Fault> {
         let counts = self.last.histograms[index].counts().iter().zip(buckets.counts());
         let Some((bucket, (before, _))) = counts.enumerate().find(|(_, (before, now))| before > now) else {
@@ -118,7 +118,7 @@ impl<R: Read> Reader<R> {
         }))
     }
 
-    /// One line of `(bucket: count)`, appended to `buckets`; `lowest` is the next bucket allowed.
+    /// Parses one line of `(bucket: count)` into `buckets`; `lowest` is the lowest bucket that may follow.
     fn bucket_line(
         &self,
         line: &Line,

@@ -110,10 +110,10 @@ fn passing_over_reports_finds_the_wanted_ones_and_times_that_do_not_ascend() {
     assert!(found[0].is_ok());
     let error = found[1].as_ref().unwrap_err().to_string();
     assert!(error.contains("a time after 8 sec, found \"after 3 sec:\"; the 8 s before it are complete"), "{error}");
-    // The last report is nobody's, and is read nevertheless: it can be torn.
+    // The last report is not wanted, but read nevertheless, because it can be torn.
     let (_, complete_sec, truncation) = passing(&COMMIT[..COMMIT.len() - 20]);
     assert_eq!((complete_sec, truncation.map(|truncation| truncation.complete_sec)), (18, Some(18)));
-    // So is one that has lost its end.
+    // A report without its end is accepted, too.
     let (found, ..) = passing(&COMMIT.replacen("(01: 0000001099)\n\nafter 6", "(01: 0000001099)\nafter 6", 1));
     assert!(found.iter().all(Result::is_ok));
     let lost = COMMIT.find("after 8 sec:").unwrap()..COMMIT.find("after 10 sec:").unwrap();
@@ -138,7 +138,7 @@ fn a_report_longer_than_any_is_given_up_before_it_fills_the_memory() {
 fn messages_without_end_are_counted_and_not_kept() {
     const PRINTED: u64 = 200_000;
     let messages = "ERROR: reading /dev/loop0: 5 'Input/output error'\n".repeat(PRINTED as usize);
-    // Before the banner, within the header, within a report: what waits is bounded by its bytes.
+    // Before the banner, within the header, within a report: the queue is bounded in bytes.
     for place in ["ACT version", "DERIVED", "/dev/loop0-reads ("] {
         let at = STORAGE.find(place).unwrap();
         let text = [&STORAGE[..at], &messages, &STORAGE[at..]].concat();
@@ -148,7 +148,7 @@ fn messages_without_end_are_counted_and_not_kept() {
         assert_eq!(kept + reader.messages_left_out(), PRINTED);
         assert_eq!(chunks(&entries), chunks(&read(STORAGE).1));
     }
-    // Between reports none has to wait.
+    // Between reports no message is queued.
     let text = [STORAGE, &messages].concat();
     let (reader, entries) = read(&text);
     assert_eq!((entries.len() as u64, reader.messages_left_out()), (PRINTED + 1, 0));
@@ -188,7 +188,7 @@ fn messages_of_the_test_may_stand_between_any_two_lines() {
     }
 }
 
-/// What a test's standard error brings into its log: a warning, a line of progress, a page with a table.
+/// Text that standard error adds to a log: a warning, a progress line, a page with a table.
 const NOISE: [&str; 5] = [
     "warning: telemetry.csv will be empty",
     "00:00:12  201 ops/s  service p99 0.241 ms  lag p99 0.169 ms  00:00:00 left",

@@ -15,8 +15,8 @@ fn manifest() -> Manifest {
 const TRY: Target = Target::Try { wait_sec: 0.0, exact: false };
 const EXACT: Target = Target::Try { wait_sec: 0.0, exact: true };
 
-/// Runs a step of 50 rounds of a second, in which `slow(round)` of 1,000 reads take 2 ms, and those beyond `done`
-/// stay undone, until it is enough; judges it.
+/// Runs a step of 50 rounds of a second, in which `slow(round)` of 1,000 reads take 2 ms, and those beyond `done` are
+/// not done, until it can end; judges it.
 fn step(target: Target, done: u64, slow: impl Fn(u64) -> u64) -> (Judged, Option<String>) {
     let manifest = manifest();
     let (mut watcher, mut judge, mut enough) = (Watcher::new(&manifest, target, 50), manifest.judge(), None);
@@ -155,7 +155,7 @@ fn a_slice_in_whose_second_half_the_drive_gets_worse_is_held_and_said_to_get_wor
     );
     let (judged, _) = step(Target::Whole, RATE, |round| if round < 25 { 10 } else { 40 });
     assert!(!judged.why.contains("getting worse"), "worse, and within the limit: {}", judged.why);
-    // Stalls of which the second half has one more: it says nothing.
+    // Stalls of which the second half has one more by chance: no conclusion.
     let (judged, _) = step(Target::Whole, RATE, |round| if round % 10 == 7 || round == 33 { 600 } else { 0 });
     assert_eq!(judged.seen, Seen::Failed, "{}", judged.why);
     let (judged, _) = step(Target::Whole, RATE, |round| if round % 10 == 9 { 450 } else { 0 });

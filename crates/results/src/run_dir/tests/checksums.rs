@@ -94,8 +94,7 @@ fn dirs(seconds: u64) -> (tempfile::TempDir, PathBuf, PathBuf) {
     (parent, dir, other)
 }
 
-/// The run in `dir`, of which the file `name` is damaged; `None` where that is the manifest, without which nothing
-/// is read.
+/// The run in `dir` with the damaged file `name`; `None` for the manifest, without which nothing is read.
 fn read_damaged(dir: &Path, name: &str, case: &str) -> Option<Run> {
     let read = read(dir);
     if let Err(error) = &read {
@@ -135,7 +134,7 @@ fn of_a_run_at_its_end_every_damage_to_every_file_is_seen_and_is_no_pass() {
 
 #[test]
 fn of_a_killed_run_every_damage_is_seen_but_to_the_last_piece_of_a_file() {
-    // Half of it lacks more than the last window, which a power cut may take.
+    // Half of the file lacks more than the last window, which a power cut may take.
     const SECONDS: u64 = 65;
     let (_parent, dir, other) = dirs(SECONDS);
     for dir in [&dir, &other] {
@@ -156,7 +155,7 @@ fn of_a_killed_run_every_damage_is_seen_but_to_the_last_piece_of_a_file() {
                     Damage::CutByOne => {
                         assert!(run.damage.is_empty() && run.intervals + 1 >= SECONDS, "{case}: {:?}", run.damage)
                     }
-                    // All files are then of another run than this one says.
+                    // The checksums then belong to another run than all other files.
                     Damage::OfAnotherRun if name == CHECKSUMS => assert!(!run.damage.is_empty(), "{case}"),
                     _ => assert!(seen, "{case}: {:?}", run.damage),
                 }

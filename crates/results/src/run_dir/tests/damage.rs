@@ -15,7 +15,7 @@ fn a_directory_with_a_run_is_refused_and_left_alone() {
     let error = Writer::create(dir.path(), &manifest, &[]).err().expect("an error").to_string();
     assert!(error.contains("it already holds manifest.json of another run; give another --out"), "{error}");
     assert_eq!(read(dir.path()).unwrap().written, Some(verdict));
-    // Something else in the directory is nobody's business.
+    // Other files in the directory are ignored.
     let dir = tempfile::tempdir().unwrap();
     fs::write(dir.path().join("notes.txt"), "mine").unwrap();
     Writer::create(&dir.path().join("deep/er"), &manifest, &[]).unwrap();
@@ -123,7 +123,7 @@ fn edited(dir: &Path, name: &str, from: &str, to: &str) -> Result<Run, RunDirErr
 fn an_edited_line_ends_what_is_whole_and_is_named() {
     let dir = tempfile::tempdir().unwrap();
     killed(dir.path(), &manifest(2, 3, 1), 3);
-    // What checksums say is looked at first.
+    // Checksums are checked first.
     fs::remove_file(dir.path().join(CHECKSUMS)).unwrap();
     for (name, from, to, whole, expected) in [
         (
@@ -185,7 +185,7 @@ fn passed(dir: &Path) -> Manifest {
 fn a_verdict_from_a_damaged_directory_is_never_a_pass() {
     let dir = tempfile::tempdir().unwrap();
     passed(dir.path());
-    // Even where all counts are whole and only something foreign stands behind them.
+    // Also if all counts are whole and only foreign text follows them.
     for table in [INTERVALS, TELEMETRY] {
         let path = dir.path().join(table);
         let text = fs::read(&path).unwrap();
@@ -303,7 +303,7 @@ fn a_disk_that_fills_up_stops_the_recording_and_leaves_the_run_marked_incomplete
     assert!(!dir.join(VERDICT).exists());
     let run = read(&dir).unwrap();
     assert!(!run.is_complete());
-    // The last one counts where its counts were written and only what comes after them was not.
+    // The last interval counts if only data after its counts were not written.
     assert!((written..=written + 1).contains(&run.intervals), "{} of {written}", run.intervals);
 }
 

@@ -125,7 +125,7 @@ fn begin(dir: &Path, manifest: &Manifest) -> Writer {
     Writer::create(dir, manifest, &telemetry_columns()).unwrap()
 }
 
-/// Writes a run of `intervals` intervals and gives what a live judge makes of it.
+/// Writes a run of `intervals` intervals and returns the verdict of a live judge.
 fn write_run(dir: &Path, manifest: &Manifest, intervals: u64) -> Verdict {
     let mut writer = begin(dir, manifest);
     let mut judge = manifest.judge();

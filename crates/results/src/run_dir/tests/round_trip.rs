@@ -1,4 +1,4 @@
-//! What was written is what is read, and what other tools read.
+//! Written directories read back unchanged, also by other tools.
 
 use super::*;
 use crate::act_log::{Entry, Reader};
@@ -66,7 +66,7 @@ fn operations_of_earlier_slices_are_read_as_they_were_written_and_move_there() {
         let cell = &mut interval.cells[0];
         (0..10).for_each(|_| cell.record(&Times::new(0, 0, 0, 100_000), 0, 1536));
         if index == 2 {
-            // One operation of the first slice came back in time to be done, another was lost.
+            // The first slice has one operation that came back within the grace period, and one that was lost.
             cell.record(&Times::new(0, 0, 0, SEC * 3 / 2), 0, 1536);
             cell.record_missed(1, 1);
             cell.record_lost(SEC / 2);

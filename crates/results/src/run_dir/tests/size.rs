@@ -1,4 +1,4 @@
-//! How large a run directory gets.
+//! Size of a run directory.
 
 use super::*;
 use std::fs;
@@ -6,7 +6,7 @@ use std::fs;
 /// Seconds of the run from which a day is extrapolated.
 const SAMPLE_SEC: u64 = 300;
 const DAY_SEC: u64 = 86_400;
-/// What a day may take per device.
+/// Limit per device and day, bytes.
 const DAY_BYTES_MAX: u64 = 100_000_000;
 
 /// An interval of ACT's reference load with commits, as a flash drive takes it: latencies around a

@@ -1,4 +1,4 @@
-//! What comes in between: while a record is read, while blocks are looked at, while more waits than may, and when a drive ends.
+//! Tests of interleavings: reads of records, searches of blocks, full queues, and a drive that ends.
 
 use super::*;
 use sys::op::Outcome;
@@ -61,7 +61,7 @@ fn a_block_that_was_begun_meanwhile_is_on_the_device_when_it_is_searched() {
     assert_eq!(bench.ask(1, put(b"x")).result, ResultCode::OK);
     assert_eq!(bench.ask(1, Work::Delete(Delete::default())).result, ResultCode::OK);
     bench.write_out();
-    // It searches again with a transaction.
+    // A transaction triggers the next search.
     bench.ask(1, Work::Exists);
     bench.run(10_500);
     // The first block was searched; now a second one is begun.
@@ -82,7 +82,7 @@ fn tombstones_stay_when_a_block_cannot_be_read() {
     }
     assert_eq!(bench.ask(7, Work::Delete(Delete::default())).result, ResultCode::OK);
     bench.write_out();
-    // It searches again with a transaction.
+    // A transaction triggers the next search.
     bench.ask(7, Work::Exists);
     bench.run(45_000);
     let statistics = bench.store.statistics();
@@ -182,7 +182,7 @@ fn what_is_over_when_its_bytes_come_is_written_as_new() {
     let append = Write { ops: entry(ops::operation::APPEND, b"new"), ..Write::default() };
     assert_eq!(bench.ask(1, Work::Exists).result, ResultCode::OK);
     let reply = bench.ask(1, Work::Write(append));
-    // It was there when the read began.
+    // The record existed when the read began.
     assert_eq!((reply.result, reply.generation), (ResultCode::OK, 1));
     assert_eq!(value(&bench.ask(1, Work::ReadAll)), b"new");
 }
@@ -193,7 +193,7 @@ fn a_tombstone_notes_a_block_that_is_not_begun() {
     for key in 0..100 {
         assert_eq!(bench.ask(key, put(&[1; 2_000])).result, ResultCode::OK);
         let noted = bench.store.tombstone_body(&crate::digest(b"s", 1, &key.to_be_bytes()));
-        // What was begun may hold what it hides, and what comes after may not.
+        // Blocks begun may hold hidden versions, later ones may not.
         assert_eq!(u64::from_le_bytes(noted), bench.store.volumes[0].sequence + 1);
     }
 }
@@ -225,7 +225,7 @@ fn opened_where_flushes_fail(failures: u64) -> Bench {
         let mut done = Vec::new();
         bench.engine.reap(Wait { until_ns: u64::MAX, completions: 1 }, &mut done).unwrap();
         for mut done in done {
-            // Of what a cold start asks for, only a flush has no bytes.
+            // Among the operations of a cold start, only a flush has no bytes.
             if done.buf.is_empty() {
                 flushes += 1;
                 if flushes <= failures {
@@ -248,7 +248,7 @@ fn a_cold_start_whose_flush_fails_tries_again_and_then_refuses_writes_but_reads(
     let mut never = opened_where_flushes_fail(6);
     let remark = never.store.take_remark().unwrap();
     assert!(remark.contains("device 0 could not be flushed - ") && remark.contains("writes are refused"), "{remark}");
-    // What was read may have been in the drive's cache only: nothing may build on it.
+    // The data may have been in the drive's cache only, so nothing may be based on it.
     assert_eq!(never.ask(2, put(b"new")).result, ResultCode::SERVER_ERROR);
     assert_eq!(value(&never.ask(1, Work::ReadAll)), b"kept");
 }

@@ -24,9 +24,10 @@ fn hello(state: &State, out: &mut Vec<u8>) {
 }
 
 impl Shard {
-    /// Takes over a connection. Its number.
+    /// Takes over a connection, and returns its number.
     pub(super) fn connect(&mut self, socket: TcpStream, role: Role) -> u32 {
-        // Or a reply would wait for the acknowledgement of the one before. It fails when the other side is gone already.
+        // Without this a reply waits for the acknowledgement of the previous one. It fails if the other side is gone
+        // already.
         let _ = socket.set_nodelay(true);
         self.serial = self.serial.wrapping_add(1);
         self.counts.connections_opened += u64::from(role == Role::Client);
@@ -55,7 +56,7 @@ impl Shard {
                 self.arrived(at, &buf[..len]);
                 self.net.provide(buf);
             }
-            // It may still read what it asked for.
+            // The client may still read its replies.
             Outcome::Closed => connection.parts = true,
             Outcome::Errno(libc::ENOBUFS | libc::ECANCELED) => {}
             _ => connection.end(),
@@ -95,7 +96,7 @@ impl Shard {
         }
     }
 
-    /// Takes whole frames off the begin of `bytes`. How many bytes they had.
+    /// Takes whole frames off the start of `bytes`, and returns their length.
     fn take(&mut self, at: u32, bytes: &[u8]) -> usize {
         let mut rest = bytes;
         loop {
@@ -282,7 +283,7 @@ impl Shard {
         self.connections.remove(at);
         self.counts.connections_closed += u64::from(!matches!(role, Role::Outbound(_)));
         if let Some((batch, _)) = batch {
-            // It has nobody to answer.
+            // The batch has no client to answer.
             self.pump(batch);
         }
         match role {
@@ -323,7 +324,7 @@ impl Shard {
             let what = "is gone - writes to records of which it has the other copy fail until it is back";
             self.state.warn("hb", "hb.c", format!("node {name} at {host}:{port} {what}"));
         }
-        // Whether it has them nobody knows: to a client that is a transaction that took too long.
+        // Nobody knows if the node received them: for a client the transaction timed out.
         for number in self.pending.iter().filter(|(_, of)| of.waits_for(node)).map(|(at, _)| at).collect::<Vec<_>>() {
             self.complete(number, Reply::of(ResultCode::TIMEOUT));
         }

@@ -36,16 +36,16 @@ const MS: u64 = 1_000_000;
 /// Time between two looks at what has taken too long.
 const SWEEP_NS: u64 = 100 * MS;
 
-/// How old [`State::counts`] may be while something happens.
+/// Maximum age of [`State::counts`] while the shard is active.
 const REPORT_NS: u64 = 20 * MS;
 
-/// How long a listener rests when there are no more descriptors.
+/// Pause of a listener without free descriptors.
 const REST_NS: u64 = 100 * MS;
 
-/// How long a node may take to say who it is.
+/// Timeout for a node's greeting.
 const GREETING_NS: u64 = 5_000 * MS;
 
-/// How long replies may take to be read when the server ends.
+/// Timeout for clients to read replies when the server ends.
 const PARTING_NS: u64 = 2_000 * MS;
 
 /// Numbers of a connection's operations.
@@ -54,16 +54,16 @@ const RECEIVE: u32 = 0;
 const SEND: u32 = 1;
 const CANCEL: u32 = 2;
 
-/// What one thread is told by another.
+/// A message between threads.
 #[derive(Debug)]
 pub(super) enum Message {
-    /// A connection is here.
+    /// A new client connection.
     Accepted(TcpStream),
-    /// So is one to a node.
+    /// A new connection to a node.
     Linked { node: usize, socket: TcpStream, link: Arc<Link> },
     /// Is to be carried out here.
     Transaction { from: usize, number: u32, namespace: u16, transaction: Transaction },
-    /// That was carried out there.
+    /// Result of a transaction forwarded to this core.
     Reply { number: u32, reply: Reply },
     /// Takes no more requests, and ends when all are answered.
     Stop,
@@ -89,7 +89,6 @@ impl Disk for RingDisk<'_> {
     }
 }
 
-/// A core's thread.
 pub(super) struct Shard {
     core: usize,
     state: Arc<State>,
@@ -115,14 +114,14 @@ pub(super) struct Shard {
     mailed: Vec<bool>,
     /// This shard's connection to each node.
     links: Vec<Option<u32>>,
-    /// Whether it was said that a node was refused.
+    /// True if the refusal of a node was logged.
     has_refused: bool,
     /// Bytes that arrived or were answered since memory was looked at.
     moved_bytes: usize,
     now_ns: u64,
     swept_ns: u64,
     reported_ns: u64,
-    /// Whether something has happened since.
+    /// True if something has changed since.
     has_changed: bool,
     counts: Counts,
     is_ready: bool,
@@ -406,7 +405,7 @@ impl Shard {
             };
             let bytes = most.held();
             most.end();
-            // What the kernel sends stays until it has ended.
+            // Bytes that the kernel sends stay allocated until the send has ended.
             held -= bytes;
             self.counts.connections_reaped += 1;
             if bytes == 0 {
@@ -438,7 +437,7 @@ impl Shard {
         self.counts.connections_reaped += reaped;
     }
 
-    /// Whether it was told to stop, and nothing is left to do.
+    /// True if the shard was told to stop, and nothing is left to do.
     fn has_ended(&mut self) -> bool {
         let Some(since_ns) = self.stops_ns else { return false };
         let parting = self.now_ns.saturating_sub(since_ns) < PARTING_NS;
@@ -454,7 +453,7 @@ impl Shard {
             return false;
         }
         let mut idle = true;
-        // One that still reads what is there has written nothing.
+        // A store in its cold start has written nothing.
         for (store, _) in self.stores.iter_mut().filter(|(store, _)| store.is_ready() && !store.is_idle()) {
             store.flush(&mut RingDisk(&mut self.net));
             idle &= store.is_idle();

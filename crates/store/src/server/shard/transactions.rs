@@ -20,7 +20,7 @@ const LINK_BYTES_MAX: usize = 8 << 20;
 /// Stands for nobody's number.
 const NO_ANSWER: u64 = u64::MAX;
 
-/// Who asked.
+/// Origin of a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Origin {
     /// A client.
@@ -47,7 +47,7 @@ pub(super) struct Pending {
     deadline_ns: u64,
     /// The node that must have what is written.
     replica: Option<usize>,
-    /// What to answer when it has.
+    /// Reply to send once the other node has answered.
     reply: Option<Reply>,
 }
 
@@ -108,7 +108,7 @@ fn held(keyed: &Keyed) -> usize {
     size_of::<Keyed>() + ops
 }
 
-/// Whether a value that is to be written is longer than any record: it need not go to another core, or wait, for its refusal.
+/// True if a value to write is longer than any record: refused at once, without another core or a wait.
 fn is_beyond(work: &Work, block_bytes: usize) -> bool {
     let Work::Write(write) = work else { return false };
     write.ops.len() > block_bytes && ops::entries(&write.ops).any(|entry| entry.value.len() > block_bytes)
@@ -215,7 +215,6 @@ impl Shard {
         self.complete(number, reply);
     }
 
-    /// Answers a transaction.
     pub(super) fn complete(&mut self, number: u32, reply: Reply) {
         let Some(pending) = self.pending.remove(number) else { return };
         self.count(&pending, reply.result);
@@ -274,7 +273,7 @@ impl Shard {
         }
     }
 
-    /// Answers those whose client waits no longer. They stay under way.
+    /// Answers transactions whose client no longer waits. The transactions continue.
     pub(super) fn time_out(&mut self) {
         let now_ns = self.now_ns;
         let is_late = |of: &Pending| of.deadline_ns <= now_ns && of.origin != Origin::Nobody;

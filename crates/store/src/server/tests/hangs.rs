@@ -43,7 +43,7 @@ impl Device {
         let script = "sleep 60; fsfreeze --unfreeze $0; losetup --detach $1; umount --lazy $0";
         let mut watchdog = Command::new("sh");
         watchdog.args(["-c", script]).arg(&mount).arg(name).stdin(Stdio::null()).stdout(Stdio::null());
-        // What ends the test's group, as Ctrl-C does, leaves it.
+        // A process group of its own survives Ctrl-C, which ends the test's group.
         self.watchdog = Some(watchdog.stderr(Stdio::null()).process_group(0).spawn().ok()?);
         tool("fsfreeze", &["--freeze", mount.to_str()?])
     }
@@ -69,7 +69,7 @@ impl Drop for Device {
     }
 }
 
-/// What a program says; `None`, said aloud, if it cannot do that here.
+/// Output of a program; `None`, with a message, if it cannot run here.
 fn tool(name: &str, arguments: &[&str]) -> Option<String> {
     match Command::new(name).args(arguments).output() {
         Ok(output) if output.status.success() => Some(String::from_utf8_lossy(&output.stdout).into_owned()),
@@ -102,7 +102,7 @@ fn a_device_that_hangs_is_a_time_out_and_does_not_keep_the_server() {
         return;
     }
     assert_eq!(client.ask(&put(2, b"y")).0, 9, "it may have been written");
-    // What needs no device goes on.
+    // Requests that need no device are still answered.
     assert_eq!(client.ask(&get(1)).0, 0);
     let (lines, begin) = (bench.lines.clone(), Instant::now());
     bench.stop();

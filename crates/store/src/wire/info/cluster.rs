@@ -1,4 +1,4 @@
-//! Which nodes there are, and which partitions they own.
+//! Nodes and their partitions.
 
 use super::{Facts, joined};
 use base64::Engine;

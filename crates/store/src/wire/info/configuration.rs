@@ -80,13 +80,13 @@ pub(super) fn namespace(facts: &Facts, index: usize) -> String {
     pairs.0
 }
 
-/// `0:path;1:stderr`.
+/// Such as `0:path;1:stderr`.
 pub(super) fn logs(facts: &Facts) -> String {
     let path = |path: &Option<String>| path.clone().unwrap_or_else(|| "stderr".to_owned());
     joined(facts.config.logs.iter().enumerate().map(|(index, log)| format!("{index}:{}", path(&log.path))))
 }
 
-/// How much a log says: `any:INFO;drv_ssd:DETAIL`.
+/// Levels of a log: `any:INFO;drv_ssd:DETAIL`.
 pub(super) fn log(index: &str, facts: &Facts) -> String {
     let Some(log) = index.parse().ok().and_then(|index: usize| facts.config.logs.get(index)) else {
         return error(4, "bad log id");

@@ -19,10 +19,10 @@ use std::fmt::Write;
 /// Names of one request that are answered; what is beyond them is refused in one line. The clients ask for up to three at once, asadm for one.
 const NAMES_MAX: usize = 256;
 
-/// What a request without names asks for.
+/// Names that a request without names asks for.
 const DEFAULT: [&str; 6] = ["node", "build", "edition", "version", "service", "statistics"];
 
-/// What clients look for among the features: without `pscans` Java's takes the server for one before 4.9.
+/// Features that clients check: without `pscans` the Java client assumes a server before 4.9.
 const FEATURES: &str = "batch-any;batch-index;cluster-stable;float;peers;pipelining;pquery;pscans;query-show;replicas;replicas-all;\
                         replicas-master;replicas-max";
 
@@ -61,7 +61,6 @@ fn unknown() -> String {
     error(4, "unrecognized command")
 }
 
-/// The value of `name`.
 fn answer(name: &str, facts: &Facts) -> String {
     let (command, parameters) = name.split_once(':').unwrap_or((name, ""));
     let (command, of) = command.split_once('/').unwrap_or((command, ""));
@@ -116,7 +115,7 @@ fn joined(parts: impl Iterator<Item = String>) -> String {
     parts.collect::<Vec<_>>().join(";")
 }
 
-/// `name=value;name=value`.
+/// Builds `name=value;name=value`.
 struct Pairs(String);
 
 impl Pairs {

@@ -1,4 +1,4 @@
-//! What is counted, by the real server's names.
+//! Statistics, with the real server's names.
 
 use super::{Facts, Pairs, cluster, configuration};
 use crate::observe::{NamespaceCounts, Transactions};

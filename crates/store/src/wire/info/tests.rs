@@ -1,4 +1,4 @@
-//! What the clients and asadm ask.
+//! Requests of the clients and asadm.
 
 use super::*;
 use crate::conf::Log;

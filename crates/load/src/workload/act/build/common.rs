@@ -1,5 +1,4 @@
-//! What the workloads of both tests are built from: how a rate becomes arrivals, how many operations
-//! may be in flight, how many threads issue them.
+//! Parts shared by the workloads of both tests: arrivals of a rate, in-flight limits, number of issuing threads.
 
 use crate::choice::Arrival as Arrivals;
 use crate::plan::{Arrival, Lane, Limit, Plan};
@@ -17,17 +16,17 @@ const CLIENT_MEMORY_BYTES: u64 = 64 << 20;
 /// Fewest operations in flight that clients wait for on a device, however large they are.
 const CLIENT_SLOTS_MIN: u64 = 16;
 
-/// Operations in flight on each device when `arrival: closed` is not told a number.
+/// Default number of operations in flight on each device for `arrival: closed`.
 const CLOSED_DEPTH_PER_DEVICE: u32 = 32;
 
-/// Threads for each CPU that ACT uses when it is not told. Source: ACT 6.6, `cfg_storage.c`.
+/// ACT's default number of threads per CPU. Source: ACT 6.6, `cfg_storage.c`.
 const ACT_THREADS_PER_CPU: u32 = 5;
 
-/// How late the threads of ACT 6.6 wake from usleep at most, but for few: the kernel's timer slack of
-/// 50 us and waiting for a CPU among each other. Measured: docs/method.md.
+/// Upper bound of the delay with which ACT 6.6's threads wake from usleep, with few exceptions, nanoseconds: the
+/// kernel's timer slack of 50 us and waiting for a CPU among each other. Measured: docs/method.md.
 const ACT_WAKES_LATE_NS: u64 = 150_000;
 
-/// What the parts of a builder share.
+/// Data shared by the parts of a builder.
 pub(super) struct Common<'a> {
     pub(super) config: &'a ActConfig,
     pub(super) devices: &'a [DeviceShape],
@@ -36,9 +35,9 @@ pub(super) struct Common<'a> {
     pub(super) client_bytes: u32,
     /// Operations in flight on each device that no client waits for, at most.
     pub(super) other_slots: u32,
-    /// Issuing threads.
+    /// Number of issuing threads.
     pub(super) shards: u32,
-    /// Where it stands among the workloads of the run.
+    /// Its place among the workloads of the run.
     pub(super) place: Place,
 }
 
@@ -83,7 +82,7 @@ impl Common<'_> {
         self.place.cell(stream, self.devices[index].target)
     }
 
-    /// What a stream on a device is called in messages.
+    /// Name of a lane in messages.
     pub(super) fn lane_name(&self, stream: &str, index: usize) -> String {
         self.place.lane_name(stream, &self.devices[index].name)
     }
@@ -101,14 +100,14 @@ impl Common<'_> {
         for thread in (shard..threads).step_by(self.shards as usize) {
             let Some(arrival) = self.arrival(stream, rate, thread.into(), threads.into()) else { continue };
             let limit = plan.limits.len() as u32;
-            // Their number is ACT's choice or the user's, in no case the device's.
+            // ACT or the user chose their number, never the device.
             plan.limits.push(Limit { slots: 1, configured: true });
             plan.lanes.push(Lane { stream: pattern(thread as usize), arrival, limit, name: name.clone() });
         }
     }
 
-    /// Adds the limits of what clients wait for, and gives the one of each device: one for all when
-    /// `service-threads` is given, else one for each.
+    /// Adds the limits of client operations, and returns the limit of each device: one for all if `service-threads` is
+    /// given, else one for each.
     pub(super) fn client_limits(&self, shard: u32, plan: &mut Plan<Pattern>) -> Vec<u32> {
         let devices = 0..self.devices.len();
         match self.config.service_threads {
@@ -117,7 +116,7 @@ impl Common<'_> {
         }
     }
 
-    /// This shard's part of what a device is kept busy with when no rate is offered.
+    /// This shard's part of a device's closed loop if no rate is offered.
     pub(super) fn closed_on(&self, index: usize, shard: u32) -> Arrival {
         Arrival::Closed { depth: share(self.client_slots_on(index), self.shards, shard), think_ns: 0 }
     }
@@ -154,11 +153,10 @@ impl Common<'_> {
         }
     }
 
-    /// Number of shards: what was asked for, or as many as `iops` operations a second need; never more
-    /// than there are `parts` to share out.
+    /// Number of shards: the requested one, or as many as `iops` operations a second need; never more than `parts`.
     pub(super) fn shards_wanted(&self, iops: f64, parts: u32) -> u32 {
         let needed = match self.config.arrival {
-            // Flat out, each device can be given what one core can issue.
+            // Without a rate each device may get as much as one core can issue.
             Arrivals::Closed => self.devices.len() as u32,
             _ => (iops / SHARD_IOPS).ceil() as u32,
         };
@@ -167,7 +165,7 @@ impl Common<'_> {
     }
 }
 
-/// More streams than a workload has, so that those of several are not in phase.
+/// Larger than the number of streams of a workload, so that streams of several workloads are not in phase.
 const STREAMS_MAX: usize = 8;
 
 /// `whole` shared out over `parts`: the part that `part` gets.

@@ -1,4 +1,4 @@
-//! What a translation changed, and why: one line each.
+//! Changes of a translation with their reasons, one line each.
 
 use super::super::dialect::Quoted;
 use thiserror::Error;
@@ -6,23 +6,19 @@ use thiserror::Error;
 /// A difference between an old file and its translation.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Change {
-    /// Queues became threads.
     #[error("was num-queues: {queues} x threads-per-queue: {threads}; ACT 6 dropped the queues")]
     QueuesToThreads {
-        /// Queues.
         queues: u32,
-        /// Threads of each.
+        /// Threads per queue.
         threads: u32,
     },
-    /// A queue for each device.
     #[error(
         "was queue-per-device: yes with {threads} threads for each of {devices} devices; today the bound is on all \
          devices together, so a slow one can take more than its part of it: that cannot be kept"
     )]
     QueuePerDevice {
-        /// Devices.
         devices: u32,
-        /// Threads of each.
+        /// Threads per queue.
         threads: u32,
     },
     /// The old default depends on the machine.
@@ -33,7 +29,7 @@ pub enum Change {
     ThreadsByCpu {
         /// Major number of the release.
         act: u8,
-        /// Its default for each CPU.
+        /// Default threads per CPU.
         threads_per_cpu: u32,
     },
     /// The same, for a number of CPUs that the user gave.
@@ -41,19 +37,19 @@ pub enum Change {
     ThreadsForCpus {
         /// Major number of the release.
         act: u8,
-        /// Its default for each CPU.
+        /// Default threads per CPU.
         threads_per_cpu: u32,
-        /// CPUs, as given.
+        /// Number of CPUs, as given.
         cpus: u32,
     },
-    /// ACT 5's service threads.
+    /// Service threads of ACT 5.
     #[error(
         "service-threads: {} of ACT 5 was dropped: it counted the threads that made requests; those that did them are \
          today's service-threads",
         .0.bare()
     )]
     RequestThreads(Quoted),
-    /// ACT 2's size of a read.
+    /// Size of a read in ACT 2.
     #[error("was read-req-num-512-blocks: {0}, in units of 512 bytes")]
     RecordFromBlocks(u32),
     /// ACT 2's rate of large blocks.
@@ -64,7 +60,7 @@ pub enum Change {
     WritesFromLargeBlocks {
         /// Large blocks a second.
         rate: u32,
-        /// Records in a block.
+        /// Records per block.
         per_block: u32,
         /// The threshold that goes with it, in percent.
         lwm_pct: u32,
@@ -72,7 +68,7 @@ pub enum Change {
     /// ACT 2 wrote zeros.
     #[error("was num-write-buffers: 0, {}: ACT 2 then wrote zeros", if *.given { "as given" } else { "its default" })]
     WroteZeros {
-        /// Whether the file said so.
+        /// True if the file asked for it.
         given: bool,
     },
     /// ACT 2 wrote a few blocks over and over.
@@ -98,14 +94,7 @@ pub enum Change {
     CommitsNowDurable,
     /// A key without a successor that changed no load.
     #[error("{key}: {} was dropped: {why}", .value.bare())]
-    Dropped {
-        /// The key.
-        key: &'static str,
-        /// Its value.
-        value: Quoted,
-        /// Why.
-        why: &'static str,
-    },
+    Dropped { key: &'static str, value: Quoted, why: &'static str },
     /// A key that the release did not know.
     #[error(
         "{}: {} was dropped: ACT {act} did not know that key and ignored it{}",
@@ -113,16 +102,14 @@ pub enum Change {
         .meant.map(|meant| format!("; if {meant} was meant, set that")).unwrap_or_default()
     )]
     Ignored {
-        /// The key.
         key: Quoted,
-        /// Its value.
         value: Quoted,
         /// Major number of the release.
         act: u8,
         /// The key that it resembles, where the file does not have that.
         meant: Option<&'static str>,
     },
-    /// A key with another name.
+    /// A renamed key.
     #[error("was called {0}")]
     Renamed(&'static str),
     /// The queues were a limit, too.
@@ -131,7 +118,6 @@ pub enum Change {
          old limit cannot be kept"
     )]
     QueueLimit {
-        /// Requests.
         limit: u32,
         /// Major number of the release.
         act: u8,

@@ -1,13 +1,13 @@
 //! The lines of a file while they are translated: each keeps its number.
 //!
-//! Translation replaces lines and adds some at the end, so whatever the parser then finds wrong is
-//! still named with the line of the old file.
+//! Translation replaces lines and adds some at the end, so errors of the parser still have the line number of the old
+//! file.
 
 use super::super::dialect::{self, Quoted};
 use super::super::options::whole_number;
 use super::super::problem::{Located, Problem, ValueProblem};
 
-/// A file, line by line.
+/// A file as lines.
 pub(super) struct Lines {
     lines: Vec<Entry>,
     added: Vec<(&'static str, String)>,
@@ -44,7 +44,7 @@ impl Lines {
         self.keys().any(|there| there == key)
     }
 
-    /// Whether the file as it is now gives `key`.
+    /// True if the file in its current form gives `key`.
     pub(super) fn gives(&self, key: &str) -> bool {
         self.has(key) || self.added.iter().any(|(added, _)| *added == key)
     }
@@ -54,12 +54,12 @@ impl Lines {
         self.lines.iter().find(|entry| entry.key == key).map(|entry| entry.value.as_str())
     }
 
-    /// The number of a key that stays; whether it is one in range is the parser's to say.
+    /// The number of a key that stays; the parser checks its range.
     pub(super) fn number(&self, key: &str) -> Option<u32> {
         u32::try_from(whole_number(self.value(key)?).ok()?).ok()
     }
 
-    /// Line and value of a key, whose lines are taken away. A second one is a mistake.
+    /// Line and value of a key; removes its lines. A second one is an error.
     pub(super) fn take(&mut self, key: &'static str) -> Option<(usize, String)> {
         let (taken, kept) = std::mem::take(&mut self.lines).into_iter().partition(|entry| entry.key == key);
         self.lines = kept;
@@ -70,7 +70,7 @@ impl Lines {
         Some((first.number, first.value))
     }
 
-    /// Keys and values of all lines whose key is `unwanted`; they are taken away.
+    /// Keys and values of all lines whose key is `unwanted`; removes them.
     pub(super) fn take_all(&mut self, unwanted: impl Fn(&str) -> bool) -> Vec<(String, String)> {
         let (taken, kept): (Vec<_>, Vec<_>) =
             std::mem::take(&mut self.lines).into_iter().partition(|entry| unwanted(&entry.key));
@@ -78,8 +78,8 @@ impl Lines {
         taken.into_iter().map(|entry| (entry.key, entry.value)).collect()
     }
 
-    /// Line and number of a key, whose lines are taken away; `None` also where it is no number from
-    /// `min` on, which is a mistake.
+    /// Line and number of a key; removes its lines. `None` also for a value that is no number from `min` on, which is
+    /// an error.
     pub(super) fn take_number(&mut self, key: &'static str, min: u32) -> Option<(usize, u32)> {
         let (line, value) = self.take(key)?;
         let number = whole_number(&value).and_then(|number| match u32::try_from(number) {
@@ -91,7 +91,7 @@ impl Lines {
         self.understood(line, number.map_err(|found| Problem::Value { key, found, wanted: wanted() }))
     }
 
-    /// Line and answer of a key that is `yes` or `no`, whose lines are taken away.
+    /// Line and value of a `yes` or `no` key; removes its lines.
     pub(super) fn take_flag(&mut self, key: &'static str) -> Option<(usize, bool)> {
         let (line, value) = self.take(key)?;
         let flag = match value.as_str() {
@@ -107,7 +107,7 @@ impl Lines {
         value.map_err(|problem| self.problem(Some(line), problem)).ok().map(|value| (line, value))
     }
 
-    /// Puts a line in the place of one that was taken away.
+    /// Puts a line in the place of a removed one.
     pub(super) fn put(&mut self, number: usize, key: &str, value: impl ToString) {
         let place = self.lines.partition_point(|entry| entry.number <= number);
         self.lines.insert(place, Entry { number, key: key.to_owned(), value: value.to_string() });
@@ -120,7 +120,7 @@ impl Lines {
         }
     }
 
-    /// Adds a line at the end.
+    /// Appends a line.
     pub(super) fn add(&mut self, key: &'static str, value: impl ToString) {
         self.added.push((key, value.to_string()));
     }
@@ -130,7 +130,7 @@ impl Lines {
         self.problems.push((line, problem));
     }
 
-    /// The file as it is now, with its lines where they were.
+    /// The file in its current form, with lines in their places.
     pub(super) fn text(&self) -> String {
         let mut text = String::new();
         let mut number = 1;
@@ -146,7 +146,7 @@ impl Lines {
         text
     }
 
-    /// What is wrong with `file` beside what its parser found, in the order of the lines.
+    /// Merges the problems found here with those of the parser, in the order of the lines.
     pub(super) fn problems(self, file: &str, parser: Vec<Located<Problem>>) -> Vec<Located<Problem>> {
         let own = self.problems.into_iter().map(|(line, what)| Located { file: file.to_owned(), line, what });
         let mut all: Vec<_> = own.chain(parser).collect();

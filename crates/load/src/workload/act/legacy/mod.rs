@@ -1,4 +1,4 @@
-//! Configurations of old ACTs, translated to what means the same today.
+//! Translates configurations of old ACT releases to the current format, with the same meaning.
 //!
 //! ```text
 //! bytes --lines--> lines --recognise--> ACT 1 to 6 --translate--> today's lines --parse--> ActConfig
@@ -6,9 +6,9 @@
 //!                                                     changes, each with its reason
 //! ```
 //!
-//! The one idea: an old file becomes a file of today line by line, with the numbers of its lines, and
-//! then goes through the parser that reads all files. What an old release did without being told is
-//! written out where it is not today's default. What cannot be kept is said.
+//! The one idea: an old file becomes a current file line by line, with the numbers of its lines, and then goes through
+//! the parser that reads all files. Old defaults that differ from today's are written out. Settings that cannot be kept
+//! are reported.
 
 mod change;
 mod lines;
@@ -29,35 +29,34 @@ use std::ops::RangeInclusive;
 /// Major numbers of ACT that can be read.
 pub const MAJORS: RangeInclusive<u8> = 1..=6;
 
-/// How a file is to be read, where it does not say so itself.
+/// Test and ACT version of a file, if not given in the file.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Reading {
-    /// The test that it configures; `None`: by its keys.
+    /// The test; `None`: recognised by the keys.
     pub test: Option<Test>,
-    /// Major number of the ACT that it was written for; `None`: by its keys.
+    /// Major ACT version; `None`: recognised by the keys.
     pub act: Option<u8>,
     /// CPUs of the machine on which it ran, for defaults that depended on them.
     pub cpus: Option<u32>,
 }
 
-/// A file in today's terms.
+/// A file in the current format.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Translation {
-    /// What it says.
     pub config: ActConfig,
-    /// Major number of the ACT as whose file it was read.
+    /// Major ACT version as which the file was read.
     pub act: u8,
-    /// Whether it is a file of flashproof, in which nothing is to be translated.
+    /// True for a file of flashproof, in which nothing is translated.
     pub own: bool,
-    /// Whether nothing in the file and nobody said which test it is for.
+    /// True if neither the file nor the user gave the test.
     pub test_by_default: bool,
-    /// The majors whose file it could be, by its keys; `None` where the number was given.
+    /// Possible major versions, by the keys; `None` if the version was given.
     pub candidates: Option<RangeInclusive<u8>>,
-    /// The keys of today that it gives; all others have their default.
+    /// Current keys in the file; all others have their default.
     pub given: Vec<&'static str>,
-    /// What was changed, with the key of today at which it is to be said.
+    /// Changes, each with the current key that it concerns.
     pub changes: Vec<(&'static str, Change)>,
-    /// What the parser warns of.
+    /// Warnings of the parser.
     pub warnings: Vec<Located<Warning>>,
 }
 
@@ -69,7 +68,7 @@ pub fn read(file: &str, bytes: &[u8], reading: &Reading) -> Result<Translation, 
     let told = test_of(&lines);
     let test = reading.test.or(told).unwrap_or_default();
     if bytes.len() > FILE_BYTES_MAX {
-        // The parser says so, and that is all there is to say.
+        // The parser reports it, which is enough.
         lines = Lines::new(b"");
     }
     let candidates = candidates(&lines);
@@ -111,10 +110,10 @@ pub fn read(file: &str, bytes: &[u8], reading: &Reading) -> Result<Translation, 
     }
 }
 
-/// What stands at the top of the files that `flashproof size config` writes.
+/// First words of the files that `flashproof size config` writes.
 pub const WRITTEN_BY: &str = "Written by flashproof";
 
-/// Whether a file is of flashproof: it says so, or it has keys of ours and none that ACT 6 lacks.
+/// True for a file of flashproof: it has the header, or it has keys of ours and none that ACT 6 lacks.
 fn is_own(bytes: &[u8], lines: &Lines, candidates: &RangeInclusive<u8>) -> bool {
     let says_so =
         || String::from_utf8_lossy(bytes).lines().any(|line| line.trim_start_matches('#').contains(WRITTEN_BY));
@@ -122,14 +121,14 @@ fn is_own(bytes: &[u8], lines: &Lines, candidates: &RangeInclusive<u8>) -> bool 
     candidates.contains(MAJORS.end()) && (lines.keys().any(ours) || says_so())
 }
 
-/// The test whose file this is, by keys that only one of them has; `None` without any.
+/// The test of the file, by keys that only one test has; `None` without any.
 fn test_of(lines: &Lines) -> Option<Test> {
-    // Which program read what old ACTs had is the other table's to say.
+    // Keys of old ACTs are in the other table.
     let lives = |spec: &&OptionSpec| spec.tests.len() == 1 && spec.since != Since::Act4;
     let only = |test| options_of(test).filter(lives).map(|spec| spec.name);
     let of_index = |key: &str| act_keys::find(key).is_some_and(|key| key.program == Program::Index);
     let has = |test: Test| only(test).any(|key| lines.has(key));
-    // With keys of both the parser names those that do not belong.
+    // With keys of both the parser reports the wrong ones.
     match (has(Test::Storage), has(Test::Index) || lines.keys().any(of_index)) {
         (true, _) => Some(Test::Storage),
         (false, true) => Some(Test::Index),
@@ -150,8 +149,8 @@ fn candidates(lines: &Lines) -> Result<RangeInclusive<u8>, (&'static ActKey, &'s
     }
 }
 
-/// The likeliest of the candidates: the newest, but ACT 4 before ACT 5 where a file has everything that
-/// ACT 4 asked for and ACT 5 had defaults for.
+/// The likeliest version: the newest, but ACT 4 before ACT 5 if a file has every key that is mandatory in ACT 4 and has
+/// a default in ACT 5.
 fn likeliest(lines: &Lines, candidates: &RangeInclusive<u8>) -> u8 {
     let newest = *candidates.end();
     let asked = ["num-queues", "threads-per-queue", "report-interval-sec", "large-block-op-kbytes", "record-bytes"];

@@ -1,15 +1,14 @@
-//! Files of every ACT, and what they must become.
+//! Files of every ACT version, with their expected translations.
 
 use super::*;
 use crate::rate::Rate;
 use crate::workload::act::rates::derive_storage;
 
-/// The 3x example of ACT 2.
 const ACT2: &str = "device-names: /dev/sdc\nqueue-per-device: no\nnum-queues: 2\nthreads-per-queue: 8\n\
                     test-duration-sec: 86400\nreport-interval-sec: 1\nread-reqs-per-sec: 6000\n\
                     large-block-ops-per-sec: 70\nread-req-num-512-blocks: 3\nlarge-block-op-kbytes: 128\n\
                     use-valloc: no\nnum-write-buffers: 256\nscheduler-mode: noop\n";
-/// What ACT 3's helper wrote.
+/// A file of ACT 3's config helper.
 const ACT3: &str = "device-names: /dev/sdb,/dev/sdc\nqueue-per-device: no\nnum-queues: 8\nthreads-per-queue: 8\n\
                     test-duration-sec: 86400\nreport-interval-sec: 1\nlarge-block-op-kbytes: 128\n\
                     record-bytes: 1500\nread-reqs-per-sec: 6000\nwrite-reqs-per-sec: 3000\nuse-valloc: no\n\
@@ -234,7 +233,7 @@ fn a_record_that_does_not_fit_its_block_is_named_and_nothing_overflows() {
     assert!(errors(&most).iter().any(|error| error.contains("record-bytes: 2199023255040 is too large")));
     let many = errors(&ACT2.replace("per-sec: 70", "per-sec: 4294967295"));
     assert!(many[0].contains("a.conf:8: write-reqs-per-sec: 365072220075 is too large"), "{many:?}");
-    // 4294967295 blocks of 8589934590 records, half of which are writes.
+    // 4294967295 blocks of 8589934590 records, half of them writes.
     let blocks = ACT2.replace("blocks: 3", "blocks: 1").replace("per-sec: 70", "per-sec: 4294967295");
     let blocks = errors(&blocks.replace("kbytes: 128", "kbytes: 4294967295"));
     assert_eq!(blocks.len(), 2, "{blocks:?}");

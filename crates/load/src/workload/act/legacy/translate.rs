@@ -1,7 +1,7 @@
-//! The rules by which the lines of an old file become lines of today.
+//! The rules that translate the lines of an old file to the current format.
 //!
-//! Each rule is a function of the [`Lines`] that replaces lines and notes why. Which release did what
-//! is stated where it is used; the sources are those of the releases themselves.
+//! Each rule is a function of the [`Lines`] that replaces lines and records why. Differences between releases are
+//! stated where they matter; the source is each release's own code.
 
 use super::super::act_keys;
 use super::super::dialect::{Quoted, device_names};
@@ -11,7 +11,6 @@ use super::super::table::{SERVICE_THREADS_MAX, all, nearest, options_of};
 use super::change::Change;
 use super::lines::Lines;
 
-/// ACT's bytes to a KiB.
 const KIB: u64 = 1024;
 /// Step of a record as ACT 3 and 4 stored it. Source: `RBLOCK_SIZE` of ACT 4's `configuration.c`.
 const STEP_BYTES: u32 = 128;
@@ -22,7 +21,7 @@ const ACT5_THREADS_PER_QUEUE: u32 = 4;
 /// Service threads for each CPU by default. Source: ACT 6, `cfg_storage.c`.
 const ACT6_THREADS_PER_CPU: u32 = 5;
 
-/// A change and the key of today at which it is to be said.
+/// A change and the current key at which it is reported.
 type Changes = Vec<(&'static str, Change)>;
 
 /// Makes the file of ACT `act` one of today.
@@ -65,7 +64,7 @@ fn drop_unknown(lines: &mut Lines, test: Test, act: u8, changes: &mut Changes) {
     let meant = |key: &str| nearest(test, key).filter(|near| absent.contains(near));
     let unknown = |key: &str| match act_keys::find(key) {
         Some(of_act) => !of_act.known_to(act),
-        // Without what it was meant to be there is no test: the parser names both.
+        // Without its intended key there is no test: the parser reports both.
         None => !all().any(|spec| spec.name == key) && !meant(key).is_some_and(|key| is_asked_for(key, act)),
     };
     for (key, value) in lines.take_all(unknown) {
@@ -74,7 +73,7 @@ fn drop_unknown(lines: &mut Lines, test: Test, act: u8, changes: &mut Changes) {
     }
 }
 
-/// What ACT 1 to 4 had no default for, each with an example.
+/// Keys without a default in ACT 1 to 4, each with an example.
 const ASKED_FOR: [(&str, &str); 7] = [
     ("num-queues", "8"),
     ("threads-per-queue", "8"),
@@ -85,7 +84,7 @@ const ASKED_FOR: [(&str, &str); 7] = [
     ("large-block-ops-per-sec", "24"),
 ];
 
-/// Whether a file of ACT `act` has to have `key`.
+/// True if a file of ACT `act` must have `key`.
 fn is_asked_for(key: &str, act: u8) -> bool {
     let mandatory = |spec: &OptionSpec| spec.name == key && matches!(spec.default, Default::Mandatory(_));
     act <= 4 && ASKED_FOR.iter().any(|(asked, _)| *asked == key) && known(key, act) || all().any(mandatory)
@@ -104,7 +103,7 @@ fn ask_for(lines: &mut Lines, act: u8) {
     }
 }
 
-/// ACT 1 and 2 had no writes but large blocks, whose rate they were told.
+/// ACT 1 and 2 only had large-block writes, with a configured rate.
 fn large_blocks(lines: &mut Lines, changes: &mut Changes) {
     let read = lines.take_number("read-req-num-512-blocks", 1);
     let record_bytes = read.map(|(_, blocks)| u64::from(blocks) * 512);
@@ -142,14 +141,14 @@ fn write_buffers(lines: &mut Lines, changes: &mut Changes) {
     }
 }
 
-/// ACT 5's `service-threads` made requests; 6.0 gave the name to what did them.
+/// ACT 5's `service-threads` made requests; since 6.0 the name means the threads that carry them out.
 fn request_threads(lines: &mut Lines, changes: &mut Changes) {
     if let Some((_, value)) = lines.take("service-threads") {
         changes.push(("service-threads", Change::RequestThreads(Quoted::new(&value))));
     }
 }
 
-/// Only 5.0 called them so.
+/// The name `num-cache-threads` existed in 5.0 only.
 fn cache_threads(lines: &mut Lines, changes: &mut Changes) {
     if let Some((line, value)) = lines.take("num-cache-threads") {
         lines.put(line, "cache-threads", value);
@@ -210,7 +209,7 @@ fn product(lines: &mut Lines, line: usize, queues: u32, threads: u32) {
 
 /// Threads that were left to the number of CPUs.
 fn default_threads(lines: &mut Lines, act: u8, threads_per_cpu: u32, cpus: Option<u32>, changes: &mut Changes) {
-    // 0 says "not given", as the key's absence does.
+    // 0 means "not given".
     if lines
         .value("service-threads")
         .is_some_and(|value| lines.number("service-threads") != Some(0) || value.is_empty())
@@ -270,7 +269,7 @@ fn queue_limit(lines: &mut Lines, act: u8, changes: &mut Changes) {
     }
 }
 
-/// What said nothing about the load.
+/// Drops keys that did not affect the load.
 fn leftovers(lines: &mut Lines, changes: &mut Changes) {
     if let Some((_, value)) = lines.take("use-valloc") {
         changes.push(("", dropped("use-valloc", &value, "it chose how ACT allocated memory")));

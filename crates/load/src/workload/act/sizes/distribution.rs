@@ -1,4 +1,4 @@
-//! How large the operations of a histogram load are: a histogram, a rule and an offset.
+//! Sizes of a histogram load: a histogram, a rule and an offset.
 //!
 //! | rule | a size in the bucket (L, U] is | mean of the bucket |
 //! |---|---|---|
@@ -7,21 +7,19 @@
 //! | uniform | anywhere, equally likely | (L + U) / 2 |
 //! | log-uniform | anywhere, its logarithm equally likely | (U - L) / ln 2 |
 //!
-//! The offset then scales sizes. The mean is exact and knows no device; what is drawn is rounded up to
-//! the device's step, as all records are. Sizes are not rounded to 16 bytes before: the database
-//! counted what it read and wrote on its device, which is stored already.
+//! The offset then scales sizes. The mean is exact and knows no device; drawn sizes are rounded up to the device's
+//! step, as all records are. Sizes are not rounded to 16 bytes before: the database counted sizes on its device, where
+//! records are already rounded.
 
 use super::histogram::{BUCKETS_MAX, Bucket, SizeHistogram, WHOLE_PPM};
 use crate::choice::choice;
 use crate::sizes::SizeTable;
 use std::collections::BTreeMap;
 
-/// Where in its bucket a size lies.
+/// Position of a size in its bucket.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Within {
-    /// At the lower edge.
     Lower,
-    /// At the upper edge.
     Upper,
     /// Anywhere, each size as likely as another.
     Uniform,
@@ -30,14 +28,12 @@ pub enum Within {
 }
 
 choice! {
-    /// Where in its bucket of a histogram a size lies.
+    /// Position of a size in its bucket of a histogram.
     SizeWithinBucket {
-        /// Reads at the lower edge, writes at the upper: what the sizing paper's own results follow.
+        /// Reads at the lower edge, writes at the upper: the rule behind the sizing paper's own results.
         #[default]
         Paper = "paper",
-        /// At the lower edge.
         Lower = "lower",
-        /// At the upper edge.
         Upper = "upper",
         /// Anywhere, each size as likely as another.
         Uniform = "uniform",
@@ -74,16 +70,16 @@ const LOG2_E_BILLIONTHS: u128 = 1_442_695_041;
 /// The sizes of a stream of a histogram load.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct HistogramSizes {
-    /// How many are in each bucket.
+    /// Shares per bucket.
     pub histogram: SizeHistogram,
-    /// Where in their bucket they lie.
+    /// Position of sizes in their bucket.
     pub within: Within,
-    /// What they are multiplied by, in percent, at least 1; 100: nothing.
+    /// Multiplier, percent, at least 1; 100 changes nothing.
     pub offset_pct: u32,
 }
 
 impl HistogramSizes {
-    /// Mean size as an exact fraction: bytes, and what to divide them by. Before rounding to a device.
+    /// Mean size as an exact fraction of bytes, before rounding to a device.
     pub fn mean_bytes(&self) -> (u128, u128) {
         let (scale, mean): (u128, fn(Bucket) -> u128) = match self.within {
             Within::Lower => (1, |bucket| bucket.lower_bytes.into()),
@@ -123,7 +119,7 @@ impl HistogramSizes {
         u32::try_from(scaled).unwrap_or(u32::MAX).max(1)
     }
 
-    /// A table that draws sizes, each rounded up to whole `step_bytes`, of which there are at least 1.
+    /// A table that draws sizes, each rounded up to whole `step_bytes`, at least one.
     ///
     /// The shares are exact. Only `log-uniform` needs logarithms, rounded once when the table is made.
     pub fn table(&self, step_bytes: u32) -> SizeTable {
@@ -137,9 +133,9 @@ impl HistogramSizes {
         SizeTable::new(weights)
     }
 
-    /// Weights of the sizes in a bucket by whole steps. They add up to [`Self::one`] in each bucket.
+    /// Weights of the sizes in a bucket by whole steps. The sum is [`Self::one`] for each bucket.
     fn steps_of(&self, bucket: Bucket, step_bytes: u32) -> Vec<(u64, u64)> {
-        // In hundredths of bytes, in which every scaled edge is whole.
+        // In hundredths of bytes, so that every scaled edge is a whole number.
         let offset = u64::from(self.offset_pct);
         let (lower, upper) = (u64::from(bucket.lower_bytes) * offset, u64::from(bucket.upper_bytes) * offset);
         let step = u64::from(step_bytes) * 100;
@@ -160,12 +156,12 @@ impl HistogramSizes {
         }
     }
 
-    /// What the weights of a bucket add up to: a multiple of the width of each bucket.
+    /// Sum of the weights of a bucket: a multiple of the width of each bucket.
     fn one(&self) -> u64 {
         u64::from(self.offset_pct) << BUCKETS_MAX
     }
 
-    /// Share of a doubling from `lower` that lies below `at`, of [`Self::one`].
+    /// Share of the doubling from `lower` that lies below `at`, in units of [`Self::one`].
     fn log_share(&self, at: u64, lower: u64) -> u64 {
         // 0 at the lower edge and exactly one at the upper, where the quotient is exactly 2.
         ((at as f64 / lower as f64).log2() * self.one() as f64).round() as u64

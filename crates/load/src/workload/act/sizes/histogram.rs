@@ -6,19 +6,18 @@
 //! is the %   > 1     > 2     > 4         > 1 KiB > 2 KiB > 4 KiB     16 % in (1, 2] KiB, 84 % in (2, 4]
 //! ```
 //!
-//! Shares are kept as whole millionths, so nothing is rounded between the file and the rates. Where in
-//! a bucket a size lies is not known here.
+//! Shares are kept as whole millionths, so nothing is rounded between the file and the rates. The position of a size in
+//! its bucket is not part of a histogram.
 
 use super::problem::HistogramProblem;
 use crate::workload::act::dialect::Quoted;
 
-/// Most values of a histogram, for 1 byte to 64 MiB. Source: the paper, whose tool goes up to the 26th.
+/// Maximum number of values of a histogram, for 1 byte to 64 MiB. Source: the paper, whose tool goes up to the 26th.
 pub const BUCKETS_MAX: usize = 27;
 
-/// Millionths in 100 %.
 pub const WHOLE_PPM: u32 = 1_000_000;
 
-/// Decimals of a percentage that are kept: 0.0001 % is a millionth.
+/// Decimals of a percentage: 0.0001 % is a millionth.
 const DECIMALS_MAX: usize = 4;
 
 /// Sizes by powers of two: never rises, ends in 0, has 1 to [`BUCKETS_MAX`] values.
@@ -51,8 +50,8 @@ pub struct Bucket {
 impl SizeHistogram {
     /// Reads percentages separated by commas, blanks allowed.
     ///
-    /// Errors: the first value that is none, is outside 0 to 100, has over four decimals or is larger
-    /// than the one before it; too many of them; a last one that is not 0.
+    /// Errors: the first value that is not a number, is outside 0 to 100, has over four decimals or is larger than the
+    /// one before it; too many values; a last value that is not 0.
     pub fn parse(text: &str) -> Result<Self, HistogramProblem> {
         let count = text.split(',').count();
         if count > BUCKETS_MAX {
@@ -123,7 +122,7 @@ fn percent_ppm(position: usize, text: &str) -> Result<u32, HistogramProblem> {
         return Err(HistogramProblem::TooFine { position, found: found() });
     }
     let outside = || HistogramProblem::OutOfRange { position, found: found() };
-    // Both are digits, so what cannot be read is too large.
+    // Both are digits, so a parse error means too large a number.
     let percent: u32 = whole.parse().map_err(|_| outside())?;
     let parts: u32 = format!("{kept:0<DECIMALS_MAX$}").parse().map_err(|_| outside())?;
     let ppm = percent.checked_mul(WHOLE_PPM / 100).and_then(|ppm| ppm.checked_add(parts));

@@ -5,15 +5,14 @@
 //! storage-write-histogram                                                  mean, largest      drawn from
 //! ```
 //!
-//! The one idea: a histogram says how many sizes lie in each bucket and not where in it, so the place
-//! in a bucket is a rule that the user can see and change
-//! ([`SizeWithinBucket`]). Source of the keys: Aerospike, "Advanced
-//! Flash Device Sizing", which announced them for ACT 4; no released ACT reads them. What they make of
-//! rates is in [`rates`](super::rates).
+//! The one idea: a histogram gives the share of sizes in each bucket, not their positions in it, so the position is a
+//! rule that the user can see and change ([`SizeWithinBucket`]). Source of the keys: Aerospike, "Advanced Flash Device
+//! Sizing", which announced them for ACT 4; no released ACT reads them. Their effect on rates is in
+//! [`rates`](super::rates).
 //!
-//! * [`histogram`]: the values of a key, exact, and what is wrong with them
-//! * [`distribution`]: where in its bucket a size lies, how large it is on average, and a table to draw it from
-//! * [`problem`]: what can be wrong with either, and with a load that has them
+//! * [`histogram`]: the values of a key, exact, and their errors
+//! * [`distribution`]: position of a size in its bucket, mean size, and a table to draw sizes from
+//! * [`problem`]: errors of both, and of a load with histograms
 
 pub mod distribution;
 pub mod histogram;

@@ -1,9 +1,9 @@
-//! What can be wrong with a histogram, and with a load whose sizes come from histograms.
+//! Errors of a histogram, and of a load with histograms.
 
 use crate::workload::act::dialect::Quoted;
 use thiserror::Error;
 
-/// Why the values of a histogram are none. The first value has the position 1.
+/// Why the values of a histogram are invalid. The first value has the position 1.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum HistogramProblem {
     /// More values than there are powers of two.
@@ -11,48 +11,40 @@ pub enum HistogramProblem {
     TooMany(usize),
     /// Nothing between two commas.
     #[error("value {position} is empty")]
-    Empty {
-        /// Which one.
-        position: usize,
-    },
+    Empty { position: usize },
     /// Something that is no number.
     #[error("value {position} is {found}, no number")]
     NotANumber {
-        /// Which one.
         position: usize,
-        /// What is there.
+        /// Value found.
         found: Quoted,
     },
     /// A number that is no percentage.
     #[error("value {position} is {found}, not within 0 to 100")]
     OutOfRange {
-        /// Which one.
         position: usize,
-        /// What is there.
+        /// Value found.
         found: Quoted,
     },
-    /// More decimals than are kept.
+    /// Too many decimals.
     #[error("value {position} is {found}, with more than four decimals")]
     TooFine {
-        /// Which one.
         position: usize,
-        /// What is there.
+        /// Value found.
         found: Quoted,
     },
     /// More sizes over a power of two than over the one before.
     #[error("value {position} is {found}, more than the {before} before it")]
     Rises {
-        /// Which one.
         position: usize,
-        /// What is there.
+        /// Value found.
         found: Quoted,
-        /// The value before.
+        /// Previous value.
         before: Quoted,
     },
-    /// The last value is not 0.
     #[error("the last value is {last}, not 0, so that the largest sizes have no bound")]
     NoEnd {
-        /// What is there.
+        /// Last value.
         last: Quoted,
     },
 }
@@ -60,13 +52,13 @@ pub enum HistogramProblem {
 /// Why a load with histograms, or with keys that belong to histograms, is refused.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum SizesProblem {
-    /// No size at all.
+    /// The record size is 0.
     #[error(
         "record-bytes: 0 is too small without a histogram - give a whole number from 1 to 8388608 (bytes), or the sizes \
          as storage-read-histogram and storage-write-histogram"
     )]
     NoSize,
-    /// Sizes from two sources.
+    /// Both a size and a histogram are given.
     #[error(
         "{key}: {bytes} contradicts {histogram}, which gives the sizes already - {}, or drop the histogram",
         if *.key == "record-bytes" { "set it to 0" } else { "drop it" }
@@ -74,9 +66,9 @@ pub enum SizesProblem {
     SizedTwice {
         /// `record-bytes` or `record-bytes-range-max`.
         key: &'static str,
-        /// Its value, in bytes.
+        /// Size, bytes.
         bytes: u32,
-        /// The histogram's key.
+        /// Key of the histogram.
         histogram: &'static str,
     },
     /// A rate without the sizes that belong to it.
@@ -87,9 +79,7 @@ pub enum SizesProblem {
     HistogramMissing {
         /// The histogram that is missing.
         histogram: &'static str,
-        /// The key of the rate.
         rate_key: &'static str,
-        /// The rate.
         rate: u32,
     },
     /// A part of the model that a live database's counts have in them.
@@ -98,13 +88,11 @@ pub enum SizesProblem {
          - drop it (the default is {default})"
     )]
     AlreadyInside {
-        /// The key.
         key: &'static str,
-        /// Its value.
         value: u32,
-        /// What it models.
+        /// Cost that the option models.
         what: &'static str,
-        /// What stays.
+        /// Neutral value.
         default: u32,
     },
     /// A key of histogram loads in another load.
@@ -112,10 +100,7 @@ pub enum SizesProblem {
         "{key}: it only works with storage-read-histogram and storage-write-histogram, and neither is given - drop it, \
          or add them"
     )]
-    WithoutHistogram {
-        /// The key.
-        key: &'static str,
-    },
+    WithoutHistogram { key: &'static str },
     /// More blocks freed than written.
     #[error(
         "direct-frees: {direct_frees} blocks/s are more than total-lbw-per-sec, {total_lbw}, of which they are a part - \
@@ -133,11 +118,10 @@ pub enum SizesProblem {
          do not straddle blocks - raise large-block-op-kbytes to the database's write-block size (at most 8192)"
     )]
     BucketLargerThanLargeBlock {
-        /// The histogram.
+        /// Key of the histogram.
         key: &'static str,
         /// Lower edge of its largest bucket, in bytes.
         over_bytes: u32,
-        /// A large block, in bytes.
         large_block_bytes: u32,
     },
     /// The rule or the offset makes records that do not fit large blocks.
@@ -149,17 +133,16 @@ pub enum SizesProblem {
     LargestDoesNotFit {
         /// `read-size-offset` or `write-size-offset`.
         key: &'static str,
-        /// Its value, in percent.
+        /// Offset, percent.
         offset_pct: u32,
         /// The largest records, in bytes.
         bytes: u32,
-        /// A large block, in bytes.
         large_block_bytes: u32,
     },
 }
 
 impl SizesProblem {
-    /// The keys whose values contradict each other; the first that is there is pointed at.
+    /// The keys whose values contradict each other; the message points at the first.
     pub(crate) fn conflicting_keys(&self) -> Vec<&'static str> {
         const READS: &str = "storage-read-histogram";
         const WRITES: &str = "storage-write-histogram";

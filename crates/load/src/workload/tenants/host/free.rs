@@ -1,4 +1,4 @@
-//! Free write blocks, and which of them is written next.
+//! Free write blocks, and the choice of the next one.
 
 use super::super::Reuse;
 use std::cmp::Reverse;

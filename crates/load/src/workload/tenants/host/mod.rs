@@ -1,4 +1,4 @@
-//! The model of a log-structured record store: which write block of its space is written next, and why.
+//! Model of a log-structured record store: chooses the next write block, and its cause.
 //!
 //! ```text
 //! updates -> client buffer ---full---> a free block                     the old copies die where they are
@@ -7,11 +7,11 @@
 //!                          once they are written the block is free, behind those that are
 //! ```
 //!
-//! The one idea: a drive sees whole blocks, so the model yields whole blocks, and knows of the records in them as little
-//! as their keys allow: under uniform keys a count ([`uniform`]), under skewed ones when each dies ([`skewed`]), in sequence each
-//! one's place ([`records`]). Which blocks fall below the mark when is kept by a [`wheel`]. Defragmentation
-//! keeps up: a block is collected as soon as it is below the mark, as a server does whose defrag-sleep is short enough.
-//! No clock, no device; all chance comes from the seed.
+//! The one idea: a drive sees whole blocks, so the model yields whole blocks, and tracks the records in them as
+//! coarsely as their keys allow: under uniform keys a count ([`uniform`]), under skewed keys each record's death
+//! ([`skewed`]), under sequential keys each record's place ([`records`]). A [`wheel`] holds the instants at which
+//! blocks fall below the mark. Defragmentation keeps up: a block is collected as soon as it is below the mark, as in a
+//! server with a short defrag-sleep. No clock, no device; all chance comes from the seed.
 
 mod free;
 mod records;
@@ -41,7 +41,7 @@ use wheel::Wheel;
 /// Memory that the records of a tenant may take.
 const MEMORY_MAX: u64 = 1 << 30;
 
-/// Why a block is written.
+/// Cause of a block write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Cause {
     /// Clients filled it with updates.
@@ -53,22 +53,19 @@ pub enum Cause {
 /// A block that is written, by its number in the space.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct BlockWrite {
-    /// Which.
     pub block: u32,
-    /// Why.
     pub cause: Cause,
 }
 
-/// What a store does with a block.
+/// Next step of a store.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Step {
-    /// Writes it.
     Write(BlockWrite),
     /// Defragmentation reads it, because there are too few live records in it.
     Read(u32),
 }
 
-/// What a store did since it was made.
+/// Counters since the store was made.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct HostCounters {
     /// Blocks that clients filled.
@@ -82,72 +79,63 @@ pub struct HostCounters {
 }
 
 impl HostCounters {
-    /// What it wrote for each byte of its clients; none before the first.
+    /// Bytes written per byte of clients; `None` before the first client block.
     pub fn engine_wa(self) -> Option<f64> {
         let clients = self.client_blocks as f64;
         (self.client_blocks > 0).then(|| (clients + self.defrag_blocks as f64) / clients)
     }
 }
 
-/// A store that cannot be.
+/// Error of a store's specification.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub enum HostError {
     /// So few blocks that chance decides.
     #[error("tenant {}: cannot use a space of {} of {block_bytes} bytes - a store has at least {least} - give it more space or smaller write blocks", units::quoted(.tenant), units::count(*.blocks, "write block"))]
     Blocks {
-        /// The tenant.
         tenant: String,
-        /// Its blocks.
         blocks: u64,
-        /// Size of each.
+        /// Bytes per block.
         block_bytes: u32,
-        /// How many it has at least.
+        /// Minimum number of blocks.
         least: u64,
     },
-    /// More than are counted.
+    /// More blocks than can be counted.
     #[error("tenant {}: cannot use a space of {} write blocks of {block_bytes} bytes - at most {} are counted - use larger write blocks", units::quoted(.tenant), Grouped(*.blocks), Grouped(u64::from(u32::MAX) - 1))]
     TooManyBlocks {
-        /// The tenant.
         tenant: String,
-        /// Its blocks.
         blocks: u64,
-        /// Size of each.
+        /// Bytes per block.
         block_bytes: u32,
     },
     /// A full block would be collected at once.
     #[error("tenant {}: cannot use a low-water mark of {lwm_pct} % - {records_per_block} records of {record_bytes} bytes fill {} of a write block of {block_bytes} bytes, so a full one would be collected at once - lower defrag-lwm-pct, or choose a record-bytes that fills blocks better", units::quoted(.tenant), units::percent(*.packed))]
     MarkAboveBlock {
-        /// The tenant.
         tenant: String,
-        /// Its mark.
+        /// Low-water mark.
         lwm_pct: u32,
         /// Share of a block that records can fill.
         packed: f64,
         /// Records that a block holds.
         records_per_block: u32,
-        /// Size of each.
+        /// Bytes per record.
         record_bytes: u32,
-        /// Size of a block.
+        /// Bytes per block.
         block_bytes: u32,
     },
     /// Blocks that take more memory than there is.
     #[error("tenant {}: cannot model {} write blocks - {why} - use larger write blocks or a smaller space", units::quoted(.tenant), Grouped(*.blocks))]
     Memory {
-        /// The tenant.
         tenant: String,
-        /// Its blocks.
         blocks: u64,
-        /// How much it is.
+        /// Required and available memory.
         why: Shortage,
     },
     /// Records that would take too much memory.
     #[error("tenant {}: cannot model {} records of keys that are not uniform - what is known of each takes {} of memory, and at most {} are taken - use larger records, a smaller space or uniform keys", units::quoted(.tenant), Grouped(*.records), units::bytes(*.bytes as f64), units::bytes(MEMORY_MAX as f64))]
     TooManyRecords {
-        /// The tenant.
         tenant: String,
-        /// Its records.
         records: u64,
-        /// Memory for them.
+        /// Memory for the records, bytes.
         bytes: u64,
     },
     /// More records than defragmentation can live with: the arithmetic, a sentence.
@@ -158,7 +146,7 @@ pub enum HostError {
     OutOfSpace(#[from] OutOfSpace),
 }
 
-/// A store whose clients find no free block: the real one stops writes.
+/// A store without a free block for clients: the real one stops writes.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error(
     "tenant {}: its space is full after {} of client writes - {} of its {} blocks are in use, and too few fall below the low-water mark \
@@ -173,7 +161,6 @@ pub struct OutOfSpace {
     lwm_pct: u32,
 }
 
-/// A tenant's store.
 #[derive(Debug, Clone)]
 pub struct Host {
     name: String,
@@ -186,7 +173,7 @@ pub struct Host {
     /// Records that wait in the defrag buffer.
     waiting: u64,
     expected_engine_wa: f64,
-    /// Collected blocks that are free once so many records more are moved in all.
+    /// Collected blocks that become free after this many more records are moved in all.
     vacated: VecDeque<(u32, u64)>,
     moved: u64,
     counters: HostCounters,
@@ -200,14 +187,14 @@ enum Store {
 }
 
 impl Host {
-    /// `tenant` on a space of `blocks` write blocks that was in use for long: blocks of every age, all over it. Every
-    /// block holds what was written once.
+    /// `tenant` on a space of `blocks` write blocks after long use: blocks of every age, spread over the space. Every
+    /// block was written at least once.
     ///
-    /// Errors: it cannot be, or its fill is more than defragmentation can live with.
+    /// Errors: an invalid store, or a fill that defragmentation cannot sustain.
     pub fn new(tenant: &Tenant, blocks: u64, seed: u64) -> Result<Self, HostError> {
         let steady = Steady::of(tenant, blocks)?;
         steady.check_fill(tenant)?;
-        // What is not spread uniformly finds its own steady state, which can be denser than that of uniform keys.
+        // Keys that are not uniform reach their own steady state, which can be denser than that of uniform keys.
         let spread = tenant.fill <= steady.fill_max && tenant.keys != Keys::Sequential;
         let mut host = Self::with(tenant, steady, spread, seed)?;
         if tenant.keys != Keys::Uniform {
@@ -224,8 +211,8 @@ impl Host {
         Ok(host)
     }
 
-    /// `tenant` just loaded: [`Self::loaded_blocks`] from the first on are full, the rest was never written. Its blocks
-    /// are of one age, and it takes some turns until that is forgotten.
+    /// `tenant` just loaded: [`Self::loaded_blocks`] from the first on are full, the rest was never written. All blocks
+    /// have the same age, which takes some turns to wear off.
     ///
     /// Errors: as of [`Self::new`]. Above [`Steady::fill_max_loaded`] it can run out of space in its first turn.
     pub fn loaded(tenant: &Tenant, blocks: u64, seed: u64) -> Result<Self, HostError> {
@@ -296,9 +283,9 @@ impl Host {
         Ok(Store::Records(Records::new(steady, draw, spread, blocks, random).into()))
     }
 
-    /// What it does next: what defragmentation has to do because of the blocks before, else a client block.
+    /// The next step: a pending step of defragmentation, else a client block.
     ///
-    /// Errors: its space is full; then it can go on no more.
+    /// Errors: its space is full, which is final.
     #[inline]
     pub fn step(&mut self) -> Result<Step, OutOfSpace> {
         match self.defrag_step()? {
@@ -307,7 +294,7 @@ impl Host {
         }
     }
 
-    /// What defragmentation does next; nothing when it has caught up. Errors: as of [`Self::step`].
+    /// The next step of defragmentation; `None` when none is pending. Errors: as of [`Self::step`].
     #[inline]
     pub fn defrag_step(&mut self) -> Result<Option<Step>, OutOfSpace> {
         let per_block = u64::from(self.steady.records_per_block);
@@ -343,7 +330,7 @@ impl Host {
         }
     }
 
-    /// The next block that clients fill, whether defragmentation has caught up or not. Errors: as of [`Self::step`].
+    /// The next block that clients fill, even if defragmentation is behind. Errors: as of [`Self::step`].
     #[inline]
     pub fn client_block(&mut self) -> Result<BlockWrite, OutOfSpace> {
         let next = self.take(RESERVE as usize)?;
@@ -377,7 +364,7 @@ impl Host {
         Ok(BlockWrite { block, cause: Cause::Defrag })
     }
 
-    /// A free block, of which so many are left to others.
+    /// Takes a free block, unless only `reserve` are left.
     fn take(&mut self, reserve: usize) -> Result<u32, OutOfSpace> {
         let block = if self.free.len() > reserve { self.free.take() } else { None };
         block.ok_or_else(|| OutOfSpace {
@@ -389,18 +376,18 @@ impl Host {
         })
     }
 
-    /// What it did since it was made.
+    /// Counters since the store was made.
     pub fn counters(&self) -> HostCounters {
         self.counters
     }
 
-    /// What follows from its fill and mark.
+    /// Values derived from fill and low-water mark.
     pub fn steady(&self) -> &Steady {
         &self.steady
     }
 
-    /// Its write amplification to be expected: by arithmetic under uniform keys, otherwise what it was while each record
-    /// was updated once on average.
+    /// Expected write amplification: by arithmetic under uniform keys, otherwise measured while each record was updated
+    /// once on average.
     pub fn expected_engine_wa(&self) -> f64 {
         self.expected_engine_wa
     }
@@ -410,7 +397,6 @@ impl Host {
         self.steady.records.div_ceil(self.steady.records_per_block.into())
     }
 
-    /// Blocks that are free.
     pub fn free_blocks(&self) -> u64 {
         self.free.len() as u64
     }

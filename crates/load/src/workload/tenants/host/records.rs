@@ -1,6 +1,7 @@
-//! The store record by record, for keys of any distribution: where each record is, and what is in each block.
+//! The store record by record, for keys of any distribution: the place of each record, and the contents of each block.
 //!
-//! Exact, and so the reference for the stores that know less; used for keys in sequence. At 4 bytes a record and 4 for each place of one.
+//! Exact, and so the reference for the approximate stores; used for sequential keys. Takes 4 bytes a record and 4 for
+//! each place of one.
 
 use super::MEMORY_MAX;
 use super::steady::Steady;
@@ -15,25 +16,24 @@ pub(super) struct Records {
     random: Random,
     per_block: u32,
     mark: u32,
-    /// The place of each key's record: block times records of a block, and which of them.
+    /// The place of each key's record: block times records per block, plus the position.
     places: Box<[u32]>,
-    /// The key that was written at each place; its record is there still if the key says so.
+    /// The key written at each place; its record is live if the key's place is this one.
     keys: Box<[u32]>,
     live: Box<[u32]>,
     /// Below the mark, to be collected.
     due: VecDeque<u32>,
-    /// Places whose records wait to be written by defragmentation.
+    /// Places whose records defragmentation will write.
     moving: VecDeque<u32>,
 }
 
 impl Records {
-    /// Bytes that it would take.
+    /// Bytes of memory that it would need.
     pub(super) fn memory_bytes(steady: &Steady) -> u64 {
         4 * (steady.records + steady.blocks + steady.blocks * u64::from(steady.records_per_block))
     }
 
-    /// Records of random keys (of `order`: in the order of the keys) in blocks that are taken from `blocks`: as full as
-    /// `spread` allows, which are blocks of every age, or all of them full.
+    /// Records in blocks taken from `blocks`: with `spread`, blocks of every age, else full blocks.
     pub(super) fn new(steady: &Steady, draw: Draw, spread: bool, blocks: &mut Vec<u32>, mut random: Random) -> Self {
         let places = steady.blocks * u64::from(steady.records_per_block);
         debug_assert!(Self::memory_bytes(steady) <= MEMORY_MAX && places < u64::from(u32::MAX));
@@ -63,7 +63,7 @@ impl Records {
             };
             let (own, others) = rest.split_at((wanted as usize).min(rest.len()));
             let first = block * store.per_block;
-            // What was overwritten since looks like a record that is elsewhere.
+            // Overwritten records look like records that are elsewhere.
             let own_then_gone = own.iter().chain(std::iter::repeat(&own[0])).take(store.per_block as usize);
             store.keys[first as usize..].iter_mut().zip(own_then_gone).for_each(|(place, key)| *place = *key);
             (first..).zip(own).for_each(|(place, key)| store.places[*key as usize] = place);
@@ -93,7 +93,7 @@ impl Records {
         self.check(block);
     }
 
-    /// The records that wait go to `block`, as many as it holds; of those that were updated meanwhile a dead copy does.
+    /// Writes waiting records to `block`, as many as fit; records updated meanwhile become dead copies.
     pub(super) fn write(&mut self, block: u32) {
         self.live[block as usize] = 0;
         let first = block * self.per_block;
@@ -126,7 +126,7 @@ impl Records {
         Some((block, (self.moving.len() - before) as u32))
     }
 
-    /// Records that are live in some block, each of them where its key says.
+    /// Live records, each at the place of its key.
     #[cfg(test)]
     pub(super) fn live_records(&self) -> u64 {
         assert!((0..).zip(&self.places).all(|(key, place)| self.keys[*place as usize] == key));
@@ -134,7 +134,7 @@ impl Records {
     }
 }
 
-/// In random order.
+/// Shuffles.
 pub(super) fn shuffle(items: &mut [u32], random: &mut Random) {
     for last in (1..items.len()).rev() {
         items.swap(last, random.below(last as u64 + 1) as usize);

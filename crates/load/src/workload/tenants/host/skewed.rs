@@ -1,10 +1,11 @@
-//! The store under keys that are not alike, a death for each record and no places.
+//! The store under skewed keys: a time of death for each record, no places.
 //!
 //! The one idea: a key that is updated with a chance of p at each update leaves a record alone for an exponentially
-//! distributed time of mean 1/p, whatever happened before. So when a record dies can be drawn when it is written, and after that
-//! neither its key nor its place matters. Of what clients write all lives are drawn from one distribution, that of Exp(p) with
-//! a chance of p; so which share of them outlives the low-water mark is the order statistic of as many uniform variates, and
-//! the survivors of a block are drawn when it is collected. What defragmentation writes keeps the instants of its records.
+//! distributed time of mean 1/p, whatever happened before. So a record's death can be drawn when the record is written,
+//! and after that neither its key nor its place matters. The lives of all records that clients write come from one
+//! distribution, that of Exp(p) with a chance of p; so the share of them that outlives the low-water mark is the order
+//! statistic of as many uniform variates, and the survivors of a block are drawn when it is collected. Records that
+//! defragmentation writes keep their times of death.
 //!
 //! Given up as under uniform keys ([`super::uniform`]): that one record dies for each that is written. Time is
 //! in blocks of client writes, and records of one key that is written several times in a block die in the next.
@@ -25,13 +26,13 @@ pub(super) struct Skewed {
     per_block: usize,
     /// Records that are live in a block when it is collected, at most.
     survivors: usize,
-    /// How long records that clients write live.
+    /// Lifetimes of records that clients write.
     lives: Lives,
     deaths: Gamma,
     mark: Gamma,
     wheel: Wheel,
-    /// By block: for what clients wrote, when, and the share of such records that live on when it is collected.
-    /// That is 0 for what defragmentation wrote, whose survivors' deaths are in `ends`.
+    /// Per block: for client blocks, the time of the write, and the share of such records that are alive when it is
+    /// collected. The share is 0 for defragmentation's blocks, whose survivors' deaths are in `ends`.
     written: Box<[(u32, f32)]>,
     ends: Box<[u32]>,
     /// Deaths of records that wait to be written by defragmentation.
@@ -43,13 +44,12 @@ pub(super) struct Skewed {
 }
 
 impl Skewed {
-    /// Bytes that it would take.
+    /// Bytes of memory that it would need.
     pub(super) fn memory_bytes(steady: &Steady) -> u64 {
         Wheel::memory_bytes(steady.blocks) + steady.blocks * (8 + 4 * u64::from(steady.mark - 1))
     }
 
-    /// Records of `keys` in blocks that are taken from `blocks`: as full as `spread` allows, which are blocks of every age,
-    /// or all of them full.
+    /// Records in blocks taken from `blocks`: with `spread`, blocks of every age, else full blocks.
     pub(super) fn new(steady: &Steady, keys: Keys, spread: bool, blocks: &mut Vec<u32>, random: Random) -> Self {
         let classes = Class::of(keys, steady.records as u32);
         let (survivors, count) = (steady.mark as usize - 1, steady.blocks as usize);
@@ -69,7 +69,7 @@ impl Skewed {
             left: Vec::new(),
             sorted: Vec::new(),
         };
-        // Of what is there each key has one.
+        // The store holds one live record per key.
         let left = Lives::new(&classes, |class| class.keys / steady.records as f64, per_block);
         let mut rest = steady.records as usize;
         while rest > 0
@@ -89,7 +89,7 @@ impl Skewed {
         store
     }
 
-    /// A block of client writes is full and in `block`. Time goes on.
+    /// `block` is filled with client writes. Time advances.
     pub(super) fn clients(&mut self, block: u32) {
         self.wheel.advance(&mut self.ready);
         let (deaths, mark) = Gamma::pair(self.deaths, self.mark, &mut self.random);
@@ -98,7 +98,7 @@ impl Skewed {
         self.wheel.push(block, self.lives.after(share));
     }
 
-    /// The records that wait go to `block`, as many as it holds; of those that were updated meanwhile a dead copy does.
+    /// Writes waiting records to `block`, as many as fit; records updated meanwhile become dead copies.
     pub(super) fn write(&mut self, block: u32) {
         let now = self.wheel.now();
         self.left.clear();
@@ -106,13 +106,13 @@ impl Skewed {
         self.keep(block);
     }
 
-    /// Notes what is `left` to the records of a block, which is dead where that is not above 0.
+    /// Stores the remaining lives `left` of a block's records; dead if not above 0.
     fn keep(&mut self, block: u32) {
         let below_mark = self.per_block - self.survivors - 1;
         self.sorted.clone_from(&self.left);
         let wait = *self.sorted.select_nth_unstable(below_mark).1;
         let now = self.wheel.now();
-        // In the order in which they came: which of them share their next block is chance.
+        // In order of arrival: chance decides which of them share their next block.
         let survivors = self.left.iter().filter(|left| **left > wait).chain(std::iter::repeat(&0));
         let ends = &mut self.ends[block as usize * self.survivors..][..self.survivors];
         ends.iter_mut().zip(survivors).for_each(|(end, left)| *end = now.wrapping_add_signed(*left));
@@ -141,7 +141,7 @@ impl Skewed {
     }
 }
 
-/// How long records live, in blocks of client writes.
+/// Lifetimes of records, in blocks of client writes.
 ///
 /// A table by the share that lives longer: 128 steps for each halving of it, a straight line between them.
 #[derive(Debug, Clone)]
@@ -152,11 +152,11 @@ struct Lives {
 /// Bits of a share that are left out: its sign, exponent and 7 more remain.
 const STEP_BITS: u32 = 52 - 7;
 
-/// Shares below 2^-32 are not told apart.
+/// Shares below 2^-32 are equal.
 const LEAST: f64 = 1.0 / (1_u64 << 32) as f64;
 
 impl Lives {
-    /// Of records that are of each class of keys with a chance of `weight`; clients write so many in a block.
+    /// For records of each class of keys with probability `weight`; clients write `per_block` in a block.
     fn new(classes: &[Class], weight: impl Fn(&Class) -> f64, per_block: f64) -> Self {
         // By class: the chance, and deaths in the time of a block.
         let classes: Vec<_> =

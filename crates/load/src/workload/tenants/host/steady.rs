@@ -1,4 +1,4 @@
-//! What follows from a tenant's fill and low-water mark, by arithmetic.
+//! Values derived from a tenant's fill and low-water mark by arithmetic.
 //!
 //! Under uniform keys each record of a block has the same chance to be the next that is updated, so a block with L live
 //! records keeps them for N / L updates of a store of N records. A block is written with R records and collected when it
@@ -10,20 +10,21 @@
 //! engine WA              R / (R - K + 1), which is 1 / (1 - x) with x = (K - 1) / R
 //! ```
 //!
-//! With many records a block that is the live share (1 - x) / ln(1 / x) on average: 72 % at a mark of 50 %. A store that was
-//! just loaded needs more, because its blocks are all of one age: until they cross the mark N ln(1 / x) records are
-//! written and few blocks freed, so 1 / (1 + ln(1 / x)), 59 %, is what it lives with whatever the number of records.
+//! With many records a block that is the live share (1 - x) / ln(1 / x) on average: 72 % at a mark of 50 %. A store
+//! that was just loaded needs more, because its blocks are all of one age: until they cross the mark N ln(1 / x)
+//! records are written and few blocks freed, so 1 / (1 + ln(1 / x)), 59 %, is the highest fill that it survives,
+//! whatever the number of records.
 
 use super::super::Tenant;
 use super::HostError;
 use crate::keys::Keys;
 use results::units::{self, Grouped};
 
-/// Blocks that are left to defragmentation when clients find none: the real engine's reserve
-/// (`DRV_DEFRAG_RESERVE`, Aerospike server, `drv_common.h`), one buffer of each kind, and one more.
+/// Blocks reserved for defragmentation when clients find none: the real engine's reserve (`DRV_DEFRAG_RESERVE`,
+/// Aerospike server, `drv_common.h`), one buffer of each kind, and one more.
 pub(super) const RESERVE: u64 = 8;
 
-/// Blocks that a space has at least: below, chance decides whether it fills up.
+/// Minimum number of blocks of a space: with fewer, chance decides if it fills up.
 const BLOCKS_MIN: u64 = 32;
 
 /// A tenant's store in whole records and blocks.
@@ -41,7 +42,7 @@ pub struct Steady {
     pub blocks_used: f64,
     /// The highest fill at which uniform updates never run out of blocks, a share of the space.
     pub fill_max: f64,
-    /// A store whose records were just loaded one after the other does not run out of blocks up to this fill.
+    /// Maximum fill that a store survives right after its records were loaded in sequence.
     pub fill_max_loaded: f64,
 }
 
@@ -74,7 +75,7 @@ impl Steady {
         let lifetime: f64 = (mark..=records_per_block).map(|live| 1.0 / f64::from(live)).sum();
         let freed = f64::from(records_per_block - mark + 1);
         let blocks_used = records as f64 * lifetime / freed;
-        // As many as are there with what chance adds to them, the root of their number.
+        // As many as there are plus random variation, the root of their number.
         let usable = (((1.0 + 4.0 * (blocks - RESERVE) as f64).sqrt() - 1.0) / 2.0).powi(2);
         let highest = |needed: f64| (tenant.fill * usable / needed).min(1.0);
         let loaded = records as f64 / f64::from(records_per_block) * (1.0 + lifetime);
@@ -89,7 +90,7 @@ impl Steady {
         })
     }
 
-    /// Write amplification of the store itself under uniform keys: what it writes for each byte of its clients.
+    /// Write amplification of the store itself under uniform keys: bytes written per byte of clients.
     pub fn engine_wa(&self) -> f64 {
         f64::from(self.records_per_block) / f64::from(self.records_per_block - self.mark + 1)
     }
@@ -99,7 +100,7 @@ impl Steady {
         f64::from(self.mark - 1) / f64::from(self.records_per_block)
     }
 
-    /// Refuses a fill with which uniform updates run out of blocks. What other keys make of it shows when they are modelled.
+    /// Refuses a fill with which uniform updates run out of blocks. The limit for other keys shows only in the model.
     pub fn check_fill(&self, tenant: &Tenant) -> Result<(), HostError> {
         let average = self.records as f64 / (self.blocks_used * f64::from(self.records_per_block));
         if tenant.fill <= self.fill_max || tenant.keys != Keys::Uniform {

@@ -70,7 +70,7 @@ fn a_count_for_each_block_gives_what_single_records_give() {
     {
         let tenant = tenant(Keys::Uniform, records_per_block, fill, lwm_pct);
         let (mut counted, mut exact) = (Host::new(&tenant, 4_000, 1).unwrap(), by_record(&tenant, 4_000, 2));
-        // What both forget: how they began.
+        // Both forget their initial state.
         let _ = (seen(&mut counted, 4_000), seen(&mut exact, 8_000));
         let (counted, exact) = (seen(&mut counted, 200_000), seen(&mut exact, 20_000));
         let what = format!("{records_per_block} records, fill {fill}, mark {lwm_pct}: {counted:?} {exact:?}");
@@ -83,7 +83,7 @@ fn a_count_for_each_block_gives_what_single_records_give() {
     }
 }
 
-/// How long blocks are in use, in client blocks: what clients wrote, and what defragmentation did, at the quartiles each.
+/// Lifetimes of blocks, in client blocks: those of clients, then those of defragmentation, at the quartiles each.
 fn in_use(host: &mut Host, client_blocks: u64) -> [f64; 6] {
     let mut written = vec![None; host.steady().blocks as usize];
     let mut lives = [Vec::new(), Vec::new()];
@@ -115,7 +115,7 @@ fn a_death_for_each_record_gives_what_their_places_give() {
     ] {
         let tenant = tenant(keys, records_per_block, 0.5, lwm_pct);
         let (mut drawn, mut exact) = (Host::new(&tenant, 2_000, 1).unwrap(), by_record(&tenant, 2_000, 2));
-        // What both forget: how they began.
+        // Both forget their initial state.
         let _ = (seen(&mut drawn, 6_000), seen(&mut exact, 6_000));
         let (counts, exact_counts) = (seen(&mut drawn, 60_000), seen(&mut exact, 20_000));
         let (lives, exact_lives) = (in_use(&mut drawn, 60_000), in_use(&mut exact, 20_000));
@@ -211,7 +211,7 @@ fn the_same_seed_writes_the_same_blocks_and_another_does_not() {
 #[test]
 fn what_was_just_loaded_lives_up_to_its_own_limit_and_not_beyond() {
     let highest = Steady::of(&tenant(Keys::Uniform, 128, 0.5, 50), 10_000).unwrap();
-    // 1 / (1 + ln 2) and (1 - 1/2) / ln 2, less what is kept back.
+    // 1 / (1 + ln 2) and (1 - 1/2) / ln 2, less the reserve.
     assert!(
         (0.57..0.591).contains(&highest.fill_max_loaded) && (0.70..0.722).contains(&highest.fill_max),
         "{highest:?}"
@@ -222,7 +222,7 @@ fn what_was_just_loaded_lives_up_to_its_own_limit_and_not_beyond() {
     for _ in 0..5 * turn(&host) {
         host.next_block().unwrap();
     }
-    // What has blocks of every age lives with this, and what was just loaded runs out.
+    // A store with blocks of every age survives this fill, a store just loaded runs out.
     let over = tenant(Keys::Uniform, 128, highest.fill_max - 1e-6, 50);
     let mut host = Host::loaded(&over, 10_000, 1).unwrap();
     let full = (0..30_000).find_map(|_| host.next_block().err()).unwrap().to_string();

@@ -1,15 +1,15 @@
 //! The store under uniform keys, a count for each block and no records.
 //!
-//! The one idea: each record of a block is the next to be updated with the same chance, so when a block falls below the
-//! low-water mark follows from how many records it has, and can be drawn once, when it is written. In a store of N records,
-//! of which clients update one at a time, each lives for an exponentially distributed number of updates of mean N. A
-//! block of L records is below a mark of K when L - K + 1 of them are gone: that order statistic is
-//! N ln(1 + G(L - K + 1) / G(K)) with two gamma variates. Then it holds K - 1, exactly. The blocks wait for their
+//! The one idea: each record of a block is the next to be updated with the same chance, so the instant at which a block
+//! falls below the low-water mark follows from its number of records, and can be drawn once, when it is written. In a
+//! store of N records, of which clients update one at a time, each lives for an exponentially distributed number of
+//! updates of mean N. A block of L records is below a mark of K when L - K + 1 of them are gone: that order statistic
+//! is N ln(1 + G(L - K + 1) / G(K)) with two gamma variates. Then it holds K - 1, exactly. The blocks wait for their
 //! instants in a [`Wheel`], whose unit of time is a block of client writes.
 //!
-//! What is drawn for a block has the very distribution that single records would give it. What is given up: that one record
-//! dies for each that is written, so the live records of all blocks together are N on average and no longer
-//! always (the deviation is below the root of N), and records that die in a buffer before it is written.
+//! The drawn instants have exactly the distribution that single records would give. Two properties are given up: one
+//! record dies for each that is written, so the live records of all blocks are N only on average (the deviation is
+//! below the root of N); and records can die in a buffer before it is written.
 
 use super::steady::Steady;
 use super::wheel::Wheel;
@@ -18,11 +18,11 @@ use sys::random::Random;
 #[derive(Debug, Clone)]
 pub(super) struct Uniform {
     random: Random,
-    /// Deaths until a full block is collected, and live records that keep it from it.
+    /// Deaths until a full block is collected, and live records that prevent that.
     deaths: Gamma,
     mark: Gamma,
     survivors: u32,
-    /// Client blocks in which as many records are written as there are.
+    /// Client blocks in which as many records are written as the store has.
     turn: f64,
     wheel: Wheel,
     ready: Vec<u32>,
@@ -44,7 +44,7 @@ impl Uniform {
         store
     }
 
-    /// Just loaded: full blocks.
+    /// A store just loaded: full blocks.
     pub(super) fn loaded(steady: &Steady, blocks: &mut Vec<u32>, random: Random) -> Self {
         let mut store = Self::empty(steady, random);
         for _ in 0..steady.records.div_ceil(steady.records_per_block.into()) {
@@ -68,7 +68,7 @@ impl Uniform {
         }
     }
 
-    /// A block of client writes is full and in `block`. Time goes on.
+    /// `block` is filled with client writes. Time advances.
     #[inline]
     pub(super) fn clients(&mut self, block: u32) {
         self.wheel.advance(&mut self.ready);
@@ -95,8 +95,8 @@ impl Uniform {
     }
 }
 
-/// Live records of a block that is in use, at any moment of a steady state: it holds L of them for a time that is
-/// proportional to 1/L. Drawn from the nearest continuous distribution, and rejected as the two differ.
+/// Live records of a used block at a random moment of the steady state: a block holds L of them for a time proportional
+/// to 1/L. Drawn from the nearest continuous distribution, with rejection of the difference.
 pub(super) fn age(random: &mut Random, mark: u32, full: u32) -> u32 {
     let (low, high) = (f64::from(mark), f64::from(full) + 1.0);
     let proposed_over_wanted = |live: f64| live * (1.0 / live).ln_1p();
@@ -122,7 +122,7 @@ impl Gamma {
         Self { d, c: 1.0 / (9.0 * d).sqrt() }
     }
 
-    /// One of each: normal variates come in pairs.
+    /// Draws one variate of each: normal variates come in pairs.
     #[inline]
     pub(super) fn pair(one: Self, other: Self, random: &mut Random) -> (f64, f64) {
         let (x, y) = normals(random);

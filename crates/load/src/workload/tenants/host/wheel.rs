@@ -1,31 +1,31 @@
-//! Which blocks are due at which instant: a timing wheel in two stages.
+//! A timing wheel in two stages: blocks by the instant at which they are due.
 //!
-//! A block that is due in a later span of instants is put behind the others of that span, and only when the span begins
-//! its blocks are told apart by their instants. So nothing is kept at a place of each block, to be found again at random:
-//! memory is written and read in order, and of a store of millions of blocks only the present span is at work.
+//! A block that is due in a later span of instants is put behind the others of that span, and its blocks are sorted by
+//! instant only when the span begins. So memory is written and read in order, without random access per block, and a
+//! store of millions of blocks touches only the present span.
 
-/// Nobody.
+/// No block.
 const NONE: u32 = u32::MAX;
 
-/// Spans of the wheel, at most; half as many at least. Their ends are what is written to.
+/// Maximum number of spans of the wheel; half as many at least. Only their ends are written to.
 const SPANS: usize = 1024;
 
 #[derive(Debug, Clone)]
 pub(super) struct Wheel {
     now: u32,
-    /// Bits of an instant that tell it from others of its span.
+    /// Bits of an instant within its span.
     bits: u32,
-    /// By span, also those of the wheel's later turns: instants and blocks.
+    /// By span, including later turns of the wheel: instants and blocks.
     spans: Box<[Vec<(u32, u32)>]>,
     /// Of the present span: by instant, the first of `here`, which has a block and the next.
     first: Box<[u32]>,
     here: Vec<(u32, u32)>,
-    /// What a span was emptied from, to be filled again.
+    /// The emptied list of a span, for reuse.
     spare: Vec<(u32, u32)>,
 }
 
 impl Wheel {
-    /// A wheel that most are not longer in than so many instants.
+    /// A wheel for typical waits of `instants`.
     pub(super) fn new(instants: f64) -> Self {
         let bits = ((instants / SPANS as f64) as u32).clamp(16, 1 << 22).next_power_of_two().ilog2();
         Self {
@@ -38,7 +38,7 @@ impl Wheel {
         }
     }
 
-    /// Bytes that so many blocks take, when vectors have twice the room that they need.
+    /// Bytes for this many blocks, with vectors twice as large as needed.
     pub(super) fn memory_bytes(blocks: u64) -> u64 {
         16 * blocks
     }
@@ -51,7 +51,7 @@ impl Wheel {
         (instant >> self.bits) as usize % SPANS
     }
 
-    /// A block is due after so many instants, 1 to 2^31.
+    /// A block becomes due after `wait` instants, 1 to 2^31.
     #[inline]
     pub(super) fn push(&mut self, block: u32, wait: u32) {
         let due = self.now.wrapping_add(wait);
@@ -70,7 +70,7 @@ impl Wheel {
         self.here.push((block, next));
     }
 
-    /// The next instant: what is due is put behind `ready`.
+    /// Advances to the next instant: due blocks are appended to `ready`.
     #[inline]
     pub(super) fn advance(&mut self, ready: &mut Vec<u32>) {
         self.now = self.now.wrapping_add(1);
@@ -117,7 +117,7 @@ mod tests {
             let mut wanted: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
             for elapsed in 0..200_000_u32 {
                 if elapsed < 30_000 {
-                    // Some of them are there for several turns of the wheel.
+                    // Some of them stay for several turns of the wheel.
                     let wait = 1 + random.below(if elapsed % 7 == 0 { 150_000 } else { 100 }) as u32;
                     wheel.push(elapsed, wait);
                     wanted.entry(elapsed + wait).or_default().push(elapsed);

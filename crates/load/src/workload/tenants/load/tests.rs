@@ -1,4 +1,4 @@
-//! What tenants ask for reaches the drive: counts, places and handles, on a drive that writes down what it is told.
+//! Tenants' requests reach the drive: counts, places and handles, on a drive that records its requests.
 
 use super::*;
 use crate::workload::test_sink::count;
@@ -28,7 +28,7 @@ keys = { hot-cold = { keys-pct = 20, traffic-pct = 80 } }
 
 type Seen = (u64, OpKind, u64, u32, Option<u16>);
 
-/// A drive that answers after 100 us and writes down what reaches it.
+/// A drive that answers after 100 us and records its requests.
 #[derive(Debug)]
 struct Ledger {
     seen: Arc<Mutex<Vec<Seen>>>,
@@ -82,7 +82,7 @@ fn plan(loads: &[TenantLoad], device: &DeviceShape, shards_max: u32) -> Result<R
     Ok(plan)
 }
 
-/// What a run recorded, stream by stream with its offered rate, and what reached the drive.
+/// Runs tenants: the recorded operations by stream with its offered rate, and the requests at the drive.
 fn ran(text: &str, size_bytes: u64) -> (Vec<(StreamInfo, u64)>, Vec<Seen>) {
     let loads = loads(text);
     let plan = plan(&loads, &shape(size_bytes), 1).unwrap();
@@ -112,7 +112,7 @@ fn what_reaches_the_drive_has_the_rates_the_places_and_the_handles_that_were_ask
     );
     for (info, count) in &streams {
         let wanted = info.offered_iops * 10.0;
-        // Paced to the operation; what follows is the model's chance.
+        // Client operations are exact; the followers depend on the model's chance.
         let off = if info.name.contains("defrag") { (0.05 * wanted).max(3.0 * wanted.sqrt()) } else { 1.0 };
         assert!((*count as f64 - wanted).abs() <= off, "{}: {count} of {wanted}", info.name);
     }

@@ -52,10 +52,10 @@ struct Builder<'a> {
     derived: &'a IndexDerived,
 }
 
-/// Adds what `config` asks for on `devices`, which are those of `config.device_names`, to `run`; gives the
-/// service-threads in force, as that of a storage test does.
+/// Adds the load of `config` on `devices`, which are those of `config.device_names`, to `run`; returns the
+/// service-threads in force, as for a storage test.
 ///
-/// `derived` is that of `config`. Errors: a device that holds no page.
+/// `derived` belongs to `config`. Errors: a device smaller than a page.
 pub(in super::super) fn index(
     config: &ActConfig,
     derived: &IndexDerived,
@@ -88,7 +88,7 @@ pub(in super::super) fn index(
     Ok(service_threads)
 }
 
-/// What is recorded: the verdict is about reads, which include all that a client waits for.
+/// Recorded streams: the verdict is about reads, which include all that a client waits for.
 fn streams(config: &ActConfig, derived: &IndexDerived) -> Vec<StreamInfo> {
     let stream = |stream: usize, offered_iops: f64| StreamInfo {
         name: STREAMS[stream].to_owned(),
@@ -110,7 +110,7 @@ fn streams(config: &ActConfig, derived: &IndexDerived) -> Vec<StreamInfo> {
 }
 
 impl Builder<'_> {
-    /// Adds what shard `shard` runs to its `plan`.
+    /// Adds the work of shard `shard` to its `plan`.
     fn add_to(&self, shard: u32, plan: &mut Plan<Pattern>) {
         let slots = |plan: &Plan<_>| plan.limits.iter().map(|limit| limit.slots).sum::<u32>();
         let before = slots(plan);
@@ -154,7 +154,7 @@ impl Builder<'_> {
         }
     }
 
-    /// Page updates, by device; `cache-threads` bounds those of all devices together.
+    /// Page updates, by device; `cache-threads` bounds their sum over all devices.
     fn updates(&self, shard: u32, plan: &mut Plan<Pattern>) {
         let threads = self.common.config.cache_threads;
         // More shards than threads would make the bound larger.
@@ -209,8 +209,8 @@ impl Builder<'_> {
     fn buffers(&self, shard: u32, slots: u32, update_slots: u32) -> Vec<BufferClass> {
         let len_bytes = PAGE_BYTES as usize;
         let mut classes = vec![BufferClass { len_bytes, count: slots, fill: Fill::AsIs }];
-        // All updates can be on one device at once. Where that would take too much memory, a write waits for
-        // a buffer of those in flight.
+        // All updates can be on one device at once. If that takes too much memory, a write waits until a buffer in
+        // flight is free.
         let fit = WRITE_MEMORY_BYTES / PAGE_BYTES / self.common.devices.len() as u32;
         let count = (update_slots + update_slots.min(SALTED_AHEAD)).min(fit.max(WRITE_BUFFERS_MIN));
         for (index, device) in self.common.devices.iter().enumerate() {

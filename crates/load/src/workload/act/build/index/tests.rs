@@ -50,7 +50,7 @@ fn lanes<'a>(
     lanes.filter(move |(_, lane)| lane.name.starts_with(name))
 }
 
-/// Operations that the lanes of this name want in 8,500 s: arrivals, and what follows each.
+/// Operations that the lanes of this name want in 8,500 s: arrivals and followers.
 fn wanted(workload: &RunPlan<Pattern>, name: &str) -> usize {
     let count = |lane: &Lane<Pattern>| {
         let (Arrival::Scheduled(mut schedule), mut stream) = (lane.arrival.clone(), lane.stream.clone()) else {

@@ -1,8 +1,8 @@
-//! The workload of a storage test: which streams it has, what is recorded of them, what must fit; and its
-//! lanes with their limits and buffers, shard by shard.
+//! The workload of a storage test: its streams, their records, size checks; and its lanes with their limits and
+//! buffers, shard by shard.
 //!
-//! Record operations are shared out over all shards. Large blocks and the tomb raider, one at a time
-//! on each device, belong to the one shard that the device is given to.
+//! Record operations are shared out over all shards. Large blocks and the tomb raider, one at a time on each device,
+//! belong to the one shard that owns the device.
 
 #[cfg(test)]
 mod tests;
@@ -21,7 +21,7 @@ use results::cell::StreamInfo;
 use std::sync::Arc;
 use sys::op::OpKind;
 
-/// The streams of the model, in the order of the layout, which holds those that a configuration has.
+/// The streams of the model, in the order of the layout; the layout has only those of the configuration.
 const STREAMS: [&str; 5] = ["reads", "large-block-reads", "large-block-writes", "writes", "tomb-raider"];
 
 const READS: usize = 0;
@@ -44,21 +44,20 @@ fn block_writes(index: usize) -> u16 {
     record_writes(index) + 1
 }
 
-/// What the parts of the builder of a storage test share.
+/// Data shared by the parts of the storage test's builder.
 struct Builder<'a> {
     common: Common<'a>,
     derived: &'a StorageDerived,
-    /// The streams that the configuration has, in the order in which they are recorded.
+    /// The streams of the configuration, in the order of their records.
     names: Vec<String>,
     /// Sizes that a histogram gives, of reads and of commit writes on each device.
     tables: Vec<[Option<Arc<SizeTable>>; 2]>,
 }
 
-/// Adds what `config` asks for on `devices`, which are those of `config.device_names`, to `run`; gives the
-/// operations in flight at most that clients wait for, over all devices and shards: the service-threads in
-/// force.
+/// Adds the load of `config` on `devices`, which are those of `config.device_names`, to `run`; returns the limit of
+/// client operations in flight over all devices and shards: the service-threads in force.
 ///
-/// `derived` is that of `config`. Errors: a device too small for the configuration.
+/// `derived` belongs to `config`. Errors: a device too small for the configuration.
 pub(in super::super) fn storage(
     config: &ActConfig,
     derived: &StorageDerived,
@@ -92,12 +91,12 @@ pub(in super::super) fn storage(
     Ok(if builder.has_records() { builder.common.client_slots_total() } else { 0 })
 }
 
-/// What is recorded: the streams that the configuration has, on every device.
+/// Recorded streams: those that the configuration has, on every device.
 fn streams(config: &ActConfig, derived: &StorageDerived) -> Vec<StreamInfo> {
     let (reads, writes) = (derived.read_rate, derived.commit_write_rate);
-    // ACT's log has the large blocks of a load with writes, at whatever rate they come out.
+    // ACT's log includes the large blocks of a load with writes, whatever their rate.
     let has_large_blocks = config.write_reqs_per_sec > 0;
-    // The verdict is about what a client waits for; a load of large blocks alone is judged by those.
+    // The verdict is about client operations; a load of large blocks alone is judged by those.
     let large_blocks_alone = reads.is_zero() && writes.is_zero();
     let record_iops = |rate: Rate| if config.arrival == Arrivals::Closed { 0.0 } else { rate.per_sec_f64() };
     let records = |stream: usize, rate: Rate| StreamInfo {
@@ -158,7 +157,7 @@ impl Builder<'_> {
         !self.derived.commit_write_rate.is_zero()
     }
 
-    /// Whether there are record operations at all.
+    /// True if there are record operations at all.
     fn has_records(&self) -> bool {
         self.has_commits() || !self.derived.read_rate.is_zero()
     }
@@ -197,7 +196,7 @@ impl Builder<'_> {
         rates.iter().map(|rate| rate.per_sec_f64()).sum()
     }
 
-    /// Adds what shard `shard` runs to its `plan`.
+    /// Adds the work of shard `shard` to its `plan`.
     fn add_to(&self, shard: u32, plan: &mut Plan<Pattern>) {
         let (first_lane, first_limit) = (plan.lanes.len(), plan.limits.len());
         if self.has_records() {
@@ -214,7 +213,7 @@ impl Builder<'_> {
         plan.buffers.extend(buffers);
     }
 
-    /// Place of a stream among those that the configuration has.
+    /// Index of a stream among those of the configuration.
     fn place(&self, stream: usize) -> Option<usize> {
         self.names.iter().position(|name| *name == STREAMS[stream])
     }
@@ -385,7 +384,7 @@ impl Builder<'_> {
 
     /// Buffers for the commit writes of a shard to a device.
     fn commit_buffers(&self, shard: u32, index: usize, record_slots: u32) -> u32 {
-        // When all devices share one limit, all of it can be on one of them.
+        // If all devices share one limit, all operations can be on one of them.
         let alone = self.common.config.service_threads.is_none() && self.common.config.arrival != Arrivals::Act;
         let slots = if alone {
             share(self.common.client_slots_on(index), self.common.shards, shard).max(1)

@@ -209,7 +209,7 @@ fn no_more_are_in_flight_than_the_queue_of_a_device_holds() {
             let mine = lanes(&workload).filter(|item| name(*item).ends_with(&target));
             mine.map(|(plan, lane)| plan.limits[lane.limit as usize].slots).sum()
         };
-        // The raider is counted whether or not it runs.
+        // The raider's buffers are counted even if it does not run.
         assert!((127..=128).contains(&on(1)), "{} in flight, large blocks included", on(1));
         assert!(on(0) > 1_000);
     }
@@ -222,7 +222,7 @@ fn large_records_take_little_memory() {
     assert!(bytes < 600 << 20, "{bytes}");
 }
 
-/// Reads up to 64 KiB and commits up to 128 KiB, when they lie at the paper's edges.
+/// Reads up to 64 KiB and commits up to 128 KiB, at the paper's bucket edges.
 fn histograms() -> ActConfig {
     let parse = |text| SizeHistogram::parse(text).ok();
     ActConfig {
