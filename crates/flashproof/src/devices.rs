@@ -206,6 +206,27 @@ pub fn consent(requests: &[Request], erase: &[String], others: &[String]) -> Res
     Ok(consents.into_iter().map(told).collect())
 }
 
+/// Has the guard agree to the erasure of the real devices of `spec` if a series `writes`, and erases nothing: what is refused is
+/// refused before anything is made for it. Returns `erase` with the names of devices that were agreed to, so that the
+/// consents that follow ask nobody again.
+pub fn erasable(spec: &RunSpec, writes: bool, erase: &[String]) -> Result<Vec<String>, Failure> {
+    let request = |name: &DeviceName| Request {
+        file_size_bytes: spec.file_size_bytes,
+        odsync: spec.odsync,
+        ..Request::new(name.as_str(), "series of tests")
+    };
+    let real = spec.device_names.iter().filter(|name| writes && name.drive().is_none());
+    let requests: Vec<_> = real.map(request).collect();
+    if requests.is_empty() {
+        return Ok(erase.to_vec());
+    }
+    let named = erase_names(erase, std::env::var(ERASE_VARIABLE).ok().as_deref());
+    let mut answers = Answers::named(named).or_ask(ask_on_terminal);
+    let names = Guard::new(None).agree(&requests, &mut answers).map_err(Failure::environment)?;
+    let more = names.into_iter().filter(|name| !erase.contains(name));
+    Ok(erase.iter().cloned().chain(more).collect())
+}
+
 /// Says what is about to be erased.
 fn told(consent: WriteConsent) -> WriteConsent {
     // A store that is opened stays.

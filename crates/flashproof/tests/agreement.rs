@@ -240,7 +240,7 @@ fn every_form_says_the_same_of_a_series_and_of_its_steps() {
     for (dir, outcome, line) in [
         ("found", "pass", "sim:channels=1+read-us=600 --from 0.4 --slice 2m"),
         ("none", "fail", "sim:read-us=5000 --slice 2m"),
-        ("unfinished", "invalid", "sim:channels=1+read-us=400 --from 0.1 --slice 2m --max-hours 0.1"),
+        ("unfinished", "invalid", "sim:channels=1+read-us=400 --from 0.1 --slice 2m --max-duration 6m"),
     ] {
         let line = format!("rate --out {dir} {line}");
         let own = bench.flashproof(&line.split_whitespace().collect::<Vec<_>>());

@@ -48,7 +48,7 @@ fn numbers_of_options_are_checked() {
         refused(&["--max-errors", wrong], "'--max-errors <N>': give a whole number from 0 to 18446744073709551615");
     }
     let bench = Bench::new();
-    bench.flashproof(&["rate", "sim:", "--max-hours", "-1"]).expect_error(2, &["no number of hours above 0"]);
+    bench.flashproof(&["rate", "sim:", "--max-duration", "-1"]).expect_error(2, &["give something like 24h"]);
     bench.flashproof(&["rate", "sim:", "--slice", "11s"]).expect_error(2, &["confirmed for 12 s at least"]);
     bench.flashproof(&["prep", ""]).expect_error(2, &["a value is required for '<DEVICE>...'"]);
 }

@@ -22,11 +22,12 @@ fn series(bench: &Bench) -> Series {
 fn each_profile_stands_beside_the_real_fio_s_and_nothing_is_written() {
     let bench = Bench::new();
     let Some(_) = tool("fio", &["--version"]) else { return };
-    let refused = bench.flashproof(&words("baseline sim: --for 2m --cross-check --out b")).expect(2);
+    let refused = bench.flashproof(&words("baseline sim: --duration 2m --cross-check --out b")).expect(2);
     assert!(refused.stderr.contains("it knows no simulated drives"), "{}", refused.stderr);
     let Some(device) = LoopDevice::new(&bench, 16 << 20, &[]) else { return };
     device.put(8 << 20, &[7; 1 << 20]);
-    let line = format!("baseline {} --read-only --max-depth 1 --for 7s --bs 128k --cross-check --out b", device.name);
+    let line =
+        format!("baseline {} --read-only --max-depth 1 --duration 7s --bs 128k --cross-check --out b", device.name);
     let ended = bench.flashproof(&words(&line)).expect(0);
     assert!(ended.stdout.contains("Cross-check: 3 rounds of flashproof and 3 rounds of fio-"), "{}", ended.stdout);
     let series = series(&bench);
@@ -51,7 +52,7 @@ fn near(found: f64, expected: f64) {
 #[test]
 fn a_drive_is_found_to_be_what_it_is() {
     let bench = Bench::new();
-    let line = format!("baseline {SLOW} --for 2m --out b --quiet");
+    let line = format!("baseline {SLOW} --duration 2m --out b --quiet");
     let ended = bench.flashproof(&words(&line)).expect(0);
     let series = series(&bench);
     assert_eq!(series.conclusion.as_ref().unwrap().outcome, Outcome::Pass);
@@ -96,7 +97,7 @@ fn a_drive_is_found_to_be_what_it_is() {
 #[test]
 fn after_kill_9_it_goes_on_with_the_job_that_was_running() {
     let bench = Bench::new();
-    let line = "baseline sim:channels=4+read-us=200+write-us=200 --for 2m --out b";
+    let line = "baseline sim:channels=4+read-us=200+write-us=200 --duration 2m --out b";
     let mut running = Running::start(bench.prepare(&words(line)));
     running.wait_to_hear("reads at depth 4:");
     running.signal("KILL");
@@ -124,7 +125,7 @@ fn drives_work_at_the_same_time_and_the_one_that_differs_is_named() {
         "c" => format!("{}+name=c", SLOW.replace("read-us=2000", "read-us=3000")),
         name => format!("{SLOW}+name={name}"),
     });
-    let line = format!("baseline {} --for 2m --out b --quiet", drives.join(" "));
+    let line = format!("baseline {} --duration 2m --out b --quiet", drives.join(" "));
     let ended = Running::start(bench.prepare(&words(&line))).end_within(LONG).expect(0);
     let differs: Vec<_> = ended.stdout.lines().filter(|line| line.contains("differs from the other drives")).collect();
     assert!(!differs.is_empty() && differs.iter().all(|line| line.contains("name=c")), "{}", ended.stdout);
@@ -170,11 +171,11 @@ fn what_cannot_be_measured_is_refused_before_anything_is_touched() {
         ("baseline sim: sim:", 2, "twice"),
         ("baseline sim: /dev/no-such", 2, "simulated and real drives"),
         ("baseline sim:chanels=4", 2, "chanels"),
-        ("baseline sim: --for 10s", 2, "cannot measure a drive in 10 s"),
-        ("baseline sim: --for 2m --quick", 2, "cannot be used with"),
+        ("baseline sim: --duration 10s", 2, "cannot measure a drive in 10 s"),
+        ("baseline sim: --duration 2m --quick", 2, "cannot be used with"),
         ("baseline sim: --bs 4097", 2, "multiple of 512"),
         ("baseline sim: --bs 1m", 2, "up to 131072"),
-        ("baseline sim:min-io=4096 --for 2m --bs 1536", 2, "in multiples of 4096"),
+        ("baseline sim:min-io=4096 --duration 2m --bs 1536", 2, "in multiples of 4096"),
         ("baseline sim: --max-depth 100", 2, "power of two"),
         ("baseline sim: --max-depth 65536", 2, "power of two"),
         ("baseline sim: --pts wsat", 2, "iops, throughput, latency and saturation"),
@@ -192,7 +193,7 @@ fn a_drive_that_fails_has_no_further_jobs_and_a_healthy_one_beside_it_keeps_its_
     // Some operations fail and the run goes to its end; so many that it does not.
     for (rate, interrupted) in [("0.01", 0), ("0.5", 1)] {
         let bench = Bench::new();
-        let line = format!("baseline {SLOW} {SLOW}+error-rate={rate} --for 2m --out b --quiet");
+        let line = format!("baseline {SLOW} {SLOW}+error-rate={rate} --duration 2m --out b --quiet");
         let ended = bench.flashproof(&words(&line)).expect(1);
         let sentence = ended.stdout.lines().find(|line| line.contains(" failed: ")).unwrap();
         assert!(sentence.contains(&format!("error-rate={rate}")) && sentence.contains("I/O error"), "{sentence}");
@@ -221,7 +222,7 @@ fn ninety_five_percent_of_the_highest_rate_is_what_the_drive_does() {
     // nine depths by 9 more than that. Of eight drives, reads and writes, that is as good as no chance.
     let drive = "sim:channels=1+read-us=5000+write-us=5000+jitter-pct=100+read-mbps=0+write-mbps=0";
     let drives: Vec<_> = ('a'..='h').map(|name| format!("{drive}+name={name}")).collect();
-    let line = format!("baseline {} --for 2m --out b --quiet", drives.join(" "));
+    let line = format!("baseline {} --duration 2m --out b --quiet", drives.join(" "));
     Running::start(bench.prepare(&words(&line))).end_within(LONG).expect(0);
     let points = points(&series(&bench));
     let rates = points.iter().filter(|point| point.part == Part::Rate);
@@ -239,12 +240,12 @@ fn a_loop_device_is_guarded_and_what_the_kernel_had_in_flight_is_told() {
     let bench = Bench::new();
     let Some(device) = LoopDevice::new(&bench, 16 << 20, &[]) else { return };
     device.put(8 << 20, &[7; 1 << 20]);
-    let line = |more: &str| format!("baseline {} --for 67s --out b --no-prep {more}", device.name);
+    let line = |more: &str| format!("baseline {} --duration 67s --out b --no-prep {more}", device.name);
     let refused = bench.flashproof(&words(&line(""))).expect(3);
     assert!(refused.stderr.contains("--erase"), "{}", refused.stderr);
     assert_eq!(device.content()[8 << 20], 7);
     // Reads need nobody's consent, and leave everything as it is.
-    let reads = format!("baseline {} --read-only --max-depth 1 --for 7s --out r --quiet", device.name);
+    let reads = format!("baseline {} --read-only --max-depth 1 --duration 7s --out r --quiet", device.name);
     bench.flashproof(&words(&reads)).expect(0);
     assert_eq!(device.content()[8 << 20], 7);
     let erase = format!("--erase {}", device.name);

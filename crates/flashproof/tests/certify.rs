@@ -20,7 +20,7 @@ fn series(bench: &Bench) -> Series {
 }
 
 /// A short series on one simulated drive, with some seconds for each stage to be caught in.
-const SHORT: [&str; 6] = ["--out", SERIES, "--load", "0.3", "--stage-duration", "1h"];
+const SHORT: [&str; 6] = ["--out", SERIES, "--load", "0.3", "--duration", "1h"];
 
 /// When the verdict on a stage was written.
 fn written(bench: &Bench, stage: &str) -> SystemTime {
@@ -88,7 +88,7 @@ fn after_ctrl_c_it_goes_on_with_the_stage_that_was_running() {
 #[test]
 fn only_one_process_runs_a_series() {
     let bench = Bench::new();
-    let day = ["certify", "--out", SERIES, "--stage-duration", "24h"];
+    let day = ["certify", "--out", SERIES, "--duration", "24h"];
     let mut running = Running::start(bench.prepare(&day));
     running.wait_to_hear("stage 1 of 2");
     bench.flashproof(&day).expect_error(3, &["going on in series - another flashproof runs the series there now"]);
@@ -99,9 +99,9 @@ fn only_one_process_runs_a_series() {
 #[test]
 fn the_state_of_another_drive_or_of_other_terms_is_refused_by_name() {
     let bench = Bench::new();
-    let short = ["sim:", "--out", SERIES, "--load", "0.01", "--stage-duration", "1m"];
+    let short = ["sim:", "--out", SERIES, "--load", "0.01", "--duration", "1m"];
     certify(&bench, &short).expect(0);
-    let other = ["sim:", "--out", SERIES, "--load", "0.02", "--stage-duration", "2m", "--sla", "9%>2ms"];
+    let other = ["sim:", "--out", SERIES, "--load", "0.02", "--duration", "2m", "--sla", "9%>2ms"];
     let ended = certify(&bench, &other).expect(2);
     for difference in [
         "load was \"0.01x\" then and is \"0.02x\" now",
@@ -133,8 +133,8 @@ fn what_cannot_be_certified_is_refused_before_anything_is_made() {
         (&["--load", "999999999"], "stage 1 (999999999x): read-reqs-per-sec"),
         (&["--sla", "5>1ms"], "does not end in \"%\""),
         (&["--sla", "1%>1ms,5%>8ms"], "5%>8ms allows more than 1%>1ms"),
-        (&["--stage-duration", "0"], "no time at all"),
-        (&["--screen", "--stage-duration", "1h"], "cannot be used with"),
+        (&["--duration", "0"], "no time at all"),
+        (&["--screen", "--duration", "1h"], "cannot be used with"),
         (&["sim:", "--single", "/dev/other"], "cannot test /dev/other alone"),
         (&["--config", "missing.conf"], "cannot read the configuration missing.conf"),
     ] {
@@ -151,7 +151,7 @@ fn what_cannot_be_certified_is_refused_before_anything_is_made() {
 #[test]
 fn a_drive_that_fails_stage_1_is_not_stressed_unless_all_stages_are_wanted() {
     let bench = Bench::new();
-    let slow = ["sim:read-us=1500", "--out", SERIES, "--load", "0.05", "--stage-duration", "1m"];
+    let slow = ["sim:read-us=1500", "--out", SERIES, "--load", "0.05", "--duration", "1m"];
     let ended = certify(&bench, &slow).expect(1);
     assert!(
         ended.stdout.contains("FAIL (screening): failed the screening for 0.05x: stage 1 failed: 100 % of reads"),
@@ -175,7 +175,7 @@ fn stage_2_may_be_slow_but_has_to_complete() {
     let text = "device-names: sim:channels=1+read-us=230+jitter-pct=0+read-mbps=0\ntest-duration-sec: 60\n\
                 read-reqs-per-sec: 2000\narrival: poisson\nseed: 1\n";
     bench.write("one.conf", text);
-    let options = ["--config", "one.conf", "--out", SERIES, "--stage-duration", "5m"];
+    let options = ["--config", "one.conf", "--out", SERIES, "--duration", "5m"];
     let ended = certify(&bench, &options).expect(0);
     assert!(ended.stdout.contains("passed the screening for 1 times one.conf: stage 1: "), "{}", ended.stdout);
     let step = &series(&bench).steps[1];
@@ -183,7 +183,7 @@ fn stage_2_may_be_slow_but_has_to_complete() {
     assert!(step.reason.contains("which this stage allows"), "{}", step.reason);
 
     // Half as much again, and at twice that it falls behind by more than max-lag-sec.
-    let more = ["--config", "one.conf", "--out", "more", "--load", "1.5", "--stage-duration", "5m", "--sla", "99%>1ms"];
+    let more = ["--config", "one.conf", "--out", "more", "--load", "1.5", "--duration", "5m", "--sla", "99%>1ms"];
     let ended = certify(&bench, &more).expect(1);
     assert!(ended.stdout.contains("stage 2 failed: stopped because reads@sim:"), "{}", ended.stdout);
     assert!(ended.stdout.contains("it did not run to completion"), "{}", ended.stdout);
@@ -196,7 +196,7 @@ fn slices_that_a_file_would_make_twice_as_long_are_asked_for() {
         "rare.conf",
         "device-names: sim:\ntest-duration-sec: 60\nread-reqs-per-sec: 5\nreport-interval-sec: 7200\n",
     );
-    let options = ["--config", "rare.conf", "--out", SERIES, "--stage-duration", "4h"];
+    let options = ["--config", "rare.conf", "--out", SERIES, "--duration", "4h"];
     let refused = certify(&bench, &options).expect(2);
     assert!(refused.stderr.contains("slices last 7200 s, over a tenth longer"), "{}", refused.stderr);
     let ended = certify(&bench, &[&options[..], &["--slice", "2h"]].concat()).expect(0);
@@ -207,7 +207,7 @@ fn slices_that_a_file_would_make_twice_as_long_are_asked_for() {
 #[test]
 fn several_devices_are_tested_alone_and_together_and_compared() {
     let bench = Bench::new();
-    let options = ["--single", "sim:name=b", "--out", SERIES, "--load", "0.1", "--stage-duration", "1m"];
+    let options = ["--single", "sim:name=b", "--out", SERIES, "--load", "0.1", "--duration", "1m"];
     let ended = certify(&bench, &[&["sim:name=a", "sim:name=b"], &options[..]].concat()).expect(0);
     let steps = series(&bench).steps;
     let devices: Vec<_> = steps.iter().map(|step| step.devices.clone()).collect();
@@ -225,7 +225,7 @@ fn a_device_is_prepared_first_and_only_once() {
     let bench = Bench::new();
     let Some(device) = LoopDevice::new(&bench, 64 << 20, &[]) else { return };
     // Loop devices on a busy machine answer late or after the end; what is tested here is the way there.
-    let options = ["--out", SERIES, "--load", "0.02", "--stage-duration", "3s", "--sla", "99%>10s"];
+    let options = ["--out", SERIES, "--load", "0.02", "--duration", "3s", "--sla", "99%>10s"];
     let ended = certify(&bench, &[&[device.name.as_str()], &options[..]].concat()).expect_judged();
     assert!(
         ended.stderr.contains(&format!("not on record as prepared: {}; preparing first", device.name)),
@@ -244,7 +244,7 @@ fn a_device_is_prepared_first_and_only_once() {
 fn without_preparation_it_is_said_loudly() {
     let bench = Bench::new();
     let Some(device) = LoopDevice::new(&bench, 64 << 20, &[]) else { return };
-    let options = ["--no-prep", "--out", SERIES, "--load", "0.02", "--stage-duration", "3s", "--sla", "99%>10s", "-q"];
+    let options = ["--no-prep", "--out", SERIES, "--load", "0.02", "--duration", "3s", "--sla", "99%>10s", "-q"];
     let ended = certify(&bench, &[&[device.name.as_str()], &options[..]].concat()).expect_judged();
     assert!(
         ended.stdout.contains(&format!("NOT PREPARED: nothing on record says that {}", device.name)),

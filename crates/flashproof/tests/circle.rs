@@ -68,7 +68,7 @@ impl Engine<'_> {
         iostat.args(["-x", "-t", "-y", &half, "2"]).env("LC_ALL", "C").env("S_TIME_FORMAT", "ISO").env("TZ", "UTC");
         let iostat = Running::start(iostat);
         let (host, seconds) = (format!("127.0.0.1:{}", self.port), look_sec.to_string());
-        let collect = ["size", "collect", "--host", &host, "--for", &seconds, "--every", &seconds];
+        let collect = ["size", "collect", "--host", &host, "--duration", &seconds, "--every", &seconds];
         let log = ["--log", "aerospike.log", "--out", &folder];
         self.bench.flashproof(&[&collect[..], &log].concat()).expect(0);
         let iostat = iostat.end().expect(0).stdout;

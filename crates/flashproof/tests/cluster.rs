@@ -16,10 +16,10 @@ const CREDENTIAL_OF_ADMIN: &str = "$2a$10$7EqJtq98hPqEX7fNZaFWoO1mVO/4MLpGzsqojz
 
 /// Arguments of a collection of two samples into [`DIR`].
 fn arguments<'a>(host: &'a str, more: &[&'a str]) -> Vec<&'a str> {
-    let all = ["size", "collect", "--host", host, "--for", "1", "--every", "1", "--out", DIR, "--timeout", "5"];
+    let all = ["size", "collect", "--host", host, "--duration", "1", "--every", "1", "--out", DIR, "--timeout", "5"];
     // An option that is given twice is a mistake.
     let mut all: Vec<_> = all.to_vec();
-    for option in ["--for", "--timeout"] {
+    for option in ["--duration", "--timeout"] {
         if more.contains(&option) {
             let at = all.iter().position(|argument| *argument == option).unwrap();
             all.drain(at..at + 2);
@@ -113,7 +113,7 @@ fn signals_end_it_early_and_settings_are_put_back() {
     for signal in ["INT", "TERM", "HUP"] {
         let (bench, server) = (Bench::new(), InfoServer::start(OF_8_0));
         let host = server.host();
-        let mut running = Running::start(bench.prepare(&arguments(&host, &["--enable", "--for", "600"])));
+        let mut running = Running::start(bench.prepare(&arguments(&host, &["--enable", "--duration", "600"])));
         running.wait_until("samples", || server.samples() >= 1);
         assert_eq!(server.settings(), (true, "DETAIL".to_owned()));
         assert!(bench.exists(PUT_BACK));
@@ -129,7 +129,7 @@ fn signals_end_it_early_and_settings_are_put_back() {
 fn what_a_killed_collection_changed_is_put_back_by_restore() {
     let (bench, server) = (Bench::new(), InfoServer::start(OF_8_0));
     let host = server.host();
-    let mut running = Running::start(bench.prepare(&arguments(&host, &["--enable", "--for", "600"])));
+    let mut running = Running::start(bench.prepare(&arguments(&host, &["--enable", "--duration", "600"])));
     running.wait_until("samples", || server.samples() >= 1);
     // While it goes on, nobody puts back what it needs.
     let ended = bench.flashproof(&["size", "restore", DIR]);
@@ -162,7 +162,7 @@ fn what_a_killed_collection_changed_is_put_back_by_restore() {
 fn what_somebody_else_changed_meanwhile_is_left_as_it_is() {
     let (bench, server) = (Bench::new(), InfoServer::start(OF_8_0));
     let host = server.host();
-    let mut running = Running::start(bench.prepare(&arguments(&host, &["--enable", "--for", "600"])));
+    let mut running = Running::start(bench.prepare(&arguments(&host, &["--enable", "--duration", "600"])));
     running.wait_until("samples", || server.samples() >= 1);
     server.set_settings(true, "WARNING");
     running.signal("INT");
@@ -179,9 +179,9 @@ fn what_somebody_else_changed_meanwhile_is_left_as_it_is() {
 fn of_two_collections_at_once_the_second_puts_nothing_back() {
     let (bench, server) = (Bench::new(), InfoServer::start(OF_8_0));
     let host = server.host();
-    let mut first = Running::start(bench.prepare(&arguments(&host, &["--enable", "--for", "600"])));
+    let mut first = Running::start(bench.prepare(&arguments(&host, &["--enable", "--duration", "600"])));
     first.wait_until("samples", || server.samples() >= 1);
-    let mut second = arguments(&host, &["--enable", "--for", "600"]);
+    let mut second = arguments(&host, &["--enable", "--duration", "600"]);
     let at = second.iter().position(|argument| *argument == DIR).unwrap();
     second[at] = "second";
     let mut second = Running::start(bench.prepare(&second));
@@ -201,7 +201,7 @@ fn of_two_collections_at_once_the_second_puts_nothing_back() {
 fn a_node_that_is_away_when_settings_are_put_back_is_tried_again() {
     let (bench, server) = (Bench::new(), InfoServer::start(OF_8_0));
     let host = server.host();
-    let mut running = Running::start(bench.prepare(&arguments(&host, &["--enable", "--for", "600"])));
+    let mut running = Running::start(bench.prepare(&arguments(&host, &["--enable", "--duration", "600"])));
     running.wait_until("samples", || server.samples() >= 1);
     server.set_away(true);
     running.signal("TERM");
@@ -217,7 +217,7 @@ fn a_node_that_does_not_answer_keeps_no_other_from_being_put_back() {
     // Sorted first.
     bad.set("node", "AA1");
     let hosts = format!("{},{}", good.host(), bad.host());
-    let long = ["--enable", "--for", "600", "--every", "600", "--timeout", "600"];
+    let long = ["--enable", "--duration", "600", "--every", "600", "--timeout", "600"];
     let collect = [&["size", "collect", "--host", &hosts, "--out", DIR], &long[..]].concat();
     let mut running = Running::start(bench.prepare(&collect));
     running.wait_until("samples", || bad.samples() >= 1 && good.samples() >= 1);
@@ -237,7 +237,8 @@ fn a_node_that_does_not_answer_keeps_no_other_from_being_put_back() {
 fn what_cannot_be_put_back_is_said_with_the_commands_and_kept_for_restore() {
     let (bench, server) = (Bench::new(), InfoServer::start(OF_8_0));
     let (host, port) = (server.host(), server.address.port());
-    let mut running = Running::start(bench.prepare(&arguments(&host, &["--enable", "--for", "600", "--retry", "1"])));
+    let mut running =
+        Running::start(bench.prepare(&arguments(&host, &["--enable", "--duration", "600", "--retry", "1"])));
     running.wait_until("samples", || server.samples() >= 1);
     server.set_away(true);
     running.signal("INT");
@@ -387,7 +388,7 @@ fn a_server_that_stops_or_drips_holds_nobody_up() {
     let (bench, good, bad) = (Bench::new(), InfoServer::start(OF_8_0), InfoServer::start(OF_8_0));
     bad.set("node", "CC1");
     let hosts = format!("{},{}", good.host(), bad.host());
-    let arguments = arguments(&hosts, &["--enable", "--for", "600", "--timeout", "1", "--retry", "60"]);
+    let arguments = arguments(&hosts, &["--enable", "--duration", "600", "--timeout", "1", "--retry", "60"]);
     let mut running = Running::start(bench.prepare(&arguments));
     running.wait_until("samples", || bad.samples() >= 1 && good.samples() >= 1);
     bad.set_mode(Mode::Stall(100));
@@ -414,7 +415,7 @@ fn a_user_logs_in_by_password_once_and_by_the_session_then() {
     let bench = Bench::new();
     bench.write("password", "admin\n");
     let host = server.host();
-    let mut running = Running::start(bench.prepare(&arguments(&host, &[&user[..], &["--for", "600"]].concat())));
+    let mut running = Running::start(bench.prepare(&arguments(&host, &[&user[..], &["--duration", "600"]].concat())));
     server.asked().clear();
     running.wait_until("samples", || server.samples() >= 1);
     server.set_away(true);
@@ -558,7 +559,7 @@ fn what_cannot_be_is_refused_before_anybody_is_asked() {
     let bench = Bench::new();
     let collect = |more: &[&str]| bench.flashproof(&[&["size", "collect"], more].concat());
     collect(&[]).expect_error(2, &["nothing to collect from - give --host HOST:PORT"]);
-    collect(&["--host", "a", "--every", "20", "--for", "10"]).expect_error(2, &["gives no rate"]);
+    collect(&["--host", "a", "--every", "20", "--duration", "10"]).expect_error(2, &["gives no rate"]);
     for wrong in ["a:0", "[::1", "a b", ""] {
         collect(&["--host", wrong]).expect(2);
     }
@@ -610,7 +611,7 @@ fn a_full_disk_ends_it_with_settings_put_back() {
     let (bench, server) = (Bench::new(), InfoServer::start(OF_8_0));
     let Some(_disk) = crate::support::small_disk(&bench, "disk", 64) else { return };
     let host = server.host();
-    let mut all = arguments(&host, &["--enable", "--for", "600"]);
+    let mut all = arguments(&host, &["--enable", "--duration", "600"]);
     let at = all.iter().position(|argument| *argument == DIR).unwrap();
     all[at] = "disk/folder";
     let ended = bench.flashproof(&all).expect(3);

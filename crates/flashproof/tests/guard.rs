@@ -99,6 +99,49 @@ fn a_mounted_device_is_refused_whatever_is_said() {
     case.refused_whatever_is_said(&[&format!("it is mounted at {at}"), "unmount it, or name another device"]);
 }
 
+/// Commands that keep a series in a directory, with options that make it short.
+const SERIES: [&[&str]; 3] = [
+    &["certify", "--load", "0.05", "--duration", "2", "--slice", "1", "--no-prep"],
+    &["rate", "--from", "0.01", "--up-to", "0.02", "--slice", "12", "--no-prep"],
+    &["baseline", "--duration", "67s", "--no-prep"],
+];
+
+#[test]
+fn a_refused_series_leaves_nothing_behind_and_binds_nobody() {
+    let Some(case) = Case::with_file_system() else { return };
+    let name = case.device.name.as_str();
+    let series = |command: &[&str], more: &[&str]| {
+        let line = [
+            command,
+            &[name, "--out", OUT, "--quiet", "--sla", "99%>10s"][..if command[0] == "baseline" { 4 } else { 6 }],
+            more,
+        ];
+        case.bench.flashproof(&line.concat())
+    };
+    for command in SERIES {
+        series(command, &[]).expect_error(3, &[&format!("refusing to write to {name} - "), "ext4", "--erase"]);
+        assert!(!case.bench.exists(OUT), "{command:?}");
+    }
+    let at = case.bench.path("mount");
+    let at = at.to_str().unwrap();
+    std::fs::create_dir(at).unwrap();
+    {
+        let Some(_) = tool("mount", &[name, at]) else { return };
+        let _unmount = Undo::with("umount", &[at]);
+        tool("sync", &["--file-system", at]);
+        for command in SERIES {
+            series(command, &["--erase", name]).expect_error(3, &[&format!("it is mounted at {at}")]);
+            assert!(!case.bench.exists(OUT), "{command:?}");
+        }
+    }
+    // With other terms than those that were refused.
+    let [certify, ..] = SERIES;
+    let longer: Vec<&str> = certify.iter().map(|&word| if word == "2" { "3" } else { word }).collect();
+    let ended = series(&longer, &["--erase", name]);
+    assert!(ended.code == Some(0), "{}", ended.stderr);
+    assert!(case.bench.exists(&format!("{OUT}/series.json")));
+}
+
 #[test]
 fn a_file_system_mounted_through_another_loop_device_is_refused_whatever_is_said() {
     let Some(case) = Case::with_file_system() else { return };

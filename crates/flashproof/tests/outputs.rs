@@ -159,7 +159,7 @@ fn a_run_without_out_names_its_directory_and_quiet_is_quiet() {
     assert!(name.starts_with("flashproof-storage-20"), "{name}");
     assert!(bench.exists(&format!("{name}/verdict.json")));
     assert_eq!(ended.stderr, "");
-    let series = bench.flashproof(&["certify", "-q", "--load", "0.1", "--stage-duration", "60s"]).expect(0);
+    let series = bench.flashproof(&["certify", "-q", "--load", "0.1", "--duration", "60s"]).expect(0);
     assert!(series.stderr.is_empty() && series.stdout.contains("PASS"), "{}{}", series.stderr, series.stdout);
 }
 

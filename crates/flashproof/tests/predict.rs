@@ -25,7 +25,7 @@ const ALL: &str = "FLASHPROOF_PREDICT_ALL";
 /// The baseline of two minutes that `command` makes, then what is predicted from it.
 fn predicted(bench: &Bench, command: impl Fn() -> Command, device: &[&str], sla: &[&str]) -> Prediction {
     let mut baseline = command();
-    baseline.args([&["baseline", "--for", "2m", "--out", "baseline", "--quiet"], device].concat());
+    baseline.args([&["baseline", "--duration", "2m", "--out", "baseline", "--quiet"], device].concat());
     Running::start(baseline).end_within(LONG).expect(0);
     let mut predict = command();
     predict.args([&["rate", "predict", "baseline", "--quiet"], sla].concat());
@@ -128,7 +128,8 @@ fn a_baseline_says_what_it_cannot_know() {
     let prediction = predicted(&bench, || bench.prepare::<&str>(&[]), &[drive], &[]);
     // One stall of 5 s in an hour is too much for ACT's limits, and nobody knows if there will be one.
     assert_eq!(prediction.declined.map(|declined| declined.cause), Some(DeclinedBy::Stalls));
-    for told in ["1 stall of 5", "rarer than one in 40 min", "after 2 h of load", "flashproof baseline --for 3min"] {
+    for told in ["1 stall of 5", "rarer than one in 40 min", "after 2 h of load", "flashproof baseline --duration 3min"]
+    {
         assert!(prediction.unknown.contains(told), "{told}: {}", prediction.unknown);
     }
 }
@@ -244,7 +245,7 @@ fn the_rating_of_a_throttled_device_is_predicted() {
 #[test]
 fn a_signal_ends_it_while_it_fits() {
     let bench = Bench::new();
-    bench.flashproof(&["baseline", "sim:channels=4", "--for", "70s", "--out", "b", "--quiet"]).expect(0);
+    bench.flashproof(&["baseline", "sim:channels=4", "--duration", "70s", "--out", "b", "--quiet"]).expect(0);
     let before = bench.text("b/series.json");
     let mut running = Running::start(bench.prepare(&["rate", "predict", "b"]));
     running.wait_to_hear("fitting a simulated drive");

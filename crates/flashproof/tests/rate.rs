@@ -256,12 +256,13 @@ fn other_terms_are_refused_and_a_search_that_ended_shows_its_result_again() {
 fn what_is_not_found_is_not_called_a_rating() {
     let bench = Bench::new();
     // Six simulated minutes: not enough to close in.
-    let short =
-        rate(&bench, &["sim:channels=1+read-us=400", "--from", "0.1", "--slice", "2m", "--max-hours", "0.1"]).expect(4);
+    let short = rate(&bench, &["sim:channels=1+read-us=400", "--from", "0.1", "--slice", "2m", "--max-duration", "6m"])
+        .expect(4);
     assert!(short.stdout.contains("the rating was not found in the time given: "), "{}", short.stdout);
     // More time, and the search goes on.
     let longer =
-        rate(&bench, &["sim:channels=1+read-us=400", "--from", "0.1", "--slice", "2m", "--max-hours", "5"]).expect(0);
+        rate(&bench, &["sim:channels=1+read-us=400", "--from", "0.1", "--slice", "2m", "--max-duration", "5h"])
+            .expect(0);
     assert!(longer.stdout.contains("the rating is "), "{}", longer.stdout);
     let hopeless = Bench::new();
     let none = rate(&hopeless, &["sim:read-us=5000", "--slice", "2m"]).expect(1);
@@ -280,7 +281,7 @@ fn nonsense_is_refused_with_what_to_do() {
         (&["sim:", "--from", "0"][..], "0 times a load is no load"),
         (&["sim:", "--from", "-3"], "there is no negative load"),
         (&["sim:", "--from", "20", "--up-to", "10"], "cannot climb from 20x (--from) to 10x (--up-to)"),
-        (&["sim:", "--max-hours", "0"], "no number of hours above 0"),
+        (&["sim:", "--max-duration", "0"], "that is no time at all"),
         (&["sim:", "--resolution", "0.1"], "no percentage from 1 to 50"),
         (&["sim:", "--sla", "5%"], "no \">\" between share and threshold"),
         (&["sim:", "--sla", "1%>1ms,5%>8ms"], "8ms"),

@@ -58,7 +58,7 @@ fn aerospike_s_python_client_finds_nothing_amiss_and_the_log_tells_what_it_did()
     // The statistics count the client's steps; the numbers follow from the script.
     let host = format!("127.0.0.1:{port}");
     bench
-        .flashproof(&["size", "collect", "--host", &host, "--for", "1", "--every", "1", "--out", "collected"])
+        .flashproof(&["size", "collect", "--host", &host, "--duration", "1", "--every", "1", "--out", "collected"])
         .expect(0);
     let folder = fs::read_dir(bench.path("collected")).unwrap().map(|entry| entry.unwrap().path());
     let node = folder.into_iter().find(|path| path.extension().is_some_and(|name| name == "info")).unwrap();

@@ -80,7 +80,7 @@ fn rate_finds_what_such_a_drive_holds() {
 #[test]
 fn certify_runs_its_stages_on_such_a_drive() {
     let bench = Bench::new();
-    let arguments = ["certify", DRIVE, "--out", "series", "--load", "0.05", "--stage-duration", "1m", "--quiet"];
+    let arguments = ["certify", DRIVE, "--out", "series", "--load", "0.05", "--duration", "1m", "--quiet"];
     bench.flashproof(&arguments).expect(0);
 }
 

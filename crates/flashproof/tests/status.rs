@@ -56,7 +56,7 @@ fn a_series_that_was_killed_is_told_to_be_over_at_once() {
     let bench = Bench::new();
     File::create(bench.path("file")).unwrap().set_len(16 << 20).unwrap();
     bench.write("a.conf", "device-names: file\nfile-size-mbytes: 16\ntest-duration-sec: 60\nread-reqs-per-sec: 100\n");
-    let options = ["certify", "--config", "a.conf", "--load", "1", "--no-prep", "--stage-duration", "600s"];
+    let options = ["certify", "--config", "a.conf", "--load", "1", "--no-prep", "--duration", "600s"];
     let mut running = Running::start(bench.prepare(&[&options[..], &["--sla", "99%>10s", "--out", "series"]].concat()));
     running.wait_until("its first interval", || {
         bench.exists("series/stage-1/telemetry.csv") && bench.text("series/stage-1/telemetry.csv").lines().count() > 1

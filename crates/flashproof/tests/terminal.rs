@@ -114,7 +114,7 @@ fn a_password_is_asked_for_without_showing_it_and_the_terminal_is_as_before() {
         let (bench, server) = (Bench::new(), InfoServer::start_as(Mode::Login("me".to_owned(), credential.clone())));
         let Some(terminal) = Terminal::open(80) else { return };
         let host = server.host();
-        let options = ["--host", &host, "--user", "me", "--for", "1", "--every", "1", "--out", OUT];
+        let options = ["--host", &host, "--user", "me", "--duration", "1", "--every", "1", "--out", OUT];
         let command = bench.prepare(&[&["size", "collect"], &options[..]].concat());
         let Some(child) = terminal.run(&command) else { return };
         let mut child = Guard(child);
@@ -168,7 +168,7 @@ fn a_terminal_that_takes_no_more_does_not_hold_up_a_series_between_its_stages() 
     let bench = Bench::new();
     let Some(terminal) = Terminal::open(80) else { return };
     rustix::termios::tcflow(&terminal.inside, rustix::termios::Action::OOff).unwrap();
-    let command = bench.prepare(&["certify", "--out", "series", "--load", "0.1", "--stage-duration", "60s"]);
+    let command = bench.prepare(&["certify", "--out", "series", "--load", "0.1", "--duration", "60s"]);
     let Some(child) = terminal.run(&command) else { return };
     let _child = Guard(child);
     wait_for("its conclusion", || {
@@ -181,7 +181,7 @@ fn a_terminal_that_takes_no_more_does_not_hold_up_a_series_between_its_stages() 
 fn what_comes_after_progress_begins_on_a_line_of_its_own() {
     let bench = Bench::new();
     let Some(terminal) = Terminal::open(80) else { return };
-    let command = bench.prepare(&["certify", "--out", "series", "--load", "0.1", "--stage-duration", "60s"]);
+    let command = bench.prepare(&["certify", "--out", "series", "--load", "0.1", "--duration", "60s"]);
     let Some(child) = terminal.run(&command) else { return };
     assert_eq!(Guard(child).0.wait().unwrap().code(), Some(0));
     let Terminal { mut window, inside } = terminal;

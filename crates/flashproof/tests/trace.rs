@@ -44,7 +44,7 @@ fn counts(sums: &Value) -> String {
 
 /// Checks that this kernel allows tracing; prints a message if not.
 fn can_trace(bench: &Bench, device: &LoopDevice) -> Option<()> {
-    let ended = bench.flashproof(&["trace", &device.name, "--seconds", "1"]);
+    let ended = bench.flashproof(&["trace", &device.name, "--duration", "1"]);
     match ended.code {
         Some(0) => Some(()),
         _ => skip(&ended.stderr.replace('\n', " ")),
@@ -237,7 +237,7 @@ fn however_it_ends_tracing_is_left_as_it_was_found() {
     // Another trace of the tests may have removed it already; whoever comes next does.
     let other = tracing(&bench, &device.name, &[]);
     assert_eq!(instances(killed_pid), [""; 0]);
-    bench.flashproof(&["trace", &device.name, "--seconds", "1"]).expect(0);
+    bench.flashproof(&["trace", &device.name, "--duration", "1"]).expect(0);
     assert_eq!(instances(other.pid()).len(), 1, "one that is in use stays");
     other.signal("INT");
     other.end().expect(0);
@@ -333,6 +333,6 @@ fn without_root_it_says_what_is_needed() {
     let bench = Bench::new();
     let Some(device) = LoopDevice::new(&bench, 16 * MIB, &[]) else { return };
     let Some(nobody) = Nobody::new(&bench) else { return };
-    let ended = nobody.flashproof(&bench, &["trace", &device.name, "--seconds", "1"]).expect(3);
+    let ended = nobody.flashproof(&bench, &["trace", &device.name, "--duration", "1"]).expect(3);
     assert!(ended.stderr.contains("run as root"), "{}", ended.stderr);
 }

@@ -137,6 +137,21 @@ impl Guard {
     /// Errors: each device that is refused, with all that stands against it. Nothing was written
     /// then, and no file was made.
     pub fn consent(&self, requests: &[Request], answers: &mut Answers<'_>) -> Result<Vec<WriteConsent>, Refused> {
+        let examined = self.agreed(requests, answers)?;
+        self.grant(examined, requests)
+    }
+
+    /// Examines and asks as [`Self::consent`] does, and consents to nothing: for work that writes later, or not at all.
+    ///
+    /// Returns a name for each device whose erasure was allowed, so that the consent that follows asks nobody again.
+    /// Errors: those of [`Self::consent`].
+    pub fn agree(&self, requests: &[Request], answers: &mut Answers<'_>) -> Result<Vec<String>, Refused> {
+        let examined = self.agreed(requests, answers)?;
+        let name = |of: &Examined| Names::of(&of.found.facts, &self.roots).to_give(&of.request.path).to_owned();
+        Ok(examined.iter().filter(|of| !of.evidence.is_empty()).map(name).collect())
+    }
+
+    fn agreed(&self, requests: &[Request], answers: &mut Answers<'_>) -> Result<Vec<Examined>, Refused> {
         let found = all(requests.iter().map(|request| examine::look_up(self, request).map_err(|r| vec![r])), requests)?;
         check_named_twice(requests, &found)?;
         let examined = thread::scope(|scope| {
@@ -147,7 +162,7 @@ impl Guard {
             all(results.map(|result| result.unwrap_or_else(|panic| std::panic::resume_unwind(panic))), requests)
         })?;
         ask(&examined, answers, &self.roots)?;
-        self.grant(examined, requests)
+        Ok(examined)
     }
 
     /// True if `name` is a name of the device or file at `path` that can consent to its erasure.

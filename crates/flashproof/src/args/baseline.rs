@@ -20,9 +20,9 @@ pub struct BaselineArgs {
     pub devices: Vec<String>,
     /// Time under load: 24h characterises a drive, 6h gives a good idea; each job has a second at least, together about a
     /// minute
-    #[arg(long = "for", value_name = "TIME", default_value = "6h", allow_hyphen_values = true, value_parser = seconds)]
+    #[arg(long = "duration", value_name = "TIME", default_value = "6h", allow_hyphen_values = true, value_parser = seconds)]
     pub seconds: u32,
-    /// In 10 minutes: the same as --for 10m
+    /// In 10 minutes: the same as --duration 10m
     #[arg(long, conflicts_with = "seconds")]
     pub quick: bool,
     /// Sizes of the database's operations, with commas between; depths, rates and grid have the first
@@ -87,7 +87,7 @@ fn depth(text: &str) -> Result<u32, String> {
 pub(super) const EXAMPLES: &str = "\
 Examples:
   flashproof baseline /dev/nvme1n1                      6 hours: saturation, depths, profiles, rates, grid
-  flashproof baseline /dev/nvme1n1 --for 24h            a day, to characterise the drive
+  flashproof baseline /dev/nvme1n1 --duration 24h            a day, to characterise the drive
   flashproof baseline /dev/nvme1n1 --quick              10 minutes
   flashproof baseline /dev/nvme1n1 --bs 4k,1536         sizes of your database's operations
   flashproof baseline /dev/nvme1n1 --read-only          reads only, of a device that is in use

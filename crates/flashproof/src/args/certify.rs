@@ -22,11 +22,11 @@ pub struct CertifyArgs {
     #[arg(long, value_name = "CONFIG")]
     pub config: Option<PathBuf>,
     /// Stages of 6 hours: a screening, which gives a good idea and certifies nothing
-    #[arg(long, conflicts_with = "stage_duration")]
+    #[arg(long, conflicts_with = "duration")]
     pub screen: bool,
     /// Length of a stage [default: 24h; 1h of simulated time on simulated drives]; below 24h a screening
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = seconds)]
-    pub stage_duration: Option<u32>,
+    pub duration: Option<u32>,
     /// Of several devices, the one that is tested alone in stages 1 and 2 [default: the first]
     #[arg(long, value_name = "DEVICE")]
     pub single: Option<String>,

@@ -70,7 +70,7 @@ pub struct CollectArgs {
     #[arg(long, requires = "host")]
     pub enable: bool,
     /// How long to sample: 10m, 1h, or a number of seconds
-    #[arg(long = "for", value_name = "TIME", default_value = "10m", allow_hyphen_values = true, value_parser = seconds)]
+    #[arg(long = "duration", value_name = "TIME", default_value = "10m", allow_hyphen_values = true, value_parser = seconds)]
     pub window: u32,
     /// Time from sample to sample
     #[arg(long, value_name = "TIME", default_value = "10s", allow_hyphen_values = true, value_parser = seconds)]
@@ -111,7 +111,7 @@ pub(super) const COLLECT_EXAMPLES: &str = "\
 Examples:
   flashproof size collect --host 10.0.0.1              what all nodes say, for 10 minutes; changes nothing
   flashproof size collect --host 10.0.0.1 --enable     turns histograms on, samples, puts all back
-  flashproof size collect --host db1,db2:3100 --namespace test --for 1h --every 30s
+  flashproof size collect --host db1,db2:3100 --namespace test --duration 1h --every 30s
   flashproof size collect --host db1:4333 --tls --tls-cafile ca.pem --user admin
   flashproof size collect --log node1/aerospike.log.gz --iostat node1/iostat.txt     without a connection
   flashproof size collect --print-commands --host db1     for those who type them in asadm themselves

@@ -23,9 +23,9 @@ pub struct RateArgs {
     /// The highest load that is tried, as a multiple of 1x
     #[arg(long, value_name = "N", default_value = "1000", allow_hyphen_values = true, value_parser = clap::value_parser!(Factor))]
     pub up_to: Factor,
-    /// Most hours under load; what is known by then is the result [default: no bound]
-    #[arg(long, value_name = "HOURS", allow_hyphen_values = true, value_parser = hours)]
-    pub max_hours: Option<f64>,
+    /// Longest time under load: 8h, 90m, or a number of seconds; what is known by then is the result [default: no bound]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = seconds)]
+    pub max_duration: Option<u32>,
     /// How near the load that is held and the one that is not must be, in percent
     #[arg(long, value_name = "PERCENT", default_value_t = 2.0, allow_hyphen_values = true, value_parser = percent)]
     pub resolution: f64,
@@ -58,11 +58,6 @@ fn confirmation(text: &str) -> Result<u32, String> {
     }
 }
 
-/// A number above 0, of hours.
-fn hours(text: &str) -> Result<f64, String> {
-    positive(text).ok_or_else(|| "that is no number of hours above 0, such as 8 or 0.5".to_owned())
-}
-
 /// A percentage that a resolution can be: below 1 % multiples of three digits are not told apart.
 fn percent(text: &str) -> Result<f64, String> {
     let percent = positive(text.trim_end_matches('%')).filter(|percent| (1.0..=50.0).contains(percent));
@@ -76,7 +71,7 @@ fn positive(text: &str) -> Option<f64> {
 pub(super) const EXAMPLES: &str = "\
 Examples:
   flashproof rate /dev/nvme1n1                            climb from 1x, some hours
-  flashproof rate /dev/nvme1n1 --from 20 --max-hours 8    begin higher, end by tomorrow
+  flashproof rate /dev/nvme1n1 --from 20 --max-duration 8h    begin higher, end by tomorrow
   flashproof rate /dev/nvme1n1 --as-act                   comparable with published ratings
   flashproof rate /dev/nvme1n1                            the same again after Ctrl-C or a reboot: goes on
   flashproof rate --config cluster.conf --from 0.1        multiples of your own load
@@ -93,9 +88,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn hours_and_percentages_are_numbers_above_zero() {
-        assert_eq!((hours("8"), hours("0.5")), (Ok(8.0), Ok(0.5)));
-        assert!(["0", "-1", "nan", "inf", "x", ""].iter().all(|text| hours(text).is_err()));
+    fn percentages_are_those_that_a_resolution_can_be() {
         assert_eq!((percent("2"), percent("5%")), (Ok(2.0), Ok(5.0)));
         assert!(["0.5", "51", "0", "two"].iter().all(|text| percent(text).is_err()));
     }

@@ -44,4 +44,5 @@ pub(super) fn beside(storage: clap::Command) -> clap::Command {
             configs.required(false).required_unless_present("replay").conflicts_with("replay")
         })
         .mut_arg("as_act", |as_act| as_act.conflicts_with("replay"))
+        .mut_arg("duration", |duration| duration.conflicts_with("replay"))
 }

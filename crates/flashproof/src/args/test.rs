@@ -25,6 +25,9 @@ pub struct TestArgs {
     /// Let other runs that say so too use the devices at the same time
     #[arg(long, hide_short_help = true)]
     pub shared: bool,
+    /// Length of the test, instead of test-duration-sec of the file: 24h, 10m, or a number of seconds
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = seconds)]
+    pub duration: Option<u32>,
     /// What the verdict allows: shares of operations that may be slower than a threshold
     #[arg(long, value_name = "LIMITS", default_value_t = Sla::default(), allow_hyphen_values = true, value_parser = Sla::wanted)]
     pub sla: Sla,

@@ -11,7 +11,7 @@ pub struct TraceArgs {
     pub devices: Vec<String>,
     /// How long: a number of seconds, 5m, 1h [default: until Ctrl-C]
     #[arg(long, value_name = "TIME", conflicts_with = "from", allow_hyphen_values = true, value_parser = super::seconds)]
-    pub seconds: Option<u32>,
+    pub duration: Option<u32>,
     /// Read a trace that was recorded: ftrace, trace-cmd report, perf script, blkparse, iosnoop, --ops; gzip, zstd;
     /// "-" is standard input
     #[arg(long, value_name = "FILE")]
@@ -35,9 +35,9 @@ pub struct TraceArgs {
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
-  flashproof trace /dev/nvme0n1 --seconds 10      sizes, rates, queue and device times, who
+  flashproof trace /dev/nvme0n1 --duration 10      sizes, rates, queue and device times, who
   flashproof trace /dev/nvme0n1 --ops             one line an operation, as iosnoop prints
-  flashproof trace /dev/sda --seconds 60 --ops > ops.txt     to replay: storage --replay ops.txt
+  flashproof trace /dev/sda --duration 60 --ops > ops.txt     to replay: storage --replay ops.txt
   flashproof trace /dev/nvme0n1p2 --csv sizes.csv     until Ctrl-C
   flashproof trace --from trace.txt.gz            a trace of ftrace, recorded elsewhere
 

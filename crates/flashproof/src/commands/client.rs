@@ -131,6 +131,7 @@ pub fn test_args(args: &RecordArgs, dir: std::path::PathBuf) -> TestArgs {
         out: Some(dir),
         erase: Vec::new(),
         shared: false,
+        duration: None,
         sla: args.sla.clone(),
         slice: args.slice,
         patience: args.patience,

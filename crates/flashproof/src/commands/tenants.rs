@@ -22,7 +22,8 @@ const BLOCKS_ASSUMED: u64 = 1_000_000;
 
 /// Reads the file, and runs it.
 pub fn run(args: &TenantsArgs) -> Result<ExitCode, Failure> {
-    let (tenants, text) = read(&args.test.configs[0])?;
+    let (mut tenants, text) = read(&args.test.configs[0])?;
+    tenants.duration_sec = args.test.duration.unwrap_or(tenants.duration_sec);
     let default: Option<DeviceName> = args
         .on
         .as_deref()

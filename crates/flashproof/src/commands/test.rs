@@ -32,6 +32,7 @@ pub fn run(test: Test, args: &TestArgs, manner: Manner) -> Result<ExitCode, Fail
         if args.as_act || (manner == Manner::Act && line_of(text.as_bytes(), "arrival").is_none()) {
             pace_as_act(path, text.as_bytes(), &mut config)?;
         }
+        config.test_duration_sec = args.duration.unwrap_or(config.test_duration_sec);
         let workload = ActWorkload::of(config).map_err(several)?;
         workloads.push(Named { name, workload, text });
     }

@@ -9,6 +9,7 @@ use crate::failure::Failure;
 use crate::output_file::write_page;
 use report::document::Document;
 use results::finding::Level;
+use results::judge::Outcome;
 use results::run_dir::{MANIFEST, is_run_dir};
 use results::series::{Differs, Identity, Series, SeriesLock, check_same};
 use std::fs;
@@ -25,6 +26,8 @@ pub struct Kept {
     pub dir: PathBuf,
     /// State, as on disk after each [`Self::save`].
     pub series: Series,
+    /// Names of devices that may be erased: those given by options, and those that somebody agreed to.
+    pub erase: Vec<String>,
     _lock: SeriesLock,
 }
 
@@ -32,8 +35,17 @@ impl Kept {
     /// Opens the directory of the series `now`: `first`, or with `fresh` an unused one beside it. A series
     /// that is there goes on, with its own values of the terms `settled`, which were settled when it began.
     ///
-    /// Errors: another process runs it; what is there is another series, or a run.
-    pub fn open(first: &Path, fresh: bool, now: Series, settled: &[&str]) -> Result<Self, Failure> {
+    /// `agreed` asks for consent to what the series erases, and returns the names under which it may be. It is called
+    /// before the directory is made, so that a refusal leaves nothing behind; not for a series that ended.
+    ///
+    /// Errors: another process runs it; what is there is another series, or a run; there is no consent.
+    pub fn open(
+        first: &Path,
+        fresh: bool,
+        now: Series,
+        settled: &[&str],
+        agreed: impl FnOnce() -> Result<Vec<String>, Failure>,
+    ) -> Result<Self, Failure> {
         let dir = if fresh { unused(first) } else { newest(first) };
         let shown = dir.display();
         if dir.join(MANIFEST).exists() {
@@ -41,17 +53,30 @@ impl Kept {
                 "cannot keep a series in {shown} - it holds a single run - give another --out"
             )));
         }
-        fs::create_dir_all(&dir).map_err(|error| {
-            Failure::environment(format!("cannot make the directory {shown} - {error} - give another --out"))
-        })?;
-        let lock = SeriesLock::take(&dir).map_err(Failure::environment)?;
-        let series = match Series::read(&dir).map_err(Failure::environment)? {
+        let cannot =
+            |error| Failure::environment(format!("cannot make the directory {shown} - {error} - give another --out"));
+        // Whoever runs a series has its devices, too, so a lock that is held is the better reason.
+        let locked = |dir: &Path| SeriesLock::take(dir).map_err(Failure::environment);
+        let (lock, then) = match dir.is_dir() {
+            true => (Some(locked(&dir)?), Series::read(&dir).map_err(Failure::environment)?),
+            false => (None, None),
+        };
+        let ended = |series: &Series| series.conclusion.as_ref().is_some_and(|it| it.outcome != Outcome::Invalid);
+        let erase = if then.as_ref().is_some_and(ended) { Vec::new() } else { agreed()? };
+        let lock = match lock {
+            Some(lock) => lock,
+            None => {
+                fs::create_dir_all(&dir).map_err(cannot)?;
+                locked(&dir)?
+            }
+        };
+        let series = match then {
             // A series refused before its first run does not fix the settings.
             Some(then) if has_begun(&then) => gone_on(&dir, then, now, settled)?,
             _ => now,
         };
         let process = device::observe::process::this_process();
-        Ok(Self { dir, series: Series { process, ..series }, _lock: lock })
+        Ok(Self { dir, series: Series { process, ..series }, erase, _lock: lock })
     }
 
     /// The series that is in `dir`, to add to what followed from it.
@@ -72,7 +97,7 @@ impl Kept {
         }
         let lock = SeriesLock::take(dir).map_err(Failure::environment)?;
         let series = Series::read(dir).map_err(Failure::environment)?.ok_or_else(none)?;
-        Ok(Self { dir: dir.to_owned(), series, _lock: lock })
+        Ok(Self { dir: dir.to_owned(), series, erase: Vec::new(), _lock: lock })
     }
 
     /// The value of a term; empty where there is none of that name.

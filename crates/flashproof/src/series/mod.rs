@@ -14,12 +14,13 @@ pub use step::prepare;
 
 use crate::commands::config;
 use crate::console;
-use crate::devices::parsed;
+use crate::devices::{erasable, parsed};
 use crate::failure::Failure;
 use engine::DeviceName;
 use load::workload::act::legacy::Reading;
 pub use load::workload::act::staged::Base as Base1x;
-use load::workload::act::{ActConfig, Arrival};
+use load::workload::act::{ActConfig, ActWorkload, Arrival};
+use load::workload::{Scalable, Workload};
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -51,6 +52,13 @@ pub fn base(config: Option<&Path>, devices: &[String], as_act: bool, task: &str)
         )));
     }
     Ok(base)
+}
+
+/// The names of devices that a series of loads like `base` may erase: [`erasable`].
+pub fn may_erase(base: &Base1x, no_prep: bool, erase: &[String]) -> Result<Vec<String>, Failure> {
+    let writes = |workload: ActWorkload| workload.writes();
+    let writes = !no_prep || ActWorkload::of(base.config().clone()).map_or(true, writes);
+    erasable(&base.spec(), writes, erase)
 }
 
 /// Reads a configuration of any ACT, paced `as_act`, and says what had to be translated.

@@ -54,7 +54,7 @@ impl Kept {
         let request = RunRequest {
             workloads: Named::alone(load.workload, load.text),
             dir: round.map_or(dir.clone(), |round| dir.join(format!("round-{round}"))),
-            consents: Consents { erase: &options.erase, others, shared: false },
+            consents: Consents { erase: &self.erase, others, shared: false },
             opened,
             sla: sla.clone(),
             slice_sec,

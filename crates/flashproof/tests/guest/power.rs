@@ -60,7 +60,7 @@ fn check(machine: &Machine, image: &Path, written: &str, which: &str) {
 #[test]
 fn after_a_power_cut_certify_goes_on_with_the_stage_that_was_running() {
     let Some(machine) = Machine::new(FDP) else { return };
-    let certify = "FLASHPROOF_STATE=/data/state flashproof certify $FDP0 --erase FDP0 --load 0.05 --stage-duration 3s \
+    let certify = "FLASHPROOF_STATE=/data/state flashproof certify $FDP0 --erase FDP0 --load 0.05 --duration 3s \
                    --sla '99%>10s' --out /data/series";
     let mut guest = machine.boot();
     guest.start("certify", certify);

@@ -20,6 +20,7 @@ use crate::args::{BaselineArgs, PrepArgs};
 use crate::commands::{Manner, prep};
 use crate::console;
 use crate::cross_check::RealFio;
+use crate::devices::erasable;
 use crate::failure::Failure;
 use crate::series::{Drives, Kept, NOT_PREPARED, default_name, prepare};
 use crate::signals::Switch;
@@ -38,7 +39,9 @@ pub fn run(args: &BaselineArgs) -> Result<ExitCode, Failure> {
     let fio = args.cross_check.then(|| real_fio(&request, &drives)).transpose()?;
     let first = args.out.clone().unwrap_or_else(|| default_name("baseline", &drives.identities, &request.name()));
     let now = request.series(drives.identities.clone(), &drives.left_unprepared);
-    let mut kept = Kept::open(&first, args.series.fresh, now, &[NOT_PREPARED])?;
+    let mut kept = Kept::open(&first, args.series.fresh, now, &[NOT_PREPARED], || {
+        erasable(&request.spec(), !args.read_only, &args.series.erase)
+    })?;
     kept.series.settle();
     if kept.series.conclusion.is_some() {
         console::note(&format!("the baseline in {} ended before; --fresh begins anew", kept.dir.display()));
@@ -49,14 +52,14 @@ pub fn run(args: &BaselineArgs) -> Result<ExitCode, Failure> {
     let is_pts = !request.form.pts.is_empty();
     if !no_prep
         && !is_pts
-        && let Some(code) = prepare(&drives, kept.has_begun(), &args.series.erase, args.series.quiet, &switch)?
+        && let Some(code) = prepare(&drives, kept.has_begun(), &kept.erase, args.series.quiet, &switch)?
     {
         return Ok(code);
     }
     kept.examine();
     kept.tell_findings();
     messages::beginning(&kept, &request);
-    let mut opened = Some(request.open(&args.series.erase)?);
+    let mut opened = Some(request.open(&kept.erase)?);
     loop {
         // A signal that came while the last job was being recorded did not end that job.
         if switch.was_asked().is_some() {
@@ -72,12 +75,12 @@ pub fn run(args: &BaselineArgs) -> Result<ExitCode, Failure> {
         }
         if is_pts && jobs[0].1.place.1 == 0 && !request.form.simulated {
             let devices = jobs.iter().map(|(device, _)| request.devices[*device].clone()).collect();
-            if let Some(code) = precondition(jobs[0].1.part, devices, args, &switch)? {
+            if let Some(code) = precondition(jobs[0].1.part, devices, &kept.erase, args.series.quiet, &switch)? {
                 return Ok(code);
             }
         }
         if opened.is_none() {
-            opened = Some(request.open(&args.series.erase)?);
+            opened = Some(request.open(&kept.erase)?);
         }
         let Some(opened) = &opened else { break };
         match run_jobs(&jobs, args, &request, opened, fio.as_ref(), &mut kept, &switch)? {
@@ -106,10 +109,11 @@ fn real_fio(request: &Request, drives: &Drives) -> Result<RealFio, Failure> {
 fn precondition(
     part: Part,
     devices: Vec<String>,
-    args: &BaselineArgs,
+    erase: &[String],
+    quiet: bool,
     switch: &Switch,
 ) -> Result<Option<ExitCode>, Failure> {
-    let usual = PrepArgs::usual(devices, &args.series.erase, Vec::new(), args.series.quiet);
+    let usual = PrepArgs::usual(devices, erase, Vec::new(), quiet);
     let purged = PrepArgs { discard_first: true, restart: true, ..usual };
     let asked = match part {
         Part::PtsSaturation => {

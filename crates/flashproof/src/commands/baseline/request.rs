@@ -74,7 +74,7 @@ impl Request {
         };
         if form.pts.is_empty() && form.seconds < form.seconds_min() {
             return Err(Failure::usage(format!(
-                "cannot measure a drive in {} - its jobs take {} at least - give --for {}s or more",
+                "cannot measure a drive in {} - its jobs take {} at least - give --duration {}s or more",
                 span(form.seconds),
                 span(form.seconds_min()),
                 form.seconds_min()

@@ -52,7 +52,7 @@ pub fn run(args: &CertifyArgs) -> Result<ExitCode, Failure> {
     place.kept.series.conclusion = None;
     place.kept.save()?;
     if !args.no_prep && !drives.to_prepare(place.kept.has_begun()).is_empty() {
-        if let Some(code) = prepare(&drives, place.kept.has_begun(), &args.series.erase, args.series.quiet, &switch)? {
+        if let Some(code) = prepare(&drives, place.kept.has_begun(), &place.kept.erase, args.series.quiet, &switch)? {
             return Ok(code);
         }
         // Findings about unprepared drives are no longer valid.

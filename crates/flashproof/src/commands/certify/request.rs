@@ -40,7 +40,7 @@ impl Request {
         let mut base = series::base(args.config.as_deref(), &args.devices, as_act, "certify for a load")?;
         let spec = base.spec();
         let simulated = spec.is_simulated();
-        let stage_sec = match (args.stage_duration, args.screen, simulated) {
+        let stage_sec = match (args.duration, args.screen, simulated) {
             (Some(seconds), ..) => seconds,
             (None, true, _) => SCREEN_SEC,
             (None, false, true) => SIMULATED_SEC,

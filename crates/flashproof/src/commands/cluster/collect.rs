@@ -47,7 +47,7 @@ pub fn run(args: &CollectArgs) -> Result<ExitCode, Failure> {
     if args.every > args.window {
         let (every, window) = (span(args.every.into()), span(args.window.into()));
         return Err(Failure::usage(format!(
-            "one sample each {every} in {window} gives no rate - give --every less than --for"
+            "one sample each {every} in {window} gives no rate - give --every less than --duration"
         )));
     }
     let iostats = args.iostat.iter().map(|path| of_node(path).1);

@@ -123,7 +123,7 @@ impl<'a> Seen<'a> {
             let needed = Form::seconds_for_watch(simulated, TIMES_SEEN * HOUR_SEC);
             needed.map_or(String::new(), |seconds| {
                 format!(
-                    "; to know what happens once an hour: flashproof baseline --for {}",
+                    "; to know what happens once an hour: flashproof baseline --duration {}",
                     units::span(seconds).replace(' ', "")
                 )
             })

@@ -18,7 +18,7 @@ use crate::args::RateArgs;
 use crate::commands::Manner;
 use crate::console;
 use crate::failure::Failure;
-use crate::series::{Drives, Kept, NOT_PREPARED, default_name, prepare};
+use crate::series::{Drives, Kept, NOT_PREPARED, default_name, may_erase, prepare};
 use crate::signals::Switch;
 use load::workload::Scalable;
 use request::Request;
@@ -33,7 +33,9 @@ pub fn run(args: &RateArgs) -> Result<ExitCode, Failure> {
     let drives = Drives::look(&request.base.spec(), args.no_prep)?;
     let first = args.out.clone().unwrap_or_else(|| default_name("rate", &drives.identities, &request.config_name));
     let now = request.series(drives.identities.clone(), &drives.left_unprepared);
-    let mut kept = Kept::open(&first, args.series.fresh, now, &[NOT_PREPARED])?;
+    let mut kept = Kept::open(&first, args.series.fresh, now, &[NOT_PREPARED], || {
+        may_erase(&request.base, args.no_prep, &args.series.erase)
+    })?;
     kept.series.settle();
     if kept.series.conclusion.as_ref().is_some_and(|conclusion| conclusion.outcome != Outcome::Invalid) {
         console::note(&format!("the search in {} ended before; --fresh begins anew", kept.dir.display()));
@@ -43,7 +45,7 @@ pub fn run(args: &RateArgs) -> Result<ExitCode, Failure> {
     kept.series.conclusion = None;
     kept.save()?;
     if !args.no_prep
-        && let Some(code) = prepare(&drives, kept.has_begun(), &args.series.erase, args.series.quiet, &switch)?
+        && let Some(code) = prepare(&drives, kept.has_begun(), &kept.erase, args.series.quiet, &switch)?
     {
         return Ok(code);
     }

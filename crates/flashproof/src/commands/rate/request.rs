@@ -19,8 +19,6 @@ const SIMULATED_OPS_MAX: f64 = 250e6;
 /// Shortest slice, seconds, that this leaves: a minute of load shows what a drive does at that rate.
 const SIMULATED_SLICE_SEC_MIN: u64 = 60;
 
-const SEC_PER_HOUR: f64 = 3_600.0;
-
 /// The requested search.
 pub struct Request {
     /// The load of 1x, on all devices.
@@ -84,7 +82,7 @@ impl Request {
             resolution: args.resolution / 100.0,
             slice: Slice::of(args.slice.unwrap_or(SLICE_SEC).into(), spec.report_interval_sec),
             bounding_iops: if simulated && args.slice.is_none() { summary().map(iops) } else { None },
-            max_sec: args.max_hours.map(|hours| hours * SEC_PER_HOUR),
+            max_sec: args.max_duration.map(f64::from),
             simulated,
             config_name: file_name.map(|name| name.to_string_lossy().into_owned()).unwrap_or_default(),
             sla: args.sla.clone(),

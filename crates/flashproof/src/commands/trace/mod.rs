@@ -50,10 +50,10 @@ fn from_kernel(args: &TraceArgs) -> Result<ExitCode, Failure> {
     let trace = subject.start(args.buffer << 20)?;
     // Only now: whoever waits for this line sees all that follows it.
     let length =
-        args.seconds.map_or("until Ctrl-C".to_owned(), |seconds| format!("for {}", units::span(seconds.into())));
+        args.duration.map_or("until Ctrl-C".to_owned(), |seconds| format!("for {}", units::span(seconds.into())));
     console::note(&format!("tracing {} {length}", args.devices.join(", ")));
     let mut summary = Summary::default();
-    let traced = subject.follow(trace, args.seconds, &ending, &mut |requests| {
+    let traced = subject.follow(trace, args.duration, &ending, &mut |requests| {
         live::add_all(&mut summary, requests);
         print_ops(args, requests)
     })?;
