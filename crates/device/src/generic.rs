@@ -19,7 +19,7 @@ use thiserror::Error;
 /// Transfer limit if the kernel does not report the queue's, bytes: every NVMe drive seen so far accepts it.
 const TRANSFER_BYTES: u64 = 128 << 10;
 
-/// The page in which the kernel counts the segments of a transfer.
+/// The page size in which the kernel counts the segments of a transfer.
 const PAGE_BYTES: u64 = 4096;
 
 /// Why commands cannot be sent to a device. One line.
@@ -38,7 +38,7 @@ pub enum GenericReason {
     /// A file, or a disk of another kind.
     #[error("it is no NVMe namespace; say engine: uring, or name an NVMe drive")]
     NotNvme,
-    /// sysfs has no character device of it.
+    /// sysfs has no character device for it.
     #[error(
         "the kernel has no character device {name} for it (older than Linux 5.13, or the drive is gone); say engine: uring"
     )]
@@ -231,7 +231,7 @@ fn block_format(namespace: &[u8]) -> (u32, u16) {
     (1_u32.checked_shl(format[2].into()).unwrap_or(0), metadata_bytes)
 }
 
-/// Most bytes of one command: of the hardware, of the kernel's segments when no two pages lie together, and of the
+/// Maximum bytes of one command: by the hardware, by the kernel's segments if no two pages are adjacent, and by the
 /// command itself.
 fn transfer_bytes_max(hardware: Option<u64>, segments: Option<u64>, block_bytes: u32) -> u32 {
     let hardware = hardware.unwrap_or(TRANSFER_BYTES);
@@ -264,7 +264,7 @@ mod tests {
         assert_eq!(block_format(&identify), (512, 0));
         identify[26] = 1;
         assert_eq!(block_format(&identify), (4096, 8));
-        // The index has two more bits, which stand apart: 1 + 16.
+        // The index has two more bits, which are separate: 1 + 16.
         identify[26] = 0x21;
         identify[196..200].copy_from_slice(&[0, 0, 13, 0]);
         assert_eq!(block_format(&identify), (8192, 0));

@@ -1,12 +1,12 @@
-//! A drive: how it is found, guarded and watched.
+//! Drives: discovery, guard and observation.
 //!
-//! * [`discover`]: what a device is; [`guard`]: whether it may be erased; [`target`]: a device, open;
-//!   [`generic`]: the character device beside it
-//! * [`doctor`]: what about host and devices will spoil a result
-//! * [`salt`]: the bytes that are written
+//! * [`discover`]: facts about devices; [`guard`]: consent to erasure; [`target`]: an open device; [`generic`]: the
+//! character device beside it
+//! * [`doctor`]: properties of host and devices that spoil a result
+//! * [`salt`]: the written data
 //! * [`observe`]: diskstats, block tracepoints, host facts
 //!
-//! Simulated drives are the engine's: nothing here knows of them.
+//! Simulated drives belong to the crate `engine`.
 
 #![forbid(unsafe_code)]
 

@@ -1,4 +1,4 @@
-//! The bytes that are written: random, or runs of zeros between random words, new for every write.
+//! The data of writes: random, or runs of zeros between random words, new for every write.
 //!
 //! The generator is xorshift128+ (Vigna, "Further scramblings of Marsaglia's xorshift generators",
 //! 2017) in eight lanes side by side, which the compiler turns into vector code: it must fill a large
@@ -17,8 +17,8 @@ pub const SECTOR_BYTES: usize = 512;
 const LANES: usize = 8;
 const WORDS: usize = SECTOR_BYTES / 8;
 
-/// Bytes that one state of the generator fills where salt follows from its place: seeding costs little
-/// beside that, and every operation begins at a multiple of it.
+/// Bytes filled from one state of the generator for placed salt: seeding is cheap beside that, and every operation
+/// begins at a multiple of it.
 pub const UNIT_BYTES: usize = 4096;
 
 /// Salt that is never the same twice.
@@ -40,7 +40,7 @@ impl Salt {
         Self { generator: Generator::new(Random::new(seed)), zero_words, key }
     }
 
-    /// Fills `bytes` anew. The length is a multiple of [`SECTOR_BYTES`]; a tail that is not stays as it was.
+    /// Fills `bytes` with new data. The length is a multiple of [`SECTOR_BYTES`]; a shorter tail stays unchanged.
     pub fn fill(&mut self, bytes: &mut [u8]) {
         let (sectors, _) = bytes.as_chunks_mut::<SECTOR_BYTES>();
         for sector in sectors {
@@ -49,8 +49,8 @@ impl Salt {
     }
 }
 
-/// Salt that follows from its place: the same seed, pass and offset always give the same bytes, so that
-/// what was written can be computed again and compared.
+/// Salt that depends on its place: the same seed, pass and offset always give the same bytes, so that written data can
+/// be recomputed and compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PlacedSalt {
     seed: u64,
@@ -63,9 +63,8 @@ impl PlacedSalt {
         Self { seed: Random::for_part(seed, pass.into()).next_u64(), key }
     }
 
-    /// Fills `bytes` with what belongs at `offset`, a multiple of [`UNIT_BYTES`]. A part of a sector at
-    /// the end gets the beginning of that sector and, with [`crate::guard::stamp::STAMP_BYTES`] or
-    /// more, a stamp of its own.
+    /// Fills `bytes` with the data of `offset`, a multiple of [`UNIT_BYTES`]. A part of a sector at the end gets the
+    /// beginning of that sector and, with [`crate::guard::stamp::STAMP_BYTES`] or more, a stamp of its own.
     pub fn fill(&self, bytes: &mut [u8], offset: u64) {
         debug_assert!(offset.is_multiple_of(UNIT_BYTES as u64), "{offset}");
         for (unit, at) in bytes.chunks_mut(UNIT_BYTES).zip(offset / UNIT_BYTES as u64..) {

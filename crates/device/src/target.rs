@@ -1,8 +1,7 @@
 //! An open device or file that operations can be issued to.
 //!
-//! A target that can be written to is made from a [`WriteConsent`] and from nothing else; any other
-//! is opened for reading, so that the kernel itself refuses a write. Targets know what they are and
-//! do no I/O: that is the engines' ([`crate::uring`], [`crate::threads`]).
+//! A writable target is made from a [`WriteConsent`] only; any other is opened for reading, so that the kernel itself
+//! refuses a write. Targets do no I/O themselves: engines do.
 
 use crate::discover::{self, DeviceFacts, Kind, Resolved, Roots};
 use crate::guard::{
@@ -57,7 +56,7 @@ impl Target {
     /// Opens the device or file at `path` for reading only, past the page cache. Needs no consent and
     /// excludes nobody.
     ///
-    /// Errors: not there, no device or file, no permission, smaller than `min_size_bytes`.
+    /// Errors: missing, neither device nor file, no permission, smaller than `min_size_bytes`.
     pub fn read_only(path: &str, min_size_bytes: u64) -> Result<Self, OpenError> {
         let opened = open_to_read(path, min_size_bytes);
         let opened = opened.map_err(|reason| OpenError { device: path.to_owned(), reason })?;
@@ -77,8 +76,8 @@ impl Target {
         &self.opened.facts
     }
 
-    /// Bytes that operations may touch, from 0. Of a file that is written to: the size asked for,
-    /// which can be less than its length.
+    /// Bytes that operations may touch, from 0. For a writable file: the requested size, which can be less than its
+    /// length.
     pub fn size_bytes(&self) -> u64 {
         self.opened.size_bytes
     }
@@ -102,20 +101,19 @@ impl Target {
         self.opened.odsync
     }
 
-    /// Key with which every written sector is to be stamped ([`crate::salt`]); `None` when it cannot
-    /// be written to.
+    /// Key for the stamp of every written sector ([`crate::salt`]); `None` for a read-only target.
     pub fn stamp_key(&self) -> Option<u64> {
         self.stamp_key
     }
 
-    /// Write streams that a write can be placed on, the first being 1; 0 where the kernel (before Linux 6.16)
-    /// or the drive has none.
+    /// Write streams that a write can name, the first being 1; 0 if the kernel (before Linux 6.16) or the drive has
+    /// none.
     pub fn write_streams(&self) -> u16 {
         self.opened.facts.max_write_streams.unwrap_or(0)
     }
 
-    /// Has every write that names no stream itself go to `stream`, of [`Self::write_streams`]: for engines that can
-    /// name none. There is one for the device, so all of them share it. Errors: `EINVAL` above 5.
+    /// Directs every write that names no stream to `stream`, of [`Self::write_streams`]: for engines that cannot name
+    /// one. The device has a single hint, which all writes share. Errors: `EINVAL` above 5.
     pub fn set_write_hint(&self, stream: u16) -> io::Result<()> {
         open::set_write_hint(self.fd(), stream.into())?;
         self.write_hint.store(stream, Ordering::Relaxed);
@@ -141,13 +139,13 @@ impl Target {
         Ok(())
     }
 
-    /// Has the kernel forget what it cached of a block device, which was written by another door.
+    /// Makes the kernel drop its cache of a block device that was written through its character device.
     pub fn drop_cached(&self) {
         // At worst a later reader gets old bytes; this process does not read them.
         let _ = rustix::fs::fadvise(self.fd(), 0, None, rustix::fs::Advice::DontNeed);
     }
 
-    /// Puts on the medium what was written.
+    /// Flushes written data to the medium.
     pub fn sync(&self) -> io::Result<()> {
         self.opened.file.sync_data()
     }
@@ -166,13 +164,13 @@ impl Target {
         }
     }
 
-    /// Writes what direct I/O cannot: the last bytes of a file, fewer than [`Self::min_io_bytes`]. Only
-    /// while nothing else is in flight.
+    /// Writes the part that direct I/O cannot: the last bytes of a file, fewer than [`Self::min_io_bytes`]. Only while
+    /// nothing else is in flight.
     pub fn write_remainder(&self, bytes: &[u8], offset: u64) -> io::Result<()> {
         self.through_page_cache(|file| file.write_all_at(bytes, offset).and_then(|()| file.sync_data()))
     }
 
-    /// Reads what [`Self::write_remainder`] writes.
+    /// Reads the part that [`Self::write_remainder`] writes.
     pub fn read_remainder(&self, bytes: &mut [u8], offset: u64) -> io::Result<()> {
         self.through_page_cache(|file| file.read_exact_at(bytes, offset))
     }

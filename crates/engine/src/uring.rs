@@ -12,7 +12,7 @@ use sys::process::RunDelay;
 use sys::ring::{Files, Form, Reaped, Ring, RingFacts, Sleep};
 use sys::usage::monotonic_ns;
 
-/// Time between two looks at what a thread does in the ring's stead.
+/// Longest wait in the ring while helper threads have operations in flight, nanoseconds.
 const LOOK_NS: u64 = 100_000;
 
 /// When something was seen to be complete.

@@ -1,4 +1,4 @@
-//! Talking to the user. Nothing here can fail: who closed the terminal does not want to hear of it.
+//! Messages to the user. Write errors are ignored: the terminal may be closed.
 
 use crate::failure::Failure;
 use crate::stderr::StderrWriter;

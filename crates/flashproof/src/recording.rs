@@ -323,7 +323,7 @@ impl Sink for Recording<'_> {
     }
 }
 
-/// Says it when io_uring's workers issue operations in our stead; tells whether it did.
+/// Warns if io_uring's workers issue operations on our behalf; true if it did.
 fn warn_of_workers(columns: &[String], row: &Row, interval: &Interval) -> bool {
     let column = Column::RingWorkerRunsPerSec.of("").to_string();
     let at = columns.iter().position(|name| *name == column);

@@ -5,10 +5,10 @@ use crate::ops::{self, Entry, NAME_BYTES_MAX, operation, particle};
 use std::borrow::Cow;
 use std::collections::HashMap;
 
-/// Most bytes of a reply: an operation of 8 bytes can ask for a whole record, and a message holds 65,535 of them.
+/// Maximum bytes of a reply: an operation of 8 bytes can request a whole record, and a message holds 65,535 of them.
 const REPLY_BYTES_MAX: usize = 16 << 20;
 
-/// Most bins of a record, as the server has it.
+/// Maximum bins of a record, as in the server.
 const BINS_MAX: usize = 32_767;
 
 /// Most bytes that are moved to put bytes before others: each operation moves the whole value.
@@ -53,7 +53,7 @@ impl<'a> Bins<'a> {
         self.places.get(name).copied()
     }
 
-    /// The bin of this name, made if there is none.
+    /// The bin of this name, created if missing.
     fn bin(&mut self, name: &'a [u8]) -> &mut Bin<'a> {
         let at = self.find(name).unwrap_or_else(|| {
             self.list.push(Bin { name, particle: particle::NULL, value: Cow::Borrowed(&[]) });
@@ -149,7 +149,7 @@ fn check(op: &Entry<'_>) -> Result<(), ResultCode> {
     if is_number && op.value.len() != 8 { Err(ResultCode::PARAMETER) } else { Ok(()) }
 }
 
-/// Adds to a bin, or makes it of what would be added if there is none.
+/// Adds to a bin, or creates it from the added value.
 fn change(bin: &mut Bin<'_>, op: &Entry<'_>) -> Result<(), ResultCode> {
     check(op)?;
     let adds = op.operation == operation::ADD;

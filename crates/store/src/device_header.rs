@@ -1,12 +1,12 @@
-//! The first 8 MiB of a device: whose it is, and by which settings its blocks are to be read.
+//! The first 8 MiB of a device: owner, and the settings for reading its blocks.
 //!
 //! ```text
 //! magic "flashproof store" 16 | version u32 | checksum u32 | set u64 | write-block size u32 | devices u16 | index of this one u16 |
 //! cores u16 | length of name u16 | name of the namespace, and at byte 4088 the device's size, bytes, u64              little-endian
 //! ```
 //!
-//! Written once, when the device is formatted, after both of its ends were cleared. Devices of a namespace that are formatted
-//! together have the same random number, the set: a device of another set is none of the namespace's, however alike.
+//! Written once, when the device is formatted, after both of its ends were cleared. Devices of a namespace that are
+//! formatted together have the same random number, the set: a device of another set does not belong to the namespace.
 
 use crate::{Namespace, Space};
 use crc32fast::Hasher;
@@ -20,7 +20,7 @@ pub const DEVICE_HEADER_BYTES: u64 = 8 << 20;
 /// Bytes of it that are written and read.
 pub const WRITTEN_BYTES: usize = 4096;
 
-/// Fewest blocks of a space: those that are kept for collecting, and some for records.
+/// Minimum blocks of a space: those reserved for collection, and some for records.
 const BLOCKS_MIN: u64 = 8;
 
 const MAGIC: &[u8; 16] = b"flashproof store";
@@ -37,7 +37,7 @@ pub struct DeviceHeader {
     pub devices: u16,
     /// Index of this device, from 0.
     pub index: u16,
-    /// Cores that have a part of it each.
+    /// Number of cores with a part of it.
     pub cores: u16,
     /// The random number of the devices that were formatted together.
     pub set: u64,
@@ -48,7 +48,7 @@ pub struct DeviceHeader {
 /// Step before a device can be used.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Plan {
-    /// There is no header: what is on the device is not ours, and is lost when it is formatted.
+    /// There is no header: the data on the device are not ours, and are lost when it is formatted.
     Format,
     /// Ours: read its records.
     Open(DeviceHeader),
@@ -59,14 +59,14 @@ pub enum Plan {
 }
 
 impl DeviceHeader {
-    /// The header of device `index` of `devices` of `namespace` on `cores` cores. `set` is random and the same for all of
-    /// them. To be formatted or planned it needs the device's size, see [`Self::sized`].
+    /// The header of device `index` of `devices` of `namespace` on `cores` cores. `set` is random and the same for all
+    /// of them. Formatting and planning need the device's size, see [`Self::sized`].
     pub fn new(namespace: &Namespace, devices: u16, index: u16, cores: u16, set: u64) -> Self {
         let (namespace, write_block_bytes) = (namespace.name.clone(), namespace.write_block_bytes);
         Self { namespace, write_block_bytes, devices, index, cores, set, device_bytes: 0 }
     }
 
-    /// The same for a device of so many bytes.
+    /// The header with the size of the device.
     pub fn sized(self, device_bytes: u64) -> Self {
         Self { device_bytes, ..self }
     }
@@ -127,13 +127,13 @@ impl DeviceHeader {
         if differences.is_empty() { Plan::Open(found) } else { Plan::Differs(differences) }
     }
 
-    /// The number by which the device's records are told from others.
+    /// Number that distinguishes the device's records from others.
     fn id(&self) -> u64 {
         Random::new(self.set.wrapping_add(self.index.into())).next_u64()
     }
 
     /// The part of core `core` of a device of `device_bytes`, which is `target` in the engine and writes units of
-    /// `min_io_bytes`; of one whose unit is larger that is to be set.
+    /// `min_io_bytes`; set a larger write unit afterwards.
     ///
     /// Errors: the device is too small; a sentence without its name.
     pub fn space(&self, device_bytes: u64, target: TargetId, core: u16, min_io_bytes: u32) -> Result<Space, String> {

@@ -1,12 +1,12 @@
-//! A store in this process, as an engine of the run loop: what a record engine makes of a drive, without a network.
+//! A store in this process, as an engine of the run loop: the effect of a record engine on a drive, without a network.
 //!
 //! ```text
 //! operation (key, bytes) -> Issuer -> Transaction -> Store -> reads of records, writes of buffers -> a block engine
 //! completion             <- Issuer <-       Reply <-       <-                         completions <-
 //! ```
 //!
-//! On a virtual engine a transaction takes [`VIRTUAL_CPU_NS`] of the only core, one after the other: else a record that
-//! memory has would be read in no time, and time would stand still.
+//! On a virtual engine a transaction takes [`VIRTUAL_CPU_NS`] of the only core, one after the other: otherwise a read
+//! from memory would take no time, and virtual time would stand still.
 
 use crate::issuer::{Answer, Issuer, Seen};
 use crate::object::Object;
@@ -19,7 +19,7 @@ use std::sync::Arc;
 use sys::buffer::Buf;
 use sys::op::{Completion, Op};
 
-/// CPU time of a transaction on a virtual engine, ns: about what one takes here, see docs/transactions.md.
+/// CPU time of a transaction on a virtual engine, ns: about that of a real one, see docs/transactions.md.
 pub const VIRTUAL_CPU_NS: u64 = 2_000;
 
 /// A block engine as a store sees it.
@@ -80,9 +80,9 @@ pub struct Embedding {
 }
 
 impl<E: BlockEngine> Embedded<E> {
-    /// Opens the store on `engine`, and waits until it has read what is on the devices.
+    /// Opens the store on `engine`, and waits until it has read the devices.
     ///
-    /// Errors: a space or settings that cannot be; an engine that fails.
+    /// Errors: an invalid space or setting; an engine that fails.
     pub fn open(mut engine: E, embedding: Embedding) -> io::Result<Self> {
         let Embedding { namespace, spaces, operations, object, verify, counts, overload, wall_ms, seed } = embedding;
         let store = Store::open(&namespace, &spaces, 0..operations, wall_ms, seed, &mut OnEngine(&mut engine));
@@ -107,7 +107,7 @@ impl<E: BlockEngine> Embedded<E> {
         self.store.statistics()
     }
 
-    /// Has the store write what it has in memory, and waits for that, but not for a device that hangs.
+    /// Makes the store write its buffers, and waits for that, but not for a hanging device.
     fn flush(&mut self) -> io::Result<()> {
         self.store.flush(&mut OnEngine(&mut self.engine));
         let until_ns = self.engine.now() + FLUSH_NS;
@@ -128,8 +128,8 @@ impl<E: BlockEngine> Embedded<E> {
         Ok(())
     }
 
-    /// Forgets transactions of a run that ended without them: their answers, when they come, are nobody's. And has all written,
-    /// as where a run opens the store anew: the next begins with nothing that waits.
+    /// Drops transactions of an ended run: their later answers are ignored. And writes all buffers, as if the run
+    /// opened the store again: the next run begins without pending writes.
     fn forget(&mut self) -> io::Result<()> {
         while self.issuer.in_flight() > 0 {
             let until_ns = self.engine.now() + TURN_NS;
@@ -153,7 +153,7 @@ impl<E: BlockEngine> Embedded<E> {
         self.core.push_back((self.core_free_ns, token, transaction));
     }
 
-    /// Takes replies; `unseen_ns`: for how long what they follow from can have lain unseen.
+    /// Takes replies; `unseen_ns`: time for which the underlying completions may have lain unseen.
     fn take_replies(&mut self, unseen_ns: u64) {
         while !self.replies.is_empty() {
             let seen = Seen { at_ns: self.engine.now(), unseen_ns };
@@ -200,7 +200,7 @@ impl<E: BlockEngine> Embedded<E> {
     }
 }
 
-/// The next to open the device finds what was acknowledged. On virtual time there is no next.
+/// The next user of the device must find all acknowledged writes. On virtual time there is none.
 impl<E: BlockEngine> Drop for Embedded<E> {
     fn drop(&mut self) {
         if !E::VIRTUAL {
@@ -213,7 +213,7 @@ impl<E: BlockEngine> Drop for Embedded<E> {
 /// Timeout for writing a store's buffers, nanoseconds.
 const FLUSH_NS: u64 = 20_000_000_000;
 
-/// Longest turn while nothing is asked for.
+/// Longest turn while idle, nanoseconds.
 const TURN_NS: u64 = 10_000_000;
 
 impl<E: BlockEngine> IoEngine for Embedded<E> {
@@ -238,7 +238,7 @@ impl<E: BlockEngine> IoEngine for Embedded<E> {
         let enough = out.len().saturating_add(wait.completions.max(1) as usize);
         loop {
             out.append(&mut self.done);
-            // With enough there the drives get their operations, and nobody waits.
+            // With enough completions the drives still get their operations, without a wait.
             let until_ns = if out.len() >= enough { 0 } else { wait.until_ns };
             self.poll();
             self.turn(until_ns)?;
@@ -264,7 +264,7 @@ impl<E: BlockEngine> IoEngine for Embedded<E> {
 }
 
 impl<E: BlockEngine> Embedded<E> {
-    /// The one that `pool` keeps under `number`, made by `open` if there is none.
+    /// The store kept in `pool` under `number`, created by `open` if missing.
     pub fn lend(
         pool: &Arc<Pool<Self>>,
         number: usize,
@@ -330,7 +330,7 @@ mod tests {
         let (mut engine, overload) = slow(true);
         assert!(all(&mut engine, OpKind::Write, keys, 32).iter().all(|outcome| outcome.is_done()));
         let seconds = engine.now() as f64 / 1e9;
-        // All but what the cache may hold went through at 10 MB/s, and nothing waited for long.
+        // All but the part that the cache may hold was written at 10 MB/s, and nothing waited for long.
         assert!((0.4..0.6).contains(&seconds), "{seconds} s");
         assert!((32..keys).contains(&overload.waited()), "{} waited", overload.waited());
         assert!(all(&mut engine, OpKind::Read, keys, 32).iter().all(|outcome| outcome.is_done()));

@@ -1,7 +1,8 @@
 //! The index: 64 bytes for each record, all in memory, found by digest.
 //!
-//! Entries lie in an arena of chunks and are chained by their numbers. The buckets grow by linear hashing (Litwin 1980): each
-//! insertion splits at most one bucket, so nothing is ever copied as a whole and no insertion waits for a table to double.
+//! Entries are in an arena of chunks and are chained by their numbers. The buckets grow by linear hashing (Litwin
+//! 1980): each insertion splits at most one bucket, so nothing is ever copied as a whole and no insertion waits for a
+//! table to double.
 
 use crate::Digest;
 use sys::random::Random;
@@ -25,7 +26,7 @@ pub(crate) struct Entry {
     pub(crate) digest: Digest,
     /// The next in its bucket, or the next unused one.
     next: u32,
-    /// Microseconds since 1970 of its last write, or one more than that of the write before.
+    /// Microseconds since 1970 of its last write, but at least one more than the previous version.
     pub(crate) version: u64,
     pub(crate) place: Place,
     /// Seconds since 2010; 0: never.
@@ -83,7 +84,7 @@ pub(crate) struct Index {
     buckets: usize,
     /// The greatest power of two that is not above `buckets`.
     base: usize,
-    /// Keys of the hash: digests come from clients, who could choose those of one bucket.
+    /// Keys of the hash: digests come from clients, who could choose digests of one bucket.
     keys: [u64; 2],
     bytes_max: u64,
 }
@@ -159,8 +160,8 @@ impl Index {
         self.find(digest).map(|number| self.at(number))
     }
 
-    /// Has the entries of many records, and those that as many new ones would move, brought into the CPU's cache at once:
-    /// one after another each would wait for the memory two or three times. Returns how many it looked at.
+    /// Prefetches the entries of many records, and those that as many insertions would move, into the CPU's cache: one
+    /// after another each would wait for the memory two or three times. Returns the number examined.
     pub(crate) fn warm<'a>(&self, digests: impl ExactSizeIterator<Item = &'a Digest>) -> u64 {
         let splits = (self.buckets - self.base..self.buckets).take(digests.len());
         let buckets = splits.chain(digests.map(|digest| self.bucket(digest)));
@@ -197,7 +198,7 @@ impl Index {
         }
     }
 
-    /// Puts an entry in, or in the place of that of its digest, which comes back.
+    /// Inserts an entry, or replaces that of its digest, which is returned.
     pub(crate) fn put(&mut self, entry: Entry) -> Option<Entry> {
         if let Some(number) = self.find(&entry.digest) {
             let slot = self.at_mut(number);

@@ -18,7 +18,7 @@ pub(crate) enum Pending {
     Collect { volume: u8 },
     /// Blocks of a volume at a cold start, and how often they were tried before.
     Scan { volume: u8, blocks: Range<u32>, tries: u32 },
-    /// The block that is looked at for what tombstones hide.
+    /// The block being read for hidden versions.
     Raid,
     /// Ends a cold start.
     Flush { volume: u8, tries: u32 },
@@ -53,7 +53,7 @@ impl Io {
         }
     }
 
-    /// Has what is done from now on be counted there.
+    /// Counts I/O there from now on.
     pub(crate) fn count_into(&mut self, counts: Arc<IoCounts>) {
         self.counts = counts;
     }
@@ -71,7 +71,8 @@ impl Io {
         !self.unused.is_empty()
     }
 
-    /// A buffer of at least `len` bytes; none when the engine has no memory left and none of that length is unused.
+    /// A buffer of at least `len` bytes; `None` if the engine has no memory left and no buffer of that length is
+    /// unused.
     pub(crate) fn buffer(&mut self, len: usize, disk: &mut impl Disk) -> Option<Buf> {
         let class = len.max(ALIGN).next_power_of_two().ilog2() as usize;
         if self.buffers.len() <= class {
@@ -118,7 +119,7 @@ impl Io {
     }
 }
 
-/// The bytes that must be read of a device for those of a record, and how many of them come before it.
+/// The bytes to read from a device for a record, and the number of bytes before the record.
 pub(crate) fn read_range(begin: u64, place: Place, min_io: u64) -> (Range<u64>, u32) {
     let start = begin + u64::from(place.offset) * UNIT as u64;
     let end = start + u64::from(place.units) * UNIT as u64;

@@ -24,7 +24,7 @@ pub struct IoCounted {
     pub writes: u64,
     /// Bytes of those operations.
     pub write_bytes: u64,
-    /// Service times of all of them together, ns.
+    /// Sum of service times, ns.
     pub service_ns: u64,
 }
 

@@ -1,4 +1,4 @@
-//! Between the run loop's operations and transactions: what an engine of records knows of those that are out.
+//! Between the run loop's operations and transactions: state of the transactions in flight.
 
 use crate::object::{Object, Verifier};
 use crate::overload::{Held, Overload};
@@ -13,7 +13,7 @@ pub(crate) struct Answer<'a> {
     pub(crate) outcome: Outcome,
     /// Bins returned.
     pub(crate) bins: &'a [u8],
-    /// Nobody knows whether it was done, or will be.
+    /// True if nobody knows that it was not done, or will not be.
     pub(crate) in_doubt: bool,
 }
 
@@ -45,7 +45,7 @@ struct Out {
     issued_ns: u64,
     /// Of a read: the write of its key that was acknowledged when it began.
     acknowledged: u32,
-    /// Of a write: its number among those of its key.
+    /// For a write: its number among those of its key.
     write: u32,
     /// Number of times it was held back.
     held: u32,
@@ -98,7 +98,7 @@ impl Issuer {
         Some(self.object.transaction(kind, key, out.write))
     }
 
-    /// Ends the operation `token`, unless it is held back; and begins the one that waited for it, if one did.
+    /// Ends the operation `token`, unless it is held back; and starts the one that waited for it, if any.
     pub(crate) fn end(
         &mut self,
         token: u32,

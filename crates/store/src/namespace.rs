@@ -11,7 +11,7 @@ pub struct Namespace {
     pub name: String,
     /// `write-block-size`: bytes of a write block, a power of two from 32 KiB to 8 MiB.
     pub write_block_bytes: u32,
-    /// `defrag-lwm-pct`: a block of which less is live is collected, percent.
+    /// `defrag-lwm-pct`: blocks with less live data are collected, percent.
     pub defrag_lwm_pct: u8,
     /// `defrag-sleep`: time between two blocks that are collected, us.
     pub defrag_sleep_us: u32,
@@ -85,7 +85,7 @@ pub struct Space {
     /// For smaller writes the drive reads, changes and writes back the unit, and a power failure can lose the old data
     /// with it.
     pub write_unit_bytes: u32,
-    /// The number that the device was given when it was formatted: what was written under another is no record.
+    /// Random number of the device's format: data written under another is not a record.
     pub id: u64,
 }
 
@@ -99,10 +99,10 @@ pub trait Disk {
     /// The clock, ns. Never runs backwards.
     fn now(&mut self) -> u64;
 
-    /// Takes an operation; whoever owns the engine brings its completion back to the store.
+    /// Takes an operation; the owner of the engine passes its completion to the store.
     fn submit(&mut self, op: Op);
 
-    /// A buffer from the engine's memory, or `None` when that is used up.
+    /// A buffer from the engine's memory, or `None` if that is used up.
     fn buffer(&mut self, len: usize) -> Option<Buf>;
 }
 
@@ -155,7 +155,7 @@ pub struct Statistics {
     pub stop_writes: bool,
     /// Bytes that the index takes now.
     pub index_bytes: u64,
-    /// Records whose checksum failed when they were read.
+    /// Records with a wrong checksum.
     pub corrupted: u64,
     /// Bytes of each read of a record from a device (`device-read-size`).
     pub read_bytes: Buckets,
@@ -170,7 +170,7 @@ pub struct DeviceStatistics {
     pub used_bytes: u64,
     /// Currently free blocks.
     pub free_wblocks: u64,
-    /// Of them those never written.
+    /// Free blocks that were never written.
     pub pristine_wblocks: u64,
     /// Blocks waiting to be written now.
     pub write_q: u64,

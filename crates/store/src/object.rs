@@ -21,7 +21,7 @@ use sys::random::Random;
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Value {
     Integer,
-    /// A string of so many letters.
+    /// A string of this many letters.
     String(u32),
     /// Blob of this many bytes.
     Blob(u32),
@@ -35,7 +35,7 @@ impl Value {
         }
     }
 
-    /// Bytes that the stamp takes of it.
+    /// Bytes of the stamp in a value.
     fn stamp_bytes(self) -> u32 {
         if matches!(self, Self::String(_)) { 16 } else { 8 }
     }
@@ -96,7 +96,7 @@ pub struct Object {
     pub single_bin: bool,
     /// A write leaves no bin that it does not write, so that the server need not read the record before.
     pub replace: bool,
-    /// When the run began, in 10 ms since 1970: tells what it wrote from what others did.
+    /// Start of the run, in 10 ms since 1970: distinguishes its writes from others.
     pub began: u64,
 }
 
@@ -150,7 +150,7 @@ impl Object {
         (self.began << NUMBER_BITS) | u64::from(write & NUMBER_MAX)
     }
 
-    /// Appends what stands in a bin.
+    /// Appends the contents of a bin.
     fn fill(&self, key: u64, stamp: u64, bin: u16, out: &mut Vec<u8>) {
         let len = out.len() + self.value.bytes() as usize;
         let mut random = Random::for_part(stamp ^ mask(key), bin.into());
@@ -174,9 +174,9 @@ impl Object {
         Some(word ^ mask(key))
     }
 
-    /// The number of the write that stands in the bins of `key`, with when its run began.
+    /// The number of the write in the bins of `key`, and the start of its run.
     ///
-    /// Errors: the first byte that is another than any write has put there.
+    /// Errors: the first byte that no write could have put there.
     fn written(&self, key: u64, bins: &[u8]) -> Result<(u64, u32), Outcome> {
         let (mut stamp, mut expected) = (None, Vec::new());
         for bin in 0..self.bins {
@@ -184,7 +184,7 @@ impl Object {
             let found = ops::entries(bins).find(|entry| entry.name == name.get());
             let value =
                 found.filter(|entry| entry.particle == self.value.particle()).map_or(&[][..], |entry| entry.value);
-            // A stamp that is none gives bytes that do not stand there, or a time at which no run began.
+            // An invalid stamp yields bytes that differ, or a time at which no run began.
             let stamp = *stamp.get_or_insert_with(|| self.stamp_of(key, value).unwrap_or(self.stamp(0)));
             expected.clear();
             let known = if stamp >> NUMBER_BITS > self.began { self.stamp(0) } else { stamp };
@@ -198,7 +198,7 @@ impl Object {
     }
 }
 
-/// The first difference of a value from what is expected.
+/// The first difference of a value from the expected one.
 fn differs(expected: &[u8], value: &[u8]) -> Option<Outcome> {
     if expected == value {
         return None;
@@ -209,7 +209,7 @@ fn differs(expected: &[u8], value: &[u8]) -> Option<Outcome> {
     Some(Outcome::Differs { at: at as u32, expected, found: value.get(at).copied() })
 }
 
-/// Tells the keys apart in what is written.
+/// Makes stamps of different keys differ.
 fn mask(key: u64) -> u64 {
     Random::new(key).next_u64()
 }
@@ -266,8 +266,8 @@ struct Writes {
 }
 
 impl Verifier {
-    /// The number of a new write of `key`; `None`: one is out, and the new one, `token` to the issuer, has to wait for it. Of two at a time nobody could
-    /// say which comes last.
+    /// The number of a new write of `key`; `None` if another write is in flight, for which the new one, `token` to the
+    /// issuer, has to wait. With two in flight the last one would be unknown.
     pub fn begin_write(&mut self, key: u64, token: u32) -> Option<u32> {
         let writes = self.keys.entry(key).or_default();
         if writes.is_out {
@@ -280,7 +280,8 @@ impl Verifier {
         Some(writes.sent)
     }
 
-    /// A write was answered, with success if it was `done`; if not and it is `in_doubt`, it may still be done. Gives the one that waited for it.
+    /// A write was answered; `done`: with success; `in_doubt`: it may still be done. Returns the write that waited for
+    /// it.
     pub fn end_write(&mut self, key: u64, done: bool, in_doubt: bool) -> Option<u32> {
         let writes = self.keys.entry(key).or_default();
         writes.is_out = false;
@@ -297,7 +298,7 @@ impl Verifier {
         next
     }
 
-    /// The write of `key` that was acknowledged last: what a read that begins now has to bring at least.
+    /// The last acknowledged write of `key`: a read that begins now must return at least this one.
     pub fn acknowledged(&self, key: u64) -> u32 {
         self.keys.get(&key).map_or(0, |writes| writes.acknowledged)
     }

@@ -1,10 +1,10 @@
-//! Operations on bins, and bins themselves, as the protocol writes them: everywhere in this crate.
+//! Operations on bins, and bins themselves, in the protocol's format, which the whole crate uses.
 //!
 //! ```text
 //! u32 size of what follows | u8 operation | u8 particle type | u8 0 | u8 length of name | name | value      big-endian
 //! ```
 //!
-//! A record's bins are kept as such entries, too, so that reading a whole record copies its bytes into the reply.
+//! A record's bins are stored as such entries, too, so that reading a whole record copies its bytes into the reply.
 
 /// Operations on bins.
 pub mod operation {
@@ -48,12 +48,12 @@ pub struct Entry<'a> {
     pub operation: u8,
     /// The value's type, see [`particle`].
     pub particle: u8,
-    /// The bin's name; empty: all bins, or that of a single-bin namespace.
+    /// The bin's name; empty: all bins, or the bin of a single-bin namespace.
     pub name: &'a [u8],
     pub value: &'a [u8],
 }
 
-/// Takes the first entry off `bytes`. `None`: they hold no whole one.
+/// Takes the first entry off `bytes`. `None` if it is incomplete.
 pub fn take<'a>(bytes: &mut &'a [u8]) -> Option<Entry<'a>> {
     let (header, rest) = bytes.split_first_chunk::<HEADER_BYTES>()?;
     let size = u32::from_be_bytes([header[0], header[1], header[2], header[3]]) as usize;

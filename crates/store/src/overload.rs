@@ -9,7 +9,7 @@ use std::collections::BinaryHeap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Until the first attempt after the one that was refused, and at most, ns. Each waits twice as long as the one before.
+/// Delay before the first retry, and the maximum, ns. Each delay is twice the previous one.
 const PAUSES_NS: std::ops::RangeInclusive<u64> = 1_000_000..=64_000_000;
 
 /// A transaction that waits for longer fails: the drive hangs.

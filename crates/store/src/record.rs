@@ -40,7 +40,7 @@ pub(crate) struct Record<'a> {
     pub(crate) void_time: u32,
     pub(crate) tombstone: bool,
     pub(crate) set: &'a [u8],
-    /// Particle type and bytes; empty: not kept.
+    /// Particle type and bytes; empty: not stored.
     pub(crate) key: &'a [u8],
     /// Bins; of a tombstone the sequence number of the first write block that holds nothing older of this record.
     pub(crate) body: &'a [u8],
@@ -104,7 +104,7 @@ impl<'a> Record<'a> {
     }
 }
 
-/// Makes the checksum of a whole record that of another write block.
+/// Replaces the checksum of a whole record by that for another write block.
 pub(crate) fn seal(record: &mut [u8], seed: u32) {
     let sum = checksum(&record[4..], seed);
     record[..4].copy_from_slice(&sum.to_le_bytes());
@@ -116,7 +116,7 @@ fn checksum(bytes: &[u8], seed: u32) -> u32 {
     hasher.finalize()
 }
 
-/// Bytes of the record that this says it is the header of.
+/// Length of the record by its header, bytes.
 fn length(header: &[u8; HEADER]) -> Option<usize> {
     let field = u32::from_le_bytes([header[8], header[9], header[10], header[11]]);
     let len = (field >> 4) as usize * UNIT;
@@ -128,7 +128,7 @@ fn length(header: &[u8; HEADER]) -> Option<usize> {
 pub(crate) enum Found<'a> {
     /// A record, where it begins, and the bytes that it takes.
     Record(Record<'a>, usize, usize),
-    /// Nothing more; whether bytes that are no record lay between records.
+    /// End of the records; `damaged`: true if other bytes lay between records.
     End { damaged: bool },
 }
 
@@ -137,7 +137,7 @@ pub(crate) enum Found<'a> {
 pub(crate) struct Walk {
     at: usize,
     seed: u32,
-    /// Bytes whose checksum may still be wrong: bytes made for it could otherwise have it computed at every unit.
+    /// Bytes whose checksum may still be wrong: crafted bytes could otherwise force a checksum at every unit.
     patience: usize,
     /// Bytes that are no record were passed since the last one.
     passed: bool,
@@ -236,7 +236,7 @@ mod tests {
 
     #[test]
     fn bytes_made_to_take_long_do_not() {
-        // A header that says it is the rest of the block, at every third unit.
+        // A header with the length of the rest of the block, at every third unit.
         let mut block = vec![0; 8 << 20];
         for at in (512..block.len() - 48).step_by(48) {
             let units = ((block.len() - at) / UNIT) as u32;
@@ -257,7 +257,7 @@ mod tests {
                 bytes[4..6].copy_from_slice(&MAGIC.to_le_bytes());
                 bytes[9..12].fill(0);
             }
-            // The right checksum, so that what it guards is looked at, too.
+            // With the right checksum, so that the guarded data is parsed, too.
             if let Some(len) = bytes.first_chunk().and_then(length).filter(|len| *len <= bytes.len()) {
                 seal(&mut bytes[..len], 1);
             }

@@ -42,16 +42,16 @@ const EPOCH_SEC: u64 = 1_262_304_000;
 /// Writes that wait for another of the same record (`transaction-pending-limit`).
 const PENDING_MAX: usize = 20;
 
-/// Lines for the log that are kept.
+/// Maximum number of pending log lines.
 const REMARKS_MAX: usize = 100;
 
 /// Reads of records of one device at once for which [`Store::needs`] has room.
 const READS: usize = 256;
 
-/// Number of a transaction that nobody waits for.
+/// Number of a transaction without a client.
 const NOBODY: u64 = u64::MAX;
 
-/// The records of a namespace whose partitions one core owns.
+/// The records of a namespace whose partitions belong to one core.
 #[derive(Debug)]
 pub struct Store {
     namespace: Namespace,
@@ -62,7 +62,7 @@ pub struct Store {
     io: Io,
     /// Version of the last write.
     version: u64,
-    /// Records of which a write waits for the old bytes, and the writes that wait for it.
+    /// Records with a write that reads the old bytes, and the writes waiting for it.
     busy: HashMap<Digest, VecDeque<(u64, Transaction)>>,
     /// Transactions waiting for an operation number or a buffer.
     waiting: VecDeque<(u64, Transaction)>,
@@ -70,7 +70,7 @@ pub struct Store {
     collectors: Vec<Collector>,
     expiry: Expiry,
     raider: Raider,
-    /// No further block is collected, because all is to be written.
+    /// True while everything is being written, so that no further block is collected.
     draining: bool,
     statistics: Statistics,
     remarks: VecDeque<String>,
@@ -152,7 +152,7 @@ impl Store {
         ((reads + 16 * devices) as u32, devices * device + reads * (16 << 10))
     }
 
-    /// Has what it does to its devices from now on be counted there.
+    /// Counts I/O there from now on.
     pub fn count_into(&mut self, counts: Arc<IoCounts>) {
         self.io.count_into(counts);
     }
@@ -247,7 +247,7 @@ impl Store {
         }
     }
 
-    /// Lets the writes go on that waited for one of this record.
+    /// Continues the writes that waited for one of this record.
     fn release(&mut self, digest: &Digest, disk: &mut impl Disk, replies: &mut Vec<(u64, Reply)>) {
         let Some(mut queue) = self.busy.remove(digest) else { return };
         while let Some((number, transaction)) = queue.pop_front() {
@@ -348,7 +348,7 @@ impl Store {
         }
     }
 
-    /// Does what a completion made possible, and what is due. Tells when something will be due again.
+    /// Handles a completion and due work. Returns the time of the next work.
     fn go_on(&mut self, disk: &mut impl Disk, replies: &mut Vec<(u64, Reply)>) -> u64 {
         if self.scan.is_some() {
             return self.drive_scan(disk);
@@ -362,7 +362,7 @@ impl Store {
         next
     }
 
-    /// Begins what waited for a number or a buffer.
+    /// Starts transactions that waited for a number or a buffer.
     fn resume(&mut self, disk: &mut impl Disk, replies: &mut Vec<(u64, Reply)>) {
         while self.io.may_read() {
             let (before, Some((number, transaction))) = (self.waiting.len(), self.waiting.pop_front()) else { break };
@@ -374,7 +374,7 @@ impl Store {
         }
     }
 
-    /// Lets it do what is due, and tells when it wants to be asked again, on the disk's clock, if nothing happens before.
+    /// Does due work, and returns the time on the disk's clock of the next call, if nothing happens before.
     pub fn poll(&mut self, disk: &mut impl Disk, replies: &mut Vec<(u64, Reply)>) -> u64 {
         let next = self.go_on(disk, replies);
         if self.scan.is_some() {
@@ -384,8 +384,8 @@ impl Store {
         if self.statistics.expired == before { next.min(again) } else { again.min(self.go_on(disk, replies)) }
     }
 
-    /// Has it write what it has in memory, and collect nothing more until the next transaction; [`Self::is_idle`] when that
-    /// is done.
+    /// Starts writing all buffers, and collects nothing more until the next transaction; [`Self::is_idle`] when that is
+    /// done.
     pub fn flush(&mut self, disk: &mut impl Disk) {
         self.draining = true;
         for volume in &mut self.volumes {
@@ -405,7 +405,7 @@ impl Store {
         }
     }
 
-    /// Takes one line of what the log should say, oldest first: what was damaged or failed.
+    /// Takes the oldest pending log line: damage or a failure.
     pub fn take_remark(&mut self) -> Option<String> {
         self.remarks.pop_front()
     }
@@ -419,7 +419,7 @@ impl Store {
         }
     }
 
-    /// Counts again what is kept as running totals. Errors: what differs, a sentence.
+    /// Recounts the running totals. Errors: the difference, a sentence.
     pub fn check(&self) -> Result<(), String> {
         let (mut live, mut counted) = (HashMap::new(), [0_u64; 2]);
         for entry in (0..self.index.end()).filter_map(|number| self.index.nth(number)) {

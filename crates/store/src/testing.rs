@@ -4,7 +4,7 @@ use engine::{IoEngine, Wait};
 use sys::buffer::Buf;
 use sys::op::{Completion, Op, OpKind, Outcome};
 
-/// Does `kind` to each of `keys`, so many at a time; how each ended, in the order of the keys.
+/// Performs `kind` on each of `keys`, this many at a time; returns the results in the order of the keys.
 pub(crate) fn all(
     engine: &mut impl IoEngine<Op = Op, Completion = Completion>,
     kind: OpKind,

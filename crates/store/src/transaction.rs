@@ -17,7 +17,7 @@ impl ResultCode {
     pub const GENERATION: Self = Self(3);
     /// A parameter makes no sense.
     pub const PARAMETER: Self = Self(4);
-    /// There is such a record, and there must be none.
+    /// The record exists, and must not.
     pub const EXISTS: Self = Self(5);
     /// No free space: writes have stopped.
     pub const OUT_OF_SPACE: Self = Self(8);
@@ -80,7 +80,7 @@ pub enum Generation {
 /// Lifetime of a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub enum Ttl {
-    /// As long as the namespace says.
+    /// The namespace's default.
     #[default]
     Default,
     /// Unlimited.
@@ -103,13 +103,13 @@ pub struct Policy {
 #[derive(Debug, Clone, Default)]
 pub struct Write {
     pub policy: Policy,
-    /// The key as it is kept with the record: its particle type and its bytes; empty: not kept.
+    /// The key as stored with the record: its particle type and its bytes; empty: not stored.
     pub key: Vec<u8>,
-    /// [`crate::ops`]: writes, and reads that see what was written before them.
+    /// [`crate::ops`]: writes, and reads that see earlier writes.
     pub ops: Vec<u8>,
-    /// Answers to each operation, also to those that read nothing.
+    /// Answers each operation, including those that read nothing.
     pub answers_each: bool,
-    /// Has the reply bring the record as it is on the device then, for a replica.
+    /// The reply must contain the record as stored on the device, for a replica.
     pub image: bool,
 }
 
@@ -123,7 +123,7 @@ pub struct Delete {
 /// Operation on a record.
 #[derive(Debug, Clone)]
 pub enum Work {
-    /// Tells whether there is one, with generation and time to live.
+    /// Checks existence, with generation and time to live.
     Exists,
     /// Reads all bins.
     ReadAll,
@@ -131,7 +131,7 @@ pub enum Work {
     Read(Vec<u8>),
     Write(Write),
     Delete(Delete),
-    /// Takes over what another node wrote, if it is newer.
+    /// Applies another node's write, if it is newer.
     Image(Vec<u8>),
 }
 
@@ -156,7 +156,7 @@ pub struct Reply {
     pub bins: u16,
     /// The bins, as [`crate::ops`].
     pub ops: Vec<u8>,
-    /// The record for a replica, if that was asked for and something was written.
+    /// The record for a replica, if requested and written.
     pub image: Option<Vec<u8>>,
 }
 

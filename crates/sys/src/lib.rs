@@ -1,5 +1,5 @@
-//! The system calls that no safe library wraps, each behind a safe function; and what an operation is,
-//! because the ring takes it whole. And where chance comes from, for all rooms.
+//! The system calls that no safe library wraps, each behind a safe function; the type of an operation, as the ring
+//! takes it; and the random generator of all crates.
 //!
 //! This is the only crate of the project that may hold `unsafe` code; every other forbids it.
 

@@ -11,18 +11,18 @@
 
 use super::{DevNum, DeviceFacts, Disk, Kind, Roots, SysDir, discover, disks};
 
-/// A drive and the names that lie on it.
+/// A drive and the given names on it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Drive {
     /// The kernel's name where it was asked, else the name as given without its partition.
     pub name: String,
-    /// The names given that lie on it, in their order; never empty.
+    /// The given names on it, in their order; never empty.
     pub members: Vec<String>,
-    /// Size of the whole drive in bytes. `None` is unknown, and that of a file does not count.
+    /// Size of the whole drive in bytes. `None` if unknown; a file's size does not count.
     pub size_bytes: Option<u64>,
     /// Smallest operation in bytes, as far as known.
     pub min_io_bytes: Option<u32>,
-    /// Why the kernel was not asked or had no answer; `None` where it knows the drive.
+    /// Why the kernel was not asked or had no answer; `None` if it knows the drive.
     pub told_by_name: Option<String>,
 }
 
@@ -35,7 +35,7 @@ enum Identity {
     Name(String),
 }
 
-/// The drives on which `names` lie, in the order in which they are first named.
+/// The drives of `names`, in the order in which they are first named.
 pub fn drives_of(names: &[String], roots: &Roots) -> Vec<Drive> {
     let mut drives: Vec<(Identity, Drive)> = Vec::new();
     for name in names {
@@ -102,8 +102,8 @@ fn asked(name: &str, facts: &DeviceFacts, roots: &Roots) -> (Identity, Drive) {
     }
 }
 
-/// The name of the disk of which `name` is a partition by the kernel's and udev's rules; `name` itself
-/// if it looks like none: `nvme0n1p2`, `mmcblk0p1`, `loop0p1`, `sdb1`, `vda3`, `.../wwn-0x5-part1`.
+/// The name of the disk of which `name` is a partition by the kernel's and udev's rules; `name` itself otherwise:
+/// `nvme0n1p2`, `mmcblk0p1`, `loop0p1`, `sdb1`, `vda3`, `.../wwn-0x5-part1`.
 fn whole_of_name(name: &str) -> &str {
     let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());
     if stem.len() == name.len() {
@@ -124,7 +124,8 @@ fn whole_of_name(name: &str) -> &str {
     }
 }
 
-/// Kernel names by their beginning, which a number follows, and what such a device is.
+/// Kernel names by their prefix, before a number, and the kind of such a device. Source: the drivers in `drivers/block`
+/// of the kernel.
 ///
 /// Source: the drivers in `drivers/block` of the kernel.
 const NAMES: [(&str, &str); 6] = [
@@ -139,11 +140,11 @@ const NAMES: [(&str, &str); 6] = [
 /// Model name of `scsi_debug` disks, which are memory.
 const SCSI_DEBUG: &str = "scsi_debug";
 
-/// Devices that are made of others (dm, md, bcache) can be stacked; far fewer than this are.
+/// Maximum depth of stacked devices (dm, md, bcache); real stacks are far lower.
 const DEPTH_MAX: u32 = 8;
 
-/// Why the device of `facts` is no drive: `/dev/loop3 is a loop device, which is a file`; of a device
-/// that is made of such devices, too. `None` where nothing tells that.
+/// Why the device of `facts` is no drive: `/dev/loop3 is a loop device, which is a file`; also for devices built on
+/// such devices. `None` if there is no evidence.
 pub fn no_drive(facts: &DeviceFacts, roots: &Roots) -> Option<String> {
     let (number, kernel_name) = match &facts.partition {
         Some(part) => (Some(part.disk_number), Some(&part.disk)),
@@ -167,7 +168,7 @@ fn by_name(kernel_name: &str) -> Option<&'static str> {
     NAMES.iter().find(|(prefix, _)| is_called(prefix)).map(|(_, what)| *what)
 }
 
-/// The first device beneath the one at `dir` that is no drive: its name and what it is.
+/// The first device beneath the one at `dir` that is no drive: its name and kind.
 fn beneath(dir: &SysDir, roots: &Roots, depth: u32) -> Option<(String, &'static str)> {
     let depth = depth.checked_sub(1)?;
     let slaves = dir.child("slaves");

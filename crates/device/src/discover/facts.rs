@@ -1,8 +1,7 @@
-//! The facts of one device, and where sysfs keeps them.
+//! The facts of one device, and their places in sysfs.
 //!
-//! Attributes of the queue and of the hardware belong to the whole disk; a partition shows those of
-//! the disk that it lies on. Sources: `Documentation/ABI/stable/sysfs-block` and
-//! `Documentation/ABI/testing/sysfs-nvme` of the kernel.
+//! Attributes of the queue and of the hardware belong to the whole disk; a partition has those of its disk. Sources:
+//! `Documentation/ABI/stable/sysfs-block` and `Documentation/ABI/testing/sysfs-nvme` of the kernel.
 
 use super::sysfs::open_to_ask;
 use super::{DevNum, DiscoverError, Resolved, Roots, SysDir};
@@ -49,7 +48,7 @@ pub struct DeviceFacts {
     /// Whole disk, partition or file.
     pub kind: Kind,
     pub size_bytes: u64,
-    /// Smallest addressable unit; of a file, that of the disk beneath it.
+    /// Smallest addressable unit, bytes; for a file, that of the disk beneath it.
     pub logical_sector_bytes: Option<u32>,
     /// Smallest unit written without reading first.
     pub physical_sector_bytes: Option<u32>,
@@ -57,7 +56,7 @@ pub struct DeviceFacts {
     /// Serial number of the drive.
     pub serial: Option<String>,
     pub firmware: Option<String>,
-    /// World-wide name; of an NVMe drive, that of the namespace.
+    /// World-wide name; for an NVMe drive, that of the namespace.
     pub wwid: Option<String>,
     /// NVMe namespace identifier.
     pub nsid: Option<u32>,
@@ -69,7 +68,7 @@ pub struct DeviceFacts {
     pub scheduler: Option<String>,
     /// Requests that each of its hardware queues, or the scheduler before it, holds at once.
     pub queue_requests_max: Option<u32>,
-    /// Hardware queues that the driver has; `None` where there are none (device-mapper, RAM disks).
+    /// Hardware queues of the driver; `None` without any (device-mapper, RAM disks).
     pub hardware_queues: Option<u32>,
     /// `write back` or `write through`.
     pub write_cache: Option<String>,
@@ -77,9 +76,9 @@ pub struct DeviceFacts {
     pub numa_node: Option<u32>,
     /// Largest request that the hardware takes.
     pub max_hw_io_bytes: Option<u64>,
-    /// Most that one discard covers; 0: it takes none.
+    /// Largest discard, bytes; 0: discards are not supported.
     pub max_discard_bytes: Option<u64>,
-    /// Write streams (of an NVMe drive, FDP placement handles) that a write can name; `None` before Linux 6.16.
+    /// Write streams (with an NVMe drive, FDP placement handles) that a write can name; `None` before Linux 6.16.
     pub max_write_streams: Option<u16>,
     /// True if the device refuses writes.
     pub read_only: Option<bool>,
@@ -87,7 +86,7 @@ pub struct DeviceFacts {
     pub disk_sequence: Option<u64>,
     /// UUID of a device-mapper device.
     pub dm_uuid: Option<String>,
-    /// Of a partition: which disk it lies on, and where.
+    /// Position on the disk, for a partition.
     pub partition: Option<Partition>,
     /// Of a loop device: the file behind it.
     pub loop_backing: Option<LoopBacking>,
@@ -147,15 +146,15 @@ pub(super) fn of(path: &str, resolved: &Resolved, roots: &Roots) -> Result<Devic
     }
 }
 
-/// Logical sector of the disk on which the file system `number` lies; `None` for file systems of no
-/// single disk (tmpfs, btrfs, NFS).
+/// Logical sector of the disk under the file system `number`; `None` for file systems without a single disk (tmpfs,
+/// btrfs, NFS).
 fn sector_beneath(number: DevNum, roots: &Roots) -> Option<u32> {
     let dir = SysDir::of_block(&roots.sys, number)?;
     let of = |dir: &SysDir| dir.child("queue").number("logical_block_size");
     of(&dir).or_else(|| of(&dir.parent()?))
 }
 
-/// A set of facts in which nothing is known.
+/// Facts that are all unknown.
 pub(crate) fn unknown(path: &str, kind: Kind) -> DeviceFacts {
     DeviceFacts {
         path: path.to_owned(),
@@ -189,7 +188,7 @@ pub(crate) fn unknown(path: &str, kind: Kind) -> DeviceFacts {
     }
 }
 
-/// Facts of the block device at `dir`; `loop_identity` is what the loop driver said of its file.
+/// Facts of the block device at `dir`; `loop_identity` is the loop driver's answer about its file.
 fn of_block(path: &str, number: DevNum, dir: &SysDir, loop_identity: Option<&str>) -> DeviceFacts {
     let partition = partition_at(dir);
     let disk = match &partition {
@@ -197,7 +196,7 @@ fn of_block(path: &str, number: DevNum, dir: &SysDir, loop_identity: Option<&str
         None => dir.clone(),
     };
     let (queue, device) = (disk.child("queue"), disk.child("device"));
-    // Of a namespace with several paths its requests, bus and node are those of a path.
+    // For a namespace with several paths, requests, bus and node are those of a path.
     let driven = path_disk(&disk).unwrap_or_else(|| disk.clone());
     let driven_device = driven.child("device");
     DeviceFacts {
@@ -241,8 +240,9 @@ impl DeviceFacts {
     }
 }
 
-/// Of an NVMe namespace that may have several paths (`nvme0n1`): the disk of the first (`nvme0c1n1`), which is hidden and
-/// has what the driver knows. Source: `drivers/nvme/host/multipath.c` of the kernel; `nvme_set_disk_name` in `core.c`.
+/// For an NVMe namespace that may have several paths (`nvme0n1`): the disk of the first (`nvme0c1n1`), which is hidden
+/// and has the driver's attributes. Source: `drivers/nvme/host/multipath.c` of the kernel; `nvme_set_disk_name` in
+/// `core.c`.
 fn path_disk(disk: &SysDir) -> Option<SysDir> {
     let name = disk.name();
     let (subsystem, namespace) = name.rsplit_once('n')?;
@@ -301,7 +301,7 @@ fn transport(disk: &SysDir, device: &SysDir) -> Option<String> {
     BUSES.iter().find(|(prefix, _)| above.iter().any(|part| starts(part, prefix))).map(|(_, name)| (*name).to_owned())
 }
 
-/// NUMA node of the nearest device on the way up that names one. -1 means that the platform has none.
+/// NUMA node of the nearest device on the way up that has one. -1 means that the platform has none.
 fn numa_node(disk: &SysDir, device: &SysDir) -> Option<u32> {
     let mut next = Some(device.clone()).filter(|d| d.text("numa_node").is_some()).or_else(|| disk.parent());
     while let Some(dir) = next {
@@ -315,7 +315,7 @@ fn numa_node(disk: &SysDir, device: &SysDir) -> Option<u32> {
 
 /// `major:minor:inode+offset` of the file behind an open loop device.
 ///
-/// The driver is asked and not the path that sysfs shows: that path may since name another file.
+/// The driver is asked, because the path in sysfs may lead to another file by now.
 fn loop_identity(device: BorrowedFd<'_>) -> Option<String> {
     let LoopFile { device, inode, offset_bytes, .. } = ioctl::loop_file(device).ok()?;
     Some(format!("{}:{inode}+{offset_bytes}", DevNum::of_stat(device)))
@@ -324,8 +324,8 @@ fn loop_identity(device: BorrowedFd<'_>) -> Option<String> {
 /// Describes how the open device differs from the `facts` found when its name was looked up; `None` if it is still the
 /// same device.
 ///
-/// Between the two a drive may be pulled and another one plugged in, a namespace made anew, a loop device given
-/// another file: the node, and even its number, then lead elsewhere.
+/// Between the two a drive may have been replaced, a namespace recreated, or a loop device attached to another file:
+/// the node, and even its number, then lead elsewhere.
 pub(super) fn changes_since(facts: &DeviceFacts, device: &File, roots: &Roots) -> Option<String> {
     let metadata = device.metadata().ok().filter(|metadata| metadata.file_type().is_block_device());
     let Some(number) = metadata.map(|metadata| DevNum::of_stat(metadata.rdev())) else {

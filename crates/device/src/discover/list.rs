@@ -12,10 +12,10 @@ pub struct Listed {
     pub partitions: Vec<String>,
 }
 
-/// All block devices that hold anything, in the order of their names, numbers counted as such. The second
-/// value is the number of those that hold nothing: drives without a medium, loop devices without a file.
+/// All block devices with contents, in the order of their names, numbers compared as such. The second value is the
+/// number of empty ones: drives without a medium, loop devices without a file.
 ///
-/// Shape: empty, also where sysfs is not there.
+/// Shape: empty also without sysfs.
 pub fn list(roots: &Roots) -> (Vec<Listed>, usize) {
     let entries = fs::read_dir(roots.sys.join("block")).into_iter().flatten().flatten();
     let mut names: Vec<String> = entries.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect();
@@ -50,8 +50,8 @@ pub(crate) struct Disk {
 }
 
 impl Disk {
-    /// The disk at `dir`; `None` of one without a number: a path of an NVMe drive with several
-    /// (`nvme0c1n1`), which is used through another device only.
+    /// The disk at `dir`; `None` for a disk without a number: a path of an NVMe drive with several (`nvme0c1n1`), which
+    /// is used through another device only.
     pub(crate) fn at(dir: SysDir) -> Option<Self> {
         Some(Self { number: dir.dev()?, serial: serial(&dir), wwid: wwid(&dir), dir })
     }

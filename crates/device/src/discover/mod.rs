@@ -40,7 +40,7 @@ pub struct DevNum {
 }
 
 impl DevNum {
-    /// Takes apart what `stat` calls `st_dev` or `st_rdev`.
+    /// Splits `st_dev` or `st_rdev` of `stat`.
     pub fn of_stat(number: u64) -> Self {
         #[allow(clippy::unnecessary_cast)] // signed with one C library, unsigned with another
         Self { major: libc::major(number) as u32, minor: libc::minor(number) as u32 }
@@ -86,13 +86,13 @@ impl Default for Roots {
     }
 }
 
-/// Why nothing can be said about a path.
+/// Why a path has no facts.
 #[derive(Debug, Error)]
 pub enum DiscoverError {
     /// No such file.
     #[error("there is no such device or file; check the name (`lsblk -d` lists the disks)")]
     NotFound,
-    /// Nothing is there, and no folder in which it could be.
+    /// Neither the file nor its folder exists.
     #[error("its folder {} does not exist; create it, or check the path", folder.display())]
     NoFolder { folder: PathBuf },
     /// A link to something that is not there.
@@ -163,7 +163,7 @@ pub(crate) fn facts_of_new_file(path: &str) -> DeviceFacts {
 /// Smallest size that the device or file reads directly: the first of 512, 1024, 2048 and 4096 bytes
 /// whose read at offset 0 works. `fd` was opened with `O_DIRECT`.
 ///
-/// Errors: what the read of 4096 bytes failed with.   Source: ACT finds its minimum in the same way.
+/// Errors: that of the read of 4096 bytes.   Source: ACT finds its minimum in the same way.
 pub fn min_direct_io_bytes(fd: BorrowedFd<'_>) -> io::Result<u32> {
     let file = File::from(fd.try_clone_to_owned()?);
     let mut buf = Pool::new(4096)?.cut(4096).ok_or(io::ErrorKind::OutOfMemory)?;

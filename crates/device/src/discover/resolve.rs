@@ -1,8 +1,7 @@
-//! From a path to the thing that it names.
+//! Resolves a path to the device or file that it names.
 //!
-//! Symbolic links are followed by `stat`. The one special case is an NVMe character device
-//! (`/dev/ng0n1`): it is another door to a disk that has a block device too, and whatever holds for
-//! the disk must hold for the door.
+//! Symbolic links are followed by `stat`. The one special case is an NVMe character device (`/dev/ng0n1`): it gives
+//! access to a disk that has a block device too, so the rules for the disk apply to it.
 
 use super::{DevNum, DiscoverError, Roots};
 use std::fs::{self, Metadata};

@@ -1,9 +1,9 @@
 //! Reading attributes from sysfs, whose root is a parameter so that tests can build a fake tree.
 //!
-//! An attribute that is missing, empty or does not parse is `None`: drivers differ in what they
-//! offer, and what is unknown is never filled in.
+//! An attribute that is missing, empty or does not parse is `None`: drivers differ in their attributes, and unknown
+//! ones are never guessed.
 //!
-//! Loop devices are looked up there, too: what each of them shows as a disk.
+//! This module also finds the backing of loop devices.
 
 use super::{DevNum, Roots};
 use std::fs::{self, File, Metadata, OpenOptions};
@@ -23,7 +23,7 @@ impl SysDir {
         fs::canonicalize(root.join("dev/block").join(number.to_string())).ok().map(Self)
     }
 
-    /// The directory at `path`, whether it exists or not.
+    /// The directory at `path`, which need not exist.
     pub(crate) fn new(path: PathBuf) -> Self {
         Self(path)
     }
@@ -32,13 +32,13 @@ impl SysDir {
         &self.0
     }
 
-    /// Last component of what the link `name` leads to: `driver` to the driver's name.
+    /// Last component of the target of the link `name`: for `driver` the driver's name.
     pub(crate) fn link_name(&self, name: &str) -> Option<String> {
         let to = fs::read_link(self.0.join(name)).ok()?;
         Some(to.file_name()?.to_string_lossy().into_owned())
     }
 
-    /// The directory `name` in here, whether it exists or not.
+    /// The directory `name` in here, which need not exist.
     pub(crate) fn child(&self, name: &str) -> Self {
         Self(self.0.join(name))
     }
@@ -63,7 +63,7 @@ impl SysDir {
         self.0.iter().map(|part| part.to_string_lossy().into_owned())
     }
 
-    /// Names of the directories and links in here, sorted; none if it is not there.
+    /// Names of the directories and links in here, sorted; empty if the directory is missing.
     pub(crate) fn children(&self) -> Vec<String> {
         let mut names: Vec<String> = fs::read_dir(&self.0)
             .into_iter()
@@ -104,8 +104,8 @@ impl SysDir {
         fs::read(self.0.join(attribute)).ok()
     }
 
-    /// The chosen one of an attribute that lists all choices: `none [mq-deadline] kyber`. An
-    /// attribute with a single choice may come without brackets.
+    /// The selected choice of an attribute such as `none [mq-deadline] kyber`. A single choice may come without
+    /// brackets.
     pub(crate) fn chosen(&self, attribute: &str) -> Option<String> {
         let text = self.text(attribute)?;
         match text.split_once('[').and_then(|(_, rest)| rest.split_once(']')) {
@@ -130,7 +130,7 @@ pub(crate) struct LoopDevice {
     pub(crate) path: String,
     /// Backing file or device.
     pub(crate) backing: Backing,
-    /// The part of that which it shows.
+    /// The part of the backing file or device that it uses.
     pub(crate) bytes: Range<u64>,
 }
 
@@ -138,7 +138,7 @@ pub(crate) struct LoopDevice {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Backing {
     File {
-        /// Number of the file system that it lies on.
+        /// Number of the file's file system.
         device: DevNum,
         /// Inode on that device.
         inode: u64,

@@ -1,10 +1,9 @@
 //! Checks the path between the CPUs and the drive: controllers, the PCIe link, the NUMA node, interrupts.
 //!
-//! [`crate::observe::interrupts`] knows the lines of a device and counts what came on each CPU; /proc/irq
-//! tells to which CPUs they go. One CPU that takes all of a fast device's completions is full long before
-//! the device is: the latency then rises with the load and looks like the device's. With a queue for each
-//! CPU the kernel spreads NVMe interrupts itself, and irqbalance has nothing to do there; with few queues,
-//! HBAs and virtual disks it is irqbalance that does it.
+//! [`crate::observe::interrupts`] has the lines of a device and its interrupts per CPU; /proc/irq has their affinity.
+//! One CPU that takes all of a fast device's completions is full long before the device is: the latency then rises with
+//! the load and looks like the device's. With a queue for each CPU the kernel spreads NVMe interrupts itself, without
+//! irqbalance; with few queues, HBAs and virtual disks irqbalance has to do it.
 
 use super::device_state::DeviceState;
 use super::device_state::Findings;
@@ -26,8 +25,8 @@ struct Link {
 }
 
 impl Link {
-    /// Reads the attributes `{which}_link_speed` (`16.0 GT/s PCIe`) and `{which}_link_width`. `None` where
-    /// the kernel knows none (`Unknown`, 0 lanes).
+    /// Reads the attributes `{which}_link_speed` (`16.0 GT/s PCIe`) and `{which}_link_width`. `None` if unknown to the
+    /// kernel (`Unknown`, 0 lanes).
     fn read(dir: &SysDir, which: &str) -> Option<Self> {
         let speed = dir.text(&format!("{which}_link_speed"))?;
         let gtps = speed.split_ascii_whitespace().next()?.parse().ok()?;
@@ -57,7 +56,7 @@ impl fmt::Display for Link {
     }
 }
 
-/// Compares the link with what the drive, and the port above it, can do.
+/// Compares the link with the capabilities of the drive, and of the port above it.
 pub(super) fn check_link(device: &DeviceState, findings: &mut Findings) {
     let above = device.above();
     let Some(dir) = above.iter().find(|dir| dir.text("current_link_speed").is_some()) else {
@@ -296,7 +295,7 @@ fn judge(ways: &Ways, findings: &mut Findings) {
         return findings.ok(INTERRUPTS, "there is only one CPU for its interrupts");
     }
     if let (Some(cpu), 1) = (cpus.only(), count) {
-        // A single vector is on one CPU at a time, whoever moves it, and however many it may go to.
+        // A single vector is on one CPU at a time, whatever its affinity.
         return findings.note(
             INTERRUPTS,
             format!("it has a single interrupt, which cannot be spread: CPU {cpu}, of {}, takes it", online.len()),
@@ -311,7 +310,7 @@ fn judge(ways: &Ways, findings: &mut Findings) {
             None => "",
         };
         let finding = format!("its interrupts go to CPU {cpu} alone, of {} CPUs{balance}", online.len());
-        // Each its own, for the kernel may keep them on one CPU although all are allowed.
+        // Each has its own CPU, because the kernel may route all to one although all are allowed.
         let spread =
             format!("write another of the CPUs {online} to each of /proc/irq/{}/smp_affinity_list", braces(lines));
         return match balanced {
@@ -352,7 +351,7 @@ fn name_of(line: u32, roots: &Roots) -> String {
     text.trim().to_owned()
 }
 
-/// NVMe's queue 0 takes commands of administration; virtio tells of a changed configuration by one of its own.
+/// NVMe's queue 0 is for administration; virtio has an interrupt for configuration changes.
 fn is_administrative(name: &str) -> bool {
     let is_admin_queue = name.starts_with("nvme") && name.ends_with("q0");
     is_admin_queue || name.ends_with("-config")
@@ -373,7 +372,7 @@ const CPUS_MAX: u32 = 1 << 16;
 pub(super) struct CpuList(BTreeSet<u32>);
 
 impl CpuList {
-    /// Reads a list; `None` if it is none. An empty text is an empty set.
+    /// Parses a list; `None` if it is not one. An empty text is an empty set.
     pub(super) fn parse(text: &str) -> Option<Self> {
         let mut cpus = BTreeSet::new();
         for range in text.trim().split(',').filter(|range| !range.is_empty()) {

@@ -13,14 +13,14 @@ pub(super) struct DeviceState {
     pub(super) facts: DeviceFacts,
     /// Object that its name resolved to.
     pub(super) resolved: Resolved,
-    /// Directory of the whole disk in sysfs; `None` of a file.
+    /// Directory of the whole disk in sysfs; `None` for a file.
     pub(super) disk: Option<SysDir>,
     /// Directory of itself: of a partition, that within the disk's.
     pub(super) dir: Option<SysDir>,
 }
 
 impl DeviceState {
-    /// Finds the device called `name`. Errors: why not; what to do stands behind a semicolon.
+    /// Finds the device called `name`. Errors: cause and, after a semicolon, remedy.
     pub(super) fn find(name: &str, root: &Path, roots: &Roots) -> Result<Self, String> {
         let resolved = match root == Path::new("/") {
             true => discover::resolve(Path::new(name), roots).map_err(|error| error.to_string())?,
@@ -46,8 +46,8 @@ impl DeviceState {
         Some((number.major, number.minor))
     }
 
-    /// Directories of the disk and of everything above it, from the disk outwards. Of a drive with
-    /// several paths, those of its first controller follow.
+    /// Directories of the disk and of everything above it, from the disk upwards. For a drive with several paths, those
+    /// of its first controller follow.
     pub(super) fn above(&self) -> Vec<SysDir> {
         let Some(disk) = &self.disk else { return Vec::new() };
         let up = |first: SysDir| std::iter::successors(Some(first), SysDir::parent);

@@ -11,7 +11,7 @@ use std::path::Path;
 use std::{fs, io};
 use sys::ring;
 
-/// Memory for buffers that a run may register with io_uring, and as much again for what else it locks.
+/// Memory for buffers that a run may register with io_uring, and as much again for other locked memory.
 const MEMLOCK_WANTED_BYTES: u64 = 128 << 20;
 
 /// Capability to lock memory without limit (`CAP_IPC_LOCK` of linux/capability.h).
@@ -157,7 +157,7 @@ pub(super) struct CpuTimes {
 }
 
 impl CpuTimes {
-    /// Reads them now; `None` where that cannot be done.
+    /// Reads them now; `None` on failure.
     pub(super) fn read(roots: &Roots) -> Option<Self> {
         Self::parse(&fs::read_to_string(roots.proc.join("stat")).ok()?)
     }
@@ -171,7 +171,7 @@ impl CpuTimes {
         Some(Self { idle: idle + iowait, steal, all: ticks.iter().sum() })
     }
 
-    /// `None` unless the counters went forward: a CPU that was switched off takes its ticks away.
+    /// `None` unless the counters went forward: a CPU that goes offline takes its ticks away.
     fn since(self, before: Self) -> Option<Self> {
         Some(Self {
             idle: self.idle.checked_sub(before.idle)?,
@@ -193,7 +193,7 @@ impl CpuTimes {
     }
 }
 
-/// Looks at what happened between two readings.
+/// Checks the difference between two readings.
 pub(super) fn check_time(before: Option<CpuTimes>, after: Option<CpuTimes>, findings: &mut Findings) {
     let Some(total) = after else {
         let why = "another guest or program that takes the CPUs would look like lag";

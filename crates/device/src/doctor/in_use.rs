@@ -20,7 +20,7 @@ pub(super) fn check(device: &DeviceState, roots: &Roots, findings: &mut Findings
     let users = users_of(&device.resolved, roots);
     for reason in &users.reasons {
         let text = reason.to_string();
-        // The guard's lines end in what to do, behind the last semicolon.
+        // The guard's messages have the remedy after the last semicolon.
         let (finding, remedy) = text.rsplit_once("; ").unwrap_or((&text, ""));
         let why = "a test that writes is refused; in one that reads, the other user's operations are in every latency";
         findings.problem(IN_USE, finding, why, remedy);

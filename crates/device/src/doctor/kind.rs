@@ -74,7 +74,7 @@ const NAMES: [(&str, &Behind); 16] = [
     ("pmem", &MEMORY),
 ];
 
-/// Models that clouds and emulators give to disks that look like NVMe or SCSI drives: as they begin.
+/// Prefixes of the models that clouds and emulators give to disks that look like NVMe or SCSI drives.
 const MODELS: [(&str, &Behind); 11] = [
     ("Amazon Elastic Block Store", &NETWORK),
     ("Amazon EC2 NVMe Instance Storage", &VIRTUAL),
@@ -89,7 +89,7 @@ const MODELS: [(&str, &Behind); 11] = [
     ("QEMU", &VIRTUAL),
 ];
 
-/// Says what stands behind the device.
+/// Reports the backing of the device.
 pub(super) fn check(device: &DeviceState, findings: &mut Findings) {
     let facts = &device.facts;
     if facts.kind == Kind::RegularFile {

@@ -16,7 +16,7 @@ use std::sync::mpsc;
 use std::time::Duration;
 use std::{fs, thread};
 
-/// Alignment of what a test writes, at least: a page of the flash translation layer of most drives.
+/// Minimum alignment of a test's writes, bytes: a page of the flash translation layer of most drives.
 const ALIGNMENT_BYTES: u64 = 4096;
 
 /// Share of a drive, percent, that left alone is worth to be called over-provisioning.
@@ -29,7 +29,7 @@ pub(super) fn check(device: &DeviceState, records: &Records, findings: &mut Find
     check_firmware(device, findings);
     check_alignment(device, findings);
     let facts = &device.facts;
-    // A record of a file tells of its length of then.
+    // The record of a file has its length at that time.
     let prepared = facts.identity().and_then(|identity| records.prepared(&identity, facts.size_bytes));
     check_over_provisioning(device, prepared.as_ref(), findings);
     check_preparation(device, prepared.as_ref(), findings);
@@ -64,7 +64,7 @@ fn check_alignment(device: &DeviceState, findings: &mut Findings) {
             let finding = format!("it begins at byte {}, no multiple of {unit_bytes}", part.start_bytes);
             findings.warning(CHECK, finding, WHY, ALIGN);
         }
-        // The kernel compares with what the drive said of itself; -1 is misaligned in a way with no remedy.
+        // The kernel compares with the drive's own report; -1 is a misalignment without a remedy.
         (part, Some(offset)) if offset != 0 => {
             let finding = format!("the kernel calls it misaligned (alignment_offset {offset})");
             let remedy = if part.is_some() { ALIGN } else { "use a partition that begins at that offset" };
@@ -174,10 +174,10 @@ pub type SmartReader<'a> = Box<dyn Fn(&DeviceFacts) -> Result<Smart, String> + '
 /// Longest wait for an answer, which takes a drive some milliseconds.
 const PATIENCE: Duration = Duration::from_secs(1);
 
-/// Endurance used, percent, from which on the drive is no longer what it was.
+/// Endurance used, percent, from which on the drive counts as worn.
 const WORN_PCT: u8 = 80;
 
-/// Judges what the drive says.
+/// Judges the drive's health report.
 pub(super) fn check_health(device: &DeviceState, reader: &SmartReader<'_>, findings: &mut Findings) {
     let transport = device.facts.transport.as_deref().unwrap_or_default();
     let disk = device.disk_name().unwrap_or("DISK");
@@ -208,7 +208,7 @@ pub(super) fn ask_drive(root: &Path, facts: &DeviceFacts) -> Result<Smart, Strin
     let controller = Controller::find(root, (number.major, number.minor));
     let controller = controller.ok_or("its controller could not be opened; it needs root")?;
     let (answer, answered) = mpsc::channel();
-    // Nobody listens any more to who answers too late.
+    // A late answer has no receiver any more.
     let ask = move || drop(answer.send(controller.smart().map_err(|error| error.to_string())));
     thread::Builder::new().spawn(ask).map_err(|error| format!("no thread could be started ({error})"))?;
     answered.recv_timeout(PATIENCE).map_err(|_| format!("it did not answer within {} s", PATIENCE.as_secs()))?
@@ -275,7 +275,7 @@ pub(super) fn check_temperature(device: &DeviceState, root: &Path, findings: &mu
         let millidegrees: i64 = fs::read_to_string(monitor.join(name)).ok()?.trim().parse().ok()?;
         Some(millidegrees as f64 / 1_000.0)
     };
-    // A drive that tells no limit has 0 K or nothing there.
+    // A drive without a limit reports 0 K or nothing.
     let limit = |name: &str| read(name).filter(|celsius| *celsius > 0.0);
     let Some(now) = read("temp1_input") else {
         return findings.unknown(

@@ -35,8 +35,8 @@ use std::time::{Duration, Instant};
 /// Time between the two readings of counters.
 pub const MOMENT: Duration = Duration::from_millis(300);
 
-/// Examines the host, the devices called `devices` and the place of the run directory `run_dir`, with
-/// what this machine offers. Takes well under a second, [`MOMENT`] of it asleep.
+/// Examines the host, the devices called `devices` and the place of the run directory `run_dir`, with the means of this
+/// machine. Takes well under a second, [`MOMENT`] of it asleep.
 ///
 /// `root` is `/` but in tests; below another one, names are the kernel's (`/dev/nvme0n1`) and nothing is
 /// opened. A name that leads nowhere is a finding, too.
@@ -152,7 +152,7 @@ impl<'a> Doctor<'a> {
     }
 }
 
-/// Drives of the running machine are asked; other trees have none.
+/// Queries drives of the running machine; other trees have none.
 fn smart_reader(root: &Path) -> SmartReader<'static> {
     match root == Path::new("/") {
         true => Box::new(|facts| media::ask_drive(Path::new("/"), facts)),

@@ -21,7 +21,7 @@ pub(super) fn only(check: impl FnOnce(&mut Findings)) -> Finding {
     finding.clone()
 }
 
-/// A machine with one NVMe drive that is as it should be: each test spoils a thing of it.
+/// A machine with one NVMe drive without faults: each test adds one.
 struct Machine(TempDir);
 
 /// The drive's directories below `sys`.
@@ -104,7 +104,7 @@ impl Machine {
     }
 
     fn doctor(&self) -> Doctor<'static> {
-        // Spare at its threshold, and nothing else to tell.
+        // Spare at its threshold, and no other warning.
         Doctor::new(self.0.path()).with_smart(Box::new(|_| std::result::Result::Ok(Smart::parse(&[0; 512]))))
     }
 
@@ -137,7 +137,7 @@ fn a_machine_as_it_should_be_has_nothing_to_say_but_that_the_drive_is_not_prepar
     assert_eq!(worse, expected, "{findings:#?}");
 }
 
-/// Each line: a file of the fake tree, what is in it (`None`: it is not there), the check, and what comes of it.
+/// Each line: a file of the fake tree, its contents (`None`: missing), the check, and the expected finding.
 #[test]
 fn each_bad_state_is_told_by_its_check() {
     let disk = |name: &str| format!("sys/{DISK}/{name}");

@@ -1,11 +1,11 @@
 //! Consent to an erasure: by names given beforehand, or by typing the name.
 //!
-//! The guard asks once for each device on which it found something, after every device of the run has passed all checks
-//! that cannot be overruled. The caller asks the question through a closure, so that tests and other front ends can
-//! answer.
+//! The guard asks once for each device with data on it, after every device of the run has passed all checks that cannot
+//! be overruled. The caller asks the question through a closure, so that tests and other front ends can answer.
 //!
-//! Not every name stays with the drive. `/dev/nvme1n1` is whatever drive the kernel found second this time. Its serial number, its world-wide name and
-//! the links that udev makes of them (`/dev/disk/by-id/`) are the same after a reboot and on another port.
+//! Not every name stays with the drive. `/dev/nvme1n1` is the drive that the kernel happened to find second. Its serial
+//! number, its world-wide name and the links that udev makes of them (`/dev/disk/by-id/`) are the same after a reboot
+//! and on another port.
 
 use super::evidence::Evidence;
 use super::refusal::{Reason, list};
@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 /// A question about one device.
 #[derive(Debug)]
 pub struct Question<'a> {
-    /// The name as given: what must be typed.
+    /// The name as given, to be typed.
     pub name: &'a str,
     /// Facts about the device.
     pub facts: &'a DeviceFacts,
@@ -40,7 +40,7 @@ impl fmt::Display for Question<'_> {
     }
 }
 
-/// Puts a question; `None` when nobody is there to answer.
+/// Asks a question; `None` if nobody answers.
 pub type Asker<'a> = dyn FnMut(&Question<'_>) -> Option<String> + 'a;
 
 /// The answers of one run.
@@ -145,7 +145,7 @@ pub fn ask_on_terminal(question: &Question<'_>) -> Option<String> {
     Some(typed)
 }
 
-/// Directories below /dev whose links are made of what a drive or its content says of itself.
+/// Directories below /dev whose links derive from identifiers of a drive or its contents.
 const LASTING_LINKS: [&str; 3] = ["disk/by-id", "disk/by-uuid", "disk/by-partuuid"];
 
 /// How a name matches a device.
@@ -186,12 +186,12 @@ impl<'a> Names<'a> {
         Self { lasting: lasting(facts, roots), facts, roots }
     }
 
-    /// The name that stays with it to ask for; `None` where it has none, and none that is its own.
+    /// The lasting name to ask for; `None` if it has no unique one.
     pub(super) fn lasting(&self) -> Option<&Lasting> {
         self.lasting.iter().find(|name| name.others.is_empty())
     }
 
-    /// The name to give it up by, if it was `given` as that.
+    /// The name that consents to its erasure, if `given` is its name on the command line.
     pub(super) fn to_give<'b>(&'b self, given: &'b str) -> &'b str {
         self.lasting().map_or(given, |name| &name.text)
     }
@@ -234,12 +234,12 @@ impl<'a> Names<'a> {
     }
 }
 
-/// A name as it is typed: options are separated by spaces, and udev writes `_` for them as well.
+/// A name as typed: options are separated by spaces, and udev writes `_` for them as well.
 fn typed(name: &str) -> String {
     name.split_whitespace().collect::<Vec<_>>().join("_")
 }
 
-/// The names that stay with the device of `facts`, the one that stands on the drive's label first.
+/// The lasting names of the device of `facts`, the one on the drive's label first.
 fn lasting(facts: &DeviceFacts, roots: &Roots) -> Vec<Lasting> {
     let disk_number = facts.partition.as_ref().map(|part| part.disk_number).or(facts.number);
     let disk = disk_number.and_then(|number| SysDir::of_block(&roots.sys, number)).and_then(Disk::at);

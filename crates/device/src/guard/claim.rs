@@ -21,7 +21,7 @@ use std::path::Path;
 use std::time::{Duration, Instant};
 use sys::ioctl;
 
-/// Unit of `st_blocks`, whatever the file system's blocks are (stat(2)).
+/// Unit of `st_blocks`, for any block size of the file system (stat(2)).
 pub(crate) const STAT_BLOCK_BYTES: u64 = 512;
 
 /// A descriptor with the facts about its device. The owner decides if it may be written to.
@@ -64,7 +64,7 @@ pub(super) fn device(node: &Path, facts: &DeviceFacts, roots: &Roots, manner: Ma
     Ok(file)
 }
 
-/// Refuses another device than the one of which the `facts` are.
+/// Refuses another device than that of `facts`.
 pub(super) fn check_same(facts: &DeviceFacts, file: &File, roots: &Roots) -> Result<(), Reason> {
     discover::changes_since(facts, file, roots).map_or(Ok(()), |what| Err(Reason::Changed { what }))
 }
@@ -92,8 +92,8 @@ pub(super) fn look(node: &Path, settle: Duration) -> Result<File, Reason> {
     open(node, false, libc::O_DIRECT).map_err(failed)
 }
 
-/// Claims the device at `node`, another path to a drive that is to be written to. `None` when that is not the
-/// device `number`.
+/// Claims the device at `node`, another path to a drive that will be written to. `None` if it is not the device
+/// `number`.
 pub(super) fn other_path(node: &Path, number: DevNum, manner: Manner) -> Result<Option<File>, Reason> {
     match fs::metadata(node) {
         Ok(metadata) if metadata.file_type().is_block_device() && DevNum::of_stat(metadata.rdev()) == number => {}
@@ -123,8 +123,7 @@ fn busy(node: &Path, source: io::Error) -> Reason {
     }
 }
 
-/// Opens the file at `path`, which was examined as `metadata`, and marks it. Says whether it passes
-/// by the page cache.
+/// Opens the file at `path`, examined as `metadata`, and marks it. Returns true if it bypasses the page cache.
 pub(super) fn file(path: &Path, metadata: &Metadata, manner: Manner) -> Result<(File, bool), Reason> {
     let (file, direct) = open_direct(path, OpenOptions::new().read(true).write(true), manner.flags())
         .map_err(|source| Reason::io("open it for writing", source))?;
@@ -136,8 +135,7 @@ pub(super) fn file(path: &Path, metadata: &Metadata, manner: Manner) -> Result<(
     Ok((file, direct))
 }
 
-/// Makes a file where there is none, and marks it. Says whether it passes by the page cache. On an
-/// error no file is left.
+/// Creates a file and marks it. Returns true if it bypasses the page cache. On an error no file is left.
 pub(super) fn new_file(path: &Path, manner: Manner) -> Result<(File, bool), Reason> {
     // Made first and opened again: a file system without O_DIRECT may refuse after it made the file.
     let made = OpenOptions::new().write(true).create_new(true).mode(0o600).open(path);
@@ -179,7 +177,7 @@ fn retry<T>(
     }
 }
 
-/// Puts together what is open, after a probe of what direct I/O takes.
+/// Completes an open target, after a probe of direct I/O.
 pub(crate) fn finish(
     file: File,
     facts: DeviceFacts,
@@ -198,8 +196,8 @@ pub(crate) fn finish(
     Ok(Opened { file, facts, size_bytes, min_io_bytes, direct, odsync, notes, _claims: Vec::new() })
 }
 
-/// Opens past the page cache, or through it where the file system takes no `O_DIRECT` (open(2):
-/// `EINVAL`); says which.
+/// Opens with `O_DIRECT`, or through the page cache if the file system does not support that (open(2): `EINVAL`);
+/// returns which.
 pub(crate) fn open_direct(path: &Path, options: &mut OpenOptions, flags: i32) -> io::Result<(File, bool)> {
     match options.custom_flags(flags | libc::O_DIRECT).open(path) {
         Err(error) if error.raw_os_error() == Some(libc::EINVAL) => {
@@ -209,7 +207,7 @@ pub(crate) fn open_direct(path: &Path, options: &mut OpenOptions, flags: i32) ->
     }
 }
 
-/// Refuses what is smaller than needed, or has no size at all.
+/// Refuses a target that is smaller than needed, or empty.
 pub(crate) fn check_size(size_bytes: u64, min_size_bytes: u64) -> Result<(), Reason> {
     let min_size_bytes = min_size_bytes.max(1);
     if size_bytes < min_size_bytes { Err(Reason::TooSmall { size_bytes, min_size_bytes }) } else { Ok(()) }

@@ -1,7 +1,7 @@
 //! The consent: a claimed descriptor, and the only thing from which a writable target is made.
 //!
-//! It is granted after the questions, which may have taken minutes: what shares bytes with the target
-//! is looked at once more. Files are made and their space is reserved only here.
+//! Consent is granted after the questions, which may have taken minutes: devices that share bytes with the target are
+//! examined once more. Files are created and their space is reserved only here.
 
 use super::claim::{self, Manner, Opened, finish};
 use super::evidence::Evidence;
@@ -17,7 +17,7 @@ use sys::{ioctl, open};
 
 /// The right to erase one device or file, and the exclusive descriptor with which to do it.
 ///
-/// It has no public constructor: [`Guard::consent`] gives it. Dropping it releases the device.
+/// There is no public constructor: [`Guard::consent`] returns it. Dropping it releases the device.
 #[derive(Debug)]
 pub struct WriteConsent {
     opened: Opened,
@@ -39,7 +39,7 @@ impl WriteConsent {
         &self.opened.facts
     }
 
-    /// Serial number of the drive, where it tells one.
+    /// Serial number of the drive, if known.
     pub fn serial(&self) -> Option<&str> {
         self.opened.facts.serial.as_deref()
     }
@@ -54,8 +54,7 @@ impl WriteConsent {
         self.opened.min_io_bytes
     }
 
-    /// Key with which every written sector is to be stamped ([`crate::salt`]), so that the next run
-    /// knows the data again.
+    /// Key for the stamp of every written sector ([`crate::salt`]), so that the next run recognises the data.
     pub fn stamp_key(&self) -> u64 {
         self.stamp_key
     }
@@ -80,7 +79,7 @@ impl WriteConsent {
         &self.opened.notes
     }
 
-    /// Records that what `request` is for writes to it from now on.
+    /// Records that the run of `request` writes to it from now on.
     pub(super) fn note_writing(&mut self, records: &Records, request: &Request) {
         let Some(identity) = self.opened.facts.identity() else { return };
         if let Err(error) = records.note_writing(&identity, &request.purpose) {
@@ -96,7 +95,7 @@ impl WriteConsent {
     }
 }
 
-/// Turns what was examined, and answered for, into a consent.
+/// Turns an examined and confirmed target into a consent.
 pub(super) fn grant(guard: &Guard, examined: Examined) -> Result<WriteConsent, Vec<Reason>> {
     let Examined { request, mut found, opened, claims, size_bytes, used_bytes, evidence, notes } = examined;
     let mut findings = Findings { notes, ..Findings::default() };
@@ -159,13 +158,14 @@ fn check_same_size(file: &File, before: u64) -> Result<(), Reason> {
     }
 }
 
-/// Facts of the file as it is now: one that was made has an inode, one that grew another length.
+/// Current facts of the file: a created one has an inode, a grown one another length.
 fn facts_now(guard: &Guard, request: &Request) -> Result<DeviceFacts, Reason> {
     let resolved: Resolved = discover::resolve(Path::new(&request.path), &guard.roots)?;
     Ok(discover::facts_of(&request.path, &resolved, &guard.roots)?)
 }
 
-/// Gives the first `size_bytes` of a file a place on the drive. Returns what is to be said of that, to whom `reads` it or not.
+/// Allocates the first `size_bytes` of a file on the drive. Returns a note for the user; `reads`: true if the run
+/// reads.
 fn reserve(file: &File, size_bytes: u64, reads: bool) -> Result<Option<String>, Reason> {
     let failed = |source| Reason::io("reserve its space", source);
     let metadata = file.metadata().map_err(failed)?;
@@ -187,8 +187,7 @@ fn reserve(file: &File, size_bytes: u64, reads: bool) -> Result<Option<String>, 
     )))
 }
 
-/// Writes the record that explains what this run is about to write. Returns the key for its stamps, and
-/// whether it is on record.
+/// Writes the record that explains the data of this run. Returns the key for its stamps, and true if it is recorded.
 fn keep_record(
     guard: &Guard,
     request: &Request,

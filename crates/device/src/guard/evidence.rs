@@ -34,17 +34,17 @@ pub enum Evidence {
     /// A file system, or a member of a volume or pool.
     Signature {
         name: &'static str,
-        /// Byte at which its magic number stands.
+        /// Offset of its magic number.
         at: u64,
     },
     /// A device of an Aerospike database.
     Aerospike {
-        /// The namespace whose records are on it.
+        /// Namespace of the records on it.
         namespace: Option<String>,
     },
     /// A device of flashproof's own record engine.
     RecordStore {
-        /// The namespace whose records are on it.
+        /// Namespace of the records on it.
         namespace: Option<String>,
     },
     /// Data that is not zero and that no record explains.
@@ -58,13 +58,13 @@ pub enum Evidence {
         /// Why no record explains it.
         why: String,
     },
-    /// Samples that could not be read, so that nobody knows what is there.
+    /// Samples that could not be read, so that their contents are unknown.
     Unreadable {
         /// Samples that failed.
         samples: u32,
         /// Samples tried.
         of: u32,
-        /// First byte of the first one that failed.
+        /// First byte of the first failed one.
         first_at: u64,
         /// The kernel's answer to that one.
         error: String,
@@ -132,7 +132,7 @@ pub(super) struct Known<'a> {
     pub(super) size_bytes: u64,
 }
 
-/// Both ends of a device, and what explains the data there.
+/// Both ends of a device, and the key that explains its data.
 pub(super) struct Look {
     head: Vec<u8>,
     tail: Vec<u8>,
@@ -146,7 +146,7 @@ impl Look {
         self.size_bytes
     }
 
-    /// `len` bytes at `at`, if they lie in what was read.
+    /// `len` bytes at `at`, if they were read.
     pub(super) fn bytes(&self, at: u64, len: usize) -> Option<&[u8]> {
         let within = |bytes, at: u64| <[u8]>::get(bytes, usize::try_from(at).ok()?..)?.get(..len);
         within(&self.head, at).or_else(|| within(&self.tail, at.checked_sub(self.tail_at)?))
@@ -159,7 +159,7 @@ impl Look {
         self.bytes(at, len).filter(|_| sector.is_none_or(|sector| !self.key.is_some_and(|key| is_stamped(sector, key))))
     }
 
-    /// A device whose content is all in memory.
+    /// A device with its whole contents in memory.
     #[cfg(test)]
     pub(super) fn at_bytes(device: &[u8], key: Option<u64>) -> Self {
         let head = device[..device.len().min(END_BYTES as usize)].to_vec();
@@ -168,7 +168,7 @@ impl Look {
     }
 }
 
-/// Counts samples by what is in them.
+/// Counts samples by content.
 #[derive(Default)]
 struct Tally {
     tried: u32,
@@ -227,8 +227,8 @@ fn foreign_sector(bytes: &[u8], key: Option<u64>, is_file: bool) -> Option<usize
     }
 }
 
-/// Offset of the first byte that is neither zero nor in a stamped sector, wherever sectors begin: a write of an odd size is
-/// stamped from its own beginning, and what is left at its end is zero. `bytes` may begin and end within a sector.
+/// Offset of the first byte that is neither zero nor in a stamped sector, at any alignment: a write of an odd size is
+/// stamped from its own beginning, and the rest at its end is zero. `bytes` may begin and end within a sector.
 fn foreign_between_stamps(bytes: &[u8], key: u64) -> Option<usize> {
     let not_zero = |from: usize, to: usize| {
         bytes.get(from..to).and_then(|gap| gap.iter().position(|byte| *byte != 0)).map(|at| from + at)
@@ -248,7 +248,8 @@ fn foreign_between_stamps(bytes: &[u8], key: u64) -> Option<usize> {
     not_zero(end, bytes.len()).filter(|at| end == 0 || bytes.len() - at >= SECTOR_BYTES)
 }
 
-/// Reads samples of the `size_bytes` of `file`, which is open for direct I/O, and says what is there.
+/// Reads samples of the `size_bytes` of `file`, which is open for direct I/O, and returns the evidence. Adds
+/// limitations to `notes`.
 ///
 /// What falls short is added to `notes`.
 pub(super) fn gather(
@@ -307,8 +308,8 @@ fn explanation(known: Known<'_>, records: &Records) -> (Option<u64>, String) {
     }
 }
 
-/// Reads up to `len` bytes at `at`, fewer at the end of the device. `len` is rounded up to what
-/// direct I/O takes; `buf` has room for that.
+/// Reads up to `len` bytes at `at`, fewer at the end of the device. `len` is rounded up for direct I/O; `buf` must have
+/// space for that.
 fn read<'a>(file: &File, at: u64, len: u64, buf: &'a mut Buf) -> io::Result<&'a [u8]> {
     let len = len.next_multiple_of(SPOT_BYTES) as usize;
     let mut done = 0;
@@ -322,7 +323,7 @@ fn read<'a>(file: &File, at: u64, len: u64, buf: &'a mut Buf) -> io::Result<&'a 
                 }
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            // Past the end of a file whose length is no multiple of the unit of direct I/O.
+            // Past the end of a file whose length is not a multiple of the direct I/O unit.
             Err(error) if done > 0 && error.raw_os_error() == Some(libc::EINVAL) => break,
             Err(error) => return Err(error),
         }
@@ -355,10 +356,10 @@ const MAGICS: &[Magic] = &[
     Magic { name: "an ISO 9660 file system", at: &[0x8001], magic: b"CD001" },
     Magic { name: "a SquashFS file system", at: &[0], magic: b"hsqs" },
     Magic { name: "an EROFS file system", at: &[KIB], magic: b"\xe2\xe1\xf5\xe0" },
-    // At the end of the first page, whatever its size.
+    // At the end of the first page, for any page size.
     Magic { name: "swap space", at: &[0xff6, 0x1ff6, 0x3ff6, 0x7ff6, 0xfff6], magic: b"SWAPSPACE2" },
     Magic { name: "swap space", at: &[0xff6, 0x1ff6, 0x3ff6, 0x7ff6, 0xfff6], magic: b"SWAP-SPACE" },
-    // The label is in one of the first four sectors; its type stands 24 bytes into it.
+    // The label is in one of the first four sectors; its type is 24 bytes into it.
     Magic { name: "an LVM2 physical volume", at: &[0x018, 0x218, 0x418, 0x618], magic: b"LVM2 001" },
     Magic { name: "a software RAID member (superblock 1.1)", at: &[0], magic: b"\xfc\x4e\x2b\xa9" },
     Magic { name: "a software RAID member (superblock 1.2)", at: &[4 * KIB], magic: b"\xfc\x4e\x2b\xa9" },
@@ -411,7 +412,7 @@ fn record_store(look: &Look) -> Option<Evidence> {
 }
 
 fn partition_table(look: &Look) -> Option<Evidence> {
-    // The header is in sector 1, the backup in the last one, whatever the size of a sector.
+    // The header is in sector 1, the backup in the last one, for any sector size.
     const SECTORS: [u64; 2] = [512, 4096];
     for sector in SECTORS {
         if look.foreign(sector, 8) == Some(b"EFI PART") {
@@ -450,7 +451,7 @@ fn mbr(look: &Look) -> Option<Evidence> {
     (used > 0).then_some(Evidence::PartitionTable { name: "an MBR partition table", partitions: Some(used) })
 }
 
-/// Superblocks 1.0 and 0.90 lie near the end, on boundaries of 4 and of 64 KiB (`md_p.h`).
+/// Superblocks 1.0 and 0.90 are near the end, on boundaries of 4 and of 64 KiB (`md_p.h`).
 fn software_raid_at_end(look: &Look) -> Option<Evidence> {
     let size = look.size_bytes();
     let at_1_0 = (size.checked_sub(8 * KIB)?) & !(4 * KIB - 1);

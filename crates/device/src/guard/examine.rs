@@ -57,11 +57,11 @@ impl Door {
     }
 }
 
-/// A target that passed every check that nobody may overrule.
+/// A target that passed every check that cannot be overruled.
 pub(super) struct Examined {
     pub(super) request: Request,
     pub(super) found: Found,
-    /// The claimed descriptor and whether it passes by the page cache; `None` for a file to be made.
+    /// The claimed descriptor, and true if it bypasses the page cache; `None` for a file to be created.
     pub(super) opened: Option<(File, bool)>,
     /// Claims on the other paths to the drive.
     pub(super) claims: Vec<File>,
@@ -72,7 +72,7 @@ pub(super) struct Examined {
     pub(super) notes: Vec<String>,
 }
 
-/// Finds out what the name in `request` means.
+/// Resolves the name in `request`.
 pub(super) fn look_up(guard: &Guard, request: &Request) -> Result<Found, Reason> {
     let path = Path::new(&request.path);
     let resolved = match (discover::resolve(path, &guard.roots), request.file_size_bytes) {
@@ -111,7 +111,7 @@ fn directory_of(path: &Path) -> &Path {
     path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Runs all checks on what was found. Errors: everything that stands against it.
+/// Runs all checks on a target. Errors: all objections.
 pub(super) fn examine(guard: &Guard, request: &Request, found: Found) -> Result<Examined, Vec<Reason>> {
     let (prepared, mut findings) = check_from_outside(guard, request, &found)?;
     let one = |reason| vec![reason];
@@ -141,8 +141,8 @@ pub(super) fn examine(guard: &Guard, request: &Request, found: Found) -> Result<
     Ok(Examined { request: request.clone(), found, opened, claims, size_bytes, used_bytes, evidence, notes })
 }
 
-/// As [`examine`], of a device that is not to be taken: it is opened for reading only. Gives what is on it,
-/// and notes.
+/// As [`examine`], for a device that will not be claimed: it is opened for reading only. Returns the evidence and
+/// notes.
 pub(super) fn look_without_claim(
     guard: &Guard,
     request: &Request,
@@ -162,7 +162,7 @@ pub(super) fn look_without_claim(
     Ok((evidence, notes))
 }
 
-/// The checks that open nothing. Gives the part that is used, if it is not all, and notes.
+/// The checks that open nothing. Returns the used part, if it is not all, and notes.
 fn check_from_outside(
     guard: &Guard,
     request: &Request,
@@ -178,7 +178,7 @@ fn check_from_outside(
     if findings.reasons.is_empty() { Ok((prepared, findings)) } else { Err(findings.reasons) }
 }
 
-/// Finds what is too small, read-only or does not fit, and a file that would grow out of its record.
+/// Reports a target that is too small, read-only or does not fit, and a file that would outgrow its record.
 fn check_fit(request: &Request, found: &Found, prepared: Option<&UsedPart>, findings: &mut Findings) {
     let size_bytes = match &found.door {
         Door::Device { .. } => found.facts.size_bytes,
@@ -255,7 +255,7 @@ fn watch(guard: &Guard, request: &Request, subject: &Subject, findings: &mut Fin
             findings.note("it keeps no I/O counters, so it could not be watched for other users".to_owned());
             Ok(())
         }
-        // Fellow runs may move it as they like, one that came just now too.
+        // Other shared runs may cause I/O at any time, even one that came just now.
         Err(reason) => match subject.check_processes(&guard.roots, request.shared, guard.settle, findings) {
             0 => Err(findings.reasons.pop().unwrap_or(reason)),
             _ => Ok(()),
@@ -263,7 +263,7 @@ fn watch(guard: &Guard, request: &Request, subject: &Subject, findings: &mut Fin
     }
 }
 
-/// Reads samples of what is there.
+/// Reads samples of the contents.
 fn look(
     guard: &Guard,
     file: &File,
@@ -277,7 +277,7 @@ fn look(
     let read_bytes = match (&found.door, prepared) {
         // Bytes never touched are no evidence.
         (_, Some(part)) => part.used_bytes,
-        // All of a file is looked at, also what lies behind the part that would be written.
+        // The whole file is examined, including the part beyond the one to be written.
         (Door::File { metadata, .. }, None) => metadata.len(),
         _ => size_bytes,
     };
@@ -286,8 +286,7 @@ fn look(
     evidence::gather(file, read_bytes, known, &guard.records, sampling, notes).map_err(failed)
 }
 
-/// The size by which a record knows a target: a drive that changed its size was made anew, a file
-/// may grow.
+/// The size that identifies a target in a record: a drive with another size was recreated, a file may grow.
 pub(super) fn recorded_size(found: &Found, size_bytes: u64) -> u64 {
     match found.door {
         Door::Device { .. } => size_bytes,
@@ -298,9 +297,9 @@ pub(super) fn recorded_size(found: &Found, size_bytes: u64) -> u64 {
 /// The guard's decision on a device.
 #[derive(Debug)]
 pub enum Safety {
-    /// Nothing stands against it.
+    /// No objection.
     Yes,
-    /// Something is on it that no record of ours explains: it would be asked about.
+    /// Data that no record of ours explains: the user would be asked.
     Asks(Vec<Evidence>),
     /// Refused, for these reasons.
     No(Vec<Reason>),
@@ -323,7 +322,7 @@ pub struct Outlook {
     pub path: String,
     /// `None` if the name leads to nothing that can be described.
     pub facts: Option<DeviceFacts>,
-    /// The name by which it would have to be given up for erasure.
+    /// The name that consents to its erasure.
     pub erase_name: String,
     /// The guard's decision.
     pub safety: Safety,
@@ -386,7 +385,7 @@ pub(crate) fn users_of(resolved: &Resolved, roots: &Roots) -> Findings {
     findings
 }
 
-/// The counters that tell use.
+/// The counters that show use.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Counters {
     reads: u64,
@@ -412,7 +411,7 @@ impl Counters {
         }
     }
 
-    /// Of a difference: whether nothing happened, and nothing is about to.
+    /// For a difference: true if nothing happened, and nothing is in flight.
     pub(crate) fn is_still(self) -> bool {
         self.reads | self.writes | self.others | self.in_flight == 0
     }
@@ -437,7 +436,7 @@ impl fmt::Display for Counters {
     }
 }
 
-/// Watches the devices at `dirs` for `watch`. An error when one moved, `Ok(false)` when one keeps no counters.
+/// Watches the devices at `dirs` for `watch`. An error if one did I/O, `Ok(false)` if one has no counters.
 fn moves(dirs: &[&SysDir], watch: Duration) -> Result<bool, Reason> {
     let read = || dirs.iter().map(|dir| Counters::read(dir)).collect::<Option<Vec<_>>>();
     let Some(before) = read() else { return Ok(false) };

@@ -3,9 +3,9 @@
 //! Each check reads one table of the kernel for all devices that share bytes with the target ([`Subject`]).
 //!
 //! The kernel serves devices and files to others as namespaces of NVMe over Fabrics, and as LIO backstores (iSCSI,
-//! Fibre Channel, vhost). The NVMe target opens a device without claiming it, LIO's fileio does so too, and no process has it open:
-//! configfs alone tells. Programs that serve a device themselves (nbd-server, qemu-nbd, ublk) have it open, and
-//! are found as every process is. Sources: `drivers/nvme/target/`, `drivers/target/target_core_*.c`.
+//! Fibre Channel, vhost). The NVMe target opens a device without claiming it, LIO's fileio does so too, and no process
+//! has it open: only configfs shows it. Programs that serve a device themselves (nbd-server, qemu-nbd, ublk) have it
+//! open, and are found as every process is. Sources: `drivers/nvme/target/`, `drivers/target/target_core_*.c`.
 
 use super::mark::Mark;
 use super::processes::{Opener, scan};
@@ -75,7 +75,7 @@ impl Users {
         uses
     }
 
-    /// `name` with what it is and what it is used for behind it: `dm-0 (LVM vg-data, mounted at /data)`.
+    /// `name` with its kind and uses: `dm-0 (LVM vg-data, mounted at /data)`.
     fn describe(&self, name: &str, kind: Option<String>, dir: &SysDir) -> String {
         let words: Vec<String> = kind.into_iter().chain(self.uses_of(dir)).collect();
         if words.is_empty() { name.to_owned() } else { format!("{name} ({})", words.join(", ")) }
@@ -83,7 +83,7 @@ impl Users {
 }
 
 impl Subject {
-    /// Finds what is mounted, swapped to, built upon or exported.
+    /// Finds mounts, swap, devices built upon it, and exports.
     pub(super) fn check_kernel_users(&self, roots: &Roots, findings: &mut Findings) {
         let users = Users::now(roots, findings);
         self.check_mounts(&users, roots, findings);
@@ -155,12 +155,11 @@ impl Subject {
         }
     }
 
-    /// Finds what other processes have it open, but for fellow runs when this one is `shared`, and
-    /// returns the number of those.
+    /// Finds other processes that have it open, except shared runs if this one is `shared`, and returns the number of
+    /// those.
     ///
-    /// Whoever has it open may let go within `settle`: udev looks at a disk for a moment whenever
-    /// a writer closed it, a run may just be ending, and a process being started holds copies of
-    /// its parent's descriptors until it executes.
+    /// An opener may let go within `settle`: udev looks at a disk for a moment whenever a writer closed it, a run may
+    /// just be ending, and a process being started holds copies of its parent's descriptors until it executes.
     pub(super) fn check_processes(
         &self,
         roots: &Roots,
@@ -281,11 +280,11 @@ struct Source {
     paths: Vec<String>,
     /// Device number, if the driver reports it.
     number: Option<DevNum>,
-    /// Path to an NVMe controller, all of whose namespaces it is.
+    /// Path to an NVMe controller; stands for all of its namespaces.
     controller: Option<String>,
 }
 
-/// Finds what of `subject` is exported.
+/// Finds exported parts of `subject`.
 pub(super) fn check(subject: &Subject, roots: &Roots, findings: &mut Findings) {
     let config = SysDir::new(roots.sys.join("kernel/config"));
     for (module, place) in [("nvmet", config.child("nvmet")), ("target_core_mod", config.child("target"))] {

@@ -1,11 +1,10 @@
 //! The lock by which runs of this program see each other on a device.
 //!
-//! A run locks one byte of the device, far beyond its end, through the descriptor that it writes
-//! with: exclusively, or shared when it was started as one of several. There is no file to clean up:
-//! the kernel drops the lock with the descriptor, after `kill -9` too. Other processes see it in
-//! /proc/PID/fdinfo, which is how a shared run tells its fellows from strangers. The byte is ours
-//! alone, so the locks that udev and others put on whole devices (`flock`) never meet it. A lock is on
-//! the device's node: runs that reach one device by two nodes (not links) see each other in /proc only.
+//! A run locks one byte of the device, far beyond its end, through its writable descriptor: exclusively, or shared if
+//! it is one of several. There is no file to clean up: the kernel drops the lock with the descriptor, after `kill -9`
+//! too. Other processes see it in /proc/PID/fdinfo, by which a shared run recognises other shared runs. Nobody else
+//! locks this byte, so it does not conflict with locks of udev and others on whole devices (`flock`). A lock is on the
+//! device's node: runs that reach one device by two nodes (not links) see each other in /proc only.
 
 use std::io;
 use std::os::fd::BorrowedFd;

@@ -61,7 +61,7 @@ const WATCH: Duration = Duration::from_secs(1);
 /// Maximum wait for a short-lived user (udev after a change, a run that just ended).
 const SETTLE: Duration = Duration::from_secs(3);
 
-/// Spots read between the ends of a device: data on 1 % of it escapes them once in 30,000.
+/// Spots read between the ends of a device: data on 1 % of it is missed once in 30,000 times.
 const SPOTS: u32 = 1024;
 
 /// Longest time for the spots: a disk with platters reads about 100 a second.
@@ -72,7 +72,7 @@ const SPOTS_LIMIT: Duration = Duration::from_secs(5);
 pub struct Request {
     /// The name as the user gave it.
     pub path: String,
-    /// Size that a file is to have. Without it files are refused; devices ignore it.
+    /// Required size of a file. Without it files are refused; devices ignore it.
     pub file_size_bytes: Option<u64>,
     /// Least size that the load needs: one large block.
     pub min_size_bytes: u64,
@@ -119,8 +119,7 @@ pub struct Guard {
 }
 
 impl Guard {
-    /// A guard that keeps its records in `state_dir`, or in the state directory that the environment
-    /// names ([`Records::open`]).
+    /// A guard with its records in `state_dir`, or in the state directory of the environment ([`Records::open`]).
     pub fn new(state_dir: Option<PathBuf>) -> Self {
         Self {
             roots: Roots::default(),
@@ -134,8 +133,7 @@ impl Guard {
     /// Consents to the writing of all `requests`, in their order, or of none. Takes about a second,
     /// however many devices there are.
     ///
-    /// Errors: each device that is refused, with all that stands against it. Nothing was written
-    /// then, and no file was made.
+    /// Errors: each refused device, with all objections. Then nothing was written, and no file was created.
     pub fn consent(&self, requests: &[Request], answers: &mut Answers<'_>) -> Result<Vec<WriteConsent>, Refused> {
         let examined = self.agreed(requests, answers)?;
         self.grant(examined, requests)
@@ -183,7 +181,7 @@ impl Guard {
                 }
             }
         }
-        // Only now is it sure that anything will be written, to any of them.
+        // Only now it is certain that any of them will be written to.
         granted.iter_mut().zip(requests).for_each(|(consent, request)| consent.note_writing(&self.records, request));
         Ok(granted)
     }

@@ -5,8 +5,7 @@
 //! A record explains only data that carries its key, so a wrong or lost record can cost one question,
 //! never a user's data.
 //!
-//! What the record of a device says of its preparation: what was wanted, how far it is, what was read
-//! back.
+//! The part of a device's record about its preparation: the request, the progress, the sample read back.
 //!
 //! ```text
 //! | pass 1: zeros | pass 2: salt | ... |     passes_done counts those that are over and synced;
@@ -36,7 +35,7 @@ pub const PREPARATION: &str = "preparation";
 /// Directory of the records, in the state directory.
 const DIR: &str = "devices";
 
-/// Largest record that is read: a hundred times what one has.
+/// Largest record read: a hundred times a usual one.
 const RECORD_BYTES_MAX: u64 = 64 << 10;
 
 /// Longest wait for another instance that is writing a record, which takes it two syncs.
@@ -62,10 +61,10 @@ pub struct Preparation {
     pub prepared: Option<Prepared>,
 }
 
-/// Why a record could not be kept.
+/// Why a record could not be stored.
 #[derive(Debug, Error)]
 pub enum StateError {
-    /// There is no directory to keep it in.
+    /// There is no directory for it.
     #[error(
         "cannot keep a record of the preparation - neither FLASHPROOF_STATE, XDG_STATE_HOME nor HOME is set; set FLASHPROOF_STATE to a directory"
     )]
@@ -94,7 +93,7 @@ impl Records {
         Self { dir: dir.or_else(default_dir) }
     }
 
-    /// No records, and none can be kept.
+    /// No records, and no place to store any.
     pub fn nowhere() -> Self {
         Self { dir: None }
     }
@@ -117,8 +116,8 @@ impl Records {
 
     /// Writes or updates the record of a device and returns the key to stamp with.
     ///
-    /// The key stays the same for as long as the device keeps its identity and size, so that what
-    /// earlier runs wrote stays explained. Several instances may do this at once: all get one key.
+    /// The key stays the same for as long as the device keeps its identity and size, so that the data of earlier runs
+    /// stay explained. Several instances may do this at once: all get one key.
     pub fn keep(&self, identity: &str, size_bytes: u64, what: &str) -> Result<u64, StateError> {
         let path = self.path(identity).ok_or(StateError::NoDirectory)?;
         let _lock = lock_beside(&path)?;
@@ -180,20 +179,20 @@ fn read(path: &Path) -> Option<Preparation> {
     (record.version == VERSION).then_some(record)
 }
 
-/// The error of what was `tried` on a record.
+/// The error of an operation `tried` on a record.
 fn failed(tried: &'static str, path: &Path) -> impl FnOnce(io::Error) -> StateError {
     let path = path.to_owned();
     move |source| StateError::Io { tried, path, source }
 }
 
-/// Keeps other instances out of the directory of a record, which is made if need be.
+/// Locks out other instances from the directory of a record, which is created if needed.
 fn lock_beside(path: &Path) -> Result<fs::File, StateError> {
     let dir = path.parent().unwrap_or(Path::new("/"));
     fs::DirBuilder::new().recursive(true).mode(0o700).create(dir).map_err(failed("make the directory of", path))?;
     lock(dir).map_err(failed("lock", path))
 }
 
-/// Keeps other instances out of `dir` until the file is dropped; the kernel drops it after a kill.
+/// Locks out other instances from `dir` until the file is dropped; the kernel drops it after a kill.
 fn lock(dir: &Path) -> io::Result<fs::File> {
     let file = fs::OpenOptions::new().write(true).create(true).truncate(false).mode(0o600).open(dir.join(".lock"))?;
     let deadline = Instant::now() + LOCK_WAIT;
@@ -206,12 +205,12 @@ fn lock(dir: &Path) -> io::Result<fs::File> {
     Ok(file)
 }
 
-/// A reader sees the old record or the new one, and a crash leaves one of them.
+/// Writes atomically: a reader sees the old record or the new one, and so after a crash.
 fn write(path: &Path, record: &Preparation) -> io::Result<()> {
     files::replace(path, &serde_json::to_vec_pretty(record)?, Over::OwnPrivate)
 }
 
-/// A file name for an identity: readable, and unique by a hash of all of it (FNV-1a).
+/// A file name for an identity: readable, and unique by a hash of the whole (FNV-1a).
 fn file_name(identity: &str) -> String {
     let readable: String = identity
         .chars()
@@ -240,7 +239,7 @@ fn default_dir() -> Option<PathBuf> {
 
 /// Seconds since 1970, as records count them.
 pub fn unix_s() -> u64 {
-    // A clock before 1970 is no reason not to keep a record.
+    // A clock before 1970 must not prevent a record.
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_secs()
 }
 
@@ -251,7 +250,7 @@ pub struct Prepared {
     pub tool: String,
     /// The name under which the device was given.
     pub path: String,
-    /// Serial number of the drive, where it tells one.
+    /// Serial number of the drive, if known.
     pub serial: Option<String>,
     /// Size of the device or file.
     pub size_bytes: u64,
@@ -269,7 +268,7 @@ pub struct Prepared {
     pub seed: u64,
     /// Beginning, seconds since 1970.
     pub started_unix_s: u64,
-    /// End, seconds since 1970; none while it is not complete.
+    /// End, seconds since 1970; `None` while incomplete.
     pub ended_unix_s: Option<u64>,
     /// Passes that are complete and on the medium.
     pub passes_done: u32,
@@ -299,7 +298,7 @@ impl Prepared {
         u32::from(self.zeros) + self.fills
     }
 
-    /// Number of the salt that is written in pass `pass` (from 0); `None` for the pass of zeros.
+    /// Number of the salt written in pass `pass` (from 0); `None` for the pass of zeros.
     pub fn fill_of(&self, pass: u32) -> Option<u32> {
         // The first salt is number 1 with zeros before it and without.
         (pass + 1).checked_sub(u32::from(self.zeros)).filter(|fill| *fill > 0)
@@ -341,7 +340,7 @@ pub(crate) struct UsedPart {
 }
 
 impl UsedPart {
-    /// The part of the device that `facts` describe; `None` when all of it may be used.
+    /// The usable part of the device of `facts`; `None` if all of it may be used.
     pub(crate) fn of(facts: &DeviceFacts, records: &Records) -> Option<Self> {
         let prepared = records.prepared(&facts.identity()?, facts.size_bytes)?;
         let used_bytes = prepared.used_bytes;
@@ -365,13 +364,13 @@ impl Records {
         self.find(identity)?.prepared.filter(|prepared| prepared.size_bytes == size_bytes)
     }
 
-    /// Keeps how a preparation goes. The record of the device itself exists already: consent made it.
+    /// Stores the progress of a preparation. The record of the device exists already, from the consent.
     pub fn keep_prepared(&self, identity: &str, prepared: &Prepared) -> Result<(), StateError> {
         self.change(identity, |record| record.prepared = Some(prepared.clone()))
     }
 
-    /// Keeps what was read back of `prepared`, and nothing else. Says whether that is still what is on
-    /// record: if another preparation or a test came in between, nothing is changed.
+    /// Stores the sample of `prepared`, and nothing else. Returns true if `prepared` is still on record: after another
+    /// preparation or a test nothing is changed.
     pub fn keep_sample(&self, identity: &str, prepared: &Prepared, sample: &Sampled) -> Result<bool, StateError> {
         let mut is_same = false;
         self.change(identity, |record| {
@@ -387,8 +386,7 @@ impl Records {
         Ok(is_same)
     }
 
-    /// Notes that `what` is about to write to a device, so that its preparation, if there was one, no longer
-    /// tells its content.
+    /// Records that `what` will write to a device, so that its preparation, if any, no longer describes its contents.
     pub(super) fn note_writing(&self, identity: &str, what: &str) -> Result<(), StateError> {
         let was_prepared = self.find(identity).is_some_and(|record| record.prepared.is_some());
         if what == PREPARATION || !was_prepared {
@@ -401,7 +399,7 @@ impl Records {
         })
     }
 
-    /// Forgets how a device was prepared, of which all is about to be deallocated.
+    /// Deletes the preparation of a device that will be deallocated as a whole.
     pub fn forget_prepared(&self, identity: &str) -> Result<(), StateError> {
         match self.find(identity).and_then(|record| record.prepared) {
             None => Ok(()),

@@ -3,7 +3,7 @@
 //! Every descriptor of every process is compared by device number (or, for a file, by device and inode): a database
 //! that opens its drives without `O_EXCL` is found in no other way. This scan cannot see processes of another PID
 //! namespace, descriptors that live only in an io_uring's file table, and users inside the kernel; the watch on
-//! diskstats is there for those.
+//! diskstats covers those.
 
 use super::mark::Mark;
 use super::subject::Found;
@@ -19,7 +19,7 @@ pub struct Opener {
     pub command: String,
     /// What it has open: `it`, `its partition /dev/sda1`...
     pub which: String,
-    /// The lock by which it shows itself as a run of this program, if it does.
+    /// The lock that identifies it as a run of this program, if it is one.
     pub(super) mark: Option<Mark>,
 }
 
@@ -32,7 +32,7 @@ pub(super) struct Scan {
     pub(super) unseen: u32,
 }
 
-/// Looks at every process but this one. `find` says what a descriptor refers to, if it is ours to care about.
+/// Examines every process but this one. `find` returns the object of a descriptor, if it matters here.
 pub(super) fn scan(proc_root: &Path, find: &dyn Fn(&Metadata) -> Option<Found>) -> io::Result<Scan> {
     let own = std::process::id();
     let mut scan = Scan::default();
@@ -63,7 +63,7 @@ fn descriptors(
 ) -> io::Result<BTreeMap<String, Option<Mark>>> {
     let mut found = BTreeMap::new();
     for entry in fs::read_dir(process.join("fd"))?.flatten() {
-        // Sockets and pipes are the most; reading the link spares the look at each of them.
+        // Sockets and pipes are the most; reading the link avoids a `stat` of each.
         if !fs::read_link(entry.path()).is_ok_and(|to| to.is_absolute()) {
             continue;
         }

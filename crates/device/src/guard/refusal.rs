@@ -1,4 +1,4 @@
-//! Why a device is not written to: each reason with its numbers and with what to do.
+//! Reasons not to write to a device: each with its numbers and the remedy.
 
 use super::evidence::Evidence;
 use super::processes::Opener;
@@ -61,7 +61,7 @@ impl Findings {
         self.reasons.iter().any(|reason| matches!(reason, Reason::Mounted { which: known, .. } if known == which))
     }
 
-    /// Adds a mount, once whoever sees it.
+    /// Adds a mount, once for all observers.
     pub(super) fn mounted(&mut self, which: String, at: String, seen_by: &'static str) {
         let known =
             |reason: &Reason| matches!(reason, Reason::Mounted { which: w, at: a, .. } if (w, a) == (&which, &at));
@@ -96,7 +96,7 @@ pub enum Reason {
         which: String,
         /// Mount point.
         at: String,
-        /// Empty, or whose mounts those are.
+        /// Empty, or the owner of that mount table.
         seen_by: &'static str,
     },
     /// Used as swap space.
@@ -204,7 +204,7 @@ pub enum Reason {
         needed_bytes: u64,
         free_bytes: u64,
     },
-    /// A file of which a preparation left a part unused would grow, and that part is told by its length.
+    /// A file with an unused part by its preparation would grow; its length marks that part.
     #[error(
         "only its first {used_bytes} of {size_bytes} bytes are used, as it was prepared with --use-pct, and to grow it to {wanted_bytes} bytes would undo that; make file-size-mbytes no larger than the file, or prepare it again at the size wanted"
     )]
@@ -215,7 +215,7 @@ pub enum Reason {
         /// Requested size, bytes.
         wanted_bytes: u64,
     },
-    /// There is something on it, and nobody said that it may go.
+    /// Data on it without consent to its erasure.
     #[error("{}; it would be erased: if that is meant, {advice}", list(.evidence))]
     NotConfirmed {
         evidence: Vec<Evidence>,

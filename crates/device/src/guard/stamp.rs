@@ -1,15 +1,15 @@
-//! The stamp by which data that this program wrote is known again.
+//! The stamp that marks data written by this program.
 //!
 //! ```text
 //! sector of 512 bytes, as 64 little-endian words of 64 bits
 //! | 0 .. 61: data | 62: nonce (random) | 63: stamp(nonce, key) |
 //! ```
 //!
-//! The key is drawn when a device is first prepared and kept in the [`super::preparation`] record for
-//! that device. Data of anyone else passes for ours with a chance of 2^-64 a sector. A stamp is no
-//! proof against forgery: it keeps a user's data from being erased by mistake, not from an enemy.
+//! The key is drawn when a device is first prepared and stored in the [`super::preparation`] record for that device.
+//! Foreign data pass for ours with a probability of 2^-64 per sector. A stamp does not prevent forgery: it protects a
+//! user's data from mistakes, not from an attacker.
 
-/// Size of a stamped sector, whatever the device's own sectors are.
+/// Size of a stamped sector, for any sector size of the device.
 pub const SECTOR_BYTES: usize = 512;
 
 /// The nonce and the stamp, at the end of a sector.
@@ -24,11 +24,11 @@ const fn mix(mut x: u64) -> u64 {
     x ^ (x >> 31)
 }
 
-/// Word 63 of a sector whose word 62 is `nonce`, under the device's `key`.
+/// Word 63 of a sector with `nonce` in word 62, under the device's `key`.
 #[inline]
 #[must_use]
 pub const fn stamp(nonce: u64, key: u64) -> u64 {
-    // The added constant (the golden ratio, as in splitmix64) keeps zero from being a fixed point.
+    // The added constant (the golden ratio, as in splitmix64) prevents zero from being a fixed point.
     mix(mix(nonce ^ key).wrapping_add(key.rotate_left(32)).wrapping_add(0x9e37_79b9_7f4a_7c15))
 }
 
@@ -41,8 +41,8 @@ pub fn is_stamped(sector: &[u8], key: u64) -> bool {
     }
 }
 
-/// Puts the stamp behind the nonce that stands in the last [`STAMP_BYTES`] of a sector or of a part of
-/// one. Leaves what is too short as it is.
+/// Puts the stamp behind the nonce in the last [`STAMP_BYTES`] of a sector or of a part of one. Leaves shorter data
+/// unchanged.
 #[inline]
 pub fn stamp_end(sector: &mut [u8], key: u64) {
     if let [.., nonce, found] = sector.as_rchunks_mut::<8>().1 {

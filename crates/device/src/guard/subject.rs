@@ -22,7 +22,7 @@ pub(super) enum Relation {
     Itself,
     /// The same bytes, reached through another device.
     OtherPath,
-    /// A part of one of the two above, or the disk that it lies on.
+    /// A part of one of the two above, or its disk.
     Part,
     /// The target is made of it, or of a part of it.
     Beneath,
@@ -36,7 +36,7 @@ pub(super) struct Node {
     pub(super) which: String,
     pub(super) dir: SysDir,
     pub(super) relation: Relation,
-    /// Devices made of it through which it is beneath the target.
+    /// Devices built on it that connect it with the target.
     way: Vec<SysDir>,
 }
 
@@ -74,7 +74,7 @@ pub(super) struct Found {
 pub(super) struct Subject {
     /// Block devices; the target is the first, unless it is a file.
     nodes: Vec<Node>,
-    /// NVMe character devices, the other doors to the disks among those.
+    /// NVMe character devices, which give access to the disks among those.
     generics: Vec<(DevNum, String)>,
     /// The file that is the target, or files beneath it.
     files: Vec<FilePart>,
@@ -110,8 +110,8 @@ impl Subject {
         Self { files: vec![file], ..Self::default() }
     }
 
-    /// Adds a device with all that shares bytes with it. `way` leads from it to the target; the target
-    /// has none. `exact`: all of it is the target's.
+    /// Adds a device with all that shares bytes with it. `way` leads from it to the target; `None` for the target.
+    /// `exact`: true if the whole device belongs to the target.
     fn add(&mut self, machine: &Machine<'_>, number: DevNum, dir: &SysDir, way: Option<&SysDir>, exact: bool) {
         if let Some(known) = self.nodes.iter_mut().find(|node| node.number == number) {
             return known.way.extend(way.cloned());
@@ -193,7 +193,7 @@ impl Subject {
         }
     }
 
-    /// Adds what is behind `disk` if that is a loop device; `bytes` are those of the disk that matter.
+    /// Adds the backing of `disk` if that is a loop device; `bytes` are the relevant bytes of the disk.
     fn add_backing(&mut self, machine: &Machine<'_>, disk: &SysDir, bytes: Range<u64>, exact: bool, whose: &str) {
         let Some(own) = machine.loops.iter().find(|of| Some(of.number) == disk.dev()) else { return };
         self.own_loops.push(own.number);
@@ -303,8 +303,8 @@ impl Node {
         roots.dev.join(self.dir.node_name())
     }
 
-    /// Names of the devices made of it, but for those of the target: what leads to it, and what a volume
-    /// manager or RAID has put beside it, each in a place of its own.
+    /// Names of the devices built on it, except those that lead to the target, and those that a volume manager or RAID
+    /// has placed beside it.
     pub(super) fn holders(&self) -> Vec<String> {
         let holders = self.dir.child("holders");
         let is_own = |name: &String| {

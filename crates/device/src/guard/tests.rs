@@ -148,7 +148,7 @@ fn our_own_file_is_not_asked_for_and_may_grow() {
     let key = place.run_once(&place.request("ours"), SIZE as usize);
     let grown = Request { file_size_bytes: Some(2 * SIZE), ..place.request("ours") };
     assert_eq!(place.run_once(&grown, 2 * SIZE as usize), key);
-    // Asked to use less than there is: the file keeps its length, the test keeps to its part.
+    // Asked to use less than the file has: the file keeps its length, the test uses only its part.
     let consent = place.consent(&place.request("ours")).unwrap();
     assert_eq!((consent.stamp_key(), consent.size_bytes()), (key, SIZE));
     assert_eq!(fs::metadata(place.path("ours")).unwrap().len(), 2 * SIZE);
@@ -167,7 +167,7 @@ fn a_file_with_a_part_that_is_not_used_does_not_grow() {
     }
     assert_eq!(fs::metadata(place.path("ours")).unwrap().len(), SIZE);
     assert_eq!(Target::writable(place.consent(&place.request("ours")).unwrap()).size_bytes(), SIZE / 2);
-    // Whoever prepares all of it may.
+    // A preparation of the whole file is allowed.
     place.consent(&Request { whole: true, ..grown }).unwrap();
 }
 
@@ -224,7 +224,7 @@ fn all_devices_are_refused_at_once_and_none_is_consented_to() {
     assert_eq!(refused.to_string().lines().count(), 2);
     assert!(!fs::exists(place.path("new")).unwrap());
 
-    // A person who said no is asked nothing more.
+    // After a "no" a person is asked nothing more.
     let mut asked = Vec::new();
     let mut answers = Answers::default().or_ask(|question| {
         asked.push(question.name.to_owned());

@@ -6,7 +6,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The NVMe controllers that the subsystem of `block` links to, sorted; none for any other device.
+/// The NVMe controllers that the subsystem of `block` links to, sorted; empty for any other device.
 ///
 /// `block` is the directory of a block device in /sys, links resolved.
 pub(crate) fn controllers(block: &Path) -> Vec<PathBuf> {

@@ -1,15 +1,15 @@
-//! /proc/diskstats: what the kernel counted for each block device, and what `iostat -x` makes of it.
+//! /proc/diskstats: the kernel's counters for each block device, and the values that `iostat -x` derives from them.
 //!
-//! Counters run since the device appeared; only the difference of two samples means anything. The
-//! names and units here are those of the kernel's `Documentation/admin-guide/iostats.rst`; the rates
-//! are computed as sysstat does it, so that they can be laid beside each other.
+//! Counters run since the device appeared; only the difference of two samples is meaningful. The names and units here
+//! are those of the kernel's `Documentation/admin-guide/iostats.rst`; the rates are computed as in sysstat, so that
+//! they can be compared.
 
 use super::DeviceNumber;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-/// Bytes in a sector of /proc/diskstats, whatever the device's own sectors are.
+/// Bytes in a sector of /proc/diskstats, for any sector size of the device.
 pub const SECTOR_BYTES: u64 = 512;
 
 const KIB_PER_SECTOR: f64 = SECTOR_BYTES as f64 / 1024.0;
@@ -30,7 +30,7 @@ pub struct Counts {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct FlushCounts {
     pub completed: u64,
-    /// Milliseconds that all of them together took.
+    /// Sum of their times, milliseconds.
     pub time_ms: u64,
 }
 
@@ -41,7 +41,7 @@ pub struct Counters {
     pub write: Counts,
     /// Requests issued and not completed: the present number, not a counter.
     pub in_flight: u64,
-    /// Milliseconds in which at least one request was in flight.
+    /// Milliseconds with at least one request in flight.
     pub busy_ms: u64,
     /// Milliseconds in flight, summed over all requests.
     pub queue_ms: u64,
@@ -93,14 +93,14 @@ pub fn read(root: &Path) -> Result<Vec<Disk>, DiskstatsError> {
     text.lines().enumerate().map(disk).collect()
 }
 
-/// The number, the name and the counters in one line; `None` if it has another shape.
+/// Parses number, name and counters of one line; `None` for another format.
 pub(super) fn parse_line(line: &str) -> Option<(DeviceNumber, &str, Counters)> {
     let mut words = line.split_ascii_whitespace();
     let device = (words.next()?.parse().ok()?, words.next()?.parse().ok()?);
     let name = words.next()?;
     let mut values = [0_u64; 17];
     let mut fields = 0;
-    // Newer kernels may append more; those are not ours to know.
+    // Newer kernels may append more fields, which are ignored.
     for word in words.take(values.len()) {
         values[fields] = word.parse().ok()?;
         fields += 1;
@@ -203,13 +203,13 @@ pub struct Rates {
     pub write_request_kib: Option<f64>,
     /// `aqu-sz`: mean number of requests in flight
     pub average_queue: f64,
-    /// `%util`: share of the time in which something was in flight. No measure of how much more a
-    /// device could do that works on several requests at once.
+    /// `%util`: share of the time with requests in flight. For a device that works on several requests at once this is
+    /// no measure of its spare capacity.
     pub util_pct: f64,
 }
 
 impl Rates {
-    /// The rates of `delta` (see [`Counters::since`]) over `interval`; `None` for no time at all.
+    /// The rates of `delta` (see [`Counters::since`]) over `interval`; `None` for a zero interval.
     ///
     /// Source: sysstat, `iostat.c` and `compute_ext_disk_stats` in `rd_stats.c`.
     pub fn over(delta: &Counters, interval: Duration) -> Option<Self> {

@@ -26,9 +26,9 @@ impl Dispersion {
 
 /// The dispersion of `times_ns` in windows of `window_ns`.
 ///
-/// Windows start at the first event and cover the time to the last one; the incomplete window at the
-/// end, with the last event, is left out. Order does not matter, though sorted times are faster.
-/// `None` if there is no whole window, or `window_ns` is 0.
+/// Windows start at the first event and cover the time to the last one; the incomplete window at the end, with the last
+/// event, is left out. Times need not be sorted, but sorted times are faster. `None` if there is no whole window, or
+/// `window_ns` is 0.
 pub fn dispersion(times_ns: &[u64], window_ns: u64) -> Option<Dispersion> {
     if times_ns.is_sorted() {
         return of_sorted(times_ns, window_ns);
@@ -38,10 +38,10 @@ pub fn dispersion(times_ns: &[u64], window_ns: u64) -> Option<Dispersion> {
     of_sorted(&sorted, window_ns)
 }
 
-/// Variance / mean of `times_ns` in windows of `window_ns`, averaged over ten places where windows begin.
+/// Variance / mean of `times_ns` in windows of `window_ns`, averaged over ten offsets of the windows.
 ///
-/// Bursts that keep their place in the period are cut by windows at one place and not at another, so
-/// that a single place can be off by a factor of two. Errors: as [`dispersion`].
+/// Windows at one offset cut bursts that windows at another do not, if the bursts keep their place in the period; so a
+/// single offset can be off by a factor of two. Errors: as [`dispersion`].
 pub fn index_over_places(times_ns: &[u64], window_ns: u64) -> Option<f64> {
     const PLACES: u32 = 10;
     let mut sorted = times_ns.to_vec();

@@ -1,7 +1,7 @@
 //! Facts about the machine of a run.
 //!
-//! Two results can only be compared by someone who knows both machines. Each fact is read on its own: an unreadable one
-//! is `None`, and nothing fails.
+//! Results can be compared only if both machines are known. Each fact is read on its own: an unreadable one is `None`,
+//! and nothing fails.
 
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -23,10 +23,10 @@ pub struct HostFacts {
     pub numa_nodes: Option<u64>,
     /// Memory that the kernel can use.
     pub memory_total_bytes: Option<u64>,
-    /// CPU frequency governor; several, joined by commas, if CPUs differ. `None` also where the
-    /// kernel has no say in it, as in most virtual machines.
+    /// CPU frequency governor; several, joined by commas, if CPUs differ. `None` also if the kernel does not control
+    /// it, as in most virtual machines.
     pub cpu_governor: Option<String>,
-    /// The hypervisor that this machine runs under, as far as it names itself; `None` if none was seen.
+    /// The hypervisor of this machine, as far as it identifies itself; `None` if none was detected.
     pub hypervisor: Option<String>,
     /// Seconds since the kernel started.
     pub uptime_secs: Option<u64>,
@@ -68,7 +68,7 @@ impl HostFacts {
     }
 }
 
-/// A file's text without space around it; `None` if it cannot be read or is empty.
+/// A file's text without surrounding space; `None` if it cannot be read or is empty.
 fn read_text(root: &Path, name: &str) -> Option<String> {
     let text = std::fs::read_to_string(root.join(name)).ok()?;
     let text = text.trim();
@@ -116,7 +116,7 @@ fn cpu_governor(root: &Path) -> Option<String> {
     (!governors.is_empty()).then(|| governors.join(","))
 }
 
-/// Xen says so in /sys/hypervisor; others set a CPU flag and mostly name themselves in the firmware.
+/// Xen appears in /sys/hypervisor; others set a CPU flag and mostly have their name in the firmware.
 ///
 /// The firmware's name alone proves nothing: bare machines in a cloud carry the cloud's name, too. ARM
 /// has no such flag, so only Xen is seen there.

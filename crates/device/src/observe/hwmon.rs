@@ -1,8 +1,8 @@
 //! The temperature of a drive, from the kernel's hardware monitor.
 //!
-//! A monitor belongs to a drive if the block device lies below the monitor's device in /sys: below the
-//! NVMe controller or its PCI device (kernels differ), below the SCSI device of `drivetemp`. A drive
-//! with several paths lies below none of them, so the controllers that its subsystem links to count.
+//! A monitor belongs to a drive if the block device is below the monitor's device in /sys: below the NVMe controller or
+//! its PCI device (kernels differ), below the SCSI device of `drivetemp`. A drive with several paths is below none of
+//! them, so the controllers linked by its subsystem count.
 //!
 //! For an NVMe drive each reading is a SMART command, which the kernel sends at most once a second.
 
@@ -12,7 +12,7 @@ use super::procfile::ProcFile;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Drivers whose monitor is in the drive. Others above it (an adapter, a bridge) have their own heat.
+/// Drivers whose monitor is in the drive. Monitors above it (an adapter, a bridge) measure something else.
 const DRIVERS: [&str; 2] = ["nvme", "drivetemp"];
 
 /// The thermometer of one drive, read again and again.
@@ -22,7 +22,7 @@ pub(super) struct Thermometer {
 }
 
 impl Thermometer {
-    /// Looks for one below `root`; `None` if the drive has none that the kernel knows.
+    /// Finds the monitor below `root`; `None` if the kernel knows none for the drive.
     pub(super) fn find(root: &Path, number: DeviceNumber) -> Option<Self> {
         Some(Self { input: ProcFile::open(&drive_monitor(root, number)?, "temp1_input").ok()? })
     }

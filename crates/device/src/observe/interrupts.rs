@@ -1,4 +1,4 @@
-//! The interrupts of a device: which lines its controller has, and which CPUs they reach.
+//! The interrupts of a device: the lines of its controller, and the CPUs that they reach.
 //!
 //! ```text
 //! sys/dev/block/259:0 -> .../0000:01:00.0/nvme/nvme0/nvme0n1
@@ -6,17 +6,15 @@
 //! sys/kernel/irq/41/per_cpu_count                                   how often each reached which CPU
 //! ```
 //!
-//! When all of them reach one CPU, that CPU is a part of every latency. The lines are those of the
-//! controller, so devices behind one (an HBA, namespaces of one drive) share them. Virtual devices
-//! (loop, zram, device-mapper) have none.
+//! If all of them reach one CPU, that CPU is part of every latency. The lines belong to the controller, so devices
+//! behind one (an HBA, namespaces of one drive) share them. Virtual devices (loop, zram, device-mapper) have none.
 
 use super::DeviceNumber;
 use super::controllers::controllers;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// The numbers of the interrupt lines of the controller behind `device`, ascending; empty if there is
-/// none that the kernel tells of.
+/// The numbers of the interrupt lines of the controller behind `device`, ascending; empty if the kernel shows none.
 ///
 /// `root` is `/` but in tests. Sources: `msi_irqs` and `irq` in the kernel's
 /// `Documentation/ABI/testing/sysfs-bus-pci`. A drive with several paths has the lines of all of them.
@@ -88,7 +86,7 @@ impl ByCpu {
         Self { counts: self.counts.iter().zip(before).map(grown).collect() }
     }
 
-    /// The CPU that took most of them, the first of equals; `None` when there was no interrupt.
+    /// The CPU with the most interrupts, the first of equals; `None` without interrupts.
     pub fn busiest(&self) -> Option<Busiest> {
         let (cpu, count) = self.counts.iter().enumerate().max_by_key(|(cpu, count)| (**count, usize::MAX - cpu))?;
         let total = self.total();

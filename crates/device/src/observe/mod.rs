@@ -1,15 +1,15 @@
 //! Watching devices and the host from outside the run: nothing here issues an operation.
 //!
 //! * [`trace`]: the kernel's block tracepoints, one event for each request issued and completed
-//! * [`dispersion`]: how evenly events are spread over time
-//! * [`diskstats`]: /proc/diskstats, and what `iostat -x` derives from it
-//! * [`interrupts`]: which CPUs the interrupts of a device reach
-//! * [`nvme`]: what an NVMe drive says of its own health
-//! * [`telemetry`]: one row of numbers a report interval, for the run directory
-//! * [`host`]: what machine this is
-//! * [`process`]: what this program itself uses
+//! * [`dispersion`]: evenness of events in time
+//! * [`diskstats`]: /proc/diskstats, and the values that `iostat -x` derives from it
+//! * [`interrupts`]: CPUs that the interrupts of a device reach
+//! * [`nvme`]: an NVMe drive's health logs
+//! * [`telemetry`]: one row of numbers per report interval, for the run directory
+//! * [`host`]: facts about the machine
+//! * [`process`]: resources used by this program
 //!
-//! Whatever reads /proc or /sys takes the root of the file system, so that tests can build their own.
+//! Functions that read /proc or /sys take the root of the file system, so that tests can build their own.
 
 mod controllers;
 pub mod diskstats;

@@ -1,13 +1,11 @@
-//! This process: what it uses of CPU time and memory, which one it is; and whether one that was recorded still
-//! runs.
+//! This process: its CPU time, memory and identity; and the state of a recorded process.
 //!
-//! A tool that measures others has to say what it costs. CPU time is that of all threads; divided by
-//! the operations done it is the cost of one.
+//! A measuring tool has to report its own cost. CPU time covers all threads; divided by the operations done it is the
+//! cost of one.
 //!
-//! A number alone does not name a process: the kernel gives it again. Together with the moment at
-//! which the process began and the machine's start it does. Whoever runs in another container sees
-//! other numbers: only within one namespace of them "not there" means "gone". Else whether its files still
-//! grow is the caller's to ask.
+//! A number alone does not identify a process, because the kernel reuses it. The number with the start time of the
+//! process and the boot of the machine does. Another container sees other numbers: only within one PID namespace "not
+//! there" means "gone". Otherwise the caller has to check if its files still grow.
 
 use super::procfile::ProcFile;
 use results::run_dir::Process;
@@ -89,11 +87,11 @@ pub enum Alive {
     Elsewhere,
     /// The machine has started since, or this is another machine.
     OtherBoot,
-    /// `/proc` does not tell: it is not mounted, or hidden from this user.
+    /// `/proc` has no answer: it is not mounted, or hidden from this user.
     Unknown,
 }
 
-/// The process that calls this; `None` where `/proc` does not tell.
+/// The calling process; `None` if `/proc` has no answer.
 pub fn this_process() -> Option<Process> {
     let root = Path::new("/");
     let pid = std::process::id();
@@ -112,7 +110,7 @@ pub fn is_alive(process: &Process, root: &Path) -> Alive {
     let gone = if same_numbers { Alive::Gone } else { Alive::Elsewhere };
     match stat(root, process.pid) {
         Ok(Some(stat)) if stat.start_ticks != process.start_ticks => gone,
-        // Dead, and only its parent has not asked for its exit code. Source: proc_pid_stat(5), field 3.
+        // A zombie: its parent has not collected its exit code. Source: proc_pid_stat(5), field 3.
         Ok(Some(Stat { state: 'Z' | 'X' | 'x', .. })) => Alive::Gone,
         Ok(Some(Stat { state: 'T' | 't', .. })) => Alive::Stopped,
         Ok(Some(_)) => Alive::Running,
@@ -123,8 +121,8 @@ pub fn is_alive(process: &Process, root: &Path) -> Alive {
     }
 }
 
-/// With `hidepid` a user does not see the processes of others: what is not there may still run.
-/// The first process is always another user's, unless this is root.
+/// With `hidepid` a user does not see the processes of others: an invisible process may still run. The first process
+/// always belongs to another user, unless this is root.
 fn hides_others(root: &Path) -> bool {
     !root.join("proc/1").exists()
 }
@@ -144,7 +142,7 @@ struct Stat {
     start_ticks: u64,
 }
 
-/// `None` where the file is there and does not read.
+/// `None` if the file exists and cannot be read.
 fn stat(root: &Path, pid: u32) -> Result<Option<Stat>, ErrorKind> {
     // The name of a program can be any bytes.
     let bytes = fs::read(root.join(format!("proc/{pid}/stat"))).map_err(|error| match error.raw_os_error() {
@@ -155,8 +153,8 @@ fn stat(root: &Path, pid: u32) -> Result<Option<Stat>, ErrorKind> {
     Ok(parse_stat(&String::from_utf8_lossy(&bytes)))
 }
 
-/// Source: proc_pid_stat(5). The second field is the program's name in parentheses; it can hold blanks
-/// and parentheses itself, so what follows is found from the last one.
+/// Source: proc_pid_stat(5). The second field is the program's name in parentheses; it can contain blanks and
+/// parentheses itself, so parsing continues after the last one.
 fn parse_stat(text: &str) -> Option<Stat> {
     let mut fields = text.get(text.rfind(')')? + 1..)?.split_ascii_whitespace();
     let state = fields.next()?.chars().next()?;

@@ -1,4 +1,4 @@
-//! Files of /proc that are read again and again (opened once, into the same memory), and what is counted between two reads.
+//! Files of /proc that are read repeatedly (opened once, into the same memory), and differences between two readings.
 
 use std::fs::File;
 use std::io;
@@ -13,8 +13,7 @@ pub(super) struct ProcFile {
     text: Vec<u8>,
 }
 
-/// Bytes by which the memory grows. A read of /proc gives at most what fits, so this also bounds the
-/// number of reads.
+/// Bytes by which the memory grows. A read of /proc returns at most what fits, so this also bounds the number of reads.
 const STEP_BYTES: usize = 16 << 10;
 
 impl ProcFile {
@@ -23,7 +22,7 @@ impl ProcFile {
         Ok(Self { file: File::open(root.join(name))?, text: vec![0; STEP_BYTES] })
     }
 
-    /// Reads the file anew. No allocation unless it outgrew what it ever was.
+    /// Reads the file again. Allocates only if the file is longer than ever before.
     pub(super) fn read(&mut self) -> io::Result<&str> {
         let mut filled = 0;
         loop {
@@ -55,12 +54,12 @@ pub(super) fn open(root: &Path, name: &str) -> Result<ProcFile, TelemetryError> 
     ProcFile::open(root, name).map_err(|source| TelemetryError { path: root.join(name), source })
 }
 
-/// `count` in a second of `interval`; `None` for no time at all.
+/// `count` per second of `interval`; `None` for a zero interval.
 pub(super) fn per_sec(count: u64, interval: Duration) -> Option<f64> {
     (!interval.is_zero()).then(|| count as f64 / interval.as_secs_f64())
 }
 
-/// `part_ns` as a share of `interval`, in percent; `None` for no time at all.
+/// `part_ns` as a share of `interval`, percent; `None` for a zero interval.
 pub(super) fn share_pct(part_ns: u64, interval: Duration) -> Option<f64> {
     (!interval.is_zero()).then(|| part_ns as f64 * 100.0 / interval.as_nanos() as f64)
 }

@@ -14,7 +14,7 @@ pub(crate) struct LoopDevice {
 }
 
 impl LoopDevice {
-    /// Makes one of `bytes`; says aloud and gives `None` where that cannot be done.
+    /// Creates a loop device of `bytes`; `None`, with a message, on failure.
     pub(crate) fn make(bytes: u64) -> Option<Self> {
         let file = tempfile::NamedTempFile::new().expect("a temporary file");
         file.as_file().set_len(bytes).expect("a sparse file");

@@ -19,7 +19,7 @@ use sys::net::Waker;
 /// Time between two questions to all nodes.
 const TEND: Duration = Duration::from_secs(1);
 
-/// Before they are asked again because one has not what it said.
+/// Delay of another query after a node lacked a partition that it had reported.
 const ASK_AGAIN: Duration = Duration::from_millis(50);
 
 /// For a connection, and for each reply to a question about the cluster.
@@ -52,7 +52,7 @@ pub struct Node {
 pub struct Map {
     /// Indexed by [`Node::number`].
     pub nodes: Vec<Node>,
-    /// By partition the number of the node that has it.
+    /// By partition: the number of its node.
     masters: Vec<Option<u16>>,
 }
 
@@ -73,7 +73,7 @@ impl Map {
     }
 }
 
-/// A cluster that is asked about itself until it is dropped.
+/// A cluster that is queried until it is dropped.
 #[derive(Debug)]
 pub struct Cluster {
     map: Arc<Mutex<Arc<Map>>>,
@@ -83,7 +83,7 @@ pub struct Cluster {
     ask: Sender<()>,
 }
 
-/// A connection that is wanted, and who is told.
+/// A requested connection, and its receiver.
 pub(super) struct Connect {
     pub(super) address: SocketAddr,
     pub(super) slot: usize,
@@ -92,7 +92,7 @@ pub(super) struct Connect {
 }
 
 impl Cluster {
-    /// The cluster of which one of `seeds` is a node, as far as `namespace` is concerned.
+    /// The cluster with one of `seeds` as a node, for `namespace`.
     ///
     /// Errors: none of them answers, or the cluster has no such namespace.
     pub fn find(seeds: &[(String, u16)], namespace: &str) -> Result<Arc<Self>, ClusterError> {
@@ -144,7 +144,7 @@ impl Cluster {
         self.has_single_bins
     }
 
-    /// Has the nodes be asked now: what they said does not hold any more.
+    /// Triggers a query of the nodes now, because their replies are outdated.
     pub(super) fn ask_now(&self) {
         let _ = self.ask.send(());
     }
@@ -175,7 +175,7 @@ fn tend(mut asker: Asker, map: &Mutex<Arc<Map>>, asked: &Receiver<()>) {
         match asked.recv_timeout(TEND) {
             Err(RecvTimeoutError::Disconnected) => return,
             Ok(()) => {
-                // All that is asked for meanwhile is one question: what is measured must not be disturbed.
+                // Requests during this time are combined into one query, which must not disturb the measurement.
                 thread::sleep(ASK_AGAIN);
                 while asked.try_recv().is_ok() {}
             }
@@ -208,12 +208,12 @@ struct Asked {
     socket: Option<TcpStream>,
     /// True if the last query succeeded.
     answers: bool,
-    /// The partitions that it has, by what it said last.
+    /// Its partitions, by its last reply.
     bitmap: Option<Vec<u8>>,
 }
 
 impl Asker {
-    /// Takes up the node at `address`, if it is none that is known.
+    /// Adds the node at `address`, if it is new.
     fn add(&mut self, address: SocketAddr) -> io::Result<()> {
         let mut socket = connect(address)?;
         let replies = ask(&mut socket, &["node", "build", "features"])?;
@@ -232,7 +232,7 @@ impl Asker {
         Ok(())
     }
 
-    /// Asks all nodes who has what, and takes up nodes that they name.
+    /// Queries all nodes for their partitions, and adds nodes that they name.
     fn ask(&mut self) -> Map {
         let mut at = 0;
         // Nodes added here are queried in the same turn.
@@ -250,7 +250,7 @@ impl Asker {
             for (_, addresses) in
                 peers.into_iter().filter(|(name, _)| !self.nodes.contains_key(name)).collect::<Vec<_>>()
             {
-                // The first address that answers; if none does, another turn comes in a second.
+                // The first address that answers; if none does, the next turn is a second later.
                 let _ = addresses.into_iter().find_map(|address| {
                     let (host, port) = split_address(&address)?;
                     resolve(host, port).and_then(|address| self.add(address)).ok()
@@ -258,7 +258,7 @@ impl Asker {
             }
         }
         let mut masters = vec![None; usize::from(PARTITIONS)];
-        // A node that does not answer now has what it had, unless another says that it has it.
+        // A node that does not answer now keeps its partitions, unless another reports them.
         for answers in [false, true] {
             for Asked { node, bitmap, .. } in self.nodes.values().filter(|asked| asked.answers == answers) {
                 let Some(bitmap) = bitmap else { continue };

@@ -38,10 +38,10 @@ pub(super) fn put_request(out: &mut Vec<u8>, namespace: &[u8], transaction: &Tra
     frame::end(out, begin);
 }
 
-/// A request whose reply is to come.
+/// A request with an outstanding reply.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Awaited {
-    /// The transaction's token; `None`: nobody waits for it any more.
+    /// The transaction's token; `None` if nobody waits for it.
     pub(super) token: Option<u32>,
 }
 
@@ -72,7 +72,7 @@ pub(super) struct Connection {
 impl Connection {
     /// True if it can take a request; at most `most` may be in flight on it.
     pub(super) fn takes(&self, most: usize) -> bool {
-        // Behind one that nobody waits for any more, others would wait too long as well.
+        // Behind a request that nobody waits for, others would wait too long as well.
         let is_stuck = self.awaited.front().is_some_and(|first| first.token.is_none());
         self.socket.is_some() && !self.is_ending && !is_stuck && self.awaited.len() < most
     }

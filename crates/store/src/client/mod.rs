@@ -5,13 +5,13 @@
 //! Cluster (two threads): who has which partition; connections that are to be made
 //! ```
 //!
-//! * [`cluster`]: nodes and partitions; `nodes`: connections to them, and what waits for one
-//! * `connection`: requests that go out; [`replies`]: what comes back
+//! * [`cluster`]: nodes and partitions; `nodes`: connections to them, and requests waiting for one
+//! * `connection`: requests; [`replies`]: their replies
 //!
-//! The one idea: an issuing thread never waits but in its ring. Requests for a node that is gone wait for a connection until
-//! their time is over, so that a server that comes back is used at once, and one that does not is no storm of failures.
+//! The one idea: an issuing thread never waits but in its ring. Requests for a missing node wait for a connection until
+//! their timeout, so that a returning server is used at once, and a missing one does not cause a storm of failures.
 //! Replies come in the order of the requests of their connection; with one request at a time on each, which is what
-//! Aerospike's own clients do, or several where the server says that it takes them.
+//! Aerospike's own clients do, or several if the server supports that.
 
 pub mod cluster;
 mod connection;
@@ -66,7 +66,7 @@ pub struct ClientSettings {
 /// A transaction that is out.
 #[derive(Debug, Clone, Copy, Default)]
 struct Out {
-    /// Tells it from others that had its token; 0: none has it.
+    /// Distinguishes it from earlier users of its token; 0: unused.
     number: u64,
     /// The connection that it went out on.
     slot: Option<usize>,
@@ -88,7 +88,7 @@ pub struct Client {
     /// Indexed by token.
     out: Vec<Out>,
     numbers: u64,
-    /// Until when each may take, in the order in which they were issued.
+    /// Deadlines, in the order of issue.
     deadlines: VecDeque<(u64, u32, u64)>,
     done: Vec<Completion>,
     events: Vec<NetCompletion>,
@@ -99,8 +99,8 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client with at most `depth` transactions out. Connects as far as that many need. `epoch` is instant 0 of its clock;
-    /// a reply may lie unseen for `harmless_gap_ns` without raising a doubt.
+    /// A client with at most `depth` transactions in flight. Makes as many connections as these need. `epoch` is
+    /// instant 0 of its clock; a reply may lie unseen for `harmless_gap_ns` without raising a doubt.
     ///
     /// Errors: a node refuses; no io_uring.
     pub fn new(settings: ClientSettings, depth: usize, epoch: Instant, harmless_gap_ns: u64) -> io::Result<Self> {
@@ -170,7 +170,7 @@ impl Client {
         }
     }
 
-    /// Ends a connection: what it still was to bring is lost.
+    /// Ends a connection: its outstanding replies are lost.
     fn end(&mut self, slot: usize, errno: i32) {
         let connection = &mut self.connections[slot];
         connection.end();
@@ -247,7 +247,7 @@ impl Client {
         }
     }
 
-    /// Takes what arrived; an error number if it is none of the protocol.
+    /// Takes received bytes; returns an error number if they violate the protocol.
     fn arrived(&mut self, slot: usize, bytes: &[u8], seen: Seen) -> Option<i32> {
         if self.connections[slot].is_ending {
             return None;
@@ -266,7 +266,7 @@ impl Client {
         errno
     }
 
-    /// Ends the transactions whose replies are in `bytes`; gives what is left.
+    /// Ends the transactions whose replies are in `bytes`; returns the rest.
     fn replies<'a>(&mut self, slot: usize, mut bytes: &'a [u8], seen: Seen) -> (&'a [u8], Option<i32>) {
         loop {
             match take_reply(&mut bytes) {
@@ -280,7 +280,7 @@ impl Client {
                         self.finish(token, Answer::of(result, bins), seen);
                     }
                     Some(Awaited { token: None }) => {}
-                    // Nobody asked.
+                    // A reply without a request.
                     None => return (bytes, Some(libc::EPROTO)),
                 },
                 Err(_) => return (bytes, Some(libc::EPROTO)),
@@ -290,7 +290,7 @@ impl Client {
         (bytes, None)
     }
 
-    /// Gives up what has taken too long.
+    /// Ends expired transactions.
     fn expire(&mut self, now_ns: u64) {
         while let Some((until_ns, token, number)) = self.deadlines.front().copied() {
             let Out { number: present, slot } = self.out[token as usize];
@@ -332,7 +332,7 @@ impl Client {
         }
     }
 
-    /// When something is to be done although nothing comes.
+    /// Time of the next action if nothing arrives.
     fn timer_ns(&self, now_ns: u64) -> u64 {
         let deadline_ns = self.deadlines.front().map_or(u64::MAX, |(until_ns, ..)| *until_ns);
         let deadline_ns = deadline_ns.min(self.issuer.again_ns());

@@ -1,4 +1,4 @@
-//! The way to each node: its connections, which of them take requests, and what waits for one.
+//! Routes to the nodes: connections, free ones, and requests waiting for one.
 
 use super::Client;
 use super::cluster::{self, Connect};
@@ -14,7 +14,7 @@ use sys::net::Op as NetOp;
 /// Time between two looks at the cluster's map.
 pub(super) const MAP_NS: u64 = 10_000_000;
 
-/// Time between two attempts to connect to a node, and between two looks at what waits for that.
+/// Time between two attempts to connect to a node, and between two checks of the requests waiting for that.
 const RETRY_NS: u64 = 50_000_000;
 
 /// A transaction that has no connection.
@@ -43,7 +43,7 @@ pub(super) struct ToNode {
 }
 
 impl Client {
-    /// Connections for what is to be out, spread over the nodes, before the first transaction.
+    /// Makes connections for the expected depth, spread over the nodes, before the first transaction.
     pub(super) fn connect_ahead(&mut self) -> io::Result<()> {
         let map = self.map.clone();
         for node in &map.nodes {
@@ -84,7 +84,7 @@ impl Client {
         self.free(slot);
     }
 
-    /// Notes that a connection takes requests, and gives it what waits.
+    /// Marks a connection as free, and gives it waiting requests.
     pub(super) fn free(&mut self, slot: usize) {
         let most = self.settings.pipeline.max(1) as usize;
         let node = self.connections[slot].node;
@@ -114,7 +114,7 @@ impl Client {
         None
     }
 
-    /// Sends it, or has it wait where its node's connections are.
+    /// Sends a request, or queues it at its node.
     pub(super) fn route(&mut self, waiting: Waiting) {
         let Some(node) = self.map.master(&waiting.transaction.digest) else {
             self.unowned.push_back(waiting);
@@ -126,7 +126,7 @@ impl Client {
         }
     }
 
-    /// Looks at who has what, and has connections be made for what waits.
+    /// Checks the partition map, and requests connections for waiting requests.
     pub(super) fn tend(&mut self, now_ns: u64) {
         if now_ns < self.map_ns {
             return;

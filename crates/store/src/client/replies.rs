@@ -19,7 +19,7 @@ const ADDRESSES_MAX: usize = 8;
 /// Partitions by bits of a byte.
 const MAP_BYTES: usize = PARTITIONS as usize / 8;
 
-/// Takes the first reply off `bytes`: its result code and its bins. `None`: it has not all arrived.
+/// Takes the first reply off `bytes`: its result code and its bins. `None` if it is incomplete.
 pub fn take_reply<'a>(bytes: &mut &'a [u8]) -> Result<Option<(u8, &'a [u8])>, Malformed> {
     let Some((kind, mut body)) = frame::take(bytes, REPLY_BYTES_MAX)? else { return Ok(None) };
     if kind != Kind::Message {
@@ -38,7 +38,7 @@ pub fn answers(body: &[u8]) -> BTreeMap<String, String> {
     pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
 }
 
-/// The partitions of `namespace` of which a node is master: `ns:regime,columns,map,map..;ns:..`, each map in Base64.
+/// The partitions that a node is master of, in `namespace`: `ns:regime,columns,map,map..;ns:..`, each map in Base64.
 pub fn bitmap(replicas: &str, namespace: &str) -> Option<Vec<u8>> {
     let of = |one: &str| one.split_once(':').filter(|(name, _)| *name == namespace).map(|(_, value)| value.to_owned());
     let value = replicas.split(';').find_map(of)?;

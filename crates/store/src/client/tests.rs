@@ -1,4 +1,4 @@
-//! Against a server that keeps records in memory, and does wrong what it is told to.
+//! Tests against a server with records in memory, with injected faults.
 
 use super::*;
 use crate::object::Value;
@@ -21,19 +21,19 @@ enum Manner {
     Serves,
     /// Acknowledges writes and does not do them.
     Forgets,
-    /// Changes a byte of what is read.
+    /// Changes a byte of the data read.
     Flips,
     /// Never answers a transaction.
     Hangs,
     /// Closes the connection instead of every fifth answer.
     Closes,
-    /// Answers what nobody understands.
+    /// Sends an invalid answer.
     Lies,
     /// Answers twice.
     Repeats,
     /// Answers with this result code.
     Refuses(u8),
-    /// Is overloaded for so many requests.
+    /// Reports overload for this many requests.
     Overloaded(u32),
 }
 
@@ -213,7 +213,7 @@ fn what_is_written_is_read_on_as_many_connections_as_are_needed_and_no_more() {
         for kind in [OpKind::Write, OpKind::Read, OpKind::Write, OpKind::Read] {
             assert!(all(&mut client, kind, 300, 8).iter().all(|outcome| outcome.is_done()), "{kind}");
         }
-        // And one that asks about the cluster.
+        // And one connection for cluster queries.
         assert_eq!(server.state.connections.load(Ordering::Relaxed), connections + 1);
         let most_at_once = server.state.most_at_once.load(Ordering::Relaxed);
         assert!(most_at_once <= pipeline, "{most_at_once} at once, {pipeline} allowed");

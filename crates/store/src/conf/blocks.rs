@@ -1,4 +1,4 @@
-//! The form of the file: directives and blocks of them, one a line.
+//! The syntax of the file: directives and blocks of them, one per line.
 //!
 //! ```text
 //! namespace test {                # a block, of which "test" is the value
@@ -14,7 +14,7 @@ pub(super) const FILE_BYTES_MAX: usize = 1 << 20;
 /// Blocks in one another: namespace, storage-engine; logging, file.
 const DEPTH_MAX: usize = 4;
 
-/// A directive, and what is in its block if it has one.
+/// A directive, with the contents of its block if it has one.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Directive<'a> {
     pub(super) line: usize,
@@ -25,7 +25,7 @@ pub(super) struct Directive<'a> {
 
 /// Reads the directives of `text`. An unreadable one is a problem, and the rest is read nevertheless.
 pub(super) fn read<'a>(text: &'a str, problems: &mut Problems) -> Vec<Directive<'a>> {
-    // Blocks that are open, the outermost first: what is in them so far, and whose they are.
+    // Open blocks, the outermost first: their directives so far, and their heads.
     let mut open: Vec<Directive<'a>> = Vec::new();
     let mut outermost = Vec::new();
     for (line, text) in (1..).zip(text.lines()) {

@@ -1,6 +1,6 @@
 //! Directives of the real server's configuration, those without effect here, and those that need a missing feature.
 
-/// Blocks, and what they are in.
+/// Blocks, and their parents.
 pub(super) const BLOCKS: [(&str, &str); 9] = [
     ("the file", "service"),
     ("the file", "logging"),

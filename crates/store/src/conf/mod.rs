@@ -1,7 +1,7 @@
-//! The configuration: the part of the real server's `aerospike.conf` that there is something to do with.
+//! The configuration: the supported part of the real server's `aerospike.conf`.
 //!
-//! Every mistake is told, with its line. A directive of the real server that has no effect here is said; one of a feature that
-//! is not there, or one that nobody knows, is a mistake.
+//! Every error is reported with its line. A directive of the real server without effect here gets a note; one of a
+//! missing feature, or an unknown one, is an error.
 
 mod blocks;
 mod known;
@@ -22,15 +22,15 @@ pub struct Config {
     pub cluster_name: Option<String>,
     /// `node-id`: hexadecimal.
     pub node_id: Option<u64>,
-    /// `service-threads`: cores; `None`: all there are.
+    /// `service-threads`: cores; `None`: all available.
     pub service_threads: Option<u16>,
     /// `proto-fd-max`: connections of clients.
     pub proto_fd_max: u32,
-    /// `proto-fd-idle-ms`: a connection that is silent for longer is closed; 0: none is.
+    /// `proto-fd-idle-ms`: a connection that is idle for longer is closed; 0: never.
     pub proto_fd_idle_ms: u32,
     /// `batch-max-requests`: keys of a batch.
     pub batch_max_requests: u32,
-    /// `transaction-max-ms`: how long a transaction may take whose client does not say it.
+    /// `transaction-max-ms`: timeout of a transaction whose client gives none.
     pub transaction_max_ms: u32,
     /// `ticker-interval`: seconds between two sets of lines in the log.
     pub ticker_interval_sec: u32,
@@ -42,7 +42,7 @@ pub struct Config {
     pub logs: Vec<Log>,
     /// `network`, `service`, `address` and `port`: where clients are awaited.
     pub listen: Listen,
-    /// `access-address` and `access-port`: what clients are told to connect to, where that is another.
+    /// `access-address` and `access-port`: the address advertised to clients, if it differs.
     pub access: Option<(IpAddr, u16)>,
     /// `network`, `heartbeat`, `mesh-seed-address-port`: host and service port of each node of the cluster, this one among them;
     /// empty: it is alone.

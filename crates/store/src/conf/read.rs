@@ -49,7 +49,7 @@ impl Reader {
         }
     }
 
-    /// Reads the directives of a block. `known` takes one; `false`: it knows none of that name.
+    /// Reads the directives of a block. `known` handles one; it returns `false` for an unknown name.
     fn block(
         &mut self,
         of: &Directive<'_>,

@@ -101,7 +101,7 @@ pub struct NamespaceCounts {
 }
 
 impl NamespaceCounts {
-    /// Counts a transaction that ended. `time`: how long it took, in ms or us as the configuration has it.
+    /// Counts a finished transaction. `time`: its duration, in ms or us as configured.
     #[inline]
     pub fn record(&mut self, origin: Origin, kind: Kind, result: ResultCode, time: u64) {
         match result {
@@ -142,9 +142,9 @@ pub struct Counts {
     pub namespaces: Vec<NamespaceCounts>,
     /// Connections of clients that were opened.
     pub connections_opened: u64,
-    /// Of them those that are closed.
+    /// Closed ones among them.
     pub connections_closed: u64,
-    /// Of them those that were closed because they were silent.
+    /// Closed ones among them, for being idle.
     pub connections_reaped: u64,
     /// Malformed frames.
     pub malformed: u64,

@@ -1,10 +1,10 @@
-//! The state of the server that its log and its info replies tell.
+//! The server's state for its log and its info replies.
 
 use super::{Counts, Latency};
 use crate::conf::Config;
 use std::net::IpAddr;
 
-/// The version of the real server whose protocol, log and statistics these are; clients and tools choose by it.
+/// The version of the real server with this protocol, log and statistics; clients and tools check it.
 pub const BUILD: &str = "7.0.0.26";
 
 /// A bit for each partition, the first in the highest bit.
@@ -29,7 +29,7 @@ pub struct Node {
     pub peers_generation: u32,
     /// Goes up when partitions change hands.
     pub partition_generation: u32,
-    /// Partitions of which this node is the master, then those of which it has the replica.
+    /// Partitions of which this node is the master, then those of which it is the replica.
     pub partitions: Vec<Bitmap>,
 }
 
@@ -65,8 +65,8 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// Records of which this node is the master, and those of which it has the replica: by its shares of the partitions,
-    /// because stores do not tell them apart.
+    /// Records of which this node is the master, and those of which it is the replica: by its shares of the partitions,
+    /// because stores do not distinguish them.
     pub(crate) fn split_objects(&self, namespace: usize) -> (u64, u64) {
         let objects = self.counts.namespaces.get(namespace).map_or(0, |counts| counts.store.objects);
         let columns = self.node.partitions.iter().take(self.config.namespaces[namespace].replication_factor.into());

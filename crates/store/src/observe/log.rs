@@ -26,7 +26,7 @@ impl Line {
         Self { level: Level::Warning, context, source, text }
     }
 
-    /// As it stands in the log. No character of its text ends the line or moves a cursor.
+    /// As written to the log. No character of its text ends the line or moves a cursor.
     pub fn stamped(&self, at: Timestamp, millis: bool) -> String {
         let format = if millis { "%b %d %Y %H:%M:%S%.3f GMT" } else { "%b %d %Y %H:%M:%S GMT" };
         let level = self.level.word();
@@ -36,7 +36,7 @@ impl Line {
     }
 }
 
-/// Places for the lines, as the configuration has them; the console if it has none.
+/// Destinations of the lines, as configured; the console by default.
 pub struct Logs {
     sinks: Vec<(Log, Box<dyn Write + Send>)>,
     millis: bool,
@@ -60,7 +60,7 @@ impl Logs {
         Ok(Self { sinks: logs.into_iter().map(open).collect::<Result<_, _>>()?, millis: config.log_millis })
     }
 
-    /// Writes `lines` where their levels are wanted. All places are tried; the first error is told.
+    /// Writes `lines` where their levels are enabled. Tries all destinations; returns the first error.
     pub fn write(&mut self, at: Timestamp, lines: &[Line]) -> io::Result<()> {
         let mut result = Ok(());
         for (log, sink) in &mut self.sinks {

@@ -6,8 +6,8 @@ use crate::namespace::DeviceStatistics;
 use crate::{Buckets, Statistics};
 use std::fmt::Write;
 
-/// A device has a line in every so many of the ticker's sets: each 20 s, as the real server always has, where the ticker's are 10 s
-/// apart.
+/// A device has a line in one of this many sets of the ticker: every 20 s, as in the real server, while the ticker's
+/// are 10 s apart.
 const DEVICES_EVERY: u64 = 2;
 
 /// Thresholds of a latency: 1, 2, 4 and so on, of its unit.
@@ -18,7 +18,7 @@ const COLUMNS: usize = 17;
 pub struct Latency {
     /// Such as `{test}-read`.
     pub name: String,
-    /// `msec` or `usec`; `None`: there were none since the start.
+    /// `None`: no transactions since the start.
     pub values: Option<LatencyValues>,
 }
 
@@ -38,7 +38,7 @@ pub struct Ticker {
     begin_ms: u64,
     ticks: u64,
     device_ticks: u64,
-    /// Of the tick before: when, and what had been counted.
+    /// The previous tick: its time and counts.
     before: (u64, Vec<NamespaceCounts>),
     devices_before: Vec<Vec<DeviceStatistics>>,
 }
@@ -62,7 +62,7 @@ impl Ticker {
         self.begin_ms + (self.device_ticks + 1) * DEVICES_EVERY * ticker_ms(facts)
     }
 
-    /// The lines that are due at `now_ms`. With the ticker's, the latencies of `facts` are those of the interval that ends.
+    /// The lines due at `now_ms`. With the ticker's, the latencies of `facts` become those of the ended interval.
     pub fn tick(&mut self, now_ms: u64, facts: &mut Facts) -> Vec<Line> {
         let mut lines = Vec::new();
         if now_ms >= self.devices_due(facts) {
@@ -88,7 +88,7 @@ impl Ticker {
             let name = &namespace.settings.name;
             for (device, (path, now)) in namespace.devices.iter().zip(&counts.store.devices).enumerate() {
                 let before = self.devices_before.get(index).and_then(|devices| devices.get(device)).unwrap_or(&default);
-                // As the real server does it, which divides by what should be between two lines whatever its clock says.
+                // As in the real server, which divides by the nominal interval whatever its clock shows.
                 let rate = |of: fn(&DeviceStatistics) -> u64| {
                     let rate = of(now).saturating_sub(of(before)) as f64 / seconds;
                     format!("({},{rate:.1})", of(now))
@@ -205,7 +205,7 @@ fn values_of(unit: &'static str, seconds: f64, now: &Buckets, before: &Buckets) 
     let mut over_pct = [0.0; COLUMNS];
     if all > 0 {
         for (column, pct) in over_pct.iter_mut().enumerate() {
-            // Bucket b holds 2^(b-1) and more, so what is over 2^column begins behind that bucket.
+            // Bucket b holds 2^(b-1) and more, so values over 2^column begin after that bucket.
             let over: u64 = differences[column + 1..].iter().sum();
             *pct = over as f64 * 100.0 / all as f64;
         }
@@ -266,7 +266,7 @@ fn transactions(of: &Transactions) -> Option<String> {
     })
 }
 
-/// A histogram as the real server dumps it: up to four buckets a line, those that are not empty.
+/// A histogram in the real server's format: up to four non-empty buckets per line.
 fn histogram(lines: &mut Vec<Line>, name: &str, unit: &str, buckets: &Buckets) {
     let dump = format!("histogram dump: {name} ({} total) {unit}", total(buckets));
     lines.push(Line::info("info", "hist.c", dump));

@@ -22,7 +22,7 @@ const SLICE: usize = 256 << 10;
 /// Number of attempts to read a block before it is left as it is.
 const TRIES: u32 = 3;
 
-/// Until it is tried again what there was no room for.
+/// Delay before a retry for lack of space, nanoseconds.
 const PAUSE_NS: u64 = 1_000_000;
 
 /// Collector of one volume's blocks.
@@ -49,7 +49,7 @@ enum Stage {
 }
 
 impl Store {
-    /// Goes on collecting. Tells when there will be something to do, if nothing happens before.
+    /// Continues collecting. Returns the time of the next work.
     pub(super) fn collect(&mut self, number: usize, disk: &mut impl Disk) -> u64 {
         match std::mem::take(&mut self.collectors[number].stage) {
             Stage::Idle => self.collect_next(number, disk),

@@ -1,5 +1,5 @@
-//! Records whose time is over become tombstones, a part of the index at a time: an older version of one that was to live longer
-//! may still be on the device.
+//! Turns expired records into tombstones, a part of the index at a time: an older version with a longer life may still
+//! be on the device.
 
 use super::{NOBODY, Store};
 use crate::{Disk, Reply, ResultCode};
@@ -19,7 +19,7 @@ pub(super) struct Expiry {
 }
 
 impl Store {
-    /// Goes on with the search. Tells when it is to go on.
+    /// Continues the search. Returns the time of the next step.
     pub(super) fn expire(&mut self, disk: &mut impl Disk) -> u64 {
         let (now, period) = (disk.now(), u64::from(self.namespace.nsup_period_sec));
         if period == 0 || self.draining {

@@ -15,7 +15,7 @@ use sys::op::{Completion, OpKind};
 /// Entries that are looked at in one turn, and records of a block.
 const TURN: u32 = 2_000;
 
-/// Until the next turn, or until it is tried again what there was no room for.
+/// Delay before the next turn, or before a retry for lack of space, nanoseconds.
 const PAUSE_NS: u64 = 1_000_000;
 
 /// A search for tombstones that hide nothing.
@@ -44,7 +44,7 @@ enum Stage {
 }
 
 impl Store {
-    /// Goes on with the search. Tells when it is to go on.
+    /// Continues the search. Returns the time of the next step.
     pub(super) fn raid(&mut self, disk: &mut impl Disk) -> u64 {
         let (now, period) = (disk.now(), u64::from(self.namespace.tomb_raider_period_sec) * 1_000_000_000);
         if period == 0 {

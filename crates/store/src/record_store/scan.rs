@@ -1,8 +1,9 @@
-//! The cold start: every write block is read, and of each record the greatest version is indexed.
+//! The cold start: reads every write block, and indexes the greatest version of each record.
 //!
-//! Blocks are read in large chunks, several at once, in whatever order they come. A block whose header is not of this device is
-//! unused. Blocks are taken from the first on, so the search ends where more unused ones follow than can have been begun and not
-//! written. A flush ends it: what was read may have been in the drive's cache only.
+//! Blocks are read in large chunks, several at once, in whatever order they come. A block whose header is not of this
+//! device is unused. Blocks are allocated from the first on, so the search ends after more unused blocks in a row than
+//! can have been begun and not written. A flush ends the cold start, because the data may have been in the drive's
+//! cache only.
 
 use super::Store;
 use crate::Disk;
@@ -156,7 +157,7 @@ impl Store {
         self.scan = Some(scan);
     }
 
-    /// Indexes what is in a block.
+    /// Indexes the records of a block.
     fn take_block(&mut self, number: usize, block: u32, bytes: &[u8], progress: &mut Progress, batch: &mut Vec<Entry>) {
         let volume = &mut self.volumes[number];
         let header = match BlockHeader::read(bytes, volume.space().id, block) {

@@ -1,4 +1,4 @@
-//! Of a store on simulated drives what the simulation does not ask for.
+//! Tests of a store on simulated drives that the simulation does not cover.
 
 use super::*;
 use crate::embedded::OnEngine;
@@ -78,7 +78,7 @@ impl Bench {
         }
     }
 
-    /// Writes what memory holds, so that records are read from the device.
+    /// Writes the buffers, so that records are read from the device.
     fn write_out(&mut self) {
         self.store.flush(&mut OnEngine(&mut self.engine));
         while !self.store.is_idle() {
@@ -209,7 +209,7 @@ fn what_blocks_become_balances_with_what_is_written() {
 #[test]
 fn a_block_that_is_free_needs_no_write_to_be_used() {
     let mut bench = Bench::new(|namespace| (namespace.min_avail_pct, namespace.defrag_sleep_us) = (0, 2_000_000), 8);
-    // Full but for what is reserved.
+    // Full, except for the reserve.
     let mut code = ResultCode::OK;
     for number in 0..1_000 {
         code = bench.ask(number, Work::Write(write(&[1; 10_000], Exists::CreateOnly))).result;
@@ -235,7 +235,7 @@ fn a_block_that_is_free_needs_no_write_to_be_used() {
 #[test]
 fn tombstones_that_hide_nothing_go_although_older_blocks_are_never_collected() {
     let mut bench = Bench::new(|namespace| namespace.tomb_raider_period_sec = 100, 64);
-    // Blocks that stay as they are, and in the last of them records that are deleted.
+    // Blocks that stay unchanged; in the last of them records are deleted.
     for key in 0..300 {
         assert_eq!(bench.ask(key, Work::Write(write(&[1; 3_000], Exists::Any))).result, ResultCode::OK);
     }
@@ -248,7 +248,7 @@ fn tombstones_that_hide_nothing_go_although_older_blocks_are_never_collected() {
         assert_eq!(reply.result, ResultCode::OK);
         bench.run(20);
     }
-    // These are still hidden by theirs.
+    // These are still hidden by their tombstones.
     for key in 270..280 {
         assert_eq!(bench.ask(key, Work::Delete(Delete::default())).result, ResultCode::OK);
     }
@@ -260,7 +260,7 @@ fn tombstones_that_hide_nothing_go_although_older_blocks_are_never_collected() {
     bench.store.check().unwrap();
 }
 
-/// A drive of which it is noted what is asked of it.
+/// A drive that records its requests.
 struct Noted<'a>(OnEngine<'a, SimEngine>, &'a mut Vec<(OpKind, Range<u64>)>);
 
 impl Disk for Noted<'_> {

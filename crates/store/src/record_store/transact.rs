@@ -7,7 +7,7 @@ use crate::ops;
 use crate::record::{KEY_BYTES_MAX, Record, SET_BYTES_MAX, UNIT};
 use crate::{Delete, Digest, Exists, Generation, Reply, ResultCode, Transaction, Ttl, Work, Write};
 
-/// Longest time to live, seconds: ten years, as the server has it.
+/// Longest time to live, seconds: ten years, as in the server.
 const TTL_MAX_SEC: u32 = 10 * 365 * 86_400;
 
 /// Maximum clock difference to another node, us.
@@ -80,7 +80,7 @@ impl Store {
         self.volumes[self.volume_of(digest)].is_overloaded().then_some(ResultCode::DEVICE_OVERLOAD)
     }
 
-    /// Does a transaction that has what it needs.
+    /// Finishes a transaction that has the record's bytes if needed.
     pub(super) fn finish(
         &mut self,
         number: u64,
@@ -177,7 +177,7 @@ impl Store {
         (self.volumes[self.volume_of(digest)].sequence + 1).to_le_bytes()
     }
 
-    /// Takes over what another node wrote, if it is newer than what is here.
+    /// Applies another node's write, if it is newer.
     fn take_over(&mut self, number: u64, digest: &Digest, image: &[u8], now: u64) -> Answer {
         let record = Record::read(image, IMAGE_SEED).filter(|record| record.digest == *digest);
         let record = record.filter(|record| record.version <= self.now_us(now) + AHEAD_US);
@@ -226,7 +226,7 @@ impl Store {
         Ok(Some(reply))
     }
 
-    /// Keeps the numbers of records and tombstones.
+    /// Updates the numbers of records and tombstones.
     pub(super) fn count(&mut self, old: Option<&Entry>, new: Option<&Entry>) {
         let of = |entry: Option<&Entry>, tombstone| u64::from(entry.is_some_and(|e| e.is_tombstone() == tombstone));
         self.statistics.objects = self.statistics.objects + of(new, false) - of(old, false);
@@ -264,7 +264,7 @@ fn read(work: &Work, record: &Record<'_>, single_bin: bool) -> Result<Reply, Res
             Ok(Reply { bins: applied.replied, ops: applied.reply, ..reply })
         }
         _ => {
-            // A peer or a device may have brought what is no bins.
+            // A peer or a device may have supplied invalid bins.
             let (mut rest, mut bins) = (record.body, 0_u16);
             while !rest.is_empty() {
                 ops::take(&mut rest).ok_or(ResultCode::SERVER_ERROR)?;

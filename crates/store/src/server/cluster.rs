@@ -12,7 +12,7 @@ use crate::{Digest, PARTITIONS, ResultCode, digest};
 use sys::random::Random;
 use thiserror::Error;
 
-/// First byte of what nodes say to each other; frames of clients begin with the version, 2.
+/// First byte of messages between nodes; frames of clients begin with the version, 2.
 pub(super) const MAGIC: u8 = 0xfb;
 
 /// Bytes before the body.
@@ -31,10 +31,10 @@ pub struct Node {
 }
 
 impl Node {
-    /// The node at `host` and `port`, whose number follows from them.
+    /// The node at `host` and `port`, which determine its number.
     pub fn new(host: &str, port: u16) -> Self {
         let hash = digest(b"node", 0, format!("{host}:{port}").as_bytes());
-        // Some clients take 0 for none.
+        // Some clients treat 0 as missing.
         let id = hash[..8].iter().fold(0, |id, byte| id << 8 | u64::from(*byte)).max(1);
         Self { host: host.to_owned(), port, id }
     }
@@ -54,7 +54,7 @@ pub struct Cluster {
 }
 
 impl Cluster {
-    /// A cluster of `nodes`, of which this is number `own`.
+    /// A cluster of `nodes`; this node is number `own`.
     pub fn new(nodes: Vec<Node>, own: usize) -> Self {
         let owners = (0..PARTITIONS).map(|partition| owners(&nodes, partition)).collect();
         Self { nodes, own, owners }
@@ -87,7 +87,7 @@ impl Cluster {
         bitmap
     }
 
-    /// The other node that has what is written to `partition`, if there is one.
+    /// The other node for writes to `partition`, if there is one.
     pub(super) fn replica(&self, partition: u16) -> Option<usize> {
         let [master, replica] = self.owners[usize::from(partition)];
         (master == self.own && replica != master).then_some(replica)
@@ -136,7 +136,7 @@ impl Said<'_> {
     }
 }
 
-/// Takes what is said first off `bytes`. `None`: it has not all arrived.
+/// Takes the first message off `bytes`. `None` if it is incomplete.
 pub(super) fn take<'a>(bytes: &mut &'a [u8]) -> Result<Option<Said<'a>>, NotSaid> {
     let Some((header, rest)) = bytes.split_first_chunk::<HEADER_BYTES>() else { return Ok(None) };
     let [magic, what, w0, w1, l0, l1, l2, l3, number @ ..] = *header;

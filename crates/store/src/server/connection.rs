@@ -1,4 +1,4 @@
-//! A connection: what arrived and is no whole frame yet, and replies in the order of their requests.
+//! A connection: received bytes of an incomplete frame, and replies in the order of their requests.
 
 use super::links::Link;
 use std::collections::VecDeque;
@@ -14,17 +14,17 @@ const REPLY_BYTES: usize = 4 << 10;
 /// Bytes of replies that a client may leave unread before no more of its requests are taken.
 pub(super) const UNSENT_BYTES_MAX: usize = 1 << 20;
 
-/// A buffer that grew larger for a record or a batch is not kept.
+/// A buffer that grew beyond this for a record or a batch is released.
 const KEPT_BYTES: usize = 64 << 10;
 
 /// The peer of a connection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Role {
-    /// A client, or nothing has been said yet.
+    /// A client, or a peer that has sent nothing yet.
     Client,
-    /// A node that sends what it wrote.
+    /// A node that sends its writes.
     Inbound,
-    /// A node, by its index, that is sent what is written here.
+    /// A node, by its index, that receives the writes of this one.
     Outbound(usize),
 }
 
@@ -32,7 +32,7 @@ pub(super) enum Role {
 #[derive(Debug)]
 pub(super) struct Connection {
     pub(super) socket: Arc<TcpStream>,
-    /// Tells it from an earlier one of the same number.
+    /// Distinguishes it from an earlier connection of the same number.
     pub(super) serial: u32,
     pub(super) role: Role,
     /// Bytes received and not parsed yet.
@@ -43,7 +43,7 @@ pub(super) struct Connection {
     pub(super) arrived_ns: u64,
     /// True while the ring receives for it.
     pub(super) receives: bool,
-    /// Of a connection to a node: how the thread that made it is told that it is lost.
+    /// For a connection to a node: tells its thread that the link is lost.
     pub(super) link: Option<Arc<Link>>,
     /// True if receiving is being cancelled.
     pub(super) cancels: bool,
@@ -99,7 +99,7 @@ impl Connection {
         }
     }
 
-    /// Numbers a request that is to be answered.
+    /// Numbers a request with a reply.
     pub(super) fn ask(&mut self) -> u64 {
         self.waiting.push_back(None);
         self.first + self.waiting.len() as u64 - 1
@@ -110,7 +110,7 @@ impl Connection {
         self.first == number
     }
 
-    /// Answers request `number` by what `write` appends, in its turn.
+    /// Answers request `number` with the output of `write`, in its turn.
     pub(super) fn answer(&mut self, number: u64, write: impl FnOnce(&mut Vec<u8>)) {
         if !self.is_first(number) {
             let mut reply = Vec::new();
@@ -189,14 +189,14 @@ impl Connection {
         self.sending > 0
     }
 
-    /// Appends what arrived to what is there. Gives all of it.
+    /// Appends received bytes. Returns all of them.
     pub(super) fn take_input(&mut self, arrived: &[u8]) -> Vec<u8> {
         let mut input = std::mem::take(&mut self.input);
         input.extend_from_slice(arrived);
         input
     }
 
-    /// Keeps the rest of `input`, of which `taken` bytes were taken.
+    /// Stores the rest of `input` after `taken` bytes.
     pub(super) fn keep_input(&mut self, mut input: Vec<u8>, taken: usize) {
         if taken == input.len() && input.capacity() > KEPT_BYTES {
             input = Vec::new();

@@ -18,7 +18,7 @@ impl<T> Mailbox<T> {
         Self { queue: SegQueue::new(), asleep: AtomicBool::new(false), waker: OnceLock::new() }
     }
 
-    /// Says how its thread is woken. Once, by that thread.
+    /// Sets the waker of its thread. Called once, by that thread.
     pub(super) fn set_waker(&self, waker: Waker) {
         let _ = self.waker.set(waker);
     }
@@ -41,14 +41,14 @@ impl<T> Mailbox<T> {
         self.queue.pop()
     }
 
-    /// Says that its thread is going to sleep; `false`: it must not, there are messages.
+    /// Announces that its thread will sleep; `false` if it must not, because there are messages.
     pub(super) fn may_sleep(&self) -> bool {
         self.asleep.store(true, Ordering::Relaxed);
         fence(Ordering::SeqCst);
         self.queue.is_empty()
     }
 
-    /// Says that its thread is awake.
+    /// Announces that its thread is awake.
     pub(super) fn is_awake(&self) {
         self.asleep.store(false, Ordering::Relaxed);
     }

@@ -1,12 +1,12 @@
-//! The server: a thread a core, each with a ring for its connections and devices and its part of every namespace.
+//! The server: a thread per core, each with a ring for its connections and devices and its part of every namespace.
 //!
 //! ```text
 //!  connection -> Shard (frames, replies in order) -> own Store, or the Mailbox of the shard that has the partition
 //!                                                     -> Link: what a master wrote goes to its replica on another node
 //! ```
 //!
-//! Nothing is shared but mailboxes and what is told to observers. Partition p belongs to shard p modulo the number of shards,
-//! on any device, so the number of shards stands in the devices' headers.
+//! Only mailboxes and observers' data are shared. Partition p belongs to shard p modulo the number of shards, on any
+//! device, so the devices' headers contain the number of shards.
 
 mod cluster;
 mod connection;
@@ -50,7 +50,8 @@ pub struct Limits {
     pub flush_ms: u64,
     /// Longest body of a frame, bytes.
     pub frame_bytes: usize,
-    /// Bytes of all that has arrived and is not taken, or is to be sent. The connections that hold most are closed then.
+    /// Limit on all bytes received and not handled, or to be sent. Beyond it the connections with the most bytes are
+    /// closed.
     pub memory_bytes: usize,
     /// Limits of batches.
     pub batch: crate::wire::Limits,
@@ -70,7 +71,7 @@ impl Default for Limits {
     }
 }
 
-/// A device, formatted and open for writing, with what its header says.
+/// A device, formatted and open for writing, with its header.
 pub type Device = (Arc<Target>, DeviceHeader);
 
 /// Configuration and resources of a server.
@@ -99,9 +100,9 @@ pub struct State {
     /// Facts derived from the counts, and their time.
     facts: Mutex<(Facts, Instant)>,
     connections: AtomicUsize,
-    /// Shards whose records are indexed.
+    /// Number of shards with indexed records.
     ready: AtomicUsize,
-    /// Links of shards to other nodes that stand.
+    /// Number of shards' links to other nodes that are up.
     links: AtomicUsize,
     /// I/O of all stores.
     io: Arc<IoCounts>,
@@ -153,7 +154,7 @@ impl State {
         }
     }
 
-    /// Has `read` see what is known now; what it changes stays.
+    /// Calls `read` with the current facts; its changes are kept.
     pub fn facts<T>(&self, read: impl FnOnce(&mut Facts) -> T) -> T {
         let (facts, at) = &mut *lock(&self.facts);
         if facts.wall_ms == 0 || at.elapsed() >= FACTS_AGE {
@@ -219,7 +220,7 @@ fn wall_ms() -> u64 {
     SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default().as_millis() as u64
 }
 
-/// None can go on without the part of a shard that fails or panics.
+/// No shard can continue without the part of one that fails or panics.
 struct Failure<'a>(&'a State);
 
 impl Drop for Failure<'_> {
@@ -244,7 +245,7 @@ impl Server {
             sys::net::set_backlog(listener, BACKLOG).map_err(|error| format!("cannot listen - {error}"))?;
         }
         let cores = usize::from(cores(&setup.config));
-        // The first core accepts for all; its ring has them as long as it lasts.
+        // The first core accepts for all; its ring owns the listeners.
         let mut listeners: Vec<_> = setup.listeners.drain(..).map(Arc::new).collect();
         let state = Arc::new(State::new(setup, cores));
         let wall_ms = wall_ms();
@@ -293,7 +294,7 @@ impl Server {
         self.threads.iter().any(JoinHandle::is_finished)
     }
 
-    /// Answers what was asked, writes what is in memory, and ends. Errors: a ring failed, a sentence.
+    /// Answers pending requests, writes the buffers, and ends. Errors: a ring failed, a sentence.
     pub fn stop(mut self) -> Result<(), String> {
         self.state.tell_all(|| Message::Stop);
         let ended =

@@ -12,7 +12,7 @@ impl<T> Slab<T> {
         Self { things: Vec::new(), free: Vec::new() }
     }
 
-    /// Keeps a thing, by the number that was free last.
+    /// Stores a value under the number that was freed last.
     pub(super) fn insert(&mut self, thing: T) -> u32 {
         match self.free.pop() {
             Some(number) => {

@@ -278,7 +278,7 @@ fn who_reads_no_replies_is_no_longer_read_from_and_nobody_else_notices() {
     assert_eq!(good.ask(&put(1, &[5; 20_000])).0, 0);
     let mut greedy = bench.client();
     greedy.0.set_nonblocking(true).unwrap();
-    // Each request of 60 bytes asks for 100,000: what is taken of them is bounded, and so the kernel takes no more.
+    // Each request of 60 bytes asks for 100,000: the requests handled are bounded, so the kernel receives no more.
     let requests = get(1).repeat(200);
     let (mut asked, mut full) = (0, Instant::now());
     while full.elapsed() < Duration::from_millis(300) {
@@ -288,7 +288,7 @@ fn who_reads_no_replies_is_no_longer_read_from_and_nobody_else_notices() {
         }
     }
     assert_eq!(good.ask(&get(1)).2.len(), 20_000);
-    // 1 MiB and what waits, the kernel's buffers of the socket, and nothing like what was asked for.
+    // 1 MiB and the waiting requests, the kernel's buffers of the socket, and far less than requested.
     let answered = bench.counted(|of| of.namespaces[0].client.read.success) as usize * 20_000;
     assert!(answered < 50 << 20 && answered < asked / get(1).len() * 20_000, "{answered}");
     // Once the client reads, it gets all replies.
@@ -310,7 +310,7 @@ fn frames_that_never_end_take_no_more_memory_than_there_is_for_them() {
     let mut good = bench.client();
     let mut greedy: Vec<_> = (0..10).map(|_| bench.client()).collect();
     let part = [&[2, 3, 0, 0, 3, 0, 0, 0][..], &[22; 6 << 20]].concat();
-    // 60 MB of frames of 48 MiB; who is closed meanwhile cannot send all.
+    // 60 MB of frames of 48 MiB; a closed client cannot send everything.
     greedy.iter_mut().for_each(|client| _ = client.0.write_all(&part));
     bench
         .until("those that hold most are closed", |bench| (6..10).contains(&bench.counted(|of| of.connections_reaped)));
@@ -331,7 +331,7 @@ fn who_sends_no_more_still_gets_what_was_asked_for() {
 #[test]
 fn thousands_of_connections_are_served_and_one_too_many_is_closed() {
     let files = sys::process::raise_open_files().unwrap();
-    // Each has two ends here; 10,000 where so many files may be open.
+    // Each has two ends here; 10,000 if so many files may be open.
     let count = 10_000.min((files as usize).saturating_sub(500) / 2);
     if count < 10_000 {
         println!("skipped: 10,000 connections (only {count}: the limit of open files is {files})");
@@ -474,7 +474,7 @@ fn two_nodes_have_each_a_part_and_copies_of_the_other_s() {
         assert_eq!(other.ask(&put(key, b"no")).0, 11, "not its partition");
         masters[usize::from(a_has)] += 1;
         let begin = Instant::now();
-        // The links of all cores stand a moment later than that of the first.
+        // The links of all cores are up a moment later than that of the first.
         while master.ask(&put(key, b"x")).0 == 11 {
             assert!(begin.elapsed() < LIMIT);
         }
@@ -482,7 +482,7 @@ fn two_nodes_have_each_a_part_and_copies_of_the_other_s() {
     assert!(masters.iter().all(|count| *count > 50), "{masters:?}");
     let objects = |of: &Counts| of.namespaces[0].store.objects;
     b.until("each has all", |_| a.counted(objects) == 200 && b.counted(objects) == 200);
-    // A node that is gone is said; what needs it fails, what does not goes on.
+    // The loss of a node is logged; transactions that need it fail, others continue.
     b.stop();
     a.until("said", |of| of.lines.lock().unwrap().iter().any(|line| line.contains("is gone")));
     let own = (0..200).find(|key| cluster(0).has(crate::partition(&digest_of(*key)), 0)).unwrap();

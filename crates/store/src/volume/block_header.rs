@@ -1,4 +1,4 @@
-//! The first sector of a write block: whose it is, and which life of the block this is.
+//! The first sector of a write block: owner, and the current use of the block.
 //!
 //! ```text
 //! magic u32 | checksum u32 | id of the device u64 | sequence u64 | opening u64 | block u32                     little-endian
@@ -18,8 +18,8 @@ pub(crate) struct BlockHeader {
     pub(crate) id: u64,
     /// Grows with each block that is begun in the space.
     pub(crate) sequence: u64,
-    /// A random number of the store that began it. A sequence number that was lost in a crash is given again, and this
-    /// tells the two lives apart.
+    /// A random number of the store that began it. A sequence number lost in a crash is assigned again, and this
+    /// distinguishes both uses.
     pub(crate) opening: u64,
     /// Number in the space.
     pub(crate) block: u32,

@@ -15,7 +15,7 @@ use std::collections::VecDeque;
 
 pub(crate) const NO_BUFFER: u32 = u32::MAX;
 
-/// Nothing on the device that a cold start would read as ours.
+/// No data on the device that a cold start would read as ours.
 const NOTHING: u64 = u64::MAX;
 
 /// Blocks that are looked at for each that is allocated, to know the oldest.
@@ -67,7 +67,7 @@ pub(crate) struct Blocks {
     /// The first that was never used; all after it were not either.
     pristine: u32,
     queue: VecDeque<u32>,
-    /// Units of which less must be live for a block to be collected.
+    /// Units; blocks with fewer live ones are collected.
     low_water: u32,
     live: u64,
     /// Number of the last record.
@@ -241,7 +241,7 @@ impl Blocks {
         None
     }
 
-    /// The block that was collected holds nothing live, or what could not be moved.
+    /// Ends the collection of a block: nothing in it is live, or the rest could not be moved.
     pub(crate) fn collected(&mut self, block: u32) {
         self.get_mut(block).state = State::Stuck;
         self.look_at(block);
@@ -253,13 +253,13 @@ impl Blocks {
         self.queue.push_front(block);
     }
 
-    /// A block that the cold start found, whose header says so.
+    /// A block that the cold start found by its header.
     pub(crate) fn found(&mut self, block: u32, sequence: u64, seed: u32) {
         let of = self.get_mut(block);
         (of.sequence, of.seed, of.state) = (sequence, seed, State::Open);
     }
 
-    /// A block whose header is damaged: nothing in it can be read, and it is used again after all others.
+    /// A block with a damaged header: nothing in it can be read, and it is reused after all others.
     pub(crate) fn damaged(&mut self, block: u32) {
         self.get_mut(block).state = State::Stuck;
     }
@@ -270,7 +270,7 @@ impl Blocks {
         (of.sequence, of.state) = (0, State::Bad);
     }
 
-    /// Sorts the blocks of which the cold start has read those before `end`.
+    /// Sorts the blocks after the cold start has read those before `end`.
     pub(crate) fn start(&mut self, end: u32) {
         self.pristine = end;
         let mut free = Vec::new();
@@ -295,7 +295,7 @@ impl Blocks {
         self.free = free.into_iter().map(|(.., block)| block).collect();
     }
 
-    /// Counts again what is kept as running totals. Errors: what differs, a sentence.
+    /// Recounts the running totals. Errors: the difference, a sentence.
     pub(crate) fn check(&self, live: impl Fn(u32) -> u32) -> Result<(), String> {
         let mut total = 0;
         for (number, block) in self.blocks.iter().enumerate() {
@@ -330,7 +330,7 @@ mod tests {
             let mut random = Random::new(seed);
             let count = 1 + random.below(40) as usize;
             let mut blocks = Blocks::new(count, 0);
-            // Of each block what a cold start may find: before and after a write that is under way.
+            // For each block the possible findings of a cold start: before and after a write in flight.
             let mut device = vec![[NOTHING; 2]; count];
             let (mut sequence, mut open, mut risen) = (0, Vec::new(), 0);
             for _ in 0..2_000 {

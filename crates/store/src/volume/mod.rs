@@ -4,12 +4,12 @@
 //! append -> current buffer (one for clients, one for what is collected) -> writes -> on the device, and a while in memory
 //! ```
 //!
-//! A buffer is memory of its own, from which records are read until it is no longer kept; what is written is copied. A write
-//! takes what is new since the last, in whole sectors, and the next record begins on a sector: no sector that is on the device
-//! is written again while it holds something.
+//! A buffer has its own memory, from which records are read as long as it is kept; writes copy it. A write covers the
+//! bytes added since the last, in whole sectors, and the next record begins on a sector: a sector on the device is not
+//! rewritten while it holds a record.
 //!
-//! * `writes`: when buffers are written, and what is durable then; `blocks`: which block is what; `block_header`: how a cold start
-//!   knows it
+//! * `writes`: times of writes, and durability; `blocks`: states of blocks; `block_header`: their headers for the cold
+//! start
 
 pub(crate) mod block_header;
 pub(crate) mod blocks;
@@ -23,14 +23,14 @@ use blocks::{Blocks, NO_BUFFER};
 use std::collections::VecDeque;
 use std::ops::Range;
 
-/// Memory of write blocks that is kept for the next ones.
+/// Maximum number of spare buffers kept for the next blocks.
 const SPARE_MAX: usize = 8;
 
 /// Blocks that clients' records leave to deletions, and these to collecting.
 const RESERVED: [usize; 2] = [4, 2];
 
-/// Blocks of so many bytes that are begun and not written at once, at most: a cold start that finds more unused ones in a
-/// row has seen all.
+/// Maximum number of blocks of this size that are begun and not written at once: a cold start that finds more unused
+/// ones in a row has seen all.
 pub(crate) fn unwritten_max(block_bytes: usize) -> u32 {
     ((512 << 20) / block_bytes).max(64) as u32
 }
@@ -95,11 +95,11 @@ pub(crate) struct Volume {
     /// Buffers with unwritten bytes.
     active: Vec<u32>,
     queue: VecDeque<u32>,
-    /// On the device and kept, oldest first.
+    /// On the device and kept in memory, oldest first.
     kept: VecDeque<u32>,
     closed: usize,
     flying: usize,
-    /// The last write failed often: the device takes none.
+    /// The last write failed too often: the device is considered read-only.
     failing: bool,
     /// Counters that are not kept elsewhere.
     pub(crate) counted: DeviceStatistics,
@@ -202,7 +202,7 @@ impl Volume {
         !self.active.is_empty()
     }
 
-    /// Room for a record of so many units. Errors: what a client is answered.
+    /// Space for a record of this many units. Errors: the result for the client.
     pub(crate) fn append(&mut self, purpose: Purpose, units: u32, now: u64) -> Result<Appended<'_>, ResultCode> {
         let len = units as usize * UNIT;
         let which = usize::from(purpose == Purpose::Collected);
@@ -301,7 +301,7 @@ impl Volume {
         buffer.bytes.get(place.offset as usize * UNIT..(place.offset + place.units) as usize * UNIT)
     }
 
-    /// Drops what memory holds of a block that will be another.
+    /// Drops the buffer of a block that will be reused.
     fn forget(&mut self, block: u32) {
         let number = self.blocks.get(block).buffer;
         if number != NO_BUFFER {

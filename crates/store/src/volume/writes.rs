@@ -1,4 +1,4 @@
-//! Writes of a volume's buffers: when each is due, what is durable when it ends, and what stays in memory after it.
+//! Writes of a volume's buffers: their times, durability, and the buffers kept afterwards.
 
 use super::{Purpose, Volume};
 use crate::index::Place;
@@ -10,7 +10,7 @@ use sys::op::{Completion, OpKind};
 /// Writes in flight at once.
 const WRITES_MAX: usize = 4;
 
-/// Failures of one write after which clients are told.
+/// Failures of one write after which clients get an error.
 const TRIES: u32 = 5;
 
 /// Time until a write that failed is tried again, times its failures.
@@ -25,7 +25,7 @@ impl Volume {
         }
     }
 
-    /// Has what is in memory written.
+    /// Queues all buffers for a write.
     pub(crate) fn flush(&mut self) {
         for number in self.current.into_iter().flatten() {
             if self.buffers[number as usize].as_ref().is_some_and(|buffer| buffer.first.is_some()) {
@@ -34,7 +34,7 @@ impl Volume {
         }
     }
 
-    /// Answers when the record at `place` is on the device, and has it written.
+    /// Answers once the record at `place` is on the device, and triggers its write.
     pub(crate) fn answer_when_durable(&mut self, place: Place, number: u64, reply: Reply) {
         let index = self.blocks.get(place.block).buffer;
         let Some(buffer) = self.buffers.get_mut(index as usize).and_then(Option::as_mut) else { return };
@@ -42,7 +42,7 @@ impl Volume {
         self.enqueue(index);
     }
 
-    /// Does what is due: flushes by time, writes what waits. Tells when something will be due again.
+    /// Does due work: flushes by time, writes queued buffers. Returns the time of the next work.
     pub(crate) fn drive(&mut self, io: &mut Io, disk: &mut impl Disk) -> u64 {
         let now = disk.now();
         let mut next = u64::MAX;
@@ -94,7 +94,7 @@ impl Volume {
         next
     }
 
-    /// A write ended. Tells what is wrong, if something is that was not before.
+    /// A write ended. Returns a new problem, if there is one.
     pub(crate) fn on_written(
         &mut self,
         number: u32,
@@ -160,7 +160,7 @@ impl Volume {
         first.map_or(self.blocks.appended, |first| first - 1)
     }
 
-    /// Keeps what clients wrote in memory for a while.
+    /// Keeps clients' writes in memory for a while.
     fn keep(&mut self, number: u32, purpose: Purpose) {
         if purpose == Purpose::Collected {
             return self.drop_buffer(number);

@@ -1,4 +1,4 @@
-//! Frames: a version, what is in it, and how long it is, then the body.
+//! Frames: version, kind and length, then the body.
 //!
 //! ```text
 //! u8 version 2 | u8 kind | u48 bytes of the body | body      big-endian
@@ -22,13 +22,13 @@ pub enum Kind {
     Info = 1,
     /// A login or the like.
     Security = 2,
-    /// A transaction, a batch, or one of what is not done.
+    /// A transaction, a batch, or an unsupported request.
     Message = 3,
     /// A compressed message.
     Compressed = 4,
 }
 
-/// Bytes that are none of the protocol: their connection is to be closed.
+/// Not a protocol frame: close the connection.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Malformed {
     /// Unknown version.
@@ -44,7 +44,7 @@ pub enum Malformed {
         bytes: u64,
         limit: usize,
     },
-    /// A body that is not what its own counts say.
+    /// A body that contradicts its own counts.
     #[error("a message whose {0} do not fit in it")]
     Body(&'static str),
 }
@@ -68,7 +68,7 @@ pub fn header(bytes: [u8; HEADER_BYTES], limit: usize) -> Result<(Kind, usize), 
     }
 }
 
-/// Takes the first frame off `bytes`: its kind and body. `None`: it has not all arrived.
+/// Takes the first frame off `bytes`: its kind and body. `None` if it is incomplete.
 pub fn take<'a>(bytes: &mut &'a [u8], limit: usize) -> Result<Option<(Kind, &'a [u8])>, Malformed> {
     let Some((first, rest)) = bytes.split_first_chunk() else { return Ok(None) };
     let (kind, length) = header(*first, limit)?;

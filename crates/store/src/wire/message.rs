@@ -6,7 +6,7 @@
 //! field: u32 bytes of what follows | u8 type | value           operation: see crate::ops
 //! ```
 //!
-//! In an entry of a batch's reply the key's index stands where a request has its timeout.
+//! In an entry of a batch's reply the key's index replaces a request's timeout.
 
 use super::frame::Malformed;
 use crate::{ResultCode, ops};
@@ -53,7 +53,7 @@ pub mod info3 {
     pub const REPLACE_ONLY: u8 = 1 << 5;
 }
 
-/// Bits of the fourth: all of it belongs to transactions over several records.
+/// Bits of the fourth byte, all for transactions over several records.
 pub mod info4 {
     /// Verifies a read, rolls forward, rolls back, locks.
     pub const TRANSACTION: u8 = 0b1_0111;
@@ -70,7 +70,7 @@ pub mod field {
     pub const TRANSACTION: u8 = 5;
     /// File of a user-defined function.
     pub const FUNCTION: u8 = 30;
-    /// Keys of a batch, and what to do with each.
+    /// Keys of a batch, and the operations on each.
     pub const BATCH: u8 = 41;
     /// The same, as older clients number it.
     pub const BATCH_WITH_SET: u8 = 42;
@@ -155,7 +155,7 @@ pub(crate) struct Fields<'a> {
     pub(super) key: &'a [u8],
     pub(super) digest: Option<&'a [u8]>,
     pub(super) batch: Option<&'a [u8]>,
-    /// The answer to a field of what is not done: a transaction over several records, a function, a filter.
+    /// The answer to a field of an unsupported feature: a transaction over several records, a function, a filter.
     pub(super) refused: Option<ResultCode>,
 }
 
@@ -204,7 +204,7 @@ mod tests {
         header.put(&mut bytes);
         assert_eq!(bytes, [22, 1, 2, 3, 4, 5, 0, 0, 0, 6, 0, 0, 0, 7, 0, 0, 0, 8, 0, 9, 0, 10]);
         assert_eq!(Header::take(&mut &bytes[..]), Ok(header));
-        // A longer header is passed over by its own length, a shorter one is none.
+        // A longer header is skipped by its own length, a shorter one is invalid.
         bytes[0] = 24;
         bytes.extend_from_slice(&[0, 0, 99]);
         let mut rest = &bytes[..];

@@ -1,4 +1,4 @@
-//! Replies, as bytes appended to what a connection has to send.
+//! Replies, appended to a connection's output.
 
 use super::frame::{self, Kind};
 use super::message::{self, Header, info3};
@@ -47,7 +47,7 @@ pub fn put_refusal(out: &mut Vec<u8>, body: &[u8], result: ResultCode) {
     frame::end(out, begin);
 }
 
-/// Appends the answer to a frame of what is not done: a login, a compressed message.
+/// Appends the answer to an unsupported frame: a login, a compressed message.
 pub fn put_unsupported(out: &mut Vec<u8>, kind: Kind) {
     if kind == Kind::Security {
         let begin = frame::begin(out, Kind::Security);

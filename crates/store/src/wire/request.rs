@@ -14,7 +14,7 @@ const SET_BYTES_MAX: usize = 63;
 pub struct Limits {
     /// `batch-max-requests`: keys.
     pub batch_requests: u32,
-    /// Bytes of operations of all keys, those counted that are sent once and meant for many keys.
+    /// Bytes of operations of all keys, including shared ones counted per key.
     pub batch_bytes: usize,
 }
 
@@ -64,7 +64,7 @@ pub enum Command {
     Batch(Batch),
 }
 
-/// Why a message gives no [`Command`].
+/// Why a message is not a [`Command`].
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum Fault {
     /// Not a message: close the connection.
@@ -127,7 +127,7 @@ fn work(header: &Header, key: &[u8], ops: &[u8]) -> Result<Work, ResultCode> {
         };
     }
     let generation = match () {
-        // A record's generation has 16 bits; what a client sends is one that it was told.
+        // A record's generation has 16 bits; a client sends one that it received.
         () if writes & info2::GENERATION != 0 => Generation::Equal(header.generation as u16),
         () if writes & info2::GENERATION_GREATER != 0 => Generation::Less(header.generation as u16),
         () => Generation::Any,
@@ -220,7 +220,7 @@ fn take_bytes<const N: usize>(bytes: &mut &[u8]) -> Result<[u8; N], Malformed> {
     Ok(*taken)
 }
 
-/// Takes what is to be done with a key and with those after it that repeat it.
+/// Takes the operations on a key, and on the following keys that repeat them.
 fn take_row<'a>(bytes: &mut &'a [u8], bits: u8) -> Result<(Header, Fields<'a>, &'a [u8]), Malformed> {
     let mut header = Header::default();
     [header.info[0]] = take_bytes(bytes)?;
@@ -265,7 +265,7 @@ fn batch_of(
             None if bits & batch_bits::REPEAT != 0 => return Err(Malformed::Body("keys").into()),
             _ => *row.insert(take_row(&mut bytes, bits)?),
         };
-        // A key of 25 bytes may stand for the operations of the one before.
+        // A key of 25 bytes may repeat the operations of the one before.
         copied += ops.len() + fields.key.len();
         if copied > limits.batch_bytes {
             return Err(Fault::Refused(ResultCode::PARAMETER));

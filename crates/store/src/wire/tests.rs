@@ -8,7 +8,7 @@ use crate::{Digest, Exists, Generation, Reply, ResultCode, Transaction, Ttl, Wor
 
 const RECORDED: &str = include_str!("../../tests/data/messages.txt");
 
-/// Bodies of what `client` sent (`>`) or got (`<`).
+/// Bodies that `client` sent (`>`) or received (`<`).
 fn recorded(client: &str, direction: &str) -> Vec<Vec<u8>> {
     let lines = RECORDED.lines().filter_map(|line| line.strip_prefix(&format!("{client} {direction} ")));
     lines
@@ -202,7 +202,7 @@ fn a_refusal_is_the_last_reply_where_several_are_expected() {
     assert_eq!((out[1], out[13], out.len()), (3, 16, 30));
 }
 
-/// A batch of `count` keys, of which `rows` are the bytes behind index and digest.
+/// A batch of `count` keys; `rows` are the bytes after index and digest.
 fn batch(count: u32, rows: &[&[u8]]) -> Vec<u8> {
     let mut keys = count.to_be_bytes().to_vec();
     keys.push(0);
@@ -214,7 +214,7 @@ fn batch(count: u32, rows: &[&[u8]]) -> Vec<u8> {
     message([info1::READ | info1::BATCH, 0, 0, 0], &[(field::BATCH, &keys)], &[])
 }
 
-/// A row: bits, what they announce, the namespace and one operation.
+/// A row: bits, the announced fields, the namespace and one operation.
 fn row(bits: u8, announced: &[u8], namespace: &[u8], op: Option<&Entry<'_>>) -> Vec<u8> {
     let mut row = vec![bits];
     row.extend_from_slice(announced);

@@ -58,7 +58,7 @@ impl Machine {
         symlink(to, dir.join(name)).unwrap();
     }
 
-    /// Says that `upper` is made of `lower`, as the kernel does on both sides.
+    /// Builds `upper` on `lower`, as the kernel shows it on both sides.
     fn stack(&self, upper: &Path, lower: &Path) {
         for (dir, to) in [(lower.join("holders"), upper), (upper.join("slaves"), lower)] {
             fs::create_dir_all(&dir).unwrap();
@@ -251,7 +251,7 @@ fn arrays_of_one_container_lie_apart() {
     assert_eq!(machine.refused("9:126"), "");
 }
 
-/// A second path to the fake NVMe drive, with partition 2 as it is there.
+/// A second path to the fake NVMe drive, with its partition 2.
 fn other_path(machine: &Machine, attributes: &[(&str, &str)]) {
     let wwid = [("wwid", "eui.0025385b21404321\n"), ("size", "2000"), ("device/serial", "S123\n")];
     machine.add_device("nvme1n1", "259:8", &[&wwid, attributes].concat());

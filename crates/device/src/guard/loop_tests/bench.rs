@@ -14,12 +14,12 @@ use tempfile::TempDir;
 /// Size of the loop devices: large enough for ext4 and for the samples to have something between the ends.
 pub(super) const SIZE: u64 = 32 << 20;
 
-/// Runs a command to its end; `None` when it is not installed.
+/// Runs a command to its end; `None` if it is not installed.
 pub(super) fn run(command: &str, arguments: &[&str]) -> Option<Output> {
     Command::new(command).args(arguments).env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").output().ok()
 }
 
-/// As [`run`], or `None` when it failed, which is then said aloud.
+/// As [`run`]; `None` and a message if it failed.
 pub(super) fn succeed(command: &str, arguments: &[&str]) -> Option<String> {
     let line = format!("{command} {}", arguments.join(" "));
     match run(command, arguments) {
@@ -29,7 +29,7 @@ pub(super) fn succeed(command: &str, arguments: &[&str]) -> Option<String> {
     }
 }
 
-/// Says past the test harness, which keeps what passing tests print, that a test did not run.
+/// Prints past the test harness, which captures the output of passing tests, that a test did not run.
 pub(super) fn skip<T>(why: &str) -> Option<T> {
     let test = std::thread::current().name().unwrap_or("test").to_owned();
     let _ = writeln!(io::stderr(), "{test} skipped: {why}");
@@ -56,7 +56,7 @@ impl Bench {
         Some(Self { device, dir })
     }
 
-    /// Another loop device, on `path`, and what detaches it.
+    /// Another loop device, on `path`, and its cleanup.
     pub(super) fn attach(&self, path: &str, options: &[&str]) -> Option<(String, Undo<'static>)> {
         let device = attach(&[options, &[path]].concat())?;
         Some((device.clone(), Undo("losetup", vec!["--detach".into(), device])))
@@ -119,7 +119,7 @@ impl Bench {
         fs::read(&self.device).unwrap()
     }
 
-    /// Makes a partition: its kernel name, a node for it, and what takes it away again.
+    /// Creates a partition: its kernel name, a node for it, and the cleanup.
     pub(super) fn with_partition(&self) -> Option<(String, String, Undo<'static>)> {
         succeed("addpart", &[&self.device, "1", "2048", "32768"])?;
         let undo = Undo("delpart", vec![self.device.clone(), "1".into()]);
@@ -166,9 +166,9 @@ impl Bench {
     }
 }
 
-/// Sets up a loop device and gives its name.
+/// Sets up a loop device and returns its name.
 fn attach(arguments: &[&str]) -> Option<String> {
-    // Two that look for a free device at once find the same one, and the loser keeps it open a while.
+    // Two concurrent searches for a free device find the same one, and the loser keeps it open for a while.
     static ONE_AT_A_TIME: Mutex<()> = Mutex::new(());
     let _turn = ONE_AT_A_TIME.lock().unwrap_or_else(PoisonError::into_inner);
     succeed("losetup", &[&["--find", "--show"], arguments].concat())

@@ -10,8 +10,8 @@ fn kernel_name(device: &str) -> &str {
     device.trim_start_matches("/dev/")
 }
 
-/// Asserts that `request` is refused although its name is given for erasure, that it is told why, and that
-/// nothing was written to the bench's file.
+/// Asserts that `request` is refused with this reason although its name consents to the erasure, and that nothing was
+/// written to the bench's file.
 #[track_caller]
 fn assert_refused_whatever_is_said(bench: &Bench, request: &Request, why: &[&str]) {
     let before = fs::read(bench.path("image")).unwrap();
@@ -70,7 +70,7 @@ fn the_file_is_known_by_what_it_is_and_not_by_its_name() {
     let (image, link) = (bench.path("image"), bench.path("link"));
     fs::hard_link(&image, &link).unwrap();
     let Some((other, _detach)) = bench.attach(&link, &[]) else { return };
-    // Neither name leads to it any more; the loop devices keep it.
+    // No name leads to it any more; the loop devices keep it open.
     fs::remove_file(&image).unwrap();
     fs::write(&image, vec![0; SIZE as usize]).unwrap();
     fs::remove_file(&link).unwrap();
@@ -175,7 +175,7 @@ fn two_paths_to_one_drive_are_one_drive() {
         let why = format!("/dev/sdy, another path to the same drive, is open in process {} (sleep)", open.pid());
         assert!(text.contains(&why), "{text}");
     }
-    // While one path is written to nobody gets the other.
+    // While one path is written to, nobody gets the other.
     let consent = guard.consent(&[bench.request()], &mut Answers::default()).unwrap();
     assert!(claim(&other).is_err(), "the other path is claimed");
     let consent = crate::target::Target::writable(consent.into_iter().next().unwrap());

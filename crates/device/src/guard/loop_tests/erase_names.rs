@@ -64,7 +64,7 @@ fn a_path_is_not_enough_for_a_file_system_and_what_stays_with_the_drive_is() {
     for name in ["S123", "t10.ATA_ACME_Fast_1TB_S123", &by_id, "ata-ACME_S123", &by_uuid] {
         assert_eq!(drive.consent(device, &["/dev/null", name]), Ok(()), "{name}");
     }
-    // A configuration that names the drive by what stays with it is as good as that.
+    // A configuration that uses the lasting name is enough.
     assert_eq!(drive.consent(&by_id, &[&by_id]), Ok(()));
     assert!(drive.consent(&by_id, &[device]).is_err());
     for (name, is_one) in [("S123", true), (&by_id, true), (device, true), ("S124", false), ("/dev/null", false)] {
@@ -150,7 +150,7 @@ fn a_device_without_a_name_of_its_own_is_given_up_by_its_path() {
     assert_eq!(drive.consent(device, &[device]), Ok(()));
 }
 
-/// Has `change` happen while the question about the drive waits, and gives what it is then refused with.
+/// Makes `change` happen during the question about the drive, and returns the resulting refusal.
 fn refused_after(drive: &Drive, change: impl Fn()) -> String {
     let mut answers = Answers::default().or_ask(|question| {
         change();

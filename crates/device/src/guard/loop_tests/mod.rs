@@ -1,5 +1,5 @@
-//! The guard on real loop devices. Each test makes its own and takes it away again; without root or
-//! the tools it says `skipped` and why.
+//! The guard on real loop devices. Each test creates and removes its own; without root or the tools it prints `skipped`
+//! and the reason.
 
 mod bench;
 mod beneath;
@@ -13,8 +13,7 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 
-/// Asserts that the device is refused as long as nobody allows what is on it, that it was not
-/// touched by that, and that its name allows it.
+/// Asserts that the device is refused without consent, that this did not touch it, and that its name gives consent.
 fn assert_asked(bench: &Bench, why: &str) {
     let before = bench.content();
     bench.assert_refused(why);
@@ -126,7 +125,7 @@ fn a_device_open_in_another_process_is_refused_with_its_number_and_name() {
 #[test]
 fn a_device_that_moves_is_refused_with_the_counts() {
     let Some(bench) = Bench::new(&[]) else { return };
-    // This process is not looked for among the openers, so its reads stand for those of an unseen user.
+    // This process is skipped in the search for openers, so its reads simulate those of an unseen user.
     let device = OpenDirect::new(&bench.device);
     let (stop, reads) = (AtomicBool::new(false), AtomicU64::new(0));
     thread::scope(|scope| {

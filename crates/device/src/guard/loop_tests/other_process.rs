@@ -1,5 +1,5 @@
-//! Other processes that have a device open: a stranger (`sleep`), or a run of this program, for
-//! which the test binary starts itself again with one test that holds a consent until it is told to stop.
+//! Other processes that have a device open: a foreign one (`sleep`), or a run of this program, for which the test
+//! binary starts itself with one test that holds a consent until it is stopped.
 
 use super::bench::Bench;
 use super::*;
@@ -8,7 +8,7 @@ use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio};
 
-/// Tells [`holds_a_consent_when_told_to`] its device and state directory.
+/// Variables that give [`holds_a_consent_when_told_to`] its device and state directory.
 const HOLD: [&str; 3] = ["FLASHPROOF_TEST_HOLD", "FLASHPROOF_TEST_HOLD_STATE", "FLASHPROOF_TEST_HOLD_SHARED"];
 
 /// A process that ends when this is dropped.
@@ -41,7 +41,7 @@ fn stranger(file: File) -> Other {
     Other(Command::new("sleep").arg("600").stdin(file).spawn().unwrap())
 }
 
-/// A program that serves the file at `path` as a drive; `None`, said aloud, where it is not installed.
+/// A program that serves the file at `path` as a drive; `None`, with a message, if it is not installed.
 pub(super) fn serve(path: &str) -> Option<Other> {
     let socket = format!("{path}.socket");
     let mut command = Command::new("qemu-nbd");

@@ -40,7 +40,7 @@ impl Controller {
     }
 }
 
-/// A drive has the log, or says that it has not.
+/// The drive supports the log, or reports that it does not.
 fn unless_refused<T>(answer: Result<Option<T>, QueryError>) -> Result<Option<T>, QueryError> {
     match answer {
         Err(QueryError::Status(_)) => Ok(None),

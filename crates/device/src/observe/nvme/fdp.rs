@@ -1,4 +1,4 @@
-//! Flexible Data Placement, as a drive tells of it: NVM Express Base Specification 2.1, 3.2.4 and 8.1.10.
+//! Flexible Data Placement, as reported by a drive: NVM Express Base Specification 2.1, 3.2.4 and 8.1.10.
 //!
 //! ```text
 //! Identify Controller  CTRATT bit 19 -> has FDP          Log page 20h -> Configuration (what could be)
@@ -6,8 +6,8 @@
 //! I/O Management Receive -> PlacementHandle (what the namespace may write by)
 //! Log page 21h -> users of handles                       Log page 22h -> Bytes that the whole group counts
 //! ```
-//! A write names a place in the namespace's placement list: the first is 1 here, as the kernel's write streams
-//! are counted, and 0 in the drive's own list. Everything is only asked, nothing is set.
+//! A write names an index of the namespace's placement list: the first is 1 here, as for the kernel's write streams,
+//! and 0 in the drive's own list. All commands are queries, nothing is set.
 
 use super::{Controller, IDENTIFY_BYTES, QueryError, little_endian};
 use crate::discover::DeviceFacts;
@@ -87,7 +87,7 @@ pub enum Isolation {
 #[serde(rename_all = "snake_case")]
 pub enum HandleUser {
     Unused,
-    /// A namespace whose placement list names it.
+    /// A namespace with it in its placement list.
     Host,
     /// Namespaces without a list.
     Controller,
@@ -100,7 +100,7 @@ pub enum HandleUser {
 pub struct PlacementHandle {
     /// The identifier that a write carries.
     pub placement_id: u16,
-    /// The reclaim unit handle that it stands for.
+    /// Its reclaim unit handle.
     pub reclaim_unit_handle: u16,
     /// Blocks that still fit into its present reclaim unit.
     pub reclaim_unit_blocks_left: u64,
@@ -124,7 +124,7 @@ impl Fdp {
         self.configurations.iter().find(|one| self.state == State::On(one.index))
     }
 
-    /// Why no write to the namespace can name a handle, and what would change it; `None` if one can.
+    /// Why no write to the namespace can name a handle, and the remedy; `None` if one can.
     pub fn hindrance(&self) -> Option<&'static str> {
         match self.state {
             State::Off => Some("FDP is there and off"),
@@ -136,7 +136,7 @@ impl Fdp {
     }
 }
 
-/// In plain words, a line each: what is on or could be, by what the namespace may write, and what was written.
+/// Plain text, a line each: current and available configuration, the namespace's handles, and bytes written.
 impl fmt::Display for Fdp {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let bytes = |bytes: u64| units::bytes(bytes as f64);
@@ -228,7 +228,7 @@ impl Controller {
             None => None,
             Some(nsid) => {
                 let namespace = answer(self.file.as_fd(), Query::Namespace { nsid }, IDENTIFY_BYTES)?;
-                // Group 0 is none.
+                // Group 0 means none.
                 Some(little_endian::<2>(&namespace, 102) as u16).filter(|group| *group != 0)
             }
         };
@@ -256,7 +256,7 @@ pub(crate) fn is_supported(fd: BorrowedFd<'_>) -> Result<bool, QueryError> {
     Ok(little_endian::<4>(&controller, 96) & HAS_FDP != 0)
 }
 
-/// Reads the head of an answer, which says by `len` how long all of it is, and then that.
+/// Reads the head of an answer, whose total length `len` computes, and then the whole.
 fn log(
     fd: BorrowedFd<'_>,
     query: Query,
@@ -270,7 +270,7 @@ fn log(
 
 /// The placement list of the namespace `nsid` at `node`.
 pub(crate) fn placement_list(node: &File, nsid: u32) -> Result<Vec<PlacementHandle>, QueryError> {
-    // A drive may refuse to be asked for more than it has (QEMU's does: "Data SGL Length Invalid").
+    // A drive may refuse a request for more than it has (QEMU's does: "Data SGL Length Invalid").
     let answer =
         log(node.as_fd(), Query::ReclaimUnitHandles { nsid }, 16, |head| 16 + 32 * little_endian::<2>(head, 14))?;
     Ok(placement_handles(&answer))

@@ -41,8 +41,8 @@ pub struct Controller {
 }
 
 impl Controller {
-    /// The controller of the block device `device`, found below `root` (`/` but in tests); the first
-    /// that can be opened of a drive with several paths. `None` if it is no NVMe drive, or not ours to open.
+    /// The controller of the block device `device`, found below `root` (`/` but in tests); the first that can be opened
+    /// of a drive with several paths. `None` if it is no NVMe drive, or may not be opened.
     pub fn find(root: &Path, device: DeviceNumber) -> Option<Self> {
         let (major, minor) = device;
         let block = fs::canonicalize(root.join(format!("sys/dev/block/{major}:{minor}"))).ok()?;
@@ -50,7 +50,7 @@ impl Controller {
         if names.is_empty() {
             return None;
         }
-        // Of a partition the disk has it.
+        // For a partition the disk has it.
         let nsid = |dir: &Path| fs::read_to_string(dir.join("nsid")).ok()?.trim().parse().ok();
         let nsid = nsid(&block).or_else(|| nsid(block.parent()?));
         // A container may have no node of the controller; the drive's node works as well.
@@ -61,12 +61,12 @@ impl Controller {
         })
     }
 
-    /// Number of the namespace that the device is; `None` where sysfs does not tell.
+    /// Identifier of the device's namespace; `None` if sysfs does not have it.
     pub fn nsid(&self) -> Option<u32> {
         self.nsid
     }
 
-    /// The name of the node that is asked: `nvme0`.
+    /// Name of the queried node: `nvme0`.
     pub fn name(&self) -> &str {
         &self.name
     }
@@ -76,7 +76,8 @@ impl Controller {
         self.page(Query::Smart).map(|bytes| Smart::parse(&bytes))
     }
 
-    /// Reads OCP's extended SMART log; `Ok(None)` if the page is something else on this drive.
+    /// Reads OCP's extended SMART log; `Ok(None)` if the page has another meaning on this drive. Errors: the kernel or
+    /// the drive refused; most drives do not have the page.
     ///
     /// Errors: the kernel or the drive refused; most drives do not have the page.
     pub fn ocp_smart(&self) -> Result<Option<OcpSmart>, QueryError> {
@@ -89,7 +90,8 @@ impl Controller {
     }
 }
 
-/// The unsigned number of N bytes at `at`, the lowest byte first.
+/// The unsigned little-endian number of N bytes at `at`. Callers pass offsets of a page's own fields, which are inside
+/// it.
 ///
 /// Callers pass offsets of a page's own fields, which lie inside it.
 fn little_endian<const N: usize>(page: &[u8], at: usize) -> u128 {

@@ -1,4 +1,4 @@
-//! The namespaces of a drive, and whether it lets a host make others: what has to be known to give one placement handles.
+//! The namespaces of a drive, and its support for creating others, as needed to give one placement handles.
 
 use super::{Controller, IDENTIFY_BYTES, QueryError, little_endian};
 use std::os::fd::AsFd;
@@ -53,7 +53,7 @@ impl Namespace {
 impl Controller {
     /// The namespaces of the drive.
     ///
-    /// Errors: the drive or the kernel refused what every drive answers to who may ask.
+    /// Errors: the drive or the kernel refused a mandatory query.
     pub fn namespaces(&self) -> Result<Namespaces, QueryError> {
         /// Of `OACS` in the controller's identify structure.
         const MANAGES_NAMESPACES: u128 = 1 << 3;

@@ -1,7 +1,7 @@
-//! OCP's SMART log page (C0h): what was really written to the flash.
+//! OCP's SMART log page (C0h): bytes really written to the flash.
 //!
-//! Source of all offsets: OCP Datacenter NVMe SSD Specification 2.5, "SMART / Health Information Extended". The
-//! number C0h is any vendor's to use, so a page counts only with the GUID that the specification gives it.
+//! Source of all offsets: OCP Datacenter NVMe SSD Specification 2.5, "SMART / Health Information Extended". Any vendor
+//! may use the number C0h, so a page counts only with the specification's GUID.
 
 use super::little_endian;
 use sys::nvme::LOG_PAGE_BYTES;
@@ -28,7 +28,7 @@ pub struct OcpSmart {
 }
 
 impl OcpSmart {
-    /// Reads a page; `None` if it is not this one.
+    /// Parses a page; `None` if it is not this one.
     pub fn parse(page: &[u8; LOG_PAGE_BYTES]) -> Option<Self> {
         (page[GUID_AT..] == GUID).then(|| Self {
             physical_media_units_written_bytes: little_endian::<16>(page, 0),

@@ -25,12 +25,12 @@ pub(in crate::observe) struct Reading {
     pub(in crate::observe) fdp: Option<Bytes>,
 }
 
-/// Whoever can be asked for the logs.
+/// Source of the logs.
 pub(in crate::observe) trait Drive: Send + 'static {
     fn smart(&self) -> Result<Smart, QueryError>;
-    /// OCP's, `None` if the page is something else.
+    /// OCP's log, `None` if the page has another meaning.
     fn ocp_smart(&self) -> Result<Option<OcpSmart>, QueryError>;
-    /// FDP's counters, `None` where there is no FDP.
+    /// FDP's counters, `None` without FDP.
     fn fdp_statistics(&self) -> Result<Option<Bytes>, QueryError>;
 }
 
@@ -48,7 +48,7 @@ impl Drive for Controller {
     }
 }
 
-/// A drive that is asked again and again.
+/// A drive that is polled.
 #[derive(Debug)]
 pub(in crate::observe) struct Poller {
     latest: Arc<Mutex<Option<Reading>>>,
@@ -56,13 +56,13 @@ pub(in crate::observe) struct Poller {
     pub(in crate::observe) has_ocp: bool,
     /// True if FDP is on.
     pub(in crate::observe) has_fdp: bool,
-    /// Has the thread ask at once, which tells the sender when it did. Dropping it sends the thread home.
+    /// Triggers a query at once; the thread replies when it is done. Dropping it ends the thread.
     ask: Option<Sender<SyncSender<()>>>,
 }
 
 impl Poller {
-    /// Asks `drive` for the first time, which shows what it has, and then at every `interval`; `None` if it
-    /// does not give its SMART log. A drive without OCP's log or FDP's is not asked for it again.
+    /// Queries `drive` once, which shows its logs, and then at every `interval`; `None` if it does not return its SMART
+    /// log. Logs that it lacks are not queried again.
     pub(in crate::observe) fn start(drive: impl Drive, interval: Duration) -> Option<Self> {
         let smart = drive.smart().ok()?;
         let ocp = drive.ocp_smart().ok().flatten();
@@ -82,11 +82,11 @@ impl Poller {
                 let fdp = if has_fdp { drive.fdp_statistics().ok().flatten() } else { None };
                 let reading = Reading { smart: drive.smart().ok(), ocp, fdp };
                 *told.lock().unwrap_or_else(PoisonError::into_inner) = Some(reading);
-                // Nobody waits any more if this took long.
+                // After a long time nobody waits any more.
                 let _ = asked_by.map(|asked_by| asked_by.try_send(()));
             }
         };
-        // Without a thread the first answer stays the only one; the run goes on.
+        // Without a thread the first reading stays the only one; the run continues.
         let spawned = thread::Builder::new().name("smart".to_owned()).spawn(poll);
         Some(Self { latest, has_ocp, has_fdp, ask: spawned.is_ok().then_some(ask) })
     }

@@ -16,15 +16,15 @@ const KELVIN: i32 = 273;
 /// The SMART log of a drive.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Smart {
-    /// Bits that warn of what is so now; see [`Smart::warnings`].
+    /// Bits of the current warnings; see [`Smart::warnings`].
     pub critical_warning: u8,
-    /// Composite temperature; `None` if the drive does not tell.
+    /// Composite temperature; `None` if not reported.
     pub temperature_celsius: Option<i32>,
     /// Spare capacity left, percent.
     pub available_spare_pct: u8,
     /// Below this much spare the drive warns, percent.
     pub available_spare_threshold_pct: u8,
-    /// The vendor's estimate of the life used, percent; may exceed 100, 255 stands for more than 254.
+    /// The vendor's estimate of the life used, percent; may exceed 100, 255 means more than 254.
     pub percentage_used: u8,
     /// Data units of 512,000 bytes read by hosts, rounded up.
     pub data_units_read: u128,

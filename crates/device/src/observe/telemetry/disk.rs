@@ -7,8 +7,8 @@ use results::telemetry::Column;
 use std::path::Path;
 use std::time::Duration;
 
-/// iostat's columns ([`Rates`] says what they mean; kB are of 1,024 bytes, times in milliseconds), then
-/// the number of requests in flight at the moment of the sample, and the drive's temperature.
+/// iostat's columns ([`Rates`] explains them; kB are 1,024 bytes, times in milliseconds), then the requests in flight
+/// at the sample, and the drive's temperature.
 pub(super) const COLUMNS: [Column; 14] = [
     Column::ReadsPerSec,
     Column::WritesPerSec,
@@ -29,7 +29,7 @@ pub(super) const COLUMNS: [Column; 14] = [
 #[derive(Debug)]
 pub(super) struct Disk {
     number: DeviceNumber,
-    /// `None` while the device is not in the statistics.
+    /// `None` while the statistics lack the device.
     counters: Option<Counters>,
     thermometer: Option<Thermometer>,
 }

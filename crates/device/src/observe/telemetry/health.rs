@@ -48,7 +48,7 @@ impl Health {
         SMART_COLUMNS.into_iter().chain(ocp.into_iter().flatten()).chain(fdp.into_iter().flatten())
     }
 
-    /// Has the drive asked for the last time; something is received when [`Health::sample`] has its answer.
+    /// Triggers the last query; the receiver gets a value when [`Health::sample`] has its answer.
     pub(super) fn ask_last(&mut self) -> Receiver<()> {
         self.poller.ask_last()
     }

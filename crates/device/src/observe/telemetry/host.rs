@@ -6,8 +6,8 @@ use std::path::Path;
 use std::time::Duration;
 
 /// `cpu_*_pct` are shares of all CPUs together (0 to 100): busy is neither idle nor waiting nor stolen;
-/// `cpu_busiest_pct` is how busy the busiest single one was. `psi_io_*_pct` is the share of the time in
-/// which some, or all, runnable tasks waited for I/O (Documentation/accounting/psi.rst).
+/// `cpu_busiest_pct` is the utilisation of the busiest single one. `psi_io_*_pct` is the share of the time in which
+/// some, or all, runnable tasks waited for I/O (Documentation/accounting/psi.rst).
 const COLUMNS: [Column; 10] = [
     Column::CpuBusyPct,
     Column::CpuIowaitPct,
@@ -26,7 +26,7 @@ pub(super) struct Host {
     stat: ProcFile,
     meminfo: ProcFile,
     loadavg: ProcFile,
-    /// `None` where the kernel does not account pressure.
+    /// `None` if the kernel does not account pressure.
     pressure: Option<ProcFile>,
     before: Counts,
 }
@@ -111,7 +111,7 @@ impl Counts {
 /// Utilisation of the busiest CPU, percent; `None` if no CPU's clock ticked.
 fn busiest_pct(now: &[(u32, Ticks)], before: &[(u32, Ticks)]) -> Option<f64> {
     let busy = |(number, now): &(u32, Ticks)| {
-        // A CPU that came meanwhile has no time before.
+        // A CPU that came online meanwhile has no earlier ticks.
         let (_, before) = before.iter().find(|(before, _)| before == number)?;
         now.since(*before).map(|[busy, ..]| busy)
     };

@@ -1,4 +1,4 @@
-//! Our columns against what sysstat's `iostat -x` prints of the same counters.
+//! Compares our columns with those of sysstat's `iostat -x` for the same counters.
 
 use super::disk::COLUMNS;
 use super::*;
@@ -89,7 +89,7 @@ fn iostat_itself_says_the_same_of_a_load_inside_one_interval() {
         }
         let following = reports.next().expect("iostat goes on");
         let shown = std::mem::replace(&mut last, following);
-        // The same interval as iostat's, which prints it nowhere: what it divided by.
+        // iostat's interval, which it does not print: computed from its rate.
         let interval = f64::from(reads) / printed(&shown, "r/s");
         let row = sampler.sample_over(Duration::from_secs_f64(interval));
         let alone = row.values()[0].is_some_and(|rate| (rate * interval - f64::from(reads)).abs() < 0.1);

@@ -7,8 +7,8 @@ use results::telemetry::Column;
 use std::path::Path;
 use std::time::Duration;
 
-/// The number of the CPU that took most of the device's interrupts, its share of them in percent, and
-/// interrupts a second on all CPUs. Without an interrupt there is no such CPU.
+/// The CPU with most of the device's interrupts, its share of them in percent, and interrupts a second on all CPUs. The
+/// first two are empty without interrupts.
 pub(super) const COLUMNS: [Column; 3] = [Column::IrqCpu, Column::IrqCpuSharePct, Column::IrqsPerSec];
 
 /// One device whose controller has interrupt lines.

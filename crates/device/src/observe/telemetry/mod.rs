@@ -39,7 +39,7 @@ use std::time::{Duration, Instant};
 pub struct Row(Vec<Option<f64>>);
 
 impl Row {
-    /// The values; `None` where nothing could be measured.
+    /// The values; `None` where not measured.
     pub fn values(&self) -> &[Option<f64>] {
         &self.0
     }
@@ -84,8 +84,8 @@ struct Device {
 }
 
 impl Sampler {
-    /// Takes the first sample of `devices`; none is fine: a simulated drive has no statistics. Threads that
-    /// are to be seen must be there already.
+    /// Takes the first sample of `devices`, which may be empty: a simulated drive has no statistics. Threads to be
+    /// sampled must exist already.
     pub fn new(devices: &[DeviceNumber]) -> Result<Self, TelemetryError> {
         Self::with_root(Path::new("/"), devices)
     }
@@ -103,7 +103,7 @@ impl Sampler {
         Ok(sampler)
     }
 
-    /// Names of all columns, in the order in which [`Sampler::sample_over`] takes their values.
+    /// Names of all columns, in the order of the values of [`Sampler::sample_over`].
     fn named(&self, names: &[String]) -> Vec<String> {
         let mut columns = Vec::new();
         for (name, device) in names.iter().zip(&self.devices) {
@@ -136,8 +136,8 @@ impl Sampler {
         self.sample_over(interval)
     }
 
-    /// As [`Sampler::sample`], for the last row: the drives are asked for their health once more, whenever that was last, so
-    /// that their counters cover the whole of a run.
+    /// As [`Sampler::sample`], for the last row: queries the drives' health once more, so that their counters cover the
+    /// whole run.
     pub fn sample_last(&mut self) -> Row {
         let healths = self.devices.iter_mut().filter_map(|device| device.health.as_mut());
         let answers: Vec<_> = healths.map(Health::ask_last).collect();
@@ -159,10 +159,10 @@ impl Sampler {
         Row(values)
     }
 
-    /// All but the drives' health, which is no rate: what it was at the beginning belongs into the first row.
+    /// All values but the drives' health, which is not a rate: its initial value belongs into the first row.
     fn sample_rates(&mut self, interval: Duration) -> Vec<Option<f64>> {
         let mut values = Vec::with_capacity(self.columns.len());
-        // First of all: the rates are over the time between two readings of it.
+        // First of all, because the rates use the time between two readings of it.
         let statistics = self.diskstats.read().unwrap_or_default();
         for device in &mut self.devices {
             values.extend(device.disk.sample(statistics, interval));

@@ -14,14 +14,13 @@ use std::time::Duration;
 /// Names of issuing threads begin so: `issue-0`.
 pub(super) const ISSUING_PREFIX: &str = "issue-";
 
-/// Names of the kernel's threads that carry out what io_uring cannot without blocking the issuing one:
-/// `iou-wrk-4711`, after the number of that.
+/// Prefix of the kernel threads that do io_uring's blocking work: `iou-wrk-4711`, with the issuing thread's number.
 const RING_WORKER_PREFIX: &str = "iou-wrk-";
 
 /// `cpu_pct` counts one CPU as 100. `runqueue_wait_pct` is the time for which issuing threads were ready to
 /// run and had no CPU, over all of them together, as a share of the interval; empty without such threads.
 ///
-/// `io_worker_runs/s`: how often io_uring's workers ran, about once for each operation that was left to them.
+/// `io_worker_runs/s`: number of times that io_uring's workers ran, about once for each operation passed to them.
 const COLUMNS: [Column; 4] =
     [Column::ProcessResidentBytes, Column::ProcessCpuPct, Column::RunqueueWaitPct, Column::RingWorkerRunsPerSec];
 

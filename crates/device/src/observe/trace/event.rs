@@ -8,8 +8,8 @@ use crate::observe::DeviceNumber;
 pub enum EventKind {
     /// A bio entered the block layer (`block_bio_queue`). One bio may become several requests, or part of one.
     Queue,
-    /// A bio came back (`block_bio_complete`). With an error it was mostly not allowed to wait for a free tag, and
-    /// whoever sent it sends it again. Without one it is what says of a device without requests that it is done.
+    /// A bio came back (`block_bio_complete`). An error mostly means that it was not allowed to wait for a free tag,
+    /// and the sender sends it again. Without an error it marks the completion on a device without requests.
     Return,
     /// A request was put into the queue of its device (`block_rq_insert`). Not all are.
     Insert,
@@ -37,10 +37,10 @@ pub enum EventOp {
     Other,
 }
 
-/// On whose behalf the kernel worked: a process by its number and its name.
+/// The process for which the kernel worked, by number and name.
 ///
-/// Of a request it is whoever sent its first bio, where that was seen; else whoever issued it, which is a thread of
-/// the kernel's (`kworker/1:1H`) when the request had to wait, or was made by the kernel itself.
+/// For a request it is the sender of its first bio, if that was seen; else its issuer, which is a kernel thread
+/// (`kworker/1:1H`) if the request had to wait, or was made by the kernel itself.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Task {
     /// Thread number, the kernel's `pid`. 0 if unknown.
@@ -53,7 +53,7 @@ pub struct Task {
 const COMM_BYTES: usize = 16;
 
 impl Task {
-    /// Process `pid` called `comm`, of which no more is kept than the kernel does.
+    /// Process `pid` called `comm`, truncated as in the kernel.
     pub fn new(pid: u32, comm: &[u8]) -> Self {
         let mut kept = [0; COMM_BYTES];
         kept.iter_mut().zip(comm.iter().take_while(|byte| **byte != 0)).for_each(|(kept, byte)| *kept = *byte);
@@ -73,7 +73,7 @@ pub struct Event {
     /// CPU of the event.
     pub cpu: u32,
     pub kind: EventKind,
-    /// The whole disk, never a partition (a [`EventKind::Queue`] event names what the bio was sent to).
+    /// The whole disk, never a partition (a [`EventKind::Queue`] event names the device that the bio was sent to).
     pub device: DeviceNumber,
     /// First sector, of 512 bytes.
     pub sector: u64,
@@ -96,7 +96,7 @@ pub struct Event {
     pub task: Task,
 }
 
-/// Sorts events by time; at the same time a request is queued before issued before complete.
+/// Sorts events by time; at equal times in the order queued, issued, complete.
 ///
 /// The kernel keeps a buffer for each CPU, so events read from several CPUs arrive in runs. Stable.
 pub fn sort_by_time(events: &mut [Event]) {
@@ -136,7 +136,7 @@ impl Decoder {
         Ok(Self { common_type: common.get("common_type")?, common_pid: common.get("common_pid")?, layouts })
     }
 
-    /// The event in `record`; `Ok(None)` if it is of a type that nobody asked for.
+    /// The event in `record`; `Ok(None)` for other types.
     pub(super) fn decode(&self, time_ns: u64, cpu: u32, record: &[u8]) -> Result<Option<Event>, ShortRecord> {
         let id = self.common_type.unsigned(record).ok_or(ShortRecord)?;
         match self.layouts.iter().find(|layout| layout.id == id) {
@@ -164,7 +164,7 @@ impl EventLayout {
             nr_sector: fields.get("nr_sector")?,
             rwbs: fields.get("rwbs")?,
             error,
-            // Some kernel may go without it; who it was is then unknown.
+            // A kernel may lack it; then the process is unknown.
             comm: fields.get("comm").ok(),
         })
     }
@@ -194,13 +194,13 @@ impl EventLayout {
 /// Bits of the minor number in the kernel's dev_t (`include/linux/kdev_t.h`).
 const MINOR_BITS: u32 = 20;
 
-/// The number by which the kernel's event filter knows a device.
+/// The device number in the format of the kernel's event filter.
 pub(super) fn kernel_dev((major, minor): DeviceNumber) -> u32 {
     major << MINOR_BITS | minor
 }
 
-/// The letters that describe a request: `[F]` for a flush before, one or two for what it does, then
-/// flags: `F` FUA, `A` read-ahead, `S` sync, `M` metadata, `U` atomic.
+/// The letters that describe a request: `[F]` for a flush before, one or two for the operation, then flags: `F` FUA,
+/// `A` read-ahead, `S` sync, `M` metadata, `U` atomic.
 ///
 /// Source: `blk_fill_rwbs` in `kernel/trace/blktrace.c`.
 #[derive(Debug, PartialEq, Eq)]

@@ -33,7 +33,7 @@ use tracefs::{Instance, Tracefs};
 pub struct Options {
     /// Memory for the buffers of all CPUs together. An issue and a completion take about 140 bytes.
     pub buffer_bytes: u64,
-    /// Memory for the buffer of one CPU at most: where there are few, they need not share all of it.
+    /// Maximum buffer of one CPU, bytes: with few CPUs they need not share the whole.
     pub cpu_buffer_bytes: u64,
     /// True to record completions beside issues.
     pub complete: bool,
@@ -73,10 +73,10 @@ impl Lost {
     }
 }
 
-/// A running trace. Dropping it removes every trace of it from the kernel.
+/// A running trace. Dropping it removes it from the kernel completely.
 #[derive(Debug)]
 pub struct Trace {
-    // Before `instance`, as fields drop in this order: the kernel removes only instances that nobody has open.
+    // Before `instance`, as fields drop in this order: the kernel removes only instances that are not open.
     cpus: Vec<CpuBuffer>,
     instance: Instance,
     layout: PageLayout,
@@ -126,10 +126,10 @@ impl Trace {
         Ok(Self { cpus, instance, layout, decoder, page: vec![0; page_bytes], pages_max, gaps: 0 })
     }
 
-    /// Takes what has been recorded so far, without waiting; returns the number of events.
+    /// Reads the events recorded so far, without waiting; returns their number.
     ///
-    /// Shape: in time order within a CPU, one CPU after the other; [`sort_by_time`] merges them.
-    /// No more than a buffer's worth a CPU and call, so a busy device cannot hold the caller here.
+    /// Shape: in time order within a CPU, one CPU after the other; [`sort_by_time`] merges them. At most one buffer per
+    /// CPU and call, so a busy device cannot block the caller.
     pub fn read(&mut self, sink: &mut dyn FnMut(Event)) -> Result<u64, TraceError> {
         let Self { cpus, layout, decoder, page, pages_max, gaps, .. } = self;
         let mut events = 0;
@@ -241,7 +241,7 @@ fn page_layout(instance: &Instance) -> Result<PageLayout, TraceError> {
         .map_err(|error| TraceError::Format { path: instance.path(name), reason: error.to_string() })
 }
 
-/// Reads one page; `None` when there is nothing.
+/// Reads one page; `None` if there is none.
 fn read_page(pipe: &mut File, page: &mut [u8]) -> io::Result<Option<usize>> {
     loop {
         match pipe.read(page) {

@@ -1,4 +1,4 @@
-//! The pages of the kernel's trace ring buffer, as `trace_pipe_raw` hands them out.
+//! The pages of the kernel's trace ring buffer, as read from `trace_pipe_raw`.
 //!
 //! ```text
 //! page    | time stamp u64 | commit long | data ...                                        |
@@ -84,8 +84,8 @@ impl PageLayout {
             match type_len {
                 TYPE_PADDING if delta == 0 => break,
                 TYPE_PADDING => {
-                    // A discarded record still carries time, unless its delta is the 1 that only
-                    // tells it from the end of the page.
+                    // A discarded record still carries time, unless its delta is 1, which only distinguishes it from
+                    // the end of the page.
                     time_ns += if delta == 1 { 0 } else { delta };
                     at = body + word(data, body).ok_or(broken(at))? as usize;
                 }

@@ -1,16 +1,15 @@
-//! Events paired into requests: how long the kernel kept each, and how long the device took.
+//! Pairs events into requests: time in the kernel, and time with the device.
 //!
 //! ```text
 //! block_bio_queue        block_rq_issue        block_rq_complete
 //!       |------ queue --------|------- device ---------|
 //! ```
 //!
-//! The kernel gives a request no name; disk and first sector are one while it is under way. Bios that
-//! were merged into a request count as that one request, queued with the oldest of them. A bio that was split
-//! counts as several, all queued with it. Parts that complete on their own belong to one request until
-//! the last is done. A write that is to be on the medium (FUA) on a device that cannot promise that is
-//! followed by a flush of the kernel's own; it is done when the kernel says so a second time (where its bio was
-//! not seen, nobody knows that it will, and it is done the first time).
+//! The kernel gives a request no name; disk and first sector identify it while it is in flight. Bios that were merged
+//! into a request count as that one request, queued with the oldest of them. A bio that was split counts as several,
+//! all queued with it. Parts that complete on their own belong to one request until the last is done. A FUA write on a
+//! device without FUA support is followed by a flush of the kernel's own; it is done when the kernel reports it a
+//! second time (if its bio was not seen, this is unknown, and it is done the first time).
 //!
 //! A bio that was sent back because no tag was free, and is sent again, has been queued since the first time. A
 //! request that the driver gave back is one request, with the device since it was issued last.
@@ -48,11 +47,11 @@ pub struct Request {
     pub sequential: bool,
     /// Task that requested it.
     pub task: Task,
-    /// `CLOCK_MONOTONIC`, nanoseconds: the oldest of its bios entered the block layer; `None` if that was not seen.
+    /// `CLOCK_MONOTONIC`, nanoseconds: the oldest of its bios entered the block layer; `None` if that event is missing.
     pub queued_ns: Option<u64>,
     /// Handed to the driver.
     pub issued_ns: u64,
-    /// The driver reported it done, all of it; `None` if that was not seen.
+    /// The driver reported the whole request as done; `None` if that event is missing.
     pub completed_ns: Option<u64>,
 }
 
@@ -85,18 +84,18 @@ impl Request {
     }
 }
 
-/// Requests and bios under way that are kept. A trace of issues alone would fill the memory: then requests count as
-/// never seen to complete, as those at its end do.
+/// Maximum number of requests and bios in flight. A trace of issues alone would fill the memory: beyond this, requests
+/// count as not completed, as those at its end do.
 const UNDER_WAY_MAX: usize = 1 << 20;
 
 /// Number of recent ends kept per kind and device: several files can be read in sequence at once.
 const ENDS: usize = 16;
 
-/// Requests of one sector, or bios of it, that are under way at once and kept. The queue of a device is no longer; where
-/// completions or issues are missing the oldest goes.
+/// Maximum number of requests or bios in flight at one sector. No device has a longer queue; if completions or issues
+/// are missing the oldest is dropped.
 const OF_SECTOR_MAX: usize = 1024;
 
-/// The sector of what has none: flushes and passthrough complete in the order of their kind.
+/// Sector of requests without one: flushes and passthrough complete in the order of their kind.
 const NO_SECTOR: u64 = u64::MAX;
 
 /// Entries of one key: two requests of one sector can be in flight at once, the older comes first.
@@ -130,7 +129,7 @@ pub struct Pairing {
     issued: Waiting<Issued>,
     /// Given back by the driver, and not yet issued again.
     requeued: Waiting<Issued>,
-    /// Bios and requests that were put into the maps since they were last emptied, less those taken.
+    /// Bios and requests in the maps since they were last emptied, less those taken.
     under_way: usize,
     /// Devices that have requests.
     with_requests: HashSet<DeviceNumber>,
@@ -166,12 +165,12 @@ impl Pairing {
         self.requests.drain(..)
     }
 
-    /// Bios of which no request was seen, and for which there was no place any more.
+    /// Bios without a request that had to be dropped.
     pub fn lost(&self) -> u64 {
         self.lost
     }
 
-    /// No more events come: what is under way becomes requests that were not seen to complete.
+    /// No more events follow: requests in flight are returned as not completed.
     pub fn finish(&mut self) {
         let requeued = self.requeued.drain().flat_map(|(_, under)| under);
         let issued = self.issued.drain().flat_map(|(_, under)| under).chain(requeued).map(|issued| issued.request);
@@ -254,7 +253,7 @@ impl Pairing {
         if event.sectors > 0
             && let Some(first) = self.take_bio(event, event.sector, end)
         {
-            // Bios that were merged behind the first are in the request, too; or the first before one that was older.
+            // Bios merged behind the first are in the request, too; or the first was merged before an older one.
             let (mut queued_ns, mut reached) = (first.request.issued_ns, first.end);
             while reached < end {
                 let Some(next) = self.take_bio(event, reached, end) else { break };
@@ -337,7 +336,7 @@ impl Pairing {
     }
 }
 
-/// Puts one behind those under `key`. The oldest, if there is no place for it any more.
+/// Appends an entry under `key`. Returns the oldest, if there is no space for it.
 fn put<T>(waiting: &mut Waiting<T>, key: (DeviceNumber, u64), of: T) -> Option<T> {
     let under = waiting.entry(key).or_default();
     let gone = if under.len() == OF_SECTOR_MAX { under.pop_front() } else { None };
@@ -379,7 +378,7 @@ impl Ends {
     }
 }
 
-/// Takes the oldest of those under `key` that `fits`; a key without any is removed.
+/// Takes the oldest entry under `key` that `fits`; removes an empty key.
 fn take<T>(waiting: &mut Waiting<T>, key: (DeviceNumber, u64), fits: impl Fn(&T) -> bool) -> Option<T> {
     let under = waiting.get_mut(&key)?;
     let taken = under.iter().position(fits).and_then(|at| under.remove(at));
@@ -426,17 +425,17 @@ mod tests {
         text.lines().filter(|line| !line.starts_with('#')).map(event).collect()
     }
 
-    /// Operation, first sector, sectors, queue and device time in microseconds of each request of which both are
-    /// known and that moves data.
+    /// Operation, first sector, sectors, queue and device time in microseconds of each data request with both times
+    /// known.
     fn paired(text: &str) -> Vec<(EventOp, u64, u32, u64, u64)> {
         let whole = |(op, sector, sectors, queue, device)| Some((op, sector, sectors, queue?, device?));
         all_of(text).into_iter().filter_map(whole).collect()
     }
 
-    /// A request of which not everything need be known.
+    /// A request with possibly missing times.
     type Seen = (EventOp, u64, u32, Option<u64>, Option<u64>);
 
-    /// The same of each request, however much is known of it.
+    /// The same for every request, with missing times.
     fn all_of(text: &str) -> Vec<Seen> {
         let mut pairing = Pairing::default();
         parse(text).iter().for_each(|event| pairing.add(event));
@@ -579,7 +578,7 @@ mod tests {
 
     #[test]
     fn of_one_sector_so_many_are_kept_and_the_rest_is_said() {
-        // Bios of which no request comes, and requests that do not complete: of another kind, so each is looked at.
+        // Bios without requests, and requests without completion: of different kinds, so each is checked.
         let (bio, issue) = (parse("0.000001 Q R 8 8\n")[0], parse("0.000002 D W 8 8\n")[0]);
         let mut pairing = Pairing::default();
         pairing.add(&issue);

@@ -1,4 +1,4 @@
-//! A page and its descriptions as Linux 6.18 on x86-64 wrote them, against what `trace` printed of it.
+//! A page and its descriptions as Linux 6.18 on x86-64 wrote them, against the output of `trace`.
 //!
 //! Recorded on a loop device (7:1), one CPU: a read of 4,096 bytes at 8,192; 0.3 s later, which takes
 //! a time extend, a read of 1,536 at 65,536; a write of 512 at 512.

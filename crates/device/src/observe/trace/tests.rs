@@ -1,4 +1,4 @@
-//! The trace against loop devices whose requests are known.
+//! Traces of loop devices with known requests.
 
 use super::*;
 use crate::observe::diskstats::{self, Counters};
@@ -126,7 +126,7 @@ fn reading_while_it_happens_loses_nothing_and_takes_nothing_twice() {
 fn a_dropped_trace_leaves_no_instance_behind() {
     let Some(trace) = start(&[(7, 0)], Options::default()) else { return };
     let path = trace.instance.path("tracing_on");
-    // The instance keeps the private mount; a second way in is needed to look after it is gone.
+    // The instance owns the private mount; another mount is needed to check after it is gone.
     let elsewhere = Tracefs::find().unwrap();
     let name = path.parent().and_then(Path::file_name).unwrap().to_owned();
     assert!(elsewhere.instances().join(&name).exists());

@@ -1,4 +1,4 @@
-//! Traces as text, read back into requests, whoever wrote them.
+//! Reads traces as text, from any program, into requests.
 //!
 //! ```text
 //! # ftrace: trace, trace_pipe, trace-cmd report; perf script
@@ -23,7 +23,7 @@ use crate::observe::diskstats::SECTOR_BYTES;
 use std::collections::HashSet;
 use std::io::{self, BufRead, BufReader, Read};
 
-/// Longest line that is looked at; what is longer is passed over.
+/// Longest line parsed; longer ones are skipped.
 const LINE_BYTES_MAX: u64 = 16 << 10;
 
 /// Maximum number of devices, more than a machine has. Events of further devices are skipped.
@@ -40,15 +40,15 @@ pub struct Requests {
     pub lines: u64,
     /// Lines that are no part of a trace.
     pub unread_lines: u64,
-    /// The number of the first of them, and its beginning.
+    /// Line number of the first of them, and its beginning.
     pub first_unread: Option<(u64, String)>,
     /// Events that the writer lost, by its own words.
     pub lost: u64,
-    /// Reads and writes of which the size was not recorded (iosnoop prints 0 on recent kernels, and + for the place).
+    /// Reads and writes without a recorded size (iosnoop prints 0 on recent kernels, and + for the sector).
     pub without_size: u64,
-    /// Events and requests of further devices than those that are told apart.
+    /// Events and requests of devices beyond [`DEVICES_MAX`].
     pub of_further_devices: u64,
-    /// Requests of which no instant was recorded (iosnoop without -s).
+    /// Requests without a recorded time (iosnoop without -s).
     pub without_time: u64,
 }
 
@@ -70,8 +70,7 @@ pub enum TextError {
 }
 
 impl Requests {
-    /// Reads a text to its end and gives each of its requests to `sink`: in the order in which they completed, those that were
-    /// not seen to complete last.
+    /// Reads a text to its end and passes each request to `sink`: in completion order, those without completion last.
     pub fn read(input: impl Read, sink: &mut dyn FnMut(Request)) -> Result<Self, TextError> {
         let mut reader = Reader::default();
         let mut input = BufReader::with_capacity(256 << 10, input);
@@ -121,8 +120,7 @@ impl Requests {
     }
 }
 
-/// Reads the next line without its end; of one that is too long only so much, and passes over the rest. False at
-/// the end.
+/// Reads the next line without its end; a longer line is truncated, and its rest skipped. False at the end.
 fn next_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<bool> {
     line.clear();
     if input.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', line)? == 0 {
@@ -133,7 +131,7 @@ fn next_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<bool> {
         line.pop_if(|byte| *byte == b'\r');
         return Ok(true);
     }
-    // `skip_until` keeps nothing.
+    // `skip_until` stores nothing.
     if line.len() as u64 == LINE_BYTES_MAX {
         input.skip_until(b'\n')?;
     }
@@ -201,7 +199,7 @@ impl Reader {
     }
 }
 
-/// Events that a line says are lost.
+/// Number of lost events in a line.
 fn lost(text: &[u8]) -> Option<u64> {
     let text = std::str::from_utf8(text).ok()?;
     if let Some(counts) = text.strip_prefix("# entries-in-buffer/entries-written:") {
@@ -219,7 +217,7 @@ fn lost(text: &[u8]) -> Option<u64> {
 /// Text before the number of lost events in the output of `flashproof trace --ops`.
 pub const LOST_COMMENT: &str = "# lost events:";
 
-/// The event in a line of ftrace; `None` if it is none.
+/// The event in a line of ftrace; `None` if there is none.
 fn ftrace(line: &[u8]) -> Option<Meaning> {
     const EVENT: &[u8] = b"block_";
     let mut from = 0;
@@ -271,7 +269,7 @@ fn ftrace_head(head: &[u8]) -> Option<(u64, u32, Task)> {
     Some((time_ns, cpu as u32, Task::new(pid as u32, comm.trim_ascii())))
 }
 
-/// `7,2 RS 8704 () 1293793 + 17 be,0,4 [asd]`: bytes and command are those of a request.
+/// `7,2 RS 8704 () 1293793 + 17 be,0,4 [asd]`: only requests have bytes and command.
 fn event(kind: EventKind, time_ns: u64, cpu: u32, task: Task, body: &[u8]) -> Option<Event> {
     let (device, rest) = first_word(body)?;
     let (letters, rest) = first_word(rest)?;
@@ -298,7 +296,7 @@ fn event(kind: EventKind, time_ns: u64, cpu: u32, task: Task, body: &[u8]) -> Op
     };
     let sectors = u32::try_from(number(sectors)?).ok()?;
     let mut flags = letters_of(letters)?;
-    // blkparse prints no letter for what a flush does, as it moves nothing.
+    // blkparse prints no operation letter for a flush, as it moves nothing.
     if flags.preflush && flags.op == EventOp::Other && sectors == 0 {
         flags.op = EventOp::Flush;
     }
@@ -354,8 +352,8 @@ fn blkparse(line: &[u8]) -> Option<Meaning> {
     event(kind, time_ns, cpu, Task::new(pid, b""), &body).map(Meaning::Event)
 }
 
-/// The columns of a table of requests, by their places. COMM can have blanks in it, so those behind it are counted
-/// from the end.
+/// The columns of a table of requests, by position. COMM can contain blanks, so columns after it are counted from the
+/// end.
 #[derive(Debug, Clone, PartialEq)]
 struct Columns {
     names: Vec<String>,
@@ -435,7 +433,7 @@ fn nanoseconds(text: &[u8]) -> Option<u64> {
     number(whole)?.checked_mul(NS_PER_SEC)?.checked_add(part_ns)
 }
 
-/// The first word and what follows it.
+/// The first word and the rest.
 fn first_word(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let text = text.trim_ascii_start();
     let end = text.iter().position(u8::is_ascii_whitespace).unwrap_or(text.len());

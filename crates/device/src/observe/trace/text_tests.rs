@@ -1,13 +1,13 @@
 use super::*;
 
-/// The requests in `text`, and what else was read.
+/// The requests in `text`, and the other counts.
 fn read(text: impl AsRef<[u8]>) -> (Vec<Request>, Requests) {
     let mut requests = Vec::new();
     let facts = Requests::read(text.as_ref(), &mut |request| requests.push(request)).unwrap();
     (requests, facts)
 }
 
-/// A request in short: letters as far as they are kept, sector, sectors, queue and device time in microseconds, who.
+/// A request in short: letters that are stored, sector, sectors, queue and device time in microseconds, task.
 fn short(request: &Request) -> String {
     let Request { op, sector, sectors, sync, fua, meta, task, device, .. } = request;
     let flags: String =

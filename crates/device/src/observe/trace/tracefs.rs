@@ -1,10 +1,9 @@
 //! An instance of the kernel's tracing of our own: its own buffers, events and filters.
 //!
-//! Whatever somebody else traces on the machine is not touched. The instance is a directory below
-//! `instances/`; it is removed when dropped, and those that dead processes left behind are removed
-//! when the next one is made.
+//! Other traces on the machine are not affected. The instance is a directory below `instances/`; it is removed when
+//! dropped, and leftovers of dead processes are removed when the next one is created.
 //!
-//! The kernel's description of its trace records: which field lies where.
+//! The kernel's description of its trace records: the offset of each field.
 //!
 //! `events/*/*/format` and `events/header_page` list fields like
 //! `field:sector_t sector; offset:16; size:8; signed:0;`. Offsets differ between kernels, so they
@@ -87,7 +86,7 @@ impl TraceError {
 #[derive(Debug)]
 pub(super) struct Tracefs {
     root: PathBuf,
-    /// Holds the mount when it is ours alone.
+    /// Owns the mount if it is private.
     _mount: Option<OwnedFd>,
 }
 
@@ -161,7 +160,7 @@ fn stop(instances: &[PathBuf]) {
 }
 
 fn remove(path: &Path) {
-    // Nobody is left to tell. If it stays (somebody has it open), it stops recording, and the next run
+    // Errors have no receiver. If the directory stays (somebody has it open), it stops recording, and the next run
     // removes it.
     let switch = fs::OpenOptions::new().write(true).open(path.join("tracing_on"));
     let _ = switch.and_then(|mut file| file.write_all(b"0"));
@@ -182,7 +181,7 @@ impl Instance {
         remove_stale(&instances);
         let number = NEXT.fetch_add(1, Ordering::Relaxed);
         let path = instances.join(format!("{NAME}{}-{number}", std::process::id()));
-        // Of this name there can only be one that an earlier process with our number left behind.
+        // An instance of this name can only be left over from an earlier process with our number.
         let _ = fs::remove_dir(&path);
         fs::create_dir(&path).map_err(|source| TraceError::from_io("making the trace instance", &path, source))?;
         live().push(path.clone());
@@ -193,7 +192,7 @@ impl Instance {
         self.path.join(name)
     }
 
-    /// Sets `name` to `value`. `doing` is said if it fails.
+    /// Sets `name` to `value`. `doing` is part of the error message.
     pub(super) fn set(&self, doing: &'static str, name: &str, value: &str) -> Result<(), TraceError> {
         let path = self.path(name);
         // No O_TRUNC or O_CREAT: these are switches, not files.
@@ -208,8 +207,8 @@ impl Instance {
     }
 }
 
-/// Reads a file of tracefs. Some of them (`header_page`) answer only the first read, so it has to be
-/// large enough for all; the standard library would begin with a small one.
+/// Reads a file of tracefs. Some of them (`header_page`) return data only for the first read, so it must be large
+/// enough for all; the standard library begins with a small one.
 fn read_whole(path: &Path) -> io::Result<String> {
     let mut file = fs::File::open(path)?;
     let mut step = vec![0; 64 << 10];
@@ -276,7 +275,7 @@ impl Field {
     }
 }
 
-/// A description that does not say what is needed.
+/// A description without the needed field.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub(super) enum FormatError {
     /// A field that is always there is missing.
@@ -349,7 +348,7 @@ mod tests {
         let instance = Instance::create(Tracefs { root: dir.path().to_owned(), _mount: None }).unwrap();
         // Outside tracefs a directory with a file in it stays, as an instance does that is open.
         fs::write(instance.path("tracing_on"), "1").unwrap();
-        // Not those of other tests, which are of this process, too.
+        // Without those of other tests, which belong to this process, too.
         let own: Vec<_> = live().iter().filter(|path| path.starts_with(dir.path())).cloned().collect();
         stop(&own);
         assert_eq!(fs::read_to_string(instance.path("tracing_on")).unwrap(), "0");

@@ -49,7 +49,7 @@ pub struct FtlModel {
     handles: Vec<u16>,
     /// Operations in the drive, by token.
     taken: Vec<Taken>,
-    /// Writes of which not all is in the buffer yet, the first first.
+    /// Writes not fully buffered yet, in FIFO order.
     writes: VecDeque<Writing>,
     /// Units of the host that the buffer has room for, and those that are in it.
     buffer_units: u32,

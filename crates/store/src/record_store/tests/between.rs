@@ -41,7 +41,7 @@ fn what_is_in_memory_is_written_before_blocks_are_searched_for_what_tombstones_h
     let mut bench = on(slow, |namespace| (namespace.tomb_raider_period_sec, namespace.flush_max_ms) = (10, 0));
     assert_eq!(bench.ask(1, put(b"x")).result, ResultCode::OK);
     bench.write_out();
-    // In a block whose header is on the device; they are not.
+    // In a block whose header is on the device; the records are not.
     assert_eq!(bench.ask(2, put(b"y")).result, ResultCode::OK);
     assert_eq!(bench.ask(2, Work::Delete(Delete::default())).result, ResultCode::OK);
     bench.run(15_000);
@@ -212,7 +212,7 @@ fn deletions_have_blocks_of_their_own_when_a_device_is_full() {
     assert!(deleted > of_a_block * 5 / 4, "{deleted} of {key}, a block holds at most {of_a_block}");
 }
 
-/// A store that was closed, opened again on a drive of which the first `failures` flushes fail.
+/// A store that was closed, and opened again on a drive whose first `failures` flushes fail.
 fn opened_where_flushes_fail(failures: u64) -> Bench {
     let mut bench = Bench::new(|_| {}, 64);
     assert_eq!(bench.ask(1, put(b"kept")).result, ResultCode::OK);

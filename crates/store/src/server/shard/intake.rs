@@ -13,10 +13,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use sys::net::{Op, Outcome};
 
-/// Bytes of requests that may wait for those before them, until no more are received.
+/// Limit on waiting bytes of requests, beyond which no more are received.
 const UNTAKEN_BYTES_MAX: usize = 64 << 10;
 
-/// Bytes that are none of the protocol.
+/// Not an Aerospike protocol frame.
 struct Malformed;
 
 fn hello(state: &State, out: &mut Vec<u8>) {
@@ -65,7 +65,7 @@ impl Shard {
         self.finish(at);
     }
 
-    /// Takes what can be taken of what arrived before and now.
+    /// Handles all complete frames received so far.
     fn arrived(&mut self, at: u32, bytes: &[u8]) {
         let cancel = self.token(at, CANCEL);
         let of = self.token(at, RECEIVE);
@@ -124,7 +124,7 @@ impl Shard {
         bytes.len() - rest.len()
     }
 
-    /// Takes one frame and does what it says. `false`: it has not all arrived.
+    /// Takes one frame and executes it. `false` if it is incomplete.
     fn take_frame(&mut self, at: u32, rest: &mut &[u8]) -> Result<bool, Malformed> {
         let state = self.state.clone();
         let Some((kind, body)) = frame::take(rest, state.setup.limits.frame_bytes).map_err(|_| Malformed)? else {
@@ -177,7 +177,7 @@ impl Shard {
         Ok(true)
     }
 
-    /// Takes what a node says and does it. `false`: it has not all arrived.
+    /// Takes a node's message and executes it. `false` if it is incomplete.
     fn take_said(&mut self, at: u32, rest: &mut &[u8]) -> Result<bool, Malformed> {
         let Some(said) = cluster::take(rest).map_err(|_| Malformed)? else { return Ok(false) };
         let state = self.state.clone();
@@ -227,7 +227,7 @@ impl Shard {
         }
     }
 
-    /// Sends what there is to send.
+    /// Sends pending bytes.
     pub(super) fn send(&mut self) {
         let mut listed = std::mem::take(&mut self.listed);
         for at in listed.drain(..) {
@@ -268,7 +268,7 @@ impl Shard {
         self.finish(at);
     }
 
-    /// Forgets a connection that has ended, once the ring has nothing of it.
+    /// Removes a closed connection, once the ring has no operation of it.
     fn finish(&mut self, at: u32) {
         let Some(connection) = self.connections.get(at) else { return };
         if connection.parts && connection.is_idle() {
@@ -293,7 +293,7 @@ impl Shard {
         link.inspect(|link| link.lost());
     }
 
-    /// Says who this is on a connection to a node.
+    /// Sends this node's identity on a connection to a node.
     pub(super) fn greet(&mut self, at: u32, link: Arc<Link>) {
         let Some(connection) = self.connections.get(at) else { return };
         connection.link = Some(link);
@@ -301,7 +301,7 @@ impl Shard {
         self.list(at);
     }
 
-    /// A node has said who it is: there is a link.
+    /// A node has identified itself: the link is up.
     fn linked(&mut self, at: u32, node: usize) {
         if self.links[node].replace(at).is_none() {
             self.state.links.fetch_add(1, Ordering::AcqRel);
@@ -312,7 +312,7 @@ impl Shard {
         }
     }
 
-    /// A link is gone: so is what waits for an answer on it.
+    /// A link is lost: requests waiting for an answer on it fail.
     fn lost(&mut self, at: u32, node: usize) {
         if self.links[node].take_if(|current| *current == at).is_none() {
             return;
@@ -330,7 +330,7 @@ impl Shard {
         }
     }
 
-    /// Sends a node what was written here; `number` comes back.
+    /// Sends a node a write; `number` comes back.
     pub(super) fn send_image(
         &mut self,
         node: usize,

@@ -4,8 +4,8 @@
 //! loop: mail -> timers -> sleep in the ring until something comes -> what came -> replies go out, together
 //! ```
 //!
-//! Each pass makes one system call, however many requests it served. `intake` turns bytes into requests, `transactions`
-//! carries them out, here or on another core or node.
+//! Each pass makes one system call, however many requests it served. `intake` parses requests, `transactions` executes
+//! them, here or on another core or node.
 
 mod intake;
 mod transactions;
@@ -28,12 +28,12 @@ use sys::net::{Op, Outcome};
 use sys::op;
 use transactions::{Answered, Batch, Pending};
 
-/// Buffers of a shard for what arrives.
+/// Receive buffers of a shard.
 const ARRIVALS: Arrivals = Arrivals { buffers: 512, bytes: 8 << 10 };
 
 const MS: u64 = 1_000_000;
 
-/// Time between two looks at what has taken too long.
+/// Time between two checks for timeouts.
 const SWEEP_NS: u64 = 100 * MS;
 
 /// Maximum age of [`State::counts`] while the shard is active.
@@ -61,7 +61,7 @@ pub(super) enum Message {
     Accepted(TcpStream),
     /// A new connection to a node.
     Linked { node: usize, socket: TcpStream, link: Arc<Link> },
-    /// Is to be carried out here.
+    /// To be executed here.
     Transaction { from: usize, number: u32, namespace: u16, transaction: Transaction },
     /// Result of a transaction forwarded to this core.
     Reply { number: u32, reply: Reply },
@@ -94,7 +94,7 @@ pub(super) struct Shard {
     state: Arc<State>,
     net: Net,
     stores: Vec<(Store, Range<u32>)>,
-    /// Numbers of operations from here on are those of listeners, then of connections.
+    /// Tokens from here on are those of listeners, then of connections.
     first_token: u32,
     listeners: Vec<Arc<TcpListener>>,
     /// Listeners that rest, with until when.
@@ -131,7 +131,7 @@ pub(super) struct Shard {
 }
 
 impl Shard {
-    /// The shard of core `core`, whose thread this is.
+    /// The shard of core `core`, created on its thread.
     pub(super) fn new(
         core: usize,
         state: &Arc<State>,
@@ -205,7 +205,7 @@ impl Shard {
         })
     }
 
-    /// Serves until it is told to stop. Errors: the ring fails, a sentence.
+    /// Serves until it is stopped. Errors: the ring fails, a sentence.
     pub(super) fn run(mut self) -> Result<(), String> {
         let mut completions = Vec::new();
         let mut accepts = false;
@@ -312,7 +312,7 @@ impl Shard {
         self.net.submit(Op::Accept { token, listener });
     }
 
-    /// Gives a connection to the core whose turn it is, if there may be one more.
+    /// Gives a connection to the next core in turn, if the limit allows one more.
     fn deal(&mut self, socket: TcpStream) {
         let state = self.state.clone();
         if self.stops_ns.is_some() || state.connections.load(Ordering::Relaxed) >= state.setup.limits.connections {
@@ -340,7 +340,7 @@ impl Shard {
         }
     }
 
-    /// Does what is due. When to be asked again.
+    /// Does due work. Returns the time of the next call.
     fn poll(&mut self) -> u64 {
         let mut due_ns = u64::MAX;
         let mut ready = true;
@@ -423,7 +423,7 @@ impl Shard {
         let late = |since_ns: u64, limit_ns: u64| limit_ns > 0 && now_ns.saturating_sub(since_ns) > limit_ns;
         let mut reaped = 0;
         for (_, connection) in self.connections.iter().filter(|(_, connection)| !connection.ended) {
-            // Another program than a server, or one that hangs.
+            // Another program than a server, or a hanging one.
             let is_deaf = matches!(connection.role, Role::Outbound(node) if self.links[node].is_none())
                 && late(connection.arrived_ns, GREETING_NS);
             let stalls = connection.half_since_ns.is_some_and(|since_ns| late(since_ns, stalled_ns))

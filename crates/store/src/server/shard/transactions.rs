@@ -1,4 +1,4 @@
-//! Transactions under way: who asked, where they are carried out, who must have them before they are answered.
+//! Transactions in progress: origin, place of execution, and replica.
 
 use super::super::cluster::Said;
 use super::super::connection::UNSENT_BYTES_MAX;
@@ -17,7 +17,7 @@ const BATCH_PART_BYTES: usize = 64 << 10;
 /// Bytes that may wait to be sent to a node before writes are refused.
 const LINK_BYTES_MAX: usize = 8 << 20;
 
-/// Stands for nobody's number.
+/// Marker: no request number.
 const NO_ANSWER: u64 = u64::MAX;
 
 /// Origin of a transaction.
@@ -31,7 +31,7 @@ pub(super) enum Origin {
     Core { core: usize, number: u32 },
     /// Another node, by its number.
     Node { connection: u32, serial: u32, number: u64 },
-    /// Somebody who does not wait any more.
+    /// The client no longer waits.
     Nobody,
 }
 
@@ -40,12 +40,12 @@ pub(super) enum Origin {
 pub(super) struct Pending {
     origin: Origin,
     namespace: u16,
-    /// `None`: what another node wrote, or what another core counts.
+    /// `None` for another node's write, or a transaction that another core counts.
     kind: Option<Kind>,
     began_ns: u64,
     digest: Digest,
     deadline_ns: u64,
-    /// The node that must have what is written.
+    /// The node that must have the write.
     replica: Option<usize>,
     /// Reply to send once the other node has answered.
     reply: Option<Reply>,
@@ -175,7 +175,7 @@ impl Shard {
         store.execute(number.into(), transaction, &mut RingDisk(&mut self.net), &mut self.replies);
     }
 
-    /// Goes on with all that the stores have answered.
+    /// Continues with all answers of the stores.
     pub(super) fn carry_on(&mut self) {
         while !self.replies.is_empty() {
             let mut replies = std::mem::take(&mut self.replies);
@@ -186,7 +186,7 @@ impl Shard {
         }
     }
 
-    /// A store has answered: what was written goes to its replica first.
+    /// A store has answered: a write goes to its replica first.
     fn stored(&mut self, number: u32, mut reply: Reply) {
         let Some(pending) = self.pending.get(number) else { return };
         if let (Some(node), Some(image)) = (pending.replica, reply.image.take()) {
@@ -204,7 +204,7 @@ impl Shard {
         self.complete(number, reply);
     }
 
-    /// The replica has it, or cannot.
+    /// The replica has the write, or refused it.
     pub(super) fn on_done(&mut self, number: u64, result: ResultCode) {
         let Ok(number) = u32::try_from(number) else { return };
         let Some(mut reply) = self.pending.get(number).and_then(|pending| pending.reply.take()) else { return };
@@ -231,7 +231,7 @@ impl Shard {
         self.answered.push(Answered { namespace, from, kind, result, began_ns: pending.began_ns });
     }
 
-    /// Counts what was answered in this pass, once its replies are with the kernel.
+    /// Counts the transactions answered in this pass, once their replies are with the kernel.
     pub(super) fn count_answered(&mut self) {
         if self.answered.is_empty() {
             return;
@@ -288,7 +288,7 @@ impl Shard {
         self.carry_on();
     }
 
-    /// Begins as many keys of a batch as may be under way, and hands out what there is of its reply.
+    /// Starts as many keys of a batch as the limit allows, and sends the available part of its reply.
     pub(super) fn pump(&mut self, at: u32) {
         loop {
             let Some(batch) = self.batches.get(at) else { return };
@@ -301,7 +301,7 @@ impl Shard {
                 return;
             };
             if !connection.is_first(batch.request) {
-                // The replies before it are sent first, and then it is asked again.
+                // Earlier replies are sent first, and then this is called again.
                 return;
             }
             if batch.out.len() >= BATCH_PART_BYTES {

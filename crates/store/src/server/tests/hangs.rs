@@ -1,4 +1,4 @@
-//! On a device that answers no more: a loop device whose file is on a file system that is frozen. Needs root.
+//! Tests on a hanging device: a loop device whose file is on a frozen file system. Needs root.
 
 use super::*;
 use std::fs::File;

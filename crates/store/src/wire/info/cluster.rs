@@ -35,7 +35,7 @@ pub(super) fn services(facts: &Facts) -> String {
     joined(facts.node.peers.iter().map(|peer| host_port(&peer.address.0, peer.address.1)))
 }
 
-/// Each namespace's bitmaps: of the partitions this node is the master of, and of those it has the replica of.
+/// Each namespace's bitmaps: the partitions that this node is master of, and those that it is the replica of.
 fn bitmaps(facts: &Facts) -> impl Iterator<Item = (&str, Vec<String>)> {
     facts.config.namespaces.iter().map(|namespace| {
         let columns = facts.node.partitions.iter().take(usize::from(namespace.replication_factor));

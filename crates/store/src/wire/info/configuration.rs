@@ -1,4 +1,4 @@
-//! The configuration as it is in force.
+//! The configuration in force.
 
 use super::{Facts, Pairs, error, index_of, joined, parameter};
 

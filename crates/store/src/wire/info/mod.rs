@@ -4,7 +4,7 @@
 //! name\nname\n   ->   name\tvalue\nname\tvalue\n
 //! ```
 //!
-//! Names and forms are those of the real server of 7.0; what is not there to be told is left out, not made up.
+//! Names and forms are those of the real server of 7.0; missing data is left out, not made up.
 
 mod cluster;
 mod configuration;
@@ -16,7 +16,8 @@ use super::frame::{self, Kind};
 use crate::observe::{BUILD, Facts, Latency};
 use std::fmt::Write;
 
-/// Names of one request that are answered; what is beyond them is refused in one line. The clients ask for up to three at once, asadm for one.
+/// Maximum number of names answered per request; the rest is refused in one line. The clients send up to three at once,
+/// asadm one.
 const NAMES_MAX: usize = 256;
 
 /// Names that a request without names asks for.
@@ -93,7 +94,7 @@ fn answer(name: &str, facts: &Facts) -> String {
         "logs" => configuration::logs(facts),
         "log" => configuration::log(of, facts),
         "best-practices" => "failed_best_practices=none".to_owned(),
-        // There are none of these; sets and sizes of records are not counted.
+        // These do not exist; sets and sizes of records are not counted.
         "sets" | "bins" | "sindex" | "sindex-list" | "udf-list" | "jobs" | "query-show" | "histogram" => String::new(),
         "health-stats" | "health-outliers" | "smd-info" | "tps" => String::new(),
         "user-agent-set" => "ok".to_owned(),
@@ -129,7 +130,7 @@ impl Pairs {
     }
 }
 
-/// Latencies of all, or of the histogram that is asked for: of those of the benchmarks none is there.
+/// Latencies of all histograms, or of the requested one; none of the benchmarks' exist.
 fn latencies(parameters: &str, facts: &Facts) -> String {
     let wanted = parameter(parameters, "hist");
     let found: Vec<_> =

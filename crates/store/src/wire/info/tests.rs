@@ -72,7 +72,7 @@ fn two_nodes_tell_of_each_other_and_of_their_partitions() {
     assert_eq!(reply(b"replicas\n", &facts), format!("replicas\ttest:0,2,{first},{}8=\n", "/".repeat(682)));
     assert_eq!(reply(b"replicas-master\n", &facts), format!("replicas-master\ttest:{first}\n"));
     assert!(reply(b"statistics\n", &facts).contains("cluster_size=3;"));
-    // Both nodes make the same key of what they see.
+    // Both nodes compute the same key.
     let key = reply(b"cluster-stable:\n", &facts);
     std::mem::swap(&mut facts.node.id, &mut facts.node.peers[0].id);
     assert_eq!(reply(b"cluster-stable:\n", &facts), key);
