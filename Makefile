@@ -3,12 +3,12 @@
 # The work is in scripts/, so that each step can be run and read alone.
 
 .DEFAULT_GOAL := help
-.PHONY: help demo test lint static fuzz soak bench clean
+.PHONY: help demo test lint static fuzz soak bench man clean
 
 help: ## this list
 	@awk -F':.*## ' '/^[a-z]+:.*## / { printf "  make %-8s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
-demo: ## build, run an hour's test and a certification on simulated drives in seconds, size a captured log
+demo: ## build (some minutes at first), then in seconds: an hour's test and a certification on simulated drives, a captured log sized
 	@scripts/demo
 
 test: ## install what tests need (as root, with apt), run everything, list what was skipped and why
@@ -30,6 +30,10 @@ bench: ## speed and cost, beside fio on the same device (root; some minutes)
 	@scripts/setup bench
 	cargo build --release --locked --quiet -p flashproof -p device -p results -p ftl -p engine --bins --examples
 	@scripts/bench
+
+man: ## a man page of each command, in target/man
+	cargo build --release --locked -p flashproof
+	target/release/flashproof help --man target/man
 
 clean: ## remove what was built
 	cargo clean

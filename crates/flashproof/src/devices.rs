@@ -128,6 +128,9 @@ impl Devices {
 
 /// Devices as an option names them. Errors: simulated drives that cannot be, one a line.
 pub fn parsed(names: &[String]) -> Result<Vec<DeviceName>, Failure> {
+    if names.iter().any(|name| name == "sim") {
+        return Err(Failure::usage("there is no device sim - a simulated drive has a colon - give sim:"));
+    }
     all(names.iter().map(|name| name.parse()), Failure::usage)
 }
 

@@ -2,6 +2,10 @@
 
 use crate::console;
 use device::observe::trace;
+use std::backtrace::{Backtrace, BacktraceStatus};
+
+/// Exit code of a bug: EX_SOFTWARE of sysexits.h.
+const BUG: i32 = 70;
 
 /// Ends the program as `signal` ends one that does not listen to it, which is what ACT's programs are: who
 /// started it sees that signal, and a shell 128 and its number.
@@ -21,7 +25,7 @@ pub fn now(code: i32) -> ! {
     std::process::exit(code)
 }
 
-/// A bug ends in one line that says so, not in a trace of our insides.
+/// Has a panic end the program with code 70 and one line that calls it a bug; with a backtrace if RUST_BACKTRACE asks for one.
 pub fn tame_panics() {
     // Started early, at normal priority, so that it works when memory is short.
     console::open();
@@ -34,6 +38,37 @@ pub fn tame_panics() {
             "this is a bug in flashproof{place}: {} - what was recorded before can be read with \"flashproof report DIR\"; please report the bug",
             why.lines().next().unwrap_or_default()
         ));
-        now(3);
+        let trace = Backtrace::capture();
+        if trace.status() == BacktraceStatus::Captured {
+            console::notice(&trace.to_string());
+        }
+        now(BUG);
     }));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::process::Command;
+
+    #[test]
+    #[ignore = "ends the process: it is started by the test below"]
+    fn a_bug() {
+        tame_panics();
+        panic!("two and two are five");
+    }
+
+    #[test]
+    fn a_bug_is_called_one_with_its_own_exit_code_and_a_backtrace_on_request() {
+        let ended = |backtrace: &str| {
+            let mut program = Command::new(std::env::current_exe().unwrap());
+            program.args(["--ignored", "--exact", "leave::tests::a_bug", "--nocapture"]);
+            let output = program.env("RUST_BACKTRACE", backtrace).output().unwrap();
+            assert_eq!(output.status.code(), Some(BUG));
+            String::from_utf8_lossy(&output.stderr).into_owned()
+        };
+        let plain = ended("0");
+        assert!(plain.contains("this is a bug in flashproof") && plain.contains("two and two are five"), "{plain}");
+        assert!(!plain.contains("panic_fmt") && ended("1").contains("panic_fmt"));
+    }
 }

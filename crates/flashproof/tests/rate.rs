@@ -282,6 +282,7 @@ fn nonsense_is_refused_with_what_to_do() {
         (&["sim:", "--from", "-3"], "there is no negative load"),
         (&["sim:", "--from", "20", "--up-to", "10"], "cannot climb from 20x (--from) to 10x (--up-to)"),
         (&["sim:", "--max-duration", "0"], "that is no time at all"),
+        (&["sim"], "give sim:"),
         (&["sim:", "--resolution", "0.1"], "no percentage from 1 to 50"),
         (&["sim:", "--sla", "5%"], "no \">\" between share and threshold"),
         (&["sim:", "--sla", "1%>1ms,5%>8ms"], "8ms"),

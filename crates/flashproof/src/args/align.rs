@@ -67,11 +67,11 @@ fn percent(text: &str) -> Result<f64, String> {
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
-  flashproof size align a.conf --target profile.json --out aligned.conf
-  flashproof size align a.conf --target profile.json --device /dev/nvme1n1
-  flashproof size align a.conf --target profile.json --drive nvme0n1 --node BB9
-  flashproof size align a.conf --target r/s=11789,w/s=1548,rkB/s=340545,wkB/s=198144
-  flashproof size align a.conf --target profile.json --device sim:     the rates alone
+  flashproof size align a.conf --target p.json --out aligned.conf
+  flashproof size align a.conf --target p.json --device /dev/nvme1n1
+  flashproof size align a.conf --target p.json --drive nvme0n1 --node BB9
+  flashproof size align a.conf --target r/s=900,w/s=90,rkB/s=26000,wkB/s=11500
+  flashproof size align a.conf --target p.json --device sim:     the rates alone
 
 It runs CONFIG for some seconds, sees by the kernel's counters what reached the device, and finds read-size-offset,
 lbr-req-offset, lbw-req-offset (with commit-to-device write-size-offset, too) in whole percents. Exit codes: 0 aligned,

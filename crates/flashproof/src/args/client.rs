@@ -119,7 +119,7 @@ Examples:
   flashproof engine client -h db1 -n test -k 1000000 -o B:1024 -w I -z 64           insert a million records of 1 KiB
   flashproof engine client -h db1 -n test -k 1000000 -o B:1024 -w RU,95 -z 64       read and write them, as fast as it goes
   flashproof engine client -h db1 -n test -k 1000000 -w RU,95 -z 256 -g 50000       50,000 a second, whatever comes back
-  flashproof engine client -h db1 -k 1000000 -w RU,50 --zipfian --verify --duration 1h    with a look at all that is read
+  flashproof engine client -h db1 -k 1000000 -w RU,50 --zipfian --verify    with a look at all that is read
   flashproof engine client -h 127.0.0.1 -k 100000 -w RU,95 -z 256 --pipeline 32     several at once on each connection
 
 Any Aerospike server without authentication and TLS will do, \"flashproof engine serve\" among them. Records are written to

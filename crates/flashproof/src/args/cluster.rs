@@ -109,11 +109,11 @@ fn host(text: &str) -> Result<Host, String> {
 
 pub(super) const COLLECT_EXAMPLES: &str = "\
 Examples:
-  flashproof size collect --host 10.0.0.1              what all nodes say, for 10 minutes; changes nothing
-  flashproof size collect --host 10.0.0.1 --enable     turns histograms on, samples, puts all back
-  flashproof size collect --host db1,db2:3100 --namespace test --duration 1h --every 30s
-  flashproof size collect --host db1:4333 --tls --tls-cafile ca.pem --user admin
-  flashproof size collect --log node1/aerospike.log.gz --iostat node1/iostat.txt     without a connection
+  flashproof size collect --host 192.0.2.1              what all nodes say, for 10 minutes; changes nothing
+  flashproof size collect --host 192.0.2.1 --enable     turns histograms on, samples, puts all back
+  flashproof size collect --host db1,db2:3100 --duration 1h --every 30s
+  flashproof size collect --host db1:4333 --tls --tls-cafile ca.pem --user me
+  flashproof size collect --log n1.log.gz --iostat n1.txt     without a connection
   flashproof size collect --print-commands --host db1     for those who type them in asadm themselves
 
 It ends early by Ctrl-C, and puts back what it changed. Killed (kill -9), \"flashproof size restore DIR\" does.
@@ -122,6 +122,6 @@ Exit code 3: a node is missing, or something could not be put back. More in docs
 pub(super) const RESTORE_EXAMPLES: &str = "\
 Examples:
   flashproof size restore flashproof-cluster-20261122T041500Z
-  flashproof size restore DIR --user admin --tls --tls-cafile ca.pem
+  flashproof size restore DIR --user me --tls --tls-cafile ca.pem
 
 Only what the collection changed, and what still is as it made it, is put back. More in docs/cluster.md.";

@@ -79,9 +79,9 @@ pub(super) fn positive(text: &str) -> Result<f64, String> {
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
-  flashproof report compare runs/micron runs/samsung             two runs side by side
+  flashproof report compare runs/a runs/b             two runs side by side
   flashproof report compare old=runs/2024 new=runs/2026          under names of your own
-  flashproof report compare runs/micron --dwpd micron=3 --price micron=549
+  flashproof report compare runs/a --dwpd a=3 --price a=549
   flashproof report compare runs/a --published our-ratings.csv   among your own ratings
   flashproof report compare runs/* --markdown > drives.md        for a ticket
 

@@ -9,12 +9,12 @@ use std::path::PathBuf;
 pub(super) const EXAMPLES: &str = "\
 Examples:
   flashproof size config                                         asks, as act_config_helper.py did
-  flashproof size config --device /dev/nvme0n1,/dev/nvme1n1 --load 30 --out test.conf
-  flashproof size config --device /dev/nvme0n1 --reads 50000 --writes 0 --duration 1h
+  flashproof size config --device /dev/sdb,/dev/sdc --load 30 --out test.conf
+  flashproof size config --device /dev/sdb --reads 50000 --writes 0 --duration 1h
   flashproof size config --device /dev/nvme0n1 --load 30 --set update-pct=10
-  flashproof size config actconfig_3x_1d.txt --out today.conf    a file of any ACT, in today's terms
+  flashproof size config old.conf --out today.conf    a file of any ACT, in today's terms
   flashproof size config --scale 1.5 test.conf --out heavier.conf
-  flashproof size config --device x --load 30 --capacity 3.84TB --dwpd 1 >/dev/null    only what it means
+  flashproof size config --device x --load 30 --capacity 3.84TB --dwpd 1    only what it means
 
 Nothing is opened for writing but FILE. Devices that are not here are counted by their names. What the load
 means goes to standard error and into the file.";

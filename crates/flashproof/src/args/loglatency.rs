@@ -61,10 +61,10 @@ struct AsCli {
 pub(super) const EXAMPLES: &str = "\
 Examples:
   flashproof latency server -h '{test}-read' -f head -t 60    the whole log by minutes: over 1, 8, 64 ms or us
-  flashproof latency server -h '{test}-device-read-size' -f -3000 -t 500 -n 19 -e 1
-  flashproof latency server -N test -h write -f 'Nov 20 2026 23:14:00' -d 0:10:00
-  flashproof latency server -h '{test}-/dev/sdb-read' -f head -l a.log.gz -l a.log
-  ssh host cat a.log | flashproof latency server -h read -f head -l - --format csv
+  flashproof latency server -h '{test}-device-read-size' -f -3000 -t 500 -n 19
+  flashproof latency server -N test -h write -f 'Nov 20 2026 23:14:00' -d 600
+  flashproof latency server -h '{test}-/dev/sdb-read' -l a.log.gz -l a.log
+  cat a.log | flashproof latency server -h read -f head -l - --format csv
 
 A name that is not there is told with those that are. What the columns mean: docs/loglatency.md.";
 

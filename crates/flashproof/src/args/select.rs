@@ -55,11 +55,11 @@ fn fill(text: &str) -> Result<f64, String> {
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
-  flashproof size select --profile profile.json --candidate runs/micron runs/samsung
-  flashproof size select --profile profile.json --candidate new=rate-1 --scale 3
+  flashproof size select --profile p.json --candidate runs/a runs/b
+  flashproof size select --profile p.json --candidate new=rate-1 --scale 3
   flashproof size select --profile p.json --candidate a=run --dwpd a=1 --price a=549
-  flashproof size select --profile profile.json --published Micron --published P5800
-  flashproof size select --profile profile.json --published all --json
+  flashproof size select --profile p.json --published Micron --published P5800
+  flashproof size select --profile p.json --published all --json
 
 Best candidates are those that ran the cluster's own load: \"flashproof rate --config\" with the configuration of
 \"flashproof size profile\". Of others the number is an estimate, and says so. Exit codes: 0 shown, 2 usage, 3 a directory

@@ -23,7 +23,7 @@ Examples:
   flashproof report status runs/demo --watch            until it ends
   flashproof report status flashproof-certify-*         several, one after the other
   flashproof report status runs/demo --json | jq .phase
-  nohup flashproof storage a.conf --out runs/a & flashproof report status runs/a
+  nohup flashproof storage a.conf --out r & flashproof report status r
 
 It reads files only and disturbs nothing. Exit code: 0 while it runs or when it passed, else that of the
 verdict (1 fail, 4 invalid: broken off, killed, hung); of several the worst, and 3 where one cannot be read.

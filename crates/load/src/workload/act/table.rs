@@ -388,20 +388,23 @@ pub fn find(test: Test, name: &str) -> Option<&'static OptionSpec> {
     options_of(test).find(|spec| spec.name == name)
 }
 
-/// The option of `test` most similar to `unknown`.
-///
-/// `None` if nothing is close: more than a third of the letters differ and no name begins with it. Case and `_` for `-`
-/// do not count as differences.
+/// The option of `test` most similar to `unknown`, as [`similar`] finds it. Case and `_` for `-` do not count as
+/// differences.
 pub fn nearest(test: Test, unknown: &str) -> Option<&'static str> {
+    similar(&unknown.to_lowercase().replace('_', "-"), options_of(test).map(|spec| spec.name))
+}
+
+/// The name most similar to `meant`; `None` if nothing is close: more than a third of the letters differ and no name
+/// begins with it.
+pub(in crate::workload) fn similar(meant: &str, names: impl Iterator<Item = &'static str>) -> Option<&'static str> {
     // Nothing that long is near any name, and the work grows with the product of the lengths.
     const LEN_MAX: usize = 64;
-    let meant = unknown.to_lowercase().replace('_', "-");
     if meant.len() > LEN_MAX {
         return None;
     }
-    let begins = |name: &str| meant.len() >= 4 && name.starts_with(&meant);
-    options_of(test)
-        .map(|spec| (if begins(spec.name) { 1 } else { strsim::levenshtein(&meant, spec.name) }, spec.name))
+    let begins = |name: &str| meant.len() >= 4 && name.starts_with(meant);
+    names
+        .map(|name| (if begins(name) { 1 } else { strsim::levenshtein(meant, name) }, name))
         .filter(|(distance, name)| distance * 3 <= name.len())
         .min_by_key(|(distance, _)| *distance)
         .map(|(_, name)| name)

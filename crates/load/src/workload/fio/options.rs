@@ -3,6 +3,7 @@
 //! The table has every option of fio 3.41: supported ones, ones without effect here, and unsupported ones with the load
 //! that would run without them.
 
+use crate::workload::act::table::similar;
 use results::units;
 use std::fmt::Write;
 
@@ -601,6 +602,11 @@ pub fn find(name: &str) -> Option<Standing> {
         .map(Standing::Known)
         .or_else(|| in_list(NO_DIFFERENCE).map(|(name, why)| Standing::NoDifference(name, why)))
         .or_else(|| in_list(MISSING).map(|(name, why)| Standing::Missing(name, why)))
+}
+
+/// The option of flashproof's most similar to `unknown`, if one is close.
+pub fn nearest(unknown: &str) -> Option<&'static str> {
+    similar(unknown, KNOWN.iter().flat_map(|option| option.aliases.iter().copied().chain([option.name])))
 }
 
 /// The tables of `docs/fio.md`.

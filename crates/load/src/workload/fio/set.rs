@@ -1,7 +1,7 @@
 //! Converts a section to a job: options with their values, and contradictions between them.
 
 use super::job::{DEPTH_MAX, DIRECTIONS, ExitWhat, JOBS_MAX, Job, Wanted};
-use super::options::{Known, Standing, find, is_off};
+use super::options::{Known, Standing, find, is_off, nearest};
 use super::parse::{
     above_zero, bounded_seconds, by_direction, cpus, cpus_of_mask, distribution, filenames, is_sync_engine,
     latency_percentile, percentiles, positive, rw_modifier, whole_seconds, word,
@@ -26,7 +26,11 @@ impl Job {
                 |what: String| problems.push(Problem::new(&given.at, format!("{} - {what}", quoted(&written))));
             match find(&given.name) {
                 None => {
-                    problem("neither fio nor flashproof has this option - check its name (--cmdhelp lists them)".into())
+                    let advice = nearest(&given.name).map_or_else(
+                        || "check its name (--cmdhelp lists them)".to_owned(),
+                        |name| format!("did you mean {name}?"),
+                    );
+                    problem(format!("neither fio nor flashproof has this option - {advice}"));
                 }
                 Some(Standing::Missing(name, _)) if is_off(name, given.value.as_deref()) => {}
                 Some(Standing::Missing(_, without)) => problem(format!(

@@ -309,8 +309,9 @@ fn what_cannot_be_is_named_and_nothing_runs() {
         ),
         (
             "rwmixreed=5",
-            "a.fio:3: \"rwmixreed=5\" - neither fio nor flashproof has this option - check its name (--cmdhelp lists them)",
+            "a.fio:3: \"rwmixreed=5\" - neither fio nor flashproof has this option - did you mean rwmixread?",
         ),
+        ("iodepht=5", "neither fio nor flashproof has this option - did you mean iodepth?"),
         ("rw=randread:0", "so many operations follow each other: 1 or more"),
         ("latency_target=500\nrate_iops=5", "latency_target looks for a depth"),
         ("fill_device=1\nrw=randwrite", "fill_device is for sequential writes"),
