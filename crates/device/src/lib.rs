@@ -1,7 +1,7 @@
 //! Drives: discovery, guard and observation.
 //!
 //! * [`discover`]: facts about devices; [`guard`]: consent to erasure; [`target`]: an open device; [`generic`]: the
-//! character device beside it
+//!   character device beside it
 //! * [`doctor`]: properties of host and devices that spoil a result
 //! * [`salt`]: the written data
 //! * [`observe`]: diskstats, block tracepoints, host facts

@@ -5,7 +5,7 @@
 //! prints the seed that repeats it.
 //!
 //! * `draw`: drives, loads and slices; `log`: the fate of each operation; `oracle`: the rules; `compare`: differences
-//! between the two; `cases`: cases found by draws
+//!   between the two; `cases`: cases found by draws
 
 mod cases;
 mod compare;

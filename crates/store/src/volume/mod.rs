@@ -9,7 +9,7 @@
 //! rewritten while it holds a record.
 //!
 //! * `writes`: times of writes, and durability; `blocks`: states of blocks; `block_header`: their headers for the cold
-//! start
+//!   start
 
 pub(crate) mod block_header;
 pub(crate) mod blocks;
