@@ -10,7 +10,7 @@ pub(super) const EXAMPLES: &str = "\
 Examples:
   flashproof size config                                         asks, as act_config_helper.py did
   flashproof size config --device /dev/sdb,/dev/sdc --load 30 --out test.conf
-  flashproof size config --device /dev/sdb --reads 50000 --writes 0 --duration 1h
+  flashproof size config --device /dev/sdb --reads 5000 --writes 0 --duration 1h
   flashproof size config --device /dev/nvme0n1 --load 30 --set update-pct=10
   flashproof size config old.conf --out today.conf    a file of any ACT, in today's terms
   flashproof size config --scale 1.5 test.conf --out heavier.conf

@@ -57,7 +57,7 @@ pub(super) const EXAMPLES: &str = "\
 Examples:
   flashproof size select --profile p.json --candidate runs/a runs/b
   flashproof size select --profile p.json --candidate new=rate-1 --scale 3
-  flashproof size select --profile p.json --candidate a=run --dwpd a=1 --price a=549
+  flashproof size select --profile p.json --candidate a=run --price a=549
   flashproof size select --profile p.json --published Micron --published P5800
   flashproof size select --profile p.json --published all --json
 
