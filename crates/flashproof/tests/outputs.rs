@@ -150,6 +150,19 @@ fn called_act_storage_it_prints_acts_log_and_ends_well_whatever_the_verdict() {
 }
 
 #[test]
+fn a_duration_on_the_command_line_takes_the_place_of_the_files() {
+    let bench = Bench::new();
+    bench.storage(FULL, &["--duration", "6s"]).expect(0);
+    assert_eq!(totals(&bench.run(), "reads"), (6_000, 0, 0));
+    bench.storage(FULL, &["--duration", "0"]).expect_error(2, &["that is no time at all"]);
+    let tenants = include_str!("../../../examples/tenants/ycsb-a-four.toml");
+    bench.write("four.toml", tenants);
+    let run = ["storage", "tenants", "four.toml", "--on", "sim:capacity=8GiB", "--duration", "2", "--out", "tenants"];
+    let told = bench.flashproof(&run).expect(0).stdout;
+    assert!(told.contains("slices of 2 s"), "{told}");
+}
+
+#[test]
 fn a_run_without_out_names_its_directory_and_quiet_is_quiet() {
     let bench = Bench::new();
     bench.write("a.conf", "device-names: sim:\ntest-duration-sec: 5\nread-reqs-per-sec: 10\n");

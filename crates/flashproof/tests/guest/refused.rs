@@ -44,7 +44,7 @@ fn what_drive_or_kernel_cannot_do_is_refused_and_nothing_is_written() {
     type Case<'a> = (String, &'a str, &'a [&'a str], &'a str);
     let cases: [Case<'_>; 12] = [
         (one(9), &on_fdp, &["placement handle 9 of", "its placement list has 8 - ask for no more"], ":"),
-        (one(1), &on_locked, &["its namespace has no placement list: it has no FDP", "waf --how DEVICE"], ":"),
+        (one(1), &on_locked, &["its namespace has no placement list: it has no FDP", "waf setup DEVICE"], ":"),
         // The kernel is told that it has no write streams, as one before 6.16 has none, and may not use io_uring.
         (format!("{}{hidden}; {no_ring}", one(1)), &on_fdp, &["cannot send NVMe commands by io_uring, which "], &both),
         (format!("{two}{no_ring}"), &on_fdp, &["which all writes of a device share, so there can be one"], ":"),

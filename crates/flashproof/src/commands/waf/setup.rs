@@ -101,7 +101,7 @@ fn commands(controller: &str, nsid: u32, fdp: &Fdp, namespaces: &Namespaces) -> 
         create(out, controller, namespaces.controller_id, group, one, list.map(|list| (handles, list)));
     }
     let _ = writeln!(out, "# What came of it:");
-    let _ = writeln!(out, "nvme ns-rescan {controller}\nflashproof devices\n");
+    let _ = writeln!(out, "nvme ns-rescan {controller}\nflashproof doctor\n");
     let _ = writeln!(out, "# The way back, which ERASES the same again:");
     delete(out, controller, &gone);
     if !is_on {
