@@ -120,7 +120,7 @@ fn meanwhile(args: &CollectArgs, namespaces: &[String]) -> String {
     text + "done > $NODE.info\n"
 }
 
-const NEXT: &str = "# 5. Size it, from the folder with all of these files:\nflashproof size .\n";
+const NEXT: &str = "# 5. Size it, from the folder with all of these files:\nflashproof size profile .\n";
 
 /// A word in double quotes, where nothing in it is of meaning to a shell; else in single ones.
 fn quotes(word: &str) -> String {
