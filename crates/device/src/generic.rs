@@ -32,7 +32,7 @@ pub struct GenericError {
     pub reason: GenericReason,
 }
 
-/// What prevents commands.
+/// Reason why commands cannot be sent.
 #[derive(Debug, Error)]
 pub enum GenericReason {
     /// A file, or a disk of another kind.

@@ -81,7 +81,7 @@ pub struct Invocation {
     name = "flashproof",
     version,
     about = "Shows whether a flash device holds a database's load, and whose fault it is when it does not",
-    after_help = "Exit codes: 0 pass or done, 1 fail, 2 usage, 3 environment (device, permission, kernel),\n4 invalid run, 70 a bug of flashproof",
+    after_help = "Exit codes: 0 pass or done, 1 fail, 2 usage, 3 environment (device, permission,\nkernel), 4 invalid run, 70 a bug of flashproof",
     arg_required_else_help = true,
     disable_help_subcommand = true,
     disable_version_flag = true
@@ -97,22 +97,22 @@ struct Cli {
 /// A command with its options. [`help::GROUPS`] says under which heading the help lists it.
 #[derive(Subcommand)]
 pub enum Command {
-    /// Run ACT's storage test, or several record stores that share a drive
+    /// Run ACT's storage test, or record stores that share a drive
     #[command(after_long_help = help::laid_out(test::STORAGE_EXAMPLES))]
     Storage(Box<StorageCommand>),
-    /// Run ACT's index test: 4 KiB reads, and page updates by cache threads
+    /// Run ACT's index test: 4 KiB reads and page updates
     #[command(after_long_help = help::laid_out(test::INDEX_EXAMPLES))]
     Index(TestArgs),
-    /// Run fio's jobs, from its command lines and job files, with a verdict
+    /// Run fio's command lines and job files, with a verdict
     #[command(disable_help_flag = true)]
     Fio(FioArgs),
     /// Certify devices for a load, in stages of a day; ERASES them
     #[command(after_long_help = help::laid_out(certify::EXAMPLES))]
     Certify(Box<CertifyArgs>),
-    /// Find the highest load that devices hold; ERASES them. Or predict it
+    /// Find the highest load that devices hold; ERASES them
     #[command(after_long_help = help::laid_out(rate::EXAMPLES))]
     Rate(Box<RateCommand>),
-    /// Measure what drives do under fio's jobs, depth by depth; ERASES them
+    /// Measure drives under fio's jobs, depth by depth; ERASES them
     #[command(after_long_help = help::laid_out(baseline::EXAMPLES))]
     Baseline(Box<BaselineArgs>),
     /// List the devices and which are safe to test; examine some of them
@@ -127,7 +127,7 @@ pub enum Command {
     /// Show which share of operations took longer than what, from logs
     #[command(after_long_help = help::laid_out(latency::EXAMPLES))]
     Latency(Box<LatencyCommand>),
-    /// Derive the load of a live cluster's drives, and what to buy for it
+    /// Derive the load of a cluster's drives, and what to buy for it
     Size(SizeCommand),
     /// Show what reaches a device, from the kernel's block tracepoints
     #[command(after_long_help = help::laid_out(trace::EXAMPLES))]
@@ -310,25 +310,23 @@ pub enum RecordEngine {
 pub fn parse() -> Invocation {
     let arguments: Vec<OsString> = std::env::args_os().collect();
     let called = arguments.first().map(Path::new).and_then(Path::file_name).and_then(OsStr::to_str).map(str::to_owned);
-    let act = |command, quiet| Invocation { command, manner: Manner::Act, quiet };
+    let act = |quiet, command| Invocation { command, manner: Manner::Act, quiet };
     match called.as_deref() {
         Some("fio") => Invocation { command: Command::Fio(fio::words(arguments)), manner: Manner::Fio, quiet: false },
         Some(name @ ("act_storage" | "act_index")) => {
             let test = if name == "act_index" { Test::Index } else { Test::Storage };
             let args = test::parse_as_act(test, arguments);
-            let quiet = args.quiet;
-            act(Command::Act(test, args), quiet)
+            act(args.quiet, Command::Act(test, args))
         }
         Some("act_prep") => {
             let args = prep::parse_as_act(arguments);
-            let quiet = args.quiet;
-            act(Command::Prep(args), quiet)
+            act(args.quiet, Command::Prep(args))
         }
         Some("act_latency.py" | "act_latency") => {
             let args = latency::parse_as_act(arguments);
-            act(Command::Latency(Box::new(LatencyCommand { other: None, args })), false)
+            act(false, Command::Latency(Box::new(LatencyCommand { other: None, args })))
         }
-        Some("asloglatency") => act(Command::Asloglatency(loglatency::parse_as_asloglatency(arguments)), false),
+        Some("asloglatency") => act(false, Command::Asloglatency(loglatency::parse_as_asloglatency(arguments))),
         _ => own(arguments),
     }
 }

@@ -195,8 +195,7 @@ fn open_targets<'w, W: Workload + 'w>(
 /// The guard's consent to all `requests`, or to none; `erase` names what may be erased. Says what will be,
 /// and which names are of no device of `requests` and none of `others`.
 pub fn consent(requests: &[Request], erase: &[String], others: &[String]) -> Result<Vec<WriteConsent>, Failure> {
-    let variable = std::env::var(ERASE_VARIABLE).ok();
-    let named = erase_names(erase, variable.as_deref());
+    let named = allowed(erase);
     let guard = Guard::new(None);
     let devices = || requests.iter().map(|request| &request.path).chain(others);
     for name in named.iter().filter(|name| !devices().any(|device| guard.is_name_of(name, device))) {
@@ -207,6 +206,11 @@ pub fn consent(requests: &[Request], erase: &[String], others: &[String]) -> Res
     let mut answers = Answers::named(named).or_ask(ask_on_terminal);
     let consents = guard.consent(requests, &mut answers).map_err(Failure::environment)?;
     Ok(consents.into_iter().map(told).collect())
+}
+
+/// Names of devices that may be erased: those of options, and those of [`ERASE_VARIABLE`].
+fn allowed(erase: &[String]) -> Vec<String> {
+    erase_names(erase, std::env::var(ERASE_VARIABLE).ok().as_deref())
 }
 
 /// Has the guard agree to the erasure of the real devices of `spec` if a series `writes`, and erases nothing: what is refused is
@@ -223,8 +227,7 @@ pub fn erasable(spec: &RunSpec, writes: bool, erase: &[String]) -> Result<Vec<St
     if requests.is_empty() {
         return Ok(erase.to_vec());
     }
-    let named = erase_names(erase, std::env::var(ERASE_VARIABLE).ok().as_deref());
-    let mut answers = Answers::named(named).or_ask(ask_on_terminal);
+    let mut answers = Answers::named(allowed(erase)).or_ask(ask_on_terminal);
     let names = Guard::new(None).agree(&requests, &mut answers).map_err(Failure::environment)?;
     let more = names.into_iter().filter(|name| !erase.contains(name));
     Ok(erase.iter().cloned().chain(more).collect())

@@ -86,6 +86,7 @@ fn help_fits_a_screen_and_names_each_command_with_its_man_page_and_completions()
     let bench = Bench::new();
     let first = bench.flashproof(&["--help"]).expect(0).stdout;
     assert!(first.lines().count() <= SCREEN, "{first}");
+    assert!(first.lines().filter(|line| line.starts_with("  ")).all(|line| line.len() <= 80), "{first}");
     assert_eq!(bench.flashproof(&["help"]).expect(0).stdout, first);
     bench.flashproof(&["help", "--man", "man"]).expect(0);
     let scripts = ["bash", "zsh", "fish"].map(|shell| bench.flashproof(&["completions", shell]).expect(0).stdout);

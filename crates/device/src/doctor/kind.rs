@@ -8,7 +8,7 @@ use results::finding::Level;
 
 const CHECK: &str = "device-kind";
 
-/// What backs a device that is not a physical drive.
+/// Backing of a device that is not a physical drive.
 struct Behind {
     what: &'static str,
     level: Level,

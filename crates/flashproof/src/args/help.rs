@@ -74,7 +74,7 @@ fn first_page(command: &Command) -> String {
         let _ = writeln!(page, "\n{heading}:");
         for name in names {
             let about = command.find_subcommand(name).and_then(Command::get_about);
-            let _ = writeln!(page, "  {name:<12}{}", about.map(ToString::to_string).unwrap_or_default());
+            let _ = writeln!(page, "  {name:<13}{}", about.map(ToString::to_string).unwrap_or_default());
         }
     }
     page + "\nOptions:\n{options}{after-help}"
