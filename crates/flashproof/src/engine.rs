@@ -16,7 +16,6 @@ use engine::uring::Uring;
 use load::choice::{Engine as Wanted, Pacing as WantedPacing};
 use load::plan::Plan;
 use load::run::{Pacing, Run, RunError, Sink, run};
-use load::stream::Stream;
 use load::workload::{RunSpec, Workload};
 use results::cell::harmless_gap_ns;
 use serde_json::{Value, json};
@@ -217,14 +216,14 @@ impl Engine {
 
     /// Runs `plans` on `devices`. `seed` is that of simulated drives. `facts` take what is learnt of
     /// the engine, before `sink` is told that all is ready.
-    pub fn run<S: Stream + Send>(
+    pub fn run(
         &self,
         what: &Run,
-        plans: Vec<Plan<S>>,
+        plans: Vec<Plan>,
         devices: &Devices,
         seed: u64,
         facts: &EngineFacts,
-        sink: &mut impl Sink,
+        sink: &mut dyn Sink,
     ) -> Result<(), RunError> {
         let epoch = Instant::now();
         let tightest_ns = what.layout.thresholds_ns.first().copied().unwrap_or(0);
@@ -232,15 +231,15 @@ impl Engine {
         match (&self.kind, devices) {
             (Kind::Client(settings), _) => {
                 let engine =
-                    |_, plan: &Plan<_>| Client::new((**settings).clone(), plan.in_flight_max(), epoch, harmless_gap_ns);
+                    |_, plan: &Plan| Client::new((**settings).clone(), plan.in_flight_max(), epoch, harmless_gap_ns);
                 run(what, plans, engine, sink)
             }
             (_, Devices::Simulated(drives)) => {
                 let engine = || Ok(SimEngine::new(Devices::drives(drives, seed)?));
                 match (&self.store, &self.life) {
-                    (None, None) => run(what, plans, |_, _: &Plan<_>| engine(), sink),
+                    (None, None) => run(what, plans, |_, _: &Plan| engine(), sink),
                     (None, Some(life)) => {
-                        let lent = |shard, _: &Plan<_>| {
+                        let lent = |shard, _: &Plan| {
                             let mut lent = life.lend(shard, engine)?;
                             lent.drain();
                             Ok(lent)
@@ -249,20 +248,20 @@ impl Engine {
                     }
                     (Some(store), _) => {
                         let engine = || Ok(SimEngine::holding(Devices::drives(drives, seed)?, vec![store.contents()]));
-                        run(what, plans, |shard, _: &Plan<_>| store.keep(shard, engine), sink)
+                        run(what, plans, |shard, _: &Plan| store.keep(shard, engine), sink)
                     }
                 }
             }
             (Kind::Passthrough(generics), Devices::Real(targets)) => {
-                let engine = |_, plan: &Plan<_>| passthrough(targets, generics, plan, epoch, harmless_gap_ns, facts);
+                let engine = |_, plan: &Plan| passthrough(targets, generics, plan, epoch, harmless_gap_ns, facts);
                 run(what, plans, engine, sink)
             }
             (Kind::Threads(_), Devices::Real(targets)) => match &self.store {
-                None => run(what, plans, |_, plan: &Plan<_>| threads(targets, plan, epoch, harmless_gap_ns), sink),
+                None => run(what, plans, |_, plan: &Plan| threads(targets, plan, epoch, harmless_gap_ns), sink),
                 Some(store) => {
                     let (slots, bytes) = store.needs();
                     let engine = || Threads::new(WORKERS_MAX, targets, slots, bytes, epoch, harmless_gap_ns);
-                    run(what, plans, |shard, _: &Plan<_>| store.open(shard, engine()?), sink)
+                    run(what, plans, |shard, _: &Plan| store.open(shard, engine()?), sink)
                 }
             },
             (_, Devices::Namespace(..)) => unreachable!("a namespace has a client"),
@@ -270,12 +269,12 @@ impl Engine {
                 let engine = |slots, bytes| uring(targets, slots, bytes, epoch, harmless_gap_ns, facts);
                 match &self.store {
                     None => {
-                        let engine = |_, plan: &Plan<_>| engine(plan.in_flight_max(), plan.buffer_bytes());
+                        let engine = |_, plan: &Plan| engine(plan.in_flight_max(), plan.buffer_bytes());
                         run(what, plans, engine, sink)
                     }
                     Some(store) => {
                         let (slots, bytes) = store.needs();
-                        run(what, plans, |shard, _: &Plan<_>| store.open(shard, engine(slots, bytes)?), sink)
+                        run(what, plans, |shard, _: &Plan| store.open(shard, engine(slots, bytes)?), sink)
                     }
                 }
             }
@@ -299,12 +298,7 @@ fn ring_or_threads(wanted: Wanted, targets: &[Arc<Target>]) -> Result<Kind, Fail
     }
 }
 
-fn threads<S: Stream>(
-    targets: &[Arc<Target>],
-    plan: &Plan<S>,
-    epoch: Instant,
-    harmless_gap_ns: u64,
-) -> io::Result<Threads> {
+fn threads(targets: &[Arc<Target>], plan: &Plan, epoch: Instant, harmless_gap_ns: u64) -> io::Result<Threads> {
     Threads::new(WORKERS_MAX, targets, plan.in_flight_max(), plan.buffer_bytes(), epoch, harmless_gap_ns)
 }
 
@@ -321,10 +315,10 @@ fn uring(
     Ok(engine)
 }
 
-fn passthrough<S: Stream>(
+fn passthrough(
     targets: &[Arc<Target>],
     generics: &[Arc<Generic>],
-    plan: &Plan<S>,
+    plan: &Plan,
     epoch: Instant,
     harmless_gap_ns: u64,
     facts: &EngineFacts,

@@ -228,7 +228,7 @@ fn plan<W: Workload>(
     devices: &Devices,
     seed: u64,
     sla: &Sla,
-) -> Result<(RunPlan<W::Stream>, Vec<WorkloadRecord>), Failure> {
+) -> Result<(RunPlan, Vec<WorkloadRecord>), Failure> {
     let mut shapes = devices.shapes();
     share_queues(&mut shapes, specs);
     let names = shapes.iter().map(|shape| shape.name.clone()).collect();

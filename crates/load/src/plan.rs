@@ -19,10 +19,10 @@ pub enum Arrival {
 }
 
 /// A stream with its arrivals and the limit it is under.
-#[derive(Debug, Clone)]
-pub struct Lane<S> {
+#[derive(Debug)]
+pub struct Lane {
     /// Source of the operations.
-    pub stream: S,
+    pub stream: Box<dyn Stream>,
     /// When operations are wanted.
     pub arrival: Arrival,
     /// Index into [`Plan::limits`].
@@ -65,9 +65,9 @@ pub enum Fill {
 }
 
 /// Everything that one shard runs.
-#[derive(Debug, Clone)]
-pub struct Plan<S> {
-    pub lanes: Vec<Lane<S>>,
+#[derive(Debug, Default)]
+pub struct Plan {
+    pub lanes: Vec<Lane>,
     /// In-flight limits.
     pub limits: Vec<Limit>,
     pub buffers: Vec<BufferClass>,
@@ -75,13 +75,7 @@ pub struct Plan<S> {
     pub cpus: Vec<u32>,
 }
 
-impl<S> Default for Plan<S> {
-    fn default() -> Self {
-        Self { lanes: Vec::new(), limits: Vec::new(), buffers: Vec::new(), cpus: Vec::new() }
-    }
-}
-
-impl<S: Stream> Plan<S> {
+impl Plan {
     /// Most operations in flight at once.
     pub fn in_flight_max(&self) -> usize {
         self.limits.iter().map(|limit| limit.slots as usize).sum()

@@ -97,11 +97,6 @@ impl SizeTable {
         let all = self.columns.iter().flat_map(|column| [column.own_bytes, column.other_bytes]);
         all.collect::<std::collections::BTreeSet<_>>().into_iter()
     }
-
-    /// Memory that it takes, in bytes.
-    pub fn memory_bytes(&self) -> usize {
-        size_of_val(&*self.columns)
-    }
 }
 
 /// `part` of `whole` as a fraction of 2^64, for a part below the whole. Weights are below 2^64 and their number below
@@ -151,5 +146,11 @@ mod tests {
         let table = SizeTable::new(weights);
         let mut random = Random::new(2);
         assert!((0..100_000).all(|_| table.draw(&mut random) == 1));
+    }
+
+    #[test]
+    fn every_sector_from_4_to_8_mib_takes_little_memory() {
+        let table = SizeTable::new((8192..16_384).map(|sectors| (512 * sectors, 1)).collect());
+        assert!(size_of_val(&*table.columns) <= 128 << 10, "{} bytes", size_of_val(&*table.columns));
     }
 }

@@ -5,7 +5,7 @@ use load::plan::{Arrival, BufferClass, Fill, Lane, Limit, Plan};
 use load::rate::Rate;
 use load::run::{Cause, Control, Failure, Pacing, Run, RunError, Settings, Sink, SinkError, run};
 use load::schedule::{Even, Schedule};
-use load::stream::{Extent, Pattern, Uniform};
+use load::stream::{Extent, Uniform};
 use results::buckets::ActScale;
 use results::cell::{ActHistograms, Interval, Layout, StreamInfo};
 use std::io;
@@ -17,13 +17,18 @@ use sys::random::Random;
 const SEC: u64 = 1_000_000_000;
 
 /// Shard `shard` of `shards`, which together read 7 times a second from one drive.
-fn plan(shard: u64, shards: u64) -> Plan<Pattern> {
+fn plan(shard: u64, shards: u64) -> Plan {
     let extent = Extent::records(0, 0, 1 << 30, 512, 1536, 1536).unwrap();
     let random = Random::for_part(1, shard);
-    let stream = Pattern::Uniform(Uniform { extent, kind: OpKind::Read, buffers: 0, random });
+    let stream = Uniform { extent, kind: OpKind::Read, buffers: 0, random };
     let even = Even::new(Rate::per_sec(7), shard, shards, 0).unwrap();
     Plan {
-        lanes: vec![Lane { stream, arrival: Arrival::Scheduled(Schedule::Even(even)), limit: 0, name: "reads".into() }],
+        lanes: vec![Lane {
+            stream: Box::new(stream),
+            arrival: Arrival::Scheduled(Schedule::Even(even)),
+            limit: 0,
+            name: "reads".into(),
+        }],
         limits: vec![Limit { slots: 4, configured: false }],
         buffers: vec![BufferClass { len_bytes: 4096, count: 4, fill: Fill::AsIs }],
         cpus: Vec::new(),
@@ -55,7 +60,7 @@ fn ten_minutes() -> Run {
     }
 }
 
-fn sim(_: usize, _: &Plan<Pattern>) -> io::Result<SimEngine> {
+fn sim(_: usize, _: &Plan) -> io::Result<SimEngine> {
     Ok(SimEngine::new(vec![QueueModel::new(&"sim:".parse().unwrap(), 1)]))
 }
 
@@ -170,7 +175,7 @@ fn a_shard_and_what_its_engine_starts_run_on_the_cpus_of_its_plan() {
     let all = cpus("/proc/self/status");
     let last: u32 = all.rsplit(['-', ',']).next().unwrap().parse().unwrap();
     let seen = [Mutex::new(String::new()), Mutex::new(String::new())];
-    let engine = |shard: usize, plan: &Plan<Pattern>| {
+    let engine = |shard: usize, plan: &Plan| {
         let of_another = std::thread::scope(|scope| scope.spawn(|| cpus("/proc/thread-self/status")).join().unwrap());
         *seen[shard].lock().unwrap() = of_another;
         sim(shard, plan)
@@ -185,7 +190,7 @@ fn a_shard_and_what_its_engine_starts_run_on_the_cpus_of_its_plan() {
 
 #[test]
 fn an_engine_that_does_not_start_sends_all_shards_home() {
-    let broken = |shard: usize, plan: &Plan<Pattern>| match plan.lanes[0].name.as_str() {
+    let broken = |shard: usize, plan: &Plan| match plan.lanes[0].name.as_str() {
         "reads" => sim(shard, plan),
         _ => Err(io::ErrorKind::PermissionDenied.into()),
     };

@@ -6,7 +6,7 @@ use load::plan::{Arrival, BufferClass, Fill, Lane, Limit, Plan};
 use load::rate::Rate;
 use load::run::{Cause, Control, Message, Pacing, Recorder, Settings, Shard, Whose};
 use load::schedule::{Even, Poisson, Schedule};
-use load::stream::{Extent, Pattern, Request, Stream, Uniform, Updates};
+use load::stream::{Extent, Request, Stream, Uniform, Updates};
 use results::buckets::ActScale;
 use results::cell::{ActHistograms, Interval, Layout, StreamInfo};
 use std::io;
@@ -45,9 +45,9 @@ fn layout(streams: usize, devices: usize) -> Layout {
     }
 }
 
-fn reads(target: u16, seed: u64) -> Pattern {
+fn reads(target: u16, seed: u64) -> Uniform {
     let extent = Extent::records(target, target.into(), 1 << 30, 512, 1536, 1536).unwrap();
-    Pattern::Uniform(Uniform { extent, kind: OpKind::Read, buffers: 0, random: Random::for_part(seed, target.into()) })
+    Uniform { extent, kind: OpKind::Read, buffers: 0, random: Random::for_part(seed, target.into()) }
 }
 
 fn even(rate: u64, device: u64, devices: u64) -> Arrival {
@@ -55,11 +55,11 @@ fn even(rate: u64, device: u64, devices: u64) -> Arrival {
 }
 
 /// One lane per device, all under one limit.
-fn plan<S: Stream>(lanes: Vec<(S, Arrival)>, slots: u32, configured: bool) -> Plan<S> {
+fn plan<S: Stream + 'static>(lanes: Vec<(S, Arrival)>, slots: u32, configured: bool) -> Plan {
     Plan {
         lanes: lanes
             .into_iter()
-            .map(|(stream, arrival)| Lane { stream, arrival, limit: 0, name: "reads".into() })
+            .map(|(stream, arrival)| Lane { stream: Box::new(stream), arrival, limit: 0, name: "reads".into() })
             .collect(),
         limits: vec![Limit { slots, configured }],
         buffers: vec![BufferClass { len_bytes: 4096, count: slots, fill: Fill::AsIs }],
@@ -89,11 +89,11 @@ fn engine(drives: &[&str]) -> SimEngine {
     )
 }
 
-fn run<S: Stream>(drives: &[&str], plan: Plan<S>, settings: Settings, layout: &Layout) -> Ran {
+fn run(drives: &[&str], plan: Plan, settings: Settings, layout: &Layout) -> Ran {
     run_in(engine(drives), plan, settings, layout)
 }
 
-fn run_in<W: BlockEngine, S: Stream>(engine: W, plan: Plan<S>, settings: Settings, layout: &Layout) -> Ran {
+fn run_in<W: BlockEngine>(engine: W, plan: Plan, settings: Settings, layout: &Layout) -> Ran {
     let control = Arc::new(Control::default());
     let (recorder, feed) = Recorder::new(layout, SEC, SEC, settings.duration_ns, false);
     Shard::new(engine, plan, settings, recorder, control.clone()).unwrap().run(0);
@@ -243,8 +243,8 @@ fn a_device_that_never_answers_leaves_its_operations_counted() {
     assert_eq!(cell.counts.judged_over[2], 200);
 }
 
-#[derive(Clone)]
-struct ReadThenWrite(Pattern);
+#[derive(Clone, Debug)]
+struct ReadThenWrite(Uniform);
 
 impl Stream for ReadThenWrite {
     fn next(&mut self) -> Option<Request> {
@@ -268,7 +268,7 @@ fn an_operation_can_be_followed_by_another_in_its_slot() {
 fn an_update_is_written_the_moment_its_read_ends() {
     let extent = |cell| Extent::blocks(0, cell, 1 << 30, 4096).unwrap();
     let updates = Updates::new(vec![extent(0)], vec![(extent(1), 0)], 0, 1, Random::new(1));
-    let lanes = vec![(Pattern::Updates(updates), even(1000, 0, 1))];
+    let lanes = vec![(updates, even(1000, 0, 1))];
     let total = run(&["sim:"], plan(lanes, 64, false), settings(10), &layout(2, 1)).total();
     assert_eq!((total.cells[0].counts.ops, total.cells[1].counts.ops), (10_000, 10_000));
     assert_eq!((total.cells[1].lag.max(), total.cells[1].wait.max()), (0, 0));
@@ -311,8 +311,8 @@ fn a_closed_lane_keeps_its_depth_going() {
 }
 
 /// Ends after so many operations.
-#[derive(Clone)]
-struct FirstOf(Pattern, u32);
+#[derive(Clone, Debug)]
+struct FirstOf(Uniform, u32);
 
 impl Stream for FirstOf {
     fn next(&mut self) -> Option<Request> {
@@ -350,7 +350,7 @@ fn a_lane_that_ended_leaves_its_slots_to_the_others() {
 }
 
 /// Cannot go on after so many operations.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 struct StuckAfter(FirstOf);
 
 impl Stream for StuckAfter {
@@ -360,7 +360,7 @@ impl Stream for StuckAfter {
     fn stuck(&self) -> Option<String> {
         (self.0.1 == 0).then(|| "full".to_owned())
     }
-    fn expect(&self, arrivals: u64, cells: &mut impl FnMut(u32, u64)) {
+    fn expect(&self, arrivals: u64, cells: &mut dyn FnMut(u32, u64)) {
         cells(0, arrivals);
     }
 }
@@ -382,8 +382,8 @@ fn a_stream_that_cannot_go_on_ends_the_run_and_what_was_due_counts_as_not_done()
 }
 
 /// Has no second operation while one is in flight.
-#[derive(Clone)]
-struct OneByOne(Pattern, bool);
+#[derive(Clone, Debug)]
+struct OneByOne(Uniform, bool);
 
 impl Stream for OneByOne {
     fn next(&mut self) -> Option<Request> {
@@ -396,7 +396,7 @@ impl Stream for OneByOne {
         self.1 = false;
         None
     }
-    fn expect(&self, arrivals: u64, cells: &mut impl FnMut(u32, u64)) {
+    fn expect(&self, arrivals: u64, cells: &mut dyn FnMut(u32, u64)) {
         cells(0, arrivals);
     }
 }

@@ -8,7 +8,7 @@
 use super::{LimitState, Shard};
 use crate::plan::{Arrival, Lane};
 use crate::schedule::Schedule;
-use crate::stream::{LOST, Request, Stream};
+use crate::stream::{LOST, Request};
 use engine::BlockEngine;
 use results::cell::Backlog;
 
@@ -55,7 +55,7 @@ impl LimitState {
     }
 }
 
-impl<W: BlockEngine, S: Stream> Shard<W, S> {
+impl<W: BlockEngine> Shard<W> {
     /// Records the silent devices until `at_ns`.
     pub(super) fn note_silence(&mut self, at_ns: u64) {
         for silent in self.silence.take(at_ns) {

@@ -2,13 +2,13 @@
 
 use super::recorder::Late;
 use super::{Cause, Place, Shard, Slot};
-use crate::stream::{Request, Stream};
+use crate::stream::Request;
 use engine::BlockEngine;
 use results::cell::GRACE_NS;
 use results::times::Times;
 use sys::op::{Completion, OpKind};
 
-impl<W: BlockEngine, S: Stream> Shard<W, S> {
+impl<W: BlockEngine> Shard<W> {
     /// Records completed operations, frees their slots and issues operations waiting for them.
     #[inline]
     pub(super) fn take_completions(&mut self) {

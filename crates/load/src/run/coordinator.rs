@@ -5,7 +5,6 @@
 
 use super::{Cause, Control, Failure, Feed, Message, NoMemory, Recorder, Settings, Shard};
 use crate::plan::Plan;
-use crate::stream::Stream;
 use engine::BlockEngine;
 use results::cell::{Interval, Layout};
 use std::error::Error;
@@ -71,11 +70,10 @@ pub enum RunError {
 ///
 /// `engine` makes a shard's engine, by its number and its plan, on the shard's own thread. Errors: the run did not
 /// begin, or `sink` failed, which ends the run.
-pub fn run<W, S, M>(run: &Run, plans: Vec<Plan<S>>, engine: M, sink: &mut impl Sink) -> Result<(), RunError>
+pub fn run<W, M>(run: &Run, plans: Vec<Plan>, engine: M, sink: &mut dyn Sink) -> Result<(), RunError>
 where
     W: BlockEngine,
-    S: Stream + Send,
-    M: Fn(usize, &Plan<S>) -> io::Result<W> + Sync,
+    M: Fn(usize, &Plan) -> io::Result<W> + Sync,
 {
     thread::scope(|scope| {
         let start = |(number, plan)| start_shard(scope, run, number, plan, &engine);
@@ -124,17 +122,16 @@ impl Member {
     }
 }
 
-fn start_shard<'scope, W, S, M>(
+fn start_shard<'scope, W, M>(
     scope: &'scope Scope<'scope, '_>,
     run: &'scope Run,
     number: usize,
-    plan: Plan<S>,
+    plan: Plan,
     make_engine: &'scope M,
 ) -> Member
 where
     W: BlockEngine,
-    S: Stream + Send + 'scope,
-    M: Fn(usize, &Plan<S>) -> io::Result<W> + Sync,
+    M: Fn(usize, &Plan) -> io::Result<W> + Sync,
 {
     let (recorder, feed) =
         Recorder::new(&run.layout, run.interval_ns, run.slice_ns, run.settings.duration_ns, W::VIRTUAL);
@@ -167,7 +164,7 @@ where
 }
 
 /// Merges the shards' intervals, in order, until all shards are done.
-fn merge(feeds: &[Feed], control: &Control, sink: &mut impl Sink) -> Result<(), RunError> {
+fn merge(feeds: &[Feed], control: &Control, sink: &mut dyn Sink) -> Result<(), RunError> {
     let (mut result, mut began_ns) = (Ok(()), 0);
     loop {
         let next = |feed| Some((feed, next_interval(feed, sink)?));
@@ -187,7 +184,7 @@ fn merge(feeds: &[Feed], control: &Control, sink: &mut impl Sink) -> Result<(), 
 }
 
 /// The next interval of a shard; `None` when it is done.
-fn next_interval(feed: &Feed, sink: &mut impl Sink) -> Option<Box<Interval>> {
+fn next_interval(feed: &Feed, sink: &mut dyn Sink) -> Option<Box<Interval>> {
     loop {
         match feed.messages.recv_timeout(IDLE) {
             Ok(Message::Interval(interval)) => return Some(interval),

@@ -2,10 +2,9 @@
 
 use super::{Cause, LimitState, Shard, Whose};
 use crate::plan::Lane;
-use crate::stream::Stream;
 use engine::BlockEngine;
 
-impl<W: BlockEngine, S: Stream> Shard<W, S> {
+impl<W: BlockEngine> Shard<W> {
     /// Ends the run if any lane is too far behind, and determines the cause.
     pub(super) fn check_lag(&mut self) {
         let max_lag_ns = self.settings.max_lag_ns;

@@ -22,7 +22,7 @@ pub use pacing::Pacing;
 pub use recorder::{Failure, Feed, Message, Recorder};
 
 use crate::plan::{Arrival, Lane, Limit, Plan};
-use crate::stream::{Request, Stream};
+use crate::stream::Request;
 use backlog::Arrived;
 use buffers::Buffers;
 use engine::event_queue::EventQueue;
@@ -107,12 +107,12 @@ struct LimitState {
 }
 
 /// One thread's share of a run.
-pub struct Shard<W, S> {
+pub struct Shard<W> {
     engine: W,
     settings: Settings,
     control: Arc<Control>,
     recorder: Recorder,
-    lanes: Vec<Lane<S>>,
+    lanes: Vec<Lane>,
     limits: Vec<LimitState>,
     buffers: Buffers,
     /// (intended instant, lane): the next operation of each lane that waits for nothing but time.
@@ -167,11 +167,11 @@ pub struct NoMemory {
     pub slots: usize,
 }
 
-impl<W: BlockEngine, S: Stream> Shard<W, S> {
+impl<W: BlockEngine> Shard<W> {
     /// Prepares a shard: allocates and salts everything that the run will need.
     pub fn new(
         mut engine: W,
-        plan: Plan<S>,
+        plan: Plan,
         settings: Settings,
         mut recorder: Recorder,
         control: Arc<Control>,

@@ -1,7 +1,6 @@
 //! Computes how long a shard sleeps, and for which event.
 
 use super::Shard;
-use crate::stream::Stream;
 use engine::{BlockEngine, Wait};
 use results::cell::GRACE_NS;
 
@@ -35,7 +34,7 @@ enum Awaited {
     Never,
 }
 
-impl<W: BlockEngine, S: Stream> Shard<W, S> {
+impl<W: BlockEngine> Shard<W> {
     /// The next wait: until when, and for how many completions.
     #[inline]
     pub(super) fn wait(&self) -> Wait {

@@ -30,7 +30,6 @@ mod test_sink;
 
 use crate::choice::{Engine, Pacing};
 use crate::plan::{Arrival, Lane, Plan};
-use crate::stream::Stream;
 use engine::DeviceName;
 use results::cell::{Layout, StreamInfo};
 use results::run_dir::WorkloadRecord;
@@ -46,9 +45,6 @@ const SALTED_AHEAD: u32 = 8;
 
 /// A kind of load with its configuration.
 pub trait Workload {
-    /// Source of the operations.
-    type Stream: Stream + Send;
-
     /// Kind of load, one word: `storage`.
     fn kind(&self) -> &'static str;
 
@@ -81,12 +77,8 @@ pub trait Workload {
     /// force.
     ///
     /// Errors: a device that cannot take the load.
-    fn build(
-        &self,
-        devices: &[DeviceShape],
-        choices: &Choices,
-        run: &mut RunPlan<Self::Stream>,
-    ) -> Result<WorkloadRecord, CannotRun>;
+    fn build(&self, devices: &[DeviceShape], choices: &Choices, run: &mut RunPlan)
+    -> Result<WorkloadRecord, CannotRun>;
 }
 
 /// A load that can be multiplied, as a series of runs at several loads needs.
@@ -246,18 +238,18 @@ pub struct Choices {
 pub struct CannotRun(pub String);
 
 /// Everything that a run runs and records; workloads add to it one after the other.
-#[derive(Debug, Clone)]
-pub struct RunPlan<S> {
+#[derive(Debug)]
+pub struct RunPlan {
     /// Streams and devices of the records.
     pub layout: Layout,
     /// One per shard.
-    pub shards: Vec<Plan<S>>,
+    pub shards: Vec<Plan>,
     /// The workload that adds to the plan now, and the prefix of its streams' names.
     workload: usize,
     prefix: String,
 }
 
-impl<S> RunPlan<S> {
+impl RunPlan {
     /// Nothing on `devices`, judged by `thresholds_ns`.
     pub fn new(devices: Vec<String>, thresholds_ns: Arc<[u64]>) -> Self {
         let layout = Layout { streams: Vec::new(), devices, thresholds_ns };
@@ -291,8 +283,8 @@ impl<S> RunPlan<S> {
     /// another CPU idles: at depth 1 that halves the rate. An open loop is not pinned, because another thread on its
     /// CPU would make it late.
     pub fn spread(&mut self, cpus: &[u32]) {
-        let is_closed = |lane: &Lane<S>| matches!(lane.arrival, Arrival::Closed { .. });
-        let is_free = |plan: &Plan<S>| plan.cpus.is_empty() && plan.lanes.iter().all(is_closed);
+        let is_closed = |lane: &Lane| matches!(lane.arrival, Arrival::Closed { .. });
+        let is_free = |plan: &Plan| plan.cpus.is_empty() && plan.lanes.iter().all(is_closed);
         if self.shards.len() == cpus.len() && self.shards.iter().all(is_free) {
             self.shards.iter_mut().zip(cpus).for_each(|(plan, cpu)| plan.cpus = vec![*cpu]);
         }

@@ -2,7 +2,6 @@
 
 use crate::plan::Plan;
 use crate::run::{Control, Failure, Pacing, Run, Settings, Sink, SinkError, run};
-use crate::stream::Stream;
 use crate::workload::RunPlan;
 use engine::sim::{DriveModel, SimEngine};
 use results::cell::{Interval, Layout};
@@ -31,9 +30,8 @@ impl Sink for Counted {
 }
 
 /// Runs `plan` for its time, each shard on a drive of `drive`; returns its layout, and the operations done, by cell.
-pub(super) fn count<S, D>(plan: RunPlan<S>, duration_sec: u64, drive: impl Fn() -> D + Sync) -> (Layout, Vec<u64>)
+pub(super) fn count<D>(plan: RunPlan, duration_sec: u64, drive: impl Fn() -> D + Sync) -> (Layout, Vec<u64>)
 where
-    S: Stream + Send,
     D: DriveModel,
 {
     let settings = Settings {
@@ -47,6 +45,6 @@ where
     let (interval_ns, slice_ns, control) = (NS_PER_SEC, u64::MAX, Arc::new(Control::default()));
     let what = Run { layout: plan.layout, settings, interval_ns, slice_ns, control };
     let mut counted = Counted::default();
-    run(&what, plan.shards, |_, _: &Plan<S>| Ok(SimEngine::new(vec![drive()])), &mut counted).unwrap();
+    run(&what, plan.shards, |_, _: &Plan| Ok(SimEngine::new(vec![drive()])), &mut counted).unwrap();
     (what.layout, counted.0)
 }

@@ -2,7 +2,6 @@
 //!
 //! Shared by the property test, the fuzz target and its stand-in on stable Rust.
 
-use load::stream::Stream;
 use load::workload::fio::{FioLoad, Surroundings, command_line, job_file, jobs, runs};
 use load::workload::{Choices, DeviceShape, RunPlan, Workload};
 

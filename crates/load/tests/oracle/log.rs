@@ -77,7 +77,7 @@ impl Stream for Numbered {
         false
     }
 
-    fn expect(&self, arrivals: u64, cells: &mut impl FnMut(u32, u64)) {
+    fn expect(&self, arrivals: u64, cells: &mut dyn FnMut(u32, u64)) {
         let mut ahead = self.clone();
         (0..arrivals).filter_map(|_| ahead.next()).for_each(|request| cells(request.cell, 1));
     }

@@ -89,9 +89,9 @@ fn run(draw: &Draw, seed: u64) -> Judged {
     Judged { verdict: judge.verdict(&end), found }
 }
 
-fn plan(draw: &Draw) -> Plan<Numbered> {
+fn plan(draw: &Draw) -> Plan {
     let lane = |(number, lane): (usize, &LaneDraw)| Lane {
-        stream: Numbered { lane: number, of: lane.clone(), devices: draw.drives.len(), next: 0 },
+        stream: Box::new(Numbered { lane: number, of: lane.clone(), devices: draw.drives.len(), next: 0 }),
         arrival: match &lane.arrivals {
             Arrivals::Even { per_sec, first, stride, phase } => {
                 Arrival::Scheduled(Schedule::Even(Even::new(Rate::per_sec(*per_sec), *first, *stride, *phase).unwrap()))

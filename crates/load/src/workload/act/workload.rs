@@ -8,7 +8,6 @@ use super::problem::Problem;
 use super::rates::{Derived, PAGE_BYTES, derive};
 use super::scale::{READS_PER_SEC_1X, WRITES_PER_SEC_1X};
 use crate::choice::Arrival;
-use crate::stream::Pattern;
 use crate::workload::{CannotRun, Choices, DeviceShape, RunPlan, RunSpec, Workload};
 use results::run_dir::{ActLogHead, Config, WorkloadRecord};
 
@@ -98,8 +97,6 @@ impl ActWorkload {
 }
 
 impl Workload for ActWorkload {
-    type Stream = Pattern;
-
     fn kind(&self) -> &'static str {
         self.config.test.name()
     }
@@ -128,7 +125,7 @@ impl Workload for ActWorkload {
         &self,
         devices: &[DeviceShape],
         choices: &Choices,
-        run: &mut RunPlan<Pattern>,
+        run: &mut RunPlan,
     ) -> Result<WorkloadRecord, CannotRun> {
         let config = &self.config;
         let service_threads = match &self.derived {

@@ -26,7 +26,7 @@ pub(super) struct Lanes<'a> {
 
 impl Lanes<'_> {
     /// Adds the lanes of `thread`, at index `at` of all threads, to `plan`.
-    pub(super) fn add(&self, thread: &Thread, at: usize, plan: &mut Plan<FioStream>) -> Result<(), CannotRun> {
+    pub(super) fn add(&self, thread: &Thread, at: usize, plan: &mut Plan) -> Result<(), CannotRun> {
         let job = &thread.job;
         let slots = job.slots() as u32;
         let names = job.names(thread.clone);
@@ -145,7 +145,7 @@ impl Lanes<'_> {
                 progress: thread.progress.clone(),
             };
             let name = self.place.lane_name(&job.name, &names.join(":"));
-            plan.lanes.push(Lane { stream, arrival, limit, name });
+            plan.lanes.push(Lane { stream: Box::new(stream), arrival, limit, name });
         }
         Ok(())
     }
@@ -164,7 +164,7 @@ impl Lanes<'_> {
         job: &Job,
         shapes: &[&DeviceShape],
         random: &mut Random,
-        plan: &mut Plan<FioStream>,
+        plan: &mut Plan,
     ) -> Result<Vec<u16>, CannotRun> {
         let slots = job.slots() as u32;
         let (mut by_key, mut buffers) = (HashMap::new(), Vec::new());
@@ -195,7 +195,7 @@ impl Lanes<'_> {
     }
 }
 
-fn add_buffers(plan: &mut Plan<FioStream>, class: BufferClass) -> Result<u16, CannotRun> {
+fn add_buffers(plan: &mut Plan, class: BufferClass) -> Result<u16, CannotRun> {
     let number = u16::try_from(plan.buffers.len()).map_err(|_| {
         CannotRun("cannot run so many jobs or files on one issuing thread - lower numjobs or nrfiles".into())
     })?;

@@ -443,8 +443,6 @@ fn rate(job: &Job, kind: usize) -> Option<f64> {
 }
 
 impl Workload for FioLoad {
-    type Stream = FioStream;
-
     fn kind(&self) -> &'static str {
         "fio"
     }
@@ -486,7 +484,7 @@ impl Workload for FioLoad {
         &self,
         devices: &[DeviceShape],
         choices: &Choices,
-        run: &mut RunPlan<FioStream>,
+        run: &mut RunPlan,
     ) -> Result<WorkloadRecord, CannotRun> {
         let (shard_of, cpus) = self.shards(choices.shards_max.max(1) as usize);
         self.check_memory(cpus.len() as u64, devices)?;

@@ -306,7 +306,7 @@ impl FioStream {
     }
 
     /// Arrivals of a single direction, divided over its areas; `None` if chance decides more.
-    fn counted(&self, arrivals: u64, tell: &mut impl FnMut(u32, u64)) -> Option<()> {
+    fn counted(&self, arrivals: u64, tell: &mut dyn FnMut(u32, u64)) -> Option<()> {
         let [direction] = self.directions[..] else { return None };
         let mean = self.sizes[direction].mean_bytes().max(1.0);
         let most = self.ops_left.min((self.bytes_left as f64 / mean).ceil() as u64);
@@ -468,11 +468,11 @@ impl Stream for FioStream {
         self.writes_trimmed || self.flush_every > 0 || self.end_flush || self.end_flushes > 0
     }
 
-    fn expect(&self, arrivals: u64, cells: &mut impl FnMut(u32, u64)) {
+    fn expect(&self, arrivals: u64, cells: &mut dyn FnMut(u32, u64)) {
         let _ = self.counted(arrivals, cells);
     }
 
-    fn lose(&mut self, arrivals: u64, lost: &mut impl FnMut(u32, u64)) {
+    fn lose(&mut self, arrivals: u64, lost: &mut dyn FnMut(u32, u64)) {
         let writes = self.writes_trimmed.then_some(self.cells[WRITES].wrapping_sub(self.cells[TRIMS]));
         let mut both = |cell: u32, count| {
             lost(cell, count);

@@ -3,7 +3,6 @@
 use super::testing::around;
 use super::*;
 use crate::plan::{Arrival, Plan};
-use crate::stream::Stream;
 use crate::workload::test_sink::count;
 use engine::sim::Drive;
 use std::collections::HashSet;
@@ -20,7 +19,7 @@ fn read(text: &str) -> Result<(Vec<FioLoad>, Vec<String>), String> {
     Ok((loads, lines(warnings)))
 }
 
-fn build(load: &FioLoad, size_bytes: u64, shards_max: u32) -> Result<RunPlan<FioStream>, CannotRun> {
+fn build(load: &FioLoad, size_bytes: u64, shards_max: u32) -> Result<RunPlan, CannotRun> {
     let shape = DeviceShape {
         name: "sim:".into(),
         target: 0,
@@ -36,7 +35,7 @@ fn build(load: &FioLoad, size_bytes: u64, shards_max: u32) -> Result<RunPlan<Fio
 }
 
 /// The plan of the only run of a job on 1 MiB, with the options `lines`.
-fn plan(lines: &str) -> Plan<FioStream> {
+fn plan(lines: &str) -> Plan {
     let text = format!("[a]\nfilename=sim:\ndirect=1\n{}", lines.replace(' ', "\n"));
     let (loads, _) = read(&text).unwrap();
     build(&loads[0], 1 << 20, 1).unwrap().shards.remove(0)

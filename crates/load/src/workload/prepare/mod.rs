@@ -82,8 +82,6 @@ pub struct ReadBack {
 }
 
 impl Workload for Pass {
-    type Stream = Sweep;
-
     fn kind(&self) -> &'static str {
         "preparation"
     }
@@ -100,12 +98,7 @@ impl Workload for Pass {
         BLOCK_BYTES.into()
     }
 
-    fn build(
-        &self,
-        devices: &[DeviceShape],
-        _: &Choices,
-        run: &mut RunPlan<Sweep>,
-    ) -> Result<WorkloadRecord, CannotRun> {
+    fn build(&self, devices: &[DeviceShape], _: &Choices, run: &mut RunPlan) -> Result<WorkloadRecord, CannotRun> {
         let sweep = Sweep::new(self.range.clone(), self.mark.clone());
         Ok(add(run, self.kind(), devices, sweep, BLOCK_BYTES as usize, self.content.fill()))
     }
@@ -119,8 +112,6 @@ impl ReadBack {
 }
 
 impl Workload for ReadBack {
-    type Stream = Sample;
-
     fn kind(&self) -> &'static str {
         "read-back"
     }
@@ -137,12 +128,7 @@ impl Workload for ReadBack {
         SPOT_BYTES as u64
     }
 
-    fn build(
-        &self,
-        devices: &[DeviceShape],
-        _: &Choices,
-        run: &mut RunPlan<Sample>,
-    ) -> Result<WorkloadRecord, CannotRun> {
+    fn build(&self, devices: &[DeviceShape], _: &Choices, run: &mut RunPlan) -> Result<WorkloadRecord, CannotRun> {
         let sample = Sample::new(self.end, self.spots, self.seed, self.content, self.compared.clone());
         Ok(add(run, self.kind(), devices, sample, SPOT_BYTES, Fill::AsIs))
     }
@@ -165,11 +151,11 @@ fn spec(device: &DeviceName) -> RunSpec {
 }
 
 /// Adds one closed lane, on the only device of the run.
-fn add<S: Stream>(
-    run: &mut RunPlan<S>,
+fn add(
+    run: &mut RunPlan,
     kind: &str,
     devices: &[DeviceShape],
-    stream: S,
+    stream: impl Stream + 'static,
     len_bytes: usize,
     fill: Fill,
 ) -> WorkloadRecord {
@@ -178,7 +164,12 @@ fn add<S: Stream>(
     let place = run.add([info], 1);
     let plan = &mut run.shards[0];
     let name = place.lane_name(kind, &devices[0].name);
-    plan.lanes.push(Lane { stream, arrival: Arrival::Closed { depth: DEPTH, think_ns: 0 }, limit: 0, name });
+    plan.lanes.push(Lane {
+        stream: Box::new(stream),
+        arrival: Arrival::Closed { depth: DEPTH, think_ns: 0 },
+        limit: 0,
+        name,
+    });
     plan.limits.push(Limit { slots: DEPTH, configured: false });
     plan.buffers.push(BufferClass { len_bytes, count: DEPTH, fill });
     WorkloadRecord { kind: kind.to_owned(), ..WorkloadRecord::default() }

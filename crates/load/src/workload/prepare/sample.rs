@@ -82,6 +82,7 @@ impl Compared {
     }
 }
 
+#[derive(Debug)]
 pub struct Sample {
     end: u64,
     /// Places on the device, places to read, places requested so far.

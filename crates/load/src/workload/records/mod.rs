@@ -180,8 +180,6 @@ impl Records {
 }
 
 impl Workload for Records {
-    type Stream = Transactions;
-
     fn kind(&self) -> &'static str {
         TRANSACTIONS
     }
@@ -219,7 +217,7 @@ impl Workload for Records {
         &self,
         devices: &[DeviceShape],
         choices: &Choices,
-        run: &mut RunPlan<Transactions>,
+        run: &mut RunPlan,
     ) -> Result<WorkloadRecord, CannotRun> {
         let [device] = devices else { return Err(CannotRun(format!("{} is not open", self.target))) };
         let shards = self.shards(choices.shards_max);
@@ -236,7 +234,7 @@ impl Workload for Records {
             // The record is the engine's: there is nothing to pass.
             plan.buffers.push(BufferClass { len_bytes: 0, count: depth, fill: Fill::AsIs });
             plan.lanes.push(Lane {
-                stream: self.stream(shard, shards, &place, device.target, choices),
+                stream: Box::new(self.stream(shard, shards, &place, device.target, choices)),
                 arrival,
                 limit: plan.limits.len() as u32,
                 name: place.lane_name("transactions", &device.name),
@@ -281,7 +279,7 @@ impl Stream for Transactions {
         false
     }
 
-    fn expect(&self, arrivals: u64, cells: &mut impl FnMut(u32, u64)) {
+    fn expect(&self, arrivals: u64, cells: &mut dyn FnMut(u32, u64)) {
         let arrivals = self.left.map_or(arrivals, |left| arrivals.min(left.into()));
         let reads = (u128::from(arrivals) * u128::from(self.read_pct) / 100) as u64;
         if reads > 0 {
@@ -292,7 +290,7 @@ impl Stream for Transactions {
         }
     }
 
-    fn lose(&mut self, arrivals: u64, lost: &mut impl FnMut(u32, u64)) {
+    fn lose(&mut self, arrivals: u64, lost: &mut dyn FnMut(u32, u64)) {
         // Billions can be lost.
         self.expect(arrivals, lost);
         self.left = self.left.map(|left| left.saturating_sub(u32::try_from(arrivals).unwrap_or(u32::MAX)));

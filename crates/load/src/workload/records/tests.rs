@@ -18,7 +18,7 @@ fn records(mix: Mix) -> Records {
     }
 }
 
-fn built(records: &Records) -> RunPlan<Transactions> {
+fn built(records: &Records) -> RunPlan {
     let shape = DeviceShape {
         name: "test".into(),
         target: 0,

@@ -182,8 +182,6 @@ impl Span {
 }
 
 impl Workload for Replay {
-    type Stream = Playback;
-
     fn kind(&self) -> &'static str {
         "replay"
     }
@@ -216,7 +214,7 @@ impl Workload for Replay {
         &self,
         devices: &[DeviceShape],
         choices: &Choices,
-        run: &mut RunPlan<Playback>,
+        run: &mut RunPlan,
     ) -> Result<WorkloadRecord, CannotRun> {
         let classes = self.trace.classes();
         let streams = classes.iter().map(|class| StreamInfo {
@@ -278,7 +276,7 @@ impl Workload for Replay {
                         },
                     };
                     plan.lanes.push(Lane {
-                        stream: stream_of,
+                        stream: Box::new(stream_of),
                         arrival: Arrival::Scheduled(Schedule::Listed(schedule)),
                         limit: plan.limits.len() as u32,
                         name: place.lane_name(class.name(), &device.name),
@@ -375,7 +373,7 @@ impl Stream for Playback {
         false
     }
 
-    fn expect(&self, arrivals: u64, cells: &mut impl FnMut(u32, u64)) {
+    fn expect(&self, arrivals: u64, cells: &mut dyn FnMut(u32, u64)) {
         cells(self.request.cell, arrivals);
     }
 }

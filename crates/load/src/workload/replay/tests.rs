@@ -55,11 +55,7 @@ fn choices(shards_max: u32) -> Choices {
     Choices { seed: 1, shards_max, cpus: 4, in_flight_max: None }
 }
 
-fn plan(
-    replay: &Replay,
-    device: DeviceShape,
-    shards_max: u32,
-) -> Result<(RunPlan<Playback>, WorkloadRecord), CannotRun> {
+fn plan(replay: &Replay, device: DeviceShape, shards_max: u32) -> Result<(RunPlan, WorkloadRecord), CannotRun> {
     let mut plan = RunPlan::new(vec![device.name.clone()], [MS].into());
     plan.begin(0, "");
     let record = replay.build(&[device], &choices(shards_max), &mut plan)?;
@@ -101,9 +97,9 @@ fn expected(speed: u64) -> Vec<Seen> {
 }
 
 /// Requests of a plan's lanes, in the order of time.
-fn wanted(plan: RunPlan<Playback>) -> Vec<Seen> {
+fn wanted(plan: RunPlan) -> Vec<Seen> {
     let mut seen = Vec::new();
-    for mut lane in plan.shards.into_iter().flat_map(|plan: Plan<Playback>| plan.lanes) {
+    for mut lane in plan.shards.into_iter().flat_map(|plan: Plan| plan.lanes) {
         let Arrival::Scheduled(schedule) = &mut lane.arrival else { panic!("a closed lane") };
         while let Some(at_ns) = schedule.next_ns() {
             let request = lane.stream.next().expect("an operation for each instant");

@@ -32,8 +32,6 @@ impl TenantFill {
 }
 
 impl Workload for TenantFill {
-    type Stream = Filling;
-
     fn kind(&self) -> &'static str {
         "tenants"
     }
@@ -58,7 +56,7 @@ impl Workload for TenantFill {
         &self,
         devices: &[DeviceShape],
         choices: &Choices,
-        run: &mut RunPlan<Filling>,
+        run: &mut RunPlan,
     ) -> Result<WorkloadRecord, CannotRun> {
         let [device] = devices else { return Err(CannotRun("it needs one device".to_owned())) };
         let (tenant, range) = (self.0.tenant(), self.0.range(device.size_bytes)?);
@@ -91,7 +89,7 @@ impl Workload for TenantFill {
             fill: Fill::Fresh(salt),
         });
         plan.lanes.push(Lane {
-            stream: Filling { next: first, end: range.end },
+            stream: Box::new(Filling { next: first, end: range.end }),
             arrival: Arrival::Closed { depth, think_ns: 0 },
             limit: plan.limits.len() as u32,
             name: place.lane_name("fill", &device.name),

@@ -17,7 +17,7 @@ use crate::choice::Pacing;
 use crate::plan::{Arrival, BufferClass, Fill, Lane, Limit};
 use crate::rate::Rate;
 use crate::schedule::{Even, Schedule, phase};
-use crate::stream::{Extent, Pattern, Request, Stream, Uniform};
+use crate::stream::{Extent, Request, Stream, Uniform};
 use crate::workload::{CannotRun, Choices, DeviceShape, Place, RunPlan, RunSpec, SALTED_AHEAD, SHARD_IOPS, Workload};
 use device::salt::Salt;
 use engine::DeviceName;
@@ -148,8 +148,6 @@ pub fn client_stream(name: &str) -> Option<(&str, &str)> {
 }
 
 impl Workload for TenantLoad {
-    type Stream = TenantStream;
-
     fn kind(&self) -> &'static str {
         "tenants"
     }
@@ -187,7 +185,7 @@ impl Workload for TenantLoad {
         &self,
         devices: &[DeviceShape],
         choices: &Choices,
-        run: &mut RunPlan<TenantStream>,
+        run: &mut RunPlan,
     ) -> Result<WorkloadRecord, CannotRun> {
         let [device] = devices else { return Err(CannotRun(format!("{} is not open", self.device))) };
         self.check_placements()?;
@@ -273,7 +271,7 @@ impl Builder<'_> {
         (MEMORY_BYTES / u64::from(bytes)).max(4).min(most).min(room).max(1) as u32
     }
 
-    fn reads(&self, shard: u32, plan: &mut crate::plan::Plan<TenantStream>) {
+    fn reads(&self, shard: u32, plan: &mut crate::plan::Plan) {
         let (tenant, device) = (self.tenant, self.device);
         let (first, stride) = (u64::from(shard), u64::from(self.shards));
         let Some(schedule) = Even::new(tenant.reads, first, stride, self.phase(0)) else { return };
@@ -283,7 +281,7 @@ impl Builder<'_> {
         };
         let len_bytes = extent.len_max_bytes();
         let slots = (self.slots(READ_SLOTS, len_bytes) / self.shards).max(1);
-        let uniform = Uniform {
+        let records = Uniform {
             extent,
             kind: OpKind::Read,
             buffers: plan.buffers.len() as u16,
@@ -291,7 +289,7 @@ impl Builder<'_> {
         };
         plan.buffers.push(BufferClass { len_bytes: len_bytes as usize, count: slots, fill: Fill::AsIs });
         plan.lanes.push(Lane {
-            stream: TenantStream::Reads { records: Pattern::Uniform(uniform), first: self.range.start },
+            stream: Box::new(Reads { records, first: self.range.start }),
             arrival: Arrival::Scheduled(Schedule::Even(schedule)),
             limit: plan.limits.len() as u32,
             name: self.place.lane_name(READS, &device.name),
@@ -299,7 +297,7 @@ impl Builder<'_> {
         plan.limits.push(Limit { slots, configured: false });
     }
 
-    fn blocks(&self, host: Host, plan: &mut crate::plan::Plan<TenantStream>) {
+    fn blocks(&self, host: Host, plan: &mut crate::plan::Plan) {
         let (tenant, device) = (self.tenant, self.device);
         let Some(schedule) = Even::new(tenant.client_blocks(), 0, 1, self.phase(1)) else { return };
         let slots = self.slots(BLOCK_SLOTS, tenant.write_block_bytes);
@@ -328,7 +326,7 @@ impl Builder<'_> {
             defrag: request(DEFRAG_WRITES, OpKind::Write, class + 1, tenant.defrag_placement),
         };
         plan.lanes.push(Lane {
-            stream: TenantStream::Blocks(Box::new(blocks)),
+            stream: Box::new(blocks),
             arrival: Arrival::Scheduled(Schedule::Even(schedule)),
             limit: plan.limits.len() as u32,
             name: self.place.lane_name(WRITES, &device.name),
@@ -341,21 +339,18 @@ impl Builder<'_> {
 const READS_PART: u64 = 1 << 32;
 const SALT_PART: u64 = 2 << 32;
 
-/// Source of a tenant's operations.
-#[derive(Debug, Clone)]
-pub enum TenantStream {
-    Reads {
-        /// From the first byte of the space.
-        records: Pattern,
-        /// Offset of the range on the device.
-        first: u64,
-    },
-    Blocks(Box<Blocks>),
+/// A tenant's reads of records.
+#[derive(Debug)]
+struct Reads {
+    /// From the first byte of the space.
+    records: Uniform,
+    /// Offset of the range on the device.
+    first: u64,
 }
 
 /// The blocks of a tenant: its store, and the common fields of their operations, each at the first byte of the space.
-#[derive(Debug, Clone)]
-pub struct Blocks {
+#[derive(Debug)]
+struct Blocks {
     host: Host,
     /// Set while the store has no free block.
     full: Option<OutOfSpace>,
@@ -367,7 +362,7 @@ pub struct Blocks {
 impl Blocks {
     /// The next block of the store, if it has a free block for it.
     #[inline]
-    fn next<T>(&mut self, of: impl FnOnce(&mut Host) -> Result<T, OutOfSpace>) -> Option<T> {
+    fn step<T>(&mut self, of: impl FnOnce(&mut Host) -> Result<T, OutOfSpace>) -> Option<T> {
         let next = of(&mut self.host);
         self.full = None;
         next.map_err(|full| self.full = Some(full)).ok()
@@ -383,48 +378,38 @@ impl Blocks {
     }
 }
 
-impl Stream for TenantStream {
-    #[inline]
+impl Stream for Reads {
     fn next(&mut self) -> Option<Request> {
-        match self {
-            Self::Reads { records, first } => {
-                let request = records.next()?;
-                Some(Request { offset: request.offset + *first, ..request })
-            }
-            Self::Blocks(blocks) => {
-                let write = blocks.next(Host::client_block)?;
-                Some(blocks.request(Step::Write(write)))
-            }
-        }
-    }
-
-    fn stuck(&self) -> Option<String> {
-        match self {
-            Self::Reads { .. } => None,
-            Self::Blocks(blocks) => blocks.full.as_ref().map(OutOfSpace::to_string),
-        }
-    }
-
-    #[inline]
-    fn on_completion(&mut self, _request: &Request, _outcome: Outcome) -> Option<Request> {
-        match self {
-            Self::Reads { .. } => None,
-            Self::Blocks(blocks) => {
-                let step = blocks.next(Host::defrag_step).flatten()?;
-                Some(blocks.request(step))
-            }
-        }
+        let request = self.records.next()?;
+        Some(Request { offset: request.offset + self.first, ..request })
     }
 
     fn follows(&self) -> bool {
-        matches!(self, Self::Blocks(_))
+        false
     }
 
-    fn expect(&self, arrivals: u64, cells: &mut impl FnMut(u32, u64)) {
-        match self {
-            Self::Reads { records, .. } => records.expect(arrivals, cells),
-            Self::Blocks(blocks) => cells(blocks.client.cell, arrivals),
-        }
+    fn expect(&self, arrivals: u64, cells: &mut dyn FnMut(u32, u64)) {
+        self.records.expect(arrivals, cells);
+    }
+}
+
+impl Stream for Blocks {
+    fn next(&mut self) -> Option<Request> {
+        let write = self.step(Host::client_block)?;
+        Some(self.request(Step::Write(write)))
+    }
+
+    fn stuck(&self) -> Option<String> {
+        self.full.as_ref().map(OutOfSpace::to_string)
+    }
+
+    fn on_completion(&mut self, _request: &Request, _outcome: Outcome) -> Option<Request> {
+        let step = self.step(Host::defrag_step).flatten()?;
+        Some(self.request(step))
+    }
+
+    fn expect(&self, arrivals: u64, cells: &mut dyn FnMut(u32, u64)) {
+        cells(self.client.cell, arrivals);
     }
 }
 

@@ -18,7 +18,7 @@ mod load;
 pub use file::TenantsError;
 pub use fill::{Filling, TenantFill};
 pub use host::{BlockWrite, Cause, Host, HostCounters, HostError, OutOfSpace, Steady, Step};
-pub use load::{TenantLoad, TenantStream, client_stream};
+pub use load::{TenantLoad, client_stream};
 
 use crate::choice::Engine;
 use crate::keys::Keys;

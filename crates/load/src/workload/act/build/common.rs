@@ -4,7 +4,7 @@ use crate::choice::Arrival as Arrivals;
 use crate::plan::{Arrival, Lane, Limit, Plan};
 use crate::rate::Rate;
 use crate::schedule::{Even, Poisson, Schedule, Woken, phase};
-use crate::stream::Pattern;
+use crate::stream::Stream;
 use crate::workload::act::config::{ActConfig, SERVICE_THREADS_PER_DEVICE};
 use crate::workload::{Choices, DeviceShape, Place, SHARD_IOPS};
 use sys::random::Random;
@@ -89,26 +89,26 @@ impl Common<'_> {
 
     /// Threads of ACT, `threads` over all shards: each does the operations of its `pattern` one at a time
     /// and has its part of the arrivals.
-    pub(super) fn act_threads(
+    pub(super) fn act_threads<S: Stream + 'static>(
         &self,
         shard: u32,
         threads: u32,
         (stream, rate, name): (usize, Rate, String),
-        plan: &mut Plan<Pattern>,
-        pattern: impl Fn(usize) -> Pattern,
+        plan: &mut Plan,
+        pattern: impl Fn(usize) -> S,
     ) {
         for thread in (shard..threads).step_by(self.shards as usize) {
             let Some(arrival) = self.arrival(stream, rate, thread.into(), threads.into()) else { continue };
             let limit = plan.limits.len() as u32;
             // ACT or the user chose their number, never the device.
             plan.limits.push(Limit { slots: 1, configured: true });
-            plan.lanes.push(Lane { stream: pattern(thread as usize), arrival, limit, name: name.clone() });
+            plan.lanes.push(Lane { stream: Box::new(pattern(thread as usize)), arrival, limit, name: name.clone() });
         }
     }
 
     /// Adds the limits of client operations, and returns the limit of each device: one for all if `service-threads` is
     /// given, else one for each.
-    pub(super) fn client_limits(&self, shard: u32, plan: &mut Plan<Pattern>) -> Vec<u32> {
+    pub(super) fn client_limits(&self, shard: u32, plan: &mut Plan) -> Vec<u32> {
         let devices = 0..self.devices.len();
         match self.config.service_threads {
             Some(_) => vec![self.limit(plan, self.client_slots_total(), shard, true); devices.len()],
@@ -122,7 +122,7 @@ impl Common<'_> {
     }
 
     /// Adds a limit of this shard's part of `slots`.
-    fn limit(&self, plan: &mut Plan<Pattern>, slots: u32, shard: u32, configured: bool) -> u32 {
+    fn limit(&self, plan: &mut Plan, slots: u32, shard: u32, configured: bool) -> u32 {
         plan.limits.push(Limit { slots: share(slots, self.shards, shard).max(1), configured });
         plan.limits.len() as u32 - 1
     }

@@ -72,7 +72,7 @@ fn shape(size_bytes: u64) -> DeviceShape {
     DeviceShape { name, target: 0, size_bytes, min_io_bytes: 4_096, queue_requests: None, stamp_key: 0 }
 }
 
-fn plan(loads: &[TenantLoad], device: &DeviceShape, shards_max: u32) -> Result<RunPlan<TenantStream>, CannotRun> {
+fn plan(loads: &[TenantLoad], device: &DeviceShape, shards_max: u32) -> Result<RunPlan, CannotRun> {
     let mut plan = RunPlan::new(vec![device.name.clone()], [1_000_000].into());
     for (number, load) in loads.iter().enumerate() {
         plan.begin(number, &load.tenant().name);

@@ -10,7 +10,7 @@ use super::common::{Common, share};
 use crate::choice::Arrival as Arrivals;
 use crate::plan::{BufferClass, Fill, Lane, Limit, Plan};
 use crate::rate::Rate;
-use crate::stream::{Extent, Mixed, Pattern, Uniform, Updates};
+use crate::stream::{Extent, Mixed, Uniform, Updates};
 use crate::workload::act::config::ActConfig;
 use crate::workload::act::rates::{IndexDerived, PAGE_BYTES};
 use crate::workload::{CannotRun, Choices, DeviceShape, Place, RunPlan, SALTED_AHEAD};
@@ -61,7 +61,7 @@ pub(in super::super) fn index(
     derived: &IndexDerived,
     devices: &[DeviceShape],
     choices: &Choices,
-    run: &mut RunPlan<Pattern>,
+    run: &mut RunPlan,
 ) -> Result<u32, CannotRun> {
     if let Some(DeviceShape { name, size_bytes, .. }) = devices.iter().find(|it| it.size_bytes < u64::from(PAGE_BYTES))
     {
@@ -111,8 +111,8 @@ fn streams(config: &ActConfig, derived: &IndexDerived) -> Vec<StreamInfo> {
 
 impl Builder<'_> {
     /// Adds the work of shard `shard` to its `plan`.
-    fn add_to(&self, shard: u32, plan: &mut Plan<Pattern>) {
-        let slots = |plan: &Plan<_>| plan.limits.iter().map(|limit| limit.slots).sum::<u32>();
+    fn add_to(&self, shard: u32, plan: &mut Plan) {
+        let slots = |plan: &Plan| plan.limits.iter().map(|limit| limit.slots).sum::<u32>();
         let before = slots(plan);
         match self.common.config.arrival {
             Arrivals::Act => self.service_threads(shard, plan),
@@ -139,7 +139,7 @@ impl Builder<'_> {
     }
 
     /// Reads that clients wait for, by device: each has this shard's part of its schedule.
-    fn service_reads(&self, shard: u32, plan: &mut Plan<Pattern>) {
+    fn service_reads(&self, shard: u32, plan: &mut Plan) {
         let common = &self.common;
         for (index, limit) in common.client_limits(shard, plan).into_iter().enumerate() {
             let arrival = match self.common.config.arrival {
@@ -147,15 +147,14 @@ impl Builder<'_> {
                 _ => common.arrival_on(SERVICE, self.derived.service_read_rate, index, shard, common.shards),
             };
             let (extent, random) = (self.pages(READS, index), common.random(SERVICE, index, shard));
-            let stream =
-                Pattern::Uniform(Uniform { extent, kind: OpKind::Read, buffers: self.class(PAGE_READS), random });
+            let stream = Uniform { extent, kind: OpKind::Read, buffers: self.class(PAGE_READS), random };
             let name = common.lane_name(STREAMS[READS], index);
-            plan.lanes.extend(arrival.map(|arrival| Lane { stream, arrival, limit, name }));
+            plan.lanes.extend(arrival.map(|arrival| Lane { stream: Box::new(stream), arrival, limit, name }));
         }
     }
 
     /// Page updates, by device; `cache-threads` bounds their sum over all devices.
-    fn updates(&self, shard: u32, plan: &mut Plan<Pattern>) {
+    fn updates(&self, shard: u32, plan: &mut Plan) {
         let threads = self.common.config.cache_threads;
         // More shards than threads would make the bound larger.
         let shards = self.common.shards.min(threads);
@@ -167,9 +166,9 @@ impl Builder<'_> {
         for index in 0..self.common.devices.len() {
             if let Some(arrival) = self.common.arrival_on(UPDATES, self.derived.update_rate, index, shard, shards) {
                 let random = self.common.random(UPDATES, index, shard);
-                let stream = Pattern::Updates(self.update_stream(&[index], 1, random));
+                let stream = self.update_stream(&[index], 1, random);
                 let name = self.common.lane_name("page-updates", index);
-                plan.lanes.push(Lane { stream, arrival, limit, name });
+                plan.lanes.push(Lane { stream: Box::new(stream), arrival, limit, name });
             }
         }
     }
@@ -183,25 +182,25 @@ impl Builder<'_> {
     }
 
     /// ACT's service threads: each reads one page at a time from any device.
-    fn service_threads(&self, shard: u32, plan: &mut Plan<Pattern>) {
+    fn service_threads(&self, shard: u32, plan: &mut Plan) {
         let name = format!("{}service-threads", self.common.place.prefix);
         let (threads, rate) = (self.common.client_slots_total(), self.derived.service_read_rate);
         self.common.act_threads(shard, threads, (SERVICE, rate, name), plan, |thread| {
             let reads = (0..self.common.devices.len()).map(|index| self.pages(READS, index)).collect();
             let random = self.common.random(SERVICE, thread, shard);
-            Pattern::Mixed(Mixed { reads, writes: Vec::new(), split: (1, 1), buffers: self.class(PAGE_READS), random })
+            Mixed { reads, writes: Vec::new(), split: (1, 1), buffers: self.class(PAGE_READS), random }
         });
     }
 
     /// ACT's cache threads: each does a bundle of updates, one after the other, and sleeps until it is
     /// time for the next.
-    fn cache_threads(&self, shard: u32, plan: &mut Plan<Pattern>) {
+    fn cache_threads(&self, shard: u32, plan: &mut Plan) {
         let name = format!("{}cache-threads", self.common.place.prefix);
         let bundles = self.derived.update_rate.divided(ACT_BUNDLE.into()).unwrap_or(Rate::ZERO);
         let devices: Vec<_> = (0..self.common.devices.len()).collect();
         self.common.act_threads(shard, self.common.config.cache_threads, (UPDATES, bundles, name), plan, |thread| {
             let random = self.common.random(UPDATES, thread, shard);
-            Pattern::Updates(self.update_stream(&devices, ACT_BUNDLE, random))
+            self.update_stream(&devices, ACT_BUNDLE, random)
         });
     }
 

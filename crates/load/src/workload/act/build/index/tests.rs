@@ -21,7 +21,7 @@ fn config() -> ActConfig {
     }
 }
 
-fn build_on(config: &ActConfig, devices: &[DeviceShape], shards_max: u32) -> Result<RunPlan<Pattern>, CannotRun> {
+fn build_on(config: &ActConfig, devices: &[DeviceShape], shards_max: u32) -> Result<RunPlan, CannotRun> {
     let choices = Choices { seed: 1, shards_max, cpus: 2, in_flight_max: None };
     let names = devices.iter().map(|device| device.name.clone()).collect();
     let mut run = RunPlan::new(names, [1_000_000].into());
@@ -29,7 +29,7 @@ fn build_on(config: &ActConfig, devices: &[DeviceShape], shards_max: u32) -> Res
     Ok(run)
 }
 
-fn build(config: &ActConfig, shards_max: u32) -> RunPlan<Pattern> {
+fn build(config: &ActConfig, shards_max: u32) -> RunPlan {
     let device = |n: u16| DeviceShape {
         name: format!("dev-{n}"),
         target: n,
@@ -42,27 +42,23 @@ fn build(config: &ActConfig, shards_max: u32) -> RunPlan<Pattern> {
     build_on(config, &devices, shards_max).unwrap()
 }
 
-fn lanes<'a>(
-    workload: &'a RunPlan<Pattern>,
-    name: &'a str,
-) -> impl Iterator<Item = (&'a Plan<Pattern>, &'a Lane<Pattern>)> {
+fn lanes<'a>(workload: &'a RunPlan, name: &'a str) -> impl Iterator<Item = (&'a Plan, &'a Lane)> {
     let lanes = workload.shards.iter().flat_map(|plan| plan.lanes.iter().map(move |lane| (plan, lane)));
     lanes.filter(move |(_, lane)| lane.name.starts_with(name))
 }
 
 /// Operations that the lanes of this name want in 8,500 s: arrivals and followers.
-fn wanted(workload: &RunPlan<Pattern>, name: &str) -> usize {
-    let count = |lane: &Lane<Pattern>| {
-        let (Arrival::Scheduled(mut schedule), mut stream) = (lane.arrival.clone(), lane.stream.clone()) else {
-            panic!("not scheduled")
-        };
+fn wanted(workload: &mut RunPlan, name: &str) -> usize {
+    let count = |lane: &mut Lane| {
+        let Arrival::Scheduled(mut schedule) = lane.arrival.clone() else { panic!("not scheduled") };
         let arrivals = std::iter::from_fn(|| schedule.next_ns()).take_while(|ns| *ns < 8_500_000_000_000).count();
-        arrivals * chain(&mut stream).len()
+        arrivals * chain(&mut *lane.stream).len()
     };
-    lanes(workload, name).map(|(_, lane)| count(lane)).sum()
+    let lanes = workload.shards.iter_mut().flat_map(|plan| &mut plan.lanes);
+    lanes.filter(|lane| lane.name.starts_with(name)).map(count).sum()
 }
 
-fn chain(stream: &mut Pattern) -> Vec<crate::stream::Request> {
+fn chain(stream: &mut dyn Stream) -> Vec<crate::stream::Request> {
     let first = stream.next().unwrap();
     std::iter::successors(Some(first), |request| stream.on_completion(request, Outcome::Done)).collect()
 }
@@ -70,42 +66,42 @@ fn chain(stream: &mut Pattern) -> Vec<crate::stream::Request> {
 #[test]
 fn rates_are_exact_totals_over_devices_and_shards() {
     for shards in [1, 2, 3] {
-        let workload = build(&ActConfig { shards: Some(shards), ..config() }, 4);
+        let mut workload = build(&ActConfig { shards: Some(shards), ..config() }, 4);
         assert_eq!(workload.shards.len(), shards as usize);
-        assert_eq!(wanted(&workload, "reads@"), 10 * 8_500, "a read for each client read and write");
-        assert_eq!(wanted(&workload, "page-updates@"), 2 * 5 * 8_500, "3 x 100 / 60 reads, and as many writes");
+        assert_eq!(wanted(&mut workload, "reads@"), 10 * 8_500, "a read for each client read and write");
+        assert_eq!(wanted(&mut workload, "page-updates@"), 2 * 5 * 8_500, "3 x 100 / 60 reads, and as many writes");
     }
-    let act = build(&ActConfig { arrival: Arrivals::Act, ..config() }, 1);
-    assert_eq!(wanted(&act, "service-threads"), 10 * 8_500);
+    let mut act = build(&ActConfig { arrival: Arrivals::Act, ..config() }, 1);
+    assert_eq!(wanted(&mut act, "service-threads"), 10 * 8_500);
     // 8 threads in bundles of 200 operations, each beginning at once.
-    assert!(wanted(&act, "cache-threads").abs_diff(2 * 5 * 8_500) <= 8 * 200);
+    assert!(wanted(&mut act, "cache-threads").abs_diff(2 * 5 * 8_500) <= 8 * 200);
 }
 
 #[test]
 fn the_write_of_an_update_follows_its_read_on_the_same_device_and_is_counted_there() {
-    let workload = build(&config(), 1);
-    for (n, (plan, lane)) in lanes(&workload, "page-updates@").enumerate() {
-        let mut stream = lane.stream.clone();
+    let mut workload = build(&config(), 1);
+    assert_eq!(lanes(&workload, "page-updates@").count(), 2);
+    let Plan { lanes, buffers, .. } = &mut workload.shards[0];
+    for (n, lane) in lanes.iter_mut().filter(|lane| lane.name.starts_with("page-updates@")).enumerate() {
         for _ in 0..1000 {
-            let [read, write] = chain(&mut stream)[..] else { panic!("one read, one write") };
+            let [read, write] = chain(&mut *lane.stream)[..] else { panic!("one read, one write") };
             assert_eq!((read.kind, write.kind), (OpKind::Read, OpKind::Write));
             for (request, cell) in [(read, n), (write, 2 + n)] {
                 assert_eq!((usize::from(request.target), request.cell as usize), (n, cell));
                 assert_eq!((request.len, request.offset % 4096), (4096, 0));
                 assert!(request.offset < MIB);
-                let buffers = &plan.buffers[usize::from(request.buffers)];
+                let buffers = &buffers[usize::from(request.buffers)];
                 assert_eq!(matches!(buffers.fill, Fill::Fresh(_)), request.kind == OpKind::Write);
             }
         }
     }
-    assert_eq!(lanes(&workload, "page-updates@").count(), 2);
 }
 
 #[test]
 fn cache_threads_bound_what_is_in_flight_however_many_shards_there_are() {
     for (threads, shards, arrival) in [(8, 1, Arrivals::Paced), (3, 2, Arrivals::Paced), (2, 4, Arrivals::Poisson)] {
         let config = ActConfig { cache_threads: threads, shards: Some(shards), arrival, ..config() };
-        let workload = build(&config, 4);
+        let mut workload = build(&config, 4);
         let mut slots = 0;
         for plan in &workload.shards {
             let updates = plan.lanes.iter().find(|lane| lane.name.starts_with("page-updates"));
@@ -114,7 +110,7 @@ fn cache_threads_bound_what_is_in_flight_however_many_shards_there_are() {
         assert_eq!(slots, threads);
         // A Poisson schedule has its rate on average only.
         let (wanted, slack) =
-            (wanted(&workload, "page-updates@"), if arrival == Arrivals::Poisson { 4_000 } else { 0 });
+            (wanted(&mut workload, "page-updates@"), if arrival == Arrivals::Poisson { 4_000 } else { 0 });
         assert!(wanted.abs_diff(85_000) <= slack, "{wanted}");
     }
     let act = build(&ActConfig { arrival: Arrivals::Act, cache_threads: 5, ..config() }, 1);

@@ -12,7 +12,7 @@ use crate::choice::Arrival as Arrivals;
 use crate::plan::{Arrival, BufferClass, Fill, Lane, Limit, Plan};
 use crate::rate::Rate;
 use crate::sizes::SizeTable;
-use crate::stream::{Extent, Mixed, Pattern, Sequential, Uniform};
+use crate::stream::{Extent, Mixed, Sequential, Uniform};
 use crate::workload::act::config::ActConfig;
 use crate::workload::act::rates::StorageDerived;
 use crate::workload::{CannotRun, Choices, DeviceShape, Place, RunPlan, SALTED_AHEAD};
@@ -63,7 +63,7 @@ pub(in super::super) fn storage(
     derived: &StorageDerived,
     devices: &[DeviceShape],
     choices: &Choices,
-    run: &mut RunPlan<Pattern>,
+    run: &mut RunPlan,
 ) -> Result<u32, CannotRun> {
     let common = Common {
         config,
@@ -197,7 +197,7 @@ impl Builder<'_> {
     }
 
     /// Adds the work of shard `shard` to its `plan`.
-    fn add_to(&self, shard: u32, plan: &mut Plan<Pattern>) {
+    fn add_to(&self, shard: u32, plan: &mut Plan) {
         let (first_lane, first_limit) = (plan.lanes.len(), plan.limits.len());
         if self.has_records() {
             match self.common.config.arrival {
@@ -231,7 +231,7 @@ impl Builder<'_> {
         self.common.place.buffers(class)
     }
 
-    fn uniform(&self, stream: usize, index: usize, shard: u32) -> Pattern {
+    fn uniform(&self, stream: usize, index: usize, shard: u32) -> Uniform {
         let (kind, buffers) = match stream {
             READS => (OpKind::Read, RECORD_READS),
             WRITES => (OpKind::Write, record_writes(index)),
@@ -243,7 +243,7 @@ impl Builder<'_> {
             _ => self.blocks_on(stream, index),
         };
         let random = self.common.random(stream, index, shard);
-        Pattern::Uniform(Uniform { extent, kind, buffers: self.class(buffers), random })
+        Uniform { extent, kind, buffers: self.class(buffers), random }
     }
 
     fn records_on(&self, stream: usize, index: usize) -> Extent {
@@ -269,26 +269,31 @@ impl Builder<'_> {
 
     /// Record operations, by device: each device has this shard's part of its schedule, or of its
     /// depth.
-    fn records(&self, shard: u32, plan: &mut Plan<Pattern>) {
+    fn records(&self, shard: u32, plan: &mut Plan) {
         let common = &self.common;
         for (index, limit) in common.client_limits(shard, plan).into_iter().enumerate() {
             if self.common.config.arrival == Arrivals::Closed {
                 let reads_or_writes = if self.derived.read_rate.is_zero() { WRITES } else { READS };
                 let (stream, name) = (self.mixed(&[index], index, shard), self.name(reads_or_writes, index));
-                plan.lanes.push(Lane { stream, arrival: common.closed_on(index, shard), limit, name });
+                plan.lanes.push(Lane {
+                    stream: Box::new(stream),
+                    arrival: common.closed_on(index, shard),
+                    limit,
+                    name,
+                });
                 continue;
             }
             for (stream, rate) in [(READS, self.derived.read_rate), (WRITES, self.derived.commit_write_rate)] {
                 if let Some(arrival) = common.arrival_on(stream, rate, index, shard, common.shards) {
                     let (pattern, name) = (self.uniform(stream, index, shard), self.name(stream, index));
-                    plan.lanes.push(Lane { stream: pattern, arrival, limit, name });
+                    plan.lanes.push(Lane { stream: Box::new(pattern), arrival, limit, name });
                 }
             }
         }
     }
 
     /// ACT's service threads: each does one operation at a time, read or write, on any device.
-    fn service_threads(&self, shard: u32, plan: &mut Plan<Pattern>) {
+    fn service_threads(&self, shard: u32, plan: &mut Plan) {
         let rate = sum(self.derived.read_rate, self.derived.commit_write_rate);
         let (threads, name) =
             (self.common.client_slots_total(), format!("{}service-threads", self.common.place.prefix));
@@ -298,10 +303,10 @@ impl Builder<'_> {
     }
 
     /// Reads and writes on `devices` in the proportion of their rates.
-    fn mixed(&self, devices: &[usize], index: usize, shard: u32) -> Pattern {
+    fn mixed(&self, devices: &[usize], index: usize, shard: u32) -> Mixed {
         let (reads, writes) = (self.derived.read_rate, self.derived.commit_write_rate);
         let on = |rate: Rate| devices.iter().copied().filter(move |_| !rate.is_zero());
-        Pattern::Mixed(Mixed {
+        Mixed {
             reads: on(reads).map(|index| self.records_on(READS, index)).collect(),
             writes: on(writes)
                 .map(|index| (self.records_on(WRITES, index), self.class(record_writes(index))))
@@ -309,11 +314,11 @@ impl Builder<'_> {
             split: proportion(reads, writes),
             buffers: self.class(RECORD_READS),
             random: self.common.random(READS, index, shard),
-        })
+        }
     }
 
     /// Large blocks and the tomb raider of one device.
-    fn large_blocks(&self, index: usize, plan: &mut Plan<Pattern>) {
+    fn large_blocks(&self, index: usize, plan: &mut Plan) {
         let (derived, devices) = (self.derived, self.common.devices.len() as u64);
         let rates =
             [(LARGE_BLOCK_READS, derived.large_block_read_rate), (LARGE_BLOCK_WRITES, derived.large_block_write_rate)];
@@ -324,17 +329,17 @@ impl Builder<'_> {
                 // One at a time is the model; any other number is the user's choice.
                 plan.limits.push(Limit { slots, configured: slots > 1 });
                 let (pattern, name) = (self.uniform(stream, index, 0), self.name(stream, index));
-                plan.lanes.push(Lane { stream: pattern, arrival, limit, name });
+                plan.lanes.push(Lane { stream: Box::new(pattern), arrival, limit, name });
             }
         }
         if self.common.config.tomb_raider {
             let limit = plan.limits.len() as u32;
             plan.limits.push(Limit { slots: 1, configured: false });
             let extent = self.blocks_on(TOMB_RAIDER, index);
-            let stream = Pattern::Sequential(Sequential { extent, buffers: self.class(BLOCK_READS), next: 0 });
+            let stream = Sequential { extent, buffers: self.class(BLOCK_READS), next: 0 };
             let think_ns = u64::from(self.common.config.tomb_raider_sleep_usec) * 1_000;
             let arrival = Arrival::Closed { depth: 1, think_ns };
-            plan.lanes.push(Lane { stream, arrival, limit, name: self.name(TOMB_RAIDER, index) });
+            plan.lanes.push(Lane { stream: Box::new(stream), arrival, limit, name: self.name(TOMB_RAIDER, index) });
         }
     }
 
@@ -350,7 +355,7 @@ impl Builder<'_> {
 
     /// The buffers that the lanes of a plan from `first_lane` on need. `record_slots`: record operations in
     /// flight at most.
-    fn buffers(&self, shard: u32, plan: &Plan<Pattern>, first_lane: usize, record_slots: u32) -> Vec<BufferClass> {
+    fn buffers(&self, shard: u32, plan: &Plan, first_lane: usize, record_slots: u32) -> Vec<BufferClass> {
         let slots_of = |stream: usize, index: usize| -> u32 {
             let name = self.name(stream, index);
             let lanes = plan.lanes[first_lane..].iter().filter(|lane| lane.name == name);

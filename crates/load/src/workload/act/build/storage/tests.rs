@@ -4,8 +4,6 @@ use super::*;
 use crate::choice::Arrival;
 use crate::plan::{Arrival as LaneArrival, Fill, Lane, Plan};
 use crate::schedule::Schedule;
-use crate::stream::Pattern;
-use crate::stream::{SizeDistribution, Stream};
 use crate::workload::act::rates::derive_storage;
 use crate::workload::act::sizes::SizeHistogram;
 use crate::workload::act::sizes::SizeWithinBucket;
@@ -39,27 +37,32 @@ fn choices(shards_max: u32) -> Choices {
     Choices { seed: 1, shards_max, cpus: 2, in_flight_max: None }
 }
 
-fn build_on(config: &ActConfig, devices: &[DeviceShape], choices: &Choices) -> Result<RunPlan<Pattern>, CannotRun> {
+fn build_on(config: &ActConfig, devices: &[DeviceShape], choices: &Choices) -> Result<RunPlan, CannotRun> {
     let names = devices.iter().map(|device| device.name.clone()).collect();
     let mut run = RunPlan::new(names, [1_000_000].into());
     storage(config, &derive_storage(config).unwrap(), devices, choices, &mut run)?;
     Ok(run)
 }
 
-fn build(config: &ActConfig, shards_max: u32) -> Result<RunPlan<Pattern>, CannotRun> {
+fn build(config: &ActConfig, shards_max: u32) -> Result<RunPlan, CannotRun> {
     build_on(config, &devices(config.device_names.len()), &choices(shards_max))
 }
 
-fn lanes(workload: &RunPlan<Pattern>) -> impl Iterator<Item = (&Plan<Pattern>, &Lane<Pattern>)> {
+fn lanes(workload: &RunPlan) -> impl Iterator<Item = (&Plan, &Lane)> {
     workload.shards.iter().flat_map(|plan| plan.lanes.iter().map(move |lane| (plan, lane)))
 }
 
-fn name<'a>((_, lane): (&'a Plan<Pattern>, &'a Lane<Pattern>)) -> &'a str {
+/// Lanes to take operations from, each with the buffers of its shard.
+fn streams(shards: &mut [Plan]) -> impl Iterator<Item = (&[BufferClass], &mut Lane)> {
+    shards.iter_mut().flat_map(|Plan { lanes, buffers, .. }| lanes.iter_mut().map(|lane| (&buffers[..], lane)))
+}
+
+fn name<'a>((_, lane): (&'a Plan, &'a Lane)) -> &'a str {
     &lane.name
 }
 
 /// Operations of a lane in the first `seconds`.
-fn count(lane: &Lane<Pattern>, seconds: u64) -> usize {
+fn count(lane: &Lane, seconds: u64) -> usize {
     let LaneArrival::Scheduled(mut schedule) = lane.arrival.clone() else { panic!("not scheduled") };
     std::iter::from_fn(|| Schedule::next_ns(&mut schedule)).take_while(|ns| *ns < seconds * 1_000_000_000).count()
 }
@@ -71,7 +74,7 @@ fn every_stream_of_every_device_has_its_share_of_its_exact_rate() {
         // 11 writes a second in blocks of 85, doubled by defragmentation.
         for (stream, iops) in [("reads", 7.0), ("large-block-reads", 22.0 / 85.0), ("large-block-writes", 22.0 / 85.0)]
         {
-            let mine = |item: &(&Plan<Pattern>, &Lane<Pattern>)| match name(*item) {
+            let mine = |item: &(&Plan, &Lane)| match name(*item) {
                 "service-threads" => stream == "reads",
                 name => name.starts_with(&format!("{stream}@")),
             };
@@ -121,16 +124,15 @@ fn only_the_streams_of_the_configuration_are_recorded() {
 #[test]
 fn operations_stay_on_whole_large_blocks_and_land_in_their_cells() {
     let all = ActConfig { commit_to_device: true, tomb_raider: true, record_bytes_range_max: 5_000, ..config() };
-    let workload = build(&all, 1).unwrap();
-    for (plan, lane) in lanes(&workload) {
-        let mut stream = lane.stream.clone();
+    let mut workload = build(&all, 1).unwrap();
+    for (buffers, lane) in streams(&mut workload.shards) {
         for _ in 0..1_000 {
-            let request = stream.next().unwrap();
+            let request = lane.stream.next().unwrap();
             assert_eq!(workload.layout.cell_name(request.cell as usize), lane.name, "cells and names go together");
             assert_eq!(usize::from(request.target), request.cell as usize % 3);
             assert!(request.offset + u64::from(request.len) <= GIB, "the partial block at the end is unused");
-            assert_eq!(request.kind == OpKind::Write, name((plan, lane)).contains("writes"));
-            let buffers = &plan.buffers[usize::from(request.buffers)];
+            assert_eq!(request.kind == OpKind::Write, lane.name.contains("writes"));
+            let buffers = &buffers[usize::from(request.buffers)];
             assert!(buffers.len_bytes >= request.len as usize);
             assert_eq!(matches!(buffers.fill, Fill::Fresh(_)), request.kind == OpKind::Write);
         }
@@ -153,8 +155,8 @@ fn every_slot_has_its_buffer() {
 
 #[test]
 fn service_threads_bound_the_record_operations_over_all_shards() {
-    let slots = |workload: &RunPlan<Pattern>| -> u32 {
-        let records = |item: &(&Plan<Pattern>, &Lane<Pattern>)| !name(*item).contains("large");
+    let slots = |workload: &RunPlan| -> u32 {
+        let records = |item: &(&Plan, &Lane)| !name(*item).contains("large");
         let mut limits: Vec<_> = workload
             .shards
             .iter()
@@ -239,16 +241,15 @@ fn sizes_of_a_histogram_are_whole_steps_with_buffers_that_hold_them() {
         [(0, SizeWithinBucket::Paper), (4096, SizeWithinBucket::Uniform), (0, SizeWithinBucket::LogUniform)]
     {
         let commit = ActConfig { commit_to_device: true, commit_min_bytes, size_within_bucket, ..histograms() };
-        let workload = build(&commit, 1).unwrap();
-        for (plan, lane) in lanes(&workload).filter(|item| !name(*item).contains("large")) {
-            let step_bytes = if name((plan, lane)).contains("writes") { commit_min_bytes.max(512) } else { 512 };
-            let mut stream = lane.stream.clone();
+        let mut workload = build(&commit, 1).unwrap();
+        for (buffers, lane) in streams(&mut workload.shards).filter(|(_, lane)| !lane.name.contains("large")) {
+            let step_bytes = if lane.name.contains("writes") { commit_min_bytes.max(512) } else { 512 };
             for _ in 0..10_000 {
-                let request = stream.next().unwrap();
+                let request = lane.stream.next().unwrap();
                 assert!(request.len > 0 && request.len % step_bytes == 0, "{}", request.len);
                 assert!(request.offset % u64::from(step_bytes) == 0);
                 assert!(request.offset + u64::from(request.len) <= GIB, "whole large blocks only");
-                assert!(plan.buffers[usize::from(request.buffers)].len_bytes >= request.len as usize);
+                assert!(buffers[usize::from(request.buffers)].len_bytes >= request.len as usize);
             }
         }
     }
@@ -268,9 +269,6 @@ fn large_sizes_in_a_histogram_take_little_memory() {
     assert!(bytes < 600 << 20, "{bytes}");
     let usual = build(&histograms(), 1).unwrap().shards[0].buffer_bytes();
     assert!(usual < 70 << 20, "{usual}");
-    let Pattern::Uniform(uniform) = &workload.shards[0].lanes[0].stream else { panic!("not uniform") };
-    let SizeDistribution::Drawn(table) = &uniform.extent.lens else { panic!("not drawn") };
-    assert!(table.memory_bytes() <= 128 << 10, "8192 steps of 512 bytes in (4, 8] MiB: {}", table.memory_bytes());
 }
 
 #[test]
@@ -297,10 +295,9 @@ fn devices_that_do_not_fit_are_named() {
 #[test]
 fn commits_go_all_over_the_device_in_steps_of_commit_min_bytes() {
     let commit = ActConfig { commit_to_device: true, commit_min_bytes: 4096, ..config() };
-    let workload = build(&commit, 1).unwrap();
-    let (_, lane) = lanes(&workload).find(|item| name(*item).starts_with("writes@")).unwrap();
-    let mut stream = lane.stream.clone();
-    let requests: Vec<_> = (0..4_000).filter_map(|_| stream.next()).collect();
+    let mut workload = build(&commit, 1).unwrap();
+    let (_, lane) = streams(&mut workload.shards).find(|(_, lane)| lane.name.starts_with("writes@")).unwrap();
+    let requests: Vec<_> = (0..4_000).filter_map(|_| lane.stream.next()).collect();
     assert!(requests.iter().all(|request| request.offset % 4096 == 0 && request.len == 4096));
     assert!(requests.iter().any(|request| request.offset > GIB - GIB / 100));
     assert!(requests.iter().any(|request| request.offset < GIB / 100));
@@ -335,14 +332,13 @@ fn two_loads_on_devices_that_they_share_have_cells_buffers_and_phases_of_their_o
     }
     let names: Vec<_> = run.layout.streams.iter().map(|stream| (stream.name.as_str(), stream.workload)).collect();
     assert_eq!((names[0], names[3]), (("a/reads", 0), ("b/reads", 1)));
-    let plan = &run.shards[0];
-    assert_eq!(plan.lanes.len(), 9 + 6);
+    assert_eq!(run.shards[0].lanes.len(), 9 + 6);
     let mut firsts = Vec::new();
-    for lane in &plan.lanes {
-        let request = lane.stream.clone().next().unwrap();
+    for (buffers, lane) in streams(&mut run.shards) {
+        let request = lane.stream.next().unwrap();
         assert_eq!(run.layout.cell_name(request.cell as usize), lane.name);
         assert!(lane.name.ends_with(&all[usize::from(request.target)].name), "{} {}", lane.name, request.target);
-        let buffers = &plan.buffers[usize::from(request.buffers)];
+        let buffers = &buffers[usize::from(request.buffers)];
         assert!(buffers.count > 0 && buffers.len_bytes >= request.len as usize, "{}", lane.name);
         let LaneArrival::Scheduled(mut schedule) = lane.arrival.clone() else { panic!("not scheduled") };
         firsts.push(schedule.next_ns().unwrap());
