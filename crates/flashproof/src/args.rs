@@ -52,16 +52,16 @@ pub use serve::ServeArgs;
 pub use size::{Instant, SizeArgs};
 pub use status::StatusArgs;
 pub use tenants::TenantsArgs;
-pub use test::{Patience, TestArgs};
+pub use test::{PatienceArgs, TestArgs};
 pub use trace::TraceArgs;
 pub use transactions::{RowKind, TransactionsArgs};
 pub use waf::{OnDriveArgs, RatedArgs, WafMeasureArgs, WafModelArgs, WafProbeArgs, WafSetupArgs};
 
-use crate::commands::Manner;
-use crate::console;
 use clap::{ArgAction, ArgMatches, Args, FromArgMatches, Parser, Subcommand};
 use load::workload::act::options::Test;
 use results::units;
+use session::Manner;
+use session::console;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
@@ -358,7 +358,7 @@ fn is_quiet(matches: &ArgMatches) -> bool {
 
 /// Shows help, or what is wrong with the command line, and exits as ACT does.
 fn exit_as_act(error: &clap::Error) -> ! {
-    exit(error, crate::failure::ACT_FAILURE.into())
+    exit(error, session::failure::ACT_FAILURE.into())
 }
 
 /// Shows help, or what is wrong with the command line, and exits; in the second case with `mistake`.

@@ -10,29 +10,13 @@
 
 mod args;
 mod commands;
-mod console;
 mod cross_check;
-mod devices;
-mod engine;
-mod failure;
 mod formatting;
-mod in_process;
-mod input;
-mod leave;
-mod output_file;
-mod placement;
-mod progress;
-mod recording;
-mod runner;
-mod screen;
 mod series;
-mod signals;
-mod stderr;
-mod tracing;
 
 use args::Invocation;
-use commands::Manner;
-use failure::ACT_FAILURE;
+use session::failure::ACT_FAILURE;
+use session::{Manner, console, leave, signals};
 use std::process::ExitCode;
 
 fn main() -> ExitCode {

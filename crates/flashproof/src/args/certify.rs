@@ -1,7 +1,7 @@
 //! The options of `flashproof certify`.
 
 use super::config::seconds;
-use super::{Patience, SeriesArgs};
+use super::{PatienceArgs, SeriesArgs};
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
 use load::factor::Factor;
@@ -45,7 +45,7 @@ pub struct CertifyArgs {
     #[command(flatten)]
     pub series: SeriesArgs,
     #[command(flatten)]
-    pub patience: Patience,
+    pub patience: PatienceArgs,
     /// Do not prepare devices; one that is not on record as prepared is then screened, not certified
     #[arg(long)]
     pub no_prep: bool,

@@ -2,7 +2,7 @@
 //!
 //! `-h` is the host there, so help is `--help` alone.
 
-use super::{Patience, seconds};
+use super::{PatienceArgs, seconds};
 use clap::{ArgAction, Args};
 use load::workload::records::Mix;
 use results::judge::Sla;
@@ -22,7 +22,7 @@ pub struct RecordArgs {
     #[arg(long, value_name = "TIME", default_value_t = 3600, allow_hyphen_values = true, value_parser = seconds)]
     pub slice: u32,
     #[command(flatten)]
-    pub patience: Patience,
+    pub patience: PatienceArgs,
     /// Say the verdict, warnings and errors only
     #[arg(long, short)]
     pub quiet: bool,

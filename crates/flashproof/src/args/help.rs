@@ -1,11 +1,11 @@
 //! Help: the first page, the order of a command's page, examples laid out for a terminal, man pages and completions.
 
 use super::{Cli, fio, replay, tenants};
-use crate::failure::Failure;
 use clap::{Args, Command, CommandFactory, ValueEnum};
 use clap_complete::Shell;
 use load::workload::act::options::Test;
 use load::workload::act::reference::help_text;
+use session::failure::Failure;
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 

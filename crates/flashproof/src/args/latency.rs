@@ -146,13 +146,13 @@ fn refuse_as_act(error: &clap::Error, typed: &[String]) -> ! {
         let _ = error.print();
         std::process::exit(0);
     }
-    let _ = crate::console::result(&format!(
+    let _ = session::console::result(&format!(
         "{}{}\n{}",
         report::latency::table::echo(typed),
         in_acts_words(error, typed),
         ACT_USAGE
     ));
-    std::process::exit(crate::failure::ACT_FAILURE.into())
+    std::process::exit(session::failure::ACT_FAILURE.into())
 }
 
 fn in_acts_words(error: &clap::Error, typed: &[String]) -> String {

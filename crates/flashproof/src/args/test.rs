@@ -6,6 +6,7 @@ use clap::{Args, CommandFactory, FromArgMatches, Parser};
 use load::workload::act::options::Test;
 use load::workload::act::reference::help_text;
 use results::judge::Sla;
+use session::runner::{HANG_SEC, Patience};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -35,7 +36,7 @@ pub struct TestArgs {
     #[arg(long, value_name = "TIME", default_value_t = 3600, allow_hyphen_values = true, value_parser = seconds)]
     pub slice: u32,
     #[command(flatten)]
-    pub patience: Patience,
+    pub patience: PatienceArgs,
     /// Pace and spread operations as ACT 6 does, to compare with its results (arrival: act)
     #[arg(long)]
     pub as_act: bool,
@@ -53,7 +54,7 @@ pub struct TestArgs {
 
 /// Limits of failure: a run that goes beyond one ends as failed.
 #[derive(Args, Debug, Clone, Copy)]
-pub struct Patience {
+pub struct PatienceArgs {
     /// Stop after more failed operations than this; any fails the run
     #[arg(long, hide_short_help = true, value_name = "N", default_value_t = 1000, allow_hyphen_values = true, value_parser = count)]
     pub max_errors: u64,
@@ -62,13 +63,9 @@ pub struct Patience {
     pub hang: u32,
 }
 
-/// Twice the kernel's usual timeout of an operation.
-const HANG_SEC: u32 = (load::run::HANG_NS / 1_000_000_000) as u32;
-
-impl Patience {
-    /// With so many errors, and the usual time without an answer.
-    pub const fn with_errors(max_errors: u64) -> Self {
-        Self { max_errors, hang: HANG_SEC }
+impl From<PatienceArgs> for Patience {
+    fn from(PatienceArgs { max_errors, hang }: PatienceArgs) -> Self {
+        Self { max_errors, hang_sec: hang }
     }
 }
 

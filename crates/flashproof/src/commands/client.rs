@@ -1,14 +1,7 @@
 //! `flashproof engine client`: transactions on the records of a database, recorded and judged as operations of a device are.
 
 use crate::args::{ClientArgs, RecordArgs, TestArgs};
-use crate::commands::Manner;
 use crate::commands::test::{default_dir, record_on};
-use crate::console;
-use crate::devices::Devices;
-use crate::engine::Engine;
-use crate::failure::Failure;
-use crate::in_process::began;
-use crate::runner::{Named, Opened, SeriesContext, findings_about};
 use engine::DeviceName;
 use load::keys::Keys;
 use load::rate::Rate;
@@ -16,6 +9,13 @@ use load::workload::records::{Mix, Records};
 use results::run_dir::NAMESPACE;
 use results::units::{self, printable, quoted};
 use serde_json::json;
+use session::Manner;
+use session::console;
+use session::devices::Devices;
+use session::engine::Engine;
+use session::failure::Failure;
+use session::in_process::began;
+use session::runner::{Named, Opened, SeriesContext, findings_about};
 use std::process::ExitCode;
 use std::sync::Arc;
 use store::Overload;

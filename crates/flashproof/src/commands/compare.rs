@@ -1,10 +1,10 @@
 //! `flashproof report compare`: candidates side by side, from their directories alone.
 
 use crate::args::CompareArgs;
-use crate::console;
-use crate::failure::Failure;
 use report::comparison::{Given, built_in, compare, read_published};
 use results::judge::Outcome;
+use session::console;
+use session::failure::Failure;
 use std::process::ExitCode;
 
 /// Reads the candidates, says what must be known before they are compared, and prints the comparison.

@@ -3,14 +3,14 @@
 //! Whether one may is the guard's to say ([`Guard::outlook`]); this is the table around it.
 
 use crate::args::DoctorArgs;
-use crate::console;
-use crate::failure::Failure;
 use device::discover::{self, Roots};
 use device::guard::{Evidence, Guard, Outlook, Reason, Safety};
 use device::observe::nvme::fdp::Fdp;
 use report::table::Table;
 use results::units;
 use serde_json::{Value, json};
+use session::console;
+use session::failure::Failure;
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitCode;

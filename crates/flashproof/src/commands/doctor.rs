@@ -4,15 +4,15 @@
 //! what spoils first, what is as it should be only counted.
 
 use crate::args::DoctorArgs;
-use crate::console;
-use crate::devices::parsed;
-use crate::failure::Failure;
 use device::discover::{self, Roots};
 use device::doctor;
 use engine::DeviceName;
 use results::finding::{Finding, Level};
 use results::units;
 use serde_json::json;
+use session::console;
+use session::devices::parsed;
+use session::failure::Failure;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::ExitCode;

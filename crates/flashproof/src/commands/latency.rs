@@ -4,9 +4,6 @@
 //! not have known (what was left out, what is damaged, what to do) is on standard error.
 
 use crate::args::{ACT_USAGE, Format, LatencyArgs};
-use crate::console;
-use crate::failure::Failure;
-use crate::input;
 use report::latency::log::BUCKETS;
 use report::latency::run::{self, RunLatencies};
 use report::latency::sla::{self, Judgement};
@@ -16,6 +13,9 @@ use results::files::Links;
 use results::judge::Outcome;
 use results::run_dir::{self, ACT_LOG, Manifest};
 use results::units::quoted;
+use session::console;
+use session::failure::Failure;
+use session::input;
 use std::io::Read;
 use std::path::Path;
 use std::process::ExitCode;

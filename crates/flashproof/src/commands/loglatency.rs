@@ -5,9 +5,9 @@
 
 use super::Manner;
 use crate::args::{self, Format, LogLatencyArgs};
-use crate::console;
-use crate::failure::Failure;
 use results::units::quoted;
+use session::console;
+use session::failure::Failure;
 use sizing::loglatency::{self, Found, From, Table, Wanted};
 use sizing::source::Source;
 use std::fmt::Write as _;
@@ -49,7 +49,7 @@ pub fn run(args: &LogLatencyArgs, manner: Manner) -> Result<ExitCode, Failure> {
 fn page_of(args: &LogLatencyArgs, manner: Manner, page: &mut String) -> Result<(), Stop> {
     let mut wanted = wanted(args, manner)?;
     let sources: Vec<Source> =
-        crate::failure::all(args.logs.iter().map(|log| Source::open(log, PIPED)), Failure::usage)?;
+        session::failure::all(args.logs.iter().map(|log| Source::open(log, PIPED)), Failure::usage)?;
     let names: Vec<String> = args.logs.iter().map(|log| log.display().to_string()).collect();
     if args.format == Format::Table {
         *page += &wanted.title(&names.join(", "));

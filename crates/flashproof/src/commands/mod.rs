@@ -31,9 +31,10 @@ use crate::args::{
     Command, LatencyCommand, OtherLoad, OtherLog, OtherRating, OtherReport, RecordEngine, Sizing, Waf, completions,
     help_page, man_pages,
 };
-use crate::console;
-use crate::failure::Failure;
 use load::workload::act::options::Test;
+use session::Manner;
+use session::console;
+use session::failure::Failure;
 use std::process::ExitCode;
 
 /// Runs `command` as a program of this manner does.
@@ -98,16 +99,4 @@ pub fn run(command: &Command, manner: Manner) -> Result<ExitCode, Failure> {
             Ok(ExitCode::SUCCESS)
         }
     }
-}
-
-/// As whose program a command behaves.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Manner {
-    /// Ours: verdicts and results on standard output, exit codes 0 to 4.
-    Own,
-    /// That of ACT's program by whose name we were called: its log or its lines on standard output, its
-    /// exit codes, of which there are two.
-    Act,
-    /// That of fio, by whose name we were called: what it prints, and 0 or 1.
-    Fio,
 }

@@ -1,16 +1,16 @@
 //! `flashproof storage --replay TRACE`: the operations of a trace as a load, recorded and judged as any other.
 
 use crate::args::StorageArgs;
-use crate::commands::Manner;
 use crate::commands::test::record;
 use crate::commands::trace::read_trace;
-use crate::console;
-use crate::devices;
-use crate::failure::Failure;
-use crate::runner::Named;
 use device::observe::DeviceNumber;
 use load::workload::replay::{Replay, Trace, TraceBuilder};
 use results::units;
+use session::Manner;
+use session::console;
+use session::devices;
+use session::failure::Failure;
+use session::runner::Named;
 use std::process::ExitCode;
 
 /// Reads the trace, and runs it.

@@ -1,11 +1,11 @@
 //! `flashproof report`: judges runs again, from their directories alone, and says so in four forms.
 
 use crate::args::ReportArgs;
-use crate::console;
-use crate::failure::Failure;
-use crate::output_file::write_page;
 use report::document::Document;
 use results::units;
+use session::console;
+use session::failure::Failure;
+use session::output_file::write_page;
 use std::process::ExitCode;
 
 /// Reads the directories, judges, says what to know first, and gives the report in the form asked for.

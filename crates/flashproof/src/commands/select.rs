@@ -5,13 +5,13 @@
 
 use crate::args::SelectArgs;
 use crate::commands::align::{balanced, read_profile};
-use crate::console;
-use crate::failure::Failure;
 use report::comparison::{Candidate, Cell, Given, Published, built_in, compare, read_published};
 use report::table::Table;
 use results::judge::Outcome;
 use results::units::{multiple, number, percent, percent_exact};
 use serde::Serialize;
+use session::console;
+use session::failure::Failure;
 use sizing::drive_io::{DriveIo, NAMES};
 use sizing::select::{self, Demand, Need, Supply, Terms};
 use std::process::ExitCode;

@@ -1,13 +1,13 @@
 //! `flashproof report status`: how runs and series stand, from another terminal.
 
 use crate::args::StatusArgs;
-use crate::console;
-use crate::failure::Failure;
-use crate::screen::columns;
 use device::observe::process::{Alive, is_alive};
 use report::status::{Seen, Status};
 use results::run_dir::{Process, RunDirError};
 use results::units::printable;
+use session::console;
+use session::failure::Failure;
+use session::screen::columns;
 use std::io::{self, IsTerminal};
 use std::path::Path;
 use std::process::ExitCode;

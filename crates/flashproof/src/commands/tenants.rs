@@ -1,16 +1,16 @@
 //! `flashproof storage tenants FILE`: record stores that share a drive, recorded and judged each as any other load.
 
 use crate::args::TenantsArgs;
-use crate::commands::Manner;
 use crate::commands::test::record;
-use crate::console;
-use crate::failure::Failure;
-use crate::runner::Named;
 use engine::DeviceName;
 use load::workload::tenants::{Steady, Tenant, TenantLoad, Tenants};
 use report::table::Table;
 use results::files::{self, Links};
 use results::units::{self, quoted};
+use session::Manner;
+use session::console;
+use session::failure::Failure;
+use session::runner::Named;
 use std::path::Path;
 use std::process::ExitCode;
 

@@ -4,20 +4,20 @@
 //! output, its pacing, its ends, and nothing left behind that nobody asked for.
 
 use crate::args::TestArgs;
-use crate::commands::Manner;
 use crate::commands::config::{pace_as_act, read_configuration, several};
-use crate::console;
-use crate::devices::Consents;
-use crate::failure::Failure;
-use crate::leave;
-use crate::recording::Unwatched;
-use crate::runner::{Ended, Named, Opened, RunRequest, SeriesContext, run as run_request};
-use crate::signals::Switch;
 use load::workload::Workload;
 use load::workload::act::dialect::line_of;
 use load::workload::act::options::Test;
 use load::workload::act::{ActConfig, ActWorkload, parse};
 use report::latencies::Summary;
+use session::Manner;
+use session::console;
+use session::devices::Consents;
+use session::failure::Failure;
+use session::leave;
+use session::recording::Unwatched;
+use session::runner::{Ended, Named, Opened, RunRequest, SeriesContext, run as run_request};
+use session::signals::Switch;
 use std::fmt;
 use std::io::{self, IsTerminal};
 use std::path::{Path, PathBuf};
@@ -83,7 +83,7 @@ pub fn record_on<W: Workload>(
         sla: args.sla.clone(),
         slice_sec: args.slice.into(),
         round_sec: None,
-        patience: args.patience,
+        patience: args.patience.into(),
         part,
         // Among the reports of ACT's log a line of progress would be in the way.
         quiet: args.quiet || (manner == Manner::Act && !is_shown_beside_log()),

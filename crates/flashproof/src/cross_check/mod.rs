@@ -15,12 +15,12 @@ mod real_fio;
 pub use compare::{Checked, compare};
 pub use real_fio::RealFio;
 
-use crate::console;
-use crate::devices::Devices;
-use crate::failure::Failure;
-use crate::signals::Switch;
 use load::workload::fio::FioLoad;
 use report::fio::Totals;
+use session::console;
+use session::devices::Devices;
+use session::failure::Failure;
+use session::signals::Switch;
 
 /// Rounds of each program that tell a difference from noise.
 pub const ROUNDS: usize = 3;

@@ -1,15 +1,15 @@
 //! One run of the installed fio.
 
 use super::{DIRECTIONS, PERCENTILES, Side, sides};
-use crate::devices::Devices;
-use crate::failure::Failure;
-use crate::signals::Switch;
 use device::target::Target;
 use load::run::Control;
 use load::workload::Workload;
 use load::workload::fio::options::{Standing, find};
 use load::workload::fio::{FioLoad, Given, Thread};
 use serde_json::Value;
+use session::devices::Devices;
+use session::failure::Failure;
+use session::signals::Switch;
 use std::io::Read;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::PermissionsExt;

@@ -4,14 +4,14 @@
 //! on with the newest.
 
 use crate::commands::doctor;
-use crate::console;
-use crate::failure::Failure;
-use crate::output_file::write_page;
 use report::document::Document;
 use results::finding::Level;
 use results::judge::Outcome;
 use results::run_dir::{MANIFEST, is_run_dir};
 use results::series::{Differs, Identity, Series, SeriesLock, check_same};
+use session::console;
+use session::failure::Failure;
+use session::output_file::write_page;
 use std::fs;
 use std::path::{Path, PathBuf};
 

@@ -13,14 +13,14 @@ pub use step::StepRun;
 pub use step::prepare;
 
 use crate::commands::config;
-use crate::console;
-use crate::devices::{erasable, parsed};
-use crate::failure::Failure;
 use engine::DeviceName;
 use load::workload::act::legacy::Reading;
 pub use load::workload::act::staged::Base as Base1x;
 use load::workload::act::{ActConfig, ActWorkload, Arrival};
 use load::workload::{Scalable, Workload};
+use session::console;
+use session::devices::{erasable, parsed};
+use session::failure::Failure;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

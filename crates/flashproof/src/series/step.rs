@@ -2,17 +2,18 @@
 //! verdict. And what comes before the first: preparing the drives that are not on record as prepared.
 
 use super::{Drives, Kept};
-use crate::args::{Patience, PrepArgs, SeriesArgs};
-use crate::commands::{Manner, prep};
-use crate::console;
-use crate::devices::Consents;
-use crate::failure::Failure;
-use crate::recording::Watch;
-use crate::runner::{self, Ended, Named, Opened, RunRequest, SeriesContext};
-use crate::signals::Switch;
+use crate::args::{PrepArgs, SeriesArgs};
+use crate::commands::prep;
 use load::workload::{Load, Workload};
 use results::judge::{Sla, Verdict};
 use results::series::{Purpose, State};
+use session::Manner;
+use session::console;
+use session::devices::Consents;
+use session::failure::Failure;
+use session::recording::Watch;
+use session::runner::{self, Ended, Named, Opened, Patience, RunRequest, SeriesContext};
+use session::signals::Switch;
 use std::process::ExitCode;
 
 pub struct StepRun<'a, W> {

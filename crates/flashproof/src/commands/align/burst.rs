@@ -9,15 +9,15 @@
 //!
 //! Of a simulated drive, and of a file, there are the cells alone: all that is issued reaches it.
 
-use crate::failure::Failure;
-use crate::recording::Watch;
-use crate::tracing::Place;
 use device::discover::{Kind, Roots, discover};
 use device::observe::diskstats::{self, Counters, Rates, SECTOR_BYTES};
 use device::observe::trace::{Event, EventOp, Options, Trace, has_requests};
 use engine::DeviceName;
 use results::cell::Interval;
 use results::run_dir::Manifest;
+use session::failure::Failure;
+use session::recording::Watch;
+use session::tracing::Place;
 use sizing::drive_io::DriveIo;
 use std::fs;
 use std::ops::Range;

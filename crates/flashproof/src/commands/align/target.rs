@@ -1,11 +1,11 @@
 //! The target I/O of the devices: from a profile, from iostat's output, or typed.
 
 use crate::args::AlignArgs;
-use crate::console;
-use crate::failure::Failure;
 use load::workload::act::ActConfig;
 use results::files::{self, Links};
 use results::units::quoted;
+use session::console;
+use session::failure::Failure;
 use sizing::configuration::busiest_node;
 use sizing::drive_io::DriveIo;
 use sizing::iostat::{self, DeviceRates, Iostat, writes_with_data};

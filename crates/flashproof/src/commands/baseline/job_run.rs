@@ -3,13 +3,9 @@
 use super::measuring::Measuring;
 use super::messages;
 use super::request::Request;
-use crate::args::{BaselineArgs, Patience};
-use crate::console;
+use crate::args::BaselineArgs;
 use crate::cross_check::{self, RealFio};
-use crate::failure::Failure;
-use crate::runner::Opened;
 use crate::series::{Kept, StepRun, now_unix_ms};
-use crate::signals::Switch;
 use load::baseline::{Form, Job};
 use load::workload::Load;
 use results::baseline::{Part, Point, Pts, has_failed, judge_job, points_of, saturated_at};
@@ -18,6 +14,10 @@ use results::judge::{End, Outcome, Sla, Verdict};
 use results::series::{Identity, Rule, Series, State, Step};
 use results::steady::ROUNDS_IN_WINDOW;
 use serde_json::json;
+use session::console;
+use session::failure::Failure;
+use session::runner::{Opened, Patience};
+use session::signals::Switch;
 
 /// Most I/O errors of a run of jobs: a drive with any of them has no further jobs.
 const PATIENCE: Patience = Patience::with_errors(100);

@@ -1,7 +1,6 @@
 //! Collects the results of a run of jobs while it runs: a point for each drive.
 
 use crate::cross_check::{self, Side};
-use crate::recording::Watch;
 use device::observe::diskstats::{self, Counters};
 use load::baseline::Job;
 use load::workload::fio::FioLoad;
@@ -10,6 +9,7 @@ use results::baseline::{Done, Latency, Part, Point, Second, Watch as WatchPoint}
 use results::cell::{Cell, Interval};
 use results::run_dir::Manifest;
 use results::steady::{ROUNDS_IN_WINDOW, Rounds, Steadiness};
+use session::recording::Watch;
 use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;

@@ -1,8 +1,6 @@
 //! Messages: on standard error during the work, on standard output at its end.
 
 use super::request::Request;
-use crate::console;
-use crate::failure::Failure;
 use crate::series::Kept;
 use load::baseline::Job;
 use report::baseline::pts_table;
@@ -11,6 +9,8 @@ use results::baseline::{Done, Part, Point, Pts, in_doubt, point_of, points_of};
 use results::judge::Outcome;
 use results::series::State;
 use results::units::{self, milliseconds, number, span};
+use session::console;
+use session::failure::Failure;
 use std::fmt::Write as _;
 use std::process::ExitCode;
 

@@ -17,17 +17,18 @@ mod messages;
 mod request;
 
 use crate::args::{BaselineArgs, PrepArgs};
-use crate::commands::{Manner, prep};
-use crate::console;
+use crate::commands::prep;
 use crate::cross_check::RealFio;
-use crate::devices::erasable;
-use crate::failure::Failure;
 use crate::series::{Drives, Kept, NOT_PREPARED, default_name, prepare};
-use crate::signals::Switch;
 use job_run::{JobEnd, next_jobs, run_jobs};
 use request::Request;
 use results::baseline::{Part, conclude};
 use results::series::Identity;
+use session::Manner;
+use session::console;
+use session::devices::erasable;
+use session::failure::Failure;
+use session::signals::Switch;
 use std::process::ExitCode;
 
 /// Measures devices, from where the state on disk says that it is.

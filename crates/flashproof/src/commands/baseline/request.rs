@@ -1,10 +1,6 @@
 //! The requested baseline: form, devices and settings, all checked before any device is touched.
 
 use crate::args::BaselineArgs;
-use crate::devices::{Consents, Devices, parsed};
-use crate::engine::{Demand, Engine};
-use crate::failure::Failure;
-use crate::runner::{self, Opened};
 use crate::series::{self, NOT_PREPARED};
 use load::baseline::{Form, Job, LARGE_BYTES, PTS_DEPTH, PTS_THREADS, size};
 use load::workload::fio::{FioLoad, Problem, Surroundings, jobs, runs};
@@ -12,6 +8,10 @@ use load::workload::{RunSpec, Workload};
 use results::baseline::{JOBS, Pts, job_name};
 use results::series::{Identity, Purpose, SERIES_FORMAT_VERSION, Series};
 use results::units::{quoted, span};
+use session::devices::{Consents, Devices, parsed};
+use session::engine::{Demand, Engine};
+use session::failure::Failure;
+use session::runner::{self, Opened};
 
 /// Length of a job of SNIA's tests, seconds; and on simulated drives, which do not change by waiting.
 const PTS_SEC: u64 = 60;

@@ -19,16 +19,16 @@ mod request;
 mod stage;
 
 use crate::args::CertifyArgs;
-use crate::commands::Manner;
-use crate::console;
-use crate::failure::Failure;
 use crate::series::{Drives, prepare};
-use crate::signals::{self, Switch};
 use load::workload::Scalable;
 use place::Place;
 use request::Request;
 use results::certify;
 use results::judge::Outcome;
+use session::Manner;
+use session::console;
+use session::failure::Failure;
+use session::signals::{self, Switch};
 use stage::StageEnd;
 use std::process::ExitCode;
 

@@ -1,14 +1,14 @@
 //! The requested certification: load, devices and settings, all checked before any device is touched.
 
 use crate::args::CertifyArgs;
-use crate::failure::Failure;
-use crate::runner;
 use crate::series::{self, Base1x, NOT_PREPARED};
 use load::factor::Factor;
 use load::workload::{Load, Scalable};
 use results::certify::{Claim, Outline, STAGE_SEC};
 use results::series::{Identity, Purpose, Rule, SERIES_FORMAT_VERSION, Series, Step};
 use results::units::span;
+use session::failure::Failure;
+use session::runner;
 use std::path::Path;
 
 /// Length of a stage of `--screen`. Source: ACT's README: six hours "will give you a good idea".

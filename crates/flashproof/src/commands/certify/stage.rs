@@ -4,17 +4,17 @@ use super::messages;
 use super::place::Place;
 use super::request::Request;
 use crate::args::CertifyArgs;
-use crate::console;
-use crate::failure::Failure;
-use crate::recording::Unwatched;
 use crate::series::{StepRun, now_unix_ms};
-use crate::signals::Switch;
 use load::workload::Scalable;
 use results::certify::{self, Judged, Linearity};
 use results::judge::{End, Outcome, Verdict};
 use results::run_dir;
 use results::series::{Rule, State, Step};
 use serde_json::{Value, json};
+use session::console;
+use session::failure::Failure;
+use session::recording::Unwatched;
+use session::signals::Switch;
 
 pub enum StageEnd {
     Judged(Outcome),
@@ -43,7 +43,7 @@ pub fn run(
         sla: &args.sla,
         slice_sec: args.slice.into(),
         round_sec: None,
-        patience: args.patience,
+        patience: args.patience.into(),
         round: None,
         heading: messages::heading(place, index),
     };

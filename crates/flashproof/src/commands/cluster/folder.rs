@@ -3,8 +3,8 @@
 
 use super::node::Node;
 use super::put_back::{self, Lock};
-use crate::failure::Failure;
 use results::files::{self, Links};
+use session::failure::Failure;
 use sizing::info::{FILE_ENDING, header_text, sample_text};
 use sizing::iostat::of_node;
 use std::fs::{self, File, OpenOptions};
@@ -126,7 +126,7 @@ pub fn readable<'a>(paths: impl Iterator<Item = &'a Path>) -> Result<(), Failure
     let opened = paths
         .filter(|path| path.as_os_str() != "-")
         .map(|path| open(path).map(drop).map_err(|failure| failure.message));
-    crate::failure::all(opened, Failure::usage).map(drop)
+    session::failure::all(opened, Failure::usage).map(drop)
 }
 
 fn open(path: &Path) -> Result<File, Failure> {

@@ -20,11 +20,11 @@ mod timed;
 mod tls;
 
 use crate::args::{AccessArgs, CollectArgs, RestoreArgs};
-use crate::console;
-use crate::failure::Failure;
-use crate::signals::Ending;
 use connection::Access;
 use put_back::{Lock, PutBack};
+use session::console;
+use session::failure::Failure;
+use session::signals::Ending;
 use std::process::ExitCode;
 use std::time::Duration;
 use tls::Tls;

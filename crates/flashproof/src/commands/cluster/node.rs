@@ -1,8 +1,8 @@
 //! The nodes of a cluster: found from one of them, each once by its id, and asked.
 
 use super::connection::{Access, Connection};
-use crate::failure::Failure;
 use results::units::quoted;
+use session::failure::Failure;
 use sizing::info::Build;
 use sizing::info::cluster::{Host, Peer, PeersQuery, identity_names, peers, services};
 use sizing::info::refusal;

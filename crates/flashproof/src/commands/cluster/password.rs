@@ -2,10 +2,10 @@
 //! which everybody on the machine can read.
 
 use crate::args::{AccessArgs, Auth};
-use crate::console;
-use crate::failure::Failure;
 use results::files::{self, Links};
 use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr};
+use session::console;
+use session::failure::Failure;
 use sizing::info::protocol::Login;
 use std::fs::{File, OpenOptions};
 use std::io::Read;

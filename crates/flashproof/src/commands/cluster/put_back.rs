@@ -12,13 +12,13 @@
 use super::connection::Access;
 use super::node::{Node, at_once};
 use super::shell;
-use crate::console;
-use crate::failure::Failure;
-use crate::signals::Ending;
 use results::files::{self, Links, Over};
 use results::units::{quoted, span};
 use rustix::fs::{FlockOperation, flock};
 use serde::{Deserialize, Serialize};
+use session::console;
+use session::failure::Failure;
+use session::signals::Ending;
 use sizing::info::cluster::{DEFAULT_PORT, Host};
 use sizing::info::settings::{Change, Setting};
 use sizing::info::{Build, refusal};

@@ -2,11 +2,11 @@
 
 use super::timed::{Timed, why};
 use crate::args::AccessArgs;
-use crate::failure::Failure;
 use results::files::{self, Links};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
 use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use session::failure::Failure;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};

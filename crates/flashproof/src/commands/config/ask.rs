@@ -6,12 +6,12 @@
 
 use super::request::{ConfigRequest, Rates};
 use crate::args::seconds;
-use crate::failure::Failure;
 use load::factor::Factor;
 use load::workload::act::dialect::DEVICES_MAX;
 use load::workload::act::options::Test;
 use load::workload::act::scale::{READS_PER_SEC_1X, WRITES_PER_SEC_1X};
 use load::workload::act::{ActConfig, check};
+use session::failure::Failure;
 use std::fmt::Display;
 use std::io::{BufRead, Read, Write};
 use std::path::PathBuf;

@@ -1,10 +1,10 @@
 //! The requested configuration, from options or answers.
 
 use crate::args::ConfigArgs;
-use crate::failure::Failure;
 use load::factor::Factor;
 use load::workload::act::options::Test;
 use load::workload::act::scale::LOAD_1X;
+use session::failure::Failure;
 use std::fmt::Display;
 use std::path::PathBuf;
 

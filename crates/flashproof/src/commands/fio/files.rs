@@ -1,10 +1,10 @@
 //! The targets of the jobs: files or devices, file sizes, and files to create before they can be read.
 
-use crate::failure::Failure;
 use engine::DeviceName;
 use load::workload::Workload;
 use load::workload::fio::{FioLoad, Given, Section, Surroundings, jobs, runs};
 use results::units::quoted;
+use session::failure::Failure;
 use std::collections::HashMap;
 use std::fs;
 use std::io::ErrorKind;

@@ -1,8 +1,8 @@
 //! The logs that jobs ask for, of each clone its own: written while the run goes on, what is new every second.
 
-use crate::failure::Failure;
-use crate::output_file::{is_ours, not_written, write_file};
 use load::workload::fio::{FioLoad, Sample};
+use session::failure::Failure;
+use session::output_file::{is_ours, not_written, write_file};
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
 use std::io::Write;

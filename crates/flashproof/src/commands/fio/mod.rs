@@ -9,16 +9,8 @@ mod program;
 mod ran;
 
 use crate::args::{FioArgs, fio_help, fio_job_options};
-use crate::commands::Manner;
 use crate::commands::test::Place;
-use crate::console;
 use crate::cross_check::{self, Checked, RealFio};
-use crate::devices::Consents;
-use crate::failure::Failure;
-use crate::output_file::{is_ours, write_file};
-use crate::recording::Unwatched;
-use crate::runner::{Ended, Named, Opened, RunRequest, SeriesContext, run as run_request, tool};
-use crate::signals::Switch;
 use load::workload::Workload;
 use load::workload::fio::{
     BYTES_MAX, FioLoad, Job, Problem, Section, Surroundings, command_line, job_file, jobs, runs as runs_of,
@@ -30,6 +22,14 @@ use report::fio::{FIO_VERSION, begin, json, normal, terse};
 use results::files::{self as input, Links};
 use results::judge::Outcome;
 use results::units::{self, quoted};
+use session::Manner;
+use session::console;
+use session::devices::Consents;
+use session::failure::Failure;
+use session::output_file::{is_ours, write_file};
+use session::recording::Unwatched;
+use session::runner::{Ended, Named, Opened, RunRequest, SeriesContext, run as run_request, tool};
+use session::signals::Switch;
 use std::collections::HashMap;
 use std::fmt::Write;
 use std::path::{Path, PathBuf};

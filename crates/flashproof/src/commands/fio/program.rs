@@ -1,10 +1,11 @@
 //! Options of the program, beside its jobs.
 
-use crate::args::{Patience, seconds};
-use crate::failure::Failure;
+use crate::args::seconds;
 use load::workload::fio::{SECONDS, parse_number};
 use results::judge::Sla;
 use results::units::quoted;
+use session::failure::Failure;
+use session::runner::Patience;
 use std::path::PathBuf;
 
 /// Output format of the report.
@@ -104,7 +105,7 @@ impl Program {
                 let errors = value.parse().map_err(|_| format!("give a whole number from 0 to {}", u64::MAX))?;
                 self.patience.max_errors = errors;
             }
-            "hang" => self.patience.hang = seconds(value)?,
+            "hang" => self.patience.hang_sec = seconds(value)?,
             "no-trace" => self.trace = false,
             "cross-check" => self.cross_check = true,
             "quiet" => self.quiet = true,

@@ -2,7 +2,6 @@
 
 use super::logs::Logs;
 use crate::cross_check::Checked;
-use crate::recording::Watch;
 use device::observe::DeviceNumber;
 use device::observe::diskstats::{self, Counters};
 use load::workload::fio::{Entry, FioLoad, Thread};
@@ -11,6 +10,7 @@ use results::cell::Interval;
 use results::judge::{End, RunResult};
 use results::run_dir::Manifest;
 use results::units::{Grouped, quoted};
+use session::recording::Watch;
 use std::collections::HashSet;
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};

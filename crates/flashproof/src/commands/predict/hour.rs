@@ -4,14 +4,8 @@
 //! consists of windows with a stall and of others without: one run shows the shares with a stall in each window, another
 //! the shares without any, and the hour's shares are both, mixed by how many stalls the hour has.
 
-use crate::args::{Patience, PredictedLoadArgs};
-use crate::console;
-use crate::devices::Consents;
-use crate::failure::Failure;
-use crate::recording::Watch;
-use crate::runner::{self, Ended, Named, RunRequest, SeriesContext};
+use crate::args::PredictedLoadArgs;
 use crate::series::{self, Base1x};
-use crate::signals::Switch;
 use engine::sim::DriveSpec;
 use engine::sim::fit::FittedDrive;
 use load::workload::Scalable;
@@ -19,6 +13,12 @@ use results::cell::Interval;
 use results::judge::{End, Outcome, Verdict};
 use results::rating::Multiple;
 use results::run_dir::Manifest;
+use session::console;
+use session::devices::Consents;
+use session::failure::Failure;
+use session::recording::Watch;
+use session::runner::{self, Ended, Named, Patience, RunRequest, SeriesContext};
+use session::signals::Switch;
 use tempfile::TempDir;
 
 const HOUR_SEC: f64 = 3_600.0;

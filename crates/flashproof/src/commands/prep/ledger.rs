@@ -1,8 +1,8 @@
 //! The record of a preparation, and the errors that end one early.
 
-use crate::console;
 use device::guard::{Prepared, Records, Sampled, StateError};
 use device::target::Target;
+use session::console;
 use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;

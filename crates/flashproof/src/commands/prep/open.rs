@@ -5,15 +5,15 @@ use super::ledger::Ledger;
 use super::resume::{Beginning, Resume, Subject, Wanted};
 use super::status::Shared;
 use crate::args::PrepArgs;
-use crate::console;
-use crate::devices::{self, Devices};
-use crate::engine::Engine;
-use crate::failure::{Failure, all};
 use device::discover::{self, DeviceFacts, Kind, Roots};
 use device::guard::{PREPARATION, Prepared, Records, Request, WriteConsent, unix_s};
 use device::target::Target;
 use engine::DeviceName;
 use load::run::Control;
+use session::console;
+use session::devices::{self, Devices};
+use session::engine::Engine;
+use session::failure::{Failure, all};
 use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
@@ -72,7 +72,7 @@ pub fn open(args: &PrepArgs) -> Result<Vec<Drive>, Failure> {
         discover::discover(name, &Roots::default()).map_err(|error| format!("cannot prepare {name} - {error}"))
     });
     let facts = all(looked, Failure::environment)?;
-    let (seed, unix_s) = (crate::runner::fresh_seed(), unix_s());
+    let (seed, unix_s) = (session::runner::fresh_seed(), unix_s());
     // A conflict of passes is a usage error; a missing discard is an error of the environment.
     let courses = facts
         .iter()
@@ -231,7 +231,7 @@ pub fn open_prepared(args: &PrepArgs) -> Result<Vec<Drive>, Failure> {
 /// Simulated drives, of which nothing is recorded.
 pub fn simulate(args: &PrepArgs, names: &[DeviceName]) -> Result<Vec<Drive>, Failure> {
     let nowhere = Records::nowhere();
-    let beginning = Beginning { seed: crate::runner::fresh_seed(), unix_s: unix_s() };
+    let beginning = Beginning { seed: session::runner::fresh_seed(), unix_s: unix_s() };
     let drives = names.iter().filter_map(|name| Some((name.clone(), name.drive()?.clone()))).map(|(name, spec)| {
         let path = name.to_string();
         let subject = Subject { path: path.clone(), identity: None, serial: None, size_bytes: spec.capacity_bytes };
@@ -251,9 +251,9 @@ pub fn simulate(args: &PrepArgs, names: &[DeviceName]) -> Result<Vec<Drive>, Fai
 mod tests {
     use super::super::ledger::Broken;
     use super::*;
-    use crate::engine::Demand;
     use clap::Parser;
     use device::guard::{Answers, Guard};
+    use session::engine::Demand;
     use std::fs;
     use std::path::PathBuf;
     use tempfile::TempDir;

@@ -3,12 +3,12 @@
 //! The run reports on the job's thread, not on the issuing one: a sync delays no write.
 
 use super::ledger::{Broken, Ledger};
-use crate::console;
-use crate::screen::columns;
 use device::guard::Prepared;
 use load::run::{Failure, Sink, SinkError};
 use results::cell::Interval;
 use results::units::{clock, printable};
+use session::console;
+use session::screen::columns;
 use std::io::{self, IsTerminal};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};

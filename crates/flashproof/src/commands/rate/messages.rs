@@ -1,14 +1,14 @@
 //! Messages: on standard error during the work, on standard output at its end.
 
 use super::request::Request;
-use crate::console;
-use crate::failure::Failure;
 use crate::series::Kept;
 use report::table::Table;
 use results::judge::Outcome;
 use results::rating::{Details, Seen};
 use results::series::{State, Step};
 use results::units::{self, span};
+use session::console;
+use session::failure::Failure;
 use std::fmt::Write as _;
 use std::process::ExitCode;
 

@@ -15,16 +15,16 @@ mod request;
 mod search;
 
 use crate::args::RateArgs;
-use crate::commands::Manner;
-use crate::console;
-use crate::failure::Failure;
 use crate::series::{Drives, Kept, NOT_PREPARED, default_name, may_erase, prepare};
-use crate::signals::Switch;
 use load::workload::Scalable;
 use request::Request;
 use results::judge::Outcome;
 use results::rating::{Finding, conclude};
 use search::{SearchRun, StepEnd};
+use session::Manner;
+use session::console;
+use session::failure::Failure;
+use session::signals::Switch;
 use std::process::ExitCode;
 
 /// Rates devices, from where the state on disk says that it is.

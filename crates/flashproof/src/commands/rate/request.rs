@@ -1,8 +1,6 @@
 //! The requested search: load, bounds and settings, all checked before any device is touched.
 
 use crate::args::RateArgs;
-use crate::failure::Failure;
-use crate::runner;
 use crate::series::{self, Base1x, NOT_PREPARED};
 use load::factor::Factor;
 use load::workload::act::load_summary::LoadSummary;
@@ -11,6 +9,8 @@ use results::judge::{Sla, round_sec};
 use results::rating::{Move, Multiple, RECOVERY_ROUNDS_MAX, ROUNDS_MIN, SPELLS_IN_WINDOW, Standing};
 use results::series::{Identity, Purpose, SERIES_FORMAT_VERSION, Series};
 use results::units::span;
+use session::failure::Failure;
+use session::runner;
 
 /// Duration of the confirmation, seconds: ACT's slice.
 const SLICE_SEC: u32 = 3_600;

@@ -2,18 +2,19 @@
 
 use super::messages;
 use super::request::Request;
-use crate::args::{Patience, RateArgs};
-use crate::console;
-use crate::failure::Failure;
-use crate::recording::Watch;
+use crate::args::RateArgs;
 use crate::series::{Kept, StepRun, now_unix_ms};
-use crate::signals::Switch;
 use results::cell::Interval;
 use results::judge::{End, Outcome};
 use results::rating::{Details, Finding, Judged, Move, Search, Seen, Shares, Stop, Target, Watcher};
 use results::run_dir::Manifest;
 use results::series::{Rule, Series, State, Step};
 use serde_json::json;
+use session::console;
+use session::failure::Failure;
+use session::recording::Watch;
+use session::runner::Patience;
+use session::signals::Switch;
 
 /// Most I/O errors of a step: any of them fails it, and a dying drive need not be driven on.
 const PATIENCE: Patience = Patience::with_errors(100);

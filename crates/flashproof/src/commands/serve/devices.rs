@@ -3,12 +3,12 @@
 //! What a device holds is read before the consent through a descriptor that cannot write, and again through the one that the
 //! guard gave: nothing is written to a device that has changed meanwhile.
 
-use crate::console;
-use crate::devices::consent;
-use crate::failure::{Failure, all};
 use crate::formatting;
 use device::guard::Request;
 use device::target::Target;
+use session::console;
+use session::devices::consent;
+use session::failure::{Failure, all};
 use std::fs::{self, File};
 use std::hash::{BuildHasher, RandomState};
 use std::io::{Seek, SeekFrom};

@@ -3,12 +3,12 @@
 mod devices;
 
 use crate::args::ServeArgs;
-use crate::console;
-use crate::failure::Failure;
-use crate::signals::Ending;
 use jiff::Timestamp;
 use results::files::{self, Links};
 use results::units::quoted;
+use session::console;
+use session::failure::Failure;
+use session::signals::Ending;
 use std::net::{SocketAddr, TcpListener};
 use std::process::ExitCode;
 use std::sync::mpsc::{self, Receiver};

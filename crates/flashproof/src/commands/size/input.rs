@@ -1,10 +1,10 @@
 //! Finds and reads the inputs of a profile: logs, iostat, replies, and folders that hold them.
 
 use crate::args::{Instant, SizeArgs};
-use crate::console;
-use crate::failure::Failure;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use session::console;
+use session::failure::Failure;
 use sizing::info::{self, InfoReplies};
 use sizing::profile::derive::id;
 use sizing::profile::sources::{Facts, Sources, Wanted};
@@ -42,7 +42,7 @@ pub fn read(args: &SizeArgs) -> Result<Sources, Failure> {
             "there is nothing to size - give a folder of \"flashproof size collect\", or the servers' logs by --log";
         return Err(Failure::usage(why));
     }
-    let mut sources = Sources { tool: crate::runner::tool(), ..Sources::default() };
+    let mut sources = Sources { tool: session::runner::tool(), ..Sources::default() };
     let named = |path: &PathBuf| path.display().to_string();
     sources.names = files.logs.iter().map(named).chain(files.iostats.iter().map(|(_, path)| named(path))).collect();
     sources.names.extend(files.replies.iter().map(named));

@@ -4,10 +4,10 @@ mod input;
 mod page;
 
 use crate::args::SizeArgs;
-use crate::console;
-use crate::failure::Failure;
-use crate::output_file::write_file;
 use load::factor::Factor;
+use session::console;
+use session::failure::Failure;
+use session::output_file::write_file;
 use sizing::configuration::{Configuration, Test, busiest_node, configurations};
 use sizing::profile::Profile;
 use sizing::profile::derive::profile;

@@ -1,13 +1,13 @@
 //! The block layer of this machine, traced until the time is over, a signal comes, or a device goes.
 
 use super::summary::Summary;
-use crate::console;
-use crate::failure::Failure;
-use crate::signals::Ending;
-use crate::tracing::Place;
 use device::discover::{DeviceFacts, Kind, Roots, discover};
 use device::observe::DeviceNumber;
 use device::observe::trace::{Event, Options, Pairing, Request, Trace, has_requests, sort_by_time};
+use session::console;
+use session::failure::Failure;
+use session::signals::Ending;
+use session::tracing::Place;
 use std::collections::BTreeMap;
 use std::io::{self, IsTerminal};
 use std::path::Path;

@@ -1,12 +1,12 @@
 //! A trace shown: as tables and a heat map, as CSV, as JSON, and as one line an operation.
 
 use super::summary::{Kind, Size, Summary, Times};
-use crate::failure::Failure;
 use device::observe::DeviceNumber;
 use device::observe::trace::{EventOp, Request};
 use report::table::Table;
 use results::units::{self, Grouped};
 use serde_json::{Value, json};
+use session::failure::Failure;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 

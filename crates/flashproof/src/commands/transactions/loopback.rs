@@ -4,11 +4,11 @@
 //! share the CPUs of this machine: what it does is less than a server does that has its machine for itself.
 
 use crate::commands::client::{as_devices, check_open_files};
-use crate::console;
-use crate::engine::Engine;
-use crate::failure::Failure;
-use crate::runner::Opened;
-use crate::signals::Switch;
+use session::console;
+use session::engine::Engine;
+use session::failure::Failure;
+use session::runner::Opened;
+use session::signals::Switch;
 use std::net::{IpAddr, Ipv4Addr, TcpListener};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};

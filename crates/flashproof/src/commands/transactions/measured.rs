@@ -2,8 +2,6 @@
 
 use super::page::{Row, Side};
 use super::{Running, Site, Table};
-use crate::failure::Failure;
-use crate::recording::Watch;
 use load::workload::records::{READS, WRITES};
 use report::latencies::Summary;
 use results::cell::Interval;
@@ -11,6 +9,8 @@ use results::judge::{SliceShares, Verdict};
 use results::run_dir::{Intervals, Manifest, read};
 use results::telemetry::{Column, ColumnOf};
 use results::units;
+use session::failure::Failure;
+use session::recording::Watch;
 use std::path::Path;
 use store::IoCounted;
 use store::embedded::VIRTUAL_CPU_NS;

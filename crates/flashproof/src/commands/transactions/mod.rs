@@ -14,15 +14,7 @@ mod page;
 use crate::args::{RowKind, TransactionsArgs};
 use crate::commands::client::{test_args, threads};
 use crate::commands::test::default_dir;
-use crate::console;
-use crate::devices::{Consents, Devices};
-use crate::engine::{Demand, Engine};
-use crate::failure::Failure;
 use crate::formatting;
-use crate::in_process::{InProcess, began};
-use crate::output_file::write_file;
-use crate::runner::{Ended, Named, Opened, RunRequest, SeriesContext, findings, fresh_seed, run as run_request};
-use crate::signals::Switch;
 use engine::DeviceName;
 use load::choice::Engine as Wanted;
 use load::keys::Keys;
@@ -34,6 +26,14 @@ use measured::{Seen, Watched};
 use page::Row;
 use results::finding::Finding;
 use results::judge::Verdict;
+use session::console;
+use session::devices::{Consents, Devices};
+use session::engine::{Demand, Engine};
+use session::failure::Failure;
+use session::in_process::{InProcess, began};
+use session::output_file::write_file;
+use session::runner::{Ended, Named, Opened, RunRequest, SeriesContext, findings, fresh_seed, run as run_request};
+use session::signals::Switch;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
@@ -371,7 +371,7 @@ impl Table<'_> {
             sla: args.sla,
             slice_sec: args.slice.into(),
             round_sec: None,
-            patience: args.patience,
+            patience: args.patience.into(),
             part: SeriesContext {
                 purpose: Some(purpose.clone()),
                 findings: Some(findings),

@@ -1,9 +1,9 @@
 //! The two tables, beside those of the report that set the measure: a million transactions a second on one server.
 
-use crate::failure::Failure;
 use report::table::Table;
 use results::units::{self, Grouped};
 use serde::Serialize;
+use session::failure::Failure;
 use std::fmt::Write;
 
 #[derive(Debug, Serialize)]

@@ -1,6 +1,5 @@
 //! A real drive that tenants can be measured on: one that counts what its media take. Asked before anything is written.
 
-use crate::failure::Failure;
 use device::discover::{DeviceFacts, Roots, discover};
 use device::observe::nvme::fdp::Fdp;
 use device::observe::nvme::{Controller, CountedBy};
@@ -10,6 +9,7 @@ use report::document::Pair;
 use results::units::{bytes, count, printable, span_about};
 use results::waf::{Bytes, OCTILES};
 use serde_json::Value;
+use session::failure::Failure;
 use std::path::Path;
 
 /// The counters are asked once a second, and an octile is to be told from the next.

@@ -1,6 +1,5 @@
 //! Tenants on a simulated drive in one arrangement.
 
-use crate::console;
 use engine::sim::{DriveSpec, FtlDrive};
 use ftl::Ftl;
 use load::waf::{self, Arrangement, Experiment, Interleaving, Layout, WafError};
@@ -8,6 +7,7 @@ use load::workload::tenants::{self, Tenants};
 use report::waf::{Arranged, Latency, Timed, Worn};
 use results::cell::{Backlog, Cell, StreamInfo};
 use results::units;
+use session::console;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 

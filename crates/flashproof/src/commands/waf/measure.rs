@@ -11,16 +11,8 @@
 use super::drive::Subject;
 use super::watched::Watched;
 use super::{assumed_of_tenants, years};
-use crate::args::{Patience, WafMeasureArgs};
-use crate::commands::Manner;
+use crate::args::WafMeasureArgs;
 use crate::commands::test::default_dir;
-use crate::console;
-use crate::devices::{Consents, Devices, ERASE_VARIABLE};
-use crate::engine::{Demand, Engine, EngineFacts};
-use crate::failure::Failure;
-use crate::recording::Watch;
-use crate::runner::{self, Ended, Named, RunRequest, SeriesContext};
-use crate::signals::Switch;
 use device::guard::Records;
 use engine::DeviceName;
 use load::run::{Cause, Control, Failure as FailedOp, Run, Settings, Sink, SinkError};
@@ -34,6 +26,14 @@ use results::judge::{End, Sla};
 use results::run_dir::check_usable;
 use results::units::{self, bytes};
 use results::waf::{Found, steady_rule};
+use session::Manner;
+use session::console;
+use session::devices::{Consents, Devices, ERASE_VARIABLE};
+use session::engine::{Demand, Engine, EngineFacts};
+use session::failure::Failure;
+use session::recording::Watch;
+use session::runner::{self, Ended, Named, Patience, RunRequest, SeriesContext};
+use session::signals::Switch;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -95,7 +95,7 @@ pub fn run(
         report.arrangements.push(arranged);
         drop(armed);
         if let Some(signal) = switch.was_asked() {
-            report.remarks.push(format!("ended by {} - what was not run is not here", crate::signals::name(signal)));
+            report.remarks.push(format!("ended by {} - what was not run is not here", session::signals::name(signal)));
             return Ok(4);
         }
     }

@@ -16,9 +16,6 @@ mod watched;
 
 use crate::args::{OnDriveArgs, RatedArgs, WafMeasureArgs, WafModelArgs};
 use crate::commands::tenants;
-use crate::console;
-use crate::failure::Failure;
-use crate::output_file::{check_page, write_page};
 use engine::DeviceName;
 use engine::sim::{DriveSpec, FtlDrive};
 use experiment::{Setup, arrange};
@@ -29,6 +26,9 @@ use report::document::Pair;
 use report::waf::{Arranged, FORMAT_VERSION, Timed, WafReport};
 use results::units;
 use results::waf::{OCTILES, steady_rule};
+use session::console;
+use session::failure::Failure;
+use session::output_file::{check_page, write_page};
 use std::process::ExitCode;
 
 /// Seed where nobody names one: the same command gives the same result.
@@ -96,7 +96,7 @@ fn arranged_tenants(args: &OnDriveArgs) -> Result<(Tenants, String), Failure> {
 fn empty(args: &OnDriveArgs, tenants: &Tenants) -> WafReport {
     WafReport {
         format_version: FORMAT_VERSION,
-        made_by: crate::runner::tool(),
+        made_by: session::runner::tool(),
         tenants: args.tenants.display().to_string(),
         seed: args.seed.or(tenants.seed).unwrap_or(SEED),
         assumptions: Vec::new(),

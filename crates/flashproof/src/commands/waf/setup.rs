@@ -5,13 +5,13 @@
 //! endurance group, in which no namespace may be then (Set Features 1Dh). So either one namespace or all of its group go.
 
 use crate::args::WafSetupArgs;
-use crate::console;
-use crate::failure::Failure;
 use device::discover::{self, Roots};
 use device::observe::nvme::Controller;
 use device::observe::nvme::fdp::{Configuration, Fdp, State};
 use device::observe::nvme::namespaces::{Namespace, Namespaces};
 use results::units::{bytes, count};
+use session::console;
+use session::failure::Failure;
 use std::fmt::Write as _;
 use std::path::Path;
 use std::process::ExitCode;

@@ -2,13 +2,13 @@
 
 use super::experiment::{Setup, arrange};
 use super::simulated;
-use crate::failure::Failure;
 use engine::sim::size_bytes;
 use load::keys::Keys;
 use load::waf::Arrangement;
 use load::workload::tenants::{Reuse, Tenant};
 use report::waf::{Sweep, SweepPoint};
 use results::units::quoted;
+use session::failure::Failure;
 
 /// Values where only a name is given.
 const USUAL: [(&str, &str); 11] = [

@@ -2,8 +2,6 @@
 
 use super::drive::Subject;
 use super::experiment::latencies;
-use crate::recording::Watch;
-use crate::signals::Switch;
 use load::waf::{Enough, Meter};
 use load::workload::tenants::{Tenant, Tenants};
 use report::waf::Timed;
@@ -11,6 +9,8 @@ use results::cell::{Backlog, Cell, Interval, Layout};
 use results::run_dir::Manifest;
 use results::steady::ROUNDS_IN_WINDOW;
 use results::waf::TenantBytes;
+use session::recording::Watch;
+use session::signals::Switch;
 use std::collections::VecDeque;
 
 /// Asks the drive while the run goes on.

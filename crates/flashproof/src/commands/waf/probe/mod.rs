@@ -8,10 +8,6 @@ mod subject;
 
 use super::simulated;
 use crate::args::WafProbeArgs;
-use crate::console;
-use crate::failure::Failure;
-use crate::output_file::write_file;
-use crate::runner;
 use engine::DeviceName;
 use ftl::Ftl;
 use load::waf::probe::{Phase, Probe, Simulated, probe};
@@ -19,6 +15,10 @@ use report::table::{Cell, Table};
 use results::units::{bytes, quoted, wrapped};
 use serde::Serialize;
 use serde_json::{Value, json};
+use session::console;
+use session::failure::Failure;
+use session::output_file::write_file;
+use session::runner;
 use std::process::ExitCode;
 
 /// Size of the probe's writes.

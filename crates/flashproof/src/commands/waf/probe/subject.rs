@@ -1,11 +1,11 @@
 //! Whether a real drive can be probed: a whole NVMe namespace with two placement handles or more, of a drive that counts
 //! what its media take. Asked before anything is opened for writing.
 
-use crate::failure::Failure;
 use device::discover::{DeviceFacts, Kind};
 use device::observe::nvme::fdp::{Configuration, Fdp, Isolation, PlacementHandle};
 use device::observe::nvme::{Controller, CountedBy};
 use results::units::{bytes, count, in_one_line, printable};
+use session::failure::Failure;
 use std::path::Path;
 use sys::op::Placement;
 

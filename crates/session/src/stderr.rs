@@ -19,7 +19,7 @@ const PATIENCE: Duration = Duration::from_millis(200);
 const WAITING_BYTES_MAX: usize = 1 << 20;
 
 /// A queue with a thread that writes it.
-pub struct StderrWriter {
+pub(crate) struct StderrWriter {
     shared: Arc<Shared>,
     /// True if there is a thread. If none can be started, no run begins, and the error message is written directly.
     works: bool,
@@ -52,7 +52,7 @@ struct Piece {
 
 impl StderrWriter {
     /// An writer that writes to `out`.
-    pub fn new(out: impl Write + Send + 'static) -> Self {
+    pub(crate) fn new(out: impl Write + Send + 'static) -> Self {
         let shared = Arc::new(Shared::default());
         let behind = shared.clone();
         let spawned = thread::Builder::new().name("screen".into()).spawn(move || behind.write(out));
@@ -60,7 +60,7 @@ impl StderrWriter {
     }
 
     /// Says `text`, after everything before it.
-    pub fn say(&self, text: String) {
+    pub(crate) fn say(&self, text: String) {
         if !self.works {
             let _ = io::stderr().write_all(text.as_bytes());
             return;
@@ -76,13 +76,13 @@ impl StderrWriter {
     }
 
     /// Draws `text`, in place of a drawing that is not on the screen yet.
-    pub fn draw(&self, text: String) {
+    pub(crate) fn draw(&self, text: String) {
         self.shared.lock().add(Piece { text, passing: true });
         self.shared.changed.notify_all();
     }
 
     /// Waits until everything is written, at most for `patience`.
-    pub fn flush(&self, patience: Duration) {
+    pub(crate) fn flush(&self, patience: Duration) {
         if !self.works {
             return;
         }

@@ -4,7 +4,6 @@
 //! The devices are opened again for each run, so that the guard examines them each time. The runner prints warnings and
 //! progress of the run; the caller prints the page at the end.
 
-use crate::args::Patience;
 use crate::console;
 use crate::devices::{Consents, Devices};
 use crate::engine::{Demand, Engine, EngineFacts};
@@ -29,6 +28,25 @@ const NS_PER_SEC: u64 = 1_000_000_000;
 
 /// Between the seeds of two workloads of a run: odd, so that all differ (the golden section of 2^64).
 const SEEDS_APART: u64 = 0x9e37_79b9_7f4a_7c15;
+
+/// Limits of failure: a run that goes beyond one ends as failed.
+#[derive(Debug, Clone, Copy)]
+pub struct Patience {
+    /// Most failed operations; any fails the run.
+    pub max_errors: u64,
+    /// Longest silence of a device with operations in flight after the end, seconds.
+    pub hang_sec: u32,
+}
+
+impl Patience {
+    /// With so many errors, and the usual time without an answer.
+    pub const fn with_errors(max_errors: u64) -> Self {
+        Self { max_errors, hang_sec: HANG_SEC }
+    }
+}
+
+/// Default of [`Patience::hang_sec`]: twice the kernel's usual timeout of an operation.
+pub const HANG_SEC: u32 = (load::run::HANG_NS / NS_PER_SEC) as u32;
 
 pub struct RunRequest<'a, W> {
     /// Workloads, run together.
@@ -293,7 +311,7 @@ fn settings(spec: &RunSpec, extras: Extras, facts: &EngineFacts, patience: Patie
         max_lag_ns,
         errors_max: patience.max_errors,
         pacing: facts.pacing(),
-        hang_ns: u64::from(patience.hang) * NS_PER_SEC,
+        hang_ns: u64::from(patience.hang_sec) * NS_PER_SEC,
         ramp_ns: extras.ramp_ns,
     }
 }

@@ -21,7 +21,7 @@ use sys::op::Placement;
 const HINT_MAX: u16 = 5;
 
 /// The placements of a load's kinds of writes, device by device, `None` of those that name none; nothing beyond the end.
-pub type Kinds = [Vec<Option<Placement>>];
+pub(crate) type Kinds = [Vec<Option<Placement>>];
 
 /// How a write names its placement.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,13 +45,13 @@ impl fmt::Display for Carrier {
 }
 
 /// True if the requested handles need passthrough: the kernel has too few write streams for a device.
-pub fn needs_passthrough(kinds: &Kinds, targets: &[Arc<Target>]) -> bool {
+pub(crate) fn needs_passthrough(kinds: &Kinds, targets: &[Arc<Target>]) -> bool {
     asked(kinds, targets)
         .any(|Asked { target, places, .. }| target.write_streams() < last(&places) && target.facts().is_nvme())
 }
 
 /// Checks that io_uring's write streams do.
-pub fn by_streams(kinds: &Kinds, targets: &[Arc<Target>]) -> Result<Option<Carrier>, Failure> {
+pub(crate) fn by_streams(kinds: &Kinds, targets: &[Arc<Target>]) -> Result<Option<Carrier>, Failure> {
     let check = |Asked { target, places, .. }: Asked<'_>| {
         let streams = target.write_streams();
         if last(&places) <= streams {
@@ -63,7 +63,7 @@ pub fn by_streams(kinds: &Kinds, targets: &[Arc<Target>]) -> Result<Option<Carri
 }
 
 /// Checks that the placement lists of `generics` do.
-pub fn by_directives(
+pub(crate) fn by_directives(
     kinds: &Kinds,
     targets: &[Arc<Target>],
     generics: &[Arc<Generic>],
@@ -80,7 +80,7 @@ pub fn by_directives(
 }
 
 /// Sets the hint of each device, of which it can have one.
-pub fn by_hint(kinds: &Kinds, targets: &[Arc<Target>]) -> Result<Option<Carrier>, Failure> {
+pub(crate) fn by_hint(kinds: &Kinds, targets: &[Arc<Target>]) -> Result<Option<Carrier>, Failure> {
     let check = |Asked { target, places, has_others }: Asked<'_>| {
         let streams = target.write_streams();
         let why = if last(&places) > streams {

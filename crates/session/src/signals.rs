@@ -1,6 +1,6 @@
 //! Signals: the first ends the work cleanly, the second at once. A terminal that goes away ends no run.
 
-use crate::commands::Manner;
+use crate::Manner;
 use crate::console;
 use crate::failure::Failure;
 use crate::leave;
