@@ -50,6 +50,7 @@ mod trace;
 mod tracing;
 mod transactions;
 mod two_nodes;
+mod typed;
 mod verdict;
 mod waf;
 

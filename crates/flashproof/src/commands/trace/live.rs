@@ -49,7 +49,7 @@ impl Subject {
         let (mut places, mut bios) = (Vec::new(), false);
         for (index, name) in devices.iter().enumerate() {
             let facts = discover(name, &Roots::default())
-                .map_err(|error| Failure::usage(format!("cannot trace {name} - {error}")))?;
+                .map_err(|error| Failure::environment(format!("cannot trace {name} - {error}")))?;
             let place = place(index, name, &facts)?;
             if !has_requests(Path::new("/"), place.disk) {
                 bios = true;

@@ -1,0 +1,97 @@
+//! The command lines of README and docs/ can be typed: each that can run here is run, page by page in the order of the
+//! page, in an empty directory with the project's examples in it.
+//!
+//! A device or a node of the page stands for the reader's own: here it has a name that nothing has, and the command has
+//! to be refused for that alone. docs/sizing.md has a test of its own, which compares what is printed.
+
+use crate::support::{Bench, FLASHPROOF};
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+/// Files of the reader that no command of the page writes, a server in the background, or a terminal.
+const NOT_HERE: [&str; 12] = [
+    "/var/tmp/run-1",
+    "cluster.conf --target",
+    "flashproof-rate-S64ANX0T402",
+    "serve.log",
+    "trace.txt.gz",
+    "ops.txt",
+    "size config   ",
+    "report status flashproof-certify-*",
+    "serve.conf &",
+    "engine client -k",
+    "baseline --duration 3min",
+    "engine bench --loopback",
+];
+
+/// Minutes in a build for tests; their options are those of other lines.
+const LONG: [&str; 5] =
+    ["flashproof rate ", "flashproof baseline sim:", "engine bench", "storage tenants", "waf model"];
+
+#[test]
+fn every_command_that_can_run_here_does_what_its_page_says() {
+    let project = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap();
+    let mut pages: Vec<PathBuf> =
+        std::fs::read_dir(project.join("docs")).unwrap().map(|entry| entry.unwrap().path()).collect();
+    pages.retain(|page| page.extension().is_some_and(|ext| ext == "md") && !page.ends_with("sizing.md"));
+    pages.push(project.join("README.md"));
+    pages.sort();
+    let (mut run, mut wrong) = (0, Vec::new());
+    for page in pages {
+        let bench = Bench::new();
+        std::os::unix::fs::symlink(project.join("examples"), bench.path("examples")).unwrap();
+        let text = std::fs::read_to_string(&page).unwrap();
+        for (number, line) in (1..).zip(text.lines()) {
+            let Some(command) = command_of(line) else { continue };
+            let is_long = LONG.iter().any(|long| command.contains(long)) && !command.contains("--dry-run");
+            let is_ours = ["/dev/", "127.0.0."].iter().all(|foreign| !command.contains(foreign));
+            if NOT_HERE.iter().any(|part| line.contains(part)) || is_ours && is_long {
+                continue;
+            }
+            run += 1;
+            let (ended, said) = typed(&bench, &command);
+            // A refused device is the environment's; what only shows or writes a file needs no device.
+            let expected = if is_ours { [0, 1].contains(&ended) } else { [0, 1, 3].contains(&ended) };
+            if !expected {
+                let page = page.file_name().unwrap_or_default().to_string_lossy();
+                wrong.push(format!("{page}:{number}: {command}\nended with {ended}:\n{said}"));
+            }
+        }
+    }
+    assert!(run >= 60, "only {run} commands were found");
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+/// The command of an indented line, without the remark behind it, and with names that nothing here has.
+fn command_of(line: &str) -> Option<String> {
+    let line = line.strip_prefix("    ")?.trim_start();
+    let line = line.strip_prefix("$ ").unwrap_or(line);
+    if !["flashproof ", "printf ", "(cat "].iter().any(|start| line.starts_with(start)) {
+        return None;
+    }
+    let end = [line.find("   "), line.find(" #")].into_iter().flatten().min().unwrap_or(line.len());
+    Some(line[..end].trim_end().replace("/dev/nvme", "/dev/not-here-").replace("192.0.2.", "127.0.0."))
+}
+
+/// Exit code and messages of a command in `bench`.
+fn typed(bench: &Bench, command: &str) -> (i32, String) {
+    let here = Path::new(FLASHPROOF).parent().unwrap().display();
+    let path = format!("{here}:{}", std::env::var("PATH").unwrap_or_default());
+    let shell = Command::new("bash")
+        .args(["-c", command])
+        .current_dir(bench.path(""))
+        .env("PATH", path)
+        .env_remove("FLASHPROOF_ERASE")
+        .stdin(Stdio::null())
+        .output()
+        .unwrap();
+    (shell.status.code().unwrap_or(-1), String::from_utf8_lossy(&shell.stderr).into_owned())
+}
+
+#[test]
+fn a_command_is_what_stands_before_its_remark() {
+    let of = |line| command_of(line).unwrap_or_default();
+    assert_eq!(of("    flashproof doctor /dev/nvme1n1    # what will spoil it"), "flashproof doctor /dev/not-here-1n1");
+    assert_eq!(of("    $ flashproof rate sim: --slice 2m   the same in seconds"), "flashproof rate sim: --slice 2m");
+    assert_eq!(of("flashproof says"), "");
+}
