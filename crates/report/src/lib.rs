@@ -2,7 +2,7 @@
 //!
 //! * [`document`]: all that is known of runs and series of runs, as one document; as HTML, Markdown,
 //!   JSON and text
-//! * [`charts`]: what is drawn, as data
+//! * [`charts`]: what is drawn, as data; [`bars`]: numbers as bars
 //! * [`baseline`]: what a baseline says of each drive, and its drives beside each other
 //! * [`comparison`]: candidates side by side, and among published ratings
 //! * [`latency`]: the tables of ACT's analysis script from logs, and the same as CSV, JSON, Markdown
@@ -13,6 +13,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod bars;
 pub mod baseline;
 pub mod charts;
 pub mod comparison;

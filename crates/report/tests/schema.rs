@@ -341,3 +341,19 @@ fn the_page_of_a_search_has_what_was_found_where_it_ran_and_how() {
     }
     assert!(page.contains("Devices, host and engine"));
 }
+
+#[test]
+fn a_page_of_one_slice_has_bars_against_the_limits_and_of_several_a_chart_over_slices() {
+    let dir = tempfile::tempdir().unwrap();
+    let page = |name: &str, shape| {
+        let run = dir.path().join(name);
+        write_run(&run, shape);
+        Document::read(&[run]).unwrap().html()
+    };
+    let one = page("one", Shape { slow_every: 1, ..SHORT });
+    let (bars, latency) = (one.find("class=\"bars\"").unwrap(), one.find("id=\"latency\"").unwrap());
+    assert!(bars < latency && one.contains("✘ 10.0 % of 0.1 %"), "bars come first");
+    assert!(!one.contains("-shares-0\""), "no chart of one point");
+    let day = page("day", Shape { intervals: 240, interval_sec: 60, ..SHORT });
+    assert!(!day.contains("class=\"bars\"") && day.contains("-shares-0\""));
+}
