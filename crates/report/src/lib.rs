@@ -9,6 +9,7 @@
 //! * [`latencies`]: quantiles of each stream over the whole run, from the interval logs; with the verdict of a run that just ended, as text
 //! * [`status`]: how a run or a series stands, while it goes on too
 //! * [`waf`]: write amplification of tenants, arrangement by arrangement
+//! * [`html`]: the pages
 //! * [`table`]: a table, as text, Markdown, HTML or CSV: also those of the commands
 
 #![forbid(unsafe_code)]
@@ -19,7 +20,7 @@ pub mod charts;
 pub mod comparison;
 pub mod document;
 pub mod fio;
-mod html;
+pub mod html;
 pub mod latencies;
 pub mod latency;
 mod markdown;

@@ -150,6 +150,9 @@ fn write_amplification_is_what_its_schema_says() {
         (&1.5.into(), &5.into())
     );
     assert!(report.text().contains("3-6, median 4"), "{}", report.text());
+    let page = report.html();
+    assert!(page.contains("width:100.00%") && page.contains("1.50</span>"), "{page}");
+    assert!(page.find("class=\"bars\"") < page.find("<table"), "bars come first");
     value["arrangements"][0]["counted"]["drives"] = 1.into();
     assert_eq!(mistakes(&schema, &schema, &value, "").len(), 1);
 }
@@ -321,7 +324,7 @@ fn the_page_of_a_search_has_what_was_found_where_it_ran_and_how() {
     write_series(
         &dir,
         Purpose::Rate,
-        &[("a", 1.0, Outcome::Pass, Some(SHORT)), ("b", 2.0, Outcome::Fail, Some(SHORT))],
+        &[("a", 20.0, Outcome::Pass, Some(SHORT)), ("b", 30.0, Outcome::Fail, Some(SHORT))],
     );
     let mut series = Series::read(&dir).unwrap().unwrap();
     series.findings = vec![Finding {
@@ -334,6 +337,9 @@ fn the_page_of_a_search_has_what_was_found_where_it_ran_and_how() {
     }];
     series.write(&dir).unwrap();
     let page = Document::read(&[&dir]).unwrap().html();
+    let place = |what: &str| page.find(what).unwrap_or_else(|| panic!("{what}"));
+    assert!(place("RATED 20x") < place("-rating-share-0") && place("-rating-share-0") < place(">a screening"));
+    assert!(place(">a screening") < place("id=\"steps\""), "the curve leads, the table of steps follows");
     for part in
         ["the scheduler is bfq", "As recorded with the last run, b:", "What could not be measured", "Method and limits"]
     {

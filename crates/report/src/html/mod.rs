@@ -4,11 +4,14 @@
 //! that is in the page; a policy in its head forbids the browser to fetch anything. Whoever has no script still
 //! reads all numbers that decide.
 
+mod page;
 mod parts;
 mod plot;
 mod run;
 mod series;
 mod waf;
+
+pub use page::Page;
 
 use crate::document::{Document, HTML_MARK, Report};
 use crate::table::{Cell, Table};
@@ -46,7 +49,7 @@ fn page(document: &Document) -> String {
         })
         .collect();
     let title = match &document.reports[..] {
-        [one] => format!("{}: {}", one.shown().text, said(one).0),
+        [one] => format!("{}: {}", one.headline().text, said(one).0),
         several => format!("{} reports", several.len()),
     };
     let body = html! {
@@ -106,7 +109,7 @@ fn overview(document: &Document) -> Markup {
     let rows = document.reports.iter().enumerate().map(|(number, report)| {
         let (title, decided) = said(report);
         let id = format!("report-{}-top", number + 1);
-        [Cell::link(title, id), Cell::outcome(report.shown()), decided.into(), Cell::code(report.dir())]
+        [Cell::link(title, id), Cell::outcome(report.headline()), decided.into(), Cell::code(report.dir())]
     });
     let headings = ["what", "outcome", "what decided", "directory"];
     let table = Table::new("Reports on this page").text(headings).rows(rows);
