@@ -4,6 +4,7 @@
 //! that is in the page; a policy in its head forbids the browser to fetch anything. Whoever has no script still
 //! reads all numbers that decide.
 
+mod names;
 mod page;
 mod parts;
 mod plot;
@@ -56,11 +57,13 @@ fn page(document: &Document) -> String {
         @if several { (overview(document)) }
         @for article in articles { (article) }
     };
-    shell(&title, body, &plots, &document.made_by)
+    let names = names::Names::of(document);
+    let charts = names.shortened_json(&plots.json());
+    shell(&title, PreEscaped(names.shortened(&body)), plots.count(), &charts, &document.made_by)
 }
 
 /// A page around what it says.
-fn shell(title: &str, body: Markup, plots: &plot::Plots, made_by: &str) -> String {
+fn shell(title: &str, body: Markup, count: usize, charts: &str, made_by: &str) -> String {
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -74,7 +77,7 @@ fn shell(title: &str, body: Markup, plots: &plot::Plots, made_by: &str) -> Strin
                 style { (PreEscaped(STYLE)) }
                 script { (PreEscaped(GUARD)) }
             }
-            body data-charts-expected=(plots.count()) {
+            body data-charts-expected=(count) {
                 noscript { p.banner { "This browser runs no scripts: charts are left out, all else is here." } }
                 p.banner #trouble hidden {}
                 main { (body) }
@@ -84,7 +87,7 @@ fn shell(title: &str, body: Markup, plots: &plot::Plots, made_by: &str) -> Strin
                          zoom, double click to go back, click a name to hide its line."
                     }
                 }
-                script #charts type="application/json" { (PreEscaped(plots.json())) }
+                script #charts type="application/json" { (PreEscaped(charts)) }
                 script { (PreEscaped(DRAW)) }
             }
         }

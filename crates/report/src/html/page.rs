@@ -59,6 +59,6 @@ impl Page {
     /// The page. `made_by`: program and version.
     pub fn html(self, made_by: &str) -> String {
         let body = html! { article { h1 { (self.title) } @for part in &self.content { (part) } } };
-        shell(&self.title, body, &self.plots, made_by)
+        shell(&self.title, body, self.plots.count(), &self.plots.json(), made_by)
     }
 }
