@@ -72,7 +72,7 @@ fn shell(title: &str, body: Markup, count: usize, charts: &str, made_by: &str) -
                 (PreEscaped(HTML_MARK))
                 meta http-equiv="Content-Security-Policy" content=(POLICY);
                 meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="color-scheme" content="light";
+                meta name="color-scheme" content="light dark";
                 title { (title) }
                 style { (PreEscaped(STYLE)) }
                 script { (PreEscaped(GUARD)) }
