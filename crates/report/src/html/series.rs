@@ -40,14 +40,14 @@ pub(super) fn article(report: &SeriesReport, place: &str, plots: &mut Plots) -> 
             } @else {
                 (section(format!("{place}steps"), 2, "Steps", html! { details { summary { "All jobs, as they were run" } (steps) } }))
             }
-            (terms(report, place))
-            @if !certify { (of_search(report, place)) }
             @for (number, step) in report.steps.iter().enumerate() {
                 @if let (Some(place), Some(run)) = (place_of(number, step), &step.report) {
                     hr;
                     (run::article(run, &place, 2, plots))
                 }
             }
+            (terms(report, place))
+            @if !certify { (of_search(report, place)) }
         }
     }
 }
