@@ -35,7 +35,11 @@ fn runs_are_laid_side_by_side_with_what_the_operator_gave() {
     let expected = 1000.0 / 85.0 * 2.0 * 131_072.0 * 86_400.0;
     assert!((per_day / expected - 1.0).abs() < 0.02, "{per_day} {expected}");
     assert_eq!(json["candidates"][1]["price_per_1x"], 549.0);
-    let markdown = bench.flashproof(&["report", "compare", "a", "b", "--markdown"]).expect(0);
+    let markdown = bench.flashproof(&["report", "compare", "a", "b", "--markdown", "--html", "page.html"]).expect(0);
+    let page = bench.text("page.html");
+    assert!(page.find("Load held") < page.find("<table") && page.contains("class=\"banner\""), "bars come first");
+    let refused = bench.flashproof(&["report", "compare", "a", "b", "--html", "a/page.html"]);
+    refused.expect_error(2, &["a run is recorded in that directory"]);
     assert!(markdown.stdout.starts_with("> **Warning:** different tests: "), "{}", markdown.stdout);
 }
 

@@ -32,8 +32,15 @@ fn size(bench: &Bench, args: &[&str]) -> Ended {
 #[test]
 fn a_folder_becomes_a_profile_and_a_configuration_that_runs() {
     let bench = Bench::new();
-    let ended = size(&bench, &[&example(""), "--out", "out", "--device", "sim:", "--duration", "60"]);
+    let options = ["--out", "out", "--device", "sim:", "--duration", "60", "--html", "page.html"];
+    let ended = size(&bench, &[&[example("").as_str()], &options[..]].concat());
     assert_eq!(ended.code, Some(0), "{ended:?}");
+    let page = bench.text("page.html");
+    let place = |what: &str| page.find(what).unwrap_or_else(|| panic!("{what}"));
+    assert!(
+        place("-0.83 % of 3.0 %") < place("Reads of test on /dev/loop2") && place("1 KiB to 2 KiB") < place("<table")
+    );
+    assert!(place("<table") < place("\nread-reqs-per-sec: 2080\n"), "the configuration is in the page");
     let conf = bench.text("out/test.conf");
     assert!(conf.contains("\nread-reqs-per-sec: 2080\n") && conf.contains("\nlarge-block-op-kbytes: 128\n"), "{conf}");
     let run = bench.flashproof(&["storage", "out/test.conf", "--out", "run"]);

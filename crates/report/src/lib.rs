@@ -2,23 +2,25 @@
 //!
 //! * [`document`]: all that is known of runs and series of runs, as one document; as HTML, Markdown,
 //!   JSON and text
-//! * [`charts`]: what is drawn, as data
+//! * [`charts`]: what is drawn, as data; [`bars`]: numbers as bars
 //! * [`baseline`]: what a baseline says of each drive, and its drives beside each other
 //! * [`comparison`]: candidates side by side, and among published ratings
 //! * [`latency`]: the tables of ACT's analysis script from logs, and the same as CSV, JSON, Markdown
 //! * [`latencies`]: quantiles of each stream over the whole run, from the interval logs; with the verdict of a run that just ended, as text
 //! * [`status`]: how a run or a series stands, while it goes on too
 //! * [`waf`]: write amplification of tenants, arrangement by arrangement
+//! * [`html`]: the pages
 //! * [`table`]: a table, as text, Markdown, HTML or CSV: also those of the commands
 
 #![forbid(unsafe_code)]
 
+pub mod bars;
 pub mod baseline;
 pub mod charts;
 pub mod comparison;
 pub mod document;
 pub mod fio;
-mod html;
+pub mod html;
 pub mod latencies;
 pub mod latency;
 mod markdown;

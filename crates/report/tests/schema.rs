@@ -150,6 +150,9 @@ fn write_amplification_is_what_its_schema_says() {
         (&1.5.into(), &5.into())
     );
     assert!(report.text().contains("3-6, median 4"), "{}", report.text());
+    let page = report.html();
+    assert!(page.contains("width:100.00%") && page.contains("1.50</span>"), "{page}");
+    assert!(page.find("class=\"bars\"") < page.find("<table"), "bars come first");
     value["arrangements"][0]["counted"]["drives"] = 1.into();
     assert_eq!(mistakes(&schema, &schema, &value, "").len(), 1);
 }
@@ -321,7 +324,7 @@ fn the_page_of_a_search_has_what_was_found_where_it_ran_and_how() {
     write_series(
         &dir,
         Purpose::Rate,
-        &[("a", 1.0, Outcome::Pass, Some(SHORT)), ("b", 2.0, Outcome::Fail, Some(SHORT))],
+        &[("a", 20.0, Outcome::Pass, Some(SHORT)), ("b", 30.0, Outcome::Fail, Some(SHORT))],
     );
     let mut series = Series::read(&dir).unwrap().unwrap();
     series.findings = vec![Finding {
@@ -334,10 +337,29 @@ fn the_page_of_a_search_has_what_was_found_where_it_ran_and_how() {
     }];
     series.write(&dir).unwrap();
     let page = Document::read(&[&dir]).unwrap().html();
+    let place = |what: &str| page.find(what).unwrap_or_else(|| panic!("{what}"));
+    assert!(place("RATED 20x") < place("-rating-share-0") && place("-rating-share-0") < place(">a screening"));
+    assert!(place(">a screening") < place("id=\"steps\""), "the curve leads, the table of steps follows");
     for part in
         ["the scheduler is bfq", "As recorded with the last run, b:", "What could not be measured", "Method and limits"]
     {
         assert_eq!(page.matches(part).count(), 1, "{part}");
     }
     assert!(page.contains("Devices, host and engine"));
+}
+
+#[test]
+fn a_page_of_one_slice_has_bars_against_the_limits_and_of_several_a_chart_over_slices() {
+    let dir = tempfile::tempdir().unwrap();
+    let page = |name: &str, shape| {
+        let run = dir.path().join(name);
+        write_run(&run, shape);
+        Document::read(&[run]).unwrap().html()
+    };
+    let one = page("one", Shape { slow_every: 1, ..SHORT });
+    let (bars, latency) = (one.find("class=\"bars\"").unwrap(), one.find("id=\"latency\"").unwrap());
+    assert!(bars < latency && one.contains("✘ 10.0 % of 0.1 %"), "bars come first");
+    assert!(!one.contains("-shares-0\""), "no chart of one point");
+    let day = page("day", Shape { intervals: 240, interval_sec: 60, ..SHORT });
+    assert!(!day.contains("class=\"bars\"") && day.contains("-shares-0\""));
 }

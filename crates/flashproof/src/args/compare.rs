@@ -21,6 +21,9 @@ pub struct CompareArgs {
     /// A list of published ratings of your own, in the format of the one that is built in
     #[arg(long, value_name = "CSV")]
     pub published: Option<PathBuf>,
+    /// Write one page of HTML with bars, which needs no network and no other file
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
     /// Print all of it as JSON
     #[arg(long, conflicts_with = "markdown")]
     pub json: bool,
@@ -83,6 +86,7 @@ Examples:
   flashproof report compare old=runs/2024 new=runs/2026          under names of your own
   flashproof report compare runs/a --dwpd a=3 --price a=549
   flashproof report compare runs/a --published our-ratings.csv   among your own ratings
+  flashproof report compare runs/* --html drives.html            a page to keep, to send
   flashproof report compare runs/* --markdown > drives.md        for a ticket
 
 Tests that differ are compared all the same and said to differ: the exit code is 0. 2: a directory was

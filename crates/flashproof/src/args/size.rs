@@ -71,6 +71,9 @@ pub struct SizeArgs {
     /// Write configurations although the profile does not balance; it stays marked
     #[arg(long)]
     pub accept_unbalanced: bool,
+    /// Write one page of HTML with bars, which needs no network and no other file
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
     /// Print the profile as JSON
     #[arg(long)]
     pub json: bool,

@@ -5,6 +5,8 @@ use report::comparison::{Given, built_in, compare, read_published};
 use results::judge::Outcome;
 use session::console;
 use session::failure::Failure;
+use session::output_file::write_page;
+use session::runner::tool;
 use std::process::ExitCode;
 
 /// Reads the candidates, says what must be known before they are compared, and prints the comparison.
@@ -24,6 +26,9 @@ pub fn run(args: &CompareArgs) -> Result<ExitCode, Failure> {
     comparison.remarks.iter().for_each(|remark| console::note(remark));
     if !args.endurance.dwpd.is_empty() {
         console::note(&format!("drive writes per day are taken to be rated for {} years (--warranty)", args.warranty));
+    }
+    if let Some(file) = &args.html {
+        write_page(file, &comparison.html(&tool()))?;
     }
     let text = match () {
         () if args.json => serde_json::to_string_pretty(&comparison).map_err(Failure::environment)? + "\n",

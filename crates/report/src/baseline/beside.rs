@@ -1,6 +1,7 @@
 //! Drives side by side: a row for each number, a column for each drive, and which of one model differ from the others.
 
 use super::{rate, time};
+use crate::bars::Bars;
 use crate::table::{Cell, Table};
 use results::baseline::{Metric, Mix, Point, What, metrics, model, outliers};
 use results::series::Identity;
@@ -97,6 +98,19 @@ impl Beside {
         // Stable: mixes stay in the order in which they were run.
         rows.sort_by_key(|(what, _)| *what);
         rows
+    }
+
+    /// Bars for each number, one for each drive.
+    pub(crate) fn bars(&self) -> Vec<Bars> {
+        let rows = self.rows().into_iter().map(|(what, mix)| {
+            let mut bars = Bars::new(format!("{what}: {mix}"), "");
+            for drive in &self.drives {
+                let value = drive.value(what, mix);
+                bars.bar(&drive.name, value, value.map_or_else(|| "-".to_owned(), |value| text(what, value)));
+            }
+            bars
+        });
+        rows.collect()
     }
 
     /// A row for each number, a column for each drive.

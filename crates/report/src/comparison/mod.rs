@@ -5,13 +5,14 @@
 //! DIR, DIR... -> source      the one run that stands for a directory (of a series: the highest load held)
 //!             -> candidate   margins, wear, price, place
 //!             -> differences where the tests differ: said, never averaged
-//!             -> Comparison  -> table (text), markdown, JSON
+//!             -> Comparison  -> table (text), markdown, page, JSON
 //! ```
 //!
 //! A value that cannot be had, or not be compared, is a [`Cell`] with the reason.
 
 mod candidate;
 mod cell;
+mod page;
 mod published;
 mod source;
 mod table;

@@ -11,15 +11,15 @@ use results::units;
 use std::fmt::{self, Write};
 
 /// A comparison as rows of text.
-struct Rows {
-    table: Table,
+pub(super) struct Rows {
+    pub(super) table: Table,
     /// The reasons why cells are empty; a cell names them by `[1]`, `[2]`...
-    notes: Vec<String>,
+    pub(super) notes: Vec<String>,
 }
 
 impl Rows {
     /// With columns for the candidates by `columns`.
-    fn of(comparison: &Comparison, columns: fn(Table, Vec<String>) -> Table) -> Self {
+    pub(super) fn of(comparison: &Comparison, columns: fn(Table, Vec<String>) -> Table) -> Self {
         let candidates = &comparison.candidates;
         let names = candidates.iter().map(|candidate| candidate.name.clone());
         let mut this = Self { table: columns(Table::new("").text([""]), names.collect()), notes: Vec::new() };
@@ -134,7 +134,7 @@ fn outcome_text(of: &Candidate, outcome: Outcome) -> String {
 }
 
 /// Why each came to its outcome, and what that does not cover.
-fn results(of: &Candidate) -> Vec<String> {
+pub(super) fn results(of: &Candidate) -> Vec<String> {
     let why = of.outcome.value().zip(of.reason.value()).map(|(outcome, reason)| format!("{outcome}: {reason}"));
     let not_judged = of.not_judged.iter().map(|what| format!("not judged: {what}"));
     why.into_iter().chain(not_judged).map(|line| format!("{}: {line}", of.name)).collect()
@@ -151,6 +151,16 @@ fn kind_text(of: &Candidate) -> String {
         Kind::Series => "series",
     };
     format!("{kind}{step}")
+}
+
+/// The title and the lines of a candidate among its neighbours in the list of published ratings.
+pub(super) fn neighbours(of: &Candidate) -> Option<(String, Vec<String>)> {
+    let place = of.place.value()?;
+    let own = format!("> {}  {}", units::multiple(place.x), of.name);
+    let above = place.above.iter().map(published_text).chain([own]);
+    let lines =
+        above.chain(place.below.iter().map(published_text)).chain(place.caveat.clone().map(|why| format!("({why})")));
+    Some((format!("{} among published ratings, the highest first", of.name), lines.collect()))
 }
 
 /// A published rating in one line.
@@ -183,15 +193,10 @@ impl fmt::Display for Comparison {
             write!(f, "\nbaselines\n{}", baselines.table(""))?;
             baselines.outliers.iter().try_for_each(|outlier| writeln!(f, "  {outlier}"))?;
         }
-        for candidate in &self.candidates {
-            let Some(place) = candidate.place.value() else { continue };
-            writeln!(f, "\n{} among published ratings, the highest first", candidate.name)?;
-            place.above.iter().try_for_each(|rating| writeln!(f, "    {}", published_text(rating)))?;
-            writeln!(f, "  > {}  {}", units::multiple(place.x), candidate.name)?;
-            place.below.iter().try_for_each(|rating| writeln!(f, "    {}", published_text(rating)))?;
-            if let Some(caveat) = &place.caveat {
-                writeln!(f, "    ({caveat})")?;
-            }
+        for (title, lines) in self.candidates.iter().filter_map(neighbours) {
+            writeln!(f, "\n{title}")?;
+            let indent = |line: &str| if line.starts_with('>') { "  " } else { "    " };
+            lines.iter().try_for_each(|line| writeln!(f, "{}{line}", indent(line)))?;
         }
         Ok(())
     }

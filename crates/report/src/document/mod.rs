@@ -124,11 +124,11 @@ impl Report {
         }
     }
 
-    /// The same as readers see it.
-    pub(crate) fn shown(&self) -> Shown {
+    /// The same as the headline of a page.
+    pub(crate) fn headline(&self) -> Shown {
         match self {
             Self::Run(run) => Shown::of(Some(run.verdict.outcome)),
-            Self::Series(series) => series.shown(),
+            Self::Series(series) => series.headline(),
         }
     }
 

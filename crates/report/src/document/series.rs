@@ -6,7 +6,9 @@ use crate::charts::{Detail, rating};
 use crate::rejudge::{Evidence, place_of, rejudge};
 use crate::words::Shown;
 use results::baseline::{InDoubt, in_doubt};
+use results::judge::Outcome;
 use results::series::{Purpose, SERIES, Series, State, Step};
+use results::units;
 use schemars::JsonSchema;
 use serde::Serialize;
 use std::path::Path;
@@ -99,6 +101,18 @@ impl SeriesReport {
     pub(crate) fn shown(&self) -> Shown {
         let shown = Shown::of(self.series.conclusion.as_ref().map(|conclusion| conclusion.outcome));
         if self.in_doubt.is_some() { shown.in_doubt() } else { shown }
+    }
+
+    /// The headline of a page: the rating that a search found, else the outcome.
+    pub(crate) fn headline(&self) -> Shown {
+        let shown = self.shown();
+        let rating = self.series.conclusion.as_ref().and_then(|conclusion| conclusion.rating);
+        match (self.series.purpose, shown.look, rating) {
+            (Purpose::Rate, Some(Outcome::Pass), Some(rating)) => {
+                Shown { text: format!("RATED {}", units::multiple(rating)), ..shown }
+            }
+            _ => shown,
+        }
     }
 }
 

@@ -5,7 +5,7 @@
   const SVG = 'http://www.w3.org/2000/svg';
   // Okabe and Ito's colours, told apart by people of every colour vision (Color Universal Design, 2008);
   // yellow is left out, as it cannot be seen on white. Dashes and symbols say the same once more.
-  const COLOURS = ['#0072b2', '#d55e00', '#009e73', '#cc79a7', '#e69f00', '#56b4e9', '#000000'];
+  const COLOURS = ['#0072b2', '#d55e00', '#009e73', '#cc79a7', '#e69f00', '#56b4e9', 'currentColor'];
   const DASHES = ['', '7 4', '2 3', '7 3 2 3', '12 4', '12 3 2 3'];
   // Around a point; those that end in z are filled.
   const SYMBOLS = [

@@ -4,11 +4,15 @@
 //! that is in the page; a policy in its head forbids the browser to fetch anything. Whoever has no script still
 //! reads all numbers that decide.
 
+mod names;
+mod page;
 mod parts;
 mod plot;
 mod run;
 mod series;
 mod waf;
+
+pub use page::Page;
 
 use crate::document::{Document, HTML_MARK, Report};
 use crate::table::{Cell, Table};
@@ -46,18 +50,20 @@ fn page(document: &Document) -> String {
         })
         .collect();
     let title = match &document.reports[..] {
-        [one] => format!("{}: {}", one.shown().text, said(one).0),
+        [one] => format!("{}: {}", one.headline().text, said(one).0),
         several => format!("{} reports", several.len()),
     };
     let body = html! {
         @if several { (overview(document)) }
         @for article in articles { (article) }
     };
-    shell(&title, body, &plots, &document.made_by)
+    let names = names::Names::of(document);
+    let charts = names.shortened_json(&plots.json());
+    shell(&title, PreEscaped(names.shortened(&body)), plots.count(), &charts, &document.made_by)
 }
 
 /// A page around what it says.
-fn shell(title: &str, body: Markup, plots: &plot::Plots, made_by: &str) -> String {
+fn shell(title: &str, body: Markup, count: usize, charts: &str, made_by: &str) -> String {
     let page = html! {
         (DOCTYPE)
         html lang="en" {
@@ -66,12 +72,12 @@ fn shell(title: &str, body: Markup, plots: &plot::Plots, made_by: &str) -> Strin
                 (PreEscaped(HTML_MARK))
                 meta http-equiv="Content-Security-Policy" content=(POLICY);
                 meta name="viewport" content="width=device-width, initial-scale=1";
-                meta name="color-scheme" content="light";
+                meta name="color-scheme" content="light dark";
                 title { (title) }
                 style { (PreEscaped(STYLE)) }
                 script { (PreEscaped(GUARD)) }
             }
-            body data-charts-expected=(plots.count()) {
+            body data-charts-expected=(count) {
                 noscript { p.banner { "This browser runs no scripts: charts are left out, all else is here." } }
                 p.banner #trouble hidden {}
                 main { (body) }
@@ -81,7 +87,7 @@ fn shell(title: &str, body: Markup, plots: &plot::Plots, made_by: &str) -> Strin
                          zoom, double click to go back, click a name to hide its line."
                     }
                 }
-                script #charts type="application/json" { (PreEscaped(plots.json())) }
+                script #charts type="application/json" { (PreEscaped(charts)) }
                 script { (PreEscaped(DRAW)) }
             }
         }
@@ -106,7 +112,7 @@ fn overview(document: &Document) -> Markup {
     let rows = document.reports.iter().enumerate().map(|(number, report)| {
         let (title, decided) = said(report);
         let id = format!("report-{}-top", number + 1);
-        [Cell::link(title, id), Cell::outcome(report.shown()), decided.into(), Cell::code(report.dir())]
+        [Cell::link(title, id), Cell::outcome(report.headline()), decided.into(), Cell::code(report.dir())]
     });
     let headings = ["what", "outcome", "what decided", "directory"];
     let table = Table::new("Reports on this page").text(headings).rows(rows);

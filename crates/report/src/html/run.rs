@@ -3,10 +3,11 @@
 
 use super::parts::{banners, charts, facts, heading, list, section, verdict};
 use super::plot::Plots;
-use crate::document::RunReport;
+use crate::bars::Bars;
+use crate::document::{RunReport, Section};
 use crate::table::Table;
 use crate::tables::{self, named_values};
-use crate::words::Shown;
+use crate::words::{self, Shown};
 use maud::{Markup, html};
 use results::finding::{Finding, Level};
 use results::units;
@@ -16,23 +17,28 @@ pub(super) fn article(run: &RunReport, place: &str, level: usize, plots: &mut Pl
     let below = level + 1;
     let others: Vec<_> = run.result.others().collect();
     let class = html! { " " span.class { (run.class_in_words) } };
+    let (shares, rest): (Vec<&Section>, _) = run.sections.iter().partition(|section| section.id == "shares");
     html! {
         article {
             (heading(level, &format!("{place}top"), &run.title))
             (banners(&run.banners))
             (verdict(&Shown::of(Some(run.verdict.outcome)), class, &format!("{}.", run.result.reason), list(&others)))
+            @for of in shares {
+                @match one_slice(run) {
+                    Some(bars) => { (section(format!("{place}{}", of.id), below, &of.title, html! { p.intro { (of.intro) } (bars) })) }
+                    None => { (charts(of, place, below, plots)) }
+                }
+                details {
+                    summary { "All shares in numbers (✘: at its limit or over it)" }
+                    @for table in tables::shares(run) { (table) }
+                }
+            }
             dl.facts { @for fact in &run.summary { div { dt { (fact.name) } dd { (fact.value) } } } }
             @if level == 1 { (contents(run, place)) }
             (blame(run, place, below))
-            @for of in &run.sections {
+            @for of in rest {
                 (charts(of, place, below, plots))
                 @match of.id.as_str() {
-                    "shares" => {
-                        details {
-                            summary { "All shares in numbers (✘: at its limit or over it)" }
-                            @for table in tables::shares(run) { (table) }
-                        }
-                    }
                     "latency" => {
                         (unless_empty(tables::latencies(run), html! {
                             p.absent { "No percentiles: no window of the interval logs could be read." }
@@ -50,6 +56,36 @@ pub(super) fn article(run: &RunReport, place: &str, level: usize, plots: &mut Pl
             (method(run, place, below))
         }
     }
+}
+
+/// The shares of a run of one slice as bars against their limits: a chart over slices would have one point a line.
+fn one_slice(run: &RunReport) -> Option<Bars> {
+    let groups = &run.verdict.groups;
+    let mut bars = Bars::new(
+        "Share of operations over each threshold",
+        "The dashed line is the limit: a bar that reaches it fails the run. A bar ends at twice the limit.",
+    );
+    for (column, limit) in run.sla.limits().iter().enumerate() {
+        for (group, slice) in groups.iter().flat_map(|group| group.slices.iter().map(move |slice| (group, slice))) {
+            let Some(share) = slice.judged_share.as_ref().and_then(|shares| shares.get(column)).copied() else {
+                continue;
+            };
+            let over = slice.judged_over.get(column).copied().unwrap_or(0);
+            bars.against(
+                format!(
+                    "over {}: {} on {}",
+                    units::duration(limit.threshold_ns),
+                    group.stream,
+                    words::device(group.device.as_deref())
+                ),
+                share,
+                limit.share_max(),
+                format!("{} of {}", units::percent(share), units::percent_exact(limit.share_max())),
+                limit.is_exceeded(over, slice.wanted),
+            );
+        }
+    }
+    (groups.iter().all(|group| group.slices.len() <= 1) && !bars.is_empty()).then_some(bars)
 }
 
 /// The table; something else where it has no rows.

@@ -26,6 +26,10 @@ pub(super) fn article(report: &SeriesReport, place: &str, plots: &mut Plots) -> 
             (heading(1, &format!("{place}top"), &report.title))
             (banners(&report.banners))
             (conclusion(report))
+            @for of in &report.sections { (charts(of, place, 2, plots)) }
+            @if let Some(conclusion) = &report.series.conclusion {
+                @if !conclusion.remarks.is_empty() { (section(format!("{place}remarks"), 2, "Remarks", list(&conclusion.remarks))) }
+            }
             @if let Some(beside) = &report.beside { (drives_beside(beside, place)) }
             @for (number, drive) in report.drives.iter().enumerate() {
                 @let place = if report.drives.len() > 1 { format!("{place}drive-{}-", number + 1) } else { place.to_owned() };
@@ -36,15 +40,14 @@ pub(super) fn article(report: &SeriesReport, place: &str, plots: &mut Plots) -> 
             } @else {
                 (section(format!("{place}steps"), 2, "Steps", html! { details { summary { "All jobs, as they were run" } (steps) } }))
             }
-            @for of in &report.sections { (charts(of, place, 2, plots)) }
-            (terms(report, place))
-            @if !certify { (of_search(report, place)) }
             @for (number, step) in report.steps.iter().enumerate() {
                 @if let (Some(place), Some(run)) = (place_of(number, step), &step.report) {
                     hr;
                     (run::article(run, &place, 2, plots))
                 }
             }
+            (terms(report, place))
+            @if !certify { (of_search(report, place)) }
         }
     }
 }
@@ -100,17 +103,12 @@ fn conclusion(report: &SeriesReport) -> Markup {
     let Some(conclusion) = &report.series.conclusion else {
         return verdict(&report.shown(), html! {}, "This series has no conclusion yet.", html! {});
     };
-    let comparable = match conclusion.comparable {
-        true => "may be laid beside published ratings",
-        false => "not comparable with published ratings",
+    let rated = match (conclusion.rating, conclusion.comparable) {
+        (None, _) => "",
+        (Some(_), true) => "may be laid beside published ratings",
+        (Some(_), false) => "not comparable with published ratings",
     };
-    let more = html! {
-        @if let Some(rating) = conclusion.rating {
-            p { b { "Rating: " (units::multiple(rating)) } " (" (comparable) ")." }
-        }
-        (list(&conclusion.remarks))
-    };
-    verdict(&report.shown(), html! {}, &conclusion.sentence, more)
+    verdict(&report.headline(), html! { " " span.class { (rated) } }, &conclusion.sentence, html! {})
 }
 
 fn terms(report: &SeriesReport, place: &str) -> Markup {

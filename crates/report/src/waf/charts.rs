@@ -1,11 +1,28 @@
 //! WAF over bytes written, and over what was varied.
 
-use super::{Sweep, SweepPoint, WafReport, factor};
+use super::{Arranged, Sweep, SweepPoint, WafReport, factor};
+use crate::bars::Bars;
 use crate::charts::{Axis, Chart, Line, Mark, Points, Style};
 use crate::document::Section;
 use results::waf::{OCTILES, steady_rule};
 
 impl WafReport {
+    /// What each arrangement came to.
+    pub(crate) fn bars(&self) -> [Bars; 2] {
+        let bars = |title: &str, caption: &str, of: fn(&Arranged) -> Option<f64>| {
+            let mut bars = Bars::new(title, caption);
+            for one in &self.arrangements {
+                let text = of(one).map_or_else(|| "never steady".to_owned(), |waf| factor(Some(waf)));
+                bars.bar(one.arrangement.clone(), of(one), text);
+            }
+            bars
+        };
+        [
+            bars("Device WAF once steady", "Bytes written to the media for each byte that hosts wrote.", |one| one.waf),
+            bars("Total write amplification", "Engine WA x steady device WAF.", |one| one.total_wa),
+        ]
+    }
+
     /// WAF over what hosts wrote, and what varied assumptions make of it.
     pub(crate) fn sections(&self) -> Vec<Section> {
         let x = Axis::linear("written by hosts since the drives were filled once", "drive fills");

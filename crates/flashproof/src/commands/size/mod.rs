@@ -7,7 +7,7 @@ use crate::args::SizeArgs;
 use load::factor::Factor;
 use session::console;
 use session::failure::Failure;
-use session::output_file::write_file;
+use session::output_file::{check_page, write_file, write_page};
 use sizing::configuration::{Configuration, Test, busiest_node, configurations};
 use sizing::profile::Profile;
 use sizing::profile::derive::profile;
@@ -22,6 +22,9 @@ const PROFILE: &str = "profile.json";
 
 /// Derives, shows and writes.
 pub fn run(args: &SizeArgs) -> Result<ExitCode, Failure> {
+    if let Some(path) = &args.html {
+        check_page(path)?;
+    }
     let sources = input::read(args)?;
     let profile = profile(&sources, &input::wanted(args, &sources.logs)).map_err(Failure::usage)?;
     let test = Test { device: args.device.clone(), duration_sec: args.duration, factor: args.scale };
@@ -34,6 +37,9 @@ pub fn run(args: &SizeArgs) -> Result<ExitCode, Failure> {
     } else {
         page::page(&profile, configured.as_deref().unwrap_or_default())
     })?;
+    if let Some(path) = &args.html {
+        write_page(path, &page::html(&profile, configured.as_deref().unwrap_or_default()))?;
+    }
     let configurations = configured.map_err(Failure::usage)?;
     if let Some(dir) = &args.out {
         let wanted = if balances || args.accept_unbalanced { &configurations[..] } else { &[] };

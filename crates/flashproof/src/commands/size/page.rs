@@ -1,46 +1,30 @@
-//! A profile on the screen: loads, what reached the drives, what had to balance.
+//! A profile on the screen and as a page: loads, what reached the drives, what had to balance.
 
+use report::bars::Bars;
+use report::html::Page;
 use report::table::Table;
 use results::units;
+use session::runner::tool;
 use sizing::configuration::Configuration;
 use sizing::drive_io::{DriveIo, NAMES};
 use sizing::profile::blocks::kib;
 use sizing::profile::counters::mean_bytes;
-use sizing::profile::{Check, DeviceLoad, DriveTarget, Profile};
+use sizing::profile::{Check, DeviceLoad, DriveTarget, Node, Profile};
 
 /// Columns of a terminal.
 const COLUMNS: usize = 100;
 
 pub fn page(profile: &Profile, configurations: &[Configuration]) -> String {
-    let mut text = String::new();
-    for node in &profile.nodes {
-        let build = node.build.as_deref().map(|build| format!(" (server {build})")).unwrap_or_default();
-        let window = node.window;
-        text += &format!(
-            "node {}{build}, {} to {} ({})\n",
-            node.id,
-            window.from,
-            window.to,
-            units::span_of(window.seconds())
-        );
-    }
+    let mut text = nodes(profile).into_iter().map(|node| node + "\n").collect::<String>();
     text += &format!("\nLoad on each device, a second\n\n{}", loads(profile));
-    let mut rest = &profile.loads[..];
-    while let [first, ..] = rest {
-        let same = |load: &&DeviceLoad| (&load.node, &load.namespace) == (&first.node, &first.namespace);
-        let count = rest.iter().take_while(same).count();
-        let node = if profile.nodes.len() > 1 { format!(" on {}", first.node) } else { String::new() };
-        let of_namespace: Vec<&DeviceLoad> = rest[..count].iter().collect();
-        text += &units::wrapped(&format!("{}{node}: {}", first.namespace, told(&of_namespace)), "  ", COLUMNS);
-        rest = &rest[count..];
-    }
+    namespaces(profile).iter().for_each(|told| text += &units::wrapped(told, "  ", COLUMNS));
     text += &format!("\nWhat reached each drive, all namespaces together\n\n{}", drives(profile, configurations));
     if profile.checks.is_empty() {
         text += "\nNothing could be compared: there is one source for each number.\n";
     } else {
         text += &format!("\nWhat has to balance\n\n{}", checks(profile));
     }
-    let remarks = profile.remarks.iter().chain(configurations.iter().flat_map(|one| &one.remarks)).cloned().collect();
+    let remarks = remarks(profile, configurations);
     for (title, sentences) in [("IN DOUBT, not to be used as it is:", profile.doubts()), ("Remarks:", remarks)] {
         if !sentences.is_empty() {
             text += &format!("\n{title}\n");
@@ -48,6 +32,102 @@ pub fn page(profile: &Profile, configurations: &[Configuration]) -> String {
         }
     }
     text
+}
+
+/// The profile as a page of HTML: its balance, the sizes, the load that follows, then all in numbers.
+pub fn html(profile: &Profile, configurations: &[Configuration]) -> String {
+    let mut page = Page::new(format!("Load of {}", units::count(profile.drives.len() as u64, "drive")));
+    page.warnings(&profile.doubts());
+    page.list(&nodes(profile));
+    page.add(&[balance(profile)]);
+    page.heading("Sizes");
+    page.add(&profile.loads.iter().flat_map(sizes).collect::<Vec<_>>());
+    page.heading("The load that follows");
+    page.add(&reached(profile, configurations));
+    page.list(&namespaces(profile));
+    page.heading("In numbers");
+    for (title, mut table) in [
+        ("Load on each device, a second", loads(profile)),
+        ("What reached each drive, all namespaces together", drives(profile, configurations)),
+        ("What has to balance", checks(profile)),
+    ] {
+        table.title = title.to_owned();
+        page.add(&[table]);
+    }
+    page.list(&remarks(profile, configurations));
+    for Configuration { namespace, text, .. } in configurations {
+        page.heading(&format!("{namespace}.conf"));
+        page.file(text);
+    }
+    page.html(&tool())
+}
+
+/// How far each check is off, against what is allowed.
+fn balance(profile: &Profile) -> Bars {
+    let mut bars = Bars::new(
+        "What has to balance",
+        "How far two sources of one number are apart. The dashed line is what is allowed; a bar ends at twice that.",
+    );
+    for check in &profile.checks {
+        let (off, allowed) = (check.residue_pct(), check.allowed_pct);
+        let name = format!("{}: {} against {}", check.place, check.what, check.against);
+        bars.against(name, off.abs(), allowed, format!("{off:+.2} % of {allowed:.1} %"), !check.holds());
+    }
+    bars
+}
+
+/// Histograms of the sizes that were read and written.
+fn sizes(load: &DeviceLoad) -> Vec<Bars> {
+    let of = |what: &str, over: &[f64]| {
+        let title = format!("{what} of {} on {}", load.namespace, load.device);
+        let mut bars = Bars::new(title, "Percent of the records, by size.");
+        for (at, share) in over.windows(2).map(|pair| pair[0] - pair[1]).chain(over.last().copied()).enumerate() {
+            if share > 0.0 {
+                let size = |at: usize| if at < 10 { format!("{} B", 1 << at) } else { kib(1 << at.min(62)) };
+                bars.bar(format!("{} to {}", size(at), size(at + 1)), Some(share), units::percent(share / 100.0));
+            }
+        }
+        bars
+    };
+    vec![of("Reads", &load.read_sizes_pct_over), of("Writes", &load.write_sizes_pct_over)]
+}
+
+/// I/O that reached each drive by the server, by iostat, and by the configuration of a test.
+fn reached(profile: &Profile, configurations: &[Configuration]) -> Vec<Bars> {
+    let rows = reached_rows(profile, configurations);
+    let bars = NAMES.iter().enumerate().map(|(at, number)| {
+        let mut bars = Bars::new(*number, "");
+        for (drive, by, io) in &rows {
+            let value = io.numbers()[at];
+            bars.bar(format!("{drive} {by}").trim_start(), Some(value), rate(value));
+        }
+        bars
+    });
+    bars.collect()
+}
+
+/// Each node with its window.
+fn nodes(profile: &Profile) -> Vec<String> {
+    let of = |node: &Node| {
+        let build = node.build.as_deref().map(|build| format!(" (server {build})")).unwrap_or_default();
+        let window = node.window;
+        format!("node {}{build}, {} to {} ({})", node.id, window.from, window.to, units::span_of(window.seconds()))
+    };
+    profile.nodes.iter().map(of).collect()
+}
+
+/// What the columns lack, a sentence or more for each namespace of a node.
+fn namespaces(profile: &Profile) -> Vec<String> {
+    let same = |a: &DeviceLoad, b: &DeviceLoad| (&a.node, &a.namespace) == (&b.node, &b.namespace);
+    let of = |loads: &[DeviceLoad]| {
+        let node = if profile.nodes.len() > 1 { format!(" on {}", loads[0].node) } else { String::new() };
+        format!("{}{node}: {}", loads[0].namespace, told(&loads.iter().collect::<Vec<_>>()))
+    };
+    profile.loads.chunk_by(same).map(of).collect()
+}
+
+fn remarks(profile: &Profile, configurations: &[Configuration]) -> Vec<String> {
+    profile.remarks.iter().chain(configurations.iter().flat_map(|one| &one.remarks)).cloned().collect()
 }
 
 fn loads(profile: &Profile) -> Table {
@@ -147,22 +227,22 @@ fn replicated(writes: f64, written: f64, factor: Option<u64>) -> String {
 }
 
 fn drives(profile: &Profile, configurations: &[Configuration]) -> Table {
-    let mut table = Table::new("").text(["drive", "by"]).numbers(NAMES);
+    let rows = reached_rows(profile, configurations);
+    let rows = rows.into_iter().map(|(drive, by, io)| [drive, by].into_iter().chain(io.numbers().map(rate)));
+    Table::new("").text(["drive", "by"]).numbers(NAMES).rows(rows)
+}
+
+/// I/O of each drive, and its source.
+fn reached_rows(profile: &Profile, configurations: &[Configuration]) -> Vec<(String, String, DriveIo)> {
     let several = profile.nodes.len() > 1;
-    let mut row = |drive: String, by: &str, io: &DriveIo| {
-        table.row([drive, by.to_owned()].into_iter().chain(io.numbers().map(rate)));
-    };
+    let mut rows = Vec::new();
     for DriveTarget { node, drive, predicted, iostat, .. } in &profile.drives {
         let name = if several { format!("{drive} ({node})") } else { drive.clone() };
-        row(name.clone(), "the server's counters", predicted);
-        if let Some(seen) = iostat {
-            row(name, "iostat, without flushes", seen);
-        }
+        rows.push((name.clone(), "the server's counters".to_owned(), *predicted));
+        rows.extend(iostat.map(|seen| (name, "iostat, without flushes".to_owned(), seen)));
     }
-    for Configuration { namespace, asks, .. } in configurations {
-        row(String::new(), &format!("{namespace}.conf"), asks);
-    }
-    table
+    rows.extend(configurations.iter().map(|one| (String::new(), format!("{}.conf", one.namespace), one.asks)));
+    rows
 }
 
 fn checks(profile: &Profile) -> Table {

@@ -1,0 +1,97 @@
+//! Bars: one number for each of a few things, each bar against its limit or all against the longest. HTML needs no
+//! script to draw them.
+
+use maud::{Markup, Render, html};
+
+/// Bars under a title.
+#[derive(Debug, Clone, Default)]
+pub struct Bars {
+    title: String,
+    caption: String,
+    rows: Vec<Bar>,
+}
+
+#[derive(Debug, Clone)]
+struct Bar {
+    name: String,
+    /// The value in words.
+    text: String,
+    /// `None`: no bar, `text` says why.
+    value: Option<f64>,
+    limit: Option<f64>,
+    is_over: bool,
+}
+
+/// Position of the limit in the width of a bar: a bar ends at twice its limit.
+const LIMIT_AT: f64 = 0.5;
+
+impl Bars {
+    pub fn new(title: impl Into<String>, caption: impl Into<String>) -> Self {
+        Self { title: title.into(), caption: caption.into(), rows: Vec::new() }
+    }
+
+    /// A bar against the longest of all.
+    pub fn bar(&mut self, name: impl Into<String>, value: Option<f64>, text: impl Into<String>) {
+        self.rows.push(Bar { name: name.into(), text: text.into(), value, limit: None, is_over: false });
+    }
+
+    /// A bar against its own limit. The caller knows exactly whether it `is_over`.
+    pub fn against(&mut self, name: impl Into<String>, value: f64, limit: f64, text: impl Into<String>, is_over: bool) {
+        self.bar(name, Some(value), text);
+        self.rows.iter_mut().next_back().into_iter().for_each(|bar| (bar.limit, bar.is_over) = (Some(limit), is_over));
+    }
+
+    /// True if no bar has a value.
+    pub fn is_empty(&self) -> bool {
+        self.rows.iter().all(|bar| bar.value.is_none())
+    }
+
+    /// Length of a bar, percent of the width.
+    fn length_pct(&self, bar: &Bar) -> f64 {
+        let longest = self.rows.iter().filter_map(|bar| bar.value).fold(0.0, f64::max);
+        let part = bar.limit.map_or(1.0 / longest, |limit| LIMIT_AT / limit) * bar.value.unwrap_or_default();
+        if part.is_nan() { 0.0 } else { 100.0 * part.clamp(0.0, 1.0) }
+    }
+}
+
+impl Render for Bars {
+    fn render(&self) -> Markup {
+        html! {
+            figure.chart {
+                figcaption.title { (self.title) }
+                div.bars {
+                    @for bar in &self.rows {
+                        span { (bar.name) }
+                        span.track.limit[bar.limit.is_some()] aria-hidden="true" {
+                            span.fill.over[bar.is_over] style={ "width:" (format!("{:.2}", self.length_pct(bar))) "%" } {}
+                        }
+                        span.number.over[bar.is_over] { @if bar.is_over { "✘ " } (bar.text) }
+                    }
+                }
+                p.caption { (self.caption) }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_limit_is_in_the_middle_and_other_bars_share_a_scale() {
+        let mut bars = Bars::new("T", "");
+        assert!(bars.is_empty());
+        bars.against("<a>", 0.05, 0.1, "0.05 %", false);
+        bars.against("b", 0.3, 0.1, "0.3 %", true);
+        let html = bars.render().into_string();
+        assert!(html.contains("&lt;a&gt;") && html.contains("width:25.00%"), "{html}");
+        assert!(html.contains("fill over\" style=\"width:100.00%") && html.contains("✘ 0.3 %"), "{html}");
+        let mut bars = Bars::new("T", "");
+        bars.bar("a", Some(3.0), "3x");
+        bars.bar("b", Some(1.5), "1.5x");
+        bars.bar("c", None, "-");
+        let html = bars.render().into_string();
+        assert!(["width:100.00%", "width:50.00%", "width:0.00%"].iter().all(|width| html.contains(width)), "{html}");
+    }
+}
