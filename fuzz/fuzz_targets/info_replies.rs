@@ -1,5 +1,4 @@
-//! Arbitrary bytes as replies of the info protocol, in a file and on the wire: no panic, and what was read is
-//! written and read back equal.
+//! Arbitrary bytes as a file of replies of the info protocol: no panic, and what was read is written and read back equal.
 
 #![no_main]
 

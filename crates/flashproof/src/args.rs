@@ -1,5 +1,6 @@
 //! The command line: commands, their options and their help.
 
+mod access;
 mod align;
 mod baseline;
 mod certify;
@@ -29,11 +30,12 @@ mod trace;
 mod transactions;
 mod waf;
 
+pub use access::{AccessArgs, Auth};
 pub use align::AlignArgs;
 pub use baseline::BaselineArgs;
 pub use certify::CertifyArgs;
 pub use client::{ClientArgs, RecordArgs};
-pub use cluster::{AccessArgs, Auth, CollectArgs, RestoreArgs};
+pub use cluster::{CollectArgs, NodeArgs, RestoreArgs};
 pub use compare::CompareArgs;
 pub use config::{ConfigArgs, seconds};
 pub use doctor::DoctorArgs;

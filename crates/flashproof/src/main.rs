@@ -8,6 +8,7 @@
 // Nobody can call a binary, so all of it would be "unreachable".
 #![allow(unreachable_pub)]
 
+mod access;
 mod args;
 mod commands;
 mod cross_check;

@@ -2,6 +2,7 @@
 
 use crate::support;
 use std::net::{TcpListener, TcpStream};
+use support::info_server::{CREDENTIAL_OF_ADMIN, InfoServer, Mode, OF_8_0, tls as server_tls, tls_file};
 use support::{Bench, OUT, serve};
 
 #[test]
@@ -21,7 +22,7 @@ fn what_cannot_be_is_refused_with_what_to_do() {
         (&["-w", "RU,101"], "RU,95"),
         (&["-o", "X"], "B:N"),
         (&["-n", "a;b"], "without"),
-        (&["-h", "db1:port"], "its port is none"),
+        (&["-h", "db1:port"], "a port is a number from 1 to 65535"),
         (&["-k", "0"], "1.."),
     ] {
         let all: Vec<&str> =
@@ -50,6 +51,38 @@ fn records_that_were_inserted_otherwise_are_not_verified_and_it_is_said_what_the
         bench.flashproof(&[&client[..], &verify, other].concat()).expect_error(2, &said);
     }
     bench.flashproof(&[&client[..], &verify, &["-o", "B:100"]].concat()).expect(0);
+    running.signal("TERM");
+    running.end().expect(0);
+}
+
+#[test]
+fn a_login_is_that_of_a_collection_and_a_server_without_security_takes_any_user() {
+    let login = Mode::Login("admin".to_owned(), CREDENTIAL_OF_ADMIN.to_owned());
+    let (bench, server) = (Bench::new(), InfoServer::start_as(login));
+    bench.write("password", "wrong\n");
+    let host = server.host();
+    let client = ["engine", "client", "-h", &host, "-k", "50", "-o", "B:100", "-w", "I"];
+    bench
+        .flashproof(&client)
+        .expect_error(3, &["the server wants a login: \"ERROR:80:not authenticated\" - give --user"]);
+    let user = [&client[..], &["--user", "admin", "--password-file", "password"]].concat();
+    bench.flashproof(&user).expect_error(3, &[&host, "user admin cannot log in - the password is wrong (code 65)"]);
+    bench.flashproof(&[&user[..], &["--auth", "external"]].concat()).expect_error(2, &["give --tls"]);
+    bench.write("password", "admin\n");
+    bench.flashproof(&user).expect_error(3, &["cannot use namespace \"test\"", "it has \"test\""]);
+    assert_eq!(server.logins(), 2);
+    let authorities = tls_file("ca.pem").into_os_string().into_string().unwrap();
+    let tls = [&user[..], &["--tls", "--tls-cafile", &authorities, "--tls-name", "other.test"]].concat();
+    let server = InfoServer::start_with(OF_8_0, Mode::Plain, Some(server_tls(false)));
+    let host = server.host();
+    let tls: Vec<_> = tls.into_iter().map(|word| if word.starts_with("127.") { host.as_str() } else { word }).collect();
+    bench.flashproof(&tls).expect_error(3, &["cannot begin TLS with other.test - invalid peer certificate"]);
+    let config = "service {\n service-threads 1\n}\nnetwork {\n service {\n port 0\n }\n}\n\
+                  namespace test {\n storage-engine device {\n file records\n filesize 16M\n }\n}\n";
+    let Some((running, port)) = serve(&bench, config) else { return };
+    let host = format!("localhost:{port}");
+    let open: Vec<_> = user.iter().map(|word| if word.starts_with("127.") { host.as_str() } else { word }).collect();
+    bench.flashproof(&[&open[..], &["--sla", "99%>10s", "-T", "20000", "--out", OUT]].concat()).expect(0);
     running.signal("TERM");
     running.end().expect(0);
 }

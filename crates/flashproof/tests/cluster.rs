@@ -1,6 +1,6 @@
 //! `flashproof size collect`, against servers that replay what real ones said, and servers that misbehave.
 
-use crate::support::info_server::{InfoServer, Mode, OF_4_9, OF_8_0, tls, tls_file};
+use crate::support::info_server::{CREDENTIAL_OF_ADMIN, InfoServer, Mode, OF_4_9, OF_8_0, tls, tls_file};
 use crate::support::{Bench, Ended, Running};
 use sizing::info::{self, Build, InfoReplies};
 use std::fs;
@@ -10,9 +10,6 @@ use std::time::Duration;
 const DIR: &str = "folder";
 const PUT_BACK: &str = "folder/put-back.json";
 const NODE: &str = "32C901000000FC02";
-
-/// Python's bcrypt of "admin" with the database's salt.
-const CREDENTIAL_OF_ADMIN: &str = "$2a$10$7EqJtq98hPqEX7fNZaFWoO1mVO/4MLpGzsqojz6E9Gef6iXDjXdDa";
 
 /// Arguments of a collection of two samples into [`DIR`].
 fn arguments<'a>(host: &'a str, more: &[&'a str]) -> Vec<&'a str> {

@@ -14,7 +14,7 @@ use std::path::Path;
 use std::process::{Child, Command, Stdio};
 use std::thread;
 use std::time::{Duration, Instant};
-use support::info_server::{InfoServer, Mode};
+use support::info_server::{CREDENTIAL_OF_ADMIN, InfoServer, Mode};
 use support::{Bench, OUT, skip};
 
 /// A terminal of our own: what a window or a connection holds, and what programs in it see.
@@ -108,10 +108,9 @@ fn a_terminal_that_goes_away_does_not_end_a_run_and_it_goes_on_to_its_verdict() 
 
 #[test]
 fn a_password_is_asked_for_without_showing_it_and_the_terminal_is_as_before() {
-    // Python's bcrypt of "admin" with the database's salt.
-    let credential = "$2a$10$7EqJtq98hPqEX7fNZaFWoO1mVO/4MLpGzsqojz6E9Gef6iXDjXdDa".to_owned();
     for (typed, code) in [(&b"adnim\x7f\x7f\x7fmin\r"[..], 0), (b"adm\x03", 2), (b"\x04", 2)] {
-        let (bench, server) = (Bench::new(), InfoServer::start_as(Mode::Login("me".to_owned(), credential.clone())));
+        let (bench, server) =
+            (Bench::new(), InfoServer::start_as(Mode::Login("me".to_owned(), CREDENTIAL_OF_ADMIN.to_owned())));
         let Some(terminal) = Terminal::open(80) else { return };
         let host = server.host();
         let options = ["--host", &host, "--user", "me", "--duration", "1", "--every", "1", "--out", OUT];

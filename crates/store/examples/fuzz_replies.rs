@@ -18,6 +18,10 @@ const DICTIONARY: [&[u8]; 8] =
     [b"\0\0\0\0", b"\xff\xff\xff\xff", b"\x02\x03\0\0\0\0", b"]],[", b"[[", b",[", b":", b"test:0,1,"];
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let corpus = Corpus::of(replies_property::examples(), &["replicas\ttest:0,1,////\n"], &DICTIONARY);
+    let corpus = Corpus::of(
+        replies_property::examples(),
+        &["replicas\ttest:0,1,////\n", "peers-clear-std\t7,3000,[[BB9,,[db2:3200]]]\n"],
+        &DICTIONARY,
+    );
     fuzz("replies", &corpus, replies_property::assert_replies_property)
 }

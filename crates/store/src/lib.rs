@@ -23,6 +23,7 @@ mod io;
 mod io_counts;
 mod issuer;
 mod namespace;
+pub mod nodes;
 pub mod object;
 pub mod observe;
 pub mod ops;

@@ -2,7 +2,7 @@
 //!
 //! `-h` is the host there, so help is `--help` alone.
 
-use super::{PatienceArgs, seconds};
+use super::{AccessArgs, PatienceArgs, seconds};
 use clap::{ArgAction, Args};
 use load::workload::records::Mix;
 use results::judge::Sla;
@@ -93,6 +93,8 @@ pub struct ClientArgs {
     /// Seed of all random choices [default: another each time]
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
+    #[command(flatten)]
+    pub access: AccessArgs,
     /// As of any run.
     #[command(flatten)]
     pub record: RecordArgs,
@@ -121,6 +123,7 @@ Examples:
   flashproof engine client -h db1 -n test -k 1000000 -w RU,95 -z 256 -g 50000       50,000 a second, whatever comes back
   flashproof engine client -h db1 -k 1000000 -w RU,50 --zipfian --verify    with a look at all that is read
   flashproof engine client -h 127.0.0.1 -k 100000 -w RU,95 -z 256 --pipeline 32     several at once on each connection
+  flashproof engine client -h db1:4333 --tls --tls-cafile ca.pem --user me     over TLS, with a login
 
-Any Aerospike server without authentication and TLS will do, \"flashproof engine serve\" among them. Records are written to
-the namespace: take one whose data are not needed. docs/transactions.md explains what is recorded.";
+Any Aerospike server will do, \"flashproof engine serve\" among them. Records are written to the namespace: take one whose
+data are not needed. docs/transactions.md explains what is recorded.";

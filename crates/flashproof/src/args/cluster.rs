@@ -1,53 +1,22 @@
 //! The options of `flashproof size collect` and `flashproof size restore`.
 
+use super::AccessArgs;
 use super::config::seconds;
-use clap::{Args, ValueEnum};
-use sizing::info::cluster::{DEFAULT_PORT, Host};
+use clap::Args;
 use std::path::PathBuf;
+use store::nodes::{DEFAULT_PORT, Host};
 
 /// How nodes are spoken to.
 #[derive(Args, Debug)]
-pub struct AccessArgs {
-    /// User, where the cluster asks for one; the password is asked for, or read from --password-file or the
-    /// environment variable FLASHPROOF_PASSWORD
-    #[arg(long, value_name = "USER")]
-    pub user: Option<String>,
-    /// File with the password in its first line
-    #[arg(long, value_name = "FILE", requires = "user")]
-    pub password_file: Option<PathBuf>,
-    /// Who checks the password: the cluster itself, or LDAP for it (sends the password; only with --tls)
-    #[arg(hide_short_help = true, long, value_enum, default_value_t = Auth::Internal, requires = "user")]
-    pub auth: Auth,
-    /// Speak TLS
-    #[arg(long, requires = "tls_cafile")]
-    pub tls: bool,
-    /// Certificates of those who sign the nodes' (PEM), such as /etc/ssl/certs/ca-certificates.crt
-    #[arg(long, value_name = "FILE", requires = "tls")]
-    pub tls_cafile: Option<PathBuf>,
-    /// Name in the nodes' certificates [default: the name that a node tells for its peer, else its host]
-    #[arg(long, value_name = "NAME", requires = "tls")]
-    pub tls_name: Option<String>,
-    /// Certificate of this client (PEM), where nodes want one
-    #[arg(hide_short_help = true, long, value_name = "FILE", requires_all = ["tls", "tls_keyfile"])]
-    pub tls_certfile: Option<PathBuf>,
-    /// Its key (PEM)
-    #[arg(hide_short_help = true, long, value_name = "FILE", requires = "tls_certfile")]
-    pub tls_keyfile: Option<PathBuf>,
+pub struct NodeArgs {
+    #[command(flatten)]
+    pub access: AccessArgs,
     /// Longest time for a connection, and for a request with its reply
     #[arg(long, value_name = "TIME", default_value = "5s", allow_hyphen_values = true, value_parser = seconds)]
     pub timeout: u32,
     /// How long a node that does not answer is tried again when its settings are put back
     #[arg(hide_short_help = true, long, value_name = "TIME", default_value = "2m", allow_hyphen_values = true, value_parser = seconds)]
     pub retry: u32,
-}
-
-/// Who checks a password.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum Auth {
-    /// The cluster
-    Internal,
-    /// LDAP, asked by the cluster
-    External,
 }
 
 /// Options of `flashproof size collect`.
@@ -87,9 +56,8 @@ pub struct CollectArgs {
     /// Print the commands of asadm and asinfo that do the same by hand, and do nothing
     #[arg(long)]
     pub print_commands: bool,
-    /// How nodes are spoken to
     #[command(flatten)]
-    pub access: AccessArgs,
+    pub nodes: NodeArgs,
 }
 
 /// Options of `flashproof size restore`.
@@ -98,9 +66,8 @@ pub struct RestoreArgs {
     /// The folder of that collection
     #[arg(value_name = "DIR")]
     pub dir: PathBuf,
-    /// How nodes are spoken to
     #[command(flatten)]
-    pub access: AccessArgs,
+    pub nodes: NodeArgs,
 }
 
 fn host(text: &str) -> Result<Host, String> {

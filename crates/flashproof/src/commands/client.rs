@@ -1,5 +1,6 @@
 //! `flashproof engine client`: transactions on the records of a database, recorded and judged as operations of a device are.
 
+use crate::access::access;
 use crate::args::{ClientArgs, RecordArgs, TestArgs};
 use crate::commands::test::{default_dir, record_on};
 use engine::DeviceName;
@@ -21,6 +22,7 @@ use std::sync::Arc;
 use store::Overload;
 use store::client::cluster::{Cluster, Map};
 use store::client::{ClientSettings, Stored};
+use store::nodes::Host;
 use store::object::Object;
 use sys::process;
 
@@ -52,7 +54,8 @@ pub fn run(args: &ClientArgs) -> Result<ExitCode, Failure> {
         )));
     }
     check_open_files(args.connections.div_ceil(args.pipeline))?;
-    let cluster = Cluster::find(&seeds, &args.namespace).map_err(Failure::environment)?;
+    let access = access(&args.access)?;
+    let cluster = Cluster::find(&seeds, &args.namespace, access).map_err(Failure::environment)?;
     let map = cluster.map();
     console::note(&about(&map, args.debug));
     object.single_bin = cluster.has_single_bins();
@@ -114,11 +117,11 @@ pub fn run(args: &ClientArgs) -> Result<ExitCode, Failure> {
 
 /// Name and facts under which a run records a namespace as its device.
 pub fn as_devices(namespace: &str, map: &Map) -> (String, Devices) {
-    let name = format!("{namespace}@{}", map.nodes[0].address);
+    let name = format!("{namespace}@{}", map.nodes[0].host);
     let facts = json!({
         "path": name, "kind": NAMESPACE, "namespace": namespace,
         "nodes": map.nodes.iter().map(|node| json!({
-            "name": node.name, "address": node.address.to_string(), "build": node.build, "pipelines": node.pipelines,
+            "name": node.name, "address": node.host.to_string(), "build": node.build, "pipelines": node.pipelines,
         })).collect::<Vec<_>>(),
     });
     (name.clone(), Devices::Namespace(name, facts))
@@ -174,16 +177,10 @@ pub fn check_open_files(connections: u32) -> Result<(), Failure> {
     }
 }
 
-fn seeds(args: &ClientArgs) -> Result<Vec<(String, u16)>, Failure> {
-    let seed = |text: &String| match text.rsplit_once(':').map(|(host, port)| (host, port.parse())) {
-        // An address of IPv6 has colons of its own, and its port behind brackets.
-        Some((host, Ok(port))) if !host.contains(':') || host.ends_with(']') => {
-            Ok((host.trim_start_matches('[').trim_end_matches(']').to_owned(), port))
-        }
-        Some((host, Err(_))) if !host.contains(':') => {
-            Err(Failure::usage(format!("cannot use host {} - its port is none - give HOST or HOST:PORT", quoted(text))))
-        }
-        _ => Ok((text.clone(), args.port)),
+fn seeds(args: &ClientArgs) -> Result<Vec<Host>, Failure> {
+    let seed = |text: &String| {
+        let failed = |why| Failure::usage(format!("cannot use host {} - {why}", quoted(text)));
+        Host::parse(text, args.port).map_err(failed)
     };
     args.host.iter().map(seed).collect()
 }
@@ -218,7 +215,7 @@ fn about(map: &Map, debug: bool) -> String {
         text += &format!(
             "\n  {} at {}, build {}, {}{}",
             printable(&node.name),
-            node.address,
+            node.host,
             printable(&node.build),
             units::count(map.owned(node.number) as u64, "partition"),
             if node.pipelines { ", takes several transactions on a connection" } else { "" }

@@ -19,6 +19,9 @@ use std::time::Duration;
 pub const OF_8_0: &[u8] = include_bytes!("../../../sizing/tests/data/info/ce-8.0.0.15.info.gz");
 pub const OF_4_9: &[u8] = include_bytes!("../../../sizing/tests/data/info/ce-4.9.0.37.info.gz");
 
+/// Python's bcrypt of "admin" with the database's salt.
+pub const CREDENTIAL_OF_ADMIN: &str = "$2a$10$7EqJtq98hPqEX7fNZaFWoO1mVO/4MLpGzsqojz6E9Gef6iXDjXdDa";
+
 /// Behaviour of the server.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Mode {

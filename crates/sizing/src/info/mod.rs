@@ -1,7 +1,7 @@
-//! Replies of the database's info protocol: how they are asked for, read, and what they say.
+//! Replies of the database's info protocol: what is asked for, and what the replies say. Pure: no sockets.
 //!
 //! ```text
-//! socket  --protocol--> names and values --> NODE.info, a file    (flashproof size collect)
+//! node  --store::nodes--> names and values --> NODE.info, a file    (flashproof size collect)
 //! NODE.info, or what a script of asinfo kept  --InfoReplies-->  what a profile needs
 //! ```
 //!
@@ -14,7 +14,6 @@
 mod build;
 pub mod cluster;
 mod namespace;
-pub mod protocol;
 pub mod settings;
 
 pub use build::{Build, FIXED_BLOCK_BYTES, FLUSH_BYTES};
@@ -36,9 +35,9 @@ use std::time::SystemTime;
 /// The ending of a node's file.
 pub const FILE_ENDING: &str = ".info";
 
-/// Bytes of one reply, at most: on the wire and in a file. The longest known are the partition maps of many
-/// namespaces and lists of sets, below 1 MiB.
-pub const REPLY_BYTES_MAX: usize = 16 << 20;
+/// Maximum bytes of a reply in a file. The longest known are the partition maps of many namespaces and lists of sets,
+/// below 1 MiB.
+const REPLY_BYTES_MAX: usize = 16 << 20;
 
 /// Namespaces of a server, at most. Source: the server's `datamodel.h`, `AS_NAMESPACE_SZ`.
 const NAMESPACES_MAX: usize = 32;

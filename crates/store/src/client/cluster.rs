@@ -3,13 +3,11 @@
 //! A thread asks all known nodes once a second, as Aerospike's clients do; issuing threads read the latest map. Replies
 //! are not trusted: an empty map, a truncated or endless reply costs the node its partitions, and nothing else.
 
-use super::replies::{self, NODES_MAX, bitmap, peers, split_address};
-use crate::wire::frame::{self, Kind};
+use super::replies::bitmap;
+use crate::nodes::{self, Access, Connection, Host, NODES_MAX, PeersQuery, connect, peers};
 use crate::{Digest, PARTITIONS, partition};
 use results::units::quoted;
-use std::collections::BTreeMap;
-use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpStream, ToSocketAddrs};
+use std::fmt;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -22,11 +20,8 @@ const TEND: Duration = Duration::from_secs(1);
 /// Delay of another query after a node lacked a partition that it had reported.
 const ASK_AGAIN: Duration = Duration::from_millis(50);
 
-/// For a connection, and for each reply to a question about the cluster.
-pub(super) const PATIENCE: Duration = Duration::from_secs(2);
-
-/// Longest reply to a question about the cluster, bytes: maps of a thousand namespaces.
-const INFO_BYTES_MAX: usize = 4 << 20;
+/// Most addresses of a node that joins during a run: each that does not answer takes a while.
+const ADDRESSES_MAX: usize = 8;
 
 /// A cluster that cannot be used: a sentence.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -40,7 +35,11 @@ pub struct Node {
     pub number: usize,
     /// The server's name: 16 hex digits.
     pub name: String,
-    pub address: SocketAddr,
+    pub host: Host,
+    /// The name in its certificate.
+    tls_name: String,
+    /// Stands for the password on further connections.
+    session: Option<Vec<u8>>,
     /// Server version.
     pub build: String,
     /// True if the server accepts several requests on a connection at once.
@@ -74,8 +73,8 @@ impl Map {
 }
 
 /// A cluster that is queried until it is dropped.
-#[derive(Debug)]
 pub struct Cluster {
+    access: Arc<Access>,
     map: Arc<Mutex<Arc<Map>>>,
     has_single_bins: bool,
     connect: Sender<Connect>,
@@ -83,11 +82,14 @@ pub struct Cluster {
     ask: Sender<()>,
 }
 
+/// A connection to a node; or the error number of operations that waited for it, and a sentence.
+pub(super) type Connected = Result<Connection, (i32, String)>;
+
 /// A requested connection, and its receiver.
 pub(super) struct Connect {
-    pub(super) address: SocketAddr,
+    pub(super) node: Node,
     pub(super) slot: usize,
-    pub(super) made: Sender<(usize, io::Result<TcpStream>)>,
+    pub(super) made: Sender<(usize, Connected)>,
     pub(super) waker: Waker,
 }
 
@@ -95,43 +97,41 @@ impl Cluster {
     /// The cluster with one of `seeds` as a node, for `namespace`.
     ///
     /// Errors: none of them answers, or the cluster has no such namespace.
-    pub fn find(seeds: &[(String, u16)], namespace: &str) -> Result<Arc<Self>, ClusterError> {
-        let mut asker = Asker { namespace: namespace.to_owned(), nodes: BTreeMap::new(), order: Vec::new() };
-        let mut failures = Vec::new();
-        for (host, port) in seeds {
-            let name = quoted(&format!("{host}:{port}"));
-            match resolve(host, *port).and_then(|address| asker.add(address)) {
-                Ok(()) => {}
-                Err(error) => failures.push(format!("{name}: {error}")),
-            }
-        }
-        if asker.order.is_empty() {
+    pub fn find(seeds: &[Host], namespace: &str, access: Access) -> Result<Arc<Self>, ClusterError> {
+        let access = Arc::new(access);
+        let query = PeersQuery { tls: access.tls.is_some(), alternate: false };
+        let nodes::Cluster { mut nodes, missing } = nodes::find(seeds, Some(query), &access);
+        if nodes.is_empty() {
             return Err(ClusterError(format!(
-                "cannot find the cluster - no seed answered: {} - check host, port, and that the server runs",
-                failures.join("; ")
+                "cannot find the cluster - no seed answered: {} - check host, port, login and TLS, and that the server runs",
+                missing.join("; ")
             )));
         }
+        // A run is named after the first node: a seed.
+        nodes.sort_by_key(|node| seeds.iter().position(|seed| *seed == node.host).unwrap_or(seeds.len()));
+        let nodes = nodes.into_iter().map(Asked::new).collect();
+        let mut asker = Asker { namespace: namespace.to_owned(), access: access.clone(), query, nodes };
         let map = asker.ask();
         if map.masters.iter().all(Option::is_none) {
-            let has = asker.namespaces().map(|names| format!("; it has {}", names.join(", "))).unwrap_or_default();
+            let has: Vec<_> = asker.nodes[0].node.namespaces.iter().map(|name| quoted(name)).collect();
             return Err(ClusterError(format!(
-                "cannot use namespace {} - no node has a partition of it{has} - name one of its namespaces (-n)",
-                quoted(namespace)
+                "cannot use namespace {} - no node has a partition of it; it has {} - name one of its namespaces (-n)",
+                quoted(namespace),
+                has.join(", ")
             )));
         }
-        let settings = asker.settings();
-        let has_single_bins = settings.split(';').any(|pair| pair == "single-bin=true");
+        let has_single_bins = asker.settings().split(';').any(|pair| pair == "single-bin=true");
         let map = Arc::new(Mutex::new(Arc::new(map)));
         let (ask, asked) = channel();
         let (connect, wanted) = channel();
-        let shared = map.clone();
+        let (shared, to_connect) = (map.clone(), access.clone());
         let spawn = |name: &str, body: Box<dyn FnOnce() + Send>| {
             let spawned = thread::Builder::new().name(name.to_owned()).spawn(body);
             spawned.map_err(|error| ClusterError(format!("cannot start a thread that asks the cluster: {error}")))
         };
         spawn("tend", Box::new(move || tend(asker, &shared, &asked)))?;
-        spawn("connect", Box::new(move || connect_all(&wanted)))?;
-        Ok(Arc::new(Self { map, has_single_bins, connect, ask }))
+        spawn("connect", Box::new(move || connect_all(&wanted, &to_connect)))?;
+        Ok(Arc::new(Self { access, map, has_single_bins, connect, ask }))
     }
 
     /// The map that was made last.
@@ -149,22 +149,34 @@ impl Cluster {
         let _ = self.ask.send(());
     }
 
+    /// A new connection to `node`.
+    pub(super) fn connect_now(&self, node: &Node) -> Connected {
+        connected(node, &self.access)
+    }
+
     /// Requests a connection.
     pub(super) fn connect(&self, wanted: Connect) {
         let _ = self.connect.send(wanted);
     }
 }
 
-/// Connects to a node.
-pub(super) fn connect(address: SocketAddr) -> io::Result<TcpStream> {
-    let socket = TcpStream::connect_timeout(&address, PATIENCE)?;
-    socket.set_nodelay(true)?;
-    Ok(socket)
+impl fmt::Debug for Cluster {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Cluster").finish_non_exhaustive()
+    }
 }
 
-fn connect_all(wanted: &Receiver<Connect>) {
-    for Connect { address, slot, made, waker } in wanted {
-        if made.send((slot, connect(address))).is_ok() {
+/// A new connection to `node`, logged in.
+fn connected(node: &Node, access: &Access) -> Connected {
+    let socket = connect(&node.host, access.timeout);
+    let socket = socket.map_err(|error| (error.raw_os_error().unwrap_or(libc::ETIMEDOUT), error.to_string()))?;
+    let connection = Connection::begin(socket, &node.tls_name, access, &mut node.session.clone());
+    connection.map_err(|error| (libc::ECONNREFUSED, error))
+}
+
+fn connect_all(wanted: &Receiver<Connect>, access: &Access) {
+    for Connect { node, slot, made, waker } in wanted {
+        if made.send((slot, connected(&node, access))).is_ok() {
             waker.wake();
         }
     }
@@ -189,133 +201,86 @@ fn tend(mut asker: Asker, map: &Mutex<Arc<Map>>, asked: &Receiver<()>) {
     }
 }
 
-fn resolve(host: &str, port: u16) -> io::Result<SocketAddr> {
-    let mut addresses = (host, port).to_socket_addrs()?;
-    addresses.next().ok_or_else(|| io::Error::other("the name has no address"))
-}
-
 /// Queries the nodes.
 struct Asker {
     namespace: String,
-    /// Indexed by name.
-    nodes: BTreeMap<String, Asked>,
-    /// Names by number.
-    order: Vec<String>,
+    access: Arc<Access>,
+    query: PeersQuery,
+    /// Indexed by [`Node::number`].
+    nodes: Vec<Asked>,
 }
 
 struct Asked {
-    node: Node,
-    socket: Option<TcpStream>,
+    node: nodes::Node,
     /// True if the last query succeeded.
     answers: bool,
     /// Its partitions, by its last reply.
     bitmap: Option<Vec<u8>>,
 }
 
-impl Asker {
-    /// Adds the node at `address`, if it is new.
-    fn add(&mut self, address: SocketAddr) -> io::Result<()> {
-        let mut socket = connect(address)?;
-        let replies = ask(&mut socket, &["node", "build", "features"])?;
-        let get = |name: &str| replies.get(name).cloned().unwrap_or_default();
-        let name = get("node");
-        if name.is_empty() {
-            return Err(io::Error::other("it answers, but not as an Aerospike server"));
-        }
-        if self.nodes.contains_key(&name) || self.order.len() == NODES_MAX {
-            return Ok(());
-        }
-        let pipelines = get("features").split(';').any(|feature| feature == "pipelining");
-        let node = Node { number: self.order.len(), name: name.clone(), address, build: get("build"), pipelines };
-        self.order.push(name.clone());
-        self.nodes.insert(name, Asked { node, socket: Some(socket), answers: true, bitmap: None });
-        Ok(())
+impl Asked {
+    fn new(node: nodes::Node) -> Self {
+        Self { node, answers: true, bitmap: None }
     }
+}
 
+impl Asker {
     /// Queries all nodes for their partitions, and adds nodes that they name.
     fn ask(&mut self) -> Map {
+        let names = [self.query.name(), "replicas".to_owned()];
         let mut at = 0;
         // Nodes added here are queried in the same turn.
-        while let Some(name) = self.order.get(at).cloned() {
+        while let Some(asked) = self.nodes.get_mut(at) {
             at += 1;
-            let Some(asked) = self.nodes.get_mut(&name) else { continue };
-            let replies = asked.ask(&["node", "peers-clear-std", "replicas"]);
+            let replies = asked.node.ask(&names, &self.access);
             asked.answers = replies.is_ok();
-            let Ok(replies) = replies else {
-                asked.socket = None;
-                continue;
-            };
-            asked.bitmap = replies.get("replicas").and_then(|replicas| bitmap(replicas, &self.namespace));
-            let peers = replies.get("peers-clear-std").map(|text| peers(text)).unwrap_or_default();
-            for (_, addresses) in
-                peers.into_iter().filter(|(name, _)| !self.nodes.contains_key(name)).collect::<Vec<_>>()
-            {
-                // The first address that answers; if none does, the next turn is a second later.
-                let _ = addresses.into_iter().find_map(|address| {
-                    let (host, port) = split_address(&address)?;
-                    resolve(host, port).and_then(|address| self.add(address)).ok()
-                });
+            let Ok([list, replicas]) = <[_; 2]>::try_from(replies.unwrap_or_default()) else { continue };
+            asked.bitmap = replicas.and_then(|replicas| bitmap(&replicas, &self.namespace));
+            for peer in list.and_then(|list| peers(&list).ok()).into_iter().flatten().take(NODES_MAX) {
+                if self.nodes.len() == NODES_MAX || self.knows(&peer.node) {
+                    continue;
+                }
+                // If none of its addresses answers, the next turn is a second later.
+                let hosts = &peer.hosts[..peer.hosts.len().min(ADDRESSES_MAX)];
+                match nodes::Node::reach(hosts, peer.tls_name.as_deref(), &self.access) {
+                    Ok(node) if !self.knows(&node.id) => self.nodes.push(Asked::new(node)),
+                    _ => {}
+                }
             }
         }
         let mut masters = vec![None; usize::from(PARTITIONS)];
         // A node that does not answer now keeps its partitions, unless another reports them.
         for answers in [false, true] {
-            for Asked { node, bitmap, .. } in self.nodes.values().filter(|asked| asked.answers == answers) {
-                let Some(bitmap) = bitmap else { continue };
+            for (number, asked) in self.nodes.iter().enumerate().filter(|(_, asked)| asked.answers == answers) {
+                let Some(bitmap) = &asked.bitmap else { continue };
                 let owned = |partition: usize| bitmap[partition / 8] & (0x80 >> (partition % 8)) != 0;
                 masters
                     .iter_mut()
                     .enumerate()
                     .filter(|(partition, _)| owned(*partition))
-                    .for_each(|(_, master)| *master = Some(node.number as u16));
+                    .for_each(|(_, master)| *master = Some(number as u16));
             }
         }
-        let nodes = self.order.iter().filter_map(|name| self.nodes.get(name)).map(|asked| asked.node.clone());
-        Map { nodes: nodes.collect(), masters }
+        let node = |(number, Asked { node, .. }): (usize, &Asked)| Node {
+            number,
+            name: node.id.clone(),
+            host: node.host.clone(),
+            tls_name: node.tls_name.clone(),
+            session: node.session.clone(),
+            build: node.build.clone(),
+            pipelines: node.features.split(';').any(|feature| feature == "pipelining"),
+        };
+        Map { nodes: self.nodes.iter().enumerate().map(node).collect(), masters }
+    }
+
+    fn knows(&self, id: &str) -> bool {
+        self.nodes.iter().any(|asked| asked.node.id == id)
     }
 
     /// Namespace settings as a node reports them; empty if none does.
     fn settings(&mut self) -> String {
-        let question = format!("namespace/{}", self.namespace);
-        let asked = self.nodes.values_mut().find_map(|asked| asked.ask(&[&question]).ok());
-        asked.and_then(|mut replies| replies.remove(&question)).unwrap_or_default()
+        let query = [format!("namespace/{}", self.namespace)];
+        let values = self.nodes.iter_mut().find_map(|asked| asked.node.ask(&query, &self.access).ok()?.pop().flatten());
+        values.unwrap_or_default()
     }
-
-    fn namespaces(&mut self) -> Option<Vec<String>> {
-        let asked = self.nodes.values_mut().next()?;
-        let replies = asked.ask(&["namespaces"]).ok()?;
-        Some(replies.get("namespaces")?.split(';').map(quoted).collect())
-    }
-}
-
-impl Asked {
-    fn ask(&mut self, names: &[&str]) -> io::Result<BTreeMap<String, String>> {
-        let socket = match &mut self.socket {
-            Some(socket) => socket,
-            none => none.insert(connect(self.node.address)?),
-        };
-        ask(socket, names)
-    }
-}
-
-/// A node's answers to `names`.
-///
-/// Errors: no answer in time, or one that violates the protocol.
-fn ask(socket: &mut TcpStream, names: &[&str]) -> io::Result<BTreeMap<String, String>> {
-    socket.set_read_timeout(Some(PATIENCE))?;
-    socket.set_write_timeout(Some(PATIENCE))?;
-    let mut request = Vec::new();
-    let begin = frame::begin(&mut request, Kind::Info);
-    names.iter().for_each(|name| request.extend_from_slice(format!("{name}\n").as_bytes()));
-    frame::end(&mut request, begin);
-    socket.write_all(&request)?;
-    let mut header = [0; frame::HEADER_BYTES];
-    socket.read_exact(&mut header)?;
-    let (kind, bytes) = frame::header(header, INFO_BYTES_MAX).map_err(io::Error::other)?;
-    if kind != Kind::Info {
-        return Err(io::Error::other("a reply of another kind than asked for"));
-    }
-    let mut body = vec![0; bytes];
-    socket.read_exact(&mut body)?;
-    Ok(replies::answers(&body))
 }

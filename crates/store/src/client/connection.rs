@@ -4,7 +4,10 @@ use crate::ops;
 use crate::wire::frame::{self, Kind};
 use crate::wire::message::{self, Header, field, info1, info2, info3};
 use crate::{Exists, Transaction, Work};
+use rustls::ClientConnection;
+use std::borrow::Cow;
 use std::collections::VecDeque;
+use std::io::{self, ErrorKind, Read, Write};
 use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
 
@@ -51,6 +54,8 @@ pub(super) struct Connection {
     /// Number of its node.
     pub(super) node: usize,
     pub(super) socket: Option<Arc<TcpStream>>,
+    /// Between the bytes of its requests and replies and those of the socket.
+    pub(super) tls: Option<Box<ClientConnection>>,
     /// True while the connection is being made.
     pub(super) is_wanted: bool,
     /// True while the connection closes: its operations on the ring are not back yet.
@@ -75,6 +80,45 @@ impl Connection {
         // Behind a request that nobody waits for, others would wait too long as well.
         let is_stuck = self.awaited.front().is_some_and(|first| first.token.is_none());
         self.socket.is_some() && !self.is_ending && !is_stuck && self.awaited.len() < most
+    }
+
+    /// True if there is something to send.
+    pub(super) fn has_unsent(&self) -> bool {
+        !self.unsent.is_empty() || self.tls.as_ref().is_some_and(|tls| tls.wants_write())
+    }
+
+    /// Takes the bytes for the socket.
+    pub(super) fn take_unsent(&mut self) -> io::Result<Vec<u8>> {
+        let plain = std::mem::take(&mut self.unsent);
+        let Some(tls) = &mut self.tls else { return Ok(plain) };
+        let (mut rest, mut sealed) = (&plain[..], Vec::new());
+        loop {
+            // Its buffers are bounded, so it takes a long request in parts.
+            let taken = tls.writer().write(rest)?;
+            rest = &rest[taken..];
+            while tls.wants_write() {
+                tls.write_tls(&mut sealed)?;
+            }
+            match (rest.is_empty(), taken) {
+                (true, _) => return Ok(sealed),
+                (false, 0) => return Err(ErrorKind::WriteZero.into()),
+                (false, _) => {}
+            }
+        }
+    }
+
+    /// The bytes of replies in `bytes` from the socket. Errors: they are not the TLS that was begun.
+    pub(super) fn received<'a>(&mut self, mut bytes: &'a [u8]) -> io::Result<Cow<'a, [u8]>> {
+        let Some(tls) = &mut self.tls else { return Ok(Cow::Borrowed(bytes)) };
+        let mut plain = Vec::new();
+        while !bytes.is_empty() && tls.read_tls(&mut bytes)? > 0 {
+            tls.process_new_packets().map_err(io::Error::other)?;
+            match tls.reader().read_to_end(&mut plain) {
+                Err(error) if error.kind() != ErrorKind::WouldBlock => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(Cow::Owned(plain))
     }
 
     /// True if all its operations are back, so that its slot can be reused.

@@ -5,7 +5,7 @@
 //! Cluster (two threads): who has which partition; connections that are to be made
 //! ```
 //!
-//! * [`cluster`]: nodes and partitions; `nodes`: connections to them, and requests waiting for one
+//! * [`cluster`]: nodes and partitions; `routes`: connections to them, and requests waiting for one
 //! * `connection`: requests; [`replies`]: their replies
 //!
 //! The one idea: an issuing thread never waits but in its ring. Requests for a missing node wait for a connection until
@@ -15,24 +15,23 @@
 
 pub mod cluster;
 mod connection;
-mod nodes;
 mod probe;
 pub mod replies;
+mod routes;
 
 pub use probe::Stored;
 
 use crate::issuer::{Answer, Issuer, Seen};
 use crate::object::Object;
 use crate::{Overload, ResultCode, Transaction};
-use cluster::{Cluster, Map};
+use cluster::{Cluster, Connected, Map};
 use connection::{Awaited, Connection, put_request};
 use engine::net::{Arrivals, Completion as NetCompletion, Event, Net};
 use engine::{IoEngine, Wait};
-use nodes::{MAP_NS, ToNode, Waiting};
 use replies::take_reply;
+use routes::{MAP_NS, ToNode, Waiting};
 use std::collections::VecDeque;
 use std::io;
-use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Instant;
@@ -94,8 +93,8 @@ pub struct Client {
     events: Vec<NetCompletion>,
     /// Connections with something to send.
     listed: Vec<usize>,
-    made: Receiver<(usize, io::Result<TcpStream>)>,
-    tell_made: Sender<(usize, io::Result<TcpStream>)>,
+    made: Receiver<(usize, Connected)>,
+    tell_made: Sender<(usize, Connected)>,
 }
 
 impl Client {
@@ -138,13 +137,19 @@ impl Client {
 
     fn send(&mut self, slot: usize, token: u32, transaction: &Transaction) {
         let connection = &mut self.connections[slot];
-        let Self { settings, out, listed, .. } = self;
+        let Self { settings, out, .. } = self;
         put_request(&mut connection.unsent, settings.namespace.as_bytes(), transaction, settings.timeout_ms);
         connection.awaited.push_back(Awaited { token: Some(token) });
         out[token as usize].slot = Some(slot);
+        self.list(slot);
+    }
+
+    /// Has the connection's bytes sent with the next flush.
+    fn list(&mut self, slot: usize) {
+        let connection = &mut self.connections[slot];
         if !connection.is_listed {
             connection.is_listed = true;
-            listed.push(slot);
+            self.listed.push(slot);
         }
     }
 
@@ -208,17 +213,13 @@ impl Client {
                 if let NetOutcome::Errno(errno) = outcome {
                     return self.end(slot, errno);
                 }
-                match connection.unsent.is_empty() {
+                if connection.unsent.is_empty() {
                     // Reuses the memory.
-                    true => {
-                        bytes.clear();
-                        connection.unsent = bytes;
-                    }
-                    false if !connection.is_listed => {
-                        connection.is_listed = true;
-                        self.listed.push(slot);
-                    }
-                    false => {}
+                    bytes.clear();
+                    connection.unsent = bytes;
+                }
+                if connection.has_unsent() {
+                    self.list(slot);
                 }
             }
             receive => {
@@ -252,13 +253,17 @@ impl Client {
         if self.connections[slot].is_ending {
             return None;
         }
+        let Ok(bytes) = self.connections[slot].received(bytes) else { return Some(libc::EPROTO) };
+        if self.connections[slot].has_unsent() {
+            self.list(slot);
+        }
         if self.connections[slot].arrived.is_empty() {
-            let (rest, errno) = self.replies(slot, bytes, seen);
+            let (rest, errno) = self.replies(slot, &bytes, seen);
             self.connections[slot].arrived.extend_from_slice(rest);
             return errno;
         }
         let mut all = std::mem::take(&mut self.connections[slot].arrived);
-        all.extend_from_slice(bytes);
+        all.extend_from_slice(&bytes);
         let (rest, errno) = self.replies(slot, &all, seen);
         let taken = all.len() - rest.len();
         all.drain(..taken);
@@ -324,10 +329,14 @@ impl Client {
             let connection = &mut self.connections[slot];
             connection.is_listed = false;
             let Some(socket) = &connection.socket else { continue };
-            if !connection.is_sending && !connection.is_ending && !connection.unsent.is_empty() {
+            if !connection.is_sending && !connection.is_ending && connection.has_unsent() {
+                let socket = socket.clone();
+                let Ok(bytes) = connection.take_unsent() else {
+                    self.end(slot, libc::EPROTO);
+                    continue;
+                };
                 connection.is_sending = true;
-                let bytes = std::mem::take(&mut connection.unsent);
-                self.net.submit(NetOp::Send { token: 2 * slot as u32 + 1, socket: socket.clone(), bytes });
+                self.net.submit(NetOp::Send { token: 2 * slot as u32 + 1, socket, bytes });
             }
         }
     }

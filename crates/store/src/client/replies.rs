@@ -5,37 +5,28 @@ use crate::wire::frame::{self, Kind, Malformed};
 use crate::wire::message::{self, Fields, Header};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use std::collections::BTreeMap;
 
 /// Longest reply, bytes: a record of the largest write block, with room.
 const REPLY_BYTES_MAX: usize = 16 << 20;
-
-/// Most nodes of a cluster. Source: the server's limit.
-pub(super) const NODES_MAX: usize = 256;
-
-/// Most addresses of a node: each that does not answer takes a while.
-const ADDRESSES_MAX: usize = 8;
 
 /// Partitions by bits of a byte.
 const MAP_BYTES: usize = PARTITIONS as usize / 8;
 
 /// Takes the first reply off `bytes`: its result code and its bins. `None` if it is incomplete.
 pub fn take_reply<'a>(bytes: &mut &'a [u8]) -> Result<Option<(u8, &'a [u8])>, Malformed> {
-    let Some((kind, mut body)) = frame::take(bytes, REPLY_BYTES_MAX)? else { return Ok(None) };
+    let Some((kind, body)) = frame::take(bytes, REPLY_BYTES_MAX)? else { return Ok(None) };
     if kind != Kind::Message {
         return Err(Malformed::Kind(kind as u8));
     }
+    reply(body).map(Some)
+}
+
+/// The result code and the bins of a reply.
+pub(super) fn reply(mut body: &[u8]) -> Result<(u8, &[u8]), Malformed> {
     let header = Header::take(&mut body)?;
     Fields::take(&mut body, header.fields)?;
     let bins = message::take_ops(&mut body, header.ops)?;
-    Ok(Some((header.result, bins)))
-}
-
-/// Parses a node's answers to an info request: one line per name, a tab before its value.
-pub fn answers(body: &[u8]) -> BTreeMap<String, String> {
-    let text = String::from_utf8_lossy(body);
-    let pairs = text.lines().filter_map(|line| line.split_once('\t'));
-    pairs.map(|(name, value)| (name.to_owned(), value.to_owned())).collect()
+    Ok((header.result, bins))
 }
 
 /// The partitions that a node is master of, in `namespace`: `ns:regime,columns,map,map..;ns:..`, each map in Base64.
@@ -46,38 +37,6 @@ pub fn bitmap(replicas: &str, namespace: &str) -> Option<Vec<u8>> {
     (map.len() == MAP_BYTES).then_some(map)
 }
 
-/// Names and addresses of the other nodes: `generation,port,[[name,tls,[address,..]],..]`.
-pub fn peers(text: &str) -> Vec<(String, Vec<String>)> {
-    let mut fields = text.splitn(3, ',');
-    let (Some(_), Some(port), Some(list)) = (fields.next(), fields.next(), fields.next()) else { return Vec::new() };
-    let mut peers = Vec::new();
-    // "[[" and "]]" frame the list, "],[" parts it; an address of IPv6 has brackets of its own.
-    for peer in list.trim().trim_start_matches('[').split("]],[").take(NODES_MAX) {
-        let Some((name, rest)) = peer.split_once(',') else { continue };
-        let Some((_, addresses)) = rest.split_once(",[") else { continue };
-        let addresses =
-            addresses.split(',').take(ADDRESSES_MAX).map(|address| address.strip_suffix("]]]").unwrap_or(address));
-        let with_port = |address: &str| match split_address(address) {
-            Some(_) => address.to_owned(),
-            None => format!("{address}:{port}"),
-        };
-        peers.push((name.to_owned(), addresses.filter(|address| !address.is_empty()).map(with_port).collect()));
-    }
-    peers
-}
-
-/// `host:port`, or `[address]:port`.
-pub fn split_address(address: &str) -> Option<(&str, u16)> {
-    let (host, port) = address.rsplit_once(':')?;
-    let host = match host.strip_prefix('[') {
-        Some(host) => host.strip_suffix(']')?,
-        None if host.contains(':') => return None,
-        None => host,
-    };
-    let port = port.parse().ok()?;
-    (!host.contains(['[', ']'])).then_some((host, port))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -85,23 +44,6 @@ mod tests {
     use crate::Write;
     use crate::object::{Object, Value};
     use sys::op::OpKind;
-
-    #[test]
-    fn peers_are_read_as_real_nodes_write_them() {
-        assert_eq!(peers("0,3000,[]"), []);
-        let two = "5,3000,[[BB9020011AC4202,,[172.17.0.3:3100]],[BB9030011AC4202,,[172.17.0.4,[fe80::1]:3200]]]";
-        assert_eq!(
-            peers(two),
-            [
-                ("BB9020011AC4202".to_owned(), vec!["172.17.0.3:3100".to_owned()]),
-                ("BB9030011AC4202".to_owned(), vec!["172.17.0.4:3000".to_owned(), "[fe80::1]:3200".to_owned()])
-            ]
-        );
-        assert_eq!(split_address("[fe80::1]:3200"), Some(("fe80::1", 3200)));
-        for wrong in ["", ",", "1,2", "1,2,[[", "x,y,[[a,b", "[[[[,,[[,,[", "1,2,]]]],[,,["] {
-            let _ = peers(wrong);
-        }
-    }
 
     #[test]
     fn a_map_has_a_bit_for_each_partition() {

@@ -1,17 +1,18 @@
 //! Tests against a server with records in memory, with injected faults.
 
 use super::*;
+use crate::nodes::{Access, Host, Login, Tls};
 use crate::object::Value;
 use crate::ops::{self, Entry, operation};
 use crate::testing::all;
 use crate::wire::frame::{self, Kind};
-use crate::wire::{self, Command, Limits, reply};
+use crate::wire::{self, Command, Limits, query, reply};
 use crate::{Digest, Reply, Work};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use std::collections::HashMap;
 use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener};
+use std::net::{SocketAddr, TcpListener, TcpStream};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
 use sys::op::{OpKind, Outcome};
@@ -51,6 +52,11 @@ struct State {
     owned: String,
     peers: Mutex<String>,
     name: String,
+    /// If there is one, nobody is served without a login.
+    password: Mutex<Option<&'static str>>,
+    /// Logins by password and by session.
+    logins: [AtomicU32; 2],
+    tls: Option<Arc<rustls::ServerConfig>>,
 }
 
 impl Server {
@@ -60,6 +66,10 @@ impl Server {
     }
 
     fn with(name: &str, owned: &str) -> Self {
+        Self::with_tls(name, owned, None)
+    }
+
+    fn with_tls(name: &str, owned: &str, tls: Option<Arc<rustls::ServerConfig>>) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = listener.local_addr().unwrap();
         let state = Arc::new(State {
@@ -71,6 +81,9 @@ impl Server {
             owned: owned.to_owned(),
             peers: Mutex::new("0,3000,[]".to_owned()),
             name: name.to_owned(),
+            password: Mutex::new(None),
+            logins: Default::default(),
+            tls,
         });
         let shared = state.clone();
         std::thread::spawn(move || {
@@ -88,12 +101,15 @@ impl Server {
     }
 
     fn client(&self, pipeline: u32, timeout_ms: u32) -> Client {
-        let seeds = [("127.0.0.1".to_owned(), self.address.port())];
-        let cluster = Cluster::find(&seeds, "test").unwrap();
+        self.client_with(Access::default(), 300, pipeline, timeout_ms)
+    }
+
+    fn client_with(&self, access: Access, bytes: u32, pipeline: u32, timeout_ms: u32) -> Client {
+        let cluster = Cluster::find(&[seed(self.address)], "test", access).unwrap();
         let object = Object {
             set: (*b"set").into(),
             bins: 2,
-            value: Value::Blob(300),
+            value: Value::Blob(bytes),
             single_bin: false,
             replace: false,
             began: 170_000_000_000,
@@ -112,15 +128,33 @@ impl Server {
 }
 
 impl State {
-    fn serve(&self, mut socket: TcpStream) {
+    fn serve(&self, socket: TcpStream) {
         socket.set_nodelay(true).unwrap();
+        match &self.tls {
+            Some(config) => {
+                let connection = rustls::ServerConnection::new(config.clone()).unwrap();
+                self.talk(rustls::StreamOwned::new(connection, socket));
+            }
+            None => self.talk(socket),
+        }
+    }
+
+    fn talk(&self, mut socket: impl Read + Write) {
         let (mut bytes, mut chunk) = (Vec::new(), [0; 8192]);
+        let mut is_in = self.password.lock().unwrap().is_none();
         while let Ok(count @ 1..) = socket.read(&mut chunk) {
             bytes.extend_from_slice(&chunk[..count]);
             let (mut rest, mut out, mut at_once) = (&bytes[..], Vec::new(), 0);
             while let Some((kind, body)) = frame::take(&mut rest, 1 << 20).unwrap() {
                 at_once += u32::from(kind == Kind::Message);
                 match kind {
+                    Kind::Security => is_in |= self.log_in(body, &mut out),
+                    Kind::Info if !is_in => {
+                        let begin = frame::begin(&mut out, Kind::Info);
+                        out.extend_from_slice(b"ERROR:80:not authenticated\n");
+                        frame::end(&mut out, begin);
+                    }
+                    _ if !is_in => reply::put(&mut out, &Reply::of(ResultCode(80))),
                     Kind::Info => self.info(body, &mut out),
                     _ if !self.transaction(body, &mut out) => return,
                     _ => {}
@@ -135,6 +169,19 @@ impl State {
         }
     }
 
+    fn log_in(&self, body: &[u8], out: &mut Vec<u8>) -> bool {
+        let password = self.password.lock().unwrap().unwrap_or_default().to_owned();
+        let login = Login::new("me", password, false).unwrap();
+        let known = [login.request(), login.session_request(b"token")];
+        let matching = known.iter().position(|request| request[frame::HEADER_BYTES..] == *body);
+        if let Some(by) = matching {
+            self.logins[by].fetch_add(1, Ordering::Relaxed);
+        }
+        let result = if matching.is_some() { 0 } else { 65 };
+        query::put_security(out, result, 0, &[(5, b"token")]);
+        matching.is_some()
+    }
+
     fn info(&self, body: &[u8], out: &mut Vec<u8>) {
         let begin = frame::begin(out, Kind::Info);
         for name in std::str::from_utf8(body).unwrap().lines() {
@@ -142,7 +189,7 @@ impl State {
                 "node" => self.name.clone(),
                 "build" => "8.0.0.15".to_owned(),
                 "features" => "peers;pipelining;replicas".to_owned(),
-                "peers-clear-std" => self.peers.lock().unwrap().clone(),
+                "peers-clear-std" | "peers-tls-std" => self.peers.lock().unwrap().clone(),
                 "replicas" => format!("other:0,1,AAAA;test:0,1,{}", self.owned),
                 "namespaces" => "other;test".to_owned(),
                 _ => "ERROR".to_owned(),
@@ -189,6 +236,10 @@ impl State {
         reply::put(out, &answer);
         true
     }
+}
+
+fn seed(address: SocketAddr) -> Host {
+    Host { name: address.ip().to_string(), port: address.port() }
 }
 
 /// Without sockets on the kernel's ring the test is skipped.
@@ -318,10 +369,83 @@ fn two_nodes_each_get_what_is_theirs_and_one_that_is_gone_fails_its_own_alone() 
 #[test]
 fn a_cluster_that_is_not_there_or_has_no_such_namespace_is_refused_with_the_reason() {
     let server = Server::new();
-    let seeds = [("127.0.0.1".to_owned(), server.address.port())];
-    let error = Cluster::find(&seeds, "foo").unwrap_err().to_string();
+    let error = Cluster::find(&[seed(server.address)], "foo", Access::default()).unwrap_err().to_string();
     assert!(error.contains("namespace \"foo\"") && error.contains("\"other\", \"test\""), "{error}");
-    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
-    let error = Cluster::find(&[("127.0.0.1".to_owned(), free)], "test").unwrap_err().to_string();
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let error = Cluster::find(&[seed(free)], "test", Access::default()).unwrap_err().to_string();
     assert!(error.contains("no seed answered") && error.contains("refused"), "{error}");
+}
+
+fn me(password: &str) -> Access {
+    let login = Login::new("me", password.to_owned(), false).unwrap();
+    Access { login: Some(login), ..Access::default() }
+}
+
+#[test]
+fn each_connection_logs_in_by_the_session_of_the_first() {
+    if !has_ring() {
+        return;
+    }
+    let server = Server::new();
+    *server.state.password.lock().unwrap() = Some("secret");
+    let mut client = server.client_with(me("secret"), 300, 4, PATIENT_MS);
+    let logins = || server.state.logins.each_ref().map(|count| count.load(Ordering::Relaxed));
+    assert_eq!(logins(), [1, 2], "for the queries, and for two connections of four transactions");
+    assert!(all(&mut client, OpKind::Write, 60, 8).iter().all(|outcome| outcome.is_done()));
+    assert!(client.settings.stored(0).unwrap().is_some(), "a probe logs in, too");
+    assert_eq!(logins(), [1, 3]);
+    // New connections log in as the first ones did.
+    server.set(Manner::Closes);
+    all(&mut client, OpKind::Write, 20, 8);
+    server.set(Manner::Serves);
+    assert!(all(&mut client, OpKind::Read, 60, 8).iter().all(|outcome| outcome.is_done()));
+    assert!(logins()[0] == 1 && logins()[1] > 3, "{:?}", logins());
+}
+
+#[test]
+fn a_login_that_is_missing_or_wrong_is_refused_with_the_reason() {
+    let server = Server::new();
+    *server.state.password.lock().unwrap() = Some("secret");
+    for (access, reason) in [
+        (Access::default(), "the server wants a login: \"ERROR:80:not authenticated\" - give --user"),
+        (me("guess"), "user me cannot log in - the password is wrong (code 65)"),
+    ] {
+        let error = Cluster::find(&[seed(server.address)], "test", access).unwrap_err().to_string();
+        assert!(error.starts_with("cannot find the cluster - no seed answered: ") && error.contains(reason), "{error}");
+    }
+}
+
+#[test]
+fn over_tls_records_of_any_size_are_written_and_read() {
+    use rustls::pki_types::pem::PemObject;
+    use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+    if !has_ring() {
+        return;
+    }
+    let file =
+        |name: &str| std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../flashproof/tests/data/tls").join(name);
+    let certificates = CertificateDer::pem_file_iter(file("node.pem")).unwrap().map(Result::unwrap).collect();
+    let key = PrivateKeyDer::from_pem_file(file("node.key")).unwrap();
+    let builder = rustls::ServerConfig::builder_with_provider(Arc::new(rustls::crypto::ring::default_provider()));
+    let builder = builder.with_safe_default_protocol_versions().unwrap().with_no_client_auth();
+    let config = Arc::new(builder.with_single_cert(certificates, key).unwrap());
+    let server = Server::with_tls("BB9", &format!("{}8=", "/".repeat(682)), Some(config));
+    *server.state.password.lock().unwrap() = Some("secret");
+    let access = |name: &str| {
+        let tls = Tls::new(&file("ca.pem"), None, Some(name.to_owned())).unwrap();
+        Access { tls: Some(tls), ..me("secret") }
+    };
+    // The longest are longer than all of TLS's buffers.
+    for bytes in [8, 20_000, 400_000] {
+        let mut client = server.client_with(access("node.test"), bytes, 4, PATIENT_MS);
+        for kind in [OpKind::Write, OpKind::Read] {
+            assert!(all(&mut client, kind, 40, 8).iter().all(|outcome| outcome.is_done()), "{kind} of {bytes} bytes");
+        }
+        server.state.records.lock().unwrap().clear();
+    }
+    let mut client = server.client_with(access("node.test"), 300, 1, PATIENT_MS);
+    server.set(Manner::Lies);
+    assert_eq!(all(&mut client, OpKind::Write, 8, 8), [Outcome::Errno(libc::EPROTO); 8]);
+    let error = Cluster::find(&[seed(server.address)], "test", access("other.test")).unwrap_err().to_string();
+    assert!(error.contains("cannot begin TLS with other.test - invalid peer certificate"), "{error}");
 }

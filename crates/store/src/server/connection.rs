@@ -1,9 +1,9 @@
 //! A connection: received bytes of an incomplete frame, and replies in the order of their requests.
 
-use super::links::Link;
 use std::collections::VecDeque;
 use std::net::{Shutdown, TcpStream};
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 /// Most requests of a connection that wait for their replies.
 const WAITING_MAX: usize = 512;
@@ -26,6 +26,16 @@ pub(super) enum Role {
     Inbound,
     /// A node, by its index, that receives the writes of this one.
     Outbound(usize),
+}
+
+/// True while a link is up. Its shard clears it when the link is lost.
+#[derive(Debug, Default)]
+pub(super) struct Link(pub(super) AtomicBool);
+
+impl Link {
+    pub(super) fn lost(&self) {
+        self.0.store(false, Ordering::Release);
+    }
 }
 
 /// A connection of one shard.

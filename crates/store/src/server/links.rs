@@ -1,9 +1,10 @@
 //! Connections to the other nodes: made, and made again, by a thread that does nothing else.
 
 use super::State;
+use super::connection::Link;
 use super::shard::Message;
 use std::net::{TcpStream, ToSocketAddrs};
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -24,16 +25,6 @@ pub(super) fn start(state: &Arc<State>) {
                 state.warn("hb", "hb.c", format!("cannot start a thread for a link - {error}"));
             }
         }
-    }
-}
-
-/// True while a link is up. Its shard clears it when the link is lost.
-#[derive(Debug, Default)]
-pub(super) struct Link(AtomicBool);
-
-impl Link {
-    pub(super) fn lost(&self) {
-        self.0.store(false, Ordering::Release);
     }
 }
 

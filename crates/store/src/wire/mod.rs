@@ -1,4 +1,5 @@
-//! The protocol of Aerospike's clients: bytes to transactions, replies to bytes. Independent of sockets and stores.
+//! The protocol of Aerospike's clients: bytes to transactions, replies to bytes; and a client's queries
+//! ([`query`]). Independent of sockets and stores.
 //!
 //! ```text
 //! bytes -> frame::take -> Info      -> info                                -> text
@@ -11,6 +12,7 @@
 pub mod frame;
 pub mod info;
 pub mod message;
+pub mod query;
 pub mod reply;
 pub mod request;
 

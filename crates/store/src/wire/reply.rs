@@ -2,6 +2,7 @@
 
 use super::frame::{self, Kind};
 use super::message::{self, Header, info3};
+use super::query::put_security;
 use super::request::expects_last;
 use crate::{Reply, ResultCode};
 
@@ -49,11 +50,8 @@ pub fn put_refusal(out: &mut Vec<u8>, body: &[u8], result: ResultCode) {
 
 /// Appends the answer to an unsupported frame: a login, a compressed message.
 pub fn put_unsupported(out: &mut Vec<u8>, kind: Kind) {
-    if kind == Kind::Security {
-        let begin = frame::begin(out, Kind::Security);
-        // Scheme, result, command, fields, 12 bytes reserved.
-        out.extend_from_slice(&[0, ResultCode::NO_SECURITY.0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0]);
-        return frame::end(out, begin);
+    match kind {
+        Kind::Security => put_security(out, ResultCode::NO_SECURITY.0, 0, &[]),
+        _ => put_refusal(out, &[], ResultCode::UNSUPPORTED),
     }
-    put_refusal(out, &[], ResultCode::UNSUPPORTED);
 }

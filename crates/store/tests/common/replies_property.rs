@@ -2,8 +2,12 @@
 //!
 //! Shared by the fuzz target, its stand-in on stable Rust and the tests.
 
-use store::client::replies::{answers, bitmap, peers, split_address, take_reply};
+use store::client::replies::{bitmap, take_reply};
+use store::nodes::{Host, peers, services};
 use store::ops;
+use store::wire::Kind;
+use store::wire::frame::HEADER_BYTES;
+use store::wire::query::{body_bytes, info_replies, security_reply};
 
 /// Reads `bytes` as replies of a connection, and as the body of an info reply. Returns true if they are valid.
 pub(crate) fn assert_replies_property(bytes: &[u8]) -> bool {
@@ -21,20 +25,50 @@ pub(crate) fn assert_replies_property(bytes: &[u8]) -> bool {
             assert!(matches!(torn, Ok(None)), "{torn:?} of {len} bytes but one");
         }
     }
-    let answers = answers(bytes);
-    for value in answers.values() {
-        let map = bitmap(value, "test");
-        assert!(map.is_none_or(|map| map.len() == 512));
-        let peers = peers(value);
-        assert!(peers.len() <= 256);
-        for (_, addresses) in peers {
-            assert!(addresses.len() <= 8, "{}", addresses.len());
-            for host in addresses.iter().filter_map(|address| split_address(address)).map(|(host, _)| host) {
-                assert!(!host.contains(']'), "{host:?}");
+    let text = String::from_utf8_lossy(bytes);
+    let pairs: Vec<_> = text.lines().filter_map(|line| line.split_once('\t')).collect();
+    for (_, value) in &pairs {
+        assert_value(value);
+    }
+    let is_login = assert_query(bytes, pairs.iter().map(|(name, _)| (*name).to_owned()).collect());
+    replies > 0 || is_login || !pairs.is_empty()
+}
+
+fn assert_value(value: &str) {
+    let map = bitmap(value, "test");
+    assert!(map.is_none_or(|map| map.len() == 512));
+    for found in [peers(value), services(value)] {
+        match found {
+            Ok(peers) => {
+                assert!(peers.iter().all(|peer| peer.hosts.len() <= 64));
+                for host in peers.iter().flat_map(|peer| &peer.hosts) {
+                    assert_eq!(Host::parse(&host.to_string(), 1).as_ref(), Ok(host), "a host reads back");
+                }
             }
+            Err(error) => assert!(!error.contains('\n') && error.len() < 2000, "one line: {error}"),
         }
     }
-    replies > 0 || !answers.is_empty()
+}
+
+/// Reads `bytes` as a frame, and as replies to queries of `names` and of others. Returns true for the reply to a login.
+fn assert_query(bytes: &[u8], names: Vec<String>) -> bool {
+    let mut is_login = false;
+    if let Some((header, body)) = bytes.split_first_chunk::<HEADER_BYTES>() {
+        for kind in [Kind::Info, Kind::Security, Kind::Message] {
+            match body_bytes(*header, kind) {
+                Ok(_) => is_login |= kind == Kind::Security && security_reply(body).is_ok(),
+                Err(error) => assert!(!error.to_string().contains('\n'), "one line: {error}"),
+            }
+        }
+        let _ = security_reply(body);
+    }
+    for names in [names, ["node", "build", "namespace/test"].map(str::to_owned).to_vec()] {
+        match info_replies(&names, bytes) {
+            Ok(values) => assert_eq!(values.len(), names.len()),
+            Err(error) => assert!(!error.to_string().contains('\n'), "one line: {error}"),
+        }
+    }
+    is_login
 }
 
 /// Replies of real servers, and of this one.
@@ -48,6 +82,12 @@ pub(crate) fn examples() -> Vec<Vec<u8>> {
         format!("node\tBB9020011AC4202\nreplicas\ttest:0,1,{all};bar:0,2,{all},{all}\n"),
         "peers-clear-std\t5,3000,[[BB9020011AC4202,,[172.17.0.3:3100]],[BB9030011AC4202,,[172.17.0.4,[fe80::1]:3200]]]\n"
             .to_owned(),
+        "peers-tls-alt\t7,3000,[[BB9,db2.tls,[10.0.0.2,[fe80::2]:3100,db2:3200]],[CC1,,]]\nservices\t10.0.0.2:3000;db3\n"
+            .to_owned(),
+        "node\tBB9\nERROR:80:not authenticated\n".to_owned(),
     ];
-    [reply].into_iter().chain(info.map(String::into_bytes)).collect()
+    // A login's reply: a session, and how long it lasts.
+    let mut login = vec![2, 2, 0, 0, 0, 0, 0, 35, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
+    login.extend(b"\0\0\0\x06\x05token\0\0\0\x05\x06\0\0\x0e\x10");
+    [reply, login].into_iter().chain(info.map(String::into_bytes)).collect()
 }

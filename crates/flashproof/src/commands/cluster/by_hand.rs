@@ -2,7 +2,7 @@
 
 use super::collect::{self, Watched, fetch};
 use super::put_back::asinfo;
-use super::{access, shell};
+use super::{access, build, shell};
 use crate::args::CollectArgs;
 use session::console;
 use session::failure::Failure;
@@ -18,7 +18,7 @@ pub fn print(args: &CollectArgs) -> Result<ExitCode, Failure> {
     let text = if args.host.is_empty() {
         general(args)
     } else {
-        let (watched, _) = collect::look(args, &access(&args.access)?)?;
+        let (watched, _) = collect::look(args, &access(&args.nodes)?)?;
         of_nodes(&watched, args)
     };
     console::result(&text)?;
@@ -38,7 +38,7 @@ fn of_nodes(watched: &[Watched], args: &CollectArgs) -> String {
     let by_asinfo = |to: &dyn Fn(&Change) -> String| {
         let changes = watched.iter().flat_map(|node| node.changes.iter().map(move |change| (node, change)));
         let command = |(node, change): (&Watched, &Change)| {
-            asinfo(&node.node.host.to_string(), &change.setting.command(&to(change), node.node.build)) + "\n"
+            asinfo(&node.node.host.to_string(), &change.setting.command(&to(change), build(&node.node))) + "\n"
         };
         changes.map(command).collect::<String>()
     };

@@ -1,16 +1,14 @@
 //! `flashproof size collect`: samples of all nodes over a while, with what a sizing needs turned on meanwhile.
 
-use super::connection::Access;
 use super::folder::{self, Folder, NodeFile};
-use super::node::{self, Cluster, Node, at_once};
 use super::put_back::{self, NodeChanges, PutBack};
-use super::{access, retry, shell};
+use super::{access, build, retry, shell};
 use crate::args::CollectArgs;
 use results::units::{count, quoted, span};
 use session::console;
 use session::failure::Failure;
 use session::signals::Ending;
-use sizing::info::cluster::{PeersQuery, once_names, sample_names};
+use sizing::info::cluster::{once_names, sample_names};
 use sizing::info::logs;
 use sizing::info::settings::{Change, Current, Setting};
 use sizing::iostat::of_node;
@@ -18,6 +16,7 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::{Duration, Instant, SystemTime};
+use store::nodes::{self, Access, Cluster, Node, PeersQuery, at_once};
 
 /// A node that is sampled.
 pub struct Watched {
@@ -66,7 +65,7 @@ pub fn run(args: &CollectArgs) -> Result<ExitCode, Failure> {
         console::result(&format!("next: flashproof size profile {}\n", shell(&folder.dir.display().to_string())))?;
         return Ok(ExitCode::SUCCESS);
     }
-    let access = access(&args.access)?;
+    let access = access(&args.nodes)?;
     let left = format!("if settings were changed, put them back: flashproof size restore {}", dir.display());
     let ending = Ending::listen(left)?;
     let (mut watched, missing) = look(args, &access)?;
@@ -88,8 +87,12 @@ pub fn run(args: &CollectArgs) -> Result<ExitCode, Failure> {
 
 /// Finds the nodes and asks each how it is configured. Gives what is missing, too.
 pub fn look(args: &CollectArgs, access: &Access) -> Result<(Vec<Watched>, Vec<String>), Failure> {
-    let query = PeersQuery { tls: args.access.tls, alternate: args.services_alternate };
-    let Cluster { nodes, mut missing } = node::find(&args.host, Some(query).filter(|_| !args.one_node), access)?;
+    let query = PeersQuery { tls: args.nodes.access.tls, alternate: args.services_alternate };
+    let Cluster { nodes, mut missing } = nodes::find(&args.host, Some(query).filter(|_| !args.one_node), access);
+    if nodes.is_empty() {
+        let missing = missing.join("\n");
+        return Err(Failure::environment(format!("{missing} - check --host, and that this machine may connect")));
+    }
     let known: Vec<String> = nodes.iter().flat_map(|node| node.namespaces.clone()).collect();
     for wanted in &args.namespace {
         if !known.contains(wanted) {
@@ -126,7 +129,7 @@ impl Watched {
         let failed = |node: &Node, error: String| format!("cannot ask node {node} how it is configured - {error}");
         let sinks = node.replies(vec!["logs".to_owned()], access).map_err(|error| failed(&node, error))?;
         let sinks: Vec<_> = sinks.iter().flat_map(|(_, value)| logs(value)).collect();
-        let names = once_names(node.build, &namespaces, sinks.iter().map(|(sink, _)| *sink));
+        let names = once_names(build(&node), &namespaces, sinks.iter().map(|(sink, _)| *sink));
         let mut once = node.replies(names, access).map_err(|error| failed(&node, error))?;
         once.insert(0, ("namespaces".to_owned(), node.namespaces.join(";")));
         let mut this =
@@ -139,7 +142,7 @@ impl Watched {
     fn current(&self) -> Current<'_> {
         let reply =
             |name: &str| self.once.iter().find(|(asked, _)| asked == name).map_or("", |(_, value)| value.as_str());
-        let config = |namespace| reply(&sizing::info::cluster::get_config(self.node.build, namespace));
+        let config = |namespace| reply(&sizing::info::cluster::get_config(build(&self.node), namespace));
         Current {
             namespaces: self.namespaces.iter().map(|namespace| (namespace.as_str(), config(namespace))).collect(),
             service: reply("get-config:context=service"),
@@ -150,7 +153,7 @@ impl Watched {
     /// Takes a sample; says once that the node is away, and once that it is back.
     fn sample(&mut self, file: &mut NodeFile, access: &Access) -> Result<(), Failure> {
         let at = SystemTime::now();
-        match self.node.replies(sample_names(self.node.build, &self.namespaces), access) {
+        match self.node.replies(sample_names(build(&self.node), &self.namespaces), access) {
             Ok(replies) => {
                 if std::mem::take(&mut self.is_away) {
                     console::note(&format!("node {} answers again", self.node));
@@ -216,7 +219,7 @@ fn with_settings(
         }
         Err(error) => Err(Failure::environment(error)),
     };
-    let back = put_back.put_back(access, retry(&args.access));
+    let back = put_back.put_back(access, retry(&args.nodes));
     match (worked, back) {
         (Err(mut worked), Err(back)) => {
             worked.message = format!("{}\n{}", worked.message, back.message);
@@ -278,7 +281,7 @@ fn sample(
 fn summary(watched: &[Watched], files: &[NodeFile], args: &CollectArgs, dir: &Path) -> String {
     let mut text = format!("{}: {}\n", dir.display(), count(watched.len() as u64, "node"));
     for (node, file) in watched.iter().zip(files) {
-        let build = node.node.build.map(|build| build.to_string()).unwrap_or_default();
+        let build = build(&node.node).map(|build| build.to_string()).unwrap_or_default();
         let _ = writeln!(
             text,
             "  {}  build {build}, {}: {}",

@@ -1,7 +1,7 @@
 //! The folder of a collection: one file per node, written during the collection, with logs and iostat's output beside
 //! it. The name of a file gives its kind: `NODE.info`, `.log` in it, `iostat` in it.
 
-use super::node::Node;
+use super::build;
 use super::put_back::{self, Lock};
 use results::files::{self, Links};
 use session::failure::Failure;
@@ -11,6 +11,7 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
+use store::nodes::Node;
 
 /// A folder that this collection made.
 pub struct Folder {
@@ -80,7 +81,7 @@ impl Folder {
         let file =
             OpenOptions::new().append(true).create_new(true).open(&path).map_err(|error| failed(&path, &error))?;
         let tool = concat!("flashproof ", env!("CARGO_PKG_VERSION"), " cluster collect");
-        let header = header_text(tool, &node.host.to_string(), &node.id, node.build);
+        let header = header_text(tool, &node.host.to_string(), &node.id, build(node));
         let mut this = NodeFile { path, file, samples: 0 };
         let mut text = header;
         once.iter().for_each(|(name, value)| text.extend([name, "\t", value, "\n"]));

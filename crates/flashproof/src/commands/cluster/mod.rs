@@ -1,7 +1,7 @@
 //! `flashproof size collect`: what a live cluster says of its load, collected into a folder that can be sized anywhere.
 //!
 //! ```text
-//! --host -> nodes, walked by their peers              node.rs, connection.rs, timed.rs, tls.rs, password.rs
+//! --host -> nodes, walked by their peers              store::nodes
 //!        -> settings that a sizing needs, changed     put_back.rs
 //!        -> samples, a file a node                    collect.rs, folder.rs
 //!        -> settings put back, also after a signal    put_back.rs
@@ -11,23 +11,18 @@
 
 mod by_hand;
 mod collect;
-mod connection;
 mod folder;
-mod node;
-mod password;
 mod put_back;
-mod timed;
-mod tls;
 
-use crate::args::{AccessArgs, CollectArgs, RestoreArgs};
-use connection::Access;
+use crate::args::{CollectArgs, NodeArgs, RestoreArgs};
 use put_back::{Lock, PutBack};
 use session::console;
 use session::failure::Failure;
 use session::signals::Ending;
+use sizing::info::Build;
 use std::process::ExitCode;
 use std::time::Duration;
-use tls::Tls;
+use store::nodes::{Access, Node};
 
 /// Collects, or prints how to do so by hand.
 pub fn collect(args: &CollectArgs) -> Result<ExitCode, Failure> {
@@ -47,22 +42,24 @@ pub fn restore(args: &RestoreArgs) -> Result<ExitCode, Failure> {
         console::note(&format!("nothing is to be put back: there is no {} in {dir}", put_back::FILE));
         return Ok(ExitCode::SUCCESS);
     };
-    let access = access(&args.access)?;
+    let access = access(&args.nodes)?;
     let _listening = Ending::listen(format!("what is left stays in {dir}: flashproof size restore {dir}"))?;
-    put_back.put_back(&access, retry(&args.access))?;
+    put_back.put_back(&access, retry(&args.nodes))?;
     drop(lock);
     console::note("everything is put back");
     Ok(ExitCode::SUCCESS)
 }
 
-fn access(args: &AccessArgs) -> Result<Access, Failure> {
-    let tls = Tls::of(args)?;
-    let login = password::login(args)?;
-    Ok(Access { login, tls, timeout: Duration::from_secs(args.timeout.into()) })
+fn access(args: &NodeArgs) -> Result<Access, Failure> {
+    Ok(Access { timeout: Duration::from_secs(args.timeout.into()), ..crate::access::access(&args.access)? })
 }
 
-fn retry(args: &AccessArgs) -> Duration {
+fn retry(args: &NodeArgs) -> Duration {
     Duration::from_secs(args.retry.into())
+}
+
+fn build(node: &Node) -> Option<Build> {
+    Build::parse(&node.build)
 }
 
 /// A word as a shell takes it, whatever is in it: names come from servers.

@@ -9,9 +9,7 @@
 //! where nothing was changed yet there is nothing to put back. Two collections at once: the second finds the
 //! settings on, changes none of them, and so puts none back.
 
-use super::connection::Access;
-use super::node::{Node, at_once};
-use super::shell;
+use super::{build, shell};
 use results::files::{self, Links, Over};
 use results::units::{quoted, span};
 use rustix::fs::{FlockOperation, flock};
@@ -19,7 +17,6 @@ use serde::{Deserialize, Serialize};
 use session::console;
 use session::failure::Failure;
 use session::signals::Ending;
-use sizing::info::cluster::{DEFAULT_PORT, Host};
 use sizing::info::settings::{Change, Setting};
 use sizing::info::{Build, refusal};
 use std::fs::File;
@@ -28,6 +25,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
+use store::nodes::{Access, DEFAULT_PORT, Host, Node, at_once};
 
 pub const FILE: &str = "put-back.json";
 
@@ -58,7 +56,7 @@ impl NodeChanges {
             node: node.id.clone(),
             host: node.host.to_string(),
             tls_name: node.tls_name.clone(),
-            build: node.build.map(|build| build.to_string()),
+            build: Some(node.build.clone()),
             changes,
         }
     }
@@ -208,7 +206,8 @@ fn put_back_patiently(planned: &NodeChanges, access: &Access, patience: Duration
 fn put_back_node(planned: &NodeChanges, access: &Access) -> Result<(), String> {
     let host = Host::parse(&planned.host, DEFAULT_PORT)?;
     // A connection of its own: what went wrong may have been the one before.
-    let mut node = Node::known(planned.node.clone(), host, planned.tls_name.clone(), planned.build());
+    let mut node =
+        Node::known(planned.node.clone(), host, planned.tls_name.clone(), planned.build.clone().unwrap_or_default());
     for change in &planned.changes {
         let now = value(&mut node, &change.setting, access)?;
         if now == change.to {
@@ -230,7 +229,7 @@ fn put_back_node(planned: &NodeChanges, access: &Access) -> Result<(), String> {
 
 /// The present value of a setting.
 pub fn value(node: &mut Node, setting: &Setting, access: &Access) -> Result<String, String> {
-    let query = setting.query(node.build);
+    let query = setting.query(build(node));
     let reply = node.ask(std::slice::from_ref(&query), access)?.pop().flatten();
     let reply = reply.ok_or_else(|| format!("it does not answer {}", quoted(&query)))?;
     if let Some(refusal) = refusal(&reply) {
@@ -240,7 +239,7 @@ pub fn value(node: &mut Node, setting: &Setting, access: &Access) -> Result<Stri
 }
 
 fn set(node: &mut Node, setting: &Setting, value: &str, access: &Access) -> Result<(), String> {
-    let command = setting.command(value, node.build);
+    let command = setting.command(value, build(node));
     let reply = node.ask(std::slice::from_ref(&command), access)?.pop().flatten();
     match reply.as_deref() {
         Some(ok) if ok.eq_ignore_ascii_case("ok") => Ok(()),

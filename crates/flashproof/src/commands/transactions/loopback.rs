@@ -17,6 +17,7 @@ use std::time::{Duration, Instant};
 use store::client::ClientSettings;
 use store::client::cluster::Cluster as ClientCluster;
 use store::conf::{Config, Level, NamespaceConfig};
+use store::nodes::{Access, Host};
 use store::object::Object;
 use store::observe::{Line, NamespaceCounts};
 use store::server::{Cluster, Device, Limits, Node, Server, Setup, State};
@@ -93,8 +94,8 @@ impl Loopback {
             }
             thread::sleep(Duration::from_millis(2));
         }
-        let seed = (Ipv4Addr::LOCALHOST.to_string(), ports[0]);
-        let cluster = ClientCluster::find(&[seed], &namespace.name).map_err(Failure::environment)?;
+        let seed = Host { name: Ipv4Addr::LOCALHOST.to_string(), port: ports[0] };
+        let cluster = ClientCluster::find(&[seed], &namespace.name, Access::default()).map_err(Failure::environment)?;
         if cluster.map().nodes.len() != servers.len() {
             return Err(cannot("clients do not see all servers".to_owned()));
         }

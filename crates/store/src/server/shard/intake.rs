@@ -1,8 +1,7 @@
 //! From bytes that arrived to requests, and replies to bytes that are sent.
 
 use super::super::cluster::{self, MAGIC, Said};
-use super::super::connection::{Connection, Role};
-use super::super::links::Link;
+use super::super::connection::{Connection, Link, Role};
 use super::transactions::{Batch, Origin};
 use super::{CANCEL, MS, RECEIVE, SEND, Shard, State};
 use crate::wire::{self, Command, Fault, Kind, frame, reply};

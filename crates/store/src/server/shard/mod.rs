@@ -10,8 +10,7 @@
 mod intake;
 mod transactions;
 
-use super::connection::{Connection, Role};
-use super::links::Link;
+use super::connection::{Connection, Link, Role};
 use super::slab::Slab;
 use super::{State, lock};
 use crate::conf::NamespaceConfig;

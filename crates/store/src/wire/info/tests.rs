@@ -4,7 +4,6 @@ use super::*;
 use crate::conf::Log;
 use crate::observe::tests::facts;
 use crate::observe::{LatencyValues, Peer};
-use sizing::info::cluster;
 
 /// Requests as the clients and asadm sent them.
 const REQUESTS: &str = include_str!("../../../tests/data/info-requests.txt");
@@ -64,7 +63,7 @@ fn two_nodes_tell_of_each_other_and_of_their_partitions() {
     masters[0] = 0x80;
     facts.node.partitions = vec![masters, [0xff; 512]];
     let value = reply(b"peers-clear-std\n", &facts);
-    let peers = cluster::peers(value.trim_end().split_once('\t').unwrap().1).unwrap();
+    let peers = crate::nodes::peers(value.trim_end().split_once('\t').unwrap().1).unwrap();
     let hosts: Vec<_> = peers.iter().map(|peer| (peer.node.as_str(), peer.hosts[0].to_string())).collect();
     assert_eq!(hosts, [("B9", "db2:3000".to_owned()), ("C9", "[fe80::1]:3100".to_owned())]);
     assert_eq!(reply(b"services\n", &facts), "services\tdb2:3000;[fe80::1]:3100\n");

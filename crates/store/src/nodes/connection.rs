@@ -1,16 +1,14 @@
-//! One connection to a node: plain or TLS, logged in, with a limit of time for each exchange.
+//! A blocking connection to a node: plain or TLS, logged in, with a limit of time for each exchange.
 //!
 //! The limit holds for the whole exchange, so a server that sends a byte a second cannot block the caller.
 
-use super::timed::{Timed, why};
-use super::tls::Tls;
-use rustls::{ClientConnection, StreamOwned};
-use sizing::info::cluster::Host;
-use sizing::info::protocol::{
-    HEADER_BYTES, Kind, Login, NO_SECURITY, UNKNOWN_COMMAND, body_bytes, info_replies, info_request, security_reply,
-    security_result,
+use super::{Host, Tls};
+use crate::wire::frame::{HEADER_BYTES, Kind};
+use crate::wire::query::{
+    Login, NO_SECURITY, UNKNOWN_COMMAND, body_bytes, info_replies, info_request, security_reply, security_result,
 };
-use std::io::{ErrorKind, Read, Write};
+use rustls::ClientConnection;
+use std::io::{self, ErrorKind, Read, Write};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::{Duration, Instant};
 
@@ -27,32 +25,44 @@ pub struct Access {
     pub timeout: Duration,
 }
 
+impl Default for Access {
+    /// Without login and TLS; two seconds.
+    fn default() -> Self {
+        Self { login: None, tls: None, timeout: Duration::from_secs(2) }
+    }
+}
+
 /// A connection. After an error it is of no more use.
 pub struct Connection {
-    stream: Stream,
+    socket: Timed,
+    tls: Option<Box<ClientConnection>>,
     timeout: Duration,
 }
 
-enum Stream {
-    Plain(Timed),
-    Tls(Box<StreamOwned<ClientConnection, Timed>>),
-}
-
 impl Connection {
-    /// Connects, and logs in where there is a login: by the `session` of an earlier connection to the node, or by
+    /// Begins TLS, and logs in where there is a login: by the `session` of an earlier connection to the node, or by
     /// password, which begins one. `tls_name` is the name in the node's certificate.
-    pub fn open(host: &Host, tls_name: &str, access: &Access, session: &mut Option<Vec<u8>>) -> Result<Self, String> {
-        let socket = connect(host, access.timeout).map_err(|error| format!("cannot connect - {error}"))?;
-        let timed = Timed { socket, deadline: Instant::now() + access.timeout };
-        let stream = match &access.tls {
-            Some(tls) => Stream::Tls(Box::new(tls.begin(tls_name, timed)?)),
-            None => Stream::Plain(timed),
-        };
-        let mut connection = Self { stream, timeout: access.timeout };
+    pub(crate) fn begin(
+        socket: TcpStream,
+        tls_name: &str,
+        access: &Access,
+        session: &mut Option<Vec<u8>>,
+    ) -> Result<Self, String> {
+        let mut socket = Timed { socket, deadline: Instant::now() + access.timeout };
+        let tls = access.tls.as_ref().map(|tls| tls.begin(tls_name, &mut socket, access.timeout)).transpose()?;
+        let mut connection = Self { socket, tls: tls.map(Box::new), timeout: access.timeout };
         if let Some(login) = &access.login {
             connection.log_in(login, session)?;
         }
         Ok(connection)
+    }
+
+    /// Its socket and the state of its TLS, for a ring.
+    pub(crate) fn into_parts(self) -> (TcpStream, Option<Box<ClientConnection>>) {
+        let Timed { socket, .. } = self.socket;
+        // The ring has deadlines of its own.
+        let _ = socket.set_read_timeout(None).and_then(|()| socket.set_write_timeout(None));
+        (socket, self.tls)
     }
 
     /// Asks for the values of `names`; `None` for what the server passes over.
@@ -87,36 +97,30 @@ impl Connection {
     }
 
     /// Sends a request and receives the body of its reply.
-    fn exchange(&mut self, kind: Kind, request: &[u8]) -> Result<Vec<u8>, String> {
+    pub(crate) fn exchange(&mut self, kind: Kind, request: &[u8]) -> Result<Vec<u8>, String> {
         let timeout = self.timeout;
-        self.timed().deadline = Instant::now() + timeout;
-        let stream = self.stream();
+        self.socket.deadline = Instant::now() + timeout;
+        let mut stream = self.stream();
         let sent = stream.write_all(request).and_then(|()| stream.flush());
         sent.map_err(|error| format!("cannot send a request - {}", why(&error, timeout)))?;
         let mut header = [0; HEADER_BYTES];
-        receive(stream, &mut header, 0, timeout)?;
+        receive(&mut stream, &mut header, 0, timeout)?;
         let length = body_bytes(header, kind).map_err(|error| error.to_string())?;
         // Memory grows with the received bytes, not with the announced length.
         let mut body = Vec::new();
         while body.len() < length {
             let had = body.len();
             body.resize(length.min((2 * had).max(1 << 16)), 0);
-            receive(stream, &mut body[had..], had, timeout).map_err(|error| format!("{error} of {length} bytes"))?;
+            receive(&mut stream, &mut body[had..], had, timeout)
+                .map_err(|error| format!("{error} of {length} bytes"))?;
         }
         Ok(body)
     }
 
-    fn stream(&mut self) -> &mut dyn ReadWrite {
-        match &mut self.stream {
-            Stream::Plain(stream) => stream,
-            Stream::Tls(stream) => stream.as_mut(),
-        }
-    }
-
-    fn timed(&mut self) -> &mut Timed {
-        match &mut self.stream {
-            Stream::Plain(stream) => stream,
-            Stream::Tls(stream) => &mut stream.sock,
+    fn stream(&mut self) -> Box<dyn ReadWrite + '_> {
+        match &mut self.tls {
+            Some(tls) => Box::new(rustls::Stream::new(tls.as_mut(), &mut self.socket)),
+            None => Box::new(&mut self.socket),
         }
     }
 }
@@ -126,7 +130,7 @@ trait ReadWrite: Read + Write {}
 impl<T: Read + Write> ReadWrite for T {}
 
 /// Fills `buffer`; `had` bytes came before.
-fn receive(stream: &mut dyn ReadWrite, buffer: &mut [u8], had: usize, timeout: Duration) -> Result<(), String> {
+fn receive(stream: &mut impl Read, buffer: &mut [u8], had: usize, timeout: Duration) -> Result<(), String> {
     let mut filled = 0;
     while filled < buffer.len() {
         match stream.read(&mut buffer[filled..]) {
@@ -141,18 +145,59 @@ fn receive(stream: &mut dyn ReadWrite, buffer: &mut [u8], had: usize, timeout: D
     Ok(())
 }
 
-fn connect(host: &Host, timeout: Duration) -> Result<TcpStream, String> {
-    let addresses = (host.name.as_str(), host.port).to_socket_addrs().map_err(|error| error.to_string())?;
-    let mut last = "the name has no address".to_owned();
-    for address in addresses.take(ADDRESSES_MAX) {
+/// Connects to the first address of `host` that answers.
+pub(crate) fn connect(host: &Host, timeout: Duration) -> io::Result<TcpStream> {
+    let mut last = io::Error::other("the name has no address");
+    for address in (host.name.as_str(), host.port).to_socket_addrs()?.take(ADDRESSES_MAX) {
         match TcpStream::connect_timeout(&address, timeout) {
             Ok(socket) => {
                 // A request is one write; waiting for more would only delay it.
                 let _ = socket.set_nodelay(true);
                 return Ok(socket);
             }
-            Err(error) => last = why(&error, timeout),
+            Err(error) => last = error,
         }
     }
     Err(last)
+}
+
+/// A socket with a deadline for all that it does.
+pub(super) struct Timed {
+    socket: TcpStream,
+    deadline: Instant,
+}
+
+impl Timed {
+    fn remaining(&self) -> io::Result<Option<Duration>> {
+        match self.deadline.saturating_duration_since(Instant::now()) {
+            Duration::ZERO => Err(ErrorKind::TimedOut.into()),
+            remaining => Ok(Some(remaining)),
+        }
+    }
+}
+
+impl Read for Timed {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.socket.set_read_timeout(self.remaining()?)?;
+        self.socket.read(buffer)
+    }
+}
+
+impl Write for Timed {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.socket.set_write_timeout(self.remaining()?)?;
+        self.socket.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.socket.flush()
+    }
+}
+
+/// Describes a socket error for people.
+pub(super) fn why(error: &io::Error, timeout: Duration) -> String {
+    match error.kind() {
+        ErrorKind::TimedOut | ErrorKind::WouldBlock => format!("the time was over after {} s", timeout.as_secs()),
+        _ => error.to_string(),
+    }
 }

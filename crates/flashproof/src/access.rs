@@ -1,15 +1,15 @@
-//! The password of a user: from a file, the environment, or asked for without showing it; never an argument,
-//! which everybody on the machine can read.
+//! Login and TLS of a database's nodes, by the options. The password comes from a file, the environment, or is asked for
+//! without showing it; never from an argument, which everybody on the machine can read.
 
 use crate::args::{AccessArgs, Auth};
 use results::files::{self, Links};
 use rustix::termios::{LocalModes, OptionalActions, SpecialCodeIndex, Termios, tcgetattr, tcsetattr};
 use session::console;
 use session::failure::Failure;
-use sizing::info::protocol::Login;
 use std::fs::{File, OpenOptions};
 use std::io::Read;
 use std::path::Path;
+use store::nodes::{Access, Login, Tls};
 
 /// The environment variable that may have it.
 const VARIABLE: &str = "FLASHPROOF_PASSWORD";
@@ -17,30 +17,25 @@ const VARIABLE: &str = "FLASHPROOF_PASSWORD";
 /// Bytes of a password, at most.
 const BYTES_MAX: u64 = 1024;
 
-/// The salt with which the database hashes every password for the wire: `$2a$10$7EqJtq98hPqEX7fNZaFWoO`.
-/// Source: the Go client, `hashPassword`; asadm, `_ADMIN_SALT`.
-const SALT: [u8; 16] = [0xf4, 0x6b, 0x0b, 0xbe, 0xcf, 0xfe, 0x8d, 0x1b, 0x06, 0x67, 0xd8, 0x4f, 0x6d, 0xc1, 0xd8, 0xa9];
-const COST: u32 = 10;
+/// How to connect to the nodes.
+pub fn access(args: &AccessArgs) -> Result<Access, Failure> {
+    let client = args.tls_certfile.as_deref().zip(args.tls_keyfile.as_deref());
+    let tls = args.tls_cafile.as_deref().filter(|_| args.tls);
+    let tls = tls.map(|authorities| Tls::new(authorities, client, args.tls_name.clone()));
+    Ok(Access { tls: tls.transpose().map_err(Failure::usage)?, login: login(args)?, ..Access::default() })
+}
 
 /// Credentials; `None` without `--user`.
-pub fn login(args: &AccessArgs) -> Result<Option<Login>, Failure> {
-    let Some(user) = args.user.clone() else { return Ok(None) };
+fn login(args: &AccessArgs) -> Result<Option<Login>, Failure> {
+    let Some(user) = &args.user else { return Ok(None) };
     let clear = args.auth == Auth::External;
     if clear && !args.tls {
         return Err(Failure::usage(
             "--auth external sends the password itself - everybody on the way could read it - give --tls, too",
         ));
     }
-    let password = password(args, &user)?;
-    let credential = credential(&password)?;
-    Ok(Some(Login { user, credential, clear_password: clear.then_some(password) }))
-}
-
-/// The hash that the server compares.
-fn credential(password: &str) -> Result<String, Failure> {
-    let hashed = bcrypt::hash_with_salt(password, COST, SALT);
-    let hashed = hashed.map_err(|error| Failure::usage(format!("cannot use this password - {error}")))?;
-    Ok(hashed.format_for_version(bcrypt::Version::TwoA))
+    let login = Login::new(user, password(args, user)?, clear);
+    login.map(Some).map_err(|error| Failure::usage(format!("cannot use this password - {error}")))
 }
 
 fn password(args: &AccessArgs, user: &str) -> Result<String, Failure> {
@@ -112,16 +107,5 @@ struct AsBefore<'a>(&'a File, Termios);
 impl Drop for AsBefore<'_> {
     fn drop(&mut self) {
         let _ = tcsetattr(self.0, OptionalActions::Flush, &self.1);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_credential_is_that_of_the_databases_clients() {
-        // Computed by Python's bcrypt, which asadm uses: bcrypt.hashpw(b"admin", b"$2a$10$7EqJtq98hPqEX7fNZaFWoO").
-        assert_eq!(credential("admin").unwrap(), "$2a$10$7EqJtq98hPqEX7fNZaFWoO1mVO/4MLpGzsqojz6E9Gef6iXDjXdDa");
     }
 }

@@ -1,13 +1,12 @@
 //! Routes to the nodes: connections, free ones, and requests waiting for one.
 
 use super::Client;
-use super::cluster::{self, Connect};
+use super::cluster::Connect;
 use super::connection::Connection;
-use crate::Transaction;
+use crate::{Transaction, nodes};
 use engine::IoEngine;
 use std::collections::VecDeque;
 use std::io;
-use std::net::TcpStream;
 use std::sync::Arc;
 use sys::net::Op as NetOp;
 
@@ -48,14 +47,11 @@ impl Client {
         let map = self.map.clone();
         for node in &map.nodes {
             for _ in 0..self.slots_each.div_ceil(map.nodes.len()) {
-                let socket = cluster::connect(node.address).map_err(|error| {
-                    io::Error::new(
-                        error.kind(),
-                        format!("cannot connect to node {} at {}: {error}", node.name, node.address),
-                    )
+                let made = self.settings.cluster.connect_now(node).map_err(|(_, error)| {
+                    io::Error::other(format!("cannot connect to node {} at {}: {error}", node.name, node.host))
                 })?;
                 let Some(slot) = self.slot(node.number) else { break };
-                self.begin(slot, socket);
+                self.begin(slot, made);
             }
         }
         Ok(())
@@ -75,9 +71,11 @@ impl Client {
         Some(self.connections.len() - 1)
     }
 
-    fn begin(&mut self, slot: usize, socket: TcpStream) {
+    fn begin(&mut self, slot: usize, made: nodes::Connection) {
+        let (socket, tls) = made.into_parts();
         let socket = Arc::new(socket);
         let connection = &mut self.connections[slot];
+        connection.tls = tls;
         connection.socket = Some(socket.clone());
         connection.is_receiving = true;
         self.net.submit(NetOp::Receive { token: 2 * slot as u32, socket });
@@ -162,9 +160,8 @@ impl Client {
             let Some(slot) = self.slot(node) else { return };
             self.connections[slot].is_wanted = true;
             self.nodes[node].wanted += 1;
-            let (address, made, waker) =
-                (self.map.nodes[node].address, self.tell_made.clone(), self.net.waker().clone());
-            self.settings.cluster.connect(Connect { address, slot, made, waker });
+            let (node, made, waker) = (self.map.nodes[node].clone(), self.tell_made.clone(), self.net.waker().clone());
+            self.settings.cluster.connect(Connect { node, slot, made, waker });
         }
     }
 
@@ -174,12 +171,12 @@ impl Client {
             self.connections[slot].is_wanted = false;
             self.nodes[node].wanted -= 1;
             match made {
-                Ok(socket) => {
+                Ok(made) => {
                     self.nodes[node].errno = None;
-                    self.begin(slot, socket);
+                    self.begin(slot, made);
                 }
-                Err(error) => {
-                    self.nodes[node].errno = Some(error.raw_os_error().unwrap_or(libc::ETIMEDOUT));
+                Err((errno, _)) => {
+                    self.nodes[node].errno = Some(errno);
                     self.nodes[node].retry_ns = self.net.now() + RETRY_NS;
                 }
             }

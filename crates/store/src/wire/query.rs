@@ -1,19 +1,20 @@
-//! Frames of the info protocol and of the login before it. Pure: bytes in, bytes out.
+//! A client's queries and logins, and the replies to them.
 //!
 //! ```text
-//! header   version 2 | type | 48 bits: bytes that follow, big-endian
-//! type 1   info: "name\nname\n" -> "name\tvalue\nname\tvalue\n", in the same order
-//! type 2   security: scheme, result, command, fields (a byte each), 12 unused; then fields:
-//!          32 bits: bytes that follow | id | value
+//! info      "name\nname\n" -> "name\tvalue\nname\tvalue\n", in the same order
+//! security  scheme, result, command, fields (a byte each), 12 unused; then fields:
+//!           32 bits: bytes that follow | id | value
 //! ```
 //!
 //! Sources: the server's `proto.h` and `security.h`; names of commands and fields are those of the Go client.
 
-use super::REPLY_BYTES_MAX;
+use super::frame::{self, HEADER_BYTES, Kind, Malformed};
+use super::message;
 use results::units::{Grouped, quoted};
 use thiserror::Error;
 
-pub const HEADER_BYTES: usize = 8;
+/// Maximum bytes of a reply. The longest known are the partition maps of many namespaces and lists of sets, below 1 MiB.
+const REPLY_BYTES_MAX: usize = 16 << 20;
 
 /// Bytes of what an unexpected reply says that are shown.
 const SHOWN_BYTES: usize = 60;
@@ -26,24 +27,20 @@ const CREDENTIAL: u8 = 3;
 const CLEAR_PASSWORD: u8 = 4;
 const SESSION_TOKEN: u8 = 5;
 
+/// The salt with which the database hashes every password for the wire: `$2a$10$7EqJtq98hPqEX7fNZaFWoO`.
+/// Source: the Go client, `hashPassword`; asadm, `_ADMIN_SALT`.
+const SALT: [u8; 16] = [0xf4, 0x6b, 0x0b, 0xbe, 0xcf, 0xfe, 0x8d, 0x1b, 0x06, 0x67, 0xd8, 0x4f, 0x6d, 0xc1, 0xd8, 0xa9];
+const COST: u32 = 10;
+
 /// Bytes of the fixed part of a security message.
 const SECURITY_BYTES: usize = 16;
-
-/// Content of a frame.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Kind {
-    /// Names, or names with values.
-    Info = 1,
-    /// A login.
-    Security = 2,
-}
 
 /// A reply that violates the protocol.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 pub enum ProtocolError {
     /// Something else listens there.
     #[error(
-        "expected a reply that begins with 02 {kind:02x} (info protocol), found {found} - is it the port of the database's clients (3000, or 4333 with TLS)?"
+        "expected a reply that begins with 02 {kind:02x} (Aerospike's protocol), found {found} - is it the port of the database's clients (3000, or 4333 with TLS)?"
     )]
     Header {
         /// The type of the reply that was expected.
@@ -82,27 +79,26 @@ pub enum ProtocolError {
     },
 }
 
-fn frame(kind: Kind, body: &[u8]) -> Vec<u8> {
-    let mut bytes = ((2 << 56) | ((kind as u64) << 48) | body.len() as u64).to_be_bytes().to_vec();
-    bytes.extend_from_slice(body);
-    bytes
-}
-
-/// The length of what follows a header.
+/// Bytes of the body behind the header of a reply of `kind`.
 pub fn body_bytes(header: [u8; HEADER_BYTES], kind: Kind) -> Result<usize, ProtocolError> {
-    if header[..2] != [2, kind as u8] {
-        let hex: Vec<_> = header.iter().map(|byte| format!("{byte:02x}")).collect();
-        let found = format!("{} ({})", hex.join(" "), quoted(&String::from_utf8_lossy(&header)));
-        return Err(ProtocolError::Header { kind: kind as u8, found });
+    match frame::header(header, REPLY_BYTES_MAX) {
+        Ok((found, bytes)) if found == kind => Ok(bytes),
+        Err(Malformed::Length { bytes, .. }) => Err(ProtocolError::TooLong(bytes)),
+        _ => {
+            let hex: Vec<_> = header.iter().map(|byte| format!("{byte:02x}")).collect();
+            let found = format!("{} ({})", hex.join(" "), quoted(&String::from_utf8_lossy(&header)));
+            Err(ProtocolError::Header { kind: kind as u8, found })
+        }
     }
-    let length = u64::from_be_bytes(header) & 0xffff_ffff_ffff;
-    if length > REPLY_BYTES_MAX as u64 { Err(ProtocolError::TooLong(length)) } else { Ok(length as usize) }
 }
 
 /// A request for the values of `names`.
 pub fn info_request(names: &[String]) -> Vec<u8> {
-    let body: String = names.iter().flat_map(|name| [name, "\n"]).collect();
-    frame(Kind::Info, body.as_bytes())
+    let mut out = Vec::new();
+    let begin = frame::begin(&mut out, Kind::Info);
+    names.iter().for_each(|name| out.extend_from_slice(format!("{name}\n").as_bytes()));
+    frame::end(&mut out, begin);
+    out
 }
 
 /// The values of `names`, which were asked for; `None` for one that was passed over, as older servers do with
@@ -128,6 +124,12 @@ pub fn info_replies(names: &[String], body: &[u8]) -> Result<Vec<Option<String>>
     Ok(values)
 }
 
+/// True for an error instead of a value: `ERROR:4:bad parameter`, `FAIL`, `error=no-such-thing`.
+pub(crate) fn is_refusal(value: &str) -> bool {
+    let word = value.split([':', '=', ';', ' ']).next().unwrap_or_default();
+    word.eq_ignore_ascii_case("error") || word.eq_ignore_ascii_case("fail")
+}
+
 /// The beginning of `text`, for people.
 fn shown(text: &str) -> String {
     let begin: String = text.chars().take(SHOWN_BYTES).collect();
@@ -137,41 +139,55 @@ fn shown(text: &str) -> String {
 /// Credentials.
 #[derive(Clone)]
 pub struct Login {
-    pub user: String,
+    pub(crate) user: String,
     /// bcrypt of the password with the database's fixed salt, as text; the server compares this.
-    pub credential: String,
+    credential: String,
     /// The password itself, where another directory (LDAP) checks it: only over TLS.
-    pub clear_password: Option<String>,
+    clear_password: Option<String>,
 }
 
 impl Login {
+    /// A login by `password`, which also goes to the server as it is if `is_external`: another directory checks it.
+    ///
+    /// Errors: the password cannot be hashed.
+    pub fn new(user: &str, password: String, is_external: bool) -> Result<Self, bcrypt::BcryptError> {
+        let credential = bcrypt::hash_with_salt(&password, COST, SALT)?.format_for_version(bcrypt::Version::TwoA);
+        Ok(Self { user: user.to_owned(), credential, clear_password: is_external.then_some(password) })
+    }
+
     /// A login by user and password.
     pub fn request(&self) -> Vec<u8> {
         let mut fields = vec![(USER, self.user.as_bytes()), (CREDENTIAL, self.credential.as_bytes())];
         fields.extend(self.clear_password.as_ref().map(|password| (CLEAR_PASSWORD, password.as_bytes())));
-        security(LOGIN, &fields)
+        security_request(LOGIN, &fields)
     }
 
     /// As servers want it that know no sessions, before 4.
     pub fn old_request(&self) -> Vec<u8> {
-        security(AUTHENTICATE, &[(USER, self.user.as_bytes()), (CREDENTIAL, self.credential.as_bytes())])
+        security_request(AUTHENTICATE, &[(USER, self.user.as_bytes()), (CREDENTIAL, self.credential.as_bytes())])
     }
 
     /// A further connection of the session that `token` stands for.
     pub fn session_request(&self, token: &[u8]) -> Vec<u8> {
-        security(AUTHENTICATE, &[(USER, self.user.as_bytes()), (SESSION_TOKEN, token)])
+        security_request(AUTHENTICATE, &[(USER, self.user.as_bytes()), (SESSION_TOKEN, token)])
     }
 }
 
-fn security(command: u8, fields: &[(u8, &[u8])]) -> Vec<u8> {
-    let mut body = vec![0; SECURITY_BYTES];
-    (body[2], body[3]) = (command, fields.len() as u8);
+fn security_request(command: u8, fields: &[(u8, &[u8])]) -> Vec<u8> {
+    let mut out = Vec::new();
+    put_security(&mut out, 0, command, fields);
+    out
+}
+
+/// Appends a security message: a request with a `command`, or a reply with a `result`.
+pub(crate) fn put_security(out: &mut Vec<u8>, result: u8, command: u8, fields: &[(u8, &[u8])]) {
+    let begin = frame::begin(out, Kind::Security);
+    out.extend_from_slice(&[0, result, command, fields.len() as u8]);
+    out.extend_from_slice(&[0; SECURITY_BYTES - 4]);
     for (id, value) in fields {
-        body.extend_from_slice(&(value.len() as u32 + 1).to_be_bytes());
-        body.push(*id);
-        body.extend_from_slice(value);
+        message::put_field(out, *id, value);
     }
-    frame(Kind::Security, &body)
+    frame::end(out, begin);
 }
 
 /// Answer to a login.
@@ -246,12 +262,18 @@ mod tests {
     }
 
     #[test]
+    fn the_credential_is_that_of_the_databases_clients() {
+        // Computed by Python's bcrypt, which asadm uses: bcrypt.hashpw(b"admin", b"$2a$10$7EqJtq98hPqEX7fNZaFWoO").
+        let login = Login::new("me", "admin".to_owned(), false).unwrap();
+        assert_eq!(login.credential, "$2a$10$7EqJtq98hPqEX7fNZaFWoO1mVO/4MLpGzsqojz6E9Gef6iXDjXdDa");
+    }
+
+    #[test]
     fn headers_of_anything_else_and_of_any_length_are_told() {
         assert_eq!(body_bytes(*b"\x02\x01\0\0\0\0\0\x05", Kind::Info), Ok(5));
         assert_eq!(body_bytes(*b"\x02\x01\x80\0\0\0\0\0", Kind::Info), Err(ProtocolError::TooLong(1 << 47)));
         let error = body_bytes(*b"HTTP/1.1", Kind::Info).unwrap_err().to_string();
-        let begin =
-            "expected a reply that begins with 02 01 (info protocol), found 48 54 54 50 2f 31 2e 31 (\"HTTP/1.1\")";
+        let begin = "expected a reply that begins with 02 01 (Aerospike's protocol), found 48 54 54 50 2f 31 2e 31 (\"HTTP/1.1\")";
         assert!(error.starts_with(begin), "{error}");
         let error = body_bytes(*b"\x02\x01\x80\0\0\0\0\0", Kind::Info).unwrap_err().to_string();
         assert_eq!(error, "expected a reply of at most 16,777,216 bytes, found one of 140,737,488,355,328 bytes");

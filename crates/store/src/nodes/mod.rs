@@ -1,41 +1,64 @@
-//! The nodes of a cluster: found from one of them, each once by its id, and asked.
+//! Nodes of a cluster, for the commands that query them and for the client: found from some of them, each once by its id.
+//!
+//! ```text
+//! seeds -> find -> Node -> Connection: TCP, then TLS, then the login, all optional but the first
+//!                            queries, blocking           Node::ask
+//!                            handed over to a ring       client::routes
+//! ```
+//!
+//! * `address`: hosts, and the addresses of peers; `connection`: a blocking connection; `tls`: its TLS
+//!
+//! Replies are not trusted: each has a limit of bytes and of time, and becomes a file name or a message only when checked.
 
-use super::connection::{Access, Connection};
+mod address;
+mod connection;
+mod tls;
+
+pub use crate::wire::query::Login;
+pub use address::{DEFAULT_PORT, Host, Peer, PeersQuery, peers, services};
+pub use connection::{Access, Connection};
+pub use tls::Tls;
+
+pub(crate) use connection::connect;
+
+use crate::wire::query::is_refusal;
+use connection::why;
 use results::units::quoted;
-use session::failure::Failure;
-use sizing::info::Build;
-use sizing::info::cluster::{Host, Peer, PeersQuery, identity_names, peers, services};
-use sizing::info::refusal;
 use std::collections::{BTreeMap, BTreeSet};
 use std::thread;
 
 /// Nodes of a cluster, at most. Source: the server's `AS_CLUSTER_SZ` is 256 in its largest edition.
-const NODES_MAX: usize = 256;
+pub(crate) const NODES_MAX: usize = 256;
 
 pub struct Node {
+    /// Upper case; letters and digits.
     pub id: String,
     /// Address at which it was reached.
     pub host: Host,
     /// The name in its certificate.
     pub tls_name: String,
-    pub build: Option<Build>,
+    /// Server version: `8.0.0.15`.
+    pub build: String,
     pub namespaces: Vec<String>,
+    pub(crate) features: String,
     connection: Option<Connection>,
-    session: Option<Vec<u8>>,
+    /// Stands for the password on further connections.
+    pub(crate) session: Option<Vec<u8>>,
 }
 
 impl Node {
     /// A node known from before, not queried yet.
-    pub fn known(id: String, host: Host, tls_name: String, build: Option<Build>) -> Self {
-        Self { id, host, tls_name, build, namespaces: Vec::new(), connection: None, session: None }
+    pub fn known(id: String, host: Host, tls_name: String, build: String) -> Self {
+        let (namespaces, features) = (Vec::new(), String::new());
+        Self { id, host, tls_name, build, namespaces, features, connection: None, session: None }
     }
 
     /// The first of `hosts` that answers.
-    fn reach(hosts: &[Host], tls_name: Option<&str>, access: &Access) -> Result<Self, String> {
+    pub(crate) fn reach(hosts: &[Host], tls_name: Option<&str>, access: &Access) -> Result<Self, String> {
         let mut errors = Vec::new();
         for host in hosts {
             let tls_name = tls_name.unwrap_or(&host.name).to_owned();
-            let mut node = Self::known(String::new(), host.clone(), tls_name, None);
+            let mut node = Self::known(String::new(), host.clone(), tls_name, String::new());
             match node.introduce(access) {
                 Ok(()) => return Ok(node),
                 Err(error) => errors.push(format!("{host}: {error}")),
@@ -46,11 +69,11 @@ impl Node {
 
     /// Queries its identity.
     fn introduce(&mut self, access: &Access) -> Result<(), String> {
-        let names = identity_names();
+        let names = ["node", "build", "namespaces", "features"].map(str::to_owned);
         let values = self.connection(access)?.ask(&names)?;
-        let [node, build, namespaces] = &values[..] else { return Err("it answers nothing".to_owned()) };
+        let [node, build, namespaces, features] = &values[..] else { return Err("it answers nothing".to_owned()) };
         let said = |value: &Option<String>| match value {
-            Some(value) if refusal(value).is_none() => Ok(value.clone()),
+            Some(value) if !is_refusal(value) => Ok(value.clone()),
             other => Err(quoted(other.as_deref().unwrap_or("nothing"))),
         };
         let id = said(node).map(|id| id.to_uppercase()).and_then(|id| {
@@ -59,11 +82,12 @@ impl Node {
             if is_id { Ok(id) } else { Err(quoted(&id)) }
         });
         self.id = id.map_err(|found| format!("expected the id of a node such as BB9020011AC4202, found {found}"))?;
-        let expected = "expected a version such as 8.0.0.15, found";
-        let build = said(build).map_err(|found| format!("{expected} {found}"))?;
-        self.build = Some(Build::parse(&build).ok_or_else(|| format!("{expected} {}", quoted(&build)))?);
+        let is_version = |build: &String| build.starts_with(|c: char| c.is_ascii_digit()) && build.contains('.');
+        let build = said(build).and_then(|build| if is_version(&build) { Ok(build) } else { Err(quoted(&build)) });
+        self.build = build.map_err(|found| format!("expected a version such as 8.0.0.15, found {found}"))?;
         let namespaces = said(namespaces).map_err(|found| format!("expected names of namespaces, found {found}"))?;
         self.namespaces = namespaces.split(';').filter(|name| !name.is_empty()).map(str::to_owned).collect();
+        self.features = features.clone().unwrap_or_default();
         Ok(())
     }
 
@@ -91,7 +115,9 @@ impl Node {
 
     fn connection(&mut self, access: &Access) -> Result<&mut Connection, String> {
         if self.connection.is_none() {
-            let mut connection = Connection::open(&self.host, &self.tls_name, access, &mut self.session)?;
+            let socket = connect(&self.host, access.timeout);
+            let socket = socket.map_err(|error| format!("cannot connect - {}", why(&error, access.timeout)))?;
+            let mut connection = Connection::begin(socket, &self.tls_name, access, &mut self.session)?;
             if !self.id.is_empty() {
                 self.is_the_same(&mut connection)?;
             }
@@ -112,11 +138,11 @@ impl Node {
     fn peers(&mut self, query: PeersQuery, access: &Access) -> Result<Vec<Peer>, String> {
         // Servers before 3.10 know the second name alone.
         let values = self.ask(&[query.name(), query.old_name().to_owned()], access)?;
-        let told = |value: &Option<String>| value.clone().filter(|value| !value.is_empty() && refusal(value).is_none());
+        let valid = |value: &Option<String>| value.clone().filter(|value| !value.is_empty() && !is_refusal(value));
         match &values[..] {
-            [new, _] if told(new).is_some() => peers(&told(new).unwrap_or_default()),
+            [new, _] if valid(new).is_some() => peers(&valid(new).unwrap_or_default()),
             // Addresses without TLS are of no use with it.
-            [_, Some(old)] if !query.tls && refusal(old).is_none() => services(old),
+            [_, Some(old)] if !query.tls && !is_refusal(old) => services(old),
             [new, _] => {
                 Err(format!("it answers {} with {}", query.name(), quoted(new.as_deref().unwrap_or("nothing"))))
             }
@@ -131,7 +157,7 @@ impl std::fmt::Display for Node {
     }
 }
 
-/// A cluster, as far as it was found.
+/// A cluster, as far as it was found; no nodes if no seed answered.
 pub struct Cluster {
     /// By id.
     pub nodes: Vec<Node>,
@@ -140,7 +166,7 @@ pub struct Cluster {
 }
 
 /// Finds the nodes of a cluster from `seeds`; their peers, too, unless `query` is `None`.
-pub fn find(seeds: &[Host], query: Option<PeersQuery>, access: &Access) -> Result<Cluster, Failure> {
+pub fn find(seeds: &[Host], query: Option<PeersQuery>, access: &Access) -> Cluster {
     let mut nodes: BTreeMap<String, Node> = BTreeMap::new();
     let mut missing = Vec::new();
     // Peers already tried: by id, or by address without one.
@@ -186,13 +212,7 @@ pub fn find(seeds: &[Host], query: Option<PeersQuery>, access: &Access) -> Resul
         }
         nodes.extend(new.into_iter().map(|node| (node.id.clone(), node)));
     }
-    if nodes.is_empty() {
-        return Err(Failure::environment(format!(
-            "{} - check --host, and that this machine may connect",
-            missing.join("\n")
-        )));
-    }
-    Ok(Cluster { nodes: nodes.into_values().collect(), missing })
+    Cluster { nodes: nodes.into_values().collect(), missing }
 }
 
 /// Does `work` on all of `items` beside each other: one that does not answer holds up no other.

@@ -1,0 +1,232 @@
+//! Addresses of a cluster's nodes, from the command line and from the nodes' replies.
+
+use results::units::quoted;
+use std::fmt;
+use std::net::Ipv6Addr;
+
+/// The port of the database's clients.
+pub const DEFAULT_PORT: u16 = 3000;
+
+/// Addresses of one node, at most.
+const HOSTS_MAX: usize = 64;
+
+/// A host name or an address, and a port.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
+pub struct Host {
+    /// Name or address, without brackets.
+    pub name: String,
+    pub port: u16,
+}
+
+impl Host {
+    /// Reads `db1`, `db1:3100`, `10.0.0.1`, `[fe80::1]:3000`, `fe80::1`.
+    pub fn parse(text: &str, default_port: u16) -> Result<Self, String> {
+        let expected = "give HOST or HOST:PORT, an IPv6 address in brackets";
+        let text = text.trim();
+        let (name, port) = match text.strip_prefix('[') {
+            Some(rest) => {
+                let (name, port) =
+                    rest.split_once(']').ok_or_else(|| format!("the bracket is not closed - {expected}"))?;
+                let port = match port.strip_prefix(':') {
+                    Some(port) => Some(port),
+                    None if port.is_empty() => None,
+                    None => return Err(format!("{} after the bracket - {expected}", begin_of(port))),
+                };
+                (name, port)
+            }
+            // More than one colon is an address of IPv6 alone.
+            None if text.matches(':').count() > 1 => (text, None),
+            None => text.split_once(':').map_or((text, None), |(name, port)| (name, Some(port))),
+        };
+        let is_address = |name: &str| name.split('%').next().is_some_and(|address| address.parse::<Ipv6Addr>().is_ok());
+        let forbidden = |c: char| c.is_whitespace() || c.is_control() || "/;,=[]".contains(c);
+        if name.is_empty() || name.contains(forbidden) || name.contains(':') && !is_address(name) {
+            return Err(format!("{} is no host - {expected}", begin_of(name)));
+        }
+        let port = match port {
+            Some(port) => port.parse().ok().filter(|port| *port > 0),
+            None => Some(default_port),
+        };
+        let port = port.ok_or_else(|| format!("a port is a number from 1 to 65535 - {expected}"))?;
+        Ok(Self { name: name.to_owned(), port })
+    }
+}
+
+impl fmt::Display for Host {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.name.contains(':') {
+            true => write!(f, "[{}]:{}", self.name, self.port),
+            false => write!(f, "{}:{}", self.name, self.port),
+        }
+    }
+}
+
+/// Another node, as a node knows it.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Peer {
+    /// Node id, upper case; empty if the server is too old to report it.
+    pub node: String,
+    /// The name in its certificate.
+    pub tls_name: Option<String>,
+    /// Addresses on which it listens.
+    pub hosts: Vec<Host>,
+}
+
+/// Which form of the other nodes' addresses is queried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct PeersQuery {
+    pub tls: bool,
+    /// By their alternate addresses.
+    pub alternate: bool,
+}
+
+impl PeersQuery {
+    /// The name to ask for: `peers-clear-std`.
+    pub fn name(self) -> String {
+        let (tls, alternate) = (if self.tls { "tls" } else { "clear" }, if self.alternate { "alt" } else { "std" });
+        format!("peers-{tls}-{alternate}")
+    }
+
+    /// The name of servers before 3.10, which know no TLS.
+    pub fn old_name(self) -> &'static str {
+        if self.alternate { "services-alternate" } else { "services" }
+    }
+}
+
+/// Reads a list of peers: `GENERATION,DEFAULT-PORT,[[ID,TLS-NAME,[HOST,HOST:PORT]],...]`. The second value of a
+/// node is empty without TLS, its hosts are empty when it left.
+pub fn peers(value: &str) -> Result<Vec<Peer>, String> {
+    let wrong = || format!("expected peers such as 0,3000,[[BB9,,[10.0.0.1:3000]]], found {}", begin_of(value));
+    let mut parts = value.splitn(3, ',');
+    let (_, port, list) = (parts.next(), parts.next().ok_or_else(wrong)?, parts.next().ok_or_else(wrong)?);
+    let default_port = match port {
+        "" => DEFAULT_PORT,
+        port => port.parse().ok().filter(|port| *port > 0).ok_or_else(wrong)?,
+    };
+    let mut rest = list.strip_prefix('[').and_then(|list| list.trim_end().strip_suffix(']')).ok_or_else(wrong)?;
+    let mut found = Vec::new();
+    while let Some(peer) = rest.strip_prefix('[') {
+        let (node, after) = peer.split_once(',').ok_or_else(wrong)?;
+        let (tls_name, after) = after.split_once(',').ok_or_else(wrong)?;
+        let (hosts, after) = match after.strip_prefix('[') {
+            Some(hosts) => hosts_of(hosts, default_port).ok_or_else(wrong)?,
+            None => (Vec::new(), after),
+        };
+        found.push(Peer {
+            node: node.to_uppercase(),
+            tls_name: Some(tls_name.to_owned()).filter(|name| !name.is_empty()),
+            hosts,
+        });
+        let after = after.strip_prefix(']').ok_or_else(wrong)?;
+        rest = after.strip_prefix(',').unwrap_or(after);
+    }
+    if rest.is_empty() { Ok(found) } else { Err(wrong()) }
+}
+
+/// Hosts up to the bracket that closes them, and what is behind it; addresses of IPv6 have brackets of their own.
+fn hosts_of(list: &str, default_port: u16) -> Option<(Vec<Host>, &str)> {
+    let (mut hosts, mut rest) = (Vec::new(), list);
+    loop {
+        if let Some(after) = rest.strip_prefix(']') {
+            return Some((hosts, after));
+        }
+        let address = if rest.starts_with('[') { rest.find(']')? + 1 } else { 0 };
+        let end = address + rest[address..].find([',', ']'])?;
+        if hosts.len() < HOSTS_MAX {
+            hosts.push(Host::parse(&rest[..end], default_port).ok()?);
+        }
+        rest = rest[end..].strip_prefix(',').unwrap_or(&rest[end..]);
+    }
+}
+
+/// Reads `services`: `10.0.0.1:3000;10.0.0.2:3000`, an address for each peer, or several.
+pub fn services(value: &str) -> Result<Vec<Peer>, String> {
+    let peers = value.split(';').filter(|host| !host.is_empty()).map(|host| {
+        let host = Host::parse(host, DEFAULT_PORT)?;
+        Ok(Peer { node: String::new(), tls_name: None, hosts: vec![host] })
+    });
+    peers
+        .collect::<Result<_, String>>()
+        .map_err(|error| format!("expected hosts such as 10.0.0.1:3000;10.0.0.2:3000: {error}"))
+}
+
+/// The beginning of a long text, for people.
+fn begin_of(text: &str) -> String {
+    quoted(&text.chars().take(80).collect::<String>())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn host(text: &str) -> Host {
+        Host::parse(text, DEFAULT_PORT).unwrap()
+    }
+
+    #[test]
+    fn hosts_are_read_with_and_without_ports_and_brackets() {
+        let texts = ["db1", "db1:3100", "10.0.0.1", "[fe80::1]:3001", "[::1]", "fe80::1%eth0"]
+            .map(|text| host(text).to_string());
+        assert_eq!(
+            texts,
+            ["db1:3000", "db1:3100", "10.0.0.1:3000", "[fe80::1]:3001", "[::1]:3000", "[fe80::1%eth0]:3000"]
+        );
+        for text in
+            ["", ":3000", "db1:", "db1:x", "db1:0", "db1:65536", "[::1", "[::1]3000", "a b", "http://x", "a,b", "[[a]"]
+        {
+            assert!(Host::parse(text, DEFAULT_PORT).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn peers_are_read_as_servers_write_them() {
+        assert_eq!(peers("0,3000,[]"), Ok(vec![]));
+        // The default port is left out; a node that left has no hosts.
+        let text = "7,3000,[[bb9,db2.tls,[10.0.0.2,[fe80::2]:3100,[::3],db2:3200]],[CC1,,[10.0.0.3]],[DD1,,]]";
+        let read = peers(text).unwrap();
+        let hosts: Vec<_> = read[0].hosts.iter().map(Host::to_string).collect();
+        assert_eq!(hosts, ["10.0.0.2:3000", "[fe80::2]:3100", "[::3]:3000", "db2:3200"]);
+        assert_eq!((read[0].node.as_str(), read[0].tls_name.as_deref()), ("BB9", Some("db2.tls")));
+        assert_eq!((&read[1].hosts, &read[1].tls_name), (&vec![host("10.0.0.3")], &None));
+        assert_eq!((read.len(), read[2].hosts.len()), (3, 0));
+        assert_eq!(peers("7,4333,[[BB9,,[db]]]").unwrap()[0].hosts[0].port, 4333);
+    }
+
+    #[test]
+    fn what_is_no_list_of_peers_is_told_wherever_it_is_cut() {
+        let text = "7,3000,[[BB9,,[10.0.0.2,[fe80::2]:3100]]]";
+        assert!(peers(text).is_ok());
+        for cut in 0..text.len() {
+            let error = peers(&text[..cut]).unwrap_err();
+            assert!(error.starts_with("expected peers such as"), "{error}");
+        }
+        for text in [
+            "ERROR:4:unrecognized command",
+            "7,3000,[[BB9,,[10.0.0.2:x]]]",
+            "7,3000,[[[[[[",
+            "7,3000,[]]",
+            "7,70000,[]",
+            "7,0,[[BB9,,[10.0.0.2]]]",
+            "é,é,[é]",
+        ] {
+            assert!(peers(text).is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn old_servers_tell_addresses_alone() {
+        let read = services("10.0.0.2:3000;10.0.0.3:3100;").unwrap();
+        assert_eq!(
+            read.iter().map(|peer| peer.hosts[0].to_string()).collect::<Vec<_>>(),
+            ["10.0.0.2:3000", "10.0.0.3:3100"]
+        );
+        assert_eq!(services(""), Ok(vec![]));
+        assert!(services("ERROR::x").is_err());
+    }
+
+    #[test]
+    fn a_query_for_peers_says_which_addresses() {
+        let query = PeersQuery { tls: true, alternate: true };
+        assert_eq!((query.name(), query.old_name()), ("peers-tls-alt".to_owned(), "services-alternate"));
+    }
+}
