@@ -67,7 +67,6 @@ impl Demand {
 }
 
 /// An engine for the operations of a run.
-#[derive(Debug)]
 pub struct Engine {
     kind: Kind,
     /// How writes carry their placement, if they do.
@@ -84,7 +83,6 @@ pub enum Single {
     Passthrough(Box<Passthrough>),
 }
 
-#[derive(Debug)]
 enum Kind {
     IoUring,
     /// NVMe commands on character devices.
