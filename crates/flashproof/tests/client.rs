@@ -5,6 +5,9 @@ use std::net::{TcpListener, TcpStream};
 use support::info_server::{CREDENTIAL_OF_ADMIN, InfoServer, Mode, OF_8_0, tls as server_tls, tls_file};
 use support::{Bench, OUT, serve};
 
+const CONFIG: &str = "service {\n service-threads 1\n}\nnetwork {\n service {\n port 0\n }\n}\n\
+                      namespace test {\n storage-engine device {\n file records\n filesize 16M\n }\n}\n";
+
 #[test]
 fn help_is_a_long_option_because_h_is_the_host() {
     let bench = Bench::new();
@@ -39,9 +42,7 @@ fn what_cannot_be_is_refused_with_what_to_do() {
 #[test]
 fn records_that_were_inserted_otherwise_are_not_verified_and_it_is_said_what_they_are() {
     let bench = Bench::new();
-    let config = "service {\n service-threads 1\n}\nnetwork {\n service {\n port 0\n }\n}\n\
-                  namespace test {\n storage-engine device {\n file records\n filesize 16M\n }\n}\n";
-    let Some((running, port)) = serve(&bench, config) else { return };
+    let Some((running, port)) = serve(&bench, CONFIG) else { return };
     let port = port.to_string();
     let client = ["engine", "client", "-p", &port, "-k", "50", "-z", "2", "-T", "20000", "--sla", "99%>10s"];
     bench.flashproof(&[&client[..], &["-o", "B:100", "-w", "I", "--out", "inserted"]].concat()).expect(0);
@@ -77,9 +78,7 @@ fn a_login_is_that_of_a_collection_and_a_server_without_security_takes_any_user(
     let host = server.host();
     let tls: Vec<_> = tls.into_iter().map(|word| if word.starts_with("127.") { host.as_str() } else { word }).collect();
     bench.flashproof(&tls).expect_error(3, &["cannot begin TLS with other.test - invalid peer certificate"]);
-    let config = "service {\n service-threads 1\n}\nnetwork {\n service {\n port 0\n }\n}\n\
-                  namespace test {\n storage-engine device {\n file records\n filesize 16M\n }\n}\n";
-    let Some((running, port)) = serve(&bench, config) else { return };
+    let Some((running, port)) = serve(&bench, CONFIG) else { return };
     let host = format!("localhost:{port}");
     let open: Vec<_> = user.iter().map(|word| if word.starts_with("127.") { host.as_str() } else { word }).collect();
     bench.flashproof(&[&open[..], &["--sla", "99%>10s", "-T", "20000", "--out", OUT]].concat()).expect(0);

@@ -66,7 +66,6 @@ impl Demand {
 }
 
 /// An engine for the operations of a run.
-#[derive(Debug)]
 pub struct Engine {
     kind: Kind,
     /// How writes carry their placement, if they do.
@@ -83,7 +82,6 @@ pub enum Single {
     Passthrough(Box<Passthrough>),
 }
 
-#[derive(Debug)]
 enum Kind {
     IoUring,
     /// NVMe commands on character devices.

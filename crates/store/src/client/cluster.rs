@@ -7,7 +7,6 @@ use super::replies::bitmap;
 use crate::nodes::{self, Access, Connection, Host, NODES_MAX, PeersQuery, connect, peers};
 use crate::{Digest, PARTITIONS, partition};
 use results::units::quoted;
-use std::fmt;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -22,11 +21,6 @@ const ASK_AGAIN: Duration = Duration::from_millis(50);
 
 /// Most addresses of a node that joins during a run: each that does not answer takes a while.
 const ADDRESSES_MAX: usize = 8;
-
-/// A cluster that cannot be used: a sentence.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct ClusterError(pub String);
 
 /// A node as it was seen last.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -96,16 +90,16 @@ pub(super) struct Connect {
 impl Cluster {
     /// The cluster with one of `seeds` as a node, for `namespace`.
     ///
-    /// Errors: none of them answers, or the cluster has no such namespace.
-    pub fn find(seeds: &[Host], namespace: &str, access: Access) -> Result<Arc<Self>, ClusterError> {
+    /// Errors: none of them answers, or the cluster has no such namespace; a sentence.
+    pub fn find(seeds: &[Host], namespace: &str, access: Access) -> Result<Arc<Self>, String> {
         let access = Arc::new(access);
         let query = PeersQuery { tls: access.tls.is_some(), alternate: false };
         let nodes::Cluster { mut nodes, missing } = nodes::find(seeds, Some(query), &access);
         if nodes.is_empty() {
-            return Err(ClusterError(format!(
+            return Err(format!(
                 "cannot find the cluster - no seed answered: {} - check host, port, login and TLS, and that the server runs",
                 missing.join("; ")
-            )));
+            ));
         }
         // A run is named after the first node: a seed.
         nodes.sort_by_key(|node| seeds.iter().position(|seed| *seed == node.host).unwrap_or(seeds.len()));
@@ -114,11 +108,11 @@ impl Cluster {
         let map = asker.ask();
         if map.masters.iter().all(Option::is_none) {
             let has: Vec<_> = asker.nodes[0].node.namespaces.iter().map(|name| quoted(name)).collect();
-            return Err(ClusterError(format!(
+            return Err(format!(
                 "cannot use namespace {} - no node has a partition of it; it has {} - name one of its namespaces (-n)",
                 quoted(namespace),
                 has.join(", ")
-            )));
+            ));
         }
         let has_single_bins = asker.settings().split(';').any(|pair| pair == "single-bin=true");
         let map = Arc::new(Mutex::new(Arc::new(map)));
@@ -127,7 +121,7 @@ impl Cluster {
         let (shared, to_connect) = (map.clone(), access.clone());
         let spawn = |name: &str, body: Box<dyn FnOnce() + Send>| {
             let spawned = thread::Builder::new().name(name.to_owned()).spawn(body);
-            spawned.map_err(|error| ClusterError(format!("cannot start a thread that asks the cluster: {error}")))
+            spawned.map_err(|error| format!("cannot start a thread that asks the cluster: {error}"))
         };
         spawn("tend", Box::new(move || tend(asker, &shared, &asked)))?;
         spawn("connect", Box::new(move || connect_all(&wanted, &to_connect)))?;
@@ -157,12 +151,6 @@ impl Cluster {
     /// Requests a connection.
     pub(super) fn connect(&self, wanted: Connect) {
         let _ = self.connect.send(wanted);
-    }
-}
-
-impl fmt::Debug for Cluster {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Cluster").finish_non_exhaustive()
     }
 }
 

@@ -47,7 +47,7 @@ const ARRIVALS: std::ops::RangeInclusive<usize> = 16..=1_024;
 const ARRIVAL_BYTES: usize = 16 << 10;
 
 /// Settings of a client.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub struct ClientSettings {
     pub cluster: Arc<Cluster>,
     pub namespace: String,

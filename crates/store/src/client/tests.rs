@@ -242,6 +242,10 @@ fn seed(address: SocketAddr) -> Host {
     Host { name: address.ip().to_string(), port: address.port() }
 }
 
+fn refusal(address: SocketAddr, namespace: &str, access: Access) -> String {
+    Cluster::find(&[seed(address)], namespace, access).err().unwrap()
+}
+
 /// Without sockets on the kernel's ring the test is skipped.
 fn has_ring() -> bool {
     let is_there = Net::new(Vec::new(), 1, 0, Arrivals { buffers: 1, bytes: 4096 }, Instant::now());
@@ -369,10 +373,10 @@ fn two_nodes_each_get_what_is_theirs_and_one_that_is_gone_fails_its_own_alone() 
 #[test]
 fn a_cluster_that_is_not_there_or_has_no_such_namespace_is_refused_with_the_reason() {
     let server = Server::new();
-    let error = Cluster::find(&[seed(server.address)], "foo", Access::default()).unwrap_err().to_string();
+    let error = refusal(server.address, "foo", Access::default());
     assert!(error.contains("namespace \"foo\"") && error.contains("\"other\", \"test\""), "{error}");
     let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
-    let error = Cluster::find(&[seed(free)], "test", Access::default()).unwrap_err().to_string();
+    let error = refusal(free, "test", Access::default());
     assert!(error.contains("no seed answered") && error.contains("refused"), "{error}");
 }
 
@@ -410,7 +414,7 @@ fn a_login_that_is_missing_or_wrong_is_refused_with_the_reason() {
         (Access::default(), "the server wants a login: \"ERROR:80:not authenticated\" - give --user"),
         (me("guess"), "user me cannot log in - the password is wrong (code 65)"),
     ] {
-        let error = Cluster::find(&[seed(server.address)], "test", access).unwrap_err().to_string();
+        let error = refusal(server.address, "test", access);
         assert!(error.starts_with("cannot find the cluster - no seed answered: ") && error.contains(reason), "{error}");
     }
 }
@@ -446,6 +450,6 @@ fn over_tls_records_of_any_size_are_written_and_read() {
     let mut client = server.client_with(access("node.test"), 300, 1, PATIENT_MS);
     server.set(Manner::Lies);
     assert_eq!(all(&mut client, OpKind::Write, 8, 8), [Outcome::Errno(libc::EPROTO); 8]);
-    let error = Cluster::find(&[seed(server.address)], "test", access("other.test")).unwrap_err().to_string();
+    let error = refusal(server.address, "test", access("other.test"));
     assert!(error.contains("cannot begin TLS with other.test - invalid peer certificate"), "{error}");
 }

@@ -1,6 +1,6 @@
 //! Addresses of a cluster's nodes, from the command line and from the nodes' replies.
 
-use results::units::quoted;
+use crate::wire::query::begin_of;
 use std::fmt;
 use std::net::Ipv6Addr;
 
@@ -148,11 +148,6 @@ pub fn services(value: &str) -> Result<Vec<Peer>, String> {
     peers
         .collect::<Result<_, String>>()
         .map_err(|error| format!("expected hosts such as 10.0.0.1:3000;10.0.0.2:3000: {error}"))
-}
-
-/// The beginning of a long text, for people.
-fn begin_of(text: &str) -> String {
-    quoted(&text.chars().take(80).collect::<String>())
 }
 
 #[cfg(test)]

@@ -92,8 +92,7 @@ impl Connection {
     /// The code and the session's token.
     fn security(&mut self, request: &[u8]) -> Result<(u8, Option<Vec<u8>>), String> {
         let body = self.exchange(Kind::Security, request)?;
-        let reply = security_reply(&body).map_err(|error| error.to_string())?;
-        Ok((reply.result, reply.token))
+        security_reply(&body).map_err(|error| error.to_string())
     }
 
     /// Sends a request and receives the body of its reply.

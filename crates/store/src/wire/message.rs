@@ -147,6 +147,14 @@ pub fn put_field(out: &mut Vec<u8>, kind: u8, value: &[u8]) {
     out.extend_from_slice(value);
 }
 
+/// Takes a field off `bytes`: its type and its value.
+pub(super) fn take_field<'a>(bytes: &mut &'a [u8]) -> Option<(u8, &'a [u8])> {
+    let (size, rest) = bytes.split_first_chunk()?;
+    let (field, rest) = rest.split_at_checked(u32::from_be_bytes(*size) as usize)?;
+    *bytes = rest;
+    field.split_first().map(|(kind, value)| (*kind, value))
+}
+
 /// Fields used here. If one occurs twice, the later counts.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Fields<'a> {
@@ -165,11 +173,8 @@ impl<'a> Fields<'a> {
         let torn = || Malformed::Body("fields");
         let mut fields = Self::default();
         for _ in 0..count {
-            let (size, rest) = bytes.split_first_chunk().ok_or_else(torn)?;
-            let (of_field, rest) = rest.split_at_checked(u32::from_be_bytes(*size) as usize).ok_or_else(torn)?;
-            let (kind, value) = of_field.split_first().ok_or_else(torn)?;
-            *bytes = rest;
-            match *kind {
+            let (kind, value) = take_field(bytes).ok_or_else(torn)?;
+            match kind {
                 field::NAMESPACE => fields.namespace = Some(value),
                 field::SET => fields.set = value,
                 field::KEY => fields.key = value,

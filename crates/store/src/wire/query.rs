@@ -16,8 +16,8 @@ use thiserror::Error;
 /// Maximum bytes of a reply. The longest known are the partition maps of many namespaces and lists of sets, below 1 MiB.
 const REPLY_BYTES_MAX: usize = 16 << 20;
 
-/// Bytes of what an unexpected reply says that are shown.
-const SHOWN_BYTES: usize = 60;
+/// Characters that are shown of an unexpected reply.
+const SHOWN_CHARS: usize = 80;
 
 const LOGIN: u8 = 20;
 const AUTHENTICATE: u8 = 0;
@@ -70,13 +70,12 @@ pub enum ProtocolError {
         /// Text received.
         found: String,
     },
-    /// A message of the login that ends early.
-    #[error("expected {expected} in the reply to the login, found {found}")]
-    Security {
-        /// Expected answer.
-        expected: &'static str,
-        found: String,
-    },
+    /// A reply to a login that is cut short.
+    #[error("expected a whole reply to the login, found {0} bytes")]
+    Login(
+        /// Its length.
+        usize,
+    ),
 }
 
 /// Bytes of the body behind the header of a reply of `kind`.
@@ -118,7 +117,7 @@ pub fn info_replies(names: &[String], body: &[u8]) -> Result<Vec<Option<String>>
             let expected = names
                 .get(next)
                 .map_or_else(|| "no more lines".to_owned(), |name| format!("a line that begins with {}", quoted(name)));
-            return Err(ProtocolError::Line { expected, found: shown(line) });
+            return Err(ProtocolError::Line { expected, found: begin_of(line) });
         }
     }
     Ok(values)
@@ -131,8 +130,8 @@ pub(crate) fn is_refusal(value: &str) -> bool {
 }
 
 /// The beginning of `text`, for people.
-fn shown(text: &str) -> String {
-    let begin: String = text.chars().take(SHOWN_BYTES).collect();
+pub(crate) fn begin_of(text: &str) -> String {
+    let begin: String = text.chars().take(SHOWN_CHARS).collect();
     if begin.len() < text.len() { format!("{}...", quoted(&begin)) } else { quoted(text) }
 }
 
@@ -190,42 +189,24 @@ pub(crate) fn put_security(out: &mut Vec<u8>, result: u8, command: u8, fields: &
     frame::end(out, begin);
 }
 
-/// Answer to a login.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct SecurityReply {
-    /// Result code; 0: success.
-    pub result: u8,
-    /// Stands for the session on further connections.
-    pub token: Option<Vec<u8>>,
-}
-
 /// Codes that tell that no login is needed: security is not in the edition, or not configured.
 pub const NO_SECURITY: [u8; 2] = [51, 52];
 
 /// The command is not known: the server knows no sessions.
 pub const UNKNOWN_COMMAND: u8 = 54;
 
-/// Reads the reply to a login.
-pub fn security_reply(body: &[u8]) -> Result<SecurityReply, ProtocolError> {
-    let short = |expected, found: usize| ProtocolError::Security { expected, found: format!("{found} bytes") };
-    let Some((head, mut rest)) = body.split_at_checked(SECURITY_BYTES) else {
-        return Err(short("16 bytes", body.len()));
-    };
-    let mut reply = SecurityReply { result: head[1], token: None };
+/// Reads the reply to a login: its result code (0: success), and the token of the session for further connections.
+pub fn security_reply(body: &[u8]) -> Result<(u8, Option<Vec<u8>>), ProtocolError> {
+    let short = || ProtocolError::Login(body.len());
+    let (head, mut rest) = body.split_at_checked(SECURITY_BYTES).ok_or_else(short)?;
+    let mut token = None;
     for _ in 0..head[3] {
-        let Some((length, after)) = rest.split_first_chunk::<4>() else {
-            return Err(short("the length of a field", rest.len()));
-        };
-        let length = u32::from_be_bytes(*length) as usize;
-        let Some((field, after)) = after.split_at_checked(length).filter(|(field, _)| !field.is_empty()) else {
-            return Err(short("a whole field", after.len()));
-        };
-        if field[0] == SESSION_TOKEN {
-            reply.token = Some(field[1..].to_vec());
+        let (id, value) = message::take_field(&mut rest).ok_or_else(short)?;
+        if id == SESSION_TOKEN {
+            token = Some(value.to_vec());
         }
-        rest = after;
     }
-    Ok(reply)
+    Ok((head[1], token))
 }
 
 /// Meaning of a login's result code. Source: the server's `proto.h`, `AS_SEC_ERR_`.
@@ -301,7 +282,7 @@ mod tests {
         let mut body = vec![0; 16];
         body[3] = 2;
         body.extend_from_slice(b"\0\0\0\x05\x06\0\0\x0e\x10\0\0\0\x03\x05ab");
-        assert_eq!(security_reply(&body), Ok(SecurityReply { result: 0, token: Some(b"ab".to_vec()) }));
+        assert_eq!(security_reply(&body), Ok((0, Some(b"ab".to_vec()))));
         for cut in 0..body.len() {
             assert!(security_reply(&body[..cut]).is_err(), "{cut}");
         }
