@@ -144,7 +144,7 @@ fn what_is_no_trace_and_what_is_no_device_is_refused_by_name() {
         (&["trace", "--from", "notes.txt", "sda"], 2, "devices of a trace that is read are numbers"),
         (&["trace", "file"], 2, "it is a file, whose requests are those of the device"),
         (&["trace", "/dev/none"], 3, "there is no such device"),
-        (&["trace", "/dev/null"], 2, "it is a character device, not a block device"),
+        (&["trace", "/dev/null"], 3, "it is a character device, not a block device"),
     ] {
         let ended = bench.flashproof(arguments).expect(code);
         assert!(ended.stderr.contains(words), "{arguments:?}: {}", ended.stderr);
