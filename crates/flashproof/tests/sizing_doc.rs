@@ -4,22 +4,16 @@
 //! too; `[...]` stands for any lines that are left out. To renew them: `UPDATE_DOCS=1 cargo test -p
 //! flashproof --test flashproof sizing_doc`; what was left out stays left out.
 
-use crate::support::{Bench, FLASHPROOF};
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use crate::support::{Bench, project};
 
 const LEFT_OUT: &str = "[...]";
 
-fn project() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
-}
-
 #[test]
 fn every_command_of_the_page_prints_what_the_page_says() {
+    let bench = Bench::new();
+    bench.link_examples();
     let path = project().join("docs/sizing.md");
     let page = std::fs::read_to_string(&path).unwrap();
-    let bench = Bench::new();
-    std::os::unix::fs::symlink(project().join("examples"), bench.path("examples")).unwrap();
     let (mut renewed, mut commands, mut wrong) = (String::new(), 0, Vec::new());
     let mut lines = page.lines().peekable();
     let mut in_console = false;
@@ -61,16 +55,7 @@ fn every_command_of_the_page_prints_what_the_page_says() {
 
 /// Output of a command, without trailing blanks and times of the wall clock.
 fn run(bench: &Bench, command: &str) -> Vec<String> {
-    let here = Path::new(FLASHPROOF).parent().unwrap().display();
-    let path = format!("{here}:{}", std::env::var("PATH").unwrap_or_default());
-    let shell = Command::new("bash")
-        .args(["-c", &format!("{command} 2>&1")])
-        .current_dir(bench.path(""))
-        .env("PATH", path)
-        .env_remove("FLASHPROOF_ERASE")
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
+    let shell = bench.shell(&format!("{command} 2>&1")).output().unwrap();
     String::from_utf8_lossy(&shell.stdout).lines().map(|line| line.trim_end().to_owned()).collect()
 }
 

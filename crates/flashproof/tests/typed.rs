@@ -4,9 +4,8 @@
 //! A device or a node of the page stands for the reader's own: here it has a name that nothing has, and the command has
 //! to be refused for that alone. docs/sizing.md has a test of its own, which compares what is printed.
 
-use crate::support::{Bench, FLASHPROOF};
-use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use crate::support::{Bench, project};
+use std::path::PathBuf;
 
 /// Files of the reader that no command of the page writes, a server in the background, or a terminal.
 const NOT_HERE: [&str; 13] = [
@@ -31,7 +30,7 @@ const LONG: [&str; 5] =
 
 #[test]
 fn every_command_that_can_run_here_does_what_its_page_says() {
-    let project = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap();
+    let project = project();
     let mut pages: Vec<PathBuf> =
         std::fs::read_dir(project.join("docs")).unwrap().map(|entry| entry.unwrap().path()).collect();
     pages.retain(|page| page.extension().is_some_and(|ext| ext == "md") && !page.ends_with("sizing.md"));
@@ -40,7 +39,7 @@ fn every_command_that_can_run_here_does_what_its_page_says() {
     let (mut run, mut wrong) = (0, Vec::new());
     for page in pages {
         let bench = Bench::new();
-        std::os::unix::fs::symlink(project.join("examples"), bench.path("examples")).unwrap();
+        bench.link_examples();
         let text = std::fs::read_to_string(&page).unwrap();
         for (number, line) in (1..).zip(text.lines()) {
             let Some(command) = command_of(line) else { continue };
@@ -76,16 +75,7 @@ fn command_of(line: &str) -> Option<String> {
 
 /// Exit code and messages of a command in `bench`.
 fn typed(bench: &Bench, command: &str) -> (i32, String) {
-    let here = Path::new(FLASHPROOF).parent().unwrap().display();
-    let path = format!("{here}:{}", std::env::var("PATH").unwrap_or_default());
-    let shell = Command::new("bash")
-        .args(["-c", command])
-        .current_dir(bench.path(""))
-        .env("PATH", path)
-        .env_remove("FLASHPROOF_ERASE")
-        .stdin(Stdio::null())
-        .output()
-        .unwrap();
+    let shell = bench.shell(command).output().unwrap();
     (shell.status.code().unwrap_or(-1), String::from_utf8_lossy(&shell.stderr).into_owned())
 }
 

@@ -25,9 +25,9 @@ pub mod tracing;
 pub enum Manner {
     /// Ours: verdicts and results on standard output, exit codes 0 to 4.
     Own,
-    /// That of ACT's program by whose name we were called: its log or its lines on standard output, its
+    /// As ACT's program by whose name it was called: its log or its lines on standard output, its
     /// exit codes, of which there are two.
     Act,
-    /// That of fio, by whose name we were called: what it prints, and 0 or 1.
+    /// As fio, by whose name it was called: what it prints, and 0 or 1.
     Fio,
 }

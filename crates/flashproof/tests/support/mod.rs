@@ -29,6 +29,14 @@ use std::process::{Command, Stdio};
 use std::sync::{Arc, Once};
 use tempfile::TempDir;
 
+/// The project's directory.
+pub fn project() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("../..").canonicalize().unwrap()
+}
+
+/// Where tests find programs.
+const PATH: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
+
 pub const FLASHPROOF: &str = env!("CARGO_BIN_EXE_flashproof");
 
 /// Names of the configuration and of the run directory that [`Bench::storage`] uses.
@@ -96,9 +104,22 @@ impl Bench {
             .current_dir(self.dir.path())
             .env("FLASHPROOF_STATE", self.path("state"))
             .env_remove("FLASHPROOF_ERASE")
-            .env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin")
+            .env("PATH", PATH)
             .stdin(Stdio::null());
         command
+    }
+
+    /// `line` in bash, which finds flashproof by its name, not yet started.
+    pub fn shell(&self, line: &str) -> Command {
+        let mut command = self.command("bash");
+        let ours = Path::new(FLASHPROOF).parent().unwrap().display();
+        command.args(["-c", line]).env("PATH", format!("{ours}:{PATH}"));
+        command
+    }
+
+    /// Links the project's examples into this directory.
+    pub fn link_examples(&self) {
+        symlink(project().join("examples"), self.path("examples")).unwrap();
     }
 
     /// `flashproof ARGUMENTS`, not yet started.
@@ -182,7 +203,7 @@ pub fn skip<T>(why: &str) -> Option<T> {
 /// Runs a command of the system; `None`, said aloud, when it is not there or fails.
 pub fn tool(command: &str, arguments: &[&str]) -> Option<String> {
     let line = format!("{command} {}", arguments.join(" "));
-    let output = Command::new(command).args(arguments).env("PATH", "/usr/sbin:/usr/bin:/sbin:/bin").output();
+    let output = Command::new(command).args(arguments).env("PATH", PATH).output();
     match output {
         Ok(output) if output.status.success() => Some(String::from_utf8_lossy(&output.stdout).trim().to_owned()),
         Ok(output) => skip(&format!("{line}: {}", String::from_utf8_lossy(&output.stderr).trim().replace('\n', " "))),

@@ -7,7 +7,7 @@ use crate::document::Section;
 use results::waf::{OCTILES, steady_rule};
 
 impl WafReport {
-    /// What each arrangement came to.
+    /// Write amplification of each arrangement.
     pub(crate) fn bars(&self) -> [Bars; 2] {
         let bars = |title: &str, caption: &str, of: fn(&Arranged) -> Option<f64>| {
             let mut bars = Bars::new(title, caption);

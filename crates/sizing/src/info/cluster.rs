@@ -1,4 +1,4 @@
-//! What a node is asked, by its version.
+//! Requests to a node, by its version.
 
 use super::Build;
 

@@ -72,7 +72,7 @@ pub struct Peer {
     pub hosts: Vec<Host>,
 }
 
-/// Which form of the other nodes' addresses is queried.
+/// Form of the other nodes' addresses in a query.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct PeersQuery {
     pub tls: bool,

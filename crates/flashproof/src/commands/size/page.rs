@@ -116,7 +116,7 @@ fn nodes(profile: &Profile) -> Vec<String> {
     profile.nodes.iter().map(of).collect()
 }
 
-/// What the columns lack, a sentence or more for each namespace of a node.
+/// Sentences about each namespace of a node: numbers for which the columns have no place.
 fn namespaces(profile: &Profile) -> Vec<String> {
     let same = |a: &DeviceLoad, b: &DeviceLoad| (&a.node, &a.namespace) == (&b.node, &b.namespace);
     let of = |loads: &[DeviceLoad]| {
