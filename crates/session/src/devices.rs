@@ -224,11 +224,17 @@ pub fn erasable(spec: &RunSpec, writes: bool, erase: &[String]) -> Result<Vec<St
     };
     let real = spec.device_names.iter().filter(|name| writes && name.drive().is_none());
     let requests: Vec<_> = real.map(request).collect();
-    if requests.is_empty() {
-        return Ok(erase.to_vec());
+    match &requests[..] {
+        [] => Ok(erase.to_vec()),
+        _ => agree(&requests, erase),
     }
+}
+
+/// The guard's examination of all `requests` without a consent; `erase` names what may be erased. Returns `erase` with
+/// the names that were agreed to.
+pub fn agree(requests: &[Request], erase: &[String]) -> Result<Vec<String>, Failure> {
     let mut answers = Answers::named(allowed(erase)).or_ask(ask_on_terminal);
-    let names = Guard::new(None).agree(&requests, &mut answers).map_err(Failure::environment)?;
+    let names = Guard::new(None).agree(requests, &mut answers).map_err(Failure::environment)?;
     let more = names.into_iter().filter(|name| !erase.contains(name));
     Ok(erase.iter().cloned().chain(more).collect())
 }

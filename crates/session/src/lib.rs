@@ -12,6 +12,7 @@ pub mod input;
 pub mod leave;
 pub mod output_file;
 pub mod placement;
+pub mod prep;
 pub mod progress;
 pub mod recording;
 pub mod runner;

@@ -2,15 +2,14 @@
 //! verdict. And what comes before the first: preparing the drives that are not on record as prepared.
 
 use super::{Drives, Kept};
-use crate::args::{PrepArgs, SeriesArgs};
-use crate::commands::prep;
+use crate::args::SeriesArgs;
 use load::workload::{Load, Workload};
 use results::judge::{Sla, Verdict};
 use results::series::{Purpose, State};
-use session::Manner;
 use session::console;
 use session::devices::Consents;
 use session::failure::Failure;
+use session::prep::{Preparation, Style};
 use session::recording::Watch;
 use session::runner::{self, Ended, Named, Opened, Patience, RunRequest, SeriesContext};
 use session::signals::Switch;
@@ -104,7 +103,8 @@ pub fn prepare(
     ));
     let erase: Vec<_> = erase.iter().filter(|name| names.contains(name)).cloned().collect();
     let others = drives.identities.iter().map(|drive| drive.name.clone()).collect();
-    match prep::prepare(&PrepArgs::usual(names, &erase, others, quiet), Manner::Own, switch)? {
+    let usual = Preparation { others, ..Preparation::usual(names, &erase, Style::of(quiet)) };
+    match usual.run(switch)? {
         0 => Ok(None),
         code => Ok(Some(ExitCode::from(code))),
     }

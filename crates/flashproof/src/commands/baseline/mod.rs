@@ -16,8 +16,7 @@ mod measuring;
 mod messages;
 mod request;
 
-use crate::args::{BaselineArgs, PrepArgs};
-use crate::commands::prep;
+use crate::args::BaselineArgs;
 use crate::cross_check::RealFio;
 use crate::series::{Drives, Kept, NOT_PREPARED, default_name, prepare};
 use job_run::{JobEnd, next_jobs, run_jobs};
@@ -28,6 +27,7 @@ use session::Manner;
 use session::console;
 use session::devices::erasable;
 use session::failure::Failure;
+use session::prep::{Preparation, Style, Wanted};
 use session::signals::Switch;
 use std::process::ExitCode;
 
@@ -114,18 +114,18 @@ fn precondition(
     quiet: bool,
     switch: &Switch,
 ) -> Result<Option<ExitCode>, Failure> {
-    let usual = PrepArgs::usual(devices, erase, Vec::new(), quiet);
-    let purged = PrepArgs { discard_first: true, restart: true, ..usual };
+    let usual = Preparation::usual(devices, erase, Style::of(quiet));
+    let purged = |fills| Wanted { discard_first: true, zeros: false, fills, restart: true, ..Wanted::USUAL };
     let asked = match part {
         Part::PtsSaturation => {
             console::note("discarding all of each device, as the procedure of SNIA's PTS asks");
-            PrepArgs { skip_zero: true, fills: 0, samples: 0, ..purged }
+            Preparation { wanted: purged(0), samples: 0, ..usual }
         }
         _ => {
             console::note("discarding all of each device and writing it twice, as the procedure of SNIA's PTS asks");
-            PrepArgs { skip_zero: true, fills: 2, ..purged }
+            Preparation { wanted: purged(2), ..usual }
         }
     };
-    let code = prep::prepare(&asked, Manner::Own, switch)?;
+    let code = asked.run(switch)?;
     Ok((code != 0).then(|| ExitCode::from(code)))
 }

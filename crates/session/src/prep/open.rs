@@ -1,34 +1,33 @@
 //! The devices of a preparation: decided upon one by one, opened all or none.
 
+use super::Preparation;
 use super::job::{Job, Written};
 use super::ledger::Ledger;
 use super::resume::{Beginning, Resume, Subject, Wanted};
 use super::status::Shared;
-use crate::args::PrepArgs;
+use crate::console;
+use crate::devices::{self, Devices};
+use crate::engine::Engine;
+use crate::failure::{Failure, all};
 use device::discover::{self, DeviceFacts, Kind, Roots};
 use device::guard::{PREPARATION, Prepared, Records, Request, WriteConsent, unix_s};
 use device::target::Target;
 use engine::DeviceName;
 use load::run::Control;
-use session::console;
-use session::devices::{self, Devices};
-use session::engine::Engine;
-use session::failure::{Failure, all};
 use std::cell::Cell;
 use std::sync::Arc;
-use std::time::Duration;
 
 /// A device that is open, and what is to be done on it.
-pub struct Drive {
+pub(super) struct Drive {
     name: DeviceName,
     pub devices: Devices,
-    prepared: Prepared,
+    pub(crate) prepared: Prepared,
     key: u64,
     identity: Option<String>,
 }
 
 impl Drive {
-    pub fn job(self, args: &PrepArgs, engine: Arc<Engine>) -> Job {
+    pub(super) fn job(self, asked: &Preparation, engine: Arc<Engine>) -> Job {
         let target = match &self.devices {
             Devices::Real(targets) => targets.first().cloned(),
             Devices::Simulated(_) | Devices::Namespace(..) => None,
@@ -42,11 +41,11 @@ impl Drive {
             ledger: Ledger {
                 records: Records::open(None),
                 identity: self.identity,
-                every: Duration::from_secs(args.checkpoint),
+                every: asked.checkpoint,
                 target,
                 told: Cell::new(false),
             },
-            samples: args.samples,
+            samples: asked.samples,
             control: Arc::new(Control::default()),
             status: Shared::default(),
             written: Written::default(),
@@ -54,30 +53,19 @@ impl Drive {
     }
 }
 
-fn wanted(args: &PrepArgs) -> Wanted {
-    Wanted {
-        discard_first: args.discard_first,
-        zeros: !args.skip_zero,
-        fills: if args.zero_only { 0 } else { args.fills },
-        use_pct: args.use_pct,
-        seed: args.seed,
-        restart: args.restart,
-    }
-}
-
-/// Opens all devices for writing, or none.
-pub fn open(args: &PrepArgs) -> Result<Vec<Drive>, Failure> {
-    let (records, wanted) = (Records::open(None), wanted(args));
-    let looked = args.devices.iter().map(|name| {
+/// What is to be done on each device, before anybody is asked for consent.
+fn decided(asked: &Preparation, records: &Records) -> Result<Vec<(DeviceFacts, Resume)>, Failure> {
+    let wanted = asked.wanted;
+    let looked = asked.devices.iter().map(|name| {
         discover::discover(name, &Roots::default()).map_err(|error| format!("cannot prepare {name} - {error}"))
     });
     let facts = all(looked, Failure::environment)?;
-    let (seed, unix_s) = (session::runner::fresh_seed(), unix_s());
+    let (seed, unix_s) = (crate::runner::fresh_seed(), unix_s());
     // A conflict of passes is a usage error; a missing discard is an error of the environment.
     let courses = facts
         .iter()
         .zip(seed..)
-        .map(|(facts, seed)| Resume::of(&Subject::of(facts), &wanted, &records, Beginning { seed, unix_s }));
+        .map(|(facts, seed)| Resume::of(&Subject::of(facts), &wanted, records, Beginning { seed, unix_s }));
     let courses = all(courses, Failure::usage)?;
     let cannot = facts.iter().filter(|facts| wanted.discard_first && facts.max_discard_bytes.unwrap_or(0) == 0);
     let cannot: Vec<_> = cannot
@@ -92,15 +80,30 @@ pub fn open(args: &PrepArgs) -> Result<Vec<Drive>, Failure> {
         return Err(Failure::environment(cannot.join("\n")));
     }
     for facts in &facts {
-        tell_unusable(&records, &facts.path, facts.identity().as_deref());
+        tell_unusable(records, &facts.path, facts.identity().as_deref());
     }
-    let requests: Vec<_> = facts.iter().map(request).collect();
-    let consents = devices::consent(&requests, &args.erase, &args.others)?;
-    let drives = consents.into_iter().zip(courses).zip(&facts);
+    Ok(facts.into_iter().zip(courses).collect())
+}
+
+/// Opens all devices for writing, or none.
+pub(super) fn open(asked: &Preparation) -> Result<Vec<Drive>, Failure> {
+    let records = Records::open(None);
+    let decided = decided(asked, &records)?;
+    let requests: Vec<_> = decided.iter().map(|(facts, _)| request(facts)).collect();
+    let consents = devices::consent(&requests, &asked.erase, &asked.others)?;
+    let drives = consents.into_iter().zip(decided);
     all(
-        drives.map(|((consent, resume), facts)| opened(consent, resume, facts, &wanted, &records)),
+        drives.map(|(consent, (facts, resume))| opened(consent, resume, &facts, &asked.wanted, &records)),
         Failure::environment,
     )
+}
+
+/// What [`open`] would have done on each device, if the guard agrees to all of them. Writes nothing.
+pub(super) fn plan(asked: &Preparation) -> Result<Vec<Prepared>, Failure> {
+    let decided = decided(asked, &Records::open(None))?;
+    let requests: Vec<_> = decided.iter().map(|(facts, _)| request(facts)).collect();
+    devices::agree(&requests, &asked.erase)?;
+    Ok(decided.into_iter().map(|(_, resume)| resume.prepared).collect())
 }
 
 fn request(facts: &DeviceFacts) -> Request {
@@ -194,9 +197,9 @@ fn tell_unusable(records: &Records, name: &str, identity: Option<&str>) {
 }
 
 /// Opens devices for reading that are recorded as prepared.
-pub fn open_prepared(args: &PrepArgs) -> Result<Vec<Drive>, Failure> {
+pub(super) fn open_prepared(devices: &[String]) -> Result<Vec<Drive>, Failure> {
     let records = Records::open(None);
-    let drives = args.devices.iter().map(|name| {
+    let drives = devices.iter().map(|name| {
         let target = Target::read_only(name, 1).map_err(|error| error.to_string())?;
         let facts = target.facts();
         let cannot = |why: String| format!("cannot verify {name} - {why} - prepare it first (flashproof prep {name})");
@@ -229,13 +232,13 @@ pub fn open_prepared(args: &PrepArgs) -> Result<Vec<Drive>, Failure> {
 }
 
 /// Simulated drives, of which nothing is recorded.
-pub fn simulate(args: &PrepArgs, names: &[DeviceName]) -> Result<Vec<Drive>, Failure> {
+pub(super) fn simulate(wanted: &Wanted, names: &[DeviceName]) -> Result<Vec<Drive>, Failure> {
     let nowhere = Records::nowhere();
-    let beginning = Beginning { seed: session::runner::fresh_seed(), unix_s: unix_s() };
+    let beginning = Beginning { seed: crate::runner::fresh_seed(), unix_s: unix_s() };
     let drives = names.iter().filter_map(|name| Some((name.clone(), name.drive()?.clone()))).map(|(name, spec)| {
         let path = name.to_string();
         let subject = Subject { path: path.clone(), identity: None, serial: None, size_bytes: spec.capacity_bytes };
-        let Resume { prepared, .. } = Resume::of(&subject, &wanted(args), &nowhere, beginning)?;
+        let Resume { prepared, .. } = Resume::of(&subject, wanted, &nowhere, beginning)?;
         Ok::<_, String>(Drive {
             name,
             devices: Devices::Simulated(vec![(path, spec)]),
@@ -249,19 +252,18 @@ pub fn simulate(args: &PrepArgs, names: &[DeviceName]) -> Result<Vec<Drive>, Fai
 
 #[cfg(test)]
 mod tests {
+    use super::super::Style;
     use super::super::ledger::Broken;
     use super::*;
-    use clap::Parser;
+    use crate::engine::Demand;
     use device::guard::{Answers, Guard};
-    use session::engine::Demand;
     use std::fs;
     use std::path::PathBuf;
     use tempfile::TempDir;
 
     const SIZE: usize = 1 << 20;
 
-    const WANTED: Wanted =
-        Wanted { discard_first: false, zeros: true, fills: 1, use_pct: 100, seed: None, restart: false };
+    const WANTED: Wanted = Wanted::USUAL;
 
     /// A file to prepare, and records.
     struct Place {
@@ -304,16 +306,10 @@ mod tests {
         }
     }
 
-    #[derive(Parser)]
-    struct Cli {
-        #[command(flatten)]
-        args: PrepArgs,
-    }
-
     /// The job on `drive`, with the records of the place.
     fn job(drive: Drive, place: &Place) -> Job {
         let engine = Arc::new(Engine::choose(&Demand::default(), &drive.devices).unwrap());
-        let mut job = drive.job(&Cli::parse_from(["prep", "file"]).args, engine);
+        let mut job = drive.job(&Preparation::usual(Vec::new(), &[], Style::Quiet), engine);
         job.ledger.records = place.records.clone();
         job
     }

@@ -8,6 +8,9 @@
 use super::ledger::{Broken, Ledger};
 use super::status::Tracker;
 use super::status::{Shared, Step};
+use crate::console;
+use crate::devices::Devices;
+use crate::engine::{Engine, EngineFacts};
 use device::guard::{Prepared, Sampled, unix_s};
 use device::salt::PlacedSalt;
 use device::target::Target;
@@ -15,9 +18,6 @@ use engine::DeviceName;
 use load::run::{Cause, Control, Run, RunError, Settings};
 use load::workload::prepare::{Compared, Content, Pass, ReadBack, SPOT_BYTES};
 use load::workload::{Choices, RunPlan, Workload};
-use session::console;
-use session::devices::Devices;
-use session::engine::{Engine, EngineFacts};
 use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -31,7 +31,7 @@ const DISCARD_BYTES: u64 = 16 << 30;
 
 /// Result of a job.
 #[derive(Debug)]
-pub struct Done {
+pub(super) struct Done {
     pub prepared: Prepared,
     pub verified: Verified,
     pub written: Written,
@@ -39,13 +39,13 @@ pub struct Done {
 
 /// Bytes written, and the time by the clock of the run: virtual on simulated drives.
 #[derive(Debug, Clone, Copy, Default)]
-pub struct Written {
+pub(super) struct Written {
     pub bytes: u64,
     pub ns: u64,
 }
 
 /// The preparation of one device, or its verification.
-pub struct Job {
+pub(super) struct Job {
     pub name: DeviceName,
     /// The one device.
     pub devices: Devices,
@@ -63,7 +63,7 @@ pub struct Job {
 
 impl Job {
     /// Prepares the device, from where its record says that it is, and reads back a sample.
-    pub fn prepare(mut self) -> Result<Done, Broken> {
+    pub(super) fn prepare(mut self) -> Result<Done, Broken> {
         let begun = self.prepared.passes_done > 0 || self.prepared.mark_bytes > 0;
         if begun {
             self.check_begun()?;
@@ -82,7 +82,7 @@ impl Job {
     }
 
     /// Reads back a sample of a device that was prepared before.
-    pub fn verify_only(mut self) -> Result<Done, Broken> {
+    pub(super) fn verify_only(mut self) -> Result<Done, Broken> {
         let verified = self.verify()?;
         Ok(Done { prepared: self.prepared, verified, written: self.written })
     }
@@ -231,7 +231,7 @@ const BEGUN_SPOTS: u64 = 64;
 
 /// Result of a sample.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Verified {
+pub(super) enum Verified {
     /// All as written.
     Equal(Sampled),
     /// A simulated drive keeps nothing that could be read back.

@@ -21,9 +21,15 @@ pub struct Wanted {
     pub restart: bool,
 }
 
+impl Wanted {
+    /// Zeros, then salt, over all of it.
+    pub const USUAL: Self =
+        Self { discard_first: false, zeros: true, fills: 1, use_pct: 100, seed: None, restart: false };
+}
+
 /// The device to prepare.
 #[derive(Debug, Clone)]
-pub struct Subject {
+pub(super) struct Subject {
     pub path: String,
     /// Its identity, if it has one.
     pub identity: Option<String>,
@@ -33,7 +39,7 @@ pub struct Subject {
 
 impl Subject {
     /// The device or file that `facts` are of.
-    pub fn of(facts: &DeviceFacts) -> Self {
+    pub(super) fn of(facts: &DeviceFacts) -> Self {
         Self {
             path: facts.path.clone(),
             identity: facts.identity(),
@@ -45,7 +51,7 @@ impl Subject {
 
 /// Parameters of a new preparation.
 #[derive(Debug, Clone, Copy)]
-pub struct Beginning {
+pub(super) struct Beginning {
     /// For the salt, unless the user names one.
     pub seed: u64,
     /// Time, seconds since 1970.
@@ -54,7 +60,7 @@ pub struct Beginning {
 
 /// A preparation to carry out, new or partly done.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Resume {
+pub(super) struct Resume {
     pub prepared: Prepared,
     /// Key of the stamps in what is written so far; `None` at the beginning.
     pub key: Option<u64>,
@@ -64,7 +70,12 @@ impl Resume {
     /// The resume for `subject`, from what is recorded of it. `beginning` is for one that begins anew.
     ///
     /// Errors: why not, with what to do.
-    pub fn of(subject: &Subject, wanted: &Wanted, records: &Records, beginning: Beginning) -> Result<Self, String> {
+    pub(super) fn of(
+        subject: &Subject,
+        wanted: &Wanted,
+        records: &Records,
+        beginning: Beginning,
+    ) -> Result<Self, String> {
         let Subject { path, identity, serial, size_bytes } = subject;
         if !wanted.restart {
             let record = identity.as_ref().and_then(|identity| records.find(identity));
@@ -101,7 +112,7 @@ impl Resume {
     /// preparation may have come in between.
     ///
     /// Errors: why not, or that it is no longer the same.
-    pub fn check(&self, subject: &Subject, wanted: &Wanted, records: &Records) -> Result<(), String> {
+    pub(super) fn check(&self, subject: &Subject, wanted: &Wanted, records: &Records) -> Result<(), String> {
         let Prepared { seed, started_unix_s: unix_s, .. } = self.prepared;
         match Self::of(subject, wanted, records, Beginning { seed, unix_s })? == *self {
             true => Ok(()),
@@ -113,7 +124,7 @@ impl Resume {
     }
 
     /// True for a resumed preparation.
-    pub fn is_resumed(&self) -> bool {
+    pub(super) fn is_resumed(&self) -> bool {
         self.key.is_some()
     }
 }
@@ -193,13 +204,12 @@ pub(super) mod tests {
         Subject { path: "/dev/x".into(), identity: Some(identity.into()), serial: None, size_bytes: SIZE }
     }
 
-    const WANTED: Wanted =
-        Wanted { discard_first: false, zeros: true, fills: 1, use_pct: 100, seed: None, restart: false };
+    const WANTED: Wanted = Wanted::USUAL;
 
     const BEGINNING: Beginning = Beginning { seed: 9, unix_s: 1_000 };
 
     /// A preparation of the device `identity` at its beginning.
-    pub(in crate::commands::prep) fn begun(identity: &str) -> Prepared {
+    pub(in crate::prep) fn begun(identity: &str) -> Prepared {
         Resume::of(&subject(identity), &WANTED, &Records::nowhere(), BEGINNING).unwrap().prepared
     }
 

@@ -3,12 +3,12 @@
 //! The run reports on the job's thread, not on the issuing one: a sync delays no write.
 
 use super::ledger::{Broken, Ledger};
+use crate::console;
+use crate::screen::columns;
 use device::guard::Prepared;
 use load::run::{Failure, Sink, SinkError};
 use results::cell::Interval;
 use results::units::{clock, printable};
-use session::console;
-use session::screen::columns;
 use std::io::{self, IsTerminal};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -19,7 +19,7 @@ const NEWEST: f64 = 0.05;
 
 /// Current step.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Step {
+pub(super) enum Step {
     /// Not begun.
     Waiting,
     Discard,
@@ -36,7 +36,7 @@ pub enum Step {
 
 /// Progress of a device.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Status {
+pub(super) struct Status {
     pub step: Step,
     /// Bytes of this step that are done, and all of them.
     pub done: u64,
@@ -49,20 +49,20 @@ pub struct Status {
 
 impl Status {
     /// Seconds until all steps are done, at this rate.
-    pub fn left_s(&self) -> Option<u64> {
+    pub(super) fn left_s(&self) -> Option<u64> {
         let left = (self.of.saturating_sub(self.done) + self.later) as f64;
         self.rate.filter(|rate| *rate > 0.0).map(|rate| (left / rate) as u64)
     }
 
     /// Share of this step that is done, percent, rounded down.
-    pub fn pct(&self) -> u64 {
+    pub(super) fn pct(&self) -> u64 {
         (u128::from(self.done) * 100).checked_div(self.of.into()).map_or(0, |pct| pct.min(100) as u64)
     }
 }
 
 /// A status that its job writes and others read.
 #[derive(Debug, Clone, Default)]
-pub struct Shared(Arc<Mutex<Inner>>);
+pub(super) struct Shared(Arc<Mutex<Inner>>);
 
 #[derive(Debug)]
 struct Inner {
@@ -79,14 +79,14 @@ impl Default for Inner {
 
 impl Shared {
     /// Begins a step of `of` bytes of which `done` are done; `later` are those of steps after it.
-    pub fn begin(&self, step: Step, of: u64, done: u64, later: u64) {
+    pub(super) fn begin(&self, step: Step, of: u64, done: u64, later: u64) {
         let mut inner = self.lock();
         inner.now = Status { step, done, of, later, rate: None };
         inner.begun.push(step);
     }
 
     /// Adds what an interval of `ns` did.
-    pub fn add(&self, bytes: u64, ns: u64) {
+    pub(super) fn add(&self, bytes: u64, ns: u64) {
         let status = &mut self.lock().now;
         status.done = status.of.min(status.done + bytes);
         if ns > 0 {
@@ -95,21 +95,21 @@ impl Shared {
         }
     }
 
-    pub fn set_done(&self, done: u64) {
+    pub(super) fn set_done(&self, done: u64) {
         self.lock().now.done = done;
     }
 
     /// Ends the last step.
-    pub fn end(&self, done: bool) {
+    pub(super) fn end(&self, done: bool) {
         self.lock().now.step = if done { Step::Done } else { Step::BrokenOff };
     }
 
-    pub fn now(&self) -> Status {
+    pub(super) fn now(&self) -> Status {
         self.lock().now
     }
 
     /// Steps begun so far, in order.
-    pub fn begun(&self) -> Vec<Step> {
+    pub(super) fn begun(&self) -> Vec<Step> {
         self.lock().begun.clone()
     }
 
@@ -138,8 +138,15 @@ pub enum Style {
     Plain,
 }
 
+impl Style {
+    /// The display that `--quiet` turns off.
+    pub fn of(quiet: bool) -> Self {
+        if quiet { Self::Quiet } else { Self::Bars }
+    }
+}
+
 /// Progress display of the devices.
-pub struct Bars {
+pub(super) struct Bars {
     style: Style,
     terminal: bool,
     simulated: bool,
@@ -154,14 +161,14 @@ pub struct Bars {
 
 impl Bars {
     /// Bars for devices by name. Time passes faster on `simulated` drives.
-    pub fn new(style: Style, names: &[String], status: Vec<Shared>, simulated: bool) -> Self {
+    pub(super) fn new(style: Style, names: &[String], status: Vec<Shared>, simulated: bool) -> Self {
         let terminal = io::stderr().is_terminal();
         let told = vec![(0, 0); names.len()];
         Self { style, terminal, simulated, names: names.to_vec(), status, drawn: 0, added: None, told }
     }
 
     /// Shows what there is to show now.
-    pub fn draw(&mut self) {
+    pub(super) fn draw(&mut self) {
         match self.style {
             Style::Quiet => {}
             Style::Plain => self.tell(),
@@ -254,7 +261,7 @@ fn line(name: &str, width: usize, status: &Status, simulated: bool) -> String {
 }
 
 /// Takes what a run yields: progress for the screen and for the record, and the first failure.
-pub struct Tracker<'a> {
+pub(super) struct Tracker<'a> {
     prepared: &'a mut Prepared,
     ledger: &'a Ledger,
     status: &'a Shared,
@@ -270,7 +277,7 @@ pub struct Tracker<'a> {
 
 impl<'a> Tracker<'a> {
     /// A tracker of a run on the device of `prepared`. With a `mark` it records how far that is.
-    pub fn new(
+    pub(super) fn new(
         prepared: &'a mut Prepared,
         ledger: &'a Ledger,
         status: &'a Shared,

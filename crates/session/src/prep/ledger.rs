@@ -1,15 +1,15 @@
 //! The record of a preparation, and the errors that end one early.
 
+use crate::console;
 use device::guard::{Prepared, Records, Sampled, StateError};
 use device::target::Target;
-use session::console;
 use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
 /// Why the preparation of a device ended before its end.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Broken {
+pub(super) enum Broken {
     /// The device failed, or does not hold what was written: exit code 1.
     Device(String),
     /// The host did: exit code 3.
@@ -19,7 +19,7 @@ pub enum Broken {
 }
 
 /// Keeps how far the preparation of one device is.
-pub struct Ledger {
+pub(super) struct Ledger {
     pub records: Records,
     /// Of the device; without one nothing is recorded.
     pub identity: Option<String>,
@@ -34,7 +34,7 @@ pub struct Ledger {
 impl Ledger {
     /// Records `prepared` before anything is written. The old record is wrong from the first write on, so if this fails
     /// nothing is written.
-    pub fn begin(&self, prepared: &Prepared) -> Result<(), Broken> {
+    pub(super) fn begin(&self, prepared: &Prepared) -> Result<(), Broken> {
         self.record(prepared).map_err(|error| {
             let path = &prepared.path;
             Broken::Environment(format!(
@@ -44,7 +44,7 @@ impl Ledger {
     }
 
     /// Records the current state of `prepared`. A failure is reported once, and does not stop the preparation.
-    pub fn keep(&self, prepared: &Prepared) {
+    pub(super) fn keep(&self, prepared: &Prepared) {
         if let Err(error) = self.record(prepared) {
             self.tell(prepared, &error);
         }
@@ -52,7 +52,7 @@ impl Ledger {
 
     /// Records what was read back, and nothing else. Says whether the record is still of `prepared`: a test
     /// or another preparation may have begun on a device that is only read.
-    pub fn keep_sample(&self, prepared: &Prepared, sample: &Sampled) -> bool {
+    pub(super) fn keep_sample(&self, prepared: &Prepared, sample: &Sampled) -> bool {
         let Some(identity) = &self.identity else { return true };
         self.records.keep_sample(identity, prepared, sample).unwrap_or_else(|error| {
             self.tell(prepared, &error);
@@ -74,7 +74,7 @@ impl Ledger {
     }
 
     /// Puts on the medium what was written, and only then records that all before `mark` is.
-    pub fn checkpoint(&self, prepared: &mut Prepared, mark: u64) -> Result<(), Broken> {
+    pub(super) fn checkpoint(&self, prepared: &mut Prepared, mark: u64) -> Result<(), Broken> {
         if let Some(Err(error)) = self.target.as_ref().map(|target| target.sync()) {
             let name = &prepared.path;
             return Err(Broken::Device(format!("{name} does not put on its medium what was written to it: {error}")));
@@ -88,7 +88,7 @@ impl Ledger {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::commands::prep::resume::tests::begun;
+    use crate::prep::resume::tests::begun;
     use device::guard::PREPARATION;
 
     #[test]
