@@ -13,7 +13,6 @@ mod args;
 mod commands;
 mod cross_check;
 mod formatting;
-mod series;
 
 use args::Invocation;
 use session::failure::ACT_FAILURE;

@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod configuration;
 pub mod console;
 pub mod devices;
 pub mod engine;
@@ -17,6 +18,7 @@ pub mod progress;
 pub mod recording;
 pub mod runner;
 pub mod screen;
+pub mod series;
 pub mod signals;
 mod stderr;
 pub mod tracing;

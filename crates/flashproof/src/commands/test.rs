@@ -4,13 +4,13 @@
 //! output, its pacing, its ends, and nothing left behind that nobody asked for.
 
 use crate::args::TestArgs;
-use crate::commands::config::{pace_as_act, read_configuration, several};
 use load::workload::Workload;
+use load::workload::act::ActWorkload;
 use load::workload::act::dialect::line_of;
 use load::workload::act::options::Test;
-use load::workload::act::{ActConfig, ActWorkload, parse};
 use report::latencies::Summary;
 use session::Manner;
+use session::configuration::{pace_as_act, read_test};
 use session::console;
 use session::devices::Consents;
 use session::failure::Failure;
@@ -28,12 +28,12 @@ use tempfile::TempDir;
 pub fn run(test: Test, args: &TestArgs, manner: Manner) -> Result<ExitCode, Failure> {
     let mut workloads = Vec::new();
     for (path, name) in args.configs.iter().zip(names(&args.configs)) {
-        let (text, mut config) = read_config(test, path)?;
+        let (text, mut config) = read_test(test, path)?;
         if args.as_act || (manner == Manner::Act && line_of(text.as_bytes(), "arrival").is_none()) {
             pace_as_act(path, text.as_bytes(), &mut config)?;
         }
         config.test_duration_sec = args.duration.unwrap_or(config.test_duration_sec);
-        let workload = ActWorkload::of(config).map_err(several)?;
+        let workload = ActWorkload::of(config).map_err(Failure::usages)?;
         workloads.push(Named { name, workload, text });
     }
     if args.dry_run {
@@ -201,16 +201,6 @@ fn show(page: &str, manner: Manner) -> Result<(), Failure> {
             Ok(())
         }
     }
-}
-
-/// Reads a configuration of `test`, with its text; says what deserves a warning.
-pub fn read_config(test: Test, path: &Path) -> Result<(String, ActConfig), Failure> {
-    let bytes = read_configuration(path)?;
-    let parsed = parse(test, &path.display().to_string(), &bytes).map_err(Failure::usage)?;
-    for warning in &parsed.warnings {
-        console::warning(&warning.to_string());
-    }
-    Ok((String::from_utf8_lossy(&bytes).into_owned(), parsed.config))
 }
 
 /// Default directory of a run: in the current directory, named by time and process.

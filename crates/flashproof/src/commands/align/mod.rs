@@ -15,18 +15,17 @@ mod page;
 mod target;
 
 use crate::args::AlignArgs;
-use crate::commands::config::several;
-use crate::commands::test::read_config;
 use burst::{BEGINS_SEC, ENDS_SEC, Measure, Watched, furthest};
 use engine::DeviceName;
 use load::workload::act::options::Test;
-use load::workload::act::{ActConfig, ActWorkload, Arrival, Problem};
+use load::workload::act::{ActConfig, ActWorkload, Arrival};
 use page::Page;
 use results::finding::Finding;
 use results::judge::Sla;
 use results::run_dir::check_usable;
 use results::units::{self, in_one_line};
 use session::Manner;
+use session::configuration::read_test;
 use session::console;
 use session::devices::Consents;
 use session::failure::Failure;
@@ -83,7 +82,7 @@ fn unseen(measure: &Measure) -> f64 {
 }
 
 pub fn run(args: &AlignArgs) -> Result<ExitCode, Failure> {
-    let (text, written) = read_config(Test::Storage, &args.config)?;
+    let (text, written) = read_test(Test::Storage, &args.config)?;
     let output = args.out.as_ref().map(|path| Output::File { path: path.clone(), force: args.force });
     output.iter().try_for_each(Output::check)?;
     let config = on_devices(&written, &args.device)?;
@@ -143,7 +142,7 @@ fn on_devices(config: &ActConfig, devices: &[DeviceName]) -> Result<ActConfig, F
         )));
     }
     let config = ActConfig { device_names: devices.to_vec(), ..config.clone() };
-    ActWorkload::of(config.clone()).map_err(several::<Problem>)?;
+    ActWorkload::of(config.clone()).map_err(Failure::usages)?;
     Ok(config)
 }
 
@@ -210,7 +209,7 @@ impl<'a> Bursts<'a> {
         let names = config.device_names.iter().enumerate();
         let places = names.map(|(index, name)| burst::place(index, name, is_file));
         let places: Vec<Option<Place>> = places.collect::<Result<_, _>>()?;
-        let load = Load::of(config, SECTOR_BYTES).map_err(several::<Problem>)?;
+        let load = Load::of(config, SECTOR_BYTES).map_err(Failure::usages)?;
         let wanted = load.seconds_for(within * NOISE_PART);
         let seconds = args.burst.map_or_else(|| wanted.clamp(BURST_SEC[0], BURST_SEC[1]).ceil() as u64, u64::from);
         let noise = within * NOISE_PART * 100.0;
@@ -256,7 +255,7 @@ impl<'a> Bursts<'a> {
         let seconds = u32::try_from(self.seconds + BEGINS_SEC + ENDS_SEC).unwrap_or(u32::MAX);
         let config = ActConfig { test_duration_sec: seconds, report_interval_sec: 1, ..config };
         let min_io_bytes = config.device_names[0].drive().map_or(SECTOR_BYTES, |drive| drive.min_io_bytes);
-        let workload = ActWorkload::of(config.clone()).map_err(several)?;
+        let workload = ActWorkload::of(config.clone()).map_err(Failure::usages)?;
         let dir = self.dirs.of_burst(self.count);
         let spec = config.spec();
         let findings = self.findings.get_or_insert_with(|| runner::findings(&spec, &dir)).clone();
@@ -302,7 +301,7 @@ impl<'a> Bursts<'a> {
                 verdict.end
             )));
         };
-        let asked = Load::of(&config, min_io_bytes).map_err(several)?.io();
+        let asked = Load::of(&config, min_io_bytes).map_err(Failure::usages)?.io();
         Ok(Round { config, asked, measure, min_io_bytes })
     }
 

@@ -5,7 +5,6 @@ use super::messages;
 use super::request::Request;
 use crate::args::BaselineArgs;
 use crate::cross_check::{self, RealFio};
-use crate::series::{Kept, StepRun, now_unix_ms};
 use load::baseline::{Form, Job};
 use load::workload::Load;
 use results::baseline::{Part, Point, Pts, has_failed, judge_job, points_of, saturated_at};
@@ -17,6 +16,7 @@ use serde_json::json;
 use session::console;
 use session::failure::Failure;
 use session::runner::{Opened, Patience};
+use session::series::{Kept, StepRun, now_unix_ms};
 use session::signals::Switch;
 
 /// Most I/O errors of a run of jobs: a drive with any of them has no further jobs.
@@ -67,7 +67,8 @@ pub fn run_jobs(
     let sla = Sla::wanted(Sla::UNLIMITED).map_err(Failure::usage)?;
     let what = |round| StepRun {
         load: Load { workload: load.clone(), text: lines.join("\n") + "\n", rounded: Vec::new() },
-        options: &args.series,
+        quiet: args.series.quiet,
+        trace: !args.series.no_trace,
         opened: Some(opened),
         others: &[],
         sla: &sla,

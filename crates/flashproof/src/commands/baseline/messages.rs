@@ -1,7 +1,6 @@
 //! Messages: on standard error during the work, on standard output at its end.
 
 use super::request::Request;
-use crate::series::Kept;
 use load::baseline::Job;
 use report::baseline::pts_table;
 use report::table::Table;
@@ -11,6 +10,7 @@ use results::series::State;
 use results::units::{self, milliseconds, number, span};
 use session::console;
 use session::failure::Failure;
+use session::series::Kept;
 use std::fmt::Write as _;
 use std::process::ExitCode;
 

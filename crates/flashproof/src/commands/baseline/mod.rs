@@ -18,7 +18,6 @@ mod request;
 
 use crate::args::BaselineArgs;
 use crate::cross_check::RealFio;
-use crate::series::{Drives, Kept, NOT_PREPARED, default_name, prepare};
 use job_run::{JobEnd, next_jobs, run_jobs};
 use request::Request;
 use results::baseline::{Part, conclude};
@@ -28,6 +27,7 @@ use session::console;
 use session::devices::erasable;
 use session::failure::Failure;
 use session::prep::{Preparation, Style, Wanted};
+use session::series::{Drives, Kept, NOT_PREPARED, default_name, prepare};
 use session::signals::Switch;
 use std::process::ExitCode;
 

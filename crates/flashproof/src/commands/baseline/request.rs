@@ -1,7 +1,6 @@
 //! The requested baseline: form, devices and settings, all checked before any device is touched.
 
 use crate::args::BaselineArgs;
-use crate::series::{self, NOT_PREPARED};
 use load::baseline::{Form, Job, LARGE_BYTES, PTS_DEPTH, PTS_THREADS, size};
 use load::workload::fio::{FioLoad, Problem, Surroundings, jobs, runs};
 use load::workload::{RunSpec, Workload};
@@ -12,6 +11,7 @@ use session::devices::{Consents, Devices, parsed};
 use session::engine::{Demand, Engine};
 use session::failure::Failure;
 use session::runner::{self, Opened};
+use session::series::{self, NOT_PREPARED};
 
 /// Length of a job of SNIA's tests, seconds; and on simulated drives, which do not change by waiting.
 const PTS_SEC: u64 = 60;

@@ -19,7 +19,6 @@ mod request;
 mod stage;
 
 use crate::args::CertifyArgs;
-use crate::series::{Drives, prepare};
 use load::workload::Scalable;
 use place::Place;
 use request::Request;
@@ -28,6 +27,7 @@ use results::judge::Outcome;
 use session::Manner;
 use session::console;
 use session::failure::Failure;
+use session::series::{Drives, prepare};
 use session::signals::{self, Switch};
 use stage::StageEnd;
 use std::process::ExitCode;

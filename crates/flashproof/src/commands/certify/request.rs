@@ -1,7 +1,6 @@
 //! The requested certification: load, devices and settings, all checked before any device is touched.
 
 use crate::args::CertifyArgs;
-use crate::series::{self, Base1x, NOT_PREPARED};
 use load::factor::Factor;
 use load::workload::{Load, Scalable};
 use results::certify::{Claim, Outline, STAGE_SEC};
@@ -9,6 +8,7 @@ use results::series::{Identity, Purpose, Rule, SERIES_FORMAT_VERSION, Series, St
 use results::units::span;
 use session::failure::Failure;
 use session::runner;
+use session::series::{self, Base1x, NOT_PREPARED};
 use std::path::Path;
 
 /// Length of a stage of `--screen`. Source: ACT's README: six hours "will give you a good idea".

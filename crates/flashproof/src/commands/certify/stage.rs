@@ -4,7 +4,6 @@ use super::messages;
 use super::place::Place;
 use super::request::Request;
 use crate::args::CertifyArgs;
-use crate::series::{StepRun, now_unix_ms};
 use load::workload::Scalable;
 use results::certify::{self, Judged, Linearity};
 use results::judge::{End, Outcome, Verdict};
@@ -14,6 +13,7 @@ use serde_json::{Value, json};
 use session::console;
 use session::failure::Failure;
 use session::recording::Unwatched;
+use session::series::{StepRun, now_unix_ms};
 use session::signals::Switch;
 
 pub enum StageEnd {
@@ -37,7 +37,8 @@ pub fn run(
     let devices = request.base.spec().names();
     let what = StepRun {
         load: request.load(&place.kept.series.steps[index])?,
-        options: &args.series,
+        quiet: args.series.quiet,
+        trace: !args.series.no_trace,
         opened: None,
         others: &devices,
         sla: &args.sla,

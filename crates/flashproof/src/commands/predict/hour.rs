@@ -5,7 +5,6 @@
 //! the shares without any, and the hour's shares are both, mixed by how many stalls the hour has.
 
 use crate::args::PredictedLoadArgs;
-use crate::series::{self, Base1x};
 use engine::sim::DriveSpec;
 use engine::sim::fit::FittedDrive;
 use load::workload::Scalable;
@@ -18,6 +17,7 @@ use session::devices::Consents;
 use session::failure::Failure;
 use session::recording::Watch;
 use session::runner::{self, Ended, Named, Patience, RunRequest, SeriesContext};
+use session::series::{self, Base1x};
 use session::signals::Switch;
 use tempfile::TempDir;
 
@@ -178,7 +178,7 @@ impl<'a> HourSearch<'a> {
         base.set_duration(u32::try_from(seconds).unwrap_or(u32::MAX));
         let devices: Vec<usize> = (0..base.spec().device_names.len()).collect();
         let factor = multiple.to_string().parse().map_err(Failure::usage)?;
-        let load = base.at(factor, &devices).map_err(|errors| Failure::usage(errors.join("\n")))?;
+        let load = base.at(factor, &devices).map_err(Failure::usages)?;
         self.runs += 1;
         let dir = self.place.path().join(self.runs.to_string());
         let request = RunRequest {

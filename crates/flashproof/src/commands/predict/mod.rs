@@ -13,7 +13,6 @@ mod hour;
 mod seen;
 
 use crate::args::{PredictArgs, PredictedLoadArgs};
-use crate::series::Kept;
 use engine::sim::fit::{Fit, fit};
 use hour::{Count, HourSearch};
 use report::baseline::{parameters, predicted};
@@ -28,6 +27,7 @@ use session::Manner;
 use session::console;
 use session::failure::Failure;
 use session::output_file::{is_ours, write_file};
+use session::series::Kept;
 use session::signals::Switch;
 use std::fmt::Write as _;
 use std::path::Path;

@@ -1,7 +1,6 @@
 //! Messages: on standard error during the work, on standard output at its end.
 
 use super::request::Request;
-use crate::series::Kept;
 use report::table::Table;
 use results::judge::Outcome;
 use results::rating::{Details, Seen};
@@ -9,6 +8,7 @@ use results::series::{State, Step};
 use results::units::{self, span};
 use session::console;
 use session::failure::Failure;
+use session::series::Kept;
 use std::fmt::Write as _;
 use std::process::ExitCode;
 

@@ -15,7 +15,6 @@ mod request;
 mod search;
 
 use crate::args::RateArgs;
-use crate::series::{Drives, Kept, NOT_PREPARED, default_name, may_erase, prepare};
 use load::workload::Scalable;
 use request::Request;
 use results::judge::Outcome;
@@ -24,6 +23,7 @@ use search::{SearchRun, StepEnd};
 use session::Manner;
 use session::console;
 use session::failure::Failure;
+use session::series::{Drives, Kept, NOT_PREPARED, default_name, may_erase, prepare};
 use session::signals::Switch;
 use std::process::ExitCode;
 

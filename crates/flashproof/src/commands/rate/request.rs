@@ -1,7 +1,6 @@
 //! The requested search: load, bounds and settings, all checked before any device is touched.
 
 use crate::args::RateArgs;
-use crate::series::{self, Base1x, NOT_PREPARED};
 use load::factor::Factor;
 use load::workload::act::load_summary::LoadSummary;
 use load::workload::{Load, Scalable};
@@ -11,6 +10,7 @@ use results::series::{Identity, Purpose, SERIES_FORMAT_VERSION, Series};
 use results::units::span;
 use session::failure::Failure;
 use session::runner;
+use session::series::{self, Base1x, NOT_PREPARED};
 
 /// Duration of the confirmation, seconds: ACT's slice.
 const SLICE_SEC: u32 = 3_600;

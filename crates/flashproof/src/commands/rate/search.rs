@@ -3,7 +3,6 @@
 use super::messages;
 use super::request::Request;
 use crate::args::RateArgs;
-use crate::series::{Kept, StepRun, now_unix_ms};
 use results::cell::Interval;
 use results::judge::{End, Outcome};
 use results::rating::{Details, Finding, Judged, Move, Search, Seen, Shares, Stop, Target, Watcher};
@@ -14,6 +13,7 @@ use session::console;
 use session::failure::Failure;
 use session::recording::Watch;
 use session::runner::Patience;
+use session::series::{Kept, StepRun, now_unix_ms};
 use session::signals::Switch;
 
 /// Most I/O errors of a step: any of them fails it, and a dying drive need not be driven on.
@@ -106,7 +106,8 @@ impl SearchRun {
         kept.save()?;
         let what = StepRun {
             load,
-            options: &args.series,
+            quiet: args.series.quiet,
+            trace: !args.series.no_trace,
             opened: None,
             others: &[],
             sla: &args.sla,

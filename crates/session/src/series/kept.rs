@@ -3,15 +3,14 @@
 //! Nothing in it is ever deleted: `--fresh` begins beside it, in `NAME.2`, and the same command then goes
 //! on with the newest.
 
-use crate::commands::doctor;
+use crate::console;
+use crate::failure::Failure;
+use crate::output_file::write_page;
 use report::document::Document;
 use results::finding::Level;
 use results::judge::Outcome;
 use results::run_dir::{MANIFEST, is_run_dir};
 use results::series::{Differs, Identity, Series, SeriesLock, check_same};
-use session::console;
-use session::failure::Failure;
-use session::output_file::write_page;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -121,7 +120,7 @@ impl Kept {
 
     /// Tells of the findings that may spoil a result.
     pub fn tell_findings(&self) {
-        let told = doctor::listed(&self.series.findings, Level::Warning);
+        let told = report::findings::listed(&self.series.findings, Level::Warning);
         if !told.is_empty() {
             console::note(&format!(
                 "{}\n(all of it: flashproof doctor; nothing of it is in the way)\n",

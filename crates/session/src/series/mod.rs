@@ -12,15 +12,14 @@ pub use kept::{Kept, default_name};
 pub use step::StepRun;
 pub use step::prepare;
 
-use crate::commands::config;
+use crate::configuration;
+use crate::console;
+use crate::devices::{erasable, parsed};
+use crate::failure::Failure;
 use engine::DeviceName;
-use load::workload::act::legacy::Reading;
 pub use load::workload::act::staged::Base as Base1x;
-use load::workload::act::{ActConfig, ActWorkload, Arrival};
+use load::workload::act::{ActWorkload, Arrival};
 use load::workload::{Scalable, Workload};
-use session::console;
-use session::devices::{erasable, parsed};
-use session::failure::Failure;
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -33,8 +32,8 @@ pub fn base(config: Option<&Path>, devices: &[String], as_act: bool, task: &str)
     let mut devices = parsed(devices)?;
     let base = match config {
         Some(path) => {
-            let config = read(path, as_act)?;
-            Base1x::of_config(config, &devices).map_err(|errors| Failure::usage(errors.join("\n")))?
+            let config = configuration::read_any(path, as_act)?;
+            Base1x::of_config(config, &devices).map_err(Failure::usages)?
         }
         None => {
             if devices.is_empty() {
@@ -59,23 +58,6 @@ pub fn may_erase(base: &Base1x, no_prep: bool, erase: &[String]) -> Result<Vec<S
     let writes = |workload: ActWorkload| workload.writes();
     let writes = !no_prep || ActWorkload::of(base.config().clone()).map_or(true, writes);
     erasable(&base.spec(), writes, erase)
-}
-
-/// Reads a configuration of any ACT, paced `as_act`, and says what had to be translated.
-fn read(path: &Path, as_act: bool) -> Result<ActConfig, Failure> {
-    let bytes = config::bytes_of(path)?;
-    let mut translation = config::translation_of(path, &bytes, &Reading::default())?;
-    for warning in &translation.warnings {
-        console::warning(&warning.to_string());
-    }
-    if translation.test_by_default {
-        console::note(&format!("{} fits both tests and is taken for a storage test", path.display()));
-    }
-    translation.changes.iter().for_each(|(key, change)| console::note(&format!("{key}: {change}")));
-    if as_act {
-        config::pace_as_act(path, &bytes, &mut translation.config)?;
-    }
-    Ok(translation.config)
 }
 
 /// Now, milliseconds since 1970; a clock before that is no reason not to test a drive.

@@ -1,13 +1,13 @@
 //! Identities of the drives, and their preparation.
 
+use crate::console;
+use crate::failure::Failure;
 use device::discover::{DeviceFacts, Kind, Roots, discover, drives_of, no_drive};
 use device::guard::Records;
 use engine::DeviceName;
 use engine::sim::DriveSpec;
 use load::workload::RunSpec;
 use results::series::Identity;
-use session::console;
-use session::failure::Failure;
 
 /// The drives of a series, in the order of its devices.
 pub struct Drives {

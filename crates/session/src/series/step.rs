@@ -2,23 +2,24 @@
 //! verdict. And what comes before the first: preparing the drives that are not on record as prepared.
 
 use super::{Drives, Kept};
-use crate::args::SeriesArgs;
+use crate::console;
+use crate::devices::Consents;
+use crate::failure::Failure;
+use crate::prep::{Preparation, Style};
+use crate::recording::Watch;
+use crate::runner::{self, Ended, Named, Opened, Patience, RunRequest, SeriesContext};
+use crate::signals::Switch;
 use load::workload::{Load, Workload};
 use results::judge::{Sla, Verdict};
 use results::series::{Purpose, State};
-use session::console;
-use session::devices::Consents;
-use session::failure::Failure;
-use session::prep::{Preparation, Style};
-use session::recording::Watch;
-use session::runner::{self, Ended, Named, Opened, Patience, RunRequest, SeriesContext};
-use session::signals::Switch;
 use std::process::ExitCode;
 
 pub struct StepRun<'a, W> {
     pub load: Load<W>,
-    /// Options of the series' runs.
-    pub options: &'a SeriesArgs,
+    /// Suppress progress.
+    pub quiet: bool,
+    /// Sample the block layer's tracepoints, where that can be done.
+    pub trace: bool,
     /// Devices and what carries operations to them, where they are open for all of the series.
     pub opened: Option<&'a Opened>,
     /// Devices of the whole series, which other steps may erase.
@@ -48,7 +49,7 @@ impl Kept {
         watch: &mut dyn Watch,
     ) -> Result<Box<Verdict>, Failure> {
         let step = &self.series.steps[index];
-        let StepRun { load, options, opened, others, sla, slice_sec, round_sec, patience, round, heading } = what;
+        let StepRun { load, quiet, trace, opened, others, sla, slice_sec, round_sec, patience, round, heading } = what;
         load.rounded.iter().for_each(|rounded| console::note(&format!("{}: {rounded}", step.name)));
         let dir = self.dir.join(&step.dir);
         let request = RunRequest {
@@ -67,9 +68,9 @@ impl Kept {
                 findings: Some(self.series.findings.clone()),
                 heading: Some(heading),
             },
-            quiet: options.quiet,
+            quiet,
             act_log: false,
-            trace: !options.no_trace,
+            trace,
         };
         match runner::run(request, switch, watch) {
             Ok(Ended::Recorded(verdict)) => Ok(verdict),
