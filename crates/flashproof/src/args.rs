@@ -43,7 +43,7 @@ pub use fio::{FioArgs, help as fio_help, job_options as fio_job_options};
 pub use help::{CompletionsArgs, HelpArgs, completions, man_pages, page as help_page};
 pub use latency::{ACT_USAGE, Format, LatencyArgs};
 pub use loglatency::{LogLatencyArgs, from as log_from};
-pub use predict::{PredictArgs, PredictedLoadArgs};
+pub use predict::PredictArgs;
 pub use prep::PrepArgs;
 pub use rate::RateArgs;
 pub use replay::StorageArgs;

@@ -13,6 +13,7 @@ pub mod input;
 pub mod leave;
 pub mod output_file;
 pub mod placement;
+pub mod predict;
 pub mod prep;
 pub mod progress;
 pub mod recording;

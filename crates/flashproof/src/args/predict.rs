@@ -2,6 +2,7 @@
 
 use clap::Args;
 use results::judge::Sla;
+use session::predict::PredictedLoad;
 use std::path::PathBuf;
 
 /// Options of a prediction.
@@ -32,6 +33,13 @@ pub struct PredictedLoadArgs {
     /// Pace and spread operations as ACT 6 does (arrival: act)
     #[arg(long)]
     pub as_act: bool,
+}
+
+impl PredictedLoadArgs {
+    /// The load that the options name.
+    pub fn load(&self) -> PredictedLoad {
+        PredictedLoad { config: self.config.clone(), sla: self.sla.clone(), as_act: self.as_act }
+    }
 }
 
 pub(super) const EXAMPLES: &str = "\

@@ -1,4 +1,4 @@
-//! `flashproof rate predict`: the rating of a simulated drive that does what the drive did, or why there is none.
+//! A prediction: the rating of a simulated drive that does what the drive did, or why there is none.
 //!
 //! ```text
 //! series.json -> points of each drive -> what its watch saw   seen.rs: stalls, drift
@@ -12,29 +12,32 @@
 mod hour;
 mod seen;
 
-use crate::args::{PredictArgs, PredictedLoadArgs};
+use crate::console;
+use crate::failure::Failure;
+use crate::output_file::{is_ours, write_file};
+use crate::series::Kept;
+use crate::signals::Switch;
 use engine::sim::fit::{Fit, fit};
 use hour::{Count, HourSearch};
-use report::baseline::{parameters, predicted};
 use results::baseline::{Declined, Point, Prediction, points_of};
-use results::judge::Outcome;
+use results::judge::Sla;
 use results::rating::Multiple;
 use results::series::{Identity, Purpose};
 use results::units;
 use seen::Seen;
 use serde_json::json;
-use session::Manner;
-use session::console;
-use session::failure::Failure;
-use session::output_file::{is_ours, write_file};
-use session::series::Kept;
-use session::signals::Switch;
-use std::fmt::Write as _;
-use std::path::Path;
-use std::process::ExitCode;
+use std::path::{Path, PathBuf};
 
-/// Most sentences about what the simulated drive does otherwise.
-const MISSES_TOLD: usize = 3;
+/// The load whose rating is predicted.
+#[derive(Debug, Clone)]
+pub struct PredictedLoad {
+    /// A configuration of any ACT as the load of 1x; `None` for ACT's own.
+    pub config: Option<PathBuf>,
+    /// Limits that a load must meet.
+    pub sla: Sla,
+    /// True to pace operations as ACT does.
+    pub as_act: bool,
+}
 
 /// The smallest operation of a simulated drive, bytes: what a drive's is, a series does not say.
 const MIN_IO_BYTES: u32 = 512;
@@ -45,36 +48,42 @@ const MARGIN_PCT: f64 = 5.0;
 /// The highest rating of an interval by the lowest: a wider one says nothing.
 const WIDEST: f64 = 2.0;
 
-/// Predicts from the directory of a baseline.
-pub fn run(args: &PredictArgs) -> Result<ExitCode, Failure> {
-    let mut kept = Kept::there(&args.dir)?;
+/// A prediction for each drive of the baseline in `dir`; `None`: it was interrupted. Writes the simulated drives and the
+/// predictions into the directory; `force`: also over files of others.
+///
+/// Errors: there is no baseline; the points of a drive do not say enough.
+pub fn predict(
+    dir: &Path,
+    load: &PredictedLoad,
+    force: bool,
+    switch: &Switch,
+) -> Result<Option<Vec<Prediction>>, Failure> {
+    let mut kept = Kept::there(dir)?;
     if kept.series.purpose != Purpose::Baseline {
         return Err(Failure::usage(format!(
             "cannot predict from {} - it is no baseline - make one with \"flashproof baseline\"",
-            args.dir.display()
+            dir.display()
         )));
     }
-    let switch = Switch::install("nothing is kept of it; the same command begins it again", Manner::Own)?;
-    let Some(predictions) = of_series(&kept, args, &switch)? else {
-        return Ok(ExitCode::from(Outcome::Invalid.exit_code()));
-    };
-    keep(&mut kept, &predictions)?;
-    console::result(&page(&predictions))?;
-    let found = |prediction: &Prediction| prediction.rating.is_some();
-    let outcome = if predictions.iter().all(found) { Outcome::Pass } else { Outcome::Invalid };
-    Ok(ExitCode::from(outcome.exit_code()))
+    let predictions = of_series(&kept, load, force, switch)?;
+    if let Some(predictions) = &predictions {
+        keep(&mut kept, predictions)?;
+    }
+    Ok(predictions)
 }
 
-/// A prediction for each drive of a baseline; `None`: it was interrupted. Writes the simulated drives into the directory.
-///
-/// Errors: the points of a drive do not say enough.
-fn of_series(kept: &Kept, args: &PredictArgs, switch: &Switch) -> Result<Option<Vec<Prediction>>, Failure> {
+fn of_series(
+    kept: &Kept,
+    load: &PredictedLoad,
+    force: bool,
+    switch: &Switch,
+) -> Result<Option<Vec<Prediction>>, Failure> {
     let (mut predictions, devices) = (Vec::new(), &kept.series.devices);
     let path = |number: usize| {
         let name = if devices.len() == 1 { "drive.sim".to_owned() } else { format!("drive-{}.sim", number + 1) };
         kept.dir.join(name)
     };
-    let replaces = |path: &Path| args.force || is_ours(path, |text| text.starts_with("sim:"));
+    let replaces = |path: &Path| force || is_ours(path, |text| text.starts_with("sim:"));
     let write = |number: usize, text: Option<&str>| {
         let path = path(number);
         write_file("simulated drive", &path, text, replaces(&path))
@@ -87,7 +96,7 @@ fn of_series(kept: &Kept, args: &PredictArgs, switch: &Switch) -> Result<Option<
             device.name,
             units::count(points.len() as u64, "point")
         ));
-        let Some(prediction) = predict(device, &points, &args.load, switch)? else { return Ok(None) };
+        let Some(prediction) = of_drive(device, &points, load, switch)? else { return Ok(None) };
         match &prediction.simulated {
             Some(simulated) => write(number, Some(&format!("{simulated}\n")))?,
             // A file from an earlier prediction no longer describes the drive.
@@ -111,10 +120,10 @@ fn keep(kept: &mut Kept, predictions: &[Prediction]) -> Result<(), Failure> {
 }
 
 /// The prediction for a drive; `None`: interrupted.
-fn predict(
+fn of_drive(
     device: &Identity,
     points: &[Point],
-    load: &PredictedLoadArgs,
+    load: &PredictedLoad,
     switch: &Switch,
 ) -> Result<Option<Prediction>, Failure> {
     let in_doubt = points.iter().filter(|point| point.doubt.is_some()).count() as u64;
@@ -172,7 +181,7 @@ fn predict(
 }
 
 /// The ratings of the drive that was fitted and of those at both ends; `None`: interrupted.
-fn ratings(fit: &Fit, load: &PredictedLoadArgs, switch: &Switch) -> Result<Option<[Option<f64>; 3]>, Failure> {
+fn ratings(fit: &Fit, load: &PredictedLoad, switch: &Switch) -> Result<Option<[Option<f64>; 3]>, Failure> {
     let mut ratings = [None; 3];
     let drives = [(&fit.nearest, Count::Mean), (&fit.slow, Count::Most), (&fit.fast, Count::Least)];
     for (number, (drive, count)) in drives.into_iter().enumerate() {
@@ -196,28 +205,4 @@ fn interval(ratings: [Option<f64>; 3]) -> Option<[Option<f64>; 3]> {
     let bounds = [low * (1.0 - MARGIN_PCT / 100.0), high * (1.0 + MARGIN_PCT / 100.0)];
     let [low, high] = bounds.map(|bound| Multiple::new(bound).get());
     (high / low <= WIDEST).then_some([Some(rating), Some(low), Some(high)])
-}
-
-/// The predictions, for people.
-fn page(predictions: &[Prediction]) -> String {
-    let mut page = String::new();
-    // Writing to a string cannot fail.
-    for prediction in predictions {
-        let _ = writeln!(page, "\n{}", predicted(prediction));
-        let _ = writeln!(page, "  {}", prediction.unknown);
-        for miss in prediction.misses.iter().take(MISSES_TOLD) {
-            let _ = writeln!(page, "  {miss}");
-        }
-        if let Some(more) = prediction.misses.len().checked_sub(MISSES_TOLD + 1) {
-            let _ = writeln!(page, "  and {} more", more + 1);
-        }
-        for remark in &prediction.remarks {
-            let _ = writeln!(page, "  {remark}");
-        }
-        if let Some(simulated) = &prediction.simulated {
-            let _ = writeln!(page, "\n{}", parameters(prediction));
-            let _ = writeln!(page, "simulated drive: {simulated}");
-        }
-    }
-    page
 }

@@ -21,7 +21,7 @@ const DRIFT_FACTOR: f64 = 1.2;
 const DRIFT_US: f64 = 5.0;
 
 /// Observations of a baseline.
-pub struct Seen<'a> {
+pub(super) struct Seen<'a> {
     watch: Option<&'a Watch>,
     later: Option<&'a Watch>,
     /// Stalls rarer than a second.
@@ -33,7 +33,7 @@ pub struct Seen<'a> {
 }
 
 impl<'a> Seen<'a> {
-    pub fn of(points: &'a [Point]) -> Self {
+    pub(super) fn of(points: &'a [Point]) -> Self {
         let watches = || points.iter().filter(|point| point.part == Part::Watch);
         let of = |round: u32| watches().rfind(|point| point.round == round).and_then(|point| point.watch.as_ref());
         let stalls = watches().find(|point| point.round == 0).and_then(|point| {
@@ -52,7 +52,7 @@ impl<'a> Seen<'a> {
     }
 
     /// Why nothing is predicted of a drive that drifts; `None`: it does not.
-    pub fn drift(&self) -> Option<Declined> {
+    pub(super) fn drift(&self) -> Option<Declined> {
         let watch = self.watch?;
         let seen = watch.drift().or_else(|| drift_between(watch, self.later?))?;
         let reason =
@@ -61,7 +61,7 @@ impl<'a> Seen<'a> {
     }
 
     /// Why nothing is predicted of a drive that `fit` does not describe; `None`: it does.
-    pub fn undescribed(&self, points: &[Point], fit: &Fit) -> Option<Declined> {
+    pub(super) fn undescribed(&self, points: &[Point], fit: &Fit) -> Option<Declined> {
         let collects = |seen: String| Declined {
             cause: DeclinedBy::GarbageCollection,
             reason: format!("{seen}, and how much a drive collects depends on the load - rate the drive itself"),
@@ -89,7 +89,7 @@ impl<'a> Seen<'a> {
     }
 
     /// Why nothing is predicted where the drives at both ends differ by too much.
-    pub fn undecided(&self, [_, slow, fast]: [Option<f64>; 3]) -> Declined {
+    pub(super) fn undecided(&self, [_, slow, fast]: [Option<f64>; 3]) -> Declined {
         let rating = |rating: Option<f64>| rating.map_or("no load".to_owned(), units::multiple);
         let ends = format!("anything from {} to {} is possible", rating(slow), rating(fast));
         match &self.stalls {
@@ -102,7 +102,7 @@ impl<'a> Seen<'a> {
     }
 
     /// Events that the baseline of `device` cannot know.
-    pub fn unknown(&self, device: &Identity) -> String {
+    pub(super) fn unknown(&self, device: &Identity) -> String {
         let simulated = device.simulated;
         // A real drive is filled before its baseline.
         let unwritten = simulated && self.written_bytes < device.size_bytes as f64;
@@ -139,7 +139,7 @@ impl<'a> Seen<'a> {
     }
 
     /// Further remarks, a sentence each.
-    pub fn remarks(&self, points: &[Point]) -> Vec<String> {
+    pub(super) fn remarks(&self, points: &[Point]) -> Vec<String> {
         let mut remarks: Vec<_> = self.stalls.iter().map(|stalls| format!("the watch saw {}", told(stalls))).collect();
         let saturated = points.iter().any(|point| point.part == Part::Saturation && point.steady == Some(true));
         remarks.push(

@@ -4,7 +4,14 @@
 //! consists of windows with a stall and of others without: one run shows the shares with a stall in each window, another
 //! the shares without any, and the hour's shares are both, mixed by how many stalls the hour has.
 
-use crate::args::PredictedLoadArgs;
+use super::PredictedLoad;
+use crate::console;
+use crate::devices::Consents;
+use crate::failure::Failure;
+use crate::recording::Watch;
+use crate::runner::{self, Ended, Named, Patience, RunRequest, SeriesContext};
+use crate::series::{self, Base1x};
+use crate::signals::Switch;
 use engine::sim::DriveSpec;
 use engine::sim::fit::FittedDrive;
 use load::workload::Scalable;
@@ -12,19 +19,12 @@ use results::cell::Interval;
 use results::judge::{End, Outcome, Verdict};
 use results::rating::Multiple;
 use results::run_dir::Manifest;
-use session::console;
-use session::devices::Consents;
-use session::failure::Failure;
-use session::recording::Watch;
-use session::runner::{self, Ended, Named, Patience, RunRequest, SeriesContext};
-use session::series::{self, Base1x};
-use session::signals::Switch;
 use tempfile::TempDir;
 
 const HOUR_SEC: f64 = 3_600.0;
 
 /// Loads that are tried, multiples of 1x.
-pub const LEAST: f64 = 1.0 / 64.0;
+pub(super) const LEAST: f64 = 1.0 / 64.0;
 const MOST: f64 = 1_000.0;
 /// The highest load held and the lowest not held are as near as this.
 const NEAR: f64 = 1.01;
@@ -45,7 +45,7 @@ const WINDOWS: std::ops::RangeInclusive<f64> = 3.0..=12.0;
 
 /// Estimate of the number of stalls in an hour, if stalls come every `every_s`.
 #[derive(Debug, Clone, Copy)]
-pub enum Count {
+pub(super) enum Count {
     /// The mean number.
     Mean,
     /// As few as an hour can have.
@@ -66,13 +66,13 @@ impl Count {
 }
 
 /// A search for the highest load that a drive holds.
-pub struct HourSearch<'a> {
+pub(super) struct HourSearch<'a> {
     steady: Base1x,
     /// The drive with a stall in each window, how long a window is, and how many stalls the hour has.
     stalled: Option<(Base1x, f64, f64)>,
     /// Time that a run without stalls has to last for what the drive does periodically, seconds.
     period_sec: f64,
-    load: &'a PredictedLoadArgs,
+    load: &'a PredictedLoad,
     switch: &'a Switch,
     place: TempDir,
     /// Operations a second of 1x.
@@ -81,14 +81,14 @@ pub struct HourSearch<'a> {
 }
 
 /// The search was ended by a signal.
-pub struct Interrupted;
+pub(super) struct Interrupted;
 
 impl<'a> HourSearch<'a> {
     /// A search on `drive`, with `count` stalls in the hour.
-    pub fn new(
+    pub(super) fn new(
         drive: &FittedDrive,
         count: Count,
-        load: &'a PredictedLoadArgs,
+        load: &'a PredictedLoad,
         switch: &'a Switch,
     ) -> Result<Self, Failure> {
         let place = tempfile::tempdir().map_err(|error| {
@@ -112,7 +112,7 @@ impl<'a> HourSearch<'a> {
     }
 
     /// The highest load held, searched from the load `from` on; `Ok(None)`: not even the least that is tried.
-    pub fn highest(&mut self, from: f64) -> Result<Result<Option<f64>, Interrupted>, Failure> {
+    pub(super) fn highest(&mut self, from: f64) -> Result<Result<Option<f64>, Interrupted>, Failure> {
         let (mut held, mut not_held, mut at, mut step) =
             (None::<f64>, None::<f64>, from.clamp(LEAST, MOST), FIRST_STEP);
         loop {
