@@ -57,7 +57,7 @@ pub use tenants::TenantsArgs;
 pub use test::{PatienceArgs, TestArgs};
 pub use trace::TraceArgs;
 pub use transactions::{RowKind, TransactionsArgs};
-pub use waf::{OnDriveArgs, RatedArgs, WafMeasureArgs, WafModelArgs, WafProbeArgs, WafSetupArgs};
+pub use waf::{OnDriveArgs, WafMeasureArgs, WafModelArgs, WafProbeArgs, WafSetupArgs};
 
 use clap::{ArgAction, ArgMatches, Args, FromArgMatches, Parser, Subcommand};
 use load::workload::act::options::Test;

@@ -1,5 +1,5 @@
-//! Configurations of ACT's tests, as a command is given them: read from a file or standard input, of any ACT, with
-//! warnings told.
+//! Configurations as a command is given them, with warnings told: of ACT's tests, from a file or standard input, of any
+//! ACT; of tenants.
 
 use crate::console;
 use crate::failure::Failure;
@@ -7,11 +7,16 @@ use load::workload::act::dialect::{FILE_BYTES_MAX, line_of};
 use load::workload::act::legacy::{self, Reading, Translation};
 use load::workload::act::options::Test;
 use load::workload::act::{ActConfig, Arrival, parse};
+use load::workload::tenants::Tenants;
 use results::files::{self, Links};
+use results::units::quoted;
 use std::fs;
 use std::io::{self, Read};
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
+
+/// No file of tenants is larger.
+const TENANTS_BYTES_MAX: u64 = 1 << 20;
 
 /// Reads a configuration of `test`, with its text; says what deserves a warning.
 pub fn read_test(test: Test, path: &Path) -> Result<(String, ActConfig), Failure> {
@@ -96,4 +101,15 @@ pub fn pace_as_act(path: &Path, bytes: &[u8], config: &mut ActConfig) -> Result<
         ))),
         _ => Ok(()),
     }
+}
+
+/// Reads a file of tenants, with its text.
+pub fn read_tenants(path: &Path) -> Result<(Tenants, String), Failure> {
+    let name = quoted(&path.display().to_string());
+    let bytes = files::read(path, Links::Followed, TENANTS_BYTES_MAX)
+        .map_err(|error| Failure::usage(format!("cannot read {name} - {error}")))?;
+    let text = String::from_utf8(bytes)
+        .map_err(|error| Failure::usage(format!("cannot read {name} - it is no text: {error}")))?;
+    let tenants = Tenants::parse(&path.display().to_string(), &text).map_err(Failure::usage)?;
+    Ok((tenants, text))
 }

@@ -23,6 +23,7 @@ pub mod series;
 pub mod signals;
 mod stderr;
 pub mod tracing;
+pub mod waf;
 
 /// As whose program a command behaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

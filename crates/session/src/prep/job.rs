@@ -18,16 +18,12 @@ use engine::DeviceName;
 use load::run::{Cause, Control, Run, RunError, Settings};
 use load::workload::prepare::{Compared, Content, Pass, ReadBack, SPOT_BYTES};
 use load::workload::{Choices, RunPlan, Workload};
-use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
 
 /// Report interval of progress, nanoseconds.
 const INTERVAL_NS: u64 = 100_000_000;
-
-/// Bytes discarded at once, so that progress shows and a signal is answered.
-const DISCARD_BYTES: u64 = 16 << 30;
 
 /// Result of a job.
 #[derive(Debug)]
@@ -107,29 +103,20 @@ impl Job {
         }
         let Some(target) = self.target().cloned() else { return Ok(()) };
         self.status.begin(Step::Discard, size_bytes - from, 0, 0);
-        let mut at = from;
-        while at < size_bytes {
-            let len = DISCARD_BYTES.min(size_bytes - at);
-            match target.discard(at, len) {
-                Ok(()) => {}
+        for piece in target.discard(from..size_bytes) {
+            match piece {
+                Ok(end) => self.status.set_done(end - from),
                 // If the whole device was to be discarded, support was checked before.
-                Err(error) if !discard_first && is_unsupported(&error) => {
+                Err(error) if !discard_first && error.is_unsupported() => {
                     console::warning(&format!(
-                        "{}: it takes no discard ({error}), so its last {} bytes stay as they are: untouched, but not free for the drive",
+                        "{}: {error}, so its last {} bytes stay as they are: untouched, but not free for the drive",
                         self.name,
                         size_bytes - from
                     ));
                     return Ok(());
                 }
-                Err(error) => {
-                    let name = &self.name;
-                    return Err(Broken::Device(format!(
-                        "discard of {len} bytes at byte {at} of {name} failed: {error}"
-                    )));
-                }
+                Err(error) => return Err(Broken::Device(format!("{}: {error}", self.name))),
             }
-            at += len;
-            self.status.set_done(at - from);
             self.check_asked()?;
         }
         self.prepared.rest_discarded = used_bytes < size_bytes;
@@ -219,10 +206,6 @@ impl Job {
             Some(other) => Err(Broken::Device(format!("{}: {other:?}", self.name))),
         }
     }
-}
-
-fn is_unsupported(error: &io::Error) -> bool {
-    error.kind() == io::ErrorKind::Unsupported || error.raw_os_error() == Some(libc::EOPNOTSUPP)
 }
 
 /// Places read before a preparation goes on: a device that lost a part of what is on record to that extent

@@ -2,13 +2,13 @@
 
 use super::experiment::{Setup, arrange};
 use super::simulated;
+use crate::failure::Failure;
 use engine::sim::size_bytes;
 use load::keys::Keys;
 use load::waf::Arrangement;
 use load::workload::tenants::{Reuse, Tenant};
 use report::waf::{Sweep, SweepPoint};
 use results::units::quoted;
-use session::failure::Failure;
 
 /// Values where only a name is given.
 const USUAL: [(&str, &str); 11] = [
@@ -26,7 +26,7 @@ const USUAL: [(&str, &str); 11] = [
 ];
 
 /// An assumption and the experiments in which it varies.
-pub struct Varied {
+pub(super) struct Varied {
     parameter: String,
     points: Vec<(String, Setup)>,
 }
@@ -34,7 +34,7 @@ pub struct Varied {
 /// What `--sweep` asks for: NAME or NAME=VALUE:VALUE:...
 ///
 /// Errors: a name or a value that is none.
-pub fn parsed(asked: &[String], setup: &Setup) -> Result<Vec<Varied>, Failure> {
+pub(super) fn parsed(asked: &[String], setup: &Setup) -> Result<Vec<Varied>, Failure> {
     asked.iter().map(|text| one(text, setup)).collect()
 }
 
@@ -145,7 +145,7 @@ fn with_parameter(on: &str, parameter: &str, value: &str) -> String {
 }
 
 /// Runs each point in each arrangement.
-pub fn run(varied: &Varied, setup: &Setup, arrangements: &[Arrangement]) -> Sweep {
+pub(super) fn run(varied: &Varied, setup: &Setup, arrangements: &[Arrangement]) -> Sweep {
     let point = |arrangement: Arrangement, point: &Setup| match arrange(point, arrangement) {
         Ok((arranged, _)) => arranged.waf.map_or_else(
             || SweepPoint::Missing(format!("not steady within {} drive fills", setup.fills_max)),

@@ -1,4 +1,4 @@
-//! `flashproof waf probe`: what a drive's firmware does with its handles.
+//! A probe: what a drive's firmware does with its handles.
 //!
 //! * `subject`: whether a real drive can be probed at all, and what it is
 //! * `real`: its writes, deallocations and counters
@@ -7,7 +7,8 @@ mod real;
 mod subject;
 
 use super::simulated;
-use crate::args::WafProbeArgs;
+use crate::failure::Failure;
+use crate::runner;
 use engine::DeviceName;
 use ftl::Ftl;
 use load::waf::probe::{Phase, Probe, Simulated, probe};
@@ -15,11 +16,6 @@ use report::table::{Cell, Table};
 use results::units::{bytes, quoted, wrapped};
 use serde::Serialize;
 use serde_json::{Value, json};
-use session::console;
-use session::failure::Failure;
-use session::output_file::write_file;
-use session::runner;
-use std::process::ExitCode;
 
 /// Size of the probe's writes.
 const COMMAND_BYTES: u32 = 128 << 10;
@@ -29,7 +25,7 @@ const FORMAT_VERSION: u32 = 1;
 
 /// A probe, for people, programs and a file.
 #[derive(Debug, Serialize)]
-struct ProbeReport {
+pub struct ProbeReport {
     format_version: u32,
     made_by: String,
     /// What was probed, and by which means.
@@ -46,24 +42,13 @@ struct ProbeReport {
     about: Vec<String>,
 }
 
-/// Probes a drive, simulated or real.
-pub fn run(args: &WafProbeArgs) -> Result<ExitCode, Failure> {
-    let name = args.device.as_str();
-    if let Some(path) = &args.out {
-        // Before hours are spent.
-        write_file("result", path, None, args.force)?;
+/// Probes the drive `name`, simulated or real; `erase` names a real one that may be erased. Gives what was found until the
+/// probe ended, and why that was early.
+pub fn run(name: &str, seed: u64, erase: &[String]) -> Result<(ProbeReport, Result<(), Failure>), Failure> {
+    match name.parse().map_err(Failure::usage)? {
+        DeviceName::Simulated(..) => Ok((of_simulated(name, seed)?, Ok(()))),
+        DeviceName::Path(path) => real::run(&path, seed, erase),
     }
-    let device: DeviceName = name.parse().map_err(Failure::usage)?;
-    let (report, ended) = match device {
-        DeviceName::Simulated(..) => (of_simulated(name, args.seed)?, Ok(())),
-        DeviceName::Path(_) => real::run(args)?,
-    };
-    let json = serde_json::to_string_pretty(&report).map_err(Failure::environment)? + "\n";
-    // Whatever becomes of one of them, the other may have hours of work in it.
-    let kept = args.out.as_ref().map_or(Ok(()), |path| write_file("result", path, Some(&json), args.force));
-    console::result(&if args.json { json } else { report.text() })?;
-    kept?;
-    ended.map(|()| ExitCode::SUCCESS)
 }
 
 fn of_simulated(name: &str, seed: u64) -> Result<ProbeReport, Failure> {
@@ -105,7 +90,7 @@ impl ProbeReport {
     }
 
     /// The result on the screen; that of a real drive looks the same, below what it is.
-    fn text(&self) -> String {
+    pub fn text(&self) -> String {
         let mut table =
             Table::new("").text(["streams", "handles"]).numbers(["written", "device WAF", "if they isolate"]);
         for Phase { streams, handles, written_bytes, waf, isolated_waf_max, .. } in &self.probe.phases {

@@ -3,7 +3,13 @@
 
 use super::subject::Subject;
 use super::{COMMAND_BYTES, ProbeReport};
-use crate::args::WafProbeArgs;
+use crate::Manner;
+use crate::console;
+use crate::devices::{Devices, consent};
+use crate::engine::{Demand, Engine, Single};
+use crate::failure::Failure;
+use crate::progress::Written;
+use crate::signals::{Switch, name};
 use device::discover::{Roots, discover};
 use device::guard::{Records, Request, unix_s};
 use device::salt::Salt;
@@ -11,37 +17,19 @@ use device::target::Target;
 use engine::{BlockEngine, Wait};
 use load::run::{Cause, Control};
 use load::waf::probe::{self, Behaviour, Ended, Probe, Probed, drive_fills};
-use results::units::{bytes, clock, in_one_line, number, span_about};
+use results::units::{bytes, clock, in_one_line, number};
 use results::waf::Bytes;
 use serde_json::json;
-use session::Manner;
-use session::console;
-use session::devices::{Devices, consent};
-use session::engine::{Demand, Engine, Single};
-use session::failure::Failure;
-use session::screen::columns;
-use session::signals::{Switch, name};
-use std::io::{self, IsTerminal};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 use sys::buffer::Buf;
 use sys::op::{Completion, Op, OpKind};
 
 /// Writes in flight: 4 MiB, which keeps the dies of a large drive busy.
 const IN_FLIGHT: usize = 32;
 
-/// Bytes deallocated at once, so that a signal is answered.
-const DEALLOCATED_BYTES: u64 = 16 << 30;
-
-/// After so long the rate is told, by which all of it can be foreseen.
-const RATE_AFTER: Duration = Duration::from_secs(5);
-
-/// How often progress is told, on a terminal and elsewhere.
-const TOLD: [Duration; 2] = [Duration::from_millis(200), Duration::from_secs(10)];
-
 /// Probes the namespace at `path`, which erases it. What was found until it ended, and why that was early.
-pub fn run(args: &WafProbeArgs) -> Result<(ProbeReport, Result<(), Failure>), Failure> {
-    let (path, seed) = (args.device.as_str(), args.seed);
+pub(super) fn run(path: &str, seed: u64, erase: &[String]) -> Result<(ProbeReport, Result<(), Failure>), Failure> {
     let shown = in_one_line(path);
     let switch = Switch::install("nothing is kept of the probe", Manner::Own)?;
     let look = || {
@@ -52,7 +40,7 @@ pub fn run(args: &WafProbeArgs) -> Result<(ProbeReport, Result<(), Failure>), Fa
     let (size, fills) = (before.facts.size_bytes, drive_fills(before.handles.len() as u16));
     console::notice(&format!(
         "{shown}: the probe overwrites all of its {} and writes {} in all, {} times its size, in commands of {} KiB by {} placement \
-         handles",
+         handles; SIGINT (Ctrl-C) ends it with what it found",
         bytes(size as f64),
         bytes(size as f64 * fills),
         number(fills),
@@ -60,7 +48,7 @@ pub fn run(args: &WafProbeArgs) -> Result<(ProbeReport, Result<(), Failure>), Fa
         before.handles.len()
     ));
     let request = Request { whole: true, odsync: false, ..Request::new(path, "probe of placement handles") };
-    let target = Arc::new(Target::writable(consent(&[request], &args.erase, &[])?.remove(0)));
+    let target = Arc::new(Target::writable(consent(&[request], erase, &[])?.remove(0)));
     target.notes().iter().for_each(|note| console::warning(&format!("{shown}: {note}")));
     let subject = look()?;
     if subject.facts.identity() != before.facts.identity() || target.facts().identity() != before.facts.identity() {
@@ -140,12 +128,12 @@ struct Drive<'a, E> {
     /// Buffers of random bytes that are not in flight, each with its token.
     free: Vec<(u32, Buf)>,
     completed: Vec<Completion>,
-    progress: Progress,
+    progress: Written,
 }
 
 impl<'a, E: BlockEngine> Drive<'a, E> {
     fn new(engine: E, target: &'a Target, subject: &'a Subject, control: &'a Control, total_bytes: u64) -> Self {
-        let (free, completed, progress) = (Vec::new(), Vec::new(), Progress::new(target.name(), total_bytes));
+        let (free, completed, progress) = (Vec::new(), Vec::new(), Written::new(target.name().to_owned(), total_bytes));
         Self { engine, target, subject, control, free, completed, progress }
     }
 
@@ -238,17 +226,10 @@ impl<E: BlockEngine> Probed for Drive<'_, E> {
 
     fn deallocate(&mut self, first: u64, commands: u64) -> Result<(), Failure> {
         self.drain()?;
-        let [mut at, end] = [first, first + commands].map(|command| command * u64::from(COMMAND_BYTES));
-        while at < end {
+        let [begin, end] = [first, first + commands].map(|command| command * u64::from(COMMAND_BYTES));
+        for piece in self.target.discard(begin..end) {
+            piece.map_err(|error| Failure::device(format!("{}: {error}", self.target.name())))?;
             self.check_asked()?;
-            let len = DEALLOCATED_BYTES.min(end - at);
-            self.target.discard(at, len).map_err(|error| {
-                Failure::device(format!(
-                    "deallocation of {len} bytes at byte {at} of {} failed: {error}",
-                    self.target.name()
-                ))
-            })?;
-            at += len;
         }
         Ok(())
     }
@@ -265,69 +246,6 @@ impl<E: BlockEngine> Probed for Drive<'_, E> {
             Err(error) => {
                 Err(Failure::device(format!("the counters of {} could not be read: {error}", self.target.name())))
             }
-        }
-    }
-}
-
-/// How far it is, told on standard error.
-struct Progress {
-    name: String,
-    total_bytes: u64,
-    done_bytes: u64,
-    began: Instant,
-    told: Instant,
-    is_rate_told: bool,
-    terminal: bool,
-}
-
-impl Progress {
-    fn new(name: &str, total_bytes: u64) -> Self {
-        let (began, terminal) = (Instant::now(), io::stderr().is_terminal());
-        Self { name: name.to_owned(), total_bytes, done_bytes: 0, began, told: began, is_rate_told: false, terminal }
-    }
-
-    fn add(&mut self, bytes: u64) {
-        /// Between two looks at the clock.
-        const LOOK_BYTES: u64 = 8 << 20;
-        self.done_bytes += bytes;
-        if self.done_bytes.is_multiple_of(LOOK_BYTES) {
-            self.look();
-        }
-    }
-
-    fn look(&mut self) {
-        let elapsed = self.began.elapsed();
-        let rate = self.done_bytes as f64 / elapsed.as_secs_f64();
-        let seconds = self.total_bytes.saturating_sub(self.done_bytes) as f64 / rate;
-        if !self.is_rate_told && elapsed >= RATE_AFTER {
-            self.is_rate_told = true;
-            console::notice(&format!(
-                "{}: it takes {}/s, at which the probe ends in about {}; SIGINT (Ctrl-C) ends it with what it found",
-                self.name,
-                bytes(rate),
-                span_about(seconds)
-            ));
-        }
-        if console::is_quiet() || self.told.elapsed() < TOLD[usize::from(!self.terminal)] {
-            return;
-        }
-        self.told = Instant::now();
-        let pct = self.done_bytes * 100 / self.total_bytes.max(1);
-        let line = format!(
-            "{pct} % of {} written  {}/s  about {} left",
-            bytes(self.total_bytes as f64),
-            bytes(rate),
-            clock(seconds as u64)
-        );
-        match self.terminal {
-            true => console::draw(format!("\r{line:.width$}\x1b[K", width = columns(io::stderr())), false),
-            false => console::note(&line),
-        }
-    }
-
-    fn end(&self) {
-        if self.terminal {
-            console::note("");
         }
     }
 }

@@ -2,6 +2,8 @@
 
 use super::drive::Subject;
 use super::experiment::latencies;
+use crate::recording::Watch;
+use crate::signals::Switch;
 use load::waf::{Enough, Meter};
 use load::workload::tenants::{Tenant, Tenants};
 use report::waf::Timed;
@@ -9,12 +11,10 @@ use results::cell::{Backlog, Cell, Interval, Layout};
 use results::run_dir::Manifest;
 use results::steady::ROUNDS_IN_WINDOW;
 use results::waf::TenantBytes;
-use session::recording::Watch;
-use session::signals::Switch;
 use std::collections::VecDeque;
 
 /// Asks the drive while the run goes on.
-pub struct Watched<'a> {
+pub(super) struct Watched<'a> {
     subject: &'a Subject,
     switch: &'a Switch,
     fills_max: usize,
@@ -49,7 +49,7 @@ impl Fill {
 
 impl<'a> Watched<'a> {
     /// Asks `subject` what it counts while `tenants` write to it, for `fills_max` drive fills at most.
-    pub fn new(subject: &'a Subject, switch: &'a Switch, tenants: &Tenants, fills_max: usize) -> Self {
+    pub(super) fn new(subject: &'a Subject, switch: &'a Switch, tenants: &Tenants, fills_max: usize) -> Self {
         let tenant = |tenant: &Tenant| TenantBytes { name: tenant.name.clone(), client: 0, defrag: 0 };
         Self {
             subject,
@@ -65,12 +65,12 @@ impl<'a> Watched<'a> {
     }
 
     /// What the drive counted; none before it was asked.
-    pub fn meter(&self) -> Option<&Meter> {
+    pub(super) fn meter(&self) -> Option<&Meter> {
         self.meter.as_ref()
     }
 
     /// What each tenant wrote.
-    pub fn tenants(&self) -> &[TenantBytes] {
+    pub(super) fn tenants(&self) -> &[TenantBytes] {
         &self.tenants
     }
 
@@ -93,7 +93,7 @@ impl<'a> Watched<'a> {
     }
 
     /// What clients waited for in the last five drive fills, or in what there was of them.
-    pub fn timed(&self, size_bytes: u64) -> Timed {
+    pub(super) fn timed(&self, size_bytes: u64) -> Timed {
         let begun = self.window.iter().rev().filter(|fill| !fill.cells.is_empty());
         let mut fills = begun.take(ROUNDS_IN_WINDOW);
         let Some(last) = fills.next() else { return Timed::default() };

@@ -1,5 +1,6 @@
 //! Tenants on a simulated drive in one arrangement.
 
+use crate::console;
 use engine::sim::{DriveSpec, FtlDrive};
 use ftl::Ftl;
 use load::waf::{self, Arrangement, Experiment, Interleaving, Layout, WafError};
@@ -7,7 +8,6 @@ use load::workload::tenants::{self, Tenants};
 use report::waf::{Arranged, Latency, Timed, Worn};
 use results::cell::{Backlog, Cell, StreamInfo};
 use results::units;
-use session::console;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
@@ -16,7 +16,7 @@ const TOLD: Duration = Duration::from_secs(10);
 
 /// All that an experiment depends on.
 #[derive(Debug, Clone)]
-pub struct Setup {
+pub(super) struct Setup {
     pub tenants: Tenants,
     /// The drive as it was named, and what that says.
     pub on: String,
@@ -30,7 +30,7 @@ pub struct Setup {
 }
 
 /// Runs one arrangement until it is steady; what came out, and what its drives are like.
-pub fn arrange(setup: &Setup, arrangement: Arrangement) -> Result<(Arranged, String), WafError> {
+pub(super) fn arrange(setup: &Setup, arrangement: Arrangement) -> Result<(Arranged, String), WafError> {
     let layout = Layout::new(arrangement, &setup.tenants, &setup.drive)?;
     let mut experiment = Experiment::new(&layout, setup.interleaving, setup.seed)?;
     let mut told = Instant::now();
@@ -89,7 +89,10 @@ fn with_time(seen: waf::Timed) -> Timed {
 }
 
 /// Latencies of the streams that are of clients.
-pub fn latencies<'a>(streams: impl Iterator<Item = (&'a StreamInfo, &'a Cell, Backlog)>, seconds: f64) -> Vec<Latency> {
+pub(super) fn latencies<'a>(
+    streams: impl Iterator<Item = (&'a StreamInfo, &'a Cell, Backlog)>,
+    seconds: f64,
+) -> Vec<Latency> {
     let of = |(stream, cell, end): (&'a StreamInfo, &'a Cell, Backlog)| {
         Some(Latency::new(tenants::client_stream(&stream.name)?, cell, end, seconds))
     };

@@ -1,11 +1,11 @@
 //! Whether a real drive can be probed: a whole NVMe namespace with two placement handles or more, of a drive that counts
 //! what its media take. Asked before anything is opened for writing.
 
+use crate::failure::Failure;
 use device::discover::{DeviceFacts, Kind};
 use device::observe::nvme::fdp::{Configuration, Fdp, Isolation, PlacementHandle};
 use device::observe::nvme::{Controller, CountedBy};
 use results::units::{bytes, count, in_one_line, printable};
-use session::failure::Failure;
 use std::path::Path;
 use sys::op::Placement;
 
@@ -16,7 +16,7 @@ const HANDLES_MAX: usize = 3;
 const RECLAIM_UNITS_MIN: u64 = 9;
 
 /// A namespace that can be probed.
-pub struct Subject {
+pub(super) struct Subject {
     pub facts: DeviceFacts,
     pub controller: Controller,
     /// The log that its counters come from.
@@ -29,7 +29,7 @@ pub struct Subject {
 
 impl Subject {
     /// The namespace of `facts`. Errors: why it cannot be probed, and what to do.
-    pub fn of(facts: DeviceFacts) -> Result<Self, Failure> {
+    pub(super) fn of(facts: DeviceFacts) -> Result<Self, Failure> {
         let cannot = |why: &str| format!("cannot probe {} - {why}", in_one_line(&facts.path));
         let refused = |why: &str| Failure::environment(cannot(why));
         if let Some(part) = &facts.partition {
@@ -92,7 +92,7 @@ impl Subject {
     }
 
     /// What it is, a line each.
-    pub fn about(&self) -> Vec<String> {
+    pub(super) fn about(&self) -> Vec<String> {
         let DeviceFacts { path, model, serial, firmware, size_bytes, .. } = &self.facts;
         let known = |what: &Option<String>| what.as_deref().map_or("unknown".to_owned(), |it| printable(it).into());
         let [model, serial, firmware] = [model, serial, firmware].map(known);
@@ -112,7 +112,7 @@ impl Subject {
     }
 
     /// Whether the drive says of one of the handles that its data may be moved together with that of others.
-    pub fn may_mix(&self) -> bool {
+    pub(super) fn may_mix(&self) -> bool {
         self.handles.iter().any(|(_, handle)| self.isolation(handle) == Isolation::Initially)
     }
 

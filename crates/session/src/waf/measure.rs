@@ -10,9 +10,16 @@
 
 use super::drive::Subject;
 use super::watched::Watched;
-use super::{assumed_of_tenants, years};
-use crate::args::WafMeasureArgs;
-use crate::commands::test::default_dir;
+use super::{Question, assumed_of_tenants};
+use crate::Manner;
+use crate::console;
+use crate::devices::{Consents, Devices, ERASE_VARIABLE};
+use crate::engine::{Demand, Engine, EngineFacts};
+use crate::failure::Failure;
+use crate::progress::Written;
+use crate::recording::Watch;
+use crate::runner::{self, Ended, Named, Patience, RunRequest, SeriesContext};
+use crate::signals::Switch;
 use device::guard::Records;
 use engine::DeviceName;
 use load::run::{Cause, Control, Failure as FailedOp, Run, Settings, Sink, SinkError};
@@ -26,23 +33,8 @@ use results::judge::{End, Sla};
 use results::run_dir::check_usable;
 use results::units::{self, bytes};
 use results::waf::{Found, steady_rule};
-use session::Manner;
-use session::console;
-use session::devices::{Consents, Devices, ERASE_VARIABLE};
-use session::engine::{Demand, Engine, EngineFacts};
-use session::failure::Failure;
-use session::recording::Watch;
-use session::runner::{self, Ended, Named, Patience, RunRequest, SeriesContext};
-use session::signals::Switch;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::{Duration, Instant};
-
-/// Bytes deallocated at once, so that a signal is answered.
-const DEALLOCATED_BYTES: u64 = 16 << 30;
-
-/// How often it is told how far the first writes are.
-const TOLD: Duration = Duration::from_secs(10);
 
 /// Most I/O errors of a run, as of any test.
 const PATIENCE: Patience = Patience::with_errors(1_000);
@@ -50,32 +42,45 @@ const PATIENCE: Patience = Patience::with_errors(1_000);
 /// A share of the bytes that hosts wrote which need not be ours.
 const OTHERS: f64 = 0.02;
 
-/// Measures `tenants`, a file of the text `text`, on the drive at `path`. Adds what was found to `report`, until it ended; gives the exit code,
-/// or why it ended early.
-pub fn run(
-    args: &WafMeasureArgs,
+/// A measurement on a real drive, which is erased.
+#[derive(Debug, Clone)]
+pub struct Measurement {
+    /// The drive.
+    pub on: String,
+    /// Most time for each arrangement, seconds.
+    pub duration: Option<u32>,
+    /// Names of devices that may be erased.
+    pub erase: Vec<String>,
+    /// The directory of the run directories, one for each arrangement.
+    pub dir: PathBuf,
+}
+
+/// Measures the tenants of `question` on the drive at `path`. Adds what was found to `report`, until it ended; gives the
+/// exit code, or why it ended early.
+pub(super) fn run(
+    question: &Question,
+    measurement: &Measurement,
     path: &str,
-    tenants: &Tenants,
-    text: &str,
     report: &mut WafReport,
 ) -> Result<u8, Failure> {
+    let tenants = &question.tenants;
     let subject = Subject::of(path, tenants)?;
-    let plans = arrangements(args, &subject, tenants)?;
-    if args.erase.is_empty() && std::env::var_os(ERASE_VARIABLE).is_none() {
+    let plans = arrangements(&question.arrange, &subject, tenants)?;
+    if measurement.erase.is_empty() && std::env::var_os(ERASE_VARIABLE).is_none() {
         return Err(Failure::usage(format!(
             "cannot run on {path} without its name as one that may be erased - it is opened anew before each of {}, hours apart, \
              when nobody is there to answer - give its serial number: --erase",
             units::count(2 * plans.len() as u64, "step")
         )));
     }
-    let place = args.out.clone().unwrap_or_else(|| default_dir("waf"));
-    let pace = subject.pace(usize::from(args.on_drive.max_fills))?;
-    let dirs: Vec<PathBuf> = plans.iter().map(|(arrangement, _)| place.join(arrangement.to_string())).collect();
+    let pace = subject.pace(question.fills_max)?;
+    let dirs: Vec<PathBuf> =
+        plans.iter().map(|(arrangement, _)| measurement.dir.join(arrangement.to_string())).collect();
     for dir in &dirs {
         check_usable(dir).map_err(Failure::environment)?;
     }
     report.remarks = subject.remarks();
-    console::notice(&pace.told(&subject, plans.len(), args.duration));
+    console::notice(&pace.told(&subject, plans.len(), measurement.duration));
     report.assumptions = assumed_of_tenants(tenants);
     report.assumptions.extend(subject.about());
     report.assumptions.push(Pair { name: "steady".to_owned(), value: steady_rule() });
@@ -84,18 +89,19 @@ pub fn run(
     let mut code = 0;
     for ((arrangement, mut tenants), dir) in plans.into_iter().zip(dirs) {
         tenants.seed = Some(report.seed);
-        tenants.duration_sec = args.duration.unwrap_or(pace.seconds_max);
+        tenants.duration_sec = measurement.duration.unwrap_or(pace.seconds_max);
         // Between two runs, too, a signal ends it with what was found.
         let armed = switch.arm(vec![control.clone()]);
         let (subject, switch, control) = (&subject, &switch, &control);
-        let measured = Measured { args, subject, arrangement, tenants: &tenants, text, dir: &dir, switch, control };
+        let measured =
+            Measured { question, measurement, subject, arrangement, tenants: &tenants, dir: &dir, switch, control };
         let (mut arranged, ended) = measured.run(report)?;
-        arranged.years = years(&tenants, &arranged, &args.on_drive.rated);
+        arranged.years = question.rated.years(&tenants, &arranged);
         code = code.max(ended);
         report.arrangements.push(arranged);
         drop(armed);
         if let Some(signal) = switch.was_asked() {
-            report.remarks.push(format!("ended by {} - what was not run is not here", session::signals::name(signal)));
+            report.remarks.push(format!("ended by {} - what was not run is not here", crate::signals::name(signal)));
             return Ok(4);
         }
     }
@@ -104,18 +110,16 @@ pub fn run(
 
 /// What is run, with the tenants' handles. Errors: one that was asked for cannot be.
 fn arrangements(
-    args: &WafMeasureArgs,
+    asked: &[Arrangement],
     subject: &Subject,
     tenants: &Tenants,
 ) -> Result<Vec<(Arrangement, Tenants)>, Failure> {
-    let asked = if args.on_drive.arrange.is_empty() { &Arrangement::ALL[..] } else { &args.on_drive.arrange };
+    let all = asked.is_empty();
     let mut plans = Vec::new();
-    for arrangement in asked {
+    for arrangement in if all { &Arrangement::ALL[..] } else { asked } {
         match subject.arranged(*arrangement, tenants) {
             Ok(tenants) => plans.push((*arrangement, tenants)),
-            Err(why) if args.on_drive.arrange.is_empty() => {
-                console::note(&format!("{arrangement} is left out - {why}"))
-            }
+            Err(why) if all => console::note(&format!("{arrangement} is left out - {why}")),
             Err(why) => return Err(Failure::usage(format!("cannot run {arrangement} on {} - {why}", subject.path()))),
         }
     }
@@ -124,11 +128,11 @@ fn arrangements(
 
 /// One arrangement on the drive.
 struct Measured<'a> {
-    args: &'a WafMeasureArgs,
+    question: &'a Question,
+    measurement: &'a Measurement,
     subject: &'a Subject,
     arrangement: Arrangement,
     tenants: &'a Tenants,
-    text: &'a str,
     dir: &'a Path,
     switch: &'a Switch,
     /// What a signal ends while no run does.
@@ -141,7 +145,7 @@ impl Measured<'_> {
     }
 
     fn consents(&self) -> Consents<'_> {
-        Consents { erase: &self.args.erase, others: &[], shared: false }
+        Consents { erase: &self.measurement.erase, others: &[], shared: false }
     }
 
     /// Runs it; what was found, and the exit code.
@@ -151,7 +155,7 @@ impl Measured<'_> {
         let named = loads.into_iter().map(|workload| Named {
             name: workload.tenant().name.clone(),
             workload,
-            text: self.text.to_owned(),
+            text: self.question.text.clone(),
         });
         let request = RunRequest {
             workloads: named.collect(),
@@ -167,8 +171,7 @@ impl Measured<'_> {
             act_log: false,
             trace: true,
         };
-        let mut watched =
-            Watched::new(self.subject, self.switch, self.tenants, usize::from(self.args.on_drive.max_fills));
+        let mut watched = Watched::new(self.subject, self.switch, self.tenants, self.question.fills_max);
         let verdict = match runner::run(request, self.switch, &mut watched)? {
             Ended::Recorded(verdict) => *verdict,
             Ended::Unrecorded { failure, .. } => return Err(failure),
@@ -255,15 +258,10 @@ impl Measured<'_> {
         let settings = Settings::until_done(facts.pacing());
         let (layout, interval_ns) = (plan.layout, 1_000_000_000);
         let what = Run { layout, settings, interval_ns, slice_ns: u64::MAX, control: control.clone() };
-        let mut filling = Progress {
-            what: format!("{}: writing each space once", self.arrangement),
-            all,
-            done: 0,
-            began: Instant::now(),
-            told: Instant::now(),
-            failed: None,
-        };
+        let what_is_written = format!("{}: writing each space once", self.arrangement);
+        let mut filling = Filling { progress: Written::new(what_is_written, all), failed: None };
         engine.run(&what, plan.shards, &devices, 1, &facts, &mut filling)?;
+        filling.progress.end();
         match (control.cause(), filling.failed) {
             (None, None) => Ok(()),
             (Some(Cause::Asked { .. }), _) => Err(self.interrupted()),
@@ -293,16 +291,13 @@ impl Measured<'_> {
                 bytes(size_bytes as f64),
                 target.name()
             ));
-            let mut at = 0;
-            while at < size_bytes {
-                let len = DEALLOCATED_BYTES.min(size_bytes - at);
-                target.discard(at, len).map_err(|error| {
+            for piece in target.discard(0..size_bytes) {
+                piece.map_err(|error| {
                     Failure::device(format!(
-                        "cannot deallocate {len} bytes at byte {at} of {} - {error} - arrangements would not begin alike without",
+                        "cannot deallocate {} - {error} - arrangements would not begin alike without",
                         target.name()
                     ))
                 })?;
-                at += len;
                 if control.stopped() {
                     return Err(self.interrupted());
                 }
@@ -312,34 +307,19 @@ impl Measured<'_> {
     }
 }
 
-/// Tells how far the first writes are.
-struct Progress {
-    what: String,
-    all: u64,
-    done: u64,
-    began: Instant,
-    told: Instant,
+/// Takes in the first writes: how far they are, and what failed.
+struct Filling {
+    progress: Written,
     failed: Option<String>,
 }
 
-impl Sink for Progress {
+impl Sink for Filling {
     fn ready(&mut self) -> Result<(), SinkError> {
         Ok(())
     }
 
     fn interval(&mut self, interval: &Interval) -> Result<(), SinkError> {
-        self.done += interval.cells.iter().map(|cell| cell.counts.bytes).sum::<u64>();
-        if self.told.elapsed() >= TOLD && self.done > 0 {
-            self.told = Instant::now();
-            let left = self.began.elapsed().as_secs_f64() * (self.all as f64 / self.done as f64 - 1.0).max(0.0);
-            console::note(&format!(
-                "{}: {} of {}, about {} left",
-                self.what,
-                bytes(self.done as f64),
-                bytes(self.all as f64),
-                units::span_about(left)
-            ));
-        }
+        self.progress.add(interval.cells.iter().map(|cell| cell.counts.bytes).sum());
         Ok(())
     }
 

@@ -1,5 +1,6 @@
 //! A real drive that tenants can be measured on: one that counts what its media take. Asked before anything is written.
 
+use crate::failure::Failure;
 use device::discover::{DeviceFacts, Roots, discover};
 use device::observe::nvme::fdp::Fdp;
 use device::observe::nvme::{Controller, CountedBy};
@@ -9,14 +10,13 @@ use report::document::Pair;
 use results::units::{bytes, count, printable, span_about};
 use results::waf::{Bytes, OCTILES};
 use serde_json::Value;
-use session::failure::Failure;
 use std::path::Path;
 
 /// The counters are asked once a second, and an octile is to be told from the next.
 const FILL_SEC_MIN: f64 = OCTILES as f64;
 
 /// The drive.
-pub struct Subject {
+pub(super) struct Subject {
     facts: DeviceFacts,
     controller: Controller,
     counted_by: CountedBy,
@@ -29,7 +29,7 @@ pub struct Subject {
 
 impl Subject {
     /// The drive at `path` for `tenants`. Errors: why it does not do, and what to do.
-    pub fn of(path: &str, tenants: &Tenants) -> Result<Self, Failure> {
+    pub(super) fn of(path: &str, tenants: &Tenants) -> Result<Self, Failure> {
         let cannot = |why: &str| Failure::environment(format!("cannot measure write amplification on {path} - {why}"));
         let facts = discover(path, &Roots::default()).map_err(|error| cannot(&error.to_string()))?;
         if !facts.is_nvme() {
@@ -68,18 +68,18 @@ impl Subject {
     }
 
     /// Its path.
-    pub fn path(&self) -> &str {
+    pub(super) fn path(&self) -> &str {
         &self.facts.path
     }
 
     /// Whether `opened`, facts as a manifest has them, are of the same namespace.
-    pub fn is_same(&self, opened: &Value) -> bool {
+    pub(super) fn is_same(&self, opened: &Value) -> bool {
         let own = serde_json::to_value(&self.facts).unwrap_or_default();
         ["wwid", "serial", "nsid", "partition"].iter().all(|fact| opened[fact] == own[fact])
     }
 
     /// Refuses a device that was opened under its path and is another.
-    pub fn check_same(&self, opened: Option<&str>, size_bytes: u64) -> Result<(), Failure> {
+    pub(super) fn check_same(&self, opened: Option<&str>, size_bytes: u64) -> Result<(), Failure> {
         let cannot = |why: &str| {
             Err(Failure::environment(format!(
                 "cannot measure write amplification on {} - {why}; nothing was erased",
@@ -100,7 +100,7 @@ impl Subject {
     }
 
     /// What a reader has to know of a result on it.
-    pub fn remarks(&self) -> Vec<String> {
+    pub(super) fn remarks(&self) -> Vec<String> {
         let mut remarks = vec![
             format!(
                 "measured on {} as it is now, at the rates of the file: another drive, another fill or another rate gives another result",
@@ -118,12 +118,12 @@ impl Subject {
     }
 
     /// Bytes of it.
-    pub fn size_bytes(&self) -> u64 {
+    pub(super) fn size_bytes(&self) -> u64 {
         self.facts.size_bytes
     }
 
     /// What it counted in its life. Errors: it does not say, any more.
-    pub fn counted(&self) -> Result<Bytes, String> {
+    pub(super) fn counted(&self) -> Result<Bytes, String> {
         match self.controller.counted() {
             Ok(Some((bytes, by))) if by == self.counted_by => Ok(bytes),
             Ok(_) => Err(format!("it no longer counts by {}", self.counted_by)),
@@ -132,7 +132,7 @@ impl Subject {
     }
 
     /// `tenants` as they are in an arrangement on it. Errors: why they cannot be.
-    pub fn arranged(&self, arrangement: Arrangement, tenants: &Tenants) -> Result<Tenants, String> {
+    pub(super) fn arranged(&self, arrangement: Arrangement, tenants: &Tenants) -> Result<Tenants, String> {
         match arrangement {
             Arrangement::Dedicated => {
                 Err("it needs a drive for each tenant, and this is one - \"flashproof waf --on sim:ftl+...\" \
@@ -163,14 +163,14 @@ impl Subject {
     }
 
     /// Reclaim units that were erased, where it counts them.
-    pub fn erases(&self, counted: Bytes) -> Option<u64> {
+    pub(super) fn erases(&self, counted: Bytes) -> Option<u64> {
         let fdp = self.fdp.as_ref().ok()?.as_ref()?;
         let unit = fdp.configuration()?.reclaim_unit_bytes;
         (self.counted_by == CountedBy::FdpStatistics).then(|| counted.erased.checked_div(unit))?
     }
 
     /// How long it takes. Errors: too fast to be seen.
-    pub fn pace(&self, fills_max: usize) -> Result<Pace, Failure> {
+    pub(super) fn pace(&self, fills_max: usize) -> Result<Pace, Failure> {
         let fill_sec = self.size_bytes() as f64 / self.bytes_per_sec;
         if fill_sec < FILL_SEC_MIN {
             return Err(Failure::usage(format!(
@@ -186,7 +186,7 @@ impl Subject {
     }
 
     /// What it is, for the report.
-    pub fn about(&self) -> Vec<Pair> {
+    pub(super) fn about(&self) -> Vec<Pair> {
         let DeviceFacts { path, model, serial, firmware, size_bytes, .. } = &self.facts;
         let known = |what: &Option<String>| what.as_deref().map_or("unknown".to_owned(), |it| printable(it).into());
         let pair = |name: &str, value: String| Pair { name: name.to_owned(), value };
@@ -213,7 +213,7 @@ impl Subject {
 }
 
 /// How fast tenants write.
-pub struct Pace {
+pub(super) struct Pace {
     fill_sec: f64,
     fills_max: usize,
     /// In this time as many drive fills as are allowed are written.
@@ -222,7 +222,7 @@ pub struct Pace {
 
 impl Pace {
     /// How long it takes, in words.
-    pub fn told(&self, subject: &Subject, arrangements: usize, duration_sec: Option<u32>) -> String {
+    pub(super) fn told(&self, subject: &Subject, arrangements: usize, duration_sec: Option<u32>) -> String {
         let Self { fill_sec, fills_max, .. } = self;
         let most = fill_sec * *fills_max as f64;
         let bound = duration_sec.map_or(most, |duration| most.min(f64::from(duration)));
