@@ -3,6 +3,7 @@
 
 #![forbid(unsafe_code)]
 
+pub mod align;
 pub mod configuration;
 pub mod console;
 pub mod devices;
@@ -19,6 +20,7 @@ pub mod progress;
 pub mod recording;
 pub mod runner;
 pub mod screen;
+pub mod select;
 pub mod series;
 pub mod signals;
 mod stderr;

@@ -9,15 +9,15 @@
 //!
 //! Of a simulated drive, and of a file, there are the cells alone: all that is issued reaches it.
 
+use crate::failure::Failure;
+use crate::recording::Watch;
+use crate::tracing::Place;
 use device::discover::{Kind, Roots, discover};
 use device::observe::diskstats::{self, Counters, Rates, SECTOR_BYTES};
 use device::observe::trace::{Event, EventOp, Options, Trace, has_requests};
 use engine::DeviceName;
 use results::cell::Interval;
 use results::run_dir::Manifest;
-use session::failure::Failure;
-use session::recording::Watch;
-use session::tracing::Place;
 use sizing::drive_io::DriveIo;
 use std::fs;
 use std::ops::Range;
@@ -25,9 +25,9 @@ use std::path::Path;
 use std::time::Instant;
 
 /// Intervals, of a second, at the beginning that are not measured.
-pub const BEGINS_SEC: u64 = 2;
+pub(super) const BEGINS_SEC: u64 = 2;
 /// Intervals, of a second, at the end that are not measured.
-pub const ENDS_SEC: u64 = 1;
+pub(super) const ENDS_SEC: u64 = 1;
 
 /// Delay of our reading or issuing, seconds, above which a difference may be our own doing.
 const LATE_SEC: f64 = 0.02;
@@ -38,7 +38,7 @@ const CPU_TRACE_BYTES: u64 = 8 << 20;
 const TRACE_BYTES: u64 = 256 << 20;
 
 /// The kernel's counters for a device; `None` for a simulated drive or a file, which have none.
-pub fn place(index: usize, name: &DeviceName, is_file: bool) -> Result<Option<Place>, Failure> {
+pub(super) fn place(index: usize, name: &DeviceName, is_file: bool) -> Result<Option<Place>, Failure> {
     let DeviceName::Path(name) = name else { return Ok(None) };
     if is_file {
         return Ok(None);
@@ -59,7 +59,7 @@ fn max_request_kib(place: &Place) -> Option<u64> {
 
 /// Operations of a stream a second, as issued and done.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Issued {
+pub(super) struct Issued {
     /// Stream name.
     pub stream: String,
     /// Configured rate.
@@ -78,7 +78,7 @@ impl Issued {
 
 /// Requests by size, a second, as the tracepoints show them.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
-pub struct Traced {
+pub(super) struct Traced {
     /// Reads of the size of a large block.
     pub block_reads: f64,
     pub other_reads: f64,
@@ -90,7 +90,7 @@ pub struct Traced {
 
 /// Measurements of a burst, a second, over all devices.
 #[derive(Debug, Clone)]
-pub struct Measure {
+pub(super) struct Measure {
     /// Measured time, seconds.
     pub seconds: f64,
     /// By how much longer or shorter the kernel's counters were watched: this program had no CPU when it should
@@ -115,7 +115,7 @@ pub struct Measure {
 
 impl Measure {
     /// The issued I/O in iostat's numbers.
-    pub fn asked(&self) -> DriveIo {
+    pub(super) fn asked(&self) -> DriveIo {
         let sum = |reads: bool, of: fn(&Issued) -> f64| {
             self.issued.iter().filter(|issued| issued.reads() == reads).map(of).sum::<f64>()
         };
@@ -126,7 +126,7 @@ impl Measure {
 
     /// True if a difference may come from a time shift between issued and counted I/O: we read the counters late, or
     /// issued late operations of an earlier period.
-    pub fn is_disturbed(&self) -> bool {
+    pub(super) fn is_disturbed(&self) -> bool {
         let caught_up_sec = |it: &Issued| (it.per_sec / it.offered_per_sec - 1.0) * self.seconds;
         let late_sec = self.issued.iter().map(caught_up_sec).fold(self.late_sec, f64::max);
         let (_, off) = furthest(&self.asked(), &self.reached, 2..4);
@@ -145,7 +145,7 @@ impl Measure {
     /// The stream that fell most behind what was asked of it, if one did by more than the fraction `allowed`, and by
     /// more operations than begin or end on the edges of the time; if they come by chance (`poisson`), by four of its
     /// standard deviations more.
-    pub fn not_held(&self, allowed: f64, poisson: bool) -> Option<&Issued> {
+    pub(super) fn not_held(&self, allowed: f64, poisson: bool) -> Option<&Issued> {
         let short = |it: &&Issued| {
             let missing = it.offered_per_sec - it.per_sec;
             let chance = if poisson { 4.0 / (it.offered_per_sec * self.seconds).sqrt() } else { 0.0 };
@@ -164,7 +164,7 @@ struct Mark {
 }
 
 /// Watches a burst.
-pub struct Watched {
+pub(super) struct Watched {
     places: Vec<Place>,
     /// Intervals that are measured, by their index.
     measured: Range<u64>,
@@ -184,7 +184,7 @@ pub struct Watched {
 
 impl Watched {
     /// A burst on `places`, one for each device or none, that is measured for `seconds`.
-    pub fn new(places: Vec<Place>, seconds: u64, block_bytes: u32, min_io_bytes: u32) -> Self {
+    pub(super) fn new(places: Vec<Place>, seconds: u64, block_bytes: u32, min_io_bytes: u32) -> Self {
         Self {
             places,
             measured: BEGINS_SEC..BEGINS_SEC + seconds,
@@ -203,7 +203,7 @@ impl Watched {
     }
 
     /// The measurement. Errors: the kernel's counters could not be read, or the run ended before the measurement.
-    pub fn measure(self) -> Result<Option<Measure>, Failure> {
+    pub(super) fn measure(self) -> Result<Option<Measure>, Failure> {
         if let Some(why) = self.failure {
             return Err(Failure::environment(why));
         }
@@ -394,7 +394,7 @@ fn with_data(writes: f64, flushes: f64, expected: f64) -> f64 {
 }
 
 /// By how much `found` is off `asked`, the largest of the four, with its place among them; what neither has is not.
-pub fn furthest(asked: &DriveIo, found: &DriveIo, places: Range<usize>) -> (usize, f64) {
+pub(super) fn furthest(asked: &DriveIo, found: &DriveIo, places: Range<usize>) -> (usize, f64) {
     let (asked, found) = (asked.numbers(), found.numbers());
     let off = |n: usize| match asked[n].max(found[n]) {
         0.0 => 0.0,

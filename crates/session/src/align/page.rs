@@ -13,7 +13,7 @@ use std::fmt;
 /// Large-block reads that are so far, as a fraction, from those that the server counted are said.
 const LARGE_READS_OFF: f64 = 0.1;
 
-pub struct Page<'a> {
+pub(super) struct Page<'a> {
     pub target: &'a Target,
     pub rounds: &'a [Round],
     pub within: f64,
@@ -21,7 +21,7 @@ pub struct Page<'a> {
 
 impl Page<'_> {
     /// The burst that came nearest.
-    pub fn best(&self) -> &Round {
+    pub(super) fn best(&self) -> &Round {
         let off = |round: &&Round| worst(&self.target.io, &round.measure.reached);
         let best = self.rounds.iter().min_by(|a, b| off(a).total_cmp(&off(b)));
         best.expect("there is a first burst")
@@ -32,7 +32,7 @@ impl Page<'_> {
     }
 
     /// Notes on a burst whose numbers can be used.
-    pub fn notes(&self) -> Vec<String> {
+    pub(super) fn notes(&self) -> Vec<String> {
         let best = self.best();
         let measure = &best.measure;
         let mut notes = Vec::new();
@@ -92,7 +92,7 @@ impl Page<'_> {
     }
 
     /// Why what came nearest is not near enough; `None`: it is.
-    pub fn not_aligned(&self) -> Option<String> {
+    pub(super) fn not_aligned(&self) -> Option<String> {
         let best = self.best();
         if worst(&self.target.io, &best.measure.reached) <= self.within {
             return None;
@@ -139,7 +139,7 @@ impl Page<'_> {
     }
 
     /// Implausible offsets, and problems that they may hide; `None` if there are none.
-    pub fn implausible(&self) -> Option<String> {
+    pub(super) fn implausible(&self) -> Option<String> {
         let best = self.best();
         let outside = |offsets: Offsets| {
             let all = offsets.by_key().into_iter();
@@ -197,7 +197,7 @@ fn largest_read_size(config: &ActConfig) -> u32 {
 
 /// Why no offset can meet both w/s and wkB/s: writes have another size than the target's. `None`: they have the same,
 /// or records of many sizes are among them.
-pub fn other_size_of_writes(target: &Target, round: &Round, within: f64) -> Option<String> {
+pub(super) fn other_size_of_writes(target: &Target, round: &Round, within: f64) -> Option<String> {
     let (theirs, ours) = (target.io.write_kib()?, round.measure.reached.write_kib()?);
     if round.config.commit_to_device || (ours / theirs).max(theirs / ours) <= 1.0 + 2.0 * within {
         return None;

@@ -1,11 +1,11 @@
 //! The target I/O of the devices: from a profile, from iostat's output, or typed.
 
-use crate::args::AlignArgs;
+use super::Alignment;
+use crate::console;
+use crate::failure::Failure;
 use load::workload::act::ActConfig;
 use results::files::{self, Links};
 use results::units::quoted;
-use session::console;
-use session::failure::Failure;
 use sizing::configuration::busiest_node;
 use sizing::drive_io::DriveIo;
 use sizing::iostat::{self, DeviceRates, Iostat, writes_with_data};
@@ -20,7 +20,7 @@ const PROFILE_BYTES_MAX: u64 = 64 << 20;
 
 /// Target of one device of the configuration.
 #[derive(Debug)]
-pub struct Target {
+pub(super) struct Target {
     /// In iostat's numbers.
     pub io: DriveIo,
     /// Large-block reads a second among its reads, as the server counted them.
@@ -31,7 +31,7 @@ pub struct Target {
 
 impl Target {
     /// Target given on the command line.
-    pub fn of(args: &AlignArgs, config: &ActConfig) -> Result<Self, Failure> {
+    pub(super) fn of(args: &Alignment, config: &ActConfig) -> Result<Self, Failure> {
         let text = &args.target;
         let block_kib = (!config.commit_to_device).then(|| f64::from(config.large_block_op_kbytes));
         if text.contains('=') && !Path::new(text).exists() {
@@ -131,7 +131,7 @@ fn typed(text: &str, block_kib: Option<f64>) -> Result<DriveIo, String> {
 }
 
 /// The mean of what iostat showed of one drive.
-fn of_iostat(iostat: &Iostat, args: &AlignArgs, block_kib: Option<f64>) -> Result<Target, Failure> {
+fn of_iostat(iostat: &Iostat, args: &Alignment, block_kib: Option<f64>) -> Result<Target, Failure> {
     if let Some((option, _)) =
         [("--node", &args.node), ("--namespace", &args.namespace)].iter().find(|it| it.1.is_some())
     {
@@ -167,7 +167,7 @@ fn of_iostat(iostat: &Iostat, args: &AlignArgs, block_kib: Option<f64>) -> Resul
 }
 
 /// Target from a profile: a namespace's part of one drive, averaged over the drives left by the user's selection.
-fn of_profile(profile: &Profile, args: &AlignArgs) -> Result<Target, Failure> {
+fn of_profile(profile: &Profile, args: &Alignment) -> Result<Target, Failure> {
     let there = || {
         let drives = profile.drives.iter().map(|drive| format!("--node {} --drive {}", drive.node, drive.drive));
         drives.collect::<Vec<_>>().join(", ")
@@ -221,7 +221,7 @@ fn of_profile(profile: &Profile, args: &AlignArgs) -> Result<Target, Failure> {
 }
 
 /// The namespace among `names` that the configuration models; `None` if the profile has no loads.
-fn namespace<'a>(names: &BTreeSet<&'a str>, args: &AlignArgs) -> Result<Option<&'a str>, Failure> {
+fn namespace<'a>(names: &BTreeSet<&'a str>, args: &Alignment) -> Result<Option<&'a str>, Failure> {
     let list = || names.iter().copied().collect::<Vec<_>>().join(", ");
     let find = |wanted: &str| names.iter().copied().find(|name| *name == wanted);
     if let Some(given) = &args.namespace {

@@ -1,4 +1,4 @@
-//! `flashproof size align`: adjusts a configuration until a device receives the I/O that a cluster's drive received.
+//! An alignment: adjusts a configuration until a device receives the I/O that a cluster's drive received.
 //!
 //! ```text
 //! CONFIG as it is -> burst -> what reached the device, by what was asked
@@ -14,7 +14,15 @@ mod burst;
 mod page;
 mod target;
 
-use crate::args::AlignArgs;
+use crate::Manner;
+use crate::configuration::read_test;
+use crate::console;
+use crate::devices::Consents;
+use crate::failure::Failure;
+use crate::output_file::Output;
+use crate::runner::{self, Ended, Named, Patience, RunRequest, SeriesContext};
+use crate::signals::{self, Switch};
+use crate::tracing::Place;
 use burst::{BEGINS_SEC, ENDS_SEC, Measure, Watched, furthest};
 use engine::DeviceName;
 use load::workload::act::options::Test;
@@ -24,20 +32,10 @@ use results::finding::Finding;
 use results::judge::Sla;
 use results::run_dir::check_usable;
 use results::units::{self, in_one_line};
-use session::Manner;
-use session::configuration::read_test;
-use session::console;
-use session::devices::Consents;
-use session::failure::Failure;
-use session::output_file::Output;
-use session::runner::{self, Ended, Named, Patience, RunRequest, SeriesContext};
-use session::signals::{self, Switch};
-use session::tracing::Place;
 use sizing::align::{self, Distortion, Load, Offsets};
 use sizing::drive_io::{DriveIo, NAMES};
 use std::fs;
 use std::path::PathBuf;
-use std::process::ExitCode;
 use std::time::SystemTime;
 use target::Target;
 pub use target::{balanced, read_profile};
@@ -55,6 +53,39 @@ const UNSEEN_SEC: f64 = 0.05;
 const DISTURBED_MAX: usize = 4;
 /// The smallest I/O of a device, as long as it is not known, bytes.
 const SECTOR_BYTES: u32 = 512;
+
+/// An alignment as it is asked for.
+#[derive(Debug, Clone)]
+pub struct Alignment {
+    /// File of a configuration with histograms.
+    pub config: PathBuf,
+    /// What has to reach each device: the file of a profile or of iostat's output, or iostat's numbers.
+    pub target: String,
+    /// Devices to run on instead of those of the configuration.
+    pub device: Vec<DeviceName>,
+    /// Names of devices that may be erased.
+    pub erase: Vec<String>,
+    /// Where the aligned configuration is written.
+    pub output: Option<Output>,
+    /// By how much each of the four numbers may differ from the target, a fraction.
+    pub within: f64,
+    /// Most bursts after the first.
+    pub rounds: u32,
+    /// Seconds that a burst is measured; `None`: as long as `within` asks for.
+    pub burst: Option<u32>,
+    /// Node and drive of the profile or of iostat, and namespace.
+    pub node: Option<String>,
+    pub drive: Option<String>,
+    pub namespace: Option<String>,
+    /// True to use a profile that does not balance.
+    pub accept_unbalanced: bool,
+    /// Why an offset may be implausible.
+    pub because: Option<String>,
+    /// Where the run directories of the bursts stay; `None` for nowhere.
+    pub out_dir: Option<PathBuf>,
+    /// Suppress progress.
+    pub quiet: bool,
+}
 
 /// A burst with what it showed.
 #[derive(Debug)]
@@ -81,10 +112,12 @@ fn unseen(measure: &Measure) -> f64 {
     UNSEEN + UNSEEN_SEC / measure.seconds
 }
 
-pub fn run(args: &AlignArgs) -> Result<ExitCode, Failure> {
+/// Runs bursts until the offsets reproduce the target, shows how near they come, and writes the configuration.
+///
+/// Errors: it is not aligned, or only by offsets that hide something.
+pub fn run(args: &Alignment) -> Result<(), Failure> {
     let (text, written) = read_test(Test::Storage, &args.config)?;
-    let output = args.out.as_ref().map(|path| Output::File { path: path.clone(), force: args.force });
-    output.iter().try_for_each(Output::check)?;
+    args.output.iter().try_for_each(Output::check)?;
     let config = on_devices(&written, &args.device)?;
     can_be_aligned(&config)?;
     let mut target = Target::of(args, &config)?;
@@ -95,7 +128,7 @@ pub fn run(args: &AlignArgs) -> Result<ExitCode, Failure> {
         target.large_block_reads = target.large_block_reads.map(|n| n * devices as f64);
         target.source = format!("{devices} times {}", target.source);
     }
-    let within = args.within / 100.0;
+    let within = args.within;
     let switch = Switch::install("no configuration was written", Manner::Own)?;
     let mut bursts = Bursts::new(args, &config, &switch, within)?;
     let rounds = rounds(&mut bursts, config, &target, args, within)?;
@@ -111,9 +144,9 @@ pub fn run(args: &AlignArgs) -> Result<ExitCode, Failure> {
         (Some(_), Some(because)) => format!(", because {}", in_one_line(because)),
         (Some(why), None) => return Err(Failure::invalid(why)),
     };
-    let Some(output) = output else {
+    let Some(output) = &args.output else {
         console::note("--out FILE writes the aligned configuration");
-        return Ok(ExitCode::SUCCESS);
+        return Ok(());
     };
     let day = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
     let names = last.config.device_names.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
@@ -123,10 +156,10 @@ pub fn run(args: &AlignArgs) -> Result<ExitCode, Failure> {
         target.source
     ));
     output.write(&align::rewrite(&text, Offsets::of(&written), last.offsets(), &note))?;
-    if let Output::File { path, .. } = &output {
+    if let Output::File { path, .. } = output {
         console::note(&format!("{} is written; run it with: flashproof storage {0}", path.display()));
     }
-    Ok(ExitCode::SUCCESS)
+    Ok(())
 }
 
 /// `config` on other devices, if there are any.
@@ -169,7 +202,7 @@ fn rounds(
     bursts: &mut Bursts<'_>,
     config: ActConfig,
     target: &Target,
-    args: &AlignArgs,
+    args: &Alignment,
     within: f64,
 ) -> Result<Vec<Round>, Failure> {
     let mut rounds = vec![bursts.run(config)?];
@@ -192,7 +225,7 @@ fn rounds(
 
 /// Runs the bursts.
 struct Bursts<'a> {
-    args: &'a AlignArgs,
+    args: &'a Alignment,
     switch: &'a Switch,
     within: f64,
     dirs: Dirs,
@@ -204,7 +237,7 @@ struct Bursts<'a> {
 }
 
 impl<'a> Bursts<'a> {
-    fn new(args: &'a AlignArgs, config: &ActConfig, switch: &'a Switch, within: f64) -> Result<Self, Failure> {
+    fn new(args: &'a Alignment, config: &ActConfig, switch: &'a Switch, within: f64) -> Result<Self, Failure> {
         let is_file = config.file_size_mbytes.is_some();
         let names = config.device_names.iter().enumerate();
         let places = names.map(|(index, name)| burst::place(index, name, is_file));
@@ -339,7 +372,7 @@ enum Dirs {
 }
 
 impl Dirs {
-    fn of(args: &AlignArgs) -> Result<Self, Failure> {
+    fn of(args: &Alignment) -> Result<Self, Failure> {
         let Some(dir) = &args.out_dir else {
             let dir = tempfile::Builder::new().prefix("flashproof-align-").tempdir();
             return dir.map(Self::Passing).map_err(|error| {
