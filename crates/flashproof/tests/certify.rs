@@ -36,6 +36,8 @@ fn alone_it_screens_a_simulated_drive_and_leaves_a_directory_that_it_finds_again
     assert!(!ended.stdout.contains("certified"), "{}", ended.stdout);
     assert!(ended.stdout.contains("this is a screening, because the drives are simulated"), "{}", ended.stdout);
     assert!(ended.stderr.contains("stage 2 of 2: PASS: ran to completion"), "{}", ended.stderr);
+    let steps: Vec<_> = ended.stderr.lines().filter(|line| line.contains("stage ")).collect();
+    assert!(steps.len() == 2 && !ended.stderr.contains("run directory:"), "a line for each stage: {}", ended.stderr);
     for file in ["series.json", "report.html", "stage-1/verdict.json", "stage-2/verdict.json"] {
         assert!(bench.exists(&format!("flashproof-certify-sim-1x/{file}")), "{file}");
     }
@@ -53,7 +55,7 @@ fn alone_it_screens_a_simulated_drive_and_leaves_a_directory_that_it_finds_again
 fn after_kill_9_it_goes_on_with_the_stage_that_was_running() {
     let bench = Bench::new();
     let mut running = Running::start(bench.prepare(&[&["certify"], &SHORT[..]].concat()));
-    running.wait_to_hear("stage 2 of 2");
+    running.wait_until("stage 2 runs", || bench.exists("series/stage-2/manifest.json"));
     running.signal("KILL");
     assert_eq!(running.end().signal, Some(9));
     let steps = series(&bench).steps;
@@ -73,7 +75,6 @@ fn after_kill_9_it_goes_on_with_the_stage_that_was_running() {
 fn after_ctrl_c_it_goes_on_with_the_stage_that_was_running() {
     let bench = Bench::new();
     let mut running = Running::start(bench.prepare(&[&["certify"], &SHORT[..]].concat()));
-    running.wait_to_hear("stage 1 of 2");
     running.wait_until("the run has begun", || bench.exists("series/stage-1/manifest.json"));
     running.signal("INT");
     let ended = running.end().expect(4);
@@ -90,7 +91,7 @@ fn only_one_process_runs_a_series() {
     let bench = Bench::new();
     let day = ["certify", "--out", SERIES, "--duration", "24h"];
     let mut running = Running::start(bench.prepare(&day));
-    running.wait_to_hear("stage 1 of 2");
+    running.wait_until("stage 1 runs", || bench.exists("series/stage-1"));
     bench.flashproof(&day).expect_error(3, &["going on in series - another flashproof runs the series there now"]);
     running.signal("KILL");
     running.end();

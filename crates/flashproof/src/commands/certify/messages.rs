@@ -30,8 +30,11 @@ pub fn beginning(place: &Place) {
     ));
 }
 
-/// Announces a stage.
+/// Announces a stage to who follows the work; the log of a script has the stage's result alone.
 pub fn stage_begins(place: &Place, index: usize) {
+    if !console::is_watched() {
+        return;
+    }
     let step = &place.kept.series.steps[index];
     let rule = match step.rule {
         results::series::Rule::Limits => "passes within the limits",

@@ -30,9 +30,11 @@ pub fn beginning(kept: &Kept, request: &Request) {
     }
 }
 
-/// Announces a step.
+/// Announces a step to who follows the work; the log of a script has the step's result alone.
 pub fn step_begins(step: &Step) {
-    console::note(&format!("\n{}: at most {}", step.name, span(step.duration_sec)));
+    if console::is_watched() {
+        console::note(&format!("\n{}: at most {}", step.name, span(step.duration_sec)));
+    }
 }
 
 /// Reports the result of a step.
