@@ -39,7 +39,7 @@ fn alone_it_screens_a_simulated_drive_and_leaves_a_directory_that_it_finds_again
     let steps: Vec<_> = ended.stderr.lines().filter(|line| line.contains("stage ")).collect();
     assert!(steps.len() == 2 && !ended.stderr.contains("run directory:"), "a line for each stage: {}", ended.stderr);
     for file in ["series.json", "report.html", "stage-1/verdict.json", "stage-2/verdict.json"] {
-        assert!(bench.exists(&format!("flashproof-certify-sim-1x/{file}")), "{file}");
+        assert!(bench.exists(&format!("flashproof-results/certify-sim-1x/{file}")), "{file}");
     }
     let again = certify(&bench, &[]).expect(0);
     assert!(
@@ -48,7 +48,7 @@ fn alone_it_screens_a_simulated_drive_and_leaves_a_directory_that_it_finds_again
         again.stderr,
         again.stdout
     );
-    assert!(!bench.exists("flashproof-certify-sim-1x/stage-1.2"));
+    assert!(!bench.exists("flashproof-results/certify-sim-1x/stage-1.2"));
 }
 
 #[test]

@@ -12,6 +12,7 @@ use results::series::{Differs, Identity, Series, SeriesLock, check_same};
 use session::console;
 use session::failure::Failure;
 use session::output_file::write_page;
+use session::runner::RESULTS_DIR;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -189,9 +190,9 @@ pub fn default_name(command: &str, drives: &[Identity], load: &str) -> PathBuf {
     let names = drives.iter().map(|drive| drive.serial.as_deref().unwrap_or(&drive.name));
     let drives = shortened(names.map(plain).collect::<Vec<_>>().join("+"));
     let load = plain(load);
-    PathBuf::from(match load.is_empty() {
-        true => format!("flashproof-{command}-{drives}"),
-        false => format!("flashproof-{command}-{drives}-{load}"),
+    Path::new(RESULTS_DIR).join(match load.is_empty() {
+        true => format!("{command}-{drives}"),
+        false => format!("{command}-{drives}-{load}"),
     })
 }
 
