@@ -222,6 +222,28 @@ fn several_devices_are_tested_alone_and_together_and_compared() {
 }
 
 #[test]
+fn a_dry_run_says_what_would_run_and_how_long_and_makes_nothing() {
+    let bench = Bench::new();
+    for (line, says) in [
+        (&["certify"][..], &["screening for 1x in 2 stages: 2 h of simulated time", "judged in slices of 1 h"][..]),
+        (&["rate", "sim:", "--slice", "2m"], &["rating from 1x up in rounds of 10 s", "under load: from ", " to "]),
+        (&["baseline", "sim:"], &["6 h under load"]),
+    ] {
+        let told = bench.flashproof(&[line, &["--dry-run"]].concat()).expect(0).stdout;
+        let of_all = ["device sim:, 68.7 GB\n", "nothing was written\n"];
+        assert!(says.iter().chain(&of_all).all(|part| told.contains(part)), "{told}");
+    }
+    let Some(device) = LoopDevice::new(&bench, 64 << 20, &[]) else { return };
+    device.put(0, &[7; 1 << 20]);
+    let line = ["certify", &device.name, "--dry-run"];
+    bench.flashproof(&line).expect_error(3, &["refusing to write to", "--erase"]);
+    let told = bench.flashproof(&[&line[..], &["--erase", &device.name]].concat()).expect(0).stdout;
+    assert!(told.contains("67.1 MB, prepared first: 134 MB to write, 1 s at 1 GB/s\n"), "{told}");
+    assert!(device.content()[..1 << 20].iter().all(|byte| *byte == 7), "it was written to");
+    assert!(!bench.exists("flashproof-results") && !bench.exists("state"), "something was made");
+}
+
+#[test]
 fn a_device_is_prepared_first_and_only_once() {
     let bench = Bench::new();
     let Some(device) = LoopDevice::new(&bench, 64 << 20, &[]) else { return };

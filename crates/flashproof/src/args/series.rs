@@ -12,6 +12,9 @@ pub struct SeriesArgs {
     /// Allow the erasure of this device, by its serial number, wwid, by-id link or path; may be repeated
     #[arg(long, value_name = "DEVICE")]
     pub erase: Vec<String>,
+    /// Show what would run, on what and for how long, or why it is refused; ask nobody, write nothing
+    #[arg(long)]
+    pub dry_run: bool,
     /// Begin anew, in a new directory beside the one that is there; nothing is deleted
     #[arg(long, hide_short_help = true)]
     pub fresh: bool,

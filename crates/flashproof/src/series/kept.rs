@@ -3,12 +3,14 @@
 //! Nothing in it is ever deleted: `--fresh` begins beside it, in `NAME.2`, and the same command then goes
 //! on with the newest.
 
+use crate::args::SeriesArgs;
 use crate::commands::doctor;
 use report::document::Document;
 use results::finding::Level;
 use results::judge::Outcome;
 use results::run_dir::{MANIFEST, is_run_dir};
-use results::series::{Differs, Identity, Series, SeriesLock, check_same};
+use results::series::{Differs, Identity, Series, SeriesLock, State, check_same};
+use results::units::count;
 use session::console;
 use session::failure::Failure;
 use session::output_file::write_page;
@@ -29,12 +31,14 @@ pub struct Kept {
     pub series: Series,
     /// Names of devices that may be erased: those given by options, and those that somebody agreed to.
     pub erase: Vec<String>,
-    _lock: SeriesLock,
+    /// None of a dry run, which changes nothing.
+    _lock: Option<SeriesLock>,
 }
 
 impl Kept {
-    /// Opens the directory of the series `now`: `first`, or with `fresh` an unused one beside it. A series
-    /// that is there goes on, with its own values of the terms `settled`, which were settled when it began.
+    /// Opens the directory of the series `now`: `first`, or with `--fresh` an unused one beside it. A series
+    /// that is there goes on, with its own values of the terms `settled`, which were settled when it began. A dry run
+    /// reads what is there and makes nothing.
     ///
     /// `agreed` asks for consent to what the series erases, and returns the names under which it may be. It is called
     /// before the directory is made, so that a refusal leaves nothing behind; not for a series that ended.
@@ -42,12 +46,12 @@ impl Kept {
     /// Errors: another process runs it; what is there is another series, or a run; there is no consent.
     pub fn open(
         first: &Path,
-        fresh: bool,
+        args: &SeriesArgs,
         now: Series,
         settled: &[&str],
         agreed: impl FnOnce() -> Result<Vec<String>, Failure>,
     ) -> Result<Self, Failure> {
-        let dir = if fresh { unused(first) } else { newest(first) };
+        let dir = if args.fresh { unused(first) } else { newest(first) };
         let shown = dir.display();
         if dir.join(MANIFEST).exists() {
             return Err(Failure::usage(format!(
@@ -58,19 +62,15 @@ impl Kept {
             |error| Failure::environment(format!("cannot make the directory {shown} - {error} - give another --out"));
         // Whoever runs a series has its devices, too, so a lock that is held is the better reason.
         let locked = |dir: &Path| SeriesLock::take(dir).map_err(Failure::environment);
-        let (lock, then) = match dir.is_dir() {
-            true => (Some(locked(&dir)?), Series::read(&dir).map_err(Failure::environment)?),
-            false => (None, None),
-        };
+        let is_there = dir.is_dir();
+        let mut lock = (is_there && !args.dry_run).then(|| locked(&dir)).transpose()?;
+        let then = if is_there { Series::read(&dir).map_err(Failure::environment)? } else { None };
         let ended = |series: &Series| series.conclusion.as_ref().is_some_and(|it| it.outcome != Outcome::Invalid);
         let erase = if then.as_ref().is_some_and(ended) { Vec::new() } else { agreed()? };
-        let lock = match lock {
-            Some(lock) => lock,
-            None => {
-                fs::create_dir_all(&dir).map_err(cannot)?;
-                locked(&dir)?
-            }
-        };
+        if !is_there && !args.dry_run {
+            fs::create_dir_all(&dir).map_err(cannot)?;
+            lock = Some(locked(&dir)?);
+        }
         let series = match then {
             // A series refused before its first run does not fix the settings.
             Some(then) if has_begun(&then) => gone_on(&dir, then, now, settled)?,
@@ -98,7 +98,7 @@ impl Kept {
         }
         let lock = SeriesLock::take(dir).map_err(Failure::environment)?;
         let series = Series::read(dir).map_err(Failure::environment)?.ok_or_else(none)?;
-        Ok(Self { dir: dir.to_owned(), series, erase: Vec::new(), _lock: lock })
+        Ok(Self { dir: dir.to_owned(), series, erase: Vec::new(), _lock: Some(lock) })
     }
 
     /// The value of a term; empty where there is none of that name.
@@ -109,6 +109,14 @@ impl Kept {
     /// True if the series has made a run.
     pub fn has_begun(&self) -> bool {
         has_begun(&self.series)
+    }
+
+    /// A line that says how many steps are done already; nothing at the beginning.
+    pub fn done_before(&self) -> String {
+        match self.series.steps.iter().filter(|step| step.state == State::Done).count() {
+            0 => String::new(),
+            done => format!("\ngoing on after {} that are done", count(done as u64, "step")),
+        }
     }
 
     /// Notes what is found about host and devices. Simulated drives have neither.

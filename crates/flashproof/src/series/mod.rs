@@ -12,6 +12,7 @@ pub use kept::{Kept, default_name};
 pub use step::StepRun;
 pub use step::prepare;
 
+use crate::args::SeriesArgs;
 use crate::commands::config;
 use engine::DeviceName;
 use load::workload::act::legacy::Reading;
@@ -55,10 +56,10 @@ pub fn base(config: Option<&Path>, devices: &[String], as_act: bool, task: &str)
 }
 
 /// The names of devices that a series of loads like `base` may erase: [`erasable`].
-pub fn may_erase(base: &Base1x, no_prep: bool, erase: &[String]) -> Result<Vec<String>, Failure> {
+pub fn may_erase(base: &Base1x, no_prep: bool, args: &SeriesArgs) -> Result<Vec<String>, Failure> {
     let writes = |workload: ActWorkload| workload.writes();
     let writes = !no_prep || ActWorkload::of(base.config().clone()).map_or(true, writes);
-    erasable(&base.spec(), writes, erase)
+    erasable(&base.spec(), writes, &args.erase, !args.dry_run)
 }
 
 /// Reads a configuration of any ACT, paced `as_act`, and says what had to be translated.

@@ -1,7 +1,7 @@
 //! Messages: on standard error during the work, on standard output at its end.
 
 use super::place::Place;
-use crate::series::utc;
+use crate::series::{Drives, utc};
 use report::table::Table;
 use results::judge::Outcome;
 use results::series::{State, Step};
@@ -14,6 +14,22 @@ use std::time::SystemTime;
 
 /// Says what will be done, and how long it will take.
 pub fn beginning(place: &Place) {
+    console::note(&summary(place));
+}
+
+/// What would be done, for a dry run; gives its exit code.
+pub fn plan(place: &Place, drives: &Drives) -> Result<ExitCode, Failure> {
+    let devices = drives.plan(&drives.to_prepare(place.kept.has_begun()));
+    let slices = span(place.claim.slice_sec.min(place.claim.stage_sec));
+    console::result(&format!(
+        "{}\n{devices}judged in slices of {slices}\n{}nothing was written\n",
+        summary(place),
+        stages(place)
+    ))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn summary(place: &Place) -> String {
     let steps = &place.kept.series.steps;
     let left = steps.iter().filter(|step| step.state != State::Done);
     let left_sec: u64 = left.map(|step| step.duration_sec).sum();
@@ -21,13 +37,13 @@ pub fn beginning(place: &Place) {
         true => format!("{} of simulated time", span(left_sec)),
         false => format!("{}, until about {}", span(left_sec), utc(SystemTime::now(), left_sec)),
     };
-    console::note(&format!(
+    format!(
         "{} for {} in {}: {time}; state and results: {}",
         place.claim.noun(),
         place.claim.subject(),
         units::count(steps.len() as u64, "stage"),
         place.kept.dir.display()
-    ));
+    )
 }
 
 /// Announces a stage to who follows the work; the log of a script has the stage's result alone.
