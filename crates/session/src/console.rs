@@ -4,7 +4,7 @@ use crate::failure::Failure;
 use crate::stderr::StderrWriter;
 use results::units::printable;
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileTypeExt;
 use std::sync::LazyLock;
@@ -36,6 +36,11 @@ pub fn quietly<T>(work: impl FnOnce() -> T) -> T {
 /// True if notes are suppressed.
 pub fn is_quiet() -> bool {
     QUIET.load(Ordering::Relaxed)
+}
+
+/// True if somebody follows the work on a terminal. The log of a script has a line for each step instead.
+pub fn is_watched() -> bool {
+    io::stderr().is_terminal()
 }
 
 /// Says something that is not an error, on standard error, unless the user wants it quiet.

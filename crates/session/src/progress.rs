@@ -5,7 +5,7 @@ use crate::screen::{columns, fitted};
 use results::cell::{Interval, Latencies, Layout, latencies};
 use results::run_dir::{Manifest, time_left};
 use results::units::{self, clock};
-use std::io::{self, IsTerminal};
+use std::io;
 use std::time::{Duration, Instant};
 
 const NS_PER_SEC: u64 = 1_000_000_000;
@@ -15,6 +15,9 @@ const RENEW: Duration = Duration::from_millis(200);
 
 /// Interval between progress lines if standard error is not a terminal.
 const ADD: Duration = Duration::from_secs(10);
+
+/// The same within a series, whose log has a line for each step: a shorter step has no line of progress.
+const ADD_IN_SERIES: Duration = Duration::from_secs(600);
 
 /// Tells how the run is going, on standard error.
 pub struct Progress {
@@ -53,7 +56,7 @@ impl Progress {
             duration_ns: manifest.duration_sec.saturating_mul(NS_PER_SEC),
             operations: manifest.operations,
             done: 0,
-            terminal: io::stderr().is_terminal(),
+            terminal: console::is_watched(),
             simulated: manifest.simulated,
             quiet,
             told: None,
@@ -62,9 +65,15 @@ impl Progress {
         }
     }
 
-    /// As it is, with a heading before each line.
+    /// As it is, with the `heading` of a step before each line.
     pub fn headed(self, heading: Option<String>) -> Self {
-        Self { heading, ..self }
+        let this = Self { heading, ..self };
+        Self { told: this.is_step_in_log().then(Instant::now), ..this }
+    }
+
+    /// True for a step of a series that nobody watches: its log has a line with the result of the step.
+    pub fn is_step_in_log(&self) -> bool {
+        self.heading.is_some() && !self.terminal
     }
 
     /// Takes in an interval; tells, if it is time to.
@@ -73,7 +82,11 @@ impl Progress {
             return;
         }
         self.add(interval);
-        let pause = if self.terminal { RENEW } else { ADD };
+        let pause = match self.terminal {
+            true => RENEW,
+            false if self.is_step_in_log() => ADD_IN_SERIES,
+            false => ADD,
+        };
         if self.told.is_some_and(|told| told.elapsed() < pause) {
             return;
         }
@@ -158,7 +171,7 @@ impl Written {
     /// Progress of `what`, of so many bytes.
     pub fn new(what: String, total_bytes: u64) -> Self {
         let began = Instant::now();
-        Self { what, total_bytes, done_bytes: 0, began, told: began, terminal: io::stderr().is_terminal() }
+        Self { what, total_bytes, done_bytes: 0, began, told: began, terminal: console::is_watched() }
     }
 
     /// Adds bytes; tells, if it is time to.

@@ -26,6 +26,9 @@ use sys::process;
 
 const NS_PER_SEC: u64 = 1_000_000_000;
 
+/// Where runs and series without a directory of their own are kept, in the working directory.
+pub const RESULTS_DIR: &str = "flashproof-results";
+
 /// Between the seeds of two workloads of a run: odd, so that all differ (the golden section of 2^64).
 const SEEDS_APART: u64 = 0x9e37_79b9_7f4a_7c15;
 

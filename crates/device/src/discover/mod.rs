@@ -92,6 +92,12 @@ pub enum DiscoverError {
     /// No such file.
     #[error("there is no such device or file; check the name (`lsblk -d` lists the disks)")]
     NotFound,
+    /// The name that stands for the reader's own in examples and derived configurations.
+    #[error(
+        "{PLACEHOLDER} is a placeholder of flashproof's examples, not a device; put your device's name there \
+         (`flashproof doctor` lists the devices)"
+    )]
+    Placeholder,
     /// Neither the file nor its folder exists.
     #[error("its folder {} does not exist; create it, or check the path", folder.display())]
     NoFolder { folder: PathBuf },
@@ -129,6 +135,9 @@ pub enum DiscoverError {
         source: io::Error,
     },
 }
+
+/// Last part of the device's name in examples and derived configurations.
+const PLACEHOLDER: &str = "PUT-YOUR-DRIVE-HERE";
 
 impl DiscoverError {
     /// The error for a failed act on a path.

@@ -51,7 +51,7 @@ pub struct BaselineArgs {
     #[arg(long)]
     pub no_prep: bool,
     /// Directory of the series: its state, and a run directory for each job
-    /// [default: flashproof-baseline-SERIAL-TIME here, which the same command finds again]
+    /// [default: flashproof-results/baseline-SERIAL-TIME, which the same command finds again]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
 }

@@ -50,7 +50,7 @@ pub struct CertifyArgs {
     #[arg(long)]
     pub no_prep: bool,
     /// Directory of the series: its state, and a run directory for each stage
-    /// [default: flashproof-certify-SERIAL-30x here, which the same command finds again]
+    /// [default: flashproof-results/certify-SERIAL-30x, which the same command finds again]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
 }

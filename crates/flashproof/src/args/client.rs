@@ -12,7 +12,7 @@ use store::object::Value;
 /// What is recorded of transactions, and how it is judged.
 #[derive(Args, Debug)]
 pub struct RecordArgs {
-    /// Run directory: manifest, histograms, verdict [default: flashproof-COMMAND-TIME here]
+    /// Run directory: manifest, histograms, verdict [default: flashproof-results/COMMAND-TIME]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// What the verdict allows: shares of transactions that may be slower than a threshold

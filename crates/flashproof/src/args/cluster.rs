@@ -50,7 +50,7 @@ pub struct CollectArgs {
     /// Output of iostat (text or JSON) to put beside; of several nodes NODE=FILE, with the node's id
     #[arg(long, value_name = "FILE", num_args = 1..)]
     pub iostat: Vec<PathBuf>,
-    /// Folder to make [default: flashproof-cluster-TIME here]
+    /// Folder to make [default: flashproof-results/cluster-TIME]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Print the commands of asadm and asinfo that do the same by hand, and do nothing
@@ -88,7 +88,7 @@ Exit code 3: a node is missing, or something could not be put back. More in docs
 
 pub(super) const RESTORE_EXAMPLES: &str = "\
 Examples:
-  flashproof size restore flashproof-cluster-20261122T041500Z
+  flashproof size restore flashproof-results/cluster-2026-11-22T04-15-00Z-4711
   flashproof size restore DIR --user me --tls --tls-cafile ca.pem
 
 Only what the collection changed, and what still is as it made it, is put back. More in docs/cluster.md.";

@@ -38,7 +38,7 @@ Options of fio's program:
   --cmdhelp                  fio's options that we have, with what they mean
 
 Our own:
-  --out=DIR                  run directory, of several groups one in it for each [default: flashproof-fio-TIME here]
+  --out=DIR                  run directory, of several groups one in it for each [default: flashproof-results/fio-TIME]
   --force                    replace a file of --output or of a log that is none of these already
   --erase=DEVICE             allow the erasure of this device, by serial number, wwid, by-id link or path
   --shared                   let other runs that say so too use the devices at the same time

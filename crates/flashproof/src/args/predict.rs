@@ -44,7 +44,7 @@ impl PredictedLoadArgs {
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
-  flashproof rate predict flashproof-baseline-S4EVNX0     the rating by ACT's load, with an interval
+  flashproof rate predict flashproof-results/baseline-S4EVNX0-6h    the rating by ACT's load, with an interval
   flashproof rate predict DIR --config cluster.conf       multiples of your own load
   flashproof rate predict DIR --as-act                    paced as for published ratings
   flashproof rate \"$(cat DIR/drive.sim)\"             the search on the simulated drive, step by step

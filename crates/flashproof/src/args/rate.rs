@@ -45,7 +45,7 @@ pub struct RateArgs {
     #[arg(long)]
     pub no_prep: bool,
     /// Directory of the series: its state, and a run directory for each step
-    /// [default: flashproof-rate-SERIAL here, which the same command finds again]
+    /// [default: flashproof-results/rate-SERIAL, which the same command finds again]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
 }

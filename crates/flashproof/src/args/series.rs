@@ -1,6 +1,7 @@
 //! The options that every series of runs has.
 
 use clap::Args;
+use session::series::Options;
 
 /// How the runs of a series are made.
 #[derive(Args, Debug)]
@@ -12,10 +13,21 @@ pub struct SeriesArgs {
     /// Allow the erasure of this device, by its serial number, wwid, by-id link or path; may be repeated
     #[arg(long, value_name = "DEVICE")]
     pub erase: Vec<String>,
+    /// Show what would run, on what and for how long, or why it is refused; ask nobody, write nothing
+    #[arg(long)]
+    pub dry_run: bool,
     /// Begin anew, in a new directory beside the one that is there; nothing is deleted
     #[arg(long, hide_short_help = true)]
     pub fresh: bool,
     /// Say results, warnings and errors only
     #[arg(long, short)]
     pub quiet: bool,
+}
+
+impl SeriesArgs {
+    /// How the options want the runs to be made.
+    pub fn options(&self) -> Options {
+        let Self { no_trace, ref erase, dry_run, fresh, quiet } = *self;
+        Options { trace: !no_trace, erase: erase.clone(), dry_run, fresh, quiet }
+    }
 }

@@ -94,7 +94,7 @@ Examples:
   flashproof size profile --log /var/log/aerospike/aerospike.log              what reads and writes the devices, and how much
   flashproof size profile --log aerospike.log* --iostat iostat.json           compared with what iostat saw
   flashproof size profile --log aerospike.log --from 23:04:05 --to 23:10:05
-  flashproof size profile flashproof-cluster-* --scale 2 --out sizing         a configuration of twice the cluster's load
+  flashproof size profile flashproof-results/cluster-* --scale 2 --out sizing         a configuration of twice the cluster's load
   flashproof size profile --log a.log b.log --iostat BB9=a.txt BC2=b.txt
 
 Exit code 0: the profile balances; 4: it does not, and says why. docs/sizing.md goes through all of it.";

@@ -21,7 +21,7 @@ pub(super) const EXAMPLES: &str = "\
 Examples:
   flashproof report status runs/demo                    from any terminal, as often as you like
   flashproof report status runs/demo --watch            until it ends
-  flashproof report status flashproof-certify-*         several, one after the other
+  flashproof report status flashproof-results/certify-*         several, one after the other
   flashproof report status runs/demo --json | jq .phase
   nohup flashproof storage a.conf --out r & flashproof report status r
 

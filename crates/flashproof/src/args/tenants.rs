@@ -35,7 +35,7 @@ pub(super) fn beside(tenants: clap::Command) -> clap::Command {
                 .help("The tenants, as TOML: rates, keys, record and write-block sizes, fill of each")
         })
         .mut_arg("out", |out| {
-            out.help("Run directory: manifest, histograms, verdict [default: flashproof-tenants-TIME here]")
+            out.help("Run directory: manifest, histograms, verdict [default: flashproof-results/tenants-TIME]")
         })
         .mut_arg("as_act", |as_act| as_act.hide(true).conflicts_with("configs"))
 }

@@ -17,7 +17,7 @@ pub struct TestArgs {
     /// devices or on others, each with a verdict of its own beside the one of all
     #[arg(value_name = "CONFIG", required = true)]
     pub configs: Vec<PathBuf>,
-    /// Run directory: manifest, logs, histograms, verdict [default: flashproof-TEST-TIME here]
+    /// Run directory: manifest, logs, histograms, verdict [default: flashproof-results/TEST-TIME]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Allow the erasure of this device, by its serial number, wwid, by-id link or path; may be repeated

@@ -96,7 +96,7 @@ pub struct WafMeasureArgs {
     /// Allow this device to be erased, by its serial number, wwid, by-id link or path
     #[arg(long, value_name = "DEVICE")]
     pub erase: Vec<String>,
-    /// The directory of the run directories, one an arrangement [default: flashproof-waf-TIME here]
+    /// The directory of the run directories, one an arrangement [default: flashproof-results/waf-TIME]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
 }

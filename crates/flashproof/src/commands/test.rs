@@ -16,7 +16,7 @@ use session::devices::Consents;
 use session::failure::Failure;
 use session::leave;
 use session::recording::Unwatched;
-use session::runner::{Ended, Named, Opened, RunRequest, SeriesContext, run as run_request};
+use session::runner::{Ended, Named, Opened, RESULTS_DIR, RunRequest, SeriesContext, run as run_request};
 use session::signals::Switch;
 use std::fmt;
 use std::io::{self, IsTerminal};
@@ -203,8 +203,8 @@ fn show(page: &str, manner: Manner) -> Result<(), Failure> {
     }
 }
 
-/// Default directory of a run: in the current directory, named by time and process.
+/// Default directory of a run, named by time and process.
 pub fn default_dir(what: &str) -> PathBuf {
     let now = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
-    PathBuf::from(format!("flashproof-{what}-{}-{}", now.replace(':', "-"), std::process::id()))
+    Path::new(RESULTS_DIR).join(format!("{what}-{}-{}", now.replace(':', "-"), std::process::id()))
 }

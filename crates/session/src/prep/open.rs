@@ -102,7 +102,7 @@ pub(super) fn open(asked: &Preparation) -> Result<Vec<Drive>, Failure> {
 pub(super) fn plan(asked: &Preparation) -> Result<Vec<Prepared>, Failure> {
     let decided = decided(asked, &Records::open(None))?;
     let requests: Vec<_> = decided.iter().map(|(facts, _)| request(facts)).collect();
-    devices::agree(&requests, &asked.erase)?;
+    devices::agree(&requests, &asked.erase, false)?;
     Ok(decided.into_iter().map(|(_, resume)| resume.prepared).collect())
 }
 

@@ -8,6 +8,10 @@ use engine::DeviceName;
 use engine::sim::DriveSpec;
 use load::workload::RunSpec;
 use results::series::Identity;
+use results::units::{bytes, span};
+
+/// Times that a preparation writes a drive: zeros, then random data.
+const PREPARED_TIMES: u64 = 2;
 
 /// The drives of a series, in the order of its devices.
 pub struct Drives {
@@ -86,6 +90,23 @@ impl Drives {
     pub fn to_prepare(&self, begun: bool) -> Vec<String> {
         let now = self.wanting.iter().filter(|wanting| wanting.recordable || !begun);
         now.map(|wanting| wanting.name.clone()).collect()
+    }
+
+    /// A line for each drive: its size, and what is written if it is one `to_prepare` first.
+    pub fn plan(&self, to_prepare: &[String]) -> String {
+        let line = |drive: &Identity| {
+            let written = drive.size_bytes * PREPARED_TIMES;
+            let first = match to_prepare.contains(&drive.name) {
+                true => format!(
+                    ", prepared first: {} to write, {} at 1 GB/s",
+                    bytes(written as f64),
+                    span(written.div_ceil(1_000_000_000))
+                ),
+                false => String::new(),
+            };
+            format!("device {}, {}{first}\n", drive.name, bytes(drive.size_bytes as f64))
+        };
+        self.identities.iter().map(line).collect()
     }
 }
 

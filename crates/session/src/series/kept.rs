@@ -3,14 +3,17 @@
 //! Nothing in it is ever deleted: `--fresh` begins beside it, in `NAME.2`, and the same command then goes
 //! on with the newest.
 
+use super::Options;
 use crate::console;
 use crate::failure::Failure;
 use crate::output_file::write_page;
+use crate::runner::RESULTS_DIR;
 use report::document::Document;
 use results::finding::Level;
 use results::judge::Outcome;
 use results::run_dir::{MANIFEST, is_run_dir};
-use results::series::{Differs, Identity, Series, SeriesLock, check_same};
+use results::series::{Differs, Identity, Series, SeriesLock, State, check_same};
+use results::units::count;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -25,14 +28,18 @@ pub struct Kept {
     pub dir: PathBuf,
     /// State, as on disk after each [`Self::save`].
     pub series: Series,
+    /// How its runs are made.
+    pub options: Options,
     /// Names of devices that may be erased: those given by options, and those that somebody agreed to.
     pub erase: Vec<String>,
-    _lock: SeriesLock,
+    /// None of a dry run, which changes nothing.
+    _lock: Option<SeriesLock>,
 }
 
 impl Kept {
-    /// Opens the directory of the series `now`: `first`, or with `fresh` an unused one beside it. A series
-    /// that is there goes on, with its own values of the terms `settled`, which were settled when it began.
+    /// Opens the directory of the series `now`: `first`, or with [`Options::fresh`] an unused one beside it. A series
+    /// that is there goes on, with its own values of the terms `settled`, which were settled when it began. A dry run
+    /// reads what is there and makes nothing.
     ///
     /// `agreed` asks for consent to what the series erases, and returns the names under which it may be. It is called
     /// before the directory is made, so that a refusal leaves nothing behind; not for a series that ended.
@@ -40,12 +47,12 @@ impl Kept {
     /// Errors: another process runs it; what is there is another series, or a run; there is no consent.
     pub fn open(
         first: &Path,
-        fresh: bool,
+        options: Options,
         now: Series,
         settled: &[&str],
         agreed: impl FnOnce() -> Result<Vec<String>, Failure>,
     ) -> Result<Self, Failure> {
-        let dir = if fresh { unused(first) } else { newest(first) };
+        let dir = if options.fresh { unused(first) } else { newest(first) };
         let shown = dir.display();
         if dir.join(MANIFEST).exists() {
             return Err(Failure::usage(format!(
@@ -56,26 +63,22 @@ impl Kept {
             |error| Failure::environment(format!("cannot make the directory {shown} - {error} - give another --out"));
         // Whoever runs a series has its devices, too, so a lock that is held is the better reason.
         let locked = |dir: &Path| SeriesLock::take(dir).map_err(Failure::environment);
-        let (lock, then) = match dir.is_dir() {
-            true => (Some(locked(&dir)?), Series::read(&dir).map_err(Failure::environment)?),
-            false => (None, None),
-        };
+        let is_there = dir.is_dir();
+        let mut lock = (is_there && !options.dry_run).then(|| locked(&dir)).transpose()?;
+        let then = if is_there { Series::read(&dir).map_err(Failure::environment)? } else { None };
         let ended = |series: &Series| series.conclusion.as_ref().is_some_and(|it| it.outcome != Outcome::Invalid);
         let erase = if then.as_ref().is_some_and(ended) { Vec::new() } else { agreed()? };
-        let lock = match lock {
-            Some(lock) => lock,
-            None => {
-                fs::create_dir_all(&dir).map_err(cannot)?;
-                locked(&dir)?
-            }
-        };
+        if !is_there && !options.dry_run {
+            fs::create_dir_all(&dir).map_err(cannot)?;
+            lock = Some(locked(&dir)?);
+        }
         let series = match then {
             // A series refused before its first run does not fix the settings.
             Some(then) if has_begun(&then) => gone_on(&dir, then, now, settled)?,
             _ => now,
         };
         let process = device::observe::process::this_process();
-        Ok(Self { dir, series: Series { process, ..series }, erase, _lock: lock })
+        Ok(Self { dir, series: Series { process, ..series }, options, erase, _lock: lock })
     }
 
     /// The series that is in `dir`, to add to what followed from it.
@@ -96,7 +99,7 @@ impl Kept {
         }
         let lock = SeriesLock::take(dir).map_err(Failure::environment)?;
         let series = Series::read(dir).map_err(Failure::environment)?.ok_or_else(none)?;
-        Ok(Self { dir: dir.to_owned(), series, erase: Vec::new(), _lock: lock })
+        Ok(Self { dir: dir.to_owned(), series, options: Options::default(), erase: Vec::new(), _lock: Some(lock) })
     }
 
     /// The value of a term; empty where there is none of that name.
@@ -107,6 +110,14 @@ impl Kept {
     /// True if the series has made a run.
     pub fn has_begun(&self) -> bool {
         has_begun(&self.series)
+    }
+
+    /// A line that says how many steps are done already; nothing at the beginning.
+    pub fn done_before(&self) -> String {
+        match self.series.steps.iter().filter(|step| step.state == State::Done).count() {
+            0 => String::new(),
+            done => format!("\ngoing on after {} that are done", count(done as u64, "step")),
+        }
     }
 
     /// Notes what is found about host and devices. Simulated drives have neither.
@@ -188,9 +199,9 @@ pub fn default_name(command: &str, drives: &[Identity], load: &str) -> PathBuf {
     let names = drives.iter().map(|drive| drive.serial.as_deref().unwrap_or(&drive.name));
     let drives = shortened(names.map(plain).collect::<Vec<_>>().join("+"));
     let load = plain(load);
-    PathBuf::from(match load.is_empty() {
-        true => format!("flashproof-{command}-{drives}"),
-        false => format!("flashproof-{command}-{drives}-{load}"),
+    Path::new(RESULTS_DIR).join(match load.is_empty() {
+        true => format!("{command}-{drives}"),
+        false => format!("{command}-{drives}-{load}"),
     })
 }
 

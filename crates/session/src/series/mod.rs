@@ -23,6 +23,21 @@ use load::workload::{Scalable, Workload};
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
+/// How the runs of a series are made.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// Sample the block layer's tracepoints, where that can be done.
+    pub trace: bool,
+    /// Names of devices that may be erased.
+    pub erase: Vec<String>,
+    /// True to tell what would run, ask nobody and change nothing.
+    pub dry_run: bool,
+    /// True to begin anew beside the series that is there.
+    pub fresh: bool,
+    /// Suppress progress.
+    pub quiet: bool,
+}
+
 /// A term that is settled when a series begins, and kept when it goes on: which devices were not prepared.
 pub const NOT_PREPARED: &str = "not prepared";
 
@@ -54,10 +69,10 @@ pub fn base(config: Option<&Path>, devices: &[String], as_act: bool, task: &str)
 }
 
 /// The names of devices that a series of loads like `base` may erase: [`erasable`].
-pub fn may_erase(base: &Base1x, no_prep: bool, erase: &[String]) -> Result<Vec<String>, Failure> {
+pub fn may_erase(base: &Base1x, no_prep: bool, options: &Options) -> Result<Vec<String>, Failure> {
     let writes = |workload: ActWorkload| workload.writes();
     let writes = !no_prep || ActWorkload::of(base.config().clone()).map_or(true, writes);
-    erasable(&base.spec(), writes, erase)
+    erasable(&base.spec(), writes, &options.erase, !options.dry_run)
 }
 
 /// Now, milliseconds since 1970; a clock before that is no reason not to test a drive.

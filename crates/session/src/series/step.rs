@@ -16,10 +16,6 @@ use std::process::ExitCode;
 
 pub struct StepRun<'a, W> {
     pub load: Load<W>,
-    /// Suppress progress.
-    pub quiet: bool,
-    /// Sample the block layer's tracepoints, where that can be done.
-    pub trace: bool,
     /// Devices and what carries operations to them, where they are open for all of the series.
     pub opened: Option<&'a Opened>,
     /// Devices of the whole series, which other steps may erase.
@@ -49,7 +45,7 @@ impl Kept {
         watch: &mut dyn Watch,
     ) -> Result<Box<Verdict>, Failure> {
         let step = &self.series.steps[index];
-        let StepRun { load, quiet, trace, opened, others, sla, slice_sec, round_sec, patience, round, heading } = what;
+        let StepRun { load, opened, others, sla, slice_sec, round_sec, patience, round, heading } = what;
         load.rounded.iter().for_each(|rounded| console::note(&format!("{}: {rounded}", step.name)));
         let dir = self.dir.join(&step.dir);
         let request = RunRequest {
@@ -68,9 +64,9 @@ impl Kept {
                 findings: Some(self.series.findings.clone()),
                 heading: Some(heading),
             },
-            quiet,
+            quiet: self.options.quiet,
             act_log: false,
-            trace,
+            trace: self.options.trace,
         };
         match runner::run(request, switch, watch) {
             Ok(Ended::Recorded(verdict)) => Ok(verdict),

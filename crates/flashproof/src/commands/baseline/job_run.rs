@@ -3,7 +3,6 @@
 use super::measuring::Measuring;
 use super::messages;
 use super::request::Request;
-use crate::args::BaselineArgs;
 use crate::cross_check::{self, RealFio};
 use load::baseline::{Form, Job};
 use load::workload::Load;
@@ -46,7 +45,6 @@ pub fn next_jobs(form: &Form, series: &Series) -> Vec<(usize, Job)> {
 /// Runs `jobs` at the same time. Their steps are in `kept`, on disk, before and after.
 pub fn run_jobs(
     jobs: &[(usize, Job)],
-    args: &BaselineArgs,
     request: &Request,
     opened: &Opened,
     fio: Option<&RealFio>,
@@ -67,8 +65,6 @@ pub fn run_jobs(
     let sla = Sla::wanted(Sla::UNLIMITED).map_err(Failure::usage)?;
     let what = |round| StepRun {
         load: Load { workload: load.clone(), text: lines.join("\n") + "\n", rounded: Vec::new() },
-        quiet: args.series.quiet,
-        trace: !args.series.no_trace,
         opened: Some(opened),
         others: &[],
         sla: &sla,

@@ -40,13 +40,16 @@ pub fn run(args: &BaselineArgs) -> Result<ExitCode, Failure> {
     let fio = args.cross_check.then(|| real_fio(&request, &drives)).transpose()?;
     let first = args.out.clone().unwrap_or_else(|| default_name("baseline", &drives.identities, &request.name()));
     let now = request.series(drives.identities.clone(), &drives.left_unprepared);
-    let mut kept = Kept::open(&first, args.series.fresh, now, &[NOT_PREPARED], || {
-        erasable(&request.spec(), !args.read_only, &args.series.erase)
+    let mut kept = Kept::open(&first, args.series.options(), now, &[NOT_PREPARED], || {
+        erasable(&request.spec(), !args.read_only, &args.series.erase, !args.series.dry_run)
     })?;
     kept.series.settle();
     if kept.series.conclusion.is_some() {
         console::note(&format!("the baseline in {} ended before; --fresh begins anew", kept.dir.display()));
         return messages::conclusion(&kept);
+    }
+    if args.series.dry_run {
+        return messages::plan(&kept, &request, &drives);
     }
     let switch = Switch::install("the job will be run again; the same command does", Manner::Own)?;
     kept.save()?;
@@ -84,7 +87,7 @@ pub fn run(args: &BaselineArgs) -> Result<ExitCode, Failure> {
             opened = Some(request.open(&kept.erase)?);
         }
         let Some(opened) = &opened else { break };
-        match run_jobs(&jobs, args, &request, opened, fio.as_ref(), &mut kept, &switch)? {
+        match run_jobs(&jobs, &request, opened, fio.as_ref(), &mut kept, &switch)? {
             JobEnd::Measured => {}
             JobEnd::Interrupted => return messages::interruption(&kept),
         }

@@ -7,13 +7,29 @@ use results::series::{State, Step};
 use results::units::{self, span};
 use session::console;
 use session::failure::Failure;
-use session::series::utc;
+use session::series::{Drives, utc};
 use std::fmt::Write as _;
 use std::process::ExitCode;
 use std::time::SystemTime;
 
 /// Says what will be done, and how long it will take.
 pub fn beginning(place: &Place) {
+    console::note(&summary(place));
+}
+
+/// What would be done, for a dry run; gives its exit code.
+pub fn plan(place: &Place, drives: &Drives) -> Result<ExitCode, Failure> {
+    let devices = drives.plan(&drives.to_prepare(place.kept.has_begun()));
+    let slices = span(place.claim.slice_sec.min(place.claim.stage_sec));
+    console::result(&format!(
+        "{}\n{devices}judged in slices of {slices}\n{}nothing was written\n",
+        summary(place),
+        stages(place)
+    ))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn summary(place: &Place) -> String {
     let steps = &place.kept.series.steps;
     let left = steps.iter().filter(|step| step.state != State::Done);
     let left_sec: u64 = left.map(|step| step.duration_sec).sum();
@@ -21,17 +37,20 @@ pub fn beginning(place: &Place) {
         true => format!("{} of simulated time", span(left_sec)),
         false => format!("{}, until about {}", span(left_sec), utc(SystemTime::now(), left_sec)),
     };
-    console::note(&format!(
+    format!(
         "{} for {} in {}: {time}; state and results: {}",
         place.claim.noun(),
         place.claim.subject(),
         units::count(steps.len() as u64, "stage"),
         place.kept.dir.display()
-    ));
+    )
 }
 
-/// Announces a stage.
+/// Announces a stage to who follows the work; the log of a script has the stage's result alone.
 pub fn stage_begins(place: &Place, index: usize) {
+    if !console::is_watched() {
+        return;
+    }
     let step = &place.kept.series.steps[index];
     let rule = match step.rule {
         results::series::Rule::Limits => "passes within the limits",

@@ -45,6 +45,9 @@ pub fn run(args: &CertifyArgs) -> Result<ExitCode, Failure> {
         ));
         return messages::conclusion(&place);
     }
+    if args.series.dry_run {
+        return messages::plan(&place, &drives);
+    }
     let switch = Switch::install("the stage will be run again from its beginning; the same command does", Manner::Own)?;
     place.kept.examine();
     place.kept.tell_findings();

@@ -37,8 +37,6 @@ pub fn run(
     let devices = request.base.spec().names();
     let what = StepRun {
         load: request.load(&place.kept.series.steps[index])?,
-        quiet: args.series.quiet,
-        trace: !args.series.no_trace,
         opened: None,
         others: &devices,
         sla: &args.sla,
