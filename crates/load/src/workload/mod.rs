@@ -40,8 +40,16 @@ use sys::op::Placement;
 /// needs the rest for the kernel's part of them.
 const SHARD_IOPS: f64 = 200_000.0;
 
-/// Salted buffers beyond those in flight, ready while others are salted.
-const SALTED_AHEAD: u32 = 8;
+/// Duration of a run that its streams end, seconds: practically unlimited.
+const NO_END_SEC: u64 = u64::MAX / 4 / 1_000_000_000;
+
+/// Maximum lag before a run ends, seconds: ACT's value.
+const MAX_LAG_SEC: u64 = 10;
+
+/// A stream to be recorded, judged by the limits or not, that offers so many operations a second.
+fn recorded(name: &str, judged: bool, offered_iops: f64) -> StreamInfo {
+    StreamInfo { name: name.to_owned(), judged, offered_iops, ..StreamInfo::default() }
+}
 
 /// A kind of load with its configuration.
 pub trait Workload {
@@ -153,6 +161,22 @@ pub struct Extras {
 }
 
 impl RunSpec {
+    /// A run on `device_names`, not files, with a report each second, no bound on lag and our choice of everything else.
+    pub fn new(device_names: Vec<DeviceName>, duration_sec: u64) -> Self {
+        Self {
+            device_names,
+            file_size_bytes: None,
+            duration_sec,
+            report_interval_sec: 1,
+            max_lag_sec: 0,
+            odsync: false,
+            engine: Engine::Auto,
+            pacing: Pacing::Sleep,
+            keeps_instants: false,
+            seed: None,
+        }
+    }
+
     /// True if the devices are simulated drives on virtual time.
     pub fn is_simulated(&self) -> bool {
         self.device_names.iter().any(|name| name.drive().is_some())
