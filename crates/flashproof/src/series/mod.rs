@@ -14,10 +14,10 @@ pub use step::prepare;
 
 use crate::commands::config;
 use engine::DeviceName;
+use load::workload::Workload;
 use load::workload::act::legacy::Reading;
 pub use load::workload::act::staged::Base as Base1x;
 use load::workload::act::{ActConfig, ActWorkload, Arrival};
-use load::workload::{Scalable, Workload};
 use session::console;
 use session::devices::{erasable, parsed};
 use session::failure::Failure;

@@ -89,31 +89,6 @@ pub trait Workload {
     -> Result<WorkloadRecord, CannotRun>;
 }
 
-/// A load that can be multiplied, as a series of runs at several loads needs.
-pub trait Scalable {
-    type Workload: Workload;
-
-    /// Run parameters, at the load of 1x.
-    fn spec(&self) -> RunSpec;
-
-    /// Sets the duration of a run, seconds.
-    fn set_duration(&mut self, seconds: u32);
-
-    /// `factor` times the load of 1x on those of its devices, by their position.
-    ///
-    /// Errors: rates that cannot be multiplied, each a sentence.
-    fn at(&self, factor: crate::factor::Factor, devices: &[usize]) -> Result<Load<Self::Workload>, Vec<String>>;
-
-    /// True if the load of 1x is that of published ratings, however it is paced.
-    fn is_standard(&self) -> bool;
-
-    /// True if operations are paced as in published ratings.
-    fn is_paced_as_published(&self) -> bool;
-
-    /// The load of 1x as a file.
-    fn to_text(&self) -> String;
-}
-
 /// The load of one run of a series.
 #[derive(Debug, Clone)]
 pub struct Load<W> {

@@ -20,7 +20,6 @@ mod stage;
 
 use crate::args::CertifyArgs;
 use crate::series::{Drives, prepare};
-use load::workload::Scalable;
 use place::Place;
 use request::Request;
 use results::certify;

@@ -5,7 +5,6 @@ use super::place::Place;
 use super::request::Request;
 use crate::args::CertifyArgs;
 use crate::series::{StepRun, now_unix_ms};
-use load::workload::Scalable;
 use results::certify::{self, Judged, Linearity};
 use results::judge::{End, Outcome, Verdict};
 use results::run_dir;

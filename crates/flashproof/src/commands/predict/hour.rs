@@ -8,7 +8,6 @@ use crate::args::PredictedLoadArgs;
 use crate::series::{self, Base1x};
 use engine::sim::DriveSpec;
 use engine::sim::fit::FittedDrive;
-use load::workload::Scalable;
 use results::cell::Interval;
 use results::judge::{End, Outcome, Verdict};
 use results::rating::Multiple;

@@ -16,7 +16,6 @@ mod search;
 
 use crate::args::RateArgs;
 use crate::series::{Drives, Kept, NOT_PREPARED, default_name, may_erase, prepare};
-use load::workload::Scalable;
 use request::Request;
 use results::judge::Outcome;
 use results::rating::{Finding, conclude};

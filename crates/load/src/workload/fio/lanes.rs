@@ -272,7 +272,7 @@ fn area(
             })
         }
         true => {
-            let mut draws = [const { None }; DIRECTIONS];
+            let mut draws = vec![None; DIRECTIONS];
             for direction in job.directions() {
                 let align = job.align_bytes(direction);
                 // The last has room for the smallest operation.

@@ -38,7 +38,7 @@ pub(super) enum Order {
     /// differ.
     Mapped(Vec<Map>),
     /// Any offset, with the alignment of offsets in bytes.
-    Drawn([Option<(Draw, u64)>; DIRECTIONS]),
+    Drawn(Vec<Option<(Draw, u64)>>),
 }
 
 /// A source of a job's operations.

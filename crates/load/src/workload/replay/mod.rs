@@ -29,12 +29,9 @@ use results::units::{self, Grouped};
 use std::sync::Arc;
 use sys::op::OpKind;
 use sys::random::Random;
-use trace::{Class, Group, Operation};
+use trace::{Class, Group, LANE_MEMORY_BYTES, Operation};
 
 const NS_PER_SEC: u64 = 1_000_000_000;
-
-/// Memory for the buffers of a stream on a device, including those salted ahead, bytes.
-const LANE_MEMORY_BYTES: u64 = 32 << 20;
 
 /// Operations in flight of a stream on a device at most.
 const SLOTS_MAX: u64 = 1_024;
