@@ -26,6 +26,13 @@ pub struct Request {
     pub placement: Option<Placement>,
 }
 
+impl Request {
+    /// An operation of no bytes at the first one, without placement.
+    pub fn new(kind: OpKind, target: TargetId, cell: u32, buffers: u16) -> Self {
+        Self { target, cell, kind, offset: 0, len: 0, buffers, sync: false, placement: None }
+    }
+}
+
 /// A source of operations. Runs on the hot path: no allocation, no lock, no system call.
 pub trait Stream: Debug + Send {
     /// The next operation. The stream does not decide its time. `None` when the stream has ended, and from then on.
@@ -73,19 +80,31 @@ pub trait Stream: Debug + Send {
         None
     }
 
+    /// The cell of all its operations, for a stream that never ends and whose operations have no followers.
+    fn only_cell(&self) -> Option<u32> {
+        None
+    }
+
     /// True if [`Self::on_completion`] can ever return an operation. If not, virtual time advances in longer steps.
     fn follows(&self) -> bool {
-        true
+        self.only_cell().is_none()
     }
 
     /// Calls `cells` with the cells of the next `arrivals` and their counts, and consumes none. For random streams the
     /// counts are expected values. Followers are not wanted yet, so they are not counted.
-    fn expect(&self, _arrivals: u64, _cells: &mut dyn FnMut(u32, u64)) {}
+    fn expect(&self, arrivals: u64, cells: &mut dyn FnMut(u32, u64)) {
+        if let Some(cell) = self.only_cell() {
+            cells(cell, arrivals);
+        }
+    }
 
     /// Discards the next `arrivals`, which will never be issued: calls `lost` with the cell of each of these operations
     /// and their followers, with a count.
     fn lose(&mut self, arrivals: u64, lost: &mut dyn FnMut(u32, u64)) {
-        lose_each(self, arrivals, lost);
+        match self.only_cell() {
+            Some(cell) => lost(cell, arrivals),
+            None => lose_each(self, arrivals, lost),
+        }
     }
 }
 
@@ -238,7 +257,7 @@ impl Extent {
     fn draw(&self, random: &mut Random, kind: OpKind, buffers: u16) -> Request {
         let offset = random.below(self.offsets) * self.step_bytes;
         let len = self.lens.draw(random);
-        Request { target: self.target, cell: self.cell, kind, offset, len, buffers, sync: false, placement: None }
+        Request { offset, len, ..Request::new(kind, self.target, self.cell, buffers) }
     }
 }
 
@@ -257,16 +276,8 @@ impl Stream for Uniform {
         Some(self.extent.draw(&mut self.random, self.kind, self.buffers))
     }
 
-    fn follows(&self) -> bool {
-        false
-    }
-
-    fn expect(&self, arrivals: u64, cells: &mut dyn FnMut(u32, u64)) {
-        cells(self.extent.cell, arrivals);
-    }
-
-    fn lose(&mut self, arrivals: u64, lost: &mut dyn FnMut(u32, u64)) {
-        lost(self.extent.cell, arrivals);
+    fn only_cell(&self) -> Option<u32> {
+        Some(self.extent.cell)
     }
 }
 
@@ -286,20 +297,11 @@ impl Stream for Sequential {
         let len = self.extent.len_max_bytes();
         let offset = self.next % offsets * step_bytes;
         self.next = (self.next + 1) % offsets;
-        let buffers = self.buffers;
-        Some(Request { target, cell, kind: OpKind::Read, offset, len, buffers, sync: false, placement: None })
+        Some(Request { offset, len, ..Request::new(OpKind::Read, target, cell, self.buffers) })
     }
 
-    fn follows(&self) -> bool {
-        false
-    }
-
-    fn expect(&self, arrivals: u64, cells: &mut dyn FnMut(u32, u64)) {
-        cells(self.extent.cell, arrivals);
-    }
-
-    fn lose(&mut self, arrivals: u64, lost: &mut dyn FnMut(u32, u64)) {
-        lost(self.extent.cell, arrivals);
+    fn only_cell(&self) -> Option<u32> {
+        Some(self.extent.cell)
     }
 }
 

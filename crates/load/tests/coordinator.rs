@@ -3,7 +3,7 @@
 use engine::sim::{QueueModel, SimEngine};
 use load::plan::{Arrival, BufferClass, Fill, Lane, Limit, Plan};
 use load::rate::Rate;
-use load::run::{Cause, Control, Failure, Pacing, Run, RunError, Settings, Sink, SinkError, run};
+use load::run::{Cause, Control, Pacing, Run, RunError, Settings, Sink, SinkError, run};
 use load::schedule::{Even, Schedule};
 use load::stream::{Extent, Uniform};
 use results::buckets::ActScale;
@@ -86,10 +86,6 @@ impl Sink for Kept {
         self.intervals.push((interval.index, interval.cells[0].counts.ops));
         Ok(())
     }
-
-    fn failure(&mut self, _: &Failure) {}
-
-    fn idle(&mut self) {}
 }
 
 #[test]
@@ -135,10 +131,6 @@ struct Enough {
 }
 
 impl Sink for Enough {
-    fn ready(&mut self) -> Result<(), SinkError> {
-        Ok(())
-    }
-
     fn interval(&mut self, interval: &Interval) -> Result<(), SinkError> {
         if interval.index == self.at {
             std::thread::sleep(self.thinks);
@@ -146,10 +138,6 @@ impl Sink for Enough {
         }
         self.kept.interval(interval)
     }
-
-    fn failure(&mut self, _: &Failure) {}
-
-    fn idle(&mut self) {}
 }
 
 #[test]

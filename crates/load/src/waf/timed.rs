@@ -9,7 +9,7 @@
 //! a part of a drive fill shows the tails, and the drives' counts in it must agree with those without time.
 
 use super::{Experiment, Layout, WafError};
-use crate::run::{Cause, Control, Failure, HANG_NS, Pacing, Run, Settings, Sink, SinkError, run};
+use crate::run::{Cause, Control, Pacing, Run, Settings, Sink, SinkError, run};
 use crate::workload::tenants::TenantLoad;
 use crate::workload::{Choices, DeviceShape, RunPlan, Workload};
 use engine::DeviceName;
@@ -84,14 +84,7 @@ pub fn timed(experiment: Experiment, layout: &Layout<'_>, base: &DriveSpec, seed
     let control = Arc::new(Control::default());
     let what = Run {
         layout: plan.layout,
-        settings: Settings {
-            duration_ns,
-            max_lag_ns,
-            errors_max: u64::MAX,
-            pacing: Pacing::Spin,
-            hang_ns: HANG_NS,
-            ramp_ns: 0,
-        },
+        settings: Settings { duration_ns, max_lag_ns, errors_max: u64::MAX, ..Settings::until_done(Pacing::Spin) },
         // A single interval for the whole run.
         interval_ns: duration_ns,
         slice_ns: duration_ns,
@@ -139,10 +132,6 @@ struct Merged {
 }
 
 impl Sink for Merged {
-    fn ready(&mut self) -> Result<(), SinkError> {
-        Ok(())
-    }
-
     fn interval(&mut self, interval: &Interval) -> Result<(), SinkError> {
         match self.cells.is_empty() {
             true => {
@@ -155,8 +144,4 @@ impl Sink for Merged {
         self.end_ns = interval.end_ns;
         Ok(())
     }
-
-    fn failure(&mut self, _: &Failure) {}
-
-    fn idle(&mut self) {}
 }

@@ -1,7 +1,7 @@
 //! For tests: runs a plan on a drive model in virtual time, and counts the records.
 
 use crate::plan::Plan;
-use crate::run::{Control, Failure, Pacing, Run, Settings, Sink, SinkError, run};
+use crate::run::{Control, Pacing, Run, Settings, Sink, SinkError, run};
 use crate::workload::RunPlan;
 use engine::sim::{DriveModel, SimEngine};
 use results::cell::{Interval, Layout};
@@ -14,19 +14,11 @@ const NS_PER_SEC: u64 = 1_000_000_000;
 struct Counted(Vec<u64>);
 
 impl Sink for Counted {
-    fn ready(&mut self) -> Result<(), SinkError> {
-        Ok(())
-    }
-
     fn interval(&mut self, interval: &Interval) -> Result<(), SinkError> {
         self.0.resize(interval.cells.len(), 0);
         self.0.iter_mut().zip(&interval.cells).for_each(|(count, cell)| *count += cell.counts.ops);
         Ok(())
     }
-
-    fn failure(&mut self, _: &Failure) {}
-
-    fn idle(&mut self) {}
 }
 
 /// Runs `plan` for its time, each shard on a drive of `drive`; returns its layout, and the operations done, by cell.
@@ -34,14 +26,8 @@ pub(super) fn count<D>(plan: RunPlan, duration_sec: u64, drive: impl Fn() -> D +
 where
     D: DriveModel,
 {
-    let settings = Settings {
-        duration_ns: duration_sec * NS_PER_SEC,
-        max_lag_ns: 0,
-        errors_max: 0,
-        pacing: Pacing::Spin,
-        hang_ns: NS_PER_SEC,
-        ramp_ns: 0,
-    };
+    let duration_ns = duration_sec * NS_PER_SEC;
+    let settings = Settings { duration_ns, hang_ns: NS_PER_SEC, ..Settings::until_done(Pacing::Spin) };
     let (interval_ns, slice_ns, control) = (NS_PER_SEC, u64::MAX, Arc::new(Control::default()));
     let what = Run { layout: plan.layout, settings, interval_ns, slice_ns, control };
     let mut counted = Counted::default();

@@ -14,7 +14,6 @@ use crate::series::{self, Base1x};
 use crate::signals::Switch;
 use engine::sim::DriveSpec;
 use engine::sim::fit::FittedDrive;
-use load::workload::Scalable;
 use results::cell::Interval;
 use results::judge::{End, Outcome, Verdict};
 use results::rating::Multiple;

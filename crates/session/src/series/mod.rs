@@ -17,9 +17,9 @@ use crate::console;
 use crate::devices::{erasable, parsed};
 use crate::failure::Failure;
 use engine::DeviceName;
+use load::workload::Workload;
 pub use load::workload::act::staged::Base as Base1x;
 use load::workload::act::{ActWorkload, Arrival};
-use load::workload::{Scalable, Workload};
 use std::path::Path;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

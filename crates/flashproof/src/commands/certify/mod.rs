@@ -19,7 +19,6 @@ mod request;
 mod stage;
 
 use crate::args::CertifyArgs;
-use load::workload::Scalable;
 use place::Place;
 use request::Request;
 use results::certify;

@@ -4,7 +4,6 @@ use super::messages;
 use super::place::Place;
 use super::request::Request;
 use crate::args::CertifyArgs;
-use load::workload::Scalable;
 use results::certify::{self, Judged, Linearity};
 use results::judge::{End, Outcome, Verdict};
 use results::run_dir;

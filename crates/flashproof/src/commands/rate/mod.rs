@@ -15,7 +15,6 @@ mod request;
 mod search;
 
 use crate::args::RateArgs;
-use load::workload::Scalable;
 use request::Request;
 use results::judge::Outcome;
 use results::rating::{Finding, conclude};

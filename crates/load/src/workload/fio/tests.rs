@@ -4,6 +4,7 @@ use super::testing::around;
 use super::*;
 use crate::plan::{Arrival, Plan};
 use crate::workload::test_sink::count;
+use crate::workload::{CannotRun, Choices, DeviceShape, RunPlan, Workload};
 use engine::sim::Drive;
 use std::collections::HashSet;
 use sys::op::{OpKind, Outcome};
@@ -245,7 +246,7 @@ fn each_direction_with_a_rate_has_a_lane_at_that_rate() {
     assert_eq!((rated.lanes.len(), rated.limits.len(), rated.limits[0].slots), (2, 1, 16));
     assert!(rated.limits[0].configured);
     let per_sec = |lane: usize| match &rated.lanes[lane].arrival {
-        Arrival::Scheduled(schedule) => schedule.clone().count_before(NS_PER_SEC),
+        Arrival::Scheduled(schedule) => schedule.clone().count_before(1_000_000_000),
         Arrival::Closed { .. } => 0,
     };
     assert_eq!((per_sec(0), per_sec(1)), (1_000, 250));
@@ -254,7 +255,7 @@ fn each_direction_with_a_rate_has_a_lane_at_that_rate() {
     assert_eq!(operations("rw=randrw rate_iops=1000,250 bs=8k,32k", 1, 999).len(), 16);
     let by_bytes = plan("rw=read rate=4m bssplit=4k/50:12k/50");
     let Arrival::Scheduled(schedule) = &by_bytes.lanes[0].arrival else { panic!("it is closed") };
-    assert_eq!(schedule.clone().count_before(NS_PER_SEC), 512, "of 8 KiB in the mean");
+    assert_eq!(schedule.clone().count_before(1_000_000_000), 512, "of 8 KiB in the mean");
     let half = plan("rw=randrw rate_iops=,250 iodepth=4");
     assert!(matches!(half.lanes[0].arrival, Arrival::Closed { depth: 4, .. }));
     assert_eq!(plan("rw=read thinktime=50 iodepth=8").limits[0].slots, 1);

@@ -1,7 +1,7 @@
 //! Known answers for the shape of index workloads.
 
 use super::*;
-use crate::plan::Arrival;
+use crate::plan::{Arrival, Lane};
 use crate::stream::Stream;
 use crate::workload::act::options::Test;
 use crate::workload::act::rates::derive_index;

@@ -1,7 +1,7 @@
-//! The text form of a drive with an FTL: what stands behind `sim:ftl+`.
+//! The text form of a drive with an FTL: the parameters of `sim:ftl+`.
 
-use crate::sim::spec::{nanoseconds, size_bytes};
-use ftl::{Append, Firmware, Isolation, Spec, Victim};
+use super::value::{nanoseconds, number, share, size_bytes};
+use ftl::{Append, Isolation, Spec, Victim};
 use std::ops::RangeInclusive;
 
 /// A drive with a flash translation layer inside, as described.
@@ -56,38 +56,9 @@ impl Flash {
 }
 
 /// Parameters of a drive with an FTL, those that drives of all models have first.
-pub(in crate::sim) const FTL_NAMES: &[&str] = &[
-    "capacity",
-    "min-io",
-    "error-rate",
-    "bad",
-    "gone-at-s",
-    "seed",
-    "name",
-    "op",
-    "op-of-flash",
-    "unit",
-    "superblock",
-    "victim",
-    "append",
-    "handles",
-    "isolation",
-    "reserve",
-    "wear-gap",
-    "firmware",
-    "channels",
-    "dies",
-    "planes",
-    "page",
-    "read-us",
-    "program-us",
-    "erase-us",
-    "bus-mbps",
-    "suspend-us",
-    "controller-us",
-    "buffer",
-    "precondition",
-];
+pub(super) const FTL_NAMES: &str = "capacity, min-io, error-rate, bad, gone-at-s, seed, name, op, op-of-flash, unit, \
+    superblock, victim, append, handles, isolation, reserve, wear-gap, firmware, channels, dies, planes, page, read-us, \
+    program-us, erase-us, bus-mbps, suspend-us, controller-us, buffer, precondition";
 
 /// A mapping unit can be as small and as large as this.
 const UNIT_BYTES: RangeInclusive<u64> = 4 << 10..=64 << 10;
@@ -99,19 +70,7 @@ impl Default for FtlDrive {
     /// TLC flash of 2019 to 2024, enough of it to be busy; no particular drive.
     fn default() -> Self {
         Self {
-            spec: Spec {
-                logical_bytes: 0,
-                unit_bytes: 4 << 10,
-                over_provisioning: 0.07,
-                superblock_bytes: 0,
-                victim: Victim::Greedy,
-                append: Append::Separate,
-                handles: 1,
-                isolation: Isolation::Initially,
-                reserve_superblocks: 4,
-                wear_gap: None,
-                firmware: Firmware::default(),
-            },
+            spec: Spec { superblock_bytes: 0, isolation: Isolation::Initially, reserve_superblocks: 4, ..Spec::of(0) },
             flash: Flash {
                 channels: 8,
                 dies: 2,
@@ -132,7 +91,7 @@ impl Default for FtlDrive {
 
 impl FtlDrive {
     /// Sets one parameter; the error says what would fit.
-    pub(in crate::sim) fn set(&mut self, name: &str, value: &str) -> Result<(), &'static str> {
+    pub(super) fn set(&mut self, name: &str, value: &str) -> Result<(), &'static str> {
         let (spec, flash) = (&mut self.spec, &mut self.flash);
         match name {
             "op" => spec.over_provisioning = share(value).filter(|op| *op <= 10.0).ok_or(OP)?,
@@ -140,10 +99,7 @@ impl FtlDrive {
                 let of_flash = share(value).filter(|op| *op < 0.9).ok_or(OP)?;
                 spec.over_provisioning = ftl::over_provisioning::from_share_of_flash(of_flash);
             }
-            "unit" => {
-                let fits = |n: &u64| n.is_power_of_two() && UNIT_BYTES.contains(n);
-                spec.unit_bytes = size_bytes(value).filter(fits).ok_or("4KiB, 8KiB, 16KiB, 32KiB or 64KiB")? as u32;
-            }
+            "unit" => spec.unit_bytes = unit(value)?,
             "superblock" => {
                 let fits = |n: &u64| (*UNIT_BYTES.start()..=1 << 40).contains(n);
                 spec.superblock_bytes = size_bytes(value).filter(fits).ok_or("a size such as 128MiB")?;
@@ -157,7 +113,7 @@ impl FtlDrive {
                     _ => return Err("shared, separate or per-handle"),
                 }
             }
-            "handles" => spec.handles = number(value, 1..=256).ok_or("a number from 1 to 256")? as u16,
+            "handles" => spec.handles = number(value, 1..=256).ok_or("a number from 1 to 256")?,
             "isolation" => {
                 spec.isolation = match value {
                     "initially" => Isolation::Initially,
@@ -184,17 +140,11 @@ impl FtlDrive {
             "channels" => flash.channels = number(value, 1..=256).ok_or("a number from 1 to 256")?,
             "dies" => flash.dies = number(value, 1..=64).ok_or("a number of each channel, from 1 to 64")?,
             "planes" => flash.planes = number(value, 1..=16).ok_or("a number from 1 to 16")?,
-            "page" => {
-                let fits = |n: &u64| n.is_power_of_two() && UNIT_BYTES.contains(n);
-                flash.page_bytes = size_bytes(value).filter(fits).ok_or("4KiB, 8KiB, 16KiB, 32KiB or 64KiB")? as u32;
-            }
+            "page" => flash.page_bytes = unit(value)?,
             "read-us" => flash.read_ns = nanoseconds(value, 1e3)?,
             "program-us" => flash.program_ns = nanoseconds(value, 1e3)?,
             "erase-us" => flash.erase_ns = nanoseconds(value, 1e3)?,
-            "bus-mbps" => {
-                let fits = |n: &u64| (1..=1_000_000).contains(n);
-                flash.bus_mbps = value.parse().ok().filter(fits).ok_or("megabytes a second, from 1 on")?;
-            }
+            "bus-mbps" => flash.bus_mbps = number(value, 1..=1_000_000).ok_or("megabytes a second, from 1 on")?,
             "suspend-us" if value == "off" => flash.suspend_ns = None,
             "suspend-us" => {
                 flash.suspend_ns = Some(nanoseconds(value, 1e3).map_err(|_| "microseconds such as 10, or off")?);
@@ -214,7 +164,7 @@ impl FtlDrive {
 
     /// Fills in what follows from `capacity_bytes`. Errors: the parameter that does not fit the others, what it
     /// is, and what would fit.
-    pub(in crate::sim) fn complete(&mut self, capacity_bytes: u64) -> Result<(), (&'static str, String, &'static str)> {
+    pub(super) fn complete(&mut self, capacity_bytes: u64) -> Result<(), (&'static str, String, &'static str)> {
         let (spec, flash) = (&mut self.spec, &self.flash);
         let unit_bytes = u64::from(spec.unit_bytes);
         let program_bytes = u64::from(flash.program_bytes());
@@ -251,17 +201,10 @@ impl FtlDrive {
 
 const OP: &str = "a percentage above 0 such as 7%, or a share such as 0.07";
 
-/// `7%` or `0.07`, above 0. Without a sign 1 and more is refused: 7 would be 700 %.
-fn share(value: &str) -> Option<f64> {
-    let share = match value.strip_suffix('%') {
-        Some(percent) => percent.parse::<f64>().ok()? / 100.0,
-        None => value.parse().ok().filter(|share| *share < 1.0)?,
-    };
-    (share > 0.0 && share.is_finite()).then_some(share)
-}
-
-fn number(value: &str, range: RangeInclusive<u32>) -> Option<u32> {
-    value.parse().ok().filter(|n| range.contains(n))
+/// Bytes of a mapping unit or a page.
+fn unit(value: &str) -> Result<u32, &'static str> {
+    let fits = |n: &u64| n.is_power_of_two() && UNIT_BYTES.contains(n);
+    size_bytes(value).filter(fits).map(|n| n as u32).ok_or("4KiB, 8KiB, 16KiB, 32KiB or 64KiB")
 }
 
 fn victim(value: &str) -> Option<Victim> {
@@ -277,6 +220,7 @@ fn victim(value: &str) -> Option<Victim> {
 mod tests {
     use super::*;
     use crate::sim::DriveSpec;
+    use ::ftl::Firmware;
 
     fn drive(text: &str) -> FtlDrive {
         text.parse::<DriveSpec>().unwrap_or_else(|error| panic!("{error}")).ftl.unwrap()

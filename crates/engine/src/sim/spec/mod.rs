@@ -1,13 +1,21 @@
 //! The text form of a simulated drive: `sim:capacity=64GiB+channels=16+read-us=80`, or with an FTL inside
-//! `sim:ftl+capacity=64GiB+op=7%`, whose own parameters are `ftl/spec.rs`'s.
+//! `sim:ftl+capacity=64GiB+op=7%`, whose own parameters are in `ftl.rs`.
 //!
 //! Parameters are joined by `+`, because commas and spaces already separate devices in ACT's dialect.
 
-use super::ftl::{FTL_NAMES, FtlDrive};
+mod ftl;
+mod value;
+
+pub use ftl::{Flash, FtlDrive};
+pub use value::size_bytes;
+
+use ftl::FTL_NAMES;
 use results::units::quoted;
 use std::ops::Range;
 use std::str::FromStr;
+use sys::random::Random;
 use thiserror::Error;
+use value::{kilobytes, nanoseconds, number, range};
 
 /// Prefix of the description of a simulated drive.
 pub const SIM_PREFIX: &str = "sim:";
@@ -97,69 +105,10 @@ impl Default for DriveSpec {
 
 /// A description that makes no drive.
 #[derive(Debug, Error, PartialEq)]
-pub enum SpecError {
-    /// The name does not begin with `sim:`.
-    #[error("cannot simulate {}: its name does not begin with \"sim:\"", quoted(.0))]
-    NoPrefix(String),
-    /// Unknown parameter.
-    #[error("cannot simulate {}: unknown parameter {} - known are {}", quoted(.spec), quoted(.name), .known.join(", "))]
-    Unknown {
-        /// The whole description.
-        spec: String,
-        /// Text found.
-        name: String,
-        /// Parameters of the drive's model.
-        known: &'static [&'static str],
-    },
-    /// Invalid FTL.
-    #[error("cannot simulate {}: {why}", quoted(.spec))]
-    Ftl {
-        /// The whole description.
-        spec: String,
-        /// Reason.
-        why: ftl::SpecError,
-    },
-    /// The word that chooses the model stands behind parameters.
-    #[error("cannot simulate {}: {MODEL} chooses the model of the drive - begin with sim:{MODEL}", quoted(.0))]
-    ModelLate(String),
-    /// Nothing stands between two signs, or before the end.
-    #[error(
-        "cannot simulate {}: a parameter is empty - join parameters by one +, as in sim:channels=4+read-us=400",
-        quoted(.0)
-    )]
-    Empty(String),
-    /// A parameter that is given again: only one of its values could be meant.
-    #[error("cannot simulate {}: {name} is given twice - leave one of them", quoted(.spec))]
-    Twice {
-        /// The whole description.
-        spec: String,
-        /// Name of the parameter.
-        name: &'static str,
-    },
-    /// A parameter that changes nothing as things stand.
-    #[error("cannot simulate {}: {name} has no effect {why} - {advice}", quoted(.spec))]
-    NoEffect {
-        /// The whole description.
-        spec: String,
-        /// Name of the parameter.
-        name: &'static str,
-        /// Reason.
-        why: &'static str,
-        /// Remedy.
-        advice: &'static str,
-    },
-    /// A value that does not fit.
-    #[error("cannot simulate {}: {name} is {} - give {expected}", quoted(.spec), quoted(.value))]
-    Value {
-        /// The whole description.
-        spec: String,
-        /// Name of the parameter.
-        name: String,
-        /// Text found.
-        value: String,
-        /// Allowed values.
-        expected: &'static str,
-    },
+#[error("cannot simulate {}: {why}", quoted(.spec))]
+pub struct SpecError {
+    spec: String,
+    why: String,
 }
 
 /// Parameters of a drive of whatever model.
@@ -168,88 +117,82 @@ const NAMES_OF_ALL: &[&str] = &["capacity", "min-io", "error-rate", "bad", "gone
 /// The word that chooses the model with an FTL.
 const MODEL: &str = "ftl";
 
-const NAMES: &[&str] = &[
-    "capacity",
-    "min-io",
-    "channels",
-    "read-us",
-    "write-us",
-    "read-mbps",
-    "write-mbps",
-    "read-iops",
-    "write-iops",
-    "window-ms",
-    "jitter-pct",
-    "stall-ms",
-    "stall-every-s",
-    "stall-at-s",
-    "error-rate",
-    "bad",
-    "slow-after-s",
-    "slow-factor",
-    "gone-at-s",
-    "seed",
-    "name",
-];
+/// Parameters of the queueing model, those of all models included.
+const NAMES: &str = "capacity, min-io, channels, read-us, write-us, read-mbps, write-mbps, read-iops, write-iops, window-ms, \
+    jitter-pct, stall-ms, stall-every-s, stall-at-s, error-rate, bad, slow-after-s, slow-factor, gone-at-s, seed, name";
 
 impl FromStr for DriveSpec {
     type Err = SpecError;
 
     fn from_str(text: &str) -> Result<Self, SpecError> {
-        let parameters = text.strip_prefix(SIM_PREFIX).ok_or_else(|| SpecError::NoPrefix(text.into()))?;
+        Self::parse(text).map_err(|why| SpecError { spec: text.into(), why })
+    }
+}
+
+fn unfit(name: &str, value: &str, expected: &str) -> String {
+    format!("{name} is {} - give {expected}", quoted(value))
+}
+
+impl DriveSpec {
+    /// Errors: why there is no such drive.
+    fn parse(text: &str) -> Result<Self, String> {
+        let parameters = text
+            .strip_prefix(SIM_PREFIX)
+            .ok_or_else(|| format!("its name does not begin with {}", quoted(SIM_PREFIX)))?;
         let mut spec = Self::default();
         let mut given = Vec::new();
         let mut names = NAMES;
-        let mut parameters = parameters.split('+').filter(|_| !parameters.is_empty()).peekable();
-        if parameters.next_if_eq(&MODEL).is_some() {
+        let mut each = parameters.split('+').filter(|_| !parameters.is_empty()).peekable();
+        if each.next_if_eq(&MODEL).is_some() {
             spec.ftl = Some(FtlDrive::default());
             names = FTL_NAMES;
         }
-        for parameter in parameters {
+        for parameter in each {
             if parameter.is_empty() {
-                return Err(SpecError::Empty(text.into()));
+                return Err("a parameter is empty - join parameters by one +, as in sim:channels=4+read-us=400".into());
             }
             if parameter == MODEL {
-                return Err(SpecError::ModelLate(text.into()));
+                return Err(format!("{MODEL} chooses the model of the drive - begin with sim:{MODEL}"));
             }
             let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
-            let Some(name) = names.iter().copied().find(|known| *known == name) else {
-                return Err(SpecError::Unknown { spec: text.into(), name: name.into(), known: names });
-            };
+            if !names.split(", ").any(|known| known == name) {
+                return Err(format!("unknown parameter {} - known are {names}", quoted(name)));
+            }
             if given.contains(&name) {
-                return Err(SpecError::Twice { spec: text.into(), name });
+                return Err(format!("{name} is given twice - leave one of them"));
             }
             given.push(name);
             let set = match &mut spec.ftl {
                 Some(ftl) if !NAMES_OF_ALL.contains(&name) => ftl.set(name, value),
                 _ => spec.set(name, value),
             };
-            set.map_err(|expected| SpecError::value(text, name, value, expected))?;
+            set.map_err(|expected| unfit(name, value, expected))?;
         }
         if let Some((name, why, advice)) = spec.without_effect(&given) {
-            return Err(SpecError::NoEffect { spec: text.into(), name, why, advice });
+            return Err(format!("{name} has no effect {why} - {advice}"));
         }
-        spec.check_stalls().map_err(|(name, expected)| {
-            SpecError::value(text, name, text.strip_prefix(SIM_PREFIX).unwrap_or_default(), expected)
-        })?;
+        spec.check_stalls().map_err(|expected| unfit("a stall", parameters, expected))?;
         if let Some(ftl) = &mut spec.ftl {
-            ftl.complete(spec.capacity_bytes)
-                .map_err(|(name, value, expected)| SpecError::value(text, name, &value, expected))?;
-            ftl.spec.check().map_err(|why| SpecError::Ftl { spec: text.into(), why })?;
+            ftl.complete(spec.capacity_bytes).map_err(|(name, value, expected)| unfit(name, &value, expected))?;
+            ftl.spec.check().map_err(|why| why.to_string())?;
         }
         Ok(spec)
     }
-}
 
-impl SpecError {
-    fn value(spec: &str, name: &str, value: &str, expected: &'static str) -> Self {
-        Self::Value { spec: spec.into(), name: name.into(), value: value.into(), expected }
+    /// True if the drive is gone at `at_ns`.
+    pub(super) fn is_gone(&self, at_ns: u64) -> bool {
+        self.gone_at_ns.is_some_and(|gone_ns| at_ns >= gone_ns)
     }
-}
 
-impl DriveSpec {
+    /// True if an operation on these bytes fails, by its place or by chance.
+    pub(super) fn fails(&self, bytes: Range<u64>, random: &mut Random) -> bool {
+        let is_bad = self.bad_range.as_ref().is_some_and(|bad| bytes.start < bad.end && bad.start < bytes.end);
+        let is_unlucky = self.error_rate > 0.0 && random.unit() < self.error_rate;
+        is_bad || is_unlucky
+    }
+
     /// The first of the parameters `given` that changes nothing, why, and what to do.
-    fn without_effect(&self, given: &[&'static str]) -> Option<(&'static str, &'static str, &'static str)> {
+    fn without_effect(&self, given: &[&str]) -> Option<(&'static str, &'static str, &'static str)> {
         if given.contains(&"slow-factor") && self.slow_after_ns.is_none() {
             return Some(("slow-factor", "without slow-after-s", "say from when on the drive is slow, 0 for always"));
         }
@@ -272,17 +215,17 @@ impl DriveSpec {
     }
 
     /// Stalls need a length and a time, and must end before the next begins.
-    fn check_stalls(&self) -> Result<(), (&'static str, &'static str)> {
+    fn check_stalls(&self) -> Result<(), &'static str> {
         let Stalls { length_ns, every_ns, ref at_ns } = self.stalls;
         let timed = every_ns > 0 || !at_ns.is_empty();
         if timed != (length_ns > 0) {
-            return Err(("a stall", "both stall-ms and one of stall-every-s and stall-at-s"));
+            return Err("both stall-ms and one of stall-every-s and stall-at-s");
         }
         if timed && every_ns > 0 && every_ns <= length_ns {
-            return Err(("a stall", "a stall-every-s longer than stall-ms"));
+            return Err("a stall-every-s longer than stall-ms");
         }
         if at_ns.windows(2).any(|pair| pair[1] - pair[0] <= length_ns) {
-            return Err(("a stall", "a stall-at-s whose times are further apart than stall-ms"));
+            return Err("a stall-at-s whose times are further apart than stall-ms");
         }
         Ok(())
     }
@@ -297,10 +240,7 @@ impl DriveSpec {
                 let fits = |n: &u32| n.is_power_of_two() && (512..=4096).contains(n);
                 self.min_io_bytes = value.parse().ok().filter(fits).ok_or("512, 1024, 2048 or 4096")?;
             }
-            "channels" => {
-                let fits = |n: &u32| (1..=4096).contains(n);
-                self.channels = value.parse().ok().filter(fits).ok_or("a number from 1 to 4096")?;
-            }
+            "channels" => self.channels = number(value, 1..=4096).ok_or("a number from 1 to 4096")?,
             "read-us" => self.read_ns = nanoseconds(value, 1e3)?,
             "write-us" => self.write_ns = nanoseconds(value, 1e3)?,
             "read-mbps" => self.read_kbps = kilobytes(value)?,
@@ -308,9 +248,7 @@ impl DriveSpec {
             "read-iops" => self.read_iops = value.parse().map_err(|_| "operations a second, 0 for no limit")?,
             "write-iops" => self.write_iops = value.parse().map_err(|_| "operations a second, 0 for no limit")?,
             "window-ms" => self.window_ns = nanoseconds(value, 1e6)?,
-            "jitter-pct" => {
-                self.jitter_pct = value.parse().ok().filter(|n| *n <= 100).ok_or("a percentage from 0 to 100")?;
-            }
+            "jitter-pct" => self.jitter_pct = number(value, 0..=100).ok_or("a percentage from 0 to 100")?,
             "stall-ms" => self.stalls.length_ns = nanoseconds(value, 1e6)?,
             "stall-every-s" => self.stalls.every_ns = nanoseconds(value, 1e9)?,
             "stall-at-s" => {
@@ -319,10 +257,7 @@ impl DriveSpec {
                     times.collect::<Result<_, _>>().map_err(|_| "seconds joined by /, such as 10/25.5")?;
                 self.stalls.at_ns.sort_unstable();
             }
-            "error-rate" => {
-                let fits = |rate: &f64| (0.0..=1.0).contains(rate);
-                self.error_rate = value.parse().ok().filter(fits).ok_or("a share from 0 to 1")?;
-            }
+            "error-rate" => self.error_rate = number(value, 0.0..=1.0).ok_or("a share from 0 to 1")?,
             "bad" => self.bad_range = Some(range(value).ok_or("two offsets such as 1GiB-1.5GiB")?),
             "slow-after-s" => self.slow_after_ns = Some(nanoseconds(value, 1e9)?),
             "slow-factor" => {
@@ -337,45 +272,6 @@ impl DriveSpec {
         }
         Ok(())
     }
-}
-
-/// Megabytes a second, with decimals or without, as kB/s.
-fn kilobytes(value: &str) -> Result<u64, &'static str> {
-    let kbps = value.parse::<f64>().ok().map(|mbps| (mbps * 1e3).round());
-    let fits = kbps.filter(|kbps| (0.0..1e15).contains(kbps) && (*kbps > 0.0 || value.parse() == Ok(0.0)));
-    fits.map(|kbps| kbps as u64).ok_or("megabytes a second, 0.001 or more, or 0 for no limit")
-}
-
-/// A number of `unit_ns` as nanoseconds, at most about a century.
-pub(super) fn nanoseconds(value: &str, unit_ns: f64) -> Result<u64, &'static str> {
-    let number: f64 = value.parse().map_err(|_| "a number, such as 80 or 0.5")?;
-    let ns = number * unit_ns;
-    if (0.0..=3e18).contains(&ns) { Ok(ns.round() as u64) } else { Err("a number from 0 to a century") }
-}
-
-fn range(value: &str) -> Option<Range<u64>> {
-    let (start, end) = value.split_once('-')?;
-    let range = size_bytes(start)?..size_bytes(end)?;
-    (!range.is_empty()).then_some(range)
-}
-
-/// A size in bytes: a number and none or one of the units KiB MiB GiB TiB KB MB GB TB; `None` for
-/// anything else and beyond 1e18.
-pub fn size_bytes(value: &str) -> Option<u64> {
-    const UNITS: [(&str, u64); 8] = [
-        ("KiB", 1 << 10),
-        ("MiB", 1 << 20),
-        ("GiB", 1 << 30),
-        ("TiB", 1 << 40),
-        ("KB", 1_000),
-        ("MB", 1_000_000),
-        ("GB", 1_000_000_000),
-        ("TB", 1_000_000_000_000),
-    ];
-    let (number, unit) =
-        UNITS.iter().find_map(|(name, unit)| Some((value.strip_suffix(name)?, *unit))).unwrap_or((value, 1));
-    let size = number.parse::<f64>().ok()? * unit as f64;
-    (0.0..=1e18).contains(&size).then_some(size.round() as u64)
 }
 
 #[cfg(test)]
