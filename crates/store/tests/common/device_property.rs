@@ -1,6 +1,6 @@
 //! Properties of a store on a device with arbitrarily changed bytes.
 //!
-//! Shared by the fuzz target, its stand-in on stable Rust and the tests.
+//! Shared by the tests and the fuzzer.
 
 use engine::sim::{Contents, QueueModel, SimEngine};
 use engine::{IoEngine, Wait};
