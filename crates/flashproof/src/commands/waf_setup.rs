@@ -26,8 +26,8 @@ pub fn run(args: &WafSetupArgs) -> Result<ExitCode, Failure> {
     let fdp = Fdp::of(Path::new("/"), &facts).map_err(|why| asked(&why))?.ok_or_else(|| {
         cannot("it is no NVMe drive, or one without FDP - name one of which `flashproof doctor` tells FDP")
     })?;
-    let number = facts.partition.as_ref().map(|part| part.disk_number).or(facts.number);
-    let controller = number.and_then(|number| Controller::find(Path::new("/"), (number.major, number.minor)));
+    let controller =
+        facts.disk_number().and_then(|number| Controller::find(Path::new("/"), (number.major, number.minor)));
     let controller = controller.ok_or_else(|| asked(&"its controller cannot be opened"))?;
     let nsid = controller.nsid().ok_or_else(|| cannot("sysfs does not tell which namespace it is - is it mounted?"))?;
     let namespaces = controller.namespaces().map_err(|error| asked(&error))?;

@@ -1,6 +1,4 @@
 //! Properties of the readers of info replies, for any input bytes.
-//!
-//! Shared by the fuzz target and its stand-in on stable Rust.
 
 use sizing::info::settings::{Current, Setting};
 use sizing::info::{InfoReplies, header_text, logs, sample_text};

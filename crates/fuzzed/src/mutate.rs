@@ -1,25 +1,17 @@
 //! Inputs for parsers by mutating examples, for a given time: a stand-in for cargo-fuzz on stable Rust.
-//!
-//! Shared by the stand-ins of all fuzz targets.
 
+use crate::Target;
 use std::error::Error;
-use std::panic::{AssertUnwindSafe, catch_unwind};
-use std::time::{Duration, Instant, SystemTime};
+use std::panic::catch_unwind;
+use std::time::{Duration, Instant};
 use sys::random::Random;
 
 /// Inputs between two looks at the clock.
 const BATCH: u64 = 256;
 
-/// Tries inputs for as many seconds as the first argument says (60), from the seed that the second one
-/// says; with a third one only the input of that number. `is_valid` asserts what must hold of an input, and
-/// tells whether it is `what` the parser takes.
-pub(crate) fn fuzz(what: &str, corpus: &Corpus, is_valid: impl Fn(&[u8]) -> bool) -> Result<(), Box<dyn Error>> {
-    let mut args = std::env::args();
-    let program = args.next().unwrap_or_default();
-    let seconds = args.next().map_or(Ok(60), |text| text.parse())?;
-    let clock = || SystemTime::UNIX_EPOCH.elapsed().map_or(0, |since| since.as_nanos() as u64);
-    let seed = args.next().map_or_else(|| Ok(clock()), |text| text.parse())?;
-    let only: Option<u64> = args.next().map(|text| text.parse()).transpose()?;
+/// Tries inputs for `seconds`; with `only` none but the input of that number.
+pub fn fuzz(target: &Target, seconds: u64, seed: u64, only: Option<u64>) -> Result<(), Box<dyn Error>> {
+    let corpus = (target.corpus)()?;
     println!("fuzzing for {seconds} s with seed {seed}");
 
     let mut random = Random::new(seed);
@@ -32,21 +24,21 @@ pub(crate) fn fuzz(what: &str, corpus: &Corpus, is_valid: impl Fn(&[u8]) -> bool
     while goes_on(inputs) {
         let input = corpus.input(&mut random);
         if only.is_none_or(|only| only == inputs) {
-            let Ok(is_valid) = catch_unwind(AssertUnwindSafe(|| is_valid(&input))) else {
+            let Ok(is_valid) = catch_unwind(|| (target.property)(&input)) else {
                 let input = String::from_utf8_lossy(&input);
-                let again = format!("repeat it with: {program} {seconds} {seed} {inputs}");
+                let again = format!("repeat it with: cargo run -p fuzzed -- {} {seconds} {seed} {inputs}", target.name);
                 return Err(format!("input {inputs} of seed {seed} broke a property; {again}\n{input}").into());
             };
             valid += u64::from(is_valid);
         }
         inputs += 1;
     }
-    println!("{inputs} inputs, {valid} of them {what}: no panic, and each valid one reads back");
+    println!("{inputs} inputs, {valid} of them {}: no panic, and each valid one reads back", target.valid);
     Ok(())
 }
 
 /// Raw material of inputs.
-pub(crate) struct Corpus {
+pub struct Corpus {
     files: Vec<Vec<u8>>,
     lines: Vec<Vec<u8>>,
     dictionary: Vec<Vec<u8>>,
