@@ -34,7 +34,7 @@ pub use access::{AccessArgs, Auth};
 pub use align::AlignArgs;
 pub use baseline::BaselineArgs;
 pub use certify::CertifyArgs;
-pub use client::{ClientArgs, RecordArgs};
+pub use client::ClientArgs;
 pub use cluster::{CollectArgs, NodeArgs, RestoreArgs};
 pub use compare::CompareArgs;
 pub use config::{ConfigArgs, seconds};
@@ -54,7 +54,7 @@ pub use serve::ServeArgs;
 pub use size::{Instant, SizeArgs};
 pub use status::StatusArgs;
 pub use tenants::TenantsArgs;
-pub use test::{PatienceArgs, TestArgs};
+pub use test::{PatienceArgs, RecordArgs, TestArgs};
 pub use trace::TraceArgs;
 pub use transactions::{RowKind, TransactionsArgs};
 pub use waf::{OnDriveArgs, WafMeasureArgs, WafModelArgs, WafProbeArgs, WafSetupArgs};
@@ -318,7 +318,7 @@ pub fn parse() -> Invocation {
         Some(name @ ("act_storage" | "act_index")) => {
             let test = if name == "act_index" { Test::Index } else { Test::Storage };
             let args = test::parse_as_act(test, arguments);
-            act(args.quiet, Command::Act(test, args))
+            act(args.record.quiet, Command::Act(test, args))
         }
         Some("act_prep") => {
             let args = prep::parse_as_act(arguments);

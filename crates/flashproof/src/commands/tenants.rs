@@ -1,7 +1,6 @@
 //! `flashproof storage tenants FILE`: record stores that share a drive, recorded and judged each as any other load.
 
 use crate::args::TenantsArgs;
-use crate::commands::test::record;
 use engine::DeviceName;
 use load::workload::tenants::{Steady, Tenant, TenantLoad, Tenants};
 use report::table::Table;
@@ -10,6 +9,7 @@ use session::Manner;
 use session::configuration::read_tenants;
 use session::console;
 use session::failure::Failure;
+use session::record::record;
 use session::runner::Named;
 use std::process::ExitCode;
 
@@ -35,7 +35,7 @@ pub fn run(args: &TenantsArgs) -> Result<ExitCode, Failure> {
     let loads = TenantLoad::all(tenants, default.as_ref()).map_err(Failure::usage)?;
     let named =
         loads.into_iter().map(|workload| Named { name: workload.tenant().name.clone(), workload, text: text.clone() });
-    record("tenants", named.collect(), &args.test, Manner::Own)
+    record("tenants", args.test.record.out.as_deref(), args.test.request(named.collect()), Manner::Own)
 }
 
 /// Table of the tenants' loads, and the effect of their fill.

@@ -1,7 +1,6 @@
 //! `flashproof waf`: write amplification, modelled and measured, and what a drive does with placement handles.
 
 use crate::args::{OnDriveArgs, WafMeasureArgs, WafModelArgs, WafProbeArgs};
-use crate::commands::test::default_dir;
 use load::waf::Interleaving;
 use report::waf::WafReport;
 use results::units;
@@ -10,6 +9,7 @@ use session::configuration::read_tenants;
 use session::console;
 use session::failure::Failure;
 use session::output_file::{check_page, write_file, write_page};
+use session::place::default_dir;
 use session::waf::{Measurement, Model, Question, probe};
 use std::process::ExitCode;
 

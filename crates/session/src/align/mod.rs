@@ -20,7 +20,7 @@ use crate::console;
 use crate::devices::Consents;
 use crate::failure::Failure;
 use crate::output_file::Output;
-use crate::runner::{self, Ended, Named, Patience, RunRequest, SeriesContext};
+use crate::runner::{self, Ended, Named, RunRequest, SeriesContext};
 use crate::signals::{self, Switch};
 use crate::tracing::Place;
 use burst::{BEGINS_SEC, ENDS_SEC, Measure, Watched, furthest};
@@ -29,7 +29,6 @@ use load::workload::act::options::Test;
 use load::workload::act::{ActConfig, ActWorkload, Arrival};
 use page::Page;
 use results::finding::Finding;
-use results::judge::Sla;
 use results::run_dir::check_usable;
 use results::units::{self, in_one_line};
 use sizing::align::{self, Distortion, Load, Offsets};
@@ -297,14 +296,9 @@ impl<'a> Bursts<'a> {
             n => format!("burst {n}"),
         };
         let request = RunRequest {
-            workloads: Named::alone(workload, load::workload::act::echo::to_text(&config)),
             dir,
             consents: Consents { erase: &self.args.erase, others: &[], shared: false },
-            opened: None,
-            sla: Sla::default(),
             slice_sec: u64::from(seconds),
-            round_sec: None,
-            patience: Patience::with_errors(1_000),
             part: SeriesContext {
                 purpose: Some(format!("align, {name}")),
                 multiple: None,
@@ -312,9 +306,9 @@ impl<'a> Bursts<'a> {
                 heading: Some(name),
             },
             quiet: self.args.quiet,
-            act_log: false,
             // The bursts look at requests themselves, all the time that is measured.
             trace: false,
+            ..RunRequest::new(Named::alone(workload, load::workload::act::echo::to_text(&config)))
         };
         let block_bytes = config.large_block_op_kbytes * 1024;
         let mut watched = Watched::new(self.places.clone(), self.seconds, block_bytes, min_io_bytes);

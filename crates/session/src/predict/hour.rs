@@ -6,7 +6,6 @@
 
 use super::PredictedLoad;
 use crate::console;
-use crate::devices::Consents;
 use crate::failure::Failure;
 use crate::recording::Watch;
 use crate::runner::{self, Ended, Named, Patience, RunRequest, SeriesContext};
@@ -181,18 +180,14 @@ impl<'a> HourSearch<'a> {
         self.runs += 1;
         let dir = self.place.path().join(self.runs.to_string());
         let request = RunRequest {
-            workloads: Named::alone(load.workload, load.text),
             dir: dir.clone(),
-            consents: Consents { erase: &[], others: &[], shared: false },
-            opened: None,
             sla: self.load.sla.clone(),
             slice_sec: seconds,
-            round_sec: None,
             patience: Patience::with_errors(0),
             part: SeriesContext { findings: Some(Vec::new()), ..SeriesContext::default() },
             quiet: true,
-            act_log: false,
             trace: false,
+            ..RunRequest::new(Named::alone(load.workload, load.text))
         };
         let mut offered = Offered(0.0);
         let ended = console::quietly(|| runner::run(request, self.switch, &mut offered))?;

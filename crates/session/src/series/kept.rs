@@ -7,7 +7,7 @@ use super::Options;
 use crate::console;
 use crate::failure::Failure;
 use crate::output_file::write_page;
-use crate::runner::RESULTS_DIR;
+use crate::place::RESULTS_DIR;
 use report::document::Document;
 use results::finding::Level;
 use results::judge::Outcome;

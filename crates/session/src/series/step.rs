@@ -49,7 +49,6 @@ impl Kept {
         load.rounded.iter().for_each(|rounded| console::note(&format!("{}: {rounded}", step.name)));
         let dir = self.dir.join(&step.dir);
         let request = RunRequest {
-            workloads: Named::alone(load.workload, load.text),
             dir: round.map_or(dir.clone(), |round| dir.join(format!("round-{round}"))),
             consents: Consents { erase: &self.erase, others, shared: false },
             opened,
@@ -65,8 +64,8 @@ impl Kept {
                 heading: Some(heading),
             },
             quiet: self.options.quiet,
-            act_log: false,
             trace: self.options.trace,
+            ..RunRequest::new(Named::alone(load.workload, load.text))
         };
         match runner::run(request, switch, watch) {
             Ok(Ended::Recorded(verdict)) => Ok(verdict),

@@ -18,7 +18,7 @@ use crate::engine::{Demand, Engine, EngineFacts};
 use crate::failure::Failure;
 use crate::progress::Written;
 use crate::recording::Watch;
-use crate::runner::{self, Ended, Named, Patience, RunRequest, SeriesContext};
+use crate::runner::{self, Ended, Named, RunRequest, SeriesContext};
 use crate::signals::Switch;
 use device::guard::Records;
 use engine::DeviceName;
@@ -29,15 +29,12 @@ use load::workload::{Choices, RunPlan, RunSpec, Workload};
 use report::document::Pair;
 use report::waf::{Arranged, WafReport};
 use results::cell::Interval;
-use results::judge::{End, Sla};
+use results::judge::End;
 use results::run_dir::check_usable;
 use results::units::{self, bytes};
 use results::waf::{Found, steady_rule};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-
-/// Most I/O errors of a run, as of any test.
-const PATIENCE: Patience = Patience::with_errors(1_000);
 
 /// A share of the bytes that hosts wrote which need not be ours.
 const OTHERS: f64 = 0.02;
@@ -158,18 +155,10 @@ impl Measured<'_> {
             text: self.question.text.clone(),
         });
         let request = RunRequest {
-            workloads: named.collect(),
             dir: self.dir.to_owned(),
             consents: self.consents(),
-            opened: None,
-            sla: Sla::default(),
-            slice_sec: 3600,
-            round_sec: None,
-            patience: PATIENCE,
             part: SeriesContext { purpose: Some(format!("waf, {}", self.arrangement)), ..SeriesContext::default() },
-            quiet: false,
-            act_log: false,
-            trace: true,
+            ..RunRequest::new(named.collect())
         };
         let mut watched = Watched::new(self.subject, self.switch, self.tenants, self.question.fills_max);
         let verdict = match runner::run(request, self.switch, &mut watched)? {
