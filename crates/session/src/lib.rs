@@ -3,8 +3,6 @@
 
 #![forbid(unsafe_code)]
 
-pub mod align;
-pub mod configuration;
 pub mod console;
 pub mod devices;
 pub mod engine;
@@ -15,19 +13,14 @@ pub mod leave;
 pub mod output_file;
 pub mod place;
 pub mod placement;
-pub mod predict;
-pub mod prep;
 pub mod progress;
 pub mod record;
 pub mod recording;
 pub mod runner;
 pub mod screen;
-pub mod select;
-pub mod series;
 pub mod signals;
 mod stderr;
 pub mod tracing;
-pub mod waf;
 
 /// As whose program a command behaves.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -3,7 +3,7 @@
 use super::config::seconds;
 use clap::Args;
 use engine::DeviceName;
-use session::align::Alignment;
+use procedures::align::Alignment;
 use session::output_file::Output;
 use std::path::PathBuf;
 

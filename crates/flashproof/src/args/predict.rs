@@ -1,8 +1,8 @@
 //! The options of `flashproof rate predict`.
 
 use clap::Args;
+use procedures::predict::PredictedLoad;
 use results::judge::Sla;
-use session::predict::PredictedLoad;
 use std::path::PathBuf;
 
 /// Options of a prediction.

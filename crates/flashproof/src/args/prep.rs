@@ -2,7 +2,7 @@
 
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, CommandFactory, FromArgMatches, Parser};
-use session::prep::{CHECKPOINT_SEC, Preparation, SAMPLES, Style, Wanted};
+use procedures::prep::{CHECKPOINT_SEC, Preparation, SAMPLES, Style, Wanted};
 use std::ffi::OsString;
 use std::time::Duration;
 

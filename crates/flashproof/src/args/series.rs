@@ -1,7 +1,7 @@
 //! The options that every series of runs has.
 
 use clap::Args;
-use session::series::Options;
+use procedures::series::Options;
 
 /// How the runs of a series are made.
 #[derive(Args, Debug)]

@@ -5,8 +5,8 @@ use super::seconds;
 use clap::Args;
 use engine::sim::size_bytes;
 use load::waf::Arrangement;
+use procedures::waf::Rated;
 use report::comparison::Endurance;
-use session::waf::Rated;
 use std::path::PathBuf;
 
 /// Options of tenants whose write amplification is found, predicted or measured.

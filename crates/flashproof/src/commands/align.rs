@@ -1,7 +1,7 @@
 //! `flashproof size align`.
 
 use crate::args::AlignArgs;
-use session::align::run as align;
+use procedures::align::run as align;
 use session::failure::Failure;
 use std::process::ExitCode;
 

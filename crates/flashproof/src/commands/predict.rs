@@ -1,13 +1,13 @@
 //! `flashproof rate predict`.
 
 use crate::args::PredictArgs;
+use procedures::predict::predict;
 use report::baseline::{parameters, predicted};
 use results::baseline::Prediction;
 use results::judge::Outcome;
 use session::Manner;
 use session::console;
 use session::failure::Failure;
-use session::predict::predict;
 use session::signals::Switch;
 use std::fmt::Write as _;
 use std::process::ExitCode;

@@ -1,11 +1,11 @@
 //! `flashproof prep`, and `act_prep`.
 
 use crate::args::PrepArgs;
+use procedures::prep::{Preparation, Style};
 use session::Manner;
 use session::console;
 use session::failure::Failure;
 use session::leave;
-use session::prep::{Preparation, Style};
 use session::signals::Switch;
 use std::process::ExitCode;
 

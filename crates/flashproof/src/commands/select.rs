@@ -1,12 +1,12 @@
 //! `flashproof size select`.
 
 use crate::args::SelectArgs;
+use procedures::align::{balanced, read_profile};
+use procedures::select::{Shelf, select};
 use report::comparison::Given;
 use results::judge::Outcome;
-use session::align::{balanced, read_profile};
 use session::console;
 use session::failure::Failure;
-use session::select::{Shelf, select};
 use sizing::select::Terms;
 use std::process::ExitCode;
 

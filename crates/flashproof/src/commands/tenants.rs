@@ -3,10 +3,10 @@
 use crate::args::TenantsArgs;
 use engine::DeviceName;
 use load::workload::tenants::{Steady, Tenant, TenantLoad, Tenants};
+use procedures::configuration::read_tenants;
 use report::table::Table;
 use results::units;
 use session::Manner;
-use session::configuration::read_tenants;
 use session::console;
 use session::failure::Failure;
 use session::record::record;

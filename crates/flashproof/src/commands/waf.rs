@@ -2,15 +2,15 @@
 
 use crate::args::{OnDriveArgs, WafMeasureArgs, WafModelArgs, WafProbeArgs};
 use load::waf::Interleaving;
+use procedures::configuration::read_tenants;
+use procedures::waf::{Measurement, Model, Question, probe};
 use report::waf::WafReport;
 use results::units;
 use results::waf::OCTILES;
-use session::configuration::read_tenants;
 use session::console;
 use session::failure::Failure;
 use session::output_file::{check_page, write_file, write_page};
 use session::place::default_dir;
-use session::waf::{Measurement, Model, Question, probe};
 use std::process::ExitCode;
 
 /// Predicts what the tenants of a file come to on a simulated drive.

@@ -6,6 +6,7 @@ use super::request::Request;
 use crate::cross_check::{self, RealFio};
 use load::baseline::{Form, Job};
 use load::workload::Load;
+use procedures::series::{Kept, StepRun, now_unix_ms};
 use results::baseline::{Part, Point, Pts, has_failed, judge_job, points_of, saturated_at};
 use results::certify::Judged;
 use results::judge::{End, Outcome, Sla, Verdict};
@@ -15,7 +16,6 @@ use serde_json::json;
 use session::console;
 use session::failure::Failure;
 use session::runner::{Opened, Patience};
-use session::series::{Kept, StepRun, now_unix_ms};
 use session::signals::Switch;
 
 /// Most I/O errors of a run of jobs: a drive with any of them has no further jobs.

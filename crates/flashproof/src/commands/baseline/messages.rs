@@ -2,6 +2,7 @@
 
 use super::request::Request;
 use load::baseline::Job;
+use procedures::series::{Drives, Kept};
 use report::baseline::pts_table;
 use report::table::Table;
 use results::baseline::{Done, Part, Point, Pts, in_doubt, point_of, points_of};
@@ -9,7 +10,6 @@ use results::judge::Outcome;
 use results::units::{milliseconds, number, span};
 use session::console;
 use session::failure::Failure;
-use session::series::{Drives, Kept};
 use std::fmt::Write as _;
 use std::process::ExitCode;
 

@@ -19,6 +19,8 @@ mod request;
 use crate::args::BaselineArgs;
 use crate::cross_check::RealFio;
 use job_run::{JobEnd, next_jobs, run_jobs};
+use procedures::prep::{Preparation, Style, Wanted};
+use procedures::series::{Drives, Kept, NOT_PREPARED, default_name, prepare};
 use request::Request;
 use results::baseline::{Part, conclude};
 use results::series::Identity;
@@ -26,8 +28,6 @@ use session::Manner;
 use session::console;
 use session::devices::erasable;
 use session::failure::Failure;
-use session::prep::{Preparation, Style, Wanted};
-use session::series::{Drives, Kept, NOT_PREPARED, default_name, prepare};
 use session::signals::Switch;
 use std::process::ExitCode;
 

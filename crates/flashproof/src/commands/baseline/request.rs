@@ -4,6 +4,7 @@ use crate::args::BaselineArgs;
 use load::baseline::{Form, Job, LARGE_BYTES, PTS_DEPTH, PTS_THREADS, size};
 use load::workload::fio::{FioLoad, Problem, Surroundings, jobs, runs};
 use load::workload::{RunSpec, Workload};
+use procedures::series::{self, NOT_PREPARED};
 use results::baseline::{JOBS, Pts, job_name};
 use results::series::{Identity, Purpose, SERIES_FORMAT_VERSION, Series};
 use results::units::{quoted, span};
@@ -11,7 +12,6 @@ use session::devices::{Consents, Devices, parsed};
 use session::engine::{Demand, Engine};
 use session::failure::Failure;
 use session::runner::{self, Opened};
-use session::series::{self, NOT_PREPARED};
 
 /// Length of a job of SNIA's tests, seconds; and on simulated drives, which do not change by waiting.
 const PTS_SEC: u64 = 60;

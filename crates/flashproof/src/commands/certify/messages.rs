@@ -1,13 +1,13 @@
 //! Messages: on standard error during the work, on standard output at its end.
 
 use super::place::Place;
+use procedures::series::{Drives, utc};
 use report::table::Table;
 use results::judge::Outcome;
 use results::series::{State, Step};
 use results::units::{self, span};
 use session::console;
 use session::failure::Failure;
-use session::series::{Drives, utc};
 use std::fmt::Write as _;
 use std::process::ExitCode;
 use std::time::SystemTime;

@@ -20,13 +20,13 @@ mod stage;
 
 use crate::args::CertifyArgs;
 use place::Place;
+use procedures::series::{Drives, prepare};
 use request::Request;
 use results::certify;
 use results::judge::Outcome;
 use session::Manner;
 use session::console;
 use session::failure::Failure;
-use session::series::{Drives, prepare};
 use session::signals::{self, Switch};
 use stage::StageEnd;
 use std::process::ExitCode;

@@ -2,9 +2,9 @@
 
 use super::request::{NAMED, Request};
 use crate::args::CertifyArgs;
+use procedures::series::{Drives, Kept, NOT_PREPARED, default_name, may_erase};
 use results::certify::Claim;
 use session::failure::Failure;
-use session::series::{Drives, Kept, NOT_PREPARED, default_name, may_erase};
 
 /// The certification, where it is, and the right to run it.
 pub struct Place {

@@ -4,12 +4,12 @@ use crate::args::CertifyArgs;
 use load::factor::Factor;
 use load::workload::Load;
 use load::workload::act::ActWorkload;
+use procedures::series::{self, Base1x, NOT_PREPARED};
 use results::certify::{Claim, Outline, STAGE_SEC};
 use results::series::{Identity, Purpose, Rule, SERIES_FORMAT_VERSION, Series, Step};
 use results::units::span;
 use session::failure::Failure;
 use session::runner;
-use session::series::{self, Base1x, NOT_PREPARED};
 use std::path::Path;
 
 /// Length of a stage of `--screen`. Source: ACT's README: six hours "will give you a good idea".

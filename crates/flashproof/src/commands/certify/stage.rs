@@ -4,6 +4,7 @@ use super::messages;
 use super::place::Place;
 use super::request::Request;
 use crate::args::CertifyArgs;
+use procedures::series::{StepRun, now_unix_ms};
 use results::certify::{self, Judged, Linearity};
 use results::judge::{End, Outcome, Verdict};
 use results::run_dir;
@@ -12,7 +13,6 @@ use serde_json::{Value, json};
 use session::console;
 use session::failure::Failure;
 use session::recording::Unwatched;
-use session::series::{StepRun, now_unix_ms};
 use session::signals::Switch;
 
 pub enum StageEnd {

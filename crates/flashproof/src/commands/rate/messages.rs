@@ -2,6 +2,7 @@
 
 use super::request::Request;
 use super::search::SearchRun;
+use procedures::series::{Drives, Kept};
 use report::table::Table;
 use results::judge::Outcome;
 use results::rating::{Details, Seen};
@@ -9,7 +10,6 @@ use results::series::{State, Step};
 use results::units::span;
 use session::console;
 use session::failure::Failure;
-use session::series::{Drives, Kept};
 use std::fmt::Write as _;
 use std::process::ExitCode;
 

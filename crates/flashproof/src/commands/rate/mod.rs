@@ -15,6 +15,7 @@ mod request;
 mod search;
 
 use crate::args::RateArgs;
+use procedures::series::{Drives, Kept, NOT_PREPARED, default_name, may_erase, prepare};
 use request::Request;
 use results::judge::Outcome;
 use results::rating::{Finding, conclude};
@@ -22,7 +23,6 @@ use search::{SearchRun, StepEnd};
 use session::Manner;
 use session::console;
 use session::failure::Failure;
-use session::series::{Drives, Kept, NOT_PREPARED, default_name, may_erase, prepare};
 use session::signals::Switch;
 use std::process::ExitCode;
 

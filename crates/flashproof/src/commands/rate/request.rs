@@ -5,13 +5,13 @@ use load::factor::Factor;
 use load::workload::Load;
 use load::workload::act::ActWorkload;
 use load::workload::act::load_summary::LoadSummary;
+use procedures::series::{self, Base1x, NOT_PREPARED};
 use results::judge::{Sla, round_sec};
 use results::rating::{Move, Multiple, RECOVERY_ROUNDS_MAX, ROUNDS_MIN, SPELLS_IN_WINDOW, Standing};
 use results::series::{Identity, Purpose, SERIES_FORMAT_VERSION, Series};
 use results::units::span;
 use session::failure::Failure;
 use session::runner;
-use session::series::{self, Base1x, NOT_PREPARED};
 
 /// Duration of the confirmation, seconds: ACT's slice.
 const SLICE_SEC: u32 = 3_600;

@@ -3,6 +3,7 @@
 use super::messages;
 use super::request::Request;
 use crate::args::RateArgs;
+use procedures::series::{Kept, StepRun, now_unix_ms};
 use results::cell::Interval;
 use results::judge::{End, Outcome};
 use results::rating::{Details, Finding, Judged, Move, Search, Seen, Shares, Stop, Target, Watcher};
@@ -13,7 +14,6 @@ use session::console;
 use session::failure::Failure;
 use session::recording::Watch;
 use session::runner::Patience;
-use session::series::{Kept, StepRun, now_unix_ms};
 use session::signals::Switch;
 
 /// Most I/O errors of a step: any of them fails it, and a dying drive need not be driven on.
