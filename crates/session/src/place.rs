@@ -2,9 +2,10 @@
 
 use crate::Manner;
 use crate::failure::Failure;
+use device::guard::unix_s;
+use results::units::rfc3339;
 use std::fmt;
 use std::path::{Path, PathBuf};
-use std::time::SystemTime;
 use tempfile::TempDir;
 
 /// Directory of what is recorded without `--out`, in the current directory.
@@ -68,6 +69,6 @@ impl fmt::Display for Place {
 
 /// Default directory of a run, named by time and process.
 pub fn default_dir(what: &str) -> PathBuf {
-    let now = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
+    let now = rfc3339(unix_s());
     Path::new(RESULTS_DIR).join(format!("{what}-{}-{}", now.replace(':', "-"), std::process::id()))
 }

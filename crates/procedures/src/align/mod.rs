@@ -16,6 +16,7 @@ mod target;
 
 use crate::configuration::read_test;
 use burst::{BEGINS_SEC, ENDS_SEC, Measure, Watched, furthest};
+use device::guard::unix_s;
 use engine::DeviceName;
 use load::workload::act::options::Test;
 use load::workload::act::{ActConfig, ActWorkload, Arrival};
@@ -35,7 +36,6 @@ use sizing::align::{self, Distortion, Load, Offsets};
 use sizing::drive_io::{DriveIo, NAMES};
 use std::fs;
 use std::path::PathBuf;
-use std::time::SystemTime;
 use target::Target;
 pub use target::{balanced, read_profile};
 use tempfile::TempDir;
@@ -147,7 +147,7 @@ pub fn run(args: &Alignment) -> Result<(), Failure> {
         console::note("--out FILE writes the aligned configuration");
         return Ok(());
     };
-    let day = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
+    let day = units::rfc3339(unix_s());
     let names = last.config.device_names.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
     let note = in_one_line(&format!(
         "flashproof size align, {}, on {names} for {}{reason}",

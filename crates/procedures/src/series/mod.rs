@@ -17,11 +17,12 @@ use engine::DeviceName;
 use load::workload::Workload;
 pub use load::workload::act::staged::Base as Base1x;
 use load::workload::act::{ActWorkload, Arrival};
+use results::units::date_to_minute;
 use session::console;
 use session::devices::{erasable, parsed};
 use session::failure::Failure;
 use std::path::Path;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 /// How the runs of a series are made.
 #[derive(Debug, Clone, Default)]
@@ -80,14 +81,14 @@ pub fn now_unix_ms() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64
 }
 
-/// The time `seconds` after `now` on the clock of UTC, with its day where that is another one.
-pub fn utc(now: SystemTime, seconds: u64) -> String {
-    let text = |time| humantime::format_rfc3339_seconds(time).to_string();
-    let (today, then) = (text(now), text(now + Duration::from_secs(seconds)));
-    // 2026-11-21T14:05:09Z
-    let (day, clock) = then.split_once('T').unwrap_or(("", &then));
-    let minutes = clock.get(..5).unwrap_or(clock);
-    if today.starts_with(day) { format!("{minutes} UTC") } else { format!("{minutes} UTC on {day}") }
+/// The time `seconds` after `now_unix_ms` on the clock of UTC, with its day where that is another one.
+pub fn utc(now_unix_ms: u64, seconds: u64) -> String {
+    let [today, then] = [0, seconds].map(|sec| date_to_minute(now_unix_ms.saturating_add(sec.saturating_mul(1_000))));
+    match then.split_once(' ') {
+        Some((day, clock)) if !today.starts_with(day) => format!("{clock} on {day}"),
+        Some((_, clock)) => clock.to_owned(),
+        None => then,
+    }
 }
 
 #[cfg(test)]
@@ -96,7 +97,7 @@ mod tests {
 
     #[test]
     fn the_end_is_told_by_the_minute_and_by_its_day_if_that_is_another() {
-        let now = SystemTime::UNIX_EPOCH + Duration::from_secs(3_600 * 14 + 309);
+        let now = (3_600 * 14 + 309) * 1_000;
         assert_eq!(utc(now, 60), "14:06 UTC");
         assert_eq!(utc(now, 86_400), "14:05 UTC on 1970-01-02");
     }
