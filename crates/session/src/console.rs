@@ -3,12 +3,13 @@
 use crate::failure::Failure;
 use crate::stderr::StderrWriter;
 use results::units::printable;
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileTypeExt;
-use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::Duration;
 
 /// Maximum wait at exit for the last messages to be written.
@@ -70,6 +71,14 @@ pub fn flush() {
 /// Says what may spoil the result, one line for each line of `text`.
 pub fn warning(text: &str) {
     prefixed("warning", text);
+}
+
+/// As [`warning`], unless it was said already: what each run of several would say alike.
+pub fn warning_once(text: &str) {
+    static SAID: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    if SAID.lock().unwrap_or_else(PoisonError::into_inner).insert(text.to_owned()) {
+        warning(text);
+    }
 }
 
 /// Says why the work was not done, one line for each line of `text`.
