@@ -13,7 +13,7 @@ use results::series::{Differs, Identity, Series, SeriesLock, State, check_same};
 use results::units::count;
 use session::console;
 use session::failure::Failure;
-use session::output_file::write_page;
+use session::output_file::{check_page, write_page};
 use session::runner::RESULTS_DIR;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -31,6 +31,8 @@ pub struct Kept {
     pub series: Series,
     /// Names of devices that may be erased: those given by options, and those that somebody agreed to.
     pub erase: Vec<String>,
+    /// Another place for the report.
+    html: Option<PathBuf>,
     /// None of a dry run, which changes nothing.
     _lock: Option<SeriesLock>,
 }
@@ -51,6 +53,7 @@ impl Kept {
         settled: &[&str],
         agreed: impl FnOnce() -> Result<Vec<String>, Failure>,
     ) -> Result<Self, Failure> {
+        args.html.as_ref().map(|file| check_page(file)).transpose()?;
         let dir = if args.fresh { unused(first) } else { newest(first) };
         let shown = dir.display();
         if dir.join(MANIFEST).exists() {
@@ -77,7 +80,7 @@ impl Kept {
             _ => now,
         };
         let process = device::observe::process::this_process();
-        Ok(Self { dir, series: Series { process, ..series }, erase, _lock: lock })
+        Ok(Self { dir, series: Series { process, ..series }, erase, html: args.html.clone(), _lock: lock })
     }
 
     /// The series that is in `dir`, to add to what followed from it.
@@ -98,7 +101,7 @@ impl Kept {
         }
         let lock = SeriesLock::take(dir).map_err(Failure::environment)?;
         let series = Series::read(dir).map_err(Failure::environment)?.ok_or_else(none)?;
-        Ok(Self { dir: dir.to_owned(), series, erase: Vec::new(), _lock: Some(lock) })
+        Ok(Self { dir: dir.to_owned(), series, erase: Vec::new(), html: None, _lock: Some(lock) })
     }
 
     /// The value of a term; empty where there is none of that name.
@@ -142,13 +145,21 @@ impl Kept {
     /// Writes the report on the series beside its runs. A failure does not lose the result: `flashproof report` can
     /// make it at any time.
     pub fn write_report(&self) {
-        let path = self.dir.join(REPORT);
-        let written = Document::read(&[&self.dir])
-            .map_err(|error| error.to_string())
-            .and_then(|document| write_page(&path, &document.html()).map_err(|failure| failure.message));
-        if let Err(error) = written {
-            console::warning(&format!("no report beside the series: {error} - \"flashproof report\" makes one"));
+        if let Err(failure) = self.page().and_then(|page| write_page(&self.dir.join(REPORT), &page)) {
+            console::warning(&format!(
+                "no report beside the series: {} - \"flashproof report\" makes one",
+                failure.message
+            ));
         }
+    }
+
+    /// Writes the report where `--html` wants it, too.
+    pub fn write_html(&self) -> Result<(), Failure> {
+        self.html.as_ref().map_or(Ok(()), |file| write_page(file, &self.page()?))
+    }
+
+    fn page(&self) -> Result<String, Failure> {
+        Ok(Document::read(&[&self.dir]).map_err(Failure::environment)?.html())
     }
 
     /// Directory of the series, and its report if there is one, a line each.

@@ -110,6 +110,7 @@ pub fn conclusion(kept: &Kept) -> Result<ExitCode, Failure> {
         };
     }
     console::result(&page)?;
+    kept.write_html()?;
     Ok(ExitCode::from(conclusion.outcome.exit_code()))
 }
 

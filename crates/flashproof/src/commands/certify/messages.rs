@@ -92,6 +92,7 @@ pub fn conclusion(place: &Place) -> Result<ExitCode, Failure> {
     }
     page.push_str(&stages(place));
     console::result(&page)?;
+    place.kept.write_html()?;
     Ok(ExitCode::from(conclusion.outcome.exit_code()))
 }
 

@@ -70,6 +70,7 @@ pub fn conclusion(kept: &Kept) -> Result<ExitCode, Failure> {
     }
     page.push_str(&steps(kept));
     console::result(&page)?;
+    kept.write_html()?;
     Ok(ExitCode::from(conclusion.outcome.exit_code()))
 }
 
