@@ -331,6 +331,11 @@ pub fn parse() -> Invocation {
             let args = latency::parse_as_act(arguments);
             act(false, Command::Latency(Box::new(LatencyCommand { other: None, files: Vec::new(), args })))
         }
+        Some("act_config_helper.py" | "act_config_helper") => {
+            // The helper asks, and knows the storage test alone.
+            let words = ["flashproof", "size", "config", "--ask", "--model", "storage"].map(OsString::from);
+            own(words.into_iter().chain(arguments.into_iter().skip(1)).collect())
+        }
         Some("asloglatency") => act(false, Command::Asloglatency(loglatency::parse_as_asloglatency(arguments))),
         _ => own(arguments),
     }
