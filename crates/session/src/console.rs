@@ -1,6 +1,7 @@
 //! Messages to the user. Write errors are ignored: the terminal may be closed.
 
 use crate::failure::Failure;
+use crate::screen;
 use crate::stderr::StderrWriter;
 use results::units::printable;
 use std::collections::BTreeSet;
@@ -96,6 +97,23 @@ fn prefixed(what: &str, text: &str) {
 /// error means that the result is not where it was wanted.
 pub fn result(text: &str) -> Result<(), Failure> {
     result_if_read(text).map(|_| ())
+}
+
+/// As [`result`], of a page for people: on a terminal it fits, and outcomes have a colour.
+pub fn page(text: &str) -> Result<(), Failure> {
+    let mut page = printable(text).into_owned();
+    if io::stdout().is_terminal() {
+        page = screen::laid_out(&page, screen::columns(io::stdout()));
+    }
+    if has_colour() {
+        page = screen::coloured(&page);
+    }
+    drawing_if_read(&page).map(|_| ())
+}
+
+/// True if standard output shows colours: a terminal, and NO_COLOR (<https://no-color.org>) is empty.
+pub fn has_colour() -> bool {
+    io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
 /// As [`result`]; tells whether somebody still reads.

@@ -195,7 +195,7 @@ impl fmt::Display for Place {
 /// Shows the page at the end; beside ACT's log where that is the result.
 fn show(page: &str, manner: Manner) -> Result<(), Failure> {
     match manner {
-        Manner::Own => console::result(page),
+        Manner::Own => console::page(page),
         _ => {
             console::notice(page);
             Ok(())
