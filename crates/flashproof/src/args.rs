@@ -211,18 +211,21 @@ pub enum OtherReport {
     Status(StatusArgs),
 }
 
-/// `flashproof latency`: tables of ACT's logs and of runs, or of a server's log.
+/// `flashproof latency`: tables of ACT's logs, of runs and of servers' logs, told apart by their content.
 #[derive(Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true, disable_help_flag = true)]
 pub struct LatencyCommand {
     /// Other logs
     #[command(subcommand)]
     pub other: Option<OtherLog>,
+    /// Log of act_storage, act_index, flashproof or a server, plain or compressed; a run directory
+    #[arg(value_name = "FILE")]
+    pub files: Vec<String>,
     #[command(flatten)]
     pub args: LatencyArgs,
 }
 
-/// Logs that are not of ACT's form.
+/// A server's logs, with all options of asloglatency.
 #[derive(Subcommand)]
 pub enum OtherLog {
     /// Show a histogram of a server's log by slices of time, as asloglatency does
@@ -326,7 +329,12 @@ pub fn parse() -> Invocation {
         }
         Some("act_latency.py" | "act_latency") => {
             let args = latency::parse_as_act(arguments);
-            act(false, Command::Latency(Box::new(LatencyCommand { other: None, args })))
+            act(false, Command::Latency(Box::new(LatencyCommand { other: None, files: Vec::new(), args })))
+        }
+        Some("act_config_helper.py" | "act_config_helper") => {
+            // The helper asks, and knows the storage test alone.
+            let words = ["flashproof", "size", "config", "--ask", "--model", "storage"].map(OsString::from);
+            own(words.into_iter().chain(arguments.into_iter().skip(1)).collect())
         }
         Some("asloglatency") => act(false, Command::Asloglatency(loglatency::parse_as_asloglatency(arguments))),
         _ => own(arguments),
@@ -346,6 +354,7 @@ fn own(arguments: Vec<OsString>) -> Invocation {
     let mut command = Cli::from_arg_matches(&matches).unwrap_or_else(|error| exit(&error, 2)).command;
     if let Command::Latency(latency) = &mut command {
         latency.args.typed = latency::typed(&arguments, 2);
+        latency.args.logs.append(&mut latency.files);
     }
     Invocation { command, manner: Manner::Own, quiet }
 }

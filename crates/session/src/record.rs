@@ -63,7 +63,7 @@ fn is_shown_beside_log() -> bool {
 /// Shows the page at the end; beside ACT's log where that is the result.
 fn show(page: &str, manner: Manner) -> Result<(), Failure> {
     match manner {
-        Manner::Own => console::result(page),
+        Manner::Own => console::page(page),
         _ => {
             console::notice(page);
             Ok(())

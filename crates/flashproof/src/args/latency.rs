@@ -116,10 +116,11 @@ Usage:
 
 pub(super) const EXAMPLES: &str = "\
 Examples:
-  flashproof latency -l act_out.txt                       the shares of each hour
-  flashproof latency -l runs/demo -t 60 -n 3 -e 3         a run by minutes: over 1, 8, 64 ms
-  flashproof latency -l a.log.gz -l b.log.zst -x          two drives side by side, with rates
-  flashproof latency -l act_out.txt --sla \"5%>1ms,1%>8ms,0.1%>64ms\"
+  flashproof latency act_out.txt                       the shares of each hour
+  flashproof latency runs/demo -t 60 -n 3 -e 3         a run by minutes: over 1, 8, 64 ms
+  flashproof latency a.log.gz b.log.zst -x             two drives side by side, with rates
+  flashproof latency aerospike.log -h '{test}-write'   a server's log: its last 5 minutes
+  flashproof latency act_out.txt --sla \"5%>1ms,1%>8ms,0.1%>64ms\"
   ssh host cat act_out.txt | flashproof latency -l - -t 60 --format json
 
 A run directory gives percentiles, rates and errors, too. What the columns mean: docs/latency.md.";

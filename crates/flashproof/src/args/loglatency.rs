@@ -2,7 +2,7 @@
 //!
 //! `-h` is a histogram there, so help is `--help` alone.
 
-use super::latency::Format;
+use super::latency::{Format, LatencyArgs};
 use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser};
 use sizing::loglatency::From;
 use std::ffi::OsString;
@@ -56,6 +56,40 @@ pub struct LogLatencyArgs {
 struct AsCli {
     #[command(flatten)]
     args: LogLatencyArgs,
+}
+
+impl LogLatencyArgs {
+    /// Options that show a server's logs as `flashproof latency FILE` was asked to; what it does not name is
+    /// asloglatency's default, and the histogram the reads of all namespaces.
+    ///
+    /// Errors: an option that these logs have no use for.
+    pub fn of(args: &LatencyArgs) -> Result<Self, String> {
+        let refused = |what: &str| {
+            format!(
+                "cannot show a server's log - {what} - flashproof latency server --help has the options for such a log"
+            )
+        };
+        let histogram = match &args.histograms[..] {
+            [] => "read".to_owned(),
+            [one] => one.clone(),
+            _ => return Err(refused("it is shown by one histogram at a time (-h)")),
+        };
+        if args.extra || args.sla.is_some() || args.start_bucket != "0" {
+            return Err(refused("-s, -x and --sla are for logs of ACT and for runs"));
+        }
+        let number =
+            |text: &str| from_one(text).map_err(|why| refused(&format!("{text} is no number of thresholds, {why}")));
+        let AsCli { args: defaults } = AsCli::parse_from(["asloglatency"]);
+        Ok(Self {
+            logs: args.logs.iter().map(PathBuf::from).collect(),
+            histogram: Some(histogram),
+            slice: args.slice.clone().unwrap_or(defaults.slice.clone()),
+            num_buckets: number(&args.num_buckets)?,
+            every_nth: number(&args.every_nth)?,
+            format: args.format,
+            ..defaults
+        })
+    }
 }
 
 pub(super) const EXAMPLES: &str = "\

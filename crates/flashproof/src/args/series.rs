@@ -2,6 +2,7 @@
 
 use clap::Args;
 use procedures::series::Options;
+use std::path::PathBuf;
 
 /// How the runs of a series are made.
 #[derive(Args, Debug)]
@@ -13,9 +14,12 @@ pub struct SeriesArgs {
     /// Allow the erasure of this device, by its serial number, wwid, by-id link or path; may be repeated
     #[arg(long, value_name = "DEVICE")]
     pub erase: Vec<String>,
-    /// Show what would run, on what and for how long, or why it is refused; ask nobody, write nothing
+    /// Show what would run and for how long, or why it is refused; write nothing
     #[arg(long)]
     pub dry_run: bool,
+    /// Write the report into this file, too; it is report.html in the directory of the series anyway
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
+    pub html: Option<PathBuf>,
     /// Begin anew, in a new directory beside the one that is there; nothing is deleted
     #[arg(long, hide_short_help = true)]
     pub fresh: bool,
@@ -27,7 +31,7 @@ pub struct SeriesArgs {
 impl SeriesArgs {
     /// How the options want the runs to be made.
     pub fn options(&self) -> Options {
-        let Self { no_trace, ref erase, dry_run, fresh, quiet } = *self;
-        Options { trace: !no_trace, erase: erase.clone(), dry_run, fresh, quiet }
+        let Self { no_trace, ref erase, dry_run, fresh, ref html, quiet } = *self;
+        Options { trace: !no_trace, erase: erase.clone(), dry_run, fresh, html: html.clone(), quiet }
     }
 }

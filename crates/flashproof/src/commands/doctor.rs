@@ -27,7 +27,7 @@ pub fn run(args: &DoctorArgs) -> Result<ExitCode, Failure> {
         let json = serde_json::to_string_pretty(&json!({ "findings": findings })).map_err(Failure::environment)?;
         console::result(&format!("{json}\n"))?;
     } else {
-        console::result(&findings::page(&findings, args.all))?;
+        console::page(&findings::page(&findings, args.all))?;
     }
     let problem = findings.iter().any(|finding| finding.level == Level::Problem);
     Ok(ExitCode::from(u8::from(problem)))

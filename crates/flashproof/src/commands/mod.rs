@@ -29,8 +29,8 @@ pub mod waf;
 pub mod waf_setup;
 
 use crate::args::{
-    Command, LatencyCommand, OtherLoad, OtherLog, OtherRating, OtherReport, RecordEngine, Sizing, Waf, completions,
-    help_page, man_pages,
+    Command, LatencyCommand, LogLatencyArgs, OtherLoad, OtherLog, OtherRating, OtherReport, RecordEngine, Sizing, Waf,
+    completions, help_page, man_pages,
 };
 use load::workload::act::options::Test;
 use session::Manner;
@@ -65,6 +65,9 @@ pub fn run(command: &Command, manner: Manner) -> Result<ExitCode, Failure> {
         },
         Command::Latency(latency) => match latency.as_ref() {
             LatencyCommand { other: Some(OtherLog::Server(args)), .. } => loglatency::run(args, manner),
+            LatencyCommand { args, .. } if manner == Manner::Own && loglatency::are_of_server(&args.logs) => {
+                loglatency::run(&LogLatencyArgs::of(args).map_err(Failure::usage)?, manner)
+            }
             LatencyCommand { args, .. } => latency::run(args),
         },
         Command::Asloglatency(args) => loglatency::run(args, manner),

@@ -12,7 +12,7 @@ use results::series::{Differs, Identity, Series, SeriesLock, State, check_same};
 use results::units::count;
 use session::console;
 use session::failure::Failure;
-use session::output_file::write_page;
+use session::output_file::{check_page, write_page};
 use session::place::RESULTS_DIR;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -52,6 +52,7 @@ impl Kept {
         settled: &[&str],
         agreed: impl FnOnce() -> Result<Vec<String>, Failure>,
     ) -> Result<Self, Failure> {
+        options.html.as_ref().map(|file| check_page(file)).transpose()?;
         let dir = if options.fresh { unused(first) } else { newest(first) };
         let shown = dir.display();
         if dir.join(MANIFEST).exists() {
@@ -143,13 +144,21 @@ impl Kept {
     /// Writes the report on the series beside its runs. A failure does not lose the result: `flashproof report` can
     /// make it at any time.
     pub fn write_report(&self) {
-        let path = self.dir.join(REPORT);
-        let written = Document::read(&[&self.dir])
-            .map_err(|error| error.to_string())
-            .and_then(|document| write_page(&path, &document.html()).map_err(|failure| failure.message));
-        if let Err(error) = written {
-            console::warning(&format!("no report beside the series: {error} - \"flashproof report\" makes one"));
+        if let Err(failure) = self.page().and_then(|page| write_page(&self.dir.join(REPORT), &page)) {
+            console::warning(&format!(
+                "no report beside the series: {} - \"flashproof report\" makes one",
+                failure.message
+            ));
         }
+    }
+
+    /// Writes the report where `--html` wants it, too.
+    pub fn write_html(&self) -> Result<(), Failure> {
+        self.options.html.as_ref().map_or(Ok(()), |file| write_page(file, &self.page()?))
+    }
+
+    fn page(&self) -> Result<String, Failure> {
+        Ok(Document::read(&[&self.dir]).map_err(Failure::environment)?.html())
     }
 
     /// Directory of the series, and its report if there is one, a line each.

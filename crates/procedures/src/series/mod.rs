@@ -21,7 +21,7 @@ use results::units::date_to_minute;
 use session::console;
 use session::devices::{erasable, parsed};
 use session::failure::Failure;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
 /// How the runs of a series are made.
@@ -35,6 +35,8 @@ pub struct Options {
     pub dry_run: bool,
     /// True to begin anew beside the series that is there.
     pub fresh: bool,
+    /// A second file for the report.
+    pub html: Option<PathBuf>,
     /// Suppress progress.
     pub quiet: bool,
 }

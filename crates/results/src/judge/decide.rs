@@ -297,11 +297,17 @@ impl Findings {
                 ),
             ));
         }
-        if judge.complete_slices == 0 && bounds.judged.is_some() {
+        if let Some(judged) = bounds.judged.filter(|_| judge.complete_slices == 0) {
             let slice_sec = Grouped(judge.plan.slice_sec);
+            let two_shares = if judged.deciding.cut {
+                "; the share that decides is of the whole slice; shares in tables, in charts and in \"where the time went\" are \
+                 of what ran until the stop"
+            } else {
+                ""
+            };
             self.notes.push(Reason::new(
                 Code::Note,
-                format!("no slice of {slice_sec} s is complete: the incomplete one was judged"),
+                format!("no slice of {slice_sec} s is complete: the incomplete one was judged{two_shares}"),
             ));
         }
         for total in totals(judge).iter().filter(|total| total.overtime > 0) {

@@ -16,7 +16,7 @@ use super::text::slices_text;
 use super::{End, Judge};
 use crate::cell::{Backlog, GRACE_NS, cell_name};
 use crate::counts::CellCounts;
-use crate::units::{Grouped, duration, percent, percent_exact};
+use crate::units::{Grouped, count, duration, percent, percent_exact};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -65,10 +65,10 @@ impl fmt::Display for Undone {
         let Self { stream, device, slices, wanted, missed, held_by, .. } = self;
         let in_slice = slices_text(self.first_slice, self.slice);
         let share = percent(*missed as f64 / (*wanted).max(1) as f64);
-        let (missed, wanted) = (Grouped(*missed), Grouped(*wanted));
+        let (missed, wanted) = (Grouped(*missed), count(*wanted, "operation"));
         write!(
             f,
-            "the load of {stream} on {device} was not done: {missed} of {wanted} operations ({share}) wanted {in_slice} \
+            "the load of {stream} on {device} was not done: {missed} of {wanted} ({share}) wanted {in_slice} \
              were not back {} s after its end; at most 0.1 % may be missing",
             GRACE_NS / 1_000_000_000
         )?;
@@ -91,7 +91,7 @@ impl fmt::Display for Shortfall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { wanted, missed, .. } = self;
         let grace = GRACE_NS / 1_000_000_000;
-        write!(f, "{} of {} operations were due over {grace} s ago and not back", Grouped(*missed), Grouped(*wanted))
+        write!(f, "{} of {} were due over {grace} s ago and not back", Grouped(*missed), count(*wanted, "operation"))
     }
 }
 

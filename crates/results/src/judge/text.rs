@@ -155,7 +155,7 @@ impl Verdict {
             for slice in &group.slices {
                 let note = match (slice.complete, none_complete) {
                     (true, _) => "",
-                    (false, true) => "   incomplete",
+                    (false, true) => "   incomplete: % of what ran",
                     (false, false) => "   incomplete, judged with the one before",
                 };
                 writeln!(f, "{:>5}  {}{note}", slice.slice, self.row(slice.judged_share.as_deref()))?;

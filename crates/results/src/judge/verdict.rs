@@ -515,7 +515,8 @@ impl fmt::Display for End {
                 write!(
                     f,
                     "stopped because {lane} was {lag_sec:.1} s late (max-lag-sec {lag_max_sec}), with {in_flight} of \
-                     at most {in_flight_max} operations in flight: {whose} could not keep up"
+                     at most {} in flight: {whose} could not keep up",
+                    units::count(*in_flight_max, "operation")
                 )?;
                 if lane.starts_with("large-block-") && *in_flight_max == 1 {
                     f.write_str(" with large blocks one at a time, as in ACT (large-block-concurrency)")?;

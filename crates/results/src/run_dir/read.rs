@@ -14,6 +14,7 @@ use crate::blame::{Blame, Blamer};
 use crate::cell::Layout;
 use crate::counts::CellCounts;
 use crate::judge::{Code, End, IntervalCounts, Judge, Outcome, Reason, Sla, VERDICT_FORMAT_VERSION, Verdict};
+use crate::units::count;
 use std::path::{Path, PathBuf};
 
 /// A run read from its directory.
@@ -290,9 +291,10 @@ impl Intervals {
         self.ended = true;
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         self.damage = Some(format!(
-            "{name} is damaged at line {line}: expected {expected}, found {found}; {} intervals ({} s) before it are \
-             whole, and nothing behind it is looked at",
-            self.next_index, self.record.counts.after_sec
+            "{name} is damaged at line {line}: expected {expected}, found {found}; what is before it, \
+             {} ({} s), is whole, and nothing behind it is looked at",
+            count(self.next_index, "interval"),
+            self.record.counts.after_sec
         ));
         Ok(())
     }
@@ -338,7 +340,8 @@ impl Intervals {
         }
         if unclosed > 0 {
             let name = self.cells.name();
-            self.remarks.push(format!("the last {unclosed} lines of {name} are of an interval not closed: dropped"));
+            self.remarks
+                .push(format!("dropped from the end of {name}: {} of an interval not closed", count(unclosed, "line")));
         }
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! Checks that the record on disk is that of the requested series.
 
 use super::{Identity, Purpose, Series};
-use crate::units::Grouped;
+use crate::units::{Grouped, count};
 use thiserror::Error;
 
 /// Difference between a record and the requested series.
@@ -14,7 +14,7 @@ pub enum Differs {
         then: Purpose,
     },
     /// Different number of devices.
-    #[error("it is of {then} devices, and {now} are named now")]
+    #[error("it is of {} and has {now} now", count(*then as u64, "device"))]
     Count {
         /// In the record.
         then: usize,

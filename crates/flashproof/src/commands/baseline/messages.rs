@@ -23,7 +23,7 @@ pub fn plan(kept: &Kept, request: &Request, drives: &Drives) -> Result<ExitCode,
     // SNIA's tests prepare the drives themselves, each as it asks.
     let to_prepare = if request.form.pts.is_empty() { drives.to_prepare(kept.has_begun()) } else { Vec::new() };
     let devices = drives.plan(&to_prepare);
-    console::result(&format!("{}\n{devices}nothing was written\n", summary(kept, request)))?;
+    console::page(&format!("{}\n{devices}nothing was written\n", summary(kept, request)))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -109,13 +109,14 @@ pub fn conclusion(kept: &Kept) -> Result<ExitCode, Failure> {
             }
         };
     }
-    console::result(&page)?;
+    console::page(&page)?;
+    kept.write_html()?;
     Ok(ExitCode::from(conclusion.outcome.exit_code()))
 }
 
 /// The state of a baseline that was interrupted; gives its exit code.
 pub fn interruption(kept: &Kept) -> Result<ExitCode, Failure> {
-    console::result(&format!("\nINTERRUPTED: the same command goes on with the job that was ended\n{}", table(kept)))?;
+    console::page(&format!("\nINTERRUPTED: the same command goes on with the job that was ended\n{}", table(kept)))?;
     Ok(ExitCode::from(Outcome::Invalid.exit_code()))
 }
 

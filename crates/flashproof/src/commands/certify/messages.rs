@@ -20,7 +20,7 @@ pub fn beginning(place: &Place) {
 pub fn plan(place: &Place, drives: &Drives) -> Result<ExitCode, Failure> {
     let devices = drives.plan(&drives.to_prepare(place.kept.has_begun()));
     let slices = span(place.claim.slice_sec.min(place.claim.stage_sec));
-    console::result(&format!(
+    console::page(&format!(
         "{}\n{devices}judged in slices of {slices}\n{}nothing was written\n",
         summary(place),
         stages(place)
@@ -90,7 +90,8 @@ pub fn conclusion(place: &Place) -> Result<ExitCode, Failure> {
         let _ = writeln!(page, "  {remark}");
     }
     page.push_str(&stages(place));
-    console::result(&page)?;
+    console::page(&page)?;
+    place.kept.write_html()?;
     Ok(ExitCode::from(conclusion.outcome.exit_code()))
 }
 
@@ -108,7 +109,7 @@ pub fn interruption_between(place: &Place, index: usize, signal: &str) -> Result
 fn interrupted(place: &Place, what: &str, how: &str) -> Result<ExitCode, Failure> {
     let noun = place.claim.noun();
     let page = format!("\nINTERRUPTED ({noun}): {what}; the same command goes on {how}\n{}", stages(place));
-    console::result(&page)?;
+    console::page(&page)?;
     Ok(ExitCode::from(Outcome::Invalid.exit_code()))
 }
 

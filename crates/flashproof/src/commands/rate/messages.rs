@@ -23,7 +23,7 @@ pub fn plan(kept: &Kept, request: &Request, drives: &Drives) -> Result<ExitCode,
     let (least_sec, most_sec) = SearchRun::replayed(request, &kept.series).range_sec(request);
     let devices = drives.plan(&drives.to_prepare(kept.has_begun()));
     let of = if request.simulated { " of simulated time" } else { "" };
-    console::result(&format!(
+    console::page(&format!(
         "{}\n{devices}the rating is confirmed over {}\nunder load: from {} to {}{of}, by the rating that is found; slow spells \
          of a drive make it longer\nnothing was written\n",
         summary(kept, request),
@@ -69,13 +69,14 @@ pub fn conclusion(kept: &Kept) -> Result<ExitCode, Failure> {
         let _ = writeln!(page, "  {remark}");
     }
     page.push_str(&steps(kept));
-    console::result(&page)?;
+    console::page(&page)?;
+    kept.write_html()?;
     Ok(ExitCode::from(conclusion.outcome.exit_code()))
 }
 
 /// The state of a search that was interrupted; gives its exit code.
 pub fn interruption(kept: &Kept) -> Result<ExitCode, Failure> {
-    console::result(&format!("\nINTERRUPTED: the same command goes on with the step that was ended\n{}", steps(kept)))?;
+    console::page(&format!("\nINTERRUPTED: the same command goes on with the step that was ended\n{}", steps(kept)))?;
     Ok(ExitCode::from(Outcome::Invalid.exit_code()))
 }
 

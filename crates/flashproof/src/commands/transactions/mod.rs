@@ -133,7 +133,7 @@ pub fn run(args: &TransactionsArgs) -> Result<ExitCode, Failure> {
     }
     let rows = rows?;
     write_table(Some(&page::json(&rows)?))?;
-    console::result(&format!("\n{}\nrun directories: {}\n", page::text(&rows), dir.display()))?;
+    console::page(&format!("\n{}\nrun directories: {}\n", page::text(&rows), dir.display()))?;
     let codes = rows.iter().map(|row| row.exit_code);
     Ok(ExitCode::from(codes.max().unwrap_or(0)))
 }
