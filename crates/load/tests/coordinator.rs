@@ -40,7 +40,6 @@ fn ten_minutes() -> Run {
         name: "reads".into(),
         judged: true,
         offered_iops: 7.0,
-        workload: 0,
         act: Some(ActHistograms { scale: ActScale::Milliseconds, per_device: true }),
         ..StreamInfo::default()
     };
@@ -48,11 +47,9 @@ fn ten_minutes() -> Run {
         layout: Layout { streams: vec![reads], devices: vec!["sim".into()], thresholds_ns: [1_000_000].into() },
         settings: Settings {
             duration_ns: 600 * SEC,
-            max_lag_ns: 0,
             errors_max: u64::MAX,
-            pacing: Pacing::Spin,
             hang_ns: SEC,
-            ramp_ns: 0,
+            ..Settings::until_done(Pacing::Spin)
         },
         interval_ns: 10 * SEC,
         slice_ns: 600 * SEC,

@@ -2,7 +2,7 @@
 
 use engine::sim::{Done, DriveModel, QueueModel, SimEngine};
 use engine::{BlockEngine, IoEngine, Wait};
-use load::plan::{Arrival, BufferClass, Fill, Lane, Limit, Plan};
+use load::plan::{Arrival, BufferClass, Plan};
 use load::rate::Rate;
 use load::run::{Cause, Control, Message, Pacing, Recorder, Settings, Shard, Whose};
 use load::schedule::{Even, Poisson, Schedule};
@@ -10,6 +10,7 @@ use load::stream::{Extent, Request, Stream, Uniform, Updates};
 use results::buckets::ActScale;
 use results::cell::{ActHistograms, Interval, Layout, StreamInfo};
 use std::io;
+use std::ops::Range;
 use std::sync::Arc;
 use sys::buffer::Buf;
 use sys::op::{Completion, Op, OpKind, Outcome};
@@ -19,22 +20,14 @@ const SEC: u64 = 1_000_000_000;
 const MS: u64 = 1_000_000;
 
 fn settings(duration_s: u64) -> Settings {
-    Settings {
-        duration_ns: duration_s * SEC,
-        max_lag_ns: 0,
-        errors_max: u64::MAX,
-        pacing: Pacing::Spin,
-        hang_ns: 10 * SEC,
-        ramp_ns: 0,
-    }
+    let duration_ns = duration_s * SEC;
+    Settings { duration_ns, errors_max: u64::MAX, hang_ns: 10 * SEC, ..Settings::until_done(Pacing::Spin) }
 }
 
 fn layout(streams: usize, devices: usize) -> Layout {
     let stream = |n| StreamInfo {
         name: format!("stream-{n}"),
         judged: true,
-        offered_iops: 0.0,
-        workload: 0,
         act: Some(ActHistograms { scale: ActScale::Milliseconds, per_device: true }),
         ..StreamInfo::default()
     };
@@ -56,15 +49,11 @@ fn even(rate: u64, device: u64, devices: u64) -> Arrival {
 
 /// One lane per device, all under one limit.
 fn plan<S: Stream + 'static>(lanes: Vec<(S, Arrival)>, slots: u32, configured: bool) -> Plan {
-    Plan {
-        lanes: lanes
-            .into_iter()
-            .map(|(stream, arrival)| Lane { stream: Box::new(stream), arrival, limit: 0, name: "reads".into() })
-            .collect(),
-        limits: vec![Limit { slots, configured }],
-        buffers: vec![BufferClass { len_bytes: 4096, count: slots, fill: Fill::AsIs }],
-        cpus: Vec::new(),
-    }
+    let mut plan = Plan::default();
+    let limit = plan.add_limit(slots, configured);
+    plan.add_buffers(BufferClass::plain(4096, slots));
+    lanes.into_iter().for_each(|(stream, arrival)| plan.add_lane(stream, arrival, limit, "reads".into()));
+    plan
 }
 
 struct Ran {
@@ -93,6 +82,15 @@ fn run(drives: &[&str], plan: Plan, settings: Settings, layout: &Layout) -> Ran 
     run_in(engine(drives), plan, settings, layout)
 }
 
+/// Reads at an even rate on one drive, under a limit of `slots` that was configured or not.
+fn even_reads(drive: &str, rate: u64, (slots, configured): (u32, bool), settings: Settings) -> Ran {
+    run(&[drive], plan(vec![(reads(0, 1), even(rate, 0, 1))], slots, configured), settings, &layout(1, 1))
+}
+
+fn closed(depth: u32) -> Arrival {
+    Arrival::Closed { depth, think_ns: 0 }
+}
+
 fn run_in<W: BlockEngine>(engine: W, plan: Plan, settings: Settings, layout: &Layout) -> Ran {
     let control = Arc::new(Control::default());
     let (recorder, feed) = Recorder::new(layout, SEC, SEC, settings.duration_ns, false);
@@ -111,7 +109,7 @@ const FREEZE: &str = "sim:read-us=100+jitter-pct=0+read-mbps=0+stall-ms=1000+sta
 
 #[test]
 fn a_freeze_of_one_second_makes_a_thousand_slow_operations_of_a_thousand_a_second() {
-    let ran = run(&[FREEZE], plan(vec![(reads(0, 1), even(1000, 0, 1))], 4096, false), settings(10), &layout(1, 1));
+    let ran = even_reads(FREEZE, 1000, (4096, false), settings(10));
     let total = ran.total();
     let cell = &total.cells[0];
     assert_eq!(cell.counts.ops, 10_000);
@@ -133,7 +131,7 @@ fn a_closed_loop_would_have_reported_one_slow_operation() {
 fn waiting_for_a_slot_is_the_devices_doing_and_is_judged() {
     // One slot: the freeze holds one operation in service, and the rest wait.
     let drive = "sim:read-us=10+jitter-pct=0+read-mbps=0+stall-ms=1000+stall-at-s=5.000005";
-    let ran = run(&[drive], plan(vec![(reads(0, 1), even(1000, 0, 1))], 1, false), settings(10), &layout(1, 1));
+    let ran = even_reads(drive, 1000, (1, false), settings(10));
     let cell = &ran.total().cells[0];
     assert_eq!(cell.counts.ops, 10_000);
     assert!(cell.counts.judged_over[0] >= 998, "{:?}", cell.counts.judged_over);
@@ -175,12 +173,7 @@ fn the_same_seed_gives_the_same_run_to_the_last_bucket() {
 
 #[test]
 fn failed_operations_are_over_every_threshold_and_do_not_end_the_run() {
-    let ran = run(
-        &["sim:error-rate=0.01"],
-        plan(vec![(reads(0, 1), even(1000, 0, 1))], 64, false),
-        settings(100),
-        &layout(1, 1),
-    );
+    let ran = even_reads("sim:error-rate=0.01", 1000, (64, false), settings(100));
     let cell = &ran.total().cells[0];
     assert_eq!(cell.counts.wanted(), 100_000);
     assert!((900..1100).contains(&cell.counts.errors), "{} errors", cell.counts.errors);
@@ -192,7 +185,7 @@ fn failed_operations_are_over_every_threshold_and_do_not_end_the_run() {
 #[test]
 fn too_many_errors_end_the_run_and_what_was_not_issued_is_counted() {
     let settings = Settings { errors_max: 10, ..settings(100) };
-    let ran = run(&["sim:bad=0-1GiB"], plan(vec![(reads(0, 1), even(1000, 0, 1))], 64, false), settings, &layout(1, 1));
+    let ran = even_reads("sim:bad=0-1GiB", 1000, (64, false), settings);
     assert_eq!(ran.cause, Some(Cause::Errors { count: 11 }));
     assert_eq!(ran.intervals.len(), 1);
     assert!(ran.total().cells[0].counts.errors >= 11);
@@ -200,8 +193,7 @@ fn too_many_errors_end_the_run_and_what_was_not_issued_is_counted() {
 
 #[test]
 fn a_device_that_is_gone_ends_the_run() {
-    let ran =
-        run(&["sim:gone-at-s=2"], plan(vec![(reads(0, 1), even(1000, 0, 1))], 64, false), settings(100), &layout(1, 1));
+    let ran = even_reads("sim:gone-at-s=2", 1000, (64, false), settings(100));
     assert_eq!(ran.cause, Some(Cause::Gone { device: 0, error: "No such device (os error 19)".into() }));
     assert_eq!(ran.intervals.len(), 3);
 }
@@ -231,7 +223,7 @@ fn a_device_too_slow_for_its_load_ends_the_run_by_lag_and_is_named() {
 #[test]
 fn a_device_that_never_answers_leaves_its_operations_counted() {
     let hung = "sim:read-us=10+stall-ms=1000000+stall-at-s=1";
-    let ran = run(&[hung], plan(vec![(reads(0, 1), even(100, 0, 1))], 10, false), settings(3), &layout(1, 1));
+    let ran = even_reads(hung, 100, (10, false), settings(3));
     let cell = &ran.total().cells[0];
     assert_eq!(
         (cell.counts.ops, cell.counts.lost, cell.counts.unissued),
@@ -304,7 +296,7 @@ fn a_run_that_failed_issues_no_followers_but_counts_them() {
 #[test]
 fn a_closed_lane_keeps_its_depth_going() {
     // 4 deep, 100 us each, on 32 channels: 40,000 a second.
-    let lanes = vec![(reads(0, 1), Arrival::Closed { depth: 4, think_ns: 0 })];
+    let lanes = vec![(reads(0, 1), closed(4))];
     let ran = run(&["sim:read-us=100+jitter-pct=0+read-mbps=0"], plan(lanes, 4, true), settings(5), &layout(1, 1));
     assert!(ran.total().cells[0].counts.ops.abs_diff(200_000) <= 4);
     assert_eq!(ran.intervals[2].in_flight_max, 4);
@@ -325,7 +317,7 @@ impl Stream for FirstOf {
 fn a_run_is_over_when_its_streams_have_ended_and_all_came_back() {
     let drive = ["sim:read-us=100+jitter-pct=0+read-mbps=0"];
     let closed = |slots| {
-        let lanes = vec![(FirstOf(reads(0, 1), 1001), Arrival::Closed { depth: 4, think_ns: 0 })];
+        let lanes = vec![(FirstOf(reads(0, 1), 1001), closed(4))];
         run(&drive, plan(lanes, slots, true), settings(3600), &layout(1, 1))
     };
     for (slots, end_us) in [(4, 25_100), (2, 50_100)] {
@@ -341,10 +333,7 @@ fn a_run_is_over_when_its_streams_have_ended_and_all_came_back() {
 
 #[test]
 fn a_lane_that_ended_leaves_its_slots_to_the_others() {
-    let lanes = vec![
-        (FirstOf(reads(0, 1), 10), Arrival::Closed { depth: 4, think_ns: 0 }),
-        (FirstOf(reads(0, 2), 1000), Arrival::Closed { depth: 4, think_ns: 0 }),
-    ];
+    let lanes = vec![(FirstOf(reads(0, 1), 10), closed(4)), (FirstOf(reads(0, 2), 1000), closed(4))];
     let ran = run(&["sim:"], plan(lanes, 2, true), settings(3600), &layout(1, 1));
     assert_eq!((ran.total().cells[0].counts.ops, ran.total().cells[0].counts.unissued), (1010, 0));
 }
@@ -413,15 +402,13 @@ fn a_stream_that_waits_for_its_own_operations_waits_for_the_device_and_not_for_u
     assert!(cell.counts.ops >= 500 && cell.wait.max() > 4 * SEC, "{} done, {} ns", cell.counts.ops, cell.wait.max());
 }
 
-/// A engine whose program is held off the CPU once: whatever it waits for, it wakes no earlier than
-/// `until_ns` when it waits in `from_ns..until_ns`.
-struct HeldOff {
+/// An engine whose program looks at it otherwise: `reap` decides how long it waits, and what it sees.
+struct Watched<F> {
     engine: SimEngine,
-    from_ns: u64,
-    until_ns: u64,
+    reap: F,
 }
 
-impl IoEngine for HeldOff {
+impl<F: FnMut(&mut SimEngine, Wait, &mut Vec<Completion>)> IoEngine for Watched<F> {
     const VIRTUAL: bool = true;
     type Op = Op;
     type Completion = Completion;
@@ -435,8 +422,8 @@ impl IoEngine for HeldOff {
     }
 
     fn reap(&mut self, wait: Wait, out: &mut Vec<Completion>) -> io::Result<()> {
-        let held = (self.from_ns..self.until_ns).contains(&self.engine.now());
-        self.engine.reap(if held { Wait { until_ns: self.until_ns, completions: u32::MAX } } else { wait }, out)
+        (self.reap)(&mut self.engine, wait, out);
+        Ok(())
     }
 
     fn in_flight(&self) -> usize {
@@ -448,10 +435,35 @@ impl IoEngine for HeldOff {
     }
 }
 
+/// A program that is held off the CPU once: whatever it waits for, it wakes no earlier than the end of `held` when it
+/// waits within it.
+fn held_off(drive: &str, held: Range<u64>) -> impl BlockEngine {
+    let reap = move |engine: &mut SimEngine, wait, out: &mut _| {
+        let is_held = held.contains(&engine.now());
+        let held = Wait { until_ns: held.end, completions: u32::MAX };
+        engine.reap(if is_held { held } else { wait }, out).unwrap();
+    };
+    Watched { engine: engine(&[drive]), reap }
+}
+
+/// A program that looks at completions once every `look_ns` only.
+fn unseen(drive: &str, look_ns: u64) -> impl BlockEngine {
+    let reap = move |engine: &mut SimEngine, _, out: &mut Vec<Completion>| {
+        let looked_ns = engine.now();
+        let until_ns = (looked_ns / look_ns + 1) * look_ns;
+        engine.reap(Wait { until_ns, completions: u32::MAX }, out).unwrap();
+        for completion in out.iter_mut() {
+            completion.completed_ns = until_ns;
+            completion.unseen_ns = until_ns - looked_ns.max(completion.issued_ns);
+        }
+    };
+    Watched { engine: engine(&[drive]), reap }
+}
+
 #[test]
 fn a_program_held_off_the_cpu_blames_itself_and_not_the_device() {
     // 1,000 a second, held off for 1.5 s: 1,500 are issued late, in a heap that fills all 64 slots.
-    let engine = HeldOff { engine: engine(&["sim:jitter-pct=0"]), from_ns: 3 * SEC, until_ns: 4 * SEC + SEC / 2 };
+    let engine = held_off("sim:jitter-pct=0", 3 * SEC..4 * SEC + SEC / 2);
     let plan = plan(vec![(reads(0, 1), even(1_000, 0, 1))], 64, false);
     let ran = run_in(engine, plan, settings(10), &layout(1, 1));
     let total = ran.total();
@@ -466,51 +478,12 @@ fn a_program_held_off_the_cpu_blames_itself_and_not_the_device() {
     assert!(backlogs[4..].iter().all(|backlog| backlog.late <= 1), "it is worked off: {backlogs:?}");
 }
 
-/// An engine whose program looks at completions once every `look_ns` only.
-struct Unseen {
-    engine: SimEngine,
-    look_ns: u64,
-}
-
-impl IoEngine for Unseen {
-    const VIRTUAL: bool = true;
-    type Op = Op;
-    type Completion = Completion;
-
-    fn now(&mut self) -> u64 {
-        self.engine.now()
-    }
-
-    fn submit(&mut self, op: Op) {
-        self.engine.submit(op);
-    }
-
-    fn reap(&mut self, _: Wait, out: &mut Vec<Completion>) -> io::Result<()> {
-        let looked_ns = self.engine.now();
-        let until_ns = (looked_ns / self.look_ns + 1) * self.look_ns;
-        self.engine.reap(Wait { until_ns, completions: u32::MAX }, out)?;
-        for completion in out.iter_mut() {
-            completion.completed_ns = until_ns;
-            completion.unseen_ns = until_ns - looked_ns.max(completion.issued_ns);
-        }
-        Ok(())
-    }
-
-    fn in_flight(&self) -> usize {
-        self.engine.in_flight()
-    }
-
-    fn buffer(&mut self, len: usize) -> Option<Buf> {
-        self.engine.buffer(len)
-    }
-}
-
 const ONE_MS: &str = "sim:channels=1+read-us=1000+jitter-pct=0+read-mbps=0";
 
 #[test]
 fn a_backlog_is_known_at_the_end_of_each_interval() {
     // 1,250 a second on a drive that does 1,000, one at a time: 250 more are behind after each second.
-    let ran = run(&[ONE_MS], plan(vec![(reads(0, 1), even(1250, 0, 1))], 1, false), settings(4), &layout(1, 1));
+    let ran = even_reads(ONE_MS, 1250, (1, false), settings(4));
     for (interval, second) in ran.intervals.iter().zip(1..) {
         let backlog = interval.cells[0].counts.backlog;
         assert_eq!((backlog.in_flight, backlog.late), (1, 0), "after {second} s");
@@ -552,7 +525,7 @@ fn a_poisson_backlog_is_counted_as_exactly() {
 fn completions_that_lie_unseen_hold_slots_and_that_wait_is_ours() {
     // 2,000 a second, one at a time, on a drive that takes 100 us: but we look once a millisecond.
     let drive = "sim:channels=1+read-us=100+jitter-pct=0+read-mbps=0";
-    let engine = Unseen { engine: engine(&[drive]), look_ns: MS };
+    let engine = unseen(drive, MS);
     let ran = run_in(engine, plan(vec![(reads(0, 1), even(2_000, 0, 1))], 1, false), settings(4), &layout(1, 1));
     let total = ran.total();
     let cell = &total.cells[0];
@@ -565,7 +538,7 @@ fn completions_that_lie_unseen_hold_slots_and_that_wait_is_ours() {
 #[test]
 fn a_slow_device_is_not_excused_by_what_lay_unseen() {
     // 2,000 a second, one at a time, on a drive that takes 1 ms; we look every 30 us.
-    let engine = Unseen { engine: engine(&[ONE_MS]), look_ns: 30_000 };
+    let engine = unseen(ONE_MS, 30_000);
     let ran = run_in(engine, plan(vec![(reads(0, 1), even(2_000, 0, 1))], 1, false), settings(4), &layout(1, 1));
     let total = ran.total();
     let cell = &total.cells[0];
@@ -579,7 +552,7 @@ fn what_is_in_flight_at_an_early_end_may_take_longer_than_its_interval() {
     // A second each, one at a time: when the lag ends the run 512 of them are still to come.
     let drive = "sim:channels=1+read-us=1000000+jitter-pct=0+read-mbps=0";
     let settings = Settings { max_lag_ns: 2 * SEC, ..settings(3600) };
-    let ran = run(&[drive], plan(vec![(reads(0, 1), even(1000, 0, 1))], 512, false), settings, &layout(1, 1));
+    let ran = even_reads(drive, 1000, (512, false), settings);
     assert!(matches!(ran.cause, Some(Cause::Lag { whose: Whose::Device, .. })), "{:?}", ran.cause);
     let cell = &ran.total().cells[0];
     assert_eq!(cell.counts.lost, 0, "a device that returns something is waited for");
@@ -596,7 +569,7 @@ fn what_comes_back_after_the_end_is_no_achieved_rate() {
     // 20 a second on a drive that does 10: half of them are still to come at the end, and ten of these are issued in the
     // second after it.
     let drive = "sim:channels=1+read-us=100000+jitter-pct=0+read-mbps=0";
-    let ran = run(&[drive], plan(vec![(reads(0, 1), even(20, 0, 1))], 1, false), settings(10), &layout(1, 1));
+    let ran = even_reads(drive, 20, (1, false), settings(10));
     let cell = &ran.total().cells[0];
     assert_eq!(cell.counts.ops + cell.counts.unissued, 200);
     assert!(
@@ -623,13 +596,13 @@ fn a_device_that_holds_the_slots_is_blamed_and_not_their_number() {
 fn too_few_slots_for_a_quick_device_are_the_limits_doing() {
     let drive = "sim:channels=64+read-us=1000+jitter-pct=0+read-mbps=0";
     let settings = Settings { max_lag_ns: 2 * SEC, ..settings(60) };
-    let ran = run(&[drive], plan(vec![(reads(0, 1), even(10_000, 0, 1))], 4, true), settings, &layout(1, 1));
+    let ran = even_reads(drive, 10_000, (4, true), settings);
     assert!(matches!(ran.cause, Some(Cause::Lag { whose: Whose::Limit, .. })), "{:?}", ran.cause);
 }
 
 #[test]
 fn nothing_is_issued_before_instant_zero() {
-    let lanes = vec![(reads(0, 1), Arrival::Closed { depth: 4, think_ns: 0 })];
+    let lanes = vec![(reads(0, 1), closed(4))];
     let (recorder, feed) = Recorder::new(&layout(1, 1), SEC, SEC, SEC, false);
     let drive = engine(&["sim:read-us=100+jitter-pct=0+read-mbps=0"]);
     let control = Arc::new(Control::default());
@@ -643,7 +616,7 @@ fn nothing_is_issued_before_instant_zero() {
 #[test]
 fn a_run_in_which_time_stands_still_can_be_stopped() {
     // Operations that take 1 ns: a virtual hour is some 10^13 of them.
-    let lanes = vec![(reads(0, 1), Arrival::Closed { depth: 4, think_ns: 0 })];
+    let lanes = vec![(reads(0, 1), closed(4))];
     let (recorder, _feed) = Recorder::new(&layout(1, 1), SEC, SEC, 3600 * SEC, false);
     let control = Arc::new(Control::default());
     let drive = engine(&["sim:read-us=0+jitter-pct=0+read-mbps=0"]);
@@ -661,7 +634,7 @@ fn nothing_of_a_ramp_is_counted() {
     // The drive freezes from 5 to 6 s.
     let slow = |ramp_ns, seconds: u64| {
         let settings = Settings { ramp_ns, duration_ns: ramp_ns + seconds * SEC, ..settings(10) };
-        let ran = run(&[FREEZE], plan(vec![(reads(0, 1), even(1000, 0, 1))], 4096, false), settings, &layout(1, 1));
+        let ran = even_reads(FREEZE, 1000, (4096, false), settings);
         let ends: Vec<_> = ran.intervals.iter().map(|interval| (interval.index, interval.end_ns)).collect();
         assert_eq!(ends, (0..seconds).map(|index| (index, (index + 1) * SEC)).collect::<Vec<_>>());
         let cell = &ran.total().cells[0];
@@ -678,7 +651,7 @@ fn nothing_of_a_ramp_is_counted() {
 fn after_its_end_a_run_issues_its_backlog_for_a_second_and_counts_the_rest() {
     // 500 a second at most, of 1,000 wanted for 4 s.
     let drive = "sim:channels=1+read-us=2000+jitter-pct=0+read-mbps=0";
-    let ran = run(&[drive], plan(vec![(reads(0, 1), even(1000, 0, 1))], 4, true), settings(4), &layout(1, 1));
+    let ran = even_reads(drive, 1000, (4, true), settings(4));
     let cell = &ran.total().cells[0];
     assert!(
         cell.counts.ops.abs_diff(2_500) <= 8 && cell.counts.overtime.abs_diff(500) <= 8,
@@ -716,7 +689,7 @@ impl DriveModel for Refuses {
 
 #[test]
 fn a_run_whose_virtual_time_stands_still_ends_with_an_error() {
-    let closed = || plan(vec![(reads(0, 1), Arrival::Closed { depth: 2, think_ns: 0 })], 2, true);
+    let closed = || plan(vec![(reads(0, 1), closed(2))], 2, true);
     let refuses = SimEngine::new(vec![Refuses::default()]);
     let at_once = engine(&["sim:read-us=0+jitter-pct=0+read-mbps=0"]);
     for (ran, gone) in [

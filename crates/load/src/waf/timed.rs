@@ -58,9 +58,7 @@ pub fn timed(experiment: Experiment, layout: &Layout<'_>, base: &DriveSpec, seed
         let random = Random::for_part(seed, DRIVES_PART | number as u64);
         models.push(Drive::Ftl(FtlModel::in_use(&spec, &of.drive, ftl, random)));
         names.push(DeviceName::Simulated(of.name.clone(), Arc::new(spec)));
-        let (target, min_io_bytes) = (number as u16, base.min_io_bytes);
-        let name = of.name.clone();
-        shapes.push(DeviceShape { name, target, size_bytes, min_io_bytes, queue_requests: None, stamp_key: 0 });
+        shapes.push(DeviceShape::new(&of.name, number as u16, size_bytes, base.min_io_bytes));
     }
     // Nothing is judged: there are no thresholds.
     let mut plan = RunPlan::new(layout.drives.iter().map(|of| of.name.clone()).collect(), [].into());
