@@ -49,7 +49,9 @@ pub struct Timed {
 ///
 /// Errors: a load that the run loop rejects.
 pub fn timed(experiment: Experiment, layout: &Layout<'_>, base: &DriveSpec, seed: u64) -> Result<Timed, WafError> {
-    let cannot = |why: &dyn std::fmt::Display| WafError::Timed(why.to_string());
+    let cannot = |why: &dyn std::fmt::Display| {
+        WafError::Other(format!("cannot measure latencies - {why} - leave them out by --no-latency"))
+    };
     let tenants = Arc::new(layout.tenants());
     let (mut models, mut names, mut shapes) = (Vec::new(), Vec::new(), Vec::new());
     for ((number, of), ftl) in layout.drives.iter().enumerate().zip(experiment.drives) {

@@ -10,7 +10,7 @@ use load::plan::{Arrival, BufferClass, Plan};
 use load::rate::Rate;
 use load::run::{Cause, Control, Message, Pacing, Recorder, Settings, Shard};
 use load::schedule::{Even, Schedule};
-use load::stream::{Extent, Request, Stream, Uniform};
+use load::stream::{Extent, Request, SizeDistribution, Stream, Uniform};
 use results::buckets::ActScale;
 use results::cell::{ActHistograms, Interval, Layout, StreamInfo};
 use std::sync::Arc;
@@ -40,7 +40,7 @@ fn layout(streams: usize, devices: usize) -> Layout {
 }
 
 fn reads(target: u16, seed: u64) -> Uniform {
-    let extent = Extent::records(target, target.into(), 1 << 30, 512, 1536, 1536).unwrap();
+    let extent = Extent::new(target, target.into(), 1 << 30, 512, SizeDistribution::Same(1536)).unwrap();
     Uniform { extent, kind: OpKind::Read, buffers: 0, random: Random::for_part(seed, target.into()) }
 }
 
