@@ -40,7 +40,7 @@ macro_rules! choice {
 
         impl std::fmt::Display for $name {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str($crate::choice::Choice::word(*self))
+                f.pad($crate::choice::Choice::word(*self))
             }
         }
     };

@@ -1,6 +1,7 @@
 //! Input of one shard: lanes, limits and buffers. The run loop knows nothing beyond this.
 
-use crate::schedule::Schedule;
+use crate::rate::Rate;
+use crate::schedule::{Even, Schedule};
 use crate::stream::Stream;
 use device::salt::{PlacedSalt, Salt};
 
@@ -16,6 +17,13 @@ pub enum Arrival {
         /// Pause before each operation, the first included.
         think_ns: u64,
     },
+}
+
+impl Arrival {
+    /// Evenly spaced, as of [`Even::new`].
+    pub fn even(rate: Rate, first: u64, stride: u64, phase: u32) -> Option<Self> {
+        Even::new(rate, first, stride, phase).map(|even| Self::Scheduled(Schedule::Even(even)))
+    }
 }
 
 /// A stream with its arrivals and the limit it is under.

@@ -169,6 +169,16 @@ pub enum SizeDistribution {
 }
 
 impl SizeDistribution {
+    /// Sizes of records from `min_bytes` to `max_bytes`, each rounded up to whole `step_bytes`. Source: ACT 6.6,
+    /// `discover_read_pattern`.
+    pub fn records(min_bytes: u32, max_bytes: u32, step_bytes: u32) -> Self {
+        let (steps_min, steps_max) = (min_bytes.div_ceil(step_bytes), max_bytes.div_ceil(step_bytes));
+        match steps_max - steps_min + 1 {
+            1 => Self::Same(steps_min * step_bytes),
+            count => Self::Uniform { min_bytes: steps_min * step_bytes, count, step_bytes },
+        }
+    }
+
     /// Largest size, bytes.
     pub fn max_bytes(&self) -> u32 {
         match self {
@@ -191,40 +201,9 @@ impl SizeDistribution {
 }
 
 impl Extent {
-    /// Random record-sized operations on the first `usable_bytes` of a device.
-    ///
-    /// Sizes run from `len_min_bytes` to `len_max_bytes`, each rounded up to whole `step_bytes` (the device's minimum
-    /// direct I/O size); the last offset has space for the largest. `None` if not even one fits. Source: ACT 6.6,
-    /// `discover_read_pattern`.
-    pub fn records(
-        target: TargetId,
-        cell: u32,
-        usable_bytes: u64,
-        step_bytes: u32,
-        len_min_bytes: u32,
-        len_max_bytes: u32,
-    ) -> Option<Self> {
-        let (steps_min, steps_max) = (len_min_bytes.div_ceil(step_bytes), len_max_bytes.div_ceil(step_bytes));
-        let min_bytes = Some(steps_min * step_bytes).filter(|bytes| *bytes > 0)?;
-        let lens = match steps_max - steps_min + 1 {
-            1 => SizeDistribution::Same(min_bytes),
-            count => SizeDistribution::Uniform { min_bytes, count, step_bytes },
-        };
-        Self::of_lens(target, cell, usable_bytes, step_bytes, lens)
-    }
-
-    /// The same with sizes from a table, which are whole `step_bytes`.
-    pub fn drawn(
-        target: TargetId,
-        cell: u32,
-        usable_bytes: u64,
-        step_bytes: u32,
-        table: Arc<SizeTable>,
-    ) -> Option<Self> {
-        Self::of_lens(target, cell, usable_bytes, step_bytes, SizeDistribution::Drawn(table))
-    }
-
-    fn of_lens(
+    /// Operations of these sizes, whole `step_bytes` (the device's minimum direct I/O size), on the first `usable_bytes` of
+    /// a device; the last offset has space for the largest. `None` if not even one fits.
+    pub fn new(
         target: TargetId,
         cell: u32,
         usable_bytes: u64,
@@ -233,19 +212,13 @@ impl Extent {
     ) -> Option<Self> {
         let steps_max = u64::from(lens.max_bytes() / step_bytes);
         let offsets = (usable_bytes / u64::from(step_bytes) + 1).checked_sub(steps_max)?;
-        (offsets > 0).then_some(Self { target, cell, step_bytes: u64::from(step_bytes), offsets, lens })
+        let is_possible = offsets > 0 && lens.max_bytes() > 0;
+        is_possible.then_some(Self { target, cell, step_bytes: step_bytes.into(), offsets, lens })
     }
 
     /// Whole aligned blocks of `block_bytes`. A partial block at the end stays unused.
     pub fn blocks(target: TargetId, cell: u32, size_bytes: u64, block_bytes: u32) -> Option<Self> {
-        let offsets = size_bytes / u64::from(block_bytes);
-        (offsets > 0).then_some(Self {
-            target,
-            cell,
-            step_bytes: u64::from(block_bytes),
-            offsets,
-            lens: SizeDistribution::Same(block_bytes),
-        })
+        Self::new(target, cell, size_bytes, block_bytes, SizeDistribution::Same(block_bytes))
     }
 
     /// Largest size of an operation.
@@ -411,7 +384,7 @@ mod tests {
     #[test]
     fn records_fill_the_device_but_never_leave_it() {
         // 10 sectors; records of 600 to 1400 bytes are 2 or 3 sectors: offsets 0..=7.
-        let extent = Extent::records(0, 0, 5120, 512, 600, 1400).unwrap();
+        let extent = Extent::new(0, 0, 5120, 512, SizeDistribution::records(600, 1400, 512)).unwrap();
         assert_eq!((extent.offsets, extent.len_max_bytes()), (8, 1536));
         assert_eq!(extent.lens, SizeDistribution::Uniform { min_bytes: 1024, count: 2, step_bytes: 512 });
         let mut random = Random::new(1);
@@ -428,7 +401,7 @@ mod tests {
     fn a_partial_block_at_the_end_is_unused() {
         assert_eq!(Extent::blocks(0, 0, 131_072 * 3 + 512, 131_072).unwrap().offsets, 3);
         assert_eq!(Extent::blocks(0, 0, 131_071, 131_072), None);
-        assert_eq!(Extent::records(0, 0, 1024, 512, 1536, 1536), None);
+        assert_eq!(Extent::new(0, 0, 1024, 512, SizeDistribution::Same(1536)), None);
     }
 
     #[test]
@@ -457,8 +430,7 @@ mod tests {
 
     #[test]
     fn a_service_thread_mixes_reads_and_writes_in_proportion() {
-        let extents: Vec<_> =
-            (0..2).map(|t| Extent::records(t, u32::from(t), 1 << 20, 512, 512, 512).unwrap()).collect();
+        let extents: Vec<_> = (0..2).map(|t| Extent::blocks(t, u32::from(t), 1 << 20, 512).unwrap()).collect();
         let mut mixed = Mixed {
             writes: extents.iter().map(|extent| (extent.clone(), 1)).collect(),
             reads: extents,

@@ -265,26 +265,12 @@ fn shape_of_target(place: u16, target: &Target) -> DeviceShape {
 }
 
 fn shape_of_drive(place: u16, (name, drive): &(String, DriveSpec)) -> DeviceShape {
-    DeviceShape {
-        name: name.clone(),
-        target: place,
-        size_bytes: drive.capacity_bytes,
-        min_io_bytes: drive.min_io_bytes,
-        queue_requests: None,
-        stamp_key: 0,
-    }
+    DeviceShape::new(name, place, drive.capacity_bytes, drive.min_io_bytes)
 }
 
 /// Whatever its records lie on, a key is a place and has no sectors.
 fn shape_of_namespace(name: &str) -> DeviceShape {
-    DeviceShape {
-        name: name.to_owned(),
-        target: 0,
-        size_bytes: u64::MAX,
-        min_io_bytes: 1,
-        queue_requests: None,
-        stamp_key: 0,
-    }
+    DeviceShape::new(name, 0, u64::MAX, 1)
 }
 
 /// Times of a queueing model say nothing of a drive with an FTL.

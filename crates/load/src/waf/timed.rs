@@ -49,7 +49,9 @@ pub struct Timed {
 ///
 /// Errors: a load that the run loop rejects.
 pub fn timed(experiment: Experiment, layout: &Layout<'_>, base: &DriveSpec, seed: u64) -> Result<Timed, WafError> {
-    let cannot = |why: &dyn std::fmt::Display| WafError::Timed(why.to_string());
+    let cannot = |why: &dyn std::fmt::Display| {
+        WafError::Other(format!("cannot measure latencies - {why} - leave them out by --no-latency"))
+    };
     let tenants = Arc::new(layout.tenants());
     let (mut models, mut names, mut shapes) = (Vec::new(), Vec::new(), Vec::new());
     for ((number, of), ftl) in layout.drives.iter().enumerate().zip(experiment.drives) {
@@ -58,9 +60,7 @@ pub fn timed(experiment: Experiment, layout: &Layout<'_>, base: &DriveSpec, seed
         let random = Random::for_part(seed, DRIVES_PART | number as u64);
         models.push(Drive::Ftl(FtlModel::in_use(&spec, &of.drive, ftl, random)));
         names.push(DeviceName::Simulated(of.name.clone(), Arc::new(spec)));
-        let (target, min_io_bytes) = (number as u16, base.min_io_bytes);
-        let name = of.name.clone();
-        shapes.push(DeviceShape { name, target, size_bytes, min_io_bytes, queue_requests: None, stamp_key: 0 });
+        shapes.push(DeviceShape::new(&of.name, number as u16, size_bytes, base.min_io_bytes));
     }
     // Nothing is judged: there are no thresholds.
     let mut plan = RunPlan::new(layout.drives.iter().map(|of| of.name.clone()).collect(), [].into());

@@ -217,6 +217,13 @@ pub struct DeviceShape {
     pub stamp_key: u64,
 }
 
+impl DeviceShape {
+    /// A device without a queue in the kernel, and without stamps in its data.
+    pub fn new(name: impl Into<String>, target: u16, size_bytes: u64, min_io_bytes: u32) -> Self {
+        Self { name: name.into(), target, size_bytes, min_io_bytes, queue_requests: None, stamp_key: 0 }
+    }
+}
+
 /// Parameters from the machine and the user, beside the configuration.
 #[derive(Debug, Clone)]
 pub struct Choices {

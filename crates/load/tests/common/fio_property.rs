@@ -46,14 +46,7 @@ pub(crate) fn assert_fio_property(bytes: &[u8]) -> bool {
 
 /// Every operation lies within the device and has a buffer that holds it.
 fn assert_built(load: &FioLoad) {
-    let shape = |(target, name): (u16, &engine::DeviceName)| DeviceShape {
-        name: name.to_string(),
-        target,
-        size_bytes: SIZE_BYTES,
-        min_io_bytes: 512,
-        queue_requests: None,
-        stamp_key: 0,
-    };
+    let shape = |(target, name): (u16, &engine::DeviceName)| DeviceShape::new(name.as_str(), target, SIZE_BYTES, 512);
     let shapes: Vec<_> = (0..).zip(&load.devices).map(shape).collect();
     let mut plan = RunPlan::new(shapes.iter().map(|shape| shape.name.clone()).collect(), [1_000_000].into());
     plan.begin(0, "");

@@ -272,49 +272,4 @@ mod tests {
             assert_eq!(drive(&format!("sim:ftl+append={name}")).spec.append, append);
         }
     }
-
-    #[test]
-    fn what_makes_no_drive_with_an_ftl_is_named() {
-        let message = |text: &str| text.parse::<DriveSpec>().unwrap_err().to_string();
-        for (parameters, advice) in [
-            ("op=0", "op is \"0\" - give a percentage above 0 such as 7%, or a share such as 0.07"),
-            ("op=-7%", "op is \"-7%\" - give a percentage above 0"),
-            ("op=7", "op is \"7\" - give a percentage above 0"),
-            ("op=NaN", "op is \"NaN\" - give a percentage above 0"),
-            ("op-of-flash=100%", "op-of-flash is \"100%\" - give a percentage above 0"),
-            ("op=7%+op-of-flash=7%", "op-of-flash has no effect beside op - leave one of them"),
-            ("unit=2KiB", "unit is \"2KiB\" - give 4KiB, 8KiB,"),
-            ("unit=64KiB+planes=2", "unit is \"65536\" - give one that divides planes x page"),
-            ("superblock=1", "superblock is \"1\" - give a size such as 128MiB"),
-            ("superblock=5000", "superblock is \"5000\" - give a multiple of planes x page"),
-            ("capacity=1000000000", "capacity is \"1000000000\" - give a multiple of unit"),
-            ("victim=oldest", "victim is \"oldest\" - give greedy, fifo, cost-benefit or d-choices-10"),
-            ("victim=d-choices-0", "victim is \"d-choices-0\" - give greedy,"),
-            ("append=mixed", "append is \"mixed\" - give shared, separate or per-handle"),
-            ("handles=0", "handles is \"0\" - give a number from 1 to 256"),
-            ("isolation=none", "isolation is \"none\" - give initially or persistently"),
-            ("reserve=0", "reserve is \"0\" - give a number from 1 to 10000"),
-            ("wear-gap=0", "wear-gap is \"0\" - give a number of erases from 1 on"),
-            ("firmware=good", "firmware is \"good\" - give mixes-handles, collects-all-handles,"),
-            ("superblock=32GiB", "2 superblocks of 34359738368 bytes"),
-            ("handles=2+isolation=persistently", "give each its own, or make them initially isolated"),
-            ("superblock=100KiB", "superblock is \"102400\" - give a multiple of planes x page"),
-            ("channels=0", "channels is \"0\" - give a number from 1 to 256"),
-            ("dies=65", "dies is \"65\" - give a number of each channel, from 1 to 64"),
-            ("planes=17", "planes is \"17\" - give a number from 1 to 16"),
-            ("page=1KiB", "page is \"1KiB\" - give 4KiB,"),
-            ("read-us=-1", "read-us is \"-1\" - give a number from 0 to a century"),
-            ("bus-mbps=0", "bus-mbps is \"0\" - give megabytes a second, from 1 on"),
-            ("suspend-us=never", "suspend-us is \"never\" - give microseconds such as 10, or off"),
-            ("buffer=64KiB", "buffer is \"65536\" - give at least planes x page for each handle and one more"),
-            ("precondition=101", "precondition is \"101\" - give a number of drive fills from 0 to 100"),
-            ("write-us=5", "unknown parameter \"write-us\" - known are capacity, min-io, error-rate,"),
-            ("capacity=1GiB+bad=1GiB-2GiB", "bad has no effect behind the end of the drive - "),
-        ] {
-            let told = message(&format!("sim:ftl+{parameters}"));
-            assert!(told.contains(advice), "{parameters}: {told}");
-        }
-        assert!(message("sim:op=7%").contains("unknown parameter \"op\" - known are capacity,"));
-        assert!(message("sim:capacity=1GiB+ftl").contains("ftl chooses the model of the drive - begin with sim:ftl"));
-    }
 }

@@ -8,7 +8,7 @@ use super::stream::{Area, FioStream, Order};
 use super::thread::{Recorded, Thread};
 use super::value::Size;
 use crate::plan::{Arrival, BufferClass, Plan};
-use crate::schedule::{Even, Poisson, Schedule, phase};
+use crate::schedule::{Poisson, Schedule, phase};
 use crate::workload::{CannotRun, DeviceShape, Place};
 use device::salt::Salt;
 use results::units::quoted;
@@ -88,9 +88,7 @@ impl Lanes<'_> {
                         .map(|poisson| Arrival::Scheduled(Schedule::Poisson(poisson)))
                         .ok_or_else(|| no_rate(job))?
                 }
-                Some(rate) => Even::new(rate, 0, 1, phase(at + number))
-                    .map(|even| Arrival::Scheduled(Schedule::Even(even)))
-                    .ok_or_else(|| no_rate(job))?,
+                Some(rate) => Arrival::even(rate, 0, 1, phase(at + number)).ok_or_else(|| no_rate(job))?,
             };
             let bytes_left = part(total, directions, &bytes_per_sec);
             let mut last_ns = u64::MAX;

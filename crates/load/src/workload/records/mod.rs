@@ -15,7 +15,7 @@ use super::{CannotRun, Choices, DeviceShape, Extras, MAX_LAG_SEC, Place, RunPlan
 use crate::keys::{Draw, Keys};
 use crate::plan::{Arrival, BufferClass};
 use crate::rate::Rate;
-use crate::schedule::{Even, Schedule, phase};
+use crate::schedule::phase;
 use crate::stream::{Request, Stream};
 use engine::DeviceName;
 use results::cell::StreamInfo;
@@ -206,10 +206,8 @@ impl Workload for Records {
             let depth = (self.depth - shard).div_ceil(shards);
             let arrival = match self.rate {
                 None => Arrival::Closed { depth, think_ns: 0 },
-                Some(rate) => Arrival::Scheduled(Schedule::Even(
-                    Even::new(rate, shard.into(), shards.into(), phase(place.workload))
-                        .ok_or_else(|| CannotRun("a rate of no transactions is none - give a higher one".to_owned()))?,
-                )),
+                Some(rate) => Arrival::even(rate, shard.into(), shards.into(), phase(place.workload))
+                    .ok_or_else(|| CannotRun("a rate of no transactions is none - give a higher one".to_owned()))?,
             };
             // The record is the engine's: there is nothing to pass.
             plan.add_buffers(BufferClass::plain(0, depth));

@@ -15,8 +15,8 @@ use super::host::{BlockWrite, Cause, Host, OutOfSpace, Step};
 use super::{Tenant, Tenants};
 use crate::plan::{Arrival, BufferClass, Plan};
 use crate::rate::Rate;
-use crate::schedule::{Even, Schedule, phase};
-use crate::stream::{Extent, Request, Stream, Uniform};
+use crate::schedule::phase;
+use crate::stream::{Extent, Request, SizeDistribution, Stream, Uniform};
 use crate::workload::{
     CannotRun, Choices, DeviceShape, MAX_LAG_SEC, Place, RunPlan, RunSpec, SHARD_IOPS, Workload, recorded,
 };
@@ -260,22 +260,21 @@ impl Builder<'_> {
     fn reads(&self, shard: u32, plan: &mut Plan) {
         let (tenant, device) = (self.tenant, self.device);
         let (first, stride) = (u64::from(shard), u64::from(self.shards));
-        let Some(schedule) = Even::new(tenant.reads, first, stride, self.phase(0)) else { return };
-        let (space_bytes, step, bytes) = (self.range.end - self.range.start, device.min_io_bytes, tenant.record_bytes);
-        let Some(extent) = Extent::records(device.target, self.cell(READS), space_bytes, step, bytes, bytes) else {
-            return;
-        };
+        let Some(arrival) = Arrival::even(tenant.reads, first, stride, self.phase(0)) else { return };
+        let (space_bytes, step_bytes) = (self.range.end - self.range.start, device.min_io_bytes);
+        let lens = SizeDistribution::records(tenant.record_bytes, tenant.record_bytes, step_bytes);
+        let Some(extent) = Extent::new(device.target, self.cell(READS), space_bytes, step_bytes, lens) else { return };
         let len_bytes = extent.len_max_bytes();
         let slots = (self.slots(READ_SLOTS, len_bytes) / self.shards).max(1);
         let buffers = plan.add_buffers(BufferClass::plain(len_bytes as usize, slots));
         let random = Random::for_part(self.choices.seed, READS_PART | first);
         let records = Uniform { extent, kind: OpKind::Read, buffers, random };
-        self.add_lane(Reads { records, first: self.range.start }, schedule, slots, READS, plan);
+        self.add_lane(Reads { records, first: self.range.start }, arrival, slots, READS, plan);
     }
 
     fn blocks(&self, host: Host, plan: &mut Plan) {
         let (tenant, device) = (self.tenant, self.device);
-        let Some(schedule) = Even::new(tenant.client_blocks(), 0, 1, self.phase(1)) else { return };
+        let Some(arrival) = Arrival::even(tenant.client_blocks(), 0, 1, self.phase(1)) else { return };
         let slots = self.slots(BLOCK_SLOTS, tenant.write_block_bytes);
         let salt = Salt::new(Random::for_part(self.choices.seed, SALT_PART).next_u64(), 100, device.stamp_key);
         let len_bytes = tenant.write_block_bytes as usize;
@@ -294,12 +293,12 @@ impl Builder<'_> {
             collect: request(DEFRAG_READS, OpKind::Read, reads, None),
             defrag: request(DEFRAG_WRITES, OpKind::Write, writes, tenant.defrag_placement),
         };
-        self.add_lane(blocks, schedule, slots, WRITES, plan);
+        self.add_lane(blocks, arrival, slots, WRITES, plan);
     }
 
-    fn add_lane(&self, stream: impl Stream + 'static, schedule: Even, slots: u32, name: &str, plan: &mut Plan) {
+    fn add_lane(&self, stream: impl Stream + 'static, arrival: Arrival, slots: u32, name: &str, plan: &mut Plan) {
         let (limit, name) = (plan.add_limit(slots, false), self.place.lane_name(name, &self.device.name));
-        plan.add_lane(stream, Arrival::Scheduled(Schedule::Even(schedule)), limit, name);
+        plan.add_lane(stream, arrival, limit, name);
     }
 }
 

@@ -44,11 +44,10 @@ pub(super) struct Common<'a> {
 impl Common<'_> {
     /// The arrivals of the `part`-th of `parts` equal parts of a stream; `None` without a rate.
     pub(super) fn arrival(&self, stream: usize, rate: Rate, part: u64, parts: u64) -> Option<Arrival> {
-        let even = |rate, first, stride, phase| Even::new(rate, first, stride, phase).map(Schedule::Even);
         let random = || Random::for_part(!self.choices.seed, random_part(stream, part as usize, 0));
         let schedule = match self.config.arrival {
             Arrivals::Paced | Arrivals::Closed => {
-                even(rate, part, parts, phase(STREAMS_MAX * self.place.workload + stream))?
+                return Arrival::even(rate, part, parts, phase(STREAMS_MAX * self.place.workload + stream));
             }
             // ACT's threads all begin at the same moment, each at its part of the rate.
             Arrivals::Act => {

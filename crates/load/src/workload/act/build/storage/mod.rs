@@ -12,7 +12,7 @@ use crate::choice::Arrival as Arrivals;
 use crate::plan::{Arrival, BufferClass, Fill, Plan, salted_ahead};
 use crate::rate::Rate;
 use crate::sizes::SizeTable;
-use crate::stream::{Extent, Mixed, Sequential, Uniform};
+use crate::stream::{Extent, Mixed, Sequential, SizeDistribution, Uniform};
 use crate::workload::act::config::ActConfig;
 use crate::workload::act::rates::StorageDerived;
 use crate::workload::{CannotRun, Choices, DeviceShape, Place, RunPlan, recorded};
@@ -243,13 +243,14 @@ impl Builder<'_> {
         let step_bytes = if stream == WRITES { self.write_step_bytes(device) } else { device.min_io_bytes };
         let (target, cell, usable_bytes) = (device.target, self.cell(stream, index), self.usable_bytes(device));
         let [reads, writes] = &self.tables[index];
-        let extent = match if stream == WRITES { writes } else { reads } {
-            Some(table) => Extent::drawn(target, cell, usable_bytes, step_bytes, table.clone()),
+        let lens = match if stream == WRITES { writes } else { reads } {
+            Some(table) => SizeDistribution::Drawn(table.clone()),
             None => {
                 let (min, max) = (self.derived.record_stored_bytes_min, self.derived.record_stored_bytes_max);
-                Extent::records(target, cell, usable_bytes, step_bytes, min, max)
+                SizeDistribution::records(min, max, step_bytes)
             }
         };
+        let extent = Extent::new(target, cell, usable_bytes, step_bytes, lens);
         extent.expect("a record fits a large block, and a large block the device, as was checked")
     }
 
