@@ -13,9 +13,9 @@
 use super::samples::{Samples, SliceSamples};
 use super::telemetry::{Columns, DeviceRow, HostRow, Mean};
 use crate::buckets::THRESHOLDS_MAX;
-use crate::judge::{IntervalCounts, Judge, JudgePlan};
-use crate::run_dir::{Manifest, TraceKind, TraceLine};
-use crate::slow::SlowTimes;
+use crate::counts::SlowTimes;
+use crate::judge::{IntervalCounts, JudgePlan};
+use crate::trace::{TraceKind, TraceLine};
 
 /// Host and drive state while operations of one stream on one device were over one threshold: means over the
 /// operations, not over the time.
@@ -134,9 +134,6 @@ struct Throttle {
 impl Blamer {
     /// A blamer without data, for a run judged by `plan`. `columns` name the telemetry values; `kernel_names` are the
     /// prefixes of each device's columns, `None` for a device without any.
-    ///
-    /// `columns` name the telemetry values; `kernel_names` are what the columns of each device begin
-    /// with, `None` for a device without any.
     pub fn new(plan: &JudgePlan, columns: &[String], kernel_names: &[Option<String>]) -> Self {
         let devices = plan.devices.len();
         let streams = plan.streams.iter().enumerate().filter(|(_, info)| info.judged);
@@ -156,14 +153,6 @@ impl Blamer {
             before_ns: 0,
             judged,
         }
-    }
-
-    /// A blamer of the run that has seen nothing. `columns` name the telemetry values.
-    pub fn of_run(manifest: &Manifest, judge: &Judge, columns: &[String]) -> Self {
-        let name = |device: usize| Some(manifest.device_facts.get(device)?.get("kernel_name")?.as_str()?.to_owned());
-        let kernel_names: Vec<_> = (0..manifest.devices.len()).map(name).collect();
-        let requests_max: Vec<_> = (0..manifest.devices.len()).map(|device| manifest.requests_max(device)).collect();
-        Self::new(judge.plan(), columns, &kernel_names).with_requests_max(&requests_max)
     }
 
     /// Sets the number of requests that each device holds at once, `None` where unknown.

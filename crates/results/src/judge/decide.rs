@@ -10,13 +10,13 @@
 //! 4. A run that stopped before its time without having failed: **invalid**.
 //! 5. Else **pass**; without limits **measured**.
 
-use super::End;
 use super::slices::{GroupCounts, Judge, Window, WorkloadJudge};
 use super::text::deciding_sentence;
 use super::verdict::{
     Class, Code, DAY_SEC, Deciding, GapSummary, Group, Insufficient, Outcome, Reason, SLICE_OPS_MIN, SliceShares,
     StreamTotals, VERDICT_FORMAT_VERSION, Verdict, WorkloadVerdict,
 };
+use super::{End, Whose};
 use crate::buckets::THRESHOLDS_MAX;
 use crate::cell::{GRACE_NS, StreamInfo};
 use crate::counts::CellCounts;
@@ -318,6 +318,23 @@ impl Findings {
                 ));
             }
         }
+    }
+}
+
+impl End {
+    /// Failure of the device that follows from the end alone; `None` if there is none.
+    fn failure(&self) -> Option<Code> {
+        match self {
+            Self::DeviceGone { .. } => Some(Code::DeviceGone),
+            Self::TooManyErrors { .. } => Some(Code::IoError),
+            Self::LagExceeded { whose, .. } if *whose != Whose::Ours => Some(Code::FellBehind),
+            _ => None,
+        }
+    }
+
+    /// True if this program's own lag ended the run: then nothing follows about the device.
+    fn is_our_lag(&self) -> bool {
+        matches!(self, Self::LagExceeded { whose: Whose::Ours, .. })
     }
 }
 

@@ -15,6 +15,7 @@ pub use same::{Differs, check_same};
 
 use crate::finding::Finding;
 use crate::judge::Outcome;
+pub use crate::run_dir::SERIES;
 use crate::run_dir::{Process, RunDirError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -23,9 +24,6 @@ use std::path::Path;
 
 /// Version of the format. Grows when a field changes its meaning, not when one is added.
 pub const SERIES_FORMAT_VERSION: u32 = 1;
-
-/// The file in the directory of a series.
-pub const SERIES: &str = "series.json";
 
 /// What a series is for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

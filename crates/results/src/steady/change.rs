@@ -10,8 +10,8 @@
 //! price is that of Killick, Fearnhead and Eckley 2012 for a change in mean, three times as dear because
 //! neighbouring rounds are alike.
 
+use super::rounds::{Group, Metric, Series};
 use super::window::{ROUNDS_IN_WINDOW, metrics};
-use super::{Group, Metric, Series};
 use crate::judge::Sla;
 use crate::units;
 use schemars::JsonSchema;
