@@ -20,7 +20,6 @@ mod explain;
 mod samples;
 mod service;
 mod subject;
-mod telemetry;
 
 pub use crate::judge::{Blame, BlamePart, Cause};
 pub use accumulate::Blamer;

@@ -32,6 +32,7 @@ mod text;
 mod verdict;
 
 pub use counts::IntervalCounts;
+pub use decide::Worst;
 pub use end::{End, Whose};
 pub(crate) use load::{Shortfall, shortfall};
 pub use result::RunResult;

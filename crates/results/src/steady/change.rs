@@ -165,7 +165,7 @@ fn running_median(values: &[f64]) -> Vec<f64> {
 }
 
 /// The median; 0 without values.
-fn median(values: &[f64]) -> f64 {
+pub fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     match sorted.len() {

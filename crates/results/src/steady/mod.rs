@@ -19,7 +19,7 @@ mod change;
 mod rounds;
 mod window;
 
-pub use change::ChangePoint;
+pub use change::{ChangePoint, median};
 pub use rounds::{Group, Metric, Round, Rounds, Series, Spells};
 pub use window::{ROUNDS_IN_WINDOW, Settled, Spread, Window};
 
