@@ -1,6 +1,7 @@
 //! A job's pattern, block size and read share, without its queue depth: the points of one mix form a curve.
 
-use super::{Done, Part, Point};
+use super::point::{Done, Part, Point};
+use crate::steady::median;
 use crate::units;
 use std::fmt;
 
@@ -67,6 +68,24 @@ pub fn curves(points: &[Point], part: Part) -> Vec<(Mix, Vec<&Point>)> {
         });
     }
     curves
+}
+
+/// Part of the highest rate at which more depth brings little: the knee.
+const KNEE: f64 = 0.9;
+
+/// Highest sustained rate by a depth sweep: the median of the points with at least 90 % of the best rate, which are
+/// those from the knee on. The best point alone is biased upwards: 95 % of it can be more than the drive sustains.
+pub fn highest(curve: &[&Point]) -> Option<f64> {
+    let best = curve.iter().map(|point| point.iops()).reduce(f64::max).filter(|best| *best > 0.0)?;
+    let rates: Vec<f64> = curve.iter().map(|point| point.iops()).filter(|iops| *iops >= KNEE * best).collect();
+    Some(median(&rates))
+}
+
+/// The knee of a curve of depths: the least depth that does nine tenths of the highest rate. Beyond it operations wait longer and
+/// few more are done.
+pub fn knee<'a>(curve: &[&'a Point]) -> Option<&'a Point> {
+    let highest = highest(curve)?;
+    curve.iter().copied().filter(|point| point.iops() >= KNEE * highest).min_by_key(|point| point.depth)
 }
 
 impl Point {
