@@ -14,6 +14,7 @@ mod log;
 pub(crate) mod tests;
 mod ticker;
 
+pub(crate) use counts::Merge;
 pub use counts::{Counts, Kind, NamespaceCounts, Origin, Outcomes, Transactions};
 pub use facts::{BUILD, Bitmap, Facts, Node, Peer};
 pub use log::{Line, Logs};

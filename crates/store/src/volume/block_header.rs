@@ -12,7 +12,7 @@ const BYTES: usize = 36;
 /// First position of a record. The first record begins at the end of the sector, whatever its length.
 pub(crate) const FIRST_BYTE: usize = 48;
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct BlockHeader {
     /// Device id.
     pub(crate) id: u64,
