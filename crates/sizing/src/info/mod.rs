@@ -142,7 +142,7 @@ fn namespace_of(name: &str) -> Option<&str> {
 }
 
 /// True if the server returned an error instead of an answer: `ERROR:4:bad parameter`, `FAIL`, `error=no-such-thing`.
-fn is_refusal(value: &str) -> bool {
+pub fn is_refusal(value: &str) -> bool {
     // Statistics begin with `failed_best_practices=` where those are not followed.
     let word = value.split([':', '=', ';', ' ']).next().unwrap_or_default();
     word.eq_ignore_ascii_case("error") || word.eq_ignore_ascii_case("fail")
