@@ -97,7 +97,7 @@ pub const FIO_JOBS: Target = Target {
 /// Files of replies of the info protocol.
 pub const INFO_REPLIES: Target = Target {
     name: "info_replies",
-    valid: "replies with a sample",
+    valid: "replies with a device",
     property: info_property::assert_info_property,
     corpus: || {
         let mut files = Vec::new();

@@ -90,7 +90,7 @@ fn by_kernel_name(name: &str, roots: &Roots) -> Option<Resolved> {
 
 /// The NVMe controllers that the subsystem of a drive with several paths links to.
 fn controllers(disk: &SysDir) -> Vec<PathBuf> {
-    crate::observe::controllers(disk.path())
+    discover::controllers(disk.path())
 }
 
 /// Findings about one thing, in the order of the checks.

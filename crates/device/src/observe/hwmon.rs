@@ -7,8 +7,9 @@
 //! For an NVMe drive each reading is a SMART command, which the kernel sends at most once a second.
 
 use super::DeviceNumber;
-use super::controllers::{block_dir, controllers};
+use super::block_dir;
 use super::procfile::ProcFile;
+use crate::discover::controllers;
 use std::fs;
 use std::path::{Path, PathBuf};
 

@@ -10,7 +10,8 @@
 //! behind one (an HBA, namespaces of one drive) share them. Virtual devices (loop, zram, device-mapper) have none.
 
 use super::DeviceNumber;
-use super::controllers::{block_dir, controllers};
+use super::block_dir;
+use crate::discover::controllers;
 use std::fs;
 use std::path::{Path, PathBuf};
 

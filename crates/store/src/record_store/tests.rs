@@ -1,7 +1,7 @@
 //! Tests of a store on simulated drives that the simulation does not cover.
 
 use super::*;
-use crate::volume::block_header::BlockHeader;
+use crate::block_header::BlockHeader;
 use crate::{Buckets, Delete, Exists, Generation, Policy, Ttl, Write, ops};
 use engine::sim::{Contents, QueueModel, SimEngine};
 use engine::{IoEngine, Wait};

@@ -11,14 +11,13 @@
 //! * `writes`: times of writes, and durability; `blocks`: states of blocks; `block_header`: their headers for the cold
 //!   start
 
-pub(crate) mod block_header;
 pub(crate) mod blocks;
 mod writes;
 
+use crate::block_header::BlockHeader;
 use crate::namespace::DeviceStatistics;
 use crate::record::{Record, UNIT};
 use crate::{Namespace, Reply, ResultCode, Space, index::Place};
-use block_header::BlockHeader;
 use blocks::{Blocks, NO_BUFFER};
 use std::collections::VecDeque;
 use std::ops::Range;

@@ -22,7 +22,8 @@ pub use smart::{CriticalWarning, Smart};
 pub use sys::nvme::QueryError;
 
 use super::DeviceNumber;
-use super::controllers::{block_dir, controller_names};
+use super::block_dir;
+use crate::discover::controller_names;
 use std::cell::OnceCell;
 use std::fs::{self, File};
 use std::os::fd::AsFd;

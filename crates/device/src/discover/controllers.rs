@@ -3,7 +3,6 @@
 //! In sysfs a drive with one path is below its controller, a drive with several paths below its subsystem, which links
 //! to all controllers that lead to it.
 
-use super::DeviceNumber;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -17,11 +16,6 @@ pub(crate) fn controllers(block: &Path) -> Vec<PathBuf> {
     let mut controllers: Vec<PathBuf> = links.filter_map(|entry| fs::canonicalize(entry.path()).ok()).collect();
     controllers.sort_unstable();
     controllers
-}
-
-/// Directory of the block device `number` in /sys below `root`, links resolved.
-pub(crate) fn block_dir(root: &Path, (major, minor): DeviceNumber) -> Option<PathBuf> {
-    fs::canonicalize(root.join(format!("sys/dev/block/{major}:{minor}"))).ok()
 }
 
 /// True for the name of a controller (`nvme0`), false for a namespace (`nvme0n1`).
