@@ -7,7 +7,7 @@
 use super::PredictedLoad;
 use crate::series::{self, Base1x};
 use engine::sim::DriveSpec;
-use engine::sim::fit::FittedDrive;
+use load::baseline::fit::FittedDrive;
 use results::cell::Interval;
 use results::judge::{End, Outcome, Verdict};
 use results::rating::Multiple;

@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! series.json -> points of each drive -> what its watch saw   seen.rs: stalls, drift
-//!             -> engine::sim::fit -> drive.sim, and one at each end of what is not known
+//!             -> load::baseline::fit -> drive.sim, and one at each end of what is not known
 //!             -> the highest load that each holds for an hour  hour.rs
 //!             -> conclusion.details.prediction, and a page
 //! ```
@@ -13,8 +13,8 @@ mod hour;
 mod seen;
 
 use crate::series::Kept;
-use engine::sim::fit::{Fit, fit};
 use hour::{Count, HourSearch};
+use load::baseline::fit::{Fit, fit};
 use results::baseline::{Declined, Point, Prediction, points_of};
 use results::judge::Sla;
 use results::rating::Multiple;

@@ -1,7 +1,7 @@
 //! Time-dependent behaviour of a drive in a baseline, and behaviour that it cannot have observed.
 
-use engine::sim::fit::Fit;
 use load::baseline::Form;
+use load::baseline::fit::Fit;
 use results::baseline::{Declined, DeclinedBy, Done, PAUSES_MIN, Part, Point, Stalls, Watch};
 use results::series::Identity;
 use results::units;

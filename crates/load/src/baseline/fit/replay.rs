@@ -2,7 +2,7 @@
 //!
 //! It is the run loop in miniature: no threads, no buffers, no histograms, so that a fit can afford thousands.
 
-use crate::sim::{DriveModel, DriveSpec, QueueModel};
+use engine::sim::{DriveModel, DriveSpec, QueueModel};
 use results::baseline::{Done, Point};
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;

@@ -15,7 +15,7 @@
 mod first;
 mod replay;
 
-use super::DriveSpec;
+use engine::sim::DriveSpec;
 use replay::{Job, PERCENTS, Shown};
 use results::baseline::{Estimate, Parameter, Part, Point, Stalls};
 use results::percentile::BEYOND_COMPARED;
