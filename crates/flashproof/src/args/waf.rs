@@ -1,7 +1,7 @@
 //! The options of `flashproof waf` and of each of its programs.
 
-use super::compare::positive;
-use super::seconds;
+use super::values::positive;
+use super::values::seconds;
 use clap::Args;
 use engine::sim::size_bytes;
 use load::waf::Arrangement;

@@ -1,9 +1,10 @@
-//! The options of `flashproof prep`.
+//! The options of `flashproof prep` and `flashproof doctor`.
 
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, CommandFactory, FromArgMatches, Parser};
 use procedures::prep::{CHECKPOINT_SEC, Preparation, SAMPLES, Style, Wanted};
 use std::ffi::OsString;
+use std::path::PathBuf;
 use std::time::Duration;
 
 /// Options of a preparation.
@@ -87,7 +88,7 @@ struct ActCli {
     args: PrepArgs,
 }
 
-pub(super) const EXAMPLES: &str = "\
+pub(super) const PREP_EXAMPLES: &str = "\
 Examples:
   flashproof prep /dev/nvme1n1 /dev/nvme2n1       zeros, then salt; both at once
   flashproof prep /dev/nvme1n1                    the same again after an interruption: goes on from there
@@ -102,8 +103,50 @@ variable FLASHPROOF_ERASE names devices as --erase does. A terminal that goes aw
 not hold what was written, 2 usage, 3 environment, 4 interrupted. More in docs/prep.md.";
 
 /// Reads the options of ACT's program, or exits as it does.
-pub(super) fn parse_as_act(arguments: Vec<OsString>) -> PrepArgs {
-    let matches = ActCli::command().after_help(super::help::laid_out(EXAMPLES)).try_get_matches_from(arguments);
+pub(super) fn parse_prep_as_act(arguments: Vec<OsString>) -> PrepArgs {
+    let matches = ActCli::command().after_help(super::help::laid_out(PREP_EXAMPLES)).try_get_matches_from(arguments);
     let cli = matches.and_then(|matches| ActCli::from_arg_matches(&matches));
     cli.unwrap_or_else(|error| super::exit_as_act(&error)).args
 }
+
+/// Options of the list of devices, and of an examination.
+#[derive(Args, Debug)]
+pub struct DoctorArgs {
+    /// Devices, partitions or files to examine [default: none; the devices of this machine are listed]
+    #[arg(value_name = "DEVICE")]
+    pub devices: Vec<String>,
+    /// Examine every disk of this machine
+    #[arg(long, conflicts_with = "devices")]
+    pub every: bool,
+    /// Where runs are to be recorded: whether there is room [default: the working directory]
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Show what is as it should be, too
+    #[arg(long)]
+    pub all: bool,
+    /// Print all that is known as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl DoctorArgs {
+    /// True if nothing of an examination was given: the devices are listed.
+    pub fn lists(&self) -> bool {
+        self.devices.is_empty() && !self.every && !self.all && self.out.is_none()
+    }
+}
+
+pub(super) const DOCTOR_EXAMPLES: &str = "\
+Examples:
+  flashproof doctor                               the devices, what is on them, which are safe to test (as root)
+  flashproof doctor --json | jq -r '.devices[] | select(.safe == \"yes\").path'
+  flashproof doctor /dev/nvme1n1                  before a test: what about host and drive will spoil it
+  flashproof doctor --every --all                 every disk, and what is as it should be
+  flashproof doctor /dev/nvme1n1 --out /data/runs     is there room for the recording?
+  flashproof doctor --every --json | jq '.findings[] | .finding'
+
+Safe to test: \"yes\" nothing stands against it; \"asks\" something is on it that would be asked about, and erased only
+with consent; \"no\" it would be refused. It is the safety guard that says so (docs/guard.md).
+
+Reads only, and changes nothing. Exit codes: 0 listed, or no problem; 1 a problem, 2 usage. Warnings, unknowns and
+notes do not count. Every check is explained in docs/doctor.md.";

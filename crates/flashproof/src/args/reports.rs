@@ -1,8 +1,37 @@
-//! The options of `flashproof report compare`.
+//! The options of `flashproof report`, `report compare` and `report status`.
 
+use super::values::{named, number, positive};
 use clap::Args;
 use report::comparison::{Endurance, Named};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+
+/// Options of a report.
+#[derive(Args, Debug)]
+pub struct ReportArgs {
+    /// Directories of runs, or of series of runs
+    #[arg(required = true, value_name = "DIR")]
+    pub dirs: Vec<PathBuf>,
+    /// Write one page of HTML with charts, which needs no network and no other file
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// Print all of it as JSON (docs/report.schema.json says what is in it)
+    #[arg(long, conflicts_with = "markdown")]
+    pub json: bool,
+    /// Print it as Markdown, for a ticket or a wiki
+    #[arg(long)]
+    pub markdown: bool,
+}
+
+/// Shown below the help.
+pub(super) const REPORT_EXAMPLES: &str = "\
+Examples:
+  flashproof report runs/demo                             verdict, shares and latencies, here
+  flashproof report runs/demo --html demo.html            a page to keep, to print, to send
+  flashproof report runs/a runs/b --markdown > ticket.md
+  flashproof report runs/demo --json | jq .reports[0].verdict.outcome
+
+Nothing but the directories is read, so this works on any machine, years later. The exit code is that of
+the worst verdict: 0 pass, 1 fail, 4 invalid.";
 
 /// Options of a comparison.
 #[derive(Args, Debug)]
@@ -54,33 +83,7 @@ impl EnduranceArgs {
     }
 }
 
-/// `DIR` or `NAME=DIR`. A directory whose own path has an equals sign is one.
-pub(super) fn named(text: &str) -> Result<Named, String> {
-    match text.split_once('=') {
-        Some((name, dir)) if !name.is_empty() && !dir.is_empty() && !Path::new(text).exists() => {
-            Ok(Named { name: Some(name.to_owned()), dir: dir.into() })
-        }
-        _ => Ok(Named { name: None, dir: text.into() }),
-    }
-}
-
-/// `NAME=N`. The name of a device may have an equals sign in it.
-pub(super) fn number(text: &str) -> Result<(String, f64), String> {
-    let (name, value) = text.rsplit_once('=').ok_or("write NAME=NUMBER")?;
-    if name.is_empty() {
-        return Err("the name before \"=\" is missing".to_owned());
-    }
-    Ok((name.to_owned(), positive(value)?))
-}
-
-pub(super) fn positive(text: &str) -> Result<f64, String> {
-    match text.parse::<f64>() {
-        Ok(number) if number.is_finite() && number > 0.0 => Ok(number),
-        _ => Err(format!("{} is no number above 0", results::units::quoted(text))),
-    }
-}
-
-pub(super) const EXAMPLES: &str = "\
+pub(super) const COMPARE_EXAMPLES: &str = "\
 Examples:
   flashproof report compare runs/a runs/b             two runs side by side
   flashproof report compare old=runs/2024 new=runs/2026          under names of your own
@@ -91,6 +94,32 @@ Examples:
 
 Tests that differ are compared all the same and said to differ: the exit code is 0. 2: a directory was
 named twice, or a name is nobody's. 3: a directory cannot be read. More in docs/compare.md.";
+
+/// Options of a status.
+#[derive(Args, Debug)]
+pub struct StatusArgs {
+    /// Directories of runs or of series (certify, rate), running or finished
+    #[arg(required = true, value_name = "DIR")]
+    pub dirs: Vec<PathBuf>,
+    /// Renew it each second until all have ended
+    #[arg(long, short)]
+    pub watch: bool,
+    /// Print all of it as JSON, a document for each directory; with --watch in one line, each time
+    #[arg(long)]
+    pub json: bool,
+}
+
+pub(super) const STATUS_EXAMPLES: &str = "\
+Examples:
+  flashproof report status runs/demo                    from any terminal, as often as you like
+  flashproof report status runs/demo --watch            until it ends
+  flashproof report status flashproof-results/certify-*         several, one after the other
+  flashproof report status runs/demo --json | jq .phase
+  nohup flashproof storage a.conf --out r & flashproof report status r
+
+It reads files only and disturbs nothing. Exit code: 0 while it runs or when it passed, else that of the
+verdict (1 fail, 4 invalid: broken off, killed, hung); of several the worst, and 3 where one cannot be read.
+More in docs/status.md.";
 
 #[cfg(test)]
 mod tests {
