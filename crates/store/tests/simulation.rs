@@ -1,7 +1,7 @@
 //! A store on simulated drives that fail, delay, tear and lose writes, beside a plain model of what it holds.
 //!
 //! Each seed is one story: settings, a few lives of the store with random transactions, each ended by a loss of power, a kill or
-//! an orderly stop, and what is read after it. A failure names its seed; `STORE_SEED=n cargo test -p store --test simulation`
+//! an orderly stop, and what is read after it. A failure names its seed; `STORE_SEED=n cargo test -p flashproof-store --test simulation`
 //! replays it, `STORE_SEEDS=n` runs the first n.
 
 use engine::sim::{Contents, QueueModel, SimEngine};
@@ -598,7 +598,7 @@ fn what_was_durable_is_there_and_nothing_older() {
     for seed in seeds {
         let story = std::panic::AssertUnwindSafe(|| Story::new(seed, &mut seen).tell());
         if let Err(why) = std::panic::catch_unwind(story) {
-            println!("failed: STORE_SEED={seed} cargo test -p store --test simulation");
+            println!("failed: STORE_SEED={seed} cargo test -p flashproof-store --test simulation");
             std::panic::resume_unwind(why);
         }
     }
