@@ -46,12 +46,6 @@ impl<K: Ord + Copy, T: Copy> EventQueue<K, T> {
         self.items.front().copied()
     }
 
-    /// The item with the greatest key, without removing it.
-    #[inline]
-    pub fn last(&self) -> Option<(K, T)> {
-        self.items.back().copied()
-    }
-
     /// Removes the item with the smallest key.
     #[inline]
     pub fn pop(&mut self) -> Option<(K, T)> {
@@ -88,7 +82,7 @@ mod tests {
             }
             wanted.sort_unstable();
             assert_eq!(queue.iter().collect::<Vec<_>>(), wanted, "keys spread over {spread}");
-            assert_eq!((queue.first(), queue.last()), (wanted.first().copied(), wanted.last().copied()));
+            assert_eq!((queue.first(), queue.from_last(0)), (wanted.first().copied(), wanted.last().copied()));
             assert_eq!((queue.from_last(299), queue.from_last(300)), (wanted.first().copied(), None));
             assert_eq!(std::iter::from_fn(|| queue.pop()).collect::<Vec<_>>(), wanted);
         }

@@ -34,7 +34,7 @@ pub use access::{AccessArgs, Auth};
 pub use align::AlignArgs;
 pub use baseline::BaselineArgs;
 pub use certify::CertifyArgs;
-pub use client::{ClientArgs, RecordArgs};
+pub use client::ClientArgs;
 pub use cluster::{CollectArgs, NodeArgs, RestoreArgs};
 pub use compare::CompareArgs;
 pub use config::{ConfigArgs, seconds};
@@ -43,7 +43,7 @@ pub use fio::{FioArgs, help as fio_help, job_options as fio_job_options};
 pub use help::{CompletionsArgs, HelpArgs, completions, man_pages, page as help_page};
 pub use latency::{ACT_USAGE, Format, LatencyArgs};
 pub use loglatency::{LogLatencyArgs, from as log_from};
-pub use predict::{PredictArgs, PredictedLoadArgs};
+pub use predict::PredictArgs;
 pub use prep::PrepArgs;
 pub use rate::RateArgs;
 pub use replay::StorageArgs;
@@ -54,10 +54,10 @@ pub use serve::ServeArgs;
 pub use size::{Instant, SizeArgs};
 pub use status::StatusArgs;
 pub use tenants::TenantsArgs;
-pub use test::{PatienceArgs, TestArgs};
+pub use test::{PatienceArgs, RecordArgs, TestArgs};
 pub use trace::TraceArgs;
 pub use transactions::{RowKind, TransactionsArgs};
-pub use waf::{OnDriveArgs, RatedArgs, WafMeasureArgs, WafModelArgs, WafProbeArgs, WafSetupArgs};
+pub use waf::{OnDriveArgs, WafMeasureArgs, WafModelArgs, WafProbeArgs, WafSetupArgs};
 
 use clap::{ArgAction, ArgMatches, Args, FromArgMatches, Parser, Subcommand};
 use load::workload::act::options::Test;
@@ -321,7 +321,7 @@ pub fn parse() -> Invocation {
         Some(name @ ("act_storage" | "act_index")) => {
             let test = if name == "act_index" { Test::Index } else { Test::Storage };
             let args = test::parse_as_act(test, arguments);
-            act(args.quiet, Command::Act(test, args))
+            act(args.record.quiet, Command::Act(test, args))
         }
         Some("act_prep") => {
             let args = prep::parse_as_act(arguments);

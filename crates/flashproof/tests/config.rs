@@ -133,7 +133,7 @@ fn what_cannot_be_configured_is_said_and_nothing_is_written() {
         ("--device sim: --load 99999999", "at most 4294967295 can be configured"),
         ("--device sim: --load 1 --scale 0", "0 times a load is no load"),
         ("--device sim: --load 0.0001", "the stream would be gone"),
-        ("--device sim: --load 1 --duration 1d2x", "unknown time unit \"x\""),
+        ("--device sim: --load 1 --duration 1d2x", "that is no time - give something like 24h"),
         ("--device sim: --load 1 --duration 0", "that is no time at all - give something like 24h"),
         ("--device sim: --load 1 --duration 500y", "longer than 4294967295 s"),
         ("--device sim: --reads -1", "read-reqs-per-sec: \"-1\" is negative"),

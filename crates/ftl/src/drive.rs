@@ -1,6 +1,5 @@
 //! The drive: what the host asks of it.
 
-use crate::Append;
 use crate::map::Map;
 use crate::media::{Cause, Extent, Media};
 use crate::spec::{Spec, SpecError};
@@ -58,17 +57,12 @@ impl Ftl {
         let units = (spec.logical_bytes / u64::from(spec.unit_bytes)) as u32;
         let superblocks = spec.superblocks() as u32;
         let handles = usize::from(spec.handles);
-        let collection_points = match spec.append {
-            Append::Shared => 0,
-            Append::Separate => 1,
-            Append::PerHandle => handles,
-        };
         Ok(Self {
             spec: spec.clone(),
             map: Map::new(units, superblocks, per_superblock),
             valid: Valid::new(superblocks),
             free: (1..=superblocks).collect(),
-            points: vec![Point::default(); handles + collection_points],
+            points: vec![Point::default(); handles + spec.collection_points() as usize],
             owner: vec![0; superblocks as usize + 1],
             victims: Victims::new(superblocks, handles),
             wear: Wear::new(superblocks),

@@ -75,7 +75,7 @@ impl Spec {
     }
 
     /// Superblocks that garbage collection has open at most.
-    fn collection_points(&self) -> u64 {
+    pub(crate) fn collection_points(&self) -> u64 {
         match self.append {
             Append::Shared => 0,
             Append::Separate => 1,
@@ -85,52 +85,76 @@ impl Spec {
 
     /// Checks that such a drive can work: garbage collection always finds space.
     pub fn check(&self) -> Result<(), SpecError> {
-        if !(self.over_provisioning > 0.0 && self.over_provisioning <= OVER_PROVISIONING_MAX) {
-            return Err(SpecError::OverProvisioning { value: self.over_provisioning });
+        match self.mistake() {
+            Some(what) => Err(SpecError(what)),
+            None => Ok(()),
+        }
+    }
+
+    fn mistake(&self) -> Option<String> {
+        let &Self { logical_bytes, over_provisioning, superblock_bytes, handles, .. } = self;
+        if !(over_provisioning > 0.0 && over_provisioning <= OVER_PROVISIONING_MAX) {
+            return Some(format!(
+                "over-provisioning of {over_provisioning}: it is (T - U) / U, flash that the host does not see over what it \
+                 sees, and garbage collection needs some: give more than 0, such as 0.07 or 0.28, and at most \
+                 {OVER_PROVISIONING_MAX}"
+            ));
         }
         let unit = u64::from(self.unit_bytes);
         if !unit.is_power_of_two() || !(4 << 10..=64 << 10).contains(&unit) {
-            return Err(SpecError::Unit { unit });
+            return Some(format!("a mapping unit of {unit} bytes: give a power of two from 4096 to 65536"));
         }
-        if self.superblock_bytes < 2 * unit || !self.superblock_bytes.is_multiple_of(unit) {
-            return Err(SpecError::Superblock { superblock: self.superblock_bytes, unit });
+        if superblock_bytes < 2 * unit || !superblock_bytes.is_multiple_of(unit) {
+            return Some(format!(
+                "a superblock of {superblock_bytes} bytes with mapping units of {unit}: give a multiple of the unit, two or \
+                 more"
+            ));
         }
-        if self.logical_bytes == 0 || !self.logical_bytes.is_multiple_of(unit) {
-            return Err(SpecError::Logical { logical: self.logical_bytes, unit });
+        if logical_bytes == 0 || !logical_bytes.is_multiple_of(unit) {
+            return Some(format!(
+                "a logical size of {logical_bytes} bytes with mapping units of {unit}: give a multiple of the unit, one or \
+                 more"
+            ));
         }
-        if self.handles == 0 {
-            return Err(SpecError::NoHandle);
+        if handles == 0 {
+            return Some(
+                "a drive with no reclaim unit handle: give at least 1, which is that of writes that name none"
+                    .to_owned(),
+            );
         }
         if self.victim == Victim::Choices(0) {
-            return Err(SpecError::NoChoice);
+            return Some("a victim that is the best of 0 superblocks: give at least 1, such as 10".to_owned());
         }
-        if self.handles > 1 && self.append == Append::Separate && self.isolation == Isolation::Persistently {
-            return Err(SpecError::Isolation { handles: self.handles });
+        if handles > 1 && self.append == Append::Separate && self.isolation == Isolation::Persistently {
+            return Some(format!(
+                "garbage collection with one append point for all of {handles} handles that are persistently isolated: give \
+                 each its own, or make them initially isolated"
+            ));
         }
         // Superblock 0 is none of the drive's, see `Map`.
-        let per_superblock = self.superblock_bytes / unit;
-        let flash_units = u128::from(self.superblocks() + 1) * u128::from(per_superblock);
-        if flash_units >= UNITS_MAX {
-            return Err(SpecError::TooManyUnits { units: flash_units, unit });
+        let units = u128::from(self.superblocks() + 1) * u128::from(superblock_bytes / unit);
+        if units >= UNITS_MAX {
+            return Some(format!(
+                "{units} mapping units of {unit} bytes: at most 2^32 can be told apart: give a larger unit or a smaller drive"
+            ));
         }
         // With no more than the reserve free and all append points full there must be a superblock with an invalid unit.
-        let (data, reserve) = (self.logical_bytes / self.superblock_bytes + 1, u64::from(self.reserve_superblocks));
-        let (host_points, collection_points) = (u64::from(self.handles), self.collection_points());
+        let (data, reserve) = (logical_bytes / superblock_bytes + 1, u64::from(self.reserve_superblocks));
+        let (host_points, collection_points) = (u64::from(handles), self.collection_points());
         if reserve == 0 {
-            return Err(SpecError::NoReserve);
+            return Some(
+                "no superblocks in reserve: garbage collection has nowhere to begin: give at least 1".to_owned(),
+            );
         }
-        if self.superblocks() < data + reserve + host_points + collection_points {
-            return Err(SpecError::TooFewSuperblocks {
-                superblocks: self.superblocks(),
-                superblock: self.superblock_bytes,
-                over_provisioning: self.over_provisioning,
-                data,
-                reserve,
-                host_points,
-                collection_points,
-            });
-        }
-        Ok(())
+        let needed = data + reserve + host_points + collection_points;
+        let superblocks = self.superblocks();
+        (superblocks < needed).then(|| {
+            format!(
+                "{superblocks} superblocks of {superblock_bytes} bytes with {over_provisioning} over-provisioning: needed are \
+                 {data} for the data + {reserve} in reserve + {host_points} that handles write to + {collection_points} that \
+                 garbage collection writes to = {needed}: give more over-provisioning, smaller superblocks, or fewer handles"
+            )
+        })
     }
 }
 
@@ -140,51 +164,10 @@ const OVER_PROVISIONING_MAX: f64 = 100.0;
 /// Units of flash have numbers of 32 bits; the highest bit of a count says that its superblock is not to be collected.
 const UNITS_MAX: u128 = 1 << 32;
 
-/// Why there is no such drive.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-pub enum SpecError {
-    #[error(
-        "over-provisioning of {value}: it is (T - U) / U, flash that the host does not see over what it sees, and \
-             garbage collection needs some: give more than 0, such as 0.07 or 0.28, and at most {OVER_PROVISIONING_MAX}"
-    )]
-    OverProvisioning { value: f64 },
-    #[error("a mapping unit of {unit} bytes: give a power of two from 4096 to 65536")]
-    Unit { unit: u64 },
-    #[error(
-        "a superblock of {superblock} bytes with mapping units of {unit}: give a multiple of the unit, two or more"
-    )]
-    Superblock { superblock: u64, unit: u64 },
-    #[error("a logical size of {logical} bytes with mapping units of {unit}: give a multiple of the unit, one or more")]
-    Logical { logical: u64, unit: u64 },
-    #[error("a drive with no reclaim unit handle: give at least 1, which is that of writes that name none")]
-    NoHandle,
-    #[error("no superblocks in reserve: garbage collection has nowhere to begin: give at least 1")]
-    NoReserve,
-    #[error("a victim that is the best of 0 superblocks: give at least 1, such as 10")]
-    NoChoice,
-    #[error(
-        "garbage collection with one append point for all of {handles} handles that are persistently isolated: give \
-             each its own, or make them initially isolated"
-    )]
-    Isolation { handles: u16 },
-    #[error(
-        "{units} mapping units of {unit} bytes: at most 2^32 can be told apart: give a larger unit or a smaller drive"
-    )]
-    TooManyUnits { units: u128, unit: u64 },
-    #[error("{superblocks} superblocks of {superblock} bytes with {over_provisioning} over-provisioning: needed are {data} for \
-             the data + {reserve} in reserve + {host_points} that handles write to + {collection_points} that garbage \
-             collection writes to = {}: give more over-provisioning, smaller superblocks, or fewer handles",
-            data + reserve + host_points + collection_points)]
-    TooFewSuperblocks {
-        superblocks: u64,
-        superblock: u64,
-        over_provisioning: f64,
-        data: u64,
-        reserve: u64,
-        host_points: u64,
-        collection_points: u64,
-    },
-}
+/// Why there is no such drive: a sentence.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct SpecError(String);
 
 /// Policy for the superblock that garbage collection takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
@@ -272,7 +255,8 @@ mod tests {
             ..Spec::of(superblocks * superblock_bytes / 107 * 100 / 4096 * 4096)
         };
         assert_eq!(((1 << 20) - 1, (1 << 20) - 2), (of((1 << 20) - 1).superblocks(), of((1 << 20) - 2).superblocks()));
-        assert_eq!(of((1 << 20) - 1).check(), Err(SpecError::TooManyUnits { units: 1 << 32, unit: 4096 }));
+        let error = of((1 << 20) - 1).check().unwrap_err().to_string();
+        assert!(error.starts_with("4294967296 mapping units of 4096 bytes: at most 2^32"), "{error}");
         assert_eq!(of((1 << 20) - 2).check(), Ok(()));
         assert_eq!(of((1 << 20) - 2).memory_bytes() / 1_000_000_000, 33);
     }

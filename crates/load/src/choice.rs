@@ -1,6 +1,6 @@
-//! Options whose value is one of a few words, for configurations of any kind.
+//! Declarations for configurations of any kind: options whose value is one of a few words, and structs with defaults.
 //!
-//! Each option is an enum that lists its own words, so that an option table, a parser and an echo cannot disagree.
+//! Each such option is an enum that lists its own words, so that an option table, a parser and an echo cannot disagree.
 
 /// An enum whose variants are written as words.
 pub(crate) trait Choice: Copy + Sized + 'static {
@@ -40,13 +40,31 @@ macro_rules! choice {
 
         impl std::fmt::Display for $name {
             fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                f.write_str($crate::choice::Choice::word(*self))
+                f.pad($crate::choice::Choice::word(*self))
             }
         }
     };
 }
 
 pub(crate) use choice;
+
+/// Declares a struct and its `Default`, with the default of each field beside the field.
+macro_rules! with_defaults {
+    ($(#[$doc:meta])* pub struct $name:ident { $($(#[$field_doc:meta])* pub $field:ident: $type:ty = $default:expr,)+ }) => {
+        $(#[$doc])*
+        pub struct $name {
+            $($(#[$field_doc])* pub $field: $type,)+
+        }
+
+        impl Default for $name {
+            fn default() -> Self {
+                Self { $($field: $default,)+ }
+            }
+        }
+    };
+}
+
+pub(crate) use with_defaults;
 
 choice! {
     /// When the operations of a stream are intended to start.

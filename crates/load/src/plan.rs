@@ -1,6 +1,7 @@
 //! Input of one shard: lanes, limits and buffers. The run loop knows nothing beyond this.
 
-use crate::schedule::Schedule;
+use crate::rate::Rate;
+use crate::schedule::{Even, Schedule};
 use crate::stream::Stream;
 use device::salt::{PlacedSalt, Salt};
 
@@ -16,6 +17,13 @@ pub enum Arrival {
         /// Pause before each operation, the first included.
         think_ns: u64,
     },
+}
+
+impl Arrival {
+    /// Evenly spaced, as of [`Even::new`].
+    pub fn even(rate: Rate, first: u64, stride: u64, phase: u32) -> Option<Self> {
+        Even::new(rate, first, stride, phase).map(|even| Self::Scheduled(Schedule::Even(even)))
+    }
 }
 
 /// A stream with its arrivals and the limit it is under.
@@ -39,6 +47,9 @@ pub struct Limit {
     /// True if the user set this bound: then the configured limit is blamed for reaching it, otherwise the device.
     pub configured: bool,
 }
+
+/// Salted buffers beyond those in flight.
+pub(crate) const SALTED_AHEAD: u32 = 8;
 
 /// Buffers of one size and use.
 #[derive(Debug, Clone, Default)]
@@ -75,7 +86,41 @@ pub struct Plan {
     pub cpus: Vec<u32>,
 }
 
+impl BufferClass {
+    /// Buffers for reads, `count` in flight.
+    pub fn plain(len_bytes: usize, count: u32) -> Self {
+        Self { len_bytes, count, fill: Fill::AsIs }
+    }
+
+    /// Buffers for writes of `salt`, `slots` in flight and some more that are salted ahead.
+    pub fn fresh(len_bytes: usize, slots: u32, salt: Salt) -> Self {
+        Self { len_bytes, count: salted_ahead(slots), fill: Fill::Fresh(salt) }
+    }
+}
+
+/// Buffers of salt for `slots` operations in flight: a few beyond those are ready while others are salted.
+pub(crate) fn salted_ahead(slots: u32) -> u32 {
+    slots + slots.min(SALTED_AHEAD)
+}
+
 impl Plan {
+    /// Adds a limit; returns its index.
+    pub fn add_limit(&mut self, slots: u32, configured: bool) -> u32 {
+        self.limits.push(Limit { slots, configured });
+        self.limits.len() as u32 - 1
+    }
+
+    /// Adds a class of buffers; returns its index.
+    pub fn add_buffers(&mut self, class: BufferClass) -> u16 {
+        self.buffers.push(class);
+        self.buffers.len() as u16 - 1
+    }
+
+    /// Adds a lane under a limit that is there.
+    pub fn add_lane(&mut self, stream: impl Stream + 'static, arrival: Arrival, limit: u32, name: String) {
+        self.lanes.push(Lane { stream: Box::new(stream), arrival, limit, name });
+    }
+
     /// Most operations in flight at once.
     pub fn in_flight_max(&self) -> usize {
         self.limits.iter().map(|limit| limit.slots as usize).sum()

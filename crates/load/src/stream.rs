@@ -26,6 +26,13 @@ pub struct Request {
     pub placement: Option<Placement>,
 }
 
+impl Request {
+    /// An operation of no bytes at the first one, without placement.
+    pub fn new(kind: OpKind, target: TargetId, cell: u32, buffers: u16) -> Self {
+        Self { target, cell, kind, offset: 0, len: 0, buffers, sync: false, placement: None }
+    }
+}
+
 /// A source of operations. Runs on the hot path: no allocation, no lock, no system call.
 pub trait Stream: Debug + Send {
     /// The next operation. The stream does not decide its time. `None` when the stream has ended, and from then on.
@@ -73,19 +80,31 @@ pub trait Stream: Debug + Send {
         None
     }
 
+    /// The cell of all its operations, for a stream that never ends and whose operations have no followers.
+    fn only_cell(&self) -> Option<u32> {
+        None
+    }
+
     /// True if [`Self::on_completion`] can ever return an operation. If not, virtual time advances in longer steps.
     fn follows(&self) -> bool {
-        true
+        self.only_cell().is_none()
     }
 
     /// Calls `cells` with the cells of the next `arrivals` and their counts, and consumes none. For random streams the
     /// counts are expected values. Followers are not wanted yet, so they are not counted.
-    fn expect(&self, _arrivals: u64, _cells: &mut dyn FnMut(u32, u64)) {}
+    fn expect(&self, arrivals: u64, cells: &mut dyn FnMut(u32, u64)) {
+        if let Some(cell) = self.only_cell() {
+            cells(cell, arrivals);
+        }
+    }
 
     /// Discards the next `arrivals`, which will never be issued: calls `lost` with the cell of each of these operations
     /// and their followers, with a count.
     fn lose(&mut self, arrivals: u64, lost: &mut dyn FnMut(u32, u64)) {
-        lose_each(self, arrivals, lost);
+        match self.only_cell() {
+            Some(cell) => lost(cell, arrivals),
+            None => lose_each(self, arrivals, lost),
+        }
     }
 }
 
@@ -150,6 +169,16 @@ pub enum SizeDistribution {
 }
 
 impl SizeDistribution {
+    /// Sizes of records from `min_bytes` to `max_bytes`, each rounded up to whole `step_bytes`. Source: ACT 6.6,
+    /// `discover_read_pattern`.
+    pub fn records(min_bytes: u32, max_bytes: u32, step_bytes: u32) -> Self {
+        let (steps_min, steps_max) = (min_bytes.div_ceil(step_bytes), max_bytes.div_ceil(step_bytes));
+        match steps_max - steps_min + 1 {
+            1 => Self::Same(steps_min * step_bytes),
+            count => Self::Uniform { min_bytes: steps_min * step_bytes, count, step_bytes },
+        }
+    }
+
     /// Largest size, bytes.
     pub fn max_bytes(&self) -> u32 {
         match self {
@@ -172,40 +201,9 @@ impl SizeDistribution {
 }
 
 impl Extent {
-    /// Random record-sized operations on the first `usable_bytes` of a device.
-    ///
-    /// Sizes run from `len_min_bytes` to `len_max_bytes`, each rounded up to whole `step_bytes` (the device's minimum
-    /// direct I/O size); the last offset has space for the largest. `None` if not even one fits. Source: ACT 6.6,
-    /// `discover_read_pattern`.
-    pub fn records(
-        target: TargetId,
-        cell: u32,
-        usable_bytes: u64,
-        step_bytes: u32,
-        len_min_bytes: u32,
-        len_max_bytes: u32,
-    ) -> Option<Self> {
-        let (steps_min, steps_max) = (len_min_bytes.div_ceil(step_bytes), len_max_bytes.div_ceil(step_bytes));
-        let min_bytes = Some(steps_min * step_bytes).filter(|bytes| *bytes > 0)?;
-        let lens = match steps_max - steps_min + 1 {
-            1 => SizeDistribution::Same(min_bytes),
-            count => SizeDistribution::Uniform { min_bytes, count, step_bytes },
-        };
-        Self::of_lens(target, cell, usable_bytes, step_bytes, lens)
-    }
-
-    /// The same with sizes from a table, which are whole `step_bytes`.
-    pub fn drawn(
-        target: TargetId,
-        cell: u32,
-        usable_bytes: u64,
-        step_bytes: u32,
-        table: Arc<SizeTable>,
-    ) -> Option<Self> {
-        Self::of_lens(target, cell, usable_bytes, step_bytes, SizeDistribution::Drawn(table))
-    }
-
-    fn of_lens(
+    /// Operations of these sizes, whole `step_bytes` (the device's minimum direct I/O size), on the first `usable_bytes` of
+    /// a device; the last offset has space for the largest. `None` if not even one fits.
+    pub fn new(
         target: TargetId,
         cell: u32,
         usable_bytes: u64,
@@ -214,19 +212,13 @@ impl Extent {
     ) -> Option<Self> {
         let steps_max = u64::from(lens.max_bytes() / step_bytes);
         let offsets = (usable_bytes / u64::from(step_bytes) + 1).checked_sub(steps_max)?;
-        (offsets > 0).then_some(Self { target, cell, step_bytes: u64::from(step_bytes), offsets, lens })
+        let is_possible = offsets > 0 && lens.max_bytes() > 0;
+        is_possible.then_some(Self { target, cell, step_bytes: step_bytes.into(), offsets, lens })
     }
 
     /// Whole aligned blocks of `block_bytes`. A partial block at the end stays unused.
     pub fn blocks(target: TargetId, cell: u32, size_bytes: u64, block_bytes: u32) -> Option<Self> {
-        let offsets = size_bytes / u64::from(block_bytes);
-        (offsets > 0).then_some(Self {
-            target,
-            cell,
-            step_bytes: u64::from(block_bytes),
-            offsets,
-            lens: SizeDistribution::Same(block_bytes),
-        })
+        Self::new(target, cell, size_bytes, block_bytes, SizeDistribution::Same(block_bytes))
     }
 
     /// Largest size of an operation.
@@ -238,7 +230,7 @@ impl Extent {
     fn draw(&self, random: &mut Random, kind: OpKind, buffers: u16) -> Request {
         let offset = random.below(self.offsets) * self.step_bytes;
         let len = self.lens.draw(random);
-        Request { target: self.target, cell: self.cell, kind, offset, len, buffers, sync: false, placement: None }
+        Request { offset, len, ..Request::new(kind, self.target, self.cell, buffers) }
     }
 }
 
@@ -257,16 +249,8 @@ impl Stream for Uniform {
         Some(self.extent.draw(&mut self.random, self.kind, self.buffers))
     }
 
-    fn follows(&self) -> bool {
-        false
-    }
-
-    fn expect(&self, arrivals: u64, cells: &mut dyn FnMut(u32, u64)) {
-        cells(self.extent.cell, arrivals);
-    }
-
-    fn lose(&mut self, arrivals: u64, lost: &mut dyn FnMut(u32, u64)) {
-        lost(self.extent.cell, arrivals);
+    fn only_cell(&self) -> Option<u32> {
+        Some(self.extent.cell)
     }
 }
 
@@ -286,20 +270,11 @@ impl Stream for Sequential {
         let len = self.extent.len_max_bytes();
         let offset = self.next % offsets * step_bytes;
         self.next = (self.next + 1) % offsets;
-        let buffers = self.buffers;
-        Some(Request { target, cell, kind: OpKind::Read, offset, len, buffers, sync: false, placement: None })
+        Some(Request { offset, len, ..Request::new(OpKind::Read, target, cell, self.buffers) })
     }
 
-    fn follows(&self) -> bool {
-        false
-    }
-
-    fn expect(&self, arrivals: u64, cells: &mut dyn FnMut(u32, u64)) {
-        cells(self.extent.cell, arrivals);
-    }
-
-    fn lose(&mut self, arrivals: u64, lost: &mut dyn FnMut(u32, u64)) {
-        lost(self.extent.cell, arrivals);
+    fn only_cell(&self) -> Option<u32> {
+        Some(self.extent.cell)
     }
 }
 
@@ -409,7 +384,7 @@ mod tests {
     #[test]
     fn records_fill_the_device_but_never_leave_it() {
         // 10 sectors; records of 600 to 1400 bytes are 2 or 3 sectors: offsets 0..=7.
-        let extent = Extent::records(0, 0, 5120, 512, 600, 1400).unwrap();
+        let extent = Extent::new(0, 0, 5120, 512, SizeDistribution::records(600, 1400, 512)).unwrap();
         assert_eq!((extent.offsets, extent.len_max_bytes()), (8, 1536));
         assert_eq!(extent.lens, SizeDistribution::Uniform { min_bytes: 1024, count: 2, step_bytes: 512 });
         let mut random = Random::new(1);
@@ -426,7 +401,7 @@ mod tests {
     fn a_partial_block_at_the_end_is_unused() {
         assert_eq!(Extent::blocks(0, 0, 131_072 * 3 + 512, 131_072).unwrap().offsets, 3);
         assert_eq!(Extent::blocks(0, 0, 131_071, 131_072), None);
-        assert_eq!(Extent::records(0, 0, 1024, 512, 1536, 1536), None);
+        assert_eq!(Extent::new(0, 0, 1024, 512, SizeDistribution::Same(1536)), None);
     }
 
     #[test]
@@ -455,8 +430,7 @@ mod tests {
 
     #[test]
     fn a_service_thread_mixes_reads_and_writes_in_proportion() {
-        let extents: Vec<_> =
-            (0..2).map(|t| Extent::records(t, u32::from(t), 1 << 20, 512, 512, 512).unwrap()).collect();
+        let extents: Vec<_> = (0..2).map(|t| Extent::blocks(t, u32::from(t), 1 << 20, 512).unwrap()).collect();
         let mut mixed = Mixed {
             writes: extents.iter().map(|extent| (extent.clone(), 1)).collect(),
             reads: extents,

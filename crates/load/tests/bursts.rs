@@ -66,14 +66,7 @@ fn reads_ns(arrival: Arrival) -> Vec<u64> {
         arrival,
         ..ActConfig::default()
     };
-    let device = DeviceShape {
-        name: "sim:".into(),
-        target: 0,
-        size_bytes: 64 << 30,
-        min_io_bytes: 512,
-        queue_requests: None,
-        stamp_key: 0,
-    };
+    let device = DeviceShape::new("sim:", 0, 64 << 30, 512);
     let choices = Choices { seed: 23, shards_max: 1, cpus: 2, in_flight_max: None };
     let mut workload = RunPlan::new(vec!["sim:".into()], [1_000_000].into());
     ActWorkload::of(config).unwrap().build(&[device], &choices, &mut workload).unwrap();

@@ -3,9 +3,9 @@
 use engine::sim::{QueueModel, SimEngine};
 use load::plan::{Arrival, BufferClass, Fill, Lane, Limit, Plan};
 use load::rate::Rate;
-use load::run::{Cause, Control, Failure, Pacing, Run, RunError, Settings, Sink, SinkError, run};
+use load::run::{Cause, Control, Pacing, Run, RunError, Settings, Sink, SinkError, run};
 use load::schedule::{Even, Schedule};
-use load::stream::{Extent, Uniform};
+use load::stream::{Extent, SizeDistribution, Uniform};
 use results::buckets::ActScale;
 use results::cell::{ActHistograms, Interval, Layout, StreamInfo};
 use std::io;
@@ -18,7 +18,7 @@ const SEC: u64 = 1_000_000_000;
 
 /// Shard `shard` of `shards`, which together read 7 times a second from one drive.
 fn plan(shard: u64, shards: u64) -> Plan {
-    let extent = Extent::records(0, 0, 1 << 30, 512, 1536, 1536).unwrap();
+    let extent = Extent::new(0, 0, 1 << 30, 512, SizeDistribution::Same(1536)).unwrap();
     let random = Random::for_part(1, shard);
     let stream = Uniform { extent, kind: OpKind::Read, buffers: 0, random };
     let even = Even::new(Rate::per_sec(7), shard, shards, 0).unwrap();
@@ -40,7 +40,6 @@ fn ten_minutes() -> Run {
         name: "reads".into(),
         judged: true,
         offered_iops: 7.0,
-        workload: 0,
         act: Some(ActHistograms { scale: ActScale::Milliseconds, per_device: true }),
         ..StreamInfo::default()
     };
@@ -48,11 +47,9 @@ fn ten_minutes() -> Run {
         layout: Layout { streams: vec![reads], devices: vec!["sim".into()], thresholds_ns: [1_000_000].into() },
         settings: Settings {
             duration_ns: 600 * SEC,
-            max_lag_ns: 0,
             errors_max: u64::MAX,
-            pacing: Pacing::Spin,
             hang_ns: SEC,
-            ramp_ns: 0,
+            ..Settings::until_done(Pacing::Spin)
         },
         interval_ns: 10 * SEC,
         slice_ns: 600 * SEC,
@@ -86,10 +83,6 @@ impl Sink for Kept {
         self.intervals.push((interval.index, interval.cells[0].counts.ops));
         Ok(())
     }
-
-    fn failure(&mut self, _: &Failure) {}
-
-    fn idle(&mut self) {}
 }
 
 #[test]
@@ -135,10 +128,6 @@ struct Enough {
 }
 
 impl Sink for Enough {
-    fn ready(&mut self) -> Result<(), SinkError> {
-        Ok(())
-    }
-
     fn interval(&mut self, interval: &Interval) -> Result<(), SinkError> {
         if interval.index == self.at {
             std::thread::sleep(self.thinks);
@@ -146,10 +135,6 @@ impl Sink for Enough {
         }
         self.kept.interval(interval)
     }
-
-    fn failure(&mut self, _: &Failure) {}
-
-    fn idle(&mut self) {}
 }
 
 #[test]

@@ -224,12 +224,18 @@ pub fn erasable(spec: &RunSpec, writes: bool, erase: &[String], ask: bool) -> Re
     };
     let real = spec.device_names.iter().filter(|name| writes && name.drive().is_none());
     let requests: Vec<_> = real.map(request).collect();
-    if requests.is_empty() {
-        return Ok(erase.to_vec());
+    match &requests[..] {
+        [] => Ok(erase.to_vec()),
+        _ => agree(&requests, erase, ask),
     }
+}
+
+/// The guard's examination of all `requests` without a consent; `erase` names what may be erased. Returns `erase` with
+/// the names that were agreed to. `ask`: whether somebody on a terminal may be asked.
+pub fn agree(requests: &[Request], erase: &[String], ask: bool) -> Result<Vec<String>, Failure> {
     let named = Answers::named(allowed(erase));
     let mut answers = if ask { named.or_ask(ask_on_terminal) } else { named };
-    let names = Guard::new(None).agree(&requests, &mut answers).map_err(Failure::environment)?;
+    let names = Guard::new(None).agree(requests, &mut answers).map_err(Failure::environment)?;
     let more = names.into_iter().filter(|name| !erase.contains(name));
     Ok(erase.iter().cloned().chain(more).collect())
 }
@@ -259,26 +265,12 @@ fn shape_of_target(place: u16, target: &Target) -> DeviceShape {
 }
 
 fn shape_of_drive(place: u16, (name, drive): &(String, DriveSpec)) -> DeviceShape {
-    DeviceShape {
-        name: name.clone(),
-        target: place,
-        size_bytes: drive.capacity_bytes,
-        min_io_bytes: drive.min_io_bytes,
-        queue_requests: None,
-        stamp_key: 0,
-    }
+    DeviceShape::new(name, place, drive.capacity_bytes, drive.min_io_bytes)
 }
 
 /// Whatever its records lie on, a key is a place and has no sectors.
 fn shape_of_namespace(name: &str) -> DeviceShape {
-    DeviceShape {
-        name: name.to_owned(),
-        target: 0,
-        size_bytes: u64::MAX,
-        min_io_bytes: 1,
-        queue_requests: None,
-        stamp_key: 0,
-    }
+    DeviceShape::new(name, 0, u64::MAX, 1)
 }
 
 /// Times of a queueing model say nothing of a drive with an FTL.

@@ -154,6 +154,63 @@ fn milliseconds(ns: u64) -> String {
     format!("{:.3} ms", ns as f64 / 1e6)
 }
 
+/// How far a fixed number of bytes is written, told on standard error.
+pub struct Written {
+    what: String,
+    total_bytes: u64,
+    done_bytes: u64,
+    began: Instant,
+    told: Instant,
+    terminal: bool,
+}
+
+impl Written {
+    /// Bytes between two looks at the clock.
+    const LOOK_BYTES: u64 = 8 << 20;
+
+    /// Progress of `what`, of so many bytes.
+    pub fn new(what: String, total_bytes: u64) -> Self {
+        let began = Instant::now();
+        Self { what, total_bytes, done_bytes: 0, began, told: began, terminal: console::is_watched() }
+    }
+
+    /// Adds bytes; tells, if it is time to.
+    pub fn add(&mut self, bytes: u64) {
+        let looks = |bytes| bytes / Self::LOOK_BYTES;
+        let before = self.done_bytes;
+        self.done_bytes += bytes;
+        let pause = if self.terminal { RENEW } else { ADD };
+        if looks(before) == looks(self.done_bytes) || console::is_quiet() || self.told.elapsed() < pause {
+            return;
+        }
+        self.told = Instant::now();
+        let rate = self.done_bytes as f64 / self.began.elapsed().as_secs_f64();
+        let left = self.total_bytes.saturating_sub(self.done_bytes) as f64 / rate;
+        let line = format!(
+            "{}: {} % of {} written, {}/s, about {} left",
+            self.what,
+            (u128::from(self.done_bytes) * 100 / u128::from(self.total_bytes.max(1))).min(100),
+            units::bytes(self.total_bytes as f64),
+            units::bytes(rate),
+            units::span_about(left)
+        );
+        match self.terminal {
+            true => {
+                let line: String = line.chars().take(columns(io::stderr())).collect();
+                console::draw(format!("\r{line}\x1b[K"), false);
+            }
+            false => console::note(&line),
+        }
+    }
+
+    /// Ends the line, so that the next text begins on one of its own.
+    pub fn end(&self) {
+        if self.terminal && self.told > self.began {
+            console::note("");
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

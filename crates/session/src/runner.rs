@@ -26,9 +26,6 @@ use sys::process;
 
 const NS_PER_SEC: u64 = 1_000_000_000;
 
-/// Where runs and series without a directory of their own are kept, in the working directory.
-pub const RESULTS_DIR: &str = "flashproof-results";
-
 /// Between the seeds of two workloads of a run: odd, so that all differ (the golden section of 2^64).
 const SEEDS_APART: u64 = 0x9e37_79b9_7f4a_7c15;
 
@@ -74,6 +71,26 @@ pub struct RunRequest<'a, W> {
     pub act_log: bool,
     /// Sample the block layer's tracepoints, where that can be done.
     pub trace: bool,
+}
+
+impl<W> RunRequest<'_, W> {
+    /// A run of `workloads` as usual: default limits, slices of an hour, nothing to be erased. It has no directory yet.
+    pub fn new(workloads: Vec<Named<W>>) -> Self {
+        Self {
+            workloads,
+            dir: PathBuf::new(),
+            consents: Consents { erase: &[], others: &[], shared: false },
+            opened: None,
+            sla: Sla::default(),
+            slice_sec: 3_600,
+            round_sec: None,
+            patience: Patience::with_errors(1_000),
+            part: SeriesContext::default(),
+            quiet: false,
+            act_log: false,
+            trace: true,
+        }
+    }
 }
 
 /// Devices that are open, and what carries operations to them.

@@ -146,18 +146,13 @@ const DEPTH_MAX: u32 = 8;
 /// Why the device of `facts` is no drive: `/dev/loop3 is a loop device, which is a file`; also for devices built on
 /// such devices. `None` if there is no evidence.
 pub fn no_drive(facts: &DeviceFacts, roots: &Roots) -> Option<String> {
-    let (number, kernel_name) = match &facts.partition {
-        Some(part) => (Some(part.disk_number), Some(&part.disk)),
-        None => (facts.number, facts.kernel_name.as_ref()),
-    };
-    let kernel_name = kernel_name.map(String::as_str).unwrap_or_default();
     if facts.model.as_deref().is_some_and(|model| model.starts_with(SCSI_DEBUG)) {
         return Some(format!("{} is made by {SCSI_DEBUG}, which is memory", facts.path));
     }
-    if let Some(what) = by_name(kernel_name) {
+    if let Some(what) = by_name(facts.disk_name().unwrap_or_default()) {
         return Some(format!("{} is {what}", facts.path));
     }
-    let (below, what) = beneath(&SysDir::of_block(&roots.sys, number?)?, roots, DEPTH_MAX)?;
+    let (below, what) = beneath(&SysDir::of_block(&roots.sys, facts.disk_number()?)?, roots, DEPTH_MAX)?;
     Some(format!("{} lies on {below}, {what}", facts.path))
 }
 

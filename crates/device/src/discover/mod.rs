@@ -4,12 +4,14 @@
 //! block device), and sysfs is asked about that. The one idea: unknown facts are `None`, never guessed. Nothing here
 //! judges or writes; [`crate::guard`] does.
 
+mod controllers;
 mod drives;
 mod facts;
 mod list;
 mod resolve;
 mod sysfs;
 
+pub(crate) use controllers::{controller_names, controllers};
 pub use drives::no_drive;
 pub use drives::{Drive, drives_of};
 pub use facts::{DeviceFacts, LoopBacking, Partition};

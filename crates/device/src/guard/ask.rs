@@ -241,8 +241,7 @@ fn typed(name: &str) -> String {
 
 /// The lasting names of the device of `facts`, the one on the drive's label first.
 fn lasting(facts: &DeviceFacts, roots: &Roots) -> Vec<Lasting> {
-    let disk_number = facts.partition.as_ref().map(|part| part.disk_number).or(facts.number);
-    let disk = disk_number.and_then(|number| SysDir::of_block(&roots.sys, number)).and_then(Disk::at);
+    let disk = facts.disk_number().and_then(|number| SysDir::of_block(&roots.sys, number)).and_then(Disk::at);
     let part = facts.partition.as_ref().map(|part| format!("-part{}", part.index)).unwrap_or_default();
     let all = disks(roots);
     let name = |what, text: &Option<String>, of: fn(&Disk) -> &Option<String>| {

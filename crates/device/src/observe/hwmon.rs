@@ -7,8 +7,9 @@
 //! For an NVMe drive each reading is a SMART command, which the kernel sends at most once a second.
 
 use super::DeviceNumber;
-use super::controllers::controllers;
+use super::block_dir;
 use super::procfile::ProcFile;
+use crate::discover::controllers;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -36,8 +37,8 @@ impl Thermometer {
 
 /// Directory of the monitor in a drive, below `root`; `None` if it has none that the kernel knows. For all
 /// drivers the first sensor is the drive as a whole (NVMe: the composite temperature).
-pub(crate) fn drive_monitor(root: &Path, (major, minor): DeviceNumber) -> Option<PathBuf> {
-    let block = fs::canonicalize(root.join(format!("sys/dev/block/{major}:{minor}"))).ok()?;
+pub(crate) fn drive_monitor(root: &Path, number: DeviceNumber) -> Option<PathBuf> {
+    let block = block_dir(root, number)?;
     let places = [vec![block.clone()], controllers(&block)].concat();
     let mut monitors: Vec<PathBuf> =
         fs::read_dir(root.join("sys/class/hwmon")).ok()?.flatten().map(|entry| entry.path()).collect();

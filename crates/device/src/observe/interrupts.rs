@@ -10,7 +10,8 @@
 //! behind one (an HBA, namespaces of one drive) share them. Virtual devices (loop, zram, device-mapper) have none.
 
 use super::DeviceNumber;
-use super::controllers::controllers;
+use super::block_dir;
+use crate::discover::controllers;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -18,8 +19,8 @@ use std::path::{Path, PathBuf};
 ///
 /// `root` is `/` but in tests. Sources: `msi_irqs` and `irq` in the kernel's
 /// `Documentation/ABI/testing/sysfs-bus-pci`. A drive with several paths has the lines of all of them.
-pub fn lines_of(root: &Path, (major, minor): DeviceNumber) -> Vec<u32> {
-    let Ok(block) = fs::canonicalize(root.join(format!("sys/dev/block/{major}:{minor}"))) else { return Vec::new() };
+pub fn lines_of(root: &Path, number: DeviceNumber) -> Vec<u32> {
+    let Some(block) = block_dir(root, number) else { return Vec::new() };
     // The root may itself be reached over a link.
     let top = fs::canonicalize(root.join("sys/devices")).unwrap_or_else(|_| root.join("sys/devices"));
     let mut lines = lines_above(&block, &top);

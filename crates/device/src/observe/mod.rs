@@ -11,7 +11,6 @@
 //!
 //! Functions that read /proc or /sys take the root of the file system, so that tests can build their own.
 
-mod controllers;
 pub mod diskstats;
 pub mod dispersion;
 pub mod host;
@@ -25,8 +24,15 @@ pub mod telemetry;
 mod test_loop;
 pub mod trace;
 
-pub(crate) use controllers::{controller_names, controllers};
 pub(crate) use hwmon::drive_monitor;
+
+use std::fs;
+use std::path::{Path, PathBuf};
 
 /// A block device's number: major, minor.
 pub type DeviceNumber = (u32, u32);
+
+/// Directory of the block device `number` in /sys below `root`, links resolved.
+fn block_dir(root: &Path, (major, minor): DeviceNumber) -> Option<PathBuf> {
+    fs::canonicalize(root.join(format!("sys/dev/block/{major}:{minor}"))).ok()
+}

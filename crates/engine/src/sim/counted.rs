@@ -3,18 +3,9 @@
 use results::telemetry::Column;
 use sys::op::{OpKind, Outcome};
 
-/// Operations and bytes by kind.
+/// Counts of operations and bytes, in the order of [`Self::COLUMNS`].
 #[derive(Debug, Clone, Default)]
-pub(super) struct Counted {
-    reads: u64,
-    read_bytes: u64,
-    writes: u64,
-    write_bytes: u64,
-    flushes: u64,
-    deallocates: u64,
-    deallocated_bytes: u64,
-    failed: u64,
-}
+pub(super) struct Counted([u64; 8]);
 
 impl Counted {
     /// The columns of [`Self::values`].
@@ -31,22 +22,19 @@ impl Counted {
 
     #[inline]
     pub(super) fn add(&mut self, kind: OpKind, len: u32, outcome: Outcome) {
-        if !outcome.is_done() {
-            self.failed += 1;
-            return;
-        }
+        let [reads, read_bytes, writes, write_bytes, flushes, deallocates, deallocated_bytes, failed] = &mut self.0;
         let (operations, bytes) = match kind {
-            OpKind::Read => (&mut self.reads, &mut self.read_bytes),
-            OpKind::Write => (&mut self.writes, &mut self.write_bytes),
-            OpKind::Deallocate => (&mut self.deallocates, &mut self.deallocated_bytes),
-            OpKind::Flush => return self.flushes += 1,
+            _ if !outcome.is_done() => return *failed += 1,
+            OpKind::Read => (reads, read_bytes),
+            OpKind::Write => (writes, write_bytes),
+            OpKind::Deallocate => (deallocates, deallocated_bytes),
+            OpKind::Flush => return *flushes += 1,
         };
         *operations += 1;
         *bytes += u64::from(len);
     }
 
     pub(super) fn values(&self) -> [u64; 8] {
-        let Self { reads, read_bytes, writes, write_bytes, flushes, deallocates, deallocated_bytes, failed } = *self;
-        [reads, read_bytes, writes, write_bytes, flushes, deallocates, deallocated_bytes, failed]
+        self.0
     }
 }

@@ -18,12 +18,12 @@ mod model;
 mod queue;
 mod spec;
 
-pub use self::ftl::{Flash, FtlDrive, FtlModel};
+pub use self::ftl::FtlModel;
 pub use contents::Contents;
 pub use drive::Drive;
 pub use model::{Done, DriveModel};
 pub use queue::QueueModel;
-pub use spec::{DriveSpec, SIM_PREFIX, SpecError, size_bytes};
+pub use spec::{DriveSpec, Flash, FtlDrive, SIM_PREFIX, SpecError, size_bytes};
 
 use crate::{IoEngine, Wait};
 use std::io;

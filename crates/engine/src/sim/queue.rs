@@ -133,7 +133,7 @@ impl QueueModel {
     /// When and how an operation will end that gets to the channels at `now_ns`.
     #[inline]
     fn end(&mut self, op: &Asked, now_ns: u64) -> (u64, Outcome) {
-        if self.spec.gone_at_ns.is_some_and(|gone_ns| now_ns >= gone_ns) {
+        if self.spec.is_gone(now_ns) {
             return (now_ns, Outcome::Errno(libc::ENODEV));
         }
         if op.offset + u64::from(op.len) > self.spec.capacity_bytes {
@@ -147,7 +147,7 @@ impl QueueModel {
         let free_ns = self.ends.from_last(self.spec.channels as usize - 1).map_or(0, |(end_ns, _)| end_ns);
         let taken_ns = match op.kind {
             // Completed operations are on the medium already: a flush waits for the operations accepted before it.
-            OpKind::Flush => self.ends.last().map_or(0, |(end_ns, _)| end_ns),
+            OpKind::Flush => self.ends.from_last(0).map_or(0, |(end_ns, _)| end_ns),
             _ => 0,
         };
         let start_ns = self.spec.stalls.thaw(free_ns.max(taken_ns).max(now_ns));
@@ -156,10 +156,11 @@ impl QueueModel {
         let end_ns = self.transfer(op, served_ns);
         // Nothing takes no time at all, or time would stand still for a closed load.
         let end_ns = end_ns.max(now_ns + 1);
-        if self.spec.gone_at_ns.is_some_and(|gone_ns| end_ns >= gone_ns) {
-            return (end_ns, Outcome::Errno(libc::ENODEV));
-        }
-        (end_ns, self.outcome(op))
+        let failed = match self.spec.is_gone(end_ns) {
+            true => Some(libc::ENODEV),
+            false => self.spec.fails(op.offset..op.offset + u64::from(op.len), &mut self.random).then_some(libc::EIO),
+        };
+        (end_ns, failed.map_or(Outcome::Done, Outcome::Errno))
     }
 
     /// Time that a channel works on an operation, without its transfer.
@@ -190,13 +191,6 @@ impl QueueModel {
         let end_ns = self.spec.stalls.delay(start_ns, cost_ns);
         self.path_free_ns[way] = end_ns;
         end_ns
-    }
-
-    fn outcome(&mut self, op: &Asked) -> Outcome {
-        let op_end = op.offset + u64::from(op.len);
-        let bad = self.spec.bad_range.as_ref().is_some_and(|bad| op.offset < bad.end && bad.start < op_end);
-        let unlucky = self.spec.error_rate > 0.0 && self.random.unit() < self.spec.error_rate;
-        if bad || unlucky { Outcome::Errno(libc::EIO) } else { Outcome::Done }
     }
 }
 
@@ -244,10 +238,7 @@ impl Stalls {
     fn next_begin(&self, at_ns: u64) -> Option<u64> {
         let periodic = at_ns.checked_div(self.every_ns).map(|n| (n + 1) * self.every_ns);
         let listed = self.at_ns.get(self.at_ns.partition_point(|begin| *begin <= at_ns)).copied();
-        match (periodic, listed) {
-            (Some(a), Some(b)) => Some(a.min(b)),
-            (a, b) => a.or(b),
-        }
+        periodic.into_iter().chain(listed).min()
     }
 }
 

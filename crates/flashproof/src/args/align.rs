@@ -3,6 +3,8 @@
 use super::config::seconds;
 use clap::Args;
 use engine::DeviceName;
+use procedures::align::Alignment;
+use session::output_file::Output;
 use std::path::PathBuf;
 
 /// Options of an alignment.
@@ -57,6 +59,29 @@ pub struct AlignArgs {
     /// Say results, warnings and errors only
     #[arg(long, short)]
     pub quiet: bool,
+}
+
+impl AlignArgs {
+    /// The alignment that the options ask for.
+    pub fn alignment(&self) -> Alignment {
+        Alignment {
+            config: self.config.clone(),
+            target: self.target.clone(),
+            device: self.device.clone(),
+            erase: self.erase.clone(),
+            output: self.out.clone().map(|path| Output::File { path, force: self.force }),
+            within: self.within / 100.0,
+            rounds: self.rounds,
+            burst: self.burst,
+            node: self.node.clone(),
+            drive: self.drive.clone(),
+            namespace: self.namespace.clone(),
+            accept_unbalanced: self.accept_unbalanced,
+            because: self.because.clone(),
+            out_dir: self.out_dir.clone(),
+            quiet: self.quiet,
+        }
+    }
 }
 
 fn percent(text: &str) -> Result<f64, String> {

@@ -2,31 +2,10 @@
 //!
 //! `-h` is the host there, so help is `--help` alone.
 
-use super::{AccessArgs, PatienceArgs, seconds};
+use super::{AccessArgs, RecordArgs, seconds};
 use clap::{ArgAction, Args};
 use load::workload::records::Mix;
-use results::judge::Sla;
-use std::path::PathBuf;
 use store::object::Value;
-
-/// What is recorded of transactions, and how it is judged.
-#[derive(Args, Debug)]
-pub struct RecordArgs {
-    /// Run directory: manifest, histograms, verdict [default: flashproof-results/COMMAND-TIME]
-    #[arg(long, value_name = "DIR")]
-    pub out: Option<PathBuf>,
-    /// What the verdict allows: shares of transactions that may be slower than a threshold
-    #[arg(long, value_name = "LIMITS", default_value_t = Sla::default(), allow_hyphen_values = true, value_parser = Sla::wanted)]
-    pub sla: Sla,
-    /// Length of a slice of the verdict: 1h, 30m, or a number of seconds; the worst slice decides
-    #[arg(long, value_name = "TIME", default_value_t = 3600, allow_hyphen_values = true, value_parser = seconds)]
-    pub slice: u32,
-    #[command(flatten)]
-    pub patience: PatienceArgs,
-    /// Say the verdict, warnings and errors only
-    #[arg(long, short)]
-    pub quiet: bool,
-}
 
 /// Options of a benchmark of a database.
 #[derive(Args, Debug)]

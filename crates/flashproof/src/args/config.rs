@@ -2,6 +2,7 @@
 
 use clap::Args;
 use engine::sim::size_bytes;
+use jiff::{Span, SpanRelativeTo};
 use load::factor::Factor;
 use load::workload::act::options::Test;
 use std::path::PathBuf;
@@ -88,11 +89,13 @@ pub fn seconds(text: &str) -> Result<u32, String> {
     let seconds = match text.trim().parse::<u64>() {
         Ok(seconds) => seconds,
         Err(_) => {
-            let span = humantime::parse_duration(text.trim()).map_err(|error| format!("{error} - {expected}"))?;
-            if span.subsec_nanos() > 0 {
+            let span =
+                text.trim().parse::<Span>().and_then(|span| span.to_duration(SpanRelativeTo::days_are_24_hours()));
+            let span = span.map_err(|_| format!("that is no time - {expected}"))?;
+            if span.subsec_nanos() != 0 {
                 return Err(format!("only whole seconds are counted - {expected}"));
             }
-            span.as_secs()
+            u64::try_from(span.as_secs()).map_err(|_| format!("a time is not below 0 - {expected}"))?
         }
     };
     match u32::try_from(seconds) {
@@ -114,4 +117,29 @@ fn capacity(text: &str) -> Result<u64, String> {
 fn rated(text: &str) -> Result<f64, String> {
     let number = text.parse().ok().filter(|number: &f64| number.is_finite() && *number > 0.0);
     number.ok_or_else(|| "give a number above 0, such as 1 or 0.3".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::seconds;
+
+    #[test]
+    fn a_time_is_a_number_of_seconds_or_has_units() {
+        for (text, sec) in
+            [("3600", 3_600), ("24h", 86_400), ("1h 30m", 5_400), ("2d", 172_800), ("1w", 604_800), ("90 min", 5_400)]
+        {
+            assert_eq!(seconds(text), Ok(sec), "{text}");
+        }
+        for (text, why) in [
+            ("0", "no time at all"),
+            ("-5m", "not below 0"),
+            ("1500ms", "only whole seconds"),
+            ("1d2x", "that is no time"),
+            ("1y", "that is no time"),
+            ("", "that is no time"),
+            ("4294967296", "longer than"),
+        ] {
+            assert!(seconds(text).unwrap_err().contains(why), "{text}: {:?}", seconds(text));
+        }
+    }
 }

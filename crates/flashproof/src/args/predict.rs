@@ -1,6 +1,7 @@
 //! The options of `flashproof rate predict`.
 
 use clap::Args;
+use procedures::predict::PredictedLoad;
 use results::judge::Sla;
 use std::path::PathBuf;
 
@@ -32,6 +33,13 @@ pub struct PredictedLoadArgs {
     /// Pace and spread operations as ACT 6 does (arrival: act)
     #[arg(long)]
     pub as_act: bool,
+}
+
+impl PredictedLoadArgs {
+    /// The load that the options name.
+    pub fn load(&self) -> PredictedLoad {
+        PredictedLoad { config: self.config.clone(), sla: self.sla.clone(), as_act: self.as_act }
+    }
 }
 
 pub(super) const EXAMPLES: &str = "\

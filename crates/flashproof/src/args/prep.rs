@@ -2,14 +2,9 @@
 
 use clap::builder::NonEmptyStringValueParser;
 use clap::{Args, CommandFactory, FromArgMatches, Parser};
+use procedures::prep::{CHECKPOINT_SEC, Preparation, SAMPLES, Style, Wanted};
 use std::ffi::OsString;
-
-/// Passes of salt, where nobody says how many.
-const FILLS: u32 = 1;
-/// Places to read back, where nobody says how many.
-const SAMPLES: u64 = 16_384;
-/// Seconds between two records of progress, where nobody says how many.
-const CHECKPOINT_SEC: u64 = 5;
+use std::time::Duration;
 
 /// Options of a preparation.
 #[derive(Args, Debug)]
@@ -20,11 +15,8 @@ pub struct PrepArgs {
     /// Allow the erasure of this device, by its serial number, wwid, by-id link or path; may be repeated
     #[arg(long, value_name = "DEVICE")]
     pub erase: Vec<String>,
-    /// Devices that are part of the same work and not prepared now; no option
-    #[arg(skip)]
-    pub others: Vec<String>,
     /// Passes of salt: random data that does not compress; SNIA's workload-independent preconditioning is 2
-    #[arg(long, value_name = "N", default_value_t = FILLS, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    #[arg(long, value_name = "N", default_value_t = Wanted::USUAL.fills, value_parser = clap::value_parser!(u32).range(1..=1000))]
     pub fills: u32,
     /// Leave out the pass of zeros before the salt
     #[arg(long)]
@@ -41,6 +33,9 @@ pub struct PrepArgs {
     /// The salt follows from this number [default: another one each time; it is recorded]
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
+    /// Show what would be written and how long it takes, and write nothing
+    #[arg(long, conflicts_with = "verify")]
+    pub dry_run: bool,
     /// Begin anew where a preparation was interrupted, instead of going on
     #[arg(long)]
     pub restart: bool,
@@ -62,26 +57,21 @@ pub struct PrepArgs {
 }
 
 impl PrepArgs {
-    /// The preparation of `devices` that `flashproof prep` does without options; `erase` names those that
-    /// may be erased.
-    ///
-    /// `others`: further devices of what it is part of, which nobody is warned of.
-    pub fn usual(devices: Vec<String>, erase: &[String], others: Vec<String>, quiet: bool) -> Self {
-        Self {
-            devices,
-            erase: erase.to_vec(),
-            others,
-            fills: FILLS,
-            skip_zero: false,
-            zero_only: false,
-            discard_first: false,
-            use_pct: 100,
-            seed: None,
-            restart: false,
-            verify: false,
-            samples: SAMPLES,
-            checkpoint: CHECKPOINT_SEC,
-            quiet,
+    /// The preparation that the options ask for.
+    pub fn preparation(&self) -> Preparation {
+        Preparation {
+            wanted: Wanted {
+                discard_first: self.discard_first,
+                zeros: !self.skip_zero,
+                fills: if self.zero_only { 0 } else { self.fills },
+                use_pct: self.use_pct,
+                seed: self.seed,
+                restart: self.restart,
+            },
+            verify: self.verify,
+            samples: self.samples,
+            checkpoint: Duration::from_secs(self.checkpoint),
+            ..Preparation::usual(self.devices.clone(), &self.erase, Style::of(self.quiet))
         }
     }
 }
@@ -103,6 +93,7 @@ Examples:
   flashproof prep /dev/nvme1n1                    the same again after an interruption: goes on from there
   flashproof prep /dev/nvme1n1 --discard-first --skip-zero --fills 2     SNIA's preconditioning
   flashproof prep /dev/nvme1n1 --use-pct 80       over-provision: use 80 %, discard the rest
+  flashproof prep /dev/nvme1n1 --dry-run          how much, how long, and if the guard agrees
   flashproof prep /dev/nvme1n1 --verify           read a sample of a prepared device
   flashproof prep sim:capacity=1GiB               no device at all
 

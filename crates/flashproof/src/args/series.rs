@@ -1,6 +1,7 @@
 //! The options that every series of runs has.
 
 use clap::Args;
+use procedures::series::Options;
 use std::path::PathBuf;
 
 /// How the runs of a series are made.
@@ -25,4 +26,12 @@ pub struct SeriesArgs {
     /// Say results, warnings and errors only
     #[arg(long, short)]
     pub quiet: bool,
+}
+
+impl SeriesArgs {
+    /// How the options want the runs to be made.
+    pub fn options(&self) -> Options {
+        let Self { no_trace, ref erase, dry_run, fresh, ref html, quiet } = *self;
+        Options { trace: !no_trace, erase: erase.clone(), dry_run, fresh, html: html.clone(), quiet }
+    }
 }

@@ -6,7 +6,8 @@ use clap::{Args, CommandFactory, FromArgMatches, Parser};
 use load::workload::act::options::Test;
 use load::workload::act::reference::help_text;
 use results::judge::Sla;
-use session::runner::{HANG_SEC, Patience};
+use session::devices::Consents;
+use session::runner::{HANG_SEC, Named, Patience, RunRequest};
 use std::ffi::OsString;
 use std::path::PathBuf;
 
@@ -17,9 +18,8 @@ pub struct TestArgs {
     /// devices or on others, each with a verdict of its own beside the one of all
     #[arg(value_name = "CONFIG", required = true)]
     pub configs: Vec<PathBuf>,
-    /// Run directory: manifest, logs, histograms, verdict [default: flashproof-results/TEST-TIME]
-    #[arg(long, value_name = "DIR")]
-    pub out: Option<PathBuf>,
+    #[command(flatten)]
+    pub record: RecordArgs,
     /// Allow the erasure of this device, by its serial number, wwid, by-id link or path; may be repeated
     #[arg(long, value_name = "DEVICE")]
     pub erase: Vec<String>,
@@ -29,14 +29,6 @@ pub struct TestArgs {
     /// Length of the test, instead of test-duration-sec of the file: 24h, 10m, or a number of seconds
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = seconds)]
     pub duration: Option<u32>,
-    /// What the verdict allows: shares of operations that may be slower than a threshold
-    #[arg(long, value_name = "LIMITS", default_value_t = Sla::default(), allow_hyphen_values = true, value_parser = Sla::wanted)]
-    pub sla: Sla,
-    /// Length of a slice of the verdict: 1h, 30m, or a number of seconds; the worst slice decides
-    #[arg(long, value_name = "TIME", default_value_t = 3600, allow_hyphen_values = true, value_parser = seconds)]
-    pub slice: u32,
-    #[command(flatten)]
-    pub patience: PatienceArgs,
     /// Pace and spread operations as ACT 6 does, to compare with its results (arrival: act)
     #[arg(long)]
     pub as_act: bool,
@@ -47,9 +39,49 @@ pub struct TestArgs {
     /// Show the configuration as resolved and the rates that follow, and touch no device
     #[arg(long)]
     pub dry_run: bool,
+}
+
+impl TestArgs {
+    /// The run of `workloads` that the options ask for.
+    pub fn request<W>(&self, workloads: Vec<Named<W>>) -> RunRequest<'_, W> {
+        RunRequest {
+            consents: Consents { erase: &self.erase, others: &[], shared: self.shared },
+            trace: !self.no_trace,
+            ..self.record.request(workloads)
+        }
+    }
+}
+
+/// How a run is recorded and judged.
+#[derive(Args, Debug)]
+pub struct RecordArgs {
+    /// Run directory: manifest, logs, histograms, verdict [default: flashproof-results/TEST-TIME]
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// What the verdict allows: shares of operations that may be slower than a threshold
+    #[arg(long, value_name = "LIMITS", default_value_t = Sla::default(), allow_hyphen_values = true, value_parser = Sla::wanted)]
+    pub sla: Sla,
+    /// Length of a slice of the verdict: 1h, 30m, or a number of seconds; the worst slice decides
+    #[arg(long, value_name = "TIME", default_value_t = 3600, allow_hyphen_values = true, value_parser = seconds)]
+    pub slice: u32,
+    #[command(flatten)]
+    pub patience: PatienceArgs,
     /// Say the verdict, warnings and errors only
     #[arg(long, short)]
     pub quiet: bool,
+}
+
+impl RecordArgs {
+    /// The run of `workloads` that the options ask for.
+    pub fn request<W>(&self, workloads: Vec<Named<W>>) -> RunRequest<'_, W> {
+        RunRequest {
+            sla: self.sla.clone(),
+            slice_sec: self.slice.into(),
+            patience: self.patience.into(),
+            quiet: self.quiet,
+            ..RunRequest::new(workloads)
+        }
+    }
 }
 
 /// Limits of failure: a run that goes beyond one ends as failed.

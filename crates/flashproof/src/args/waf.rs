@@ -5,6 +5,8 @@ use super::seconds;
 use clap::Args;
 use engine::sim::size_bytes;
 use load::waf::Arrangement;
+use procedures::waf::Rated;
+use report::comparison::Endurance;
 use std::path::PathBuf;
 
 /// Options of tenants whose write amplification is found, predicted or measured.
@@ -44,6 +46,14 @@ pub struct RatedArgs {
     /// Years of warranty that drive writes a day are rated for
     #[arg(long, value_name = "YEARS", default_value_t = 5.0, value_parser = positive)]
     pub warranty: f64,
+}
+
+impl RatedArgs {
+    /// The rating that the options name.
+    pub fn rated(&self) -> Rated {
+        let endurance = self.tbw.map(Endurance::TerabytesWritten).or(self.dwpd.map(Endurance::DriveWritesPerDay));
+        Rated { endurance, warranty: self.warranty }
+    }
 }
 
 /// Options of a prediction.

@@ -26,6 +26,7 @@ pub mod test;
 pub mod trace;
 pub mod transactions;
 pub mod waf;
+pub mod waf_setup;
 
 use crate::args::{
     Command, LatencyCommand, LogLatencyArgs, OtherLoad, OtherLog, OtherRating, OtherReport, RecordEngine, Sizing, Waf,
@@ -82,8 +83,8 @@ pub fn run(command: &Command, manner: Manner) -> Result<ExitCode, Failure> {
         Command::Waf(waf) => match &waf.what {
             Waf::Model(args) => waf::model(args),
             Waf::Measure(args) => waf::measure(args),
-            Waf::Probe(args) => waf::probe::run(args),
-            Waf::Setup(args) => waf::setup::run(args),
+            Waf::Probe(args) => waf::probe(args),
+            Waf::Setup(args) => waf_setup::run(args),
         },
         Command::Engine(engine) => match &engine.part {
             RecordEngine::Serve(args) => serve::run(args),

@@ -4,7 +4,7 @@ use super::{DIRECTIONS, PERCENTILES, Side, sides};
 use device::target::Target;
 use load::run::Control;
 use load::workload::Workload;
-use load::workload::fio::options::{Standing, find};
+use load::workload::fio::options::{Support, find};
 use load::workload::fio::{FioLoad, Given, Thread};
 use serde_json::Value;
 use session::devices::Devices;
@@ -172,7 +172,7 @@ fn descriptors(load: &FioLoad, thread: &Thread, open: &Devices) -> Result<String
 fn words(thread: &Thread, filename: &str) -> Vec<String> {
     let job = &thread.job;
     let handed_on = |given: &&Given| match find(&given.name) {
-        Some(Standing::Known(_)) => !NOT_HANDED_ON.contains(&&*given.name),
+        Some(Support::Known(_)) => !NOT_HANDED_ON.contains(&&*given.name),
         _ => HANDED_ON_TOO.contains(&&*given.name),
     };
     let word = |given: &Given| match &given.value {

@@ -1,62 +1,44 @@
 //! A job of a baseline, as fio takes it.
 
 use super::size;
+use crate::choice::with_defaults;
 use crate::workload::fio::{Given, Section};
 use results::baseline::Part;
 
 /// Rates below that are not divided among clones, operations a second.
 const RATE_DIVIDED_MIN: u64 = 1_000;
 
-/// One fio job, without the device.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Job {
-    /// Such as `reads at depth 32`.
-    pub name: String,
-    pub part: Part,
-    /// At random places, or one after the other.
-    pub random: bool,
-    /// Percent of reads among its operations.
-    pub read_pct: u32,
-    /// Sizes of reads and of writes, bytes.
-    pub bytes: [u64; 2],
-    /// Operations in flight.
-    pub depth: u32,
-    /// Clones of the job, each with this depth and rate.
-    pub numjobs: u32,
-    /// Operations a second of reads and writes; `None`: unlimited.
-    pub rates: Option<[u64; 2]>,
-    /// True if operations of a rate arrive by a Poisson process instead of evenly.
-    pub poisson: bool,
-    /// Round number, in a part with rounds.
-    pub round: u32,
-    /// Maximum measured time, seconds.
-    pub seconds: u64,
-    /// Ramp time before the measurement, milliseconds.
-    pub ramp_ms: u64,
-    /// Length of a round, the unit of steadiness, seconds.
-    pub round_sec: u64,
-    /// Position in the plan: the part, and the number in it. Drives that work at the same time have the same position.
-    pub place: (usize, usize),
-}
-
-impl Default for Job {
-    fn default() -> Self {
-        Self {
-            name: String::new(),
-            part: Part::Saturation,
-            random: true,
-            read_pct: 0,
-            bytes: [4096; 2],
-            depth: 1,
-            numjobs: 1,
-            rates: None,
-            poisson: false,
-            round: 0,
-            seconds: 1,
-            ramp_ms: 0,
-            round_sec: 1,
-            place: (0, 0),
-        }
+with_defaults! {
+    /// One fio job, without the device.
+    #[derive(Debug, Clone, PartialEq)]
+    pub struct Job {
+        /// Such as `reads at depth 32`.
+        pub name: String = String::new(),
+        pub part: Part = Part::Saturation,
+        /// At random places, or one after the other.
+        pub random: bool = true,
+        /// Percent of reads among its operations.
+        pub read_pct: u32 = 0,
+        /// Sizes of reads and of writes, bytes.
+        pub bytes: [u64; 2] = [4096; 2],
+        /// Operations in flight.
+        pub depth: u32 = 1,
+        /// Clones of the job, each with this depth and rate.
+        pub numjobs: u32 = 1,
+        /// Operations a second of reads and writes; `None`: unlimited.
+        pub rates: Option<[u64; 2]> = None,
+        /// True if operations of a rate arrive by a Poisson process instead of evenly.
+        pub poisson: bool = false,
+        /// Round number, in a part with rounds.
+        pub round: u32 = 0,
+        /// Maximum measured time, seconds.
+        pub seconds: u64 = 1,
+        /// Ramp time before the measurement, milliseconds.
+        pub ramp_ms: u64 = 0,
+        /// Length of a round, the unit of steadiness, seconds.
+        pub round_sec: u64 = 1,
+        /// Position in the plan: the part, and the number in it. Drives that work at the same time have the same position.
+        pub place: (usize, usize) = (0, 0),
     }
 }
 

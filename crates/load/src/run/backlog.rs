@@ -10,7 +10,7 @@ use crate::plan::{Arrival, Lane};
 use crate::schedule::Schedule;
 use crate::stream::{LOST, Request};
 use engine::BlockEngine;
-use results::cell::Backlog;
+use results::counts::Backlog;
 
 /// Operations that became due on a lane.
 #[derive(Debug)]

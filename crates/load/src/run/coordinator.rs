@@ -27,17 +27,19 @@ pub type SinkError = Box<dyn Error + Send + Sync>;
 /// Receives the records of a run. Called on the thread that started the run.
 pub trait Sink {
     /// All shards are ready; the run begins when this returns. An error ends it before it begins.
-    fn ready(&mut self) -> Result<(), SinkError>;
+    fn ready(&mut self) -> Result<(), SinkError> {
+        Ok(())
+    }
 
     /// An interval of the whole run is over. Intervals come in order. An error ends the run, and no
     /// interval follows it.
     fn interval(&mut self, interval: &Interval) -> Result<(), SinkError>;
 
-    /// An operation failed. Only the first failures of an interval are reported.
-    fn failure(&mut self, failure: &Failure);
+    /// An operation failed. Only the first failures of an interval are reported here; all are counted in it.
+    fn failure(&mut self, _failure: &Failure) {}
 
     /// No message arrived for a while.
-    fn idle(&mut self);
+    fn idle(&mut self) {}
 }
 
 /// Configuration that all shards of a run share.

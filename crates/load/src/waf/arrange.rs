@@ -1,105 +1,63 @@
 //! Maps tenants to drives, ranges and placement handles.
 
-use crate::choice::Engine;
-use crate::memory::Shortage;
+use crate::choice::{Choice, Engine, choice};
 use crate::workload::tenants::{HostError, OutOfSpace, Size, Space, Tenant, Tenants, TenantsError};
 use engine::sim::{Flash, FtlDrive};
 use ftl::Spec;
-use results::units::{self, Grouped, quoted};
-use std::fmt;
+use results::units::{Grouped, quoted};
 use std::ops::Range;
 use std::str::FromStr;
 
-/// How tenants share the flash.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Arrangement {
-    /// A drive each: a part of the flash as large as their part of the space.
-    Dedicated,
-    /// One drive without handles.
-    Shared,
-    /// One drive with a placement handle per tenant, or the handles that the tenants name.
-    Fdp,
+choice! {
+    /// How tenants share the flash.
+    #[derive(serde::Serialize)]
+    #[serde(rename_all = "lowercase")]
+    Arrangement {
+        /// A drive each: a part of the flash as large as their part of the space.
+        #[default]
+        Dedicated = "dedicated",
+        /// One drive without handles.
+        Shared = "shared",
+        /// One drive with a placement handle per tenant, or the handles that the tenants name.
+        Fdp = "fdp",
+    }
 }
 
 impl Arrangement {
     pub const ALL: [Self; 3] = [Self::Dedicated, Self::Shared, Self::Fdp];
 }
 
-impl fmt::Display for Arrangement {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(match self {
-            Self::Dedicated => "dedicated",
-            Self::Shared => "shared",
-            Self::Fdp => "fdp",
-        })
-    }
-}
-
 impl FromStr for Arrangement {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Self, String> {
-        let known = Self::ALL.into_iter().find(|known| known.to_string() == text);
-        known.ok_or_else(|| format!("{} is no arrangement - give dedicated, shared or fdp", quoted(text)))
+        Self::from_word(text)
+            .ok_or_else(|| format!("{} is no arrangement - give dedicated, shared or fdp", quoted(text)))
     }
 }
 
-/// An experiment that cannot be.
+/// An experiment that cannot be: a sentence.
 #[derive(Debug, thiserror::Error)]
 pub enum WafError {
     /// Fewer handles than are wanted.
-    #[error(
-        "arrangement fdp: cannot give {wanted} placement handles - the drive has {has} - {}",
-        if *.named { "name lower ones in the file, or give the drive more: handles=" } else { "give the drive one for each tenant (handles=), name fewer in the file, or leave fdp out of --arrange" }
-    )]
-    Handles {
-        /// The highest that is wanted.
-        wanted: u32,
-        /// Handles that the drive has.
-        has: u16,
-        /// True if the file names the handles.
-        named: bool,
-    },
-    /// Blocks that are no whole units.
-    #[error(
-        "tenant {}: its {what} of {} bytes is no multiple of the drive's mapping unit of {} bytes, so parts of units would be \
-         written - choose a smaller unit (unit=) or another {what}", quoted(.tenant), Grouped(*.bytes), Grouped(u64::from(*.unit_bytes))
-    )]
-    Unit {
-        tenant: String,
-        /// Name of the quantity.
-        what: &'static str,
-        bytes: u64,
-        unit_bytes: u32,
-    },
-    /// No tenant writes.
-    #[error("no tenant writes: there is no amplification - give one of them writes-per-sec, or a mix with updates")]
-    NoWrites,
-    /// A drive with an invalid specification.
-    #[error("drive of {name}: {why}")]
-    Drive { name: String, why: String },
-    /// Drives that take more memory than there is.
-    #[error("cannot simulate drives of {}: {why} - choose a larger mapping unit (unit=), or less capacity", units::bytes(*.bytes as f64))]
-    Memory {
-        /// Logical bytes of the drives.
-        bytes: u64,
-        /// Required and available memory.
-        why: Shortage,
-    },
-    /// Tenants that do not fit.
-    #[error(transparent)]
-    Layout(#[from] TenantsError),
-    /// A store with an invalid specification.
-    #[error(transparent)]
-    Host(#[from] HostError),
-    /// A store that ran full.
-    #[error(transparent)]
-    Full(#[from] OutOfSpace),
-    /// The timed run failed.
-    #[error("cannot measure latencies - {0} - leave them out by --no-latency")]
-    Timed(String),
+    #[error("{0}")]
+    Handles(String),
+    #[error("{0}")]
+    Other(String),
 }
+
+/// Errors of which tenants, stores and drives have the whole sentence.
+macro_rules! from_sentence {
+    ($($error:ty),+) => {
+        $(impl From<$error> for WafError {
+            fn from(error: $error) -> Self {
+                Self::Other(error.to_string())
+            }
+        })+
+    };
+}
+
+from_sentence!(TenantsError, HostError, OutOfSpace);
 
 /// A drive of an arrangement.
 #[derive(Debug, Clone)]
@@ -141,7 +99,13 @@ impl<'a> Layout<'a> {
             let tenant = &tenants.tenants[number];
             let unit = |what, bytes: u64| match bytes.is_multiple_of(u64::from(spec.unit_bytes)) {
                 true => Ok(()),
-                false => Err(WafError::Unit { tenant: tenant.name.clone(), what, bytes, unit_bytes: spec.unit_bytes }),
+                false => Err(WafError::Other(format!(
+                    "tenant {}: its {what} of {} bytes is no multiple of the drive's mapping unit of {} bytes, so parts of \
+                     units would be written - choose a smaller unit (unit=) or another {what}",
+                    quoted(&tenant.name),
+                    Grouped(bytes),
+                    Grouped(spec.unit_bytes.into())
+                ))),
             };
             unit("write block", tenant.write_block_bytes.into())?;
             unit("offset", range.start)?;
@@ -198,7 +162,10 @@ impl<'a> Layout<'a> {
 pub fn check_writes(tenants: &Tenants) -> Result<(), WafError> {
     match tenants.tenants.iter().any(|tenant| !tenant.writes.is_zero()) {
         true => Ok(()),
-        false => Err(WafError::NoWrites),
+        false => Err(WafError::Other(
+            "no tenant writes: there is no amplification - give one of them writes-per-sec, or a mix with updates"
+                .into(),
+        )),
     }
 }
 
@@ -229,7 +196,18 @@ fn handles(tenants: &Tenants, has: u16) -> Result<Vec<[u16; 2]>, WafError> {
     };
     let handles: Vec<_> = tenants.tenants.iter().map(of).collect();
     match handles.iter().flatten().max() {
-        Some(highest) if *highest >= has => Err(WafError::Handles { wanted: u32::from(*highest) + 1, has, named }),
+        Some(highest) if *highest >= has => {
+            let remedy = match named {
+                true => "name lower ones in the file, or give the drive more: handles=",
+                false => {
+                    "give the drive one for each tenant (handles=), name fewer in the file, or leave fdp out of --arrange"
+                }
+            };
+            let wanted = u32::from(*highest) + 1;
+            Err(WafError::Handles(format!(
+                "arrangement fdp: cannot give {wanted} placement handles - the drive has {has} - {remedy}"
+            )))
+        }
         _ => Ok(handles),
     }
 }

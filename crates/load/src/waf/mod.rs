@@ -25,6 +25,7 @@ pub use timed::{Timed, timed};
 use crate::memory;
 use crate::workload::tenants::{Cause, Host, OutOfSpace};
 use ftl::{Ftl, Spec};
+use results::units;
 use results::waf::{Bytes, Drive, Found, OCTILES, TenantBytes};
 
 /// How the writes of tenants interleave at a drive. An assumption about hosts, kernel and controller.
@@ -87,12 +88,15 @@ impl Experiment {
     pub fn new(layout: &Layout<'_>, interleaving: Interleaving, seed: u64) -> Result<Self, WafError> {
         let unit_bytes = u64::from(layout.unit_bytes());
         let specs = layout.drives.iter().map(|drive| &drive.drive.spec);
-        memory::check(specs.clone().map(Spec::memory_bytes).sum())
-            .map_err(|why| WafError::Memory { bytes: specs.map(|spec| spec.logical_bytes).sum(), why })?;
+        memory::check(specs.clone().map(Spec::memory_bytes).sum()).map_err(|why| {
+            let bytes = units::bytes(specs.map(|spec| spec.logical_bytes).sum::<u64>() as f64);
+            let remedy = "choose a larger mapping unit (unit=), or less capacity";
+            WafError::Other(format!("cannot simulate drives of {bytes}: {why} - {remedy}"))
+        })?;
         let mut drives = Vec::new();
         for (number, drive) in (0..).zip(&layout.drives) {
             let ftl = Ftl::new(&drive.drive.spec, sys::random::Random::for_part(seed, number).next_u64());
-            drives.push(ftl.map_err(|why| WafError::Drive { name: drive.name.clone(), why: why.to_string() })?);
+            drives.push(ftl.map_err(|why| WafError::Other(format!("drive of {}: {why}", drive.name)))?);
         }
         let mut writers = Vec::new();
         for (number, placed) in (0..).zip(&layout.tenants) {

@@ -9,12 +9,13 @@
 //! a part of a drive fill shows the tails, and the drives' counts in it must agree with those without time.
 
 use super::{Experiment, Layout, WafError};
-use crate::run::{Cause, Control, Failure, HANG_NS, Pacing, Run, Settings, Sink, SinkError, run};
+use crate::run::{Cause, Control, Pacing, Run, Settings, Sink, SinkError, run};
 use crate::workload::tenants::TenantLoad;
 use crate::workload::{Choices, DeviceShape, RunPlan, Workload};
 use engine::DeviceName;
 use engine::sim::{Drive, DriveSpec, FtlModel, SimEngine};
-use results::cell::{Backlog, Cell, Interval, StreamInfo};
+use results::cell::{Cell, Interval, StreamInfo};
+use results::counts::Backlog;
 use results::telemetry::Column;
 use results::waf::Bytes;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -49,7 +50,9 @@ pub struct Timed {
 ///
 /// Errors: a load that the run loop rejects.
 pub fn timed(experiment: Experiment, layout: &Layout<'_>, base: &DriveSpec, seed: u64) -> Result<Timed, WafError> {
-    let cannot = |why: &dyn std::fmt::Display| WafError::Timed(why.to_string());
+    let cannot = |why: &dyn std::fmt::Display| {
+        WafError::Other(format!("cannot measure latencies - {why} - leave them out by --no-latency"))
+    };
     let tenants = Arc::new(layout.tenants());
     let (mut models, mut names, mut shapes) = (Vec::new(), Vec::new(), Vec::new());
     for ((number, of), ftl) in layout.drives.iter().enumerate().zip(experiment.drives) {
@@ -58,9 +61,7 @@ pub fn timed(experiment: Experiment, layout: &Layout<'_>, base: &DriveSpec, seed
         let random = Random::for_part(seed, DRIVES_PART | number as u64);
         models.push(Drive::Ftl(FtlModel::in_use(&spec, &of.drive, ftl, random)));
         names.push(DeviceName::Simulated(of.name.clone(), Arc::new(spec)));
-        let (target, min_io_bytes) = (number as u16, base.min_io_bytes);
-        let name = of.name.clone();
-        shapes.push(DeviceShape { name, target, size_bytes, min_io_bytes, queue_requests: None, stamp_key: 0 });
+        shapes.push(DeviceShape::new(&of.name, number as u16, size_bytes, base.min_io_bytes));
     }
     // Nothing is judged: there are no thresholds.
     let mut plan = RunPlan::new(layout.drives.iter().map(|of| of.name.clone()).collect(), [].into());
@@ -84,14 +85,7 @@ pub fn timed(experiment: Experiment, layout: &Layout<'_>, base: &DriveSpec, seed
     let control = Arc::new(Control::default());
     let what = Run {
         layout: plan.layout,
-        settings: Settings {
-            duration_ns,
-            max_lag_ns,
-            errors_max: u64::MAX,
-            pacing: Pacing::Spin,
-            hang_ns: HANG_NS,
-            ramp_ns: 0,
-        },
+        settings: Settings { duration_ns, max_lag_ns, errors_max: u64::MAX, ..Settings::until_done(Pacing::Spin) },
         // A single interval for the whole run.
         interval_ns: duration_ns,
         slice_ns: duration_ns,
@@ -139,10 +133,6 @@ struct Merged {
 }
 
 impl Sink for Merged {
-    fn ready(&mut self) -> Result<(), SinkError> {
-        Ok(())
-    }
-
     fn interval(&mut self, interval: &Interval) -> Result<(), SinkError> {
         match self.cells.is_empty() {
             true => {
@@ -155,8 +145,4 @@ impl Sink for Merged {
         self.end_ns = interval.end_ns;
         Ok(())
     }
-
-    fn failure(&mut self, _: &Failure) {}
-
-    fn idle(&mut self) {}
 }

@@ -40,8 +40,16 @@ use sys::op::Placement;
 /// needs the rest for the kernel's part of them.
 const SHARD_IOPS: f64 = 200_000.0;
 
-/// Salted buffers beyond those in flight, ready while others are salted.
-const SALTED_AHEAD: u32 = 8;
+/// Duration of a run that its streams end, seconds: practically unlimited.
+const NO_END_SEC: u64 = u64::MAX / 4 / 1_000_000_000;
+
+/// Maximum lag before a run ends, seconds: ACT's value.
+const MAX_LAG_SEC: u64 = 10;
+
+/// A stream to be recorded, judged by the limits or not, that offers so many operations a second.
+fn recorded(name: &str, judged: bool, offered_iops: f64) -> StreamInfo {
+    StreamInfo { name: name.to_owned(), judged, offered_iops, ..StreamInfo::default() }
+}
 
 /// A kind of load with its configuration.
 pub trait Workload {
@@ -79,31 +87,6 @@ pub trait Workload {
     /// Errors: a device that cannot take the load.
     fn build(&self, devices: &[DeviceShape], choices: &Choices, run: &mut RunPlan)
     -> Result<WorkloadRecord, CannotRun>;
-}
-
-/// A load that can be multiplied, as a series of runs at several loads needs.
-pub trait Scalable {
-    type Workload: Workload;
-
-    /// Run parameters, at the load of 1x.
-    fn spec(&self) -> RunSpec;
-
-    /// Sets the duration of a run, seconds.
-    fn set_duration(&mut self, seconds: u32);
-
-    /// `factor` times the load of 1x on those of its devices, by their position.
-    ///
-    /// Errors: rates that cannot be multiplied, each a sentence.
-    fn at(&self, factor: crate::factor::Factor, devices: &[usize]) -> Result<Load<Self::Workload>, Vec<String>>;
-
-    /// True if the load of 1x is that of published ratings, however it is paced.
-    fn is_standard(&self) -> bool;
-
-    /// True if operations are paced as in published ratings.
-    fn is_paced_as_published(&self) -> bool;
-
-    /// The load of 1x as a file.
-    fn to_text(&self) -> String;
 }
 
 /// The load of one run of a series.
@@ -153,6 +136,22 @@ pub struct Extras {
 }
 
 impl RunSpec {
+    /// A run on `device_names`, not files, with a report each second, no bound on lag and our choice of everything else.
+    pub fn new(device_names: Vec<DeviceName>, duration_sec: u64) -> Self {
+        Self {
+            device_names,
+            file_size_bytes: None,
+            duration_sec,
+            report_interval_sec: 1,
+            max_lag_sec: 0,
+            odsync: false,
+            engine: Engine::Auto,
+            pacing: Pacing::Sleep,
+            keeps_instants: false,
+            seed: None,
+        }
+    }
+
     /// True if the devices are simulated drives on virtual time.
     pub fn is_simulated(&self) -> bool {
         self.device_names.iter().any(|name| name.drive().is_some())
@@ -216,6 +215,13 @@ pub struct DeviceShape {
     pub queue_requests: Option<u32>,
     /// Key of the stamps in written data (`device::guard::stamp`).
     pub stamp_key: u64,
+}
+
+impl DeviceShape {
+    /// A device without a queue in the kernel, and without stamps in its data.
+    pub fn new(name: impl Into<String>, target: u16, size_bytes: u64, min_io_bytes: u32) -> Self {
+        Self { name: name.into(), target, size_bytes, min_io_bytes, queue_requests: None, stamp_key: 0 }
+    }
 }
 
 /// Parameters from the machine and the user, beside the configuration.

@@ -1,11 +1,12 @@
-//! For tests: runs a plan on a drive model in virtual time, and counts the records.
+//! For tests: runs a plan on a drive model in virtual time, and counts the records; cases in text files.
 
 use crate::plan::Plan;
-use crate::run::{Control, Failure, Pacing, Run, Settings, Sink, SinkError, run};
+use crate::run::{Control, Pacing, Run, Settings, Sink, SinkError, run};
 use crate::workload::RunPlan;
-use engine::sim::{DriveModel, SimEngine};
+use engine::sim::{Done, DriveModel, SimEngine};
 use results::cell::{Interval, Layout};
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
+use sys::op::{Op, Outcome};
 
 const NS_PER_SEC: u64 = 1_000_000_000;
 
@@ -14,19 +15,11 @@ const NS_PER_SEC: u64 = 1_000_000_000;
 struct Counted(Vec<u64>);
 
 impl Sink for Counted {
-    fn ready(&mut self) -> Result<(), SinkError> {
-        Ok(())
-    }
-
     fn interval(&mut self, interval: &Interval) -> Result<(), SinkError> {
         self.0.resize(interval.cells.len(), 0);
         self.0.iter_mut().zip(&interval.cells).for_each(|(count, cell)| *count += cell.counts.ops);
         Ok(())
     }
-
-    fn failure(&mut self, _: &Failure) {}
-
-    fn idle(&mut self) {}
 }
 
 /// Runs `plan` for its time, each shard on a drive of `drive`; returns its layout, and the operations done, by cell.
@@ -34,17 +27,56 @@ pub(super) fn count<D>(plan: RunPlan, duration_sec: u64, drive: impl Fn() -> D +
 where
     D: DriveModel,
 {
-    let settings = Settings {
-        duration_ns: duration_sec * NS_PER_SEC,
-        max_lag_ns: 0,
-        errors_max: 0,
-        pacing: Pacing::Spin,
-        hang_ns: NS_PER_SEC,
-        ramp_ns: 0,
-    };
+    let duration_ns = duration_sec * NS_PER_SEC;
+    let settings = Settings { duration_ns, hang_ns: NS_PER_SEC, ..Settings::until_done(Pacing::Spin) };
     let (interval_ns, slice_ns, control) = (NS_PER_SEC, u64::MAX, Arc::new(Control::default()));
     let what = Run { layout: plan.layout, settings, interval_ns, slice_ns, control };
     let mut counted = Counted::default();
     run(&what, plan.shards, |_, _: &Plan| Ok(SimEngine::new(vec![drive()])), &mut counted).unwrap();
     (what.layout, counted.0)
+}
+
+/// A drive that answers after so long, and tells of its requests.
+struct Ledger<F> {
+    see: F,
+    after_ns: u64,
+    done: Vec<(u64, u32)>,
+}
+
+impl<F: FnMut(u64, &Op)> DriveModel for Ledger<F> {
+    fn submit(&mut self, op: &Op, now_ns: u64) {
+        (self.see)(now_ns, op);
+        self.done.push((now_ns, op.token));
+    }
+
+    fn next_event_ns(&self) -> u64 {
+        self.done.first().map_or(u64::MAX, |(at_ns, _)| *at_ns + self.after_ns)
+    }
+
+    fn advance(&mut self) -> Option<Done> {
+        let (submitted_ns, token) = self.done.remove(0);
+        Some(Done { token, submitted_ns, outcome: Outcome::Done })
+    }
+
+    fn counters(&self) -> Vec<(results::telemetry::Column, u64)> {
+        Vec::new()
+    }
+}
+
+/// As [`count`], on a drive that answers after `after_ns`; and what `see` made of each of its requests.
+pub(super) fn seen_by_a_drive<T: Send>(
+    plan: RunPlan,
+    duration_sec: u64,
+    after_ns: u64,
+    see: impl Fn(u64, &Op) -> T + Sync,
+) -> (Layout, Vec<u64>, Vec<T>) {
+    let (seen, see) = (Mutex::new(Vec::new()), &see);
+    let push = |now_ns: u64, op: &Op| seen.lock().unwrap().push(see(now_ns, op));
+    let (layout, counted) = count(plan, duration_sec, || Ledger { see: push, after_ns, done: Vec::new() });
+    (layout, counted, seen.into_inner().unwrap())
+}
+
+/// The cases of a text file: what is given, and below it, indented, what is said of it. A blank line parts cases.
+pub(super) fn cases(text: &str) -> impl Iterator<Item = (&str, &str)> {
+    text.trim_end().split("\n\n").map(|case| case.rsplit_once("\n    ").expect("what is said"))
 }

@@ -1,6 +1,6 @@
 //! Properties of the parser of fio's jobs, for any input bytes.
 //!
-//! Shared by the property test, the fuzz target and its stand-in on stable Rust.
+//! Shared by the property test and the fuzzer.
 
 use load::workload::fio::{FioLoad, Surroundings, command_line, job_file, jobs, runs};
 use load::workload::{Choices, DeviceShape, RunPlan, Workload};
@@ -46,14 +46,7 @@ pub(crate) fn assert_fio_property(bytes: &[u8]) -> bool {
 
 /// Every operation lies within the device and has a buffer that holds it.
 fn assert_built(load: &FioLoad) {
-    let shape = |(target, name): (u16, &engine::DeviceName)| DeviceShape {
-        name: name.to_string(),
-        target,
-        size_bytes: SIZE_BYTES,
-        min_io_bytes: 512,
-        queue_requests: None,
-        stamp_key: 0,
-    };
+    let shape = |(target, name): (u16, &engine::DeviceName)| DeviceShape::new(name.as_str(), target, SIZE_BYTES, 512);
     let shapes: Vec<_> = (0..).zip(&load.devices).map(shape).collect();
     let mut plan = RunPlan::new(shapes.iter().map(|shape| shape.name.clone()).collect(), [1_000_000].into());
     plan.begin(0, "");

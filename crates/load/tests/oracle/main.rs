@@ -49,11 +49,9 @@ fn run(draw: &Draw, seed: u64) -> Judged {
     };
     let settings = Settings {
         duration_ns: draw.duration_sec * SEC,
-        max_lag_ns: 0,
         errors_max: u64::MAX,
-        pacing: Pacing::Spin,
         hang_ns: draw.hang_sec * SEC,
-        ramp_ns: 0,
+        ..Settings::until_done(Pacing::Spin)
     };
     let (control, log) = (Arc::new(Control::default()), Rc::new(RefCell::new(Log::default())));
     let drives = draw.drives.iter().enumerate().map(|(device, drive)| Model::new(drive, seed + device as u64));

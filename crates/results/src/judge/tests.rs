@@ -1,7 +1,8 @@
 //! Verdicts with a known answer.
 
 use super::*;
-use crate::cell::{Backlog, Interval, Layout};
+use crate::cell::{Interval, Layout};
+use crate::counts::Backlog;
 use crate::times::Times;
 
 const MS: u64 = 1_000_000;

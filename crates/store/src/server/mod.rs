@@ -20,7 +20,7 @@ mod tests;
 pub use cluster::{Cluster, Node};
 
 use crate::conf::Config;
-use crate::observe::{self, Counts, Facts, Line, Peer};
+use crate::observe::{self, Counts, Facts, Line, Merge, Peer};
 use crate::{DeviceHeader, IoCounted, IoCounts};
 use device::target::Target;
 use mailbox::Mailbox;

@@ -22,7 +22,8 @@ pub use smart::{CriticalWarning, Smart};
 pub use sys::nvme::QueryError;
 
 use super::DeviceNumber;
-use super::controllers::controller_names;
+use super::block_dir;
+use crate::discover::controller_names;
 use std::cell::OnceCell;
 use std::fs::{self, File};
 use std::os::fd::AsFd;
@@ -44,8 +45,7 @@ impl Controller {
     /// The controller of the block device `device`, found below `root` (`/` but in tests); the first that can be opened
     /// of a drive with several paths. `None` if it is no NVMe drive, or may not be opened.
     pub fn find(root: &Path, device: DeviceNumber) -> Option<Self> {
-        let (major, minor) = device;
-        let block = fs::canonicalize(root.join(format!("sys/dev/block/{major}:{minor}"))).ok()?;
+        let block = block_dir(root, device)?;
         let names = controller_names(&block);
         if names.is_empty() {
             return None;

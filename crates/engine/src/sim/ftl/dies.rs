@@ -4,7 +4,7 @@
 //! program or an erase, which continues after them; other work is done in its order. So that it does continue, only a
 //! limited number of reads run in a row, and resumed work runs for the time of a read before it is suspended again.
 
-use super::spec::Flash;
+use crate::sim::spec::Flash;
 use std::collections::VecDeque;
 
 /// Maximum number of host reads in a row while other work waits.

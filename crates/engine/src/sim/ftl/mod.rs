@@ -10,20 +10,16 @@
 //! that order on each. A unit is in a buffer until its stripe, which is what a die programs at once, is programmed.
 //! The write buffer survives a power loss (drives for databases have capacitors), so a flush has nothing to wait for.
 //!
-//! * `dies`: who has a die, and when; `collection`: how much garbage is collected when; `spec`: the description as text
+//! * `dies`: who has a die, and when; `collection`: how much garbage is collected when
 
 mod collection;
 mod dies;
-mod spec;
 #[cfg(test)]
 mod tests;
 
-pub(super) use spec::FTL_NAMES;
-pub use spec::{Flash, FtlDrive};
-
 use super::counted::Counted;
 use super::model::{Done, DriveModel};
-use super::spec::DriveSpec;
+use super::spec::{DriveSpec, Flash, FtlDrive};
 use crate::event_queue::EventQueue;
 use collection::{Collection, NO_STEP};
 use dies::{Dies, Turn, Work};
@@ -240,11 +236,10 @@ impl FtlModel {
     fn refusal(&mut self, op: &Op, now_ns: u64) -> Option<(i32, u64)> {
         let op_end = op.offset.saturating_add(op.len.into());
         let later_ns = now_ns + self.controller_ns;
-        let drive = &self.drive;
-        if drive.gone_at_ns.is_some_and(|gone_ns| now_ns >= gone_ns) {
+        if self.drive.is_gone(now_ns) {
             return Some((libc::ENODEV, now_ns));
         }
-        if op_end > drive.capacity_bytes {
+        if op_end > self.drive.capacity_bytes {
             return Some((libc::EINVAL, now_ns));
         }
         match op.placement {
@@ -255,9 +250,7 @@ impl FtlModel {
             }
             _ => {}
         }
-        let bad = drive.bad_range.as_ref().is_some_and(|bad| op.offset < bad.end && bad.start < op_end);
-        let unlucky = drive.error_rate > 0.0 && self.random.unit() < drive.error_rate;
-        (bad || unlucky).then_some((libc::EIO, later_ns))
+        self.drive.fails(op.offset..op_end, &mut self.random).then_some((libc::EIO, later_ns))
     }
 
     #[inline]
@@ -268,7 +261,7 @@ impl FtlModel {
     /// An operation ends at `at_ns`: well, if the drive is still there.
     #[inline]
     fn done(&mut self, at_ns: u64, mut done: Done) -> Done {
-        if self.drive.gone_at_ns.is_some_and(|gone_ns| at_ns >= gone_ns) {
+        if self.drive.is_gone(at_ns) {
             done.outcome = Outcome::Errno(libc::ENODEV);
         }
         let Taken { kind, len, .. } = self.taken[done.token as usize];

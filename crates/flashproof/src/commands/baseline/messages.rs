@@ -1,8 +1,8 @@
 //! Messages: on standard error during the work, on standard output at its end.
 
 use super::request::Request;
-use crate::series::{Drives, Kept};
 use load::baseline::Job;
+use procedures::series::{Drives, Kept};
 use report::baseline::pts_table;
 use report::table::Table;
 use results::baseline::{Done, Part, Point, Pts, in_doubt, point_of, points_of};

@@ -1,7 +1,7 @@
 //! Messages: on standard error during the work, on standard output at its end.
 
 use super::place::Place;
-use crate::series::{Drives, utc};
+use procedures::series::{Drives, now_unix_ms, utc};
 use report::table::Table;
 use results::judge::Outcome;
 use results::series::{State, Step};
@@ -10,7 +10,6 @@ use session::console;
 use session::failure::Failure;
 use std::fmt::Write as _;
 use std::process::ExitCode;
-use std::time::SystemTime;
 
 /// Says what will be done, and how long it will take.
 pub fn beginning(place: &Place) {
@@ -35,7 +34,7 @@ fn summary(place: &Place) -> String {
     let left_sec: u64 = left.map(|step| step.duration_sec).sum();
     let time = match place.claim.simulated {
         true => format!("{} of simulated time", span(left_sec)),
-        false => format!("{}, until about {}", span(left_sec), utc(SystemTime::now(), left_sec)),
+        false => format!("{}, until about {}", span(left_sec), utc(now_unix_ms(), left_sec)),
     };
     format!(
         "{} for {} in {}: {time}; state and results: {}",
@@ -76,7 +75,7 @@ pub fn heading(place: &Place, index: usize) -> String {
     let which = place.which(index);
     match place.claim.simulated {
         true => which,
-        false => format!("{which}, ends about {}", utc(SystemTime::now(), place.kept.series.steps[index].duration_sec)),
+        false => format!("{which}, ends about {}", utc(now_unix_ms(), place.kept.series.steps[index].duration_sec)),
     }
 }
 

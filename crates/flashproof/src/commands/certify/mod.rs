@@ -19,9 +19,8 @@ mod request;
 mod stage;
 
 use crate::args::CertifyArgs;
-use crate::series::{Drives, prepare};
-use load::workload::Scalable;
 use place::Place;
+use procedures::series::{Drives, prepare};
 use request::Request;
 use results::certify;
 use results::judge::Outcome;

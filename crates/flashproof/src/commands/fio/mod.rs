@@ -9,7 +9,6 @@ mod program;
 mod ran;
 
 use crate::args::{FioArgs, fio_help, fio_job_options};
-use crate::commands::test::Place;
 use crate::cross_check::{self, Checked, RealFio};
 use load::workload::Workload;
 use load::workload::fio::{
@@ -27,8 +26,9 @@ use session::console;
 use session::devices::Consents;
 use session::failure::Failure;
 use session::output_file::{is_ours, write_file};
+use session::place::Place;
 use session::recording::Unwatched;
-use session::runner::{Ended, Named, Opened, RunRequest, SeriesContext, run as run_request, tool};
+use session::runner::{Ended, Named, Opened, RunRequest, run as run_request, tool};
 use session::signals::Switch;
 use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write;
@@ -328,18 +328,14 @@ impl Session<'_> {
     fn request(&self, load: FioLoad, dir: PathBuf, text: String, quiet: bool) -> RunRequest<'_, FioLoad> {
         let program = self.program;
         RunRequest {
-            workloads: Named::alone(load, text),
             dir,
             consents: self.consents(),
-            opened: None,
             sla: program.sla.clone(),
             slice_sec: program.slice_sec.into(),
-            round_sec: None,
             patience: program.patience,
-            part: SeriesContext::default(),
             quiet,
-            act_log: false,
             trace: program.trace && !quiet,
+            ..RunRequest::new(Named::alone(load, text))
         }
     }
 

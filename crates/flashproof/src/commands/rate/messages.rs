@@ -2,7 +2,7 @@
 
 use super::request::Request;
 use super::search::SearchRun;
-use crate::series::{Drives, Kept};
+use procedures::series::{Drives, Kept};
 use report::table::Table;
 use results::judge::Outcome;
 use results::rating::{Details, Seen};

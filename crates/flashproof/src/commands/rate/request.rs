@@ -1,10 +1,11 @@
 //! The requested search: load, bounds and settings, all checked before any device is touched.
 
 use crate::args::RateArgs;
-use crate::series::{self, Base1x, NOT_PREPARED};
 use load::factor::Factor;
+use load::workload::Load;
+use load::workload::act::ActWorkload;
 use load::workload::act::load_summary::LoadSummary;
-use load::workload::{Load, Scalable};
+use procedures::series::{self, Base1x, NOT_PREPARED};
 use results::judge::{Sla, round_sec};
 use results::rating::{Move, Multiple, RECOVERY_ROUNDS_MAX, ROUNDS_MIN, SPELLS_IN_WINDOW, Standing};
 use results::series::{Identity, Purpose, SERIES_FORMAT_VERSION, Series};
@@ -138,7 +139,7 @@ impl Request {
     }
 
     /// The load of `multiple` times 1x on all devices, for at most `seconds`.
-    pub fn load(&self, multiple: Multiple, seconds: u64) -> Result<Load<<Base1x as Scalable>::Workload>, Failure> {
+    pub fn load(&self, multiple: Multiple, seconds: u64) -> Result<Load<ActWorkload>, Failure> {
         let mut base = self.base.clone();
         base.set_duration(u32::try_from(seconds).unwrap_or(u32::MAX));
         let devices: Vec<usize> = (0..base.spec().device_names.len()).collect();

@@ -3,7 +3,7 @@
 use super::messages;
 use super::request::Request;
 use crate::args::RateArgs;
-use crate::series::{Kept, StepRun, now_unix_ms};
+use procedures::series::{Kept, StepRun, now_unix_ms};
 use results::cell::Interval;
 use results::judge::{End, Outcome};
 use results::rating::{Details, Finding, Judged, Move, Search, Seen, Shares, Stop, Target, Watcher};
@@ -138,7 +138,6 @@ impl SearchRun {
         kept.save()?;
         let what = StepRun {
             load,
-            options: &args.series,
             opened: None,
             others: &[],
             sla: &args.sla,

@@ -7,12 +7,12 @@ use super::config::ActConfig;
 use super::dialect::Quoted;
 use super::options::Test;
 use super::problem::Problem;
-use super::sizes::problem::SizesProblem;
 use super::sizes::{HistogramSizes, SizeHistogram, SizeWithinBucket};
 use super::table::options_of;
 
 const READ_HISTOGRAM: &str = "storage-read-histogram";
 const WRITE_HISTOGRAM: &str = "storage-write-histogram";
+const LARGE_BLOCK: &str = "large-block-op-kbytes";
 
 /// Everything that is wrong with `config`; empty when it can be run.
 pub fn check(config: &ActConfig) -> Vec<Problem> {
@@ -35,7 +35,10 @@ pub fn check(config: &ActConfig) -> Vec<Problem> {
 pub(super) fn conflicts(config: &ActConfig) -> Vec<Problem> {
     let mut problems: Vec<_> = simulated_with_others(config).into_iter().collect();
     if config.read_reqs_per_sec == 0 && config.write_reqs_per_sec == 0 {
-        problems.push(Problem::NoLoad);
+        problems.push(Problem::conflict(
+            ["read-reqs-per-sec", "write-reqs-per-sec"],
+            "read-reqs-per-sec and write-reqs-per-sec are both 0: there is no load - give at least one of them",
+        ));
     }
     if config.test == Test::Storage {
         problems.extend(storage_conflicts(config));
@@ -45,30 +48,45 @@ pub(super) fn conflicts(config: &ActConfig) -> Vec<Problem> {
 
 fn storage_conflicts(config: &ActConfig) -> Vec<Problem> {
     let large_block_bytes = config.large_block_op_kbytes.saturating_mul(1024);
+    let ActConfig { record_bytes: min_bytes, record_bytes_range_max: max_bytes, commit_min_bytes, .. } = *config;
     let mut problems = Vec::new();
-    if config.record_bytes_range_max != 0 && config.record_bytes_range_max <= config.record_bytes {
-        problems.push(Problem::RangeNotAboveRecord {
-            range_max_bytes: config.record_bytes_range_max,
-            record_bytes: config.record_bytes,
-        });
+    if max_bytes != 0 && max_bytes <= min_bytes {
+        problems.push(Problem::conflict(
+            ["record-bytes-range-max", "record-bytes"],
+            format!(
+                "record-bytes-range-max: {max_bytes} bytes is not larger than record-bytes, which is {min_bytes} - \
+                 give more than {min_bytes}, or 0 for records of one size"
+            ),
+        ));
     }
-    let key =
-        if config.record_bytes_range_max > config.record_bytes { "record-bytes-range-max" } else { "record-bytes" };
-    let record_bytes = config.record_bytes_max();
-    let stored_bytes = config.stored_bytes_max();
+    let key = if max_bytes > min_bytes { "record-bytes-range-max" } else { "record-bytes" };
+    let (record_bytes, stored_bytes) = (config.record_bytes_max(), config.stored_bytes_max());
     if stored_bytes > large_block_bytes {
-        problems.push(Problem::RecordLargerThanLargeBlock { key, record_bytes, stored_bytes, large_block_bytes });
+        problems.push(Problem::conflict(
+            [key, LARGE_BLOCK],
+            format!(
+                "{key}: a record of {record_bytes} bytes takes {stored_bytes} bytes as stored, but a large block has only \
+                 {large_block_bytes} bytes and records do not straddle blocks - make {key} at most {large_block_bytes} or \
+                 raise large-block-op-kbytes (at most 8192)"
+            ),
+        ));
     }
-    let of_sizes = if config.has_histograms() { beside_histograms(config) } else { without_histograms(config) };
-    problems.extend(of_sizes.into_iter().map(Problem::Sizes));
+    problems.extend(if config.has_histograms() { beside_histograms(config) } else { without_histograms(config) });
     if config.disable_odsync && config.commit_to_device {
-        problems.push(Problem::CommitWithoutOdsync);
+        problems.push(Problem::conflict(
+            ["disable-odsync", "commit-to-device"],
+            "disable-odsync: yes contradicts commit-to-device: yes, because a commit is a write that is durable when it \
+             returns - set one of the two to no",
+        ));
     }
-    if config.commit_min_bytes > large_block_bytes {
-        problems.push(Problem::CommitMinLargerThanLargeBlock {
-            commit_min_bytes: config.commit_min_bytes,
-            large_block_bytes,
-        });
+    if commit_min_bytes > large_block_bytes {
+        problems.push(Problem::conflict(
+            ["commit-min-bytes", LARGE_BLOCK],
+            format!(
+                "commit-min-bytes: {commit_min_bytes} bytes is more than a large block of {large_block_bytes} bytes - give \
+                 at most {large_block_bytes} or raise large-block-op-kbytes (at most 8192)"
+            ),
+        ));
     }
     problems
 }
@@ -78,12 +96,26 @@ fn simulated_with_others(config: &ActConfig) -> Option<Problem> {
     let (simulated, real): (Vec<_>, Vec<_>) = config.device_names.iter().partition(|name| name.drive().is_some());
     let simulated = Quoted::new(simulated.first()?.as_str());
     if let Some(real) = real.first() {
-        return Some(Problem::SimulatedWithReal { simulated, real: Quoted::new(real.as_str()) });
+        let real = Quoted::new(real.as_str());
+        return Some(Problem::conflict(
+            ["device-names"],
+            format!(
+                "device-names: {simulated} is simulated on virtual time and {real} is not, and one test has one clock - \
+                 test them one after the other"
+            ),
+        ));
     }
-    config.file_size_mbytes.map(|mbytes| Problem::SimulatedFile { simulated, mbytes })
+    let mbytes = config.file_size_mbytes?;
+    Some(Problem::conflict(
+        ["file-size-mbytes", "device-names"],
+        format!(
+            "file-size-mbytes: {simulated} is a simulated drive, not a file - drop file-size-mbytes and give the drive's \
+             size as capacity={mbytes}MiB"
+        ),
+    ))
 }
 
-fn without_histograms(config: &ActConfig) -> Vec<SizesProblem> {
+fn without_histograms(config: &ActConfig) -> Vec<Problem> {
     let standard = ActConfig::default();
     let changed = [
         ("total-lbw-per-sec", config.total_lbw_per_sec != standard.total_lbw_per_sec),
@@ -94,22 +126,43 @@ fn without_histograms(config: &ActConfig) -> Vec<SizesProblem> {
         ("write-size-offset", config.write_size_offset != standard.write_size_offset),
         ("size-within-bucket", config.size_within_bucket != SizeWithinBucket::default()),
     ];
-    let unused = changed.into_iter().filter(|(_, changed)| *changed);
-    let mut problems: Vec<_> = unused.map(|(key, _)| SizesProblem::WithoutHistogram { key }).collect();
+    let unused = changed.into_iter().filter(|(_, changed)| *changed).map(|(key, _)| {
+        beside_sizes(
+            key,
+            format!(
+                "{key}: it only works with storage-read-histogram and storage-write-histogram, and neither is given - \
+                 drop it, or add them"
+            ),
+        )
+    });
+    let mut problems: Vec<_> = unused.collect();
     if config.record_bytes == 0 {
-        problems.push(SizesProblem::NoSize);
+        problems.push(beside_sizes(
+            "record-bytes",
+            "record-bytes: 0 is too small without a histogram - give a whole number from 1 to 8388608 (bytes), or the \
+             sizes as storage-read-histogram and storage-write-histogram",
+        ));
     }
     problems
 }
 
-fn beside_histograms(config: &ActConfig) -> Vec<SizesProblem> {
+/// A key that contradicts the histograms, or the lack of them.
+fn beside_sizes(key: &'static str, what: impl Into<String>) -> Problem {
+    Problem::conflict([key, READ_HISTOGRAM, WRITE_HISTOGRAM], what)
+}
+
+fn beside_histograms(config: &ActConfig) -> Vec<Problem> {
     let mut problems = Vec::new();
     let histogram = if config.storage_read_histogram.is_some() { READ_HISTOGRAM } else { WRITE_HISTOGRAM };
-    for (key, bytes) in
-        [("record-bytes", config.record_bytes), ("record-bytes-range-max", config.record_bytes_range_max)]
-    {
+    for (key, bytes, remedy) in [
+        ("record-bytes", config.record_bytes, "set it to 0"),
+        ("record-bytes-range-max", config.record_bytes_range_max, "drop it"),
+    ] {
         if bytes != 0 {
-            problems.push(SizesProblem::SizedTwice { key, bytes, histogram });
+            let what = format!(
+                "{key}: {bytes} contradicts {histogram}, which gives the sizes already - {remedy}, or drop the histogram"
+            );
+            problems.push(beside_sizes(key, what));
         }
     }
     for (histogram, found, rate_key, rate) in [
@@ -117,20 +170,30 @@ fn beside_histograms(config: &ActConfig) -> Vec<SizesProblem> {
         (WRITE_HISTOGRAM, config.storage_write_histogram, "write-reqs-per-sec", config.write_reqs_per_sec),
     ] {
         if found.is_none() && rate != 0 {
-            problems.push(SizesProblem::HistogramMissing { histogram, rate_key, rate });
+            let what = format!(
+                "{histogram}: missing, though {rate_key} is {rate} and the sizes come from histograms - add it, or set \
+                 {rate_key} to 0"
+            );
+            problems.push(beside_sizes(rate_key, what));
         }
     }
     problems.extend(already_inside(config));
-    if config.direct_frees > config.total_lbw_per_sec {
-        let (direct_frees, total_lbw) = (config.direct_frees, config.total_lbw_per_sec);
-        problems.push(SizesProblem::MoreFreesThanBlocks { direct_frees, total_lbw });
+    let (frees, blocks) = (config.direct_frees, config.total_lbw_per_sec);
+    if frees > blocks {
+        problems.push(Problem::conflict(
+            ["direct-frees", "total-lbw-per-sec"],
+            format!(
+                "direct-frees: {frees} blocks/s are more than total-lbw-per-sec, {blocks}, of which they are a part - take \
+                 both from the same moment of the database's log"
+            ),
+        ));
     }
     problems.extend(too_large(config));
     problems
 }
 
 /// The counts come from the device, so they include the database's own I/O.
-fn already_inside(config: &ActConfig) -> impl Iterator<Item = SizesProblem> {
+fn already_inside(config: &ActConfig) -> impl Iterator<Item = Problem> {
     let standard = ActConfig::default();
     [
         ("replication-factor", config.replication_factor, "the replicas", standard.replication_factor),
@@ -139,11 +202,19 @@ fn already_inside(config: &ActConfig) -> impl Iterator<Item = SizesProblem> {
     ]
     .into_iter()
     .filter(|(_, value, _, default)| value != default)
-    .map(|(key, value, what, default)| SizesProblem::AlreadyInside { key, value, what, default })
+    .map(|(key, value, part, default)| {
+        beside_sizes(
+            key,
+            format!(
+                "{key}: {value} would count {part} twice, because the rates and sizes of a live database have them in \
+                 already - drop it (the default is {default})"
+            ),
+        )
+    })
 }
 
 /// A separate read or write is of one record, and a record is within one large block.
-fn too_large(config: &ActConfig) -> Vec<SizesProblem> {
+fn too_large(config: &ActConfig) -> Vec<Problem> {
     let large_block_bytes = config.large_block_op_kbytes.saturating_mul(1024);
     // Of writes that are packed into large blocks only the mean counts.
     let issued_writes = config.write_sizes().filter(|_| config.commit_to_device);
@@ -156,12 +227,25 @@ fn too_large(config: &ActConfig) -> Vec<SizesProblem> {
         let Some(histogram) = histogram else { continue };
         let over_bytes = histogram.largest().lower_bytes;
         if over_bytes >= large_block_bytes {
-            problems.push(SizesProblem::BucketLargerThanLargeBlock { key, over_bytes, large_block_bytes });
-        } else if let Some(sizes) = issued
-            && sizes.bytes_max() > large_block_bytes
-        {
-            let (key, offset_pct, bytes) = (offset_key, sizes.offset_pct, sizes.bytes_max());
-            problems.push(SizesProblem::LargestDoesNotFit { key, offset_pct, bytes, large_block_bytes });
+            problems.push(Problem::conflict(
+                [key, LARGE_BLOCK],
+                format!(
+                    "{key}: it has sizes over {over_bytes} bytes, but a large block has only {large_block_bytes} bytes and \
+                     records do not straddle blocks - raise large-block-op-kbytes to the database's write-block size (at \
+                     most 8192)"
+                ),
+            ));
+        } else if let Some(sizes) = issued.filter(|sizes| sizes.bytes_max() > large_block_bytes) {
+            problems.push(Problem::conflict(
+                [offset_key, key, "size-within-bucket", LARGE_BLOCK],
+                format!(
+                    "{offset_key}: at {} % the largest records have {} bytes, more than a large block of \
+                     {large_block_bytes} bytes - lower it, choose another size-within-bucket, or raise \
+                     large-block-op-kbytes (at most 8192)",
+                    sizes.offset_pct,
+                    sizes.bytes_max()
+                ),
+            ));
         }
     }
     problems
@@ -209,9 +293,8 @@ mod tests {
         let full = ActConfig { record_bytes: 8 << 20, large_block_op_kbytes: 8192, ..config() };
         assert_eq!(check(&full), []);
         let one_more = ActConfig { record_bytes: 128 * 1024 + 1, ..config() };
-        assert!(matches!(
-            check(&one_more)[..],
-            [Problem::RecordLargerThanLargeBlock { key: "record-bytes", stored_bytes: 131_088, .. }]
-        ));
+        let [problem] = &check(&one_more)[..] else { panic!("one problem") };
+        let said = "record-bytes: a record of 131073 bytes takes 131088 bytes as stored, but";
+        assert!(problem.to_string().starts_with(said), "{problem}");
     }
 }

@@ -5,7 +5,7 @@ use super::dialect::Quoted;
 use super::options::{OptionSpec, Test};
 use super::problem::Problem;
 use super::sizes::HistogramSizes;
-use super::table::{all, nearest};
+use super::table::{SERVICE_THREADS_MAX, all, nearest};
 use crate::choice::Arrival;
 use crate::workload::RunSpec;
 use results::buckets::ActScale;
@@ -125,6 +125,18 @@ impl ActConfig {
 /// Size of a record of `record_bytes` as stored, in bytes.
 pub(in crate::workload) fn stored_bytes(record_bytes: u32) -> u32 {
     record_bytes.checked_next_multiple_of(RECORD_STEP_BYTES).unwrap_or(u32::MAX)
+}
+
+/// ACT 4's queues as service threads. Errors: too many.
+pub(super) fn threads_of_queues(queues: u32, threads: u32) -> Result<u32, Problem> {
+    let product = queues.checked_mul(threads).filter(|product| u64::from(*product) <= SERVICE_THREADS_MAX);
+    product.ok_or_else(|| {
+        let what = format!(
+            "num-queues: {queues} queues x {threads} threads is more than {SERVICE_THREADS_MAX} service-threads - give \
+             service-threads instead of num-queues and threads-per-queue"
+        );
+        Problem::conflict(["num-queues", "threads-per-queue"], what)
+    })
 }
 
 /// A key that `test` does not have.

@@ -13,7 +13,7 @@
 //! Each uses those above it:
 //!
 //! * [`dialect`]: a file as lines of key and value; [`sizes`]: sizes as a live database counted them
-//! * [`problem`]: all errors and warnings, one line each
+//! * [`problem`]: all errors, one line each
 //! * [`options`], [`table`]: the columns and the rows of the option table; [`config`]: the configuration
 //! * [`check`](mod@check), [`rates`]: rules for every file; values derived from a configuration
 //! * [`parse`](mod@parse): reads a file, reports every mistake in it
@@ -45,7 +45,7 @@ pub use crate::choice::{Arrival, Engine, Pacing};
 pub use check::check;
 pub use config::ActConfig;
 pub use parse::{Parsed, parse};
-pub use problem::{ConfigErrors, Located, Problem, Warning};
+pub use problem::{ConfigErrors, Located, Problem};
 pub use rates::{Derived, IndexDerived, StorageDerived, derive, derive_index, derive_storage};
 pub use sizes::SizeWithinBucket;
 pub use workload::ActWorkload;

@@ -231,7 +231,7 @@ impl<T: Setting + Copy + std::default::Default> Setting for Option<T> {
 
 impl Setting for SizeHistogram {
     fn set(&mut self, _: &OptionSpec, text: &str) -> Result<(), ValueProblem> {
-        *self = Self::parse(text)?;
+        *self = Self::parse(text).map_err(ValueProblem::NoHistogram)?;
         Ok(())
     }
 

@@ -1,11 +1,11 @@
 //! Reads a configuration file and reports every mistake in it, not only the first.
 
 use super::check::conflicts;
-use super::config::{ActConfig, unknown};
+use super::config::{ActConfig, threads_of_queues, unknown};
 use super::dialect::{FILE_BYTES_MAX, lines};
 use super::options::{Default, Test};
-use super::problem::{ConfigErrors, Located, Problem, Warning};
-use super::table::{SERVICE_THREADS_MAX, options_of};
+use super::problem::{ConfigErrors, Located, Problem};
+use super::table::options_of;
 use std::collections::HashMap;
 
 /// A file without errors.
@@ -13,7 +13,7 @@ use std::collections::HashMap;
 pub struct Parsed {
     pub config: ActConfig,
     /// Warnings, in the order of the lines.
-    pub warnings: Vec<Located<Warning>>,
+    pub warnings: Vec<Located<String>>,
 }
 
 /// Reads the configuration of `test` from `bytes`.
@@ -50,7 +50,7 @@ struct Reader {
     /// Per known key: its first line, and if its value could be read.
     seen: HashMap<&'static str, Seen>,
     problems: Vec<(Option<usize>, Problem)>,
-    warnings: Vec<(Option<usize>, Warning)>,
+    warnings: Vec<(Option<usize>, String)>,
 }
 
 struct Seen {
@@ -90,25 +90,28 @@ impl Reader {
         let (queues, threads) = (self.config.num_queues.take(), self.config.threads_per_queue.take());
         if let Some(service_threads) = self.config.service_threads {
             for key in ["num-queues", "threads-per-queue"] {
-                if self.seen.contains_key(key) {
-                    self.warn(key, Warning::QueuesOverruled { key, service_threads });
-                }
+                self.warn_if_given(
+                    key,
+                    format!(
+                        "{key} is a key of ACT 4: it is ignored, because service-threads: {service_threads} is given too; \
+                         if the file is of ACT 5.1 to 5.3, flashproof size config FILE translates it"
+                    ),
+                );
             }
             return;
         }
         match (queues, threads) {
-            (Some(queues), Some(threads)) => {
-                match queues.checked_mul(threads).filter(|n| u64::from(*n) <= SERVICE_THREADS_MAX) {
-                    Some(service_threads) => {
-                        self.config.service_threads = Some(service_threads);
-                        let warning = Warning::QueuesBecameServiceThreads { queues, threads, service_threads };
-                        self.warn("num-queues", warning);
-                    }
-                    None => {
-                        self.conflict(Problem::TooManyQueueThreads { queues, threads, most: SERVICE_THREADS_MAX });
-                    }
+            (Some(queues), Some(threads)) => match threads_of_queues(queues, threads) {
+                Ok(service_threads) => {
+                    self.config.service_threads = Some(service_threads);
+                    let warning = format!(
+                        "num-queues and threads-per-queue are keys of ACT 4: {queues} x {threads} became service-threads: \
+                         {service_threads}"
+                    );
+                    self.warn("num-queues", warning);
                 }
-            }
+                Err(problem) => self.conflict(problem),
+            },
             (Some(_), None) => self.half_of_queues("num-queues", "threads-per-queue"),
             (None, Some(_)) => self.half_of_queues("threads-per-queue", "num-queues"),
             (None, None) => {}
@@ -117,14 +120,17 @@ impl Reader {
 
     fn half_of_queues(&mut self, key: &'static str, other: &'static str) {
         if !self.seen.contains_key(other) {
-            self.warn(key, Warning::HalfOfQueues { key, other });
+            let warning = format!(
+                "{key} is a key of ACT 4: it is ignored, because it says nothing without {other}; give service-threads"
+            );
+            self.warn(key, warning);
         }
     }
 
     /// Reports contradicting values, at the line of the first of them, unless one of them could not be read and was
     /// reported already.
     fn conflict(&mut self, problem: Problem) {
-        let keys = problem.conflicting_keys();
+        let keys: &[_] = if let Problem::Conflict { keys, .. } = &problem { keys } else { &[] };
         let lines = keys.iter().filter_map(|key| self.seen.get(key));
         if lines.clone().all(|seen| seen.readable) {
             let line = lines.map(|seen| seen.line).next();
@@ -132,24 +138,37 @@ impl Reader {
         }
     }
 
-    fn warn(&mut self, key: &str, warning: Warning) {
+    fn warn(&mut self, key: &str, warning: String) {
         self.warnings.push((self.seen.get(key).map(|seen| seen.line), warning));
+    }
+
+    fn warn_if_given(&mut self, key: &str, warning: String) {
+        if self.seen.contains_key(key) {
+            self.warn(key, warning);
+        }
     }
 
     /// Warnings about values in force, for a file without errors.
     fn warn_of_values(&mut self) {
         let ActConfig { commit_to_device, commit_min_bytes, report_interval_sec, test_duration_sec, .. } = self.config;
-        let commit_min = match commit_to_device {
-            true => Warning::CommitMinBytes(commit_min_bytes),
-            false => Warning::CommitMinBytesUnused,
+        let commit_min = match (commit_to_device, commit_min_bytes) {
+            (false, _) => "it has no effect, because commit-to-device is no".to_owned(),
+            (true, 0) => "commit writes are rounded to the device's minimum I/O size, as without it".to_owned(),
+            (true, bytes) => format!(
+                "commit writes are rounded to {bytes} bytes, or to the device's minimum I/O size where that is larger"
+            ),
         };
-        for (key, warning) in [("commit-min-bytes", commit_min), ("scheduler-mode", Warning::SchedulerModeIgnored)] {
-            if self.seen.contains_key(key) {
-                self.warn(key, warning);
-            }
-        }
+        let commit_min = format!("commit-min-bytes is a key of ACT 4 that ACT 6 dropped: {commit_min}");
+        self.warn_if_given("commit-min-bytes", commit_min);
+        let scheduler =
+            "scheduler-mode is a key of ACT 4: it is ignored, the device's I/O scheduler is recorded and left alone";
+        self.warn_if_given("scheduler-mode", scheduler.to_owned());
         if report_interval_sec > test_duration_sec {
-            self.warn("report-interval-sec", Warning::OneReportOnly { report_interval_sec, test_duration_sec });
+            let warning = format!(
+                "report-interval-sec: {report_interval_sec} s is longer than the test of {test_duration_sec} s: the only \
+                 report is the one at its end"
+            );
+            self.warn("report-interval-sec", warning);
         }
     }
 

@@ -1,15 +1,14 @@
-//! Errors and warnings of a configuration.
+//! Errors of a configuration.
 //!
 //! Each is one line: file and line, key, value found, allowed values, remedy. Values of the file are quoted, escaped
 //! and cut, so that no input can break the line.
 
 use super::dialect::{DEVICE_NAME_BYTES_MAX, FILE_BYTES_MAX, LineProblem, Quoted};
-use super::sizes::problem::{HistogramProblem, SizesProblem};
 use results::act_log::Test;
 use std::fmt;
 use thiserror::Error;
 
-/// A [`Problem`] or [`Warning`] with its position.
+/// A [`Problem`] or a warning with its position.
 ///
 /// Displays as `FILE:LINE: WHAT`, without the line when it concerns the file as a whole.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -111,111 +110,18 @@ pub enum Problem {
         /// The cause and the remedy.
         message: String,
     },
-    #[error(
-        "device-names: {simulated} is simulated on virtual time and {real} is not, and one test has one clock - test \
-         them one after the other"
-    )]
-    SimulatedWithReal {
-        /// The first simulated drive.
-        simulated: Quoted,
-        /// First real device.
-        real: Quoted,
-    },
-    /// Simulated drives and a file size.
-    #[error(
-        "file-size-mbytes: {simulated} is a simulated drive, not a file - drop file-size-mbytes and give the drive's \
-         size as capacity={mbytes}MiB"
-    )]
-    SimulatedFile {
-        /// The first simulated drive.
-        simulated: Quoted,
-        /// The size that was given, in MiB.
-        mbytes: u32,
-    },
-    /// Records that cannot be packed into large blocks.
-    #[error(
-        "{key}: a record of {record_bytes} bytes takes {stored_bytes} bytes as stored, but a large block has only \
-         {large_block_bytes} bytes and records do not straddle blocks - make {key} at most {large_block_bytes} or \
-         raise large-block-op-kbytes (at most 8192)"
-    )]
-    RecordLargerThanLargeBlock {
-        /// `record-bytes` or `record-bytes-range-max`.
-        key: &'static str,
-        /// The largest record, in bytes, as configured.
-        record_bytes: u32,
-        /// The same as stored, in bytes.
-        stored_bytes: u32,
-        large_block_bytes: u32,
-    },
-    /// A range of record sizes that does not go up.
-    #[error(
-        "record-bytes-range-max: {range_max_bytes} bytes is not larger than record-bytes, which is {record_bytes} - \
-         give more than {record_bytes}, or 0 for records of one size"
-    )]
-    RangeNotAboveRecord { range_max_bytes: u32, record_bytes: u32 },
-    /// Histograms, or their keys, beside keys that contradict them.
-    #[error(transparent)]
-    Sizes(#[from] SizesProblem),
-    #[error("read-reqs-per-sec and write-reqs-per-sec are both 0: there is no load - give at least one of them")]
-    NoLoad,
-    /// Commits that would not be durable.
-    #[error(
-        "disable-odsync: yes contradicts commit-to-device: yes, because a commit is a write that is durable when it \
-         returns - set one of the two to no"
-    )]
-    CommitWithoutOdsync,
-    /// Commit writes larger than a large block.
-    #[error(
-        "commit-min-bytes: {commit_min_bytes} bytes is more than a large block of {large_block_bytes} bytes - give at \
-         most {large_block_bytes} or raise large-block-op-kbytes (at most 8192)"
-    )]
-    CommitMinLargerThanLargeBlock {
-        /// Minimum, bytes.
-        commit_min_bytes: u32,
-        large_block_bytes: u32,
-    },
-    /// A file that no ACT read whole.
-    #[error(
-        "{old} was last read by ACT {until} and {new} first by ACT {since}: no ACT read both - say which one the file was \
-         for with --act, which then drops what it did not know"
-    )]
-    KeysOfTwoActs {
-        old: &'static str,
-        new: &'static str,
-        /// Last major release that read the one.
-        until: u8,
-        /// First that read the other.
-        since: u8,
-    },
-    /// ACT 4's queues give too many threads.
-    #[error(
-        "num-queues: {queues} queues x {threads} threads is more than {most} service-threads - give service-threads \
-         instead of num-queues and threads-per-queue"
-    )]
-    TooManyQueueThreads {
-        queues: u32,
-        threads: u32,
-        /// Service threads that can be configured.
-        most: u64,
+    /// Values that contradict each other.
+    #[error("{what}")]
+    Conflict {
+        /// The keys of these values; the message points at the first.
+        keys: Vec<&'static str>,
+        what: String,
     },
 }
 
 impl Problem {
-    /// The keys whose values contradict each other; empty for an error of a single line. The message points at the
-    /// first.
-    pub(crate) fn conflicting_keys(&self) -> Vec<&'static str> {
-        match self {
-            Self::RecordLargerThanLargeBlock { key, .. } => vec![key, "large-block-op-kbytes"],
-            Self::RangeNotAboveRecord { .. } => vec!["record-bytes-range-max", "record-bytes"],
-            Self::SimulatedWithReal { .. } => vec!["device-names"],
-            Self::SimulatedFile { .. } => vec!["file-size-mbytes", "device-names"],
-            Self::Sizes(problem) => problem.conflicting_keys(),
-            Self::NoLoad => vec!["read-reqs-per-sec", "write-reqs-per-sec"],
-            Self::CommitWithoutOdsync => vec!["disable-odsync", "commit-to-device"],
-            Self::CommitMinLargerThanLargeBlock { .. } => vec!["commit-min-bytes", "large-block-op-kbytes"],
-            Self::TooManyQueueThreads { .. } => vec!["num-queues", "threads-per-queue"],
-            _ => Vec::new(),
-        }
+    pub(crate) fn conflict(keys: impl Into<Vec<&'static str>>, what: impl Into<String>) -> Self {
+        Self::Conflict { keys: keys.into(), what: what.into() }
     }
 }
 
@@ -248,9 +154,9 @@ pub enum ValueProblem {
     /// Within the range, but no power of two.
     #[error("{0} is no power of two")]
     NotAPowerOfTwo(u64),
-    /// Values that make no histogram of sizes.
-    #[error(transparent)]
-    NoHistogram(#[from] HistogramProblem),
+    /// Values that make no histogram of sizes: a phrase.
+    #[error("{0}")]
+    NoHistogram(String),
     /// Not one of the allowed words.
     #[error("{0} is none of them")]
     NotAChoice(Quoted),
@@ -284,59 +190,6 @@ pub enum ValueProblem {
     /// Quotes, which would be taken for a part of the name.
     #[error("{} has quotes round it, and a name is written without any", .0.bare())]
     QuotedDeviceName(Quoted),
-}
-
-/// A key whose effect may surprise its author.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum Warning {
-    /// ACT 4's commit-min-bytes is in force.
-    #[error(
-        "commit-min-bytes is a key of ACT 4 that ACT 6 dropped: commit writes are rounded to {}",
-        if *.0 == 0 { "the device's minimum I/O size, as without it".into() }
-        else { format!("{} bytes, or to the device's minimum I/O size where that is larger", .0) }
-    )]
-    CommitMinBytes(u32),
-    /// ACT 4's commit-min-bytes without commits.
-    #[error("commit-min-bytes is a key of ACT 4 that ACT 6 dropped: it has no effect, because commit-to-device is no")]
-    CommitMinBytesUnused,
-    /// ACT 4's queues became threads.
-    #[error(
-        "num-queues and threads-per-queue are keys of ACT 4: {queues} x {threads} became service-threads: \
-         {service_threads}"
-    )]
-    QueuesBecameServiceThreads {
-        queues: u32,
-        threads: u32,
-        /// Product of both.
-        service_threads: u32,
-    },
-    /// ACT 4's queues beside service-threads.
-    #[error(
-        "{key} is a key of ACT 4: it is ignored, because service-threads: {service_threads} is given too; if the file is \
-         of ACT 5.1 to 5.3, flashproof size config FILE translates it"
-    )]
-    QueuesOverruled {
-        /// `num-queues` or `threads-per-queue`.
-        key: &'static str,
-        /// Value in force.
-        service_threads: u32,
-    },
-    /// One of `num-queues` and `threads-per-queue` without the other.
-    #[error("{key} is a key of ACT 4: it is ignored, because it says nothing without {other}; give service-threads")]
-    HalfOfQueues {
-        /// Key in the file.
-        key: &'static str,
-        /// Missing key.
-        other: &'static str,
-    },
-    #[error("scheduler-mode is a key of ACT 4: it is ignored, the device's I/O scheduler is recorded and left alone")]
-    SchedulerModeIgnored,
-    /// There will be one report only.
-    #[error(
-        "report-interval-sec: {report_interval_sec} s is longer than the test of {test_duration_sec} s: the only \
-         report is the one at its end"
-    )]
-    OneReportOnly { report_interval_sec: u32, test_duration_sec: u32 },
 }
 
 #[cfg(test)]

@@ -15,7 +15,7 @@ use super::scale::{READS_PER_SEC_1X, WRITES_PER_SEC_1X, scale};
 use super::workload::ActWorkload;
 use crate::choice::Arrival;
 use crate::factor::Factor;
-use crate::workload::{Load, RunSpec, Scalable};
+use crate::workload::{Load, RunSpec};
 use engine::DeviceName;
 use std::fmt::Display;
 
@@ -62,20 +62,21 @@ impl Base {
     pub fn config(&self) -> &ActConfig {
         &self.config
     }
-}
 
-impl Scalable for Base {
-    type Workload = ActWorkload;
-
-    fn spec(&self) -> RunSpec {
+    /// Run parameters, at the load of 1x.
+    pub fn spec(&self) -> RunSpec {
         self.config.spec()
     }
 
-    fn set_duration(&mut self, seconds: u32) {
+    /// Sets the duration of a run, seconds.
+    pub fn set_duration(&mut self, seconds: u32) {
         (self.config.test_duration_sec, self.given.test_duration_sec) = (seconds, seconds);
     }
 
-    fn at(&self, factor: Factor, devices: &[usize]) -> Result<Load<ActWorkload>, Vec<String>> {
+    /// `factor` times the load of 1x on those of its devices, by their position.
+    ///
+    /// Errors: rates that cannot be multiplied, each a sentence.
+    pub fn at(&self, factor: Factor, devices: &[usize]) -> Result<Load<ActWorkload>, Vec<String>> {
         let names = &self.config.device_names;
         let chosen: Vec<_> = devices.iter().filter_map(|device| names.get(*device).cloned()).collect();
         let mut config = self.given.clone();
@@ -86,8 +87,8 @@ impl Scalable for Base {
         Ok(Load { workload, text, rounded })
     }
 
-    /// Only the load counts, not how it is issued and reported.
-    fn is_standard(&self) -> bool {
+    /// True if the load of 1x is that of published ratings. Only the load counts, not how it is issued and reported.
+    pub fn is_standard(&self) -> bool {
         let config = &self.given;
         let acts_own = matches!(config.arrival, Arrival::Paced | Arrival::Act);
         let Self { config: acts, .. } = Self::of_act(&config.device_names, Arrival::Paced);
@@ -105,11 +106,13 @@ impl Scalable for Base {
         acts_own && alike == acts
     }
 
-    fn is_paced_as_published(&self) -> bool {
+    /// True if operations are paced as in published ratings.
+    pub fn is_paced_as_published(&self) -> bool {
         self.config.arrival == Arrival::Act
     }
 
-    fn to_text(&self) -> String {
+    /// The load of 1x as a file.
+    pub fn to_text(&self) -> String {
         to_text(&self.config)
     }
 }

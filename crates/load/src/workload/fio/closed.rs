@@ -3,7 +3,7 @@
 //! After each completion both give the number of operations that may be in flight now, and from which instant on. As in
 //! fio, operations in flight drain before a pause and before a smaller depth is tried.
 
-use super::stream::Progress;
+use super::progress::Progress;
 
 /// Options of a job with pauses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

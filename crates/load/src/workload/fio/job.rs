@@ -1,18 +1,30 @@
 //! A job: the values of a section and of the global sections before it.
 
-use super::Surroundings;
 use super::closed::{Target, Think};
 use super::pattern::{Distribution, Sizes};
-use super::text::{Given, Problem, Section};
+use super::text::{Given, Problem, Section, Surroundings};
 use super::value::Size;
+use crate::choice::with_defaults;
 use crate::rate::Rate;
-use results::units::{self, quoted};
+use results::units;
 
 /// Clones of a job, and jobs in all, at most.
 pub(super) const JOBS_MAX: u64 = 4_096;
 
 /// Maximum queue depth of a job: the capacity of a ring.
 pub(super) const DEPTH_MAX: u64 = 32_768;
+
+/// Percentiles that a report has by default.
+const PERCENTILES: [f64; 17] =
+    [1.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 95.0, 99.0, 99.5, 99.9, 99.95, 99.99];
+
+const NS_PER_SEC: u64 = 1_000_000_000;
+
+/// Seed of a job that repeats its random choices.
+const REPEATED_SEED: u64 = 0x89;
+
+/// A run without a runtime lasts until its jobs have ended, and at most this long: space for its records is reserved.
+const UNTIL_DONE_SEC: u64 = 2 * 86_400;
 
 /// Reads, writes, trims.
 pub(super) const DIRECTIONS: usize = 3;
@@ -21,6 +33,12 @@ pub(super) const DIRECTIONS: usize = 3;
 pub(super) const READS: usize = 0;
 pub(super) const WRITES: usize = 1;
 pub(super) const TRIMS: usize = 2;
+
+/// Kinds of operations that are counted apart: the directions, and flushes.
+pub const KINDS: usize = DIRECTIONS + 1;
+
+/// Index of flushes, after the directions.
+pub const FLUSHES: usize = DIRECTIONS;
 
 /// Rate target of a direction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -57,210 +75,138 @@ pub enum ExitWhat {
     All,
 }
 
-#[derive(Debug, Clone)]
-pub struct Job {
-    pub name: String,
-    /// Free text of the user.
-    pub description: String,
-    /// True for each direction that the job does.
-    pub does: [bool; DIRECTIONS],
-    /// Each trim is followed by a write of the same place.
-    pub trim_write: bool,
-    /// True for random offsets.
-    pub random: bool,
-    /// Percent of reads among reads and writes.
-    pub read_pct: u64,
-    /// Files or devices; empty: files of its own.
-    pub filenames: Vec<String>,
-    /// Directory of its own files.
-    pub directory: String,
-    /// Number of its own files.
-    pub nrfiles: u64,
-    /// True if the next file is chosen at random, not in turn.
-    pub random_file: bool,
-    /// Sizes of operations.
-    pub sizes: [Sizes; DIRECTIONS],
-    /// Alignment of offsets, bytes.
-    pub align: [Option<u64>; DIRECTIONS],
-    /// Bytes that are used of each file.
-    pub size: Option<Size>,
-    /// Size of files that are made.
-    pub filesize: Option<u64>,
-    /// Offset of the first byte used.
-    pub offset: Size,
-    /// Added to it for each further clone.
-    pub offset_increment: Size,
-    /// Bytes to move.
-    pub io_size: Option<Size>,
-    /// Operations to do.
-    pub number_ios: Option<u64>,
-    /// Number of repetitions.
-    pub loops: u64,
-    pub wanted: [Wanted; DIRECTIONS],
-    /// True for exponential gaps.
-    pub poisson: bool,
-    /// Queue depth.
-    pub depth: u64,
-    /// True for a synchronous engine, with one operation in flight.
-    pub is_sync_engine: bool,
-    /// CPUs that issue; empty: any.
-    pub cpus: Vec<u32>,
-    /// True if each clone gets one of the CPUs.
-    pub splits_cpus: bool,
-    /// Number of clones.
-    pub numjobs: u64,
-    /// Time after which the job ends.
-    pub runtime_ns: Option<u64>,
-    /// True if the job repeats until its runtime is over.
-    pub time_based: bool,
-    /// Ramp time before the measurement.
-    pub ramp_ns: u64,
-    /// True for direct I/O.
-    pub direct: bool,
-    /// Each write is on the medium when it completes.
-    pub sync: bool,
-    /// Writes between two flushes; 0: no flush.
-    pub flush_every: u64,
-    /// True if writes are zeros.
-    pub zeros: bool,
-    /// Percent of the written data that is zeros.
-    pub compress_pct: u64,
-    /// Random places come again before each had its turn.
-    pub norandommap: bool,
-    /// Distribution of random offsets.
-    pub distribution: [Distribution; DIRECTIONS],
-    /// The same random choices each time.
-    pub randrepeat: bool,
-    /// Seed of random offsets.
-    pub randseed: Option<u64>,
-    /// Pauses of a job without a rate: how long, asleep and busy.
-    pub think_ns: [u64; 2],
-    /// Operations between two pauses.
-    pub think_blocks: Option<u64>,
-    /// Time between two pauses; 0: not limited by time.
-    pub think_work_ns: u64,
-    /// The latency for which it looks for its depth.
-    pub latency_target: Target,
-    /// Longest latency of each direction, after which it ends.
-    pub latency_max_ns: [u64; DIRECTIONS],
-    /// Bytes that are left out between operations in a sequence; below zero, backwards.
-    pub skip: i64,
-    /// Length of a run of consecutive operations at a random offset.
-    pub run_length: u64,
-    /// Percent of the operations of a random job that have random offsets.
-    pub random_pct: [u64; DIRECTIONS],
-    /// Delay before the job starts.
-    pub start_delay_ns: u64,
-    /// True if files are flushed at the end.
-    pub end_flush: bool,
-    /// True if other jobs end with this one.
-    pub exit_all: bool,
-    pub exit_what: ExitWhat,
-    /// True if the job writes until the device is full.
-    pub fills: bool,
-    /// Names of files of its own.
-    pub filename_format: String,
-    /// Each operation's place is in its logs.
-    pub log_offset: bool,
-    /// Minimum rate of each direction, in each cycle.
-    pub least: [Wanted; DIRECTIONS],
-    /// Length of a cycle.
-    pub rate_cycle_ns: u64,
-    /// Reported together with others of its group.
-    pub group_reporting: bool,
-    /// True if the job waits until earlier ones have ended.
-    pub stonewall: bool,
-    /// True if the job begins a group.
-    pub new_group: bool,
-    /// Prefixes of logs: bandwidth, latency, operations.
-    pub logs: [Option<String>; 3],
-    /// Names of logs have the number of the job.
-    pub per_job_logs: bool,
-    /// Averaging period of log lines, milliseconds.
-    pub log_avg_msec: u64,
-    /// Completion latency, total latency: true if its percentiles are reported.
-    pub percentiles_of: [bool; 2],
-    pub percentiles: Vec<f64>,
-    /// Value of the suffix `k`.
-    pub kb_base: u64,
-    /// As they were given in its section.
-    pub given: Vec<(String, String)>,
-    /// All that was given for it, the global first, by fio's names.
-    pub in_force: Vec<Given>,
-}
-
-impl Default for Job {
-    fn default() -> Self {
-        Self {
-            name: String::new(),
-            description: String::new(),
-            does: [true, false, false],
-            trim_write: false,
-            random: false,
-            read_pct: 50,
-            filenames: Vec::new(),
-            directory: String::new(),
-            nrfiles: 1,
-            random_file: false,
-            sizes: std::array::from_fn(|_| Sizes::same(4096)),
-            align: [None; DIRECTIONS],
-            size: None,
-            filesize: None,
-            offset: Size::Bytes(0),
-            offset_increment: Size::Bytes(0),
-            io_size: None,
-            number_ios: None,
-            loops: 1,
-            wanted: [Wanted::Unlimited; DIRECTIONS],
-            poisson: false,
-            depth: 1,
-            is_sync_engine: false,
-            cpus: Vec::new(),
-            splits_cpus: false,
-            numjobs: 1,
-            runtime_ns: None,
-            time_based: false,
-            ramp_ns: 0,
-            direct: false,
-            sync: false,
-            flush_every: 0,
-            zeros: false,
-            compress_pct: 0,
-            norandommap: false,
-            distribution: std::array::from_fn(|_| Distribution::Uniform),
-            randrepeat: true,
-            randseed: None,
-            think_ns: [0, 0],
-            think_blocks: None,
-            think_work_ns: 0,
-            latency_target: Target { latency_ns: 0, window_ns: 0, percentile: 100.0, goes_on: false },
-            latency_max_ns: [u64::MAX; DIRECTIONS],
-            skip: 0,
-            run_length: 1,
-            random_pct: [100; DIRECTIONS],
-            start_delay_ns: 0,
-            end_flush: false,
-            exit_all: false,
-            exit_what: ExitWhat::Group,
-            fills: false,
-            filename_format: "$jobname.$jobnum.$filenum".into(),
-            log_offset: false,
-            least: [Wanted::Unlimited; DIRECTIONS],
-            rate_cycle_ns: 1_000_000_000,
-            group_reporting: false,
-            stonewall: false,
-            new_group: false,
-            logs: [None, None, None],
-            per_job_logs: true,
-            log_avg_msec: 0,
-            percentiles_of: [true, false],
-            percentiles: vec![
-                1.0, 5.0, 10.0, 20.0, 30.0, 40.0, 50.0, 60.0, 70.0, 80.0, 90.0, 95.0, 99.0, 99.5, 99.9, 99.95, 99.99,
-            ],
-            kb_base: 1024,
-            given: Vec::new(),
-            in_force: Vec::new(),
-        }
+with_defaults! {
+    /// A job with the values of all options; those that were not given have fio's defaults.
+    #[derive(Debug, Clone)]
+    pub struct Job {
+        pub name: String = String::new(),
+        /// Free text of the user.
+        pub description: String = String::new(),
+        /// True for each direction that the job does.
+        pub does: [bool; DIRECTIONS] = [true, false, false],
+        /// Each trim is followed by a write of the same place.
+        pub trim_write: bool = false,
+        /// True for random offsets.
+        pub random: bool = false,
+        /// Percent of reads among reads and writes.
+        pub read_pct: u64 = 50,
+        /// Files or devices; empty: files of its own.
+        pub filenames: Vec<String> = Vec::new(),
+        /// Directory of its own files.
+        pub directory: String = String::new(),
+        /// Number of its own files.
+        pub nrfiles: u64 = 1,
+        /// True if the next file is chosen at random, not in turn.
+        pub random_file: bool = false,
+        /// Sizes of operations.
+        pub sizes: [Sizes; DIRECTIONS] = std::array::from_fn(|_| Sizes::same(4096)),
+        /// Alignment of offsets, bytes.
+        pub align: [Option<u64>; DIRECTIONS] = [None; DIRECTIONS],
+        /// Bytes that are used of each file.
+        pub size: Option<Size> = None,
+        /// Size of files that are made.
+        pub filesize: Option<u64> = None,
+        /// Offset of the first byte used.
+        pub offset: Size = Size::Bytes(0),
+        /// Added to it for each further clone.
+        pub offset_increment: Size = Size::Bytes(0),
+        /// Bytes to move.
+        pub io_size: Option<Size> = None,
+        /// Operations to do.
+        pub number_ios: Option<u64> = None,
+        /// Number of repetitions.
+        pub loops: u64 = 1,
+        pub wanted: [Wanted; DIRECTIONS] = [Wanted::Unlimited; DIRECTIONS],
+        /// True for exponential gaps.
+        pub poisson: bool = false,
+        /// Queue depth.
+        pub depth: u64 = 1,
+        /// True for a synchronous engine, with one operation in flight.
+        pub is_sync_engine: bool = false,
+        /// CPUs that issue; empty: any.
+        pub cpus: Vec<u32> = Vec::new(),
+        /// True if each clone gets one of the CPUs.
+        pub splits_cpus: bool = false,
+        /// Number of clones.
+        pub numjobs: u64 = 1,
+        /// Time after which the job ends.
+        pub runtime_ns: Option<u64> = None,
+        /// True if the job repeats until its runtime is over.
+        pub time_based: bool = false,
+        /// Ramp time before the measurement.
+        pub ramp_ns: u64 = 0,
+        /// True for direct I/O.
+        pub direct: bool = false,
+        /// Each write is on the medium when it completes.
+        pub sync: bool = false,
+        /// Writes between two flushes; 0: no flush.
+        pub flush_every: u64 = 0,
+        /// True if writes are zeros.
+        pub zeros: bool = false,
+        /// Percent of the written data that is zeros.
+        pub compress_pct: u64 = 0,
+        /// Random places come again before each had its turn.
+        pub norandommap: bool = false,
+        /// Distribution of random offsets.
+        pub distribution: [Distribution; DIRECTIONS] = std::array::from_fn(|_| Distribution::Uniform),
+        /// The same random choices each time.
+        pub randrepeat: bool = true,
+        /// Seed of random offsets.
+        pub randseed: Option<u64> = None,
+        /// Pauses of a job without a rate: how long, asleep and busy.
+        pub think_ns: [u64; 2] = [0, 0],
+        /// Operations between two pauses.
+        pub think_blocks: Option<u64> = None,
+        /// Time between two pauses; 0: not limited by time.
+        pub think_work_ns: u64 = 0,
+        /// The latency for which it looks for its depth.
+        pub latency_target: Target = Target { latency_ns: 0, window_ns: 0, percentile: 100.0, goes_on: false },
+        /// Longest latency of each direction, after which it ends.
+        pub latency_max_ns: [u64; DIRECTIONS] = [u64::MAX; DIRECTIONS],
+        /// Bytes that are left out between operations in a sequence; below zero, backwards.
+        pub skip: i64 = 0,
+        /// Length of a run of consecutive operations at a random offset.
+        pub run_length: u64 = 1,
+        /// Percent of the operations of a random job that have random offsets.
+        pub random_pct: [u64; DIRECTIONS] = [100; DIRECTIONS],
+        /// Delay before the job starts.
+        pub start_delay_ns: u64 = 0,
+        /// True if files are flushed at the end.
+        pub end_flush: bool = false,
+        /// True if other jobs end with this one.
+        pub exit_all: bool = false,
+        pub exit_what: ExitWhat = ExitWhat::Group,
+        /// True if the job writes until the device is full.
+        pub fills: bool = false,
+        /// Names of files of its own.
+        pub filename_format: String = "$jobname.$jobnum.$filenum".into(),
+        /// Each operation's place is in its logs.
+        pub log_offset: bool = false,
+        /// Minimum rate of each direction, in each cycle.
+        pub least: [Wanted; DIRECTIONS] = [Wanted::Unlimited; DIRECTIONS],
+        /// Length of a cycle.
+        pub rate_cycle_ns: u64 = NS_PER_SEC,
+        /// Reported together with others of its group.
+        pub group_reporting: bool = false,
+        /// True if the job waits until earlier ones have ended.
+        pub stonewall: bool = false,
+        /// True if the job begins a group.
+        pub new_group: bool = false,
+        /// Prefixes of logs: bandwidth, latency, operations.
+        pub logs: [Option<String>; 3] = [None, None, None],
+        /// Names of logs have the number of the job.
+        pub per_job_logs: bool = true,
+        /// Averaging period of log lines, milliseconds.
+        pub log_avg_msec: u64 = 0,
+        /// Completion latency, total latency: true if its percentiles are reported.
+        pub percentiles_of: [bool; 2] = [true, false],
+        pub percentiles: Vec<f64> = PERCENTILES.to_vec(),
+        /// Value of the suffix `k`.
+        pub kb_base: u64 = 1024,
+        /// As they were given in its section.
+        pub given: Vec<(String, String)> = Vec::new(),
+        /// All that was given for it, the global first, by fio's names.
+        pub in_force: Vec<Given> = Vec::new(),
     }
 }
 
@@ -279,6 +225,46 @@ impl Job {
             (_, false) => "trim",
             (_, true) => "randtrim",
         }
+    }
+
+    /// When the job ends at the latest, nanoseconds of its run.
+    pub(super) fn end_ns(&self) -> u64 {
+        let runtime_ns = self.runtime_ns.unwrap_or(UNTIL_DONE_SEC * NS_PER_SEC);
+        self.start_delay_ns.saturating_add(self.ramp_ns).saturating_add(runtime_ns)
+    }
+
+    pub(super) fn seed(&self) -> Option<u64> {
+        self.randseed.or(self.randrepeat.then_some(REPEATED_SEED))
+    }
+
+    pub(super) fn writes(&self) -> bool {
+        self.does[WRITES] || self.does[TRIMS]
+    }
+
+    /// True if the job does operations of a kind.
+    pub(super) fn has(&self, kind: usize) -> bool {
+        match kind {
+            FLUSHES => (self.flush_every > 0 || self.end_flush) && self.does[WRITES],
+            direction => self.does[direction],
+        }
+    }
+
+    /// Operations a second of a kind; `None` for a closed loop.
+    pub(super) fn iops(&self, kind: usize) -> Option<f64> {
+        if kind == FLUSHES {
+            return None;
+        }
+        self.rate(if self.trim_write { TRIMS } else { kind }).map(Rate::per_sec_f64)
+    }
+
+    /// Operations a second of a direction; `None` if unlimited.
+    pub(super) fn rate(&self, direction: usize) -> Option<Rate> {
+        self.wanted[direction].rate(self.sizes[direction].mean_bytes())
+    }
+
+    /// Alignment of random offsets of a direction, bytes.
+    pub(super) fn align_bytes(&self, direction: usize) -> u64 {
+        self.align[direction].unwrap_or_else(|| self.sizes[direction].min_bytes())
     }
 
     /// Maximum number of its operations in flight.
@@ -391,8 +377,7 @@ impl Job {
             wrong.push("latency_target looks for a depth, and with a rate or thinktime that is not what bounds the load - leave one out".into());
         }
         for direction in self.directions() {
-            let rate = self.wanted[direction].rate(self.sizes[direction].mean_bytes());
-            if let Some(rate) = rate.filter(|rate| rate.per_sec_f64() > Rate::MAX_PER_SEC) {
+            if let Some(rate) = self.rate(direction).filter(|rate| rate.per_sec_f64() > Rate::MAX_PER_SEC) {
                 wrong.push(format!(
                     "{} operations a second are more than one a nanosecond, which is the finest that time is told here - give a lower rate",
                     units::number(rate.per_sec_f64())
@@ -431,10 +416,9 @@ pub fn jobs(
         if job.fills {
             (job.size, job.io_size) = (None, None);
         }
-        let at = format!("job {}", quoted(&job.name));
-        problems.extend(job.check().into_iter().map(|what| Problem::new(&at, what)));
-        if around.readonly && (job.does[1] || job.does[2]) {
-            problems.push(Problem::new(&at, "it writes or trims, and --readonly forbids that"));
+        problems.extend(job.check().into_iter().map(|what| Problem::of_job(&job.name, what)));
+        if around.readonly && job.writes() {
+            problems.push(Problem::of_job(&job.name, "it writes or trims, and --readonly forbids that"));
         }
         jobs.push(job);
     }

@@ -1,15 +1,15 @@
 //! Lanes of a job: areas of its devices, order, buffers, instants.
 
 use super::closed::{Bound, Pauses, Search};
-use super::job::{DIRECTIONS, Job, READS, WRITES, Wanted};
+use super::job::{DIRECTIONS, FLUSHES, Job, KINDS, READS, WRITES, Wanted};
 use super::least_rate::LeastRate;
 use super::pattern::{Draw, Map};
-use super::stream::{Area, FLUSHES, FioStream, KINDS, Order};
+use super::stream::{Area, FioStream, Order};
+use super::thread::{Recorded, Thread};
 use super::value::Size;
-use super::{Recorded, Thread, end_ns};
-use crate::plan::{Arrival, BufferClass, Fill, Lane, Limit, Plan};
-use crate::schedule::{Even, Poisson, Schedule, phase};
-use crate::workload::{CannotRun, DeviceShape, Place, SALTED_AHEAD};
+use crate::plan::{Arrival, BufferClass, Plan};
+use crate::schedule::{Poisson, Schedule, phase};
+use crate::workload::{CannotRun, DeviceShape, Place};
 use device::salt::Salt;
 use results::units::quoted;
 use std::collections::HashMap;
@@ -57,10 +57,9 @@ impl Lanes<'_> {
         let mut buffers = [0; KINDS];
         for kind in (0..KINDS).filter(|kind| *kind != WRITES && (*kind == FLUSHES || job.does[*kind])) {
             let len_bytes = if kind == READS { job.sizes[kind].max_bytes() as usize } else { 0 };
-            buffers[kind] = add_buffers(plan, BufferClass { len_bytes, count: slots, fill: Fill::AsIs })?;
+            buffers[kind] = add_buffers(plan, BufferClass::plain(len_bytes, slots))?;
         }
-        let limit = plan.limits.len() as u32;
-        plan.limits.push(Limit { slots, configured: true });
+        let limit = plan.add_limit(slots, true);
         // The total is divided among the lanes by their rates.
         let bytes_per_sec = |lane: &[usize]| match job.wanted[lane[0]] {
             Wanted::Bytes(bytes) => bytes as f64,
@@ -79,9 +78,9 @@ impl Lanes<'_> {
         };
         for (number, (directions, areas)) in lanes.iter().zip(areas).enumerate() {
             let direction = directions[0];
-            let (from_ns, until_ns) = (job.start_delay_ns, end_ns(job));
+            let (from_ns, until_ns) = (job.start_delay_ns, job.end_ns());
             let ops_left = part(ops, directions, &ops_per_sec);
-            let mut arrival = match job.wanted[direction].rate(job.sizes[direction].mean_bytes()) {
+            let mut arrival = match job.rate(direction) {
                 None => Arrival::Closed { depth: slots, think_ns: 0 },
                 Some(rate) if job.poisson => {
                     let random = Random::for_part(random.next_u64(), number as u64);
@@ -89,9 +88,7 @@ impl Lanes<'_> {
                         .map(|poisson| Arrival::Scheduled(Schedule::Poisson(poisson)))
                         .ok_or_else(|| no_rate(job))?
                 }
-                Some(rate) => Even::new(rate, 0, 1, phase(at + number))
-                    .map(|even| Arrival::Scheduled(Schedule::Even(even)))
-                    .ok_or_else(|| no_rate(job))?,
+                Some(rate) => Arrival::even(rate, 0, 1, phase(at + number)).ok_or_else(|| no_rate(job))?,
             };
             let bytes_left = part(total, directions, &bytes_per_sec);
             let mut last_ns = u64::MAX;
@@ -103,26 +100,19 @@ impl Lanes<'_> {
                 last_ns = schedule.nth_before(ops, until_ns).unwrap_or(u64::MAX);
             }
             let stream = FioStream {
+                job: job.clone(),
                 areas,
                 turn: 0,
-                random_area: job.random_file,
-                read_pct: job.read_pct,
                 directions: directions.clone(),
-                sizes: job.sizes.clone(),
-                align: std::array::from_fn(|direction| align(job, direction)),
                 units: std::array::from_fn(|direction| job.sizes[direction].min_bytes()),
                 bytes_left,
                 ops_left,
                 flush_every: if job.trim_write || directions.contains(&WRITES) { job.flush_every } else { 0 },
                 writes: 0,
                 cells: self.cells(at),
-                writes_trimmed: job.trim_write,
                 buffers,
-                sync: job.sync,
                 random: Random::for_part(self.seed, (at as u64) << 8 | (number as u64 + 1)),
-                run_length: job.run_length,
                 run_left: 1,
-                random_pct: job.random_pct,
                 bound: match (job.think(), job.target()) {
                     (Some(think), _) => Bound::Pauses(Pauses::new(think, from_ns)),
                     (None, Some(target)) => {
@@ -133,7 +123,6 @@ impl Lanes<'_> {
                 from_ns,
                 until_ns,
                 last_ns,
-                latency_max_ns: job.latency_max_ns,
                 least: LeastRate::new(job, from_ns),
                 is_done: false,
                 end_flush: job.end_flush && (job.trim_write || directions.contains(&WRITES)),
@@ -144,8 +133,7 @@ impl Lanes<'_> {
                 samples: thread.samples.clone(),
                 progress: thread.progress.clone(),
             };
-            let name = self.place.lane_name(&job.name, &names.join(":"));
-            plan.lanes.push(Lane { stream: Box::new(stream), arrival, limit, name });
+            plan.add_lane(stream, arrival, limit, self.place.lane_name(&job.name, &names.join(":")));
         }
         Ok(())
     }
@@ -175,17 +163,15 @@ impl Lanes<'_> {
                 _ if !job.does[WRITES] => 0,
                 Some(class) => *class,
                 None => {
-                    let (fill, ahead) = match job.zeros {
-                        true => (Fill::AsIs, 0),
+                    let len_bytes = job.written_max_bytes() as usize;
+                    let class = match job.zeros {
+                        true => BufferClass::plain(len_bytes, slots),
                         false => {
                             let salt = Salt::new(random.next_u64(), 100 - job.compress_pct as u32, key);
-                            (Fill::Fresh(salt), slots.min(SALTED_AHEAD))
+                            BufferClass::fresh(len_bytes, slots, salt)
                         }
                     };
-                    add_buffers(
-                        plan,
-                        BufferClass { len_bytes: job.written_max_bytes() as usize, count: slots + ahead, fill },
-                    )?
+                    add_buffers(plan, class)?
                 }
             };
             by_key.insert(key, class);
@@ -196,11 +182,12 @@ impl Lanes<'_> {
 }
 
 fn add_buffers(plan: &mut Plan, class: BufferClass) -> Result<u16, CannotRun> {
-    let number = u16::try_from(plan.buffers.len()).map_err(|_| {
-        CannotRun("cannot run so many jobs or files on one issuing thread - lower numjobs or nrfiles".into())
-    })?;
-    plan.buffers.push(class);
-    Ok(number)
+    match plan.buffers.len() > usize::from(u16::MAX) {
+        true => {
+            Err(CannotRun("cannot run so many jobs or files on one issuing thread - lower numjobs or nrfiles".into()))
+        }
+        false => Ok(plan.add_buffers(class)),
+    }
 }
 
 fn no_rate(job: &Job) -> CannotRun {
@@ -208,11 +195,6 @@ fn no_rate(job: &Job) -> CannotRun {
         "cannot run job {} - its rate is too low for operations of its size - give a higher one",
         quoted(&job.name)
     ))
-}
-
-/// Alignment of random offsets of a direction, bytes.
-fn align(job: &Job, direction: usize) -> u64 {
-    job.align[direction].unwrap_or_else(|| job.sizes[direction].min_bytes())
 }
 
 /// The part of `shape`, one of `parts` of the job's, that the lane of `directions` of its clone number `clone` uses.
@@ -258,8 +240,9 @@ fn area(
     let coarse = job.direct || job.does[2];
     let min_io = u64::from(shape.min_io_bytes);
     let uneven = |bytes: &u64| !bytes.is_multiple_of(min_io);
-    let sizes =
-        job.directions().flat_map(|direction| job.sizes[direction].each().into_iter().chain([align(job, direction)]));
+    let sizes = job
+        .directions()
+        .flat_map(|direction| job.sizes[direction].each().into_iter().chain([job.align_bytes(direction)]));
     if let Some(bytes) = sizes.chain([start, unit, job.skip.unsigned_abs()]).find(|bytes| coarse && uneven(bytes)) {
         return Err(cannot(format!(
             "{bytes} bytes are no multiple of {min_io}, which direct I/O on it demands of sizes and offsets - round it, or say direct=0 to use the page cache"
@@ -287,13 +270,13 @@ fn area(
             })
         }
         true => {
-            let mut draws = [const { None }; DIRECTIONS];
+            let mut draws = vec![None; DIRECTIONS];
             for direction in job.directions() {
-                let align = align(job, direction);
+                let align = job.align_bytes(direction);
                 // The last has room for the smallest operation.
                 let blocks = (len - job.sizes[direction].min_bytes()) / align + 1;
-                draws[direction] =
-                    Some(Draw::new(&job.distribution[direction], blocks, align, random).map_err(cannot)?);
+                let draw = Draw::new(&job.distribution[direction], blocks, align, random).map_err(cannot)?;
+                draws[direction] = Some((draw, align));
             }
             Order::Drawn(draws)
         }

@@ -32,13 +32,13 @@ pub struct Known {
 
 /// Support for an option.
 #[derive(Debug, Clone, Copy)]
-pub enum Standing {
+pub enum Support {
     /// Supported.
     Known(&'static Known),
     /// Accepted without effect, with the reason.
-    NoDifference(&'static str, &'static str),
+    NoDifference(&'static str),
     /// Unsupported, with the load that would run without it.
-    Missing(&'static str, &'static str),
+    Missing(&'static str),
 }
 
 macro_rules! known {
@@ -130,378 +130,131 @@ pub static KNOWN: &[Known] = known! {
     "kb_base" Value = "1024": "what `k` is: 1024 or 1000",
 };
 
-/// Options that are read and make no difference here.
-static NO_DIFFERENCE: &[(&[&str], &str)] = &[
+/// Options that are read and make no difference here, names separated by spaces.
+static NO_DIFFERENCE: &[(&str, &str)] = &[
+    ("thread threads comm gtod_reduce gtod_cpu clocksource disk_util stats unit_base", "how fio itself runs or counts"),
     (
-        &["thread", "threads", "comm", "gtod_reduce", "gtod_cpu", "clocksource", "disk_util", "stats", "unit_base"],
-        "how fio itself runs or counts",
-    ),
-    (
-        &[
-            "iodepth_batch",
-            "iodepth_batch_submit",
-            "iodepth_batch_complete",
-            "iodepth_batch_complete_min",
-            "iodepth_batch_complete_max",
-            "iodepth_low",
-        ],
+        "iodepth_batch iodepth_batch_submit iodepth_batch_complete iodepth_batch_complete_min \
+         iodepth_batch_complete_max iodepth_low",
         "batches are made as they come due and never wait to be full",
     ),
     (
-        &[
-            "fallocate",
-            "create_serialize",
-            "create_fsync",
-            "create_on_open",
-            "fadvise_hint",
-            "unlink",
-            "openfiles",
-            "allow_mounted_write",
-            "allow_file_create",
-            "overwrite",
-            "invalidate",
-        ],
+        "fallocate create_serialize create_fsync create_on_open fadvise_hint unlink openfiles allow_mounted_write \
+         allow_file_create overwrite invalidate",
         "the guard opens, makes and protects; caches are dropped; files stay",
     ),
-    (&["mem", "iomem", "iomem_align", "mem_align", "hugepage-size", "lockmem"], "buffers are the ring's own"),
+    ("mem iomem iomem_align mem_align hugepage-size lockmem", "buffers are the ring's own"),
     (
-        &["scramble_buffers", "softrandommap", "buffer_compress_chunk"],
+        "scramble_buffers softrandommap buffer_compress_chunk",
         "data is new for every write, and there is memory for a map or it is refused",
     ),
     (
-        &["registerfiles", "fixedbufs", "sqthread_poll", "nonvectored", "force_async", "userspace_reap"],
+        "registerfiles fixedbufs sqthread_poll nonvectored force_async userspace_reap",
         "the ring is set up as it is best here",
     ),
     (
-        &[
-            "continue_on_error",
-            "log_entries",
-            "bwavgtime",
-            "iopsavgtime",
-            "log_max_value",
-            "significant_figures",
-            "job_start_clock_id",
-        ],
+        "continue_on_error log_entries bwavgtime iopsavgtime log_max_value significant_figures job_start_clock_id",
         "errors fail the run after many, and means are of a second",
     ),
     (
-        &[
-            "do_verify",
-            "verifysort",
-            "verifysort_nr",
-            "verify_interval",
-            "verify_offset",
-            "verify_fatal",
-            "verify_dump",
-            "verify_async",
-            "verify_backlog",
-            "verify_backlog_batch",
-            "verify_async_cpus",
-            "verify_write_sequence",
-            "verify_header_seed",
-            "experimental_verify",
-            "verify_policy",
-        ],
+        "do_verify verifysort verifysort_nr verify_interval verify_offset verify_fatal verify_dump verify_async \
+         verify_backlog verify_backlog_batch verify_async_cpus verify_write_sequence verify_header_seed \
+         experimental_verify verify_policy",
         "without verify nothing is compared",
     ),
     (
-        &["io_submit_mode", "serialize_overlap"],
+        "io_submit_mode serialize_overlap",
         "operations with a rate are issued at their instants, whatever became of those before",
     ),
-    (&["log_prio"], "all operations of a job have one priority"),
+    ("log_prio", "all operations of a job have one priority"),
     (
-        &["disable_lat", "disable_clat", "disable_slat", "disable_bw_measurement", "disable_bw", "slat_percentiles"],
+        "disable_lat disable_clat disable_slat disable_bw_measurement disable_bw slat_percentiles",
         "measuring is not switched off; there is no slat of its own",
     ),
 ];
 
 /// Unsupported options, with the load that would run without them.
-static MISSING: &[(&[&str], &str)] = &[
+static MISSING: &[(&str, &str)] = &[
     (
-        &[
-            "verify",
-            "verify_pattern",
-            "verify_pattern_interval",
-            "verify_state_load",
-            "verify_state_save",
-            "verify_only",
-        ],
+        "verify verify_pattern verify_pattern_interval verify_state_load verify_state_save verify_only",
         "the same operations, and nothing that was written is compared",
     ),
+    ("trim_percentage trim_verify_zero trim_backlog trim_backlog_batch", "the writes without trims among them"),
     (
-        &["trim_percentage", "trim_verify_zero", "trim_backlog", "trim_backlog_batch"],
-        "the writes without trims among them",
-    ),
-    (
-        &[
-            "write_iolog",
-            "read_iolog",
-            "read_iolog_chunked",
-            "replay_no_stall",
-            "replay_redirect",
-            "replay_scale",
-            "replay_align",
-            "replay_time_scale",
-            "replay_skip",
-            "merge_blktrace_file",
-            "merge_blktrace_scalars",
-            "merge_blktrace_iters",
-        ],
+        "write_iolog read_iolog read_iolog_chunked replay_no_stall replay_redirect replay_scale replay_align \
+         replay_time_scale replay_skip merge_blktrace_file merge_blktrace_scalars merge_blktrace_iters",
         "operations that are made up, not those of the log (flashproof storage --replay runs a trace)",
     ),
-    (&["exec_prerun", "exec_postrun"], "the load without the commands around it"),
-    (&["ioscheduler"], "the load under the present scheduler (/sys/block/DEVICE/queue/scheduler)"),
+    ("exec_prerun exec_postrun", "the load without the commands around it"),
+    ("ioscheduler", "the load under the present scheduler (/sys/block/DEVICE/queue/scheduler)"),
     (
-        &[
-            "zonemode",
-            "zonesize",
-            "zonecapacity",
-            "zonerange",
-            "zoneskip",
-            "read_beyond_wp",
-            "max_open_zones",
-            "job_max_open_zones",
-            "ignore_zone_limits",
-            "zone_reset_threshold",
-            "zone_reset_frequency",
-            "recover_zbd_write_error",
-            "write_zone_remainder",
-        ],
+        "zonemode zonesize zonecapacity zonerange zoneskip read_beyond_wp max_open_zones job_max_open_zones \
+         ignore_zone_limits zone_reset_threshold zone_reset_frequency recover_zbd_write_error \
+         write_zone_remainder",
         "operations all over the range, regardless of zones",
     ),
     (
-        &[
-            "fdp",
-            "fdp_pli_select",
-            "fdp_pli",
-            "dataplacement",
-            "data_placement",
-            "plid_select",
-            "plids",
-            "dp_scheme",
-            "write_hint",
-        ],
+        "fdp fdp_pli_select fdp_pli dataplacement data_placement plid_select plids dp_scheme write_hint",
         "writes without a placement handle (flashproof storage tenants has them)",
     ),
-    (&["thinkcycles", "rate_ignore_thinktime"], "a pause asleep"),
-    (&["wait_for"], "all jobs begin at once (stonewall waits for those before)"),
+    ("thinkcycles rate_ignore_thinktime", "a pause asleep"),
+    ("wait_for", "all jobs begin at once (stonewall waits for those before)"),
     (
-        &[
-            "rw_sequencer",
-            "percentage_sequential",
-            "random_sequence_stride",
-            "bs_unaligned",
-            "blocksize_unaligned",
-            "bs_is_seq_rand",
-            "offset_align",
-            "rwmixcycle",
-        ],
+        "rw_sequencer percentage_sequential random_sequence_stride bs_unaligned blocksize_unaligned \
+         bs_is_seq_rand offset_align rwmixcycle",
         "the order that rw says, with aligned blocks",
     ),
-    (&["num_range", "atomic", "unified_rw_reporting"], "operations one by one, each direction on its own"),
+    ("num_range atomic unified_rw_reporting", "operations one by one, each direction on its own"),
     (
-        &[
-            "numa_cpu_nodes",
-            "nice",
-            "prio",
-            "prioclass",
-            "numa_mem_policy",
-            "priohint",
-            "cgroup",
-            "cgroup_weight",
-            "cgroup_nodelete",
-            "uid",
-            "gid",
-            "ioprio",
-        ],
+        "numa_cpu_nodes nice prio prioclass numa_mem_policy priohint cgroup cgroup_weight cgroup_nodelete uid gid \
+         ioprio",
         "the load as this process runs (cpus_allowed, or numactl, nice, ionice, systemd-run before the command set them)",
     ),
     (
-        &[
-            "hipri",
-            "cmdprio_percentage",
-            "cmdprio",
-            "cmdprio_class",
-            "cmdprio_hint",
-            "cmdprio_bssplit",
-            "uncached",
-            "md_per_io_size",
-            "cmd_type",
-            "sqthread_poll_cpu",
-            "nowait",
-        ],
+        "hipri cmdprio_percentage cmdprio cmdprio_class cmdprio_hint cmdprio_bssplit uncached md_per_io_size \
+         cmd_type sqthread_poll_cpu nowait",
         "ordinary operations that are waited for by interrupt",
     ),
     (
-        &[
-            "sync_file_range",
-            "write_barrier",
-            "end_syncfs",
-            "pre_read",
-            "file_append",
-            "create_only",
-            "unlink_each_loop",
-            "filetype",
-            "opendir",
-            "lockfile",
-            "unique_filename",
-        ],
+        "sync_file_range write_barrier end_syncfs pre_read file_append create_only unlink_each_loop filetype \
+         opendir lockfile unique_filename",
         "the operations of rw alone, on files of the size given",
     ),
     (
-        &["buffer_pattern", "dedupe_percentage", "dedupe_global", "dedupe_mode", "dedupe_working_set_percentage"],
+        "buffer_pattern dedupe_percentage dedupe_global dedupe_mode dedupe_working_set_percentage",
         "random data that is never the same twice",
     ),
-    (&["flow", "flow_id", "flow_watermark", "flow_sleep"], "all jobs independent of each other"),
+    ("flow flow_id flow_watermark flow_sleep", "all jobs independent of each other"),
     (
-        &[
-            "steadystate",
-            "ss",
-            "steadystate_duration",
-            "ss_dur",
-            "steadystate_ramp_time",
-            "ss_ramp",
-            "steadystate_check_interval",
-            "ss_interval",
-        ],
+        "steadystate ss steadystate_duration ss_dur steadystate_ramp_time ss_ramp steadystate_check_interval \
+         ss_interval",
         "the whole runtime; the report tells whether it was steady",
     ),
     (
-        &[
-            "write_hist_log",
-            "log_hist_msec",
-            "log_hist_coarseness",
-            "log_window_value",
-            "log_issue_time",
-            "log_compression",
-            "log_compression_cpus",
-            "log_store_compressed",
-            "log_alternate_epoch",
-            "log_alternate_epoch_clock_id",
-            "log_unix_epoch",
-        ],
+        "write_hist_log log_hist_msec log_hist_coarseness log_window_value log_issue_time log_compression \
+         log_compression_cpus log_store_compressed log_alternate_epoch log_alternate_epoch_clock_id \
+         log_unix_epoch",
         "no such log, or its usual form; hlog files of the run directory hold every histogram",
     ),
     (
-        &[
-            "exitall_on_error",
-            "ignore_error",
-            "error_dump",
-            "block_error_percentiles",
-            "profile",
-            "gpu_dev_id",
-            "ramp_size",
-            "sprandom",
-            "spr_num_regions",
-            "spr_op",
-            "spr_cs",
-        ],
+        "exitall_on_error ignore_error error_dump block_error_percentiles profile gpu_dev_id ramp_size sprandom \
+         spr_num_regions spr_op spr_cs",
         "each job to its own end",
     ),
     (
-        &[
-            "apptag",
-            "apptag_mask",
-            "arguments",
-            "bindname",
-            "brick",
-            "busy_poll",
-            "cdb_len",
-            "chunk_size",
-            "clientname",
-            "clustername",
-            "conf",
-            "cont",
-            "cpuchunks",
-            "cpuload",
-            "cpumode",
-            "cuda_io",
-            "deac",
-            "donorname",
-            "exit_on_io_done",
-            "grace_time",
-            "hdfs_use_direct",
-            "hdfsdirectory",
-            "hipri_percentage",
-            "hostname",
-            "http_host",
-            "http_mode",
-            "http_object_mode",
-            "http_pass",
-            "http_s3_key",
-            "http_s3_keyid",
-            "http_s3_region",
-            "http_s3_security_token",
-            "http_s3_sse_customer_algorithm",
-            "http_s3_sse_customer_key",
-            "http_s3_storage_class",
-            "http_swift_auth_token",
-            "http_user",
-            "http_verbose",
-            "https",
-            "initiator",
-            "inplace",
-            "interface",
-            "libaio_vectored",
-            "libblkio_driver",
-            "libblkio_force_enable_completion_eventfd",
-            "libblkio_num_entries",
-            "libblkio_path",
-            "libblkio_pre_connect_props",
-            "libblkio_pre_start_props",
-            "libblkio_queue_size",
-            "libblkio_vectored",
-            "libblkio_wait_mode",
-            "libblkio_write_zeroes_on_trim",
-            "listen",
-            "mss",
-            "namenode",
-            "net_type",
-            "nfs_url",
-            "no_completion_thread",
-            "nodelay",
-            "object_class",
-            "pi_act",
-            "pi_chk",
-            "pingpong",
-            "pool",
-            "port",
-            "program",
-            "protocol",
-            "rbd_encryption_format",
-            "rbd_encryption_passphrase",
-            "rbdname",
-            "read_mode",
-            "readfua",
-            "rocm_io",
-            "sg_write_mode",
-            "single-instance",
-            "single_instance",
-            "skip_bad",
-            "stat_type",
-            "std_redirect",
-            "stream_id",
-            "svcl",
-            "thp",
-            "touch_objects",
-            "ttl",
-            "uri",
-            "verb",
-            "verify_bytchk",
-            "verify_mode",
-            "volume",
-            "window_size",
-            "write_mode",
-            "writefua",
-            "xnvme_admin",
-            "xnvme_async",
-            "xnvme_be",
-            "xnvme_dev_nsid",
-            "xnvme_dev_subnqn",
-            "xnvme_iovec",
-            "xnvme_mem",
-            "xnvme_sync",
-        ],
+        "apptag apptag_mask arguments bindname brick busy_poll cdb_len chunk_size clientname clustername conf \
+         cont cpuchunks cpuload cpumode cuda_io deac donorname exit_on_io_done grace_time hdfs_use_direct \
+         hdfsdirectory hipri_percentage hostname http_host http_mode http_object_mode http_pass http_s3_key \
+         http_s3_keyid http_s3_region http_s3_security_token http_s3_sse_customer_algorithm \
+         http_s3_sse_customer_key http_s3_storage_class http_swift_auth_token http_user http_verbose https \
+         initiator inplace interface libaio_vectored libblkio_driver libblkio_force_enable_completion_eventfd \
+         libblkio_num_entries libblkio_path libblkio_pre_connect_props libblkio_pre_start_props \
+         libblkio_queue_size libblkio_vectored libblkio_wait_mode libblkio_write_zeroes_on_trim listen mss \
+         namenode net_type nfs_url no_completion_thread nodelay object_class pi_act pi_chk pingpong pool port \
+         program protocol rbd_encryption_format rbd_encryption_passphrase rbdname read_mode readfua rocm_io \
+         sg_write_mode single-instance single_instance skip_bad stat_type std_redirect stream_id svcl thp \
+         touch_objects ttl uri verb verify_bytchk verify_mode volume window_size write_mode writefua xnvme_admin \
+         xnvme_async xnvme_be xnvme_dev_nsid xnvme_dev_subnqn xnvme_iovec xnvme_mem xnvme_sync",
         "the load without it: another engine of fio's reads it",
     ),
 ];
@@ -525,83 +278,53 @@ pub(super) fn is_off(name: &str, value: Option<&str>) -> bool {
 }
 
 /// Unsupported options of fio's program, and the remedy.
-pub static PROGRAM_MISSING: &[(&[&str], &str)] = &[
-    (&["bandwidth-log", "latency-log"], "logs are the jobs' - say write_bw_log=PREFIX, write_lat_log=PREFIX"),
+static PROGRAM_MISSING: &[(&str, &str)] = &[
+    ("bandwidth-log latency-log", "logs are the jobs' - say write_bw_log=PREFIX, write_lat_log=PREFIX"),
     (
-        &[
-            "server",
-            "client",
-            "remote-config",
-            "daemonize",
-            "trigger",
-            "trigger-file",
-            "trigger-timeout",
-            "trigger-remote",
-        ],
+        "server client remote-config daemonize trigger trigger-file trigger-timeout trigger-remote",
         "it runs on this machine and in the foreground alone",
     ),
-    (&["showcmd"], "--dry-run shows what would run"),
-    (
-        &[
-            "debug",
-            "idle-prof",
-            "inflate-log",
-            "crctest",
-            "cpuclock-test",
-            "memcpytest",
-            "enghelp",
-            "profile",
-            "aux-path",
-        ],
-        "leave it out",
-    ),
-    (&["merge-blktrace-only", "xnvme"], "flashproof storage --replay runs a trace"),
+    ("showcmd", "--dry-run shows what would run"),
+    ("debug idle-prof inflate-log crctest cpuclock-test memcpytest enghelp profile aux-path", "leave it out"),
+    ("merge-blktrace-only xnvme", "flashproof storage --replay runs a trace"),
 ];
 
-/// Options of the program rather than of a job, with true if they take a value: fio's, then ours.
-pub static PROGRAM: &[(&str, bool)] = &[
-    ("output", true),
-    ("output-format", true),
-    ("minimal", false),
-    ("append-terse", false),
-    ("terse-version", true),
-    ("status-interval", true),
-    ("section", true),
-    ("parse-only", false),
-    ("readonly", false),
-    ("eta", true),
-    ("eta-newline", true),
-    ("eta-interval", true),
-    ("alloc-size", true),
-    ("max-jobs", true),
-    ("warnings-fatal", false),
-    ("version", false),
-    ("help", false),
-    ("cmdhelp", false),
-    ("out", true),
-    ("erase", true),
-    ("force", false),
-    ("shared", false),
-    ("sla", true),
-    ("slice", true),
-    ("max-errors", true),
-    ("hang", true),
-    ("no-trace", false),
-    ("cross-check", false),
-    ("dry-run", false),
-    ("quiet", false),
-];
+/// Options of the program rather than of a job that take a value: fio's, then ours.
+const PROGRAM_WITH_VALUE: &str = "output output-format terse-version status-interval section eta eta-newline \
+    eta-interval alloc-size max-jobs out erase sla slice max-errors hang";
+
+/// The same without one.
+const PROGRAM_ALONE: &str = "minimal append-terse parse-only readonly warnings-fatal version help cmdhelp \
+    force shared no-trace cross-check dry-run quiet";
+
+/// True if a list of names, separated by spaces, has `name`.
+fn has(names: &str, name: &str) -> bool {
+    names.split(' ').any(|known| known == name)
+}
+
+/// The text beside the names of which `name` is one.
+fn text_of(list: &'static [(&'static str, &'static str)], name: &str) -> Option<&'static str> {
+    list.iter().find(|(names, _)| has(names, name)).map(|(_, text)| *text)
+}
 
 /// Support for the option `name`; `None` if fio has no such option.
-pub fn find(name: &str) -> Option<Standing> {
+pub fn find(name: &str) -> Option<Support> {
     let known = KNOWN.iter().find(|option| option.name == name || option.aliases.contains(&name));
-    let in_list = |list: &'static [(&'static [&'static str], &'static str)]| {
-        list.iter().find_map(|(names, why)| names.iter().find(|known| **known == name).map(|name| (*name, *why)))
-    };
     known
-        .map(Standing::Known)
-        .or_else(|| in_list(NO_DIFFERENCE).map(|(name, why)| Standing::NoDifference(name, why)))
-        .or_else(|| in_list(MISSING).map(|(name, why)| Standing::Missing(name, why)))
+        .map(Support::Known)
+        .or_else(|| text_of(NO_DIFFERENCE, name).map(Support::NoDifference))
+        .or_else(|| text_of(MISSING, name).map(Support::Missing))
+}
+
+/// For an option of the program: true if it takes a value.
+pub(super) fn of_program(name: &str) -> Option<bool> {
+    let takes_value = has(PROGRAM_WITH_VALUE, name);
+    (takes_value || has(PROGRAM_ALONE, name)).then_some(takes_value)
+}
+
+/// The remedy for an option of fio's program that is unsupported.
+pub(super) fn missing_of_program(name: &str) -> Option<&'static str> {
+    text_of(PROGRAM_MISSING, name)
 }
 
 /// The option of flashproof's most similar to `unknown`, if one is close.
@@ -626,8 +349,7 @@ pub fn markdown() -> String {
             if title.starts_with('R') { "why" } else { "what would be run" }
         );
         for (names, why) in list {
-            let names: Vec<_> = names.iter().map(|name| format!("`{name}`")).collect();
-            let _ = writeln!(text, "| {} | {why} |", names.join(", "));
+            let _ = writeln!(text, "| `{}` | {why} |", names.replace(' ', "`, `"));
         }
     }
     text
@@ -652,13 +374,10 @@ mod tests {
     fn every_name_stands_in_one_place() {
         let mut seen = HashSet::new();
         let known = KNOWN.iter().flat_map(|option| std::iter::once(&option.name).chain(option.aliases));
-        let others = NO_DIFFERENCE.iter().chain(MISSING).flat_map(|(names, _)| *names);
-        for name in known.chain(others) {
-            assert!(seen.insert(*name), "{name} stands twice");
-            assert!(
-                !PROGRAM.iter().any(|(of_program, _)| of_program == name),
-                "{name} is an option of the program too"
-            );
+        let others = NO_DIFFERENCE.iter().chain(MISSING).flat_map(|(names, _)| names.split(' '));
+        for name in known.copied().chain(others) {
+            assert!(seen.insert(name), "{name} stands twice");
+            assert!(of_program(name).is_none(), "{name} is an option of the program too");
         }
     }
 }

@@ -1,7 +1,7 @@
 //! Values of single options that are more than a number.
 
 use super::job::DIRECTIONS;
-use super::pattern::{Distribution, Zone, shared_out};
+use super::pattern::{Distribution, Sizes, Zone};
 use super::value::{Size, Unit, number, size};
 use results::units::quoted;
 use std::collections::BTreeSet;
@@ -197,5 +197,51 @@ pub(super) fn block_bytes(text: &str, kb_base: u64) -> Result<u64, String> {
         0 => Err("an operation of no bytes".into()),
         bytes if bytes > BLOCK_MAX => Err(format!("an operation has at most {BLOCK_MAX} bytes")),
         bytes => Ok(bytes),
+    }
+}
+
+/// The sizes `4k`.
+pub(super) fn size_one(text: &str, kb_base: u64) -> Result<Sizes, String> {
+    block_bytes(text, kb_base).map(Sizes::same)
+}
+
+/// The sizes `4k-64k`.
+pub(super) fn size_range(text: &str, kb_base: u64) -> Result<Sizes, String> {
+    let (min, max) = text.split_once('-').ok_or("a range is like 4k-64k")?;
+    let (min_bytes, max_bytes) = (block_bytes(min, kb_base)?, block_bytes(max, kb_base)?);
+    match min_bytes <= max_bytes {
+        true => Ok(Sizes::Range { min_bytes, max_bytes }),
+        false => Err("a range begins with the smaller size".into()),
+    }
+}
+
+/// The sizes `4k/10:64k/50:32k/`.
+pub(super) fn size_split(text: &str, kb_base: u64) -> Result<Sizes, String> {
+    let mut parts = Vec::new();
+    for part in text.split(':') {
+        let (bytes, percent) = part.split_once('/').unwrap_or((part, ""));
+        let percent = if percent.is_empty() { None } else { Some(number(percent, Unit::Plain)?) };
+        parts.push((block_bytes(bytes, kb_base)?, percent));
+    }
+    let percents = shared_out(parts.iter().map(|(_, percent)| *percent))?;
+    Ok(Sizes::Split(parts.into_iter().zip(percents).map(|((bytes, _), percent)| (bytes, percent)).collect()))
+}
+
+/// Percentages; missing ones share the rest to 100. Errors: the sum is more, or less without missing ones.
+fn shared_out(given: impl Iterator<Item = Option<u64>> + Clone) -> Result<Vec<u64>, String> {
+    let sum = given.clone().flatten().fold(0, u64::saturating_add);
+    let blank = given.clone().filter(Option::is_none).count() as u64;
+    match 100_u64.checked_sub(sum) {
+        None => Err(format!("the percentages are {sum} in all, more than 100")),
+        Some(1..) if blank == 0 => Err(format!("the percentages are {sum} in all, not 100")),
+        Some(rest) => {
+            // Whole percent, the first a little more.
+            let mut number = 0;
+            let mut share = || {
+                number += 1;
+                rest / blank + u64::from(number <= rest % blank)
+            };
+            Ok(given.map(|percent| percent.unwrap_or_else(&mut share)).collect())
+        }
     }
 }

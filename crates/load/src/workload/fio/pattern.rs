@@ -1,7 +1,6 @@
 //! Choice of the next block: distributions of offsets and sizes, and the map of visited blocks.
 
-use super::parse::block_bytes;
-use super::value::{Size, Unit, number};
+use super::value::Size;
 use crate::keys::Zipfian;
 use sys::random::Random;
 
@@ -17,33 +16,6 @@ pub enum Sizes {
 impl Sizes {
     pub fn same(bytes: u64) -> Self {
         Self::Range { min_bytes: bytes, max_bytes: bytes }
-    }
-
-    /// Parses `4k`.
-    pub(super) fn parse_one(text: &str, kb_base: u64) -> Result<Self, String> {
-        block_bytes(text, kb_base).map(Self::same)
-    }
-
-    /// Parses `4k-64k`.
-    pub(super) fn parse_range(text: &str, kb_base: u64) -> Result<Self, String> {
-        let (min, max) = text.split_once('-').ok_or("a range is like 4k-64k")?;
-        let (min_bytes, max_bytes) = (block_bytes(min, kb_base)?, block_bytes(max, kb_base)?);
-        match min_bytes <= max_bytes {
-            true => Ok(Self::Range { min_bytes, max_bytes }),
-            false => Err("a range begins with the smaller size".into()),
-        }
-    }
-
-    /// Parses `4k/10:64k/50:32k/`.
-    pub(super) fn parse_split(text: &str, kb_base: u64) -> Result<Self, String> {
-        let mut parts = Vec::new();
-        for part in text.split(':') {
-            let (bytes, percent) = part.split_once('/').unwrap_or((part, ""));
-            let percent = if percent.is_empty() { None } else { Some(number(percent, Unit::Plain)?) };
-            parts.push((block_bytes(bytes, kb_base)?, percent));
-        }
-        let percents = shared_out(parts.iter().map(|(_, percent)| *percent))?;
-        Ok(Self::Split(parts.into_iter().zip(percents).map(|((bytes, _), percent)| (bytes, percent)).collect()))
     }
 
     pub fn min_bytes(&self) -> u64 {
@@ -90,25 +62,6 @@ impl Sizes {
                 }
                 self.max_bytes()
             }
-        }
-    }
-}
-
-/// Percentages; missing ones share the rest to 100. Errors: the sum is more, or less without missing ones.
-pub(super) fn shared_out(given: impl Iterator<Item = Option<u64>> + Clone) -> Result<Vec<u64>, String> {
-    let sum = given.clone().flatten().fold(0, u64::saturating_add);
-    let blank = given.clone().filter(Option::is_none).count() as u64;
-    match 100_u64.checked_sub(sum) {
-        None => Err(format!("the percentages are {sum} in all, more than 100")),
-        Some(1..) if blank == 0 => Err(format!("the percentages are {sum} in all, not 100")),
-        Some(rest) => {
-            // Whole percent, the first a little more.
-            let mut number = 0;
-            let mut share = || {
-                number += 1;
-                rest / blank + u64::from(number <= rest % blank)
-            };
-            Ok(given.map(|percent| percent.unwrap_or_else(&mut share)).collect())
         }
     }
 }
@@ -351,6 +304,7 @@ impl Map {
 
 #[cfg(test)]
 mod tests {
+    use super::super::parse::{size_range, size_split};
     use super::*;
 
     #[test]
@@ -416,18 +370,18 @@ mod tests {
     #[test]
     fn sizes_come_in_their_proportions() {
         let mut random = Random::new(1);
-        let split = Sizes::parse_split("4k/10:64k/50:32k/", 1024).unwrap();
+        let split = size_split("4k/10:64k/50:32k/", 1024).unwrap();
         assert_eq!(split, Sizes::Split(vec![(4_096, 10), (65_536, 50), (32_768, 40)]));
         let drawn: Vec<_> = (0..100_000).map(|_| split.draw(&mut random)).collect();
         let share = |bytes| drawn.iter().filter(|drawn| **drawn == bytes).count() as f64 / 1e5;
         assert!((share(4_096) - 0.1).abs() < 0.005 && (share(65_536) - 0.5).abs() < 0.01);
         assert!((split.mean_bytes() - 46_284.8).abs() < 0.01);
-        let range = Sizes::parse_range("4k-18k", 1024).unwrap();
+        let range = size_range("4k-18k", 1024).unwrap();
         let drawn: Vec<_> = (0..10_000).map(|_| range.draw(&mut random)).collect();
         assert!(drawn.iter().all(|bytes| bytes.is_multiple_of(4_096) && *bytes <= 16_384));
         assert_eq!((range.max_bytes(), range.mean_bytes()), (16_384, 10_240.0));
         for wrong in ["4k/60:8k/50", "4k/60:8k/30", "0/", "4k/x"] {
-            assert!(Sizes::parse_split(wrong, 1024).is_err(), "{wrong}");
+            assert!(size_split(wrong, 1024).is_err(), "{wrong}");
         }
     }
 }

@@ -1,10 +1,10 @@
 //! Converts a section to a job: options with their values, and contradictions between them.
 
 use super::job::{DEPTH_MAX, DIRECTIONS, ExitWhat, JOBS_MAX, Job, Wanted};
-use super::options::{Known, Standing, find, is_off, nearest};
+use super::options::{Known, Support, find, is_off, nearest};
 use super::parse::{
     above_zero, bounded_seconds, by_direction, cpus, cpus_of_mask, distribution, filenames, is_sync_engine,
-    latency_percentile, percentiles, positive, rw_modifier, whole_seconds, word,
+    latency_percentile, percentiles, positive, rw_modifier, size_one, size_range, size_split, whole_seconds, word,
 };
 use super::pattern::{Distribution, Sizes};
 use super::text::{COMMAND_LINE, Given, Problem, Section};
@@ -32,15 +32,16 @@ impl Job {
                     );
                     problem(format!("neither fio nor flashproof has this option - {advice}"));
                 }
-                Some(Standing::Missing(name, _)) if is_off(name, given.value.as_deref()) => {}
-                Some(Standing::Missing(_, without)) => problem(format!(
+                Some(Support::Missing(_)) if is_off(&given.name, given.value.as_deref()) => {}
+                Some(Support::Missing(without)) => problem(format!(
                     "flashproof does not have this option; without it would run: {without} - leave it out if that will do"
                 )),
-                Some(Standing::NoDifference(name, why)) => {
-                    warnings.push(Problem::new(&given.at, format!("{name} makes no difference here: {why}")));
-                    self.in_force.push(Given { name: name.to_owned(), ..given.clone() });
+                Some(Support::NoDifference(why)) => {
+                    let what = format!("{} makes no difference here: {why}", given.name);
+                    warnings.push(Problem::new(&given.at, what));
+                    self.in_force.push(given.clone());
                 }
-                Some(Standing::Known(known)) => {
+                Some(Support::Known(known)) => {
                     if let Err(what) = self.set(known, given) {
                         problem(what);
                     }
@@ -58,7 +59,8 @@ impl Job {
 
     fn set(&mut self, option: &Known, given: &Given) -> Result<(), String> {
         let text = given.value.as_deref().unwrap_or("1");
-        let kilo = Unit::Kilo(self.kb_base);
+        let kb_base = self.kb_base;
+        let kilo = Unit::Kilo(kb_base);
         let yes = || match number(text, Unit::Plain)? {
             0 => Ok(false),
             1 => Ok(true),
@@ -79,34 +81,21 @@ impl Job {
             "rw" => self.set_rw(text)?,
             "ioengine" => self.is_sync_engine = is_sync_engine(text)?,
             "iodepth" => self.depth = count(1, DEPTH_MAX)?,
-            "size" => self.size = Some(above_zero(size(text, self.kb_base)?)?),
-            "io_size" => self.io_size = Some(above_zero(size(text, self.kb_base)?)?),
+            "size" => self.size = Some(above_zero(size(text, kb_base)?)?),
+            "io_size" => self.io_size = Some(above_zero(size(text, kb_base)?)?),
             "filesize" => self.filesize = Some(count(1, u64::MAX)?),
-            "offset" => self.offset = size(text, self.kb_base)?,
-            "offset_increment" => self.offset_increment = size(text, self.kb_base)?,
+            "offset" => self.offset = size(text, kb_base)?,
+            "offset_increment" => self.offset_increment = size(text, kb_base)?,
             "number_ios" => self.number_ios = Some(count(1, u64::MAX)?),
-            "bs" => {
-                let kb_base = self.kb_base;
-                let all = by_direction(text, |text| Sizes::parse_one(text, kb_base))?;
-                self.sizes = all.map(|sizes| sizes.unwrap_or_else(|| Sizes::same(4096)));
-            }
+            "bs" => self.sizes = sizes(text, |text| size_one(text, kb_base))?,
             "ba" => self.align = by_direction(text, |text| number(text, kilo).and_then(positive))?,
-            "bsrange" => {
-                let kb_base = self.kb_base;
-                let all = by_direction(text, |text| Sizes::parse_range(text, kb_base))?;
-                self.sizes = all.map(|sizes| sizes.unwrap_or_else(|| Sizes::same(4096)));
-            }
-            "bssplit" => {
-                let kb_base = self.kb_base;
-                let all = by_direction(text, |text| Sizes::parse_split(text, kb_base))?;
-                self.sizes = all.map(|sizes| sizes.unwrap_or_else(|| Sizes::same(4096)));
-            }
+            "bsrange" => self.sizes = sizes(text, |text| size_range(text, kb_base))?,
+            "bssplit" => self.sizes = sizes(text, |text| size_split(text, kb_base))?,
             "randrepeat" => self.randrepeat = yes()?,
             "randseed" => self.randseed = Some(count(0, u64::MAX)?),
             "norandommap" => self.norandommap = yes()?,
             "random_generator" => word(text, &["tausworthe", "tausworthe64", "lfsr"])?,
             "random_distribution" => {
-                let kb_base = self.kb_base;
                 let all = by_direction(text, |text| distribution(text, kb_base))?;
                 self.distribution = all.map(|distribution| distribution.unwrap_or(Distribution::Uniform));
             }
@@ -225,6 +214,11 @@ impl Job {
     }
 }
 
+/// The sizes in `text`, by direction. An empty entry is fio's default.
+fn sizes(text: &str, read: impl Fn(&str) -> Result<Sizes, String>) -> Result<[Sizes; DIRECTIONS], String> {
+    Ok(by_direction(text, read)?.map(|sizes| sizes.unwrap_or_else(|| Sizes::same(4096))))
+}
+
 /// The rates in `text`, by direction. An empty entry and 0 leave a direction unlimited.
 fn set_rates(
     rates: &mut [Wanted; DIRECTIONS],
@@ -246,7 +240,7 @@ fn contradictions(section: &Section, problems: &mut Vec<Problem>) {
         let given = section
             .options
             .iter()
-            .rfind(|given| matches!(find(&given.name), Some(Standing::Known(known)) if known.name == name))?;
+            .rfind(|given| matches!(find(&given.name), Some(Support::Known(known)) if known.name == name))?;
         Some((given, number(given.value.as_deref().unwrap_or("1"), Unit::Plain).unwrap_or(u64::MAX)))
     };
     let mut both = |one: &str, other: &str, agree: &dyn Fn(u64, u64) -> bool| {

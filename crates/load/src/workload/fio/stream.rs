@@ -1,106 +1,20 @@
 //! The operations of a job, or of one of its directions.
 
 use super::closed::Bound;
-use super::job::{DIRECTIONS, TRIMS, WRITES};
+use super::job::{DIRECTIONS, FLUSHES, Job, KINDS, TRIMS, WRITES};
 use super::least_rate::LeastRate;
-use super::pattern::{Draw, Map, Sizes};
+use super::pattern::{Draw, Map};
+use super::progress::{Exit, Progress};
 use super::samples::Samples;
 use crate::stream::{LOST, Request, Stream};
 use results::times::Times;
 use results::units;
-use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use sys::op::{OpKind, Outcome, TargetId};
 use sys::random::Random;
 
-/// Kinds of operations that are counted apart: the directions, and flushes.
-pub const KINDS: usize = DIRECTIONS + 1;
-
-/// Index of flushes, after the directions.
-pub const FLUSHES: usize = DIRECTIONS;
-
 const KIND_OF: [OpKind; KINDS] = [OpKind::Read, OpKind::Write, OpKind::Deallocate, OpKind::Flush];
-
-/// Live statistics of a job. Only the job's own thread writes them.
-#[derive(Debug, Default)]
-pub struct Progress {
-    in_flight: AtomicU32,
-    /// Operations begun since the last completion: they are counted at the depth that they reach together.
-    begun: AtomicU32,
-    levels: [AtomicU64; 7],
-    depth: AtomicU32,
-    counts_from_ns: AtomicU64,
-    missed: OnceLock<String>,
-    /// Operations begun.
-    ops: AtomicU64,
-    /// Lanes that completed their work.
-    lanes_done: AtomicU32,
-}
-
-impl Progress {
-    /// Number of operations by depth at submission, including the operation itself: 1, 2 to 3, 4 to 7, and so on; 64
-    /// and more.
-    pub fn levels(&self) -> [u64; 7] {
-        std::array::from_fn(|level| self.levels[level].load(Ordering::Relaxed))
-    }
-
-    /// The depth that it has found up to now, if it looks for one.
-    pub fn depth(&self) -> Option<u32> {
-        Some(self.depth.load(Ordering::Relaxed)).filter(|depth| *depth > 0)
-    }
-
-    pub(super) fn set_depth(&self, depth: u32) {
-        self.depth.store(depth, Ordering::Relaxed);
-    }
-
-    /// Start of the measured result, nanoseconds of the run: before, the job searched for its depth.
-    pub fn counts_from_ns(&self) -> u64 {
-        self.counts_from_ns.load(Ordering::Relaxed)
-    }
-
-    pub(super) fn set_counts_from(&self, from_ns: u64) {
-        self.counts_from_ns.store(from_ns, Ordering::Relaxed);
-    }
-
-    /// Describes the latency or rate target that the job missed, which ended it.
-    pub fn missed(&self) -> Option<&str> {
-        self.missed.get().map(String::as_str)
-    }
-
-    /// Records the first violation; later ones are ignored.
-    pub(super) fn set_missed(&self, what: String) {
-        let _ = self.missed.set(what);
-    }
-
-    /// Operations begun, without followers.
-    pub fn ops(&self) -> u64 {
-        self.ops.load(Ordering::Relaxed)
-    }
-
-    /// Number of lanes that completed their work before their time was over.
-    pub fn lanes_done(&self) -> usize {
-        self.lanes_done.load(Ordering::Relaxed) as usize
-    }
-
-    #[inline]
-    fn begin(&self) {
-        let add = |count: &AtomicU32| count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
-        add(&self.in_flight);
-        add(&self.begun);
-        self.ops.store(self.ops() + 1, Ordering::Relaxed);
-    }
-
-    #[inline]
-    fn end(&self) {
-        let (in_flight, begun) = (self.in_flight.load(Ordering::Relaxed), self.begun.load(Ordering::Relaxed));
-        if begun > 0 {
-            let level = &self.levels[(in_flight.max(1).ilog2() as usize).min(6)];
-            level.store(level.load(Ordering::Relaxed) + u64::from(begun), Ordering::Relaxed);
-            self.begun.store(0, Ordering::Relaxed);
-        }
-        self.in_flight.store(in_flight.saturating_sub(1), Ordering::Relaxed);
-    }
-}
 
 /// The part of a device or file that a job uses.
 #[derive(Debug, Clone)]
@@ -119,26 +33,22 @@ pub(super) struct Area {
 #[derive(Debug, Clone)]
 pub(super) enum Order {
     /// In sequence, with `skip` bytes in between; below zero, backwards.
-    Sequential {
-        skip: i64,
-    },
+    Sequential { skip: i64 },
     /// Random order, each unit once before any is repeated: a map for all directions, or one for each if their units
     /// differ.
     Mapped(Vec<Map>),
-    Drawn([Option<Draw>; DIRECTIONS]),
+    /// Any offset, with the alignment of offsets in bytes.
+    Drawn(Vec<Option<(Draw, u64)>>),
 }
 
 /// A source of a job's operations.
 #[derive(Debug)]
 pub struct FioStream {
+    pub(super) job: Arc<Job>,
     pub(super) areas: Vec<Area>,
     pub(super) turn: usize,
-    pub(super) random_area: bool,
     /// Directions of the stream: one, or reads and writes.
     pub(super) directions: Vec<usize>,
-    pub(super) read_pct: u64,
-    pub(super) sizes: [Sizes; DIRECTIONS],
-    pub(super) align: [u64; DIRECTIONS],
     /// The smallest operation of each direction.
     pub(super) units: [u64; DIRECTIONS],
     pub(super) bytes_left: u64,
@@ -150,23 +60,14 @@ pub struct FioStream {
     pub(super) cells: [u32; KINDS],
     /// Buffer class of each kind except writes, whose class is their area's.
     pub(super) buffers: [u16; KINDS],
-    /// A write of the same place follows each trim.
-    pub(super) writes_trimmed: bool,
-    pub(super) sync: bool,
     pub(super) random: Random,
-    /// Length of a run of consecutive operations at a random offset.
-    pub(super) run_length: u64,
     pub(super) run_left: u64,
-    /// Percent of the operations of a random job that have random offsets.
-    pub(super) random_pct: [u64; DIRECTIONS],
     pub(super) bound: Bound,
     /// Start and end, nanoseconds.
     pub(super) from_ns: u64,
     pub(super) until_ns: u64,
     /// When its last operation is wanted, where it has a rate and their number ends it.
     pub(super) last_ns: u64,
-    /// Longest latency of each direction, after which it ends.
-    pub(super) latency_max_ns: [u64; DIRECTIONS],
     /// Minimum rates.
     pub(super) least: LeastRate,
     /// True once it ended before its time.
@@ -184,25 +85,6 @@ pub struct FioStream {
     pub(super) progress: Arc<Progress>,
 }
 
-/// Ends jobs with each other.
-#[derive(Debug, Clone)]
-pub(super) struct Exit {
-    /// By group of the run: the end of its jobs, nanoseconds since the run began.
-    pub(super) groups: Arc<[AtomicU64]>,
-    /// Index of this job's group in `groups`.
-    pub(super) own: usize,
-    /// Groups whose jobs end with this one.
-    pub(super) ends: std::ops::Range<usize>,
-}
-
-impl Exit {
-    /// End of its own jobs, nanoseconds since the run began.
-    #[inline]
-    pub(super) fn at_ns(&self) -> u64 {
-        self.groups[self.own].load(Ordering::Relaxed)
-    }
-}
-
 impl FioStream {
     #[inline]
     fn has_ended(&self) -> bool {
@@ -213,7 +95,7 @@ impl FioStream {
     fn end_itself(&mut self, at_ns: u64) {
         self.end(at_ns);
         if !std::mem::replace(&mut self.is_done, true) {
-            self.progress.lanes_done.fetch_add(1, Ordering::Relaxed);
+            self.progress.lane_is_done();
         }
     }
 
@@ -230,21 +112,21 @@ impl FioStream {
     /// True if the next random operation has a new offset; false if it follows the last one.
     #[inline]
     fn jumps(&mut self, direction: usize) -> bool {
-        if self.run_length > 1 {
+        if self.job.run_length > 1 {
             self.run_left -= 1;
             if self.run_left > 0 {
                 return false;
             }
-            self.run_left = self.run_length;
+            self.run_left = self.job.run_length;
         }
-        self.random_pct[direction] == 100 || self.random.below(100) < self.random_pct[direction]
+        self.job.random_pct[direction] == 100 || self.random.below(100) < self.job.random_pct[direction]
     }
 
     #[inline]
     fn direction(&mut self) -> usize {
         match self.directions[..] {
             [only] => only,
-            _ => usize::from(self.random.below(100) >= self.read_pct),
+            _ => usize::from(self.random.below(100) >= self.job.read_pct),
         }
     }
 
@@ -252,7 +134,7 @@ impl FioStream {
     fn area(&mut self) -> usize {
         match self.areas.len() {
             1 => 0,
-            count if self.random_area => self.random.below(count as u64) as usize,
+            count if self.job.random_file => self.random.below(count as u64) as usize,
             count => {
                 let turn = self.turn;
                 self.turn = (turn + 1) % count;
@@ -271,7 +153,7 @@ impl FioStream {
             offset,
             len,
             buffers: if kind == WRITES { buffers } else { self.buffers[kind] },
-            sync: self.sync && kind == WRITES,
+            sync: self.job.sync && kind == WRITES,
             placement: None,
         }
     }
@@ -280,7 +162,7 @@ impl FioStream {
     /// fio, no flush after the last of them.
     #[inline]
     fn after(&mut self, request: &Request) -> Option<Request> {
-        if self.writes_trimmed && request.kind == OpKind::Deallocate {
+        if self.job.trim_write && request.kind == OpKind::Deallocate {
             let area = self.areas.iter().position(|area| area.target == request.target)?;
             return Some(self.request(WRITES, area, request.offset, request.len));
         }
@@ -308,7 +190,7 @@ impl FioStream {
     /// Arrivals of a single direction, divided over its areas; `None` if chance decides more.
     fn counted(&self, arrivals: u64, tell: &mut dyn FnMut(u32, u64)) -> Option<()> {
         let [direction] = self.directions[..] else { return None };
-        let mean = self.sizes[direction].mean_bytes().max(1.0);
+        let mean = self.job.sizes[direction].mean_bytes().max(1.0);
         let most = self.ops_left.min((self.bytes_left as f64 / mean).ceil() as u64);
         let (count, areas) = (arrivals.min(most), self.areas.len() as u64);
         for (number, area) in (0..).zip(&self.areas) {
@@ -321,15 +203,7 @@ impl FioStream {
 impl Area {
     /// Offset and length of the next operation, about `wanted` bytes.
     #[inline]
-    fn next(
-        &mut self,
-        direction: usize,
-        wanted: u64,
-        jumps: bool,
-        align: u64,
-        unit: u64,
-        random: &mut Random,
-    ) -> (u64, u64) {
+    fn next(&mut self, direction: usize, wanted: u64, jumps: bool, unit: u64, random: &mut Random) -> (u64, u64) {
         let last = self.next[direction];
         let (at, len) = match &mut self.order {
             Order::Sequential { skip } => {
@@ -352,7 +226,7 @@ impl Area {
                 (first * unit, map.take(first, wanted / unit) * unit)
             }
             Order::Drawn(draws) => {
-                let at = draws[direction].as_ref().map_or(0, |draw| draw.next(random)) * align;
+                let at = draws[direction].as_ref().map_or(0, |(draw, align)| draw.next(random) * align);
                 (at, wanted.min((self.len - at) / unit * unit))
             }
         };
@@ -384,9 +258,9 @@ impl Stream for FioStream {
             return None;
         }
         let (direction, area) = (self.direction(), self.area());
-        let wanted = self.sizes[direction].draw(&mut self.random);
-        let (jumps, align, unit) = (self.jumps(direction), self.align[direction], self.units[direction]);
-        let (offset, len) = self.areas[area].next(direction, wanted, jumps, align, unit, &mut self.random);
+        let wanted = self.job.sizes[direction].draw(&mut self.random);
+        let (jumps, unit) = (self.jumps(direction), self.units[direction]);
+        let (offset, len) = self.areas[area].next(direction, wanted, jumps, unit, &mut self.random);
         self.bytes_left = self.bytes_left.saturating_sub(len);
         self.ops_left -= 1;
         self.progress.begin();
@@ -420,7 +294,7 @@ impl Stream for FioStream {
                 self.end_itself(self.now_ns);
             }
         }
-        let (took_ns, most_ns) = (times.service_ns(), self.latency_max_ns[direction]);
+        let (took_ns, most_ns) = (times.service_ns(), self.job.latency_max_ns[direction]);
         let too_slow = (took_ns > most_ns).then(|| {
             format!(
                 "an operation took {}, longer than max_latency ({})",
@@ -465,7 +339,7 @@ impl Stream for FioStream {
     }
 
     fn follows(&self) -> bool {
-        self.writes_trimmed || self.flush_every > 0 || self.end_flush || self.end_flushes > 0
+        self.job.trim_write || self.flush_every > 0 || self.end_flush || self.end_flushes > 0
     }
 
     fn expect(&self, arrivals: u64, cells: &mut dyn FnMut(u32, u64)) {
@@ -473,7 +347,7 @@ impl Stream for FioStream {
     }
 
     fn lose(&mut self, arrivals: u64, lost: &mut dyn FnMut(u32, u64)) {
-        let writes = self.writes_trimmed.then_some(self.cells[WRITES].wrapping_sub(self.cells[TRIMS]));
+        let writes = self.job.trim_write.then_some(self.cells[WRITES].wrapping_sub(self.cells[TRIMS]));
         let mut both = |cell: u32, count| {
             lost(cell, count);
             writes.into_iter().for_each(|further| lost(cell.wrapping_add(further), count));

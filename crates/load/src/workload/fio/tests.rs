@@ -3,7 +3,8 @@
 use super::testing::around;
 use super::*;
 use crate::plan::{Arrival, Plan};
-use crate::workload::test_sink::count;
+use crate::workload::test_sink::{cases, count};
+use crate::workload::{CannotRun, Choices, DeviceShape, RunPlan, Workload};
 use engine::sim::Drive;
 use std::collections::HashSet;
 use sys::op::{OpKind, Outcome};
@@ -20,14 +21,7 @@ fn read(text: &str) -> Result<(Vec<FioLoad>, Vec<String>), String> {
 }
 
 fn build(load: &FioLoad, size_bytes: u64, shards_max: u32) -> Result<RunPlan, CannotRun> {
-    let shape = DeviceShape {
-        name: "sim:".into(),
-        target: 0,
-        size_bytes,
-        min_io_bytes: 512,
-        queue_requests: None,
-        stamp_key: 0,
-    };
+    let shape = DeviceShape::new("sim:", 0, size_bytes, 512);
     let mut plan = RunPlan::new(vec!["sim:".into()], [1_000_000].into());
     plan.begin(0, "");
     load.build(&[shape], &Choices { seed: 1, shards_max, cpus: 4, in_flight_max: None }, &mut plan)?;
@@ -245,7 +239,7 @@ fn each_direction_with_a_rate_has_a_lane_at_that_rate() {
     assert_eq!((rated.lanes.len(), rated.limits.len(), rated.limits[0].slots), (2, 1, 16));
     assert!(rated.limits[0].configured);
     let per_sec = |lane: usize| match &rated.lanes[lane].arrival {
-        Arrival::Scheduled(schedule) => schedule.clone().count_before(NS_PER_SEC),
+        Arrival::Scheduled(schedule) => schedule.clone().count_before(1_000_000_000),
         Arrival::Closed { .. } => 0,
     };
     assert_eq!((per_sec(0), per_sec(1)), (1_000, 250));
@@ -254,7 +248,7 @@ fn each_direction_with_a_rate_has_a_lane_at_that_rate() {
     assert_eq!(operations("rw=randrw rate_iops=1000,250 bs=8k,32k", 1, 999).len(), 16);
     let by_bytes = plan("rw=read rate=4m bssplit=4k/50:12k/50");
     let Arrival::Scheduled(schedule) = &by_bytes.lanes[0].arrival else { panic!("it is closed") };
-    assert_eq!(schedule.clone().count_before(NS_PER_SEC), 512, "of 8 KiB in the mean");
+    assert_eq!(schedule.clone().count_before(1_000_000_000), 512, "of 8 KiB in the mean");
     let half = plan("rw=randrw rate_iops=,250 iodepth=4");
     assert!(matches!(half.lanes[0].arrival, Arrival::Closed { depth: 4, .. }));
     assert_eq!(plan("rw=read thinktime=50 iodepth=8").limits[0].slots, 1);
@@ -301,40 +295,7 @@ fn a_stonewall_parts_runs_and_groups_are_numbered_as_fio_does() {
 #[test]
 fn what_cannot_be_is_named_and_nothing_runs() {
     let job = "[a]\nfilename=sim:\n";
-    for (options, says) in [
-        (
-            "verify=crc32c",
-            "a.fio:3: \"verify=crc32c\" - flashproof does not have this option; without it would run: the same operations, and nothing that was written is compared - leave it out if that will do",
-        ),
-        (
-            "rwmixreed=5",
-            "a.fio:3: \"rwmixreed=5\" - neither fio nor flashproof has this option - did you mean rwmixread?",
-        ),
-        ("iodepht=5", "neither fio nor flashproof has this option - did you mean iodepth?"),
-        ("rw=randread:0", "so many operations follow each other: 1 or more"),
-        ("latency_target=500\nrate_iops=5", "latency_target looks for a depth"),
-        ("fill_device=1\nrw=randwrite", "fill_device is for sequential writes"),
-        ("rate_iops=2g", "2,147,483,648 operations a second are more than one a nanosecond"),
-        ("startdelay=2\nramp_time=1", "startdelay and ramp_time contradict each other"),
-        ("ioengine=null", "without it would run: io_uring on the same names"),
-        ("random_distribution=gauss", "without it would run: uniformly random places"),
-        ("random_distribution=normal:500", "the deviation is from 0 to 100 percent"),
-        ("bs=0", "an operation of no bytes"),
-        ("bs=2g", "at most 1073741824 bytes"),
-        ("rate_iops=0", "a rate of zero does nothing"),
-        ("iodepth=100000", "it is more than 32768"),
-        ("numjobs=99999999", "it is more than 4096"),
-        ("runtime=1500ms", "runs are of whole seconds"),
-        ("time_based", "job \"a\": time_based without a runtime would never end - give runtime"),
-        ("direct=1\nbuffered=1", "a.fio:4: direct and buffered contradict each other - leave one out"),
-        ("rwmixread=50\nrwmixwrite=60", "rwmixread and rwmixwrite contradict each other"),
-        ("rate=1m\nrate_iops=5", "rate and rate_iops contradict each other"),
-        ("thinktime=5\nrate_iops=5", "thinktime and a rate contradict each other"),
-        ("filename=sim:channels=none", "channels"),
-        ("percentile_list=50:101", "\"101\" is no percentile"),
-        ("[b]\nramp_time=5", "ramp_time is 0 us in \"a\" and 5 s in \"b\""),
-        ("[b]\nfilename=/x\nrw=write", "sim: is only read, and others are written to"),
-    ] {
+    for (options, says) in cases(include_str!("../../../tests/data/fio/mistakes.txt")) {
         let error = read(&format!("{job}{options}")).err().unwrap_or_else(|| panic!("{options} is taken"));
         assert!(error.contains(says), "{options}: {error}");
         assert!(error.lines().count() == 1, "{error}");
@@ -347,17 +308,7 @@ fn what_cannot_be_is_named_and_nothing_runs() {
 
 #[test]
 fn what_does_not_fit_a_device_is_refused() {
-    for (options, says) in [
-        ("size=2m", "goes beyond its end at 1048576 bytes"),
-        ("offset=1m", "leaves no room"),
-        ("offset_increment=400k\nnumjobs=4", "leaves no room"),
-        ("bs=2m", "leaves no room for an operation of 2097152 bytes"),
-        ("bs=1000\ndirect=1", "1000 bytes are no multiple of 512"),
-        ("bssplit=4k/50:6k/50\nrw=randread", "add norandommap"),
-        ("iodepth=32768\nnumjobs=2\nbs=512\nsize=64k", "cannot have 65536 operations in flight"),
-        ("iodepth=32768\nbs=1m\nnumjobs=1000", "lower numjobs, iodepth or bs"),
-        ("rw=randread\nrandom_distribution=zoned:50/0:50/100", "has no block"),
-    ] {
+    for (options, says) in cases(include_str!("../../../tests/data/fio/mistakes_on_1_mib.txt")) {
         let (loads, _) = read(&format!("[a]\nfilename=sim:\n{options}")).unwrap();
         let error = build(&loads[0], 1 << 20, 1).unwrap_err().to_string();
         assert!(error.contains(says) && error.contains(" - "), "{options}: {error}");

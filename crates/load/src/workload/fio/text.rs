@@ -5,8 +5,7 @@
 //! job file     -> sections ([name]), with included files, comments, variables
 //! ```
 
-use super::Surroundings;
-use super::options::{Kind, PROGRAM, PROGRAM_MISSING, Standing, find};
+use super::options::{Kind, Support, find, missing_of_program, of_program};
 use super::value::{Unit, expression};
 use results::units::quoted;
 
@@ -18,6 +17,22 @@ pub const BYTES_MAX: usize = 4 << 20;
 
 /// No text of jobs has more options.
 const OPTIONS_MAX: usize = 100_000;
+
+/// Environment for parsing jobs.
+pub struct Surroundings<'a> {
+    /// Reads a file that is included. Errors: why not.
+    pub read: &'a mut dyn FnMut(&str) -> Result<String, String>,
+    /// A variable of the environment.
+    pub variable: &'a dyn Fn(&str) -> Option<String>,
+    /// Value of `$ncpus`.
+    pub cpus: u32,
+    /// Value of `$pagesize`.
+    pub page_bytes: u64,
+    /// Value of `$mb_memory`.
+    pub memory_mbytes: u64,
+    /// True if writes are forbidden.
+    pub readonly: bool,
+}
 
 /// A section: a job, or options for later jobs if its name begins with `global`.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,6 +85,10 @@ impl Problem {
             false => what,
         };
         Self { at: at.to_owned(), what }
+    }
+
+    pub(super) fn of_job(name: &str, what: impl Into<String>) -> Self {
+        Self::new(&format!("job {}", quoted(name)), what)
     }
 }
 
@@ -137,7 +156,7 @@ fn with_hyphens(text: &str, at: &str, warnings: &mut Vec<Problem>) -> String {
 fn one_hyphen(token: &str) -> Option<&str> {
     let option = token.strip_prefix('-')?;
     let name = option.split('=').next().unwrap_or_default();
-    let is_known = find(name).is_some() || PROGRAM.iter().any(|(known, _)| *known == name);
+    let is_known = find(name).is_some() || of_program(name).is_some();
     (is_known && name.len() > 1).then_some(option)
 }
 
@@ -172,14 +191,14 @@ pub fn command_line(arguments: &[String]) -> Result<CommandLine, Vec<Problem>> {
             Some((name, value)) => (name.to_owned(), Some(value.to_owned())),
             None => (option, None),
         };
-        let of_program = PROGRAM.iter().find(|(known, _)| *known == name);
-        if let Some((_, advice)) = PROGRAM_MISSING.iter().find(|(names, _)| names.contains(&name.as_str())) {
+        let of_program = of_program(&name);
+        if let Some(advice) = missing_of_program(&name) {
             problems.push(Problem::new(COMMAND_LINE, format!("--{name} is not among what flashproof has - {advice}")));
             continue;
         }
         let takes_value = match (of_program, find(&name)) {
-            (Some((_, takes_value)), _) => *takes_value,
-            (None, Some(Standing::Known(known))) => known.kind == Kind::Value,
+            (Some(takes_value), _) => takes_value,
+            (None, Some(Support::Known(known))) => known.kind == Kind::Value,
             _ => false,
         };
         // For options without effect or refused ones, a number belongs to the option before it.

@@ -11,19 +11,15 @@ mod sweep;
 pub use sample::{Compared, Mismatch, SPOT_BYTES, Sample};
 pub use sweep::{BLOCK_BYTES, Sweep};
 
-use super::{CannotRun, Choices, DeviceShape, RunPlan, RunSpec, Workload};
-use crate::choice::{Engine, Pacing};
-use crate::plan::{Arrival, BufferClass, Fill, Lane, Limit};
+use super::{CannotRun, Choices, DeviceShape, NO_END_SEC, RunPlan, RunSpec, Workload, recorded};
+use crate::plan::{Arrival, BufferClass, Fill};
 use crate::stream::Stream;
 use device::salt::PlacedSalt;
 use engine::DeviceName;
-use results::cell::StreamInfo;
 use results::run_dir::WorkloadRecord;
 use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
-
-const NS_PER_SEC: u64 = 1_000_000_000;
 
 /// Operations kept in flight: enough for a drive of many channels to be busy while we fill buffers.
 pub const DEPTH: u32 = 32;
@@ -136,18 +132,7 @@ impl Workload for ReadBack {
 
 /// Lasts until the stream ends.
 fn spec(device: &DeviceName) -> RunSpec {
-    RunSpec {
-        device_names: vec![device.clone()],
-        file_size_bytes: None,
-        duration_sec: u64::MAX / 4 / NS_PER_SEC,
-        report_interval_sec: 1,
-        max_lag_sec: 0,
-        odsync: false,
-        engine: Engine::Auto,
-        pacing: Pacing::Sleep,
-        keeps_instants: false,
-        seed: None,
-    }
+    RunSpec::new(vec![device.clone()], NO_END_SEC)
 }
 
 /// Adds one closed lane, on the only device of the run.
@@ -159,18 +144,10 @@ fn add(
     len_bytes: usize,
     fill: Fill,
 ) -> WorkloadRecord {
-    let info =
-        StreamInfo { name: kind.to_owned(), judged: false, offered_iops: 0.0, workload: 0, ..StreamInfo::default() };
-    let place = run.add([info], 1);
+    let place = run.add([recorded(kind, false, 0.0)], 1);
     let plan = &mut run.shards[0];
-    let name = place.lane_name(kind, &devices[0].name);
-    plan.lanes.push(Lane {
-        stream: Box::new(stream),
-        arrival: Arrival::Closed { depth: DEPTH, think_ns: 0 },
-        limit: 0,
-        name,
-    });
-    plan.limits.push(Limit { slots: DEPTH, configured: false });
-    plan.buffers.push(BufferClass { len_bytes, count: DEPTH, fill });
+    let (limit, name) = (plan.add_limit(DEPTH, false), place.lane_name(kind, &devices[0].name));
+    plan.add_lane(stream, Arrival::Closed { depth: DEPTH, think_ns: 0 }, limit, name);
+    plan.add_buffers(BufferClass { len_bytes, count: DEPTH, fill });
     WorkloadRecord { kind: kind.to_owned(), ..WorkloadRecord::default() }
 }

@@ -130,8 +130,7 @@ impl Stream for Sample {
         };
         let offset = place * SPOT_BYTES as u64;
         let len = (self.end - offset).min(SPOT_BYTES as u64) as u32;
-        let kind = OpKind::Read;
-        Some(Request { target: 0, cell: 0, kind, offset, len, buffers: 0, sync: false, placement: None })
+        Some(Request { offset, len, ..Request::new(OpKind::Read, 0, 0, 0) })
     }
 
     fn on_data(&mut self, request: &Request, data: &[u8]) {

@@ -44,8 +44,7 @@ impl Stream for Sweep {
         let len = self.end.checked_sub(offset).filter(|left| *left > 0)?.min(BLOCK_BYTES.into());
         self.next += len;
         self.open.push(offset);
-        let (kind, len) = (OpKind::Write, len as u32);
-        Some(Request { target: 0, cell: 0, kind, offset, len, buffers: 0, sync: false, placement: None })
+        Some(Request { offset, len: len as u32, ..Request::new(OpKind::Write, 0, 0, 0) })
     }
 
     #[inline]

@@ -11,12 +11,11 @@
 //! Each shard has its own keys, every n-th: so one engine sees all writes of a key, and engines need no coordination.
 //! Of skewed keys each shard has the same distribution over its own.
 
-use super::{CannotRun, Choices, DeviceShape, Extras, Place, RunPlan, RunSpec, Workload};
-use crate::choice::{Engine, Pacing};
+use super::{CannotRun, Choices, DeviceShape, Extras, MAX_LAG_SEC, Place, RunPlan, RunSpec, Workload, recorded};
 use crate::keys::{Draw, Keys};
-use crate::plan::{Arrival, BufferClass, Fill, Lane, Limit};
+use crate::plan::{Arrival, BufferClass};
 use crate::rate::Rate;
-use crate::schedule::{Even, Schedule, phase};
+use crate::schedule::phase;
 use crate::stream::{Request, Stream};
 use engine::DeviceName;
 use results::cell::StreamInfo;
@@ -24,9 +23,6 @@ use results::run_dir::{Config, WorkloadRecord};
 use std::fmt;
 use sys::op::OpKind;
 use sys::random::Random;
-
-/// Maximum lag before the run ends, seconds: ACT's value.
-const MAX_LAG_SEC: u64 = 10;
 
 /// Transactions and their target.
 #[derive(Debug, Clone)]
@@ -125,13 +121,7 @@ impl Records {
         [(READS, read_share), (WRITES, 1.0 - read_share)]
             .into_iter()
             .filter(|(_, share)| *share > 0.0)
-            .map(|(name, share)| StreamInfo {
-                name: name.to_owned(),
-                judged: true,
-                offered_iops: per_sec * share,
-                workload: 0,
-                ..StreamInfo::default()
-            })
+            .map(|(name, share)| recorded(name, true, per_sec * share))
             .collect()
     }
 
@@ -157,16 +147,7 @@ impl Records {
         let cell = |name| place.cell(self.streams().iter().position(|info| info.name == name).unwrap_or(0), target);
         let keys = (self.keys - shard).div_ceil(shards);
         Transactions {
-            request: Request {
-                target: 0,
-                cell: 0,
-                kind: OpKind::Write,
-                offset: 0,
-                len: self.record_bytes,
-                buffers: place.buffers(0),
-                sync: false,
-                placement: None,
-            },
+            request: Request { len: self.record_bytes, ..Request::new(OpKind::Write, 0, 0, place.buffers(0)) },
             reads: cell(READS),
             writes: cell(WRITES),
             read_pct: self.mix.read_pct(),
@@ -186,17 +167,12 @@ impl Workload for Records {
 
     fn spec(&self) -> RunSpec {
         RunSpec {
-            device_names: vec![self.target.clone()],
             file_size_bytes: self.file_size_bytes,
-            duration_sec: self.duration_sec,
-            report_interval_sec: 1,
             max_lag_sec: MAX_LAG_SEC,
             // A record engine acknowledges only data that its drive has.
             odsync: true,
-            engine: Engine::Auto,
-            pacing: Pacing::Sleep,
-            keeps_instants: false,
             seed: self.seed,
+            ..RunSpec::new(vec![self.target.clone()], self.duration_sec)
         }
     }
 
@@ -230,20 +206,14 @@ impl Workload for Records {
             let depth = (self.depth - shard).div_ceil(shards);
             let arrival = match self.rate {
                 None => Arrival::Closed { depth, think_ns: 0 },
-                Some(rate) => Arrival::Scheduled(Schedule::Even(
-                    Even::new(rate, shard.into(), shards.into(), phase(place.workload))
-                        .ok_or_else(|| CannotRun("a rate of no transactions is none - give a higher one".to_owned()))?,
-                )),
+                Some(rate) => Arrival::even(rate, shard.into(), shards.into(), phase(place.workload))
+                    .ok_or_else(|| CannotRun("a rate of no transactions is none - give a higher one".to_owned()))?,
             };
             // The record is the engine's: there is nothing to pass.
-            plan.buffers.push(BufferClass { len_bytes: 0, count: depth, fill: Fill::AsIs });
-            plan.lanes.push(Lane {
-                stream: Box::new(self.stream(shard, shards, &place, device.target, choices)),
-                arrival,
-                limit: plan.limits.len() as u32,
-                name: place.lane_name("transactions", &device.name),
-            });
-            plan.limits.push(Limit { slots: depth, configured: true });
+            plan.add_buffers(BufferClass::plain(0, depth));
+            let stream = self.stream(shard, shards, &place, device.target, choices);
+            let limit = plan.add_limit(depth, true);
+            plan.add_lane(stream, arrival, limit, place.lane_name("transactions", &device.name));
         }
         Ok(WorkloadRecord { kind: self.kind().to_owned(), config: self.record(shards), ..WorkloadRecord::default() })
     }

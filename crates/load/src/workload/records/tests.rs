@@ -19,14 +19,7 @@ fn records(mix: Mix) -> Records {
 }
 
 fn built(records: &Records) -> RunPlan {
-    let shape = DeviceShape {
-        name: "test".into(),
-        target: 0,
-        size_bytes: 1 << 30,
-        min_io_bytes: 512,
-        queue_requests: None,
-        stamp_key: 0,
-    };
+    let shape = DeviceShape::new("test", 0, 1 << 30, 512);
     let choices = Choices { seed: 1, shards_max: 8, cpus: 8, in_flight_max: None };
     let mut run = RunPlan::new(vec!["test".into()], [1_000_000].into());
     run.begin(0, "");

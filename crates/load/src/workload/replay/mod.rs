@@ -18,28 +18,20 @@ mod trace;
 
 pub use trace::{OPERATIONS_MAX, Trace, TraceBuilder, TraceError};
 
-use super::{CannotRun, Choices, DeviceShape, RunPlan, RunSpec, SALTED_AHEAD, SHARD_IOPS, Workload};
-use crate::choice::{Engine, Pacing};
-use crate::plan::{Arrival, BufferClass, Fill, Lane, Limit};
+use super::{CannotRun, Choices, DeviceShape, MAX_LAG_SEC, RunPlan, RunSpec, SHARD_IOPS, Workload, recorded};
+use crate::plan::{Arrival, BufferClass, SALTED_AHEAD};
 use crate::schedule::{Listed, Schedule};
 use crate::stream::{Request, Stream};
 use device::salt::Salt;
 use engine::DeviceName;
-use results::cell::StreamInfo;
 use results::run_dir::{Config, WorkloadRecord};
 use results::units::{self, Grouped};
 use std::sync::Arc;
 use sys::op::OpKind;
 use sys::random::Random;
-use trace::{Class, Group, Operation};
+use trace::{Class, Group, LANE_MEMORY_BYTES, Operation};
 
 const NS_PER_SEC: u64 = 1_000_000_000;
-
-/// Maximum lag before the run ends, seconds: ACT's value.
-const MAX_LAG_SEC: u64 = 10;
-
-/// Memory for the buffers of a stream on a device, including those salted ahead, bytes.
-const LANE_MEMORY_BYTES: u64 = 32 << 20;
 
 /// Operations in flight of a stream on a device at most.
 const SLOTS_MAX: u64 = 1_024;
@@ -187,18 +179,8 @@ impl Workload for Replay {
     }
 
     fn spec(&self) -> RunSpec {
-        RunSpec {
-            device_names: self.devices.clone(),
-            file_size_bytes: None,
-            duration_sec: self.duration_sec(),
-            report_interval_sec: 1,
-            max_lag_sec: MAX_LAG_SEC,
-            odsync: false,
-            engine: Engine::Auto,
-            pacing: Pacing::Sleep,
-            keeps_instants: true,
-            seed: None,
-        }
+        let spec = RunSpec::new(self.devices.clone(), self.duration_sec());
+        RunSpec { max_lag_sec: MAX_LAG_SEC, keeps_instants: true, ..spec }
     }
 
     fn writes(&self) -> bool {
@@ -217,13 +199,8 @@ impl Workload for Replay {
         run: &mut RunPlan,
     ) -> Result<WorkloadRecord, CannotRun> {
         let classes = self.trace.classes();
-        let streams = classes.iter().map(|class| StreamInfo {
-            name: class.name().to_owned(),
-            judged: Some(*class) == self.trace.judged(),
-            offered_iops: self.iops(*class),
-            workload: 0,
-            ..StreamInfo::default()
-        });
+        let judged = self.trace.judged();
+        let streams = classes.iter().map(|class| recorded(class.name(), Some(*class) == judged, self.iops(*class)));
         // While it lasts, and not over the whole seconds of the run.
         let iops = self.trace.operations() as f64 * NS_PER_SEC as f64 / self.trace.span_ns().max(1) as f64;
         let shards = ((iops / SHARD_IOPS).ceil() as u32).clamp(1, choices.shards_max.max(1));
@@ -243,45 +220,28 @@ impl Workload for Replay {
                         few.push((format!("in-flight-max@{}@{}", class.name(), device.name), carried.to_string()));
                     }
                     let slots = slots(device, groups, *class, largest, choices, devices.len()) / shards;
-                    let (slots, buffers) = (slots.max(1), (plan.buffers.len()) as u16);
-                    let is_data = class.kind().moves_data();
-                    let is_write = class.kind() == OpKind::Write;
-                    let mut random = Random::for_part(choices.seed, (u64::from(shard) << 16) | u64::from(buffers));
-                    plan.buffers.push(BufferClass {
-                        len_bytes: if is_data { largest as usize } else { 0 },
-                        count: slots + if is_write { slots.min(SALTED_AHEAD) } else { 0 },
-                        fill: match is_write {
-                            true => Fill::Fresh(Salt::new(random.next_u64(), 100, device.stamp_key)),
-                            false => Fill::AsIs,
-                        },
+                    let slots = slots.max(1);
+                    let part = (u64::from(shard) << 16) | plan.buffers.len() as u64;
+                    let seed = Random::for_part(choices.seed, part).next_u64();
+                    let buffers = plan.add_buffers(match class.kind() {
+                        OpKind::Write => {
+                            BufferClass::fresh(largest as usize, slots, Salt::new(seed, 100, device.stamp_key))
+                        }
+                        kind => BufferClass::plain(if kind.moves_data() { largest as usize } else { 0 }, slots),
                     });
                     let (first, stride) = (u64::from(shard), u64::from(shards));
                     let lap_ns = self.trace.span_ns().max(1);
                     let schedule = Listed::new(group.at_ns.clone(), lap_ns, self.laps.into(), first, stride);
-                    let stream_of = Playback {
+                    let playback = Playback {
                         operations: group.operations.clone(),
                         next: first,
                         stride,
                         end: group.operations.len() as u64 * u64::from(self.laps),
                         span,
-                        request: Request {
-                            target: device.target,
-                            cell: place.cell(stream, device.target),
-                            kind: class.kind(),
-                            offset: 0,
-                            len: 0,
-                            buffers,
-                            sync: false,
-                            placement: None,
-                        },
+                        request: Request::new(class.kind(), device.target, place.cell(stream, device.target), buffers),
                     };
-                    plan.lanes.push(Lane {
-                        stream: Box::new(stream_of),
-                        arrival: Arrival::Scheduled(Schedule::Listed(schedule)),
-                        limit: plan.limits.len() as u32,
-                        name: place.lane_name(class.name(), &device.name),
-                    });
-                    plan.limits.push(Limit { slots, configured: false });
+                    let (limit, name) = (plan.add_limit(slots, false), place.lane_name(class.name(), &device.name));
+                    plan.add_lane(playback, Arrival::Scheduled(Schedule::Listed(schedule)), limit, name);
                 }
             }
         }

@@ -3,11 +3,9 @@
 use super::*;
 use crate::factor::Factor;
 use crate::plan::Plan;
-use crate::workload::test_sink::count;
+use crate::workload::test_sink::seen_by_a_drive;
 use device::observe::trace::{EventOp, Request as Traced, Requests};
-use engine::sim::{Done, DriveModel};
-use std::sync::Mutex;
-use sys::op::{Op, Outcome};
+use sys::op::Op;
 
 const MS: u64 = 1_000_000;
 
@@ -48,7 +46,7 @@ fn on_sim(trace: Trace, laps: u32, fit: bool) -> Replay {
 }
 
 fn shape(size_bytes: u64, min_io_bytes: u32) -> DeviceShape {
-    DeviceShape { name: "sim:".into(), target: 0, size_bytes, min_io_bytes, queue_requests: None, stamp_key: 0 }
+    DeviceShape::new("sim:", 0, size_bytes, min_io_bytes)
 }
 
 fn choices(shards_max: u32) -> Choices {
@@ -136,41 +134,12 @@ fn any_number_of_shards_wants_the_trace_and_nothing_else() {
     assert_eq!(laps, thrice);
 }
 
-/// A drive that is never busy and records its requests.
-#[derive(Debug)]
-struct Ledger {
-    seen: Arc<Mutex<Vec<Seen>>>,
-    done: Vec<(u64, u32)>,
-}
-
-impl DriveModel for Ledger {
-    fn submit(&mut self, op: &Op, now_ns: u64) {
-        self.seen.lock().unwrap().push((now_ns, word(op.kind), op.offset, op.len, op.sync));
-        self.done.push((now_ns, op.token));
-    }
-
-    fn next_event_ns(&self) -> u64 {
-        self.done.first().map_or(u64::MAX, |(at_ns, _)| *at_ns)
-    }
-
-    fn advance(&mut self) -> Option<Done> {
-        let (submitted_ns, token) = self.done.remove(0);
-        Some(Done { token, submitted_ns, outcome: Outcome::Done })
-    }
-
-    fn counters(&self) -> Vec<(results::telemetry::Column, u64)> {
-        Vec::new()
-    }
-}
-
 #[test]
 fn on_virtual_time_each_operation_reaches_the_drive_at_its_instant() {
     let replay = replay("1", 1);
     let (plan, _) = plan(&replay, shape(1 << 30, 512), 1).unwrap();
-    let seen = Arc::new(Mutex::new(Vec::new()));
-    let ledger = || Ledger { seen: seen.clone(), done: Vec::new() };
-    let (layout, counted) = count(plan, replay.spec().duration_sec, ledger);
-    let mut seen = std::mem::take(&mut *seen.lock().unwrap());
+    let see = |now_ns, op: &Op| (now_ns, word(op.kind), op.offset, op.len, op.sync);
+    let (layout, counted, mut seen) = seen_by_a_drive(plan, replay.spec().duration_sec, 0, see);
     seen.sort_unstable();
     assert_eq!(seen, expected(1));
     let names: Vec<_> = layout.streams.iter().map(|stream| (stream.name.as_str(), stream.judged)).collect();

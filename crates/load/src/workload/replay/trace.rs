@@ -15,8 +15,11 @@ pub const OPERATIONS_MAX: u64 = 10_000_000;
 /// Smaller operations are small: ACT's large block, and the smallest write block of the servers that it models.
 const LARGE_BYTES: u64 = 128 << 10;
 
+/// Memory for the buffers of a stream on a device, including those salted ahead, bytes.
+pub(super) const LANE_MEMORY_BYTES: u64 = 32 << 20;
+
 /// No request of the kernel's moves more, and one has to fit the memory of its stream.
-const BYTES_MAX: u64 = super::LANE_MEMORY_BYTES;
+const BYTES_MAX: u64 = LANE_MEMORY_BYTES;
 
 /// The kernel counts the bytes of a request in 32 bits; one more unit of direct I/O may be covered.
 const DISCARD_BYTES_MAX: u64 = u32::MAX as u64 - 2 * 4_096;
@@ -54,25 +57,24 @@ impl Class {
         }
     }
 
-    pub fn name(self) -> &'static str {
+    fn facts(self) -> (&'static str, OpKind) {
         match self {
-            Self::Reads => "reads",
-            Self::Writes => "writes",
-            Self::LargeReads => "large-reads",
-            Self::LargeWrites => "large-writes",
-            Self::Flushes => "flushes",
-            Self::Discards => "discards",
+            Self::Reads => ("reads", OpKind::Read),
+            Self::Writes => ("writes", OpKind::Write),
+            Self::LargeReads => ("large-reads", OpKind::Read),
+            Self::LargeWrites => ("large-writes", OpKind::Write),
+            Self::Flushes => ("flushes", OpKind::Flush),
+            Self::Discards => ("discards", OpKind::Deallocate),
         }
+    }
+
+    pub fn name(self) -> &'static str {
+        self.facts().0
     }
 
     /// Kind of its operations.
     pub fn kind(self) -> OpKind {
-        match self {
-            Self::Reads | Self::LargeReads => OpKind::Read,
-            Self::Writes | Self::LargeWrites => OpKind::Write,
-            Self::Flushes => OpKind::Flush,
-            Self::Discards => OpKind::Deallocate,
-        }
+        self.facts().1
     }
 
     /// True for classes with many operations in flight.

@@ -94,6 +94,16 @@ fn wrong<T>(key: &'static str, why: impl Into<String>) -> Result<T, Wrong> {
     Err(Wrong { key, why: why.into() })
 }
 
+/// `value`, which `fits` or is wrong: the key is to be given as `wanted` says.
+fn fitting<T: std::fmt::Display>(
+    key: &'static str,
+    value: T,
+    fits: impl Fn(&T) -> bool,
+    wanted: impl std::fmt::Display,
+) -> Result<T, Wrong> {
+    if fits(&value) { Ok(value) } else { wrong(key, format!("is {value} - give {wanted}")) }
+}
+
 impl Tenants {
     /// Reads `text`, which is called `path`. Errors: each with its line.
     pub fn parse(path: &str, text: &str) -> Result<Self, TenantsError> {
@@ -186,21 +196,13 @@ fn tenant(own: &Options, file: &File, weights: u64) -> Result<Tenant, Wrong> {
             );
         }
     };
-    let record_bytes = match given!(record_bytes).unwrap_or(1_024) {
-        bytes if bytes > 0 && bytes <= write_block_bytes => stored_bytes(bytes),
-        bytes => return wrong("record-bytes", format!("is {bytes} - give 1 to {write_block_bytes}, the write block")),
-    };
-    let fill_pct = given!(fill_pct).unwrap_or(50.0);
-    if !(fill_pct > 0.0 && fill_pct < 100.0) {
-        return wrong(
-            "fill-pct",
-            format!("is {fill_pct} - give more than 0 and less than 100: live records, percent of the space"),
-        );
-    }
-    let defrag_lwm_pct = given!(defrag_lwm_pct).unwrap_or(50);
-    if !(1..=99).contains(&defrag_lwm_pct) {
-        return wrong("defrag-lwm-pct", format!("is {defrag_lwm_pct} - give 1 to 99"));
-    }
+    let (record_bytes, wanted) =
+        (given!(record_bytes).unwrap_or(1_024), format!("1 to {write_block_bytes}, the write block"));
+    let record_bytes = fitting("record-bytes", record_bytes, |bytes| (1..=write_block_bytes).contains(bytes), wanted)?;
+    let wanted = "more than 0 and less than 100: live records, percent of the space";
+    let fill_pct = fitting("fill-pct", given!(fill_pct).unwrap_or(50.0), |pct| *pct > 0.0 && *pct < 100.0, wanted)?;
+    let lwm_pct = given!(defrag_lwm_pct).unwrap_or(50);
+    let defrag_lwm_pct = fitting("defrag-lwm-pct", lwm_pct, |pct| (1..=99).contains(pct), "1 to 99")?;
     for (key, placement) in [("placement", given!(placement)), ("defrag-placement", given!(defrag_placement))] {
         if placement == Some(0) {
             return wrong(key, "is 0 - placement handles are counted from 1");
@@ -213,7 +215,7 @@ fn tenant(own: &Options, file: &File, weights: u64) -> Result<Tenant, Wrong> {
         device: device(given!(device))?,
         space: space(own, defaults)?,
         write_block_bytes,
-        record_bytes,
+        record_bytes: stored_bytes(record_bytes),
         fill: fill_pct / 100.0,
         defrag_lwm_pct,
         keys: checked(given!(keys).unwrap_or(Keys::Uniform))?,
@@ -282,8 +284,9 @@ fn space(own: &Options, defaults: &Options) -> Result<Space, Wrong> {
     let size = match (given, pct) {
         (Some(0), _) => return wrong("space", "is 0 - give a size such as \"480GB\""),
         (Some(bytes), _) => Size::Bytes(bytes),
-        (None, Some(pct)) if pct > 0.0 && pct <= 100.0 => Size::Pct(pct),
-        (None, Some(pct)) => return wrong("space-pct", format!("is {pct} - give more than 0 and at most 100")),
+        (None, Some(pct)) => {
+            Size::Pct(fitting("space-pct", pct, |pct| *pct > 0.0 && *pct <= 100.0, "more than 0 and at most 100")?)
+        }
         (None, None) => Size::Pct(0.0),
     };
     Ok(Space { size, at: bytes("at", &own.at)? })
@@ -334,22 +337,16 @@ fn rates(own: &Options, file: &File, weights: u64) -> Result<(Rate, Rate), Wrong
             "is missing, and so is operations-per-sec at the top - give rates, or a total to share out",
         );
     };
-    if all == 0 || all > OPERATIONS_MAX {
-        return wrong("operations-per-sec", format!("is {all} - give 1 to {}", Grouped(OPERATIONS_MAX)));
-    }
+    let wanted = format!("1 to {}", Grouped(OPERATIONS_MAX));
+    fitting("operations-per-sec", all, |all| (1..=OPERATIONS_MAX).contains(all), wanted)?;
     let read_pct = match (own.mix, own.read_pct) {
         (Some(_), Some(_)) => return wrong("read-pct", "is given, and mix too - leave one of them"),
         (Some(mix), None) => mix.read_pct(),
         (None, Some(pct)) => pct,
         (None, None) => defaults.read_pct.or(defaults.mix.map(Mix::read_pct)).unwrap_or(50),
     };
-    if read_pct > 100 {
-        return wrong("read-pct", format!("is {read_pct} - give 0 to 100"));
-    }
-    let weight = u128::from(weight(own, defaults));
-    if weight == 0 {
-        return wrong("weight", "is 0 - give at least 1");
-    }
+    fitting("read-pct", read_pct, |pct| *pct <= 100, "0 to 100")?;
+    let weight = u128::from(fitting("weight", weight(own, defaults), |weight| *weight > 0, "at least 1")?);
     let part = |pct: u32| Rate::nearest(u128::from(all) * weight * u128::from(pct), u128::from(weights) * 100);
     Ok((part(read_pct), part(100 - read_pct)))
 }

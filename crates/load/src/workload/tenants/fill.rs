@@ -3,21 +3,17 @@
 
 use super::TenantLoad;
 use super::load::MEMORY_BYTES;
-use crate::plan::{Arrival, BufferClass, Fill, Lane, Limit};
+use crate::plan::{Arrival, BufferClass};
 use crate::stream::{Request, Stream};
-use crate::workload::{CannotRun, Choices, DeviceShape, RunPlan, RunSpec, SALTED_AHEAD, Workload};
+use crate::workload::{CannotRun, Choices, DeviceShape, NO_END_SEC, RunPlan, RunSpec, Workload, recorded};
 use device::salt::Salt;
 use engine::DeviceName;
-use results::cell::StreamInfo;
 use results::run_dir::WorkloadRecord;
 use sys::op::{OpKind, Placement};
 use sys::random::Random;
 
 /// Blocks in flight of a tenant at most.
 const DEPTH: u64 = 16;
-
-/// Practically unlimited.
-const NO_END_SEC: u64 = u64::MAX / 4 / 1_000_000_000;
 
 /// The first writes of a tenant, even a read-only one.
 #[derive(Debug, Clone)]
@@ -60,41 +56,18 @@ impl Workload for TenantFill {
     ) -> Result<WorkloadRecord, CannotRun> {
         let [device] = devices else { return Err(CannotRun("it needs one device".to_owned())) };
         let (tenant, range) = (self.0.tenant(), self.0.range(device.size_bytes)?);
-        let info = StreamInfo {
-            name: "fill".to_owned(),
-            judged: false,
-            offered_iops: 0.0,
-            workload: 0,
-            ..StreamInfo::default()
-        };
-        let place = run.add([info], 1);
+        let place = run.add([recorded("fill", false, 0.0)], 1);
         let plan = &mut run.shards[0];
         let block = tenant.write_block_bytes;
         let most = device.queue_requests.or(choices.in_flight_max).map_or(DEPTH, |most| u64::from(most).min(DEPTH));
         let depth = (MEMORY_BYTES / u64::from(block)).clamp(1, most.max(1)) as u32;
-        let first = Request {
-            target: device.target,
-            cell: place.cell(0, device.target),
-            kind: OpKind::Write,
-            offset: range.start,
-            len: block,
-            buffers: plan.buffers.len() as u16,
-            sync: false,
-            placement: tenant.placement.map(Placement),
-        };
         let salt = Salt::new(Random::new(choices.seed).next_u64(), 100, device.stamp_key);
-        plan.buffers.push(BufferClass {
-            len_bytes: block as usize,
-            count: depth + depth.min(SALTED_AHEAD),
-            fill: Fill::Fresh(salt),
-        });
-        plan.lanes.push(Lane {
-            stream: Box::new(Filling { next: first, end: range.end }),
-            arrival: Arrival::Closed { depth, think_ns: 0 },
-            limit: plan.limits.len() as u32,
-            name: place.lane_name("fill", &device.name),
-        });
-        plan.limits.push(Limit { slots: depth, configured: false });
+        let buffers = plan.add_buffers(BufferClass::fresh(block as usize, depth, salt));
+        let (target, placement) = (device.target, tenant.placement.map(Placement));
+        let request = Request::new(OpKind::Write, target, place.cell(0, target), buffers);
+        let next = Request { offset: range.start, len: block, placement, ..request };
+        let (limit, name) = (plan.add_limit(depth, false), place.lane_name("fill", &device.name));
+        plan.add_lane(Filling { next, end: range.end }, Arrival::Closed { depth, think_ns: 0 }, limit, name);
         Ok(WorkloadRecord { kind: self.kind().to_owned(), ..WorkloadRecord::default() })
     }
 }

@@ -13,12 +13,13 @@
 
 use super::host::{BlockWrite, Cause, Host, OutOfSpace, Step};
 use super::{Tenant, Tenants};
-use crate::choice::Pacing;
-use crate::plan::{Arrival, BufferClass, Fill, Lane, Limit};
+use crate::plan::{Arrival, BufferClass, Plan};
 use crate::rate::Rate;
-use crate::schedule::{Even, Schedule, phase};
-use crate::stream::{Extent, Request, Stream, Uniform};
-use crate::workload::{CannotRun, Choices, DeviceShape, Place, RunPlan, RunSpec, SALTED_AHEAD, SHARD_IOPS, Workload};
+use crate::schedule::phase;
+use crate::stream::{Extent, Request, SizeDistribution, Stream, Uniform};
+use crate::workload::{
+    CannotRun, Choices, DeviceShape, MAX_LAG_SEC, Place, RunPlan, RunSpec, SHARD_IOPS, Workload, recorded,
+};
 use device::salt::Salt;
 use engine::DeviceName;
 use results::cell::StreamInfo;
@@ -28,9 +29,6 @@ use std::ops::Range;
 use std::sync::Arc;
 use sys::op::{OpKind, Outcome, Placement};
 use sys::random::Random;
-
-/// Maximum lag before the run ends, seconds: ACT's value.
-const MAX_LAG_SEC: u64 = 10;
 
 /// Memory for the buffers of a tenant's reads, and of its blocks.
 pub(super) const MEMORY_BYTES: u64 = 32 << 20;
@@ -119,19 +117,12 @@ impl TenantLoad {
     fn streams(&self, waf: f64) -> Vec<StreamInfo> {
         let tenant = self.tenant();
         let (reads, blocks) = (tenant.reads.per_sec_f64(), tenant.client_blocks().per_sec_f64());
-        let stream = |name: &str, judged, offered_iops| StreamInfo {
-            name: name.to_owned(),
-            judged,
-            offered_iops,
-            workload: 0,
-            ..StreamInfo::default()
-        };
         let all = [
-            stream(READS, true, reads),
-            stream(WRITES, reads == 0.0, blocks),
+            recorded(READS, true, reads),
+            recorded(WRITES, reads == 0.0, blocks),
             // As many blocks are collected as are written.
-            stream(DEFRAG_READS, false, blocks * waf),
-            stream(DEFRAG_WRITES, false, blocks * (waf - 1.0)),
+            recorded(DEFRAG_READS, false, blocks * waf),
+            recorded(DEFRAG_WRITES, false, blocks * (waf - 1.0)),
         ];
         all.into_iter().filter(|stream| stream.offered_iops > 0.0).collect()
     }
@@ -153,17 +144,12 @@ impl Workload for TenantLoad {
     }
 
     fn spec(&self) -> RunSpec {
+        let Tenants { duration_sec, engine, seed, .. } = *self.tenants;
         RunSpec {
-            device_names: vec![self.device.clone()],
-            file_size_bytes: None,
-            duration_sec: self.tenants.duration_sec.into(),
-            report_interval_sec: 1,
             max_lag_sec: MAX_LAG_SEC,
-            odsync: false,
-            engine: self.tenants.engine,
-            pacing: Pacing::Sleep,
-            keeps_instants: false,
-            seed: self.tenants.seed,
+            engine,
+            seed,
+            ..RunSpec::new(vec![self.device.clone()], duration_sec.into())
         }
     }
 
@@ -271,67 +257,48 @@ impl Builder<'_> {
         (MEMORY_BYTES / u64::from(bytes)).max(4).min(most).min(room).max(1) as u32
     }
 
-    fn reads(&self, shard: u32, plan: &mut crate::plan::Plan) {
+    fn reads(&self, shard: u32, plan: &mut Plan) {
         let (tenant, device) = (self.tenant, self.device);
         let (first, stride) = (u64::from(shard), u64::from(self.shards));
-        let Some(schedule) = Even::new(tenant.reads, first, stride, self.phase(0)) else { return };
-        let (space_bytes, step, bytes) = (self.range.end - self.range.start, device.min_io_bytes, tenant.record_bytes);
-        let Some(extent) = Extent::records(device.target, self.cell(READS), space_bytes, step, bytes, bytes) else {
-            return;
-        };
+        let Some(arrival) = Arrival::even(tenant.reads, first, stride, self.phase(0)) else { return };
+        let (space_bytes, step_bytes) = (self.range.end - self.range.start, device.min_io_bytes);
+        let lens = SizeDistribution::records(tenant.record_bytes, tenant.record_bytes, step_bytes);
+        let Some(extent) = Extent::new(device.target, self.cell(READS), space_bytes, step_bytes, lens) else { return };
         let len_bytes = extent.len_max_bytes();
         let slots = (self.slots(READ_SLOTS, len_bytes) / self.shards).max(1);
-        let records = Uniform {
-            extent,
-            kind: OpKind::Read,
-            buffers: plan.buffers.len() as u16,
-            random: Random::for_part(self.choices.seed, READS_PART | first),
-        };
-        plan.buffers.push(BufferClass { len_bytes: len_bytes as usize, count: slots, fill: Fill::AsIs });
-        plan.lanes.push(Lane {
-            stream: Box::new(Reads { records, first: self.range.start }),
-            arrival: Arrival::Scheduled(Schedule::Even(schedule)),
-            limit: plan.limits.len() as u32,
-            name: self.place.lane_name(READS, &device.name),
-        });
-        plan.limits.push(Limit { slots, configured: false });
+        let buffers = plan.add_buffers(BufferClass::plain(len_bytes as usize, slots));
+        let random = Random::for_part(self.choices.seed, READS_PART | first);
+        let records = Uniform { extent, kind: OpKind::Read, buffers, random };
+        self.add_lane(Reads { records, first: self.range.start }, arrival, slots, READS, plan);
     }
 
-    fn blocks(&self, host: Host, plan: &mut crate::plan::Plan) {
+    fn blocks(&self, host: Host, plan: &mut Plan) {
         let (tenant, device) = (self.tenant, self.device);
-        let Some(schedule) = Even::new(tenant.client_blocks(), 0, 1, self.phase(1)) else { return };
+        let Some(arrival) = Arrival::even(tenant.client_blocks(), 0, 1, self.phase(1)) else { return };
         let slots = self.slots(BLOCK_SLOTS, tenant.write_block_bytes);
-        let class = plan.buffers.len() as u16;
         let salt = Salt::new(Random::for_part(self.choices.seed, SALT_PART).next_u64(), 100, device.stamp_key);
         let len_bytes = tenant.write_block_bytes as usize;
-        plan.buffers.extend([
-            BufferClass { len_bytes, count: slots, fill: Fill::AsIs },
-            BufferClass { len_bytes, count: slots + slots.min(SALTED_AHEAD), fill: Fill::Fresh(salt) },
-        ]);
+        let reads = plan.add_buffers(BufferClass::plain(len_bytes, slots));
+        let writes = plan.add_buffers(BufferClass::fresh(len_bytes, slots, salt));
         let request = |stream, kind, buffers, placement: Option<u16>| Request {
-            target: device.target,
-            cell: self.cell(stream),
-            kind,
             offset: self.range.start,
             len: tenant.write_block_bytes,
-            buffers,
-            sync: false,
             placement: placement.map(Placement),
+            ..Request::new(kind, device.target, self.cell(stream), buffers)
         };
         let blocks = Blocks {
             host,
             full: None,
-            client: request(WRITES, OpKind::Write, class + 1, tenant.placement),
-            collect: request(DEFRAG_READS, OpKind::Read, class, None),
-            defrag: request(DEFRAG_WRITES, OpKind::Write, class + 1, tenant.defrag_placement),
+            client: request(WRITES, OpKind::Write, writes, tenant.placement),
+            collect: request(DEFRAG_READS, OpKind::Read, reads, None),
+            defrag: request(DEFRAG_WRITES, OpKind::Write, writes, tenant.defrag_placement),
         };
-        plan.lanes.push(Lane {
-            stream: Box::new(blocks),
-            arrival: Arrival::Scheduled(Schedule::Even(schedule)),
-            limit: plan.limits.len() as u32,
-            name: self.place.lane_name(WRITES, &device.name),
-        });
-        plan.limits.push(Limit { slots, configured: false });
+        self.add_lane(blocks, arrival, slots, WRITES, plan);
+    }
+
+    fn add_lane(&self, stream: impl Stream + 'static, arrival: Arrival, slots: u32, name: &str, plan: &mut Plan) {
+        let (limit, name) = (plan.add_limit(slots, false), self.place.lane_name(name, &self.device.name));
+        plan.add_lane(stream, arrival, limit, name);
     }
 }
 
@@ -384,12 +351,8 @@ impl Stream for Reads {
         Some(Request { offset: request.offset + self.first, ..request })
     }
 
-    fn follows(&self) -> bool {
-        false
-    }
-
-    fn expect(&self, arrivals: u64, cells: &mut dyn FnMut(u32, u64)) {
-        self.records.expect(arrivals, cells);
+    fn only_cell(&self) -> Option<u32> {
+        self.records.only_cell()
     }
 }
 

@@ -20,10 +20,9 @@ pub use fill::{Filling, TenantFill};
 pub use host::{BlockWrite, Cause, Host, HostCounters, HostError, OutOfSpace, Steady, Step};
 pub use load::{TenantLoad, client_stream};
 
-use crate::choice::Engine;
+use crate::choice::{Engine, choice};
 use crate::keys::Keys;
 use crate::rate::Rate;
-use std::fmt;
 use std::ops::Range;
 
 /// Tenants, and how they are run.
@@ -100,25 +99,17 @@ pub enum Size {
     Bytes(u64),
 }
 
-/// Choice of the next free block.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Reuse {
-    /// The block that has been free longest, as in the real engine.
-    #[default]
-    Fifo,
-    /// The one with the lowest address.
-    Lowest,
-    Random,
-}
-
-impl fmt::Display for Reuse {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Fifo => "fifo",
-            Self::Lowest => "lowest",
-            Self::Random => "random",
-        })
+choice! {
+    /// Choice of the next free block.
+    #[derive(serde::Deserialize)]
+    #[serde(rename_all = "kebab-case")]
+    Reuse {
+        /// The block that has been free longest, as in the real engine.
+        #[default]
+        Fifo = "fifo",
+        /// The one with the lowest address.
+        Lowest = "lowest",
+        Random = "random",
     }
 }
 

@@ -75,7 +75,7 @@ pub(super) enum Message {
 struct RingDisk<'a>(&'a mut Net);
 
 impl Disk for RingDisk<'_> {
-    fn now(&mut self) -> u64 {
+    fn now_ns(&mut self) -> u64 {
         self.0.now()
     }
 

@@ -1,7 +1,7 @@
 //! Parts shared by the workloads of both tests: arrivals of a rate, in-flight limits, number of issuing threads.
 
 use crate::choice::Arrival as Arrivals;
-use crate::plan::{Arrival, Lane, Limit, Plan};
+use crate::plan::{Arrival, Plan};
 use crate::rate::Rate;
 use crate::schedule::{Even, Poisson, Schedule, Woken, phase};
 use crate::stream::Stream;
@@ -44,11 +44,10 @@ pub(super) struct Common<'a> {
 impl Common<'_> {
     /// The arrivals of the `part`-th of `parts` equal parts of a stream; `None` without a rate.
     pub(super) fn arrival(&self, stream: usize, rate: Rate, part: u64, parts: u64) -> Option<Arrival> {
-        let even = |rate, first, stride, phase| Even::new(rate, first, stride, phase).map(Schedule::Even);
         let random = || Random::for_part(!self.choices.seed, random_part(stream, part as usize, 0));
         let schedule = match self.config.arrival {
             Arrivals::Paced | Arrivals::Closed => {
-                even(rate, part, parts, phase(STREAMS_MAX * self.place.workload + stream))?
+                return Arrival::even(rate, part, parts, phase(STREAMS_MAX * self.place.workload + stream));
             }
             // ACT's threads all begin at the same moment, each at its part of the rate.
             Arrivals::Act => {
@@ -99,10 +98,9 @@ impl Common<'_> {
     ) {
         for thread in (shard..threads).step_by(self.shards as usize) {
             let Some(arrival) = self.arrival(stream, rate, thread.into(), threads.into()) else { continue };
-            let limit = plan.limits.len() as u32;
             // ACT or the user chose their number, never the device.
-            plan.limits.push(Limit { slots: 1, configured: true });
-            plan.lanes.push(Lane { stream: Box::new(pattern(thread as usize)), arrival, limit, name: name.clone() });
+            let limit = plan.add_limit(1, true);
+            plan.add_lane(pattern(thread as usize), arrival, limit, name.clone());
         }
     }
 
@@ -123,8 +121,7 @@ impl Common<'_> {
 
     /// Adds a limit of this shard's part of `slots`.
     fn limit(&self, plan: &mut Plan, slots: u32, shard: u32, configured: bool) -> u32 {
-        plan.limits.push(Limit { slots: share(slots, self.shards, shard).max(1), configured });
-        plan.limits.len() as u32 - 1
+        plan.add_limit(share(slots, self.shards, shard).max(1), configured)
     }
 
     /// Operations in flight at most that clients wait for, over all devices and shards.

@@ -12,6 +12,8 @@ pub(super) struct Lines {
     lines: Vec<Entry>,
     added: Vec<(&'static str, String)>,
     problems: Vec<(Option<usize>, Problem)>,
+    /// Changes, each with the current key that it concerns.
+    pub(super) changes: Vec<(&'static str, String)>,
 }
 
 struct Entry {
@@ -22,7 +24,7 @@ struct Entry {
 
 impl Lines {
     pub(super) fn new(bytes: &[u8]) -> Self {
-        let mut file = Self { lines: Vec::new(), added: Vec::new(), problems: Vec::new() };
+        let mut file = Self { lines: Vec::new(), added: Vec::new(), problems: Vec::new(), changes: Vec::new() };
         for line in dialect::lines(bytes) {
             match line {
                 Ok(line) => {
@@ -123,6 +125,11 @@ impl Lines {
     /// Appends a line.
     pub(super) fn add(&mut self, key: &'static str, value: impl ToString) {
         self.added.push((key, value.to_string()));
+    }
+
+    /// Notes a difference to the old file with its reason, at the current key that it concerns.
+    pub(super) fn changed(&mut self, key: &'static str, change: impl Into<String>) {
+        self.changes.push((key, change.into()));
     }
 
     /// Notes something that is wrong.

@@ -10,18 +10,15 @@
 //! the parser that reads all files. Old defaults that differ from today's are written out. Settings that cannot be kept
 //! are reported.
 
-mod change;
 mod lines;
 mod translate;
-
-pub use change::Change;
 
 use super::act_keys::{self, ActKey, Program};
 use super::config::ActConfig;
 use super::dialect::FILE_BYTES_MAX;
 use super::options::{OptionSpec, Since, Test};
 use super::parse::{Parsed, parse};
-use super::problem::{ConfigErrors, Located, Problem, Warning};
+use super::problem::{ConfigErrors, Located, Problem};
 use super::table::{all, options_of};
 use lines::Lines;
 use std::ops::RangeInclusive;
@@ -55,9 +52,9 @@ pub struct Translation {
     /// Current keys in the file; all others have their default.
     pub given: Vec<&'static str>,
     /// Changes, each with the current key that it concerns.
-    pub changes: Vec<(&'static str, Change)>,
+    pub changes: Vec<(&'static str, String)>,
     /// Warnings of the parser.
-    pub warnings: Vec<Located<Warning>>,
+    pub warnings: Vec<Located<String>>,
 }
 
 /// Reads a configuration of any ACT, or of today.
@@ -73,24 +70,27 @@ pub fn read(file: &str, bytes: &[u8], reading: &Reading) -> Result<Translation, 
     }
     let candidates = candidates(&lines);
     let own = reading.act.is_none() && candidates.as_ref().is_ok_and(|acts| is_own(bytes, &lines, acts));
-    let (act, changes) = match (reading.act, &candidates) {
-        _ if own => (*MAJORS.end(), Vec::new()),
-        (Some(act), _) => (act, translate::translate(&mut lines, test, act, reading.cpus)),
-        (None, Ok(candidates)) => {
-            let act = likeliest(&lines, candidates);
-            (act, translate::translate(&mut lines, test, act, reading.cpus))
-        }
+    let newest = *MAJORS.end();
+    let act = match (reading.act, &candidates) {
+        _ if own => newest,
+        (Some(act), _) => act,
+        (None, Ok(candidates)) => likeliest(&lines, candidates),
         (None, Err((old, new))) => {
-            let problem = Problem::KeysOfTwoActs {
-                old: old.name,
-                new: new.name,
-                until: old.until.map_or(6, |until| until.0),
-                since: new.since.0,
-            };
-            lines.problem(None, problem);
-            (*MAJORS.end(), Vec::new())
+            let what = format!(
+                "{} was last read by ACT {} and {} first by ACT {}: no ACT read both - say which one the file was for \
+                 with --act, which then drops what it did not know",
+                old.name,
+                old.until.map_or(newest, |until| until.0),
+                new.name,
+                new.since.0
+            );
+            lines.problem(None, Problem::conflict([old.name, new.name], what));
+            newest
         }
     };
+    if !own && (reading.act.is_some() || candidates.is_ok()) {
+        translate::translate(&mut lines, test, act, reading.cpus);
+    }
     let text = lines.text();
     let parsed = parse(test, file, if bytes.len() > FILE_BYTES_MAX { bytes } else { text.as_bytes() });
     let mut found = parsed.as_ref().err().map(|errors| errors.0.clone()).unwrap_or_default();
@@ -99,6 +99,7 @@ pub fn read(file: &str, bytes: &[u8], reading: &Reading) -> Result<Translation, 
         found.retain(|problem| !matches!(problem.what, Problem::OldKey { .. } | Problem::MissingKey { .. }));
     }
     let given = options_of(test).map(|spec| spec.name).filter(|key| lines.gives(key)).collect();
+    let changes = std::mem::take(&mut lines.changes);
     let problems = lines.problems(file, found);
     match parsed {
         Ok(Parsed { config, warnings }) if problems.is_empty() => {

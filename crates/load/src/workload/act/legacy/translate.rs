@@ -4,11 +4,11 @@
 //! stated where they matter; the source is each release's own code.
 
 use super::super::act_keys;
+use super::super::config::threads_of_queues;
 use super::super::dialect::{Quoted, device_names};
 use super::super::options::{Default, OptionSpec, Test};
 use super::super::problem::Problem;
-use super::super::table::{SERVICE_THREADS_MAX, all, nearest, options_of};
-use super::change::Change;
+use super::super::table::{all, nearest, options_of};
 use super::lines::Lines;
 
 const KIB: u64 = 1024;
@@ -21,45 +21,39 @@ const ACT5_THREADS_PER_QUEUE: u32 = 4;
 /// Service threads for each CPU by default. Source: ACT 6, `cfg_storage.c`.
 const ACT6_THREADS_PER_CPU: u32 = 5;
 
-/// A change and the current key at which it is reported.
-type Changes = Vec<(&'static str, Change)>;
-
 /// Makes the file of ACT `act` one of today.
-pub(super) fn translate(lines: &mut Lines, test: Test, act: u8, cpus: Option<u32>) -> Changes {
-    let mut changes = Changes::new();
+pub(super) fn translate(lines: &mut Lines, test: Test, act: u8, cpus: Option<u32>) {
     if act >= 6 {
-        default_threads(lines, act, ACT6_THREADS_PER_CPU, cpus, &mut changes);
-        return changes;
+        return default_threads(lines, act, ACT6_THREADS_PER_CPU, cpus);
     }
-    drop_unknown(lines, test, act, &mut changes);
+    drop_unknown(lines, test, act);
     if act <= 4 {
         ask_for(lines, act);
     }
     if act <= 2 {
-        large_blocks(lines, &mut changes);
-        write_buffers(lines, &mut changes);
+        large_blocks(lines);
+        write_buffers(lines);
     }
     if act == 5 {
-        request_threads(lines, &mut changes);
-        cache_threads(lines, &mut changes);
-        lag_limit(lines, &mut changes);
+        request_threads(lines);
+        cache_threads(lines);
+        lag_limit(lines);
     }
-    threads(lines, act, cpus, &mut changes);
+    threads(lines, act, cpus);
     if act == 3 || act == 4 {
-        stored_sizes(lines, &mut changes);
+        stored_sizes(lines);
     }
     if act <= 4 {
-        odsync(lines, &mut changes);
+        odsync(lines);
     }
-    queue_limit(lines, act, &mut changes);
-    leftovers(lines, &mut changes);
-    changes
+    queue_limit(lines, act);
+    leftovers(lines);
 }
 
 /// ACT 1 to 5 went on after a key that they did not know.
 ///
 /// Keys that no ACT had and flashproof has were added for flashproof, and stay.
-fn drop_unknown(lines: &mut Lines, test: Test, act: u8, changes: &mut Changes) {
+fn drop_unknown(lines: &mut Lines, test: Test, act: u8) {
     let absent: Vec<_> = options_of(test).map(|spec| spec.name).filter(|name| !lines.has(name)).collect();
     let meant = |key: &str| nearest(test, key).filter(|near| absent.contains(near));
     let unknown = |key: &str| match act_keys::find(key) {
@@ -69,7 +63,9 @@ fn drop_unknown(lines: &mut Lines, test: Test, act: u8, changes: &mut Changes) {
     };
     for (key, value) in lines.take_all(unknown) {
         let meant = if act_keys::find(&key).is_some() { None } else { meant(&key) };
-        changes.push(("", Change::Ignored { key: Quoted::new(&key), value: Quoted::new(&value), act, meant }));
+        let meant = meant.map(|meant| format!("; if {meant} was meant, set that")).unwrap_or_default();
+        let change = format!("was dropped: ACT {act} did not know that key and ignored it{meant}");
+        lines.changed("", format!("{}: {} {change}", Quoted::new(&key).bare(), Quoted::new(&value).bare()));
     }
 }
 
@@ -104,12 +100,12 @@ fn ask_for(lines: &mut Lines, act: u8) {
 }
 
 /// ACT 1 and 2 only had large-block writes, with a configured rate.
-fn large_blocks(lines: &mut Lines, changes: &mut Changes) {
+fn large_blocks(lines: &mut Lines) {
     let read = lines.take_number("read-req-num-512-blocks", 1);
     let record_bytes = read.map(|(_, blocks)| u64::from(blocks) * 512);
     if let (Some((line, blocks)), Some(bytes)) = (read, record_bytes) {
         lines.put(line, "record-bytes", bytes);
-        changes.push(("record-bytes", Change::RecordFromBlocks(blocks)));
+        lines.changed("record-bytes", format!("was read-req-num-512-blocks: {blocks}, in units of 512 bytes"));
     }
     let Some((line, rate)) = lines.take_number("large-block-ops-per-sec", 1) else { return };
     let block_bytes = lines.number("large-block-op-kbytes").map_or(0, |kbytes| u64::from(kbytes) * KIB);
@@ -121,51 +117,69 @@ fn large_blocks(lines: &mut Lines, changes: &mut Changes) {
     lines.put(line, "write-reqs-per-sec", writes);
     lines.add("defrag-lwm-pct", lwm_pct);
     let per_block = u32::try_from(per_block).unwrap_or(u32::MAX);
-    changes.push(("write-reqs-per-sec", Change::WritesFromLargeBlocks { rate, per_block, lwm_pct }));
+    let change = format!(
+        "was large-block-ops-per-sec: {rate}: as many records fill exactly that many large blocks, {per_block} in each, with \
+         defrag-lwm-pct: {lwm_pct}"
+    );
+    lines.changed("write-reqs-per-sec", change);
 }
 
 /// ACT 1 and 2 wrote zeros, or a few random blocks over and over.
-fn write_buffers(lines: &mut Lines, changes: &mut Changes) {
+fn write_buffers(lines: &mut Lines) {
+    let zeros = |given: &str| format!("was num-write-buffers: 0, {given}: ACT 2 then wrote zeros");
     let given = lines.has("num-write-buffers");
     match lines.take_number("num-write-buffers", 0) {
         Some((line, 0)) => {
             lines.put(line, "compress-pct", 0);
-            changes.push(("compress-pct", Change::WroteZeros { given }));
+            lines.changed("compress-pct", zeros("as given"));
         }
-        Some((_, buffers)) => changes.push(("compress-pct", Change::RandomBuffers(buffers))),
+        Some((_, buffers)) => {
+            let change = format!(
+                "num-write-buffers: {buffers} was dropped: that many random blocks were written over and over, today each \
+                 write is random; only a drive that deduplicates can tell"
+            );
+            lines.changed("compress-pct", change);
+        }
         None if given => {}
         None => {
             lines.add("compress-pct", 0);
-            changes.push(("compress-pct", Change::WroteZeros { given }));
+            lines.changed("compress-pct", zeros("its default"));
         }
     }
 }
 
 /// ACT 5's `service-threads` made requests; since 6.0 the name means the threads that carry them out.
-fn request_threads(lines: &mut Lines, changes: &mut Changes) {
+fn request_threads(lines: &mut Lines) {
     if let Some((_, value)) = lines.take("service-threads") {
-        changes.push(("service-threads", Change::RequestThreads(Quoted::new(&value))));
+        let change = format!(
+            "service-threads: {} of ACT 5 was dropped: it counted the threads that made requests; those that did them are \
+             today's service-threads",
+            Quoted::new(&value).bare()
+        );
+        lines.changed("service-threads", change);
     }
 }
 
 /// The name `num-cache-threads` existed in 5.0 only.
-fn cache_threads(lines: &mut Lines, changes: &mut Changes) {
+fn cache_threads(lines: &mut Lines) {
     if let Some((line, value)) = lines.take("num-cache-threads") {
         lines.put(line, "cache-threads", value);
-        changes.push(("cache-threads", Change::Renamed("num-cache-threads")));
+        lines.changed("cache-threads", "was called num-cache-threads");
     }
 }
 
 /// In ACT 5 a limit of 0 stopped at the first lag; from 6.0 on it is no limit.
-fn lag_limit(lines: &mut Lines, changes: &mut Changes) {
+fn lag_limit(lines: &mut Lines) {
     if lines.number("max-lag-sec") == Some(0) {
         lines.change("max-lag-sec", 1);
-        changes.push(("max-lag-sec", Change::NoLagAllowed));
+        let change = "was 0, which let ACT 5 stop at the first lag; today 0 is no limit, and 1 s the smallest one: that \
+                      cannot be kept";
+        lines.changed("max-lag-sec", change);
     }
 }
 
 /// Queues and their threads, which ACT 1 to 5 had, become service threads.
-fn threads(lines: &mut Lines, act: u8, cpus: Option<u32>, changes: &mut Changes) {
+fn threads(lines: &mut Lines, act: u8, cpus: Option<u32>) {
     let per_device = lines.take_flag("queue-per-device");
     let (has_queues, has_threads) = (lines.has("num-queues"), lines.has("threads-per-queue"));
     let queues = lines.take_number("num-queues", 1);
@@ -174,41 +188,47 @@ fn threads(lines: &mut Lines, act: u8, cpus: Option<u32>, changes: &mut Changes)
         let names = lines.value("device-names").map(|names| device_names(names).count());
         let devices = names.and_then(|count| u32::try_from(count).ok()).unwrap_or(0);
         if let Some((line, threads)) = threads {
-            changes.push(("service-threads", Change::QueuePerDevice { devices, threads }));
+            let change = format!(
+                "was queue-per-device: yes with {threads} threads for each of {devices} devices; today the bound is on all \
+                 devices together, so a slow one can take more than its part of it: that cannot be kept"
+            );
+            lines.changed("service-threads", change);
             product(lines, line, devices, threads);
         }
         return;
     }
     if let Some((_, false)) = per_device {
-        changes.push(("", dropped("queue-per-device", "no", "there are no queues")));
+        lines.changed("", dropped("queue-per-device", "no", "there are no queues"));
     }
     match (queues, threads) {
-        (Some((line, queues)), Some((_, threads))) => {
-            changes.push(("service-threads", Change::QueuesToThreads { queues, threads }));
-            product(lines, line, queues, threads);
-        }
+        (Some((line, queues)), Some((_, threads))) => queues_to_threads(lines, line, queues, threads),
         (Some((line, queues)), None) if act == 5 && !has_threads => {
-            changes.push(("service-threads", Change::QueuesToThreads { queues, threads: ACT5_THREADS_PER_QUEUE }));
-            product(lines, line, queues, ACT5_THREADS_PER_QUEUE);
+            queues_to_threads(lines, line, queues, ACT5_THREADS_PER_QUEUE);
         }
         (None, threads) if act == 5 && !has_queues && threads.is_some() == has_threads => {
             let threads = threads.map_or(ACT5_THREADS_PER_QUEUE, |(_, threads)| threads);
-            default_threads(lines, act, threads, cpus, changes);
+            default_threads(lines, act, threads, cpus);
         }
         // Missing or wrong, and reported.
         _ => {}
     }
 }
 
+fn queues_to_threads(lines: &mut Lines, line: usize, queues: u32, threads: u32) {
+    let change = format!("was num-queues: {queues} x threads-per-queue: {threads}; ACT 6 dropped the queues");
+    lines.changed("service-threads", change);
+    product(lines, line, queues, threads);
+}
+
 fn product(lines: &mut Lines, line: usize, queues: u32, threads: u32) {
-    match queues.checked_mul(threads).filter(|product| u64::from(*product) <= SERVICE_THREADS_MAX) {
-        Some(product) => lines.put(line, "service-threads", product),
-        None => lines.problem(Some(line), Problem::TooManyQueueThreads { queues, threads, most: SERVICE_THREADS_MAX }),
+    match threads_of_queues(queues, threads) {
+        Ok(product) => lines.put(line, "service-threads", product),
+        Err(problem) => lines.problem(Some(line), problem),
     }
 }
 
 /// Threads that were left to the number of CPUs.
-fn default_threads(lines: &mut Lines, act: u8, threads_per_cpu: u32, cpus: Option<u32>, changes: &mut Changes) {
+fn default_threads(lines: &mut Lines, act: u8, threads_per_cpu: u32, cpus: Option<u32>) {
     // 0 means "not given".
     if lines
         .value("service-threads")
@@ -220,67 +240,84 @@ fn default_threads(lines: &mut Lines, act: u8, threads_per_cpu: u32, cpus: Optio
         Some(cpus) => {
             lines.take("service-threads");
             lines.add("service-threads", u64::from(cpus) * u64::from(threads_per_cpu));
-            Change::ThreadsForCpus { act, threads_per_cpu, cpus }
+            format!("was left to ACT {act}: {threads_per_cpu} for each CPU, of which there were {cpus}")
         }
-        None => Change::ThreadsByCpu { act, threads_per_cpu },
+        None => format!(
+            "not given: ACT {act} takes {threads_per_cpu} for each CPU of its machine, flashproof bounds each device \
+             instead, and that bound is not kept unless --cpus N writes it out"
+        ),
     };
-    changes.push(("service-threads", change));
+    lines.changed("service-threads", change);
 }
 
 /// ACT 3 and 4 stored records in larger steps; the same step today gives the same large blocks, and the
 /// same reads, because sectors are multiples of it.
-fn stored_sizes(lines: &mut Lines, changes: &mut Changes) {
+fn stored_sizes(lines: &mut Lines) {
     let stored = |bytes: u32| bytes.checked_next_multiple_of(STEP_BYTES).unwrap_or(bytes);
+    let rounded = |bytes: u32| {
+        format!(
+            "was {bytes}: ACT 3 and 4 stored records in steps of 128 bytes, which keeps the large blocks as they were"
+        )
+    };
     let (min, max) = (lines.number("record-bytes"), lines.number("record-bytes-range-max"));
     if let Some(bytes) = min.filter(|bytes| stored(*bytes) != *bytes) {
         lines.change("record-bytes", stored(bytes));
-        changes.push(("record-bytes", Change::RoundedTo128(bytes)));
+        lines.changed("record-bytes", rounded(bytes));
     }
-    match (min, max) {
-        (Some(min), Some(max)) if max > min && stored(min) == stored(max) => {
-            lines.change("record-bytes-range-max", 0);
-            changes.push(("record-bytes-range-max", Change::RangeClosed(max)));
-        }
-        // A range that goes down is the parser's to report, as it was written.
-        (Some(min), Some(max)) if max > min && stored(max) != max => {
-            lines.change("record-bytes-range-max", stored(max));
-            changes.push(("record-bytes-range-max", Change::RoundedTo128(max)));
-        }
-        _ => {}
+    // A range that goes down is the parser's to report, as it was written.
+    let (Some(min), Some(max)) = (min, max.filter(|max| min.is_some_and(|min| *max > min))) else { return };
+    if stored(min) == stored(max) {
+        let change = format!("was {max}: as ACT 3 and 4 stored them, in steps of 128 bytes, all records had one size");
+        lines.change("record-bytes-range-max", 0);
+        lines.changed("record-bytes-range-max", change);
+    } else if stored(max) != max {
+        lines.change("record-bytes-range-max", stored(max));
+        lines.changed("record-bytes-range-max", rounded(max));
     }
 }
 
 /// `O_DSYNC` came with ACT 5.0.
-fn odsync(lines: &mut Lines, changes: &mut Changes) {
+fn odsync(lines: &mut Lines) {
     if lines.value("commit-to-device") == Some("yes") {
-        changes.push(("commit-to-device", Change::CommitsNowDurable));
+        let change = "ACT 4 opened devices without O_DSYNC, which is refused today beside commit-to-device: yes: writes \
+                      are now durable before they count as done, so they take longer";
+        lines.changed("commit-to-device", change);
     } else {
         lines.add("disable-odsync", "yes");
-        changes.push(("disable-odsync", Change::WithoutOdsync));
+        let change = "ACT 1 to 4 opened devices without O_DSYNC; remove this line to ask for durable writes, as ACT 5 \
+                      and 6 do";
+        lines.changed("disable-odsync", change);
     }
 }
 
 /// ACT 1 to 5 stopped when too many requests were waiting.
-fn queue_limit(lines: &mut Lines, act: u8, changes: &mut Changes) {
+fn queue_limit(lines: &mut Lines, act: u8) {
     let given = lines.has("max-reqs-queued");
     let limit = lines.take_number("max-reqs-queued", 0).map(|(_, limit)| limit);
     if let Some(limit) = limit.or((!given).then_some(QUEUED_MAX)) {
-        changes.push(("max-lag-sec", Change::QueueLimit { limit, act }));
+        let change = format!(
+            "{limit} requests waiting in the queues stopped ACT {act}; today a test stops that is behind by max-lag-sec: \
+             the old limit cannot be kept"
+        );
+        lines.changed("max-lag-sec", change);
     }
 }
 
 /// Drops keys that did not affect the load.
-fn leftovers(lines: &mut Lines, changes: &mut Changes) {
+fn leftovers(lines: &mut Lines) {
     if let Some((_, value)) = lines.take("use-valloc") {
-        changes.push(("", dropped("use-valloc", &value, "it chose how ACT allocated memory")));
+        lines.changed("", dropped("use-valloc", &value, "it chose how ACT allocated memory"));
     }
     let left_alone = "the I/O scheduler is recorded and left alone; set it in /sys/block/NAME/queue/scheduler";
     match lines.take("scheduler-mode") {
-        Some((_, value)) => changes.push(("", dropped("scheduler-mode", &value, left_alone))),
-        None => changes.push(("", Change::SchedulerWasNoop)),
+        Some((_, value)) => lines.changed("", dropped("scheduler-mode", &value, left_alone)),
+        None => lines.changed(
+            "",
+            "ACT up to 6.4 set the I/O scheduler of the devices to noop when not told otherwise; it is left alone today",
+        ),
     }
 }
 
-fn dropped(key: &'static str, value: &str, why: &'static str) -> Change {
-    Change::Dropped { key, value: Quoted::new(value), why }
+fn dropped(key: &str, value: &str, why: &str) -> String {
+    format!("{key}: {} was dropped: {why}", Quoted::new(value).bare())
 }

@@ -9,7 +9,6 @@
 //! Shares are kept as whole millionths, so nothing is rounded between the file and the rates. The position of a size in
 //! its bucket is not part of a histogram.
 
-use super::problem::HistogramProblem;
 use crate::workload::act::dialect::Quoted;
 
 /// Maximum number of values of a histogram, for 1 byte to 64 MiB. Source: the paper, whose tool goes up to the 26th.
@@ -50,12 +49,12 @@ pub struct Bucket {
 impl SizeHistogram {
     /// Reads percentages separated by commas, blanks allowed.
     ///
-    /// Errors: the first value that is not a number, is outside 0 to 100, has over four decimals or is larger than the
+    /// Errors, a phrase: the first value that is not a number, is outside 0 to 100, has over four decimals or is larger than the
     /// one before it; too many values; a last value that is not 0.
-    pub fn parse(text: &str) -> Result<Self, HistogramProblem> {
+    pub fn parse(text: &str) -> Result<Self, String> {
         let count = text.split(',').count();
         if count > BUCKETS_MAX {
-            return Err(HistogramProblem::TooMany(count));
+            return Err(format!("{count} values are too many"));
         }
         let mut over_ppm = [0; BUCKETS_MAX];
         let (mut before_ppm, mut before_text) = (WHOLE_PPM, "100");
@@ -64,12 +63,13 @@ impl SizeHistogram {
             *slot = percent_ppm(position, text)?;
             if *slot > before_ppm {
                 let (found, before) = (Quoted::new(text), Quoted::new(before_text));
-                return Err(HistogramProblem::Rises { position, found, before });
+                return Err(format!("value {position} is {found}, more than the {before} before it"));
             }
             (before_ppm, before_text) = (*slot, text);
         }
         if before_ppm != 0 {
-            return Err(HistogramProblem::NoEnd { last: Quoted::new(before_text) });
+            let last = Quoted::new(before_text);
+            return Err(format!("the last value is {last}, not 0, so that the largest sizes have no bound"));
         }
         Ok(Self { over_ppm, values: count })
     }
@@ -106,22 +106,22 @@ impl std::fmt::Display for SizeHistogram {
 }
 
 /// A percentage as millionths.
-fn percent_ppm(position: usize, text: &str) -> Result<u32, HistogramProblem> {
-    let found = || Quoted::new(text);
+fn percent_ppm(position: usize, text: &str) -> Result<u32, String> {
+    let wrong = |why: &str| format!("value {position} is {}, {why}", Quoted::new(text));
     if text.is_empty() {
-        return Err(HistogramProblem::Empty { position });
+        return Err(format!("value {position} is empty"));
     }
     let (whole, decimals) = text.split_once('.').unwrap_or((text, "0"));
     let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
     let unsigned = whole.strip_prefix('-').unwrap_or(whole);
     if !digits(unsigned) || !digits(decimals) {
-        return Err(HistogramProblem::NotANumber { position, found: found() });
+        return Err(wrong("no number"));
     }
     let kept = decimals.trim_end_matches('0');
     if kept.len() > DECIMALS_MAX {
-        return Err(HistogramProblem::TooFine { position, found: found() });
+        return Err(wrong("with more than four decimals"));
     }
-    let outside = || HistogramProblem::OutOfRange { position, found: found() };
+    let outside = || wrong("not within 0 to 100");
     // Both are digits, so a parse error means too large a number.
     let percent: u32 = whole.parse().map_err(|_| outside())?;
     let parts: u32 = format!("{kept:0<DECIMALS_MAX$}").parse().map_err(|_| outside())?;

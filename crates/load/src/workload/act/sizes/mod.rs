@@ -10,13 +10,11 @@
 //! Sizing", which announced them for ACT 4; no released ACT reads them. Their effect on rates is in
 //! [`rates`](super::rates).
 //!
-//! * [`histogram`]: the values of a key, exact, and their errors
+//! * [`histogram`]: the values of a key, exact
 //! * [`distribution`]: position of a size in its bucket, mean size, and a table to draw sizes from
-//! * [`problem`]: errors of both, and of a load with histograms
 
 pub mod distribution;
 pub mod histogram;
-pub mod problem;
 
 pub use distribution::{HistogramSizes, SizeWithinBucket, Within};
 pub use histogram::{BUCKETS_MAX, SizeHistogram};

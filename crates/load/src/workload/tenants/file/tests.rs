@@ -1,4 +1,5 @@
 use super::*;
+use crate::workload::test_sink::cases;
 use proptest::prelude::*;
 
 const FOUR: &str = include_str!("../../../../../../examples/tenants/ycsb-a-four.toml");
@@ -58,7 +59,7 @@ fn what_a_tenant_does_not_say_is_said_by_the_defaults() {
 #[test]
 fn what_is_wrong_is_said_with_its_line_and_what_to_do() {
     let tenant = |lines: &str| format!("operations-per-sec = 10\n[[tenant]]\nname = \"a\"\n{lines}\n");
-    let cases = [
+    let own = [
         (String::new(), "t.toml: it has 0 tenants - give 1 to 128, each as [[tenant]]"),
         ("[[tenant]\n".into(), "t.toml line 1: "),
         ("nonsense = 1\n[[tenant]]\n".into(), "t.toml line 1: unknown field `nonsense`"),
@@ -66,48 +67,14 @@ fn what_is_wrong_is_said_with_its_line_and_what_to_do() {
             format!("engine = \"steam\"\n{}", tenant("")),
             "t.toml line 1: engine: is \"steam\" - give one of auto, uring, threads, passthrough",
         ),
-        (tenant("fill = 3"), "t.toml line 4: unknown field `fill`"),
-        (tenant("fill-pct = \"3\""), "t.toml line 4: invalid type: string \"3\", expected f64"),
-        (tenant("fill-pct = nan"), "t.toml line 4: fill-pct: is NaN - give more than 0"),
-        (tenant("fill-pct = 100"), "t.toml line 4: fill-pct: is 100 - give more than 0 and less than 100"),
-        (tenant("fill-pct = -inf"), "t.toml line 4: fill-pct: is -inf"),
         (
             tenant("\n\nwrite-block = \"48KiB\""),
             "t.toml line 6: write-block: is \"48KiB\" - give a power of two from 32KiB to 8MiB",
         ),
-        (tenant("write-block = \"16MiB\""), "t.toml line 4: write-block: is \"16MiB\""),
-        (tenant("record-bytes = 0"), "record-bytes: is 0 - give 1 to 131072, the write block"),
-        (tenant("record-bytes = 131073"), "record-bytes: is 131073"),
-        (tenant("record-bytes = -1"), "t.toml line 4: invalid value: integer `-1`"),
-        (tenant("record-bytes = 99999999999999999999"), "t.toml line 4: "),
-        (tenant("defrag-lwm-pct = 0"), "defrag-lwm-pct: is 0 - give 1 to 99"),
-        (tenant("placement = 0"), "placement: is 0 - placement handles are counted from 1"),
-        (
-            tenant("keys = \"often\""),
-            "line 4: keys: give \"uniform\", \"sequential\", \"zipfian\", \"hot-cold\", { zipfian = { theta = 0.99 } } or {",
-        ),
-        (tenant("keys = { zipfian = { theta = 0 } }"), "keys: theta is 0 - give more than 0 and at most 10"),
-        (tenant("keys = { zipfian = { theta = 1, beta = 2 } }"), "line 4: keys: give \"uniform\""),
-        (tenant("keys = { hot-cold = { keys-pct = 0, traffic-pct = 80 } }"), "keys: keys-pct is 0 and traffic-pct 80"),
-        (tenant("space = \"3 parsecs\""), "space: is \"3 parsecs\" - give a size such as"),
-        (tenant("space = \"1GB\"\nspace-pct = 3"), "t.toml line 5: space-pct: is given, and space too"),
-        (tenant("space-pct = 101"), "space-pct: is 101 - give more than 0 and at most 100"),
-        (tenant("weight = 0"), "weight: is 0 - give at least 1"),
-        (tenant("read-pct = 101"), "read-pct: is 101 - give 0 to 100"),
-        (tenant("read-pct = 10\nmix = \"ycsb-a\""), "line 4: read-pct: is given, and mix too"),
-        (tenant("mix = \"ycsb-z\""), "unknown variant `ycsb-z`"),
-        (tenant("weight = 2\nreads-per-sec = 3"), "line 4: weight: is given, and reads-per-sec or writes-per-sec too"),
-        (tenant("reads-per-sec = 0"), "writes-per-sec: is 0, and so are its reads"),
-        (tenant("reads-per-sec = 1000000001"), "reads-per-sec: is 1,000,000,001 - give at most 1,000,000,000"),
         (
             "[[tenant]]\nname = \"a\"\n".into(),
             "t.toml line 1: writes-per-sec: is missing, and so is operations-per-sec",
         ),
-        (tenant("[[tenant]]\nname = \"a\""), "t.toml line 5: name: \"a\" is the name of two tenants"),
-        (tenant("[[tenant]]\nweight = 1"), "t.toml line 4: name: is missing"),
-        (tenant("[[tenant]]\nname = \"a/b\""), "name: is \"a/b\" - give 1 to 32 letters"),
-        (tenant("[[tenant]]\nname = \"a\\u001b[2J\""), "name: is \"a\\u001b[2J\" - give"),
-        (tenant("device = \"\""), "device: is \"\" - give the path of a device"),
         (
             "operations-per-sec = 0\n[[tenant]]\nname = \"a\"\n".into(),
             "t.toml line 1: operations-per-sec: is 0 - give 1 to",
@@ -120,7 +87,8 @@ fn what_is_wrong_is_said_with_its_line_and_what_to_do() {
         (format!("{} = 1", "\u{9b}\u{202e}".repeat(3)), "t.toml line 1: "),
         ("[[tenant]]\n".repeat(129), "t.toml: it has 129 tenants"),
     ];
-    for (text, wanted) in cases {
+    let of_tenants = cases(include_str!("../../../../tests/data/tenants_mistakes.txt"));
+    for (text, wanted) in own.into_iter().chain(of_tenants.map(|(lines, wanted)| (tenant(lines), wanted))) {
         let said = parse(&text).unwrap_err();
         assert!(said.contains(wanted), "{text:.200}\n said {said}\n not  {wanted}");
         assert!(said.len() < 1_000 && !said.contains(units::is_unprintable), "{said}");

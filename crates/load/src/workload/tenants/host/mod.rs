@@ -13,6 +13,7 @@
 //! blocks fall below the mark. Defragmentation keeps up: a block is collected as soon as it is below the mark, as in a
 //! server with a short defrag-sleep. No clock, no device; all chance comes from the seed.
 
+mod error;
 mod free;
 mod records;
 mod skewed;
@@ -23,13 +24,14 @@ mod wheel;
 #[cfg(test)]
 mod tests;
 
+pub use error::{HostError, OutOfSpace};
 pub use steady::Steady;
 
 use super::Tenant;
 use crate::keys::{Draw, Keys};
-use crate::memory::{self, Shortage};
+use crate::memory;
 use free::FreeBlocks;
-use records::{Records, shuffle};
+use records::{MEMORY_MAX, Records, shuffle};
 use results::units::{self, Grouped};
 use skewed::Skewed;
 use std::collections::VecDeque;
@@ -37,9 +39,6 @@ use steady::RESERVE;
 use sys::random::Random;
 use uniform::Uniform;
 use wheel::Wheel;
-
-/// Memory that the records of a tenant may take.
-const MEMORY_MAX: u64 = 1 << 30;
 
 /// Cause of a block write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -84,81 +83,6 @@ impl HostCounters {
         let clients = self.client_blocks as f64;
         (self.client_blocks > 0).then(|| (clients + self.defrag_blocks as f64) / clients)
     }
-}
-
-/// Error of a store's specification.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-pub enum HostError {
-    /// So few blocks that chance decides.
-    #[error("tenant {}: cannot use a space of {} of {block_bytes} bytes - a store has at least {least} - give it more space or smaller write blocks", units::quoted(.tenant), units::count(*.blocks, "write block"))]
-    Blocks {
-        tenant: String,
-        blocks: u64,
-        /// Bytes per block.
-        block_bytes: u32,
-        /// Minimum number of blocks.
-        least: u64,
-    },
-    /// More blocks than can be counted.
-    #[error("tenant {}: cannot use a space of {} write blocks of {block_bytes} bytes - at most {} are counted - use larger write blocks", units::quoted(.tenant), Grouped(*.blocks), Grouped(u64::from(u32::MAX) - 1))]
-    TooManyBlocks {
-        tenant: String,
-        blocks: u64,
-        /// Bytes per block.
-        block_bytes: u32,
-    },
-    /// A full block would be collected at once.
-    #[error("tenant {}: cannot use a low-water mark of {lwm_pct} % - {records_per_block} records of {record_bytes} bytes fill {} of a write block of {block_bytes} bytes, so a full one would be collected at once - lower defrag-lwm-pct, or choose a record-bytes that fills blocks better", units::quoted(.tenant), units::percent(*.packed))]
-    MarkAboveBlock {
-        tenant: String,
-        /// Low-water mark.
-        lwm_pct: u32,
-        /// Share of a block that records can fill.
-        packed: f64,
-        /// Records that a block holds.
-        records_per_block: u32,
-        /// Bytes per record.
-        record_bytes: u32,
-        /// Bytes per block.
-        block_bytes: u32,
-    },
-    /// Blocks that take more memory than there is.
-    #[error("tenant {}: cannot model {} write blocks - {why} - use larger write blocks or a smaller space", units::quoted(.tenant), Grouped(*.blocks))]
-    Memory {
-        tenant: String,
-        blocks: u64,
-        /// Required and available memory.
-        why: Shortage,
-    },
-    /// Records that would take too much memory.
-    #[error("tenant {}: cannot model {} records of keys that are not uniform - what is known of each takes {} of memory, and at most {} are taken - use larger records, a smaller space or uniform keys", units::quoted(.tenant), Grouped(*.records), units::bytes(*.bytes as f64), units::bytes(MEMORY_MAX as f64))]
-    TooManyRecords {
-        tenant: String,
-        records: u64,
-        /// Memory for the records, bytes.
-        bytes: u64,
-    },
-    /// More records than defragmentation can live with: the arithmetic, a sentence.
-    #[error("{0}")]
-    TooFull(String),
-    /// No free block is left.
-    #[error(transparent)]
-    OutOfSpace(#[from] OutOfSpace),
-}
-
-/// A store without a free block for clients: the real one stops writes.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "tenant {}: its space is full after {} of client writes - {} of its {} blocks are in use, and too few fall below the low-water mark \
-     of {lwm_pct} % - lower fill-pct, or raise defrag-lwm-pct",
-    units::quoted(.tenant), units::count(*.written, "block"), Grouped(*.used), Grouped(*.blocks)
-)]
-pub struct OutOfSpace {
-    tenant: String,
-    written: u64,
-    used: u64,
-    blocks: u64,
-    lwm_pct: u32,
 }
 
 #[derive(Debug, Clone)]
@@ -224,10 +148,11 @@ impl Host {
     fn with(tenant: &Tenant, steady: Steady, spread: bool, seed: u64) -> Result<Self, HostError> {
         // A free one is in two lists while the store is made.
         let bytes = Wheel::memory_bytes(steady.blocks) + 8 * steady.blocks;
-        memory::check(bytes).map_err(|why| HostError::Memory {
-            tenant: tenant.name.clone(),
-            blocks: steady.blocks,
-            why,
+        memory::check(bytes).map_err(|why| {
+            let blocks = Grouped(steady.blocks);
+            let why =
+                format!("cannot model {blocks} write blocks - {why} - use larger write blocks or a smaller space");
+            HostError::of(tenant, why)
         })?;
         let mut random = Random::for_part(seed, 0);
         // Taken from the end.
@@ -274,7 +199,14 @@ impl Host {
             _ => Skewed::memory_bytes(steady),
         };
         if bytes > MEMORY_MAX {
-            return Err(HostError::TooManyRecords { tenant: tenant.name.clone(), records: steady.records, bytes });
+            let why = format!(
+                "cannot model {} records of keys that are not uniform - what is known of each takes {} of memory, and at most \
+                 {} are taken - use larger records, a smaller space or uniform keys",
+                Grouped(steady.records),
+                units::bytes(bytes as f64),
+                units::bytes(MEMORY_MAX as f64)
+            );
+            return Err(HostError::of(tenant, why));
         }
         if keys != Keys::Sequential {
             return Ok(Store::Skewed(Skewed::new(steady, keys, spread, blocks, random).into()));

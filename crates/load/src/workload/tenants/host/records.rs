@@ -3,12 +3,14 @@
 //! Exact, and so the reference for the approximate stores; used for sequential keys. Takes 4 bytes a record and 4 for
 //! each place of one.
 
-use super::MEMORY_MAX;
 use super::steady::Steady;
 use super::uniform::age;
 use crate::keys::Draw;
 use std::collections::VecDeque;
 use sys::random::Random;
+
+/// Memory that the records of a tenant may take.
+pub(super) const MEMORY_MAX: u64 = 1 << 30;
 
 #[derive(Debug, Clone)]
 pub(super) struct Records {

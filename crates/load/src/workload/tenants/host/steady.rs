@@ -16,7 +16,7 @@
 //! whatever the number of records.
 
 use super::super::Tenant;
-use super::HostError;
+use super::error::HostError;
 use crate::keys::Keys;
 use results::units::{self, Grouped};
 
@@ -49,26 +49,34 @@ pub struct Steady {
 impl Steady {
     /// `tenant` on a space of `blocks`. Errors: it cannot be.
     pub fn of(tenant: &Tenant, blocks: u64) -> Result<Self, HostError> {
-        let name = || tenant.name.clone();
+        let fail = |why: String| Err(HostError::of(tenant, why));
         let (block_bytes, record_bytes) = (tenant.write_block_bytes, tenant.record_bytes);
         if blocks < BLOCKS_MIN {
-            return Err(HostError::Blocks { tenant: name(), blocks, block_bytes, least: BLOCKS_MIN });
+            return fail(format!(
+                "cannot use a space of {} of {block_bytes} bytes - a store has at least {BLOCKS_MIN} - give it more space or \
+                 smaller write blocks",
+                units::count(blocks, "write block")
+            ));
         }
         if blocks >= u64::from(u32::MAX) {
-            return Err(HostError::TooManyBlocks { tenant: name(), blocks, block_bytes });
+            return fail(format!(
+                "cannot use a space of {} write blocks of {block_bytes} bytes - at most {} are counted - use larger write \
+                 blocks",
+                Grouped(blocks),
+                Grouped(u64::from(u32::MAX) - 1)
+            ));
         }
         let records_per_block = block_bytes / record_bytes;
         let marked_bytes = u64::from(block_bytes) * u64::from(tenant.defrag_lwm_pct);
         let mark = (marked_bytes.div_ceil(100 * u64::from(record_bytes)) as u32).max(1);
         if mark > records_per_block {
-            return Err(HostError::MarkAboveBlock {
-                tenant: name(),
-                lwm_pct: tenant.defrag_lwm_pct,
-                packed: f64::from(records_per_block) * f64::from(record_bytes) / f64::from(block_bytes),
-                records_per_block,
-                record_bytes,
-                block_bytes,
-            });
+            return fail(format!(
+                "cannot use a low-water mark of {} % - {records_per_block} records of {record_bytes} bytes fill {} of a write \
+                 block of {block_bytes} bytes, so a full one would be collected at once - lower defrag-lwm-pct, or choose a \
+                 record-bytes that fills blocks better",
+                tenant.defrag_lwm_pct,
+                units::percent(f64::from(records_per_block) * f64::from(record_bytes) / f64::from(block_bytes))
+            ));
         }
         let space_bytes = blocks as f64 * f64::from(block_bytes);
         let records = (space_bytes * tenant.fill / f64::from(record_bytes)).floor().max(1.0) as u64;
@@ -106,10 +114,9 @@ impl Steady {
         if tenant.fill <= self.fill_max || tenant.keys != Keys::Uniform {
             return Ok(());
         }
-        Err(HostError::TooFull(format!(
-            "tenant {}: cannot fill {} of its space - under uniform updates blocks that are collected below {} % are {} full on \
+        let why = format!(
+            "cannot fill {} of its space - under uniform updates blocks that are collected below {} % are {} full on \
              average, so it would need {} blocks and has {} - lower fill-pct to {} at most, or raise defrag-lwm-pct (and with it its engine WA of {})",
-            units::quoted(&tenant.name),
             units::percent(tenant.fill),
             tenant.defrag_lwm_pct,
             units::percent(average),
@@ -117,6 +124,7 @@ impl Steady {
             Grouped(self.blocks),
             (self.fill_max * 1_000.0).floor() / 10.0,
             units::number(self.engine_wa()),
-        )))
+        );
+        Err(HostError::of(tenant, why))
     }
 }

@@ -1,10 +1,8 @@
 //! Tenants' requests reach the drive: counts, places and handles, on a drive that records its requests.
 
 use super::*;
-use crate::workload::test_sink::count;
-use engine::sim::{Done, DriveModel};
+use crate::workload::test_sink::seen_by_a_drive;
 use proptest::prelude::*;
-use std::sync::Mutex;
 use sys::op::Op;
 
 const TWO: &str = "
@@ -28,34 +26,6 @@ keys = { hot-cold = { keys-pct = 20, traffic-pct = 80 } }
 
 type Seen = (u64, OpKind, u64, u32, Option<u16>);
 
-/// A drive that answers after 100 us and records its requests.
-#[derive(Debug)]
-struct Ledger {
-    seen: Arc<Mutex<Vec<Seen>>>,
-    done: Vec<(u64, u32)>,
-}
-
-impl DriveModel for Ledger {
-    fn submit(&mut self, op: &Op, now_ns: u64) {
-        let placement = op.placement.map(|placement| placement.0);
-        self.seen.lock().unwrap().push((now_ns, op.kind, op.offset, op.len, placement));
-        self.done.push((now_ns, op.token));
-    }
-
-    fn next_event_ns(&self) -> u64 {
-        self.done.first().map_or(u64::MAX, |(at_ns, _)| *at_ns + 100_000)
-    }
-
-    fn advance(&mut self) -> Option<Done> {
-        let (submitted_ns, token) = self.done.remove(0);
-        Some(Done { token, submitted_ns, outcome: Outcome::Done })
-    }
-
-    fn counters(&self) -> Vec<(results::telemetry::Column, u64)> {
-        Vec::new()
-    }
-}
-
 /// A drive with handles enough.
 const DRIVE: &str = "sim:ftl+handles=3";
 
@@ -68,8 +38,7 @@ fn on(drive: &str, text: &str) -> Vec<TenantLoad> {
 }
 
 fn shape(size_bytes: u64) -> DeviceShape {
-    let name = DRIVE.to_owned();
-    DeviceShape { name, target: 0, size_bytes, min_io_bytes: 4_096, queue_requests: None, stamp_key: 0 }
+    DeviceShape::new(DRIVE, 0, size_bytes, 4_096)
 }
 
 fn plan(loads: &[TenantLoad], device: &DeviceShape, shards_max: u32) -> Result<RunPlan, CannotRun> {
@@ -86,10 +55,8 @@ fn plan(loads: &[TenantLoad], device: &DeviceShape, shards_max: u32) -> Result<R
 fn ran(text: &str, size_bytes: u64) -> (Vec<(StreamInfo, u64)>, Vec<Seen>) {
     let loads = loads(text);
     let plan = plan(&loads, &shape(size_bytes), 1).unwrap();
-    let seen = Arc::new(Mutex::new(Vec::new()));
-    let ledger = || Ledger { seen: seen.clone(), done: Vec::new() };
-    let (layout, counted) = count(plan, loads[0].spec().duration_sec, ledger);
-    let seen = std::mem::take(&mut *seen.lock().unwrap());
+    let see = |now_ns, op: &Op| (now_ns, op.kind, op.offset, op.len, op.placement.map(|placement| placement.0));
+    let (layout, counted, seen) = seen_by_a_drive(plan, loads[0].spec().duration_sec, 100_000, see);
     (layout.streams.into_iter().zip(counted).collect(), seen)
 }
 

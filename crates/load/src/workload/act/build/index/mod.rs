@@ -8,12 +8,12 @@ mod tests;
 
 use super::common::{Common, share};
 use crate::choice::Arrival as Arrivals;
-use crate::plan::{BufferClass, Fill, Lane, Limit, Plan};
+use crate::plan::{BufferClass, Fill, Plan, salted_ahead};
 use crate::rate::Rate;
 use crate::stream::{Extent, Mixed, Uniform, Updates};
 use crate::workload::act::config::ActConfig;
 use crate::workload::act::rates::{IndexDerived, PAGE_BYTES};
-use crate::workload::{CannotRun, Choices, DeviceShape, Place, RunPlan, SALTED_AHEAD};
+use crate::workload::{CannotRun, Choices, DeviceShape, Place, RunPlan, recorded};
 use device::salt::Salt;
 use results::cell::StreamInfo;
 use sys::op::OpKind;
@@ -91,13 +91,9 @@ pub(in super::super) fn index(
 /// Recorded streams: the verdict is about reads, which include all that a client waits for.
 fn streams(config: &ActConfig, derived: &IndexDerived) -> Vec<StreamInfo> {
     let stream = |stream: usize, offered_iops: f64| StreamInfo {
-        name: STREAMS[stream].to_owned(),
-        judged: stream == READS,
-        offered_iops,
-        workload: 0,
         act: Some(config.histograms(true)),
         late_ns: config.late_ns().filter(|_| stream != READS),
-        ..StreamInfo::default()
+        ..recorded(STREAMS[stream], stream == READS, offered_iops)
     };
     let updates_iops = derived.update_rate.per_sec_f64();
     let reads_iops = match config.arrival {
@@ -146,10 +142,10 @@ impl Builder<'_> {
                 Arrivals::Closed => Some(common.closed_on(index, shard)),
                 _ => common.arrival_on(SERVICE, self.derived.service_read_rate, index, shard, common.shards),
             };
+            let Some(arrival) = arrival else { continue };
             let (extent, random) = (self.pages(READS, index), common.random(SERVICE, index, shard));
             let stream = Uniform { extent, kind: OpKind::Read, buffers: self.class(PAGE_READS), random };
-            let name = common.lane_name(STREAMS[READS], index);
-            plan.lanes.extend(arrival.map(|arrival| Lane { stream: Box::new(stream), arrival, limit, name }));
+            plan.add_lane(stream, arrival, limit, common.lane_name(STREAMS[READS], index));
         }
     }
 
@@ -161,14 +157,13 @@ impl Builder<'_> {
         if shard >= shards || self.derived.update_rate.is_zero() {
             return;
         }
-        let limit = plan.limits.len() as u32;
-        plan.limits.push(Limit { slots: share(threads, shards, shard), configured: threads != ACT_CACHE_THREADS });
+        let limit = plan.add_limit(share(threads, shards, shard), threads != ACT_CACHE_THREADS);
         for index in 0..self.common.devices.len() {
             if let Some(arrival) = self.common.arrival_on(UPDATES, self.derived.update_rate, index, shard, shards) {
                 let random = self.common.random(UPDATES, index, shard);
                 let stream = self.update_stream(&[index], 1, random);
                 let name = self.common.lane_name("page-updates", index);
-                plan.lanes.push(Lane { stream: Box::new(stream), arrival, limit, name });
+                plan.add_lane(stream, arrival, limit, name);
             }
         }
     }
@@ -207,11 +202,11 @@ impl Builder<'_> {
     /// The buffers of a shard with `slots` operations in flight, of which `update_slots` are updates.
     fn buffers(&self, shard: u32, slots: u32, update_slots: u32) -> Vec<BufferClass> {
         let len_bytes = PAGE_BYTES as usize;
-        let mut classes = vec![BufferClass { len_bytes, count: slots, fill: Fill::AsIs }];
+        let mut classes = vec![BufferClass::plain(len_bytes, slots)];
         // All updates can be on one device at once. If that takes too much memory, a write waits until a buffer in
         // flight is free.
         let fit = WRITE_MEMORY_BYTES / PAGE_BYTES / self.common.devices.len() as u32;
-        let count = (update_slots + update_slots.min(SALTED_AHEAD)).min(fit.max(WRITE_BUFFERS_MIN));
+        let count = salted_ahead(update_slots).min(fit.max(WRITE_BUFFERS_MIN));
         for (index, device) in self.common.devices.iter().enumerate() {
             let mut random = self.common.random(STREAMS.len(), page_writes(index).into(), shard);
             let salt = Salt::new(random.next_u64(), 100, device.stamp_key);

@@ -1,7 +1,7 @@
 //! Known answers for the shape of index workloads.
 
 use super::*;
-use crate::plan::Arrival;
+use crate::plan::{Arrival, Lane};
 use crate::stream::Stream;
 use crate::workload::act::options::Test;
 use crate::workload::act::rates::derive_index;
@@ -30,14 +30,7 @@ fn build_on(config: &ActConfig, devices: &[DeviceShape], shards_max: u32) -> Res
 }
 
 fn build(config: &ActConfig, shards_max: u32) -> RunPlan {
-    let device = |n: u16| DeviceShape {
-        name: format!("dev-{n}"),
-        target: n,
-        size_bytes: MIB,
-        min_io_bytes: 512,
-        queue_requests: None,
-        stamp_key: n.into(),
-    };
+    let device = |n: u16| DeviceShape { stamp_key: n.into(), ..DeviceShape::new(format!("dev-{n}"), n, MIB, 512) };
     let devices: Vec<_> = (0..config.device_names.len() as u16).map(device).collect();
     build_on(config, &devices, shards_max).unwrap()
 }
@@ -153,14 +146,7 @@ fn a_load_of_reads_writes_nothing() {
 
 #[test]
 fn a_device_without_room_for_a_page_is_named() {
-    let device = DeviceShape {
-        name: "/dev/x".into(),
-        target: 0,
-        size_bytes: 4095,
-        min_io_bytes: 512,
-        queue_requests: None,
-        stamp_key: 0,
-    };
+    let device = DeviceShape::new("/dev/x", 0, 4095, 512);
     let error = build_on(&config(), &[device], 1).unwrap_err().to_string();
     assert!(error.contains("/dev/x") && error.contains("4095 bytes"), "{error}");
 }

@@ -9,13 +9,13 @@ mod tests;
 
 use super::common::{Common, share};
 use crate::choice::Arrival as Arrivals;
-use crate::plan::{Arrival, BufferClass, Fill, Lane, Limit, Plan};
+use crate::plan::{Arrival, BufferClass, Fill, Plan, salted_ahead};
 use crate::rate::Rate;
 use crate::sizes::SizeTable;
-use crate::stream::{Extent, Mixed, Sequential, Uniform};
+use crate::stream::{Extent, Mixed, Sequential, SizeDistribution, Uniform};
 use crate::workload::act::config::ActConfig;
 use crate::workload::act::rates::StorageDerived;
-use crate::workload::{CannotRun, Choices, DeviceShape, Place, RunPlan, SALTED_AHEAD};
+use crate::workload::{CannotRun, Choices, DeviceShape, Place, RunPlan, recorded};
 use device::salt::Salt;
 use results::cell::StreamInfo;
 use std::sync::Arc;
@@ -99,22 +99,14 @@ fn streams(config: &ActConfig, derived: &StorageDerived) -> Vec<StreamInfo> {
     // The verdict is about client operations; a load of large blocks alone is judged by those.
     let large_blocks_alone = reads.is_zero() && writes.is_zero();
     let record_iops = |rate: Rate| if config.arrival == Arrivals::Closed { 0.0 } else { rate.per_sec_f64() };
-    let records = |stream: usize, rate: Rate| StreamInfo {
-        name: STREAMS[stream].to_owned(),
-        judged: true,
-        offered_iops: record_iops(rate),
-        workload: 0,
-        act: Some(config.histograms(true)),
-        ..StreamInfo::default()
+    let records = |stream: usize, rate: Rate| {
+        let act = Some(config.histograms(true));
+        StreamInfo { act, ..recorded(STREAMS[stream], true, record_iops(rate)) }
     };
     let blocks = |stream: usize, judged: bool, rate: Rate| StreamInfo {
-        name: STREAMS[stream].to_owned(),
-        judged,
-        offered_iops: rate.per_sec_f64(),
-        workload: 0,
         act: (stream != TOMB_RAIDER).then(|| config.histograms(false)),
         late_ns: config.late_ns().filter(|_| !judged),
-        ..StreamInfo::default()
+        ..recorded(STREAMS[stream], judged, rate.per_sec_f64())
     };
     let streams = [
         (!reads.is_zero()).then(|| records(READS, reads)),
@@ -251,13 +243,14 @@ impl Builder<'_> {
         let step_bytes = if stream == WRITES { self.write_step_bytes(device) } else { device.min_io_bytes };
         let (target, cell, usable_bytes) = (device.target, self.cell(stream, index), self.usable_bytes(device));
         let [reads, writes] = &self.tables[index];
-        let extent = match if stream == WRITES { writes } else { reads } {
-            Some(table) => Extent::drawn(target, cell, usable_bytes, step_bytes, table.clone()),
+        let lens = match if stream == WRITES { writes } else { reads } {
+            Some(table) => SizeDistribution::Drawn(table.clone()),
             None => {
                 let (min, max) = (self.derived.record_stored_bytes_min, self.derived.record_stored_bytes_max);
-                Extent::records(target, cell, usable_bytes, step_bytes, min, max)
+                SizeDistribution::records(min, max, step_bytes)
             }
         };
+        let extent = Extent::new(target, cell, usable_bytes, step_bytes, lens);
         extent.expect("a record fits a large block, and a large block the device, as was checked")
     }
 
@@ -275,18 +268,13 @@ impl Builder<'_> {
             if self.common.config.arrival == Arrivals::Closed {
                 let reads_or_writes = if self.derived.read_rate.is_zero() { WRITES } else { READS };
                 let (stream, name) = (self.mixed(&[index], index, shard), self.name(reads_or_writes, index));
-                plan.lanes.push(Lane {
-                    stream: Box::new(stream),
-                    arrival: common.closed_on(index, shard),
-                    limit,
-                    name,
-                });
+                plan.add_lane(stream, common.closed_on(index, shard), limit, name);
                 continue;
             }
             for (stream, rate) in [(READS, self.derived.read_rate), (WRITES, self.derived.commit_write_rate)] {
                 if let Some(arrival) = common.arrival_on(stream, rate, index, shard, common.shards) {
                     let (pattern, name) = (self.uniform(stream, index, shard), self.name(stream, index));
-                    plan.lanes.push(Lane { stream: Box::new(pattern), arrival, limit, name });
+                    plan.add_lane(pattern, arrival, limit, name);
                 }
             }
         }
@@ -324,22 +312,19 @@ impl Builder<'_> {
             [(LARGE_BLOCK_READS, derived.large_block_read_rate), (LARGE_BLOCK_WRITES, derived.large_block_write_rate)];
         for (stream, rate) in rates {
             if let Some(arrival) = self.common.arrival(stream, rate, index as u64, devices) {
-                let limit = plan.limits.len() as u32;
                 let slots = self.common.config.large_block_concurrency;
                 // One at a time is the model; any other number is the user's choice.
-                plan.limits.push(Limit { slots, configured: slots > 1 });
-                let (pattern, name) = (self.uniform(stream, index, 0), self.name(stream, index));
-                plan.lanes.push(Lane { stream: Box::new(pattern), arrival, limit, name });
+                let limit = plan.add_limit(slots, slots > 1);
+                plan.add_lane(self.uniform(stream, index, 0), arrival, limit, self.name(stream, index));
             }
         }
         if self.common.config.tomb_raider {
-            let limit = plan.limits.len() as u32;
-            plan.limits.push(Limit { slots: 1, configured: false });
+            let limit = plan.add_limit(1, false);
             let extent = self.blocks_on(TOMB_RAIDER, index);
             let stream = Sequential { extent, buffers: self.class(BLOCK_READS), next: 0 };
             let think_ns = u64::from(self.common.config.tomb_raider_sleep_usec) * 1_000;
             let arrival = Arrival::Closed { depth: 1, think_ns };
-            plan.lanes.push(Lane { stream: Box::new(stream), arrival, limit, name: self.name(TOMB_RAIDER, index) });
+            plan.add_lane(stream, arrival, limit, self.name(TOMB_RAIDER, index));
         }
     }
 
@@ -365,14 +350,8 @@ impl Builder<'_> {
         let record_bytes = if self.has_records() { self.common.client_bytes as usize } else { 0 };
         let block_bytes = self.derived.large_block_bytes as usize;
         let reads = if self.derived.read_rate.is_zero() { 0 } else { record_slots };
-        let mut classes = vec![
-            BufferClass { len_bytes: record_bytes, count: reads, fill: Fill::AsIs },
-            BufferClass {
-                len_bytes: block_bytes,
-                count: over_all(LARGE_BLOCK_READS) + over_all(TOMB_RAIDER),
-                fill: Fill::AsIs,
-            },
-        ];
+        let blocks = over_all(LARGE_BLOCK_READS) + over_all(TOMB_RAIDER);
+        let mut classes = vec![BufferClass::plain(record_bytes, reads), BufferClass::plain(block_bytes, blocks)];
         for (index, device) in self.common.devices.iter().enumerate() {
             let commits = if self.has_commits() { self.commit_buffers(shard, index, record_slots) } else { 0 };
             let blocks = 2 * slots_of(LARGE_BLOCK_WRITES, index);
@@ -396,7 +375,7 @@ impl Builder<'_> {
         } else {
             record_slots
         };
-        slots + slots.min(SALTED_AHEAD)
+        salted_ahead(slots)
     }
 }
 

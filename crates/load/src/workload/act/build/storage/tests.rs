@@ -22,15 +22,9 @@ fn config() -> ActConfig {
 }
 
 fn devices(n: usize) -> Vec<DeviceShape> {
-    let device = |n| DeviceShape {
-        name: format!("dev-{n}"),
-        target: n as u16,
-        size_bytes: GIB + 70_000,
-        min_io_bytes: 512,
-        queue_requests: None,
-        stamp_key: n,
-    };
-    (0..n as u64).map(device).collect()
+    let device =
+        |n: u16| DeviceShape { stamp_key: n.into(), ..DeviceShape::new(format!("dev-{n}"), n, GIB + 70_000, 512) };
+    (0..n as u16).map(device).collect()
 }
 
 fn choices(shards_max: u32) -> Choices {
@@ -274,14 +268,7 @@ fn large_sizes_in_a_histogram_take_little_memory() {
 #[test]
 fn devices_that_do_not_fit_are_named() {
     let on = |config: &ActConfig, size_bytes, min_io_bytes| {
-        let device = DeviceShape {
-            name: "/dev/x".into(),
-            target: 0,
-            size_bytes,
-            min_io_bytes,
-            queue_requests: None,
-            stamp_key: 0,
-        };
+        let device = DeviceShape::new("/dev/x", 0, size_bytes, min_io_bytes);
         build_on(config, &[device], &choices(1)).unwrap_err().to_string()
     };
     let small = on(&config(), 131_071, 512);

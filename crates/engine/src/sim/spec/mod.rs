@@ -1,0 +1,310 @@
+//! The text form of a simulated drive: `sim:capacity=64GiB+channels=16+read-us=80`, or with an FTL inside
+//! `sim:ftl+capacity=64GiB+op=7%`, whose own parameters are in `ftl.rs`.
+//!
+//! Parameters are joined by `+`, because commas and spaces already separate devices in ACT's dialect.
+
+mod ftl;
+mod value;
+
+pub use ftl::{Flash, FtlDrive};
+pub use value::size_bytes;
+
+use ftl::FTL_NAMES;
+use results::units::quoted;
+use std::ops::Range;
+use std::str::FromStr;
+use sys::random::Random;
+use thiserror::Error;
+use value::{kilobytes, nanoseconds, number, range};
+
+/// Prefix of the description of a simulated drive.
+pub const SIM_PREFIX: &str = "sim:";
+
+/// A simulated drive as described.
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+pub struct DriveSpec {
+    /// Size of the drive, bytes.
+    pub capacity_bytes: u64,
+    /// Smallest operation, a power of two from 512 to 4096 bytes.
+    pub min_io_bytes: u32,
+    /// Operations served at once.
+    pub channels: u32,
+    /// Time that a channel works on a read, before its transfer.
+    pub read_ns: u64,
+    /// Time that a channel works on a write, before its transfer.
+    pub write_ns: u64,
+    /// Read bandwidth of the whole drive, kB/s (1,000 bytes); 0: unlimited.
+    pub read_kbps: u64,
+    /// Write bandwidth of the whole drive, kB/s; 0: unlimited.
+    pub write_kbps: u64,
+    /// Reads a second of the whole drive; 0: unlimited.
+    pub read_iops: u64,
+    /// Writes a second of the whole drive; 0: unlimited.
+    pub write_iops: u64,
+    /// If above 0, bandwidths and operations a second are limits as cloud volumes and cgroups have them: so much in each
+    /// window of this length, at full speed, and the rest waits for the next. Unused parts are lost.
+    pub window_ns: u64,
+    /// Service times vary uniformly by so much to either side.
+    pub jitter_pct: u32,
+    /// Freezes of the whole drive.
+    pub stalls: Stalls,
+    /// Share of operations that fail with EIO, in [0, 1].
+    pub error_rate: f64,
+    /// Operations that touch these bytes fail with EIO.
+    pub bad_range: Option<Range<u64>>,
+    /// From then on service times are longer...
+    pub slow_after_ns: Option<u64>,
+    /// ...by this factor.
+    pub slow_factor: f64,
+    /// From then on the drive is gone: ENODEV.
+    pub gone_at_ns: Option<u64>,
+    /// Seed of its own; none: the run's.
+    pub seed: Option<u64>,
+    /// FTL, if there is one: then times and channels are those of its flash.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ftl: Option<FtlDrive>,
+}
+
+/// When the drive is frozen: nothing starts, nothing goes on, everything resumes afterwards.
+#[derive(Debug, Clone, PartialEq, Default, serde::Serialize)]
+pub struct Stalls {
+    /// Length of each stall, nanoseconds.
+    pub length_ns: u64,
+    /// Stalls begin at every multiple of this, the first after one period; 0: none such.
+    pub every_ns: u64,
+    /// Stalls begin at these instants too, ascending.
+    pub at_ns: Vec<u64>,
+}
+
+impl Default for DriveSpec {
+    /// A drive of a size and speed that many SATA and NVMe drives have, and no particular one.
+    fn default() -> Self {
+        Self {
+            capacity_bytes: 64 << 30,
+            min_io_bytes: 512,
+            channels: 32,
+            read_ns: 80_000,
+            write_ns: 25_000,
+            read_kbps: 3_000_000,
+            write_kbps: 2_000_000,
+            read_iops: 0,
+            write_iops: 0,
+            window_ns: 0,
+            jitter_pct: 20,
+            stalls: Stalls::default(),
+            error_rate: 0.0,
+            bad_range: None,
+            slow_after_ns: None,
+            slow_factor: 2.0,
+            gone_at_ns: None,
+            seed: None,
+            ftl: None,
+        }
+    }
+}
+
+/// A description that makes no drive.
+#[derive(Debug, Error, PartialEq)]
+#[error("cannot simulate {}: {why}", quoted(.spec))]
+pub struct SpecError {
+    spec: String,
+    why: String,
+}
+
+/// Parameters of a drive of whatever model.
+const NAMES_OF_ALL: &[&str] = &["capacity", "min-io", "error-rate", "bad", "gone-at-s", "seed", "name"];
+
+/// The word that chooses the model with an FTL.
+const MODEL: &str = "ftl";
+
+/// Parameters of the queueing model, those of all models included.
+const NAMES: &str = "capacity, min-io, channels, read-us, write-us, read-mbps, write-mbps, read-iops, write-iops, window-ms, \
+    jitter-pct, stall-ms, stall-every-s, stall-at-s, error-rate, bad, slow-after-s, slow-factor, gone-at-s, seed, name";
+
+impl FromStr for DriveSpec {
+    type Err = SpecError;
+
+    fn from_str(text: &str) -> Result<Self, SpecError> {
+        Self::parse(text).map_err(|why| SpecError { spec: text.into(), why })
+    }
+}
+
+fn unfit(name: &str, value: &str, expected: &str) -> String {
+    format!("{name} is {} - give {expected}", quoted(value))
+}
+
+impl DriveSpec {
+    /// Errors: why there is no such drive.
+    fn parse(text: &str) -> Result<Self, String> {
+        let parameters = text
+            .strip_prefix(SIM_PREFIX)
+            .ok_or_else(|| format!("its name does not begin with {}", quoted(SIM_PREFIX)))?;
+        let mut spec = Self::default();
+        let mut given = Vec::new();
+        let mut names = NAMES;
+        let mut each = parameters.split('+').filter(|_| !parameters.is_empty()).peekable();
+        if each.next_if_eq(&MODEL).is_some() {
+            spec.ftl = Some(FtlDrive::default());
+            names = FTL_NAMES;
+        }
+        for parameter in each {
+            if parameter.is_empty() {
+                return Err("a parameter is empty - join parameters by one +, as in sim:channels=4+read-us=400".into());
+            }
+            if parameter == MODEL {
+                return Err(format!("{MODEL} chooses the model of the drive - begin with sim:{MODEL}"));
+            }
+            let (name, value) = parameter.split_once('=').unwrap_or((parameter, ""));
+            if !names.split(", ").any(|known| known == name) {
+                return Err(format!("unknown parameter {} - known are {names}", quoted(name)));
+            }
+            if given.contains(&name) {
+                return Err(format!("{name} is given twice - leave one of them"));
+            }
+            given.push(name);
+            let set = match &mut spec.ftl {
+                Some(ftl) if !NAMES_OF_ALL.contains(&name) => ftl.set(name, value),
+                _ => spec.set(name, value),
+            };
+            set.map_err(|expected| unfit(name, value, expected))?;
+        }
+        if let Some((name, why, advice)) = spec.without_effect(&given) {
+            return Err(format!("{name} has no effect {why} - {advice}"));
+        }
+        spec.check_stalls().map_err(|expected| unfit("a stall", parameters, expected))?;
+        if let Some(ftl) = &mut spec.ftl {
+            ftl.complete(spec.capacity_bytes).map_err(|(name, value, expected)| unfit(name, &value, expected))?;
+            ftl.spec.check().map_err(|why| why.to_string())?;
+        }
+        Ok(spec)
+    }
+
+    /// True if the drive is gone at `at_ns`.
+    pub(super) fn is_gone(&self, at_ns: u64) -> bool {
+        self.gone_at_ns.is_some_and(|gone_ns| at_ns >= gone_ns)
+    }
+
+    /// True if an operation on these bytes fails, by its place or by chance.
+    pub(super) fn fails(&self, bytes: Range<u64>, random: &mut Random) -> bool {
+        let is_bad = self.bad_range.as_ref().is_some_and(|bad| bytes.start < bad.end && bad.start < bytes.end);
+        let is_unlucky = self.error_rate > 0.0 && random.unit() < self.error_rate;
+        is_bad || is_unlucky
+    }
+
+    /// The first of the parameters `given` that changes nothing, why, and what to do.
+    fn without_effect(&self, given: &[&str]) -> Option<(&'static str, &'static str, &'static str)> {
+        if given.contains(&"slow-factor") && self.slow_after_ns.is_none() {
+            return Some(("slow-factor", "without slow-after-s", "say from when on the drive is slow, 0 for always"));
+        }
+        if self.bad_range.as_ref().is_some_and(|bad| bad.start >= self.capacity_bytes) {
+            return Some((
+                "bad",
+                "behind the end of the drive",
+                "give offsets below capacity, which is 64GiB unless given",
+            ));
+        }
+        let unlimited =
+            [self.read_kbps, self.write_kbps, self.read_iops, self.write_iops].iter().all(|limit| *limit == 0);
+        if self.window_ns > 0 && unlimited {
+            return Some(("window-ms", "without a limit", "give read-iops, write-iops, read-mbps or write-mbps"));
+        }
+        if given.contains(&"op") && given.contains(&"op-of-flash") {
+            return Some(("op-of-flash", "beside op", "leave one of them"));
+        }
+        None
+    }
+
+    /// Stalls need a length and a time, and must end before the next begins.
+    fn check_stalls(&self) -> Result<(), &'static str> {
+        let Stalls { length_ns, every_ns, ref at_ns } = self.stalls;
+        let timed = every_ns > 0 || !at_ns.is_empty();
+        if timed != (length_ns > 0) {
+            return Err("both stall-ms and one of stall-every-s and stall-at-s");
+        }
+        if timed && every_ns > 0 && every_ns <= length_ns {
+            return Err("a stall-every-s longer than stall-ms");
+        }
+        if at_ns.windows(2).any(|pair| pair[1] - pair[0] <= length_ns) {
+            return Err("a stall-at-s whose times are further apart than stall-ms");
+        }
+        Ok(())
+    }
+
+    /// Sets one parameter; the error says what would fit.
+    fn set(&mut self, name: &str, value: &str) -> Result<(), &'static str> {
+        match name {
+            "capacity" => {
+                self.capacity_bytes = size_bytes(value).filter(|n| *n > 0).ok_or("a size such as 64GiB or 3.84TB")?
+            }
+            "min-io" => {
+                let fits = |n: &u32| n.is_power_of_two() && (512..=4096).contains(n);
+                self.min_io_bytes = value.parse().ok().filter(fits).ok_or("512, 1024, 2048 or 4096")?;
+            }
+            "channels" => self.channels = number(value, 1..=4096).ok_or("a number from 1 to 4096")?,
+            "read-us" => self.read_ns = nanoseconds(value, 1e3)?,
+            "write-us" => self.write_ns = nanoseconds(value, 1e3)?,
+            "read-mbps" => self.read_kbps = kilobytes(value)?,
+            "write-mbps" => self.write_kbps = kilobytes(value)?,
+            "read-iops" => self.read_iops = value.parse().map_err(|_| "operations a second, 0 for no limit")?,
+            "write-iops" => self.write_iops = value.parse().map_err(|_| "operations a second, 0 for no limit")?,
+            "window-ms" => self.window_ns = nanoseconds(value, 1e6)?,
+            "jitter-pct" => self.jitter_pct = number(value, 0..=100).ok_or("a percentage from 0 to 100")?,
+            "stall-ms" => self.stalls.length_ns = nanoseconds(value, 1e6)?,
+            "stall-every-s" => self.stalls.every_ns = nanoseconds(value, 1e9)?,
+            "stall-at-s" => {
+                let times = value.split('/').map(|time| nanoseconds(time, 1e9));
+                self.stalls.at_ns =
+                    times.collect::<Result<_, _>>().map_err(|_| "seconds joined by /, such as 10/25.5")?;
+                self.stalls.at_ns.sort_unstable();
+            }
+            "error-rate" => self.error_rate = number(value, 0.0..=1.0).ok_or("a share from 0 to 1")?,
+            "bad" => self.bad_range = Some(range(value).ok_or("two offsets such as 1GiB-1.5GiB")?),
+            "slow-after-s" => self.slow_after_ns = Some(nanoseconds(value, 1e9)?),
+            "slow-factor" => {
+                let fits = |factor: &f64| factor.is_finite() && *factor > 0.0 && *factor <= 1e6;
+                self.slow_factor = value.parse().ok().filter(fits).ok_or("a factor above 0")?;
+            }
+            "gone-at-s" => self.gone_at_ns = Some(nanoseconds(value, 1e9)?),
+            "seed" => self.seed = Some(value.parse().map_err(|_| "a whole number")?),
+            // Only tells drives apart in logs and tables.
+            _ if value.is_empty() => return Err("a word"),
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_bare_name_is_the_default_drive() {
+        assert_eq!("sim:".parse(), Ok(DriveSpec::default()));
+    }
+
+    #[test]
+    fn parameters_are_read_with_their_units() {
+        let spec: DriveSpec = "sim:capacity=1.5GiB+channels=4+read-us=90.5+stall-ms=250+stall-at-s=20/10+bad=1MiB-2MiB+error-rate=1e-3+seed=7"
+            .parse()
+            .unwrap();
+        assert_eq!(spec.capacity_bytes, 3 << 29);
+        assert_eq!((spec.channels, spec.read_ns, spec.seed), (4, 90_500, Some(7)));
+        assert_eq!(
+            spec.stalls,
+            Stalls { length_ns: 250_000_000, every_ns: 0, at_ns: vec![10_000_000_000, 20_000_000_000] }
+        );
+        assert_eq!(spec.bad_range, Some(1 << 20..2 << 20));
+        assert_eq!(spec.error_rate, 1e-3);
+    }
+
+    #[test]
+    fn nonsense_is_named() {
+        for case in include_str!("../../../tests/data/mistakes_of_drives.txt").trim_end().split("\n\n") {
+            let (text, wanted) = case.split_once("\n    ").unwrap();
+            let said = text.parse::<DriveSpec>().unwrap_err().to_string();
+            assert!(said.contains(wanted), "{text}: {said}");
+        }
+        assert!("sim:slow-after-s=0+slow-factor=3+bad=63GiB-65GiB".parse::<DriveSpec>().is_ok());
+    }
+}

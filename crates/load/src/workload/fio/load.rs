@@ -1,0 +1,428 @@
+//! All jobs that run at once, as a [`Workload`].
+
+use super::job::{DEPTH_MAX, ExitWhat, FLUSHES, Job, KINDS, WRITES};
+use super::lanes::Lanes;
+use super::pattern::Map;
+use super::progress::Exit;
+use super::samples::Samples;
+use super::text::Problem;
+use super::thread::{Recorded, Thread};
+use super::value::Size;
+use crate::plan::SALTED_AHEAD;
+use crate::workload::{CannotRun, Choices, DeviceShape, Extras, RunPlan, RunSpec, Workload, recorded};
+use engine::DeviceName;
+use results::cell::StreamInfo;
+use results::run_dir::{Config, WorkloadRecord};
+use results::units::{self, quoted};
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
+use sys::process;
+
+const NS_PER_SEC: u64 = 1_000_000_000;
+
+/// Files and devices of a run at most: each is open, has buffers of its own for writes, and cells for its counts.
+const FILES_MAX: u64 = 1_024;
+
+/// Memory of a cell in all intervals that go round, about.
+const CELL_BYTES: u64 = 768 << 10;
+
+/// A unit of reporting: a clone, or with `group_reporting` a whole group.
+#[derive(Debug, Clone)]
+pub struct Entry {
+    /// First job of the entry.
+    pub job: Arc<Job>,
+    pub group: usize,
+    /// Its clones: indices into [`FioLoad::threads`].
+    pub threads: Vec<usize>,
+}
+
+/// All jobs that run at once.
+#[derive(Debug, Clone)]
+pub struct FioLoad {
+    pub threads: Vec<Thread>,
+    pub entries: Vec<Entry>,
+    /// Devices and files, each once.
+    pub devices: Vec<DeviceName>,
+    /// Size of each file, if they are files.
+    pub file_size_bytes: Option<u64>,
+}
+
+/// The runs of `jobs`: each has all jobs up to the next stonewall. Errors: jobs that cannot run at once.
+pub fn runs(jobs: Vec<Job>) -> Result<Vec<FioLoad>, Vec<Problem>> {
+    let (mut runs, mut problems) = (Vec::new(), Vec::new());
+    let (mut group, mut number) = (0, 0);
+    let mut jobs = jobs.into_iter().peekable();
+    while let Some(first) = jobs.next() {
+        let mut of_run = vec![first];
+        while let Some(next) = jobs.next_if(|job| !job.stonewall) {
+            of_run.push(next);
+        }
+        match FioLoad::new(of_run, &mut group, &mut number) {
+            Ok(run) => runs.push(run),
+            Err(more) => problems.extend(more),
+        }
+        group += 1;
+    }
+    if problems.is_empty() { Ok(runs) } else { Err(problems) }
+}
+
+impl FioLoad {
+    fn new(jobs: Vec<Job>, group: &mut usize, number: &mut usize) -> Result<Self, Vec<Problem>> {
+        let (mut threads, mut entries, mut devices) = (Vec::new(), Vec::<Entry>::new(), Vec::<DeviceName>::new());
+        let mut problems = agree(&jobs);
+        // Each name, with true if it is written to.
+        let mut seen = HashMap::<String, bool>::new();
+        for (place, job) in jobs.into_iter().map(Arc::new).enumerate() {
+            *group += usize::from(job.new_group && place > 0);
+            let files = if job.filenames.is_empty() { job.numjobs * job.nrfiles } else { job.filenames.len() as u64 };
+            if seen.len() as u64 + files > FILES_MAX {
+                problems.push(Problem::of_job(&job.name,
+                    format!("with it there are {} files or more, at most {FILES_MAX} can be open in a run - lower nrfiles or numjobs", seen.len() as u64 + files),
+                ));
+                continue;
+            }
+            // Named files are shared by all clones.
+            let clones = if job.filenames.is_empty() { job.numjobs } else { 1 };
+            for name in (0..clones).flat_map(|clone| job.names(clone)) {
+                if let Some(is_written) = seen.get_mut(&name) {
+                    *is_written |= job.writes();
+                    continue;
+                }
+                match name.parse::<DeviceName>() {
+                    Ok(device) => devices.push(device),
+                    Err(error) => problems.push(Problem::of_job(&job.name, error.to_string())),
+                }
+                seen.insert(name, job.writes());
+            }
+            for clone in 0..job.numjobs {
+                let together = entries
+                    .iter()
+                    .position(|entry| job.group_reporting && entry.job.group_reporting && entry.group == *group);
+                let entry = together.unwrap_or(entries.len());
+                if together.is_none() {
+                    entries.push(Entry { job: job.clone(), group: *group, threads: Vec::new() });
+                }
+                entries[entry].threads.push(threads.len());
+                *number += 1;
+                threads.push(Thread {
+                    job: job.clone(),
+                    clone,
+                    number: *number,
+                    entry,
+                    progress: Arc::default(),
+                    samples: None,
+                    exit: None,
+                });
+            }
+        }
+        let mut load = Self { threads, entries, devices, file_size_bytes: None };
+        load.renew();
+        let unwritten = |device: &&DeviceName| seen.get(device.as_str()) == Some(&false);
+        if load.writes()
+            && let Some(device) = load.devices.iter().find(unwritten)
+        {
+            problems.push(Problem::new(
+                "jobs that run at once",
+                format!("{device} is only read, and others are written to - run them apart (stonewall), so that nobody is asked to have it erased"),
+            ));
+        }
+        if problems.is_empty() { Ok(load) } else { Err(problems) }
+    }
+
+    /// Resets the state of an earlier run.
+    pub fn renew(&mut self) {
+        let group = |thread: &Thread, entries: &[Entry]| entries[thread.entry].group;
+        let groups = self.entries.iter().map(|entry| entry.group);
+        let (first, last) = (groups.clone().min().unwrap_or(0), groups.max().unwrap_or(0));
+        let ended: Arc<[AtomicU64]> = (first..=last).map(|_| AtomicU64::new(u64::MAX)).collect();
+        let any_exits = self.threads.iter().any(|thread| thread.job.exit_all);
+        for thread in &mut self.threads {
+            let (job, own) = (&thread.job, group(thread, &self.entries) - first);
+            let has_logs = job.logs.iter().any(Option::is_some);
+            let every_ns = job.log_avg_msec * 1_000_000;
+            thread.progress = Arc::default();
+            thread.samples = has_logs.then(|| Arc::new(Samples::new(every_ns, job.ramp_ns, job.end_ns())));
+            thread.exit = any_exits.then(|| Exit {
+                groups: ended.clone(),
+                own,
+                ends: match job.exit_what {
+                    _ if !job.exit_all => 0..0,
+                    ExitWhat::Group => own..own + 1,
+                    ExitWhat::Stonewall | ExitWhat::All => 0..ended.len(),
+                },
+            });
+        }
+    }
+
+    /// True if a job prevents later runs.
+    pub fn is_last(&self) -> bool {
+        self.jobs().any(|job| job.exit_all && job.exit_what == ExitWhat::All)
+    }
+
+    /// The clones that work on `device`.
+    fn on(&self, device: &DeviceName) -> impl Iterator<Item = &Thread> {
+        let device = device.as_str().to_owned();
+        self.threads.iter().filter(move |thread| thread.job.names(thread.clone).contains(&device))
+    }
+
+    /// The size that a file `device` must have for its jobs; `None` if none requires one.
+    pub fn wanted_file_bytes(&self, device: &DeviceName) -> Option<u64> {
+        let of = |thread: &Thread| {
+            let job = &thread.job;
+            let parts = job.names(thread.clone).len() as u64;
+            let (Size::Bytes(offset), Size::Bytes(increment)) = (job.offset, job.offset_increment) else {
+                return job.filesize;
+            };
+            let used = match job.size {
+                Some(Size::Bytes(bytes)) => {
+                    Some(offset.saturating_add(increment.saturating_mul(thread.clone)).saturating_add(bytes / parts))
+                }
+                _ => None,
+            };
+            job.filesize.max(used)
+        };
+        self.on(device).filter_map(of).max()
+    }
+
+    /// The jobs, without clones.
+    pub fn jobs(&self) -> impl Iterator<Item = &Arc<Job>> {
+        self.threads.iter().filter(|thread| thread.clone == 0).map(|thread| &thread.job)
+    }
+
+    /// Recorded streams: entry and kind, once for each clone.
+    pub fn streams(&self) -> Vec<(usize, usize)> {
+        self.records().into_iter().map(|Recorded { thread, kind }| (self.threads[thread].entry, kind)).collect()
+    }
+
+    fn records(&self) -> Vec<Recorded> {
+        let of_entry = |entry: &Entry| {
+            let threads = entry.threads.clone();
+            (0..KINDS).flat_map(move |kind| threads.clone().into_iter().map(move |thread| Recorded { thread, kind }))
+        };
+        let all = self.entries.iter().flat_map(of_entry);
+        all.filter(|recorded| self.threads[recorded.thread].job.has(recorded.kind)).collect()
+    }
+
+    /// Reported streams, in order: entry, kind, and number of recorded streams summed in it.
+    pub fn reported(&self) -> Vec<(usize, usize, usize)> {
+        let mut all: Vec<(usize, usize, usize)> = Vec::new();
+        for (entry, kind) in self.streams() {
+            match all.last_mut() {
+                Some((of, same, streams)) if (*of, *same) == (entry, kind) => *streams += 1,
+                _ => all.push((entry, kind, 1)),
+            }
+        }
+        all
+    }
+
+    /// Names of the streams: the job's name, with its number if the name is not unique.
+    pub(super) fn stream_infos(&self) -> Vec<StreamInfo> {
+        let streams = self.records();
+        let plain = |c: char| if c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-') { c } else { '_' };
+        let name = |Recorded { thread, kind }: Recorded| {
+            let job: String = self.threads[thread].job.name.chars().map(plain).collect();
+            format!("{job}-{}", ["reads", "writes", "trims", "flushes"][kind])
+        };
+        let names: Vec<_> = streams.iter().map(|stream| name(*stream)).collect();
+        let unique = |place: usize| names.iter().filter(|name| **name == names[place]).count() == 1;
+        let info = |(place, Recorded { thread, kind }): (usize, &Recorded)| {
+            let job = &self.threads[*thread].job;
+            let until_ns = job.end_ns().saturating_sub(job.ramp_ns);
+            let number = streams[..=place].iter().zip(&names).filter(|(_, name)| **name == names[place]).count();
+            let name = if unique(place) { names[place].clone() } else { format!("{}~{number}", names[place]) };
+            StreamInfo {
+                from_ns: job.start_delay_ns,
+                until_ns: Some(until_ns).filter(|_| job.runtime_ns.is_some()),
+                ..recorded(&name, *kind != FLUSHES, job.iops(*kind).unwrap_or(0.0))
+            }
+        };
+        streams.iter().enumerate().map(info).collect()
+    }
+
+    /// The place of a kind of operation of an entry in [`Self::reported`].
+    pub fn reported_at(&self, entry: usize, kind: usize) -> Option<usize> {
+        self.reported().iter().position(|(of, known, _)| (*of, *known) == (entry, kind))
+    }
+
+    /// Refuses a need for more memory than available on `devices`; without devices only the buffers are checked.
+    pub fn check_memory(&self, shards: u64, devices: &[DeviceShape]) -> Result<(), CannotRun> {
+        let buffers = |thread: &Thread| {
+            let job = &thread.job;
+            // Each device or file has its own for writes.
+            let classes =
+                job.directions().count() + if job.does[WRITES] { job.names(thread.clone).len() - 1 } else { 0 };
+            (job.largest_bytes() * (job.slots() + u64::from(SALTED_AHEAD))).saturating_mul(classes as u64)
+        };
+        let cells = self.streams().len() as u64 * devices.len() as u64 * CELL_BYTES * (shards + 1);
+        let maps = |thread: &Thread| {
+            let job = &thread.job;
+            let names = job.names(thread.clone);
+            let whole = devices.iter().filter(|device| names.contains(&device.name)).map(|device| device.size_bytes);
+            let used = whole.map(|whole| job.size.map_or(whole, |size| size.of(whole).min(whole))).sum::<u64>();
+            let maps: usize = job.lanes().iter().map(|lane| if job.shares_map(lane) { 1 } else { lane.len() }).sum();
+            if job.has_map() { Map::bytes_of(used / job.unit_bytes()) * maps as u64 } else { 0 }
+        };
+        let of = |thread| buffers(thread).saturating_add(maps(thread));
+        let bytes = self.threads.iter().map(of).fold(cells, u64::saturating_add);
+        crate::memory::check(bytes).map_err(|why| {
+            let jobs = units::count(self.threads.len() as u64, "job");
+            CannotRun(format!("cannot run {jobs} at once - {why} - lower numjobs, iodepth or bs, or say norandommap"))
+        })
+    }
+}
+
+/// Finds settings in which jobs that run at once must agree and do not.
+fn agree(jobs: &[Job]) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    let first = &jobs[0];
+    let mut check = |what: &str, value: &dyn Fn(&Job) -> String| {
+        if let Some(other) = jobs.iter().find(|job| value(job) != value(first)) {
+            problems.push(Problem::new(
+                "jobs that run at once",
+                format!(
+                    "{what} is {} in {} and {} in {} - give them the same, or have one wait (stonewall)",
+                    value(first),
+                    quoted(&first.name),
+                    value(other),
+                    quoted(&other.name)
+                ),
+            ));
+        }
+    };
+    check("ramp_time", &|job| units::duration(job.ramp_ns));
+    check("direct", &|job| u8::from(job.direct).to_string());
+    check("the seed", &|job| job.seed().map_or("another each time".into(), |seed| seed.to_string()));
+    if let Some(job) = jobs.iter().find(|job| job.start_delay_ns > 0 && job.ramp_ns > 0) {
+        problems.push(Problem::of_job(
+            &job.name,
+            "startdelay and ramp_time contradict each other: what counts begins for all jobs at once - leave one out",
+        ));
+    }
+    let last_ns = jobs.iter().map(Job::end_ns).max().unwrap_or(0);
+    if let Some(job) = jobs.iter().find(|job| job.poisson && (job.start_delay_ns > 0 || job.end_ns() < last_ns)) {
+        problems.push(Problem::of_job(&job.name,
+            "a job with rate_process=poisson begins and ends with the others - give them one runtime and no startdelay, or leave it linear",
+        ));
+    }
+    problems
+}
+
+impl Workload for FioLoad {
+    fn kind(&self) -> &'static str {
+        "fio"
+    }
+
+    fn spec(&self) -> RunSpec {
+        let job = &self.threads[0].job;
+        let duration_sec = (self.end_ns() - job.ramp_ns).div_ceil(NS_PER_SEC);
+        let file_size_bytes = self.file_size_bytes;
+        RunSpec { file_size_bytes, seed: job.seed(), ..RunSpec::new(self.devices.clone(), duration_sec) }
+    }
+
+    fn extras(&self) -> Extras {
+        let job = &self.threads[0].job;
+        Extras { ramp_ns: job.ramp_ns, buffered: !job.direct, operations: self.operations() }
+    }
+
+    fn writes(&self) -> bool {
+        self.threads.iter().any(|thread| thread.job.writes())
+    }
+
+    fn reads(&self) -> bool {
+        self.threads.iter().any(|thread| thread.job.does[0])
+    }
+
+    fn unit_bytes(&self) -> u64 {
+        self.threads.iter().map(|thread| thread.job.unit_bytes()).max().unwrap_or(0)
+    }
+
+    fn build(
+        &self,
+        devices: &[DeviceShape],
+        choices: &Choices,
+        run: &mut RunPlan,
+    ) -> Result<WorkloadRecord, CannotRun> {
+        let (shard_of, cpus) = self.shards(choices.shards_max.max(1) as usize);
+        self.check_memory(cpus.len() as u64, devices)?;
+        let place = run.add(self.stream_infos(), cpus.len());
+        run.shards.iter_mut().zip(cpus).for_each(|(plan, cpus)| plan.cpus = cpus);
+        let streams = self.records();
+        let lanes = Lanes { devices, seed: choices.seed, place: &place, streams: &streams };
+        for (at, thread) in self.threads.iter().enumerate() {
+            lanes.add(thread, at, &mut run.shards[shard_of[at]])?;
+        }
+        let most = choices.in_flight_max.map_or(DEPTH_MAX, u64::from);
+        if let Some(depth) = run.shards.iter().map(|plan| plan.in_flight_max() as u64).find(|depth| *depth > most) {
+            return Err(CannotRun(format!(
+                "cannot have {depth} operations in flight on one issuing thread - at most {most} are carried here - lower iodepth or numjobs"
+            )));
+        }
+        Ok(WorkloadRecord { kind: self.kind().to_owned(), config: self.record(), ..WorkloadRecord::default() })
+    }
+}
+
+impl FioLoad {
+    /// Operations after which all of its jobs have ended, if their sizes determine that and no time limit applies.
+    fn operations(&self) -> Option<u64> {
+        self.threads.iter().map(|thread| thread.job.operations()).try_fold(0_u64, |all, of| all.checked_add(of?))
+    }
+
+    /// When the last of its jobs ends at the latest.
+    fn end_ns(&self) -> u64 {
+        self.jobs().map(|job| job.end_ns()).max().unwrap_or(0)
+    }
+
+    /// Issuing thread of each clone, and CPUs of each issuing thread. Clones with the same CPU set share up to
+    /// `shards_max` threads, or one per CPU of the set.
+    pub(super) fn shards(&self, shards_max: usize) -> (Vec<usize>, Vec<Vec<u32>>) {
+        let is_simulated = self.devices.iter().any(|device| device.drive().is_some());
+        let set = |thread: &Thread| if is_simulated { Vec::new() } else { thread.cpus() };
+        // Each set with its first issuing thread and how many there are.
+        let mut places = Vec::<(Vec<u32>, usize, usize)>::new();
+        let mut cpus = Vec::new();
+        for thread in &self.threads {
+            let own = set(thread);
+            if places.iter().all(|(known, ..)| *known != own) {
+                let most = if own.is_empty() { shards_max } else { own.len() };
+                let count = self.threads.iter().filter(|other| set(other) == own).take(most).count();
+                places.push((own.clone(), cpus.len(), count));
+                cpus.extend(std::iter::repeat_n(own, count));
+            }
+        }
+        let mut seen = vec![0; places.len()];
+        let shard = |thread: &Thread| {
+            let own = set(thread);
+            let at = places.iter().position(|(known, ..)| *known == own).unwrap_or_default();
+            let (_, first, count) = places[at];
+            seen[at] += 1;
+            first + (seen[at] - 1) % count
+        };
+        (self.threads.iter().map(shard).collect(), cpus)
+    }
+
+    /// Checks that the machine allows issuing threads on the CPUs that jobs name.
+    pub fn check_cpus(&self) -> Result<(), CannotRun> {
+        let mut all: Vec<_> = self.jobs().flat_map(|job| job.cpus.iter().copied()).collect();
+        all.sort_unstable();
+        all.dedup();
+        // A thread of its own, so that its CPU affinity ends with it.
+        let tried = std::thread::spawn(move || process::run_on(&all)).join();
+        tried.unwrap_or_else(|_| Err(std::io::Error::other("the thread that tried it ended"))).map_err(|error| {
+            CannotRun(format!(
+                "cannot issue from the CPUs that cpus_allowed names - {error} - name others, or leave it out"
+            ))
+        })
+    }
+
+    /// Settings in force, for the manifest.
+    fn record(&self) -> Config {
+        let mut settings = Vec::new();
+        for job in self.jobs() {
+            settings.push((format!("{}: in-flight-max", job.name), job.slots().to_string()));
+            settings.push((format!("{}: jobs", job.name), job.numjobs.to_string()));
+            settings.extend(job.given.iter().map(|(name, value)| (format!("{}: {name}", job.name), value.clone())));
+        }
+        Config { settings, ..Config::default() }
+    }
+}

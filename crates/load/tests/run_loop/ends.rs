@@ -1,0 +1,235 @@
+//! How a run ends: by errors, by its streams, by a signal, and what is still counted then.
+
+use super::*;
+use engine::sim::{Done, DriveModel};
+use load::run::Whose;
+use sys::op::Op;
+
+#[test]
+fn too_many_errors_end_the_run_and_what_was_not_issued_is_counted() {
+    let settings = Settings { errors_max: 10, ..settings(100) };
+    let ran = even_reads("sim:bad=0-1GiB", 1000, (64, false), settings);
+    assert_eq!(ran.cause, Some(Cause::Errors { count: 11 }));
+    assert_eq!(ran.intervals.len(), 1);
+    assert!(ran.total().cells[0].counts.errors >= 11);
+}
+
+#[test]
+fn a_device_that_is_gone_ends_the_run() {
+    let ran = even_reads("sim:gone-at-s=2", 1000, (64, false), settings(100));
+    assert_eq!(ran.cause, Some(Cause::Gone { device: 0, error: "No such device (os error 19)".into() }));
+    assert_eq!(ran.intervals.len(), 3);
+}
+
+#[test]
+fn a_device_that_never_answers_leaves_its_operations_counted() {
+    let hung = "sim:read-us=10+stall-ms=1000000+stall-at-s=1";
+    let ran = even_reads(hung, 100, (10, false), settings(3));
+    let cell = &ran.total().cells[0];
+    assert_eq!(
+        (cell.counts.ops, cell.counts.lost, cell.counts.unissued),
+        (100, 10, 190),
+        "10 in flight and 190 waiting"
+    );
+    assert_eq!(cell.counts.missed, 200);
+    assert!((990_000_000..SEC).contains(&cell.counts.last_back_ns), "{}", cell.counts.last_back_ns);
+    assert_eq!(cell.counts.judged_over[2], 200);
+}
+
+/// Reads, each followed by a write, on a drive that fails every operation or never answers.
+fn updates_on(drive: &str, settings: Settings, rate: u64) -> Ran {
+    let stream = ReadThenWrite(reads(0, 1));
+    run(&[drive], plan(vec![(stream, even(rate, 0, 1))], 4, false), settings, &layout(2, 1))
+}
+
+#[test]
+fn what_would_have_followed_a_lost_operation_is_counted_with_it() {
+    // 10 a second for 5 s; writes are counted in the second cell.
+    let ran = updates_on("sim:stall-ms=100000+stall-at-s=2", Settings { hang_ns: SEC, ..settings(5) }, 10);
+    let total = ran.total();
+    for cell in &total.cells {
+        assert_eq!(cell.counts.wanted(), 50);
+        assert!(cell.counts.unissued + cell.counts.lost >= 29, "{} and {}", cell.counts.unissued, cell.counts.lost);
+    }
+}
+
+#[test]
+fn a_run_that_failed_issues_no_followers_but_counts_them() {
+    let ran = updates_on("sim:error-rate=1", Settings { errors_max: 2, ..settings(5) }, 10);
+    assert!(matches!(ran.cause, Some(Cause::Errors { count: 3 })));
+    let total = ran.total();
+    assert_eq!(total.cells.iter().map(|cell| cell.counts.errors).sum::<u64>(), 3, "the third was a read");
+    let begun = total.cells[0].counts.errors + total.cells[0].counts.unissued;
+    assert_eq!(begun, total.cells[1].counts.errors + total.cells[1].counts.unissued, "each has its follower");
+}
+
+/// Ends after so many operations.
+#[derive(Clone, Debug)]
+struct FirstOf(Uniform, u32);
+
+impl Stream for FirstOf {
+    fn next(&mut self) -> Option<Request> {
+        self.1 = self.1.checked_sub(1)?;
+        self.0.next()
+    }
+}
+
+#[test]
+fn a_run_is_over_when_its_streams_have_ended_and_all_came_back() {
+    let drive = ["sim:read-us=100+jitter-pct=0+read-mbps=0"];
+    let closed = |slots| {
+        let lanes = vec![(FirstOf(reads(0, 1), 1001), closed(4))];
+        run(&drive, plan(lanes, slots, true), settings(3600), &layout(1, 1))
+    };
+    for (slots, end_us) in [(4, 25_100), (2, 50_100)] {
+        let ran = closed(slots);
+        let cell = &ran.total().cells[0];
+        assert_eq!((cell.counts.ops, cell.counts.unissued, cell.counts.overtime), (1001, 0, 0));
+        assert_eq!(ran.intervals.last().unwrap().end_ns, end_us * 1_000, "{slots} at a time");
+    }
+    let scheduled = vec![(FirstOf(reads(0, 1), 150), even(100, 0, 1))];
+    let ran = run(&drive, plan(scheduled, 4, true), settings(3600), &layout(1, 1));
+    assert_eq!((ran.total().cells[0].counts.ops, ran.intervals.len()), (150, 2), "in 1.5 s");
+}
+
+#[test]
+fn a_lane_that_ended_leaves_its_slots_to_the_others() {
+    let lanes = vec![(FirstOf(reads(0, 1), 10), closed(4)), (FirstOf(reads(0, 2), 1000), closed(4))];
+    let ran = run(&["sim:"], plan(lanes, 2, true), settings(3600), &layout(1, 1));
+    assert_eq!((ran.total().cells[0].counts.ops, ran.total().cells[0].counts.unissued), (1010, 0));
+}
+
+/// Cannot go on after so many operations.
+#[derive(Clone, Debug)]
+struct StuckAfter(FirstOf);
+
+impl Stream for StuckAfter {
+    fn next(&mut self) -> Option<Request> {
+        self.0.next()
+    }
+    fn stuck(&self) -> Option<String> {
+        (self.0.1 == 0).then(|| "full".to_owned())
+    }
+    fn expect(&self, arrivals: u64, cells: &mut dyn FnMut(u32, u64)) {
+        cells(0, arrivals);
+    }
+}
+
+#[test]
+fn a_stream_that_cannot_go_on_ends_the_run_and_what_was_due_counts_as_not_done() {
+    let lanes = vec![(StuckAfter(FirstOf(reads(0, 1), 150)), even(100, 0, 1))];
+    let ran = run(&["sim:"], plan(lanes, 4, true), settings(3600), &layout(1, 1));
+    assert_eq!(ran.cause, Some(Cause::Stuck { why: "full".to_owned() }));
+    let cell = &ran.total().cells[0];
+    assert_eq!((cell.counts.ops, cell.counts.unissued), (150, 0), "it ends at the instant of the next");
+    // Four are in flight when it gets there: it ends with the last of them.
+    let lanes = vec![(StuckAfter(FirstOf(reads(0, 1), 5)), even(100, 0, 1))];
+    let ran =
+        run(&["sim:read-us=1000000+jitter-pct=0+read-mbps=0"], plan(lanes, 4, false), settings(3600), &layout(1, 1));
+    let cell = &ran.total().cells[0];
+    assert!(matches!(ran.cause, Some(Cause::Stuck { .. })));
+    assert_eq!((cell.counts.ops, cell.counts.unissued), (5, 195));
+}
+
+#[test]
+fn what_is_in_flight_at_an_early_end_may_take_longer_than_its_interval() {
+    // A second each, one at a time: when the lag ends the run 512 of them are still to come.
+    let drive = "sim:channels=1+read-us=1000000+jitter-pct=0+read-mbps=0";
+    let settings = Settings { max_lag_ns: 2 * SEC, ..settings(3600) };
+    let ran = even_reads(drive, 1000, (512, false), settings);
+    assert!(matches!(ran.cause, Some(Cause::Lag { whose: Whose::Device, .. })), "{:?}", ran.cause);
+    let cell = &ran.total().cells[0];
+    assert_eq!(cell.counts.lost, 0, "a device that returns something is waited for");
+    assert!(
+        (512..=516).contains(&cell.counts.ops) && cell.counts.overtime >= 510,
+        "{} and {}",
+        cell.counts.ops,
+        cell.counts.overtime
+    );
+}
+
+#[test]
+fn what_comes_back_after_the_end_is_no_achieved_rate() {
+    // 20 a second on a drive that does 10: half of them are still to come at the end, and ten of these are issued in the
+    // second after it.
+    let drive = "sim:channels=1+read-us=100000+jitter-pct=0+read-mbps=0";
+    let ran = even_reads(drive, 20, (1, false), settings(10));
+    let cell = &ran.total().cells[0];
+    assert_eq!(cell.counts.ops + cell.counts.unissued, 200);
+    assert!(
+        (9..=12).contains(&cell.counts.overtime) && (88..=91).contains(&cell.counts.unissued),
+        "{} {}",
+        cell.counts.overtime,
+        cell.counts.unissued
+    );
+}
+
+#[test]
+fn a_run_in_which_time_stands_still_can_be_stopped() {
+    // Operations that take 1 ns: a virtual hour is some 10^13 of them.
+    let lanes = vec![(reads(0, 1), closed(4))];
+    let (recorder, _feed) = Recorder::new(&layout(1, 1), SEC, SEC, 3600 * SEC, false);
+    let control = Arc::new(Control::default());
+    let drive = engine(&["sim:read-us=0+jitter-pct=0+read-mbps=0"]);
+    let shard = Shard::new(drive, plan(lanes, 4, true), settings(3600), recorder, control.clone()).unwrap();
+    std::thread::scope(|scope| {
+        let running = scope.spawn(move || shard.run(0));
+        std::thread::sleep(std::time::Duration::from_millis(20));
+        control.stop(Cause::Asked { signal: 2 });
+        running.join().unwrap();
+    });
+}
+
+#[test]
+fn after_its_end_a_run_issues_its_backlog_for_a_second_and_counts_the_rest() {
+    // 500 a second at most, of 1,000 wanted for 4 s.
+    let drive = "sim:channels=1+read-us=2000+jitter-pct=0+read-mbps=0";
+    let ran = even_reads(drive, 1000, (4, true), settings(4));
+    let cell = &ran.total().cells[0];
+    assert!(
+        cell.counts.ops.abs_diff(2_500) <= 8 && cell.counts.overtime.abs_diff(500) <= 8,
+        "{} {}",
+        cell.counts.ops,
+        cell.counts.overtime
+    );
+    assert_eq!(cell.counts.ops + cell.counts.unissued, 4_000);
+    // Operation j comes back at 2j ms: of the second slice's half are not back a second after it, and of the last two none.
+    assert!(cell.counts.missed.abs_diff(2_500) <= 8, "{}", cell.counts.missed);
+}
+
+/// A drive that refuses whatever it is asked for, at once.
+#[derive(Default)]
+struct Refuses(Vec<Done>, u64);
+
+impl DriveModel for Refuses {
+    fn submit(&mut self, op: &Op, now_ns: u64) {
+        self.0.push(Done { token: op.token, submitted_ns: now_ns, outcome: Outcome::Errno(95) });
+        self.1 = now_ns;
+    }
+
+    fn next_event_ns(&self) -> u64 {
+        if self.0.is_empty() { u64::MAX } else { self.1 }
+    }
+
+    fn advance(&mut self) -> Option<Done> {
+        self.0.pop()
+    }
+
+    fn counters(&self) -> Vec<(results::telemetry::Column, u64)> {
+        Vec::new()
+    }
+}
+
+#[test]
+fn a_run_whose_virtual_time_stands_still_ends_with_an_error() {
+    let closed = || plan(vec![(reads(0, 1), closed(2))], 2, true);
+    let refuses = SimEngine::new(vec![Refuses::default()]);
+    let at_once = engine(&["sim:read-us=0+jitter-pct=0+read-mbps=0"]);
+    for (ran, gone) in [
+        (run_in(refuses, closed(), settings(4), &layout(1, 1)), "went on by 0 us in 1,000,000 turns"),
+        (run_in(at_once, closed(), settings(3_600), &layout(1, 1)), "went on by 1,000 us in 1,000,000 turns"),
+    ] {
+        let Some(Cause::Failed { message }) = ran.cause else { panic!("{:?}", ran.cause) };
+        assert!(message.contains(gone), "{message}");
+    }
+}

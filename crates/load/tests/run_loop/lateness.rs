@@ -1,0 +1,229 @@
+//! Who was late: the device, the configured limit, or this program.
+
+use super::*;
+use engine::{IoEngine, Wait};
+use load::run::Whose;
+use load::schedule::Poisson;
+use std::io;
+use std::ops::Range;
+use sys::buffer::Buf;
+use sys::op::{Completion, Op};
+
+#[test]
+fn a_device_too_slow_for_its_load_ends_the_run_by_lag_and_is_named() {
+    // One channel of 1 ms serves 1,000 a second; 2,000 are wanted.
+    let slow = "sim:channels=1+read-us=1000+jitter-pct=0+read-mbps=0";
+    for (configured, whose) in [(false, Whose::Device), (true, Whose::Limit)] {
+        let settings = Settings { max_lag_ns: SEC, ..settings(100) };
+        let lanes = vec![(reads(0, 1), even(2000, 0, 1))];
+        let ran = run(&[slow], plan(lanes, 8, configured), settings, &layout(1, 1));
+        let Some(Cause::Lag { whose: found, behind_ns, in_flight, slots, .. }) = ran.cause.clone() else {
+            panic!("{:?}", ran.cause)
+        };
+        assert_eq!((found, in_flight, slots), (whose, 8, 8));
+        assert!((SEC..SEC + 200 * MS).contains(&behind_ns), "{behind_ns}");
+        // Nothing is left out: everything intended before the stop is counted as done or not issued.
+        let cell = &ran.total().cells[0];
+        let stopped_ns = ran.intervals.last().unwrap().end_ns;
+        let intended = stopped_ns * 2 / MS;
+        assert!(cell.counts.wanted().abs_diff(intended) <= 1, "{} of {intended}", cell.counts.wanted());
+        assert!(cell.counts.unissued > 1900, "{}", cell.counts.unissued);
+    }
+}
+
+/// Has no second operation while one is in flight.
+#[derive(Clone, Debug)]
+struct OneByOne(Uniform, bool);
+
+impl Stream for OneByOne {
+    fn next(&mut self) -> Option<Request> {
+        if std::mem::replace(&mut self.1, true) { None } else { self.0.next() }
+    }
+    fn stuck(&self) -> Option<String> {
+        self.1.then(|| "one is out".to_owned())
+    }
+    fn on_completion(&mut self, _: &Request, _: Outcome) -> Option<Request> {
+        self.1 = false;
+        None
+    }
+    fn expect(&self, arrivals: u64, cells: &mut dyn FnMut(u32, u64)) {
+        cells(0, arrivals);
+    }
+}
+
+#[test]
+fn a_stream_that_waits_for_its_own_operations_waits_for_the_device_and_not_for_us() {
+    let drive = ["sim:read-us=20000+jitter-pct=0+read-mbps=0"];
+    let lanes = vec![(OneByOne(reads(0, 1), false), even(100, 0, 1))];
+    let ran = run(&drive, plan(lanes, 4, false), settings(10), &layout(1, 1));
+    let total = ran.total();
+    let cell = &total.cells[0];
+    // 50 a second of 100, the last ones after the end.
+    assert_eq!((ran.cause, cell.counts.ops + cell.counts.unissued, cell.lag.max()), (None, 1000, 0));
+    assert!(cell.counts.ops >= 500 && cell.wait.max() > 4 * SEC, "{} done, {} ns", cell.counts.ops, cell.wait.max());
+}
+
+/// An engine whose program looks at it otherwise: `reap` decides how long it waits, and what it sees.
+struct Watched<F> {
+    engine: SimEngine,
+    reap: F,
+}
+
+impl<F: FnMut(&mut SimEngine, Wait, &mut Vec<Completion>)> IoEngine for Watched<F> {
+    const VIRTUAL: bool = true;
+    type Op = Op;
+    type Completion = Completion;
+
+    fn now(&mut self) -> u64 {
+        self.engine.now()
+    }
+
+    fn submit(&mut self, op: Op) {
+        self.engine.submit(op);
+    }
+
+    fn reap(&mut self, wait: Wait, out: &mut Vec<Completion>) -> io::Result<()> {
+        (self.reap)(&mut self.engine, wait, out);
+        Ok(())
+    }
+
+    fn in_flight(&self) -> usize {
+        self.engine.in_flight()
+    }
+
+    fn buffer(&mut self, len: usize) -> Option<Buf> {
+        self.engine.buffer(len)
+    }
+}
+
+/// A program that is held off the CPU once: whatever it waits for, it wakes no earlier than the end of `held` when it
+/// waits within it.
+fn held_off(drive: &str, held: Range<u64>) -> impl BlockEngine {
+    let reap = move |engine: &mut SimEngine, wait, out: &mut _| {
+        let is_held = held.contains(&engine.now());
+        let held = Wait { until_ns: held.end, completions: u32::MAX };
+        engine.reap(if is_held { held } else { wait }, out).unwrap();
+    };
+    Watched { engine: engine(&[drive]), reap }
+}
+
+/// A program that looks at completions once every `look_ns` only.
+fn unseen(drive: &str, look_ns: u64) -> impl BlockEngine {
+    let reap = move |engine: &mut SimEngine, _, out: &mut Vec<Completion>| {
+        let looked_ns = engine.now();
+        let until_ns = (looked_ns / look_ns + 1) * look_ns;
+        engine.reap(Wait { until_ns, completions: u32::MAX }, out).unwrap();
+        for completion in out.iter_mut() {
+            completion.completed_ns = until_ns;
+            completion.unseen_ns = until_ns - looked_ns.max(completion.issued_ns);
+        }
+    };
+    Watched { engine: engine(&[drive]), reap }
+}
+
+#[test]
+fn a_program_held_off_the_cpu_blames_itself_and_not_the_device() {
+    // 1,000 a second, held off for 1.5 s: 1,500 are issued late, in a heap that fills all 64 slots.
+    let engine = held_off("sim:jitter-pct=0", 3 * SEC..4 * SEC + SEC / 2);
+    let plan = plan(vec![(reads(0, 1), even(1_000, 0, 1))], 64, false);
+    let ran = run_in(engine, plan, settings(10), &layout(1, 1));
+    let total = ran.total();
+    let cell = &total.cells[0];
+    assert_eq!((cell.counts.ops, cell.counts.errors, cell.counts.unissued), (10_000, 0, 0));
+    assert!(cell.lag.max() > 1_400 * MS, "{}", cell.lag.max());
+    assert!(cell.wait.max() < MS / 10, "waiting behind our own heap is no wait for the device: {}", cell.wait.max());
+    assert_eq!(cell.counts.judged_least_over[..3], [0, 0, 0], "nothing that the device answers for");
+    assert!((1_300..1_600).contains(&cell.counts.response_over[2]), "{:?}", cell.counts.response_over);
+    let backlogs: Vec<_> = ran.intervals.iter().map(|interval| interval.cells[0].counts.backlog).collect();
+    assert!((990..=1_000).contains(&backlogs[3].late) && backlogs[3].waiting == 0, "{:?}", backlogs[3]);
+    assert!(backlogs[4..].iter().all(|backlog| backlog.late <= 1), "it is worked off: {backlogs:?}");
+}
+
+const ONE_MS: &str = "sim:channels=1+read-us=1000+jitter-pct=0+read-mbps=0";
+
+#[test]
+fn a_backlog_is_known_at_the_end_of_each_interval() {
+    // 1,250 a second on a drive that does 1,000, one at a time: 250 more are behind after each second.
+    let ran = even_reads(ONE_MS, 1250, (1, false), settings(4));
+    for (interval, second) in ran.intervals.iter().zip(1..) {
+        let backlog = interval.cells[0].counts.backlog;
+        assert_eq!((backlog.in_flight, backlog.late), (1, 0), "after {second} s");
+        assert!(backlog.total().abs_diff(250 * second) <= 2, "after {second} s: {backlog:?}");
+    }
+    let total = ran.total();
+    let cell = &total.cells[0];
+    let last = ran.intervals[3].cells[0].counts.backlog;
+    assert_eq!(
+        (cell.counts.ops, cell.counts.overtime, cell.counts.unissued),
+        (5_000, last.total(), 0),
+        "it is done after the end"
+    );
+}
+
+#[test]
+fn a_load_that_is_held_has_no_backlog_but_what_is_in_flight() {
+    let plan = plan(vec![(reads(0, 1), even(900, 0, 1))], 1, false);
+    let ran = run(&[ONE_MS], plan, settings(4), &layout(1, 1));
+    assert!(ran.intervals.iter().all(|interval| interval.cells[0].counts.backlog.total() <= 1));
+}
+
+#[test]
+fn a_poisson_backlog_is_counted_as_exactly() {
+    let poisson = Poisson::new(Rate::per_sec(1250), Random::new(7)).unwrap();
+    let arrival = Arrival::Scheduled(Schedule::Poisson(poisson));
+    let ran = run(&[ONE_MS], plan(vec![(reads(0, 1), arrival)], 1, false), settings(4), &layout(1, 1));
+    let done: Vec<_> = ran.intervals.iter().map(|interval| interval.cells[0].counts.ops).collect();
+    let mut due = Poisson::new(Rate::per_sec(1250), Random::new(7)).map(Schedule::Poisson).unwrap();
+    let (mut wanted, mut ops) = (0, 0);
+    for (second, done) in (1..).zip(&done[..3]) {
+        wanted += due.count_before(second * SEC);
+        ops += done;
+        assert_eq!(ran.intervals[second as usize - 1].cells[0].counts.backlog.total(), wanted - ops);
+    }
+}
+
+#[test]
+fn completions_that_lie_unseen_hold_slots_and_that_wait_is_ours() {
+    // 2,000 a second, one at a time, on a drive that takes 100 us: but we look once a millisecond.
+    let drive = "sim:channels=1+read-us=100+jitter-pct=0+read-mbps=0";
+    let engine = unseen(drive, MS);
+    let ran = run_in(engine, plan(vec![(reads(0, 1), even(2_000, 0, 1))], 1, false), settings(4), &layout(1, 1));
+    let total = ran.total();
+    let cell = &total.cells[0];
+    assert!(cell.counts.judged_over[2] > 3_000, "as measured they waited: {:?}", cell.counts.judged_over);
+    assert_eq!(cell.counts.judged_least_over[..3], [0, 0, 0], "without us they had not");
+    let last = ran.intervals[3].cells[0].counts.backlog;
+    assert!(last.late > 3_900 && last.waiting < 20, "and the backlog is ours: {last:?}");
+}
+
+#[test]
+fn a_slow_device_is_not_excused_by_what_lay_unseen() {
+    // 2,000 a second, one at a time, on a drive that takes 1 ms; we look every 30 us.
+    let engine = unseen(ONE_MS, 30_000);
+    let ran = run_in(engine, plan(vec![(reads(0, 1), even(2_000, 0, 1))], 1, false), settings(4), &layout(1, 1));
+    let total = ran.total();
+    let cell = &total.cells[0];
+    assert!(cell.counts.judged_least_over[2] > 3_000, "{:?}", cell.counts.judged_least_over);
+    let last = ran.intervals[3].cells[0].counts.backlog;
+    assert!(last.waiting > 10 * last.late && last.waiting > 3_000, "the device's: {last:?}");
+}
+
+#[test]
+fn a_device_that_holds_the_slots_is_blamed_and_not_their_number() {
+    // Both drives share 20 slots that the user chose; the second freezes and takes them all.
+    let drives = ["sim:jitter-pct=0", "sim:jitter-pct=0+stall-ms=15000+stall-at-s=5"];
+    let lanes = vec![(reads(0, 1), even(1_000, 0, 2)), (reads(1, 1), even(1_000, 1, 2))];
+    let plan = plan(lanes, 20, true);
+    let settings = Settings { max_lag_ns: 4 * SEC, ..settings(60) };
+    let ran = run(&drives, plan, settings, &layout(1, 2));
+    let Some(Cause::Lag { lane, whose, .. }) = ran.cause else { panic!("{:?}", ran.cause) };
+    assert_eq!((lane.as_str(), whose), ("stream-0@sim-1", Whose::Device));
+}
+
+#[test]
+fn too_few_slots_for_a_quick_device_are_the_limits_doing() {
+    let drive = "sim:channels=64+read-us=1000+jitter-pct=0+read-mbps=0";
+    let settings = Settings { max_lag_ns: 2 * SEC, ..settings(60) };
+    let ran = even_reads(drive, 10_000, (4, true), settings);
+    assert!(matches!(ran.cause, Some(Cause::Lag { whose: Whose::Limit, .. })), "{:?}", ran.cause);
+}

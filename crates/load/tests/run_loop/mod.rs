@@ -1,0 +1,121 @@
+//! The run loop on simulated drives: known answers in virtual time.
+
+mod answers;
+mod ends;
+mod lateness;
+
+use engine::BlockEngine;
+use engine::sim::{QueueModel, SimEngine};
+use load::plan::{Arrival, BufferClass, Plan};
+use load::rate::Rate;
+use load::run::{Cause, Control, Message, Pacing, Recorder, Settings, Shard};
+use load::schedule::{Even, Schedule};
+use load::stream::{Extent, Request, SizeDistribution, Stream, Uniform};
+use results::buckets::ActScale;
+use results::cell::{ActHistograms, Interval, Layout, StreamInfo};
+use std::sync::Arc;
+use sys::op::{OpKind, Outcome};
+use sys::random::Random;
+
+const SEC: u64 = 1_000_000_000;
+const MS: u64 = 1_000_000;
+
+fn settings(duration_s: u64) -> Settings {
+    let duration_ns = duration_s * SEC;
+    Settings { duration_ns, errors_max: u64::MAX, hang_ns: 10 * SEC, ..Settings::until_done(Pacing::Spin) }
+}
+
+fn layout(streams: usize, devices: usize) -> Layout {
+    let stream = |n| StreamInfo {
+        name: format!("stream-{n}"),
+        judged: true,
+        act: Some(ActHistograms { scale: ActScale::Milliseconds, per_device: true }),
+        ..StreamInfo::default()
+    };
+    Layout {
+        streams: (0..streams).map(stream).collect(),
+        devices: (0..devices).map(|n| format!("sim-{n}")).collect(),
+        thresholds_ns: [MS, 8 * MS, 64 * MS].into(),
+    }
+}
+
+fn reads(target: u16, seed: u64) -> Uniform {
+    let extent = Extent::new(target, target.into(), 1 << 30, 512, SizeDistribution::Same(1536)).unwrap();
+    Uniform { extent, kind: OpKind::Read, buffers: 0, random: Random::for_part(seed, target.into()) }
+}
+
+fn even(rate: u64, device: u64, devices: u64) -> Arrival {
+    Arrival::Scheduled(Schedule::Even(Even::new(Rate::per_sec(rate), device, devices, 40_503).unwrap()))
+}
+
+/// One lane per device, all under one limit.
+fn plan<S: Stream + 'static>(lanes: Vec<(S, Arrival)>, slots: u32, configured: bool) -> Plan {
+    let mut plan = Plan::default();
+    let limit = plan.add_limit(slots, configured);
+    plan.add_buffers(BufferClass::plain(4096, slots));
+    lanes.into_iter().for_each(|(stream, arrival)| plan.add_lane(stream, arrival, limit, "reads".into()));
+    plan
+}
+
+struct Ran {
+    intervals: Vec<Interval>,
+    failures: usize,
+    cause: Option<Cause>,
+}
+
+impl Ran {
+    fn total(&self) -> Interval {
+        let mut total = self.intervals[0].clone();
+        for interval in &self.intervals[1..] {
+            total.cells.iter_mut().zip(&interval.cells).for_each(|(mine, theirs)| mine.merge(theirs));
+        }
+        total
+    }
+}
+
+fn engine(drives: &[&str]) -> SimEngine {
+    SimEngine::new(
+        drives.iter().enumerate().map(|(n, spec)| QueueModel::new(&spec.parse().unwrap(), n as u64)).collect(),
+    )
+}
+
+fn run(drives: &[&str], plan: Plan, settings: Settings, layout: &Layout) -> Ran {
+    run_in(engine(drives), plan, settings, layout)
+}
+
+/// Reads at an even rate on one drive, under a limit of `slots` that was configured or not.
+fn even_reads(drive: &str, rate: u64, (slots, configured): (u32, bool), settings: Settings) -> Ran {
+    run(&[drive], plan(vec![(reads(0, 1), even(rate, 0, 1))], slots, configured), settings, &layout(1, 1))
+}
+
+fn closed(depth: u32) -> Arrival {
+    Arrival::Closed { depth, think_ns: 0 }
+}
+
+fn run_in<W: BlockEngine>(engine: W, plan: Plan, settings: Settings, layout: &Layout) -> Ran {
+    let control = Arc::new(Control::default());
+    let (recorder, feed) = Recorder::new(layout, SEC, SEC, settings.duration_ns, false);
+    Shard::new(engine, plan, settings, recorder, control.clone()).unwrap().run(0);
+    let (mut intervals, mut failures) = (Vec::new(), 0);
+    for message in feed.messages.iter() {
+        match message {
+            Message::Interval(interval) => intervals.push(*interval),
+            Message::Failure(_) => failures += 1,
+        }
+    }
+    Ran { intervals, failures, cause: control.cause() }
+}
+
+const FREEZE: &str = "sim:read-us=100+jitter-pct=0+read-mbps=0+stall-ms=1000+stall-at-s=5.0003";
+
+#[derive(Clone, Debug)]
+struct ReadThenWrite(Uniform);
+
+impl Stream for ReadThenWrite {
+    fn next(&mut self) -> Option<Request> {
+        self.0.next()
+    }
+    fn on_completion(&mut self, request: &Request, _outcome: Outcome) -> Option<Request> {
+        (request.kind == OpKind::Read).then_some(Request { kind: OpKind::Write, cell: 1, ..*request })
+    }
+}
