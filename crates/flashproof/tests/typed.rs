@@ -57,6 +57,14 @@ fn every_command_that_can_run_here_does_what_its_page_says() {
                 wrong.push(format!("{page}:{number}: {command}\nended with {ended}:\n{said}"));
             }
         }
+        for entry in std::fs::read_dir(bench.path("")).unwrap() {
+            // Results are in one directory; beside it are the configurations and tables that a command names.
+            let name = entry.unwrap().file_name().into_string().unwrap();
+            let is_named = [".conf", ".fio", ".json"].iter().any(|end| name.ends_with(end));
+            if !is_named && !["examples", "flashproof-results", "state"].contains(&name.as_str()) {
+                wrong.push(format!("{}: its commands leave {name} in the working directory", page.display()));
+            }
+        }
     }
     assert!(run >= 60, "only {run} commands were found");
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));

@@ -36,7 +36,7 @@ pub fn laid_out(page: &str, columns: usize) -> String {
         let indented = line.len() - line.trim_start().len();
         let (head, tail) = line.split_at(line.rfind("  ").map_or(indented, |at| at + 2));
         let width = head.chars().count();
-        if line.chars().count() <= columns || !tail.contains(' ') || width > columns / 2 {
+        if line.chars().count() <= columns || !tail.contains(' ') || width > columns * 2 / 3 {
             return format!("{line}\n");
         }
         let below = wrapped(tail, &" ".repeat(width), columns);
