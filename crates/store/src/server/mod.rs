@@ -280,15 +280,6 @@ impl Server {
         &self.state
     }
 
-    /// Waits for `limit` at most until it is ready. `false`: it is not.
-    pub fn wait_ready(&self, limit: Duration) -> bool {
-        let begin = Instant::now();
-        while !self.state.is_ready() && begin.elapsed() < limit && !self.has_ended() {
-            std::thread::sleep(Duration::from_millis(1));
-        }
-        self.state.is_ready()
-    }
-
     /// True if a thread has ended, which happens by itself only when its ring fails.
     pub fn has_ended(&self) -> bool {
         self.threads.iter().any(JoinHandle::is_finished)
