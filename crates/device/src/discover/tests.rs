@@ -63,7 +63,7 @@ fn nvme() -> FakeTree {
 /// Facts of the block device `number` in `tree`.
 fn facts_in(tree: &FakeTree, name: &str, number: &str) -> DeviceFacts {
     let block = Resolved::Block { number: DevNum::parse(number).unwrap(), node: PathBuf::from("/nowhere") };
-    facts::of(name, &block, &Roots::below(tree.root())).unwrap()
+    facts_of(name, &block, &Roots::below(tree.root())).unwrap()
 }
 
 #[test]

@@ -1,12 +1,15 @@
 use super::*;
-use crate::ResultCode;
-use crate::observe::NamespaceCounts;
+use crate::observe::{Counts, NamespaceCounts};
 use crate::ops::{self, Entry, operation, particle};
 use crate::wire::message::{self, Header, field, info1, info2, info3};
 use crate::wire::{Kind, frame};
+use crate::{DeviceHeader, ResultCode};
 use device::guard::{Answers, Guard, Request};
+use device::target::Target;
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
 
 mod hangs;
 
