@@ -4,7 +4,10 @@
 //! 0.1 ms, by the kernel's block_rq_issue on a loop device. The number depends on where the windows
 //! begin, because bursts keep their place in the period; ours is averaged over ten places.
 
-use device::observe::dispersion::index_over_places;
+#[path = "common/dispersion.rs"]
+mod dispersion;
+
+use self::dispersion::index_over_places;
 use engine::sim::{QueueModel, SimEngine};
 use engine::{IoEngine, Wait};
 use load::run::{Control, Pacing, Recorder, Settings, Shard};

@@ -134,7 +134,7 @@ impl DeviceFacts {
     }
 }
 
-pub(super) fn of(path: &str, resolved: &Resolved, roots: &Roots) -> Result<DeviceFacts, DiscoverError> {
+pub(crate) fn facts_of(path: &str, resolved: &Resolved, roots: &Roots) -> Result<DeviceFacts, DiscoverError> {
     match resolved {
         Resolved::File { metadata } => Ok(DeviceFacts {
             file_identity: resolved.file_identity(),
@@ -296,7 +296,7 @@ fn loop_identity(device: BorrowedFd<'_>) -> Option<String> {
 ///
 /// Between the two a drive may have been replaced, a namespace recreated, or a loop device attached to another file:
 /// the node, and even its number, then lead elsewhere.
-pub(super) fn changes_since(facts: &DeviceFacts, device: &File, roots: &Roots) -> Option<String> {
+pub(crate) fn changes_since(facts: &DeviceFacts, device: &File, roots: &Roots) -> Option<String> {
     let metadata = device.metadata().ok().filter(|metadata| metadata.file_type().is_block_device());
     let Some(number) = metadata.map(|metadata| DevNum::of_stat(metadata.rdev())) else {
         return Some("it is no block device now".to_owned());

@@ -15,6 +15,7 @@ pub(crate) use controllers::{controller_names, controllers};
 pub use drives::no_drive;
 pub use drives::{Drive, drives_of};
 pub use facts::{DeviceFacts, LoopBacking, Partition};
+pub(crate) use facts::{changes_since, facts_of};
 pub(crate) use list::{Disk, disks};
 pub use list::{Listed, list};
 pub(crate) use resolve::{Resolved, generic_of_block, resolve};
@@ -157,15 +158,6 @@ pub fn discover(path: &str, roots: &Roots) -> Result<DeviceFacts, DiscoverError>
     facts_of(path, &resolve(Path::new(path), roots)?, roots)
 }
 
-pub(crate) fn facts_of(path: &str, resolved: &Resolved, roots: &Roots) -> Result<DeviceFacts, DiscoverError> {
-    facts::of(path, resolved, roots)
-}
-
-/// Describes how the open `device` differs from the `facts` found when its name was looked up.
-pub(crate) fn changes_since(facts: &DeviceFacts, device: &File, roots: &Roots) -> Option<String> {
-    facts::changes_since(facts, device, roots)
-}
-
 /// Facts of a file that is yet to be made.
 pub(crate) fn facts_of_new_file(path: &str) -> DeviceFacts {
     facts::unknown(path, Kind::RegularFile)
@@ -191,7 +183,7 @@ pub fn min_direct_io_bytes(fd: BorrowedFd<'_>) -> io::Result<u32> {
 /// Facts of a block device that has no node.
 #[cfg(test)]
 pub(crate) fn discover_block_for_tests(number: DevNum, roots: &Roots) -> DeviceFacts {
-    facts::of("/dev/fake", &Resolved::Block { number, node: PathBuf::from("/nowhere") }, roots).unwrap()
+    facts_of("/dev/fake", &Resolved::Block { number, node: PathBuf::from("/nowhere") }, roots).unwrap()
 }
 
 #[cfg(test)]

@@ -204,17 +204,7 @@ impl fmt::Display for CpuList {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
-
-    fn fake_root(files: &[(&str, &str)]) -> tempfile::TempDir {
-        let root = tempfile::tempdir().unwrap();
-        for (name, text) in files {
-            let path = root.path().join(name);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        }
-        root
-    }
+    use crate::fake_tree::FakeTree;
 
     const FILES: [(&str, &str); 16] = [
         ("proc/sys/kernel/hostname", "db7\n"),
@@ -255,30 +245,30 @@ mod tests {
             io_uring_disabled: Some(2),
             memlock_limit: Some(MemlockLimit::Bytes(8_388_608)),
         };
-        let root = fake_root(&FILES);
-        assert_eq!(HostFacts::read(root.path()), expected);
+        let root = FakeTree::of(&FILES);
+        assert_eq!(HostFacts::read(root.root()), expected);
     }
 
     #[test]
     fn an_empty_host_has_no_facts_and_no_error() {
-        assert_eq!(HostFacts::read(fake_root(&[]).path()), HostFacts::default());
+        assert_eq!(HostFacts::read(FakeTree::of(&[]).root()), HostFacts::default());
     }
 
     #[test]
     fn a_bare_machine_with_a_clouds_name_has_no_hypervisor() {
-        let root = fake_root(&[
+        let root = FakeTree::of(&[
             ("proc/cpuinfo", "model name\t: Xeon\nflags\t\t: fpu sse\n"),
             ("sys/class/dmi/id/sys_vendor", "Amazon EC2\n"),
         ]);
-        assert_eq!(HostFacts::read(root.path()).hypervisor, None);
+        assert_eq!(HostFacts::read(root.root()).hypervisor, None);
     }
 
     #[test]
     fn a_hypervisor_without_a_name_is_still_one() {
-        let root = fake_root(&[("proc/cpuinfo", "flags\t\t: hypervisor\n")]);
-        assert_eq!(HostFacts::read(root.path()).hypervisor.as_deref(), Some("unnamed"));
-        let xen = fake_root(&[("sys/hypervisor/type", "xen\n")]);
-        assert_eq!(HostFacts::read(xen.path()).hypervisor.as_deref(), Some("xen"));
+        let root = FakeTree::of(&[("proc/cpuinfo", "flags\t\t: hypervisor\n")]);
+        assert_eq!(HostFacts::read(root.root()).hypervisor.as_deref(), Some("unnamed"));
+        let xen = FakeTree::of(&[("sys/hypervisor/type", "xen\n")]);
+        assert_eq!(HostFacts::read(xen.root()).hypervisor.as_deref(), Some("xen"));
     }
 
     #[test]
@@ -306,7 +296,7 @@ mod tests {
 
     #[test]
     fn facts_survive_json_and_the_unknown_is_null() {
-        let facts = HostFacts::read(fake_root(&FILES[..8]).path());
+        let facts = HostFacts::read(FakeTree::of(&FILES[..8]).root());
         let json = serde_json::to_string(&facts).unwrap();
         assert!(json.contains("\"cpu_governor\":null") && json.contains("\"numa_nodes\":2"), "{json}");
         assert_eq!(serde_json::from_str::<HostFacts>(&json).unwrap(), facts);

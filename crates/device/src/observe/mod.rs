@@ -1,7 +1,6 @@
 //! Watching devices and the host from outside the run: nothing here issues an operation.
 //!
 //! * [`trace`]: the kernel's block tracepoints, one event for each request issued and completed
-//! * [`dispersion`]: evenness of events in time
 //! * [`diskstats`]: /proc/diskstats, and the values that `iostat -x` derives from it
 //! * [`interrupts`]: CPUs that the interrupts of a device reach
 //! * [`nvme`]: an NVMe drive's health logs
@@ -12,7 +11,6 @@
 //! Functions that read /proc or /sys take the root of the file system, so that tests can build their own.
 
 pub mod diskstats;
-pub mod dispersion;
 pub mod host;
 mod hwmon;
 pub mod interrupts;

@@ -437,13 +437,11 @@ impl Collector {
             at,
             used_bytes,
             free_wblocks,
-            write_q: counts.write_q,
             shadow_write_q: counts.shadow_write_q,
             writes,
             defrag_q,
             defrag_reads,
             defrag_writes: counts.defrag_writes,
-            tomb_raider_reads: counts.tomb_raider_reads,
             detail: None,
             printed: line.printed,
         };

@@ -122,8 +122,6 @@ pub struct DriveLine {
     pub used_bytes: u64,
     /// Write blocks that are free.
     pub free_wblocks: u64,
-    /// Write blocks that wait to be written; `None` of a namespace in memory: its device is a copy, never read.
-    pub write_q: Option<u64>,
     /// Write blocks that wait to be written to the shadow device, where there is one.
     pub shadow_write_q: Option<u64>,
     /// Write blocks written, by clients and by defragmentation.
@@ -134,8 +132,6 @@ pub struct DriveLine {
     pub defrag_reads: u64,
     /// Write blocks written by defragmentation; `None` where a version does not print it.
     pub defrag_writes: Option<u64>,
-    /// Large blocks that the tomb raider read.
-    pub tomb_raider_reads: Option<u64>,
     /// Of the line of details; `None`: drv_ssd is not at detail.
     pub detail: Option<DriveDetail>,
     pub printed: PrintedRates,

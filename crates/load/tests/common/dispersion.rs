@@ -8,18 +8,18 @@
 
 /// Counts of events in windows.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Dispersion {
+pub(crate) struct Dispersion {
     /// Whole windows, empty ones included.
-    pub windows: u64,
+    pub(crate) windows: u64,
     /// Mean number of events in a window.
-    pub mean: f64,
+    pub(crate) mean: f64,
     /// Population variance of the number of events in a window.
-    pub variance: f64,
+    pub(crate) variance: f64,
 }
 
 impl Dispersion {
     /// Variance / mean: 0 even, 1 Poisson, more than 1 bunched.
-    pub fn index(&self) -> f64 {
+    pub(crate) fn index(&self) -> f64 {
         self.variance / self.mean
     }
 }
@@ -29,7 +29,7 @@ impl Dispersion {
 /// Windows start at the first event and cover the time to the last one; the incomplete window at the end, with the last
 /// event, is left out. Times need not be sorted, but sorted times are faster. `None` if there is no whole window, or
 /// `window_ns` is 0.
-pub fn dispersion(times_ns: &[u64], window_ns: u64) -> Option<Dispersion> {
+pub(crate) fn dispersion(times_ns: &[u64], window_ns: u64) -> Option<Dispersion> {
     if times_ns.is_sorted() {
         return of_sorted(times_ns, window_ns);
     }
@@ -42,7 +42,7 @@ pub fn dispersion(times_ns: &[u64], window_ns: u64) -> Option<Dispersion> {
 ///
 /// Windows at one offset cut bursts that windows at another do not, if the bursts keep their place in the period; so a
 /// single offset can be off by a factor of two. Errors: as [`dispersion`].
-pub fn index_over_places(times_ns: &[u64], window_ns: u64) -> Option<f64> {
+pub(crate) fn index_over_places(times_ns: &[u64], window_ns: u64) -> Option<f64> {
     const PLACES: u32 = 10;
     let mut sorted = times_ns.to_vec();
     sorted.sort_unstable();
