@@ -10,7 +10,7 @@ use device::salt::Salt;
 use device::target::Target;
 use engine::{BlockEngine, Wait};
 use load::run::{Cause, Control};
-use load::waf::probe::{self, Behaviour, Ended, Probe, Probed, drive_fills};
+use load::waf::probe::{self, Behaviour, DRIVE_FILLS, Ended, Probe, Probed};
 use results::units::{bytes, clock, in_one_line, number, span_about};
 use results::waf::Bytes;
 use serde_json::json;
@@ -49,7 +49,7 @@ pub fn run(args: &WafProbeArgs) -> Result<(ProbeReport, Result<(), Failure>), Fa
         Subject::of(facts.map_err(|error| Failure::environment(format!("cannot probe {shown} - {error}")))?)
     };
     let before = look()?;
-    let (size, fills) = (before.facts.size_bytes, drive_fills(before.handles.len() as u16));
+    let (size, fills) = (before.facts.size_bytes, DRIVE_FILLS);
     console::notice(&format!(
         "{shown}: the probe overwrites all of its {} and writes {} in all, {} times its size, in commands of {} KiB by {} placement \
          handles",
