@@ -27,7 +27,7 @@ pub use spec::{DriveSpec, Flash, FtlDrive, SIM_PREFIX, SpecError, size_bytes};
 use crate::{IoEngine, Wait};
 use std::io;
 use sys::buffer::{Buf, Pool};
-use sys::op::{Completion, Op, OpKind, TargetId};
+use sys::op::{Completion, Op, OpKind};
 
 /// All simulated drives of a run and the one clock they share.
 #[derive(Debug)]
@@ -73,11 +73,6 @@ impl<M: DriveModel> SimEngine<M> {
         while self.in_flight > 0 && self.reap(Wait { until_ns: u64::MAX - 1, completions: 1 }, &mut dropped).is_ok() {
             dropped.clear();
         }
-    }
-
-    /// Contents of a drive; `None` if its bytes are not kept.
-    pub fn contents_mut(&mut self, target: TargetId) -> Option<&mut Contents> {
-        self.contents.get_mut(usize::from(target))
     }
 
     /// The drive in which something happens next, and when; `u64::MAX` if nothing will.

@@ -4,6 +4,7 @@
 //! is the difference of MBMW over that of HBMW, between the ends of eighths of a pass (of 3,840,755,982,336 bytes of
 //! HBMW, from the first reading on, interpolated between readings); mean of passes 2 to 72. The first was sequential.
 
+use crate::waf;
 use ftl::{Ftl, Spec};
 use sys::random::Random;
 
@@ -23,12 +24,9 @@ fn octiles(over_provisioning: f64) -> [f64; 8] {
     let mut octiles = [0.0; 8];
     for pass in 1..=5 {
         for (octile, blocks) in octiles.iter_mut().zip(order.chunks(UNITS as usize / 16)) {
-            let before = ftl.counters();
-            for &block in blocks {
-                ftl.write(block * 2, 2, 0);
-            }
+            let waf = waf(&mut ftl, |ftl| blocks.iter().for_each(|block| ftl.write(block * 2, 2, 0)));
             if pass >= 4 {
-                *octile += ftl.counters().since(before).unwrap().waf().unwrap() / 2.0;
+                *octile += waf / 2.0;
             }
         }
         for at in (1..order.len()).rev() {

@@ -1,7 +1,7 @@
 //! 80 % of the writes on 20 % of the data: mixed, and each in a pool of its own.
 
 use crate::anchors::{greedy_apart, hot_cold_fifo, separated};
-use crate::measured;
+use crate::{filled, measured, waf};
 use ftl::{Append, Ftl, Isolation, Spec, Victim};
 use sys::random::Random;
 
@@ -59,10 +59,9 @@ fn on_handles_of_their_own_greedy_takes_victims_as_full_from_both() {
             victim: Victim::Greedy,
             ..spec(8000, over_provisioning + beside)
         };
-        let (mut ftl, mut random) = (Ftl::new(&spec, 1).unwrap(), Random::new(2));
-        let units = ftl.units();
+        let units = spec.logical_bytes / u64::from(spec.unit_bytes);
         let handle = |unit: u64| u16::from(unit >= units / 5);
-        (0..units).for_each(|unit| ftl.write(unit, 1, handle(unit)));
+        let (mut ftl, mut random) = (filled(&spec, handle), Random::new(2));
         let mut write = |ftl: &mut Ftl, passes: u64| {
             for _ in 0..passes * units {
                 let unit = hot_cold(&mut random, units);
@@ -70,9 +69,7 @@ fn on_handles_of_their_own_greedy_takes_victims_as_full_from_both() {
             }
         };
         write(&mut ftl, 6);
-        let before = ftl.counters();
-        write(&mut ftl, 3);
-        let measured = ftl.counters().since(before).unwrap().waf().unwrap();
+        let measured = waf(&mut ftl, |ftl| write(ftl, 3));
         let wanted = greedy_apart(1.0 + over_provisioning, 64, &[(0.2, 0.8), (0.8, 0.2)]);
         assert_near("handles", over_provisioning, measured, wanted);
     }

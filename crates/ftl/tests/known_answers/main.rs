@@ -9,25 +9,31 @@ mod uniform;
 use ftl::{Append, Ftl, Isolation, Spec, Victim};
 use sys::random::Random;
 
+/// A drive with each unit written once, under the handle that `handle` says.
+fn filled(spec: &Spec, handle: impl Fn(u64) -> u16) -> Ftl {
+    let mut ftl = Ftl::new(spec, 1).unwrap();
+    (0..ftl.units()).for_each(|unit| ftl.write(unit, 1, handle(unit)));
+    ftl
+}
+
+/// Write amplification while `write` writes.
+fn waf(ftl: &mut Ftl, write: impl FnOnce(&mut Ftl)) -> f64 {
+    let before = ftl.counters();
+    write(ftl);
+    ftl.counters().since(before).unwrap().waf().unwrap()
+}
+
 /// Write amplification of single units, where `next` says which is written: the drive is filled, then written `warm` times
 /// its size, then so many `passes` that are measured.
 fn measured(spec: &Spec, warm: u64, passes: u64, mut next: impl FnMut(&mut Random, u64) -> u64) -> f64 {
-    let mut ftl = Ftl::new(spec, 1).unwrap();
-    let mut random = Random::new(2);
+    let (mut ftl, mut random) = (filled(spec, |_| 0), Random::new(2));
     let units = ftl.units();
-    for unit in 0..units {
-        ftl.write(unit, 1, 0);
-    }
-    let mut write = |ftl: &mut Ftl, writes| {
-        for _ in 0..writes {
-            ftl.write(next(&mut random, units), 1, 0);
-        }
-    };
-    write(&mut ftl, warm * units);
-    let before = ftl.counters();
-    write(&mut ftl, passes * units);
+    let mut write =
+        |ftl: &mut Ftl, passes: u64| (0..passes * units).for_each(|_| ftl.write(next(&mut random, units), 1, 0));
+    write(&mut ftl, warm);
+    let waf = waf(&mut ftl, |ftl| write(ftl, passes));
     assert_eq!(ftl.check(), Ok(()));
-    ftl.counters().since(before).unwrap().waf().unwrap()
+    waf
 }
 
 const POLICIES: [Victim; 4] = [Victim::Greedy, Victim::Fifo, Victim::CostBenefit, Victim::Choices(10)];

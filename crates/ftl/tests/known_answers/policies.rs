@@ -1,7 +1,7 @@
 //! Victims that are drawn, aged, deallocated or worn.
 
 use crate::anchors::{bisect, greedy};
-use crate::measured;
+use crate::{filled, measured, waf};
 use ftl::{Append, Ftl, Spec, Victim};
 use sys::random::Random;
 
@@ -38,30 +38,21 @@ fn cost_benefit_gains_from_age_where_writes_are_skewed() {
 
 #[test]
 fn what_is_deallocated_is_spare_flash() {
-    let mut ftl = Ftl::new(&spec(4000, Victim::Greedy, Append::Shared), 1).unwrap();
-    let units = ftl.units();
-    let mut random = Random::new(1);
-    for unit in 0..units {
-        ftl.write(unit, 1, 0);
-    }
+    let mut ftl = filled(&spec(4000, Victim::Greedy, Append::Shared), |_| 0);
+    let (units, mut random) = (ftl.units(), Random::new(1));
     ftl.deallocate(units / 2, (units - units / 2) as u32);
     assert_eq!(ftl.mapped_units(), units / 2);
     let mut write = |ftl: &mut Ftl| (0..2 * units).for_each(|_| ftl.write(random.below(units / 2), 1, 0));
     write(&mut ftl);
-    let before = ftl.counters();
-    write(&mut ftl);
-    let (measured, wanted) = (ftl.counters().since(before).unwrap().waf().unwrap(), greedy(2.0 * 1.15, 64));
+    let (measured, wanted) = (waf(&mut ftl, write), greedy(2.0 * 1.15, 64));
     assert!((measured / wanted - 1.0).abs() < 0.005, "{measured}, {wanted} wanted");
 }
 
 #[test]
 fn wear_levelling_moves_what_is_cold() {
     let of = |wear_gap| {
-        let mut ftl = Ftl::new(&Spec { wear_gap, ..spec(200, Victim::Greedy, Append::Separate) }, 1).unwrap();
+        let mut ftl = filled(&Spec { wear_gap, ..spec(200, Victim::Greedy, Append::Separate) }, |_| 0);
         let mut random = Random::new(1);
-        for unit in 0..ftl.units() {
-            ftl.write(unit, 1, 0);
-        }
         for _ in 0..100 * ftl.units() {
             ftl.write(random.below(ftl.units() / 10), 1, 0);
         }

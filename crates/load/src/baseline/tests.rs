@@ -1,6 +1,6 @@
 use super::*;
 use crate::workload::fio::{self, Problem, Section, Surroundings, jobs, runs};
-use results::baseline::{Done, Latency};
+use results::testing::point;
 
 fn form(seconds: u64) -> Form {
     Form {
@@ -19,38 +19,15 @@ fn form(seconds: u64) -> Form {
 /// A drive of 10 channels with 1,000 operations a second each, and a fifth of that for large ones.
 fn measured(job: &Job) -> Point {
     let depth = job.depth * job.numjobs;
-    let done = |direction: usize| {
+    let made = |direction: usize| {
         let bytes = job.bytes[direction] as f64;
         let highest = if bytes > 4096.0 { 200.0 } else { 1_000.0 } * f64::from(depth.min(10));
         let offered = job.rates.map(|rates| rates[direction] as f64);
-        job.does()[direction].then(|| Done {
-            bytes_each: bytes,
-            offered_iops: offered,
-            ops: 1,
-            iops: offered.unwrap_or(highest),
-            mbps: highest * bytes / 1e6,
-            errors: 0,
-            undone: 0,
-            service: Latency { mean_us: 1_000.0, ..Latency::default() },
-            answer: Latency::default(),
-        })
+        job.does()[direction].then(|| (bytes, offered, offered.unwrap_or(highest), 1_000.0))
     };
-    Point {
-        part: job.part,
-        job: job.line(),
-        random: job.random,
-        read_pct: job.read_pct.into(),
-        depth: job.depth * job.numjobs,
-        round: job.round,
-        seconds: job.seconds as f64,
-        reads: done(0),
-        writes: done(1),
-        mean_in_flight: None,
-        cpu_us: None,
-        steady: None,
-        doubt: None,
-        watch: None,
-    }
+    let Job { random, round, read_pct, seconds, .. } = *job;
+    let (read_pct, seconds) = (read_pct.into(), seconds as f64);
+    Point { random, round, read_pct, seconds, job: job.line(), ..point(job.part, depth, made(0), made(1)) }
 }
 
 fn all(form: &Form) -> Vec<Job> {

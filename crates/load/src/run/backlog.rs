@@ -5,55 +5,11 @@
 //! program: for the time by which the slots would have been free earlier, had completions been seen at once and earlier
 //! operations been issued in time.
 
-use super::{LimitState, Shard};
+use super::Shard;
 use crate::plan::{Arrival, Lane};
-use crate::schedule::Schedule;
 use crate::stream::{LOST, Request};
 use engine::BlockEngine;
 use results::counts::Backlog;
-
-/// Operations that became due on a lane.
-#[derive(Debug)]
-pub(super) struct Arrived {
-    /// Its schedule from the last evaluated instant on; `None` for a closed loop.
-    ahead: Option<Schedule>,
-    /// Operations due before that instant.
-    due: u64,
-    /// Operations that its stream gave.
-    pub(super) taken: u64,
-}
-
-impl Arrived {
-    pub(super) fn new(arrival: &Arrival) -> Self {
-        let ahead = match arrival {
-            Arrival::Scheduled(schedule) => Some(schedule.clone()),
-            Arrival::Closed { .. } => None,
-        };
-        Self { ahead, due: 0, taken: 0 }
-    }
-
-    /// Operations due before `at_ns` and not taken. Instants ascend from call to call.
-    fn behind(&mut self, at_ns: u64) -> u64 {
-        self.due += self.ahead.as_mut().map_or(0, |ahead| ahead.count_before(at_ns));
-        self.due.saturating_sub(self.taken)
-    }
-}
-
-impl LimitState {
-    /// Upper bound of the time by which the last freed slot would have been free earlier without this program's delays,
-    /// nanoseconds.
-    pub(super) fn own_ns(&self) -> u64 {
-        self.lag_ns + self.unseen_ns
-    }
-
-    /// Number out of `count` operations waiting at `at_ns`, the first since `intended_ns`, that this program delays:
-    /// proportional to its share of that wait.
-    fn ours(&self, count: u64, intended_ns: u64, at_ns: u64) -> u64 {
-        let behind_ns = at_ns.saturating_sub(intended_ns).max(1);
-        let ours = u128::from(count) * u128::from(self.own_ns().min(behind_ns)) / u128::from(behind_ns);
-        u64::try_from(ours).unwrap_or(count)
-    }
-}
 
 impl<W: BlockEngine> Shard<W> {
     /// Records the silent devices until `at_ns`.

@@ -1,7 +1,8 @@
 //! Handles completions: records the operation, starts its follower, and gives its slot to the longest waiting lane.
 
+use super::lanes::{Place, Slot};
 use super::recorder::Late;
-use super::{Cause, Place, Shard, Slot};
+use super::{Cause, Shard};
 use crate::stream::Request;
 use engine::BlockEngine;
 use results::cell::GRACE_NS;

@@ -1,6 +1,7 @@
 //! Detects lanes that fall too far behind, and the cause.
 
-use super::{Cause, LimitState, Shard, Whose};
+use super::lanes::LimitState;
+use super::{Cause, Shard, Whose};
 use crate::plan::Lane;
 use engine::BlockEngine;
 

@@ -12,99 +12,33 @@ mod completions;
 mod control;
 mod coordinator;
 mod lag;
+mod lanes;
 mod pacing;
 mod recorder;
+mod settings;
 mod silence;
 
 pub use control::{Cause, Control, Whose};
 pub use coordinator::{Run, RunError, Sink, SinkError, run};
-pub use pacing::Pacing;
 pub use recorder::{Failure, Feed, Message, Recorder};
+pub use settings::{HANG_NS, Pacing, Settings};
 
-use crate::plan::{Arrival, Lane, Limit, Plan};
+use crate::plan::{Arrival, Lane, Plan};
 use crate::stream::Request;
-use backlog::Arrived;
 use buffers::Buffers;
 use engine::event_queue::EventQueue;
 use engine::{BATCH, BlockEngine, Wait};
-use pacing::SLEEP_MAX_NS;
+use lanes::{Arrived, LimitState, Place, Slot};
 use results::cell::GRACE_NS;
 use results::units;
+use settings::SLEEP_MAX_NS;
 use silence::Silence;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use sys::op::{Completion, Op};
 
-#[derive(Debug, Clone, Copy)]
-pub struct Settings {
-    /// Operations intended before this instant are issued.
-    pub duration_ns: u64,
-    /// A lane further behind than this ends the run; 0: never.
-    pub max_lag_ns: u64,
-    /// More failed operations than this end the run.
-    pub errors_max: u64,
-    /// How to pass the time.
-    pub pacing: Pacing,
-    /// After the end a device with operations in flight is waited for as long as it returns something within this time;
-    /// operations still in flight then are lost.
-    pub hang_ns: u64,
-    /// Part of the duration before anything counts.
-    pub ramp_ns: u64,
-}
-
-/// Default time to wait for a device that hangs, nanoseconds. The kernel gives up on most after 30 s.
-pub const HANG_NS: u64 = 60_000_000_000;
-
-impl Settings {
-    /// Settings of a run that lasts until its streams have ended, and ends at the first error.
-    pub fn until_done(pacing: Pacing) -> Self {
-        Self { duration_ns: u64::MAX / 4, max_lag_ns: 0, errors_max: 0, pacing, hang_ns: HANG_NS, ramp_ns: 0 }
-    }
-}
-
 /// Turns of the loop after which the control is checked, whatever the clock says.
 const TURNS_UNCHECKED_MAX: u64 = 1 << 16;
-
-/// An operation that was issued, by token.
-#[derive(Debug, Clone, Copy)]
-struct Slot {
-    request: Request,
-    lane: u32,
-    intended_ns: u64,
-    eligible_ns: u64,
-    /// Our own lag in the operations that it followed in its place under the limit.
-    lag_before_ns: u64,
-    /// Upper bound of the time by which the operation would have been eligible earlier, had no completion before it on
-    /// its slot lain unseen.
-    unseen_before_ns: u64,
-    /// By how much, at most, operations that were issued late put its device behind before it was issued.
-    behind_ns: u64,
-}
-
-/// A free place under a limit.
-#[derive(Debug, Clone, Copy, Default)]
-struct Place {
-    /// When it was freed, or would have been but for our own lag.
-    freed_ns: u64,
-    /// For how long before that the completions that freed it can have lain unseen.
-    unseen_ns: u64,
-}
-
-struct LimitState {
-    /// Free places in the order in which they were freed: the longest waiting lane has had a claim to the first since
-    /// then, whatever else was seen to complete in the same look.
-    free: VecDeque<Place>,
-    limit: Limit,
-    /// Our own lag in the last operation that gave its slot back, and in those it followed.
-    lag_ns: u64,
-    /// Upper bound of the time by which the slot would have been free earlier, had no completion on it lain unseen.
-    unseen_ns: u64,
-    /// Lanes whose next operation, intended at the instant beside, waits for a slot.
-    waiting: VecDeque<(u64, u32)>,
-    /// True if the first of them has free slots and waits for an operation in flight to complete before its stream has
-    /// a next one.
-    starved: bool,
-}
 
 /// One thread's share of a run.
 pub struct Shard<W> {

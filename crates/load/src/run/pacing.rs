@@ -1,25 +1,9 @@
 //! Computes how long a shard sleeps, and for which event.
 
 use super::Shard;
+use super::settings::{Pacing, SLEEP_MAX_NS};
 use engine::{BlockEngine, Wait};
 use results::cell::GRACE_NS;
-
-/// How the issuing thread passes the time between operations.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Pacing {
-    /// Sleeps. With several operations in flight the thread wakes once every `period_ns`, issues all due operations and
-    /// takes all completions, because waking costs far more than issuing. The price is lag, and completions that lie
-    /// unseen for up to a period. With one or two in flight the thread wakes for the first completion.
-    Sleep {
-        /// Least time between two wake-ups to issue, and the longest without a look.
-        period_ns: u64,
-    },
-    /// Never sleeps: least lag, a whole CPU.
-    Spin,
-}
-
-/// Longest sleep, so that a signal is answered.
-pub(super) const SLEEP_MAX_NS: u64 = 100_000_000;
 
 /// Time between two looks when somebody waits for one of many operations.
 const LOOK_NS: u64 = 30_000;

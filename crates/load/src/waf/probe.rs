@@ -30,6 +30,9 @@ const COLD_PCT: u64 = 50;
 const PASSES: u32 = 4;
 /// One random write out of this many goes to a cold stream.
 const COLD_EVERY: u64 = 5;
+/// Drive fills that a probe writes: everything twice, four drives at random, the hot range alone, measured once in
+/// order and twice after it was deallocated, and as many commands beside each other in the end.
+pub const DRIVE_FILLS: f64 = ((PASSES as u64 + 7) * HOT_PCT + 2 * COLD_PCT + 4 * 100) as f64 / 100.0;
 
 /// A drive as the probe knows it. Positions and lengths are in commands of one size.
 pub trait Probed {
@@ -209,49 +212,6 @@ pub fn probe<D: Probed>(drive: &mut D, handles: u16, seed: u64) -> (Probe, Resul
     let mut streams = Streams { drive, random, hot, cold, cold_streams, written: 0, probe };
     let ended = streams.run(all);
     (streams.probe, ended)
-}
-
-/// Number of drive fills that a probe writes.
-pub fn drive_fills(handles: u16) -> f64 {
-    /// Commands of a drive that only counts; the shares of a larger one are the same.
-    const COMMANDS: u64 = 10_000;
-    let mut drive = Counting { written: 0, commands: COMMANDS };
-    let _ = probe(&mut drive, handles, 0);
-    drive.written as f64 / COMMANDS as f64
-}
-
-struct Counting {
-    written: u64,
-    commands: u64,
-}
-
-impl Probed for Counting {
-    type Error = Infallible;
-
-    fn commands(&self) -> u64 {
-        self.commands
-    }
-
-    fn command_bytes(&self) -> u32 {
-        1
-    }
-
-    fn superblock_bytes(&self) -> u64 {
-        0
-    }
-
-    fn write(&mut self, _: u64, _: u16) -> Result<(), Infallible> {
-        self.written += 1;
-        Ok(())
-    }
-
-    fn deallocate(&mut self, _: u64, _: u64) -> Result<(), Infallible> {
-        Ok(())
-    }
-
-    fn counters(&mut self) -> Result<Bytes, Infallible> {
-        Ok(Bytes { host: self.written, media: self.written, erased: 0 })
-    }
 }
 
 /// One hot stream from the start of the drive, cold ones behind it.
@@ -540,10 +500,12 @@ mod tests {
     #[test]
     fn what_will_be_written_is_known_before() {
         for handles in [2, 3, 8] {
-            let mut drive = Counting { written: 0, commands: 4096 };
+            let spec = Spec { handles, ..isolating(512 << 20) };
+            let drive = Simulated::new(Ftl::new(&spec, 5).unwrap(), 128 << 10);
+            let mut drive = Odd { drive, shown: |bytes| bytes, writes_left: u64::MAX };
             assert!(probe(&mut drive, handles, 1).1.is_ok());
-            let fills = drive.written as f64 / 4096.0;
-            assert!((drive_fills(handles) - fills).abs() < 0.01 && fills > 9.0, "{fills}");
+            let fills = (u64::MAX - drive.writes_left) as f64 / drive.commands() as f64;
+            assert!((DRIVE_FILLS - fills).abs() < 0.01 && fills > 9.0, "{fills}");
         }
     }
 }

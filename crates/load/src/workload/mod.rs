@@ -30,11 +30,13 @@ mod test_sink;
 
 use crate::choice::{Engine, Pacing};
 use crate::plan::{Arrival, Lane, Plan};
+use device::salt::Salt;
 use engine::DeviceName;
 use results::cell::{Layout, StreamInfo};
 use results::run_dir::WorkloadRecord;
 use std::sync::Arc;
 use sys::op::Placement;
+use sys::random::Random;
 
 /// Operations a second of one issuing thread before a second one is used. A core can do several times as many, and
 /// needs the rest for the kernel's part of them.
@@ -49,6 +51,16 @@ const MAX_LAG_SEC: u64 = 10;
 /// A stream to be recorded, judged by the limits or not, that offers so many operations a second.
 fn recorded(name: &str, judged: bool, offered_iops: f64) -> StreamInfo {
     StreamInfo { name: name.to_owned(), judged, offered_iops, ..StreamInfo::default() }
+}
+
+/// A setting in force, for the manifest.
+fn setting(name: &str, value: &dyn ToString) -> (String, String) {
+    (name.to_owned(), value.to_string())
+}
+
+/// The rate that a stream offers, for the manifest.
+fn offered(stream: &StreamInfo) -> (String, String) {
+    (format!("{}-per-sec", stream.name), format!("{:.3}", stream.offered_iops))
 }
 
 /// A kind of load with its configuration.
@@ -222,6 +234,11 @@ impl DeviceShape {
     pub fn new(name: impl Into<String>, target: u16, size_bytes: u64, min_io_bytes: u32) -> Self {
         Self { name: name.into(), target, size_bytes, min_io_bytes, queue_requests: None, stamp_key: 0 }
     }
+
+    /// New salt for writes to it, `of which `compress_pct` percent is random.
+    fn salt(&self, mut random: Random, compress_pct: u32) -> Salt {
+        Salt::new(random.next_u64(), compress_pct, self.stamp_key)
+    }
 }
 
 /// Parameters from the machine and the user, beside the configuration.
@@ -236,6 +253,13 @@ pub struct Choices {
     /// Operations of this workload that the engine carries at once on one issuing thread, if it has a bound:
     /// more would wait for the engine, which is our own lag, and not for a slot.
     pub in_flight_max: Option<u32>,
+}
+
+impl Choices {
+    /// Number of issuing threads for `iops` operations a second.
+    fn shards_for(&self, iops: f64) -> u32 {
+        ((iops / SHARD_IOPS).ceil() as u32).clamp(1, self.shards_max.max(1))
+    }
 }
 
 /// A load that these devices cannot run: a sentence.

@@ -1,14 +1,53 @@
-//! For tests: runs a plan on a drive model in virtual time, and counts the records; cases in text files.
+//! For tests: plans, runs of a plan on a drive model in virtual time with counts of the records, cases in text files.
 
-use crate::plan::Plan;
+use crate::plan::{Arrival, Lane, Plan};
 use crate::run::{Control, Pacing, Run, Settings, Sink, SinkError, run};
-use crate::workload::RunPlan;
+use crate::workload::{CannotRun, Choices, DeviceShape, RunPlan, Workload};
 use engine::sim::{Done, DriveModel, SimEngine};
 use results::cell::{Interval, Layout};
+use results::run_dir::WorkloadRecord;
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
 use sys::op::{Op, Outcome};
 
 const NS_PER_SEC: u64 = 1_000_000_000;
+
+/// Seed 1, and so many issuing threads on a machine of two CPUs.
+pub(super) fn choices(shards_max: u32) -> Choices {
+    Choices { seed: 1, shards_max, cpus: 2, in_flight_max: None }
+}
+
+/// A plan of nothing yet on `devices`.
+pub(super) fn plan_on(devices: &[DeviceShape]) -> RunPlan {
+    RunPlan::new(devices.iter().map(|device| device.name.clone()).collect(), [1_000_000].into())
+}
+
+/// The plan of one workload alone.
+pub(super) fn planned(
+    workload: &impl Workload,
+    devices: &[DeviceShape],
+    shards_max: u32,
+) -> Result<(RunPlan, WorkloadRecord), CannotRun> {
+    let mut plan = plan_on(devices);
+    let record = workload.build(devices, &choices(shards_max), &mut plan)?;
+    Ok((plan, record))
+}
+
+/// Lanes of all shards, each with the plan of its shard.
+pub(super) fn lanes(run: &RunPlan) -> impl Iterator<Item = (&Plan, &Lane)> {
+    run.shards.iter().flat_map(|plan| plan.lanes.iter().map(move |lane| (plan, lane)))
+}
+
+/// The instants of an open lane.
+pub(super) fn instants(lane: &Lane) -> impl Iterator<Item = u64> + use<> {
+    let Arrival::Scheduled(mut schedule) = lane.arrival.clone() else { panic!("{} is closed", lane.name) };
+    std::iter::from_fn(move || schedule.next_ns())
+}
+
+/// Number of different values.
+pub(super) fn distinct<T: Ord>(values: impl IntoIterator<Item = T>) -> usize {
+    values.into_iter().collect::<BTreeSet<_>>().len()
+}
 
 /// Operations by cell.
 #[derive(Default)]

@@ -1,37 +1,13 @@
 use super::*;
-use results::baseline::{Done, Latency};
+use results::baseline::Latency;
+use results::testing;
 
 /// A job's point on a drive, as a baseline would have it.
 fn point(drive: &str, part: Part, depth: u32, ways: [Option<(u32, Option<f64>)>; 2]) -> Point {
-    let done = |way: Option<(u32, Option<f64>)>| {
-        way.map(|(bytes, offered_iops)| Done {
-            bytes_each: f64::from(bytes),
-            offered_iops,
-            ops: 1,
-            iops: 0.0,
-            mbps: 0.0,
-            errors: 0,
-            undone: 0,
-            service: Latency::default(),
-            answer: Latency::default(),
-        })
-    };
-    let mut point = Point {
-        part,
-        job: format!("{ways:?}"),
-        random: true,
-        read_pct: 0.0,
-        depth,
-        round: 0,
-        seconds: 5.0,
-        reads: done(ways[0]),
-        writes: done(ways[1]),
-        mean_in_flight: None,
-        cpu_us: None,
-        steady: None,
-        doubt: None,
-        watch: None,
-    };
+    // One operation in its ten seconds, until the drive has been asked.
+    let made = |way: Option<(u32, Option<f64>)>| way.map(|(bytes, offered)| (f64::from(bytes), offered, 0.1, 0.0));
+    let made_up = testing::point(part, depth, made(ways[0]), made(ways[1]));
+    let mut point = Point { job: format!("{ways:?}"), read_pct: 0.0, seconds: 5.0, mean_in_flight: None, ..made_up };
     let drive = drive.parse().unwrap();
     let (times, seconds) = Job::of(&point).unwrap().all(&drive, 5_000_000_000);
     for (done, times_ns) in [&mut point.reads, &mut point.writes].into_iter().zip(times) {

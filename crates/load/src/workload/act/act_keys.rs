@@ -50,123 +50,80 @@ pub fn find(name: &str) -> Option<&'static ActKey> {
 }
 
 const SAME: &str = "the same";
-const OLDEST: Release = Release(1, 0);
 
-const fn key(name: &'static str, since: Release, until: Option<Release>, fate: &'static str) -> ActKey {
-    ActKey { name, program: Program::Storage, since, until, fate }
+/// Declares each key: the programs that read it, its name, the first release that did and, unless 6.6 still has it, the
+/// last, and its fate.
+macro_rules! keys {
+    ($($program:ident $name:literal from ($since:literal, $since_minor:literal)
+        $(to ($until:literal, $until_minor:literal))? => $fate:expr;)+) => {
+        /// All keys, in the order of their introduction.
+        pub const KEYS: &[ActKey] = &[$(ActKey {
+            name: $name,
+            program: Program::$program,
+            since: Release($since, $since_minor),
+            until: {
+                let until: &[Release] = &[$(Release($until, $until_minor))?];
+                until.first().copied()
+            },
+            fate: $fate,
+        }),+];
+    };
 }
 
-const fn both(name: &'static str, since: Release, until: Option<Release>, fate: &'static str) -> ActKey {
-    ActKey { program: Program::Both, ..key(name, since, until, fate) }
-}
-
-/// All keys, in the order of their introduction.
-pub const KEYS: &[ActKey] = &[
-    both("device-names", OLDEST, None, SAME),
-    key(
-        "queue-per-device",
-        OLDEST,
-        Some(Release(3, 0)),
-        "dropped; `yes` gave each device `threads-per-queue` threads of its own and becomes `service-threads`: devices x \
-         threads, a bound on all devices together",
-    ),
-    both(
-        "num-queues",
-        OLDEST,
-        Some(Release(5, 3)),
-        "becomes `service-threads`: `num-queues` x `threads-per-queue`. Mandatory until ACT 4; ACT 5 took the number of \
-         CPUs, which a file does not tell (`--cpus` does)",
-    ),
-    both(
-        "threads-per-queue",
-        OLDEST,
-        Some(Release(5, 3)),
-        "becomes `service-threads`: `num-queues` x `threads-per-queue`. Mandatory until ACT 4, then 4 by default",
-    ),
-    both("test-duration-sec", OLDEST, None, SAME),
-    both("report-interval-sec", OLDEST, None, "the same; mandatory until ACT 4"),
-    both("read-reqs-per-sec", OLDEST, None, SAME),
-    key(
-        "large-block-ops-per-sec",
-        OLDEST,
-        Some(Release(2, 0)),
-        "replaced by `write-reqs-per-sec`, chosen so that exactly as many large blocks follow: with `defrag-lwm-pct: 50` \
-         if that gives a whole number, else with 0",
-    ),
-    key("read-req-num-512-blocks", OLDEST, Some(Release(2, 0)), "replaced by `record-bytes`: 512 times as many"),
-    key("large-block-op-kbytes", OLDEST, None, "the same; mandatory until ACT 4; a power of two from ACT 4 on"),
-    key("use-valloc", OLDEST, Some(Release(3, 0)), "dropped: it chose how ACT allocated memory"),
-    key(
-        "num-write-buffers",
-        OLDEST,
-        Some(Release(2, 0)),
+keys! {
+    Both "device-names" from (1, 0) => SAME;
+    Storage "queue-per-device" from (1, 0) to (3, 0) =>
+        "dropped; `yes` gave each device `threads-per-queue` threads of its own and becomes `service-threads`: devices \
+         x threads, a bound on all devices together";
+    Both "num-queues" from (1, 0) to (5, 3) =>
+        "becomes `service-threads`: `num-queues` x `threads-per-queue`. Mandatory until ACT 4; ACT 5 took the number \
+         of CPUs, which a file does not tell (`--cpus` does)";
+    Both "threads-per-queue" from (1, 0) to (5, 3) =>
+        "becomes `service-threads`: `num-queues` x `threads-per-queue`. Mandatory until ACT 4, then 4 by default";
+    Both "test-duration-sec" from (1, 0) => SAME;
+    Both "report-interval-sec" from (1, 0) => "the same; mandatory until ACT 4";
+    Both "read-reqs-per-sec" from (1, 0) => SAME;
+    Storage "large-block-ops-per-sec" from (1, 0) to (2, 0) =>
+        "replaced by `write-reqs-per-sec`, chosen so that exactly as many large blocks follow: with `defrag-lwm-pct: \
+         50` if that gives a whole number, else with 0";
+    Storage "read-req-num-512-blocks" from (1, 0) to (2, 0) => "replaced by `record-bytes`: 512 times as many";
+    Storage "large-block-op-kbytes" from (1, 0) => "the same; mandatory until ACT 4; a power of two from ACT 4 on";
+    Storage "use-valloc" from (1, 0) to (3, 0) => "dropped: it chose how ACT allocated memory";
+    Storage "num-write-buffers" from (1, 0) to (2, 0) =>
         "dropped; 0 wrote zeros and becomes `compress-pct: 0`. Any other number wrote that many random blocks over and \
-         over; today every write is random, which cannot be told apart but by a drive that deduplicates",
-    ),
-    both(
-        "scheduler-mode",
-        OLDEST,
-        Some(Release(6, 4)),
-        "dropped: ACT set the I/O scheduler of its devices, to `noop` when not told; here it is recorded and left alone. \
-         Set it by a udev rule or through /sys/block/NAME/queue/scheduler",
-    ),
-    both("microsecond-histograms", Release(2, 0), None, SAME),
-    both("write-reqs-per-sec", Release(3, 0), None, SAME),
-    key(
-        "record-bytes",
-        Release(3, 0),
-        None,
-        "the same, but ACT 3 and 4 stored records in steps of 128 bytes and later ones in steps of 16: a size from these \
-         is rounded up to 128, which keeps reads and large blocks as they were. Mandatory until ACT 4",
-    ),
-    key("record-bytes-range-max", Release(4, 0), None, "the same, and rounded as `record-bytes`"),
-    both("replication-factor", Release(4, 0), None, SAME),
-    key("update-pct", Release(4, 0), None, SAME),
-    both("defrag-lwm-pct", Release(4, 0), None, "the same; ACT 3 always doubled, as 50 does"),
-    key("commit-to-device", Release(4, 0), None, SAME),
-    key("commit-min-bytes", Release(4, 0), Some(Release(6, 3)), "dropped by ACT, still works here"),
-    key("tomb-raider", Release(4, 0), None, SAME),
-    key(
-        "tomb-raider-sleep-usec",
-        Release(4, 0),
-        None,
-        "the same; 0 by default in every release, whatever its README says",
-    ),
-    both("file-size-mbytes", Release(5, 0), None, "the same; in `act_index` from 6.0 on"),
-    both(
-        "max-reqs-queued",
-        Release(5, 0),
-        Some(Release(5, 3)),
-        "dropped: there are no queues; until ACT 4 the limit was 100000. `max-lag-sec` stops a test that falls behind",
-    ),
-    both(
-        "max-lag-sec",
-        Release(5, 0),
-        None,
-        "the same; 0 is no limit from 6.0 on, and in ACT 5, where it allowed no lag, becomes 1",
-    ),
-    ActKey {
-        program: Program::Index,
-        ..key("num-cache-threads", Release(5, 0), Some(Release(5, 0)), "renamed `cache-threads`")
-    },
-    both(
-        "service-threads",
-        Release(5, 1),
-        None,
+         over; today every write is random, which cannot be told apart but by a drive that deduplicates";
+    Both "scheduler-mode" from (1, 0) to (6, 4) =>
+        "dropped: ACT set the I/O scheduler of its devices, to `noop` when not told; here it is recorded and left \
+         alone. Set it by a udev rule or through /sys/block/NAME/queue/scheduler";
+    Both "microsecond-histograms" from (2, 0) => SAME;
+    Both "write-reqs-per-sec" from (3, 0) => SAME;
+    Storage "record-bytes" from (3, 0) =>
+        "the same, but ACT 3 and 4 stored records in steps of 128 bytes and later ones in steps of 16: a size from \
+         these is rounded up to 128, which keeps reads and large blocks as they were. Mandatory until ACT 4";
+    Storage "record-bytes-range-max" from (4, 0) => "the same, and rounded as `record-bytes`";
+    Both "replication-factor" from (4, 0) => SAME;
+    Storage "update-pct" from (4, 0) => SAME;
+    Both "defrag-lwm-pct" from (4, 0) => "the same; ACT 3 always doubled, as 50 does";
+    Storage "commit-to-device" from (4, 0) => SAME;
+    Storage "commit-min-bytes" from (4, 0) to (6, 3) => "dropped by ACT, still works here";
+    Storage "tomb-raider" from (4, 0) => SAME;
+    Storage "tomb-raider-sleep-usec" from (4, 0) => "the same; 0 by default in every release, whatever its README says";
+    Both "file-size-mbytes" from (5, 0) => "the same; in `act_index` from 6.0 on";
+    Both "max-reqs-queued" from (5, 0) to (5, 3) =>
+        "dropped: there are no queues; until ACT 4 the limit was 100000. `max-lag-sec` stops a test that falls behind";
+    Both "max-lag-sec" from (5, 0) =>
+        "the same; 0 is no limit from 6.0 on, and in ACT 5, where it allowed no lag, becomes 1";
+    Index "num-cache-threads" from (5, 0) to (5, 0) => "renamed `cache-threads`";
+    Both "service-threads" from (5, 1) =>
         "until 5.3 the threads that made requests for the queues: dropped. From 6.0 on the threads that do them: the \
-         same, but ACT's default of 5 for each CPU is not ours (`--cpus` writes it out)",
-    ),
-    ActKey { program: Program::Index, ..key("cache-threads", Release(5, 1), None, SAME) },
-    both(
-        "disable-odsync",
-        Release(5, 2),
-        None,
-        "the same; ACT 1 to 4 opened devices without O_DSYNC, so a file of theirs becomes `disable-odsync: yes`, unless it \
-         has `commit-to-device: yes`, where that is refused",
-    ),
-    key("compress-pct", Release(5, 3), None, SAME),
-    key("no-defrag-reads", Release(6, 4), None, SAME),
-];
+         same, but ACT's default of 5 for each CPU is not ours (`--cpus` writes it out)";
+    Index "cache-threads" from (5, 1) => SAME;
+    Both "disable-odsync" from (5, 2) =>
+        "the same; ACT 1 to 4 opened devices without O_DSYNC, so a file of theirs becomes `disable-odsync: yes`, \
+         unless it has `commit-to-device: yes`, where that is refused";
+    Storage "compress-pct" from (5, 3) => SAME;
+    Storage "no-defrag-reads" from (6, 4) => SAME;
+}
 
 /// `docs/act-keys.md`, whole.
 pub fn markdown() -> String {

@@ -19,7 +19,7 @@ pub fn check(config: &ActConfig) -> Vec<Problem> {
     let single = options_of(config.test).filter_map(|spec| {
         let (_, setting) = config.setting(spec.name)?;
         if spec.is_translated() {
-            return setting.text().map(|_| Problem::OldKey { key: Quoted::new(spec.name) });
+            return setting.text().map(|_| Problem::OldKey(Quoted::new(spec.name)));
         }
         Some(spec.problem(setting.check(spec).err()?))
     });

@@ -142,9 +142,21 @@ pub(super) fn threads_of_queues(queues: u32, threads: u32) -> Result<u32, Proble
 /// A key that `test` does not have.
 pub(super) fn unknown(key: &str, test: Test) -> Problem {
     match all().find(|spec| spec.name == key && !spec.tests.contains(&test)) {
-        Some(OptionSpec { name, tests: [of, ..], .. }) => Problem::KeyOfOtherTest { key: name, of: *of, here: test },
-        _ if act_keys::find(key).is_some() => Problem::OldKey { key: Quoted::new(key) },
-        _ => Problem::UnknownKey { key: Quoted::new(key), nearest: nearest(test, key) },
+        Some(OptionSpec { tests: [of, ..], .. }) => Problem::Other(format!(
+            "{key}: a key of the {} test, which {} {} test does not have - remove the line, or run \"flashproof {}\"",
+            of.name(),
+            if test == Test::Index { "an" } else { "a" },
+            test.name(),
+            of.name()
+        )),
+        _ if act_keys::find(key).is_some() => Problem::OldKey(Quoted::new(key)),
+        _ => {
+            let meant = match nearest(test, key) {
+                Some(name) => format!("did you mean {name}?"),
+                None => "no known key is close to it; docs/options.md lists them all".to_owned(),
+            };
+            Problem::Other(format!("unknown key {} - {meant}", Quoted::new(key)))
+        }
     }
 }
 

@@ -12,7 +12,6 @@
 
 use results::units::{in_one_line, quoted};
 use std::fmt;
-use thiserror::Error;
 
 /// Most bytes that a configuration can have. 128 devices with the longest of names fit twice.
 pub const FILE_BYTES_MAX: usize = 1 << 20;
@@ -50,28 +49,6 @@ impl fmt::Display for Quoted {
     }
 }
 
-/// Why a line cannot be parsed.
-#[derive(Debug, Clone, PartialEq, Eq, Error)]
-pub enum LineProblem {
-    #[error("byte {byte} of the line is {value:#04x}, which is not UTF-8 - save the file as UTF-8")]
-    NotUtf8 {
-        /// Position in the line, the first is 1.
-        byte: usize,
-        value: u8,
-    },
-    /// A line that starts with the colon.
-    #[error("no key before the colon - write \"name: value\"")]
-    NoKey,
-    /// A line of the form `name = value`.
-    #[error("a key is followed by a colon, not by = - write \"{}: {}\"", .key.bare(), .value.bare())]
-    Equals {
-        /// Text before `=`.
-        key: Quoted,
-        /// Text after `=`.
-        value: Quoted,
-    },
-}
-
 /// One line with a key.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Line<'a> {
@@ -98,7 +75,7 @@ pub fn line_of(bytes: &[u8], key: &str) -> Option<usize> {
 /// The lines of a file that are not blank, each with its number, or its error.
 ///
 /// A byte order mark at the start is skipped, and comments need not be UTF-8.
-pub(crate) fn lines(bytes: &[u8]) -> impl Iterator<Item = Result<Line<'_>, (usize, LineProblem)>> {
+pub(crate) fn lines(bytes: &[u8]) -> impl Iterator<Item = Result<Line<'_>, (usize, String)>> {
     let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
     bytes.split(|byte| *byte == b'\n').enumerate().filter_map(|(index, line)| {
         let number = index + 1;
@@ -111,10 +88,11 @@ pub(crate) fn lines(bytes: &[u8]) -> impl Iterator<Item = Result<Line<'_>, (usiz
 }
 
 /// Splits a line without its comment; `None` if it is blank.
-fn split(number: usize, said: &[u8]) -> Result<Option<Line<'_>>, LineProblem> {
-    let text = std::str::from_utf8(said).map_err(|error| LineProblem::NotUtf8 {
-        byte: error.valid_up_to() + 1,
-        value: said.get(error.valid_up_to()).copied().unwrap_or_default(),
+fn split(number: usize, said: &[u8]) -> Result<Option<Line<'_>>, String> {
+    let text = std::str::from_utf8(said).map_err(|error| {
+        let at = error.valid_up_to();
+        let (byte, value) = (at + 1, said.get(at).copied().unwrap_or_default());
+        format!("byte {byte} of the line is {value:#04x}, which is not UTF-8 - save the file as UTF-8")
     })?;
     let text = text.trim_matches(WHITE_SPACE);
     if text.is_empty() {
@@ -123,14 +101,15 @@ fn split(number: usize, said: &[u8]) -> Result<Option<Line<'_>>, LineProblem> {
     let key_len = text.find([':', ' ', '\t', '\r']).unwrap_or(text.len());
     let (key, rest) = text.split_at(key_len);
     if key.is_empty() {
-        return Err(LineProblem::NoKey);
+        return Err("no key before the colon - write \"name: value\"".to_owned());
     }
     let rest = rest.trim_start_matches(WHITE_SPACE);
     if let Some((key, value)) = text.split_once('=')
         && (key.len() < key_len || rest.starts_with('='))
     {
         let [key, value] = [key, value].map(|part| Quoted::new(part.trim_matches(WHITE_SPACE)));
-        return Err(LineProblem::Equals { key, value });
+        let (key, value) = (key.bare(), value.bare());
+        return Err(format!("a key is followed by a colon, not by = - write \"{key}: {value}\""));
     }
     let value = rest.strip_prefix(':').unwrap_or(rest).trim_start_matches(WHITE_SPACE);
     Ok(Some(Line { number, key, value }))
@@ -186,7 +165,8 @@ mod tests {
     fn bytes_that_are_not_utf8_are_named_outside_comments_and_ignored_inside() {
         let found: Vec<_> = lines(b"a: 1\nb: \xff\nc: 2 # \xff\n").collect();
         assert_eq!(found.len(), 3);
-        assert_eq!(found[1], Err((2, LineProblem::NotUtf8 { byte: 4, value: 0xff })));
+        let told = "byte 4 of the line is 0xff, which is not UTF-8 - save the file as UTF-8";
+        assert_eq!(found[1], Err((2, told.to_owned())));
         assert!(found[2].is_ok());
     }
 

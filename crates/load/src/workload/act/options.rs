@@ -154,7 +154,7 @@ impl OptionSpec {
     /// Sets the field `setting` from `text`. On an error it keeps its value.
     pub(super) fn set(&self, setting: &mut dyn Setting, text: &str) -> Result<(), Problem> {
         let set = match text {
-            "" if self.kind != Kind::Devices => Err(ValueProblem::Missing),
+            "" if self.kind != Kind::Devices => Err(ValueProblem::Other("no value".to_owned())),
             _ => setting.set(self, text),
         };
         set.map_err(|found| self.problem(found))
@@ -163,8 +163,8 @@ impl OptionSpec {
     /// The mistake of a value that it does not take.
     pub(super) fn problem(&self, found: ValueProblem) -> Problem {
         match found {
-            ValueProblem::NoSuchDrive(message) => Problem::SimulatedDrive { key: self.name, message },
-            found => Problem::Value { key: self.name, found, wanted: self.wanted() },
+            ValueProblem::NoSuchDrive(message) => Problem::Other(format!("{}: {message}", self.name)),
+            found => Problem::Other(format!("{}: {found} - give {}", self.name, self.wanted())),
         }
     }
 }
@@ -192,7 +192,7 @@ macro_rules! numbers {
             fn set(&mut self, spec: &OptionSpec, text: &str) -> Result<(), ValueProblem> {
                 let number = whole_number(text)?;
                 check_range(spec, number)?;
-                *self = number.try_into().map_err(|_| ValueProblem::TooLarge(number.to_string()))?;
+                *self = number.try_into().map_err(|_| too_large(number))?;
                 Ok(())
             }
 
@@ -231,7 +231,7 @@ impl<T: Setting + Copy + std::default::Default> Setting for Option<T> {
 
 impl Setting for SizeHistogram {
     fn set(&mut self, _: &OptionSpec, text: &str) -> Result<(), ValueProblem> {
-        *self = Self::parse(text).map_err(ValueProblem::NoHistogram)?;
+        *self = Self::parse(text).map_err(ValueProblem::Other)?;
         Ok(())
     }
 
@@ -245,7 +245,7 @@ impl Setting for bool {
         *self = match text {
             "yes" => true,
             "no" => false,
-            _ => return Err(ValueProblem::NotYesNo(Quoted::new(text))),
+            _ => return Err(ValueProblem::of(text, "is neither yes nor no")),
         };
         Ok(())
     }
@@ -257,7 +257,7 @@ impl Setting for bool {
 
 impl<T: Choice> Setting for T {
     fn set(&mut self, _: &OptionSpec, text: &str) -> Result<(), ValueProblem> {
-        *self = T::from_word(text).ok_or_else(|| ValueProblem::NotAChoice(Quoted::new(text)))?;
+        *self = T::from_word(text).ok_or_else(|| ValueProblem::of(text, "is none of them"))?;
         Ok(())
     }
 
@@ -287,24 +287,32 @@ impl Setting for Vec<DeviceName> {
 
 fn check_device_names(names: &[&str]) -> Result<(), ValueProblem> {
     if names.is_empty() {
-        return Err(ValueProblem::NoDevices);
+        return Err(ValueProblem::Other("no device is named".to_owned()));
     }
     if names.len() > DEVICES_MAX {
-        return Err(ValueProblem::TooManyDevices(names.len()));
+        return Err(ValueProblem::Other(format!("{} devices are too many", names.len())));
     }
     for (i, name) in names.iter().enumerate() {
         if name.len() > DEVICE_NAME_BYTES_MAX {
-            return Err(ValueProblem::LongDeviceName { found: Quoted::new(name), bytes: name.len() });
+            return Err(ValueProblem::Other(format!(
+                "the name {} of {} bytes is longer than any path, which has at most {DEVICE_NAME_BYTES_MAX}",
+                Quoted::new(name),
+                name.len()
+            )));
         }
         if name.starts_with(['"', '\'']) || name.ends_with(['"', '\'']) {
-            return Err(ValueProblem::QuotedDeviceName(Quoted::new(name)));
+            let bare = Quoted::new(name);
+            let bare = bare.bare();
+            return Err(ValueProblem::Other(format!("{bare} has quotes round it, and a name is written without any")));
         }
         let unwritable = |c: char| is_device_separator(c) || c == '#' || c.is_control();
         if name.is_empty() || name.contains(unwritable) {
-            return Err(ValueProblem::BadDeviceName(Quoted::new(name)));
+            let is = "cannot be the name of a device here: it has a separator, a # or a control character in it";
+            return Err(ValueProblem::of(name, is));
         }
         if names[..i].contains(name) {
-            return Err(ValueProblem::SameDeviceTwice(Quoted::new(name)));
+            let is = "is named twice, and each device is tested once; name=... tells simulated drives apart";
+            return Err(ValueProblem::of(name, is));
         }
     }
     Ok(())
@@ -314,7 +322,7 @@ fn check_device_names(names: &[&str]) -> Result<(), ValueProblem> {
 impl Setting for String {
     fn set(&mut self, _: &OptionSpec, text: &str) -> Result<(), ValueProblem> {
         if text.contains(WHITE_SPACE) {
-            return Err(ValueProblem::NotOneWord(Quoted::new(text)));
+            return Err(ValueProblem::of(text, "is more than one word"));
         }
         text.clone_into(self);
         Ok(())
@@ -330,9 +338,9 @@ fn check_range(spec: &OptionSpec, number: u64) -> Result<(), ValueProblem> {
     if number < min {
         Err(ValueProblem::TooSmall(number))
     } else if number > max {
-        Err(ValueProblem::TooLarge(number.to_string()))
+        Err(too_large(number))
     } else if power_of_two && number != 0 && !number.is_power_of_two() {
-        Err(ValueProblem::NotAPowerOfTwo(number))
+        Err(ValueProblem::Other(format!("{number} is no power of two")))
     } else {
         Ok(())
     }
@@ -342,19 +350,22 @@ fn check_range(spec: &OptionSpec, number: u64) -> Result<(), ValueProblem> {
 ///
 /// Shape: the number, or its digits if it does not fit.
 pub(super) fn whole_number(value: &str) -> Result<u64, ValueProblem> {
-    use ValueProblem as Found;
     let unsigned = value.strip_prefix('+').unwrap_or(value);
     let digits_len = unsigned.find(|c: char| !c.is_ascii_digit()).unwrap_or(unsigned.len());
     let (digits, junk) = unsigned.split_at(digits_len);
     match (digits.is_empty(), junk.is_empty()) {
-        (true, true) if value.is_empty() => Err(Found::Missing),
+        (true, true) if value.is_empty() => Err(ValueProblem::Other("no value".to_owned())),
         (true, _) if value.strip_prefix('-').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit())) => {
-            Err(Found::Negative(Quoted::new(value)))
+            Err(ValueProblem::of(value, "is negative"))
         }
-        (true, _) => Err(Found::NotANumber(Quoted::new(value))),
-        (false, false) => Err(Found::JunkAfterNumber { found: Quoted::new(value), junk: Quoted::new(junk) }),
-        (false, true) => digits.parse().map_err(|_| Found::TooLarge(shortened(digits))),
+        (true, _) => Err(ValueProblem::of(value, "is not a number")),
+        (false, false) => Err(ValueProblem::of(value, &format!("has {} after the number", Quoted::new(junk)))),
+        (false, true) => digits.parse().map_err(|_| too_large(shortened(digits))),
     }
+}
+
+fn too_large(number: impl fmt::Display) -> ValueProblem {
+    ValueProblem::Other(format!("{number} is too large"))
 }
 
 /// Digits that a message can show.
@@ -368,20 +379,24 @@ mod tests {
     use super::*;
     use crate::workload::act::table::find;
 
-    fn set<T: Setting + std::default::Default>(key: &str, text: &str) -> Result<T, ValueProblem> {
+    fn set<T: Setting + std::default::Default>(key: &str, text: &str) -> Result<T, String> {
         let mut value = T::default();
         let spec = find(Test::Storage, key).unwrap();
-        value.set(spec, text).map(|()| value)
+        value.set(spec, text).map(|()| value).map_err(|problem| problem.to_string())
+    }
+
+    fn wrong<T>(what: &str) -> Result<T, String> {
+        Err(what.to_owned())
     }
 
     #[test]
     fn ranges_come_from_the_table() {
         assert_eq!(set::<u32>("update-pct", "100"), Ok(100));
-        assert_eq!(set::<u32>("update-pct", "101"), Err(ValueProblem::TooLarge("101".into())));
-        assert_eq!(set::<u32>("test-duration-sec", "0"), Err(ValueProblem::TooSmall(0)));
-        assert_eq!(set::<u32>("large-block-op-kbytes", "100"), Err(ValueProblem::NotAPowerOfTwo(100)));
+        assert_eq!(set::<u32>("update-pct", "101"), wrong("101 is too large"));
+        assert_eq!(set::<u32>("test-duration-sec", "0"), wrong("0 is too small"));
+        assert_eq!(set::<u32>("large-block-op-kbytes", "100"), wrong("100 is no power of two"));
         assert_eq!(set::<u32>("max-lag-sec", "4294967295"), Ok(u32::MAX));
-        assert_eq!(set::<u32>("max-lag-sec", "4294967296"), Err(ValueProblem::TooLarge("4294967296".into())));
+        assert_eq!(set::<u32>("max-lag-sec", "4294967296"), wrong("4294967296 is too large"));
     }
 
     #[test]
@@ -389,7 +404,7 @@ mod tests {
         assert_eq!(set::<Option<u32>>("service-threads", "0"), Ok(None));
         assert_eq!(set::<Option<u32>>("service-threads", "00"), Ok(None));
         assert_eq!(set::<Option<u32>>("shards", "0"), Ok(None));
-        assert_eq!(set::<Option<u32>>("num-queues", "0"), Err(ValueProblem::TooSmall(0)), "it has no such word");
+        assert_eq!(set::<Option<u32>>("num-queues", "0"), wrong("0 is too small"), "it has no such word");
         assert_eq!(set::<Option<u64>>("seed", "0"), Ok(Some(0)));
         assert_eq!(set::<Option<u64>>("seed", "18446744073709551615"), Ok(Some(u64::MAX)));
     }
@@ -398,7 +413,7 @@ mod tests {
     fn yes_and_no_are_the_only_flags() {
         assert_eq!(set::<bool>("tomb-raider", "yes"), Ok(true));
         for text in ["y", "Yes", "true", "1", "yes please"] {
-            assert_eq!(set::<bool>("tomb-raider", text), Err(ValueProblem::NotYesNo(Quoted::new(text))), "{text}");
+            assert_eq!(set::<bool>("tomb-raider", text), wrong(&format!("\"{text}\" is neither yes nor no")));
         }
     }
 
@@ -409,32 +424,37 @@ mod tests {
             Ok(names.iter().map(ToString::to_string).collect::<Vec<_>>())
         };
         assert_eq!(set("device-names", "/dev/a;/dev/b").unwrap(), ["/dev/a", "/dev/b"]);
-        assert_eq!(set("device-names", " , "), Err(ValueProblem::NoDevices));
-        assert_eq!(set("device-names", "a b a"), Err(ValueProblem::SameDeviceTwice(Quoted::new("a"))));
+        assert_eq!(set("device-names", " , "), wrong("no device is named"));
         let long = "a".repeat(4096);
-        assert!(matches!(set("device-names", &long), Err(ValueProblem::LongDeviceName { bytes: 4096, .. })));
-        assert_eq!(set("device-names", "a\u{1}"), Err(ValueProblem::BadDeviceName(Quoted::new("a\u{1}"))));
+        for (names, what) in [
+            ("a b a", "\"a\" is named twice, and each device is tested once"),
+            ("a\u{1}", "\"a\\u0001\" cannot be the name of a device here"),
+            (&long, &format!("the name \"{}...\" of 4096 bytes is longer than any path", &long[..60])),
+        ] {
+            let found = set("device-names", names).unwrap_err();
+            assert!(found.starts_with(what), "{found}");
+        }
         let many: Vec<_> = (0..129).map(|n| format!("d{n}")).collect();
-        assert_eq!(set("device-names", &many.join(",")), Err(ValueProblem::TooManyDevices(129)));
+        assert_eq!(set("device-names", &many.join(",")), wrong("129 devices are too many"));
         assert_eq!(set("device-names", &many[..128].join(",")).unwrap().len(), 128);
     }
 
     #[test]
     fn whole_numbers_are_digits_and_nothing_else() {
+        let whole_number = |text: &str| whole_number(text).map_err(|problem| problem.to_string());
         for (text, number) in [("0", 0), ("007", 7), ("+5", 5), ("18446744073709551615", u64::MAX)] {
             assert_eq!(whole_number(text), Ok(number), "{text}");
         }
-        let q = Quoted::new;
-        assert_eq!(whole_number(""), Err(ValueProblem::Missing));
-        assert_eq!(whole_number("-5"), Err(ValueProblem::Negative(q("-5"))));
+        assert_eq!(whole_number(""), wrong("no value"));
+        assert_eq!(whole_number("-5"), wrong("\"-5\" is negative"));
         for text in ["x", "-", "+", "++5", "-x", ": 5", "٣"] {
-            assert_eq!(whole_number(text), Err(ValueProblem::NotANumber(q(text))), "{text}");
+            assert_eq!(whole_number(text), wrong(&format!("\"{text}\" is not a number")));
         }
         for (text, junk) in [("20x", "x"), ("1.5", ".5"), ("1e3", "e3"), ("60 x 60", " x 60"), ("0x10", "x10")] {
-            let found = ValueProblem::JunkAfterNumber { found: q(text), junk: q(junk) };
-            assert_eq!(whole_number(text), Err(found), "{text}");
+            assert_eq!(whole_number(text), wrong(&format!("\"{text}\" has \"{junk}\" after the number")));
         }
-        assert_eq!(whole_number("18446744073709551616"), Err(ValueProblem::TooLarge("18446744073709551616".into())));
-        assert!(matches!(whole_number(&"9".repeat(4000)), Err(ValueProblem::TooLarge(digits)) if digits.len() < 70));
+        assert_eq!(whole_number("18446744073709551616"), wrong("18446744073709551616 is too large"));
+        let most = format!("{}... (4000 digits) is too large", "9".repeat(40));
+        assert_eq!(whole_number(&"9".repeat(4000)), wrong(&most));
     }
 }

@@ -25,13 +25,18 @@ pub fn parse(test: Test, file: &str, bytes: &[u8]) -> Result<Parsed, ConfigError
     let config = ActConfig::new(test);
     let mut reader = Reader { config, seen: HashMap::new(), problems: Vec::new(), warnings: Vec::new() };
     if bytes.len() > FILE_BYTES_MAX {
-        reader.problems.push((None, Problem::NotAConfiguration { bytes: bytes.len() }));
+        let what = format!(
+            "{} bytes or more are too many for a configuration, which has at most {FILE_BYTES_MAX} - name the file with \
+             the test's configuration",
+            bytes.len()
+        );
+        reader.problems.push((None, Problem::Other(what)));
         return reader.finish(file);
     }
     for line in lines(bytes) {
         match line {
             Ok(line) => reader.line(line.number, line.key, line.value),
-            Err((number, problem)) => reader.problems.push((Some(number), problem.into())),
+            Err((number, problem)) => reader.problems.push((Some(number), Problem::Other(problem))),
         }
     }
     reader.missing();
@@ -64,9 +69,8 @@ impl Reader {
         let Some((spec, setting)) = self.config.setting_mut(key) else {
             return self.problems.push((Some(number), unknown(key, test)));
         };
-        if let Some(Seen { line: first_line, .. }) = self.seen.get(spec.name) {
-            let problem = Problem::DuplicateKey { key: spec.name, first_line: *first_line };
-            return self.problems.push((Some(number), problem));
+        if let Some(first) = self.seen.get(spec.name) {
+            return self.problems.push((Some(number), Problem::given_twice(spec.name, first.line)));
         }
         let result = spec.set(setting, value);
         self.seen.insert(spec.name, Seen { line: number, readable: result.is_ok() });

@@ -12,7 +12,7 @@ use engine::DeviceName;
 
 /// Any number that ACT's 32-bit fields hold.
 const ANY: Kind = Kind::Whole { min: 0, max: U32_MAX, power_of_two: false };
-const U32_MAX: u64 = u32::MAX as u64;
+pub(super) const U32_MAX: u64 = u32::MAX as u64;
 /// Aerospike's largest write block. Source: ACT 6.6, `WBLOCK_SIZE`.
 pub(crate) const LARGE_BLOCK_KBYTES_MAX: u64 = 8 * 1024;
 /// As many threads as their stack-allocated handles leave room for in ACT's 8 MiB of stack.
@@ -23,7 +23,7 @@ const REQ_OFFSET_PCT_MAX: u64 = 1000;
 /// The edges of a bucket are a factor of two apart.
 const SIZE_OFFSET_PCT_MAX: u64 = 200;
 
-const fn from(min: u64, max: u64) -> Kind {
+pub(super) const fn from(min: u64, max: u64) -> Kind {
     Kind::Whole { min, max, power_of_two: false }
 }
 
@@ -32,7 +32,7 @@ const INDEX: &[Test] = &[Test::Index];
 const BOTH: &[Test] = &[Test::Storage, Test::Index];
 
 /// Values of columns that a row omits: an option of the storage test that ACT 6.6 has too, any number, default 0.
-const ROW: OptionSpec = OptionSpec {
+pub(super) const ROW: OptionSpec = OptionSpec {
     name: "",
     unit: "",
     kind: ANY,

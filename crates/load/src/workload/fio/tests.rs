@@ -3,8 +3,8 @@
 use super::testing::around;
 use super::*;
 use crate::plan::{Arrival, Plan};
-use crate::workload::test_sink::{cases, count};
-use crate::workload::{CannotRun, Choices, DeviceShape, RunPlan, Workload};
+use crate::workload::test_sink::{cases, count, planned};
+use crate::workload::{CannotRun, DeviceShape, RunPlan, Workload};
 use engine::sim::Drive;
 use std::collections::HashSet;
 use sys::op::{OpKind, Outcome};
@@ -22,10 +22,7 @@ fn read(text: &str) -> Result<(Vec<FioLoad>, Vec<String>), String> {
 
 fn build(load: &FioLoad, size_bytes: u64, shards_max: u32) -> Result<RunPlan, CannotRun> {
     let shape = DeviceShape::new("sim:", 0, size_bytes, 512);
-    let mut plan = RunPlan::new(vec!["sim:".into()], [1_000_000].into());
-    plan.begin(0, "");
-    load.build(&[shape], &Choices { seed: 1, shards_max, cpus: 4, in_flight_max: None }, &mut plan)?;
-    Ok(plan)
+    Ok(planned(load, &[shape], shards_max)?.0)
 }
 
 /// The plan of the only run of a job on 1 MiB, with the options `lines`.

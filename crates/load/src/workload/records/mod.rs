@@ -11,7 +11,9 @@
 //! Each shard has its own keys, every n-th: so one engine sees all writes of a key, and engines need no coordination.
 //! Of skewed keys each shard has the same distribution over its own.
 
-use super::{CannotRun, Choices, DeviceShape, Extras, MAX_LAG_SEC, Place, RunPlan, RunSpec, Workload, recorded};
+use super::{
+    CannotRun, Choices, DeviceShape, Extras, MAX_LAG_SEC, Place, RunPlan, RunSpec, Workload, offered, recorded, setting,
+};
 use crate::keys::{Draw, Keys};
 use crate::plan::{Arrival, BufferClass};
 use crate::rate::Rate;
@@ -127,7 +129,6 @@ impl Records {
 
     /// Settings in force, for the manifest.
     fn record(&self, shards: u32) -> Config {
-        let setting = |name: &str, value: &dyn ToString| (name.to_owned(), value.to_string());
         let settings = vec![
             setting("on", &self.target),
             setting("keys", &self.keys),
@@ -138,8 +139,7 @@ impl Records {
             setting("transactions-in-flight", &self.depth),
             setting("threads", &shards),
         ];
-        let rate = |stream: StreamInfo| (format!("{}-per-sec", stream.name), format!("{:.3}", stream.offered_iops));
-        let derived = self.streams().into_iter().filter(|stream| stream.offered_iops > 0.0).map(rate).collect();
+        let derived = self.streams().iter().filter(|stream| stream.offered_iops > 0.0).map(offered).collect();
         Config { derived, settings, ..Config::default() }
     }
 

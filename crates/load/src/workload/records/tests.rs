@@ -1,4 +1,5 @@
 use super::*;
+use crate::workload::test_sink::planned;
 
 fn records(mix: Mix) -> Records {
     Records {
@@ -20,11 +21,7 @@ fn records(mix: Mix) -> Records {
 
 fn built(records: &Records) -> RunPlan {
     let shape = DeviceShape::new("test", 0, 1 << 30, 512);
-    let choices = Choices { seed: 1, shards_max: 8, cpus: 8, in_flight_max: None };
-    let mut run = RunPlan::new(vec!["test".into()], [1_000_000].into());
-    run.begin(0, "");
-    records.build(&[shape], &choices, &mut run).unwrap();
-    run
+    planned(records, &[shape], 8).unwrap().0
 }
 
 #[test]

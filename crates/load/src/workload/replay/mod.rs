@@ -18,12 +18,12 @@ mod trace;
 
 pub use trace::{OPERATIONS_MAX, Trace, TraceBuilder, TraceError};
 
-use super::{CannotRun, Choices, DeviceShape, MAX_LAG_SEC, RunPlan, RunSpec, SHARD_IOPS, Workload, recorded};
+use super::{CannotRun, Choices, DeviceShape, MAX_LAG_SEC, RunPlan, RunSpec, Workload, offered, recorded, setting};
 use crate::plan::{Arrival, BufferClass, SALTED_AHEAD};
 use crate::schedule::{Listed, Schedule};
 use crate::stream::{Request, Stream};
-use device::salt::Salt;
 use engine::DeviceName;
+use results::cell::StreamInfo;
 use results::run_dir::{Config, WorkloadRecord};
 use results::units::{self, Grouped};
 use std::sync::Arc;
@@ -93,6 +93,12 @@ impl Replay {
     /// Arrivals a second of a stream over the whole run.
     fn iops(&self, class: Class) -> f64 {
         self.trace.totals(class).0 as f64 * f64::from(self.laps) / self.duration_sec() as f64
+    }
+
+    /// Recorded streams, of which one is judged.
+    fn streams(&self) -> Vec<StreamInfo> {
+        let (classes, judged) = (self.trace.classes(), self.trace.judged());
+        classes.into_iter().map(|class| recorded(class.name(), Some(class) == judged, self.iops(class))).collect()
     }
 
     /// Changes to operations so that they fit a device. Errors: they do not fit it.
@@ -199,16 +205,14 @@ impl Workload for Replay {
         run: &mut RunPlan,
     ) -> Result<WorkloadRecord, CannotRun> {
         let classes = self.trace.classes();
-        let judged = self.trace.judged();
-        let streams = classes.iter().map(|class| recorded(class.name(), Some(*class) == judged, self.iops(*class)));
         // While it lasts, and not over the whole seconds of the run.
         let iops = self.trace.operations() as f64 * NS_PER_SEC as f64 / self.trace.span_ns().max(1) as f64;
-        let shards = ((iops / SHARD_IOPS).ceil() as u32).clamp(1, choices.shards_max.max(1));
+        let shards = choices.shards_for(iops);
         let groups: Vec<_> = self.trace.devices().into_iter().map(|device| self.trace.on(device)).collect();
         let changes: Vec<_> =
             devices.iter().zip(&groups).map(|(device, groups)| self.check(device, groups)).collect::<Result<_, _>>()?;
         let mut few = Vec::new();
-        let place = run.add(streams, shards as usize);
+        let place = run.add(self.streams(), shards as usize);
         for (shard, plan) in (0..shards).zip(&mut run.shards) {
             for (device, groups) in devices.iter().zip(&groups) {
                 for (class, group) in groups {
@@ -217,16 +221,14 @@ impl Workload for Replay {
                     let largest = span.largest(group);
                     let carried = carried_by_memory(*class, largest);
                     if shard == 0 && carried < SLOTS_TOLD {
-                        few.push((format!("in-flight-max@{}@{}", class.name(), device.name), carried.to_string()));
+                        few.push(setting(&format!("in-flight-max@{}@{}", class.name(), device.name), &carried));
                     }
                     let slots = slots(device, groups, *class, largest, choices, devices.len()) / shards;
                     let slots = slots.max(1);
                     let part = (u64::from(shard) << 16) | plan.buffers.len() as u64;
-                    let seed = Random::for_part(choices.seed, part).next_u64();
+                    let random = Random::for_part(choices.seed, part);
                     let buffers = plan.add_buffers(match class.kind() {
-                        OpKind::Write => {
-                            BufferClass::fresh(largest as usize, slots, Salt::new(seed, 100, device.stamp_key))
-                        }
+                        OpKind::Write => BufferClass::fresh(largest as usize, slots, device.salt(random, 100)),
                         kind => BufferClass::plain(if kind.moves_data() { largest as usize } else { 0 }, slots),
                     });
                     let (first, stride) = (u64::from(shard), u64::from(shards));
@@ -258,21 +260,19 @@ impl Replay {
     fn record(&self, devices: &[DeviceShape], changes: &[Changes], few: Vec<(String, String)>) -> Config {
         let trace = &self.trace;
         let mut settings = vec![
-            ("operations".to_owned(), trace.operations().to_string()),
-            ("span-sec".to_owned(), format!("{:.6}", trace.span_ns() as f64 / 1e9)),
-            ("speed".to_owned(), trace.speed().to_string()),
-            ("repeat".to_owned(), self.laps.to_string()),
-            ("left-out".to_owned(), trace.left_out().to_string()),
+            setting("operations", &trace.operations()),
+            setting("span-sec", &format!("{:.6}", trace.span_ns() as f64 / 1e9)),
+            setting("speed", &trace.speed()),
+            setting("repeat", &self.laps),
+            setting("left-out", &trace.left_out()),
         ];
         for ((device, changes), number) in devices.iter().zip(changes).zip(trace.devices()) {
-            settings.push((format!("{},{}", number.0, number.1), device.name.clone()));
-            settings.push((format!("rounded@{}", device.name), changes.rounded.to_string()));
-            settings.push((format!("moved@{}", device.name), changes.moved.to_string()));
+            settings.push(setting(&format!("{},{}", number.0, number.1), &device.name));
+            settings.push(setting(&format!("rounded@{}", device.name), &changes.rounded));
+            settings.push(setting(&format!("moved@{}", device.name), &changes.moved));
         }
         settings.extend(few);
-        let rate = |class: Class| (format!("{}-per-sec", class.name()), format!("{:.3}", self.iops(class)));
-        let derived = trace.classes().into_iter().map(rate).collect();
-        Config { derived, settings, ..Config::default() }
+        Config { derived: self.streams().iter().map(offered).collect(), settings, ..Config::default() }
     }
 }
 

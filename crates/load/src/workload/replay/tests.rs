@@ -3,7 +3,7 @@
 use super::*;
 use crate::factor::Factor;
 use crate::plan::Plan;
-use crate::workload::test_sink::seen_by_a_drive;
+use crate::workload::test_sink::{instants, planned, seen_by_a_drive};
 use device::observe::trace::{EventOp, Request as Traced, Requests};
 use sys::op::Op;
 
@@ -40,6 +40,11 @@ fn replay(speed: &str, laps: u32) -> Replay {
     on_sim(trace(&requests(), speed).unwrap(), laps, false)
 }
 
+/// Once, on a drive that is large enough.
+fn replay_of(requests: &[Traced]) -> Replay {
+    on_sim(trace(requests, "1").unwrap(), 1, false)
+}
+
 fn on_sim(trace: Trace, laps: u32, fit: bool) -> Replay {
     let devices = trace.devices().iter().map(|_| "sim:".parse().unwrap()).collect();
     Replay::new(trace, devices, laps, fit).unwrap()
@@ -49,15 +54,8 @@ fn shape(size_bytes: u64, min_io_bytes: u32) -> DeviceShape {
     DeviceShape::new("sim:", 0, size_bytes, min_io_bytes)
 }
 
-fn choices(shards_max: u32) -> Choices {
-    Choices { seed: 1, shards_max, cpus: 4, in_flight_max: None }
-}
-
 fn plan(replay: &Replay, device: DeviceShape, shards_max: u32) -> Result<(RunPlan, WorkloadRecord), CannotRun> {
-    let mut plan = RunPlan::new(vec![device.name.clone()], [MS].into());
-    plan.begin(0, "");
-    let record = replay.build(&[device], &choices(shards_max), &mut plan)?;
-    Ok((plan, record))
+    planned(replay, &[device], shards_max)
 }
 
 /// An operation that reached a drive: instant, kind, first byte, bytes, FUA.
@@ -98,8 +96,7 @@ fn expected(speed: u64) -> Vec<Seen> {
 fn wanted(plan: RunPlan) -> Vec<Seen> {
     let mut seen = Vec::new();
     for mut lane in plan.shards.into_iter().flat_map(|plan: Plan| plan.lanes) {
-        let Arrival::Scheduled(schedule) = &mut lane.arrival else { panic!("a closed lane") };
-        while let Some(at_ns) = schedule.next_ns() {
+        for at_ns in instants(&lane) {
             let request = lane.stream.next().expect("an operation for each instant");
             seen.push((at_ns, word(request.kind), request.offset, request.len, request.sync));
         }
@@ -107,6 +104,11 @@ fn wanted(plan: RunPlan) -> Vec<Seen> {
     }
     seen.sort_unstable();
     seen
+}
+
+/// Offset and bytes of a plan's requests, in the order of time.
+fn places(plan: RunPlan) -> Vec<(u64, u32)> {
+    wanted(plan).into_iter().map(|(_, _, offset, len, _)| (offset, len)).collect()
 }
 
 #[test]
@@ -161,10 +163,8 @@ fn on_virtual_time_each_operation_reaches_the_drive_at_its_instant() {
 #[test]
 fn coarser_units_are_covered_whole_and_it_is_counted() {
     let requests = [traced(0, EventOp::Read, 7, 2), traced(1, EventOp::Read, 8, 8), traced(2, EventOp::Read, 17, 17)];
-    let replay = on_sim(trace(&requests, "1").unwrap(), 1, false);
-    let (plan, record) = plan(&replay, shape(1 << 20, 4096), 1).unwrap();
-    let places: Vec<_> = wanted(plan).into_iter().map(|(_, _, offset, len, _)| (offset, len)).collect();
-    assert_eq!(places, [(0, 8192), (4096, 4096), (8192, 12_288)]);
+    let (plan, record) = plan(&replay_of(&requests), shape(1 << 20, 4096), 1).unwrap();
+    assert_eq!(places(plan), [(0, 8192), (4096, 4096), (8192, 12_288)]);
     assert!(record.config.settings.contains(&("rounded@sim:".to_owned(), "2".to_owned())), "{record:?}");
 }
 
@@ -172,7 +172,7 @@ fn coarser_units_are_covered_whole_and_it_is_counted() {
 fn what_lies_beyond_a_smaller_device_is_refused_or_begins_again_at_its_start() {
     let requests =
         [traced(0, EventOp::Read, 0, 8), traced(1, EventOp::Read, 2_048, 8), traced(2, EventOp::Read, 2_047, 8)];
-    let replay = on_sim(trace(&requests, "1").unwrap(), 1, false);
+    let replay = replay_of(&requests);
     let refused = plan(&replay, shape(1 << 20, 512), 1).unwrap_err().to_string();
     assert_eq!(
         refused,
@@ -183,8 +183,7 @@ fn what_lies_beyond_a_smaller_device_is_refused_or_begins_again_at_its_start() {
     let tiny = plan(&fit, shape(2_048, 512), 1).unwrap_err().to_string();
     assert!(tiny.contains("its 2048 bytes do not hold an operation of 4096 bytes"), "{tiny}");
     let (plan, _) = plan(&fit, shape(1 << 20, 512), 1).unwrap();
-    let places: Vec<_> = wanted(plan).into_iter().map(|(_, _, offset, len, _)| (offset, len)).collect();
-    assert_eq!(places, [(0, 4096), (0, 4096), (2_040 * 512, 4096)]);
+    assert_eq!(places(plan), [(0, 4096), (0, 4096), (2_040 * 512, 4096)]);
 }
 
 #[test]
@@ -204,7 +203,7 @@ fn what_cannot_be_replayed_says_why() {
 
 #[test]
 fn a_flush_at_the_largest_sector_has_no_place() {
-    let replay = on_sim(trace(&[traced(0, EventOp::Flush, u64::MAX, 8)], "1").unwrap(), 1, false);
+    let replay = replay_of(&[traced(0, EventOp::Flush, u64::MAX, 8)]);
     let (plan, _) = plan(&replay, shape(1 << 20, 4096), 1).unwrap();
     assert_eq!(wanted(plan), [(0, "flush", 0, 0, false)]);
 }
@@ -217,7 +216,7 @@ fn large_operations_take_no_more_memory_than_is_set_aside_and_it_is_told() {
         (EventOp::Write, 4, Some("4")),
         (EventOp::Read, 32, Some("1")),
     ] {
-        let replay = on_sim(trace(&[traced(0, op, 0, mib << 11), traced(1, op, 0, 256)], "1").unwrap(), 1, false);
+        let replay = replay_of(&[traced(0, op, 0, mib << 11), traced(1, op, 0, 256)]);
         let (plan, record) = plan(&replay, shape(1 << 30, 4096), 1).unwrap();
         let bytes = plan.shards[0].buffer_bytes();
         assert!((8 << 20..=32 << 20).contains(&bytes), "{bytes} for {mib} MiB");
@@ -252,7 +251,7 @@ const LINES: [&str; 9] = [
 fn damaged_text_is_read_or_refused_and_what_is_read_can_be_planned() {
     let whole = LINES.join("\n");
     let mut random = Random::new(11);
-    let mut planned = 0;
+    let mut read_well = 0;
     for _ in 0..20_000 {
         let mut text = whole.clone().into_bytes();
         for _ in 0..1 + random.below(4) {
@@ -266,19 +265,21 @@ fn damaged_text_is_read_or_refused_and_what_is_read_can_be_planned() {
         }
         let mut builder = TraceBuilder::default();
         let mut added = Ok(());
-        let read = Requests::read(&text[..], &mut |request| added = added.and_then(|()| builder.add(&request)));
+        let read = Requests::read(&text[..], &mut |request| {
+            if added.is_ok() {
+                added = builder.add(&request);
+            }
+        });
         let Ok(trace) = added.and_then(|()| builder.build(Factor::ONE)) else { continue };
         assert!(read.is_ok());
         let devices: Vec<_> = trace.devices().iter().map(|_| "sim:".parse().unwrap()).collect();
         let Ok(replay) = Replay::new(trace, devices, 2, true) else { continue };
         let shapes: Vec<_> =
             (0..replay.devices.len() as u16).map(|target| DeviceShape { target, ..shape(1 << 33, 4096) }).collect();
-        let mut plan = RunPlan::new(shapes.iter().map(|shape| shape.name.clone()).collect(), [MS].into());
-        replay.build(&shapes, &choices(1), &mut plan).unwrap();
-        for (at_ns, _, offset, len, _) in wanted(plan) {
+        for (at_ns, _, offset, len, _) in wanted(planned(&replay, &shapes, 1).unwrap().0) {
             assert!(at_ns < replay.spec().duration_sec * NS_PER_SEC && offset + u64::from(len) <= 1 << 33);
         }
-        planned += 1;
+        read_well += 1;
     }
-    assert!(planned > 10_000, "{planned}");
+    assert!(read_well > 10_000, "{read_well}");
 }

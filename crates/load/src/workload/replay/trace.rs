@@ -111,29 +111,13 @@ pub struct Group {
     pub operations: Arc<[Operation]>,
 }
 
-/// Why a trace cannot be replayed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum TraceError {
-    /// More than fit the memory that is promised.
-    #[error(
-        "it has more than {} operations, which take {} MB - replay a part of it (head, grep)", Grouped(OPERATIONS_MAX), OPERATIONS_MAX * 24 / 1_000_000
-    )]
-    TooMany,
-    /// Events without sizes.
-    #[error("the sizes of {0} of its operations are unknown - record it with flashproof trace --ops")]
-    WithoutSize(u64),
-    /// Events without times.
-    #[error("it does not say when {0} of its operations began - record it with flashproof trace --ops, or iosnoop -s")]
-    WithoutTime(u64),
-    /// An offset that no device has.
-    #[error("sector {0} of it lies on no device - it is damaged")]
-    Sector(u64),
-    /// An operation that no kernel sends as one.
-    #[error("one of its operations has {0} bytes, more than {max} that are sent as one - it is damaged", max = BYTES_MAX)]
-    Bytes(u64),
-    /// No operations.
-    #[error("it has no read, write, flush or discard")]
-    Nothing,
+/// Why a trace cannot be replayed: a sentence.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct TraceError(String);
+
+fn wrong<T>(why: impl Into<String>) -> Result<T, TraceError> {
+    Err(TraceError(why.into()))
 }
 
 /// Takes the requests of a trace.
@@ -156,14 +140,21 @@ impl TraceBuilder {
         self.without_size += u64::from(request.sectors == 0 && class != Class::Flushes);
         self.without_time += u64::from(request.issued_ns == 0);
         if self.operations == OPERATIONS_MAX {
-            return Err(TraceError::TooMany);
+            return wrong(format!(
+                "it has more than {} operations, which take {} MB - replay a part of it (head, grep)",
+                Grouped(OPERATIONS_MAX),
+                OPERATIONS_MAX * 24 / 1_000_000
+            ));
         }
         if request.sector > SECTORS_MAX && class != Class::Flushes {
-            return Err(TraceError::Sector(request.sector));
+            return wrong(format!("sector {} of it lies on no device - it is damaged", request.sector));
         }
         let bytes_max = if class.kind().moves_data() { BYTES_MAX } else { DISCARD_BYTES_MAX };
         if request.bytes() > bytes_max {
-            return Err(TraceError::Bytes(request.bytes()));
+            let bytes = request.bytes();
+            return wrong(format!(
+                "one of its operations has {bytes} bytes, more than {BYTES_MAX} that are sent as one - it is damaged"
+            ));
         }
         self.operations += 1;
         // Bios can request a flush before them; on the medium they are all equal.
@@ -181,11 +172,14 @@ impl TraceBuilder {
     /// The trace, `speed` times as fast.
     pub fn build(self, speed: Factor) -> Result<Trace, TraceError> {
         let Self { groups, operations, left_out, without_size, without_time } = self;
+        let again = "record it with flashproof trace --ops";
         match (without_size, without_time) {
-            (0, 0) if operations == 0 => return Err(TraceError::Nothing),
+            (0, 0) if operations == 0 => return wrong("it has no read, write, flush or discard"),
             (0, 0) => {}
-            (0, without_time) => return Err(TraceError::WithoutTime(without_time)),
-            (without_size, _) => return Err(TraceError::WithoutSize(without_size)),
+            (0, count) => {
+                return wrong(format!("it does not say when {count} of its operations began - {again}, or iosnoop -s"));
+            }
+            (count, _) => return wrong(format!("the sizes of {count} of its operations are unknown - {again}")),
         }
         let instants = groups.values().flatten().map(|(at_ns, _)| *at_ns);
         let (first, last) = instants.fold((u64::MAX, 0), |(first, last), at| (first.min(at), last.max(at)));

@@ -6,7 +6,6 @@ use super::load::MEMORY_BYTES;
 use crate::plan::{Arrival, BufferClass};
 use crate::stream::{Request, Stream};
 use crate::workload::{CannotRun, Choices, DeviceShape, NO_END_SEC, RunPlan, RunSpec, Workload, recorded};
-use device::salt::Salt;
 use engine::DeviceName;
 use results::run_dir::WorkloadRecord;
 use sys::op::{OpKind, Placement};
@@ -61,7 +60,7 @@ impl Workload for TenantFill {
         let block = tenant.write_block_bytes;
         let most = device.queue_requests.or(choices.in_flight_max).map_or(DEPTH, |most| u64::from(most).min(DEPTH));
         let depth = (MEMORY_BYTES / u64::from(block)).clamp(1, most.max(1)) as u32;
-        let salt = Salt::new(Random::new(choices.seed).next_u64(), 100, device.stamp_key);
+        let salt = device.salt(Random::new(choices.seed), 100);
         let buffers = plan.add_buffers(BufferClass::fresh(block as usize, depth, salt));
         let (target, placement) = (device.target, tenant.placement.map(Placement));
         let request = Request::new(OpKind::Write, target, place.cell(0, target), buffers);

@@ -18,9 +18,8 @@ use crate::rate::Rate;
 use crate::schedule::phase;
 use crate::stream::{Extent, Request, SizeDistribution, Stream, Uniform};
 use crate::workload::{
-    CannotRun, Choices, DeviceShape, MAX_LAG_SEC, Place, RunPlan, RunSpec, SHARD_IOPS, Workload, recorded,
+    CannotRun, Choices, DeviceShape, MAX_LAG_SEC, Place, RunPlan, RunSpec, Workload, offered, recorded, setting,
 };
-use device::salt::Salt;
 use engine::DeviceName;
 use results::cell::StreamInfo;
 use results::run_dir::{Config, WorkloadRecord};
@@ -183,9 +182,9 @@ impl Workload for TenantLoad {
         };
         let streams = self.streams(host.expected_engine_wa());
         let iops: f64 = self.tenants.tenants.iter().map(|other| other.reads.per_sec_f64()).sum();
-        let shards = ((iops / SHARD_IOPS).ceil() as u32).clamp(1, choices.shards_max.max(1));
-        let config = self.record(device, &range, &host);
-        let place = run.add(streams.clone(), shards as usize);
+        let shards = choices.shards_for(iops);
+        let config = self.record(device, &range, &host, &streams);
+        let place = run.add(streams.iter().cloned(), shards as usize);
         let builder = Builder { tenant, device, range, choices, place, streams: &streams, shards };
         for (shard, plan) in (0..shards).zip(&mut run.shards) {
             builder.reads(shard, plan);
@@ -200,9 +199,8 @@ impl Workload for TenantLoad {
 
 impl TenantLoad {
     /// Settings in force, for the manifest.
-    fn record(&self, device: &DeviceShape, range: &Range<u64>, host: &Host) -> Config {
+    fn record(&self, device: &DeviceShape, range: &Range<u64>, host: &Host, streams: &[StreamInfo]) -> Config {
         let (tenant, steady) = (self.tenant(), host.steady());
-        let setting = |name: &str, value: &dyn ToString| (name.to_owned(), value.to_string());
         let handle = |handle: Option<u16>| handle.map_or("none".to_owned(), |handle| handle.to_string());
         let settings = vec![
             setting("device", &device.name),
@@ -218,8 +216,7 @@ impl TenantLoad {
             setting("placement", &handle(tenant.placement)),
             setting("defrag-placement", &handle(tenant.defrag_placement)),
         ];
-        let rate = |stream: StreamInfo| (format!("{}-per-sec", stream.name), format!("{:.3}", stream.offered_iops));
-        let mut derived: Vec<_> = self.streams(host.expected_engine_wa()).into_iter().map(rate).collect();
+        let mut derived: Vec<_> = streams.iter().map(offered).collect();
         derived.push(("engine-wa".to_owned(), format!("{:.4}", host.expected_engine_wa())));
         Config { derived, settings, ..Config::default() }
     }
@@ -276,7 +273,7 @@ impl Builder<'_> {
         let (tenant, device) = (self.tenant, self.device);
         let Some(arrival) = Arrival::even(tenant.client_blocks(), 0, 1, self.phase(1)) else { return };
         let slots = self.slots(BLOCK_SLOTS, tenant.write_block_bytes);
-        let salt = Salt::new(Random::for_part(self.choices.seed, SALT_PART).next_u64(), 100, device.stamp_key);
+        let salt = device.salt(Random::for_part(self.choices.seed, SALT_PART), 100);
         let len_bytes = tenant.write_block_bytes as usize;
         let reads = plan.add_buffers(BufferClass::plain(len_bytes, slots));
         let writes = plan.add_buffers(BufferClass::fresh(len_bytes, slots, salt));

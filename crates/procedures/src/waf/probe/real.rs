@@ -9,7 +9,7 @@ use device::salt::Salt;
 use device::target::Target;
 use engine::{BlockEngine, Wait};
 use load::run::{Cause, Control};
-use load::waf::probe::{self, Behaviour, Ended, Probe, Probed, drive_fills};
+use load::waf::probe::{self, Behaviour, DRIVE_FILLS, Ended, Probe, Probed};
 use results::units::{bytes, clock, in_one_line, number};
 use results::waf::Bytes;
 use serde_json::json;
@@ -37,7 +37,7 @@ pub(super) fn run(path: &str, seed: u64, erase: &[String]) -> Result<(ProbeRepor
         Subject::of(facts.map_err(|error| Failure::environment(format!("cannot probe {shown} - {error}")))?)
     };
     let before = look()?;
-    let (size, fills) = (before.facts.size_bytes, drive_fills(before.handles.len() as u16));
+    let (size, fills) = (before.facts.size_bytes, DRIVE_FILLS);
     console::notice(&format!(
         "{shown}: the probe overwrites all of its {} and writes {} in all, {} times its size, in commands of {} KiB by {} placement \
          handles; SIGINT (Ctrl-C) ends it with what it found",

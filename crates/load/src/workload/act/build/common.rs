@@ -4,9 +4,10 @@ use crate::choice::Arrival as Arrivals;
 use crate::plan::{Arrival, Plan};
 use crate::rate::Rate;
 use crate::schedule::{Even, Poisson, Schedule, Woken, phase};
-use crate::stream::Stream;
+use crate::stream::{Extent, Stream};
 use crate::workload::act::config::{ActConfig, SERVICE_THREADS_PER_DEVICE};
-use crate::workload::{Choices, DeviceShape, Place, SHARD_IOPS};
+use crate::workload::{CannotRun, Choices, DeviceShape, Place, RunPlan, SHARD_IOPS};
+use results::cell::StreamInfo;
 use sys::random::Random;
 
 /// Memory for the buffers of the operations that clients wait for, over all devices, when the
@@ -114,6 +115,19 @@ impl Common<'_> {
         }
     }
 
+    /// Divides the load, `iops` operations a second in at most `parts`, into shards of `run`, and adds its `streams`.
+    pub(super) fn divide(&mut self, run: &mut RunPlan, streams: Vec<StreamInfo>, iops: f64, parts: u32) {
+        self.shards = self.shards_wanted(iops, parts);
+        self.place = run.add(streams, self.shards as usize);
+    }
+
+    /// Blocks of `bytes` on a device, to be counted in the cell of its `stream`-th stream. Each device was checked to hold one.
+    pub(super) fn blocks(&self, stream: usize, index: usize, bytes: u32) -> Extent {
+        let DeviceShape { target, size_bytes, .. } = self.devices[index];
+        Extent::blocks(target, self.cell(stream, index), size_bytes, bytes)
+            .expect("a block fits each device, as was checked")
+    }
+
     /// This shard's part of a device's closed loop if no rate is offered.
     pub(super) fn closed_on(&self, index: usize, shard: u32) -> Arrival {
         Arrival::Closed { depth: share(self.client_slots_on(index), self.shards, shard), think_ns: 0 }
@@ -159,6 +173,17 @@ impl Common<'_> {
         };
         let shards = self.config.shards.unwrap_or(needed.min(self.choices.shards_max));
         if self.choices.shards_max == 1 { 1 } else { shards.clamp(1, parts.max(1)) }
+    }
+}
+
+/// Checks that a device holds one `unit` of `bytes`. Errors: it does not; with `advice`.
+pub(super) fn check_room(device: &DeviceShape, bytes: u32, unit: &str, advice: &str) -> Result<(), CannotRun> {
+    let DeviceShape { name, size_bytes, .. } = device;
+    match *size_bytes < u64::from(bytes) {
+        true => Err(CannotRun(format!(
+            "cannot use {name} - its {size_bytes} bytes do not hold one {unit} of {bytes} bytes - {advice}"
+        ))),
+        false => Ok(()),
     }
 }
 

@@ -3,9 +3,10 @@
 //! Translation replaces lines and adds some at the end, so errors of the parser still have the line number of the old
 //! file.
 
-use super::super::dialect::{self, Quoted};
-use super::super::options::whole_number;
-use super::super::problem::{Located, Problem, ValueProblem};
+use super::super::dialect;
+use super::super::options::{Kind, OptionSpec, Setting, whole_number};
+use super::super::problem::{Located, Problem};
+use super::super::table::{ROW, U32_MAX, from};
 
 /// A file as lines.
 pub(super) struct Lines {
@@ -31,7 +32,7 @@ impl Lines {
                     let (key, value) = (line.key.to_owned(), line.value.to_owned());
                     file.lines.push(Entry { number: line.number, key, value });
                 }
-                Err((number, problem)) => file.problems.push((Some(number), problem.into())),
+                Err((number, problem)) => file.problems.push((Some(number), Problem::Other(problem))),
             }
         }
         file
@@ -67,7 +68,7 @@ impl Lines {
         self.lines = kept;
         let mut taken: std::vec::IntoIter<Entry> = Vec::into_iter(taken);
         let first = taken.next()?;
-        let again = taken.map(|entry| (Some(entry.number), Problem::DuplicateKey { key, first_line: first.number }));
+        let again = taken.map(|entry| (Some(entry.number), Problem::given_twice(key, first.number)));
         self.problems.extend(again);
         Some((first.number, first.value))
     }
@@ -84,29 +85,30 @@ impl Lines {
     /// an error.
     pub(super) fn take_number(&mut self, key: &'static str, min: u32) -> Option<(usize, u32)> {
         let (line, value) = self.take(key)?;
-        let number = whole_number(&value).and_then(|number| match u32::try_from(number) {
-            Ok(number) if number >= min => Ok(number),
-            Ok(number) => Err(ValueProblem::TooSmall(number.into())),
-            Err(_) => Err(ValueProblem::TooLarge(number.to_string())),
-        });
-        let wanted = || format!("a whole number from {min} to {}", u32::MAX);
-        self.understood(line, number.map_err(|found| Problem::Value { key, found, wanted: wanted() }))
+        let mut number = 0;
+        self.understood(line, key, from(min.into(), U32_MAX), &mut number, &value).then_some((line, number))
     }
 
     /// Line and value of a `yes` or `no` key; removes its lines.
     pub(super) fn take_flag(&mut self, key: &'static str) -> Option<(usize, bool)> {
         let (line, value) = self.take(key)?;
-        let flag = match value.as_str() {
-            "yes" => Ok(true),
-            "no" => Ok(false),
-            "" => Err(ValueProblem::Missing),
-            other => Err(ValueProblem::NotYesNo(Quoted::new(other))),
-        };
-        self.understood(line, flag.map_err(|found| Problem::Value { key, found, wanted: "yes or no".into() }))
+        let mut flag = false;
+        self.understood(line, key, Kind::YesNo, &mut flag, &value).then_some((line, flag))
     }
 
-    fn understood<T>(&mut self, line: usize, value: Result<T, Problem>) -> Option<(usize, T)> {
-        value.map_err(|problem| self.problem(Some(line), problem)).ok().map(|value| (line, value))
+    /// Sets `setting` from the value of a key that no table has. `false`: an error, which is noted.
+    fn understood(
+        &mut self,
+        line: usize,
+        key: &'static str,
+        kind: Kind,
+        setting: &mut dyn Setting,
+        value: &str,
+    ) -> bool {
+        let set = OptionSpec { name: key, kind, ..ROW }.set(setting, value);
+        let is_understood = set.is_ok();
+        self.problems.extend(set.err().map(|problem| (Some(line), problem)));
+        is_understood
     }
 
     /// Puts a line in the place of a removed one.

@@ -96,7 +96,7 @@ pub fn read(file: &str, bytes: &[u8], reading: &Reading) -> Result<Translation, 
     let mut found = parsed.as_ref().err().map(|errors| errors.0.clone()).unwrap_or_default();
     if reading.act.is_none() && candidates.is_err() {
         // The keys of an ACT are not unknown; which ACT it was is the question.
-        found.retain(|problem| !matches!(problem.what, Problem::OldKey { .. } | Problem::MissingKey { .. }));
+        found.retain(|problem| !matches!(problem.what, Problem::OldKey(_) | Problem::MissingKey { .. }));
     }
     let given = options_of(test).map(|spec| spec.name).filter(|key| lines.gives(key)).collect();
     let changes = std::mem::take(&mut lines.changes);

@@ -1,7 +1,7 @@
 //! Tenants' requests reach the drive: counts, places and handles, on a drive that records its requests.
 
 use super::*;
-use crate::workload::test_sink::seen_by_a_drive;
+use crate::workload::test_sink::{choices, plan_on, seen_by_a_drive};
 use proptest::prelude::*;
 use sys::op::Op;
 
@@ -42,10 +42,10 @@ fn shape(size_bytes: u64) -> DeviceShape {
 }
 
 fn plan(loads: &[TenantLoad], device: &DeviceShape, shards_max: u32) -> Result<RunPlan, CannotRun> {
-    let mut plan = RunPlan::new(vec![device.name.clone()], [1_000_000].into());
+    let mut plan = plan_on(std::slice::from_ref(device));
     for (number, load) in loads.iter().enumerate() {
         plan.begin(number, &load.tenant().name);
-        let choices = Choices { seed: 7 + number as u64, shards_max, cpus: 4, in_flight_max: None };
+        let choices = Choices { seed: 7 + number as u64, ..choices(shards_max) };
         load.build(std::slice::from_ref(device), &choices, &mut plan)?;
     }
     Ok(plan)

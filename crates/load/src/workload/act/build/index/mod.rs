@@ -6,7 +6,7 @@
 #[cfg(test)]
 mod tests;
 
-use super::common::{Common, share};
+use super::common::{Common, check_room, share};
 use crate::choice::Arrival as Arrivals;
 use crate::plan::{BufferClass, Fill, Plan, salted_ahead};
 use crate::rate::Rate;
@@ -14,7 +14,6 @@ use crate::stream::{Extent, Mixed, Uniform, Updates};
 use crate::workload::act::config::ActConfig;
 use crate::workload::act::rates::{IndexDerived, PAGE_BYTES};
 use crate::workload::{CannotRun, Choices, DeviceShape, Place, RunPlan, recorded};
-use device::salt::Salt;
 use results::cell::StreamInfo;
 use sys::op::OpKind;
 use sys::random::Random;
@@ -63,12 +62,7 @@ pub(in super::super) fn index(
     choices: &Choices,
     run: &mut RunPlan,
 ) -> Result<u32, CannotRun> {
-    if let Some(DeviceShape { name, size_bytes, .. }) = devices.iter().find(|it| it.size_bytes < u64::from(PAGE_BYTES))
-    {
-        return Err(CannotRun(format!(
-            "cannot use {name} - its {size_bytes} bytes do not hold one index page of {PAGE_BYTES} bytes - use a larger device"
-        )));
-    }
+    devices.iter().try_for_each(|device| check_room(device, PAGE_BYTES, "index page", "use a larger device"))?;
     let common = Common {
         config,
         devices,
@@ -81,10 +75,8 @@ pub(in super::super) fn index(
     let mut builder = Builder { common, derived };
     let iops = derived.service_read_rate.per_sec_f64() + 2.0 * derived.update_rate.per_sec_f64();
     let service_threads = builder.common.client_slots_total();
-    let shards = builder.common.shards_wanted(iops, service_threads);
-    builder.common.shards = shards;
-    builder.common.place = run.add(streams(config, derived), shards as usize);
-    (0..shards).zip(&mut run.shards).for_each(|(shard, plan)| builder.add_to(shard, plan));
+    builder.common.divide(run, streams(config, derived), iops, service_threads);
+    (0..builder.common.shards).zip(&mut run.shards).for_each(|(shard, plan)| builder.add_to(shard, plan));
     Ok(service_threads)
 }
 
@@ -129,9 +121,7 @@ impl Builder<'_> {
 
     /// All pages of a device, to be counted in the cell of `stream`.
     fn pages(&self, stream: usize, index: usize) -> Extent {
-        let DeviceShape { target, size_bytes, .. } = self.common.devices[index];
-        Extent::blocks(target, self.common.cell(stream, index), size_bytes, PAGE_BYTES)
-            .expect("a page fits the device, as was checked")
+        self.common.blocks(stream, index, PAGE_BYTES)
     }
 
     /// Reads that clients wait for, by device: each has this shard's part of its schedule.
@@ -208,8 +198,7 @@ impl Builder<'_> {
         let fit = WRITE_MEMORY_BYTES / PAGE_BYTES / self.common.devices.len() as u32;
         let count = salted_ahead(update_slots).min(fit.max(WRITE_BUFFERS_MIN));
         for (index, device) in self.common.devices.iter().enumerate() {
-            let mut random = self.common.random(STREAMS.len(), page_writes(index).into(), shard);
-            let salt = Salt::new(random.next_u64(), 100, device.stamp_key);
+            let salt = device.salt(self.common.random(STREAMS.len(), page_writes(index).into(), shard), 100);
             classes.push(BufferClass { len_bytes, count, fill: Fill::Fresh(salt) });
         }
         classes

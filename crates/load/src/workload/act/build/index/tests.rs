@@ -1,10 +1,11 @@
 //! Known answers for the shape of index workloads.
 
 use super::*;
-use crate::plan::{Arrival, Lane};
+use crate::plan::Lane;
 use crate::stream::Stream;
 use crate::workload::act::options::Test;
 use crate::workload::act::rates::derive_index;
+use crate::workload::test_sink::{choices, instants, lanes as all_lanes, plan_on};
 use engine::DeviceName;
 use sys::op::Outcome;
 
@@ -22,10 +23,8 @@ fn config() -> ActConfig {
 }
 
 fn build_on(config: &ActConfig, devices: &[DeviceShape], shards_max: u32) -> Result<RunPlan, CannotRun> {
-    let choices = Choices { seed: 1, shards_max, cpus: 2, in_flight_max: None };
-    let names = devices.iter().map(|device| device.name.clone()).collect();
-    let mut run = RunPlan::new(names, [1_000_000].into());
-    index(config, &derive_index(config).unwrap(), devices, &choices, &mut run)?;
+    let mut run = plan_on(devices);
+    index(config, &derive_index(config).unwrap(), devices, &choices(shards_max), &mut run)?;
     Ok(run)
 }
 
@@ -36,16 +35,13 @@ fn build(config: &ActConfig, shards_max: u32) -> RunPlan {
 }
 
 fn lanes<'a>(workload: &'a RunPlan, name: &'a str) -> impl Iterator<Item = (&'a Plan, &'a Lane)> {
-    let lanes = workload.shards.iter().flat_map(|plan| plan.lanes.iter().map(move |lane| (plan, lane)));
-    lanes.filter(move |(_, lane)| lane.name.starts_with(name))
+    all_lanes(workload).filter(move |(_, lane)| lane.name.starts_with(name))
 }
 
 /// Operations that the lanes of this name want in 8,500 s: arrivals and followers.
 fn wanted(workload: &mut RunPlan, name: &str) -> usize {
     let count = |lane: &mut Lane| {
-        let Arrival::Scheduled(mut schedule) = lane.arrival.clone() else { panic!("not scheduled") };
-        let arrivals = std::iter::from_fn(|| schedule.next_ns()).take_while(|ns| *ns < 8_500_000_000_000).count();
-        arrivals * chain(&mut *lane.stream).len()
+        instants(lane).take_while(|ns| *ns < 8_500_000_000_000).count() * chain(&mut *lane.stream).len()
     };
     let lanes = workload.shards.iter_mut().flat_map(|plan| &mut plan.lanes);
     lanes.filter(|lane| lane.name.starts_with(name)).map(count).sum()

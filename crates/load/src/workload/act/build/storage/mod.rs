@@ -7,7 +7,7 @@
 #[cfg(test)]
 mod tests;
 
-use super::common::{Common, share};
+use super::common::{Common, check_room, share};
 use crate::choice::Arrival as Arrivals;
 use crate::plan::{Arrival, BufferClass, Fill, Plan, salted_ahead};
 use crate::rate::Rate;
@@ -16,7 +16,6 @@ use crate::stream::{Extent, Mixed, Sequential, SizeDistribution, Uniform};
 use crate::workload::act::config::ActConfig;
 use crate::workload::act::rates::StorageDerived;
 use crate::workload::{CannotRun, Choices, DeviceShape, Place, RunPlan, recorded};
-use device::salt::Salt;
 use results::cell::StreamInfo;
 use std::sync::Arc;
 use sys::op::OpKind;
@@ -84,10 +83,8 @@ pub(in super::super) fn storage(
         builder.common.client_bytes = builder.largest_record_bytes();
     }
     let parts = if builder.has_records() { builder.common.client_slots_total() } else { u32::MAX };
-    let shards = builder.common.shards_wanted(builder.iops(), parts);
-    builder.common.shards = shards;
-    builder.common.place = run.add(streams, shards as usize);
-    (0..shards).zip(&mut run.shards).for_each(|(shard, plan)| builder.add_to(shard, plan));
+    builder.common.divide(run, streams, builder.iops(), parts);
+    (0..builder.common.shards).zip(&mut run.shards).for_each(|(shard, plan)| builder.add_to(shard, plan));
     Ok(if builder.has_records() { builder.common.client_slots_total() } else { 0 })
 }
 
@@ -121,19 +118,15 @@ fn streams(config: &ActConfig, derived: &StorageDerived) -> Vec<StreamInfo> {
 impl Builder<'_> {
     fn check(&self) -> Result<(), CannotRun> {
         let block_bytes = self.derived.large_block_bytes;
-        for DeviceShape { name, size_bytes, min_io_bytes, .. } in self.common.devices {
+        for device in self.common.devices {
+            let DeviceShape { name, min_io_bytes, .. } = device;
             if *min_io_bytes > block_bytes {
                 return Err(CannotRun(format!(
                     "cannot use {name} - its smallest direct I/O is {min_io_bytes} bytes, more than a large block of \
                      {block_bytes} bytes - raise large-block-op-kbytes"
                 )));
             }
-            if *size_bytes < u64::from(block_bytes) {
-                return Err(CannotRun(format!(
-                    "cannot use {name} - its {size_bytes} bytes do not hold one large block of {block_bytes} bytes - use \
-                     a larger device or a smaller large-block-op-kbytes"
-                )));
-            }
+            check_room(device, block_bytes, "large block", "use a larger device or a smaller large-block-op-kbytes")?;
         }
         if self.common.config.arrival == Arrivals::Closed && !self.has_records() {
             return Err(CannotRun(
@@ -205,14 +198,10 @@ impl Builder<'_> {
         plan.buffers.extend(buffers);
     }
 
-    /// Index of a stream among those of the configuration.
-    fn place(&self, stream: usize) -> Option<usize> {
-        self.names.iter().position(|name| *name == STREAMS[stream])
-    }
-
-    /// The cell of a stream that the configuration has, on a device.
-    fn cell(&self, stream: usize, index: usize) -> u32 {
-        self.common.cell(self.place(stream).expect("only lanes of streams that are recorded are built"), index)
+    /// Index of a stream that the configuration has among its streams.
+    fn place(&self, stream: usize) -> usize {
+        let place = self.names.iter().position(|name| *name == STREAMS[stream]);
+        place.expect("only lanes of streams that are recorded are built")
     }
 
     fn name(&self, stream: usize, index: usize) -> String {
@@ -241,7 +230,8 @@ impl Builder<'_> {
     fn records_on(&self, stream: usize, index: usize) -> Extent {
         let device = &self.common.devices[index];
         let step_bytes = if stream == WRITES { self.write_step_bytes(device) } else { device.min_io_bytes };
-        let (target, cell, usable_bytes) = (device.target, self.cell(stream, index), self.usable_bytes(device));
+        let (target, cell, usable_bytes) =
+            (device.target, self.common.cell(self.place(stream), index), self.usable_bytes(device));
         let [reads, writes] = &self.tables[index];
         let lens = match if stream == WRITES { writes } else { reads } {
             Some(table) => SizeDistribution::Drawn(table.clone()),
@@ -255,9 +245,7 @@ impl Builder<'_> {
     }
 
     fn blocks_on(&self, stream: usize, index: usize) -> Extent {
-        let DeviceShape { target, size_bytes, .. } = self.common.devices[index];
-        Extent::blocks(target, self.cell(stream, index), size_bytes, self.derived.large_block_bytes)
-            .expect("a large block fits the device, as was checked")
+        self.common.blocks(self.place(stream), index, self.derived.large_block_bytes)
     }
 
     /// Record operations, by device: each device has this shard's part of its schedule, or of its
@@ -358,8 +346,8 @@ impl Builder<'_> {
             for (class, len_bytes, count) in
                 [(record_writes(index), record_bytes, commits), (block_writes(index), block_bytes, blocks)]
             {
-                let mut random = self.common.random(STREAMS.len(), class.into(), shard);
-                let salt = Salt::new(random.next_u64(), self.common.config.compress_pct, device.stamp_key);
+                let random = self.common.random(STREAMS.len(), class.into(), shard);
+                let salt = device.salt(random, self.common.config.compress_pct);
                 classes.push(BufferClass { len_bytes, count, fill: Fill::Fresh(salt) });
             }
         }

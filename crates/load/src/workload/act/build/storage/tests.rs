@@ -2,11 +2,12 @@
 
 use super::*;
 use crate::choice::Arrival;
-use crate::plan::{Arrival as LaneArrival, Fill, Lane, Plan};
-use crate::schedule::Schedule;
+use crate::plan::{Fill, Lane, Plan};
 use crate::workload::act::rates::derive_storage;
 use crate::workload::act::sizes::SizeHistogram;
 use crate::workload::act::sizes::SizeWithinBucket;
+use crate::workload::test_sink::{choices, distinct, instants, lanes, plan_on};
+use std::collections::BTreeSet;
 use sys::op::OpKind;
 
 const GIB: u64 = 1 << 30;
@@ -27,23 +28,14 @@ fn devices(n: usize) -> Vec<DeviceShape> {
     (0..n as u16).map(device).collect()
 }
 
-fn choices(shards_max: u32) -> Choices {
-    Choices { seed: 1, shards_max, cpus: 2, in_flight_max: None }
-}
-
 fn build_on(config: &ActConfig, devices: &[DeviceShape], choices: &Choices) -> Result<RunPlan, CannotRun> {
-    let names = devices.iter().map(|device| device.name.clone()).collect();
-    let mut run = RunPlan::new(names, [1_000_000].into());
+    let mut run = plan_on(devices);
     storage(config, &derive_storage(config).unwrap(), devices, choices, &mut run)?;
     Ok(run)
 }
 
 fn build(config: &ActConfig, shards_max: u32) -> Result<RunPlan, CannotRun> {
     build_on(config, &devices(config.device_names.len()), &choices(shards_max))
-}
-
-fn lanes(workload: &RunPlan) -> impl Iterator<Item = (&Plan, &Lane)> {
-    workload.shards.iter().flat_map(|plan| plan.lanes.iter().map(move |lane| (plan, lane)))
 }
 
 /// Lanes to take operations from, each with the buffers of its shard.
@@ -57,8 +49,7 @@ fn name<'a>((_, lane): (&'a Plan, &'a Lane)) -> &'a str {
 
 /// Operations of a lane in the first `seconds`.
 fn count(lane: &Lane, seconds: u64) -> usize {
-    let LaneArrival::Scheduled(mut schedule) = lane.arrival.clone() else { panic!("not scheduled") };
-    std::iter::from_fn(|| Schedule::next_ns(&mut schedule)).take_while(|ns| *ns < seconds * 1_000_000_000).count()
+    instants(lane).take_while(|ns| *ns < seconds * 1_000_000_000).count()
 }
 
 #[test]
@@ -82,15 +73,7 @@ fn every_stream_of_every_device_has_its_share_of_its_exact_rate() {
 #[test]
 fn the_first_operations_of_streams_and_devices_are_apart() {
     let workload = build(&config(), 1).unwrap();
-    let mut firsts: Vec<_> = lanes(&workload)
-        .map(|(_, lane)| match lane.arrival.clone() {
-            LaneArrival::Scheduled(mut schedule) => schedule.next_ns().unwrap(),
-            LaneArrival::Closed { .. } => panic!("not scheduled"),
-        })
-        .collect();
-    firsts.sort_unstable();
-    firsts.dedup();
-    assert_eq!(firsts.len(), 9);
+    assert_eq!(distinct(lanes(&workload).map(|(_, lane)| instants(lane).next().unwrap())), 9);
 }
 
 #[test]
@@ -150,19 +133,12 @@ fn every_slot_has_its_buffer() {
 #[test]
 fn service_threads_bound_the_record_operations_over_all_shards() {
     let slots = |workload: &RunPlan| -> u32 {
-        let records = |item: &(&Plan, &Lane)| !name(*item).contains("large");
-        let mut limits: Vec<_> = workload
-            .shards
-            .iter()
-            .enumerate()
-            .flat_map(|(shard, plan)| {
-                let lanes = plan.lanes.iter().map(move |lane| (plan, lane)).filter(records);
-                lanes.map(move |(plan, lane)| (shard, lane.limit, plan.limits[lane.limit as usize].slots))
-            })
-            .collect();
-        limits.sort_unstable();
-        limits.dedup();
-        limits.into_iter().map(|(_, _, slots)| slots).sum()
+        let of = |plan: &Plan| {
+            let records = plan.lanes.iter().filter(|lane| !lane.name.contains("large"));
+            let limits: BTreeSet<_> = records.map(|lane| lane.limit as usize).collect();
+            limits.into_iter().map(|limit| plan.limits[limit].slots).sum::<u32>()
+        };
+        workload.shards.iter().map(of).sum()
     };
     for arrival in [Arrival::Paced, Arrival::Act, Arrival::Closed] {
         let named = ActConfig { service_threads: Some(7), shards: Some(2), arrival, ..config() };
@@ -178,11 +154,7 @@ fn service_threads_bound_the_record_operations_over_all_shards() {
 #[test]
 fn a_slow_device_cannot_take_the_slots_of_the_others() {
     let workload = build(&config(), 1).unwrap();
-    let plan = &workload.shards[0];
-    let mut limits: Vec<_> = plan.lanes.iter().map(|lane| lane.limit).collect();
-    limits.sort_unstable();
-    limits.dedup();
-    assert_eq!(limits.len(), 9, "one for each stream and device");
+    assert_eq!(distinct(lanes(&workload).map(|(_, lane)| lane.limit)), 9, "one for each stream and device");
 }
 
 #[test]
@@ -304,9 +276,8 @@ fn many_operations_a_second_get_several_shards_if_there_are_cpus() {
 
 #[test]
 fn two_loads_on_devices_that_they_share_have_cells_buffers_and_phases_of_their_own() {
-    let mut all = devices(3);
-    all[2].target = 2;
-    let mut run = RunPlan::new(all.iter().map(|device| device.name.clone()).collect(), [1_000_000].into());
+    let all = devices(3);
+    let mut run = plan_on(&all);
     let on = |names: &[&str]| ActConfig {
         device_names: names.iter().map(|name| name.parse().unwrap()).collect(),
         ..config()
@@ -327,10 +298,7 @@ fn two_loads_on_devices_that_they_share_have_cells_buffers_and_phases_of_their_o
         assert!(lane.name.ends_with(&all[usize::from(request.target)].name), "{} {}", lane.name, request.target);
         let buffers = &buffers[usize::from(request.buffers)];
         assert!(buffers.count > 0 && buffers.len_bytes >= request.len as usize, "{}", lane.name);
-        let LaneArrival::Scheduled(mut schedule) = lane.arrival.clone() else { panic!("not scheduled") };
-        firsts.push(schedule.next_ns().unwrap());
+        firsts.push(instants(lane).next().unwrap());
     }
-    firsts.sort_unstable();
-    firsts.dedup();
-    assert_eq!(firsts.len(), 15, "none in phase with another");
+    assert_eq!(distinct(firsts), 15, "none in phase with another");
 }
