@@ -11,8 +11,6 @@
 mod access;
 mod args;
 mod commands;
-mod cross_check;
-mod formatting;
 
 use args::Invocation;
 use session::failure::ACT_FAILURE;

@@ -1,15 +1,18 @@
 //! Configurations as a command is given them, with warnings told: of ACT's tests, from a file or standard input, of any
-//! ACT; of tenants.
+//! ACT; of tenants; block traces.
 
+use device::observe::trace::{Request, Requests};
 use load::workload::act::dialect::{FILE_BYTES_MAX, line_of};
 use load::workload::act::legacy::{self, Reading, Translation};
 use load::workload::act::options::Test;
 use load::workload::act::{ActConfig, Arrival, parse};
 use load::workload::tenants::Tenants;
+use results::act_log::Input;
 use results::files::{self, Links};
-use results::units::quoted;
+use results::units::{self, quoted};
 use session::console;
 use session::failure::Failure;
+use session::input;
 use std::fs;
 use std::io::{self, Read};
 use std::os::unix::fs::FileTypeExt;
@@ -112,4 +115,49 @@ pub fn read_tenants(path: &Path) -> Result<(Tenants, String), Failure> {
         .map_err(|error| Failure::usage(format!("cannot read {name} - it is no text: {error}")))?;
     let tenants = Tenants::parse(&path.display().to_string(), &text).map_err(Failure::usage)?;
     Ok((tenants, text))
+}
+
+/// Reads the trace in the file `name`, of any form, and gives its requests to `sink`. Says aloud what falls short.
+pub fn read_trace(name: &str, sink: &mut dyn FnMut(Request)) -> Result<Requests, Failure> {
+    let failed = |error: &dyn std::fmt::Display| Failure::usage(format!("reading {name} - {error}"));
+    let bytes = input::open(name, "trace", "-")?;
+    let mut input = Input::piped_to(bytes, "flashproof trace --from -").map_err(|error| failed(&error))?;
+    let facts = Requests::read(&mut input, sink).map_err(|error| failed(&error))?;
+    if input.is_cut() {
+        console::warning(&format!("{name} is compressed and ends early: what was there is read"));
+    }
+    if let Some((line, text)) = &facts.first_unread {
+        console::note(&format!(
+            "{name}: {} of {} are no part of a block trace and were passed over; the first is line {line}: {}",
+            units::Grouped(facts.unread_lines),
+            units::count(facts.lines, "line"),
+            quoted(text)
+        ));
+    }
+    if facts.lost > 0 {
+        console::warning(&format!(
+            "{name}: {} lost when it was recorded: counts are too low - record it with larger buffers (trace-cmd -b, buffer_size_kb)",
+            units::count(facts.lost, "event")
+        ));
+    }
+    if facts.of_further_devices > 0 {
+        console::warning(&format!(
+            "{name}: {} of further devices than the first 256 passed over - give a part of the trace (grep)",
+            units::count(facts.of_further_devices, "event")
+        ));
+    }
+    if facts.without_size > 0 {
+        console::warning(&format!(
+            "{name}: places and sizes of {} are unknown, as iosnoop prints BLOCK + and BYTES 0 on recent kernels, and takes one \
+             request in flight for another - record it with flashproof trace --ops",
+            units::count(facts.without_size, "request")
+        ));
+    }
+    if facts.without_time > 0 {
+        console::warning(&format!(
+            "{name}: it says not when {} began - record it with iosnoop -s, or with flashproof trace --ops",
+            units::count(facts.without_time, "request")
+        ));
+    }
+    Ok(facts)
 }

@@ -6,12 +6,16 @@
 //! * [`predict`]: the rating of a drive from its baseline
 //! * [`waf`]: write amplification, modelled and measured, and what a drive does with placement handles
 //! * [`align`]: a configuration adjusted until a drive receives what a cluster's drive received
+//! * [`cross_check`]: the same jobs by fio, and what both say
+//! * [`formatting`]: devices made those of a record store
 //! * [`select`]: how many drives of each candidate a cluster needs
 
 #![forbid(unsafe_code)]
 
 pub mod align;
 pub mod configuration;
+pub mod cross_check;
+pub mod formatting;
 pub mod predict;
 pub mod prep;
 pub mod select;

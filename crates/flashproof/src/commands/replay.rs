@@ -1,9 +1,9 @@
 //! `flashproof storage --replay TRACE`: the operations of a trace as a load, recorded and judged as any other.
 
 use crate::args::StorageArgs;
-use crate::commands::trace::read_trace;
 use device::observe::DeviceNumber;
 use load::workload::replay::{Replay, Trace, TraceBuilder};
+use procedures::configuration::read_trace;
 use results::units;
 use session::Manner;
 use session::console;

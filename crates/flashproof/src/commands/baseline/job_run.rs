@@ -3,9 +3,9 @@
 use super::measuring::Measuring;
 use super::messages;
 use super::request::Request;
-use crate::cross_check::{self, RealFio};
 use load::baseline::{Form, Job};
 use load::workload::Load;
+use procedures::cross_check::{self, RealFio};
 use procedures::series::{Kept, StepRun, now_unix_ms};
 use results::baseline::{Part, Point, Pts, has_failed, judge_job, points_of, saturated_at};
 use results::certify::Judged;

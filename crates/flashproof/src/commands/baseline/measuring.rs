@@ -1,9 +1,9 @@
 //! Collects the results of a run of jobs while it runs: a point for each drive.
 
-use crate::cross_check::{self, Side};
 use device::observe::diskstats::{self, Counters};
 use load::baseline::Job;
 use load::workload::fio::FioLoad;
+use procedures::cross_check::{self, Side};
 use report::fio::{Durations, Kind, Totals};
 use results::baseline::{Done, Latency, Part, Point, Second, Watch as WatchPoint};
 use results::cell::{Cell, Interval};

@@ -17,8 +17,8 @@ mod messages;
 mod request;
 
 use crate::args::BaselineArgs;
-use crate::cross_check::RealFio;
 use job_run::{JobEnd, next_jobs, run_jobs};
+use procedures::cross_check::RealFio;
 use procedures::prep::{Preparation, Style, Wanted};
 use procedures::series::{Drives, Kept, NOT_PREPARED, default_name, prepare};
 use request::Request;

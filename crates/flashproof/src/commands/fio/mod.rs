@@ -9,12 +9,12 @@ mod program;
 mod ran;
 
 use crate::args::{FioArgs, fio_help, fio_job_options};
-use crate::cross_check::{self, Checked, RealFio};
 use load::workload::Workload;
 use load::workload::fio::{
     BYTES_MAX, FioLoad, Job, Problem, Section, Surroundings, command_line, job_file, jobs, runs as runs_of,
 };
 use logs::Logs;
+use procedures::cross_check::{self, Checked, RealFio};
 use program::{Format, Program};
 use ran::{Counting, Ran, page};
 use report::fio::{FIO_VERSION, begin, json, normal, terse};

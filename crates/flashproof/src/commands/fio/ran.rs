@@ -1,10 +1,10 @@
 //! A run of fio's jobs while it goes on and afterwards, as it is reported.
 
 use super::logs::Logs;
-use crate::cross_check::Checked;
 use device::observe::DeviceNumber;
 use device::observe::diskstats::{self, Counters};
 use load::workload::fio::{Entry, FioLoad, Thread};
+use procedures::cross_check::Checked;
 use report::fio::{Cpu, Disk, JobPage, KINDS, Kind, LatencyTarget, Page, Totals};
 use results::cell::Interval;
 use results::judge::{End, RunResult};

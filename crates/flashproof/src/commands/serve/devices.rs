@@ -3,9 +3,9 @@
 //! What a device holds is read before the consent through a descriptor that cannot write, and again through the one that the
 //! guard gave: nothing is written to a device that has changed meanwhile.
 
-use crate::formatting;
 use device::guard::Request;
 use device::target::Target;
+use procedures::formatting;
 use session::console;
 use session::devices::consent;
 use session::failure::{Failure, all};

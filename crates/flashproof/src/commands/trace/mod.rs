@@ -13,13 +13,12 @@ mod summary;
 
 use crate::args::TraceArgs;
 use device::observe::DeviceNumber;
-use device::observe::trace::{LOST_COMMENT, Request, Requests};
+use device::observe::trace::{LOST_COMMENT, Request};
 use live::Subject;
-use results::act_log::Input;
+use procedures::configuration::read_trace;
 use results::units::{self, quoted};
 use session::console;
 use session::failure::Failure;
-use session::input;
 use session::output_file::write_file;
 use session::signals::Ending;
 use show::Shown;
@@ -102,51 +101,6 @@ fn from_text(args: &TraceArgs, name: &str) -> Result<ExitCode, Failure> {
     let seconds = summary.span_sec();
     finish(args, &Shown { summary: &summary, names: BTreeMap::new(), seconds, lost: facts.lost })?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// Reads the trace in the file `name`, of any form, and gives its requests to `sink`. Says aloud what falls short.
-pub fn read_trace(name: &str, sink: &mut dyn FnMut(Request)) -> Result<Requests, Failure> {
-    let failed = |error: &dyn std::fmt::Display| Failure::usage(format!("reading {name} - {error}"));
-    let bytes = input::open(name, "trace", "-")?;
-    let mut input = Input::piped_to(bytes, "flashproof trace --from -").map_err(|error| failed(&error))?;
-    let facts = Requests::read(&mut input, sink).map_err(|error| failed(&error))?;
-    if input.is_cut() {
-        console::warning(&format!("{name} is compressed and ends early: what was there is read"));
-    }
-    if let Some((line, text)) = &facts.first_unread {
-        console::note(&format!(
-            "{name}: {} of {} are no part of a block trace and were passed over; the first is line {line}: {}",
-            units::Grouped(facts.unread_lines),
-            units::count(facts.lines, "line"),
-            quoted(text)
-        ));
-    }
-    if facts.lost > 0 {
-        console::warning(&format!(
-            "{name}: {} lost when it was recorded: counts are too low - record it with larger buffers (trace-cmd -b, buffer_size_kb)",
-            units::count(facts.lost, "event")
-        ));
-    }
-    if facts.of_further_devices > 0 {
-        console::warning(&format!(
-            "{name}: {} of further devices than the first 256 passed over - give a part of the trace (grep)",
-            units::count(facts.of_further_devices, "event")
-        ));
-    }
-    if facts.without_size > 0 {
-        console::warning(&format!(
-            "{name}: places and sizes of {} are unknown, as iosnoop prints BLOCK + and BYTES 0 on recent kernels, and takes one \
-             request in flight for another - record it with flashproof trace --ops",
-            units::count(facts.without_size, "request")
-        ));
-    }
-    if facts.without_time > 0 {
-        console::warning(&format!(
-            "{name}: it says not when {} began - record it with iosnoop -s, or with flashproof trace --ops",
-            units::count(facts.without_time, "request")
-        ));
-    }
-    Ok(facts)
 }
 
 /// Prints operations, if that was asked for; tells whether somebody still reads.

@@ -13,7 +13,6 @@ mod page;
 
 use crate::args::{RowKind, TransactionsArgs};
 use crate::commands::client::{command_line, threads};
-use crate::formatting;
 use engine::DeviceName;
 use load::choice::Engine as Wanted;
 use load::keys::Keys;
@@ -23,6 +22,7 @@ use load::workload::{DeviceShape, RunSpec, Workload};
 use loopback::Loopback;
 use measured::{Seen, Watched};
 use page::Row;
+use procedures::formatting;
 use results::finding::Finding;
 use results::judge::Verdict;
 use session::Manner;
