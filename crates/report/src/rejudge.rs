@@ -105,7 +105,7 @@ fn again(
 ) -> Option<(Outcome, String)> {
     let run = match evidence {
         Ok(run) => run,
-        Err(why) => return Some((recorded.worse(Outcome::Invalid), format!("there is no run to judge again: {why}"))),
+        Err(why) => return Some((recorded.max(Outcome::Invalid), format!("there is no run to judge again: {why}"))),
     };
     let of_rule = |judged: Judged| (judged.outcome, judged.reason);
     let judged = match purpose {
@@ -118,7 +118,7 @@ fn again(
         Purpose::Rate => of_search(step, recorded, run.verdict),
     };
     if let Some(doubt) = run.doubt {
-        return Some((recorded.worse(judged.0).worse(Outcome::Invalid), doubt.to_owned()));
+        return Some((recorded.max(judged.0).max(Outcome::Invalid), doubt.to_owned()));
     }
     if let Some(ran) = run.multiple.filter(|ran| (ran - step.multiple).abs() > 1e-6 * step.multiple.abs()) {
         let (ran, said) = (units::multiple(ran), units::multiple(step.multiple));

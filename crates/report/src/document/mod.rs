@@ -81,7 +81,7 @@ impl Document {
     /// invalid.
     pub fn outcome(&self) -> Outcome {
         let of = |report: &Report| report.outcome().unwrap_or(Outcome::Invalid);
-        self.reports.iter().map(of).max_by_key(|outcome| outcome.severity()).unwrap_or(Outcome::Invalid)
+        self.reports.iter().map(of).max().unwrap_or(Outcome::Invalid)
     }
 
     /// Most important remarks, each one sentence, with the directory if there are several.
