@@ -375,14 +375,8 @@ mod tests {
         assert_eq!(Series::read(tempfile::NamedTempFile::new().unwrap().path()).unwrap(), None);
         let mut series = series(1);
         series.write(dir.path()).unwrap();
-        series.conclusion = Some(Conclusion {
-            outcome: Outcome::Pass,
-            sentence: "held".into(),
-            remarks: Vec::new(),
-            rating: Some(30.5),
-            comparable: false,
-            details: Value::Null,
-        });
+        let held = crate::testing::conclusion(Outcome::Pass, "held");
+        series.conclusion = Some(Conclusion { rating: Some(30.5), ..held });
         series.write(dir.path()).unwrap();
         assert_eq!(Series::read(dir.path()).unwrap(), Some(series));
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "nothing temporary is left");
