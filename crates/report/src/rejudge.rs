@@ -8,7 +8,7 @@ use results::baseline::judge_job;
 use results::certify::{Judged, judge_stage};
 use results::judge::{Outcome, Verdict};
 use results::rating::{Details, Move, Seen};
-use results::run_dir::{self, Run, VERDICT};
+use results::run_dir::{self, Run, RunDirError, VERDICT};
 use results::series::{Conclusion, Identity, Purpose, Rule, SERIES, Series, State, Step};
 use results::units;
 use std::path::{Component, Path, PathBuf};
@@ -42,6 +42,12 @@ pub(crate) fn place_of(dir: &Path, step: &Step) -> Result<PathBuf, String> {
         true => Err(format!("{SERIES} names {:?}, which is no directory below it", step.dir)),
         false => Ok(dir.join(below)),
     }
+}
+
+/// A series in `dir` that was there a moment ago.
+pub(crate) fn went_away(dir: &Path) -> RunDirError {
+    let (why, what_to_do) = (format!("its {SERIES} went away"), "try again".to_owned());
+    RunDirError::NoRun { path: dir.to_owned(), why, what_to_do }
 }
 
 /// Reads the runs of the series in `dir` and judges it again, as [`rejudge`] does.

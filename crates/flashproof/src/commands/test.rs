@@ -9,7 +9,7 @@ use load::workload::Workload;
 use load::workload::act::dialect::line_of;
 use load::workload::act::options::Test;
 use load::workload::act::{ActConfig, ActWorkload, parse};
-use report::latencies::Summary;
+use report::text::Summary;
 use session::Manner;
 use session::console;
 use session::devices::Consents;

@@ -8,18 +8,13 @@
 //! and units, or the reason why there is nothing to draw; each output format draws it as it can.
 //!
 //! * [`timeline`]: the tables, [`windows`]: the interval logs; both reduced to a few points
-//! * one file for each section of charts: [`shares`], [`heat_map`], [`percentiles`], [`rates`],
-//!   [`telemetry`], [`host`], [`trace`], [`steady`], [`rating`]
+//! * one file for each kind of charts: [`shares`], [`latency`], [`rates`], [`telemetry`], [`trace`]
 //! * [`counters`]: drives' own counters, as numbers
 
 pub(crate) mod counters;
-pub(crate) mod heat_map;
-pub(crate) mod host;
-pub(crate) mod percentiles;
+pub(crate) mod latency;
 pub(crate) mod rates;
-pub(crate) mod rating;
 pub(crate) mod shares;
-pub(crate) mod steady;
 pub(crate) mod telemetry;
 pub(crate) mod timeline;
 pub(crate) mod trace;
@@ -224,6 +219,25 @@ impl Style {
     /// A line with a symbol at every point.
     pub(crate) fn points(colour: usize) -> Self {
         Self { symbols: true, ..Self::line(colour) }
+    }
+}
+
+/// Charts under a heading, and what they are for.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Section {
+    /// A name for programs: `latency`.
+    pub id: String,
+    /// The heading.
+    pub title: String,
+    /// What the section answers, one sentence.
+    pub intro: String,
+    /// Its charts.
+    pub charts: Vec<Chart>,
+}
+
+impl Section {
+    pub(crate) fn new(id: &str, title: &str, intro: &str, charts: Vec<Chart>) -> Self {
+        Self { id: id.to_owned(), title: title.to_owned(), intro: intro.to_owned(), charts }
     }
 }
 

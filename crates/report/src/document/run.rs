@@ -1,15 +1,13 @@
 //! Report of one run directory.
 
-use super::Section;
 use crate::charts::counters::{self, Change, DeviceWaf};
-use crate::charts::telemetry;
 use crate::charts::timeline::Timeline;
 use crate::charts::windows::Windows;
-use crate::charts::{Chart, Detail, heat_map, host, percentiles, rates, shares, steady, trace};
-use crate::latencies::StreamLatencies;
-use crate::method::{self, Paragraph};
+use crate::charts::{Chart, Detail, Section, latency, rates, shares, telemetry, trace};
+use crate::latencies::{self, StreamLatencies};
+use crate::method;
 use crate::rejudge::doubt_of;
-use crate::words;
+use crate::words::{self, Banner, Pair, Paragraph};
 use results::cell::Layout;
 use results::finding::Finding;
 use results::judge::{RunResult, Sla, Verdict};
@@ -20,22 +18,6 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 use std::path::Path;
-
-/// Something that a reader must know before anything else.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Banner {
-    /// One sentence.
-    pub text: String,
-}
-
-/// A name and a value, in words.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Pair {
-    /// What it is.
-    pub name: String,
-    /// The value with its unit.
-    pub value: String,
-}
 
 /// What one run directory says.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
@@ -126,15 +108,7 @@ impl Logs {
 
     /// Quantiles of each stream that did something.
     fn latencies(&self, layout: &Layout) -> Vec<StreamLatencies> {
-        let durations = self.service.streams.iter().zip(self.wait.streams.iter().zip(&self.lag.streams));
-        let streams = layout.streams.iter().zip(durations).filter(|(_, (service, _))| !service.total.is_empty());
-        let streams = streams.map(|(stream, (service, (wait, lag)))| StreamLatencies {
-            stream: stream.name.clone(),
-            service: (&service.total).into(),
-            wait: (&wait.total).into(),
-            lag: (&lag.total).into(),
-        });
-        streams.collect()
+        latencies::of_streams(layout, self.service.totals().zip(self.wait.totals().zip(self.lag.totals())))
     }
 }
 
@@ -256,7 +230,7 @@ fn unmeasured(manifest: &Manifest, timeline: &Timeline) -> Vec<String> {
 }
 
 fn in_words(steadiness: &Steadiness) -> Vec<String> {
-    let changes = steadiness.change_points.iter().map(steady::change_sentence);
+    let changes = steadiness.change_points.iter().map(latency::change_sentence);
     std::iter::once(steadiness.sentence()).chain(changes).collect()
 }
 
@@ -268,8 +242,8 @@ fn devices(
     timeline: &Timeline,
     detail: Detail,
 ) -> (Vec<Chart>, Vec<String>) {
-    let mut charts = telemetry::charts(timeline, manifest.simulated);
-    let (traced, remarks) = trace::charts(dir, manifest, ran_sec, &percentiles::thresholds(manifest), detail);
+    let mut charts = telemetry::of_devices(timeline, manifest.simulated);
+    let (traced, remarks) = trace::charts(dir, manifest, ran_sec, &latency::thresholds(manifest), detail);
     charts.extend(traced);
     (charts, remarks)
 }
@@ -294,9 +268,9 @@ fn sections(
             "latency",
             "Latency over time",
             "How service times moved: from the hand-over of an operation to its completion.",
-            heat_map::charts(manifest, &logs.service)
+            latency::heat_maps(manifest, &logs.service)
                 .into_iter()
-                .chain(percentiles::service_charts(manifest, &logs.service, steadiness))
+                .chain(latency::service_charts(manifest, &logs.service, steadiness))
                 .collect(),
         ),
         Section::new(
@@ -304,7 +278,7 @@ fn sections(
             "Wait and lag",
             "What is added to service times: waiting for a slot (judged), and our own lateness (it can make a run \
              invalid).",
-            percentiles::delay_charts(manifest, &logs.wait, &logs.lag),
+            latency::delay_charts(manifest, &logs.wait, &logs.lag),
         ),
         Section::new(
             "rates",
@@ -317,7 +291,7 @@ fn sections(
             "host",
             "Host and this program",
             "Whether this machine was slow itself.",
-            host::charts(timeline, simulated),
+            telemetry::of_host(timeline, simulated),
         ),
     ]
 }

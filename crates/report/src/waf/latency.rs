@@ -4,8 +4,7 @@ use super::{Arranged, WafReport};
 use crate::latencies::Quantiles;
 use crate::table::{Cell, Table};
 use results::counts::Backlog;
-use results::percentile;
-use results::units;
+use results::{percentile, units};
 use schemars::JsonSchema;
 use serde::Serialize;
 
