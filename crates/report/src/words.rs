@@ -16,7 +16,7 @@ pub struct Banner {
 /// A name and a value, in words.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Pair {
-    /// What it is.
+    /// Name of the value.
     pub name: String,
     /// The value with its unit.
     pub value: String,

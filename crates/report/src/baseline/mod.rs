@@ -31,24 +31,24 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::Value;
 
-/// What a baseline says of one drive.
+/// Results of a baseline for one drive.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct DriveReport {
     /// The device, as it was named.
     pub device: String,
     /// The most important numbers.
     pub summary: Vec<Pair>,
-    /// What makes its numbers say less than they seem to, beside single jobs in doubt, each one sentence.
+    /// Reasons why its numbers say less than they seem to, beside single jobs in doubt, each one sentence.
     pub doubts: Vec<String>,
     /// Charts, by what was measured.
     pub sections: Vec<Section>,
     /// The rating that it predicts, if that was asked for.
     pub prediction: Option<Prediction>,
-    /// Which part of the drive was in use, and what another could bring, each one sentence.
+    /// The part of the drive in use, and what another could bring, each one sentence.
     pub layout: Vec<String>,
-    /// What was found about over-provisioning, alignment and preparation.
+    /// Findings about over-provisioning, alignment and preparation.
     pub findings: Vec<Finding>,
-    /// What each of its jobs showed.
+    /// Measurements of each of its jobs.
     pub points: Vec<Point>,
 }
 
@@ -85,7 +85,7 @@ const LAYOUT: About = (
     "Which part of the drive was in use. The less of it, the less a drive copies when it is written to.",
 );
 
-/// What a baseline shows of the run of a step, and the facts about its drives.
+/// Facts a baseline takes from the run of a step, and those about its drives.
 #[derive(Clone, Copy)]
 pub(crate) struct Recorded<'a> {
     pub(crate) sections: &'a [Section],

@@ -45,11 +45,11 @@ impl Detail {
 pub struct Chart {
     /// A name for programs, unique in its run: `percentiles-reads`.
     pub id: String,
-    /// What it shows.
+    /// Title: the subject of the chart.
     pub title: String,
     /// The number to take away from it, one sentence; also what is read out instead of the picture.
     pub key: String,
-    /// What a point is, and what to look for.
+    /// Meaning of a point, and what to look for.
     pub caption: String,
     /// Why there is nothing to draw; `None` where there is.
     pub absent: Option<String>,
@@ -65,7 +65,7 @@ pub struct Chart {
     pub limits: Vec<Limit>,
     /// Vertical lines at which something happened.
     pub marks: Vec<Mark>,
-    /// Whether it wants the width of the page.
+    /// True for a chart that wants the width of the page.
     #[serde(skip)]
     pub wide: bool,
 }
@@ -73,11 +73,11 @@ pub struct Chart {
 /// An axis.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Axis {
-    /// What it is of.
+    /// Name of the quantity.
     pub title: String,
     /// Unit of the values: `s`, `ms`, `%`; empty for plain numbers.
     pub unit: String,
-    /// Whether it is logarithmic.
+    /// True for a logarithmic axis.
     pub log: bool,
     /// The largest value that can be, where there is one: 100 of `%`.
     pub max: Option<f64>,
@@ -151,7 +151,7 @@ pub struct Heat {
 pub struct Limit {
     /// Where.
     pub y: f64,
-    /// What it is.
+    /// Name of the limit.
     pub name: String,
 }
 
@@ -160,7 +160,7 @@ pub struct Limit {
 pub struct Mark {
     /// Where.
     pub x: f64,
-    /// What happened.
+    /// The event, in words.
     pub name: String,
 }
 
@@ -229,7 +229,7 @@ pub struct Section {
     pub id: String,
     /// The heading.
     pub title: String,
-    /// What the section answers, one sentence.
+    /// The question the section answers, one sentence.
     pub intro: String,
     /// Its charts.
     pub charts: Vec<Chart>,

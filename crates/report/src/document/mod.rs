@@ -39,11 +39,11 @@ pub struct Document {
     pub format_version: u32,
     /// Program and version that made the report.
     pub made_by: String,
-    /// What each directory says, in the order in which they were named.
+    /// One report for each directory, in the order in which they were named.
     pub reports: Vec<Report>,
 }
 
-/// What one directory says.
+/// Contents of one directory.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum Report {

@@ -19,24 +19,24 @@ use serde::Serialize;
 use serde_json::Value;
 use std::path::Path;
 
-/// What one run directory says.
+/// Contents of one run directory.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct RunReport {
     /// The directory, as it was named.
     pub dir: String,
     /// A title: what was run on what.
     pub title: String,
-    /// Whether the run came to its end and said so.
+    /// True if the run came to its end and said so.
     pub complete: bool,
-    /// What a reader must know first: that the run is incomplete, what is damaged or missing.
+    /// Remarks a reader must know first: that the run is incomplete, what is damaged or missing.
     pub banners: Vec<Banner>,
-    /// What every form shows of the verdict.
+    /// The part of the verdict that every form shows.
     pub result: RunResult,
     /// The verdict as it follows from the recorded counts now.
     pub verdict: Verdict,
     /// The number that decided, one sentence; null when there was nothing to judge.
     pub decided: Option<String>,
-    /// What the run may be called: a screening, or a certification's load.
+    /// Name the run may carry: a screening, or a certification's load.
     pub class_in_words: String,
     /// The most important facts.
     pub summary: Vec<Pair>,
@@ -44,7 +44,7 @@ pub struct RunReport {
     pub latencies: Vec<StreamLatencies>,
     /// The charts.
     pub sections: Vec<Section>,
-    /// Whether what was measured still changed; null where it cannot be told.
+    /// Steadiness of what was measured; null where it cannot be told.
     pub steadiness: Option<Steadiness>,
     /// The same in words: the state, then each change.
     pub steadiness_in_words: Vec<String>,
@@ -52,9 +52,9 @@ pub struct RunReport {
     pub counters: Vec<Change>,
     /// Write amplification of each drive that counts what its media take.
     pub device_waf: Vec<DeviceWaf>,
-    /// What was found about host and devices before the run.
+    /// Findings about host and devices before the run.
     pub findings: Vec<Finding>,
-    /// What could not be measured, and why.
+    /// Measurements that could not be made, and why.
     pub unmeasured: Vec<String>,
     /// Program and version that ran it.
     pub tool: String,
@@ -62,26 +62,26 @@ pub struct RunReport {
     pub command: Vec<String>,
     /// When it began, milliseconds since 1970 (UTC).
     pub started_unix_ms: u64,
-    /// Whether the devices were simulated.
+    /// True if the devices were simulated.
     pub simulated: bool,
     /// The limits.
     pub sla: Sla,
     /// The devices, as the user named them.
     pub devices: Vec<String>,
-    /// What was run at once, with its configuration.
+    /// Workloads run at once, with their configuration.
     pub workloads: Vec<WorkloadRecord>,
-    /// What is known of each device.
+    /// Facts about each device.
     pub device_facts: Vec<Value>,
-    /// What is known of the host.
+    /// Facts about the host.
     pub host_facts: Value,
-    /// What carried out the operations.
+    /// The engine that carried out the operations.
     pub engine_facts: Value,
     /// How all of this came about, and what it does not say.
     pub method: Vec<Paragraph>,
     /// Its load as a multiple of 1x.
     #[serde(skip)]
     pub(crate) multiple: Option<f64>,
-    /// What of its directory is damaged, each one sentence. Banners say it, too.
+    /// Damage to its directory, each one sentence. Banners say it, too.
     #[serde(skip)]
     pub(crate) damage: Vec<String>,
     /// Why it cannot be believed whole; `None` if it can. Banners say it, too.

@@ -13,14 +13,14 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use std::path::Path;
 
-/// What the directory of a series says.
+/// Contents of the directory of a series.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct SeriesReport {
     /// The directory, as it was named.
     pub dir: String,
     /// A title: what was done with what.
     pub title: String,
-    /// What a reader must know first.
+    /// Remarks a reader must know first.
     pub banners: Vec<Banner>,
     /// The record of the series. At its end its outcomes are those that its runs bear out now.
     pub series: Series,
@@ -28,7 +28,7 @@ pub struct SeriesReport {
     pub in_doubt: Option<InDoubt>,
     /// Charts over all steps: the rating curve of a search.
     pub sections: Vec<Section>,
-    /// What a baseline says of each of its drives; of another series nothing.
+    /// Results of a baseline for each of its drives; of another series nothing.
     pub drives: Vec<DriveReport>,
     /// The drives of a baseline beside each other, where there are several.
     pub beside: Option<Beside>,

@@ -26,7 +26,7 @@ pub struct Timed {
     pub latencies: Vec<Latency>,
 }
 
-/// What became of one kind of operation of a tenant's clients.
+/// Counts and waits of one kind of operation of a tenant's clients.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Latency {
     /// The tenant.

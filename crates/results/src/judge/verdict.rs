@@ -17,17 +17,17 @@ pub const SLICE_OPS_MIN: u64 = 3_000;
 /// Seconds of the load that ACT's users call a certification.
 pub(super) const DAY_SEC: u64 = 86_400;
 
-/// What the run says of the device, the worst last: a failure is worse than an unknown result.
+/// Result of a run for the device, the worst last: a failure is worse than an unknown result.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Outcome {
     /// There was no limit to judge by, and the whole load was done.
     Measured,
-    /// It held the load.
+    /// The device held the load.
     Pass,
     /// The run cannot tell.
     Invalid,
-    /// It did not hold the load.
+    /// The device did not hold the load.
     Fail,
 }
 
