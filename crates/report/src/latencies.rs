@@ -1,20 +1,15 @@
 //! Quantiles of each stream over the whole run and all devices.
 //!
 //! Read from the interval logs, with their resolution: 1 % for service times, 6 % for wait and lag, and never finer
-//! than a microsecond. The exact counts for a verdict are elsewhere. [`Summary`] combines quantiles and verdict on one
-//! page.
+//! than a microsecond. The exact counts for a verdict are elsewhere.
 
-use crate::charts::Detail;
-use crate::charts::counters::{DeviceWaf, changes, device_waf, waf_lines};
-use crate::charts::timeline::Timeline;
 use crate::table::Table;
 use results::cell::{self, Latencies as Histogram, Layout};
 use results::judge::Verdict;
-use results::run_dir::{self, HlogKind, RunDirError, each_window};
+use results::run_dir::{HlogKind, RunDirError, each_window};
 use results::units;
 use schemars::JsonSchema;
 use serde::Serialize;
-use std::fmt;
 use std::path::Path;
 
 /// The durations of one stream.
@@ -90,19 +85,24 @@ impl Quantiles {
 /// Reads the durations of every stream that did something, in the run in `dir` with the cells of
 /// `layout`. Errors: an interval log is missing or damaged.
 pub fn latencies(dir: &Path, layout: &Layout) -> Result<Vec<StreamLatencies>, RunDirError> {
-    let service = by_stream(dir, layout, HlogKind::Service)?;
-    let wait = by_stream(dir, layout, HlogKind::Wait)?;
-    let lag = by_stream(dir, layout, HlogKind::Lag)?;
-    let streams = layout.streams.iter().zip(service.iter().zip(wait.iter().zip(&lag)));
-    let streams = streams.filter(|(_, (service, _))| !service.is_empty());
-    Ok(streams
-        .map(|(stream, (service, (wait, lag)))| StreamLatencies {
-            stream: stream.name.clone(),
-            service: service.into(),
-            wait: wait.into(),
-            lag: lag.into(),
-        })
-        .collect())
+    let read = |kind| by_stream(dir, layout, kind);
+    let [service, wait, lag] = [read(HlogKind::Service)?, read(HlogKind::Wait)?, read(HlogKind::Lag)?];
+    Ok(of_streams(layout, service.iter().zip(wait.iter().zip(&lag))))
+}
+
+/// Of histograms of service, wait and lag by stream, those of the streams that did something.
+pub(crate) fn of_streams<'a>(
+    layout: &Layout,
+    durations: impl Iterator<Item = (&'a Histogram, (&'a Histogram, &'a Histogram))>,
+) -> Vec<StreamLatencies> {
+    let streams = layout.streams.iter().zip(durations).filter(|(_, (service, _))| !service.is_empty());
+    let streams = streams.map(|(stream, (service, (wait, lag)))| StreamLatencies {
+        stream: stream.name.clone(),
+        service: service.into(),
+        wait: wait.into(),
+        lag: lag.into(),
+    });
+    streams.collect()
 }
 
 fn by_stream(dir: &Path, layout: &Layout, kind: HlogKind) -> Result<Vec<Histogram>, RunDirError> {
@@ -163,52 +163,6 @@ pub(crate) fn below_verdict(verdict: &Verdict, streams: &[StreamLatencies], are_
 
 /// The kind of workload whose operations are transactions on records.
 pub(crate) const TRANSACTIONS: &str = "transactions";
-
-/// A run on one page.
-#[derive(Debug, Clone, Serialize)]
-pub struct Summary {
-    /// The program that ran it.
-    pub tool: String,
-    /// True if the run came to its end and wrote its verdict.
-    pub complete: bool,
-    /// Remarks for the reader, each one sentence.
-    pub remarks: Vec<String>,
-    /// The verdict as it follows from the recorded counts now.
-    pub verdict: Verdict,
-    pub latencies: Vec<StreamLatencies>,
-    /// Write amplification of each drive that counts what its media take.
-    pub device_waf: Vec<DeviceWaf>,
-    /// True if its operations are transactions on records.
-    #[serde(skip)]
-    are_transactions: bool,
-}
-
-impl Summary {
-    /// Reads the run in `dir` and judges it again. Errors: those of [`run_dir::read`]; a damaged
-    /// interval log only costs the quantiles, and is remarked.
-    pub fn read(dir: &Path) -> Result<Self, RunDirError> {
-        let run = run_dir::read(dir)?;
-        let mut remarks = run.remarks.clone();
-        let latencies = latencies(dir, &run.manifest.layout()).unwrap_or_else(|error| {
-            remarks.push(format!("no quantiles of latencies: {error}"));
-            Vec::new()
-        });
-        let complete = run.is_complete();
-        let timeline = Timeline::read(dir, &run.manifest, Detail::of_runs(1))?;
-        let device_waf = device_waf(&changes(&timeline));
-        let are_transactions = run.manifest.kind() == TRANSACTIONS;
-        let tool = run.manifest.tool;
-        Ok(Self { tool, complete, remarks, verdict: run.verdict, latencies, device_waf, are_transactions })
-    }
-}
-
-impl fmt::Display for Summary {
-    /// The page for a terminal, without the remarks.
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let below = below_verdict(&self.verdict, &self.latencies, self.are_transactions);
-        write!(f, "{}{below}{}", self.verdict, waf_lines(&self.device_waf))
-    }
-}
 
 #[cfg(test)]
 mod tests {

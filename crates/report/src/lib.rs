@@ -6,7 +6,8 @@
 //! * [`baseline`]: what a baseline says of each drive, and its drives beside each other
 //! * [`comparison`]: candidates side by side, and among published ratings
 //! * [`latency`]: the tables of ACT's analysis script from logs, and the same as CSV, JSON, Markdown
-//! * [`latencies`]: quantiles of each stream over the whole run, from the interval logs; with the verdict of a run that just ended, as text
+//! * [`latencies`]: quantiles of each stream over the whole run, from the interval logs
+//! * [`text`]: the document for a terminal, and the summary of a run that just ended
 //! * [`status`]: how a run or a series stands, while it goes on too
 //! * [`waf`]: write amplification of tenants, arrangement by arrangement
 //! * [`findings`]: what the doctor found
@@ -31,6 +32,6 @@ mod rejudge;
 pub mod status;
 pub mod table;
 mod tables;
-mod text;
+pub mod text;
 pub mod waf;
 mod words;

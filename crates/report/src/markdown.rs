@@ -8,19 +8,14 @@ use results::series::Purpose;
 use results::units::{self, printable};
 
 impl Document {
-    /// For tickets and wikis: all but the pictures.
+    /// For tickets and wikis: all but the pictures. All reports, one below the other.
     pub fn markdown(&self) -> String {
-        markdown(self)
+        let of = |report: &Report| match report {
+            Report::Run(run) => run_text(run, 1),
+            Report::Series(series) => series_text(series),
+        };
+        self.reports.iter().map(of).collect::<Vec<_>>().join("\n---\n\n")
     }
-}
-
-/// All reports, one below the other.
-fn markdown(document: &Document) -> String {
-    let of = |report: &Report| match report {
-        Report::Run(run) => run_text(run, 1),
-        Report::Series(series) => series_text(series),
-    };
-    document.reports.iter().map(of).collect::<Vec<_>>().join("\n---\n\n")
 }
 
 fn run_text(run: &RunReport, level: usize) -> String {

@@ -1,18 +1,8 @@
 //! Method of a report's numbers and their limits: the same words in every output format.
 
+use crate::words::Paragraph;
 use results::run_dir::Manifest;
 use results::units;
-use schemars::JsonSchema;
-use serde::Serialize;
-
-/// A text under a heading.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Paragraph {
-    /// The heading.
-    pub title: String,
-    /// One paragraph.
-    pub text: String,
-}
 
 /// The explanations for a run, in the order in which a doubt would come up.
 pub(crate) fn parts(manifest: &Manifest) -> Vec<Paragraph> {

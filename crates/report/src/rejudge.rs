@@ -8,7 +8,7 @@ use results::baseline::judge_job;
 use results::certify::{Judged, judge_stage};
 use results::judge::{Outcome, Verdict};
 use results::rating::{Details, Move, Seen};
-use results::run_dir::{self, Run, VERDICT};
+use results::run_dir::{self, Run, RunDirError, VERDICT};
 use results::series::{Conclusion, Identity, Purpose, Rule, SERIES, Series, State, Step};
 use results::units;
 use std::path::{Component, Path, PathBuf};
@@ -42,6 +42,12 @@ pub(crate) fn place_of(dir: &Path, step: &Step) -> Result<PathBuf, String> {
         true => Err(format!("{SERIES} names {:?}, which is no directory below it", step.dir)),
         false => Ok(dir.join(below)),
     }
+}
+
+/// A series in `dir` that was there a moment ago.
+pub(crate) fn went_away(dir: &Path) -> RunDirError {
+    let (why, what_to_do) = (format!("its {SERIES} went away"), "try again".to_owned());
+    RunDirError::NoRun { path: dir.to_owned(), why, what_to_do }
 }
 
 /// Reads the runs of the series in `dir` and judges it again, as [`rejudge`] does.
@@ -105,7 +111,7 @@ fn again(
 ) -> Option<(Outcome, String)> {
     let run = match evidence {
         Ok(run) => run,
-        Err(why) => return Some((recorded.worse(Outcome::Invalid), format!("there is no run to judge again: {why}"))),
+        Err(why) => return Some((recorded.max(Outcome::Invalid), format!("there is no run to judge again: {why}"))),
     };
     let of_rule = |judged: Judged| (judged.outcome, judged.reason);
     let judged = match purpose {
@@ -118,7 +124,7 @@ fn again(
         Purpose::Rate => of_search(step, recorded, run.verdict),
     };
     if let Some(doubt) = run.doubt {
-        return Some((recorded.worse(judged.0).worse(Outcome::Invalid), doubt.to_owned()));
+        return Some((recorded.max(judged.0).max(Outcome::Invalid), doubt.to_owned()));
     }
     if let Some(ran) = run.multiple.filter(|ran| (ran - step.multiple).abs() > 1e-6 * step.multiple.abs()) {
         let (ran, said) = (units::multiple(ran), units::multiple(step.multiple));

@@ -5,6 +5,7 @@
 
 use crate::words::Shown;
 use maud::{Markup, Render, html};
+use results::finding::{Finding, Level};
 use results::judge::Outcome;
 use results::units::is_unprintable;
 use std::fmt;
@@ -110,6 +111,26 @@ impl Table {
         self.rows.iter().try_for_each(|row| csv.write_record(row.iter().map(|cell| &cell.text)))?;
         let bytes = csv.into_inner().map_err(|error| error.into_error())?;
         Ok(String::from_utf8_lossy(&bytes).into_owned())
+    }
+}
+
+/// Tables of more than one page.
+impl Table {
+    /// Findings before a run.
+    pub(crate) fn findings<'a>(title: &str, findings: impl Iterator<Item = &'a Finding>) -> Self {
+        let rows = findings.map(|finding| {
+            let level = finding.level.to_string();
+            let is_bad = matches!(finding.level, Level::Warning | Level::Problem);
+            let device = finding.device.as_deref().unwrap_or("host");
+            let texts = [device, &finding.finding, &finding.reason, &finding.remedy].map(Cell::from);
+            [if is_bad { Cell::bad(level) } else { level.into() }].into_iter().chain(texts)
+        });
+        Self::new(title).text(["level", "of", "finding", "why it matters", "what to do"]).rows(rows)
+    }
+
+    pub(crate) fn named_values<V: Into<Cell>>(title: &str, pairs: impl IntoIterator<Item = (String, V)>) -> Self {
+        let rows = pairs.into_iter().map(|(name, value)| [name.into(), value.into()]);
+        Self::new(title).text(["what", "value"]).rows(rows)
     }
 }
 

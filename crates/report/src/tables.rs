@@ -1,13 +1,12 @@
 //! The tables of a report: the same in the page and in Markdown.
 
 use crate::charts::counters::counter;
-use crate::charts::steady;
+use crate::charts::latency;
 use crate::document::{RunReport, SeriesReport, StepReport};
 use crate::latencies::QUANTILES;
 use crate::table::{Cell, Table};
 use crate::words::{self, Shown};
 use results::blame::{Blame, BlamePart};
-use results::finding::{Finding, Level};
 use results::judge::{Group, SliceShares};
 use results::series::{Purpose, State};
 use results::units;
@@ -102,7 +101,7 @@ fn kebab(value: &impl serde::Serialize) -> String {
 pub(crate) fn steadiness(run: &RunReport) -> Table {
     let windows = run.steadiness.iter().flat_map(|steadiness| &steadiness.windows);
     let rows = windows.map(|window| {
-        let value = |value| Cell::from(steady::value(window.metric, value));
+        let value = |value| Cell::from(latency::value(window.metric, value));
         [
             format!("{} of {}", window.metric, window.group).into(),
             if window.is_steady() { "✔ yes".into() } else { Cell::bad("✘ no") },
@@ -114,18 +113,6 @@ pub(crate) fn steadiness(run: &RunReport) -> Table {
     });
     let numbers = ["steady", "average", "range", "move of the best line", "limit"];
     Table::new("The last five rounds").text(["what"]).numbers(numbers).rows(rows)
-}
-
-/// Findings before a run.
-pub(crate) fn findings<'a>(title: &str, findings: impl Iterator<Item = &'a Finding>) -> Table {
-    let rows = findings.map(|finding| {
-        let level = finding.level.to_string();
-        let is_bad = matches!(finding.level, Level::Warning | Level::Problem);
-        let device = finding.device.as_deref().unwrap_or("host");
-        let texts = [device, &finding.finding, &finding.reason, &finding.remedy].map(Cell::from);
-        [if is_bad { Cell::bad(level) } else { level.into() }].into_iter().chain(texts)
-    });
-    Table::new(title).text(["level", "of", "finding", "why it matters", "what to do"]).rows(rows)
 }
 
 /// The steps of a series; `link` gives the place of a step's run in the page.
@@ -160,9 +147,4 @@ pub(crate) fn steps(report: &SeriesReport, link: impl Fn(usize, &StepReport) -> 
     let load = has_loads.then_some("load");
     let headings = ["step"].into_iter().chain(load).chain(["devices", "outcome", "why", "ran for", "run directory"]);
     Table::new("In the order in which they were run").text(headings).rows(rows)
-}
-
-pub(crate) fn named_values<V: Into<Cell>>(title: &str, pairs: impl IntoIterator<Item = (String, V)>) -> Table {
-    let rows = pairs.into_iter().map(|(name, value)| [name.into(), value.into()]);
-    Table::new(title).text(["what", "value"]).rows(rows)
 }

@@ -1,47 +1,52 @@
 //! The document for a terminal: what decides, without the pictures.
 
-use crate::charts::counters::waf_lines;
+use crate::charts::Detail;
+use crate::charts::counters::{DeviceWaf, changes, device_waf, waf_lines};
+use crate::charts::timeline::Timeline;
 use crate::document::{Document, Report, RunReport, SeriesReport};
-use crate::latencies::{TRANSACTIONS, below_verdict};
+use crate::latencies::{StreamLatencies, TRANSACTIONS, below_verdict, latencies};
 use crate::table::Table;
 use crate::words;
-use results::judge::Outcome;
+use results::judge::{Outcome, Verdict};
+use results::run_dir::{self, RunDirError};
 use results::series::Purpose;
 use results::units;
+use serde::Serialize;
 use std::fmt::Write;
+use std::path::Path;
 
 /// Most slices of a step of a series of which it is told where the time went.
 const BLAME_TOLD_MAX: usize = 2;
 
 impl Document {
-    /// For a terminal: verdicts, shares and latencies.
+    /// For a terminal: verdicts, shares and latencies; of several reports each under a line with its directory.
     pub fn text(&self) -> String {
-        text(self)
-    }
-}
-
-/// All reports, the ones below others under a line with their directory.
-fn text(document: &Document) -> String {
-    let several = document.reports.len() > 1;
-    let mut text = String::new();
-    for report in &document.reports {
-        if several {
-            // Writing to a string cannot fail, here and below.
-            let _ = writeln!(text, "{}== {}\n", if text.is_empty() { "" } else { "\n" }, report.dir());
+        let several = self.reports.len() > 1;
+        let mut text = String::new();
+        for report in &self.reports {
+            if several {
+                // Writing to a string cannot fail, here and below.
+                let _ = writeln!(text, "{}== {}\n", if text.is_empty() { "" } else { "\n" }, report.dir());
+            }
+            match report {
+                Report::Run(run) => text += &run_page(run),
+                Report::Series(series) => text += &series_page(series),
+            }
         }
-        match report {
-            Report::Run(run) => text += &run_page(run),
-            Report::Series(series) => text += &series_page(series),
-        }
+        text
     }
-    text
 }
 
 fn run_page(run: &RunReport) -> String {
     let damage: String = run.damage.iter().map(|damage| format!("DAMAGED: {damage}\n")).collect();
     let are_transactions = run.workloads.iter().any(|workload| workload.kind == TRANSACTIONS);
-    let below = below_verdict(&run.verdict, &run.latencies, are_transactions);
-    format!("{damage}{}{below}{}", run.verdict, waf_lines(&run.device_waf))
+    damage + &page(&run.verdict, &run.latencies, are_transactions, &run.device_waf)
+}
+
+/// The verdict on a run with the tables below it.
+fn page(verdict: &Verdict, latencies: &[StreamLatencies], are_transactions: bool, waf: &[DeviceWaf]) -> String {
+    let below = below_verdict(verdict, latencies, are_transactions);
+    format!("{verdict}{below}{}", waf_lines(waf))
 }
 
 fn series_page(report: &SeriesReport) -> String {
@@ -108,4 +113,49 @@ fn blame(report: &SeriesReport) -> String {
         }
     }
     if text.is_empty() { text } else { format!("\nwhere the time went, of the worst slices of each step\n{text}") }
+}
+
+/// A run on one page.
+#[derive(Debug, Clone, Serialize)]
+pub struct Summary {
+    /// The program that ran it.
+    pub tool: String,
+    /// True if the run came to its end and wrote its verdict.
+    pub complete: bool,
+    /// Remarks for the reader, each one sentence.
+    pub remarks: Vec<String>,
+    /// The verdict as it follows from the recorded counts now.
+    pub verdict: Verdict,
+    pub latencies: Vec<StreamLatencies>,
+    /// Write amplification of each drive that counts what its media take.
+    pub device_waf: Vec<DeviceWaf>,
+    /// True if its operations are transactions on records.
+    #[serde(skip)]
+    are_transactions: bool,
+}
+
+impl Summary {
+    /// Reads the run in `dir` and judges it again. Errors: those of [`run_dir::read`]; a damaged
+    /// interval log only costs the quantiles, and is remarked.
+    pub fn read(dir: &Path) -> Result<Self, RunDirError> {
+        let run = run_dir::read(dir)?;
+        let mut remarks = run.remarks.clone();
+        let latencies = latencies(dir, &run.manifest.layout()).unwrap_or_else(|error| {
+            remarks.push(format!("no quantiles of latencies: {error}"));
+            Vec::new()
+        });
+        let complete = run.is_complete();
+        let timeline = Timeline::read(dir, &run.manifest, Detail::of_runs(1))?;
+        let device_waf = device_waf(&changes(&timeline));
+        let are_transactions = run.manifest.kind() == TRANSACTIONS;
+        let tool = run.manifest.tool;
+        Ok(Self { tool, complete, remarks, verdict: run.verdict, latencies, device_waf, are_transactions })
+    }
+}
+
+impl std::fmt::Display for Summary {
+    /// The page for a terminal, without the remarks.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&page(&self.verdict, &self.latencies, self.are_transactions, &self.device_waf))
+    }
 }

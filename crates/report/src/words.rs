@@ -3,6 +3,33 @@
 use results::judge::{Class, Outcome};
 use results::series::{Series, State, Step};
 use results::units::span_of;
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// Something that a reader must know before anything else.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Banner {
+    /// One sentence.
+    pub text: String,
+}
+
+/// A name and a value, in words.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Pair {
+    /// Name of the value.
+    pub name: String,
+    /// The value with its unit.
+    pub value: String,
+}
+
+/// A text under a heading.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
+pub struct Paragraph {
+    /// The heading.
+    pub title: String,
+    /// One paragraph.
+    pub text: String,
+}
 
 /// Device of a group or share: its name, or all together.
 pub(crate) fn device(device: Option<&str>) -> &str {

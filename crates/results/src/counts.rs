@@ -153,7 +153,7 @@ impl SlowTimes {
     }
 }
 
-/// What was wanted and not done at one instant, and where it was.
+/// Operations wanted and not done at one instant, and where they were.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Backlog {
     /// Handed over and not back.

@@ -26,7 +26,7 @@ use thiserror::Error;
 /// Version of the format. Grows when a field changes its meaning, not when one is added.
 pub const SERIES_FORMAT_VERSION: u32 = 1;
 
-/// What a series is for.
+/// The purpose of a series.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Purpose {
@@ -34,11 +34,11 @@ pub enum Purpose {
     Certify,
     /// The highest load that meets the limits.
     Rate,
-    /// What a drive does under fio's jobs: depths, profiles, rates.
+    /// Measurements of a drive under fio's jobs: depths, profiles, rates.
     Baseline,
 }
 
-/// Which drive a device is, whatever name it has after the next start of the machine.
+/// Identity of a drive, whatever name it has after the next start of the machine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Identity {
     /// The name that the user gave.
@@ -49,11 +49,11 @@ pub struct Identity {
     pub serial: Option<String>,
     /// Size in bytes.
     pub size_bytes: u64,
-    /// Whether it is simulated.
+    /// True for a simulated device.
     pub simulated: bool,
 }
 
-/// What decides whether a step was passed.
+/// The rule by which a step is passed.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Rule {
@@ -88,15 +88,15 @@ pub struct Step {
     pub dir: String,
     /// The load as a multiple of the load of 1x.
     pub multiple: f64,
-    /// Which devices it loads: their numbers in [`Series::devices`].
+    /// Devices loaded: their numbers in [`Series::devices`].
     pub devices: Vec<usize>,
     /// How long it should last at most, seconds.
     pub duration_sec: u64,
-    /// What decides.
+    /// The rule that decides.
     pub rule: Rule,
     /// How far it is.
     pub state: State,
-    /// Whether it was passed; `None` until it is done.
+    /// Outcome of the step; `None` until it is done.
     pub outcome: Option<Outcome>,
     /// Why this outcome, one sentence; empty until it is done.
     pub reason: String,
@@ -106,24 +106,24 @@ pub struct Step {
     pub began_unix_ms: Option<u64>,
     /// When its latest attempt ended.
     pub ended_unix_ms: Option<u64>,
-    /// What else is known, by purpose (shares of a step of a search, linearity of a stage).
+    /// Further facts, by purpose (shares of a step of a search, linearity of a stage).
     pub details: Value,
 }
 
-/// What came of a series.
+/// The result of a series.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Conclusion {
     /// Pass, fail or invalid.
     pub outcome: Outcome,
     /// In one sentence, with the number that decided.
     pub sentence: String,
-    /// What a reader must know beside it, each one sentence.
+    /// Remarks a reader must know beside it, each one sentence.
     pub remarks: Vec<String>,
     /// The rating as a multiple of 1x, where a search found one.
     pub rating: Option<f64>,
-    /// Whether it may be laid beside published ratings.
+    /// True if it may be laid beside published ratings.
     pub comparable: bool,
-    /// What else is known, by purpose.
+    /// Further facts, by purpose.
     pub details: Value,
 }
 
@@ -136,7 +136,7 @@ pub struct Series {
     pub tool: String,
     /// The command line that began it.
     pub command: Vec<String>,
-    /// What it is for.
+    /// Its purpose.
     pub purpose: Purpose,
     /// When it began, milliseconds since 1970 (UTC).
     pub began_unix_ms: u64,
@@ -147,11 +147,11 @@ pub struct Series {
     /// Everything else that must be equal for the same command to go on: limits, lengths, pacing.
     /// Pairs of name and value.
     pub terms: Vec<(String, String)>,
-    /// What was found about host and devices before the first run.
+    /// Findings about host and devices before the first run.
     pub findings: Vec<Finding>,
     /// The steps, oldest first.
     pub steps: Vec<Step>,
-    /// What came of it; `None` while it goes on.
+    /// The result; `None` while it goes on.
     pub conclusion: Option<Conclusion>,
     /// The process that runs it, or ran it last; `None` where /proc does not tell.
     pub process: Option<Process>,
@@ -375,14 +375,8 @@ mod tests {
         assert_eq!(Series::read(tempfile::NamedTempFile::new().unwrap().path()).unwrap(), None);
         let mut series = series(1);
         series.write(dir.path()).unwrap();
-        series.conclusion = Some(Conclusion {
-            outcome: Outcome::Pass,
-            sentence: "held".into(),
-            remarks: Vec::new(),
-            rating: Some(30.5),
-            comparable: false,
-            details: Value::Null,
-        });
+        let held = crate::testing::conclusion(Outcome::Pass, "held");
+        series.conclusion = Some(Conclusion { rating: Some(30.5), ..held });
         series.write(dir.path()).unwrap();
         assert_eq!(Series::read(dir.path()).unwrap(), Some(series));
         assert_eq!(std::fs::read_dir(dir.path()).unwrap().count(), 1, "nothing temporary is left");

@@ -113,52 +113,62 @@ pub fn baseline(scale: f64) -> Vec<Point> {
     points
 }
 
-/// A finished baseline of `drives`, each with its name and its speed as in [`baseline`]. All jobs have their run in the
-/// directory `run` below that of the series.
-pub fn baseline_series(drives: &[(&str, f64)], run: &str) -> Series {
-    let identity = |(name, _): &(&str, f64)| Identity {
+/// A step of `multiple` times the load of 1x that is done, with the name of its run directory.
+pub fn step(name: impl Into<String>, multiple: f64, outcome: Outcome) -> Step {
+    let name = name.into();
+    let planned = Step::planned(name.clone(), name, multiple, vec![0], 10, Rule::Limits).begun(1);
+    Step { state: State::Done, outcome: Some(outcome), ended_unix_ms: Some(2), ..planned }
+}
+
+/// A conclusion that remarks nothing.
+pub fn conclusion(outcome: Outcome, sentence: &str) -> Conclusion {
+    let (sentence, details) = (sentence.to_owned(), serde_json::Value::Null);
+    Conclusion { outcome, sentence, remarks: Vec::new(), rating: None, comparable: false, details }
+}
+
+/// A series of `steps` that goes on, of drives by name and model.
+pub fn series(purpose: Purpose, devices: &[(&str, Option<&str>)], steps: Vec<Step>) -> Series {
+    let identity = |(name, model): &(&str, Option<&str>)| Identity {
         name: (*name).to_owned(),
-        model: Some("M1".to_owned()),
+        model: model.map(str::to_owned),
         serial: Some((*name).to_owned()),
         size_bytes: 1 << 36,
         simulated: false,
     };
-    let points =
-        |(device, (_, scale)): (usize, &(&str, f64))| baseline(*scale).into_iter().map(move |point| (device, point));
-    let step = |(number, (device, point)): (usize, (usize, Point))| Step {
-        name: format!("job {}", number + 1),
-        dir: run.to_owned(),
-        multiple: 1.0,
-        devices: vec![device],
-        duration_sec: 10,
-        rule: Rule::Completes,
-        state: State::Done,
-        outcome: Some(Outcome::Pass),
-        reason: "ran to its end without an I/O error".to_owned(),
-        attempts: 1,
-        began_unix_ms: Some(1),
-        ended_unix_ms: Some(2),
-        details: serde_json::to_value(point).unwrap_or_default(),
-    };
     Series {
         format_version: SERIES_FORMAT_VERSION,
-        tool: "flashproof".to_owned(),
-        command: vec!["flashproof".to_owned(), "baseline".to_owned()],
-        purpose: Purpose::Baseline,
+        tool: "flashproof 0.1.0".to_owned(),
+        command: vec!["flashproof".to_owned()],
+        purpose,
         began_unix_ms: 1_795_271_232_147,
-        devices: drives.iter().map(identity).collect(),
+        devices: devices.iter().map(identity).collect(),
         config_1x: String::new(),
-        terms: vec![("time under load".to_owned(), "10 min".to_owned())],
+        terms: Vec::new(),
         findings: Vec::new(),
-        steps: drives.iter().enumerate().flat_map(points).enumerate().map(step).collect(),
-        conclusion: Some(Conclusion {
-            outcome: Outcome::Pass,
-            sentence: "measured".to_owned(),
-            remarks: Vec::new(),
-            rating: None,
-            comparable: false,
-            details: serde_json::Value::Null,
-        }),
+        steps,
+        conclusion: None,
         process: None,
+    }
+}
+
+/// A finished baseline of `drives`, each with its name and its speed as in [`baseline`]. All jobs have their run in the
+/// directory `run` below that of the series.
+pub fn baseline_series(drives: &[(&str, f64)], run: &str) -> Series {
+    let points =
+        |(device, (_, scale)): (usize, &(&str, f64))| baseline(*scale).into_iter().map(move |point| (device, point));
+    let job = |(number, (device, point)): (usize, (usize, Point))| Step {
+        dir: run.to_owned(),
+        devices: vec![device],
+        rule: Rule::Completes,
+        reason: "ran to its end without an I/O error".to_owned(),
+        details: serde_json::to_value(point).unwrap_or_default(),
+        ..step(format!("job {}", number + 1), 1.0, Outcome::Pass)
+    };
+    let jobs = drives.iter().enumerate().flat_map(points).enumerate().map(job).collect();
+    let devices: Vec<_> = drives.iter().map(|(name, _)| (*name, Some("M1"))).collect();
+    Series {
+        terms: vec![("time under load".to_owned(), "10 min".to_owned())],
+        conclusion: Some(conclusion(Outcome::Pass, "measured")),
+        ..series(Purpose::Baseline, &devices, jobs)
     }
 }

@@ -181,6 +181,11 @@ pub fn date_to_minute(unix_ms: u64) -> String {
     }
 }
 
+/// The greatest common divisor; the other number of a number and 0.
+pub fn greatest_divisor(a: u64, b: u64) -> u64 {
+    if b == 0 { a } else { greatest_divisor(b, a % b) }
+}
+
 /// A number of bytes in units of a thousand, as drives are sold: `512 B`, `68.7 GB`.
 pub fn bytes(bytes: f64) -> String {
     const UNITS: [(f64, &str); 6] = [(1e18, "EB"), (1e15, "PB"), (1e12, "TB"), (1e9, "GB"), (1e6, "MB"), (1e3, "kB")];

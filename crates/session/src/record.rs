@@ -9,7 +9,7 @@ use crate::recording::Unwatched;
 use crate::runner::{Ended, RunRequest, run};
 use crate::signals::Switch;
 use load::workload::Workload;
-use report::latencies::Summary;
+use report::text::Summary;
 use std::io::{self, IsTerminal};
 use std::path::Path;
 use std::process::ExitCode;

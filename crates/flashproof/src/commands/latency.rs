@@ -96,7 +96,7 @@ fn page_of(args: &LatencyArgs, page: &mut String) -> Result<Option<Outcome>, Sto
     if !logs.iter().any(Log::has_slices) {
         return Err(no_slices(&logs, slice_sec));
     }
-    Ok(judgements.iter().map(|judgement| judgement.outcome).max_by_key(|outcome| outcome.severity()))
+    Ok(judgements.iter().map(|judgement| judgement.outcome).max())
 }
 
 /// The options, checked in the order and with the bounds of ACT's script.

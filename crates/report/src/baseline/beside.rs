@@ -34,7 +34,7 @@ pub struct BesideDrive {
 /// A number by which drives are compared.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Number {
-    /// What it is: `IOPS`, `p99`.
+    /// Name of the quantity: `IOPS`, `p99`.
     pub what: String,
     /// Of which operations: `random reads, 4 KiB`.
     pub of: String,

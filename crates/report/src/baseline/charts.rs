@@ -1,8 +1,7 @@
 //! The curves of a drive: rates and latencies against the queue depth, latency against throughput, saturation.
 
-use super::{SHOWN, p99, rate};
+use super::{Recorded, SHOWN, p99, rate};
 use crate::charts::{Axis, Chart, Line, Mark, Points, Style};
-use crate::document::RunReport;
 use results::baseline::{Done, Mix, Part, Percentile, Point, curves, highest_rate, knee};
 use results::series::Step;
 
@@ -92,7 +91,7 @@ pub(super) fn rates(points: &[Point]) -> Vec<Chart> {
 /// The timeline of saturation: rounds where there are several, else what its run recorded.
 pub(super) fn saturation<'a>(
     points: &[Point],
-    steps: impl Iterator<Item = &'a (&'a Step, Option<&'a RunReport>)>,
+    steps: impl Iterator<Item = &'a (&'a Step, Option<Recorded<'a>>)>,
     device: usize,
     devices: usize,
 ) -> Vec<Chart> {

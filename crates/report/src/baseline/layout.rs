@@ -1,7 +1,6 @@
 //! The part of a drive in use: partitions, over-provisioning, and the possible gain from another layout.
 
-use super::rate;
-use crate::document::RunReport;
+use super::{Recorded, rate};
 use results::baseline::{Part, Point, curves};
 use results::series::Identity;
 use results::units;
@@ -14,7 +13,7 @@ pub(super) const CHECKS: [&str; 5] = ["over-provisioning", "alignment", "sector-
 const FALLEN: f64 = 0.8;
 
 /// Notes on the part in use and its meaning, each one sentence. `run`: any run of the drive, for the facts about it.
-pub(super) fn notes(device: &Identity, run: Option<&RunReport>, points: &[Point]) -> Vec<String> {
+pub(super) fn notes(device: &Identity, run: Option<Recorded<'_>>, points: &[Point]) -> Vec<String> {
     let size = units::bytes(device.size_bytes as f64);
     let mut notes = Vec::new();
     let facts = run.and_then(|run| {

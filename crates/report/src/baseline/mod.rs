@@ -18,10 +18,9 @@ pub use beside::{Beside, BesideDrive, Number};
 pub use prediction::{parameters, predicted};
 pub use pts::pts_table;
 
-use crate::charts::Chart;
-use crate::document::{Pair, RunReport, Section};
+use crate::charts::{Chart, Section};
 use crate::table::{Cell, Table};
-use crate::tables;
+use crate::words::Pair;
 use results::baseline::{
     Done, Mix, Part, Percentile, Point, Prediction, Pts, What, curves, highest, knee, metrics, point_of, points_of,
 };
@@ -30,25 +29,26 @@ use results::series::{Series, Step};
 use results::units::{self, milliseconds, number};
 use schemars::JsonSchema;
 use serde::Serialize;
+use serde_json::Value;
 
-/// What a baseline says of one drive.
+/// Results of a baseline for one drive.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct DriveReport {
     /// The device, as it was named.
     pub device: String,
     /// The most important numbers.
     pub summary: Vec<Pair>,
-    /// What makes its numbers say less than they seem to, beside single jobs in doubt, each one sentence.
+    /// Reasons why its numbers say less than they seem to, beside single jobs in doubt, each one sentence.
     pub doubts: Vec<String>,
     /// Charts, by what was measured.
     pub sections: Vec<Section>,
     /// The rating that it predicts, if that was asked for.
     pub prediction: Option<Prediction>,
-    /// Which part of the drive was in use, and what another could bring, each one sentence.
+    /// The part of the drive in use, and what another could bring, each one sentence.
     pub layout: Vec<String>,
-    /// What was found about over-provisioning, alignment and preparation.
+    /// Findings about over-provisioning, alignment and preparation.
     pub findings: Vec<Finding>,
-    /// What each of its jobs showed.
+    /// Measurements of each of its jobs.
     pub points: Vec<Point>,
 }
 
@@ -85,13 +85,21 @@ const LAYOUT: About = (
     "Which part of the drive was in use. The less of it, the less a drive copies when it is written to.",
 );
 
+/// Facts a baseline takes from the run of a step, and those about its drives.
+#[derive(Clone, Copy)]
+pub(crate) struct Recorded<'a> {
+    pub(crate) sections: &'a [Section],
+    pub(crate) devices: &'a [String],
+    pub(crate) device_facts: &'a [Value],
+}
+
 /// A drive of a series and what its steps showed.
 pub(crate) struct Measured<'a> {
     /// Index in the series.
     pub(crate) device: usize,
     pub(crate) series: &'a Series,
     /// Steps with their runs, those that can be read.
-    pub(crate) steps: Vec<(&'a Step, Option<&'a RunReport>)>,
+    pub(crate) steps: Vec<(&'a Step, Option<Recorded<'a>>)>,
 }
 
 impl DriveReport {
@@ -152,7 +160,7 @@ impl DriveReport {
             "pts" => Pts::ALL.iter().filter_map(|test| test.table(&self.points)).map(|test| pts_table(&test)).collect(),
             "prediction" => self.prediction.iter().filter(|told| !told.parameters.is_empty()).map(parameters).collect(),
             "layout" if self.findings.is_empty() => Vec::new(),
-            "layout" => vec![tables::findings("Found before the first job", self.findings.iter())],
+            "layout" => vec![Table::findings("Found before the first job", self.findings.iter())],
             _ => Vec::new(),
         }
     }

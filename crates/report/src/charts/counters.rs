@@ -44,7 +44,7 @@ pub struct Change {
     pub device: String,
     /// Name of the column in telemetry.csv, without the device.
     pub column: String,
-    /// What it is.
+    /// Name of the counter, in words.
     pub name: String,
     /// The first value measured.
     pub first: f64,

@@ -8,18 +8,13 @@
 //! and units, or the reason why there is nothing to draw; each output format draws it as it can.
 //!
 //! * [`timeline`]: the tables, [`windows`]: the interval logs; both reduced to a few points
-//! * one file for each section of charts: [`shares`], [`heat_map`], [`percentiles`], [`rates`],
-//!   [`telemetry`], [`host`], [`trace`], [`steady`], [`rating`]
+//! * one file for each kind of charts: [`shares`], [`latency`], [`rates`], [`telemetry`], [`trace`]
 //! * [`counters`]: drives' own counters, as numbers
 
 pub(crate) mod counters;
-pub(crate) mod heat_map;
-pub(crate) mod host;
-pub(crate) mod percentiles;
+pub(crate) mod latency;
 pub(crate) mod rates;
-pub(crate) mod rating;
 pub(crate) mod shares;
-pub(crate) mod steady;
 pub(crate) mod telemetry;
 pub(crate) mod timeline;
 pub(crate) mod trace;
@@ -50,11 +45,11 @@ impl Detail {
 pub struct Chart {
     /// A name for programs, unique in its run: `percentiles-reads`.
     pub id: String,
-    /// What it shows.
+    /// Title: the subject of the chart.
     pub title: String,
     /// The number to take away from it, one sentence; also what is read out instead of the picture.
     pub key: String,
-    /// What a point is, and what to look for.
+    /// Meaning of a point, and what to look for.
     pub caption: String,
     /// Why there is nothing to draw; `None` where there is.
     pub absent: Option<String>,
@@ -70,7 +65,7 @@ pub struct Chart {
     pub limits: Vec<Limit>,
     /// Vertical lines at which something happened.
     pub marks: Vec<Mark>,
-    /// Whether it wants the width of the page.
+    /// True for a chart that wants the width of the page.
     #[serde(skip)]
     pub wide: bool,
 }
@@ -78,11 +73,11 @@ pub struct Chart {
 /// An axis.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Axis {
-    /// What it is of.
+    /// Name of the quantity.
     pub title: String,
     /// Unit of the values: `s`, `ms`, `%`; empty for plain numbers.
     pub unit: String,
-    /// Whether it is logarithmic.
+    /// True for a logarithmic axis.
     pub log: bool,
     /// The largest value that can be, where there is one: 100 of `%`.
     pub max: Option<f64>,
@@ -156,7 +151,7 @@ pub struct Heat {
 pub struct Limit {
     /// Where.
     pub y: f64,
-    /// What it is.
+    /// Name of the limit.
     pub name: String,
 }
 
@@ -165,7 +160,7 @@ pub struct Limit {
 pub struct Mark {
     /// Where.
     pub x: f64,
-    /// What happened.
+    /// The event, in words.
     pub name: String,
 }
 
@@ -224,6 +219,25 @@ impl Style {
     /// A line with a symbol at every point.
     pub(crate) fn points(colour: usize) -> Self {
         Self { symbols: true, ..Self::line(colour) }
+    }
+}
+
+/// Charts under a heading, and what they are for.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Section {
+    /// A name for programs: `latency`.
+    pub id: String,
+    /// The heading.
+    pub title: String,
+    /// The question the section answers, one sentence.
+    pub intro: String,
+    /// Its charts.
+    pub charts: Vec<Chart>,
+}
+
+impl Section {
+    pub(crate) fn new(id: &str, title: &str, intro: &str, charts: Vec<Chart>) -> Self {
+        Self { id: id.to_owned(), title: title.to_owned(), intro: intro.to_owned(), charts }
     }
 }
 

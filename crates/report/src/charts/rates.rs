@@ -1,7 +1,6 @@
 //! Offered and achieved rates: a chart for each stream.
 
-use super::timeline::Stat;
-use super::timeline::Timeline;
+use super::timeline::{Stat, Timeline};
 use super::{Axis, Chart, Line, Points, Style};
 use results::run_dir::Manifest;
 use results::units;

@@ -1,26 +1,20 @@
-//! Telemetry of the devices: what the kernel counted, temperature, throttling, SMART.
+//! Telemetry: of the devices what the kernel counted, temperature, throttling, SMART; of the host and this program
+//! whether either was in the way.
 //!
 //! A quantity says which of three things is so: it was measured, it could not be, or nobody asked for it.
 
-use super::timeline::{ColumnLine, Stat, Timeline};
+use super::timeline::{Bins, ColumnLine, Stat, Timeline};
 use super::{Axis, Chart, Line, Style};
 use results::telemetry::{Column, ColumnOf};
 use results::units;
 
-/// kB of iostat are 1,024 bytes; MB here are 1,000,000.
-const MB_PER_KIB: f64 = 0.001_024;
-
-const QUANTITIES: [Quantity; 9] = [
+const DEVICE: [Quantity; 9] = [
     Quantity {
         id: "requests",
         title: "Requests at the device",
         unit: "/s",
         stat: Stat::Mean,
-        parts: &[
-            Curve { label: "reads", column: Column::ReadsPerSec, factor: 1.0 },
-            Curve { label: "writes", column: Column::WritesPerSec, factor: 1.0 },
-            Curve { label: "flushes", column: Column::FlushesPerSec, factor: 1.0 },
-        ],
+        parts: &[("reads", Column::ReadsPerSec), ("writes", Column::WritesPerSec), ("flushes", Column::FlushesPerSec)],
         look: "Counted by the kernel, whoever asked: more than this test offered means that somebody else uses the \
                drive.",
     },
@@ -29,10 +23,7 @@ const QUANTITIES: [Quantity; 9] = [
         title: "Throughput at the device",
         unit: "MB/s",
         stat: Stat::Mean,
-        parts: &[
-            Curve { label: "read", column: Column::ReadKibPerSec, factor: MB_PER_KIB },
-            Curve { label: "written", column: Column::WriteKibPerSec, factor: MB_PER_KIB },
-        ],
+        parts: &[("read", Column::ReadKibPerSec), ("written", Column::WriteKibPerSec)],
         look: "The kernel's count; a level near the link's or the drive's rated throughput is a limit of its own.",
     },
     Quantity {
@@ -40,11 +31,7 @@ const QUANTITIES: [Quantity; 9] = [
         title: "Mean time of requests",
         unit: "ms",
         stat: Stat::Max,
-        parts: &[
-            Curve { label: "reads", column: Column::ReadAwaitMs, factor: 1.0 },
-            Curve { label: "writes", column: Column::WriteAwaitMs, factor: 1.0 },
-            Curve { label: "flushes", column: Column::FlushAwaitMs, factor: 1.0 },
-        ],
+        parts: &[("reads", Column::ReadAwaitMs), ("writes", Column::WriteAwaitMs), ("flushes", Column::FlushAwaitMs)],
         look: "Time in the kernel's queue and in the device, as iostat shows it: a mean, which hides rare slow ones.",
     },
     Quantity {
@@ -52,10 +39,7 @@ const QUANTITIES: [Quantity; 9] = [
         title: "Requests in the device's queue",
         unit: "",
         stat: Stat::Max,
-        parts: &[
-            Curve { label: "mean of an interval (aqu-sz)", column: Column::AverageQueue, factor: 1.0 },
-            Curve { label: "at its end (in flight)", column: Column::InFlight, factor: 1.0 },
-        ],
+        parts: &[("mean of an interval (aqu-sz)", Column::AverageQueue), ("at its end (in flight)", Column::InFlight)],
         look: "A queue that grows while the rate stays the same: the device falls behind.",
     },
     Quantity {
@@ -63,7 +47,7 @@ const QUANTITIES: [Quantity; 9] = [
         title: "Time with a request in flight",
         unit: "%",
         stat: Stat::Max,
-        parts: &[Curve { label: "%util", column: Column::UtilPct, factor: 1.0 }],
+        parts: &[("%util", Column::UtilPct)],
         look: "An SSD works on many requests at once, so 100 % does not mean that it can do no more.",
     },
     Quantity {
@@ -71,10 +55,7 @@ const QUANTITIES: [Quantity; 9] = [
         title: "Mean size of requests",
         unit: "kB",
         stat: Stat::Mean,
-        parts: &[
-            Curve { label: "reads", column: Column::ReadRequestKib, factor: 1.024 },
-            Curve { label: "writes", column: Column::WriteRequestKib, factor: 1.024 },
-        ],
+        parts: &[("reads", Column::ReadRequestKib), ("writes", Column::WriteRequestKib)],
         look: "Requests smaller than this test makes were split on their way to the device.",
     },
     Quantity {
@@ -82,10 +63,7 @@ const QUANTITIES: [Quantity; 9] = [
         title: "Temperature",
         unit: "°C",
         stat: Stat::Max,
-        parts: &[
-            Curve { label: "sensor", column: Column::Celsius, factor: 1.0 },
-            Curve { label: "SMART", column: Column::SmartCelsius, factor: 1.0 },
-        ],
+        parts: &[("sensor", Column::Celsius), ("SMART", Column::SmartCelsius)],
         look: "Many drives slow down from about 70 °C on: compare its rise with that of the latencies.",
     },
     Quantity {
@@ -93,10 +71,7 @@ const QUANTITIES: [Quantity; 9] = [
         title: "Throttling, counted by the drive",
         unit: "",
         stat: Stat::Max,
-        parts: &[
-            Curve { label: "times", column: Column::SmartThrottleCount, factor: 1.0 },
-            Curve { label: "seconds", column: Column::SmartThrottleSec, factor: 1.0 },
-        ],
+        parts: &[("times", Column::SmartThrottleCount), ("seconds", Column::SmartThrottleSec)],
         look: "The drive's own counters since it was made: a step during the run is throttling during the run.",
     },
     Quantity {
@@ -104,8 +79,57 @@ const QUANTITIES: [Quantity; 9] = [
         title: "Interrupts on the busiest CPU for it",
         unit: "%",
         stat: Stat::Max,
-        parts: &[Curve { label: "share on one CPU", column: Column::IrqCpuSharePct, factor: 1.0 }],
+        parts: &[("share on one CPU", Column::IrqCpuSharePct)],
         look: "Near 100 % at a high rate, one CPU takes all interrupts of the device and may be the limit.",
+    },
+];
+
+const HOST: [Quantity; 5] = [
+    Quantity {
+        id: "cpu",
+        title: "CPU of the host",
+        unit: "%",
+        stat: Stat::Max,
+        parts: &[
+            ("busy, of all CPUs", Column::CpuBusyPct),
+            ("busiest single CPU", Column::CpuBusiestPct),
+            ("waiting for I/O", Column::CpuIowaitPct),
+            ("stolen by the hypervisor", Column::CpuStealPct),
+        ],
+        look: "Stolen time and a full CPU make any drive look slow.",
+    },
+    Quantity {
+        id: "psi",
+        title: "Pressure: tasks that waited for I/O",
+        unit: "%",
+        stat: Stat::Max,
+        parts: &[("some task", Column::PsiIoSomePct), ("all tasks", Column::PsiIoFullPct)],
+        look: "The kernel's PSI: share of the time in which tasks of the whole host stood still for I/O.",
+    },
+    Quantity {
+        id: "switches",
+        title: "Context switches and interrupts of the host",
+        unit: "/s",
+        stat: Stat::Mean,
+        parts: &[("context switches", Column::ContextSwitchesPerSec), ("interrupts", Column::HostInterruptsPerSec)],
+        look: "A level that changes while the load stays the same: something else runs here.",
+    },
+    Quantity {
+        id: "process",
+        title: "CPU of this program",
+        unit: "% of one CPU",
+        stat: Stat::Max,
+        parts: &[("CPU", Column::ProcessCpuPct), ("waiting for a CPU", Column::RunqueueWaitPct)],
+        look: "Waiting for a CPU makes us issue late; it shows in the lag above.",
+    },
+    Quantity {
+        id: "io-workers",
+        title: "Runs of io_uring's workers",
+        unit: "/s",
+        stat: Stat::Max,
+        parts: &[("runs", Column::RingWorkerRunsPerSec)],
+        look: "About one for each operation that the issuing thread could not hand over without blocking: a full queue, or a driver \
+               that works in the caller's thread.",
     },
 ];
 
@@ -122,36 +146,68 @@ pub(crate) fn devices(timeline: &Timeline) -> Vec<String> {
 }
 
 /// The charts of all devices; on simulated drives none of them has data.
-pub(crate) fn charts(timeline: &Timeline, simulated: bool) -> Vec<Chart> {
-    let devices = devices(timeline);
-    let charts = QUANTITIES.iter().map(|quantity| {
-        let chart = quantity.chart("device", &devices, timeline);
-        match simulated && chart.absent.is_some() {
-            true => chart.without_data("simulated drives have no statistics of the kernel and no SMART"),
-            false => chart,
+pub(crate) fn of_devices(timeline: &Timeline, simulated: bool) -> Vec<Chart> {
+    let why = simulated.then_some("simulated drives have no statistics of the kernel and no SMART");
+    charts(&DEVICE, "device", &devices(timeline), timeline, why)
+}
+
+/// The charts of host and program. `simulated`: nothing was asked of the host, because nothing of it
+/// matters on virtual time.
+pub(crate) fn of_host(timeline: &Timeline, simulated: bool) -> Vec<Chart> {
+    let why = simulated.then_some("the run was on virtual time, where the host does not matter");
+    let mut charts = charts(&HOST, "host", &[String::new()], timeline, why);
+    charts.push(threads(timeline));
+    let own = [
+        ("in-flight", "Operations in flight", "", &timeline.in_flight, "Most at once; at the limit, operations wait."),
+        (
+            "gaps",
+            "Longest time between two looks for completions",
+            "ms",
+            &timeline.gap_ms,
+            "A completion can have lain unseen for this long: service times may be overstated by it, never understated.",
+        ),
+    ];
+    charts.extend(own.map(|(id, title, unit, bins, look)| of_bins(id, title, unit, bins, look, timeline)));
+    charts
+}
+
+/// The charts of `quantities`; `why` those that have no data have none, if that is known.
+fn charts(
+    quantities: &[Quantity],
+    prefix: &str,
+    owners: &[String],
+    timeline: &Timeline,
+    why: Option<&str>,
+) -> Vec<Chart> {
+    let chart = |quantity: &Quantity| {
+        let chart = quantity.chart(prefix, owners, timeline);
+        match why.filter(|_| chart.absent.is_some()) {
+            Some(why) => chart.without_data(why),
+            None => chart,
         }
-    });
-    charts.collect()
+    };
+    quantities.iter().map(chart).collect()
 }
 
 #[derive(Debug)]
-pub(crate) struct Quantity {
-    pub(crate) id: &'static str,
-    pub(crate) title: &'static str,
-    pub(crate) unit: &'static str,
+struct Quantity {
+    id: &'static str,
+    title: &'static str,
+    unit: &'static str,
     /// Meaning of a point.
-    pub(crate) stat: Stat,
-    pub(crate) parts: &'static [Curve],
-    pub(crate) look: &'static str,
+    stat: Stat,
+    /// Lines of the chart, each with its label.
+    parts: &'static [(&'static str, Column)],
+    look: &'static str,
 }
 
-/// One line of the chart.
-#[derive(Debug)]
-pub(crate) struct Curve {
-    pub(crate) label: &'static str,
-    pub(crate) column: Column,
-    /// Factor that converts the column to the chart's unit.
-    pub(crate) factor: f64,
+/// Factor that converts a column to its chart's unit: MB are 1,000,000 bytes, kB 1,000.
+fn factor(column: Column) -> f64 {
+    match column.unit() {
+        "1,024 bytes/s" => 0.001_024,
+        "1,024 bytes" => 1.024,
+        _ => 1.0,
+    }
 }
 
 /// A line of a quantity: whose (a device, or empty), which part.
@@ -164,7 +220,7 @@ struct Found<'a> {
 
 impl Quantity {
     /// The chart for `owners` (devices by their kernel names); a single empty one for the host.
-    pub(crate) fn chart(&self, prefix: &str, owners: &[String], timeline: &Timeline) -> Chart {
+    fn chart(&self, prefix: &str, owners: &[String], timeline: &Timeline) -> Chart {
         let axis = if self.unit == "%" { Axis::percent(self.title) } else { Axis::linear(self.title, self.unit) };
         let mut chart = Chart::over_time(format!("{prefix}-{}", self.id), self.title, axis);
         let found = self.found(owners, timeline);
@@ -190,7 +246,8 @@ impl Quantity {
     fn found<'a>(&self, owners: &[String], timeline: &'a Timeline) -> Vec<Found<'a>> {
         let mut all = Vec::new();
         for (number, owner) in owners.iter().enumerate() {
-            for (part, Curve { label, column, factor }) in self.parts.iter().enumerate() {
+            for (part, (label, column)) in self.parts.iter().enumerate() {
+                let factor = factor(*column);
                 let Some(column) = timeline.column(*column, owner) else { continue };
                 // With one device, colours distinguish its lines. With several, colours distinguish devices and dashes
                 // distinguish lines.
@@ -198,7 +255,7 @@ impl Quantity {
                 let (colour, dash) = if several { (number, part) } else { (part, part) };
                 let label = if several { format!("{owner} {label}") } else { (*label).to_owned() };
                 let style = Style { colour, dash, ..Style::line(0) };
-                all.push(Found { label, column, factor: *factor, style });
+                all.push(Found { label, column, factor, style });
             }
         }
         all
@@ -206,7 +263,7 @@ impl Quantity {
 
     fn why_nothing(&self, found: &[Found<'_>]) -> String {
         if found.is_empty() {
-            let names = self.parts.iter().map(|part| part.column.name());
+            let names = self.parts.iter().map(|part| part.1.name());
             return format!("this run has no column {} in telemetry.csv", names.collect::<Vec<_>>().join(", "));
         }
         "it could not be measured: the fields of telemetry.csv are empty".to_owned()
@@ -226,4 +283,46 @@ impl Quantity {
         }
         format!("{word}: {}.", parts.join(", "))
     }
+}
+
+/// CPU of each issuing thread; of all together where the run has only that.
+fn threads(timeline: &Timeline) -> Chart {
+    let title = "CPU of the issuing threads";
+    let mut chart = Chart::over_time("host-threads", title, Axis::linear("CPU", "% of one CPU"));
+    for column in &timeline.columns {
+        let known = column.known.as_ref().filter(|known| known.column == Column::ThreadCpuPct && column.bins.any());
+        let Some(ColumnOf { of: name, .. }) = known else { continue };
+        let style = Style::line(chart.lines.len());
+        let y = column.bins.values(Stat::Max);
+        chart.lines.push(Line { name: name.clone(), x: timeline.points(), y, style });
+    }
+    if chart.lines.is_empty() {
+        return of_bins(
+            "threads",
+            title,
+            "% of one CPU",
+            &timeline.cpu_pct,
+            "All issuing threads together, which share the work evenly.",
+            timeline,
+        );
+    }
+    let highest = chart.lines.iter().flat_map(|line| &line.y).flatten().copied().fold(0.0, f64::max);
+    chart.key = format!("Highest of one thread: {} % of a CPU.", units::number(highest));
+    chart.caption = format!(
+        "Each point is the highest value of {}. A thread at 100 % cannot issue more.",
+        units::span(timeline.point_sec())
+    );
+    chart
+}
+
+fn of_bins(id: &str, title: &str, unit: &str, bins: &Bins, look: &str, timeline: &Timeline) -> Chart {
+    let mut chart = Chart::over_time(format!("host-{id}"), title, Axis::linear(title, unit));
+    let Some(highest) = bins.overall(Stat::Max) else {
+        return chart.without_data("no report interval was recorded");
+    };
+    let (x, y) = (timeline.points(), bins.values(Stat::Max));
+    chart.lines.push(Line { name: title.to_owned(), x, y, style: Style::line(0) });
+    chart.key = format!("Highest: {} {unit}", units::number(highest)).trim_end().to_owned() + ".";
+    chart.caption = format!("Each point is the highest value of {}. {look}", units::span(timeline.point_sec()));
+    chart
 }

@@ -28,9 +28,9 @@ pub(crate) struct ColumnLine {
 /// A value that was less than the one before.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, JsonSchema)]
 pub struct Fall {
-    /// What it was.
+    /// Value before.
     pub before: f64,
-    /// What it was then.
+    /// Value after.
     pub after: f64,
 }
 

@@ -157,6 +157,11 @@ impl Windows {
         point
     }
 
+    /// By stream, the durations of the whole run.
+    pub(crate) fn totals(&self) -> impl Iterator<Item = &Latencies> {
+        self.streams.iter().map(|durations| &durations.total)
+    }
+
     /// Positions of the points: at the end of the period that they represent.
     pub(crate) fn points(&self) -> Points {
         Points::Even { first: self.point_sec, step: self.point_sec }

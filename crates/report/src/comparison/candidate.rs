@@ -5,8 +5,7 @@ use super::Kind;
 use super::cell::Cell;
 use super::published::{self, Place, Published};
 use super::source::{Source, setting};
-use super::wear::Given;
-use super::wear::{DeviceWear, is_reading, is_writing, wear};
+use super::wear::{DeviceWear, Given, is_reading, is_writing, wear};
 use crate::latencies::StreamLatencies;
 use results::baseline::{InDoubt, in_doubt};
 use results::judge::{Class, Deciding, Limit, Outcome, RunResult, Sla, StreamTotals, Verdict};
@@ -121,6 +120,8 @@ pub struct DeviceIo {
     pub histograms: bool,
 }
 
+const UNFINISHED: &str = "its series is not finished";
+
 impl Candidate {
     pub(super) fn new(source: &Source, given: &Given, ratings: &[Published]) -> Self {
         let run = &source.run;
@@ -137,16 +138,11 @@ impl Candidate {
             Some(None) => Cell::missing("its search is not finished"),
             None => Cell::missing("one run is no rating (flashproof rate)"),
         };
-        let outcome = match ended {
-            Some(Some(ended)) => Cell::Value(ended.outcome),
-            Some(None) => Cell::missing("its series is not finished"),
-            None => run.map(|run| run.verdict.outcome),
-        };
         let result = run.map(|run| run.verdict.result());
-        let reason = match ended {
-            Some(Some(ended)) => Cell::Value(ended.sentence.clone()),
-            Some(None) => Cell::missing("its series is not finished"),
-            None => result.map(|result| result.reason.clone()),
+        let (outcome, reason) = match ended {
+            Some(Some(ended)) => (Cell::Value(ended.outcome), Cell::Value(ended.sentence.clone())),
+            Some(None) => (Cell::missing(UNFINISHED), Cell::missing(UNFINISHED)),
+            None => (run.map(|run| run.verdict.outcome), result.map(|result| result.reason.clone())),
         };
         let load = run.and_then(|run| match ended {
             Some(Some(ended)) if ended.outcome != Outcome::Pass => {

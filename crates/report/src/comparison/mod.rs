@@ -18,12 +18,10 @@ mod source;
 mod table;
 mod wear;
 
-pub use candidate::Margin;
-pub use candidate::{Candidate, DeviceIo, Load, Quantile, Rate, Test};
+pub use candidate::{Candidate, DeviceIo, Load, Margin, Quantile, Rate, Test};
 pub use cell::Cell;
 pub use published::{ListError, Place, Published, TPS_OF_1X, built_in, read as read_published};
-pub use wear::DeviceWear;
-pub use wear::{Endurance, Given, UnknownName};
+pub use wear::{DeviceWear, Endurance, Given, UnknownName};
 
 use crate::baseline::{Beside, BesideDrive};
 use results::baseline::points_of;

@@ -7,11 +7,11 @@
 use super::cell::Cell;
 use super::wear::UnknownName;
 use crate::latencies::{StreamLatencies, latencies};
-use crate::rejudge::{doubt_of, place_of, rejudge_in};
+use crate::rejudge::{doubt_of, place_of, rejudge_in, went_away};
 use results::judge::Outcome;
 use results::run_dir::{self, Holds, Manifest, Run, RunDirError};
 use results::series::{Purpose, Rule, Series, State, Step};
-use results::units::in_one_line;
+use results::units::{greatest_divisor, in_one_line};
 use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
@@ -47,11 +47,7 @@ impl Source {
             Holds::Run => Ok(Self::of_run(name, dir)),
             Holds::Series => match Series::read(dir) {
                 Ok(Some(series)) => Ok(Self::of_series(name, dir, series)),
-                Ok(None) => Err(unreadable(RunDirError::NoRun {
-                    path: dir.to_owned(),
-                    why: "its series.json went away".to_owned(),
-                    what_to_do: "try again".to_owned(),
-                })),
+                Ok(None) => Err(unreadable(went_away(dir))),
                 Err(error) => Ok(Self::unreadable(name, dir, Kind::Series, error.to_string())),
             },
         }
@@ -64,36 +60,39 @@ impl Source {
         }
     }
 
-    fn unreadable(name: String, dir: &Path, kind: Kind, why: String) -> Self {
+    /// A directory without a run that stands for it, because of `why`.
+    fn without_run(name: String, dir: &Path, kind: Kind, why: &str) -> Self {
         Self {
             name,
             dir: dir.to_owned(),
             kind,
-            run: Cell::missing(why.clone()),
-            latencies: Cell::missing(why.clone()),
+            run: Cell::missing(why),
+            latencies: Cell::missing(why),
             series: None,
             step: None,
-            warnings: vec![why],
+            warnings: Vec::new(),
             remarks: Vec::new(),
             doubtful: false,
         }
     }
 
+    fn unreadable(name: String, dir: &Path, kind: Kind, why: String) -> Self {
+        let this = Self::without_run(name, dir, kind, &why);
+        Self { warnings: vec![why], ..this }
+    }
+
     fn with(name: String, dir: &Path, kind: Kind, run: Run) -> Self {
+        let mut this = Self::without_run(name, dir, kind, "");
         // All that is said of a run that is incomplete or damaged is a warning.
-        let (mut warnings, remarks) = match doubt_of(&run) {
-            Some(_) => (run.remarks.clone(), Vec::new()),
-            None => (Vec::new(), run.remarks.clone()),
-        };
-        let latencies = match latencies(&run.dir, &run.manifest.layout()) {
+        *(if doubt_of(&run).is_some() { &mut this.warnings } else { &mut this.remarks }) = run.remarks.clone();
+        this.latencies = match latencies(&run.dir, &run.manifest.layout()) {
             Ok(latencies) => Cell::Value(latencies),
             Err(error) => {
-                warnings.push(format!("no quantiles of latencies: {error}"));
+                this.warnings.push(format!("no quantiles of latencies: {error}"));
                 Cell::missing(error.to_string())
             }
         };
-        let (dir, run) = (dir.to_owned(), Cell::Value(run));
-        Self { name, dir, kind, run, latencies, series: None, step: None, warnings, remarks, doubtful: false }
+        Self { run: Cell::Value(run), ..this }
     }
 
     fn of_series(name: String, dir: &Path, mut series: Series) -> Self {
@@ -110,10 +109,8 @@ impl Source {
         }
         if kind == Kind::Baseline {
             let why = "a baseline is many jobs, and no load that is held or not";
-            let (run, latencies) = (Cell::missing(why), Cell::missing(why));
-            let dir = dir.to_owned();
-            let (step, series) = (None, Some(series));
-            return Self { name, dir, kind, run, latencies, series, step, warnings, remarks, doubtful };
+            let this = Self::without_run(name, dir, kind, why);
+            return Self { series: Some(series), warnings, remarks, doubtful, ..this };
         }
         for step in by_weight(&series) {
             match place_of(dir, step).and_then(|at| run_dir::read(&at).map_err(|error| error.to_string())) {
@@ -127,9 +124,9 @@ impl Source {
                 Err(error) => warnings.push(format!("its step {} cannot be read: {error}", step.name)),
             }
         }
-        let why = "none of its runs can be read".to_owned();
-        warnings.push(why.clone());
-        Self { series: Some(series), warnings, remarks, doubtful, ..Self::unreadable(name, dir, kind, why) }
+        let why = "none of its runs can be read";
+        warnings.push(why.to_owned());
+        Self { series: Some(series), warnings, remarks, doubtful, ..Self::without_run(name, dir, kind, why) }
     }
 }
 
@@ -336,10 +333,6 @@ fn client_rates(manifest: &Manifest) -> Option<(u64, u64)> {
 /// Reads by writes, in lowest terms.
 fn mix(manifest: &Manifest) -> String {
     let Some((reads, writes)) = client_rates(manifest) else { return "unknown".to_owned() };
-    let mut divisor = (reads, writes);
-    while divisor.1 > 0 {
-        divisor = (divisor.1, divisor.0 % divisor.1);
-    }
-    let divisor = divisor.0.max(1);
+    let divisor = greatest_divisor(reads, writes).max(1);
     format!("{}:{}", reads / divisor, writes / divisor)
 }

@@ -2,9 +2,8 @@
 //!
 //! A cell without a value has a dash and a note; the reasons stand below.
 
-use super::Cell;
 use super::published::Published;
-use super::{Candidate, Comparison, DeviceWear, Kind};
+use super::{Candidate, Cell, Comparison, DeviceWear, Kind};
 use crate::table::{Table, escaped};
 use results::judge::{Class, Outcome};
 use results::units;

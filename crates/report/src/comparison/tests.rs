@@ -4,7 +4,7 @@ use super::*;
 use results::cell::Interval;
 use results::judge::{End, Outcome, Sla, whole_slice_sec};
 use results::run_dir::{Config, Manifest, WorkloadRecord, Writer};
-use results::series::{Conclusion, Purpose, Rule, SERIES_FORMAT_VERSION, Series, State, Step};
+use results::series::{Conclusion, Purpose, Series, Step};
 use results::testing::layout;
 use results::times::Times;
 use serde_json::json;
@@ -280,21 +280,7 @@ fn what_cannot_be_compared_is_refused() {
 }
 
 fn step(multiple: f64, outcome: Outcome) -> Step {
-    Step {
-        name: format!("{multiple}x"),
-        dir: format!("{multiple}x"),
-        multiple,
-        devices: vec![0],
-        duration_sec: SECONDS,
-        rule: Rule::Limits,
-        state: State::Done,
-        outcome: Some(outcome),
-        reason: String::new(),
-        attempts: 1,
-        began_unix_ms: Some(1),
-        ended_unix_ms: Some(2),
-        details: json!(null),
-    }
+    results::testing::step(format!("{multiple}x"), multiple, outcome)
 }
 
 /// A search that found 30x: it held 10x, 20x and 30x, and not 40x.
@@ -307,27 +293,10 @@ fn searched(dir: &Path) -> Series {
         bench.write(&dir.join(format!("{multiple}x")));
     }
     let pass = [10.0, 20.0, 30.0].map(|multiple| step(multiple, Outcome::Pass));
-    let series = Series {
-        format_version: SERIES_FORMAT_VERSION,
-        process: None,
-        tool: "flashproof 0.1.0".into(),
-        command: Vec::new(),
-        purpose: Purpose::Rate,
-        began_unix_ms: 1,
-        devices: Vec::new(),
-        config_1x: String::new(),
-        terms: Vec::new(),
-        findings: Vec::new(),
-        steps: [&pass[..], &[step(40.0, Outcome::Fail)]].concat(),
-        conclusion: Some(Conclusion {
-            outcome: Outcome::Pass,
-            sentence: "held".into(),
-            remarks: Vec::new(),
-            rating: Some(30.0),
-            comparable: true,
-            details: json!(null),
-        }),
-    };
+    let steps = [&pass[..], &[step(40.0, Outcome::Fail)]].concat();
+    let held = results::testing::conclusion(Outcome::Pass, "held");
+    let conclusion = Some(Conclusion { rating: Some(30.0), comparable: true, ..held });
+    let series = Series { conclusion, ..results::testing::series(Purpose::Rate, &[], steps) };
     series.write(dir).unwrap();
     series
 }

@@ -7,14 +7,16 @@
 //! The one idea: output formats only do the layout. Judging, reduction, wording and omissions are decided here, so no
 //! two formats can disagree.
 
-pub(crate) mod run;
+mod rating;
+mod run;
 mod series;
 
-pub use crate::method::Paragraph;
-pub use run::{Banner, Pair, RunReport};
+pub use crate::charts::Section;
+pub use crate::words::{Banner, Pair, Paragraph};
+pub use run::RunReport;
 pub use series::{SeriesReport, StepReport};
 
-use crate::charts::{Chart, Detail};
+use crate::charts::Detail;
 use crate::words::Shown;
 use results::judge::Outcome;
 use results::run_dir::RunDirError;
@@ -23,7 +25,6 @@ use schemars::JsonSchema;
 use schemars::generate::SchemaSettings;
 use serde::Serialize;
 use std::path::Path;
-use thiserror::Error;
 
 /// Marker within the first kilobyte of an HTML report, by which flashproof recognises its own files.
 pub const HTML_MARK: &str = "<meta name=\"generator\" content=\"flashproof\">";
@@ -38,11 +39,11 @@ pub struct Document {
     pub format_version: u32,
     /// Program and version that made the report.
     pub made_by: String,
-    /// What each directory says, in the order in which they were named.
+    /// One report for each directory, in the order in which they were named.
     pub reports: Vec<Report>,
 }
 
-/// What one directory says.
+/// Contents of one directory.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 #[serde(tag = "kind", rename_all = "lowercase")]
 pub enum Report {
@@ -58,7 +59,7 @@ impl Document {
     ///
     /// What is damaged costs what depends on it, and is said in a banner. Errors: a directory is neither, or
     /// its manifest cannot be read.
-    pub fn read<P: AsRef<Path>>(dirs: &[P]) -> Result<Self, ReportError> {
+    pub fn read<P: AsRef<Path>>(dirs: &[P]) -> Result<Self, RunDirError> {
         let mut series = Vec::new();
         for dir in dirs {
             series.push(Series::read(dir.as_ref())?);
@@ -72,7 +73,7 @@ impl Document {
                 None => Report::Run(Box::new(RunReport::read(dir, detail)?)),
             })
         };
-        let reports: Result<Vec<Report>, ReportError> = dirs.iter().zip(series).map(read).collect();
+        let reports: Result<Vec<Report>, RunDirError> = dirs.iter().zip(series).map(read).collect();
         let made_by = concat!("flashproof ", env!("CARGO_PKG_VERSION")).to_owned();
         Ok(Self { format_version: DOCUMENT_FORMAT_VERSION, made_by, reports: reports? })
     }
@@ -81,7 +82,7 @@ impl Document {
     /// invalid.
     pub fn outcome(&self) -> Outcome {
         let of = |report: &Report| report.outcome().unwrap_or(Outcome::Invalid);
-        self.reports.iter().map(of).max_by_key(|outcome| outcome.severity()).unwrap_or(Outcome::Invalid)
+        self.reports.iter().map(of).max().unwrap_or(Outcome::Invalid)
     }
 
     /// Most important remarks, each one sentence, with the directory if there are several.
@@ -138,31 +139,4 @@ impl Report {
             Self::Series(series) => series.banners.iter().map(|banner| banner.text.clone()).collect(),
         }
     }
-}
-
-/// Charts under a heading, and what they are for.
-#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
-pub struct Section {
-    /// A name for programs: `latency`.
-    pub id: String,
-    /// The heading.
-    pub title: String,
-    /// What the section answers, one sentence.
-    pub intro: String,
-    /// Its charts.
-    pub charts: Vec<Chart>,
-}
-
-impl Section {
-    pub(crate) fn new(id: &str, title: &str, intro: &str, charts: Vec<Chart>) -> Self {
-        Self { id: id.to_owned(), title: title.to_owned(), intro: intro.to_owned(), charts }
-    }
-}
-
-/// Why a report could not be made.
-#[derive(Debug, Error)]
-pub enum ReportError {
-    /// A directory cannot be read as a run or a series.
-    #[error(transparent)]
-    Directory(#[from] RunDirError),
 }

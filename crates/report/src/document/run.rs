@@ -1,15 +1,13 @@
 //! Report of one run directory.
 
-use super::Section;
 use crate::charts::counters::{self, Change, DeviceWaf};
-use crate::charts::telemetry;
 use crate::charts::timeline::Timeline;
 use crate::charts::windows::Windows;
-use crate::charts::{Chart, Detail, heat_map, host, percentiles, rates, shares, steady, trace};
-use crate::latencies::StreamLatencies;
-use crate::method::{self, Paragraph};
+use crate::charts::{Chart, Detail, Section, latency, rates, shares, telemetry, trace};
+use crate::latencies::{self, StreamLatencies};
+use crate::method;
 use crate::rejudge::doubt_of;
-use crate::words;
+use crate::words::{self, Banner, Pair, Paragraph};
 use results::cell::Layout;
 use results::finding::Finding;
 use results::judge::{RunResult, Sla, Verdict};
@@ -21,40 +19,24 @@ use serde::Serialize;
 use serde_json::Value;
 use std::path::Path;
 
-/// Something that a reader must know before anything else.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Banner {
-    /// One sentence.
-    pub text: String,
-}
-
-/// A name and a value, in words.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, JsonSchema)]
-pub struct Pair {
-    /// What it is.
-    pub name: String,
-    /// The value with its unit.
-    pub value: String,
-}
-
-/// What one run directory says.
+/// Contents of one run directory.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct RunReport {
     /// The directory, as it was named.
     pub dir: String,
     /// A title: what was run on what.
     pub title: String,
-    /// Whether the run came to its end and said so.
+    /// True if the run came to its end and said so.
     pub complete: bool,
-    /// What a reader must know first: that the run is incomplete, what is damaged or missing.
+    /// Remarks a reader must know first: that the run is incomplete, what is damaged or missing.
     pub banners: Vec<Banner>,
-    /// What every form shows of the verdict.
+    /// The part of the verdict that every form shows.
     pub result: RunResult,
     /// The verdict as it follows from the recorded counts now.
     pub verdict: Verdict,
     /// The number that decided, one sentence; null when there was nothing to judge.
     pub decided: Option<String>,
-    /// What the run may be called: a screening, or a certification's load.
+    /// Name the run may carry: a screening, or a certification's load.
     pub class_in_words: String,
     /// The most important facts.
     pub summary: Vec<Pair>,
@@ -62,7 +44,7 @@ pub struct RunReport {
     pub latencies: Vec<StreamLatencies>,
     /// The charts.
     pub sections: Vec<Section>,
-    /// Whether what was measured still changed; null where it cannot be told.
+    /// Steadiness of what was measured; null where it cannot be told.
     pub steadiness: Option<Steadiness>,
     /// The same in words: the state, then each change.
     pub steadiness_in_words: Vec<String>,
@@ -70,9 +52,9 @@ pub struct RunReport {
     pub counters: Vec<Change>,
     /// Write amplification of each drive that counts what its media take.
     pub device_waf: Vec<DeviceWaf>,
-    /// What was found about host and devices before the run.
+    /// Findings about host and devices before the run.
     pub findings: Vec<Finding>,
-    /// What could not be measured, and why.
+    /// Measurements that could not be made, and why.
     pub unmeasured: Vec<String>,
     /// Program and version that ran it.
     pub tool: String,
@@ -80,26 +62,26 @@ pub struct RunReport {
     pub command: Vec<String>,
     /// When it began, milliseconds since 1970 (UTC).
     pub started_unix_ms: u64,
-    /// Whether the devices were simulated.
+    /// True if the devices were simulated.
     pub simulated: bool,
     /// The limits.
     pub sla: Sla,
     /// The devices, as the user named them.
     pub devices: Vec<String>,
-    /// What was run at once, with its configuration.
+    /// Workloads run at once, with their configuration.
     pub workloads: Vec<WorkloadRecord>,
-    /// What is known of each device.
+    /// Facts about each device.
     pub device_facts: Vec<Value>,
-    /// What is known of the host.
+    /// Facts about the host.
     pub host_facts: Value,
-    /// What carried out the operations.
+    /// The engine that carried out the operations.
     pub engine_facts: Value,
     /// How all of this came about, and what it does not say.
     pub method: Vec<Paragraph>,
     /// Its load as a multiple of 1x.
     #[serde(skip)]
     pub(crate) multiple: Option<f64>,
-    /// What of its directory is damaged, each one sentence. Banners say it, too.
+    /// Damage to its directory, each one sentence. Banners say it, too.
     #[serde(skip)]
     pub(crate) damage: Vec<String>,
     /// Why it cannot be believed whole; `None` if it can. Banners say it, too.
@@ -126,15 +108,7 @@ impl Logs {
 
     /// Quantiles of each stream that did something.
     fn latencies(&self, layout: &Layout) -> Vec<StreamLatencies> {
-        let durations = self.service.streams.iter().zip(self.wait.streams.iter().zip(&self.lag.streams));
-        let streams = layout.streams.iter().zip(durations).filter(|(_, (service, _))| !service.total.is_empty());
-        let streams = streams.map(|(stream, (service, (wait, lag)))| StreamLatencies {
-            stream: stream.name.clone(),
-            service: (&service.total).into(),
-            wait: (&wait.total).into(),
-            lag: (&lag.total).into(),
-        });
-        streams.collect()
+        latencies::of_streams(layout, self.service.totals().zip(self.wait.totals().zip(self.lag.totals())))
     }
 }
 
@@ -256,7 +230,7 @@ fn unmeasured(manifest: &Manifest, timeline: &Timeline) -> Vec<String> {
 }
 
 fn in_words(steadiness: &Steadiness) -> Vec<String> {
-    let changes = steadiness.change_points.iter().map(steady::change_sentence);
+    let changes = steadiness.change_points.iter().map(latency::change_sentence);
     std::iter::once(steadiness.sentence()).chain(changes).collect()
 }
 
@@ -268,8 +242,8 @@ fn devices(
     timeline: &Timeline,
     detail: Detail,
 ) -> (Vec<Chart>, Vec<String>) {
-    let mut charts = telemetry::charts(timeline, manifest.simulated);
-    let (traced, remarks) = trace::charts(dir, manifest, ran_sec, &percentiles::thresholds(manifest), detail);
+    let mut charts = telemetry::of_devices(timeline, manifest.simulated);
+    let (traced, remarks) = trace::charts(dir, manifest, ran_sec, &latency::thresholds(manifest), detail);
     charts.extend(traced);
     (charts, remarks)
 }
@@ -294,9 +268,9 @@ fn sections(
             "latency",
             "Latency over time",
             "How service times moved: from the hand-over of an operation to its completion.",
-            heat_map::charts(manifest, &logs.service)
+            latency::heat_maps(manifest, &logs.service)
                 .into_iter()
-                .chain(percentiles::service_charts(manifest, &logs.service, steadiness))
+                .chain(latency::service_charts(manifest, &logs.service, steadiness))
                 .collect(),
         ),
         Section::new(
@@ -304,7 +278,7 @@ fn sections(
             "Wait and lag",
             "What is added to service times: waiting for a slot (judged), and our own lateness (it can make a run \
              invalid).",
-            percentiles::delay_charts(manifest, &logs.wait, &logs.lag),
+            latency::delay_charts(manifest, &logs.wait, &logs.lag),
         ),
         Section::new(
             "rates",
@@ -317,7 +291,7 @@ fn sections(
             "host",
             "Host and this program",
             "Whether this machine was slow itself.",
-            host::charts(timeline, simulated),
+            telemetry::of_host(timeline, simulated),
         ),
     ]
 }

@@ -1,10 +1,10 @@
 //! Report of a series' directory: its conclusion, its steps, and each step's run.
 
-use super::{Banner, RunReport, Section};
-use crate::baseline::{Beside, BesideDrive, DriveReport, Measured};
-use crate::charts::{Detail, rating};
+use super::{RunReport, rating};
+use crate::baseline::{Beside, BesideDrive, DriveReport, Measured, Recorded};
+use crate::charts::{Detail, Section};
 use crate::rejudge::{Evidence, place_of, rejudge};
-use crate::words::Shown;
+use crate::words::{Banner, Shown};
 use results::baseline::{InDoubt, in_doubt};
 use results::judge::Outcome;
 use results::series::{Purpose, SERIES, Series, State, Step};
@@ -13,14 +13,14 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use std::path::Path;
 
-/// What the directory of a series says.
+/// Contents of the directory of a series.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct SeriesReport {
     /// The directory, as it was named.
     pub dir: String,
     /// A title: what was done with what.
     pub title: String,
-    /// What a reader must know first.
+    /// Remarks a reader must know first.
     pub banners: Vec<Banner>,
     /// The record of the series. At its end its outcomes are those that its runs bear out now.
     pub series: Series,
@@ -28,7 +28,7 @@ pub struct SeriesReport {
     pub in_doubt: Option<InDoubt>,
     /// Charts over all steps: the rating curve of a search.
     pub sections: Vec<Section>,
-    /// What a baseline says of each of its drives; of another series nothing.
+    /// Results of a baseline for each of its drives; of another series nothing.
     pub drives: Vec<DriveReport>,
     /// The drives of a baseline beside each other, where there are several.
     pub beside: Option<Beside>,
@@ -144,11 +144,16 @@ impl StepReport {
 }
 
 /// Of a baseline what its steps showed, drive by drive.
-fn drives(series: &Series, steps: &[StepReport]) -> Vec<DriveReport> {
+fn drives<'a>(series: &'a Series, steps: &'a [StepReport]) -> Vec<DriveReport> {
     if series.purpose != Purpose::Baseline {
         return Vec::new();
     }
-    let with_runs = || steps.iter().map(|step| (&step.step, step.report.as_ref())).collect();
+    let recorded = |run: &'a RunReport| Recorded {
+        sections: &run.sections,
+        devices: &run.devices,
+        device_facts: &run.device_facts,
+    };
+    let with_runs = || steps.iter().map(|step| (&step.step, step.report.as_ref().map(recorded))).collect();
     let drive = |device| DriveReport::of(&Measured { device, series, steps: with_runs() });
     (0..series.devices.len()).map(drive).collect()
 }

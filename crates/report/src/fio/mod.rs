@@ -9,7 +9,6 @@
 
 mod json;
 mod normal;
-mod number;
 mod terse;
 mod totals;
 

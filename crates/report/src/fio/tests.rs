@@ -141,6 +141,6 @@ fn numbers_are_as_short_as_fios() {
         (0, true, "0"),
         (u64::MAX, true, "16.0Ei"),
     ] {
-        assert_eq!(number::short(value, 4, binary, ""), text);
+        assert_eq!(normal::short(value, 4, binary, ""), text);
     }
 }

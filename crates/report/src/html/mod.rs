@@ -10,7 +10,6 @@ mod parts;
 mod plot;
 mod run;
 mod series;
-mod waf;
 
 pub use page::Page;
 

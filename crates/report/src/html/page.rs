@@ -3,7 +3,7 @@
 use super::parts::{self, heading, list};
 use super::plot::Plots;
 use super::shell;
-use crate::document::Section;
+use crate::charts::Section;
 use maud::{Markup, Render, html};
 
 /// A self-contained HTML page: no network, no other file.

@@ -1,11 +1,9 @@
 //! Pieces that pages are made of: headings, sections, charts, facts.
 
 use super::plot::Plots;
-use crate::charts::Chart;
-use crate::document::{Banner, Section};
-use crate::table::{look, signed};
-use crate::tables::named_values;
-use crate::words::Shown;
+use crate::charts::{Chart, Section};
+use crate::table::{Table, look, signed};
+use crate::words::{Banner, Shown};
 use maud::{Markup, html};
 use serde_json::Value;
 
@@ -92,7 +90,7 @@ pub(super) fn facts(caption: &str, facts: &Value) -> Markup {
     let mut pairs = Vec::new();
     flatten("", facts, 0, &mut pairs);
     html! {
-        @if pairs.is_empty() { p { (caption) ": nothing was recorded." } } @else { (named_values(caption, pairs)) }
+        @if pairs.is_empty() { p { (caption) ": nothing was recorded." } } @else { (Table::named_values(caption, pairs)) }
     }
 }
 

@@ -1,7 +1,7 @@
 //! Charts in the format of `draw.js`: time in the most readable unit, values rounded, without values that a logarithmic
 //! axis cannot show. `draw.js` sets the appearance (colours, dashes, fonts).
 
-use crate::charts::{Axis, Chart, Heat, Limit, Line, Points, Style, heat_map, rounded};
+use crate::charts::{Axis, Chart, Heat, Limit, Line, Points, Style, latency, rounded};
 use serde::Serialize;
 
 /// Durations on logarithmic axes are drawn at least so long, milliseconds: the logs know nothing finer.
@@ -120,7 +120,7 @@ fn plot(id: String, chart: &Chart) -> Plot {
         "" => axis.title.clone(),
         unit => format!("{} ({unit})", axis.title),
     };
-    let is_shown = |limit: &&Limit| chart.heat.as_ref().is_none_or(|heat| heat_map::is_within(limit, &heat.y_edges));
+    let is_shown = |limit: &&Limit| chart.heat.as_ref().is_none_or(|heat| latency::is_within(limit, &heat.y_edges));
     let limit = |limit: &Limit| Limit { y: rounded(limit.y), name: limit.name.clone() };
     Plot {
         id,

@@ -4,9 +4,10 @@
 use super::parts::{banners, charts, facts, heading, list, section, verdict};
 use super::plot::Plots;
 use crate::bars::Bars;
-use crate::document::{RunReport, Section};
+use crate::charts::Section;
+use crate::document::RunReport;
 use crate::table::Table;
-use crate::tables::{self, named_values};
+use crate::tables;
 use crate::words::{self, Shown};
 use maud::{Markup, html};
 use results::finding::{Finding, Level};
@@ -148,7 +149,7 @@ pub(super) fn findings(findings: &[Finding], place: &str, level: usize) -> Marku
         1 => "1 check was".to_owned(),
         count => format!("{count} checks were"),
     };
-    let worst = tables::findings("What may spoil the result, the worst first", others.into_iter());
+    let worst = Table::findings("What may spoil the result, the worst first", others.into_iter());
     let content = html! {
         @if findings.is_empty() {
             p.absent { "None were recorded." }
@@ -158,7 +159,7 @@ pub(super) fn findings(findings: &[Finding], place: &str, level: usize) -> Marku
         @if !good.is_empty() {
             details {
                 summary { (counted) " as it should be" }
-                (tables::findings("As it should be", good.into_iter()))
+                (Table::findings("As it should be", good.into_iter()))
             }
         }
     };
@@ -180,7 +181,7 @@ pub(super) fn unmeasured(run: &RunReport, place: &str, level: usize) -> Markup {
 /// Command, configuration, devices and host.
 pub(super) fn what_was_run(run: &RunReport, place: &str, level: usize) -> Markup {
     let pairs = |caption: &str, pairs: &[(String, String)]| {
-        unless_empty(named_values(caption, pairs.iter().cloned()), html! {})
+        unless_empty(Table::named_values(caption, pairs.iter().cloned()), html! {})
     };
     let content = html! {
         p { "Recorded by " (run.tool) " in " code { (run.dir) } ", " (units::date(run.started_unix_ms)) ". Command:" }

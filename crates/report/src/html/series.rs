@@ -6,8 +6,8 @@ use super::run;
 use crate::baseline::{Beside, DriveReport};
 use crate::charts::identifier;
 use crate::document::{SeriesReport, StepReport};
-use crate::table::Cell;
-use crate::tables::{self, named_values};
+use crate::table::{Cell, Table};
+use crate::tables;
 use maud::{Markup, html};
 use results::series::Purpose;
 use results::units;
@@ -125,7 +125,7 @@ fn terms(report: &SeriesReport, place: &str) -> Markup {
     pairs.push(("command".to_owned(), Cell::code(series.command.join(" "))));
     pairs.push(("recorded by".to_owned(), series.tool.as_str().into()));
     let content = html! {
-        (named_values("What was asked for, of what", pairs))
+        (Table::named_values("What was asked for, of what", pairs))
         details { summary { "Configuration at 1x" } pre { (series.config_1x.trim_end()) } }
     };
     section(format!("{place}terms"), 2, "Terms", content)

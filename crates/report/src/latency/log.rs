@@ -6,6 +6,7 @@
 
 use results::act_log::{Chunk, Header, HeaderPart, ReadError, Reader, Truncation};
 use results::buckets::{ActBuckets, ActScale};
+use results::units;
 use std::io::Read;
 use std::ops::RangeInclusive;
 use thiserror::Error;
@@ -131,11 +132,8 @@ impl<R: Read> Source<R> {
 /// of each, so that slices end together.
 pub fn common_slice_sec(wanted_sec: u64, intervals_sec: &[u64]) -> Result<u64, LatencyError> {
     let common = intervals_sec.iter().try_fold(1_u64, |common, interval_sec| {
-        let (mut a, mut b) = (common, (*interval_sec).max(1));
-        while b != 0 {
-            (a, b) = (b, a % b);
-        }
-        common.checked_mul((*interval_sec).max(1) / a)
+        let interval_sec = (*interval_sec).max(1);
+        common.checked_mul(interval_sec / units::greatest_divisor(common, interval_sec))
     });
     let slice_sec = common.and_then(|common| wanted_sec.max(1).div_ceil(common).checked_mul(common));
     slice_sec.ok_or_else(|| {

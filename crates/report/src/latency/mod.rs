@@ -22,9 +22,7 @@ pub mod run;
 pub mod sla;
 pub mod table;
 
-pub use log::Choice;
-pub use log::LatencyError;
-pub use log::{Histogram, Log, Slice, Source, common_slice_sec};
+pub use log::{Choice, Histogram, LatencyError, Log, Slice, Source, common_slice_sec};
 
 #[cfg(test)]
 pub(crate) mod testing;

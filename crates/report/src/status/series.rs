@@ -2,7 +2,7 @@
 
 use super::run::{Phase, RunStatus};
 use super::{Seen, unix_ms};
-use crate::rejudge::rejudge_in;
+use crate::rejudge::{rejudge_in, went_away};
 use results::baseline::jobs_left;
 use results::judge::Outcome;
 use results::run_dir::{Process, RunDirError};
@@ -51,13 +51,8 @@ pub struct SeriesStatus {
 impl SeriesStatus {
     /// Reads how the series in `dir` stands at `now`. `look` tells of a process.
     pub(super) fn read(dir: &Path, now: SystemTime, look: &dyn Fn(&Process) -> Seen) -> Result<Self, RunDirError> {
-        let missing = || results::run_dir::manifest(dir).err();
         let Some(mut series) = Series::read(dir)? else {
-            return Err(missing().unwrap_or_else(|| RunDirError::NoRun {
-                path: dir.to_owned(),
-                why: "its series.json went away".to_owned(),
-                what_to_do: "try again".to_owned(),
-            }));
+            return Err(results::run_dir::manifest(dir).err().unwrap_or_else(|| went_away(dir)));
         };
         let mut remarks = rejudge_in(dir, &mut series);
         let begun = series.steps.iter().rev().find(|step| step.attempts > 0 && step.state != State::Planned);

@@ -4,7 +4,7 @@ use super::*;
 use results::cell::Interval;
 use results::judge::{End, Outcome, Sla};
 use results::run_dir::{Manifest, Writer};
-use results::series::{Purpose, Rule, SERIES_FORMAT_VERSION, Series, State, Step};
+use results::series::{Purpose, Rule, Series, State, Step};
 use results::testing::layout;
 use results::times::Times;
 use std::fs;
@@ -152,35 +152,10 @@ fn a_run_that_ended_has_its_verdict_and_its_exit_code() {
 /// Status of a series whose one stage is in `state` and has no run directory.
 fn series_without_run(state: State, attempts: u32, seen: Seen) -> SeriesStatus {
     let dir = tempfile::tempdir().unwrap();
-    let stage = Step {
-        name: "stage 1".into(),
-        dir: "stage-1".into(),
-        multiple: 60.0,
-        devices: vec![0],
-        duration_sec: 172_800,
-        rule: Rule::Completes,
-        state,
-        outcome: None,
-        reason: String::new(),
-        attempts,
-        began_unix_ms: None,
-        ended_unix_ms: None,
-        details: serde_json::Value::Null,
-    };
-    let series = Series {
-        format_version: SERIES_FORMAT_VERSION,
-        tool: String::new(),
-        command: Vec::new(),
-        purpose: Purpose::Certify,
-        began_unix_ms: 1,
-        devices: Vec::new(),
-        config_1x: String::new(),
-        terms: Vec::new(),
-        findings: Vec::new(),
-        steps: vec![stage],
-        conclusion: None,
-        process: Some(Process { pid: 77, start_ticks: 1, boot_id: "b".into(), pid_namespace: None }),
-    };
+    let planned = Step::planned("stage 1".into(), "stage-1".into(), 60.0, vec![0], 172_800, Rule::Completes);
+    let stage = Step { state, attempts, ..planned };
+    let process = Some(Process { pid: 77, start_ticks: 1, boot_id: "b".into(), pid_namespace: None });
+    let series = Series { process, ..results::testing::series(Purpose::Certify, &[], vec![stage]) };
     series.write(dir.path()).unwrap();
     match Status::read(dir.path(), SystemTime::now(), &|_| seen).unwrap() {
         Status::Series(series) => *series,

@@ -4,8 +4,7 @@ use super::{Arranged, WafReport};
 use crate::latencies::Quantiles;
 use crate::table::{Cell, Table};
 use results::counts::Backlog;
-use results::percentile;
-use results::units;
+use results::{percentile, units};
 use schemars::JsonSchema;
 use serde::Serialize;
 
@@ -27,7 +26,7 @@ pub struct Timed {
     pub latencies: Vec<Latency>,
 }
 
-/// What became of one kind of operation of a tenant's clients.
+/// Counts and waits of one kind of operation of a tenant's clients.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Latency {
     /// The tenant.

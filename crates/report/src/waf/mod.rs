@@ -2,15 +2,15 @@
 //!
 //! Filled by whoever found it: without time on simulated drives, or from the counters of a real one.
 //!
-//! * `latency`: what clients waited for; `charts`: WAF over bytes written, and over what was varied
+//! * `latency`: what clients waited for; `page`: the page with its charts
 
-mod charts;
 mod latency;
+mod page;
 
 pub use latency::{Latency, Timed};
 
-use crate::document::Pair;
 use crate::table::{Cell, Table};
+use crate::words::Pair;
 use results::units::{self, bytes};
 use results::waf::{Bytes, Found, OCTILES, TenantBytes};
 use schemars::JsonSchema;

@@ -6,9 +6,10 @@ use results::cell::{Interval, Layout};
 use results::finding::{Finding, Level};
 use results::judge::{End, Outcome, Sla};
 use results::run_dir::{Manifest, WorkloadRecord, Writer};
-use results::series::{Conclusion, Identity, Purpose, Rule, SERIES_FORMAT_VERSION, Series, State, Step};
+use results::series::{Conclusion, Purpose, Series, Step};
+use results::testing::{conclusion, series, step};
 use results::times::Times;
-use serde_json::{Value, json};
+use serde_json::json;
 use std::path::Path;
 
 /// A name that breaks a page which does not escape it.
@@ -105,53 +106,19 @@ fn value(column: &str, index: u64) -> String {
 /// Writes a series with a step for each of `steps`: name, multiple, outcome, and the shape of its run.
 pub fn write_series(dir: &Path, purpose: Purpose, steps: &[(&str, f64, Outcome, Option<Shape<'_>>)]) {
     std::fs::create_dir(dir).unwrap();
-    let step = |(number, (name, multiple, outcome, shape)): (usize, &(&str, f64, Outcome, Option<Shape<'_>>))| {
+    let written = |(number, (name, multiple, outcome, shape)): (usize, &(&str, f64, Outcome, Option<Shape<'_>>))| {
         let below = format!("step-{number}");
         if let Some(shape) = shape {
             write_run(&dir.join(&below), *shape);
         }
-        Step {
-            name: (*name).into(),
-            dir: below,
-            multiple: *multiple,
-            devices: vec![0],
-            duration_sec: 60,
-            rule: Rule::Limits,
-            state: State::Done,
-            outcome: Some(*outcome),
-            reason: HOSTILE.into(),
-            attempts: 1,
-            began_unix_ms: Some(1),
-            ended_unix_ms: Some(2),
-            details: Value::Null,
-        }
+        Step { dir: below, duration_sec: 60, reason: HOSTILE.into(), ..step(*name, *multiple, *outcome) }
     };
+    let held = conclusion(Outcome::Pass, "it held 20x");
     let series = Series {
-        format_version: SERIES_FORMAT_VERSION,
-        process: None,
-        tool: "flashproof 0.1.0".into(),
-        command: vec!["flashproof".into()],
-        purpose,
-        began_unix_ms: 1_795_271_232_147,
-        devices: vec![Identity {
-            name: "/dev/loop0".into(),
-            model: None,
-            serial: Some("S1".into()),
-            size_bytes: 1 << 36,
-            simulated: false,
-        }],
         config_1x: HOSTILE.into(),
         terms: vec![("sla".into(), "5%>1ms".into())],
-        findings: Vec::new(),
-        steps: steps.iter().enumerate().map(step).collect(),
-        conclusion: Some(Conclusion {
-            outcome: Outcome::Pass,
-            sentence: "it held 20x".into(),
-            remarks: vec!["a screening".into()],
-            rating: Some(20.0),
-            comparable: false,
-            details: Value::Null,
-        }),
+        conclusion: Some(Conclusion { remarks: vec!["a screening".into()], rating: Some(20.0), ..held }),
+        ..series(purpose, &[("/dev/loop0", None)], steps.iter().enumerate().map(written).collect())
     };
     series.write(dir).unwrap();
 }

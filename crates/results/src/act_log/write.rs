@@ -52,7 +52,7 @@ pub fn write_chunk<W: Write>(out: &mut W, after_sec: u64, histograms: &[(&str, &
     writeln!(out)
 }
 
-pub(super) fn write_histogram<W: Write>(out: &mut W, name: &str, buckets: &ActBuckets) -> io::Result<()> {
+fn write_histogram<W: Write>(out: &mut W, name: &str, buckets: &ActBuckets) -> io::Result<()> {
     writeln!(out, "{name} ({} total)", buckets.total())?;
     let mut column = 0;
     for (bucket, count) in buckets.counts().iter().enumerate().filter(|(_, count)| **count != 0) {
@@ -130,11 +130,8 @@ impl Totals {
 
     /// Writes a chunk of the sums so far.
     pub fn write_chunk<W: Write>(&self, out: &mut W, after_sec: u64) -> io::Result<()> {
-        writeln!(out, "after {after_sec} sec:")?;
-        for total in &self.histograms {
-            write_histogram(out, &total.name, &total.buckets)?;
-        }
-        writeln!(out)
+        let histograms: Vec<_> = self.histograms.iter().map(|total| (total.name.as_str(), &total.buckets)).collect();
+        write_chunk(out, after_sec, &histograms)
     }
 }
 

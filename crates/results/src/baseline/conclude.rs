@@ -103,19 +103,10 @@ mod tests {
         let mut made = series(1);
         made.devices = (0..scales.len()).map(|at| drive(&format!("/dev/d{at}"), Some(&format!("S{at}")))).collect();
         let step = |device: usize, point: Point| Step {
-            name: format!("{:?}", point.part),
-            dir: "1".into(),
-            multiple: 1.0,
             devices: vec![device],
-            duration_sec: 10,
             rule: Rule::Completes,
-            state: State::Done,
-            outcome: Some(Outcome::Pass),
-            reason: String::new(),
-            attempts: 1,
-            began_unix_ms: None,
-            ended_unix_ms: None,
             details: json!(point),
+            ..crate::testing::step(format!("{:?}", point.part), 1.0, Outcome::Pass)
         };
         let steps = scales.iter().enumerate();
         let steps =

@@ -68,9 +68,10 @@ fn blame(blamer: &Blamer, judge: &Judge) -> Vec<Blame> {
 
 fn one(subject: &Subject<'_>) -> Blame {
     let parts = parts(subject);
+    let (stream, device) = subject.plan.names_of(subject.group);
     Blame {
-        stream: subject.plan.streams[subject.group.stream].name.clone(),
-        device: subject.group.device.map(|device| subject.plan.devices[device].clone()),
+        stream,
+        device,
         slice: subject.slice as u64 + 1,
         threshold_ns: subject.limit.threshold_ns,
         over: subject.over(),

@@ -201,34 +201,29 @@ mod tests {
         assert!(remarks.contains("stage 1 was begun 2 times"), "{remarks}");
     }
 
-    fn done_as(step: &mut Step, outcome: Outcome) {
-        step.state = State::Done;
-        step.outcome = Some(outcome);
-    }
-
     #[test]
     fn stages_come_in_their_order_and_finished_ones_do_not_come_again() {
         let mut series = series(2);
         assert_eq!(next(&series, false), Some(0));
-        done_as(&mut series.steps[0], Outcome::Pass);
+        done(&mut series.steps[0], Outcome::Pass, "");
         assert_eq!(next(&series, false), Some(1));
         series.steps[1].state = State::Interrupted;
         assert_eq!(next(&series, false), Some(1));
-        series.steps[1..].iter_mut().for_each(|step| done_as(step, Outcome::Pass));
+        series.steps[1..].iter_mut().for_each(|step| done(step, Outcome::Pass, ""));
         assert_eq!(next(&series, false), None);
     }
 
     #[test]
     fn a_failed_stage_ends_the_series_unless_all_are_wanted() {
         let mut series = series(1);
-        done_as(&mut series.steps[0], Outcome::Fail);
+        done(&mut series.steps[0], Outcome::Fail, "");
         assert_eq!((next(&series, false), next(&series, true)), (None, Some(1)));
     }
 
     #[test]
     fn a_stage_of_which_nothing_is_known_is_run_again() {
         let mut series = series(1);
-        done_as(&mut series.steps[0], Outcome::Invalid);
+        done(&mut series.steps[0], Outcome::Invalid, "");
         assert_eq!(next(&series, false), Some(0));
     }
 

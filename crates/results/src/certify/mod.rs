@@ -21,9 +21,6 @@ mod stage;
 #[cfg(test)]
 pub(crate) mod testing;
 
-pub use conclude::conclude;
-pub use conclude::{begin, next};
+pub use conclude::{begin, conclude, next};
 pub use linearity::{ACHIEVED_MIN, DeviceNumbers, Linearity, P99_RATIO_MAX, Ratio, device_numbers, linearity};
-pub use stage::Outline;
-pub use stage::{Claim, STAGE_SEC};
-pub use stage::{Judged, judge_stage};
+pub use stage::{Claim, Judged, Outline, STAGE_SEC, judge_stage};

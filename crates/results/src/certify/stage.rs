@@ -301,20 +301,8 @@ mod tests {
     }
 
     #[test]
-    fn the_stage_at_twice_the_load_passes_however_slow_when_it_completes() {
-        let judged = judge_stage(Rule::Completes, &verdict(Outcome::Fail, End::Completed, 0.6));
-        assert_eq!(judged.outcome, Outcome::Pass);
-        assert!(
-            judged.reason.starts_with("ran to completion without an I/O error; 60.0 % of reads"),
-            "{}",
-            judged.reason
-        );
-    }
-
-    #[test]
-    fn the_stage_at_twice_the_load_fails_if_that_was_not_done() {
-        let mut undone = verdict(Outcome::Fail, End::Completed, 0.0);
-        undone.undone = vec![crate::judge::Undone {
+    fn the_stage_at_twice_the_load_passes_however_slow_when_it_was_done_and_fails_by_what_the_device_did() {
+        let undone = |ours| crate::judge::Undone {
             stream: "large-block-writes".into(),
             device: "x".into(),
             first_slice: None,
@@ -322,45 +310,39 @@ mod tests {
             slices: 1,
             wanted: 2_000,
             missed: 1_000,
-            ours: false,
+            ours,
             held_by: None,
-        }];
-        let judged = judge_stage(Rule::Completes, &undone);
-        assert_eq!(judged.outcome, Outcome::Fail);
-        assert!(judged.reason.starts_with("the load of large-block-writes on x was not done"), "{}", judged.reason);
-        undone.undone[0].ours = true;
-        assert_eq!(judge_stage(Rule::Completes, &undone).outcome, Outcome::Invalid);
-    }
-
-    #[test]
-    fn an_io_error_fails_it_even_when_it_completes() {
-        let mut failing = verdict(Outcome::Fail, End::Completed, 0.0);
-        failing.reasons = vec![Reason::new(Code::IoError, "3 I/O errors (3 reads): any fails the run")];
-        let judged = judge_stage(Rule::Completes, &failing);
-        assert_eq!(judged.outcome, Outcome::Fail);
-        assert!(judged.reason.starts_with("3 I/O errors (3 reads): any fails the run (completed"), "{}", judged.reason);
-    }
-
-    #[test]
-    fn being_stopped_by_the_lag_is_a_failure_of_the_device_but_not_of_ours() {
-        let judged = judge_stage(Rule::Completes, &verdict(Outcome::Fail, lag(Whose::Device), 0.5));
-        assert_eq!(judged.outcome, Outcome::Fail);
-        assert!(judged.reason.contains("10.2 s late") && judged.reason.ends_with("did not run to completion"));
-        assert_eq!(
-            judge_stage(Rule::Completes, &verdict(Outcome::Fail, lag(Whose::Limit), 0.5)).outcome,
-            Outcome::Fail
-        );
-        let ours = judge_stage(Rule::Completes, &verdict(Outcome::Invalid, lag(Whose::Ours), 0.5));
-        assert_eq!(ours.outcome, Outcome::Invalid);
-    }
-
-    #[test]
-    fn what_ended_for_other_reasons_tells_nothing() {
-        for end in
-            [End::Unrecorded, End::Interrupted { signal: "SIGINT".into() }, End::EngineFailed { why: "x".into() }]
-        {
-            let judged = judge_stage(Rule::Completes, &verdict(Outcome::Invalid, end.clone(), 0.0));
-            assert_eq!(judged.outcome, Outcome::Invalid, "{end}");
+        };
+        let ended = |outcome, end, share| verdict(outcome, end, share);
+        let completed = |share| ended(Outcome::Fail, End::Completed, share);
+        let failing = Reason::new(Code::IoError, "3 I/O errors (3 reads): any fails the run");
+        let unknown = |end| (ended(Outcome::Invalid, end, 0.0), Outcome::Invalid, "");
+        for (verdict, outcome, words) in [
+            (completed(0.6), Outcome::Pass, "ran to completion without an I/O error; 60.0 % of reads"),
+            (
+                Verdict { undone: vec![undone(false)], ..completed(0.0) },
+                Outcome::Fail,
+                "the load of large-block-writes on x was not done",
+            ),
+            (Verdict { undone: vec![undone(true)], ..completed(0.0) }, Outcome::Invalid, ""),
+            (
+                Verdict { reasons: vec![failing], ..completed(0.0) },
+                Outcome::Fail,
+                "3 I/O errors (3 reads): any fails the run (completed",
+            ),
+            (ended(Outcome::Fail, lag(Whose::Device), 0.5), Outcome::Fail, "stopped because reads@x was 10.2 s late"),
+            (ended(Outcome::Fail, lag(Whose::Limit), 0.5), Outcome::Fail, ""),
+            (ended(Outcome::Invalid, lag(Whose::Ours), 0.5), Outcome::Invalid, ""),
+            // Ends for other reasons tell nothing.
+            unknown(End::Unrecorded),
+            unknown(End::Interrupted { signal: "SIGINT".into() }),
+            unknown(End::EngineFailed { why: "x".into() }),
+        ] {
+            let judged = judge_stage(Rule::Completes, &verdict);
+            assert_eq!(judged.outcome, outcome, "{}", judged.reason);
+            assert!(judged.reason.starts_with(words), "{}", judged.reason);
+            let is_late = outcome == Outcome::Fail && matches!(verdict.end, End::LagExceeded { .. });
+            assert_eq!(judged.reason.ends_with("did not run to completion"), is_late, "{}", judged.reason);
         }
     }
 
@@ -416,25 +398,18 @@ mod tests {
     }
 
     #[test]
-    fn one_device_has_two_stages_the_second_at_twice_the_load() {
+    fn the_second_stage_is_at_twice_the_load_and_several_devices_follow_one_of_them_alone() {
         let expected =
             [("stage 1".into(), 30.0, vec![0], Rule::Limits), ("stage 2".into(), 60.0, vec![0], Rule::Completes)];
         assert_eq!(shape(OUTLINE), expected);
         assert!(OUTLINE.stages().iter().all(|step| step.duration_sec == 86_400 && step.state == State::Planned));
-    }
-
-    #[test]
-    fn several_devices_are_tested_together_after_one_of_them_alone() {
-        let stages = shape(Outline { devices: 3, single: 1, ..OUTLINE });
-        let devices: Vec<_> = stages.iter().map(|(.., devices, _)| devices.clone()).collect();
-        assert_eq!(devices, [vec![1], vec![1], vec![0, 1, 2], vec![0, 1, 2]]);
-        let multiples: Vec<_> = stages.iter().map(|(_, multiple, ..)| *multiple).collect();
-        assert_eq!(multiples, [30.0, 60.0, 30.0, 60.0]);
-    }
-
-    #[test]
-    fn stages_have_directories_of_their_own() {
-        let dirs: Vec<_> = Outline { devices: 2, ..OUTLINE }.stages().into_iter().map(|step| step.dir).collect();
-        assert_eq!(dirs, ["stage-1", "stage-2", "stage-3", "stage-4"]);
+        let three = Outline { devices: 3, single: 1, ..OUTLINE };
+        let stages = three.stages();
+        let stages: Vec<_> = stages.iter().map(|step| (step.dir.as_str(), step.multiple, &step.devices[..])).collect();
+        let all = &[0, 1, 2][..];
+        assert_eq!(
+            stages,
+            [("stage-1", 30.0, &[1][..]), ("stage-2", 60.0, &[1]), ("stage-3", 30.0, all), ("stage-4", 60.0, all)]
+        );
     }
 }

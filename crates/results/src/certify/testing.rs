@@ -4,7 +4,7 @@ use super::{Claim, Outline};
 use crate::judge::{
     Code, Deciding, End, GapSummary, Outcome, Reason, Sla, StreamTotals, VERDICT_FORMAT_VERSION, Verdict,
 };
-use crate::series::{Identity, Purpose, SERIES_FORMAT_VERSION, Series};
+use crate::series::{Identity, Purpose, Series};
 
 /// A stream with `errors` failed operations.
 pub(super) fn total(name: &str, errors: u64) -> StreamTotals {
@@ -78,18 +78,9 @@ pub(crate) fn drive(name: &str, serial: Option<&str>) -> Identity {
 pub(crate) fn series(devices: usize) -> Series {
     let outline = Outline { multiple: 30.0, devices, single: 0, stage_sec: 86_400 };
     Series {
-        format_version: SERIES_FORMAT_VERSION,
-        tool: "flashproof".into(),
-        command: Vec::new(),
-        purpose: Purpose::Certify,
-        began_unix_ms: 1,
         devices: (0..devices).map(|n| drive(&format!("/dev/nvme{n}n1"), Some(&format!("S{n}")))).collect(),
-        config_1x: String::new(),
         terms: vec![("load".into(), "30x".into()), ("limits".into(), Sla::default().to_string())],
-        findings: Vec::new(),
-        steps: outline.stages(),
-        conclusion: None,
-        process: None,
+        ..crate::testing::series(Purpose::Certify, &[], outline.stages())
     }
 }
 

@@ -391,8 +391,7 @@ fn shares_of(
     let whole = if window.cut { judge.whole_slice_ops(group, window.first, end) } else { Some(seen) };
     let wanted = whole.unwrap_or(seen);
     let counts = *over(&window.counts);
-    let stream = &judge.plan.streams[group.stream].name;
-    let device = group.device.map(|device| judge.plan.devices[device].clone());
+    let (stream, device) = judge.plan.names_of(group);
     judge.plan.sla.limits().iter().zip(counts).map(move |(limit, over)| {
         let exceeded = whole.is_some() && limit.is_exceeded(over, wanted);
         let slice = window.first as u64 + 1;
@@ -433,11 +432,8 @@ fn shares(judge: &Judge, end: &End, group: &GroupCounts) -> Group {
             response_share: share(response),
         }
     });
-    Group {
-        stream: judge.plan.streams[group.stream].name.clone(),
-        device: group.device.map(|device| judge.plan.devices[device].clone()),
-        slices: slices.collect(),
-    }
+    let (stream, device) = judge.plan.names_of(group);
+    Group { stream, device, slices: slices.collect() }
 }
 
 /// Verdict on one of several workloads. If another workload ended the run, this one was merely stopped.
@@ -463,12 +459,8 @@ fn insufficient(judge: &Judge) -> Vec<Insufficient> {
         let last = group.slices.iter().rposition(is_used).unwrap_or(usize::MAX);
         let slices = group.slices.iter().enumerate().take(alone).take(last.saturating_add(1)).skip(first);
         for (slice, counts) in slices.filter(|(_, counts)| counts.wanted() < SLICE_OPS_MIN) {
-            found.push(Insufficient {
-                stream: judge.plan.streams[group.stream].name.clone(),
-                device: group.device.map(|device| judge.plan.devices[device].clone()),
-                slice: slice as u64 + 1,
-                wanted: counts.wanted(),
-            });
+            let (stream, device) = judge.plan.names_of(group);
+            found.push(Insufficient { stream, device, slice: slice as u64 + 1, wanted: counts.wanted() });
         }
     }
     found

@@ -35,7 +35,7 @@ pub enum End {
     Completed,
     /// Before it, because enough had been seen: it lasted as long as it should.
     Enough {
-        /// What had been seen, a phrase: `the judged shares were steady`.
+        /// The reason to stop, a phrase: `the judged shares were steady`.
         why: String,
     },
     /// By a signal.

@@ -8,7 +8,7 @@ use crate::units::Grouped;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// What every form shows of a verdict.
+/// The part of a verdict that every form shows.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct RunResult {
     /// Pass, fail, invalid or measured.
@@ -23,12 +23,12 @@ pub struct RunResult {
     pub first_bad_slice: Option<u64>,
     /// The worst of them.
     pub worst_slice: Option<u64>,
-    /// What each stream wanted and did.
+    /// Operations each stream wanted and did.
     pub streams: Vec<StreamTotals>,
     /// Of several workloads, each alone.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub workloads: Vec<WorkloadVerdict>,
-    /// What the outcome does not cover, each a phrase.
+    /// Limits of the outcome: things it does not cover, each a phrase.
     pub not_judged: Vec<String>,
 }
 

@@ -357,6 +357,11 @@ impl JudgePlan {
         self.streams[stream].offered_iops / self.devices.len().max(1) as f64
     }
 
+    /// Names of the stream and the device of a group; `None` for all devices together.
+    pub(crate) fn names_of(&self, group: &GroupCounts) -> (String, Option<String>) {
+        (self.streams[group.stream].name.clone(), group.device.map(|device| self.devices[device].clone()))
+    }
+
     /// The plan of a run with the cells of `layout`.
     pub fn new(layout: &Layout, sla: Sla, report_interval_sec: u64, slice_sec: u64, duration_sec: u64) -> Self {
         Self {

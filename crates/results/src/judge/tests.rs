@@ -35,6 +35,22 @@ impl Run {
         interval
     }
 
+    /// Appends one second, which `fill` fills.
+    fn add(&mut self, fill: impl FnOnce(&mut Interval)) -> &mut Self {
+        let mut interval = self.interval();
+        fill(&mut interval);
+        self.judge.add(&interval);
+        self
+    }
+
+    /// The same run, of which nothing was seen yet, by another plan.
+    fn planned(mut self, change: impl FnOnce(&mut JudgePlan)) -> Self {
+        let mut plan = self.judge.plan().clone();
+        change(&mut plan);
+        self.judge = Judge::new(plan);
+        self
+    }
+
     /// Appends one second in which each device gets `fast` reads of 0.1 ms, and device 0 `slow` of 2 ms too.
     fn second(&mut self, fast: u64, slow: u64) -> &mut Self {
         let mut interval = self.interval();
@@ -54,6 +70,11 @@ impl Run {
     fn stopped(&self, end: End) -> Verdict {
         self.judge.verdict(&end)
     }
+}
+
+/// The verdict on a run of one second, which `fill` fills.
+fn judged(fill: impl FnOnce(&mut Interval)) -> Verdict {
+    Run::new(1, 1, 1).add(fill).verdict()
 }
 
 /// The sentences of a verdict.
@@ -190,22 +211,19 @@ proptest::proptest! {
 
 #[test]
 fn a_closed_stream_that_was_stopped_has_no_rate_to_fail_by() {
-    let mut run = Run::new(1, 3600, 7200);
-    let mut plan = run.judge.plan().clone();
-    plan.streams[0].offered_iops = 0.0;
-    run.judge = Judge::new(plan);
+    let mut run = Run::new(1, 3600, 7200).planned(|plan| plan.streams[0].offered_iops = 0.0);
     assert_eq!(run.second(10, 990).stopped(End::Unrecorded).outcome, Outcome::Invalid);
     assert_eq!(run.verdict().outcome, Outcome::Fail);
 }
 
 /// A second with 1,000 fast reads, and 500 unjudged large-block writes, of which `missed` were not back in time.
 fn missing(run: &mut Run, missed: u64, ours: u64) {
-    let mut interval = run.interval();
-    (0..1_000).for_each(|_| interval.cells[0].record(&Times::new(0, 0, 0, MS / 10), 0, 1536));
-    let cell = interval.cells.len() / 2;
-    (0..500).for_each(|_| interval.cells[cell].record(&Times::new(0, 0, 0, MS), 0, 131_072));
-    interval.cells[cell].record_missed(missed, ours);
-    run.judge.add(&interval);
+    run.add(|interval| {
+        (0..1_000).for_each(|_| interval.cells[0].record(&Times::new(0, 0, 0, MS / 10), 0, 1536));
+        let cell = interval.cells.len() / 2;
+        (0..500).for_each(|_| interval.cells[cell].record(&Times::new(0, 0, 0, MS), 0, 131_072));
+        interval.cells[cell].record_missed(missed, ours);
+    });
 }
 
 #[test]
@@ -259,14 +277,14 @@ fn a_slice_cut_short_can_still_make_up_for_what_was_missing() {
 #[test]
 fn who_held_the_slots_is_named_and_stands_before_those_that_waited_for_them() {
     let mut run = Run::new(2, 1, 1);
-    let mut interval = run.interval();
-    for cell in 0..2 {
-        (0..100).for_each(|_| interval.cells[cell].record(&Times::new(0, 0, 0, MS / 10), 0, 1536));
-        interval.cells[cell].record_unissued(100, 0);
-    }
-    // Reads of d0 waited for the slots that reads of d1 held.
-    interval.cells[0].counts.held_by = 2;
-    run.judge.add(&interval);
+    run.add(|interval| {
+        for cell in 0..2 {
+            (0..100).for_each(|_| interval.cells[cell].record(&Times::new(0, 0, 0, MS / 10), 0, 1536));
+            interval.cells[cell].record_unissued(100, 0);
+        }
+        // Reads of d0 waited for the slots that reads of d1 held.
+        interval.cells[0].counts.held_by = 2;
+    });
     let verdict = run.verdict();
     assert!(texts(&verdict)[0].starts_with("the load of reads on /dev/d1 was not done"), "{verdict}");
     assert!(texts(&verdict)[1].ends_with("; they waited for slots that reads@/dev/d1 held"), "{verdict}");
@@ -275,12 +293,10 @@ fn who_held_the_slots_is_named_and_stands_before_those_that_waited_for_them() {
 #[test]
 fn one_lost_operation_fails_the_run_and_counts_as_slower_than_every_limit() {
     for cell in 0..2 {
-        let mut run = Run::new(1, 1, 1);
-        let mut interval = run.interval();
-        (0..9_999).for_each(|_| interval.cells[0].record(&Times::new(0, 0, 0, MS / 10), 0, 1536));
-        interval.cells[cell].record_lost(SEC / 2);
-        run.judge.add(&interval);
-        let verdict = run.verdict();
+        let verdict = judged(|interval| {
+            (0..9_999).for_each(|_| interval.cells[0].record(&Times::new(0, 0, 0, MS / 10), 0, 1536));
+            interval.cells[cell].record_lost(SEC / 2);
+        });
         assert_eq!((verdict.outcome, code(&verdict)), (Outcome::Fail, Code::Lost));
         let name = ["reads", "large-block-writes"][cell];
         assert_eq!(texts(&verdict)[0], format!("/dev/d0 stopped answering at 500 ms: 1 {name} never came back"));
@@ -291,18 +307,17 @@ fn one_lost_operation_fails_the_run_and_counts_as_slower_than_every_limit() {
 #[test]
 fn operations_of_an_unjudged_stream_may_be_late_by_what_was_allowed() {
     let late = |count| {
-        let mut run = Run::new(1, 1, 1);
-        let mut plan = run.judge.plan().clone();
-        plan.streams[1].late_ns = Some(10 * SEC);
-        run.judge = Judge::new(plan);
+        let mut run = Run::new(1, 1, 1).planned(|plan| {
+            plan.streams[1].late_ns = Some(10 * SEC);
+        });
         run.layout.streams[1].late_ns = Some(10 * SEC);
-        let mut interval = run.interval();
-        interval.cells[0].record(&Times::new(0, 0, 0, MS / 10), 0, 1536);
-        for n in 0..1_000 {
-            let service_ns = if n < count { 11 * SEC } else { MS };
-            interval.cells[1].record(&Times::new(0, 0, 0, service_ns), 0, 131_072);
-        }
-        run.judge.add(&interval);
+        run.add(|interval| {
+            interval.cells[0].record(&Times::new(0, 0, 0, MS / 10), 0, 1536);
+            for n in 0..1_000 {
+                let service_ns = if n < count { 11 * SEC } else { MS };
+                interval.cells[1].record(&Times::new(0, 0, 0, service_ns), 0, 131_072);
+            }
+        });
         run.verdict()
     };
     assert_eq!(late(0).outcome, Outcome::Pass);
@@ -314,15 +329,12 @@ fn operations_of_an_unjudged_stream_may_be_late_by_what_was_allowed() {
 #[test]
 fn a_device_may_be_silent_under_a_closed_loop_for_the_share_of_the_loosest_limit() {
     let silent = |silent_ns| {
-        let mut run = Run::new(1, 10, 10);
-        let mut plan = run.judge.plan().clone();
-        plan.streams[0].offered_iops = 0.0;
-        run.judge = Judge::new(plan);
+        let mut run = Run::new(1, 10, 10).planned(|plan| plan.streams[0].offered_iops = 0.0);
         for second in 0..10 {
-            let mut interval = run.interval();
-            interval.cells[0].counts.silent_ns = if second == 5 { silent_ns } else { 0 };
-            (0..5_000).for_each(|_| interval.cells[0].record(&Times::new(0, 0, 0, MS / 10), 0, 1536));
-            run.judge.add(&interval);
+            run.add(|interval| {
+                interval.cells[0].counts.silent_ns = if second == 5 { silent_ns } else { 0 };
+                (0..5_000).for_each(|_| interval.cells[0].record(&Times::new(0, 0, 0, MS / 10), 0, 1536));
+            });
         }
         run.verdict()
     };
@@ -353,10 +365,10 @@ fn without_limits_a_load_that_was_done_is_measured_and_one_that_was_not_fails() 
 #[test]
 fn an_interval_that_stopped_early_completes_no_slice() {
     let mut run = Run::new(1, 1, 10);
-    let mut interval = run.interval();
-    interval.end_ns = SEC / 2;
-    interval.cells[0].record(&Times::new(0, 0, 0, 1), 0, 1536);
-    run.judge.add(&interval);
+    run.add(|interval| {
+        interval.end_ns = SEC / 2;
+        interval.cells[0].record(&Times::new(0, 0, 0, 1), 0, 1536);
+    });
     assert!(!run.verdict().groups[0].slices[0].complete);
 }
 
@@ -372,12 +384,10 @@ fn an_interrupted_run_that_would_pass_is_invalid() {
 
 #[test]
 fn failed_and_never_issued_operations_are_over_every_threshold() {
-    let mut run = Run::new(1, 1, 1);
-    let mut interval = run.interval();
-    (0..9_000).for_each(|_| interval.cells[0].record(&Times::new(0, 0, 0, 1), 0, 1536));
-    interval.cells[0].record_unissued(9, 0);
-    run.judge.add(&interval);
-    let verdict = run.verdict();
+    let verdict = judged(|interval| {
+        (0..9_000).for_each(|_| interval.cells[0].record(&Times::new(0, 0, 0, 1), 0, 1536));
+        interval.cells[0].record_unissued(9, 0);
+    });
     let slice = &verdict.groups[0].slices[0];
     assert_eq!((slice.wanted, &slice.judged_over[..]), (9_009, &[9, 9, 9][..]));
     assert_eq!(verdict.outcome, Outcome::Pass, "9 of 9,009 are below 0.1 %: {:?}", verdict.reasons);
@@ -388,9 +398,9 @@ fn failed_and_never_issued_operations_are_over_every_threshold() {
 fn any_io_error_fails_even_of_a_stream_that_is_not_judged() {
     let mut run = Run::new(1, 1, 1);
     run.second(5_000, 0);
-    let mut interval = run.interval();
-    interval.cells[1].record_errors(1);
-    run.judge.add(&interval);
+    run.add(|interval| {
+        interval.cells[1].record_errors(1);
+    });
     let verdict = run.verdict();
     assert_eq!((verdict.outcome, verdict.outcome.exit_code()), (Outcome::Fail, 1));
     assert_eq!(verdict.reasons[0].text, "1 I/O error (1 large-block-writes): any fails the run");
@@ -416,14 +426,12 @@ fn transactions_that_fail_are_no_io_errors() {
 #[test]
 fn our_own_lag_makes_a_verdict_invalid_only_when_it_would_decide() {
     let lagging = |count: u64| {
-        let mut run = Run::new(1, 1, 1);
-        let mut interval = run.interval();
-        for n in 0..10_000 {
-            let issued_ns = if n < count { 3 * MS } else { 0 };
-            interval.cells[0].record(&Times::new(0, 0, issued_ns, issued_ns + 1), 0, 1536);
-        }
-        run.judge.add(&interval);
-        run.verdict()
+        judged(|interval| {
+            for n in 0..10_000 {
+                let issued_ns = if n < count { 3 * MS } else { 0 };
+                interval.cells[0].record(&Times::new(0, 0, issued_ns, issued_ns + 1), 0, 1536);
+            }
+        })
     };
     assert_eq!(lagging(400).outcome, Outcome::Pass);
     let verdict = lagging(600);
@@ -435,15 +443,13 @@ fn our_own_lag_makes_a_verdict_invalid_only_when_it_would_decide() {
 #[test]
 fn operations_that_were_issued_late_make_a_failure_invalid_only_when_they_would_decide() {
     let late = |lag_ns: u64| {
-        let mut run = Run::new(1, 1, 1);
-        let mut interval = run.interval();
-        for n in 0..10_000_u64 {
-            // 6 % take 2 ms, in the heap that was issued late.
-            let (issued_ns, service_ns) = if n < 600 { (lag_ns, 2 * MS) } else { (0, MS / 10) };
-            interval.cells[0].record(&Times::new(0, 0, issued_ns, issued_ns + service_ns), 0, 1536);
-        }
-        run.judge.add(&interval);
-        run.verdict()
+        judged(|interval| {
+            for n in 0..10_000_u64 {
+                // 6 % take 2 ms, in the heap that was issued late.
+                let (issued_ns, service_ns) = if n < 600 { (lag_ns, 2 * MS) } else { (0, MS / 10) };
+                interval.cells[0].record(&Times::new(0, 0, issued_ns, issued_ns + service_ns), 0, 1536);
+            }
+        })
     };
     assert_eq!(late(MS - 1).outcome, Outcome::Fail, "late, but not by the threshold");
     let verdict = late(MS);
@@ -456,13 +462,13 @@ fn completions_that_lay_unseen_make_a_failure_invalid_only_when_they_would_decid
     let unseen_in = |service_ns: u64, unseen_ns: u64, has_keys: bool| {
         let mut run = Run::new(1, 1, 1);
         run.judge.plan.has_keys = has_keys;
-        let mut interval = run.interval();
-        for n in 0..10_000 {
-            let (service_ns, unseen_ns) = if n < 600 { (service_ns, unseen_ns) } else { (1, 1_000) };
-            interval.cells[0].record(&Times::new(0, 0, 0, service_ns), unseen_ns, 1536);
-            interval.gap.record(unseen_ns).unwrap();
-        }
-        run.judge.add(&interval);
+        run.add(|interval| {
+            for n in 0..10_000 {
+                let (service_ns, unseen_ns) = if n < 600 { (service_ns, unseen_ns) } else { (1, 1_000) };
+                interval.cells[0].record(&Times::new(0, 0, 0, service_ns), unseen_ns, 1536);
+                interval.gap.record(unseen_ns).unwrap();
+            }
+        });
         run.verdict()
     };
     let unseen = |service_ns, unseen_ns| unseen_in(service_ns, unseen_ns, true);
@@ -498,9 +504,9 @@ fn who_was_slow_decides_what_stopping_for_lag_means() {
     // The counts decide who caused the delay, whatever the slots looked like at that moment.
     for (waiting, late, outcome) in [(900, 100, Outcome::Fail), (100, 900, Outcome::Invalid)] {
         let mut run = Run::new(1, 1, 60);
-        let mut interval = run.interval();
-        interval.cells[0].counts.backlog = Backlog { in_flight: 128, waiting, late };
-        run.judge.add(&interval);
+        run.add(|interval| {
+            interval.cells[0].counts.backlog = Backlog { in_flight: 128, waiting, late };
+        });
         let verdict = run.stopped(lag(Whose::Limit));
         assert_eq!(verdict.outcome, outcome);
         let is_ours = matches!(verdict.end, End::LagExceeded { whose: Whose::Ours, .. });
@@ -586,14 +592,12 @@ fn a_verdict_survives_json() {
 
 #[test]
 fn a_rate_counts_what_came_back_in_the_time_of_the_run_and_where_it_differs_from_the_load_that_is_said() {
-    let mut run = Run::new(1, 1, 1);
-    let mut interval = run.interval();
-    for n in 0..1_000 {
-        interval.cells[0].record(&Times::new(0, 0, 0, MS / 10), 0, 1536);
-        interval.cells[0].counts.overtime += u64::from(n < 270);
-    }
-    run.judge.add(&interval);
-    let verdict = run.verdict();
+    let verdict = judged(|interval| {
+        for n in 0..1_000 {
+            interval.cells[0].record(&Times::new(0, 0, 0, MS / 10), 0, 1536);
+            interval.cells[0].counts.overtime += u64::from(n < 270);
+        }
+    });
     assert_eq!(verdict.outcome, Outcome::Pass, "all were back within a second");
     assert_eq!((verdict.streams[0].achieved_iops, verdict.streams[0].overtime), (730.0, 270));
     let note =
@@ -603,15 +607,14 @@ fn a_rate_counts_what_came_back_in_the_time_of_the_run_and_where_it_differs_from
 
 #[test]
 fn a_closed_loop_is_named_and_certifies_nothing() {
-    let mut run = Run::new(1, 86_400, 86_400);
-    let mut plan = run.judge.plan().clone();
-    plan.streams[0].offered_iops = 0.0;
-    plan.report_interval_sec = 86_400;
-    run.judge = Judge::new(plan);
-    let mut interval = run.interval();
-    interval.end_ns = 86_400 * SEC;
-    (0..4_000).for_each(|_| interval.cells[0].record(&Times::new(0, 0, 0, MS / 10), 0, 1536));
-    run.judge.add(&interval);
+    let mut run = Run::new(1, 86_400, 86_400).planned(|plan| {
+        plan.streams[0].offered_iops = 0.0;
+        plan.report_interval_sec = 86_400;
+    });
+    run.add(|interval| {
+        interval.end_ns = 86_400 * SEC;
+        (0..4_000).for_each(|_| interval.cells[0].record(&Times::new(0, 0, 0, MS / 10), 0, 1536));
+    });
     let verdict = run.verdict();
     assert_eq!((verdict.outcome, verdict.class), (Outcome::Pass, Class::Screening));
     assert!(

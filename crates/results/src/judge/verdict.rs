@@ -17,36 +17,21 @@ pub const SLICE_OPS_MIN: u64 = 3_000;
 /// Seconds of the load that ACT's users call a certification.
 pub(super) const DAY_SEC: u64 = 86_400;
 
-/// What the run says of the device.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+/// Result of a run for the device, the worst last: a failure is worse than an unknown result.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Outcome {
-    /// It held the load.
-    Pass,
-    /// It did not.
-    Fail,
-    /// The run cannot tell.
-    Invalid,
     /// There was no limit to judge by, and the whole load was done.
     Measured,
+    /// The device held the load.
+    Pass,
+    /// The run cannot tell.
+    Invalid,
+    /// The device did not hold the load.
+    Fail,
 }
 
 impl Outcome {
-    /// Rank for the worst of several: a failure is worse than an unknown result.
-    pub fn severity(self) -> u8 {
-        match self {
-            Self::Measured => 0,
-            Self::Pass => 1,
-            Self::Invalid => 2,
-            Self::Fail => 3,
-        }
-    }
-
-    /// The worse of two.
-    pub fn worse(self, other: Self) -> Self {
-        if other.severity() > self.severity() { other } else { self }
-    }
-
     /// Exit status of a command that judges: 0 pass or measured, 1 fail, 4 invalid.
     pub fn exit_code(self) -> u8 {
         match self {
@@ -465,7 +450,8 @@ impl Verdict {
     pub fn agrees_with(&self, other: &Self) -> bool {
         if self.format_version != other.format_version {
             // Today's rules hold more against a run, never less.
-            return other.outcome == Outcome::Fail || self.outcome.severity().max(1) == other.outcome.severity().max(1);
+            return other.outcome == Outcome::Fail
+                || self.outcome.max(Outcome::Pass) == other.outcome.max(Outcome::Pass);
         }
         let wordless = |verdict: &Self| {
             let mut bare = Self { reasons: Vec::new(), blame: Vec::new(), worst: Vec::new(), ..verdict.clone() };

@@ -170,7 +170,7 @@ fn margin(details: &Details, sla: &Sla) -> String {
 mod tests {
     use super::*;
     use crate::rating::{Move, Shares};
-    use crate::series::{Purpose, SERIES_FORMAT_VERSION};
+    use crate::series::Purpose;
     use crate::steady::Spells;
     use serde_json::Value;
 
@@ -186,37 +186,16 @@ mod tests {
         let (rounds_judged, rounds) = (5, 5);
         let judged = Judged { seen, why: why.into(), rounds_judged, rounds, shares: vec![shares], spells, whole: true };
         Step {
-            name: moved.multiple().to_string(),
-            dir: String::new(),
-            multiple: moved.multiple().get(),
-            devices: vec![0],
-            duration_sec: 1,
             rule: if let Move::Recover(_) = moved { Rule::Recovers } else { Rule::Limits },
-            state: State::Done,
             outcome: None,
             reason: why.into(),
-            attempts: 1,
-            began_unix_ms: None,
-            ended_unix_ms: None,
             details: serde_json::to_value(Details { moved, judged, ran_sec: 3600.0 }).unwrap(),
+            ..crate::testing::step(moved.multiple().to_string(), moved.multiple().get(), Outcome::Pass)
         }
     }
 
     fn series(steps: Vec<Step>) -> Series {
-        Series {
-            format_version: SERIES_FORMAT_VERSION,
-            tool: String::new(),
-            command: Vec::new(),
-            purpose: Purpose::Rate,
-            began_unix_ms: 0,
-            devices: Vec::new(),
-            config_1x: String::new(),
-            terms: Vec::new(),
-            findings: Vec::new(),
-            steps,
-            conclusion: None,
-            process: None,
-        }
+        crate::testing::series(Purpose::Rate, &[], steps)
     }
 
     fn at(multiple: f64) -> Option<Multiple> {

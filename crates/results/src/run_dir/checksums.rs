@@ -12,8 +12,7 @@
 //!
 //! The checksum is CRC-32 as zlib and gzip have it: it detects damage, not forgery.
 
-use super::file::WholeLines;
-use super::file::{AppendFile, HlogKind, Sum};
+use super::file::{AppendFile, HlogKind, Sum, WholeLines};
 use super::{CHECKSUMS, INTERVALS, MANIFEST, RunDirError, TELEMETRY, VERDICT, file};
 use crate::files::{self, Links};
 use crate::judge::VERDICT_FORMAT_VERSION;

@@ -13,8 +13,7 @@
 
 use super::RunDirError;
 use super::checksums::{Checked, Recorded};
-use super::file::WholeLines;
-use super::file::{AppendFile, HlogKind};
+use super::file::{AppendFile, HlogKind, WholeLines};
 use crate::cell::{Cell, DURATION_MAX_NS, Interval, Latencies, Layout, SIGNIFICANT_DIGITS, latencies};
 use crate::files::{self, Links};
 use base64::Engine;

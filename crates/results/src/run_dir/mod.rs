@@ -38,11 +38,9 @@ pub(crate) use file::{read as read_json, write as write_json};
 pub use hlog::{Window, each_window, last_windows};
 pub use manifest::{ActLogHead, Config, DeviceKind, Manifest, NAMESPACE, Process, WorkloadRecord, time_left};
 pub use place::{Holds, holds, is_run_dir, run_dirs_below};
-pub use read::blame;
-pub use read::{IntervalRecord, Intervals, Run, manifest, read};
+pub use read::{IntervalRecord, Intervals, Run, blame, manifest, read};
 pub use trace::{Samples, TraceWriter, read_trace};
-pub use write::space_needed_bytes;
-pub use write::{Writer, check_usable};
+pub use write::{Writer, check_usable, space_needed_bytes};
 
 /// Version of the formats in a run directory. Readers read all versions up to theirs; it grows when a column or a field
 /// changes its meaning, not when one is added. Version 2: separate counts for operations wanted in an earlier slice,

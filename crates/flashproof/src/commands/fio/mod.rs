@@ -110,7 +110,7 @@ pub fn run(args: &FioArgs, manner: Manner) -> Result<ExitCode, Failure> {
             None => session.run(&session.dir(number), None, &mut runs, &mut show)?,
             Some(fio) => session.cross_check(fio, number, &mut runs, &mut show, &mut checks)?,
         };
-        worst = worst.worse(outcome);
+        worst = worst.max(outcome);
         if switch.was_asked().is_some() || runs.last().is_some_and(|ran| ran.load.is_last()) {
             break;
         }
@@ -377,12 +377,12 @@ impl Session<'_> {
             runs.truncate(number);
             runs.push(Ran::new(load.clone()));
             let dir = self.dir(number).join(format!("round-{round}"));
-            worst = worst.worse(self.run(&dir, Some(&opened), runs, show)?);
+            worst = worst.max(self.run(&dir, Some(&opened), runs, show)?);
             let sides = runs.last().map(|ran| cross_check::ours(&ran.load, &ran.totals, ran.cpu_ns()));
             Ok(sides.filter(|_| self.switch.was_asked().is_none()))
         })?;
         if self.switch.was_asked().is_some() {
-            worst = worst.worse(Outcome::Invalid);
+            worst = worst.max(Outcome::Invalid);
         }
         checks.extend(checked);
         Ok(worst)

@@ -3,7 +3,7 @@
 use super::page::{Row, Side};
 use super::{Running, Site, Table};
 use load::workload::records::{READS, WRITES};
-use report::latencies::Summary;
+use report::text::Summary;
 use results::cell::Interval;
 use results::judge::{SliceShares, Verdict};
 use results::run_dir::{Intervals, Manifest, read};

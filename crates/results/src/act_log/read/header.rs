@@ -1,8 +1,7 @@
 //! Reads the header: everything before the first chunk.
 
 use super::error::{LINE_OVERHEAD_BYTES, Messages};
-use super::lines::Dialect;
-use super::lines::{self, Line, Lines};
+use super::lines::{self, Dialect, Line, Lines};
 use super::{HISTOGRAMS_MAX, Header, HeaderPart, ReadError};
 use crate::act_log::{DERIVED_TITLE, NAMES_TITLE, SETTINGS_TITLE, Test, WRITTEN_BY, WRITTEN_BY_TAIL};
 use std::io::Read;

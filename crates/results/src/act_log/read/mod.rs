@@ -19,10 +19,8 @@ pub use error::{HeaderPart, ReadError};
 
 use super::Header;
 use crate::buckets::{ActBuckets, ActScale};
-use error::Fault;
-use error::Messages;
-use lines::Dialect;
-use lines::Lines;
+use error::{Fault, Messages};
+use lines::{Dialect, Lines};
 use std::io::Read;
 
 /// One report: counts since the run began.

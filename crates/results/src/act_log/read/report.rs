@@ -4,8 +4,7 @@
 //! there.
 
 use super::error::{Fault, ReadError};
-use super::lines::number;
-use super::lines::{self, Line};
+use super::lines::{self, Line, number};
 use super::{Chunk, HISTOGRAMS_MAX, Reader};
 use crate::buckets::{ACT_BUCKETS, ActBuckets};
 use std::io::Read;

@@ -1,7 +1,7 @@
 //! The rating curve of a search: what each load did to the shares and to the 99th percentile.
 
-use super::{Axis, Chart, Limit, Line, Points, Style};
-use crate::document::run::RunReport;
+use super::RunReport;
+use crate::charts::{Axis, Chart, Limit, Line, Points, Style};
 use results::judge::Outcome;
 use results::series::{Rule, Step};
 use results::units;
@@ -14,7 +14,7 @@ const ENDS: [(Outcome, &str, usize); 3] =
 const DRAWN_OF_LIMIT: f64 = 100.0;
 
 /// A chart for each threshold, then one of the 99th percentile, against the multiple of 1x.
-pub(crate) fn charts<'a>(steps: impl Iterator<Item = (&'a Step, &'a RunReport)>) -> Vec<Chart> {
+pub(super) fn charts<'a>(steps: impl Iterator<Item = (&'a Step, &'a RunReport)>) -> Vec<Chart> {
     let judged: Vec<_> = steps.filter(|(step, _)| step.rule == Rule::Limits).collect();
     let Some((_, first)) = judged.first() else {
         let chart = over_multiple("rating", "Shares against the load", Axis::linear("share", "%"));

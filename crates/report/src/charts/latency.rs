@@ -1,9 +1,11 @@
-//! Percentiles over time, of service, wait and lag.
+//! Latency over time: percentiles of service, wait and lag with marks where levels moved, and heat maps.
+//!
+//! A heat map shows what quantiles hide: two latency clusters at once, bands that move, rare stalls.
 
 use super::windows::{Durations, MAX, MOMENT_NAMES, Moment, P99, Windows};
-use super::{Axis, Chart, Limit, Line, Style};
+use super::{Axis, Chart, Limit, Line, Mark, Style};
 use results::run_dir::Manifest;
-use results::steady::Steadiness;
+use results::steady::{ChangePoint, Metric, Steadiness};
 use results::units;
 
 /// Service times: a chart for each stream that did something, the judged ones first, and with several
@@ -18,7 +20,7 @@ pub(crate) fn service_charts(manifest: &Manifest, service: &Windows, steadiness:
             chart.wide = judged;
             chart.limits = if judged { thresholds(manifest) } else { Vec::new() };
             if let Some(steadiness) = steadiness.filter(|_| chart.absent.is_none()) {
-                super::steady::mark(&mut chart, steadiness, &stream.name);
+                mark(&mut chart, steadiness, &stream.name);
             }
             charts.push(chart);
             if judged {
@@ -120,4 +122,111 @@ pub(crate) fn thresholds(manifest: &Manifest) -> Vec<Limit> {
 /// Reason for an empty chart.
 pub(crate) fn nothing(windows: &Windows) -> String {
     windows.damage.clone().unwrap_or_else(|| "no operation of it succeeded in a window that was recorded".to_owned())
+}
+
+/// A map of service times for each judged stream, over all devices.
+pub(crate) fn heat_maps(manifest: &Manifest, service: &Windows) -> Vec<Chart> {
+    let streams = manifest.streams.iter().zip(&service.streams).filter(|(stream, _)| stream.judged);
+    let charts = streams.map(|(stream, durations)| {
+        let title = format!("When which latency was seen: {}", stream.name);
+        let y = Axis::log("service time", "ms");
+        let mut chart = Chart::over_time(format!("heat-map-{}", stream.name), title, y);
+        chart.wide = true;
+        chart.limits = thresholds(manifest);
+        let Some(heat) = durations.heat(service.column_sec()) else {
+            return chart.without_data(nothing(service));
+        };
+        chart.caption = format!(
+            "Each column is {} of {} over all devices; the darker a field, the larger the part of the column's \
+             operations in it (logarithmic, down to a single operation). Dashed lines are the thresholds. Look for \
+             bands that move, for a second crowd above the first, and for lone fields high up: stalls.",
+            units::span_of(service.column_sec()),
+            stream.name
+        );
+        let total = &durations.total;
+        chart.key = format!(
+            "Half of {} took at most {}; the slowest {}.",
+            units::count(total.len(), "operation"),
+            units::milliseconds(total.value_at_quantile(0.5) as f64 / 1e6),
+            units::milliseconds(total.max() as f64 / 1e6)
+        );
+        chart.heat = Some(heat);
+        chart
+    });
+    charts.collect()
+}
+
+/// True if a limit lies within the edges of a map; other limits would stretch its axis.
+pub(crate) fn is_within(limit: &Limit, edges: &[f64]) -> bool {
+    edges.first().zip(edges.last()).is_some_and(|(low, high)| (*low..=*high).contains(&limit.y))
+}
+
+/// Most marks on one chart: more than these are a drive that never settles, and the table has them all.
+const MARKS_MAX: usize = 12;
+
+/// Puts the change points of `stream` on its chart: all together first, where there are several devices.
+pub(crate) fn mark(chart: &mut Chart, steadiness: &Steadiness, stream: &str) {
+    let of_stream = steadiness.change_points.iter().filter(|change| change.group.stream == stream);
+    let mut seen: Vec<u64> = Vec::new();
+    for change in of_stream {
+        // Several metrics move at once; one mark says so.
+        if seen.contains(&change.at_sec) || seen.len() >= MARKS_MAX {
+            continue;
+        }
+        seen.push(change.at_sec);
+        chart.marks.push(Mark { x: change.at_sec as f64, name: format!("change: {}", change.metric) });
+    }
+    if !chart.marks.is_empty() {
+        chart.caption += " Dotted vertical lines are change points: see the steady state.";
+    }
+}
+
+pub(crate) fn change_sentence(change: &ChangePoint) -> String {
+    let at = units::span(change.at_sec);
+    let (before, after) = (value(change.metric, change.before), value(change.metric, change.after));
+    format!("After {at}: {} of {} went from {before} to {after}", change.metric, change.group)
+}
+
+/// A value of a metric with its unit.
+pub(crate) fn value(metric: Metric, value: f64) -> String {
+    match metric {
+        Metric::ShareOver { .. } => units::percent(value),
+        Metric::P99 => units::milliseconds(value / 1e6),
+        Metric::AchievedIops => format!("{}/s", units::number(value)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::charts::Axis;
+    use results::steady::Group;
+
+    #[test]
+    fn metrics_that_move_at_once_make_one_mark() {
+        let change = |metric, at_sec| ChangePoint {
+            group: Group { stream: "reads".into(), device: None },
+            metric,
+            round: 3,
+            at_sec,
+            before: 0.02,
+            after: 0.04,
+        };
+        let share = Metric::ShareOver { threshold_ns: 1_000_000 };
+        let change_points = vec![change(share, 120), change(Metric::P99, 120), change(share, 300)];
+        let steadiness = Steadiness {
+            round_sec: 60,
+            rounds: 9,
+            reached_round: None,
+            steady_since_round: None,
+            steady_at_end: false,
+            windows: Vec::new(),
+            change_points,
+        };
+        let mut chart = Chart::over_time("a", "b", Axis::log("c", "ms"));
+        mark(&mut chart, &steadiness, "reads");
+        assert_eq!(chart.marks.iter().map(|mark| mark.x).collect::<Vec<_>>(), [120.0, 300.0]);
+        let sentence = change_sentence(&change(share, 120));
+        assert_eq!(sentence, "After 2 min: share over 1 ms of reads on all devices went from 2.00 % to 4.00 %");
+    }
 }

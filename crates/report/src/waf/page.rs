@@ -2,8 +2,9 @@
 
 use super::{Arranged, Sweep, SweepPoint, WafReport, factor};
 use crate::bars::Bars;
-use crate::charts::{Axis, Chart, Line, Mark, Points, Style};
-use crate::document::Section;
+use crate::charts::{Axis, Chart, Line, Mark, Points, Section, Style};
+use crate::html::Page;
+use crate::table::Table;
 use results::waf::{OCTILES, steady_rule};
 
 impl WafReport {
@@ -84,6 +85,31 @@ fn sweep_chart(sweep: &Sweep) -> Chart {
     let key = format!("Device WAF at {} values", sweep.values.len());
     let chart = Chart::new(id, title, x, Axis::linear("device WAF", ""));
     Chart { key, marks, lines: lines.collect(), ..chart }
+}
+
+impl WafReport {
+    /// A self-contained HTML page: no network, no other file.
+    pub fn html(&self) -> String {
+        let mut page = Page::new(format!("Write amplification of {}", self.tenants));
+        page.add(&self.bars());
+        self.sections().iter().for_each(|of| page.charts(of));
+        for sweep in &self.sweeps {
+            page.add(&[Self::sweep(sweep)]);
+            page.list(&Self::missing(sweep));
+        }
+        page.heading("In numbers");
+        let tables = [self.table(), self.latencies(), self.tenants_table()];
+        tables.into_iter().filter(|table| !table.is_empty()).for_each(|table| page.add(&[table]));
+        page.folded("Device WAF by octile of each drive fill", &self.octiles());
+        page.heading("Assumptions");
+        let assumptions = self.assumptions.iter().map(|pair| (pair.name.clone(), pair.value.clone()));
+        page.add(&[Table::named_values("What was assumed", assumptions)]);
+        if !self.remarks.is_empty() {
+            page.heading("Remarks");
+            page.list(&self.remarks);
+        }
+        page.html(&self.made_by)
+    }
 }
 
 #[cfg(test)]
