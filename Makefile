@@ -28,7 +28,7 @@ soak: ## the long tests: 24 simulated hours, known write amplification, ratings 
 
 bench: ## speed and cost, beside fio on the same device (root; some minutes)
 	@scripts/setup bench
-	cargo build --release --locked --quiet -p flashproof -p device -p results -p ftl -p engine --bins --examples
+	cargo build --release --locked --quiet -p flashproof -p flashproof-device -p flashproof-results -p flashproof-ftl -p flashproof-engine --bins --examples
 	@scripts/bench
 
 man: ## a man page of each command, in target/man

@@ -4,9 +4,12 @@
 //! line: `count=N lost=N variance_over_mean=X mean=X windows=N`. 0 is perfectly even, 1 is Poisson,
 //! more is bunched. It is averaged over ten places where the windows begin. Needs root.
 
+#[path = "../../load/tests/common/dispersion.rs"]
+mod dispersion;
+
 use device::observe::DeviceNumber;
-use device::observe::dispersion::{dispersion, index_over_places};
 use device::observe::trace::{EventOp, Lost, Options, Trace};
+use dispersion::{dispersion, index_over_places};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
 use std::process::ExitCode;

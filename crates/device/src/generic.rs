@@ -13,7 +13,8 @@ use std::fs::{File, OpenOptions};
 use std::io::ErrorKind;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
-use sys::nvme::{IDENTIFY_BYTES, Query, QueryError, answer, namespace_id, ring::BLOCKS_MAX};
+use sys::nvme::ring::{BLOCKS_MAX, Namespace};
+use sys::nvme::{IDENTIFY_BYTES, Query, QueryError, answer, namespace_id};
 use thiserror::Error;
 
 /// Transfer limit if the kernel does not report the queue's, bytes: every NVMe drive seen so far accepts it.
@@ -87,14 +88,7 @@ pub enum GenericReason {
 pub struct Generic {
     file: File,
     name: String,
-    nsid: u32,
-    block_bytes: u32,
-    first_byte: u64,
-    size_bytes: u64,
-    transfer_bytes_max: u32,
-    needs_fua: bool,
-    writable: bool,
-    placement_ids: Vec<u16>,
+    namespace: Namespace,
 }
 
 impl Generic {
@@ -137,19 +131,15 @@ impl Generic {
         let has_fdp = fdp::is_supported(file.as_fd()).map_err(refused("ask {} for its controller"))?;
         let list = if has_fdp { fdp::placement_list(&file, nsid).unwrap_or_default() } else { Vec::new() };
         let segments = SysDir::new(roots.sys.join("class/block").join(disk)).child("queue").number("max_segments");
-        Ok(Self {
+        let namespace = Namespace {
             nsid,
             block_bytes,
             first_byte: facts.partition.as_ref().map_or(0, |part| part.start_bytes),
-            size_bytes: target.size_bytes(),
             transfer_bytes_max: transfer_bytes_max(facts.max_hw_io_bytes, segments, block_bytes),
-            // The block layer forces each write of a descriptor with O_DSYNC to the medium where there is a cache.
-            needs_fua: target.is_odsync() && facts.write_cache.as_deref() != Some("write through"),
-            writable: target.is_writable(),
+            fua: target.is_odsync() && facts.write_cache.as_deref() != Some("write through"),
             placement_ids: list.iter().map(|handle| handle.placement_id).collect(),
-            file,
-            name,
-        })
+        };
+        Ok(Self { file, name, namespace })
     }
 
     /// Such as `ng0n1`.
@@ -157,44 +147,9 @@ impl Generic {
         &self.name
     }
 
-    /// Namespace identifier.
-    pub fn nsid(&self) -> u32 {
-        self.nsid
-    }
-
-    /// Logical block, bytes.
-    pub fn block_bytes(&self) -> u32 {
-        self.block_bytes
-    }
-
-    /// First byte of the target on the namespace: the start of a partition.
-    pub fn first_byte(&self) -> u64 {
-        self.first_byte
-    }
-
-    /// Bytes from there on that belong to the target.
-    pub fn size_bytes(&self) -> u64 {
-        self.size_bytes
-    }
-
-    /// Most bytes of one command.
-    pub fn transfer_bytes_max(&self) -> u32 {
-        self.transfer_bytes_max
-    }
-
-    /// True if every write must set FUA, because the target was opened with `O_DSYNC`.
-    pub fn needs_fua(&self) -> bool {
-        self.needs_fua
-    }
-
-    /// True if writing was consented to.
-    pub fn is_writable(&self) -> bool {
-        self.writable
-    }
-
-    /// Placement identifiers for placement 1, 2...; empty without FDP, or if the namespace has no handles.
-    pub fn placement_ids(&self) -> &[u16] {
-        &self.placement_ids
+    /// Facts of the namespace that commands need.
+    pub fn namespace(&self) -> &Namespace {
+        &self.namespace
     }
 }
 

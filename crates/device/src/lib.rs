@@ -12,6 +12,8 @@
 
 pub mod discover;
 pub mod doctor;
+#[cfg(test)]
+mod fake_tree;
 pub mod generic;
 pub mod guard;
 pub mod observe;

@@ -9,12 +9,16 @@ use crate::guard::{
 };
 use std::fs::{File, OpenOptions};
 use std::io;
+use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd};
 use std::os::unix::fs::{FileExt, MetadataExt};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use sys::{ioctl, open};
 use thiserror::Error;
+
+/// Bytes discarded at once: a second or so, also on slow drives.
+const DISCARD_BYTES: u64 = 16 << 30;
 
 /// A device or file that cannot be opened for reading, and why. One line.
 #[derive(Debug, Error)]
@@ -150,11 +154,22 @@ impl Target {
         self.opened.file.sync_data()
     }
 
-    /// Has the drive forget `len` bytes at `offset`, both multiples of its logical sector.
+    /// Has the drive forget `range`, of whole logical sectors, piece by piece: between two a caller shows progress and
+    /// answers a signal. Gives the end of each piece that is done.
     ///
     /// Errors: `Unsupported` or `EOPNOTSUPP` where there is nothing that could; `PermissionDenied` when it
     /// was not opened for writing.
-    pub fn discard(&self, offset: u64, len: u64) -> io::Result<()> {
+    pub fn discard(&self, range: Range<u64>) -> impl Iterator<Item = Result<u64, Undiscarded>> + '_ {
+        let Range { start: mut at, end } = range;
+        std::iter::from_fn(move || {
+            let (offset, len) = (at, DISCARD_BYTES.min(end - at));
+            at += len;
+            let done = |done: io::Result<()>| done.map(|()| at).map_err(|error| Undiscarded { offset, len, error });
+            (len > 0).then(|| done(self.discard_piece(offset, len)))
+        })
+    }
+
+    fn discard_piece(&self, offset: u64, len: u64) -> io::Result<()> {
         if !self.is_writable() {
             return Err(io::ErrorKind::PermissionDenied.into());
         }
@@ -182,6 +197,22 @@ impl Target {
         let result = act(file);
         rustix::fs::fcntl_setfl(file, flags)?;
         result
+    }
+}
+
+/// A piece that could not be discarded.
+#[derive(Debug, Error)]
+#[error("discard of {len} bytes at byte {offset} failed: {error}")]
+pub struct Undiscarded {
+    offset: u64,
+    len: u64,
+    error: io::Error,
+}
+
+impl Undiscarded {
+    /// True where the device takes no discard at all.
+    pub fn is_unsupported(&self) -> bool {
+        self.error.kind() == io::ErrorKind::Unsupported || self.error.raw_os_error() == Some(libc::EOPNOTSUPP)
     }
 }
 

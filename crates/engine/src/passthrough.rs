@@ -44,15 +44,7 @@ impl Passthrough {
         harmless_gap_ns: u64,
     ) -> io::Result<(Self, RingFacts)> {
         let files: Vec<_> = generics.iter().map(|generic| generic.as_fd()).collect();
-        let namespace = |generic: &Arc<Generic>| Namespace {
-            nsid: generic.nsid(),
-            block_bytes: generic.block_bytes(),
-            first_byte: generic.first_byte(),
-            transfer_bytes_max: generic.transfer_bytes_max(),
-            fua: generic.needs_fua(),
-            placement_ids: generic.placement_ids().to_vec(),
-        };
-        let commands = Commands::new(generics.iter().map(namespace).collect());
+        let commands = Commands::new(generics.iter().map(|generic| generic.namespace().clone()).collect());
         let (ring, facts) = Ring::new(&files, commands, in_flight_max, memory_bytes, epoch_ns(epoch))?;
         let uring = Uring::on(ring, targets.clone(), in_flight_max, true, epoch, harmless_gap_ns);
         Ok((Self { uring, generics, targets }, facts))
@@ -66,7 +58,7 @@ impl Passthrough {
         let (mut engine, _) =
             Self::new(targets.to_vec(), generics.to_vec(), 1, ALIGN * targets.len(), Instant::now(), 0).map_err(of)?;
         for (target, generic) in (0..).zip(generics) {
-            let len = generic.block_bytes();
+            let len = generic.namespace().block_bytes;
             let buf = engine.buffer(len as usize).ok_or(Outcome::Errno(libc::ENOMEM))?;
             engine.submit(Op {
                 target,
@@ -93,26 +85,26 @@ impl Passthrough {
 
     /// Why the drive must not see `op`.
     fn refusal(&self, op: &Op) -> Option<i32> {
-        let generic = &self.generics[usize::from(op.target)];
-        if matches!(op.kind, OpKind::Write | OpKind::Deallocate) && !generic.is_writable() {
+        let (target, generic) = (&self.targets[usize::from(op.target)], &self.generics[usize::from(op.target)]);
+        let Namespace { block_bytes, transfer_bytes_max, placement_ids, .. } = generic.namespace();
+        if matches!(op.kind, OpKind::Write | OpKind::Deallocate) && !target.is_writable() {
             // As of a descriptor that cannot write.
             return Some(libc::EBADF);
         }
         if op.kind == OpKind::Flush {
             return None;
         }
-        let block_bytes = generic.block_bytes();
-        let whole = op.len > 0 && op.offset.is_multiple_of(block_bytes.into()) && op.len.is_multiple_of(block_bytes);
-        let commands = op.len.div_ceil(generic.transfer_bytes_max());
+        let whole =
+            op.len > 0 && op.offset.is_multiple_of((*block_bytes).into()) && op.len.is_multiple_of(*block_bytes);
+        let commands = op.len.div_ceil(*transfer_bytes_max);
         let fits = !op.kind.moves_data() || (commands <= ENTRIES_MAX && op.buf.len() >= op.len as usize);
         if !whole || !fits {
             return Some(libc::EINVAL);
         }
-        if op.offset.checked_add(op.len.into()).is_none_or(|end| end > generic.size_bytes()) {
+        if op.offset.checked_add(op.len.into()).is_none_or(|end| end > target.size_bytes()) {
             return Some(libc::ENOSPC);
         }
-        let placements = generic.placement_ids().len();
-        let is_placed = |at: u16| (1..=placements).contains(&usize::from(at));
+        let is_placed = |at: u16| (1..=placement_ids.len()).contains(&usize::from(at));
         (op.placement.is_some_and(|placement| !is_placed(placement.0))).then_some(libc::EOPNOTSUPP)
     }
 }

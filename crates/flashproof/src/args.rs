@@ -1,63 +1,29 @@
 //! The command line: commands, their options and their help.
 
-mod access;
-mod align;
-mod baseline;
-mod certify;
-mod client;
-mod cluster;
-mod compare;
-mod config;
-mod doctor;
-mod fio;
+mod engine;
 mod help;
 mod hints;
-mod latency;
-mod loglatency;
-mod predict;
-mod prep;
-mod rate;
-mod replay;
-mod report;
-mod select;
+mod loads;
+mod logs;
+mod plan;
+mod prepare;
+mod reports;
 mod series;
-mod serve;
-mod size;
-mod status;
-mod tenants;
-mod test;
 mod trace;
-mod transactions;
+mod values;
 mod waf;
 
-pub use access::{AccessArgs, Auth};
-pub use align::AlignArgs;
-pub use baseline::BaselineArgs;
-pub use certify::CertifyArgs;
-pub use client::{ClientArgs, RecordArgs};
-pub use cluster::{CollectArgs, NodeArgs, RestoreArgs};
-pub use compare::CompareArgs;
-pub use config::{ConfigArgs, seconds};
-pub use doctor::DoctorArgs;
-pub use fio::{FioArgs, help as fio_help, job_options as fio_job_options};
+pub use engine::{AccessArgs, Auth, ClientArgs, RowKind, ServeArgs, TransactionsArgs};
 pub use help::{CompletionsArgs, HelpArgs, completions, man_pages, page as help_page};
-pub use latency::{ACT_USAGE, Format, LatencyArgs};
-pub use loglatency::{LogLatencyArgs, from as log_from};
-pub use predict::{PredictArgs, PredictedLoadArgs};
-pub use prep::PrepArgs;
-pub use rate::RateArgs;
-pub use replay::StorageArgs;
-pub use report::ReportArgs;
-pub use select::SelectArgs;
-pub use series::SeriesArgs;
-pub use serve::ServeArgs;
-pub use size::{Instant, SizeArgs};
-pub use status::StatusArgs;
-pub use tenants::TenantsArgs;
-pub use test::{PatienceArgs, TestArgs};
+pub use loads::{FioArgs, PatienceArgs, RecordArgs, StorageArgs, TenantsArgs, TestArgs, fio_help, fio_job_options};
+pub use logs::{ACT_USAGE, Format, LatencyArgs, LogLatencyArgs, from as log_from};
+pub use plan::{AlignArgs, CollectArgs, ConfigArgs, Instant, NodeArgs, RestoreArgs, SelectArgs, SizeArgs};
+pub use prepare::{DoctorArgs, PrepArgs};
+pub use reports::{CompareArgs, ReportArgs, StatusArgs};
+pub use series::{BaselineArgs, CertifyArgs, PredictArgs, RateArgs};
 pub use trace::TraceArgs;
-pub use transactions::{RowKind, TransactionsArgs};
-pub use waf::{OnDriveArgs, RatedArgs, WafMeasureArgs, WafModelArgs, WafProbeArgs, WafSetupArgs};
+pub use values::seconds;
+pub use waf::{OnDriveArgs, WafMeasureArgs, WafModelArgs, WafProbeArgs, WafSetupArgs};
 
 use clap::{ArgAction, ArgMatches, Args, FromArgMatches, Parser, Subcommand};
 use load::workload::act::options::Test;
@@ -100,39 +66,39 @@ struct Cli {
 #[derive(Subcommand)]
 pub enum Command {
     /// Run ACT's storage test, or record stores that share a drive
-    #[command(after_long_help = help::laid_out(test::STORAGE_EXAMPLES))]
+    #[command(after_long_help = help::laid_out(loads::STORAGE_EXAMPLES))]
     Storage(Box<StorageCommand>),
     /// Run ACT's index test: 4 KiB reads and page updates
-    #[command(after_long_help = help::laid_out(test::INDEX_EXAMPLES))]
+    #[command(after_long_help = help::laid_out(loads::INDEX_EXAMPLES))]
     Index(TestArgs),
     /// Run fio's command lines and job files, with a verdict
     #[command(disable_help_flag = true)]
     Fio(FioArgs),
     /// Certify devices for a load, in stages of a day; ERASES them
-    #[command(after_long_help = help::laid_out(certify::EXAMPLES))]
+    #[command(after_long_help = help::laid_out(series::CERTIFY_EXAMPLES))]
     Certify(Box<CertifyArgs>),
     /// Find the highest load that devices hold; ERASES them
-    #[command(after_long_help = help::laid_out(rate::EXAMPLES))]
+    #[command(after_long_help = help::laid_out(series::RATE_EXAMPLES))]
     Rate(Box<RateCommand>),
     /// Measure drives under fio's jobs, depth by depth; ERASES them
-    #[command(after_long_help = help::laid_out(baseline::EXAMPLES))]
+    #[command(after_long_help = help::laid_out(series::BASELINE_EXAMPLES))]
     Baseline(Box<BaselineArgs>),
     /// List the devices and which are safe to test; examine some of them
-    #[command(after_long_help = help::laid_out(doctor::EXAMPLES))]
+    #[command(after_long_help = help::laid_out(prepare::DOCTOR_EXAMPLES))]
     Doctor(DoctorArgs),
     /// Write devices from end to end, as a drive in use is; ERASES them
-    #[command(after_long_help = help::laid_out(prep::EXAMPLES))]
+    #[command(after_long_help = help::laid_out(prepare::PREP_EXAMPLES))]
     Prep(PrepArgs),
     /// Judge runs from their directories, watch them, compare them
-    #[command(after_long_help = help::laid_out(report::EXAMPLES))]
+    #[command(after_long_help = help::laid_out(reports::REPORT_EXAMPLES))]
     Report(Box<ReportCommand>),
     /// Show which share of operations took longer than what, from logs
-    #[command(after_long_help = help::laid_out(latency::EXAMPLES))]
+    #[command(after_long_help = help::laid_out(logs::LATENCY_EXAMPLES))]
     Latency(Box<LatencyCommand>),
     /// Derive the load of a cluster's drives, and what to buy for it
     Size(SizeCommand),
     /// Show what reaches a device, from the kernel's block tracepoints
-    #[command(after_long_help = help::laid_out(trace::EXAMPLES))]
+    #[command(after_long_help = help::laid_out(trace::TRACE_EXAMPLES))]
     Trace(TraceArgs),
     /// Show write amplification, on one drive and with placement handles
     Waf(WafCommand),
@@ -166,7 +132,7 @@ pub struct StorageCommand {
 #[derive(Subcommand)]
 pub enum OtherLoad {
     /// Run log-structured record stores that share a drive, with a verdict for each; ERASES what they write on
-    #[command(after_long_help = help::laid_out(tenants::EXAMPLES))]
+    #[command(after_long_help = help::laid_out(loads::TENANTS_EXAMPLES))]
     Tenants(Box<TenantsArgs>),
 }
 
@@ -185,7 +151,7 @@ pub struct RateCommand {
 #[derive(Subcommand)]
 pub enum OtherRating {
     /// Predict the rating of a drive from its baseline, in seconds, with an interval
-    #[command(after_long_help = help::laid_out(predict::EXAMPLES))]
+    #[command(after_long_help = help::laid_out(series::PREDICT_EXAMPLES))]
     Predict(Box<PredictArgs>),
 }
 
@@ -204,29 +170,32 @@ pub struct ReportCommand {
 #[derive(Subcommand)]
 pub enum OtherReport {
     /// Lay runs or series side by side: what each held, at what wear and price, and among published ratings
-    #[command(after_long_help = help::laid_out(compare::EXAMPLES))]
+    #[command(after_long_help = help::laid_out(reports::COMPARE_EXAMPLES))]
     Compare(Box<CompareArgs>),
     /// Show how a run or a series stands, from another terminal, while it runs or afterwards
-    #[command(after_long_help = help::laid_out(status::EXAMPLES))]
+    #[command(after_long_help = help::laid_out(reports::STATUS_EXAMPLES))]
     Status(StatusArgs),
 }
 
-/// `flashproof latency`: tables of ACT's logs and of runs, or of a server's log.
+/// `flashproof latency`: tables of ACT's logs, of runs and of servers' logs, told apart by their content.
 #[derive(Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true, disable_help_flag = true)]
 pub struct LatencyCommand {
     /// Other logs
     #[command(subcommand)]
     pub other: Option<OtherLog>,
+    /// Log of act_storage, act_index, flashproof or a server, plain or compressed; a run directory
+    #[arg(value_name = "FILE")]
+    pub files: Vec<String>,
     #[command(flatten)]
     pub args: LatencyArgs,
 }
 
-/// Logs that are not of ACT's form.
+/// A server's logs, with all options of asloglatency.
 #[derive(Subcommand)]
 pub enum OtherLog {
     /// Show a histogram of a server's log by slices of time, as asloglatency does
-    #[command(after_long_help = help::laid_out(loglatency::EXAMPLES), disable_help_flag = true)]
+    #[command(after_long_help = help::laid_out(logs::LOGLATENCY_EXAMPLES), disable_help_flag = true)]
     Server(LogLatencyArgs),
 }
 
@@ -242,22 +211,22 @@ pub struct SizeCommand {
 #[derive(Subcommand)]
 pub enum Sizing {
     /// Collect from a live cluster what a profile needs: statistics of each node over a while, logs, iostat, in one folder
-    #[command(after_long_help = help::laid_out(cluster::COLLECT_EXAMPLES))]
+    #[command(after_long_help = help::laid_out(plan::COLLECT_EXAMPLES))]
     Collect(Box<CollectArgs>),
     /// Put back what a collection that was killed had turned on
-    #[command(after_long_help = help::laid_out(cluster::RESTORE_EXAMPLES))]
+    #[command(after_long_help = help::laid_out(plan::RESTORE_EXAMPLES))]
     Restore(Box<RestoreArgs>),
     /// Derive the load of a cluster's drives from its logs, and write a test's configuration of it
-    #[command(after_long_help = help::laid_out(size::EXAMPLES))]
+    #[command(after_long_help = help::laid_out(plan::SIZE_EXAMPLES))]
     Profile(Box<SizeArgs>),
     /// Adjust a configuration with histograms until what reaches a device is what a cluster's drive had; ERASES it
-    #[command(after_long_help = help::laid_out(align::EXAMPLES))]
+    #[command(after_long_help = help::laid_out(plan::ALIGN_EXAMPLES))]
     Align(Box<AlignArgs>),
     /// Tell how many drives of each candidate a cluster's load needs, now and scaled, and what limits them
-    #[command(after_long_help = help::laid_out(select::EXAMPLES))]
+    #[command(after_long_help = help::laid_out(plan::SELECT_EXAMPLES))]
     Select(Box<SelectArgs>),
     /// Write the configuration of a test: asked for, by options, or from another one of any ACT
-    #[command(after_long_help = help::laid_out(config::EXAMPLES))]
+    #[command(after_long_help = help::laid_out(plan::CONFIG_EXAMPLES))]
     Config(Box<ConfigArgs>),
 }
 
@@ -298,13 +267,13 @@ pub struct EngineCommand {
 #[derive(Subcommand)]
 pub enum RecordEngine {
     /// Serve records to clients of Aerospike: a record engine on a drive; ERASES what else is on it
-    #[command(after_long_help = help::laid_out(serve::EXAMPLES))]
+    #[command(after_long_help = help::laid_out(engine::SERVE_EXAMPLES))]
     Serve(ServeArgs),
     /// Read and write records of a database, Aerospike's or our own, with a verdict; WRITES to its namespace
-    #[command(after_long_help = help::laid_out(client::EXAMPLES))]
+    #[command(after_long_help = help::laid_out(engine::CLIENT_EXAMPLES))]
     Client(Box<ClientArgs>),
     /// Show how many transactions a record engine does on a drive and what limits them; ERASES the drive
-    #[command(after_long_help = help::laid_out(transactions::EXAMPLES))]
+    #[command(after_long_help = help::laid_out(engine::TRANSACTIONS_EXAMPLES))]
     Bench(Box<TransactionsArgs>),
 }
 
@@ -314,21 +283,28 @@ pub fn parse() -> Invocation {
     let called = arguments.first().map(Path::new).and_then(Path::file_name).and_then(OsStr::to_str).map(str::to_owned);
     let act = |quiet, command| Invocation { command, manner: Manner::Act, quiet };
     match called.as_deref() {
-        Some("fio") => Invocation { command: Command::Fio(fio::words(arguments)), manner: Manner::Fio, quiet: false },
+        Some("fio") => {
+            Invocation { command: Command::Fio(loads::fio_words(arguments)), manner: Manner::Fio, quiet: false }
+        }
         Some(name @ ("act_storage" | "act_index")) => {
             let test = if name == "act_index" { Test::Index } else { Test::Storage };
-            let args = test::parse_as_act(test, arguments);
-            act(args.quiet, Command::Act(test, args))
+            let args = loads::parse_test_as_act(test, arguments);
+            act(args.record.quiet, Command::Act(test, args))
         }
         Some("act_prep") => {
-            let args = prep::parse_as_act(arguments);
+            let args = prepare::parse_prep_as_act(arguments);
             act(args.quiet, Command::Prep(args))
         }
         Some("act_latency.py" | "act_latency") => {
-            let args = latency::parse_as_act(arguments);
-            act(false, Command::Latency(Box::new(LatencyCommand { other: None, args })))
+            let args = logs::parse_latency_as_act(arguments);
+            act(false, Command::Latency(Box::new(LatencyCommand { other: None, files: Vec::new(), args })))
         }
-        Some("asloglatency") => act(false, Command::Asloglatency(loglatency::parse_as_asloglatency(arguments))),
+        Some("act_config_helper.py" | "act_config_helper") => {
+            // The helper asks, and knows the storage test alone.
+            let words = ["flashproof", "size", "config", "--ask", "--model", "storage"].map(OsString::from);
+            own(words.into_iter().chain(arguments.into_iter().skip(1)).collect())
+        }
+        Some("asloglatency") => act(false, Command::Asloglatency(logs::parse_as_asloglatency(arguments))),
         _ => own(arguments),
     }
 }
@@ -345,7 +321,8 @@ fn own(arguments: Vec<OsString>) -> Invocation {
     let quiet = is_quiet(&matches);
     let mut command = Cli::from_arg_matches(&matches).unwrap_or_else(|error| exit(&error, 2)).command;
     if let Command::Latency(latency) = &mut command {
-        latency.args.typed = latency::typed(&arguments, 2);
+        latency.args.typed = logs::typed(&arguments, 2);
+        latency.args.logs.append(&mut latency.files);
     }
     Invocation { command, manner: Manner::Own, quiet }
 }

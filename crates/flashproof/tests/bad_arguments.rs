@@ -272,7 +272,11 @@ fn a_run_in_a_directory_that_its_user_may_not_write_to_is_told() {
     let ended = nobody.flashproof(&bench, &["storage", CONFIG]);
     ended.expect_error(
         3,
-        &["making the directory flashproof-storage-", "Permission denied", "give an --out that this user may write to"],
+        &[
+            "making the directory flashproof-results/storage-",
+            "Permission denied",
+            "give an --out that this user may write to",
+        ],
     );
 }
 

@@ -52,9 +52,11 @@ fn near(found: f64, expected: f64) {
 #[test]
 fn a_drive_is_found_to_be_what_it_is() {
     let bench = Bench::new();
-    let line = format!("baseline {SLOW} --duration 2m --out b --quiet");
+    let line = format!("baseline {SLOW} --duration 2m --out b --html page.html");
     let ended = bench.flashproof(&words(&line)).expect(0);
+    assert_eq!(bench.read("page.html"), bench.read("b/report.html"));
     let series = series(&bench);
+    assert_eq!(ended.stderr.lines().count(), 1 + series.steps.len(), "a line for each job: {}", ended.stderr);
     assert_eq!(series.conclusion.as_ref().unwrap().outcome, Outcome::Pass);
     let points = points(&series);
     let of = |part, reads: bool| -> Vec<&Point> {

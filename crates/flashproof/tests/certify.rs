@@ -36,8 +36,10 @@ fn alone_it_screens_a_simulated_drive_and_leaves_a_directory_that_it_finds_again
     assert!(!ended.stdout.contains("certified"), "{}", ended.stdout);
     assert!(ended.stdout.contains("this is a screening, because the drives are simulated"), "{}", ended.stdout);
     assert!(ended.stderr.contains("stage 2 of 2: PASS: ran to completion"), "{}", ended.stderr);
+    let steps: Vec<_> = ended.stderr.lines().filter(|line| line.contains("stage ")).collect();
+    assert!(steps.len() == 2 && !ended.stderr.contains("run directory:"), "a line for each stage: {}", ended.stderr);
     for file in ["series.json", "report.html", "stage-1/verdict.json", "stage-2/verdict.json"] {
-        assert!(bench.exists(&format!("flashproof-certify-sim-1x/{file}")), "{file}");
+        assert!(bench.exists(&format!("flashproof-results/certify-sim-1x/{file}")), "{file}");
     }
     let again = certify(&bench, &[]).expect(0);
     assert!(
@@ -46,14 +48,14 @@ fn alone_it_screens_a_simulated_drive_and_leaves_a_directory_that_it_finds_again
         again.stderr,
         again.stdout
     );
-    assert!(!bench.exists("flashproof-certify-sim-1x/stage-1.2"));
+    assert!(!bench.exists("flashproof-results/certify-sim-1x/stage-1.2"));
 }
 
 #[test]
 fn after_kill_9_it_goes_on_with_the_stage_that_was_running() {
     let bench = Bench::new();
     let mut running = Running::start(bench.prepare(&[&["certify"], &SHORT[..]].concat()));
-    running.wait_to_hear("stage 2 of 2");
+    running.wait_until("stage 2 runs", || bench.exists("series/stage-2/manifest.json"));
     running.signal("KILL");
     assert_eq!(running.end().signal, Some(9));
     let steps = series(&bench).steps;
@@ -73,7 +75,6 @@ fn after_kill_9_it_goes_on_with_the_stage_that_was_running() {
 fn after_ctrl_c_it_goes_on_with_the_stage_that_was_running() {
     let bench = Bench::new();
     let mut running = Running::start(bench.prepare(&[&["certify"], &SHORT[..]].concat()));
-    running.wait_to_hear("stage 1 of 2");
     running.wait_until("the run has begun", || bench.exists("series/stage-1/manifest.json"));
     running.signal("INT");
     let ended = running.end().expect(4);
@@ -90,7 +91,7 @@ fn only_one_process_runs_a_series() {
     let bench = Bench::new();
     let day = ["certify", "--out", SERIES, "--duration", "24h"];
     let mut running = Running::start(bench.prepare(&day));
-    running.wait_to_hear("stage 1 of 2");
+    running.wait_until("stage 1 runs", || bench.exists("series/stage-1"));
     bench.flashproof(&day).expect_error(3, &["going on in series - another flashproof runs the series there now"]);
     running.signal("KILL");
     running.end();
@@ -218,6 +219,28 @@ fn several_devices_are_tested_alone_and_together_and_compared() {
     let ratios = steps[2].details["linearity"]["ratios"].as_array().unwrap();
     assert_eq!(ratios.len(), 2);
     assert_eq!(ratios[0]["alone"]["device"], "sim:name=b");
+}
+
+#[test]
+fn a_dry_run_says_what_would_run_and_how_long_and_makes_nothing() {
+    let bench = Bench::new();
+    for (line, says) in [
+        (&["certify"][..], &["screening for 1x in 2 stages: 2 h of simulated time", "judged in slices of 1 h"][..]),
+        (&["rate", "sim:", "--slice", "2m"], &["rating from 1x up in rounds of 10 s", "under load: from ", " to "]),
+        (&["baseline", "sim:"], &["6 h under load"]),
+    ] {
+        let told = bench.flashproof(&[line, &["--dry-run"]].concat()).expect(0).stdout;
+        let of_all = ["device sim:, 68.7 GB\n", "nothing was written\n"];
+        assert!(says.iter().chain(&of_all).all(|part| told.contains(part)), "{told}");
+    }
+    let Some(device) = LoopDevice::new(&bench, 64 << 20, &[]) else { return };
+    device.put(0, &[7; 1 << 20]);
+    let line = ["certify", &device.name, "--dry-run"];
+    bench.flashproof(&line).expect_error(3, &["refusing to write to", "--erase"]);
+    let told = bench.flashproof(&[&line[..], &["--erase", &device.name]].concat()).expect(0).stdout;
+    assert!(told.contains("67.1 MB, prepared first: 134 MB to write, 1 s at 1 GB/s\n"), "{told}");
+    assert!(device.content()[..1 << 20].iter().all(|byte| *byte == 7), "it was written to");
+    assert!(!bench.exists("flashproof-results") && !bench.exists("state"), "something was made");
 }
 
 #[test]

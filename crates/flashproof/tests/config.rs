@@ -5,8 +5,9 @@ use crate::support;
 use std::fs;
 use std::io::Write;
 use std::os::unix::fs::PermissionsExt;
-use std::process::Stdio;
-use support::{Bench, Ended, Nobody, tool};
+use std::os::unix::fs::symlink;
+use std::process::{Command, Stdio};
+use support::{Bench, Ended, FLASHPROOF, Nobody, tool};
 
 /// Two partitions of a drive that is not here, and another one.
 const DEVICES: &str = "/dev/nvme90n1p1,/dev/nvme90n1p2,/dev/nvme91n1";
@@ -17,7 +18,10 @@ fn config(bench: &Bench, arguments: &str) -> Ended {
 }
 
 fn answered(bench: &Bench, arguments: &[&str], answers: &str) -> (Option<i32>, String, String) {
-    let mut command = bench.prepare(&[&["size", "config"], arguments].concat());
+    typed_into(bench.prepare(&[&["size", "config"], arguments].concat()), answers)
+}
+
+fn typed_into(mut command: Command, answers: &str) -> (Option<i32>, String, String) {
     let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
     // The program may end before it has read everything.
     let _ = child.stdin.take().unwrap().write_all(answers.as_bytes());
@@ -129,7 +133,7 @@ fn what_cannot_be_configured_is_said_and_nothing_is_written() {
         ("--device sim: --load 99999999", "at most 4294967295 can be configured"),
         ("--device sim: --load 1 --scale 0", "0 times a load is no load"),
         ("--device sim: --load 0.0001", "the stream would be gone"),
-        ("--device sim: --load 1 --duration 1d2x", "unknown time unit \"x\""),
+        ("--device sim: --load 1 --duration 1d2x", "that is no time - give something like 24h"),
         ("--device sim: --load 1 --duration 0", "that is no time at all - give something like 24h"),
         ("--device sim: --load 1 --duration 500y", "longer than 4294967295 s"),
         ("--device sim: --reads -1", "read-reqs-per-sec: \"-1\" is negative"),
@@ -240,6 +244,11 @@ fn the_dialogue_writes_what_was_answered_and_nothing_when_it_breaks_off() {
     let (code, stdout, stderr) = answered(&bench, &["--ask"], answers);
     assert_eq!((code, stdout.as_str()), (Some(0), ""), "{stderr}");
     assert!(bench.text("act_storage_3x_1d.conf").contains("\nread-reqs-per-sec: 6000\n"));
+    // The helper of ACT asks the same, but for the test.
+    symlink(FLASHPROOF, bench.path("act_config_helper.py")).unwrap();
+    let (code, stdout, stderr) =
+        typed_into(bench.command(bench.path("act_config_helper.py")), "1\n/dev/nvme90n1\nn\n\n3\nn\n");
+    assert!(code == Some(0) && stdout.contains("\nread-reqs-per-sec: 6000\n"), "{stderr}\n{stdout}");
     let (code, stdout, stderr) = answered(&bench, &["--ask", "--model", "index"], "1\n/dev/nvme90n1\ny\n2\n\n1\nn\n");
     assert_eq!(code, Some(0), "{stderr}");
     assert!(stdout.contains("\ntest-duration-sec: 7200\n") && stdout.contains("\ncache-threads: 8\n"), "{stdout}");

@@ -107,6 +107,29 @@ fn a_signal_ends_a_run_cleanly_with_a_partial_verdict() {
 }
 
 #[test]
+fn two_shares_of_a_slice_that_was_cut_short_each_say_of_what() {
+    let bench = Bench::new();
+    let config = "device-names: sim:stall-ms=140+stall-every-s=1\ntest-duration-sec: 86400\nread-reqs-per-sec: 4000\n";
+    let mut running = bench.start(config, &["--slice", "24h"]);
+    // A share of 0.1 % of the day, whatever comes after the signal, is reached after a quarter of an hour.
+    let intervals = || bench.text("run/telemetry.csv").lines().count();
+    running.wait_until("half an hour", || bench.exists("run/telemetry.csv") && intervals() > 1_800);
+    running.signal("INT");
+    let page = running.end().stdout;
+    for part in [
+        " that the whole slice would have wanted; ",
+        "   incomplete: % of what ran",
+        "; the share that decides is of the whole slice; shares in tables",
+    ] {
+        assert!(page.contains(part), "no `{part}` in {page}");
+    }
+    bench.flashproof(&["report", OUT, "--html", "page.html"]);
+    for part in ["Share of what ran over each threshold", "1 (incomplete: of what ran)"] {
+        assert!(bench.text("page.html").contains(part), "no `{part}`");
+    }
+}
+
+#[test]
 fn a_hangup_ends_nothing() {
     let bench = Bench::new();
     let mut running = started(&bench);

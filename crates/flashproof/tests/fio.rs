@@ -470,12 +470,13 @@ fn called_fio_it_prints_what_fio_prints_and_leaves_nothing_else() {
     let bench = Bench::new();
     symlink(FLASHPROOF, bench.path("fio")).unwrap();
     let mut command = bench.command(bench.path("fio"));
-    command.args(words("--name=a --filename=data --rw=randread --size=1m --bs=4k"));
+    command.args(words("--name=a --ioengine=libaio --filename=data --rw=randread --size=1m --bs=4k"));
     let ended = Running::start(command).end().expect(0);
+    assert_eq!(ended.stderr.matches("ioengine=libaio is run by io_uring\n").count(), 1, "{}", ended.stderr);
     assert!(ended.stderr.contains("laying out the file data: 1048576 bytes"), "{}", ended.stderr);
     for line in [
         "a: (g=0): rw=randread, bs=(R) 4096B-4096B, (W) 4096B-4096B, (T) 4096B-4096B, ioengine=io_uring, iodepth=1",
-        "fio-3.33",
+        concat!("flashproof ", env!("CARGO_PKG_VERSION"), ", in the format of fio-3.33"),
     ] {
         assert!(ended.stdout.lines().any(|found| found == line), "{}", ended.stdout);
     }
@@ -490,6 +491,12 @@ fn called_fio_it_prints_what_fio_prints_and_leaves_nothing_else() {
     left.retain(|name| name != "state");
     left.sort();
     assert_eq!(left, ["data", "fio"]);
+    let version = Running::start({
+        let mut command = bench.command(bench.path("fio"));
+        command.arg("--version");
+        command
+    });
+    assert_eq!(version.end().expect(0).stdout, "fio-3.33\n", "scripts read it");
     // The exit code of an error is fio's, too.
     for line in ["--name=a --bogus=1", "no-such.fio", "--name=a --filename=/dev/null --rw=read"] {
         let mut command = bench.command(bench.path("fio"));

@@ -52,6 +52,30 @@ fn both_names_print_what_asloglatency_printed() {
 }
 
 #[test]
+fn latency_tells_a_servers_log_from_acts_and_from_a_run_by_content() {
+    let bench = bench();
+    let same = own(&bench, &["-l", "a.zst", "-h", "{test}-read", "-t", "60", "-n", "7", "-e", "1"]).expect(0);
+    let told = |arguments: &[&str]| bench.flashproof(&[&["latency", "a.zst"], arguments].concat());
+    assert_eq!(told(&["-h", "{test}-read", "-t", "60"]).expect(0).stdout, same.stdout);
+    let reads = told(&[]).expect(0).stdout;
+    assert!(reads.starts_with("Histogram Name : read\n"), "the reads of all namespaces: {reads}");
+    told(&["-x"]).expect_error(2, &["-s, -x and --sla are for logs of ACT", "flashproof latency server --help"]);
+    bench.storage("device-names: sim:\ntest-duration-sec: 4\nread-reqs-per-sec: 100\n", &[]).expect(0);
+    for log in ["run", "run/act.log"] {
+        let rows = |words: &[&str]| {
+            let page = bench.flashproof(&[&["latency", "-t", "2"], words].concat()).expect(0).stdout;
+            page.lines().skip(1).map(str::to_owned).collect::<Vec<_>>()
+        };
+        assert_eq!(rows(&[log]), rows(&["-l", log]));
+    }
+    // Under the name of ACT's script it is no log of ACT.
+    symlink(FLASHPROOF, bench.path("act_latency.py")).unwrap();
+    let mut command = bench.command(bench.path("act_latency.py"));
+    command.args(["-l", "a.zst"]);
+    assert_ne!(Running::start(command).end().code, Some(0));
+}
+
+#[test]
 fn what_is_not_there_is_told_with_what_is() {
     let bench = bench();
     let log = ["-l", "a.zst", "-f", "head", "-h"];

@@ -17,6 +17,7 @@ mod compare;
 mod config;
 mod cross_check;
 mod damage;
+mod dependencies;
 mod doctor;
 mod endings;
 mod failing_devices;

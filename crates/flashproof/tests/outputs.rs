@@ -169,7 +169,7 @@ fn a_run_without_out_names_its_directory_and_quiet_is_quiet() {
     let ended = bench.flashproof(&["storage", "a.conf", "--quiet"]).expect(0);
     assert!(ended.stdout.starts_with("PASS (screening, SLA ") && ended.stdout.lines().count() < 5, "{}", ended.stdout);
     let (_, name) = ended.stdout.trim_end().rsplit_once("run directory: ").unwrap();
-    assert!(name.starts_with("flashproof-storage-20"), "{name}");
+    assert!(name.starts_with("flashproof-results/storage-20"), "{name}");
     assert!(bench.exists(&format!("{name}/verdict.json")));
     assert_eq!(ended.stderr, "");
     let series = bench.flashproof(&["certify", "-q", "--load", "0.1", "--duration", "60s"]).expect(0);
@@ -198,9 +198,9 @@ fn runs_that_begin_at_once_and_name_no_directory_each_get_their_own() {
     };
     let running: Vec<_> = (0..6).map(start).collect();
     running.into_iter().for_each(|running| drop(running.end().expect(0)));
-    let runs = std::fs::read_dir(bench.path("."))
+    let runs = std::fs::read_dir(bench.path("flashproof-results"))
         .unwrap()
-        .filter(|entry| entry.as_ref().unwrap().file_name().to_str().unwrap().starts_with("flashproof-storage-"));
+        .filter(|entry| entry.as_ref().unwrap().file_name().to_str().unwrap().starts_with("storage-"));
     assert_eq!(runs.count(), 6);
 }
 

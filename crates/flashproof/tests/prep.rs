@@ -157,6 +157,22 @@ fn what_is_on_a_device_is_asked_for_and_all_pass_or_none() {
 }
 
 #[test]
+fn a_dry_run_asks_the_guard_says_how_long_and_writes_nothing() {
+    let bench = Bench::new();
+    bench.write("file", vec![0; MIB as usize]);
+    let plan = "file: 1048576 bytes, zeros and 2 x salt: 3.15 MB to write, 1 s at 1 GB/s; then 16,384 places read back";
+    let ended = bench.flashproof(&["prep", "file", "--fills", "2", "--dry-run"]).expect(0);
+    assert!(ended.stdout.contains(plan), "{}", ended.stdout);
+    bench.write_victim("one", 1);
+    bench.flashproof(&["prep", "file", "one", "--dry-run"]).expect_error(3, &["refusing to write to one - data in"]);
+    assert_same(&bench.read("file"), &vec![0; MIB as usize]);
+    assert!(!bench.path("state").exists(), "a record was made");
+    let ended = bench.flashproof(&["prep", "sim:capacity=1TB", "--use-pct", "80", "--dry-run"]).expect(0);
+    let plan = "(80.0 %), zeros and 1 x salt: 1.6 TB to write, 27 min at 1 GB/s";
+    assert!(ended.stdout.contains(plan), "{}", ended.stdout);
+}
+
+#[test]
 fn a_preparation_goes_on_exactly_at_its_mark() {
     let Some(case) = Case::new(ODD_BYTES) else { return };
     case.prep(&["--seed", "7"]).expect(0);

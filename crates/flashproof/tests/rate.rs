@@ -186,8 +186,10 @@ fn ratings_are_within_five_percent_of_the_highest_load_that_an_hour_passes() {
 #[test]
 fn no_step_goes_further_than_twice_what_was_held() {
     let bench = Bench::new();
-    rate(&bench, &["sim:channels=1+read-us=400", "--from", "0.1", "--slice", "2m"]).expect(0);
+    let line = ["rate", "--out", SERIES, "sim:channels=1+read-us=400", "--from", "0.1", "--slice", "2m"];
+    let ended = bench.flashproof(&line).expect(0);
     let series = series(&bench);
+    assert_eq!(ended.stderr.lines().count(), 1 + series.steps.len(), "a line for each step: {}", ended.stderr);
     let mut held = 0.0_f64;
     for details in series.steps.iter().map(|step| Details::of(step).unwrap()) {
         let multiple = details.moved.multiple().get();
@@ -221,7 +223,7 @@ fn after_kill_9_it_goes_on_with_the_step_that_was_running() {
     let bench = Bench::new();
     let drive = "sim:channels=8+read-us=400";
     let mut running = Running::start(bench.prepare(&["rate", "--out", SERIES, drive, "--slice", "2m"]));
-    running.wait_to_hear("3.76x: at most");
+    running.wait_until("the step runs", || bench.exists("series/04-3.76x"));
     running.signal("KILL");
     assert_eq!(running.end().signal, Some(9));
     let before = series(&bench);

@@ -32,6 +32,11 @@ fn records_outlive_a_signal_and_a_kill_and_no_other_command_takes_their_file() {
 
     let Some((running, port)) = serve(&bench, &config(SMALL)) else { return };
     assert!(running.said().contains("service ready: 100 records"), "{}", running.said());
+    assert!(
+        running.said().contains(&format!("; Ctrl-C or \"kill {}\" ends it\n", running.pid())),
+        "{}",
+        running.said()
+    );
     assert_eq!(ask(port, 99, None), (0, vec![99; 300]));
     assert_eq!(ask(port, 100, Some(b"committed")).0, 0);
     running.signal("KILL");
@@ -53,6 +58,20 @@ fn records_outlive_a_signal_and_a_kill_and_no_other_command_takes_their_file() {
     bench.write("serve.conf", config(SMALL).replace("16M", "20M"));
     bench.flashproof(&["engine", "serve", "serve.conf"]).expect_error(3, &["it has records and 16777216 bytes"]);
     assert!(before == bench.read("records"), "nothing was written");
+}
+
+#[test]
+fn in_the_background_of_a_script_the_way_to_end_it_is_kill() {
+    let bench = Bench::new();
+    bench.write("serve.conf", config(SMALL));
+    let mut running = Running::start(bench.shell("trap '' INT; exec flashproof engine serve serve.conf"));
+    running.wait_to_hear(" ends it\n");
+    let said = running.said();
+    assert!(said.contains(&format!("; \"kill {}\" ends it\n", running.pid())), "{said}");
+    running.signal("INT");
+    running.signal("TERM");
+    let ended = running.end().expect(0);
+    assert!(!ended.stderr.contains("SIGINT") && ended.stderr.contains("finished clean shutdown"), "{}", ended.stderr);
 }
 
 #[test]

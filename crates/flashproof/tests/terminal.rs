@@ -195,6 +195,26 @@ fn what_comes_after_progress_begins_on_a_line_of_its_own() {
 }
 
 #[test]
+fn a_page_on_a_terminal_fits_it_and_has_colours_unless_nobody_wants_them() {
+    let bench = Bench::new();
+    bench.write(
+        "test.conf",
+        "device-names: sim:stall-at-s=2+stall-ms=500\ntest-duration-sec: 5\nread-reqs-per-sec: 1000\n",
+    );
+    for (no_color, said) in [("", "\x1b[1;31mFAIL\x1b[0m (screening, SLA "), ("1", "FAIL (screening, SLA ")] {
+        let Some(terminal) = Terminal::open(60) else { return };
+        let mut command = bench.prepare(&["storage", "test.conf", "--quiet", "--out", &format!("run{no_color}")]);
+        command.env("NO_COLOR", no_color);
+        let Some(child) = terminal.run(&command) else { return };
+        assert_eq!(Guard(child).0.wait().unwrap().code(), Some(1));
+        let page = read_so_far(&terminal);
+        assert!(page.starts_with(said), "{page:?}");
+        assert!(page.replace(said, "").lines().all(|line| line.trim_end().chars().count() < 60), "{page}");
+        assert!(page.lines().count() > 3, "its sentences are longer: {page}");
+    }
+}
+
+#[test]
 fn progress_fits_a_narrow_terminal_and_a_file_gets_no_carriage_returns() {
     let bench = Bench::new();
     let Some(mut terminal) = Terminal::open(40) else { return };

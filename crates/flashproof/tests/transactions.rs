@@ -36,6 +36,19 @@ fn rows_on_a_simulated_drive_insert_warm_up_and_measure_and_find_what_was_insert
 }
 
 #[test]
+fn what_each_row_would_warn_of_is_said_once() {
+    let bench = Bench::new();
+    let run = ["engine", "bench", "--rows", "1k,2k", "--size", "64MiB", "-k", "1000", "--duration", "1", "--out", OUT];
+    let ended = bench.flashproof(&run);
+    if ended.stderr.contains("cannot make a ring") {
+        return skip(&ended.stderr).unwrap_or(());
+    }
+    let untraced = ended.stderr.matches("warning: not measured: which part of a latency").count();
+    assert_eq!(untraced, 1, "{}", ended.stderr);
+    assert!(!ended.stderr.contains("were never written"), "each row writes first: {}", ended.stderr);
+}
+
+#[test]
 fn an_insertion_waits_for_a_slow_drive_and_what_is_measured_fails_where_it_cannot_keep_up() {
     let bench = Bench::new();
     // More than the store holds for a drive that does 20 MB/s: a block of 128 KiB each, of which 64 MiB may wait in memory.

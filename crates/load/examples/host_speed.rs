@@ -1,7 +1,7 @@
 //! How many write blocks a second the model of a record store yields, one core: `scripts/bench` runs it.
 //!
 //! ```text
-//! cargo run --release -p load --example host_speed -- [SECONDS]
+//! cargo run --release -p flashproof-load --example host_speed -- [SECONDS]
 //! ```
 
 use load::workload::tenants::{Host, Tenants};

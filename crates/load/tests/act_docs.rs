@@ -1,6 +1,6 @@
 //! `docs/options.md` is what the option table generates.
 //!
-//! To update it: `UPDATE_DOCS=1 cargo test -p load --test load act_docs`.
+//! To update it: `UPDATE_DOCS=1 cargo test -p flashproof-load --test load act_docs`.
 
 use load::workload::act::reference;
 use std::fs;
@@ -16,6 +16,6 @@ fn the_option_reference_is_up_to_date() {
     let written = fs::read_to_string(&path).unwrap_or_default();
     assert!(
         written == generated,
-        "docs/options.md is not what the option table says - UPDATE_DOCS=1 cargo test -p load --test load act_docs"
+        "docs/options.md is not what the option table says - UPDATE_DOCS=1 cargo test -p flashproof-load --test load act_docs"
     );
 }

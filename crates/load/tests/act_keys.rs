@@ -1,6 +1,6 @@
 //! `docs/act-keys.md` is what the table of old keys generates.
 //!
-//! To update it: `UPDATE_DOCS=1 cargo test -p load --test load act_keys`.
+//! To update it: `UPDATE_DOCS=1 cargo test -p flashproof-load --test load act_keys`.
 
 use load::workload::act::act_keys;
 use std::fs;
@@ -16,6 +16,6 @@ fn the_table_of_old_keys_is_up_to_date() {
     let written = fs::read_to_string(&path).unwrap_or_default();
     assert!(
         written == generated,
-        "docs/act-keys.md is not what the table of old keys says - UPDATE_DOCS=1 cargo test -p load --test load act_keys"
+        "docs/act-keys.md is not what the table of old keys says - UPDATE_DOCS=1 cargo test -p flashproof-load --test load act_keys"
     );
 }

@@ -1,6 +1,6 @@
 //! fio's jobs: `docs/fio.md` has the tables that the option table generates, and no input does harm.
 //!
-//! To update the page: `UPDATE_DOCS=1 cargo test -p load --test load fio`.
+//! To update the page: `UPDATE_DOCS=1 cargo test -p flashproof-load --test load fio`.
 
 #[path = "common/fio_property.rs"]
 mod fio_property;
@@ -24,7 +24,7 @@ fn the_tables_of_options_are_up_to_date() {
     } else {
         assert!(
             tables == generated,
-            "docs/fio.md is not what the option table says - UPDATE_DOCS=1 cargo test -p load --test load fio"
+            "docs/fio.md is not what the option table says - UPDATE_DOCS=1 cargo test -p flashproof-load --test load fio"
         );
     }
 }

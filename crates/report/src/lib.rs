@@ -9,6 +9,7 @@
 //! * [`latencies`]: quantiles of each stream over the whole run, from the interval logs; with the verdict of a run that just ended, as text
 //! * [`status`]: how a run or a series stands, while it goes on too
 //! * [`waf`]: write amplification of tenants, arrangement by arrangement
+//! * [`findings`]: what the doctor found
 //! * [`html`]: the pages
 //! * [`table`]: a table, as text, Markdown, HTML or CSV: also those of the commands
 
@@ -19,6 +20,7 @@ pub mod baseline;
 pub mod charts;
 pub mod comparison;
 pub mod document;
+pub mod findings;
 pub mod fio;
 pub mod html;
 pub mod latencies;

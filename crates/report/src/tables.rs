@@ -16,7 +16,7 @@ use results::units;
 pub(crate) fn shares(run: &RunReport) -> impl Iterator<Item = Table> + use<'_> {
     let limits = run.sla.limits();
     let row = move |slice: &SliceShares| {
-        let note = if slice.complete { "" } else { " (incomplete)" };
+        let note = if slice.complete { "" } else { " (incomplete: of what ran)" };
         let shares = limits.iter().enumerate().map(|(column, limit)| {
             let share = slice.judged_share.as_ref().and_then(|shares| shares.get(column)).copied();
             let over = slice.judged_over.get(column).copied().unwrap_or(0);

@@ -118,7 +118,9 @@ fn the_schemas_in_the_documentation_are_those_of_the_types() {
         if std::env::var_os("UPDATE_DOCS").is_some() {
             fs::write(format!("{}/../../docs/{name}", env!("CARGO_MANIFEST_DIR")), &schema).unwrap();
         } else {
-            let hint = format!("docs/{name} is out of date: UPDATE_DOCS=1 cargo test -p report --test report schema");
+            let hint = format!(
+                "docs/{name} is out of date: UPDATE_DOCS=1 cargo test -p flashproof-report --test report schema"
+            );
             assert!(schema == written, "{hint}");
         }
     }

@@ -230,32 +230,6 @@ impl Cell {
     }
 }
 
-/// What was wanted and not done at one instant, and where it was.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize, JsonSchema)]
-pub struct Backlog {
-    /// Handed over and not back.
-    pub in_flight: u64,
-    /// Due, and waiting for a slot under a limit of operations in flight.
-    pub waiting: u64,
-    /// Due, and kept back by this program: it had a slot; or would have had one, had completions been seen at
-    /// once and those before it been issued in time.
-    pub late: u64,
-}
-
-impl Backlog {
-    /// Adds the backlog of another cell at the same instant.
-    pub fn add(&mut self, other: &Self) {
-        // Saturating, because the numbers may come from a file that somebody edited.
-        self.in_flight = self.in_flight.saturating_add(other.in_flight);
-        self.waiting = self.waiting.saturating_add(other.waiting);
-        self.late = self.late.saturating_add(other.late);
-    }
-
-    pub fn total(&self) -> u64 {
-        self.in_flight.saturating_add(self.waiting).saturating_add(self.late)
-    }
-}
-
 /// The cells of a run: one per stream and device.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Layout {

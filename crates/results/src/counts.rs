@@ -1,9 +1,13 @@
 //! The exact counts of one stream on one device: of an interval, in the recorder and in a run directory, and of the
 //! judge's slices.
+//!
+//! Counts over a threshold give the number of slow operations; [`SlowTimes`] gives their time by stage. Only operations
+//! over a threshold are summed, so the many fast ones cost nothing, and do not hide the slow ones in a mean.
 
 use crate::buckets::THRESHOLDS_MAX;
-use crate::cell::Backlog;
-use crate::slow::SlowTimes;
+use crate::times::Times;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
 
 /// The counts of one stream on one device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -91,23 +95,102 @@ impl CellCounts {
     }
 
     fn combine(&mut self, other: &Self, with: fn(u64, u64) -> u64) {
-        let of = |mine: &mut u64, theirs: &u64| *mine = with(*mine, *theirs);
-        of(&mut self.ops, &other.ops);
-        of(&mut self.bytes, &other.bytes);
-        of(&mut self.errors, &other.errors);
-        of(&mut self.overtime, &other.overtime);
-        of(&mut self.unissued, &other.unissued);
-        of(&mut self.lost, &other.lost);
-        of(&mut self.missed, &other.missed);
-        of(&mut self.missed_least, &other.missed_least);
-        of(&mut self.late, &other.late);
-        of(&mut self.silent_ns, &other.silent_ns);
-        of(&mut self.active_ns, &other.active_ns);
-        let of_all = |mine: &mut [u64], theirs: &[u64]| mine.iter_mut().zip(theirs).for_each(|(m, t)| of(m, t));
-        of_all(&mut self.judged_over, &other.judged_over);
-        of_all(&mut self.judged_least_over, &other.judged_least_over);
-        of_all(&mut self.response_over, &other.response_over);
-        of_all(&mut self.service_over, &other.service_over);
-        self.slow.combine(&other.slow, with);
+        let mut other = *other;
+        self.sums().zip(other.sums()).for_each(|(mine, theirs)| *mine = with(*mine, *theirs));
+    }
+
+    /// Every count that adds up.
+    fn sums(&mut self) -> impl Iterator<Item = &mut u64> {
+        let Self {
+            ops, bytes, errors, overtime, unissued, lost, missed, missed_least, late, silent_ns, active_ns, ..
+        } = self;
+        let Self { judged_over, judged_least_over, response_over, service_over, slow, .. } = self;
+        let by_threshold = [judged_over, judged_least_over, response_over, service_over].into_iter();
+        [ops, bytes, errors, overtime, unissued, lost, missed, missed_least, late, silent_ns, active_ns]
+            .into_iter()
+            .chain(by_threshold.chain(slow.all_mut()).flatten())
+    }
+}
+
+/// Sums over the operations whose response time (`wait + lag + service`) was over each threshold, in
+/// nanoseconds; by threshold, then zeros. Operations that failed or never came back have no times and
+/// are not in it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct SlowTimes {
+    /// Waits for a slot.
+    pub wait_ns: [u64; THRESHOLDS_MAX],
+    /// Lateness of issuing.
+    pub lag_ns: [u64; THRESHOLDS_MAX],
+    /// Service times.
+    pub service_ns: [u64; THRESHOLDS_MAX],
+    /// The part of their service times for which their completions may have lain unseen, where that
+    /// was long enough to raise a doubt: see [`crate::cell::harmless_gap_ns`].
+    pub unseen_ns: [u64; THRESHOLDS_MAX],
+    /// The part of their waits in which unseen completions may have held their slots; likewise.
+    pub held_ns: [u64; THRESHOLDS_MAX],
+}
+
+impl SlowTimes {
+    /// Adds an operation to each of `thresholds_ns` (ascending) that its response time is over. `unseen_ns` and
+    /// `held_ns` are parts of its service time and of its wait.
+    pub fn record(&mut self, thresholds_ns: &[u64], times: &Times, unseen_ns: u64, held_ns: u64) {
+        let response_ns = times.response_ns();
+        let over = thresholds_ns.iter().take(THRESHOLDS_MAX).take_while(|threshold_ns| response_ns >= **threshold_ns);
+        let unseen_ns = unseen_ns.min(times.service_ns());
+        for index in 0..over.count() {
+            self.wait_ns[index] += times.wait_ns();
+            self.lag_ns[index] += times.lag_ns();
+            self.service_ns[index] += times.service_ns();
+            self.unseen_ns[index] += unseen_ns;
+            self.held_ns[index] += held_ns;
+        }
+    }
+
+    /// The sums in the order of their columns in a run directory.
+    pub(crate) fn all_mut(&mut self) -> [&mut [u64; THRESHOLDS_MAX]; 5] {
+        let Self { wait_ns, lag_ns, service_ns, unseen_ns, held_ns } = self;
+        [wait_ns, lag_ns, service_ns, unseen_ns, held_ns]
+    }
+}
+
+/// What was wanted and not done at one instant, and where it was.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, JsonSchema)]
+pub struct Backlog {
+    /// Handed over and not back.
+    pub in_flight: u64,
+    /// Due, and waiting for a slot under a limit of operations in flight.
+    pub waiting: u64,
+    /// Due, and kept back by this program: it had a slot; or would have had one, had completions been seen at
+    /// once and those before it been issued in time.
+    pub late: u64,
+}
+
+impl Backlog {
+    /// Adds the backlog of another cell at the same instant.
+    pub fn add(&mut self, other: &Self) {
+        // Saturating, because the numbers may come from a file that somebody edited.
+        self.in_flight = self.in_flight.saturating_add(other.in_flight);
+        self.waiting = self.waiting.saturating_add(other.waiting);
+        self.late = self.late.saturating_add(other.late);
+    }
+
+    pub fn total(&self) -> u64 {
+        self.in_flight.saturating_add(self.waiting).saturating_add(self.late)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_operation_is_summed_up_for_each_threshold_that_its_response_time_is_over() {
+        let mut slow = SlowTimes::default();
+        slow.record(&[100, 1_000, 10_000], &Times::new(0, 300, 400, 1_000), 5_000, 200);
+        slow.record(&[100, 1_000, 10_000], &Times::new(0, 0, 0, 99), 0, 0);
+        assert_eq!((slow.wait_ns[..3].to_vec(), slow.lag_ns[..3].to_vec()), (vec![300, 300, 0], vec![100, 100, 0]));
+        assert_eq!(slow.service_ns[..3], [600, 600, 0]);
+        assert_eq!(slow.unseen_ns[..3], [600, 600, 0], "no more than the service time");
+        assert_eq!(slow.held_ns[..3], [200, 200, 0]);
     }
 }

@@ -9,7 +9,7 @@
 
 use rustix::fs::OFlags;
 use std::fs::{self, File, FileType, Metadata, OpenOptions, Permissions};
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, BufRead, ErrorKind, Read, Write};
 use std::os::unix::fs::{FileTypeExt, MetadataExt, OpenOptionsExt, PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
@@ -35,6 +35,22 @@ pub fn open(path: &Path, links: Links) -> io::Result<File> {
     let file = OpenOptions::new().read(true).custom_flags(flags).open(path)?;
     only_regular(&file.metadata()?)?;
     Ok(file)
+}
+
+/// Reads the next line without its end. Of a longer line the first `bytes_max` bytes are kept and the rest is skipped,
+/// without memory. False at the end of `input`.
+pub fn next_line(input: &mut impl BufRead, bytes_max: u64, line: &mut Vec<u8>) -> io::Result<bool> {
+    line.clear();
+    if input.by_ref().take(bytes_max).read_until(b'\n', line)? == 0 {
+        return Ok(false);
+    }
+    if line.last() == Some(&b'\n') {
+        line.pop();
+        line.pop_if(|byte| *byte == b'\r');
+    } else if line.len() as u64 == bytes_max {
+        input.skip_until(b'\n')?;
+    }
+    Ok(true)
 }
 
 /// As [`open`], for a path given by a user: a shell's process substitution (`--log <(zcat LOG)`) may be a pipe.

@@ -4,8 +4,8 @@
 //! run directory, and judges. It never touches a device and never asks the clock.
 //!
 //! * [`times`]: the four instants of an operation and the durations between them
+//! * [`counts`]: the exact counts of a cell, and where the time of slow operations went
 //! * [`cell`]: everything recorded of one stream on one device in one interval
-//! * [`slow`]: where the time of slow operations went
 //! * [`buckets`]: ACT's power-of-two buckets, and exact counts over thresholds
 //! * [`act_log`]: ACT 6.6's log, written and read
 //! * [`files`]: files of others read, files of ours written whole
@@ -19,6 +19,7 @@
 //! * [`finding`]: findings about host and devices, and their remedies
 //! * [`certify`]: the stages of a certification, and its claims
 //! * [`telemetry`]: the columns of telemetry.csv, declared once
+//! * [`trace`]: samples of the block layer
 //! * [`units`]: numbers as text
 //! * [`waf`]: write amplification measured by an experiment
 //! * [`series`]: several runs with one purpose (a certification, a search for the highest rating)
@@ -39,11 +40,11 @@ pub mod percentile;
 pub mod rating;
 pub mod run_dir;
 pub mod series;
-pub mod slow;
 pub mod steady;
 pub mod telemetry;
 #[doc(hidden)]
 pub mod testing;
 pub mod times;
+pub mod trace;
 pub mod units;
 pub mod waf;

@@ -6,10 +6,10 @@
 //! Text from files and devices is sanitised here, too: a device, a stream or a directory can have any name, and a
 //! control character in it would move the cursor or hide the text before it.
 
-use humantime::format_rfc3339_seconds;
+use jiff::Timestamp;
 use std::borrow::Cow;
 use std::fmt::{self, Write};
-use std::time::{Duration, UNIX_EPOCH};
+
 use textwrap::{Options, WordSplitter};
 
 /// Last moment that has a date of four digits for its year, milliseconds since 1970.
@@ -158,13 +158,18 @@ pub fn clock(sec: u64) -> String {
     format!("{:02}:{:02}:{:02}", sec / 3_600, sec / 60 % 60, sec % 60)
 }
 
+/// Seconds since 1970 as `2026-11-21T14:00:32Z`.
+pub fn rfc3339(unix_sec: u64) -> String {
+    let at = i64::try_from(unix_sec).ok().and_then(|sec| Timestamp::from_second(sec).ok());
+    at.unwrap_or(Timestamp::MAX).to_string()
+}
+
 /// Milliseconds since 1970 as a date: `2026-11-21 14:00:32 UTC`.
 pub fn date(unix_ms: u64) -> String {
     if unix_ms == 0 || unix_ms > DATE_MAX_MS {
         return "at an unknown time".to_owned();
     }
-    let text = format_rfc3339_seconds(UNIX_EPOCH + Duration::from_millis(unix_ms)).to_string();
-    text.replace('T', " ").replace('Z', " UTC")
+    rfc3339(unix_ms / 1_000).replace('T', " ").replace('Z', " UTC")
 }
 
 /// As [`date`], to the minute: `2026-11-21 14:00 UTC`.

@@ -1,14 +1,16 @@
 //! Messages to the user. Write errors are ignored: the terminal may be closed.
 
 use crate::failure::Failure;
+use crate::screen;
 use crate::stderr::StderrWriter;
 use results::units::printable;
+use std::collections::BTreeSet;
 use std::fs::File;
-use std::io::{self, Write};
+use std::io::{self, IsTerminal, Write};
 use std::os::fd::AsFd;
 use std::os::unix::fs::FileTypeExt;
-use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{LazyLock, Mutex, PoisonError};
 use std::time::Duration;
 
 /// Maximum wait at exit for the last messages to be written.
@@ -36,6 +38,11 @@ pub fn quietly<T>(work: impl FnOnce() -> T) -> T {
 /// True if notes are suppressed.
 pub fn is_quiet() -> bool {
     QUIET.load(Ordering::Relaxed)
+}
+
+/// True if somebody follows the work on a terminal. The log of a script has a line for each step instead.
+pub fn is_watched() -> bool {
+    io::stderr().is_terminal()
 }
 
 /// Says something that is not an error, on standard error, unless the user wants it quiet.
@@ -67,6 +74,14 @@ pub fn warning(text: &str) {
     prefixed("warning", text);
 }
 
+/// As [`warning`], unless it was said already: what each run of several would say alike.
+pub fn warning_once(text: &str) {
+    static SAID: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+    if SAID.lock().unwrap_or_else(PoisonError::into_inner).insert(text.to_owned()) {
+        warning(text);
+    }
+}
+
 /// Says why the work was not done, one line for each line of `text`.
 pub fn error(text: &str) {
     prefixed("error", text);
@@ -82,6 +97,23 @@ fn prefixed(what: &str, text: &str) {
 /// error means that the result is not where it was wanted.
 pub fn result(text: &str) -> Result<(), Failure> {
     result_if_read(text).map(|_| ())
+}
+
+/// As [`result`], of a page for people: on a terminal it fits, and outcomes have a colour.
+pub fn page(text: &str) -> Result<(), Failure> {
+    let mut page = printable(text).into_owned();
+    if io::stdout().is_terminal() {
+        page = screen::laid_out(&page, screen::columns(io::stdout()));
+    }
+    if has_colour() {
+        page = screen::coloured(&page);
+    }
+    drawing_if_read(&page).map(|_| ())
+}
+
+/// True if standard output shows colours: a terminal, and NO_COLOR (<https://no-color.org>) is empty.
+pub fn has_colour() -> bool {
+    io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
 /// As [`result`]; tells whether somebody still reads.

@@ -215,8 +215,8 @@ fn allowed(erase: &[String]) -> Vec<String> {
 
 /// Has the guard agree to the erasure of the real devices of `spec` if a series `writes`, and erases nothing: what is refused is
 /// refused before anything is made for it. Returns `erase` with the names of devices that were agreed to, so that the
-/// consents that follow ask nobody again.
-pub fn erasable(spec: &RunSpec, writes: bool, erase: &[String]) -> Result<Vec<String>, Failure> {
+/// consents that follow ask nobody again. Without `ask` only names in `erase` and in [`ERASE_VARIABLE`] agree.
+pub fn erasable(spec: &RunSpec, writes: bool, erase: &[String], ask: bool) -> Result<Vec<String>, Failure> {
     let request = |name: &DeviceName| Request {
         file_size_bytes: spec.file_size_bytes,
         odsync: spec.odsync,
@@ -224,11 +224,18 @@ pub fn erasable(spec: &RunSpec, writes: bool, erase: &[String]) -> Result<Vec<St
     };
     let real = spec.device_names.iter().filter(|name| writes && name.drive().is_none());
     let requests: Vec<_> = real.map(request).collect();
-    if requests.is_empty() {
-        return Ok(erase.to_vec());
+    match &requests[..] {
+        [] => Ok(erase.to_vec()),
+        _ => agree(&requests, erase, ask),
     }
-    let mut answers = Answers::named(allowed(erase)).or_ask(ask_on_terminal);
-    let names = Guard::new(None).agree(&requests, &mut answers).map_err(Failure::environment)?;
+}
+
+/// The guard's examination of all `requests` without a consent; `erase` names what may be erased. Returns `erase` with
+/// the names that were agreed to. `ask`: whether somebody on a terminal may be asked.
+pub fn agree(requests: &[Request], erase: &[String], ask: bool) -> Result<Vec<String>, Failure> {
+    let named = Answers::named(allowed(erase));
+    let mut answers = if ask { named.or_ask(ask_on_terminal) } else { named };
+    let names = Guard::new(None).agree(requests, &mut answers).map_err(Failure::environment)?;
     let more = names.into_iter().filter(|name| !erase.contains(name));
     Ok(erase.iter().cloned().chain(more).collect())
 }

@@ -18,6 +18,11 @@ impl Failure {
         Self { message: message.to_string(), code: 2 }
     }
 
+    /// The same for several mistakes, a line for each.
+    pub fn usages(mistakes: Vec<impl Display>) -> Self {
+        Self::usage(mistakes.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
+    }
+
     /// A device, a permission, the kernel, or the disk of the run directory: exit code 3.
     pub fn environment(message: impl Display) -> Self {
         Self { message: message.to_string(), code: 3 }

@@ -19,7 +19,7 @@ use std::path::{Path, PathBuf};
 const MARK_WITHIN_BYTES: u64 = 4096;
 
 /// Destination of a configuration.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub enum Output {
     Stdout,
     File {

@@ -70,7 +70,7 @@ pub(crate) fn by_directives(
 ) -> Result<Option<Carrier>, Failure> {
     let of = |target: &Arc<Target>| targets.iter().zip(generics).find(|(other, _)| Arc::ptr_eq(other, target));
     let check = |Asked { target, places, .. }: Asked<'_>| {
-        let handles = of(target).map_or(0, |(_, generic)| generic.placement_ids().len());
+        let handles = of(target).map_or(0, |(_, generic)| generic.namespace().placement_ids.len());
         if usize::from(last(&places)) <= handles {
             return Ok(Carrier::Directives);
         }

@@ -5,7 +5,7 @@ use crate::screen::{columns, fitted};
 use results::cell::{Interval, Latencies, Layout, latencies};
 use results::run_dir::{Manifest, time_left};
 use results::units::{self, clock};
-use std::io::{self, IsTerminal};
+use std::io;
 use std::time::{Duration, Instant};
 
 const NS_PER_SEC: u64 = 1_000_000_000;
@@ -15,6 +15,9 @@ const RENEW: Duration = Duration::from_millis(200);
 
 /// Interval between progress lines if standard error is not a terminal.
 const ADD: Duration = Duration::from_secs(10);
+
+/// The same within a series, whose log has a line for each step: a shorter step has no line of progress.
+const ADD_IN_SERIES: Duration = Duration::from_secs(600);
 
 /// Tells how the run is going, on standard error.
 pub struct Progress {
@@ -53,7 +56,7 @@ impl Progress {
             duration_ns: manifest.duration_sec.saturating_mul(NS_PER_SEC),
             operations: manifest.operations,
             done: 0,
-            terminal: io::stderr().is_terminal(),
+            terminal: console::is_watched(),
             simulated: manifest.simulated,
             quiet,
             told: None,
@@ -62,9 +65,15 @@ impl Progress {
         }
     }
 
-    /// As it is, with a heading before each line.
+    /// As it is, with the `heading` of a step before each line.
     pub fn headed(self, heading: Option<String>) -> Self {
-        Self { heading, ..self }
+        let this = Self { heading, ..self };
+        Self { told: this.is_step_in_log().then(Instant::now), ..this }
+    }
+
+    /// True for a step of a series that nobody watches: its log has a line with the result of the step.
+    pub fn is_step_in_log(&self) -> bool {
+        self.heading.is_some() && !self.terminal
     }
 
     /// Takes in an interval; tells, if it is time to.
@@ -73,7 +82,11 @@ impl Progress {
             return;
         }
         self.add(interval);
-        let pause = if self.terminal { RENEW } else { ADD };
+        let pause = match self.terminal {
+            true => RENEW,
+            false if self.is_step_in_log() => ADD_IN_SERIES,
+            false => ADD,
+        };
         if self.told.is_some_and(|told| told.elapsed() < pause) {
             return;
         }
@@ -139,6 +152,63 @@ impl Progress {
 
 fn milliseconds(ns: u64) -> String {
     format!("{:.3} ms", ns as f64 / 1e6)
+}
+
+/// How far a fixed number of bytes is written, told on standard error.
+pub struct Written {
+    what: String,
+    total_bytes: u64,
+    done_bytes: u64,
+    began: Instant,
+    told: Instant,
+    terminal: bool,
+}
+
+impl Written {
+    /// Bytes between two looks at the clock.
+    const LOOK_BYTES: u64 = 8 << 20;
+
+    /// Progress of `what`, of so many bytes.
+    pub fn new(what: String, total_bytes: u64) -> Self {
+        let began = Instant::now();
+        Self { what, total_bytes, done_bytes: 0, began, told: began, terminal: console::is_watched() }
+    }
+
+    /// Adds bytes; tells, if it is time to.
+    pub fn add(&mut self, bytes: u64) {
+        let looks = |bytes| bytes / Self::LOOK_BYTES;
+        let before = self.done_bytes;
+        self.done_bytes += bytes;
+        let pause = if self.terminal { RENEW } else { ADD };
+        if looks(before) == looks(self.done_bytes) || console::is_quiet() || self.told.elapsed() < pause {
+            return;
+        }
+        self.told = Instant::now();
+        let rate = self.done_bytes as f64 / self.began.elapsed().as_secs_f64();
+        let left = self.total_bytes.saturating_sub(self.done_bytes) as f64 / rate;
+        let line = format!(
+            "{}: {} % of {} written, {}/s, about {} left",
+            self.what,
+            (u128::from(self.done_bytes) * 100 / u128::from(self.total_bytes.max(1))).min(100),
+            units::bytes(self.total_bytes as f64),
+            units::bytes(rate),
+            units::span_about(left)
+        );
+        match self.terminal {
+            true => {
+                let line: String = line.chars().take(columns(io::stderr())).collect();
+                console::draw(format!("\r{line}\x1b[K"), false);
+            }
+            false => console::note(&line),
+        }
+    }
+
+    /// Ends the line, so that the next text begins on one of its own.
+    pub fn end(&self) {
+        if self.terminal && self.told > self.began {
+            console::note("");
+        }
+    }
 }
 
 #[cfg(test)]

@@ -243,7 +243,7 @@ impl Sink for Recording<'_> {
         };
         let writer = Writer::create(&self.dir, &self.manifest, &columns)?;
         // Beside ACT's log it is told at the end, if at all.
-        if !self.act_log {
+        if !self.act_log && !self.progress.is_step_in_log() {
             console::note(&format!("run directory: {}", self.dir.display()));
         }
         print_act(self.act_log, &writer)?;

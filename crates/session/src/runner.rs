@@ -73,6 +73,26 @@ pub struct RunRequest<'a, W> {
     pub trace: bool,
 }
 
+impl<W> RunRequest<'_, W> {
+    /// A run of `workloads` as usual: default limits, slices of an hour, nothing to be erased. It has no directory yet.
+    pub fn new(workloads: Vec<Named<W>>) -> Self {
+        Self {
+            workloads,
+            dir: PathBuf::new(),
+            consents: Consents { erase: &[], others: &[], shared: false },
+            opened: None,
+            sla: Sla::default(),
+            slice_sec: 3_600,
+            round_sec: None,
+            patience: Patience::with_errors(1_000),
+            part: SeriesContext::default(),
+            quiet: false,
+            act_log: false,
+            trace: true,
+        }
+    }
+}
+
 /// Devices that are open, and what carries operations to them.
 pub struct Opened {
     pub devices: Devices,

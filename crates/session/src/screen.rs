@@ -1,5 +1,7 @@
-//! A line that fits the terminal.
+//! Lines and pages that fit the terminal.
 
+use results::judge::Outcome;
+use results::units::wrapped;
 use std::os::fd::AsFd;
 
 /// Columns of a terminal that does not say. Source: termcap's default, and what most are at least.
@@ -27,9 +29,51 @@ pub fn fitted(parts: &[(u8, String)], columns: usize) -> String {
     line.chars().take(columns).collect()
 }
 
+/// A page for a terminal: a sentence that is wider than `columns` goes on below its beginning, also behind the last gap in
+/// the row of a table. Other rows stay as they are.
+pub fn laid_out(page: &str, columns: usize) -> String {
+    let line = |line: &str| {
+        let indented = line.len() - line.trim_start().len();
+        let (head, tail) = line.split_at(line.rfind("  ").map_or(indented, |at| at + 2));
+        let width = head.chars().count();
+        if line.chars().count() <= columns || !tail.contains(' ') || width > columns * 2 / 3 {
+            return format!("{line}\n");
+        }
+        let below = wrapped(tail, &" ".repeat(width), columns);
+        format!("{head}{}", &below[width..])
+    };
+    page.lines().map(line).collect()
+}
+
+/// The escape sequences of a terminal around the outcomes in `page`.
+pub fn coloured(page: &str) -> String {
+    const OUTCOMES: [(Outcome, u8); 4] =
+        [(Outcome::Pass, 32), (Outcome::Measured, 32), (Outcome::Fail, 31), (Outcome::Invalid, 33)];
+    let words = page.split_inclusive(|c: char| !c.is_alphanumeric());
+    let word = |word: &str| {
+        let (name, end) = word.split_at(word.trim_end_matches(|c: char| !c.is_alphanumeric()).len());
+        match OUTCOMES.iter().find(|(outcome, _)| outcome.to_string() == name) {
+            Some((_, colour)) => format!("\x1b[1;{colour}m{name}\x1b[0m{end}"),
+            None => word.to_owned(),
+        }
+    };
+    words.map(word).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_page_is_broken_in_its_sentences_and_coloured_in_its_outcomes() {
+        let page = "  at least 0.1 % of reads took over 64 ms\nstage 1  ended by a signal\n    1     14.04   13.34\n";
+        let narrow = "  at least 0.1 % of\n  reads took over 64\n  ms\nstage 1  ended by a\n         signal\n    1     14.04   13.34\n";
+        assert_eq!((laid_out(page, 20).as_str(), laid_out(page, 80).as_str()), (narrow, page));
+        assert_eq!(
+            coloured("FAIL (a)\nBYPASS PASS: it"),
+            "\x1b[1;31mFAIL\x1b[0m (a)\nBYPASS \x1b[1;32mPASS\x1b[0m: it"
+        );
+    }
 
     #[test]
     fn a_narrow_terminal_loses_the_least_important_first() {

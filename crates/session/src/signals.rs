@@ -131,6 +131,12 @@ impl Ending {
         Ok(Self { signals: receiver, came: Cell::new(None) })
     }
 
+    /// How a user ends the work: a shell starts what stands before `&` with SIGINT ignored.
+    pub fn how(&self) -> String {
+        let ctrl_c = if is_ignored(SIGINT) { "" } else { "Ctrl-C or " };
+        format!("{ctrl_c}\"kill {}\" ends it", std::process::id())
+    }
+
     /// Waits until a signal comes, or has come, or for `time`; gives the signal.
     pub fn wait(&self, time: Duration) -> Option<i32> {
         if self.came.get().is_none() {
@@ -152,8 +158,7 @@ impl Ending {
 
 /// Catches the signals that were not ignored when the program began.
 fn listen() -> Result<Signals, Failure> {
-    let ignored = ignored();
-    let heard = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| ignored >> (signal - 1) & 1 == 0);
+    let heard = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| !is_ignored(*signal));
     Signals::new(heard).map_err(|error| {
         let advice = sys::remedy(&error, "look at the kernel log (dmesg) for the reason");
         Failure::environment(format!("cannot listen for signals - {error} - {advice}"))
@@ -175,11 +180,12 @@ pub fn outlive_file_size_limit() {
     let _ = signal_hook::flag::register(libc::SIGXFSZ, Arc::default());
 }
 
-/// The signals that this process ignores, signal n as bit n - 1. Source: proc_pid_status(5), `SigIgn`.
-fn ignored() -> u64 {
+/// True if this process ignores `signal`: signal n is bit n - 1. Source: proc_pid_status(5), `SigIgn`.
+fn is_ignored(signal: i32) -> bool {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
-    mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0)
+    let ignored = mask.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    ignored >> (signal - 1) & 1 == 1
 }
 
 pub fn name(signal: i32) -> String {

@@ -22,21 +22,17 @@ use sys::op::{Completion, Op};
 /// CPU time of a transaction on a virtual engine, ns: about that of a real one, see docs/transactions.md.
 pub const VIRTUAL_CPU_NS: u64 = 2_000;
 
-/// A block engine as a store sees it.
-#[derive(Debug)]
-pub struct OnEngine<'a, E>(pub &'a mut E);
-
-impl<E: BlockEngine> Disk for OnEngine<'_, E> {
-    fn now(&mut self) -> u64 {
-        self.0.now()
+impl<E: BlockEngine> Disk for E {
+    fn now_ns(&mut self) -> u64 {
+        self.now()
     }
 
     fn submit(&mut self, op: Op) {
-        self.0.submit(op);
+        IoEngine::submit(self, op);
     }
 
     fn buffer(&mut self, len: usize) -> Option<Buf> {
-        self.0.buffer(len)
+        IoEngine::buffer(self, len)
     }
 }
 
@@ -85,7 +81,7 @@ impl<E: BlockEngine> Embedded<E> {
     /// Errors: an invalid space or setting; an engine that fails.
     pub fn open(mut engine: E, embedding: Embedding) -> io::Result<Self> {
         let Embedding { namespace, spaces, operations, object, verify, counts, overload, wall_ms, seed } = embedding;
-        let store = Store::open(&namespace, &spaces, 0..operations, wall_ms, seed, &mut OnEngine(&mut engine));
+        let store = Store::open(&namespace, &spaces, 0..operations, wall_ms, seed, &mut engine);
         let mut store = store.map_err(io::Error::other)?;
         store.count_into(counts);
         let mut embedded = Self {
@@ -99,7 +95,7 @@ impl<E: BlockEngine> Embedded<E> {
             core_free_ns: 0,
             poll_ns: 0,
         };
-        embedded.turn_until(Store::is_ready)?;
+        embedded.turn_until(u64::MAX, Store::is_ready)?;
         Ok(embedded)
     }
 
@@ -109,18 +105,14 @@ impl<E: BlockEngine> Embedded<E> {
 
     /// Makes the store write its buffers, and waits for that, but not for a hanging device.
     fn flush(&mut self) -> io::Result<()> {
-        self.store.flush(&mut OnEngine(&mut self.engine));
+        self.store.flush(&mut self.engine);
         let until_ns = self.engine.now() + FLUSH_NS;
-        while !self.store.is_idle() && self.engine.now() < until_ns {
-            self.poll();
-            let until_ns = self.engine.now() + TURN_NS;
-            self.turn(until_ns)?;
-        }
-        Ok(())
+        self.turn_until(until_ns, Store::is_idle)
     }
 
-    fn turn_until(&mut self, is_so: fn(&Store) -> bool) -> io::Result<()> {
-        while !is_so(&self.store) {
+    /// Takes turns until the store `is_so`, or until the clock is at `end_ns`.
+    fn turn_until(&mut self, end_ns: u64, is_so: fn(&Store) -> bool) -> io::Result<()> {
+        while !is_so(&self.store) && self.engine.now() < end_ns {
             self.poll();
             let until_ns = self.engine.now() + TURN_NS;
             self.turn(until_ns)?;
@@ -140,7 +132,7 @@ impl<E: BlockEngine> Embedded<E> {
     }
 
     fn execute(&mut self, token: u32, transaction: Transaction) {
-        self.store.execute(token.into(), transaction, &mut OnEngine(&mut self.engine), &mut self.replies);
+        self.store.execute(token.into(), transaction, &mut self.engine, &mut self.replies);
         // The transaction may have changed the time at which the store has to be polled.
         self.poll_ns = 0;
     }
@@ -170,7 +162,7 @@ impl<E: BlockEngine> Embedded<E> {
 
     fn poll(&mut self) {
         if self.engine.now() >= self.poll_ns {
-            self.poll_ns = self.store.poll(&mut OnEngine(&mut self.engine), &mut self.replies);
+            self.poll_ns = self.store.poll(&mut self.engine, &mut self.replies);
         }
     }
 
@@ -182,7 +174,7 @@ impl<E: BlockEngine> Embedded<E> {
         let mut unseen_ns: u64 = 0;
         for completion in self.blocks.drain(..) {
             unseen_ns = completion.unseen_ns.max(unseen_ns);
-            self.store.on_completion(completion, &mut OnEngine(&mut self.engine), &mut self.replies);
+            self.store.on_completion(completion, &mut self.engine, &mut self.replies);
             self.poll_ns = 0;
         }
         let now_ns = self.engine.now();

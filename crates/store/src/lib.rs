@@ -13,6 +13,7 @@
 #![forbid(unsafe_code)]
 
 mod bins;
+mod block_header;
 pub mod client;
 pub mod conf;
 mod device_header;

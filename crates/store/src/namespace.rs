@@ -73,7 +73,7 @@ impl Namespace {
 }
 
 /// A store's space on one device: the blocks of one core. The device's header is before the first.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Space {
     /// The device's number in the engine.
     pub target: TargetId,
@@ -97,7 +97,7 @@ pub fn write_unit_bytes(target: &Target) -> u32 {
 /// Carries out a store's I/O.
 pub trait Disk {
     /// The clock, ns. Never runs backwards.
-    fn now(&mut self) -> u64;
+    fn now_ns(&mut self) -> u64;
 
     /// Takes an operation; the owner of the engine passes its completion to the store.
     fn submit(&mut self, op: Op);
@@ -125,7 +125,7 @@ impl Buckets {
     }
 
     /// Adds the counts of `other`.
-    pub fn merge(&mut self, other: &Self) {
+    pub(crate) fn add(&mut self, other: &Self) {
         self.counts.iter_mut().zip(other.counts).for_each(|(count, more)| *count += more);
     }
 

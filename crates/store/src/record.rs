@@ -12,7 +12,7 @@
 //! of the opening. Leftovers of earlier uses of the block or the device therefore never pass as records.
 
 use crate::Digest;
-use crate::volume::block_header::FIRST_BYTE;
+use crate::block_header::FIRST_BYTE;
 use crc32fast::Hasher;
 
 /// Bytes of a unit.

@@ -111,7 +111,7 @@ impl Store {
             ));
         }
         let wall_us = wall_ms * 1_000;
-        let opening = Random::new(seed ^ (wall_us + disk.now() / 1_000).rotate_left(32)).next_u64();
+        let opening = Random::new(seed ^ (wall_us + disk.now_ns() / 1_000).rotate_left(32)).next_u64();
         let volumes = spaces.iter().enumerate();
         let volumes: Vec<_> =
             volumes.map(|(number, space)| Volume::new(number as u8, space, namespace, opening)).collect();
@@ -216,7 +216,7 @@ impl Store {
         disk: &mut impl Disk,
         replies: &mut Vec<(u64, Reply)>,
     ) {
-        let now = disk.now();
+        let now = disk.now_ns();
         let digest = transaction.digest;
         let entry = self.living(&digest, now);
         match self.step(&transaction, entry.as_ref()) {
@@ -321,7 +321,7 @@ impl Store {
         let record = bytes.and_then(|bytes| Record::read(bytes, seed)).filter(|record| record.digest == digest);
         let held = is_write(&transaction);
         match record {
-            Some(record) => self.finish(number, &transaction, Some(&record), disk.now(), replies),
+            Some(record) => self.finish(number, &transaction, Some(&record), disk.now_ns(), replies),
             // The record was moved or written meanwhile, and its block reused.
             None if self.index.get(&digest).is_none_or(|entry| entry.place != place) => {
                 self.io.recycle(done.buf);

@@ -1,13 +1,12 @@
 //! A store on simulated drives that fail, delay, tear and lose writes, beside a plain model of what it holds.
 //!
 //! Each seed is one story: settings, a few lives of the store with random transactions, each ended by a loss of power, a kill or
-//! an orderly stop, and what is read after it. A failure names its seed; `STORE_SEED=n cargo test -p store --test simulation`
+//! an orderly stop, and what is read after it. A failure names its seed; `STORE_SEED=n cargo test -p flashproof-store --test simulation`
 //! replays it, `STORE_SEEDS=n` runs the first n.
 
 use engine::sim::{Contents, QueueModel, SimEngine};
 use engine::{IoEngine, Wait};
 use std::collections::HashMap;
-use store::embedded::OnEngine;
 use store::{
     Delete, Exists, Namespace, Policy, Reply, ResultCode, Space, Store, Transaction, Ttl, Work, Write, digest, ops,
 };
@@ -122,13 +121,13 @@ fn new_engine(spec: &str, seed: u64, contents: Vec<Contents>) -> SimEngine {
 }
 
 fn open(namespace: &Namespace, spaces: &[Space], wall_ms: u64, seed: u64, engine: &mut SimEngine) -> Store {
-    let mut store = Store::open(namespace, spaces, 0..TOKENS, wall_ms, seed, &mut OnEngine(engine)).unwrap();
+    let mut store = Store::open(namespace, spaces, 0..TOKENS, wall_ms, seed, engine).unwrap();
     let mut done = Vec::new();
     while !store.is_ready() {
         assert!(engine.in_flight() > 0, "the cold start hangs");
         engine.reap(Wait { until_ns: u64::MAX, completions: 1 }, &mut done).unwrap();
         for done in done.drain(..) {
-            store.on_completion(done, &mut OnEngine(engine), &mut Vec::new());
+            store.on_completion(done, engine, &mut Vec::new());
         }
     }
     store
@@ -195,7 +194,7 @@ impl<'a> Story<'a> {
         let until_ns = self.engine.now() + for_ns;
         let (mut replies, mut done) = (Vec::new(), Vec::new());
         loop {
-            let next_ns = self.store.poll(&mut OnEngine(&mut self.engine), &mut replies);
+            let next_ns = self.store.poll(&mut self.engine, &mut replies);
             self.take(&mut replies);
             let now_ns = self.engine.now();
             if now_ns >= until_ns {
@@ -204,7 +203,7 @@ impl<'a> Story<'a> {
             let until_ns = until_ns.min(next_ns.max(now_ns + 1));
             self.engine.reap(Wait { until_ns, completions: 1 }, &mut done).unwrap();
             for done in done.drain(..) {
-                self.store.on_completion(done, &mut OnEngine(&mut self.engine), &mut replies);
+                self.store.on_completion(done, &mut self.engine, &mut replies);
             }
             self.take(&mut replies);
         }
@@ -223,7 +222,7 @@ impl<'a> Story<'a> {
 
     fn drain(&mut self) {
         for _ in 0..10_000 {
-            self.store.flush(&mut OnEngine(&mut self.engine));
+            self.store.flush(&mut self.engine);
             if self.flying.is_empty() && self.store.is_idle() {
                 break;
             }
@@ -245,7 +244,7 @@ impl<'a> Story<'a> {
         self.flying.insert(number, (key, is_read, now_ns));
         let transaction = Transaction { digest: digest_of(key), set: (*b"set").into(), work };
         let mut replies = Vec::new();
-        self.store.execute(number, transaction, &mut OnEngine(&mut self.engine), &mut replies);
+        self.store.execute(number, transaction, &mut self.engine, &mut replies);
         self.take(&mut replies);
     }
 
@@ -379,11 +378,11 @@ impl<'a> Story<'a> {
     fn read_alone(&mut self, key: usize) -> Reply {
         let (mut replies, mut done) = (Vec::new(), Vec::new());
         let transaction = Transaction { digest: digest_of(key), set: (*b"set").into(), work: Work::ReadAll };
-        self.store.execute(0, transaction, &mut OnEngine(&mut self.engine), &mut replies);
+        self.store.execute(0, transaction, &mut self.engine, &mut replies);
         while replies.is_empty() {
             self.engine.reap(Wait { until_ns: u64::MAX, completions: 1 }, &mut done).unwrap();
             for done in done.drain(..) {
-                self.store.on_completion(done, &mut OnEngine(&mut self.engine), &mut replies);
+                self.store.on_completion(done, &mut self.engine, &mut replies);
             }
         }
         replies.remove(0).1
@@ -400,7 +399,7 @@ impl<'a> Story<'a> {
         self.seen.crashes += u64::from(crash);
         if crash && self.random.below(2) == 0 {
             // In the middle of writes.
-            self.store.flush(&mut OnEngine(&mut self.engine));
+            self.store.flush(&mut self.engine);
         }
         self.past_ns += self.engine.now();
         let spare = SimEngine::new(Vec::new());
@@ -517,15 +516,15 @@ impl<'a> Story<'a> {
             self.read_alone(key);
             let work = Work::Delete(Delete::default());
             let transaction = Transaction { digest: digest_of(key), set: (*b"set").into(), work };
-            self.store.execute(0, transaction, &mut OnEngine(&mut self.engine), &mut Vec::new());
+            self.store.execute(0, transaction, &mut self.engine, &mut Vec::new());
         }
         let mut done = Vec::new();
         for _ in 0..300 {
-            self.store.poll(&mut OnEngine(&mut self.engine), &mut Vec::new());
+            self.store.poll(&mut self.engine, &mut Vec::new());
             let until_ns = self.engine.now() + 1_000_000;
             self.engine.reap(Wait { until_ns, completions: 1 }, &mut done).unwrap();
             for done in done.drain(..) {
-                self.store.on_completion(done, &mut OnEngine(&mut self.engine), &mut Vec::new());
+                self.store.on_completion(done, &mut self.engine, &mut Vec::new());
             }
         }
         self.check();
@@ -599,7 +598,7 @@ fn what_was_durable_is_there_and_nothing_older() {
     for seed in seeds {
         let story = std::panic::AssertUnwindSafe(|| Story::new(seed, &mut seen).tell());
         if let Err(why) = std::panic::catch_unwind(story) {
-            println!("failed: STORE_SEED={seed} cargo test -p store --test simulation");
+            println!("failed: STORE_SEED={seed} cargo test -p flashproof-store --test simulation");
             std::panic::resume_unwind(why);
         }
     }

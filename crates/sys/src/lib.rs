@@ -16,6 +16,7 @@ pub mod open;
 pub mod process;
 pub mod random;
 pub mod ring;
+pub mod status;
 pub mod usage;
 
 /// Remedy for `error`: how to raise the limit if descriptors ran out, whatever the operation; `otherwise` for any other

@@ -1,7 +1,7 @@
 //! An operation on a target, and what became of it.
 
 use crate::buffer::Buf;
-use crate::nvme::status::Status;
+use crate::status::Status;
 use std::fmt;
 
 /// Index of a target in its engine.

@@ -146,18 +146,13 @@ const DEPTH_MAX: u32 = 8;
 /// Why the device of `facts` is no drive: `/dev/loop3 is a loop device, which is a file`; also for devices built on
 /// such devices. `None` if there is no evidence.
 pub fn no_drive(facts: &DeviceFacts, roots: &Roots) -> Option<String> {
-    let (number, kernel_name) = match &facts.partition {
-        Some(part) => (Some(part.disk_number), Some(&part.disk)),
-        None => (facts.number, facts.kernel_name.as_ref()),
-    };
-    let kernel_name = kernel_name.map(String::as_str).unwrap_or_default();
     if facts.model.as_deref().is_some_and(|model| model.starts_with(SCSI_DEBUG)) {
         return Some(format!("{} is made by {SCSI_DEBUG}, which is memory", facts.path));
     }
-    if let Some(what) = by_name(kernel_name) {
+    if let Some(what) = by_name(facts.disk_name().unwrap_or_default()) {
         return Some(format!("{} is {what}", facts.path));
     }
-    let (below, what) = beneath(&SysDir::of_block(&roots.sys, number?)?, roots, DEPTH_MAX)?;
+    let (below, what) = beneath(&SysDir::of_block(&roots.sys, facts.disk_number()?)?, roots, DEPTH_MAX)?;
     Some(format!("{} lies on {below}, {what}", facts.path))
 }
 
@@ -187,8 +182,7 @@ mod tests {
     use super::super::facts::unknown;
     use super::super::tests::fake_nvme;
     use super::*;
-    use std::fs;
-    use std::os::unix::fs::symlink;
+    use crate::fake_tree::FakeTree;
 
     fn names(names: &[&str]) -> Vec<String> {
         names.iter().map(|&name| name.to_owned()).collect()
@@ -233,9 +227,9 @@ mod tests {
 
     #[test]
     fn the_kernel_says_on_which_disk_a_partition_lies_and_how_large_that_is() {
-        let sys = tempfile::tempdir().unwrap();
-        fake_nvme(sys.path());
-        let roots = Roots { sys: sys.path().to_path_buf(), ..Roots::default() };
+        let tree = FakeTree::of(&[]);
+        fake_nvme(&tree);
+        let roots = Roots::below(tree.root());
         let fact = |minor| super::super::discover_block_for_tests(DevNum { major: 259, minor }, &roots);
         let (disk, part) = (asked("/dev/x", &fact(0), &roots), asked("/dev/by-uuid/y", &fact(2), &roots));
         assert!(disk.0 == part.0, "one drive");
@@ -247,22 +241,17 @@ mod tests {
 
     #[test]
     fn two_paths_to_a_drive_are_one_drive() {
-        let dir = tempfile::tempdir().unwrap();
-        let roots = Roots { sys: dir.path().to_path_buf(), ..Roots::default() };
+        let tree = FakeTree::of(&[]);
+        let roots = Roots::below(tree.root());
         for (name, number, wwid) in [
             ("sda", "8:0", "naa.5000c500a1b2c3d4"),
             ("sdb", "8:16", "naa.5000c500a1b2c3d4"),
             ("sdc", "8:32", "naa.5000c500a1b2c3d5"),
         ] {
-            let disk = dir.path().join("devices").join(name);
-            std::fs::create_dir_all(disk.join("device")).unwrap();
-            for (attribute, text) in [("dev", number), ("size", "2000"), ("device/wwid", wwid)] {
-                std::fs::write(disk.join(attribute), text).unwrap();
-            }
-            for (link, name) in [("block", name), ("dev/block", number)] {
-                std::fs::create_dir_all(dir.path().join(link)).unwrap();
-                std::os::unix::fs::symlink(&disk, dir.path().join(link).join(name)).unwrap();
-            }
+            let disk = format!("sys/devices/{name}");
+            tree.write_all(&disk, &[("dev", number), ("size", "2000"), ("device/wwid", wwid)]);
+            tree.link(format!("sys/block/{name}"), &disk);
+            tree.block(number, &disk);
         }
         let drive = |minor| {
             let facts = super::super::discover_block_for_tests(DevNum { major: 8, minor }, &roots);
@@ -303,18 +292,14 @@ mod tests {
 
     #[test]
     fn what_is_made_of_loop_devices_is_no_drive() {
-        let dir = tempfile::tempdir().unwrap();
-        let sys = dir.path();
+        let tree = FakeTree::of(&[]);
         for (disk, number, below) in [("dm-9", "252:9", "dm-8"), ("dm-8", "252:8", "loop7p1")] {
-            let disk_dir = |name: &str| sys.join("devices/virtual/block").join(name);
-            let disk = disk_dir(disk);
-            fs::create_dir_all(disk.join("slaves")).unwrap();
-            fs::create_dir_all(sys.join("dev/block")).unwrap();
-            fs::write(disk.join("dev"), number).unwrap();
-            symlink(&disk, sys.join("dev/block").join(number)).unwrap();
-            symlink(disk_dir(below), disk.join("slaves").join(below)).unwrap();
+            let dir = |name: &str| format!("sys/devices/virtual/block/{name}");
+            tree.write(format!("{}/dev", dir(disk)), number);
+            tree.block(number, &dir(disk));
+            tree.link(format!("{}/slaves/{below}", dir(disk)), dir(below));
         }
-        let roots = Roots { sys: sys.to_owned(), ..Roots::default() };
+        let roots = Roots::below(tree.root());
         let stacked = DeviceFacts { number: DevNum::parse("252:9"), ..named("dm-9") };
         let why = no_drive(&stacked, &roots);
         assert_eq!(why.as_deref(), Some("/dev/dm-9 lies on loop7p1, a loop device, which is a file"));

@@ -3,9 +3,9 @@
 //! Attributes of the queue and of the hardware belong to the whole disk; a partition has those of its disk. Sources:
 //! `Documentation/ABI/stable/sysfs-block` and `Documentation/ABI/testing/sysfs-nvme` of the kernel.
 
+use super::controllers;
 use super::sysfs::open_to_ask;
 use super::{DevNum, DiscoverError, Resolved, Roots, SysDir};
-use crate::observe::controllers;
 use results::run_dir::DeviceKind as Kind;
 use serde::Serialize;
 use std::fs::File;
@@ -38,7 +38,7 @@ pub struct LoopBacking {
 }
 
 /// Facts about a device or file. `None` means unknown or not applicable.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Serialize)]
 pub struct DeviceFacts {
     /// The path as given.
     pub path: String,
@@ -100,6 +100,11 @@ impl DeviceFacts {
         self.partition.as_ref().map(|part| part.disk.as_str()).or(self.kernel_name.as_deref())
     }
 
+    /// Number of the disk; for a partition that of its disk.
+    pub fn disk_number(&self) -> Option<DevNum> {
+        self.partition.as_ref().map(|part| part.disk_number).or(self.number)
+    }
+
     /// True for an NVMe namespace, or a device on one.
     pub fn is_nvme(&self) -> bool {
         self.disk_name().is_some_and(|name| name.starts_with("nvme"))
@@ -129,7 +134,7 @@ impl DeviceFacts {
     }
 }
 
-pub(super) fn of(path: &str, resolved: &Resolved, roots: &Roots) -> Result<DeviceFacts, DiscoverError> {
+pub(crate) fn facts_of(path: &str, resolved: &Resolved, roots: &Roots) -> Result<DeviceFacts, DiscoverError> {
     match resolved {
         Resolved::File { metadata } => Ok(DeviceFacts {
             file_identity: resolved.file_identity(),
@@ -156,36 +161,7 @@ fn sector_beneath(number: DevNum, roots: &Roots) -> Option<u32> {
 
 /// Facts that are all unknown.
 pub(crate) fn unknown(path: &str, kind: Kind) -> DeviceFacts {
-    DeviceFacts {
-        path: path.to_owned(),
-        kernel_name: None,
-        number: None,
-        kind,
-        size_bytes: 0,
-        logical_sector_bytes: None,
-        physical_sector_bytes: None,
-        model: None,
-        serial: None,
-        firmware: None,
-        wwid: None,
-        nsid: None,
-        transport: None,
-        rotational: None,
-        scheduler: None,
-        queue_requests_max: None,
-        hardware_queues: None,
-        write_cache: None,
-        numa_node: None,
-        max_hw_io_bytes: None,
-        max_discard_bytes: None,
-        max_write_streams: None,
-        read_only: None,
-        disk_sequence: None,
-        dm_uuid: None,
-        partition: None,
-        loop_backing: None,
-        file_identity: None,
-    }
+    DeviceFacts { path: path.to_owned(), kind, ..DeviceFacts::default() }
 }
 
 /// Facts of the block device at `dir`; `loop_identity` is the loop driver's answer about its file.
@@ -195,6 +171,7 @@ fn of_block(path: &str, number: DevNum, dir: &SysDir, loop_identity: Option<&str
         Some(_) => dir.parent().unwrap_or_else(|| dir.clone()),
         None => dir.clone(),
     };
+    let kind = if partition.is_some() { Kind::Partition } else { Kind::WholeDisk };
     let (queue, device) = (disk.child("queue"), disk.child("device"));
     // For a namespace with several paths, requests, bus and node are those of a path.
     let driven = path_disk(&disk).unwrap_or_else(|| disk.clone());
@@ -228,15 +205,8 @@ fn of_block(path: &str, number: DevNum, dir: &SysDir, loop_identity: Option<&str
             identity: loop_identity.map(str::to_owned),
             direct_io: disk.child("loop").flag("dio"),
         }),
-        ..unknown(path, if partition.is_some() { Kind::Partition } else { Kind::WholeDisk })
-    }
-    .with_partition(partition)
-}
-
-impl DeviceFacts {
-    fn with_partition(mut self, partition: Option<Partition>) -> Self {
-        self.partition = partition;
-        self
+        partition,
+        ..unknown(path, kind)
     }
 }
 
@@ -326,7 +296,7 @@ fn loop_identity(device: BorrowedFd<'_>) -> Option<String> {
 ///
 /// Between the two a drive may have been replaced, a namespace recreated, or a loop device attached to another file:
 /// the node, and even its number, then lead elsewhere.
-pub(super) fn changes_since(facts: &DeviceFacts, device: &File, roots: &Roots) -> Option<String> {
+pub(crate) fn changes_since(facts: &DeviceFacts, device: &File, roots: &Roots) -> Option<String> {
     let metadata = device.metadata().ok().filter(|metadata| metadata.file_type().is_block_device());
     let Some(number) = metadata.map(|metadata| DevNum::of_stat(metadata.rdev())) else {
         return Some("it is no block device now".to_owned());

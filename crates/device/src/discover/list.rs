@@ -91,16 +91,12 @@ fn natural(name: &str) -> Vec<(String, u64)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fake_tree::FakeTree;
 
     #[test]
     fn disks_come_in_the_order_of_their_numbers_with_their_partitions() {
-        let dir = tempfile::tempdir().unwrap();
-        let write = |name: &str, text: &str| {
-            let path = dir.path().join("block").join(name);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        };
-        for (name, text) in [
+        let tree = FakeTree::of(&[]);
+        let files = [
             ("nvme10n1/size", "8"),
             ("nvme2n1/size", "8"),
             ("nvme2n1/nvme2n1p2/partition", "2"),
@@ -112,13 +108,12 @@ mod tests {
             ("nvme2c1n1/size", "8"),
             ("nvme2c1n1/hidden", "1"),
             ("loop0/size", "0"),
-        ] {
-            write(name, text);
-        }
-        let (disks, empty) = list(&Roots { sys: dir.path().to_path_buf(), ..Roots::default() });
+        ];
+        tree.write_all("sys/block", &files);
+        let (disks, empty) = list(&Roots::below(tree.root()));
         let names: Vec<&str> = disks.iter().map(|listed| listed.disk.as_str()).collect();
         assert_eq!((names, empty), (vec!["/dev/cciss/c0d0", "/dev/nvme2n1", "/dev/nvme10n1"], 1));
         assert_eq!(disks[1].partitions, ["/dev/nvme2n1p2", "/dev/nvme2n1p10"]);
-        assert_eq!(list(&Roots { sys: dir.path().join("none"), ..Roots::default() }), (Vec::new(), 0));
+        assert_eq!(list(&Roots::below(&tree.path("none"))), (Vec::new(), 0));
     }
 }

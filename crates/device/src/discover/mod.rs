@@ -4,15 +4,18 @@
 //! block device), and sysfs is asked about that. The one idea: unknown facts are `None`, never guessed. Nothing here
 //! judges or writes; [`crate::guard`] does.
 
+mod controllers;
 mod drives;
 mod facts;
 mod list;
 mod resolve;
 mod sysfs;
 
+pub(crate) use controllers::{controller_names, controllers};
 pub use drives::no_drive;
 pub use drives::{Drive, drives_of};
 pub use facts::{DeviceFacts, LoopBacking, Partition};
+pub(crate) use facts::{changes_since, facts_of};
 pub(crate) use list::{Disk, disks};
 pub use list::{Listed, list};
 pub(crate) use resolve::{Resolved, generic_of_block, resolve};
@@ -92,6 +95,12 @@ pub enum DiscoverError {
     /// No such file.
     #[error("there is no such device or file; check the name (`lsblk -d` lists the disks)")]
     NotFound,
+    /// The name that stands for the reader's own in examples and derived configurations.
+    #[error(
+        "{PLACEHOLDER} is a placeholder of flashproof's examples, not a device; put your device's name there \
+         (`flashproof doctor` lists the devices)"
+    )]
+    Placeholder,
     /// Neither the file nor its folder exists.
     #[error("its folder {} does not exist; create it, or check the path", folder.display())]
     NoFolder { folder: PathBuf },
@@ -130,6 +139,9 @@ pub enum DiscoverError {
     },
 }
 
+/// Last part of the device's name in examples and derived configurations.
+const PLACEHOLDER: &str = "PUT-YOUR-DRIVE-HERE";
+
 impl DiscoverError {
     /// The error for a failed act on a path.
     pub(crate) fn io(tried: &'static str, source: io::Error) -> Self {
@@ -144,15 +156,6 @@ impl DiscoverError {
 /// Facts of the device or file at `path`, asking the kernel under `roots`.
 pub fn discover(path: &str, roots: &Roots) -> Result<DeviceFacts, DiscoverError> {
     facts_of(path, &resolve(Path::new(path), roots)?, roots)
-}
-
-pub(crate) fn facts_of(path: &str, resolved: &Resolved, roots: &Roots) -> Result<DeviceFacts, DiscoverError> {
-    facts::of(path, resolved, roots)
-}
-
-/// Describes how the open `device` differs from the `facts` found when its name was looked up.
-pub(crate) fn changes_since(facts: &DeviceFacts, device: &File, roots: &Roots) -> Option<String> {
-    facts::changes_since(facts, device, roots)
 }
 
 /// Facts of a file that is yet to be made.
@@ -180,7 +183,7 @@ pub fn min_direct_io_bytes(fd: BorrowedFd<'_>) -> io::Result<u32> {
 /// Facts of a block device that has no node.
 #[cfg(test)]
 pub(crate) fn discover_block_for_tests(number: DevNum, roots: &Roots) -> DeviceFacts {
-    facts::of("/dev/fake", &Resolved::Block { number, node: PathBuf::from("/nowhere") }, roots).unwrap()
+    facts_of("/dev/fake", &Resolved::Block { number, node: PathBuf::from("/nowhere") }, roots).unwrap()
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //! Symbolic links are followed by `stat`. The one special case is an NVMe character device (`/dev/ng0n1`): it gives
 //! access to a disk that has a block device too, so the rules for the disk apply to it.
 
-use super::{DevNum, DiscoverError, Roots};
+use super::{DevNum, DiscoverError, PLACEHOLDER, Roots};
 use std::fs::{self, Metadata};
 use std::io;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
@@ -55,6 +55,9 @@ pub(crate) fn resolve(path: &Path, roots: &Roots) -> Result<Resolved, DiscoverEr
 /// Why nothing can be found at `path`.
 fn why_not(path: &Path, source: io::Error) -> DiscoverError {
     if source.kind() == io::ErrorKind::NotFound {
+        if path.ends_with(PLACEHOLDER) {
+            return DiscoverError::Placeholder;
+        }
         if let Ok(target) = fs::read_link(path) {
             return DiscoverError::DanglingLink { target };
         }

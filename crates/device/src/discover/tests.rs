@@ -1,18 +1,13 @@
 //! Facts from fake sysfs trees and from real files.
 
 use super::*;
-use std::fs;
+use crate::fake_tree::FakeTree;
 use std::os::fd::AsFd;
-use std::os::unix::fs::symlink;
 
-/// A sysfs with one NVMe drive (259:0), its partition 2 (259:2), and its character device (240:0).
-pub(crate) fn fake_nvme(sys: &Path) {
-    let disk = sys.join("devices/pci0000:00/0000:00:04.0/nvme/nvme0/nvme0n1");
-    let write = |path: PathBuf, text: &str| {
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
-    };
-    for (attribute, text) in [
+/// Adds an NVMe drive (259:0), its partition 2 (259:2), and its character device (240:0).
+pub(crate) fn fake_nvme(tree: &FakeTree) {
+    let disk = tree.path("sys/devices/pci0000:00/0000:00:04.0/nvme/nvme0/nvme0n1");
+    let attributes = [
         ("dev", "259:0\n"),
         ("size", "2000\n"),
         ("ro", "0\n"),
@@ -34,48 +29,46 @@ pub(crate) fn fake_nvme(sys: &Path) {
         ("nvme0n1p2/start", "1000\n"),
         ("nvme0n1p2/size", "500\n"),
         ("nvme0n1p2/ro", "0\n"),
-    ] {
-        write(disk.join(attribute), text);
-    }
+    ];
+    tree.write_all(&disk, &attributes);
     let controller = disk.parent().unwrap();
-    for (attribute, text) in [
+    let attributes = [
         ("model", "ACME Fast 1TB                \n"),
         ("serial", "S123\n"),
         ("firmware_rev", "1B2Q\n"),
         ("transport", "pcie\n"),
         ("numa_node", "-1\n"),
-    ] {
-        write(controller.join(attribute), text);
-    }
-    write(disk.parent().unwrap().parent().unwrap().parent().unwrap().join("numa_node"), "1\n");
-    write(controller.join("ng0n1/dev"), "240:0\n");
-    symlink(controller, disk.join("device")).unwrap();
+        ("ng0n1/dev", "240:0\n"),
+    ];
+    tree.write_all(controller, &attributes);
+    tree.write(controller.parent().unwrap().parent().unwrap().join("numa_node"), "1\n");
+    tree.link(disk.join("device"), controller);
     for (link, to) in [
-        ("dev/block/259:0", disk.clone()),
-        ("dev/block/259:2", disk.join("nvme0n1p2")),
-        ("class/block/nvme0n1", disk.clone()),
-        ("dev/char/240:0", controller.join("ng0n1")),
-        ("class/nvme-generic/ng0n1", controller.join("ng0n1")),
+        ("dev/block/259:0", &disk),
+        ("dev/block/259:2", &disk.join("nvme0n1p2")),
+        ("class/block/nvme0n1", &disk),
+        ("dev/char/240:0", &controller.join("ng0n1")),
+        ("class/nvme-generic/ng0n1", &controller.join("ng0n1")),
     ] {
-        let link = sys.join(link);
-        fs::create_dir_all(link.parent().unwrap()).unwrap();
-        symlink(to, link).unwrap();
+        tree.link(format!("sys/{link}"), to);
     }
 }
 
-fn roots(sys: &Path) -> Roots {
-    Roots { sys: sys.to_path_buf(), ..Roots::default() }
+fn nvme() -> FakeTree {
+    let tree = FakeTree::of(&[]);
+    fake_nvme(&tree);
+    tree
 }
 
-fn block(major: u32, minor: u32) -> Resolved {
-    Resolved::Block { number: DevNum { major, minor }, node: PathBuf::from("/nowhere") }
+/// Facts of the block device `number` in `tree`.
+fn facts_in(tree: &FakeTree, name: &str, number: &str) -> DeviceFacts {
+    let block = Resolved::Block { number: DevNum::parse(number).unwrap(), node: PathBuf::from("/nowhere") };
+    facts_of(name, &block, &Roots::below(tree.root())).unwrap()
 }
 
 #[test]
 fn an_nvme_drive_tells_everything() {
-    let dir = tempfile::tempdir().unwrap();
-    fake_nvme(dir.path());
-    let facts = facts::of("/dev/nvme0n1", &block(259, 0), &roots(dir.path())).unwrap();
+    let facts = facts_in(&nvme(), "/dev/nvme0n1", "259:0");
     assert_eq!(facts.kind, Kind::WholeDisk);
     assert_eq!(facts.kernel_name.as_deref(), Some("nvme0n1"));
     assert_eq!(facts.size_bytes, 2000 * 512);
@@ -95,9 +88,7 @@ fn an_nvme_drive_tells_everything() {
 
 #[test]
 fn a_partition_shows_its_own_size_and_the_disks_hardware() {
-    let dir = tempfile::tempdir().unwrap();
-    fake_nvme(dir.path());
-    let facts = facts::of("/dev/nvme0n1p2", &block(259, 2), &roots(dir.path())).unwrap();
+    let facts = facts_in(&nvme(), "/dev/nvme0n1p2", "259:2");
     assert_eq!(facts.kind, Kind::Partition);
     assert_eq!(facts.size_bytes, 500 * 512);
     assert_eq!(facts.serial.as_deref(), Some("S123"));
@@ -109,22 +100,17 @@ fn a_partition_shows_its_own_size_and_the_disks_hardware() {
 
 #[test]
 fn a_numa_node_of_minus_one_is_unknown() {
-    let dir = tempfile::tempdir().unwrap();
-    fake_nvme(dir.path());
-    assert_eq!(facts::of("x", &block(259, 0), &roots(dir.path())).unwrap().numa_node, None);
-    fs::write(dir.path().join("devices/pci0000:00/0000:00:04.0/nvme/nvme0/numa_node"), "3\n").unwrap();
-    assert_eq!(facts::of("x", &block(259, 0), &roots(dir.path())).unwrap().numa_node, Some(3));
+    let tree = nvme();
+    assert_eq!(facts_in(&tree, "x", "259:0").numa_node, None);
+    tree.write("sys/devices/pci0000:00/0000:00:04.0/nvme/nvme0/numa_node", "3\n");
+    assert_eq!(facts_in(&tree, "x", "259:0").numa_node, Some(3));
 }
 
 #[test]
 fn what_sysfs_does_not_say_is_unknown_and_gives_no_identity() {
-    let dir = tempfile::tempdir().unwrap();
-    let disk = dir.path().join("devices/virtual/block/zram7");
-    fs::create_dir_all(&disk).unwrap();
-    fs::write(disk.join("size"), "16\n").unwrap();
-    fs::create_dir_all(dir.path().join("dev/block")).unwrap();
-    symlink(&disk, dir.path().join("dev/block/253:7")).unwrap();
-    let facts = facts::of("/dev/zram7", &block(253, 7), &roots(dir.path())).unwrap();
+    let tree = FakeTree::of(&[("sys/devices/virtual/block/zram7/size", "16\n")]);
+    tree.block("253:7", "sys/devices/virtual/block/zram7");
+    let facts = facts_in(&tree, "/dev/zram7", "253:7");
     assert_eq!(facts.size_bytes, 8192);
     assert_eq!((&facts.model, &facts.serial, &facts.transport, facts.rotational), (&None, &None, &None, None));
     assert_eq!(facts.identity(), None);
@@ -153,44 +139,35 @@ fn a_loop_device_is_told_by_its_file_and_not_by_its_number() {
 
 #[test]
 fn a_namespace_with_several_paths_has_the_requests_and_the_bus_of_one() {
-    let dir = tempfile::tempdir().unwrap();
-    let write = |path: PathBuf, text: &str| {
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(path, text).unwrap();
-    };
+    let tree = FakeTree::of(&[]);
     // As the kernel lays it out: the node below the subsystem, its paths below the controllers.
-    let subsystem = dir.path().join("devices/virtual/nvme-subsystem/nvme-subsys0");
-    let head = subsystem.join("nvme0n1");
-    for (attribute, text) in [("dev", "259:1"), ("size", "2000"), ("queue/logical_block_size", "512"), ("nsid", "1")] {
-        write(head.join(attribute), text);
-    }
-    write(subsystem.join("serial"), "S123\n");
-    symlink(&subsystem, head.join("device")).unwrap();
+    let subsystem = "sys/devices/virtual/nvme-subsystem/nvme-subsys0";
+    let head = format!("{subsystem}/nvme0n1");
+    let attributes = [("dev", "259:1"), ("size", "2000"), ("queue/logical_block_size", "512"), ("nsid", "1")];
+    tree.write_all(&head, &attributes);
+    tree.write(format!("{subsystem}/serial"), "S123\n");
+    tree.link(format!("{head}/device"), subsystem);
     for (number, requests) in [(2, "1023"), (3, "127")] {
-        let controller = dir.path().join(format!("devices/pci0000:00/0000:0{number}:00.0/nvme/nvme{number}"));
-        write(controller.join("transport"), "pcie\n");
-        write(controller.join("numa_node"), "1\n");
+        let controller = format!("sys/devices/pci0000:00/0000:0{number}:00.0/nvme/nvme{number}");
+        tree.write_all(&controller, &[("transport", "pcie\n"), ("numa_node", "1\n")]);
         // Of another namespace, too.
         for (name, requests) in [(format!("nvme0c{number}n11"), "1"), (format!("nvme0c{number}n1"), requests)] {
-            write(controller.join(&name).join("queue/nr_requests"), requests);
-            write(controller.join(&name).join("mq/0/nr_tags"), requests);
-            symlink(&controller, controller.join(&name).join("device")).unwrap();
+            let path = format!("{controller}/{name}");
+            tree.write_all(&path, &[("queue/nr_requests", requests), ("mq/0/nr_tags", requests)]);
+            tree.link(format!("{path}/device"), &controller);
         }
-        symlink(&controller, subsystem.join(format!("nvme{number}"))).unwrap();
+        tree.link(format!("{subsystem}/nvme{number}"), &controller);
     }
-    let link = dir.path().join("dev/block/259:1");
-    fs::create_dir_all(link.parent().unwrap()).unwrap();
-    symlink(&head, link).unwrap();
-    let facts = facts::of("/dev/nvme0n1", &block(259, 1), &roots(dir.path())).unwrap();
+    tree.block("259:1", &head);
+    let facts = facts_in(&tree, "/dev/nvme0n1", "259:1");
     assert_eq!((facts.serial.as_deref(), facts.transport.as_deref()), (Some("S123"), Some("nvme-pcie")));
     assert_eq!((facts.queue_requests_max, facts.hardware_queues, facts.numa_node), (Some(1023), Some(1), Some(1)));
 }
 
 #[test]
 fn both_doors_to_an_nvme_drive_are_found() {
-    let dir = tempfile::tempdir().unwrap();
-    fake_nvme(dir.path());
-    let roots = roots(dir.path());
+    let tree = nvme();
+    let roots = Roots::below(tree.root());
     let generic = DevNum { major: 240, minor: 0 };
     assert_eq!(resolve::block_name_of_generic(generic, &roots).as_deref(), Some("nvme0n1"));
     assert_eq!(resolve::generic_of_block("nvme0n1", &roots), Some(generic));
@@ -222,15 +199,12 @@ fn the_smallest_read_of_a_buffered_file_is_512_bytes() {
 
 #[test]
 fn a_file_has_the_sectors_of_the_disk_beneath_its_file_system() {
-    let (dir, file) = (tempfile::tempdir().unwrap(), tempfile::NamedTempFile::new().unwrap());
-    let sector = || discover(file.path().to_str().unwrap(), &roots(dir.path())).unwrap().logical_sector_bytes;
+    let (tree, file) = (FakeTree::of(&[]), tempfile::NamedTempFile::new().unwrap());
+    let roots = Roots::below(tree.root());
+    let sector = || discover(file.path().to_str().unwrap(), &roots).unwrap().logical_sector_bytes;
     assert_eq!(sector(), None);
     let number = DevNum::of_stat(std::os::unix::fs::MetadataExt::dev(&file.as_file().metadata().unwrap()));
-    let partition = dir.path().join("devices/disk/part");
-    fs::create_dir_all(&partition).unwrap();
-    fs::create_dir_all(dir.path().join("devices/disk/queue")).unwrap();
-    fs::write(dir.path().join("devices/disk/queue/logical_block_size"), "4096\n").unwrap();
-    fs::create_dir_all(dir.path().join("dev/block")).unwrap();
-    symlink(&partition, dir.path().join("dev/block").join(number.to_string())).unwrap();
+    tree.block(&number.to_string(), "sys/devices/disk/part");
+    tree.write("sys/devices/disk/queue/logical_block_size", "4096\n");
     assert_eq!(sector(), Some(4096));
 }

@@ -42,7 +42,7 @@ impl DeviceState {
 
     /// Number of the whole disk.
     pub(super) fn disk_number(&self) -> Option<DeviceNumber> {
-        let number: DevNum = self.facts.partition.as_ref().map(|part| part.disk_number).or(self.facts.number)?;
+        let number = self.facts.disk_number()?;
         Some((number.major, number.minor))
     }
 
@@ -90,7 +90,7 @@ fn by_kernel_name(name: &str, roots: &Roots) -> Option<Resolved> {
 
 /// The NVMe controllers that the subsystem of a drive with several paths links to.
 fn controllers(disk: &SysDir) -> Vec<PathBuf> {
-    crate::observe::controllers(disk.path())
+    discover::controllers(disk.path())
 }
 
 /// Findings about one thing, in the order of the checks.
@@ -115,70 +115,57 @@ impl Findings {
         self.findings
     }
 
+    /// Begins the check `name`, which matters for the reason `why`.
+    pub(super) fn check(&mut self, name: &'static str, why: &'static str) -> Check<'_> {
+        Check { findings: self, name, why }
+    }
+}
+
+/// A check without its finding yet.
+pub(super) struct Check<'a> {
+    findings: &'a mut Findings,
+    name: &'static str,
+    why: &'static str,
+}
+
+impl Check<'_> {
+    /// The same check, for another reason.
+    pub(super) fn because(self, why: &'static str) -> Self {
+        Self { why, ..self }
+    }
+
     /// As it should be.
-    pub(super) fn ok(&mut self, check: &str, finding: impl Into<String>) {
-        self.add(Level::Ok, check, finding, "", "");
+    pub(super) fn ok(self, finding: impl Into<String>) {
+        self.because("").is(Level::Ok, finding, "");
     }
 
     /// Harmless, but worth knowing.
-    pub(super) fn note(
-        &mut self,
-        check: &str,
-        finding: impl Into<String>,
-        reason: impl Into<String>,
-        remedy: impl Into<String>,
-    ) {
-        self.add(Level::Note, check, finding, reason, remedy);
+    pub(super) fn note(self, finding: impl Into<String>, remedy: impl Into<String>) {
+        self.is(Level::Note, finding, remedy);
     }
 
     /// Could not be checked.
-    pub(super) fn unknown(
-        &mut self,
-        check: &str,
-        finding: impl Into<String>,
-        reason: impl Into<String>,
-        remedy: impl Into<String>,
-    ) {
-        self.add(Level::Unknown, check, finding, reason, remedy);
+    pub(super) fn unknown(self, finding: impl Into<String>, remedy: impl Into<String>) {
+        self.is(Level::Unknown, finding, remedy);
     }
 
     /// Can spoil the result.
-    pub(super) fn warning(
-        &mut self,
-        check: &str,
-        finding: impl Into<String>,
-        reason: impl Into<String>,
-        remedy: impl Into<String>,
-    ) {
-        self.add(Level::Warning, check, finding, reason, remedy);
+    pub(super) fn warning(self, finding: impl Into<String>, remedy: impl Into<String>) {
+        self.is(Level::Warning, finding, remedy);
     }
 
     /// Will spoil the result.
-    pub(super) fn problem(
-        &mut self,
-        check: &str,
-        finding: impl Into<String>,
-        reason: impl Into<String>,
-        remedy: impl Into<String>,
-    ) {
-        self.add(Level::Problem, check, finding, reason, remedy);
+    pub(super) fn problem(self, finding: impl Into<String>, remedy: impl Into<String>) {
+        self.is(Level::Problem, finding, remedy);
     }
 
-    /// Adds a finding of any level.
-    pub(super) fn add(
-        &mut self,
-        level: Level,
-        check: &str,
-        finding: impl Into<String>,
-        reason: impl Into<String>,
-        remedy: impl Into<String>,
-    ) {
-        self.findings.push(Finding {
-            check: check.to_owned(),
+    pub(super) fn is(self, level: Level, finding: impl Into<String>, remedy: impl Into<String>) {
+        self.findings.findings.push(Finding {
+            check: self.name.to_owned(),
             level,
-            device: self.device.clone(),
+            device: self.findings.device.clone(),
             finding: finding.into(),
-            reason: reason.into(),
+            reason: self.why.to_owned(),
             remedy: remedy.into(),
         });
     }

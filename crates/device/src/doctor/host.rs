@@ -31,107 +31,100 @@ pub(super) fn check(root: &Path, findings: &mut Findings) {
     check_memlock(facts.memlock_limit, has_capability(root, CAP_IPC_LOCK), findings);
     check_governor(&facts, findings);
     check_clock(root, findings);
-    if let Some(name) = &facts.hypervisor {
-        findings.note(
-            "hypervisor",
+    let check = findings.check(
+        "hypervisor",
+        "its neighbours take CPU and its timers cost more; CPU steal and our own lag tell how much",
+    );
+    match &facts.hypervisor {
+        Some(name) => check.note(
             format!("this is a virtual machine ({name})"),
-            "its neighbours take CPU and its timers cost more; CPU steal and our own lag tell how much",
             "compare its results with those of machines of the same kind only",
-        );
-    } else {
-        findings.ok("hypervisor", "no hypervisor shows itself");
+        ),
+        None => check.ok("no hypervisor shows itself"),
     }
 }
 
 fn check_io_uring(disabled: Option<u32>, attempt: Option<io::Result<()>>, findings: &mut Findings) {
-    const CHECK: &str = "io-uring";
-    const WHY: &str = "without io_uring operations go through threads, which costs CPU and adds lag at high rates";
     const ALLOW: &str = "sysctl -w kernel.io_uring_disabled=0";
+    let check = findings.check(
+        "io-uring",
+        "without io_uring operations go through threads, which costs CPU and adds lag at high rates",
+    );
     match (attempt, disabled) {
-        (Some(Ok(())), _) => findings.ok(CHECK, "io_uring works"),
+        (Some(Ok(())), _) => check.ok("io_uring works"),
         (Some(Err(error)), Some(disabled @ 1..)) => {
-            let finding = format!("io_uring is forbidden: kernel.io_uring_disabled is {disabled} ({error})");
-            findings.warning(CHECK, finding, WHY, ALLOW);
+            check.warning(format!("io_uring is forbidden: kernel.io_uring_disabled is {disabled} ({error})"), ALLOW)
         }
-        (Some(Err(error)), _) => findings.warning(
-            CHECK,
+        (Some(Err(error)), _) => check.warning(
             format!("io_uring cannot be set up ({error})"),
-            WHY,
             "in a container allow it in the seccomp profile (io_uring_setup, io_uring_enter, io_uring_register); \
              it needs Linux 5.11",
         ),
-        (None, Some(0)) => findings.ok(CHECK, "kernel.io_uring_disabled is 0"),
-        (None, Some(disabled)) => {
-            findings.warning(CHECK, format!("kernel.io_uring_disabled is {disabled}"), WHY, ALLOW);
-        }
-        (None, None) => findings.unknown(CHECK, "whether io_uring is allowed is not told", WHY, ""),
+        (None, Some(0)) => check.ok("kernel.io_uring_disabled is 0"),
+        (None, Some(disabled)) => check.warning(format!("kernel.io_uring_disabled is {disabled}"), ALLOW),
+        (None, None) => check.unknown("whether io_uring is allowed is not told", ""),
     }
 }
 
 fn check_memlock(limit: Option<MemlockLimit>, may_lock_all: Option<bool>, findings: &mut Findings) {
-    const CHECK: &str = "memlock";
-    const WHY: &str =
-        "buffers that cannot be locked are not registered with io_uring, and each operation pins its pages anew";
+    let check = findings.check(
+        "memlock",
+        "buffers that cannot be locked are not registered with io_uring, and each operation pins its pages anew",
+    );
     match (limit, may_lock_all) {
-        (Some(MemlockLimit::Unlimited), _) => findings.ok(CHECK, "memory may be locked without limit"),
-        (_, Some(true)) => findings.ok(CHECK, "memory may be locked without limit (CAP_IPC_LOCK)"),
+        (Some(MemlockLimit::Unlimited), _) => check.ok("memory may be locked without limit"),
+        (_, Some(true)) => check.ok("memory may be locked without limit (CAP_IPC_LOCK)"),
         (Some(MemlockLimit::Bytes(bytes)), _) if bytes >= MEMLOCK_WANTED_BYTES => {
-            findings.ok(CHECK, format!("{} MiB may be locked", bytes >> 20));
+            check.ok(format!("{} MiB may be locked", bytes >> 20));
         }
-        (Some(MemlockLimit::Bytes(bytes)), _) => findings.warning(
-            CHECK,
+        (Some(MemlockLimit::Bytes(bytes)), _) => check.warning(
             format!("only {} KiB may be locked, {} MiB are wanted", bytes >> 10, MEMLOCK_WANTED_BYTES >> 20),
-            WHY,
             "ulimit -l unlimited (LimitMEMLOCK=infinity in a systemd unit), or run as root",
         ),
-        (None, _) => findings.unknown(CHECK, "the limit of locked memory is not told", WHY, "ulimit -l shows it"),
+        (None, _) => check.unknown("the limit of locked memory is not told", "ulimit -l shows it"),
     }
 }
 
 fn check_governor(facts: &HostFacts, findings: &mut Findings) {
-    const CHECK: &str = "cpu-governor";
-    const WHY: &str = "a CPU that slows down between operations issues the next one late and sees it complete \
-                       late: tens of microseconds that look like the device's";
+    let check = findings.check(
+        "cpu-governor",
+        "a CPU that slows down between operations issues the next one late and sees it complete late: tens of \
+         microseconds that look like the device's",
+    );
     match (facts.cpu_governor.as_deref(), &facts.hypervisor) {
-        (Some("performance"), _) => findings.ok(CHECK, "all CPUs run at the governor performance"),
-        (Some(others), _) => findings.warning(
-            CHECK,
-            format!("CPUs run at the governor {others}"),
-            WHY,
-            "cpupower frequency-set -g performance",
+        (Some("performance"), _) => check.ok("all CPUs run at the governor performance"),
+        (Some(others), _) => {
+            check.warning(format!("CPUs run at the governor {others}"), "cpupower frequency-set -g performance");
+        }
+        (None, Some(_)) => check.note(
+            "the CPUs' frequency is the hypervisor's matter, and not shown here",
+            "ask the hypervisor's owner for the power profile of the host",
         ),
-        (None, Some(_)) => {
-            let remedy = "ask the hypervisor's owner for the power profile of the host";
-            findings.note(CHECK, "the CPUs' frequency is the hypervisor's matter, and not shown here", WHY, remedy);
-        }
-        (None, None) => {
-            let remedy = "look into the firmware's power profile: it should say performance";
-            findings.unknown(CHECK, "no frequency governor is shown", WHY, remedy);
-        }
+        (None, None) => check.unknown(
+            "no frequency governor is shown",
+            "look into the firmware's power profile: it should say performance",
+        ),
     }
 }
 
 fn check_clock(root: &Path, findings: &mut Findings) {
-    const CHECK: &str = "clock-source";
-    const WHY: &str = "time is read several times for each operation; this clock costs a microsecond or more each time";
+    let check = findings.check(
+        "clock-source",
+        "time is read several times for each operation; this clock costs a microsecond or more each time",
+    );
     let read = |name: &str| fs::read_to_string(root.join(CLOCK_DIR).join(name)).ok().map(|text| text.trim().to_owned());
     let Some(clock) = read("current_clocksource").filter(|clock| !clock.is_empty()) else {
-        return findings.unknown(
-            CHECK,
-            "the clock source is not told",
-            WHY,
-            format!("cat /{CLOCK_DIR}/current_clocksource"),
-        );
+        return check.unknown("the clock source is not told", format!("cat /{CLOCK_DIR}/current_clocksource"));
     };
     if FAST_CLOCKS.contains(&clock.as_str()) {
-        return findings.ok(CHECK, format!("the clock is {clock}"));
+        return check.ok(format!("the clock is {clock}"));
     }
     let has_tsc = read("available_clocksource").is_some_and(|all| all.split_whitespace().any(|one| one == "tsc"));
     let remedy = match has_tsc {
         true => format!("echo tsc > /{CLOCK_DIR}/current_clocksource"),
         false => "dmesg | grep -i -e clocksource -e tsc says why the kernel gave up tsc".to_owned(),
     };
-    findings.warning(CHECK, format!("the clock is {clock}"), WHY, remedy);
+    check.warning(format!("the clock is {clock}"), remedy);
 }
 
 /// True if this process has the capability numbered `bit`. Source: proc_pid_status(5), `CapEff`.
@@ -197,8 +190,10 @@ impl CpuTimes {
 pub(super) fn check_time(before: Option<CpuTimes>, after: Option<CpuTimes>, findings: &mut Findings) {
     let Some(total) = after else {
         let why = "another guest or program that takes the CPUs would look like lag";
-        findings.unknown("cpu-steal", "/proc/stat tells no CPU times", why, "");
-        return findings.unknown("cpu-busy", "/proc/stat tells no CPU times", why, "");
+        for name in ["cpu-steal", "cpu-busy"] {
+            findings.check(name, why).unknown("/proc/stat tells no CPU times", "");
+        }
+        return;
     };
     let moment = before.and_then(|before| total.since(before));
     check_steal(moment, total, findings);
@@ -211,26 +206,23 @@ fn check_steal(moment: Option<CpuTimes>, total: CpuTimes, findings: &mut Finding
         Some(_) => format!("{now_pct:.1} % of CPU time is stolen now, {ever_pct:.1} % since the start"),
         None => format!("{ever_pct:.1} % of CPU time was stolen since the start"),
     };
-    if now_pct.max(ever_pct) < STEAL_PCT {
-        return findings.ok("cpu-steal", text);
-    }
-    findings.warning(
+    let check = findings.check(
         "cpu-steal",
-        text,
         "other guests of the physical machine take this one's CPUs: operations are issued and seen late",
-        "pin this guest's CPUs, or move it to a host or an instance type that is not shared",
     );
+    if now_pct.max(ever_pct) < STEAL_PCT {
+        return check.ok(text);
+    }
+    check.warning(text, "pin this guest's CPUs, or move it to a host or an instance type that is not shared");
 }
 
 fn check_busy(moment: Option<CpuTimes>, findings: &mut Findings) {
-    const WHY: &str = "threads that wait for a CPU issue late, which can make a run invalid";
+    let check = findings.check("cpu-busy", "threads that wait for a CPU issue late, which can make a run invalid");
     match moment.map(CpuTimes::busy_pct) {
-        None => findings.unknown("cpu-busy", "no CPU time passed between two looks", WHY, ""),
-        Some(pct) if pct < BUSY_PCT => findings.ok("cpu-busy", format!("{pct:.0} % of CPU time is in use")),
-        Some(pct) => findings.warning(
-            "cpu-busy",
+        None => check.unknown("no CPU time passed between two looks", ""),
+        Some(pct) if pct < BUSY_PCT => check.ok(format!("{pct:.0} % of CPU time is in use")),
+        Some(pct) => check.warning(
             format!("{pct:.0} % of CPU time is in use before the test began"),
-            WHY,
             "stop what runs (`top`), or keep CPUs free for the test (taskset, isolcpus)",
         ),
     }

@@ -1,8 +1,7 @@
 //! Checks for other users of the device (by the guard, by its counters), and the run directory: enough space, and not
 //! on the device under test.
 
-use super::device_state::DeviceState;
-use super::device_state::Findings;
+use super::device_state::{DeviceState, Findings};
 use crate::discover::{DevNum, Roots};
 use crate::guard::{IoCounters, users_of};
 use results::units;
@@ -17,25 +16,24 @@ pub const IN_USE: &str = "in-use";
 
 /// Asks the guard who uses the device: mounts, swap, RAID, volumes, processes.
 pub(super) fn check(device: &DeviceState, roots: &Roots, findings: &mut Findings) {
+    const WHY: &str =
+        "a test that writes is refused; in one that reads, the other user's operations are in every latency";
     let users = users_of(&device.resolved, roots);
     for reason in &users.reasons {
         let text = reason.to_string();
         // The guard's messages have the remedy after the last semicolon.
         let (finding, remedy) = text.rsplit_once("; ").unwrap_or((&text, ""));
-        let why = "a test that writes is refused; in one that reads, the other user's operations are in every latency";
-        findings.problem(IN_USE, finding, why, remedy);
+        findings.check(IN_USE, WHY).problem(finding, remedy);
     }
     if !users.reasons.is_empty() {
         return;
     }
+    let check = findings.check(IN_USE, "a user that was not seen would be in every latency");
     match users.notes.is_empty() {
-        true => findings.ok(IN_USE, "nobody uses it: not mounted, not held, not open"),
-        false => findings.unknown(
-            IN_USE,
-            format!("nobody was seen to use it, but {}", users.notes.join("; ")),
-            "a user that was not seen would be in every latency",
-            "run as root",
-        ),
+        true => check.ok("nobody uses it: not mounted, not held, not open"),
+        false => {
+            check.unknown(format!("nobody was seen to use it, but {}", users.notes.join("; ")), "run as root");
+        }
     }
 }
 
@@ -46,28 +44,22 @@ pub(super) fn check_activity(
     apart: Duration,
     findings: &mut Findings,
 ) {
-    const CHECK: &str = "other-activity";
+    let check =
+        findings.check("other-activity", "operations of others are in every latency, and in what the kernel counts");
     let (Some(before), Some(after)) = (before, after) else {
-        return findings.unknown(
-            CHECK,
-            "it keeps no I/O counters",
-            "operations of others would be in every latency",
-            "",
-        );
+        return check.because("operations of others would be in every latency").unknown("it keeps no I/O counters", "");
     };
     let done = after.since(before);
+    let apart_ms = apart.as_millis();
     if done.is_still() {
-        return findings.ok(CHECK, format!("it did nothing in {} ms", apart.as_millis()));
+        return check.ok(format!("it did nothing in {apart_ms} ms"));
     }
-    findings.warning(
-        CHECK,
-        format!("in {} ms, before the test began, {done}", apart.as_millis()),
-        "operations of others are in every latency, and in what the kernel counts",
+    check.warning(
+        format!("in {apart_ms} ms, before the test began, {done}"),
         "stop what uses it: biosnoop or iotop show it, `lsblk` what lies on it",
     );
 }
 
-const RUN_DIRECTORY: &str = "run-directory";
 const PLACE: &str = "run-directory-place";
 
 /// A day of one device takes about 100 MB (docs/run-directory.md); a run also asks for its own need.
@@ -82,50 +74,33 @@ const RAMFS_MAGIC: i64 = 0x8584_58f6;
 
 /// Looks at the file system that `dir` is on, or will be.
 pub(super) fn check_room(dir: &Path, findings: &mut Findings) {
+    let check = findings.check("run-directory", "a run that cannot be recorded is no result");
     let place = existing(dir);
     let opened = File::open(&place).and_then(|file| Ok((free_bytes(file.as_fd())?, file)));
     let (free, file) = match opened {
         Ok(opened) => opened,
         Err(error) => {
             let finding = format!("the free space of {} cannot be read ({error})", place.display());
-            return findings.unknown(
-                RUN_DIRECTORY,
-                finding,
-                "a run that cannot be recorded is no result",
-                "name another directory",
-            );
+            return check.unknown(finding, "name another directory");
         }
     };
     let name = dir.display();
     let free_mib = free >> 20;
-    if free < LEAST_BYTES {
-        let finding = format!("only {free_mib} MiB are free for {name}");
-        findings.problem(
-            RUN_DIRECTORY,
-            finding,
-            "the recording ends when the disk is full, and the run with it",
-            "free space, or name another directory",
-        );
-    } else if free < ENOUGH_BYTES {
-        let finding = format!("{free_mib} MiB are free for {name}");
-        findings.warning(
-            RUN_DIRECTORY,
-            finding,
-            "a day takes about 100 MB for each device, more with telemetry",
-            "free space, or name another directory",
-        );
-    } else {
-        findings.ok(RUN_DIRECTORY, format!("{} are free for {name}", units::bytes(free as f64)));
+    match free {
+        ..LEAST_BYTES => check
+            .because("the recording ends when the disk is full, and the run with it")
+            .problem(format!("only {free_mib} MiB are free for {name}"), "free space, or name another directory"),
+        LEAST_BYTES..ENOUGH_BYTES => check
+            .because("a day takes about 100 MB for each device, more with telemetry")
+            .warning(format!("{free_mib} MiB are free for {name}"), "free space, or name another directory"),
+        _ => check.ok(format!("{} are free for {name}", units::bytes(free as f64))),
     }
     #[allow(clippy::unnecessary_cast, reason = "its type differs between architectures")]
     let kind = rustix::fs::fstatfs(file.as_fd()).map(|stat| stat.f_type as i64);
     if kind.is_ok_and(|kind| kind == TMPFS_MAGIC || kind == RAMFS_MAGIC) {
-        findings.note(
-            PLACE,
-            format!("{name} is in memory"),
-            "it is gone after a restart, and takes memory from the test",
-            "name a directory on a disk for a run that matters",
-        );
+        findings
+            .check(PLACE, "it is gone after a restart, and takes memory from the test")
+            .note(format!("{name} is in memory"), "name a directory on a disk for a run that matters");
     }
 }
 
@@ -135,12 +110,9 @@ pub(super) fn check_place(dir: &Path, device: &DeviceState, findings: &mut Findi
     let place = Some(DevNum::of_stat(metadata.dev()));
     let parts = device.disk.iter().flat_map(|disk| disk.children().into_iter().map(|name| disk.child(&name)));
     if device.disk.iter().cloned().chain(parts).any(|dir| dir.dev() == place) {
-        findings.warning(
-            PLACE,
-            "the run directory is on the device under test",
-            "each report interval is written and synced there, which is in the latencies",
-            "name a directory on another device (--out)",
-        );
+        findings
+            .check(PLACE, "each report interval is written and synced there, which is in the latencies")
+            .warning("the run directory is on the device under test", "name a directory on another device (--out)");
     }
 }
 

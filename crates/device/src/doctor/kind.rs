@@ -1,12 +1,9 @@
 //! Checks the kind of a device: a drive, or a virtual or networked device that looks like one; and its block layer
 //! settings: scheduler, write cache, sectors.
 
-use super::device_state::DeviceState;
-use super::device_state::Findings;
+use super::device_state::{DeviceState, Findings};
 use crate::discover::Kind;
 use results::finding::Level;
-
-const CHECK: &str = "device-kind";
 
 /// Backing of a device that is not a physical drive.
 struct Behind {
@@ -91,29 +88,21 @@ const MODELS: [(&str, &Behind); 11] = [
 
 /// Reports the backing of the device.
 pub(super) fn check(device: &DeviceState, findings: &mut Findings) {
+    let check = findings.check("device-kind", "it may be virtual or networked");
     let facts = &device.facts;
     if facts.kind == Kind::RegularFile {
-        return findings.note(
-            CHECK,
-            "it is a file in a file system",
-            "what is measured has the file system in it: its allocation, its journal, and what else it does",
-            "name a drive or a partition to judge the drive",
-        );
+        let why = "what is measured has the file system in it: its allocation, its journal, and what else it does";
+        return check
+            .because(why)
+            .note("it is a file in a file system", "name a drive or a partition to judge the drive");
     }
     let transport = facts.transport.as_deref().unwrap_or("unknown");
     match behind(device) {
-        Some((behind, by)) => {
-            findings.add(behind.level, CHECK, format!("it is {} ({by})", behind.what), behind.reason, behind.remedy);
+        Some((Behind { what, level, reason, remedy }, by)) => {
+            check.because(reason).is(*level, format!("it is {what} ({by})"), *remedy);
         }
-        None if device.is_hardware() => {
-            findings.ok(CHECK, format!("it is a drive of this machine (attached by {transport})"))
-        }
-        None => findings.unknown(
-            CHECK,
-            "how it is attached is not told",
-            "it may be virtual or networked",
-            "lsblk -o NAME,TRAN,MODEL",
-        ),
+        None if device.is_hardware() => check.ok(format!("it is a drive of this machine (attached by {transport})")),
+        None => check.unknown("how it is attached is not told", "lsblk -o NAME,TRAN,MODEL"),
     }
 }
 
@@ -170,76 +159,62 @@ pub(super) fn check_queue(device: &DeviceState, findings: &mut Findings) {
     check_write_cache(device, findings);
     check_sectors(device, findings);
     if device.facts.rotational == Some(true) && device.is_hardware() {
-        findings.warning(
-            "medium",
+        let disk = device.disk_name().unwrap_or("DISK");
+        findings.check("medium", "every access takes milliseconds; limits for flash cannot be met").warning(
             "it says that it has spinning platters",
-            "every access takes milliseconds; limits for flash cannot be met",
-            format!(
-                "if it is flash behind a bridge or controller: echo 0 > /sys/block/{}/queue/rotational",
-                device.disk_name().unwrap_or("DISK")
-            ),
+            format!("if it is flash behind a bridge or controller: echo 0 > /sys/block/{disk}/queue/rotational"),
         );
     }
 }
 
 fn check_scheduler(device: &DeviceState, findings: &mut Findings) {
-    const CHECK: &str = "io-scheduler";
-    const WHY: &str = "a scheduler holds requests back to sort or merge them, on one lock; flash gains nothing, \
-                       and the time is in every latency";
+    let check = findings.check(
+        "io-scheduler",
+        "a scheduler holds requests back to sort or merge them, on one lock; flash gains nothing, and the time is in \
+         every latency",
+    );
     let disk = device.disk_name().unwrap_or("DISK");
+    let path = format!("/sys/block/{disk}/queue/scheduler");
     match device.facts.scheduler.as_deref() {
-        Some("none") => findings.ok(CHECK, format!("the scheduler of {disk} is none")),
-        Some(other) => findings.warning(
-            CHECK,
-            format!("the scheduler of {disk} is {other}"),
-            WHY,
-            format!("echo none > /sys/block/{disk}/queue/scheduler"),
-        ),
+        Some("none") => check.ok(format!("the scheduler of {disk} is none")),
+        Some(other) => check.warning(format!("the scheduler of {disk} is {other}"), format!("echo none > {path}")),
         // Devices that pass requests on (md, dm, zram) have no queue of their own to schedule.
-        None if !device.is_hardware() => findings.ok(CHECK, format!("{disk} has no scheduler of its own")),
-        None => findings.unknown(
-            CHECK,
-            format!("the scheduler of {disk} is not told"),
-            WHY,
-            format!("cat /sys/block/{disk}/queue/scheduler"),
-        ),
+        None if !device.is_hardware() => check.ok(format!("{disk} has no scheduler of its own")),
+        None => check.unknown(format!("the scheduler of {disk} is not told"), format!("cat {path}")),
     }
 }
 
 fn check_write_cache(device: &DeviceState, findings: &mut Findings) {
-    const CHECK: &str = "write-cache";
-    const WHY: &str = "with it each synchronous write (O_DSYNC, commit-to-device) carries a flush or FUA and \
-                       waits for the medium, unless the drive has capacitors; without it writes are as safe when \
-                       they complete";
+    let check = findings.check(
+        "write-cache",
+        "with it each synchronous write (O_DSYNC, commit-to-device) carries a flush or FUA and waits for the medium, \
+         unless the drive has capacitors; without it writes are as safe when they complete",
+    );
     match device.facts.write_cache.as_deref() {
-        Some("write through") => findings.ok(CHECK, "no volatile write cache (write through)"),
-        Some("write back") => findings.note(
-            CHECK,
+        Some("write through") => check.ok("no volatile write cache (write through)"),
+        Some("write back") => check.note(
             "it has a volatile write cache (write back)",
-            WHY,
             "know whether the drive has power-loss protection; leave the cache as it is in production",
         ),
-        Some(other) => findings.unknown(CHECK, format!("the kernel calls its write cache `{other}`"), WHY, ""),
-        None => findings.unknown(CHECK, "whether it has a volatile write cache is not told", WHY, ""),
+        Some(other) => check.unknown(format!("the kernel calls its write cache `{other}`"), ""),
+        None => check.unknown("whether it has a volatile write cache is not told", ""),
     }
 }
 
 fn check_sectors(device: &DeviceState, findings: &mut Findings) {
-    const CHECK: &str = "sector-sizes";
-    let (logical, physical) = (device.facts.logical_sector_bytes, device.facts.physical_sector_bytes);
-    match (logical, physical) {
-        (Some(logical), Some(physical)) if logical < physical => findings.note(
-            CHECK,
-            format!("sectors of {logical} bytes are addressed, units of {physical} bytes are written"),
-            "a write that does not cover whole units makes the drive read first; reads of single sectors cost as \
-             much as a unit",
-            "keep sizes multiples of the larger; `nvme id-ns -H` lists formats of 4096 bytes (a format erases the \
-             drive)",
-        ),
-        (Some(logical), Some(_)) => findings.ok(CHECK, format!("sectors have {logical} bytes, addressed and written")),
-        _ => {
-            let why = "writes may be smaller than what the drive writes at once";
-            findings.unknown(CHECK, "its sector sizes are not told", why, "");
-        }
+    let check = findings.check("sector-sizes", "writes may be smaller than what the drive writes at once");
+    match (device.facts.logical_sector_bytes, device.facts.physical_sector_bytes) {
+        (Some(logical), Some(physical)) if logical < physical => check
+            .because(
+                "a write that does not cover whole units makes the drive read first; reads of single sectors cost as \
+                 much as a unit",
+            )
+            .note(
+                format!("sectors of {logical} bytes are addressed, units of {physical} bytes are written"),
+                "keep sizes multiples of the larger; `nvme id-ns -H` lists formats of 4096 bytes (a format erases the \
+                 drive)",
+            ),
+        (Some(logical), Some(_)) => check.ok(format!("sectors have {logical} bytes, addressed and written")),
+        _ => check.unknown("its sector sizes are not told", ""),
     }
 }

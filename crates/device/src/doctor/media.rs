@@ -4,8 +4,7 @@
 //! [`crate::observe::nvme`] reads the log; this module judges it. A drive that hangs does not block the examination: a
 //! thread queries it, and is abandoned after a timeout.
 
-use super::device_state::DeviceState;
-use super::device_state::Findings;
+use super::device_state::{Check, DeviceState, Findings};
 use crate::discover::{DeviceFacts, Kind, SysDir};
 use crate::guard::{Prepared, Records};
 use crate::observe::drive_monitor;
@@ -22,9 +21,6 @@ const ALIGNMENT_BYTES: u64 = 4096;
 /// Share of a drive, percent, that left alone is worth to be called over-provisioning.
 const SPARE_PCT: f64 = 5.0;
 
-const OVER_PROVISIONING: &str = "over-provisioning";
-const PREPARATION: &str = "preparation";
-
 pub(super) fn check(device: &DeviceState, records: &Records, findings: &mut Findings) {
     check_firmware(device, findings);
     check_alignment(device, findings);
@@ -36,15 +32,16 @@ pub(super) fn check(device: &DeviceState, records: &Records, findings: &mut Find
 }
 
 fn check_firmware(device: &DeviceState, findings: &mut Findings) {
-    const CHECK: &str = "firmware";
+    let check = findings.check(
+        "firmware",
+        "the same model can be another drive with another firmware: results cannot be compared without it",
+    );
     let facts = &device.facts;
     let model = facts.model.as_deref().unwrap_or("a drive without a model name");
     match &facts.firmware {
-        Some(firmware) => findings.ok(CHECK, format!("{model} runs firmware {firmware}")),
-        None if device.is_hardware() => findings.unknown(
-            CHECK,
+        Some(firmware) => check.ok(format!("{model} runs firmware {firmware}")),
+        None if device.is_hardware() => check.unknown(
             format!("the firmware of {model} is not told"),
-            "the same model can be another drive with another firmware: results cannot be compared without it",
             "smartctl -i or nvme id-ctrl may tell; write it down beside the result",
         ),
         None => {}
@@ -52,46 +49,42 @@ fn check_firmware(device: &DeviceState, findings: &mut Findings) {
 }
 
 fn check_alignment(device: &DeviceState, findings: &mut Findings) {
-    const CHECK: &str = "alignment";
-    const WHY: &str = "operations then straddle two units of the drive, and each costs two, with a read before a write";
     const ALIGN: &str =
         "make the partition again with its start at a multiple of 1 MiB (parted -a optimal); that loses its data";
+    let check = findings.check(
+        "alignment",
+        "operations then straddle two units of the drive, and each costs two, with a read before a write",
+    );
     let Some(dir) = &device.dir else { return };
     let unit_bytes = u64::from(device.facts.physical_sector_bytes.unwrap_or(0)).max(ALIGNMENT_BYTES);
     let offset: Option<i64> = dir.number("alignment_offset");
     match (&device.facts.partition, offset) {
         (Some(part), _) if part.start_bytes % unit_bytes != 0 => {
-            let finding = format!("it begins at byte {}, no multiple of {unit_bytes}", part.start_bytes);
-            findings.warning(CHECK, finding, WHY, ALIGN);
+            check.warning(format!("it begins at byte {}, no multiple of {unit_bytes}", part.start_bytes), ALIGN);
         }
-        // The kernel compares with the drive's own report; -1 is a misalignment without a remedy.
-        (part, Some(offset)) if offset != 0 => {
-            let finding = format!("the kernel calls it misaligned (alignment_offset {offset})");
-            let remedy = if part.is_some() { ALIGN } else { "use a partition that begins at that offset" };
-            findings.warning(CHECK, finding, WHY, remedy);
-        }
-        (Some(part), _) => {
-            findings.ok(CHECK, format!("it begins at byte {}, a multiple of {unit_bytes}", part.start_bytes))
-        }
-        (None, _) => findings.ok(CHECK, "it is used from its first byte"),
+        (part, Some(offset)) if offset != 0 => check.warning(
+            format!("the kernel calls it misaligned (alignment_offset {offset})"),
+            if part.is_some() { ALIGN } else { "use a partition that begins at that offset" },
+        ),
+        (Some(part), _) => check.ok(format!("it begins at byte {}, a multiple of {unit_bytes}", part.start_bytes)),
+        (None, _) => check.ok("it is used from its first byte"),
     }
 }
 
 fn check_over_provisioning(device: &DeviceState, prepared: Option<&Prepared>, findings: &mut Findings) {
-    const WHY: &str =
-        "the less room a drive has to itself, the more it must copy for each byte written: latency and wear";
+    let check = findings.check(
+        "over-provisioning",
+        "the less room a drive has to itself, the more it must copy for each byte written: latency and wear",
+    );
     let facts = &device.facts;
     let advice = format!("flashproof prep {} --use-pct 80 leaves a fifth alone (it ERASES the device)", facts.path);
     if let Some(prepared) = prepared.filter(|prepared| prepared.used_bytes < prepared.size_bytes) {
         let text = format!("it was prepared for the use of {:.1} % of it", prepared.use_pct());
         return match prepared.rest_discarded {
-            true => findings.ok(OVER_PROVISIONING, format!("{text}, the rest is discarded")),
-            false => findings.note(
-                OVER_PROVISIONING,
-                format!("{text}, and the rest was not discarded"),
-                "a drive keeps copying old data that nobody needs unless it is told so",
-                advice,
-            ),
+            true => check.ok(format!("{text}, the rest is discarded")),
+            false => check
+                .because("a drive keeps copying old data that nobody needs unless it is told so")
+                .note(format!("{text}, and the rest was not discarded"), advice),
         };
     }
     if facts.kind == Kind::RegularFile || !device.is_hardware() {
@@ -103,18 +96,11 @@ fn check_over_provisioning(device: &DeviceState, prepared: Option<&Prepared>, fi
             let pct = free_bytes as f64 * 100.0 / disk_bytes.max(1) as f64;
             let text = format!("{pct:.1} % of its disk is in no partition");
             if pct >= SPARE_PCT {
-                findings.ok(OVER_PROVISIONING, format!("{text} (whether it was discarded cannot be seen)"));
-            } else {
-                let advice = "leave a part of the disk in no partition, and discard it (blkdiscard) before the test";
-                findings.note(OVER_PROVISIONING, text, WHY, advice);
+                return check.ok(format!("{text} (whether it was discarded cannot be seen)"));
             }
+            check.note(text, "leave a part of the disk in no partition, and discard it (blkdiscard) before the test");
         }
-        _ => findings.note(
-            OVER_PROVISIONING,
-            format!("all of its {} are used", units::bytes(facts.size_bytes as f64)),
-            WHY,
-            advice,
-        ),
+        _ => check.note(format!("all of its {} are used", units::bytes(facts.size_bytes as f64)), advice),
     }
 }
 
@@ -129,42 +115,29 @@ fn unpartitioned(disk: &SysDir) -> Option<(u64, u64)> {
 }
 
 fn check_preparation(device: &DeviceState, prepared: Option<&Prepared>, findings: &mut Findings) {
-    const WHY: &str = "a drive that was never written answers reads without looking and has free blocks for every \
-                       write: it looks far better than it will be in use";
+    let check = findings.check(
+        "preparation",
+        "a drive that was never written answers reads without looking and has free blocks for every write: it looks \
+         far better than it will be in use",
+    );
     let facts = &device.facts;
     let remedy = format!("flashproof prep {} (it ERASES the device)", facts.path);
     match prepared {
+        Some(prepared) if prepared.is_complete() && prepared.fills == 0 => check
+            .because("some drives keep zeros as nothing, and answer them without looking")
+            .note("it was prepared with zeros only", remedy),
         Some(prepared) if prepared.is_complete() => {
             let fills = if prepared.fills == 1 { "once" } else { "several times" };
-            let text = match prepared.fills {
-                0 => "it was prepared with zeros only".to_owned(),
-                _ => format!("all of it was written {fills} ({} passes)", prepared.passes()),
-            };
-            match prepared.fills {
-                0 => findings.note(
-                    PREPARATION,
-                    text,
-                    "some drives keep zeros as nothing, and answer them without looking",
-                    remedy,
-                ),
-                _ => findings.ok(PREPARATION, text),
-            }
+            check.ok(format!("all of it was written {fills} ({} passes)", prepared.passes()));
         }
         Some(prepared) => {
-            findings.warning(
-                PREPARATION,
-                format!("its preparation is not complete: {}", prepared.progress()),
-                WHY,
-                remedy,
-            );
+            check.warning(format!("its preparation is not complete: {}", prepared.progress()), remedy);
         }
-        None if facts.identity().is_none() => findings.unknown(
-            PREPARATION,
+        None if facts.identity().is_none() => check.unknown(
             "it has no serial number or other lasting name, so no record can tell whether it was prepared",
-            WHY,
             remedy,
         ),
-        None => findings.warning(PREPARATION, "no record says that all of it was written before", WHY, remedy),
+        None => check.warning("no record says that all of it was written before", remedy),
     }
 }
 
@@ -179,32 +152,23 @@ const WORN_PCT: u8 = 80;
 
 /// Judges the drive's health report.
 pub(super) fn check_health(device: &DeviceState, reader: &SmartReader<'_>, findings: &mut Findings) {
-    let transport = device.facts.transport.as_deref().unwrap_or_default();
+    let check = findings.check("smart", "a drive that is hot, worn or failing would not be noticed");
     let disk = device.disk_name().unwrap_or("DISK");
-    if transport.starts_with("nvme") {
+    if device.facts.transport.as_deref().unwrap_or_default().starts_with("nvme") {
         match reader(&device.facts) {
             Ok(view) => judge(&view, findings),
-            Err(why) => findings.unknown(
-                "smart",
-                format!("its SMART log could not be read: {why}"),
-                "a drive that is hot, worn or failing would not be noticed",
-                format!("nvme smart-log /dev/{disk}"),
-            ),
+            Err(why) => {
+                check.unknown(format!("its SMART log could not be read: {why}"), format!("nvme smart-log /dev/{disk}"))
+            }
         }
     } else if device.is_hardware() {
-        findings.unknown(
-            "smart",
-            "only the SMART log of NVMe drives is read",
-            "a drive that is hot, worn or failing would not be noticed",
-            format!("smartctl -a /dev/{disk}"),
-        );
+        check.unknown("only the SMART log of NVMe drives is read", format!("smartctl -a /dev/{disk}"));
     }
 }
 
 /// Asks the drive itself, below `root`.
 pub(super) fn ask_drive(root: &Path, facts: &DeviceFacts) -> Result<Smart, String> {
-    let number = facts.partition.as_ref().map(|part| part.disk_number).or(facts.number);
-    let number = number.ok_or("it has no device number")?;
+    let number = facts.disk_number().ok_or("it has no device number")?;
     let controller = Controller::find(root, (number.major, number.minor));
     let controller = controller.ok_or("its controller could not be opened; it needs root")?;
     let (answer, answered) = mpsc::channel();
@@ -216,43 +180,39 @@ pub(super) fn ask_drive(root: &Path, facts: &DeviceFacts) -> Result<Smart, Strin
 
 fn judge(view: &Smart, findings: &mut Findings) {
     let warnings: Vec<String> = view.warnings().iter().map(ToString::to_string).collect();
+    let check = findings
+        .check("smart-critical", "the drive says that it is failing, or throttles: its result is that of a bad drive");
     match view.critical_warning {
-        0 => findings.ok("smart-critical", "no critical warning"),
-        bits => findings.problem(
-            "smart-critical",
+        0 => check.ok("no critical warning"),
+        bits => check.problem(
             format!("critical warning {bits:#04x}: {}", warnings.join(", ")),
-            "the drive says that it is failing, or throttles: its result is that of a bad drive",
             "replace the drive, or cool it and look again",
         ),
     }
+    let check = findings.check(
+        "smart-wear",
+        "worn flash is read with more retries and wears out faster: a new drive of this model does better",
+    );
     let used = view.percentage_used;
     let text = format!("{used} % of its rated endurance is used, {} % spare blocks are left", view.available_spare_pct);
     if view.available_spare_pct < view.available_spare_threshold_pct {
         let text = format!("{text}, below the drive's own limit of {} %", view.available_spare_threshold_pct);
-        findings.problem("smart-wear", text, "it may soon turn read-only", "replace the drive");
+        check.because("it may soon turn read-only").problem(text, "replace the drive");
     } else if used >= WORN_PCT {
-        findings.warning(
-            "smart-wear",
-            text,
-            "worn flash is read with more retries and wears out faster: a new drive of this model does better",
-            "test another drive, or read the verdict as one on a worn drive",
-        );
+        check.warning(text, "test another drive, or read the verdict as one on a worn drive");
     } else {
-        findings.ok("smart-wear", text);
+        check.ok(text);
     }
+    let check = findings
+        .check("smart-media-errors", "before a drive gives data up it tries for a long time, which is in the latency");
     match view.media_errors {
-        0 => findings.ok("smart-media-errors", "no data was ever unreadable"),
-        errors => findings.warning(
-            "smart-media-errors",
+        0 => check.ok("no data was ever unreadable"),
+        errors => check.warning(
             format!("data could not be recovered {errors} times"),
-            "before a drive gives data up it tries for a long time, which is in the latency",
             "replace the drive; nvme error-log shows the last errors",
         ),
     }
 }
-
-const TEMPERATURE: &str = "temperature";
-const TEMPERATURE_WHY: &str = "a hot drive throttles: its latency then tells of the cooling";
 
 /// Degrees below the drive's limit within which an idle drive will get there under load.
 const MARGIN_CELSIUS: f64 = 10.0;
@@ -260,12 +220,11 @@ const MARGIN_CELSIUS: f64 = 10.0;
 /// Compares the temperature with the drive's own limits: for NVMe `max` is where it warns and begins to
 /// throttle, `crit` where it is critical (WCTEMP and CCTEMP of the specification).
 pub(super) fn check_temperature(device: &DeviceState, root: &Path, findings: &mut Findings) {
+    let check = findings.check("temperature", "a hot drive throttles: its latency then tells of the cooling");
     let Some(monitor) = device.disk_number().and_then(|number| drive_monitor(root, number)) else {
         if device.is_hardware() {
-            findings.unknown(
-                TEMPERATURE,
+            check.unknown(
                 "the kernel knows no thermometer of it",
-                TEMPERATURE_WHY,
                 "modprobe drivetemp (SATA), smartctl -A, nvme smart-log",
             );
         }
@@ -277,18 +236,13 @@ pub(super) fn check_temperature(device: &DeviceState, root: &Path, findings: &mu
     };
     // A drive without a limit reports 0 K or nothing.
     let limit = |name: &str| read(name).filter(|celsius| *celsius > 0.0);
-    let Some(now) = read("temp1_input") else {
-        return findings.unknown(
-            TEMPERATURE,
-            "its thermometer does not answer",
-            TEMPERATURE_WHY,
-            "nvme smart-log, or smartctl -A",
-        );
-    };
-    judge_temperature(now, limit("temp1_max"), limit("temp1_crit"), findings);
+    match read("temp1_input") {
+        Some(now) => judge_temperature(now, limit("temp1_max"), limit("temp1_crit"), check),
+        None => check.unknown("its thermometer does not answer", "nvme smart-log, or smartctl -A"),
+    }
 }
 
-fn judge_temperature(now: f64, max: Option<f64>, crit: Option<f64>, findings: &mut Findings) {
+fn judge_temperature(now: f64, max: Option<f64>, crit: Option<f64>, check: Check<'_>) {
     const COOL: &str = "let it cool down, and see that air flows over it; in a server the lid belongs closed";
     let limits: Vec<String> = [("warns", max), ("is critical", crit)]
         .iter()
@@ -299,11 +253,11 @@ fn judge_temperature(now: f64, max: Option<f64>, crit: Option<f64>, findings: &m
         false => format!("it has {now:.0} degrees Celsius; it {}", limits.join(" and ")),
     };
     if crit.is_some_and(|crit| now >= crit) {
-        findings.problem(TEMPERATURE, text, TEMPERATURE_WHY, COOL);
+        check.problem(text, COOL);
     } else if max.or(crit).is_some_and(|max| now >= max - MARGIN_CELSIUS) {
-        findings.warning(TEMPERATURE, text, TEMPERATURE_WHY, COOL);
+        check.warning(text, COOL);
     } else {
-        findings.ok(TEMPERATURE, text);
+        check.ok(text);
     }
 }
 
@@ -355,10 +309,11 @@ mod tests {
             (75.0, None, Some(80.0), Level::Warning),
             (90.0, None, None, Level::Ok),
         ] {
-            let finding = only(|findings| judge_temperature(now, max, crit, findings));
+            let finding = only(|findings| judge_temperature(now, max, crit, findings.check("temperature", "")));
             assert_eq!(finding.level, level, "{finding:?}");
         }
-        let finding = only(|findings| judge_temperature(41.0, Some(70.0), Some(80.0), findings)).finding;
+        let finding =
+            only(|findings| judge_temperature(41.0, Some(70.0), Some(80.0), findings.check("temperature", ""))).finding;
         assert_eq!(finding, "it has 41 degrees Celsius; it warns at 70 and is critical at 80");
     }
 }

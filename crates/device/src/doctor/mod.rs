@@ -26,8 +26,7 @@ pub use media::SmartReader;
 use crate::discover::Roots;
 use crate::guard::Records;
 use crate::observe::nvme::fdp::Fdp;
-use device_state::DeviceState;
-use device_state::Findings;
+use device_state::{DeviceState, Findings};
 use results::finding::Finding;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
@@ -110,23 +109,19 @@ impl<'a> Doctor<'a> {
     }
 
     fn check_device(&self, name: &str, device: &Result<DeviceState, String>, run_dir: Option<&Path>) -> Findings {
+        const WHY: &str = "nothing can be measured on it";
         let mut findings = Findings::of_device(name);
         let device = match device {
             Ok(device) => device,
             Err(why) => {
                 let (finding, remedy) = why.split_once("; ").unwrap_or((why, "`flashproof doctor` lists what is here"));
-                findings.problem("device", finding, "nothing can be measured on it", remedy);
+                findings.check("device", WHY).problem(finding, remedy);
                 return findings;
             }
         };
         if device.disk.is_some() && device.facts.size_bytes == 0 {
             let remedy = "attach a medium or a file, or name another device";
-            findings.problem(
-                "device",
-                "it has no bytes: nothing is attached to it",
-                "nothing can be measured on it",
-                remedy,
-            );
+            findings.check("device", WHY).problem("it has no bytes: nothing is attached to it", remedy);
             return findings;
         }
         in_use::check(device, &self.roots, &mut findings);

@@ -5,21 +5,19 @@ use crate::observe::nvme::fdp::Fdp;
 
 /// Checks a drive's FDP report. A drive without FDP gets no finding.
 pub(super) fn check(fdp: Result<Option<Fdp>, String>, findings: &mut Findings) {
-    let reason = "tenants on it share reclaim units, and their write amplification cannot be brought down by handles";
-    let remedy = "`flashproof waf setup DEVICE` prints the commands that change it, and what they erase";
+    let check = findings.check("fdp", "whether writes can name a handle is not known");
     match fdp {
         Ok(None) => {}
         Ok(Some(fdp)) => match fdp.hindrance() {
-            Some(hindrance) => findings.note("fdp", hindrance, reason, remedy),
-            None if fdp.placement.is_empty() => {
-                findings.unknown("fdp", fdp.unknown.join("; "), "whether writes can name a handle is not known", "")
-            }
-            None => findings.ok("fdp", format!("FDP is on, and writes can name {} handles", fdp.placement.len())),
+            Some(hindrance) => check
+                .because(
+                    "tenants on it share reclaim units, and their write amplification cannot be brought down by handles",
+                )
+                .note(hindrance, "`flashproof waf setup DEVICE` prints the commands that change it, and what they erase"),
+            None if fdp.placement.is_empty() => check.unknown(fdp.unknown.join("; "), ""),
+            None => check.ok(format!("FDP is on, and writes can name {} handles", fdp.placement.len())),
         },
-        Err(why) => {
-            let finding = format!("it could not be asked whether it has FDP: {why}");
-            findings.unknown("fdp", finding, "whether writes can name a handle is not known", "run as root");
-        }
+        Err(why) => check.unknown(format!("it could not be asked whether it has FDP: {why}"), "run as root"),
     }
 }
 

@@ -2,11 +2,10 @@
 
 use super::*;
 use crate::discover::tests::fake_nvme;
+use crate::fake_tree::FakeTree;
 use crate::observe::nvme::Smart;
 use results::finding::Level::{self, Note, Ok, Problem, Unknown, Warning};
 use std::fs;
-use std::os::unix::fs::symlink;
-use tempfile::TempDir;
 
 /// Findings of a check on a device called `/dev/x`.
 pub(super) fn all(check: impl FnOnce(&mut Findings)) -> Vec<Finding> {
@@ -22,7 +21,7 @@ pub(super) fn only(check: impl FnOnce(&mut Findings)) -> Finding {
 }
 
 /// A machine with one NVMe drive without faults: each test adds one.
-struct Machine(TempDir);
+struct Machine(FakeTree);
 
 /// The drive's directories below `sys`.
 const DISK: &str = "devices/pci0000:00/0000:00:04.0/nvme/nvme0/nvme0n1";
@@ -30,12 +29,12 @@ const PCI: &str = "devices/pci0000:00/0000:00:04.0";
 
 impl Machine {
     fn new() -> Self {
-        let machine = Self(tempfile::tempdir().unwrap());
-        let sys = machine.0.path().join("sys");
-        fake_nvme(&sys);
-        symlink("../devices/pci0000:00/0000:00:04.0/nvme/nvme0/nvme0n1", machine.made("sys/block/nvme0n1")).unwrap();
-        symlink(sys.join(DISK).join("nvme0n1p2"), sys.join("class/block/nvme0n1p2")).unwrap();
-        for (name, text) in [
+        let machine = Self(FakeTree::of(&[]));
+        let sys = machine.0.path("sys");
+        fake_nvme(&machine.0);
+        machine.0.link("sys/block/nvme0n1", sys.join(DISK));
+        machine.0.link("sys/class/block/nvme0n1p2", sys.join(DISK).join("nvme0n1p2"));
+        let files = [
             ("proc/cpuinfo", "model name\t: X\nflags\t\t: fpu\n"),
             ("proc/stat", "cpu  100 0 0 900 0 0 0 0 0 0\n"),
             ("proc/sys/kernel/io_uring_disabled", "0\n"),
@@ -66,11 +65,10 @@ impl Machine {
             ("sys/class/hwmon/hwmon0/temp1_input", "41850\n"),
             ("sys/class/hwmon/hwmon0/temp1_max", "69850\n"),
             ("sys/class/hwmon/hwmon0/temp1_crit", "79850\n"),
-        ] {
-            machine.write(name, text);
-        }
-        symlink(sys.join(DISK).parent().unwrap(), sys.join("class/hwmon/hwmon0/device")).unwrap();
-        for (name, text) in [
+        ];
+        machine.0.write_all("", &files);
+        machine.0.link("sys/class/hwmon/hwmon0/device", sys.join(DISK).parent().unwrap());
+        let files = [
             ("msi_irqs/30", "msix\n"),
             ("msi_irqs/31", "msix\n"),
             ("msi_irqs/32", "msix\n"),
@@ -78,9 +76,8 @@ impl Machine {
             ("current_link_width", "4\n"),
             ("max_link_speed", "16.0 GT/s PCIe\n"),
             ("max_link_width", "4\n"),
-        ] {
-            machine.write(&format!("sys/{PCI}/{name}"), text);
-        }
+        ];
+        machine.0.write_all(format!("sys/{PCI}"), &files);
         // fake_nvme puts the drive on node 1, and leaves the controller's own at -1.
         machine.write(&format!("sys/{PCI}/nvme/nvme0/numa_node"), "1\n");
         machine.write(&format!("sys/{DISK}/queue/write_cache"), "write through\n");
@@ -88,24 +85,13 @@ impl Machine {
         machine
     }
 
-    fn made(&self, name: &str) -> PathBuf {
-        let path = self.0.path().join(name);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        path
-    }
-
     fn write(&self, name: &str, text: &str) {
-        fs::write(self.made(name), text).unwrap();
-    }
-
-    fn remove(&self, name: &str) {
-        let path = self.0.path().join(name);
-        if path.is_dir() { fs::remove_dir_all(path).unwrap() } else { fs::remove_file(path).unwrap() }
+        self.0.write(name, text);
     }
 
     fn doctor(&self) -> Doctor<'static> {
         // Spare at its threshold, and no other warning.
-        Doctor::new(self.0.path()).with_smart(Box::new(|_| std::result::Result::Ok(Smart::parse(&[0; 512]))))
+        Doctor::new(self.0.root()).with_smart(Box::new(|_| std::result::Result::Ok(Smart::parse(&[0; 512]))))
     }
 
     fn examine(&self, device: &str) -> Vec<Finding> {
@@ -234,7 +220,7 @@ fn each_bad_state_is_told_by_its_check() {
         let machine = Machine::new();
         match text {
             Some(text) => machine.write(&file, text),
-            None => machine.remove(&file),
+            None => machine.0.remove(&file),
         }
         let finding = machine.finding(DRIVE, check);
         assert!(finding.level == level && finding.finding.contains(says), "{file} {text:?}: {finding:#?}");
@@ -285,7 +271,7 @@ fn controllers_between_are_named_by_their_driver() {
         ("nvme", Ok, "no RAID or bus adapter"),
     ] {
         let machine = Machine::new();
-        symlink(format!("../../bus/pci/drivers/{driver}"), machine.made(&format!("sys/{PCI}/driver"))).unwrap();
+        machine.0.link(format!("sys/{PCI}/driver"), format!("sys/bus/pci/drivers/{driver}"));
         let finding = machine.finding(DRIVE, "controller");
         assert!(finding.level == level && finding.finding.contains(says), "{finding:?}");
     }
@@ -311,11 +297,10 @@ fn what_only_looks_like_a_drive_is_told_by_its_name_or_its_place() {
     ] {
         let machine = Machine::new();
         let name = place.rsplit('/').next().unwrap();
-        let dir = machine.made(&format!("sys/devices/{place}/dev")).parent().unwrap().to_path_buf();
-        fs::write(dir.join("dev"), "8:0\n").unwrap();
-        fs::write(dir.join("size"), "800\n").unwrap();
-        symlink(&dir, machine.made(&format!("sys/class/block/{name}"))).unwrap();
-        symlink(&dir, machine.made("sys/dev/block/8:0")).unwrap();
+        let dir = format!("sys/devices/{place}");
+        machine.0.write_all(&dir, &[("dev", "8:0\n"), ("size", "800\n")]);
+        machine.0.link(format!("sys/class/block/{name}"), &dir);
+        machine.0.block("8:0", &dir);
         let finding = machine.finding(&format!("/dev/{name}"), "device-kind");
         assert!(finding.level == level && finding.finding.contains(says), "{place}: {finding:?}");
     }

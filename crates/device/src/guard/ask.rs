@@ -241,8 +241,7 @@ fn typed(name: &str) -> String {
 
 /// The lasting names of the device of `facts`, the one on the drive's label first.
 fn lasting(facts: &DeviceFacts, roots: &Roots) -> Vec<Lasting> {
-    let disk_number = facts.partition.as_ref().map(|part| part.disk_number).or(facts.number);
-    let disk = disk_number.and_then(|number| SysDir::of_block(&roots.sys, number)).and_then(Disk::at);
+    let disk = facts.disk_number().and_then(|number| SysDir::of_block(&roots.sys, number)).and_then(Disk::at);
     let part = facts.partition.as_ref().map(|part| format!("-part{}", part.index)).unwrap_or_default();
     let all = disks(roots);
     let name = |what, text: &Option<String>, of: fn(&Disk) -> &Option<String>| {
@@ -270,6 +269,7 @@ mod tests {
     use super::*;
     use crate::discover::tests::fake_nvme;
     use crate::discover::{DevNum, discover_block_for_tests, facts_of_new_file};
+    use crate::fake_tree::FakeTree;
 
     fn decide(mut answers: Answers<'_>) -> Result<(), String> {
         let facts =
@@ -326,9 +326,9 @@ mod tests {
 
     #[test]
     fn a_partition_is_named_as_the_part_of_its_drive() {
-        let dir = tempfile::tempdir().unwrap();
-        let roots = Roots::below(dir.path());
-        fake_nvme(&roots.sys);
+        let tree = FakeTree::of(&[]);
+        fake_nvme(&tree);
+        let roots = Roots::below(tree.root());
         for (minor, names, others) in [
             (0, ["S123", "eui.0025385b21404321"], ["S123-part2", "S12"]),
             (2, ["S123-part2", "eui.0025385b21404321-part2"], ["S123", "S123-part1"]),
@@ -343,20 +343,10 @@ mod tests {
 
     #[test]
     fn a_volume_has_its_name_among_the_mapped_devices() {
-        let dir = tempfile::tempdir().unwrap();
-        let roots = Roots::below(dir.path());
-        let dm = roots.sys.join("devices/dm-3");
-        for (path, text) in [
-            (dm.join("dev"), "252:3"),
-            (dm.join("dm/name"), "vg-data"),
-            (dm.join("dm/uuid"), "LVM-x"),
-            (roots.dev.join("mapper/vg-data"), ""),
-            (roots.sys.join("dev/block/nothing"), ""),
-        ] {
-            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(path, text).unwrap();
-        }
-        std::os::unix::fs::symlink(&dm, roots.sys.join("dev/block/252:3")).unwrap();
+        let tree = FakeTree::of(&[("dev/mapper/vg-data", "")]);
+        let roots = Roots::below(tree.root());
+        tree.write_all("sys/devices/dm-3", &[("dev", "252:3"), ("dm/name", "vg-data"), ("dm/uuid", "LVM-x")]);
+        tree.block("252:3", "sys/devices/dm-3");
         let facts = discover_block_for_tests(DevNum { major: 252, minor: 3 }, &roots);
         let of = Names::of(&facts, &roots);
         let name = roots.dev.join("mapper/vg-data").display().to_string();

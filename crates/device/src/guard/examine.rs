@@ -20,9 +20,10 @@ use super::claim::{self, Manner, STAT_BLOCK_BYTES, check_size};
 use super::evidence::{self, Evidence, Known, Sampling};
 use super::preparation::{UsedPart, random_key};
 use super::refusal::{Findings, Reason};
+use super::request::{Guard, Request};
 use super::subject::{Relation, Subject};
-use super::{Guard, Request};
 use crate::discover::{self, DeviceFacts, DiscoverError, Resolved, Roots, SysDir};
+use results::units;
 use std::fs::{self, File, Metadata};
 use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
@@ -432,7 +433,8 @@ impl Counters {
 impl fmt::Display for Counters {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { reads, writes, others, in_flight } = self;
-        write!(f, "it did {reads} reads, {writes} writes and {others} discards and flushes, with {in_flight} in flight")
+        let (reads, writes) = (units::count(*reads, "read"), units::count(*writes, "write"));
+        write!(f, "it did {reads}, {writes} and {others} discards and flushes, with {in_flight} in flight")
     }
 }
 
@@ -450,8 +452,7 @@ fn moves(dirs: &[&SysDir], watch: Duration) -> Result<bool, Reason> {
 
 fn moved(before: Counters, after: Counters, watch: Duration) -> Option<Reason> {
     let done = after.since(before);
-    let Counters { reads, writes, others, in_flight } = done;
-    (!done.is_still()).then_some(Reason::Moving { watched_ms: watch.as_millis(), reads, writes, others, in_flight })
+    (!done.is_still()).then(|| Reason::Moving { watched_ms: watch.as_millis(), did: done.to_string() })
 }
 
 #[cfg(test)]
@@ -474,7 +475,7 @@ mod tests {
         assert!(moved(before, before, Duration::from_secs(1)).is_none());
         for (after, says) in [
             (Counters { reads: before.reads + 3, ..before }, "in 1000 ms it did 3 reads, 0 writes"),
-            (Counters { writes: before.writes + 1, ..before }, "0 reads, 1 writes and 0 discards"),
+            (Counters { writes: before.writes + 1, ..before }, "0 reads, 1 write and 0 discards"),
             (Counters { others: before.others + 2, ..before }, "0 writes and 2 discards and flushes"),
             (Counters { in_flight: 4, ..before }, "with 4 in flight"),
         ] {

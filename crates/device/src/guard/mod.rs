@@ -26,6 +26,7 @@ mod mark;
 mod preparation;
 mod processes;
 mod refusal;
+mod request;
 pub mod stamp;
 mod subject;
 #[cfg(test)]
@@ -45,91 +46,15 @@ pub use preparation::{PREPARATION, Preparation, Records, StateError, unix_s};
 pub use preparation::{Prepared, Sampled};
 pub use processes::Opener;
 pub use refusal::{Reason, Refusal, Refused};
+pub use request::{Guard, Request};
 
 use crate::discover::{self, Roots};
 use ask::{Match, Names};
-use evidence::Sampling;
 use examine::{Examined, Found};
-use std::path::PathBuf;
 use std::thread;
-use std::time::Duration;
 use subject::Overlap;
 
-/// Time without I/O before a device is claimed.
-const WATCH: Duration = Duration::from_secs(1);
-
-/// Maximum wait for a short-lived user (udev after a change, a run that just ended).
-const SETTLE: Duration = Duration::from_secs(3);
-
-/// Spots read between the ends of a device: data on 1 % of it is missed once in 30,000 times.
-const SPOTS: u32 = 1024;
-
-/// Longest time for the spots: a disk with platters reads about 100 a second.
-const SPOTS_LIMIT: Duration = Duration::from_secs(5);
-
-/// One device or file that a run wants to write to.
-#[derive(Debug, Clone)]
-pub struct Request {
-    /// The name as the user gave it.
-    pub path: String,
-    /// Required size of a file. Without it files are refused; devices ignore it.
-    pub file_size_bytes: Option<u64>,
-    /// Least size that the load needs: one large block.
-    pub min_size_bytes: u64,
-    /// True for the whole device, including the part that a preparation left unused.
-    pub whole: bool,
-    /// True if the run reads: write-only runs skip the warning that reads of unwritten blocks do not reach the drive.
-    pub reads: bool,
-    /// True if other shared runs may use it at the same time.
-    pub shared: bool,
-    /// True if every write must be on the medium when it completes (`O_DSYNC`).
-    pub odsync: bool,
-    /// True if the run uses the record store on the device, which stays: then nobody is asked. The opener of the store
-    /// compares its settings, before and after.
-    pub keeps_store: bool,
-    /// Purpose, in words; stored in the record.
-    pub purpose: String,
-}
-
-impl Request {
-    /// A request for `path`: alone, to read and write, with `O_DSYNC`, of any size, and of no file.
-    pub fn new(path: impl Into<String>, purpose: impl Into<String>) -> Self {
-        Self {
-            path: path.into(),
-            file_size_bytes: None,
-            min_size_bytes: 0,
-            whole: false,
-            reads: true,
-            shared: false,
-            odsync: true,
-            keeps_store: false,
-            purpose: purpose.into(),
-        }
-    }
-}
-
-/// The guard of this machine's devices.
-#[derive(Debug, Clone)]
-pub struct Guard {
-    roots: Roots,
-    records: Records,
-    watch: Duration,
-    settle: Duration,
-    sampling: Sampling,
-}
-
 impl Guard {
-    /// A guard with its records in `state_dir`, or in the state directory of the environment ([`Records::open`]).
-    pub fn new(state_dir: Option<PathBuf>) -> Self {
-        Self {
-            roots: Roots::default(),
-            records: Records::open(state_dir),
-            watch: WATCH,
-            settle: SETTLE,
-            sampling: Sampling { spots: SPOTS, seed: 0, limit: SPOTS_LIMIT },
-        }
-    }
-
     /// Consents to the writing of all `requests`, in their order, or of none. Takes about a second,
     /// however many devices there are.
     ///

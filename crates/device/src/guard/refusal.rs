@@ -129,19 +129,13 @@ pub enum Reason {
     OpenElsewhere(Vec<Opener>),
     /// Somebody reads or writes it.
     #[error(
-        "it is in use by something that could not be found: in {watched_ms} ms it did {reads} reads, {writes} writes and {others} discards and flushes, with {in_flight} in flight; stop what uses it (a daemon that probes disks settles in seconds), or name another device"
+        "it is in use by something that could not be found: in {watched_ms} ms {did}; stop what uses it (a daemon that probes disks settles in seconds), or name another device"
     )]
     Moving {
         /// Observation time, milliseconds.
         watched_ms: u128,
-        /// Reads completed in that time.
-        reads: u64,
-        /// Writes completed in that time.
-        writes: u64,
-        /// Discards and flushes completed in that time.
-        others: u64,
-        /// Requests in flight at the end.
-        in_flight: u64,
+        /// Requests completed in that time, and those in flight at its end: `it did 2 reads, 1 write and ...`.
+        did: String,
     },
     /// The kernel has given it to somebody else.
     #[error(

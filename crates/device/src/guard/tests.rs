@@ -7,6 +7,7 @@ use std::fs::{self, File};
 use std::io;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{FileExt, MetadataExt, symlink};
+use std::time::Duration;
 use tempfile::TempDir;
 
 const SIZE: u64 = 4 << 20;

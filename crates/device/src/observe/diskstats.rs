@@ -182,8 +182,6 @@ pub struct Rates {
     pub reads_per_sec: f64,
     /// `w/s`
     pub writes_per_sec: f64,
-    /// `d/s`
-    pub discards_per_sec: Option<f64>,
     pub flushes_per_sec: Option<f64>,
     /// `rkB/s`: of 1,024 bytes
     pub read_kib_per_sec: f64,
@@ -195,8 +193,6 @@ pub struct Rates {
     pub write_await_ms: Option<f64>,
     /// `f_await`: likewise of a flush
     pub flush_await_ms: Option<f64>,
-    /// `await` of `iostat -xs`: reads, writes and discards together
-    pub await_ms: Option<f64>,
     /// `rareq-sz`: mean size of a read, of 1,024 bytes; `None` without reads (iostat prints 0)
     pub read_request_kib: Option<f64>,
     /// `wareq-sz`: likewise of a write
@@ -221,21 +217,16 @@ impl Rates {
         let kib_per_sec = |sectors: u64| per_sec(sectors) * KIB_PER_SECTOR;
         let mean = |sum: u64, count: u64| (count > 0).then(|| sum as f64 / count as f64);
         let mean_kib = |sectors: u64, count: u64| mean(sectors, count).map(|mean| mean * KIB_PER_SECTOR);
-        let (discard, flush) = (delta.discard.unwrap_or_default(), delta.flush.unwrap_or_default());
+        let flush = delta.flush.unwrap_or_default();
         Some(Self {
             reads_per_sec: per_sec(delta.read.completed),
             writes_per_sec: per_sec(delta.write.completed),
-            discards_per_sec: delta.discard.map(|discard| per_sec(discard.completed)),
             flushes_per_sec: delta.flush.map(|flush| per_sec(flush.completed)),
             read_kib_per_sec: kib_per_sec(delta.read.sectors),
             write_kib_per_sec: kib_per_sec(delta.write.sectors),
             read_await_ms: mean(delta.read.time_ms, delta.read.completed),
             write_await_ms: mean(delta.write.time_ms, delta.write.completed),
             flush_await_ms: mean(flush.time_ms, flush.completed),
-            await_ms: mean(
-                delta.read.time_ms + delta.write.time_ms + discard.time_ms,
-                delta.read.completed + delta.write.completed + discard.completed,
-            ),
             read_request_kib: mean_kib(delta.read.sectors, delta.read.completed),
             write_request_kib: mean_kib(delta.write.sectors, delta.write.completed),
             average_queue: per_sec(delta.queue_ms) / 1000.0,
@@ -305,14 +296,12 @@ mod tests {
         let expected = Rates {
             reads_per_sec: 200.0,
             writes_per_sec: 50.0,
-            discards_per_sec: Some(10.0),
             flushes_per_sec: Some(3.0),
             read_kib_per_sec: 800.0,
             write_kib_per_sec: 6_400.0,
             read_await_ms: Some(1.5),
             write_await_ms: Some(10.0),
             flush_await_ms: Some(0.5),
-            await_ms: Some(1620.0 / 520.0),
             read_request_kib: Some(4.0),
             write_request_kib: Some(128.0),
             average_queue: 0.8,
@@ -324,7 +313,7 @@ mod tests {
     #[test]
     fn no_operations_have_no_mean_time() {
         let idle = Rates::over(&Counters::default(), Duration::from_secs(1)).unwrap();
-        assert_eq!((idle.read_await_ms, idle.write_await_ms, idle.await_ms), (None, None, None));
+        assert_eq!((idle.read_await_ms, idle.write_await_ms), (None, None));
         assert_eq!((idle.flush_await_ms, idle.read_request_kib, idle.write_request_kib), (None, None, None));
         assert_eq!(Rates::over(&Counters::default(), Duration::ZERO), None);
     }

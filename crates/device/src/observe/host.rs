@@ -4,6 +4,8 @@
 //! and nothing fails.
 
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeSet;
+use std::fmt;
 use std::path::Path;
 
 /// Facts about a host, for the manifest of a run.
@@ -55,9 +57,9 @@ impl HostFacts {
             kernel_release: text("proc/sys/kernel/osrelease"),
             distribution: distribution(root),
             cpu_model: cpu_model(&cpuinfo),
-            logical_cpus: text("sys/devices/system/cpu/present").and_then(|list| list_len(&list)),
-            online_cpus: text("sys/devices/system/cpu/online").and_then(|list| list_len(&list)),
-            numa_nodes: text("sys/devices/system/node/online").and_then(|list| list_len(&list)),
+            logical_cpus: text("sys/devices/system/cpu/present").and_then(|list| CpuList::count(&list)),
+            online_cpus: text("sys/devices/system/cpu/online").and_then(|list| CpuList::count(&list)),
+            numa_nodes: text("sys/devices/system/node/online").and_then(|list| CpuList::count(&list)),
             memory_total_bytes: text("proc/meminfo").and_then(|meminfo| memory_total_bytes(&meminfo)),
             cpu_governor: cpu_governor(root),
             hypervisor: hypervisor(root, &cpuinfo),
@@ -92,15 +94,6 @@ fn distribution(root: &Path) -> Option<String> {
 fn cpu_model(cpuinfo: &str) -> Option<String> {
     let model = ["model name", "cpu model", "cpu"].iter().find_map(|key| value(cpuinfo, key, ':'))?;
     Some(model.to_owned())
-}
-
-/// Number of elements in a list such as `0-3,8`.
-fn list_len(list: &str) -> Option<u64> {
-    let range_len = |range: &str| -> Option<u64> {
-        let (first, last) = range.split_once('-').unwrap_or((range, range));
-        last.parse::<u64>().ok()?.checked_sub(first.parse().ok()?)?.checked_add(1)
-    };
-    list.split(',').map(range_len).sum()
 }
 
 fn memory_total_bytes(meminfo: &str) -> Option<u64> {
@@ -142,20 +135,76 @@ fn memlock_limit(limits: &str) -> Option<MemlockLimit> {
     }
 }
 
+/// Most CPUs that a list is believed to have: the kernel's own limit is 8,192.
+const CPUS_MAX: u32 = 1 << 16;
+
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub(crate) struct CpuList(BTreeSet<u32>);
+
+impl CpuList {
+    /// Parses a list; `None` if it is not one. An empty text is an empty set.
+    pub(crate) fn parse(text: &str) -> Option<Self> {
+        let mut cpus = BTreeSet::new();
+        for range in text.trim().split(',').filter(|range| !range.is_empty()) {
+            let (first, last) = range.split_once('-').unwrap_or((range, range));
+            let (first, last) = (first.trim().parse::<u32>().ok()?, last.trim().parse::<u32>().ok()?);
+            if first > last || last >= CPUS_MAX {
+                return None;
+            }
+            cpus.extend(first..=last);
+        }
+        Some(Self(cpus))
+    }
+
+    /// Number of elements of a list in the kernel's format.
+    fn count(text: &str) -> Option<u64> {
+        Self::parse(text).map(|list| list.len() as u64)
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    pub(crate) fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// The CPU, if it is only one.
+    pub(crate) fn only(&self) -> Option<u32> {
+        self.0.first().copied().filter(|_| self.0.len() == 1)
+    }
+
+    /// CPUs in both sets.
+    pub(crate) fn common(&self, other: &Self) -> Self {
+        Self(self.0.intersection(&other.0).copied().collect())
+    }
+
+    pub(crate) fn add(&mut self, other: &Self) {
+        self.0.extend(&other.0);
+    }
+}
+
+impl fmt::Display for CpuList {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let mut ranges: Vec<(u32, u32)> = Vec::new();
+        for &cpu in &self.0 {
+            match ranges.last_mut() {
+                Some((_, last)) if *last + 1 == cpu => *last = cpu,
+                _ => ranges.push((cpu, cpu)),
+            }
+        }
+        let texts: Vec<String> = ranges
+            .into_iter()
+            .map(|(first, last)| if first == last { first.to_string() } else { format!("{first}-{last}") })
+            .collect();
+        f.write_str(&texts.join(","))
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
-
-    fn fake_root(files: &[(&str, &str)]) -> tempfile::TempDir {
-        let root = tempfile::tempdir().unwrap();
-        for (name, text) in files {
-            let path = root.path().join(name);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        }
-        root
-    }
+    use crate::fake_tree::FakeTree;
 
     const FILES: [(&str, &str); 16] = [
         ("proc/sys/kernel/hostname", "db7\n"),
@@ -196,38 +245,47 @@ mod tests {
             io_uring_disabled: Some(2),
             memlock_limit: Some(MemlockLimit::Bytes(8_388_608)),
         };
-        let root = fake_root(&FILES);
-        assert_eq!(HostFacts::read(root.path()), expected);
+        let root = FakeTree::of(&FILES);
+        assert_eq!(HostFacts::read(root.root()), expected);
     }
 
     #[test]
     fn an_empty_host_has_no_facts_and_no_error() {
-        assert_eq!(HostFacts::read(fake_root(&[]).path()), HostFacts::default());
+        assert_eq!(HostFacts::read(FakeTree::of(&[]).root()), HostFacts::default());
     }
 
     #[test]
     fn a_bare_machine_with_a_clouds_name_has_no_hypervisor() {
-        let root = fake_root(&[
+        let root = FakeTree::of(&[
             ("proc/cpuinfo", "model name\t: Xeon\nflags\t\t: fpu sse\n"),
             ("sys/class/dmi/id/sys_vendor", "Amazon EC2\n"),
         ]);
-        assert_eq!(HostFacts::read(root.path()).hypervisor, None);
+        assert_eq!(HostFacts::read(root.root()).hypervisor, None);
     }
 
     #[test]
     fn a_hypervisor_without_a_name_is_still_one() {
-        let root = fake_root(&[("proc/cpuinfo", "flags\t\t: hypervisor\n")]);
-        assert_eq!(HostFacts::read(root.path()).hypervisor.as_deref(), Some("unnamed"));
-        let xen = fake_root(&[("sys/hypervisor/type", "xen\n")]);
-        assert_eq!(HostFacts::read(xen.path()).hypervisor.as_deref(), Some("xen"));
+        let root = FakeTree::of(&[("proc/cpuinfo", "flags\t\t: hypervisor\n")]);
+        assert_eq!(HostFacts::read(root.root()).hypervisor.as_deref(), Some("unnamed"));
+        let xen = FakeTree::of(&[("sys/hypervisor/type", "xen\n")]);
+        assert_eq!(HostFacts::read(xen.root()).hypervisor.as_deref(), Some("xen"));
     }
 
     #[test]
-    fn lists_of_cpus_are_counted() {
-        assert_eq!(list_len("0"), Some(1));
-        assert_eq!(list_len("0-3,8,10-11"), Some(7));
-        assert_eq!(list_len("3-1"), None);
-        assert_eq!(list_len("x"), None);
+    fn a_list_is_read_and_written_as_the_kernel_does() {
+        for text in ["0", "0-3", "0-3,8,10-11", ""] {
+            assert_eq!(CpuList::parse(&format!("{text}\n")).unwrap().to_string(), text);
+        }
+        assert_eq!(CpuList::parse("0-3,8").unwrap().len(), 5);
+        assert_eq!(CpuList::parse("7").unwrap().only(), Some(7));
+        assert_eq!(CpuList::parse("6-7").unwrap().only(), None);
+    }
+
+    #[test]
+    fn what_is_no_list_is_none() {
+        for text in ["3-1", "x", "0-", "-", "0-4294967295"] {
+            assert_eq!(CpuList::parse(text), None, "{text}");
+        }
     }
 
     #[test]
@@ -238,7 +296,7 @@ mod tests {
 
     #[test]
     fn facts_survive_json_and_the_unknown_is_null() {
-        let facts = HostFacts::read(fake_root(&FILES[..8]).path());
+        let facts = HostFacts::read(FakeTree::of(&FILES[..8]).root());
         let json = serde_json::to_string(&facts).unwrap();
         assert!(json.contains("\"cpu_governor\":null") && json.contains("\"numa_nodes\":2"), "{json}");
         assert_eq!(serde_json::from_str::<HostFacts>(&json).unwrap(), facts);

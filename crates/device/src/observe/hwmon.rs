@@ -7,8 +7,9 @@
 //! For an NVMe drive each reading is a SMART command, which the kernel sends at most once a second.
 
 use super::DeviceNumber;
-use super::controllers::controllers;
+use super::block_dir;
 use super::procfile::ProcFile;
+use crate::discover::controllers;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -36,8 +37,8 @@ impl Thermometer {
 
 /// Directory of the monitor in a drive, below `root`; `None` if it has none that the kernel knows. For all
 /// drivers the first sensor is the drive as a whole (NVMe: the composite temperature).
-pub(crate) fn drive_monitor(root: &Path, (major, minor): DeviceNumber) -> Option<PathBuf> {
-    let block = fs::canonicalize(root.join(format!("sys/dev/block/{major}:{minor}"))).ok()?;
+pub(crate) fn drive_monitor(root: &Path, number: DeviceNumber) -> Option<PathBuf> {
+    let block = block_dir(root, number)?;
     let places = [vec![block.clone()], controllers(&block)].concat();
     let mut monitors: Vec<PathBuf> =
         fs::read_dir(root.join("sys/class/hwmon")).ok()?.flatten().map(|entry| entry.path()).collect();
@@ -55,51 +56,37 @@ fn watches(monitor: &Path, places: &[PathBuf]) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::symlink;
+    use crate::fake_tree::FakeTree;
 
     const CONTROLLER: &str = "sys/devices/pci0000:00/0000:01:00.0/nvme/nvme0";
 
-    struct FakeSys(tempfile::TempDir);
+    struct FakeSys(FakeTree);
 
     impl FakeSys {
         fn new() -> Self {
-            let sys = Self(tempfile::tempdir().unwrap());
-            sys.dir("sys/dev/block");
+            let sys = FakeTree::of(&[]);
             sys.dir("sys/class/hwmon");
-            sys
-        }
-
-        fn path(&self, name: &str) -> PathBuf {
-            self.0.path().join(name)
-        }
-
-        fn dir(&self, name: &str) -> PathBuf {
-            fs::create_dir_all(self.path(name)).unwrap();
-            self.path(name)
-        }
-
-        fn block(&self, number: &str, place: &str) {
-            symlink(self.dir(place), self.path(&format!("sys/dev/block/{number}"))).unwrap();
+            Self(sys)
         }
 
         fn monitor(&self, number: u32, driver: &str, device: &str, millidegrees: &str) {
-            let monitor = self.dir(&format!("{device}/hwmon{number}"));
-            fs::write(monitor.join("name"), format!("{driver}\n")).unwrap();
-            fs::write(monitor.join("temp1_input"), format!("{millidegrees}\n")).unwrap();
-            symlink(self.path(device), monitor.join("device")).unwrap();
-            symlink(&monitor, self.path(&format!("sys/class/hwmon/hwmon{number}"))).unwrap();
+            let monitor = format!("{device}/hwmon{number}");
+            self.0.write(format!("{monitor}/name"), driver);
+            self.0.write(format!("{monitor}/temp1_input"), millidegrees);
+            self.0.link(format!("{monitor}/device"), device);
+            self.0.link(format!("sys/class/hwmon/hwmon{number}"), monitor);
         }
 
         fn celsius(&self, number: DeviceNumber) -> Option<f64> {
-            Thermometer::find(self.0.path(), number)?.celsius()
+            Thermometer::find(self.0.root(), number)?.celsius()
         }
     }
 
     #[test]
     fn each_drive_has_its_own_thermometer() {
         let sys = FakeSys::new();
-        sys.block("259:0", &format!("{CONTROLLER}/nvme0n1"));
-        sys.block("259:1", "sys/devices/pci0000:00/0000:02:00.0/nvme/nvme1/nvme1n1");
+        sys.0.block("259:0", &format!("{CONTROLLER}/nvme0n1"));
+        sys.0.block("259:1", "sys/devices/pci0000:00/0000:02:00.0/nvme/nvme1/nvme1n1");
         sys.monitor(0, "k10temp", "sys/devices/pci0000:00", "70000");
         sys.monitor(1, "nvme", "sys/devices/pci0000:00/0000:02:00.0/nvme/nvme1", "41850");
         sys.monitor(2, "nvme", CONTROLLER, "-1500");
@@ -111,7 +98,7 @@ mod tests {
     #[test]
     fn older_kernels_hang_the_monitor_on_the_pci_device() {
         let sys = FakeSys::new();
-        sys.block("259:0", &format!("{CONTROLLER}/nvme0n1"));
+        sys.0.block("259:0", &format!("{CONTROLLER}/nvme0n1"));
         sys.monitor(0, "nvme", "sys/devices/pci0000:00/0000:01:00.0", "35000");
         assert_eq!(sys.celsius((259, 0)), Some(35.0));
     }
@@ -120,11 +107,11 @@ mod tests {
     fn a_drive_with_several_paths_is_found_through_its_subsystem() {
         let sys = FakeSys::new();
         let subsystem = "sys/devices/virtual/nvme-subsystem/nvme-subsys0";
-        sys.block("259:0", &format!("{subsystem}/nvme0n1"));
-        symlink(sys.path(subsystem), sys.path(&format!("{subsystem}/nvme0n1/device"))).unwrap();
+        sys.0.block("259:0", &format!("{subsystem}/nvme0n1"));
+        sys.0.link(format!("{subsystem}/nvme0n1/device"), subsystem);
         sys.monitor(0, "nvme", CONTROLLER, "35000");
         assert_eq!(sys.celsius((259, 0)), None);
-        symlink(sys.path(CONTROLLER), sys.path(&format!("{subsystem}/nvme0"))).unwrap();
+        sys.0.link(format!("{subsystem}/nvme0"), CONTROLLER);
         assert_eq!(sys.celsius((259, 0)), Some(35.0));
     }
 
@@ -132,7 +119,7 @@ mod tests {
     fn the_heat_of_an_adapter_is_not_that_of_its_drives() {
         let sys = FakeSys::new();
         let scsi = "sys/devices/pci0000:00/0000:03:00.0/host0/target0:0:0/0:0:0:0";
-        sys.block("8:0", &format!("{scsi}/block/sda"));
+        sys.0.block("8:0", &format!("{scsi}/block/sda"));
         sys.monitor(0, "adapter", "sys/devices/pci0000:00/0000:03:00.0", "80000");
         assert_eq!(sys.celsius((8, 0)), None);
         sys.monitor(1, "drivetemp", scsi, "29000");
@@ -142,10 +129,10 @@ mod tests {
     #[test]
     fn a_drive_that_stops_answering_has_no_temperature() {
         let sys = FakeSys::new();
-        sys.block("259:0", &format!("{CONTROLLER}/nvme0n1"));
+        sys.0.block("259:0", &format!("{CONTROLLER}/nvme0n1"));
         sys.monitor(0, "nvme", CONTROLLER, "35000");
-        let mut thermometer = Thermometer::find(sys.0.path(), (259, 0)).unwrap();
-        fs::write(sys.path(&format!("{CONTROLLER}/hwmon0/temp1_input")), "").unwrap();
+        let mut thermometer = Thermometer::find(sys.0.root(), (259, 0)).unwrap();
+        sys.0.write(format!("{CONTROLLER}/hwmon0/temp1_input"), "");
         assert_eq!(thermometer.celsius(), None);
     }
 }

@@ -10,7 +10,8 @@
 //! behind one (an HBA, namespaces of one drive) share them. Virtual devices (loop, zram, device-mapper) have none.
 
 use super::DeviceNumber;
-use super::controllers::controllers;
+use super::block_dir;
+use crate::discover::controllers;
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -18,8 +19,8 @@ use std::path::{Path, PathBuf};
 ///
 /// `root` is `/` but in tests. Sources: `msi_irqs` and `irq` in the kernel's
 /// `Documentation/ABI/testing/sysfs-bus-pci`. A drive with several paths has the lines of all of them.
-pub fn lines_of(root: &Path, (major, minor): DeviceNumber) -> Vec<u32> {
-    let Ok(block) = fs::canonicalize(root.join(format!("sys/dev/block/{major}:{minor}"))) else { return Vec::new() };
+pub fn lines_of(root: &Path, number: DeviceNumber) -> Vec<u32> {
+    let Some(block) = block_dir(root, number) else { return Vec::new() };
     // The root may itself be reached over a link.
     let top = fs::canonicalize(root.join("sys/devices")).unwrap_or_else(|_| root.join("sys/devices"));
     let mut lines = lines_above(&block, &top);
@@ -127,88 +128,58 @@ fn parse_counts(text: &str) -> Option<Vec<u64>> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::symlink;
+    use crate::fake_tree::FakeTree;
 
     const PCI: &str = "sys/devices/pci0000:00/0000:01:00.0";
 
-    struct FakeRoot(tempfile::TempDir);
-
-    impl FakeRoot {
-        fn new() -> Self {
-            let root = Self(tempfile::tempdir().unwrap());
-            root.dir("sys/dev/block");
-            root
-        }
-
-        fn dir(&self, name: &str) -> PathBuf {
-            let path = self.0.path().join(name);
-            fs::create_dir_all(&path).unwrap();
-            path
-        }
-
-        fn block(&self, number: &str, place: &str) {
-            symlink(self.dir(place), self.0.path().join("sys/dev/block").join(number)).unwrap();
-        }
-
-        fn line(&self, line: u32, counts: &str) {
-            fs::write(self.dir(&format!("sys/kernel/irq/{line}")).join("per_cpu_count"), counts).unwrap();
-        }
-
-        fn lines(&self, device: DeviceNumber) -> Vec<u32> {
-            lines_of(self.0.path(), device)
-        }
-    }
-
     #[test]
     fn a_partition_has_the_lines_of_its_controller() {
-        let root = FakeRoot::new();
+        let root = FakeTree::of(&[]);
         root.block("259:1", &format!("{PCI}/nvme/nvme0/nvme0n1/nvme0n1p1"));
         for line in ["42", "9", "41"] {
-            fs::write(root.dir(&format!("{PCI}/msi_irqs")).join(line), "msix\n").unwrap();
+            root.write(format!("{PCI}/msi_irqs/{line}"), "msix\n");
         }
-        fs::write(root.dir(PCI).join("irq"), "41\n").unwrap();
-        fs::write(root.dir("sys/devices/pci0000:00").join("irq"), "7\n").unwrap();
-        assert_eq!(root.lines((259, 1)), [9, 41, 42]);
+        root.write(format!("{PCI}/irq"), "41\n");
+        root.write("sys/devices/pci0000:00/irq", "7\n");
+        assert_eq!(lines_of(root.root(), (259, 1)), [9, 41, 42]);
     }
 
     #[test]
     fn a_wired_controller_has_one_line_and_a_virtual_device_none() {
-        let root = FakeRoot::new();
+        let root = FakeTree::of(&[]);
         root.block("8:0", &format!("{PCI}/ata1/host0/target0:0:0/0:0:0:0/block/sda"));
-        fs::write(root.dir(PCI).join("irq"), "19\n").unwrap();
+        root.write(format!("{PCI}/irq"), "19\n");
         root.block("7:0", "sys/devices/virtual/block/loop0");
-        assert_eq!(root.lines((8, 0)), [19]);
-        assert!(root.lines((7, 0)).is_empty());
-        assert!(root.lines((7, 1)).is_empty(), "there is no such device");
-        fs::write(root.dir(PCI).join("irq"), "0\n").unwrap();
-        assert!(root.lines((8, 0)).is_empty(), "zero is the kernel's word for none");
+        assert_eq!(lines_of(root.root(), (8, 0)), [19]);
+        assert!(lines_of(root.root(), (7, 0)).is_empty());
+        assert!(lines_of(root.root(), (7, 1)).is_empty(), "there is no such device");
+        root.write(format!("{PCI}/irq"), "0\n");
+        assert!(lines_of(root.root(), (8, 0)).is_empty(), "zero is the kernel's word for none");
     }
 
     #[test]
     fn a_drive_with_several_paths_has_the_lines_of_each() {
-        let root = FakeRoot::new();
+        let root = FakeTree::of(&[]);
         let subsystem = "sys/devices/virtual/nvme-subsystem/nvme-subsys0";
         root.block("259:0", &format!("{subsystem}/nvme0n1"));
-        symlink(root.dir(subsystem), root.dir(&format!("{subsystem}/nvme0n1")).join("device")).unwrap();
+        root.link(format!("{subsystem}/nvme0n1/device"), subsystem);
         for (path, line) in [(0, "50"), (1, "60")] {
             let pci = format!("sys/devices/pci0000:00/0000:0{path}:00.0");
-            fs::write(root.dir(&format!("{pci}/msi_irqs")).join(line), "msix\n").unwrap();
-            let controller = root.dir(&format!("{pci}/nvme/nvme{path}"));
-            symlink(controller, root.dir(subsystem).join(format!("nvme{path}"))).unwrap();
+            root.write(format!("{pci}/msi_irqs/{line}"), "msix\n");
+            root.link(format!("{subsystem}/nvme{path}"), root.dir(format!("{pci}/nvme/nvme{path}")));
         }
-        assert_eq!(root.lines((259, 0)), [50, 60]);
+        assert_eq!(lines_of(root.root(), (259, 0)), [50, 60]);
     }
 
     #[test]
     fn counts_of_several_lines_are_added_by_cpu() {
-        let root = FakeRoot::new();
-        root.line(41, "10,0,5\n");
-        root.line(42, "1,2,3\n");
-        let counts = ByCpu::read(root.0.path(), &[41, 42, 43]).unwrap();
+        let counts = |line| format!("sys/kernel/irq/{line}/per_cpu_count");
+        let root = FakeTree::of(&[(&counts(41), "10,0,5\n"), (&counts(42), "1,2,3\n")]);
+        let counts = ByCpu::read(root.root(), &[41, 42, 43]).unwrap();
         assert_eq!(counts.counts, [11, 2, 8]);
         assert_eq!(counts.total(), 21);
-        assert_eq!(ByCpu::read(root.0.path(), &[43]), None);
-        assert_eq!(ByCpu::read(root.0.path(), &[]), None);
+        assert_eq!(ByCpu::read(root.root(), &[43]), None);
+        assert_eq!(ByCpu::read(root.root(), &[]), None);
     }
 
     #[test]

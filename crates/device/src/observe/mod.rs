@@ -1,7 +1,6 @@
 //! Watching devices and the host from outside the run: nothing here issues an operation.
 //!
 //! * [`trace`]: the kernel's block tracepoints, one event for each request issued and completed
-//! * [`dispersion`]: evenness of events in time
 //! * [`diskstats`]: /proc/diskstats, and the values that `iostat -x` derives from it
 //! * [`interrupts`]: CPUs that the interrupts of a device reach
 //! * [`nvme`]: an NVMe drive's health logs
@@ -11,9 +10,7 @@
 //!
 //! Functions that read /proc or /sys take the root of the file system, so that tests can build their own.
 
-mod controllers;
 pub mod diskstats;
-pub mod dispersion;
 pub mod host;
 mod hwmon;
 pub mod interrupts;
@@ -25,8 +22,15 @@ pub mod telemetry;
 mod test_loop;
 pub mod trace;
 
-pub(crate) use controllers::{controller_names, controllers};
 pub(crate) use hwmon::drive_monitor;
+
+use std::fs;
+use std::path::{Path, PathBuf};
 
 /// A block device's number: major, minor.
 pub type DeviceNumber = (u32, u32);
+
+/// Directory of the block device `number` in /sys below `root`, links resolved.
+fn block_dir(root: &Path, (major, minor): DeviceNumber) -> Option<PathBuf> {
+    fs::canonicalize(root.join(format!("sys/dev/block/{major}:{minor}"))).ok()
+}

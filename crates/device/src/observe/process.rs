@@ -166,6 +166,7 @@ fn parse_stat(text: &str) -> Option<Stat> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fake_tree::FakeTree;
     use std::process::{Command, Stdio};
 
     #[test]
@@ -179,10 +180,8 @@ mod tests {
 
     #[test]
     fn resident_memory_is_the_second_number_in_pages() {
-        let root = tempfile::tempdir().unwrap();
-        std::fs::create_dir_all(root.path().join("proc/self")).unwrap();
-        std::fs::write(root.path().join("proc/self/statm"), "900 100 50 1 0 80 0\n").unwrap();
-        assert_eq!(ResidentMemory::open(root.path()).unwrap().bytes().unwrap(), 100 * page_bytes());
+        let root = FakeTree::of(&[("proc/self/statm", "900 100 50 1 0 80 0\n")]);
+        assert_eq!(ResidentMemory::open(root.root()).unwrap().bytes().unwrap(), 100 * page_bytes());
     }
 
     #[test]
@@ -197,18 +196,9 @@ mod tests {
     const LINE: &str =
         "77 (a) b (c) R 1 77 77 0 -1 4194304 107 0 0 0 5 6 7 8 20 0 1 0 4242 8192 210 18446744073709551615";
 
-    fn machine(line: &str) -> tempfile::TempDir {
-        let root = tempfile::tempdir().unwrap();
-        let write = |name: &str, text: &str| {
-            let path = root.path().join(name);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        };
-        write(BOOT_ID, "b00t\n");
-        write("proc/1/stat", "1 (init) S 0");
-        write("proc/77/stat", line);
-        fs::create_dir_all(root.path().join("proc/self/ns")).unwrap();
-        std::os::unix::fs::symlink("pid:[4]", root.path().join(NAMESPACE)).unwrap();
+    fn machine(line: &str) -> FakeTree {
+        let root = FakeTree::of(&[(BOOT_ID, "b00t\n"), ("proc/1/stat", "1 (init) S 0"), ("proc/77/stat", line)]);
+        std::os::unix::fs::symlink("pid:[4]", root.dir("proc/self/ns").join("pid")).unwrap();
         root
     }
 
@@ -219,7 +209,7 @@ mod tests {
     #[test]
     fn a_process_is_its_number_its_beginning_and_the_machines_start() {
         let root = machine(LINE);
-        let alive = |process: &Process| is_alive(process, root.path());
+        let alive = |process: &Process| is_alive(process, root.root());
         assert_eq!(alive(&process()), Alive::Running);
         assert_eq!(alive(&Process { start_ticks: 4243, ..process() }), Alive::Gone, "the number was given again");
         assert_eq!(alive(&Process { pid: 78, ..process() }), Alive::Gone);
@@ -233,8 +223,7 @@ mod tests {
             assert_eq!(alive(&Process { start_ticks: 1, ..elsewhere }), Alive::Elsewhere);
         }
         assert_eq!(alive(&Process { boot_id: "other".to_owned(), ..process() }), Alive::OtherBoot);
-        fs::remove_file(root.path().join("proc/1/stat")).unwrap();
-        fs::remove_dir(root.path().join("proc/1")).unwrap();
+        root.remove("proc/1");
         assert_eq!(alive(&Process { pid: 78, ..process() }), Alive::Unknown, "others are hidden");
         assert_eq!(is_alive(&process(), Path::new("/nowhere")), Alive::Unknown);
     }
@@ -244,10 +233,10 @@ mod tests {
         for (state, alive) in [("T", Alive::Stopped), ("t", Alive::Stopped), ("Z", Alive::Gone), ("D", Alive::Running)]
         {
             let root = machine(&LINE.replacen(" R ", &format!(" {state} "), 1));
-            assert_eq!(is_alive(&process(), root.path()), alive, "{state}");
+            assert_eq!(is_alive(&process(), root.root()), alive, "{state}");
         }
         let root = machine("77 (torn");
-        assert_eq!(is_alive(&process(), root.path()), Alive::Unknown);
+        assert_eq!(is_alive(&process(), root.root()), Alive::Unknown);
     }
 
     #[test]

@@ -7,12 +7,11 @@
 //! A drive keeps no bytes unless the engine is made with [`Contents`]; then it has buffers, and reads bring what was written.
 //!
 //! * `contents`: the bytes; `model`: what a model is; `queue`: the queueing model; `ftl`: that with flash and garbage collection inside; `drive`:
-//!   a drive of either; `spec`: a drive's description as text; `fit`: the description of a drive that was measured
+//!   a drive of either; `spec`: a drive's description as text
 
 mod contents;
 mod counted;
 mod drive;
-pub mod fit;
 mod ftl;
 mod model;
 mod queue;

@@ -1,6 +1,6 @@
 //! Help: the first page, the order of a command's page, examples laid out for a terminal, man pages and completions.
 
-use super::{Cli, fio, replay, tenants};
+use super::{Cli, loads};
 use clap::{Args, Command, CommandFactory, ValueEnum};
 use clap_complete::Shell;
 use load::workload::act::options::Test;
@@ -60,8 +60,9 @@ Examples:
 
 /// All commands, with their help in our order.
 pub(super) fn whole() -> Command {
-    let command = Cli::command()
-        .mut_subcommand("storage", |storage| replay::beside(storage).mut_subcommand("tenants", tenants::beside));
+    let command = Cli::command().mut_subcommand("storage", |storage| {
+        loads::beside_replay(storage).mut_subcommand("tenants", loads::beside_tenants)
+    });
     let page = first_page(&command);
     in_order(command).help_template(page)
 }
@@ -95,7 +96,7 @@ pub fn page(words: &[String]) -> Result<String, Failure> {
     let mut at = &mut command;
     match words {
         [keys, rest @ ..] if keys == "keys" => return keys_page(rest),
-        [one] if one == "fio" => return Ok(fio::help().to_owned()),
+        [one] if one == "fio" => return Ok(loads::fio_help().to_owned()),
         _ => {}
     }
     for word in words {

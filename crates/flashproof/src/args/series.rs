@@ -1,6 +1,17 @@
-//! The options that every series of runs has.
+//! The options of series of runs: `flashproof certify`, `rate`, `rate predict` and `baseline`.
 
+use super::PatienceArgs;
+use super::values::{percent, seconds};
 use clap::Args;
+use clap::builder::NonEmptyStringValueParser;
+use load::baseline::LARGE_BYTES;
+use load::factor::Factor;
+use load::workload::fio::{BYTES, parse_number};
+use procedures::predict::PredictedLoad;
+use procedures::series::Options;
+use results::baseline::Pts;
+use results::judge::Sla;
+use std::path::PathBuf;
 
 /// How the runs of a series are made.
 #[derive(Args, Debug)]
@@ -12,10 +23,308 @@ pub struct SeriesArgs {
     /// Allow the erasure of this device, by its serial number, wwid, by-id link or path; may be repeated
     #[arg(long, value_name = "DEVICE")]
     pub erase: Vec<String>,
+    /// Show what would run and for how long, or why it is refused; write nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    /// Write the report into this file, too; it is report.html in the directory of the series anyway
+    #[arg(long, value_name = "FILE", hide_short_help = true)]
+    pub html: Option<PathBuf>,
     /// Begin anew, in a new directory beside the one that is there; nothing is deleted
     #[arg(long, hide_short_help = true)]
     pub fresh: bool,
     /// Say results, warnings and errors only
     #[arg(long, short)]
     pub quiet: bool,
+}
+
+impl SeriesArgs {
+    /// How the options want the runs to be made.
+    pub fn options(&self) -> Options {
+        let Self { no_trace, ref erase, dry_run, fresh, ref html, quiet } = *self;
+        Options { trace: !no_trace, erase: erase.clone(), dry_run, fresh, html: html.clone(), quiet }
+    }
+}
+
+/// Options of a certification.
+#[derive(Args, Debug)]
+pub struct CertifyArgs {
+    /// Devices to certify: ALL that is on them is erased [default: those of CONFIG, or a simulated drive]
+    #[arg(value_name = "DEVICE", value_parser = NonEmptyStringValueParser::new())]
+    pub devices: Vec<String>,
+    /// N times the load of 1x: 2000 reads and 1000 writes a second on each device, or what CONFIG says
+    /// [default: 30 on real devices; 1 for CONFIG and for simulated drives]
+    #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = clap::value_parser!(Factor))]
+    pub load: Option<Factor>,
+    /// A configuration of any ACT as the load of 1x of all the devices that it names
+    #[arg(long, value_name = "CONFIG")]
+    pub config: Option<PathBuf>,
+    /// Stages of 6 hours: a screening, which gives a good idea and certifies nothing
+    #[arg(long, conflicts_with = "duration")]
+    pub screen: bool,
+    /// Length of a stage [default: 24h; 1h of simulated time on simulated drives]; below 24h a screening
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = seconds)]
+    pub duration: Option<u32>,
+    /// Of several devices, the one that is tested alone in stages 1 and 2 [default: the first]
+    #[arg(long, value_name = "DEVICE")]
+    pub single: Option<String>,
+    /// Run the stages after a failed one, too
+    #[arg(long)]
+    pub all_stages: bool,
+    /// What the verdicts allow: shares of operations that may be slower than a threshold
+    #[arg(long, value_name = "LIMITS", default_value_t = Sla::default(), allow_hyphen_values = true, value_parser = Sla::wanted)]
+    pub sla: Sla,
+    /// Length of a slice of the verdict: 1h, 30m, or a number of seconds; the worst slice decides
+    #[arg(long, value_name = "TIME", default_value_t = 3600, allow_hyphen_values = true, value_parser = seconds)]
+    pub slice: u32,
+    /// Pace and spread operations as ACT 6 does, to compare with published ratings (arrival: act)
+    #[arg(long)]
+    pub as_act: bool,
+    #[command(flatten)]
+    pub series: SeriesArgs,
+    #[command(flatten)]
+    pub patience: PatienceArgs,
+    /// Do not prepare devices; one that is not on record as prepared is then screened, not certified
+    #[arg(long)]
+    pub no_prep: bool,
+    /// Directory of the series: its state, and a run directory for each stage
+    /// [default: flashproof-results/certify-SERIAL-30x, which the same command finds again]
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+}
+
+pub(super) const CERTIFY_EXAMPLES: &str = "\
+Examples:
+  flashproof certify                               a simulated drive, in seconds: what it looks like
+  flashproof certify /dev/nvme1n1                  30x: prepare, then 24 h at 30x and 24 h at 60x
+  flashproof certify /dev/nvme1n1                  the same again after a reboot or Ctrl-C: goes on
+  flashproof certify /dev/nvme1n1 --screen         stages of 6 h
+  flashproof certify /dev/nvme1n1 /dev/nvme2n1     the first alone, then both: 4 days
+  flashproof certify /dev/nvme1n1 --load 80 --as-act
+  flashproof certify --config cluster.conf --load 1.5 --erase S64ANX0T402
+
+Stages: 1, N times the load on one device, within the limits; 2, twice that, to its end; with several
+devices 3 and 4, the same on all of them. Exit codes: 0 all stages passed, 1 one failed, 2 usage,
+3 environment, 4 interrupted or invalid. More in docs/certify.md.";
+
+/// Options of a search for the highest rating.
+#[derive(Args, Debug)]
+pub struct RateArgs {
+    /// Device to rate (several: all get the load at once): ALL that is on it is erased
+    #[arg(value_name = "DEVICE", required_unless_present = "config", value_parser = NonEmptyStringValueParser::new())]
+    pub devices: Vec<String>,
+    /// A configuration of any ACT as the load of 1x [default: ACT's, 2000 reads and 1000 writes a second on each device]
+    #[arg(long, value_name = "CONFIG")]
+    pub config: Option<PathBuf>,
+    /// The first load that is tried, as a multiple of 1x: one that the device surely holds
+    #[arg(long, value_name = "N", default_value = "1", allow_hyphen_values = true, value_parser = clap::value_parser!(Factor))]
+    pub from: Factor,
+    /// The highest load that is tried, as a multiple of 1x
+    #[arg(long, value_name = "N", default_value = "1000", allow_hyphen_values = true, value_parser = clap::value_parser!(Factor))]
+    pub up_to: Factor,
+    /// Longest time under load: 8h, 90m, or a number of seconds; what is known by then is the result [default: no bound]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = seconds)]
+    pub max_duration: Option<u32>,
+    /// How near the load that is held and the one that is not must be, in percent
+    #[arg(long, value_name = "PERCENT", default_value_t = 2.0, allow_hyphen_values = true, value_parser = resolution)]
+    pub resolution: f64,
+    /// Limits that a load must meet: shares of operations that may be slower than a threshold
+    #[arg(long, value_name = "LIMITS", default_value_t = Sla::default(), allow_hyphen_values = true, value_parser = Sla::wanted)]
+    pub sla: Sla,
+    /// How long a load is judged, and the rating is confirmed at the end: 1h, 30m, or a number of seconds; a round is
+    /// a twelfth of it and at most 60 s [default: 3600, on simulated drives less where that takes over a minute of CPU]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = confirmation)]
+    pub slice: Option<u32>,
+    /// Pace and spread operations as ACT 6 does, to compare with published ratings (arrival: act)
+    #[arg(long)]
+    pub as_act: bool,
+    #[command(flatten)]
+    pub series: SeriesArgs,
+    /// Do not prepare devices; the rating is then not to be compared with published ones
+    #[arg(long)]
+    pub no_prep: bool,
+    /// Directory of the series: its state, and a run directory for each step
+    /// [default: flashproof-results/rate-SERIAL, which the same command finds again]
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+}
+
+/// A time that has twelve rounds of a second at least.
+fn confirmation(text: &str) -> Result<u32, String> {
+    match seconds(text)? {
+        seconds if seconds < 12 => Err("a rating is confirmed for 12 s at least".to_owned()),
+        seconds => Ok(seconds),
+    }
+}
+
+/// Below 1 % multiples of three digits are not told apart.
+fn resolution(text: &str) -> Result<f64, String> {
+    percent(text, 1.0..=50.0)
+}
+
+pub(super) const RATE_EXAMPLES: &str = "\
+Examples:
+  flashproof rate /dev/nvme1n1                            climb from 1x, some hours
+  flashproof rate /dev/nvme1n1 --from 20 --max-duration 8h    begin higher, end by tomorrow
+  flashproof rate /dev/nvme1n1 --as-act                   comparable with published ratings
+  flashproof rate /dev/nvme1n1                            the same again after Ctrl-C or a reboot: goes on
+  flashproof rate --config cluster.conf --from 0.1        multiples of your own load
+  flashproof rate sim:channels=4+read-us=400              a simulated drive, some minutes of CPU
+  flashproof rate sim:channels=4+read-us=400 --slice 2m   the same in seconds
+
+The load grows until a limit is reached or the rate is not achieved, then closes in on the highest that is
+held, and confirms it for an hour. A certification judges a day: certify what was rated.
+Exit codes: 0 rated, 1 nothing was held, 2 usage, 3 environment, 4 not found (time up, interrupted, our
+own limit). More in docs/rate.md.";
+
+/// Options of a prediction.
+#[derive(Args, Debug)]
+pub struct PredictArgs {
+    /// Directory of a baseline, as `flashproof baseline` makes it
+    #[arg(value_name = "DIR")]
+    pub dir: PathBuf,
+    #[command(flatten)]
+    pub load: PredictedLoadArgs,
+    /// Replace a drive.sim in DIR that this program did not write
+    #[arg(long)]
+    pub force: bool,
+    /// Say results, warnings and errors only
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+/// The load whose rating is predicted.
+#[derive(Args, Debug)]
+pub struct PredictedLoadArgs {
+    /// A configuration of any ACT as the load of 1x [default: ACT's, 2000 reads and 1000 writes a second]
+    #[arg(long, value_name = "CONFIG")]
+    pub config: Option<PathBuf>,
+    /// Limits that a load must meet: shares of operations that may be slower than a threshold
+    #[arg(long, value_name = "LIMITS", default_value_t = Sla::default(), allow_hyphen_values = true, value_parser = Sla::wanted)]
+    pub sla: Sla,
+    /// Pace and spread operations as ACT 6 does (arrival: act)
+    #[arg(long)]
+    pub as_act: bool,
+}
+
+impl PredictedLoadArgs {
+    /// The load that the options name.
+    pub fn load(&self) -> PredictedLoad {
+        PredictedLoad { config: self.config.clone(), sla: self.sla.clone(), as_act: self.as_act }
+    }
+}
+
+pub(super) const PREDICT_EXAMPLES: &str = "\
+Examples:
+  flashproof rate predict flashproof-results/baseline-S4EVNX0-6h    the rating by ACT's load, with an interval
+  flashproof rate predict DIR --config cluster.conf       multiples of your own load
+  flashproof rate predict DIR --as-act                    paced as for published ratings
+  flashproof rate \"$(cat DIR/drive.sim)\"             the search on the simulated drive, step by step
+
+A simulated drive is fitted to the points of the baseline, written to DIR/drive.sim, and searched for the highest
+load that it holds for an hour. The page says which events the baseline cannot know, and how long one that knows
+them has to run. A drive that drifts, collects garbage or is unlike the model is declined by name, without a number.
+Exit codes: 0 predicted, 2 usage, 3 environment, 4 declined, or no load is predicted to be held. More in
+docs/predict.md.";
+
+/// The shortest form in which everything has its place, seconds.
+const QUICK_SEC: u32 = 600;
+
+/// Options of a drive's baseline.
+#[derive(Args, Debug)]
+pub struct BaselineArgs {
+    /// Device to measure (several: all at the same time, each with jobs of its own): ALL that is on it is erased
+    #[arg(value_name = "DEVICE", required = true, value_parser = NonEmptyStringValueParser::new())]
+    pub devices: Vec<String>,
+    /// Time under load: 24h characterises a drive, 6h gives a good idea; each job has a second at least, together about a
+    /// minute
+    #[arg(long = "duration", value_name = "TIME", default_value = "6h", allow_hyphen_values = true, value_parser = seconds)]
+    pub seconds: u32,
+    /// In 10 minutes: the same as --duration 10m
+    #[arg(long, conflicts_with = "seconds")]
+    pub quick: bool,
+    /// Sizes of the database's operations, with commas between; depths, rates and grid have the first
+    #[arg(long, value_name = "SIZES", default_value = "4k", value_delimiter = ',', value_parser = block_bytes)]
+    pub bs: Vec<u64>,
+    /// The largest queue depth that is tried, a power of two
+    #[arg(long, value_name = "DEPTH", default_value_t = 256, allow_hyphen_values = true, value_parser = depth)]
+    pub max_depth: u32,
+    /// Read only: nobody is asked, nothing is erased, and a device in use can be measured
+    #[arg(long)]
+    pub read_only: bool,
+    /// Run these tests of SNIA's PTS 2.0.2 instead: iops, throughput, latency, saturation; the whole device is discarded before
+    /// each, and written twice but for the last
+    #[arg(long, value_name = "TESTS", value_delimiter = ',', value_parser = pts, conflicts_with_all = ["seconds", "quick", "bs", "max_depth", "read_only", "no_prep"])]
+    pub pts: Vec<Pts>,
+    /// Length of a job of these tests, which is then not SNIA's [default: 60, on simulated drives 2]
+    #[arg(long, value_name = "TIME", requires = "pts", allow_hyphen_values = true, value_parser = seconds)]
+    pub pts_round: Option<u32>,
+    /// Run each profile with the installed fio too, three times each in turns, on the descriptors that are held here: both stand
+    /// side by side
+    #[arg(long, conflicts_with = "pts")]
+    pub cross_check: bool,
+    #[command(flatten)]
+    pub series: SeriesArgs,
+    /// Do not prepare devices; what an empty drive shows is not what it will do in use
+    #[arg(long)]
+    pub no_prep: bool,
+    /// Directory of the series: its state, and a run directory for each job
+    /// [default: flashproof-results/baseline-SERIAL-TIME, which the same command finds again]
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+}
+
+impl BaselineArgs {
+    /// Time under load, seconds.
+    pub fn seconds(&self) -> u64 {
+        u64::from(if self.quick { QUICK_SEC } else { self.seconds })
+    }
+}
+
+/// A size of an operation, as fio takes it.
+fn block_bytes(text: &str) -> Result<u64, String> {
+    let bytes = parse_number(text, BYTES)?;
+    match bytes {
+        512..=LARGE_BYTES if bytes.is_multiple_of(512) => Ok(bytes),
+        _ => Err(format!("give a multiple of 512 up to {LARGE_BYTES}, such as 4k or 1536")),
+    }
+}
+
+/// A test of SNIA's.
+fn pts(text: &str) -> Result<Pts, String> {
+    let test = Pts::ALL.into_iter().find(|test| test.word() == text.trim());
+    test.ok_or_else(|| "the tests are iops, throughput, latency and saturation".to_owned())
+}
+
+/// A depth of the sweep.
+fn depth(text: &str) -> Result<u32, String> {
+    let depth = text.trim().parse().ok().filter(|depth: &u32| depth.is_power_of_two() && *depth <= 4_096);
+    depth.ok_or_else(|| "give a power of two from 1 to 4096".to_owned())
+}
+
+pub(super) const BASELINE_EXAMPLES: &str = "\
+Examples:
+  flashproof baseline /dev/nvme1n1                      6 hours: saturation, depths, profiles, rates, grid
+  flashproof baseline /dev/nvme1n1 --duration 24h            a day, to characterise the drive
+  flashproof baseline /dev/nvme1n1 --quick              10 minutes
+  flashproof baseline /dev/nvme1n1 --bs 4k,1536         sizes of your database's operations
+  flashproof baseline /dev/nvme1n1 --read-only          reads only, of a device that is in use
+  flashproof baseline /dev/nvme1n1 /dev/nvme2n1         several at the same time, and which of them differs
+  flashproof baseline /dev/nvme1n1 --cross-check        each profile with the installed fio too
+  flashproof baseline /dev/nvme1n1 --pts iops,latency   by the procedure of SNIA's specification
+  flashproof baseline sim:channels=16 --quick           a simulated drive, in seconds
+
+Each job is one of fio's, named with its options. The same command goes on after Ctrl-C, kill or a reboot.
+Exit codes: 0 measured, 1 operations failed, 2 usage, 3 environment, 4 interrupted. More in docs/baseline.md.";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sizes_and_depths_are_those_that_can_be_run() {
+        assert_eq!((block_bytes("4k"), block_bytes("1536"), block_bytes("128k")), (Ok(4096), Ok(1536), Ok(131_072)));
+        assert!(["0", "100", "4k4", "1m", "", "-4k", "4097"].iter().all(|text| block_bytes(text).is_err()));
+        assert_eq!((depth("1"), depth("4096")), (Ok(1), Ok(4096)));
+        assert!(["0", "3", "8192", "-1", "x"].iter().all(|text| depth(text).is_err()));
+    }
 }

@@ -10,7 +10,7 @@ pub struct TraceArgs {
     #[arg(value_name = "DEVICE", required_unless_present = "from")]
     pub devices: Vec<String>,
     /// How long: a number of seconds, 5m, 1h [default: until Ctrl-C]
-    #[arg(long, value_name = "TIME", conflicts_with = "from", allow_hyphen_values = true, value_parser = super::seconds)]
+    #[arg(long, value_name = "TIME", conflicts_with = "from", allow_hyphen_values = true, value_parser = super::values::seconds)]
     pub duration: Option<u32>,
     /// Read a trace that was recorded: ftrace, trace-cmd report, perf script, blkparse, iosnoop, --ops; gzip, zstd;
     /// "-" is standard input
@@ -33,7 +33,7 @@ pub struct TraceArgs {
     pub buffer: u64,
 }
 
-pub(super) const EXAMPLES: &str = "\
+pub(super) const TRACE_EXAMPLES: &str = "\
 Examples:
   flashproof trace /dev/nvme0n1 --duration 10      sizes, rates, queue and device times, who
   flashproof trace /dev/nvme0n1 --ops             one line an operation, as iosnoop prints

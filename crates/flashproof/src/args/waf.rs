@@ -1,10 +1,12 @@
 //! The options of `flashproof waf` and of each of its programs.
 
-use super::compare::positive;
-use super::seconds;
+use super::values::positive;
+use super::values::seconds;
 use clap::Args;
 use engine::sim::size_bytes;
 use load::waf::Arrangement;
+use procedures::waf::Rated;
+use report::comparison::Endurance;
 use std::path::PathBuf;
 
 /// Options of tenants whose write amplification is found, predicted or measured.
@@ -44,6 +46,14 @@ pub struct RatedArgs {
     /// Years of warranty that drive writes a day are rated for
     #[arg(long, value_name = "YEARS", default_value_t = 5.0, value_parser = positive)]
     pub warranty: f64,
+}
+
+impl RatedArgs {
+    /// The rating that the options name.
+    pub fn rated(&self) -> Rated {
+        let endurance = self.tbw.map(Endurance::TerabytesWritten).or(self.dwpd.map(Endurance::DriveWritesPerDay));
+        Rated { endurance, warranty: self.warranty }
+    }
 }
 
 /// Options of a prediction.
@@ -86,7 +96,7 @@ pub struct WafMeasureArgs {
     /// Allow this device to be erased, by its serial number, wwid, by-id link or path
     #[arg(long, value_name = "DEVICE")]
     pub erase: Vec<String>,
-    /// The directory of the run directories, one an arrangement [default: flashproof-waf-TIME here]
+    /// The directory of the run directories, one an arrangement [default: flashproof-results/waf-TIME]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
 }

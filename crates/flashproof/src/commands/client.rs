@@ -1,8 +1,7 @@
 //! `flashproof engine client`: transactions on the records of a database, recorded and judged as operations of a device are.
 
 use crate::access::access;
-use crate::args::{ClientArgs, RecordArgs, TestArgs};
-use crate::commands::test::{default_dir, record_on};
+use crate::args::ClientArgs;
 use engine::DeviceName;
 use load::keys::Keys;
 use load::rate::Rate;
@@ -16,7 +15,9 @@ use session::devices::Devices;
 use session::engine::Engine;
 use session::failure::Failure;
 use session::in_process::began;
-use session::runner::{Named, Opened, SeriesContext, findings_about};
+use session::place::default_dir;
+use session::record::record;
+use session::runner::{Named, Opened, RunRequest, SeriesContext, findings_about};
 use std::process::ExitCode;
 use std::sync::Arc;
 use store::Overload;
@@ -105,14 +106,19 @@ pub fn run(args: &ClientArgs) -> Result<ExitCode, Failure> {
     let dir = args.record.out.clone().unwrap_or_else(|| default_dir("client"));
     // Of the host alone: the devices are others' business.
     let part = SeriesContext { findings: Some(findings_about(&[], &dir)), ..SeriesContext::default() };
-    let text = std::env::args().skip(1).collect::<Vec<_>>().join(" ");
-    let named = Named::alone(workload, text);
-    let ended = record_on("client", named, &test_args(&args.record, dir), Manner::Own, Some(&opened), part)?;
+    let request = args.record.request(Named::alone(workload, command_line()));
+    let request = RunRequest { opened: Some(&opened), part, ..request };
+    let ended = record("client", Some(&dir), request, Manner::Own)?;
     if overload.waited() > 0 {
         let waited = units::count(overload.waited(), "insert");
         console::note(&format!("{waited} waited for the server's drive, and tried again (code 18, device overload)"));
     }
     Ok(ended)
+}
+
+/// The arguments of this program, which are the configuration of its run.
+pub fn command_line() -> String {
+    std::env::args().skip(1).collect::<Vec<_>>().join(" ")
 }
 
 /// Name and facts under which a run records a namespace as its device.
@@ -125,24 +131,6 @@ pub fn as_devices(namespace: &str, map: &Map) -> (String, Devices) {
         })).collect::<Vec<_>>(),
     });
     (name.clone(), Devices::Namespace(name, facts))
-}
-
-/// The options of a test that records into `dir`.
-pub fn test_args(args: &RecordArgs, dir: std::path::PathBuf) -> TestArgs {
-    TestArgs {
-        configs: Vec::new(),
-        out: Some(dir),
-        erase: Vec::new(),
-        shared: false,
-        duration: None,
-        sla: args.sla.clone(),
-        slice: args.slice,
-        patience: args.patience,
-        as_act: false,
-        no_trace: false,
-        dry_run: false,
-        quiet: args.quiet,
-    }
 }
 
 /// Looks whether the first record is one that could be verified. Errors: it was inserted with another `-o` or `-b`.

@@ -30,12 +30,13 @@ pub fn run(args: &CompareArgs) -> Result<ExitCode, Failure> {
     if let Some(file) = &args.html {
         write_page(file, &comparison.html(&tool()))?;
     }
-    let text = match () {
-        () if args.json => serde_json::to_string_pretty(&comparison).map_err(Failure::environment)? + "\n",
-        () if args.markdown => comparison.markdown(),
-        () => comparison.to_string(),
-    };
-    console::result(&text)?;
+    match () {
+        () if args.json => {
+            console::result(&(serde_json::to_string_pretty(&comparison).map_err(Failure::environment)? + "\n"))?;
+        }
+        () if args.markdown => console::result(&comparison.markdown())?,
+        () => console::page(&comparison.to_string())?,
+    }
     let damaged = comparison.candidates.iter().any(|candidate| candidate.damaged);
     Ok(ExitCode::from(if damaged { Outcome::Invalid.exit_code() } else { 0 }))
 }

@@ -7,18 +7,14 @@ use crate::args::DoctorArgs;
 use device::discover::{self, Roots};
 use device::doctor;
 use engine::DeviceName;
+use report::findings;
 use results::finding::{Finding, Level};
-use results::units;
 use serde_json::json;
 use session::console;
 use session::devices::parsed;
 use session::failure::Failure;
-use std::fmt::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
-
-/// Most columns of a line of explanation.
-const COLUMNS: usize = 110;
 
 /// Examines, prints, and tells by the exit code whether there is a problem.
 pub fn run(args: &DoctorArgs) -> Result<ExitCode, Failure> {
@@ -31,7 +27,7 @@ pub fn run(args: &DoctorArgs) -> Result<ExitCode, Failure> {
         let json = serde_json::to_string_pretty(&json!({ "findings": findings })).map_err(Failure::environment)?;
         console::result(&format!("{json}\n"))?;
     } else {
-        console::result(&page(&findings, args.all))?;
+        console::page(&findings::page(&findings, args.all))?;
     }
     let problem = findings.iter().any(|finding| finding.level == Level::Problem);
     Ok(ExitCode::from(u8::from(problem)))
@@ -77,51 +73,6 @@ fn unasked(findings: Vec<Finding>) -> Vec<Finding> {
     told.map(relieved).collect()
 }
 
-/// All findings worth a look, the weightiest first, and how many others there are.
-fn page(findings: &[Finding], all: bool) -> String {
-    let mut page = listed(findings, if all { Level::Ok } else { Level::Note });
-    let count = |level| findings.iter().filter(|finding| finding.level == level).count();
-    let counted = |level, of: &str| units::count(count(level) as u64, of);
-    let hint = if all || count(Level::Ok) == 0 { "" } else { " (--all shows them)" };
-    // Writing to a string cannot fail.
-    let _ = writeln!(
-        page,
-        "{}, {}, {} unknown, {}; {} as it should be{hint}",
-        counted(Level::Problem, "problem"),
-        counted(Level::Warning, "warning"),
-        count(Level::Unknown),
-        counted(Level::Note, "note"),
-        count(Level::Ok),
-    );
-    page
-}
-
-/// The findings of at least this level, the weightiest first.
-pub fn listed(findings: &[Finding], least: Level) -> String {
-    let mut shown: Vec<&Finding> = findings.iter().filter(|finding| finding.level >= least).collect();
-    shown.sort_by_key(|finding| std::cmp::Reverse(finding.level));
-    let mut page = String::new();
-    shown.iter().for_each(|finding| write_finding(&mut page, finding));
-    page
-}
-
-fn write_finding(page: &mut String, finding: &Finding) {
-    let about = match finding.device.as_deref() {
-        None => "host",
-        Some("") => "\"\"",
-        Some(device) => device,
-    };
-    // Writing to a string cannot fail.
-    let _ = writeln!(page, "{:<8} {:<19} {about}: {}", finding.level, finding.check, finding.finding);
-    if !finding.reason.is_empty() {
-        page.push_str(&units::wrapped(&finding.reason, "         ", COLUMNS));
-    }
-    // Commands are not broken: they are there to be pasted.
-    if !finding.remedy.is_empty() {
-        let _ = writeln!(page, "         -> {}", finding.remedy);
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -136,33 +87,6 @@ mod tests {
             reason: text("that is why"),
             remedy: text("do this"),
         }
-    }
-
-    #[test]
-    fn what_weighs_most_comes_first_and_what_is_right_is_counted() {
-        let findings = [
-            finding(Level::Ok, "a", None),
-            finding(Level::Note, "b", None),
-            finding(Level::Problem, "in-use", Some("/dev/x")),
-            finding(Level::Warning, "c", None),
-            finding(Level::Ok, "d", None),
-        ];
-        let expected = "\
-problem  in-use              /dev/x: it is so
-         that is why
-         -> do this
-warning  c                   host: it is so
-         that is why
-         -> do this
-note     b                   host: it is so
-         that is why
-         -> do this
-1 problem, 1 warning, 0 unknown, 1 note; 2 as it should be (--all shows them)
-";
-        assert_eq!(page(&findings, false), expected);
-        let all = page(&findings, true);
-        assert!(all.contains("ok       a                   host: it is so\nok       d "), "{all}");
-        assert!(all.ends_with("; 2 as it should be\n"), "{all}");
     }
 
     #[test]

@@ -8,13 +8,18 @@ use crate::args::{self, Format, LogLatencyArgs};
 use results::units::quoted;
 use session::console;
 use session::failure::Failure;
+use sizing::lines::Lines;
 use sizing::loglatency::{self, Found, From, Table, Wanted};
+use sizing::server_log::Stamps;
 use sizing::source::Source;
 use std::fmt::Write as _;
+use std::path::Path;
 use std::process::ExitCode;
 
 /// Command that reads a log from standard input.
 const PIPED: &str = "flashproof latency server -l -";
+/// Lines from which a log is recognised: the rest of a line, in a file that was rotated, is one of them.
+const FIRST_LINES: usize = 10;
 /// Names of histograms that are told.
 const NAMES_TOLD: usize = 60;
 
@@ -29,6 +34,17 @@ impl std::convert::From<Failure> for Stop {
     fn from(failure: Failure) -> Self {
         Self { in_its_words: String::new(), failure }
     }
+}
+
+/// True if all `logs` are files that begin as a server's log does: one of the first lines has a server's time.
+pub fn are_of_server(logs: &[String]) -> bool {
+    let begins = |log: &String| {
+        let path = Path::new(log);
+        let Some(Ok(source)) = path.is_file().then(|| Source::open(path, PIPED)) else { return false };
+        let (mut lines, mut stamps) = (Lines::new(source.into_parts().1), Stamps::default());
+        (0..FIRST_LINES).any(|_| matches!(lines.next_line(), Ok(Some(line)) if stamps.split(line.bytes).is_some()))
+    };
+    !logs.is_empty() && logs.iter().all(begins)
 }
 
 pub fn run(args: &LogLatencyArgs, manner: Manner) -> Result<ExitCode, Failure> {

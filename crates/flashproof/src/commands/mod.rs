@@ -26,10 +26,11 @@ pub mod test;
 pub mod trace;
 pub mod transactions;
 pub mod waf;
+pub mod waf_setup;
 
 use crate::args::{
-    Command, LatencyCommand, OtherLoad, OtherLog, OtherRating, OtherReport, RecordEngine, Sizing, Waf, completions,
-    help_page, man_pages,
+    Command, LatencyCommand, LogLatencyArgs, OtherLoad, OtherLog, OtherRating, OtherReport, RecordEngine, Sizing, Waf,
+    completions, help_page, man_pages,
 };
 use load::workload::act::options::Test;
 use session::Manner;
@@ -64,6 +65,9 @@ pub fn run(command: &Command, manner: Manner) -> Result<ExitCode, Failure> {
         },
         Command::Latency(latency) => match latency.as_ref() {
             LatencyCommand { other: Some(OtherLog::Server(args)), .. } => loglatency::run(args, manner),
+            LatencyCommand { args, .. } if manner == Manner::Own && loglatency::are_of_server(&args.logs) => {
+                loglatency::run(&LogLatencyArgs::of(args).map_err(Failure::usage)?, manner)
+            }
             LatencyCommand { args, .. } => latency::run(args),
         },
         Command::Asloglatency(args) => loglatency::run(args, manner),
@@ -79,8 +83,8 @@ pub fn run(command: &Command, manner: Manner) -> Result<ExitCode, Failure> {
         Command::Waf(waf) => match &waf.what {
             Waf::Model(args) => waf::model(args),
             Waf::Measure(args) => waf::measure(args),
-            Waf::Probe(args) => waf::probe::run(args),
-            Waf::Setup(args) => waf::setup::run(args),
+            Waf::Probe(args) => waf::probe(args),
+            Waf::Setup(args) => waf_setup::run(args),
         },
         Command::Engine(engine) => match &engine.part {
             RecordEngine::Serve(args) => serve::run(args),

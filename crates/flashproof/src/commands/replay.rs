@@ -1,7 +1,6 @@
 //! `flashproof storage --replay TRACE`: the operations of a trace as a load, recorded and judged as any other.
 
 use crate::args::StorageArgs;
-use crate::commands::test::record;
 use crate::commands::trace::read_trace;
 use device::observe::DeviceNumber;
 use load::workload::replay::{Replay, Trace, TraceBuilder};
@@ -10,6 +9,7 @@ use session::Manner;
 use session::console;
 use session::devices;
 use session::failure::Failure;
+use session::record::record;
 use session::runner::Named;
 use std::process::ExitCode;
 
@@ -33,7 +33,7 @@ pub fn run(args: &StorageArgs) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     console::note(text.trim_end());
-    record("replay", Named::alone(workload, text), &args.test, Manner::Own)
+    record("replay", args.test.record.out.as_deref(), args.test.request(Named::alone(workload, text)), Manner::Own)
 }
 
 fn trace(name: &str, speed: load::factor::Factor) -> Result<Trace, Failure> {

@@ -24,7 +24,7 @@ pub fn run(args: &ReportArgs) -> Result<ExitCode, Failure> {
     } else if args.markdown {
         console::result(&document.markdown())?;
     } else {
-        console::result(&document.text())?;
+        console::page(&document.text())?;
     }
     Ok(ExitCode::from(document.outcome().exit_code()))
 }

@@ -1,28 +1,24 @@
 //! `flashproof storage tenants FILE`: record stores that share a drive, recorded and judged each as any other load.
 
 use crate::args::TenantsArgs;
-use crate::commands::test::record;
 use engine::DeviceName;
 use load::workload::tenants::{Steady, Tenant, TenantLoad, Tenants};
+use procedures::configuration::read_tenants;
 use report::table::Table;
-use results::files::{self, Links};
-use results::units::{self, quoted};
+use results::units;
 use session::Manner;
 use session::console;
 use session::failure::Failure;
+use session::record::record;
 use session::runner::Named;
-use std::path::Path;
 use std::process::ExitCode;
-
-/// No file of tenants is larger.
-const BYTES_MAX: u64 = 1 << 20;
 
 /// Blocks of a space whose size is not known: what follows hardly depends on them.
 const BLOCKS_ASSUMED: u64 = 1_000_000;
 
 /// Reads the file, and runs it.
 pub fn run(args: &TenantsArgs) -> Result<ExitCode, Failure> {
-    let (mut tenants, text) = read(&args.test.configs[0])?;
+    let (mut tenants, text) = read_tenants(&args.test.configs[0])?;
     tenants.duration_sec = args.test.duration.unwrap_or(tenants.duration_sec);
     let default: Option<DeviceName> = args
         .on
@@ -39,18 +35,7 @@ pub fn run(args: &TenantsArgs) -> Result<ExitCode, Failure> {
     let loads = TenantLoad::all(tenants, default.as_ref()).map_err(Failure::usage)?;
     let named =
         loads.into_iter().map(|workload| Named { name: workload.tenant().name.clone(), workload, text: text.clone() });
-    record("tenants", named.collect(), &args.test, Manner::Own)
-}
-
-/// Reads a file of tenants, with its text.
-pub fn read(path: &Path) -> Result<(Tenants, String), Failure> {
-    let name = quoted(&path.display().to_string());
-    let bytes = files::read(path, Links::Followed, BYTES_MAX)
-        .map_err(|error| Failure::usage(format!("cannot read {name} - {error}")))?;
-    let text = String::from_utf8(bytes)
-        .map_err(|error| Failure::usage(format!("cannot read {name} - it is no text: {error}")))?;
-    let tenants = Tenants::parse(&path.display().to_string(), &text).map_err(Failure::usage)?;
-    Ok((tenants, text))
+    record("tenants", args.test.record.out.as_deref(), args.test.request(named.collect()), Manner::Own)
 }
 
 /// Table of the tenants' loads, and the effect of their fill.

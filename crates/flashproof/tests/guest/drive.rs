@@ -1,6 +1,6 @@
 //! Tests with a real controller: its logs, its byte counters, and its removal.
 
-use super::machine::{DRIVE_BYTES, FDP, Guest, Machine};
+use super::machine::{DRIVE_BYTES, Guest};
 use serde_json::{Value, json};
 
 /// Counters of a drive: FDP statistics and OCP's log in bytes, SMART's in its units of 512,000 bytes.
@@ -54,12 +54,9 @@ pub(super) fn column(table: &str, name: &str) -> Vec<String> {
     lines.map(|cells| cells[at].to_owned()).collect()
 }
 
-#[test]
-fn a_controller_shows_what_it_is_and_counts_the_bytes_that_we_count() {
-    let Some(machine) = Machine::new(FDP) else { return };
-    let mut guest = machine.boot();
-
-    let devices = parsed(&mut guest, "flashproof doctor --json");
+/// A new controller shows what it is, and counts the bytes that we count.
+pub(super) fn is_shown(guest: &mut Guest) {
+    let devices = parsed(guest, "flashproof doctor --json");
     let known = |serial: &str| {
         let mut devices = devices["devices"].as_array().unwrap().iter();
         devices
@@ -85,12 +82,12 @@ fn a_controller_shows_what_it_is_and_counts_the_bytes_that_we_count() {
         assert_eq!(level("device-kind"), Some(json!("note")), "a virtual disk: {findings:?}");
         level("preparation")
     };
-    assert_eq!(unprepared(&mut guest), Some(json!("warning")));
-    let new = Counters::of(&mut guest);
+    assert_eq!(unprepared(guest), Some(json!("warning")));
+    let new = Counters::of(guest);
     assert_eq!((new.host_bytes, new.media_bytes, new.ocp_bytes), (0, 0, 0));
     guest.ask("flashproof prep $FDP0 --erase FDP0 --skip-zero --samples 100 --quiet");
-    assert_eq!(unprepared(&mut guest), Some(json!("ok")));
-    let full = Counters::of(&mut guest);
+    assert_eq!(unprepared(guest), Some(json!("ok")));
+    let full = Counters::of(guest);
     assert_eq!(
         (full.host_bytes, full.ocp_bytes),
         (DRIVE_BYTES.into(), DRIVE_BYTES.into()),
@@ -100,12 +97,12 @@ fn a_controller_shows_what_it_is_and_counts_the_bytes_that_we_count() {
 
     let told = guest.ask(&format!("{}; flashproof storage /tmp/c --out /data/run --sla '99%>10s' --quiet", load(4)));
     assert!(told.starts_with("PASS"), "{told}");
-    let verdict = parsed(&mut guest, "cat /data/run/verdict.json");
+    let verdict = parsed(guest, "cat /data/run/verdict.json");
     let streams = verdict["streams"].as_array().unwrap();
     let writes = streams.iter().find(|stream| stream["name"] == "large-block-writes").unwrap();
     let written = u128::from(writes["ops"].as_u64().unwrap()) * (64 << 10);
     assert!(written > 0);
-    let ran = Counters::of(&mut guest);
+    let ran = Counters::of(guest);
     assert_eq!(ran.host_bytes - full.host_bytes, written);
     assert_eq!(ran.ocp_bytes - full.ocp_bytes, written);
     let table = guest.ask("cat /data/run/telemetry.csv");
@@ -115,23 +112,21 @@ fn a_controller_shows_what_it_is_and_counts_the_bytes_that_we_count() {
     assert!(ran.media_bytes >= ran.host_bytes, "{ran:?}");
 }
 
-#[test]
-fn a_drive_that_is_taken_away_ends_the_run_and_is_named() {
-    let Some(machine) = Machine::new(FDP) else { return };
-    let mut guest = machine.boot();
-    guest.ask(&load(60));
-    guest.start("run", "flashproof storage /tmp/c --out /data/run --sla '99%>10s'");
+/// A drive that is taken away ends the run, and is named.
+pub(super) fn is_taken_away(guest: &mut Guest) {
+    guest.ask(&format!("rm -rf /data/run; {}", load(60)));
+    guest.start("gone", "flashproof storage /tmp/c --out /data/run --sla '99%>10s'");
     guest.wait_until("grep -qs ^2, /data/run/telemetry.csv");
     let path = guest.ask("echo $FDP0").trim().to_owned();
     guest.qmp.command("device_del", json!({ "id": "fdp0" }));
-    let ended = guest.end("run").expect(1);
+    let ended = guest.end("gone").expect(1);
     for part in [&format!("  {path} is gone\n"), "FAIL (screening, partial", "I/O errors", "run directory: /data/run"] {
         assert!(ended.stdout.contains(part), "{part} in {}", ended.stdout);
     }
     assert!(!ended.stderr.contains("error:"), "{}", ended.stderr);
 
     // The end is recorded, and reported again without the drive.
-    let verdict = parsed(&mut guest, "cat /data/run/verdict.json");
+    let verdict = parsed(guest, "cat /data/run/verdict.json");
     assert_eq!(verdict["end"], json!({ "how": "device-gone", "device": path }));
     assert!(verdict["ran_sec"].as_f64().unwrap() < 60.0);
     let again = guest.run("flashproof report /data/run").expect(1);

@@ -30,8 +30,13 @@ const GUESTS: usize = 2;
 pub(super) const FDP: &str = "-device nvme-subsys,id=subsys0,nqn=subsys0,fdp=on,fdp.runs=16M,fdp.nrg=1,fdp.nruh=8 \
      -device nvme,id=fdp0,serial=FDP0,subsys=subsys0,ocp=on \
      -device nvme-ns,drive=fdp,nsid=1,bus=fdp0,logical_block_size=512,fdp.ruhs=0-7";
-/// Size of every drive but the one at /data.
+/// Size of every drive but the one at /data and `drive=small`.
 pub(super) const DRIVE_BYTES: u64 = 256 << 20;
+/// A drive for what writes all of it many times: 96 MiB, with reclaim units of 8 MiB.
+pub(super) const SMALL_FDP: &str = "-device nvme-subsys,id=subsys0,nqn=subsys0,fdp=on,fdp.runs=8M,fdp.nrg=1,fdp.nruh=8 \
+     -device nvme,id=fdp0,serial=FDP0,subsys=subsys0,ocp=on \
+     -device nvme-ns,drive=small,nsid=1,bus=fdp0,logical_block_size=512,fdp.ruhs=0-7";
+pub(super) const SMALL_BYTES: u64 = 96 << 20;
 
 /// A machine that is switched off: its disks, its kernel and what is in its root directory.
 pub(super) struct Machine {
@@ -56,7 +61,8 @@ impl Machine {
         bench.write("initrd", initrd(&parts)?);
         let drives: Vec<String> =
             devices.split([' ', ',']).filter_map(|part| part.strip_prefix("drive=")).map(str::to_owned).collect();
-        let images = drives.iter().map(|drive| (drive.as_str(), DRIVE_BYTES));
+        let bytes = |drive: &str| if drive == "small" { SMALL_BYTES } else { DRIVE_BYTES };
+        let images = drives.iter().map(|drive| (drive.as_str(), bytes(drive)));
         for (image, bytes) in images.chain([("data", 64 << 20)]) {
             File::create(bench.path(format!("{image}.img"))).unwrap().set_len(bytes).unwrap();
         }

@@ -1,7 +1,7 @@
 //! NVMe passthrough as the engine of an ordinary load: long operations, and the kernel's page cache.
 
 use super::drive::parsed;
-use super::machine::{FDP, Guest, Machine};
+use super::machine::Guest;
 use serde_json::Value;
 
 /// The drive's entry in `flashproof doctor`.
@@ -11,18 +11,16 @@ fn drive(guest: &mut Guest<'_>) -> Value {
     devices.find(|one| one["facts"]["serial"] == "FDP0").unwrap().clone()
 }
 
-#[test]
-fn passthrough_splits_what_is_long_and_leaves_no_stale_page() {
-    let Some(machine) = Machine::new(FDP) else { return };
-    let mut guest = machine.boot();
-    let before = drive(&mut guest);
+/// Passthrough splits what is long, and leaves no stale page.
+pub(super) fn splits_and_leaves_no_stale_page(guest: &mut Guest<'_>) {
+    let before = drive(guest);
     let facts = &before["facts"];
     assert_eq!(facts["transport"], "nvme-pcie", "{facts:#}");
     assert!(facts["queue_requests_max"].as_u64() > Some(1) && facts["hardware_queues"].as_u64() > Some(0), "{facts:#}");
 
     // Of 2 MiB, four commands each, while somebody else has the drive open and reads it through the page cache.
     guest.ask(
-        "printf '%s\\n' device-names:$FDP0 test-duration-sec:4 report-interval-sec:1 engine:passthrough read-reqs-per-sec:40 \
+        "rm -rf /data/run; printf '%s\\n' device-names:$FDP0 test-duration-sec:4 report-interval-sec:1 engine:passthrough read-reqs-per-sec:40 \
          write-reqs-per-sec:10000 large-block-op-kbytes:2048 >/tmp/c",
     );
     guest.start("run", "flashproof storage /tmp/c --out /data/run --erase FDP0 --sla '99%>10s' --quiet");
@@ -34,11 +32,12 @@ fn passthrough_splits_what_is_long_and_leaves_no_stale_page() {
     assert!(told.starts_with("PASS"), "{told}");
     let cached = guest.ask(read);
     assert_eq!(cached, guest.ask(&format!("echo 3 >/proc/sys/vm/drop_caches; {read}")));
-    let verdict = parsed(&mut guest, "cat /data/run/verdict.json");
+    let verdict = parsed(guest, "cat /data/run/verdict.json");
     let mut streams = verdict["streams"].as_array().unwrap().iter();
     let writes = streams.find(|stream| stream["name"] == "large-block-writes").unwrap();
     let written = writes["ops"].as_u64().unwrap() * (2 << 20);
     let host = |drive: &Value| drive["fdp"]["statistics"]["host"].as_u64().unwrap();
     assert!(written > 0);
-    assert_eq!(host(&drive(&mut guest)) - host(&before), written);
+    assert_eq!(host(&drive(guest)) - host(&before), written);
+    guest.ask("killall sleep");
 }

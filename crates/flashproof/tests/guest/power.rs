@@ -1,6 +1,6 @@
 //! Power cuts: what was recorded is still there, and a series goes on after the reboot.
 
-use super::machine::{FDP, Machine, copy_out};
+use super::machine::{FDP, Machine, SMALL_FDP, copy_out};
 use results::run_dir;
 use results::series::{Series, State};
 use std::fs;
@@ -59,7 +59,7 @@ fn check(machine: &Machine, image: &Path, written: &str, which: &str) {
 
 #[test]
 fn after_a_power_cut_certify_goes_on_with_the_stage_that_was_running() {
-    let Some(machine) = Machine::new(FDP) else { return };
+    let Some(machine) = Machine::new(SMALL_FDP) else { return };
     let certify = "FLASHPROOF_STATE=/data/state flashproof certify $FDP0 --erase FDP0 --load 0.05 --duration 3s \
                    --sla '99%>10s' --out /data/series";
     let mut guest = machine.boot();

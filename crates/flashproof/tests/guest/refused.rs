@@ -1,11 +1,11 @@
 //! Unsupported features are refused with a reason, and nothing is written.
 
 use super::drive::{Counters, parsed};
-use super::machine::{FDP, Machine};
+use super::machine::Guest;
 use super::placement::{STREAMS, run, tenants};
 
 /// A drive without FDP that fails every write.
-const LOCKED: &str = "-device nvme,serial=LOCKED0,drive=locked";
+pub(super) const LOCKED: &str = "-device nvme,serial=LOCKED0,drive=locked";
 
 /// A storage test of `device` in /tmp/c, by NVMe commands.
 fn passthrough(device: &str) -> String {
@@ -19,11 +19,9 @@ fn storage(serial: &str) -> String {
     format!("flashproof storage /tmp/c --erase {serial} --out /data/{serial} --sla '99%>10s' --no-trace --quiet")
 }
 
-#[test]
-fn what_drive_or_kernel_cannot_do_is_refused_and_nothing_is_written() {
-    let Some(machine) = Machine::new(&format!("{FDP} {LOCKED}")) else { return };
-    let mut guest = machine.boot();
-    let new = Counters::of(&mut guest);
+/// What drive or kernel cannot do is refused, and nothing is written.
+pub(super) fn nothing_is_written(guest: &mut Guest) {
+    let new = Counters::of(guest);
 
     let hidden = format!(": >/tmp/empty; mount --bind /tmp/empty {STREAMS}");
     let shown = format!("umount {STREAMS}");
@@ -73,7 +71,7 @@ fn what_drive_or_kernel_cannot_do_is_refused_and_nothing_is_written() {
         assert!(says.iter().all(|words| refused.stderr.contains(words)), "{says:?} in {}", refused.stderr);
         guest.ask(after);
     }
-    assert_eq!(Counters::of(&mut guest), new, "something was written");
+    assert_eq!(Counters::of(guest), new, "something was written");
 
     // A drive that fails what it promised is no refusal but a failure, with its own words.
     guest.ask(&passthrough("$LOCKED0"));
@@ -86,5 +84,5 @@ fn what_drive_or_kernel_cannot_do_is_refused_and_nothing_is_written() {
     assert!(how.starts_with("Nothing is to be done: FDP is on in endurance group 1"), "{how}");
     // Nothing is left behind: the same drive now takes what was asked of it.
     guest.ask(&format!("{}{}", tenants(100, 1, &[("32KiB", 8, 8)]), run("works")));
-    assert!(parsed(&mut guest, "cat /data/works/verdict.json")["outcome"] == "pass");
+    assert!(parsed(guest, "cat /data/works/verdict.json")["outcome"] == "pass");
 }

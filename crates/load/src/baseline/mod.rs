@@ -8,6 +8,7 @@
 //! The one idea: the plan has no state. The job at a place follows from the form and from the points before it, so a
 //! killed baseline can resume from its `series.json`, which also explains every job.
 
+pub mod fit;
 mod job;
 
 pub use job::Job;

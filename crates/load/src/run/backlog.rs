@@ -9,7 +9,7 @@ use super::Shard;
 use crate::plan::{Arrival, Lane};
 use crate::stream::{LOST, Request};
 use engine::BlockEngine;
-use results::cell::Backlog;
+use results::counts::Backlog;
 
 impl<W: BlockEngine> Shard<W> {
     /// Records the silent devices until `at_ns`.

@@ -4,8 +4,8 @@
 use super::silence::{Silence, Silent};
 use super::{Cause, Control};
 use crate::stream::Request;
-use results::cell::{Backlog, Carried, Cell, GRACE_NS, Interval, Layout, add_carried, harmless_gap_ns};
-use results::counts::CellCounts;
+use results::cell::{Carried, Cell, GRACE_NS, Interval, Layout, add_carried, harmless_gap_ns};
+use results::counts::{Backlog, CellCounts};
 use results::times::Times;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use sys::op::{OpKind, Outcome};

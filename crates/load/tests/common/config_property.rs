@@ -1,6 +1,6 @@
 //! Properties of the configuration parser, and of the translation of old files, for any input bytes.
 //!
-//! Shared by the property tests, the fuzz target and its stand-in on stable Rust.
+//! Shared by the property tests and the fuzzer.
 
 use load::workload::act::legacy::{self, MAJORS, Reading, Translation};
 use load::workload::act::options::Test;
@@ -8,8 +8,8 @@ use load::workload::act::reference::Document;
 use load::workload::act::{ActConfig, ConfigErrors, Derived, derive, echo, parse};
 
 /// Parses `bytes` as the configuration of either test, translates them by their keys and as the file of
-/// some ACT, and asserts what must hold of the results.
-pub(crate) fn assert_parser_property(bytes: &[u8]) {
+/// some ACT, and asserts what must hold of the results. Returns true for a file that is valid by its keys.
+pub(crate) fn assert_parser_property(bytes: &[u8]) -> bool {
     for test in Test::ALL {
         match parse(test, "input.conf", bytes) {
             Ok(parsed) => {
@@ -21,14 +21,19 @@ pub(crate) fn assert_parser_property(bytes: &[u8]) {
     }
     // A single one of them, because all six would leave time for a third of the inputs; lengths vary.
     let given = MAJORS.cycle().nth(bytes.len() % MAJORS.count());
+    let mut is_valid = false;
     for act in [None, given] {
         // The CPUs of a machine are at most as many as `flashproof size config --cpus` takes.
         let reading = Reading { act, cpus: act.map(|_| 100_000), test: None };
         match legacy::read("input.conf", bytes, &reading) {
-            Ok(translation) => assert_translation_property(&translation),
+            Ok(translation) => {
+                is_valid |= act.is_none();
+                assert_translation_property(&translation);
+            }
             Err(errors) => assert_errors(&errors),
         }
     }
+    is_valid
 }
 
 /// Asserts what must hold of every translation: it is a file of today, and what is said of it fits a line.

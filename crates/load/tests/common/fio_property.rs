@@ -1,6 +1,6 @@
 //! Properties of the parser of fio's jobs, for any input bytes.
 //!
-//! Shared by the property test, the fuzz target and its stand-in on stable Rust.
+//! Shared by the property test and the fuzzer.
 
 use load::workload::fio::{FioLoad, Surroundings, command_line, job_file, jobs, runs};
 use load::workload::{Choices, DeviceShape, RunPlan, Workload};

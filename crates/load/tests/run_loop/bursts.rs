@@ -4,8 +4,11 @@
 //! 0.1 ms, by the kernel's block_rq_issue on a loop device. The number depends on where the windows
 //! begin, because bursts keep their place in the period; ours is averaged over ten places.
 
+#[path = "../common/dispersion.rs"]
+mod dispersion;
+
 use super::*;
-use device::observe::dispersion::index_over_places;
+use dispersion::index_over_places;
 use load::workload::act::{ActConfig, ActWorkload, Arrival as Arrivals};
 use load::workload::{Choices, DeviceShape, RunPlan, Workload};
 use std::cell::RefCell;

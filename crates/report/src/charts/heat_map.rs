@@ -28,8 +28,8 @@ pub(crate) fn charts(manifest: &Manifest, service: &Windows) -> Vec<Chart> {
         );
         let total = &durations.total;
         chart.key = format!(
-            "Half of {} operations took at most {}; the slowest {}.",
-            units::number(total.len() as f64),
+            "Half of {} took at most {}; the slowest {}.",
+            units::count(total.len(), "operation"),
             units::milliseconds(total.value_at_quantile(0.5) as f64 / 1e6),
             units::milliseconds(total.max() as f64 / 1e6)
         );

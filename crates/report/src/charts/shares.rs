@@ -37,7 +37,7 @@ fn chart(verdict: &Verdict, column: usize, threshold_ns: u64, share_max: f64) ->
             if points.iter().all(|(_, share)| share.is_none()) {
                 continue;
             }
-            let note = if complete { "" } else { " (incomplete slice)" };
+            let note = if complete { "" } else { " (incomplete slice: of what ran)" };
             let (x, y) = points.into_iter().unzip();
             chart.lines.push(Line {
                 name: format!("{} on {}{note}", group.stream, words::device(group.device.as_deref())),

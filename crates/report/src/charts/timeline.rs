@@ -97,8 +97,8 @@ impl Timeline {
             stream.lost.push(rate(sum(|cell| cell.errors.saturating_add(cell.unissued))));
         }
         self.gap_ms.push(Some(record.counts.gap_max_ns as f64 / 1e6));
-        self.cpu_pct.push(rate(record.cpu_ns).map(|ns_per_sec| ns_per_sec / 1e7));
-        self.in_flight.push(Some(record.in_flight_max as f64));
+        self.cpu_pct.push(rate(record.counts.cpu_ns).map(|ns_per_sec| ns_per_sec / 1e7));
+        self.in_flight.push(Some(record.counts.in_flight_max as f64));
         for (column, text) in self.columns.iter_mut().zip(&record.telemetry) {
             let value = text.parse::<f64>().ok().filter(|value| value.is_finite());
             column.bins.push(value);

@@ -1,7 +1,8 @@
 //! Time of requests by stage, from sampled tracepoints: the kernel's queue or the device.
 
 use super::{Axis, Chart, Detail, Limit, Line, Points, Style};
-use results::run_dir::{Manifest, TRACE, TraceKind, TraceLine, TraceSize, read_trace};
+use results::run_dir::{Manifest, TRACE, read_trace};
+use results::trace::{TraceKind, TraceLine, TraceSize};
 use results::units;
 use std::path::Path;
 
@@ -92,7 +93,7 @@ fn chart(of: &str, samples: &[TraceLine], ran_sec: f64, limits: &[Limit], detail
 #[cfg(test)]
 mod tests {
     use super::*;
-    use results::run_dir::Spread;
+    use results::trace::Spread;
 
     #[test]
     fn the_highest_of_many_samples_survives() {

@@ -6,13 +6,15 @@ use crate::fio::totals::Durations;
 use results::units;
 use std::fmt::Write;
 
-/// Text before the jobs begin: a line for each, the version, their number.
+/// Text before the jobs begin: a line for each, who runs them, their number.
+///
+/// Programs read fio's version from terse and JSON output, and from `--version`; this line is for people.
 pub fn begin(lines: &[String], jobs: usize) -> String {
     let mut text = String::new();
     for line in lines {
         let _ = writeln!(text, "{line}");
     }
-    let _ = writeln!(text, "{FIO_VERSION}");
+    let _ = writeln!(text, "flashproof {}, in the format of {FIO_VERSION}", env!("CARGO_PKG_VERSION"));
     let _ = writeln!(text, "Starting {jobs} {}", if jobs == 1 { "thread" } else { "threads" });
     text
 }

@@ -61,8 +61,9 @@ pub(super) fn article(run: &RunReport, place: &str, level: usize, plots: &mut Pl
 /// The shares of a run of one slice as bars against their limits: a chart over slices would have one point a line.
 fn one_slice(run: &RunReport) -> Option<Bars> {
     let groups = &run.verdict.groups;
+    let is_cut = groups.iter().flat_map(|group| &group.slices).any(|slice| !slice.complete);
     let mut bars = Bars::new(
-        "Share of operations over each threshold",
+        if is_cut { "Share of what ran over each threshold" } else { "Share of operations over each threshold" },
         "The dashed line is the limit: a bar that reaches it fails the run. A bar ends at twice the limit.",
     );
     for (column, limit) in run.sla.limits().iter().enumerate() {

@@ -4,8 +4,8 @@ use super::sla::Judgement;
 use crate::latencies::{QUANTILES, StreamLatencies, in_milliseconds, latencies};
 use crate::table::Table;
 use results::files::dir_of;
-use results::judge::{IntervalCounts, Judge, JudgePlan, Outcome, Sla, StreamTotals, whole_slice_sec};
-use results::run_dir::{self, Intervals, Run, RunDirError};
+use results::judge::{IntervalCounts, Outcome, Sla, StreamTotals, whole_slice_sec};
+use results::run_dir::{self, Intervals, Manifest, Run, RunDirError};
 use serde::Serialize;
 use std::fmt;
 use std::path::Path;
@@ -84,12 +84,9 @@ pub fn judge(name: &str, dir: &Path, sla: &Sla, slice_sec: u64) -> Result<Option
     let has = manifest.sla.thresholds_ns();
     let columns = sla.thresholds_ns().iter().map(|wanted| has.iter().position(|ns| ns == wanted)).collect();
     let Some(columns): Option<Vec<usize>> = columns else { return Ok(None) };
-    let (interval_sec, duration_sec) = (manifest.report_interval_sec, manifest.duration_sec);
-    let slice_sec = whole_slice_sec(slice_sec, duration_sec, interval_sec);
-    let plan = JudgePlan::new(&manifest.layout(), sla.clone(), interval_sec, slice_sec, duration_sec);
-    let (tested, simulated, has_keys) = (manifest.tested(), manifest.simulated, manifest.has_keys());
-    let mut judge = Judge::new(JudgePlan { tested, simulated, has_keys, ..plan });
+    let slice_sec = whole_slice_sec(slice_sec, manifest.duration_sec, manifest.report_interval_sec);
     let mut records = Intervals::open(dir, &manifest)?;
+    let mut judge = Manifest { sla: sla.clone(), slice_sec, ..manifest }.judge();
     while let Some(record) = records.next()? {
         judge.add_counts(&with_columns(&record.counts, &columns));
     }

@@ -6,7 +6,7 @@
 use super::{Choice, Histogram, LatencyError, Log, Slice};
 use results::act_log::{Header, Test};
 use results::buckets::ActScale;
-use results::judge::{Deciding, Limit, Outcome, Sla};
+use results::judge::{Deciding, Limit, Outcome, Sla, Worst};
 use serde::Serialize;
 use std::fmt;
 
@@ -94,8 +94,8 @@ fn edge(log: &str, scale: ActScale, limit: &Limit) -> Result<usize, LatencyError
 ///
 /// What was seen to exceed a limit fails, whatever else is unknown. To pass, nothing may be unknown.
 pub fn judge(log: &Log, histograms: &[Histogram], sla: &Sla) -> Judgement {
-    let worst = shares(log, histograms, sla)
-        .max_by(|a, b| a.rank().partial_cmp(&b.rank()).unwrap_or(std::cmp::Ordering::Equal));
+    // Of equals the last.
+    let worst = shares(log, histograms, sla).reduce(|one, next| if one.rank() > next.rank() { one } else { next });
     let (outcome, reason) = match (&worst, unknown(log, histograms)) {
         (Some(worst), _) if worst.exceeded => (Outcome::Fail, worst.deciding.to_string()),
         (Some(worst), None) => (Outcome::Pass, worst.deciding.to_string()),
@@ -140,19 +140,7 @@ fn empty(log: &Log, histogram: &Histogram) -> Option<String> {
     ))
 }
 
-struct Share {
-    deciding: Deciding,
-    exceeded: bool,
-}
-
-impl Share {
-    /// Exact comparison first, so that rounding never decides.
-    fn rank(&self) -> (bool, f64) {
-        (self.exceeded, self.deciding.share / self.deciding.share_max)
-    }
-}
-
-fn shares<'a>(log: &'a Log, histograms: &'a [Histogram], sla: &'a Sla) -> impl Iterator<Item = Share> + 'a {
+fn shares<'a>(log: &'a Log, histograms: &'a [Histogram], sla: &'a Sla) -> impl Iterator<Item = Worst> + 'a {
     histograms.iter().flat_map(move |histogram| {
         let name = histogram.index.and_then(|index| log.names.get(index)).unwrap_or(&histogram.name);
         let (device, stream) = device_and_stream(&log.header, name);
@@ -165,7 +153,7 @@ fn shares<'a>(log: &'a Log, histograms: &'a [Histogram], sla: &'a Sla) -> impl I
     })
 }
 
-fn share(slice: &Slice<'_>, number: u64, edge: usize, limit: &Limit, whose: (Option<&str>, &str)) -> Share {
+fn share(slice: &Slice<'_>, number: u64, edge: usize, limit: &Limit, whose: (Option<&str>, &str)) -> Worst {
     let (over, wanted) = (slice.over[edge], slice.total);
     let deciding = Deciding {
         stream: whose.1.to_owned(),
@@ -180,7 +168,7 @@ fn share(slice: &Slice<'_>, number: u64, edge: usize, limit: &Limit, whose: (Opt
         share: over as f64 / wanted as f64,
         share_max: limit.share_max(),
     };
-    Share { deciding, exceeded: limit.is_exceeded(over, wanted) }
+    Worst { deciding, exceeded: limit.is_exceeded(over, wanted) }
 }
 
 #[cfg(test)]

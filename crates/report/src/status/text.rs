@@ -39,8 +39,8 @@ impl fmt::Display for RunStatus {
         match self.operations {
             None => writeln!(f, "  {elapsed} of {}{of}{end}", units::clock(self.duration_sec))?,
             Some(all) => {
-                let (done, all) = (units::Grouped(self.operations_done), units::Grouped(all));
-                writeln!(f, "  {elapsed}{of}, {done} of {all} operations{end}")?;
+                let (done, all) = (units::Grouped(self.operations_done), units::count(all, "operation"));
+                writeln!(f, "  {elapsed}{of}, {done} of {all}{end}")?;
             }
         }
         for (number, stream) in self.result.streams.iter().enumerate() {

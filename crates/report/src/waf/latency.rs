@@ -3,7 +3,7 @@
 use super::{Arranged, WafReport};
 use crate::latencies::Quantiles;
 use crate::table::{Cell, Table};
-use results::cell::Backlog;
+use results::counts::Backlog;
 use results::percentile;
 use results::units;
 use schemars::JsonSchema;

@@ -35,14 +35,12 @@
 
 mod input;
 mod read;
-mod totals;
 mod write;
 
 pub use input::{Compression, Input};
 pub use read::{Chunk, Entry, HeaderPart, ReadError, Reader, Truncation};
 use schemars::JsonSchema;
-pub use totals::{Totals, histogram_names};
-pub use write::{write_chunk, write_error_line, write_header};
+pub use write::{Totals, histogram_names, write_chunk, write_error_line, write_header};
 
 /// The version of ACT whose format is written.
 pub const ACT_VERSION: &str = "6.6";

@@ -1,7 +1,8 @@
 //! The numbers by which drives are compared, and which drives of one model differ from the others.
 
-use super::{Done, Mix, Part, Point, curves, highest, knee, median};
+use super::{Done, Mix, Part, Point, curves, highest, knee};
 use crate::series::Identity;
+use crate::steady::median;
 use crate::units;
 use std::fmt;
 
@@ -144,8 +145,8 @@ const DRIVES_MIN: usize = 3;
 pub fn outliers(what: What, values: &[Option<f64>]) -> Vec<Outlier> {
     let known: Vec<f64> = values.iter().copied().flatten().collect();
     let (Some(part), true) = (what.differs_from(), known.len() >= DRIVES_MIN) else { return Vec::new() };
-    let middle = median(known.clone());
-    let spread = median(known.iter().map(|value| (value - middle).abs()).collect());
+    let middle = median(&known);
+    let spread = median(&known.iter().map(|value| (value - middle).abs()).collect::<Vec<_>>());
     let least = (DEVIATIONS * spread).max(part * middle.abs());
     let far = |(at, value): (usize, &Option<f64>)| {
         let value = (*value)?;

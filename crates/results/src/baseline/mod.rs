@@ -1,91 +1,25 @@
 //! The measurements of a baseline on a drive, and predictions from them: a [`Point`] for each fio job that was run.
 //!
-//! A baseline is a [`Series`] whose steps are runs of fio's jobs. A job's measurements are in the details of its step,
+//! A baseline is a [`Series`](crate::series::Series) whose steps are runs of fio's jobs. A job's measurements are in the details of its step,
 //! so a report, a comparison and a prediction are made from `series.json` alone, on any machine, years later.
 
 mod conclude;
-mod doubts;
-mod judge;
+mod curves;
+mod jobs;
 mod metrics;
-mod mix;
 mod point;
 mod prediction;
 mod pts;
 mod watch;
 
 pub use conclude::conclude;
-pub use doubts::{InDoubt, in_doubt};
-pub use judge::{has_failed, job_name, judge_job};
+pub use curves::{Mix, curves, highest, knee};
+pub use jobs::{InDoubt, JOBS, has_failed, in_doubt, job_name, jobs_left, judge_job, point_of, points, points_of};
 pub use metrics::{Metric, Outlier, What, highest_rate, metrics, model, outliers};
-pub use mix::{Mix, curves};
 pub use point::{Done, Latency, Part, Percentile, Point};
 pub use prediction::{Declined, DeclinedBy, Parameter, Prediction};
-pub use pts::{PTS_ROUNDS_MAX, Pts, PtsTable};
+pub use pts::{PTS_ROUNDS_MAX, Pts, PtsTable, saturated_at};
 pub use watch::{Estimate, PAUSES_MIN, Pause, Second, Stalls, Watch};
-
-use crate::series::{Series, State, Step};
-use crate::steady::ROUNDS_IN_WINDOW;
-
-/// The term of a series with the minimum number of jobs per drive: parts with rounds count five rounds.
-pub const JOBS: &str = "jobs for each drive, at least";
-
-/// The points of a series, oldest first; steps that are not done have none.
-pub fn points(series: &Series) -> Vec<Point> {
-    series.steps.iter().filter_map(point_of).collect()
-}
-
-/// The points of one device, by its number, with doubts that follow from its other jobs.
-pub fn points_of(series: &Series, device: usize) -> Vec<Point> {
-    doubts::measured(series, device).into_iter().map(|(_, point)| point).collect()
-}
-
-/// The point measured by a step; `None` if the step is not done.
-pub fn point_of(step: &Step) -> Option<Point> {
-    (step.state == State::Done).then(|| serde_json::from_value(step.details.clone()).ok()).flatten()
-}
-
-/// Lower bound of the jobs left: rounds go on until the drive is steady, and a drive that failed has none. `None` if
-/// the series does not record its number of jobs.
-pub fn jobs_left(series: &Series) -> Option<u64> {
-    let (_, jobs) = series.terms.iter().find(|(name, _)| name == JOBS)?;
-    let going: Vec<_> = (0..series.devices.len()).filter(|device| !has_failed(series, *device)).collect();
-    let all = jobs.parse::<u64>().ok()?.saturating_mul(going.len() as u64);
-    let counts = |point: &Point| (point.round as usize) < ROUNDS_IN_WINDOW;
-    let points = going.into_iter().flat_map(|device| points_of(series, device));
-    let done = points.filter(counts).count() as u64;
-    let is_open = u64::from(series.conclusion.is_none());
-    Some(all.saturating_sub(done).max(is_open) * is_open)
-}
-
-/// Part of the highest rate at which more depth brings little: the knee.
-const KNEE: f64 = 0.9;
-
-/// Highest sustained rate by a depth sweep: the median of the points with at least 90 % of the best rate, which are
-/// those from the knee on. The best point alone is biased upwards: 95 % of it can be more than the drive sustains.
-pub fn highest(curve: &[&Point]) -> Option<f64> {
-    let best = curve.iter().map(|point| point.iops()).reduce(f64::max).filter(|best| *best > 0.0)?;
-    Some(median(curve.iter().map(|point| point.iops()).filter(|iops| *iops >= KNEE * best).collect()))
-}
-
-/// The knee of a curve of depths: the least depth that does nine tenths of the highest rate. Beyond it operations wait longer and
-/// few more are done.
-pub fn knee<'a>(curve: &[&'a Point]) -> Option<&'a Point> {
-    let highest = highest(curve)?;
-    curve.iter().copied().filter(|point| point.iops() >= KNEE * highest).min_by_key(|point| point.depth)
-}
-
-/// Median of at least one value.
-fn median(mut values: Vec<f64>) -> f64 {
-    values.sort_by(f64::total_cmp);
-    let (middle, even) = (values.len() / 2, values.len().is_multiple_of(2));
-    if even { f64::midpoint(values[middle - 1], values[middle]) } else { values[middle] }
-}
-
-/// The round of the saturation, from 1, at whose end its rate was first steady over five rounds, by SNIA's rule.
-pub fn saturated_at(points: &[Point]) -> Option<usize> {
-    let rounds = points.iter().filter(|point| point.part == Part::Saturation);
-    pts::steady_at(&[rounds.map(Point::iops).collect()])
-}
 
 #[cfg(test)]
 mod tests {

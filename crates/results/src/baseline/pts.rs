@@ -7,7 +7,7 @@
 //!
 //! Source: SNIA SSS PTS 2.0.2, definition of steady state, and the sections on IOPS, throughput, latency and write saturation.
 
-use super::{Done, Part, Point};
+use super::point::{Done, Part, Point};
 use crate::steady::{ROUNDS_IN_WINDOW, Spread};
 use std::collections::BTreeMap;
 
@@ -144,8 +144,14 @@ impl Pts {
     }
 }
 
+/// The round of the saturation, from 1, at whose end its rate was first steady over five rounds, by SNIA's rule.
+pub fn saturated_at(points: &[Point]) -> Option<usize> {
+    let rounds = points.iter().filter(|point| point.part == Part::Saturation);
+    steady_at(&[rounds.map(Point::iops).collect()])
+}
+
 /// The round, from 1, at whose end every one of `series` was first steady over five rounds.
-pub(super) fn steady_at(series: &[Vec<f64>]) -> Option<usize> {
+fn steady_at(series: &[Vec<f64>]) -> Option<usize> {
     let rounds = series.iter().map(Vec::len).min().unwrap_or(0);
     (ROUNDS_IN_WINDOW..=rounds).find(|end| {
         series.iter().all(|values| {

@@ -11,22 +11,18 @@
 //! device behind a bursty limit is full for moments, and is charged with these only.
 
 use super::samples::{Samples, SliceSamples};
-use super::telemetry::{Columns, DeviceRow, HostRow, Mean};
 use crate::buckets::THRESHOLDS_MAX;
-use crate::judge::{IntervalCounts, Judge, JudgePlan};
-use crate::run_dir::{Manifest, TraceKind, TraceLine};
-use crate::slow::SlowTimes;
+use crate::counts::SlowTimes;
+use crate::judge::{IntervalCounts, JudgePlan};
+use crate::telemetry::{Column, ColumnOf};
+use crate::trace::{TraceKind, TraceLine};
 
 /// Host and drive state while operations of one stream on one device were over one threshold: means over the
 /// operations, not over the time.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct While {
-    pub(super) steal_pct: Mean,
-    pub(super) busy_pct: Mean,
-    pub(super) busiest_pct: Mean,
-    pub(super) runqueue_wait_pct: Mean,
-    pub(super) irq_share_pct: Mean,
-    pub(super) irqs_per_sec: Mean,
+    /// In the order of [`EVIDENCE`].
+    means: [Mean; EVIDENCE.len()],
     /// Mean temperature over the operations whose service time alone was over the threshold.
     pub(super) celsius: Mean,
     /// Sum of their service times, nanoseconds, in intervals in which the device was full.
@@ -34,25 +30,21 @@ pub(super) struct While {
 }
 
 impl While {
-    fn add(&mut self, host: &HostRow, device: &DeviceRow, response_over: u64, service_over: u64) {
-        self.steal_pct.add(host.steal_pct, response_over);
-        self.busy_pct.add(host.busy_pct, response_over);
-        self.busiest_pct.add(host.busiest_pct, response_over);
-        self.runqueue_wait_pct.add(host.runqueue_wait_pct, response_over);
-        self.irq_share_pct.add(device.irq_share_pct, response_over);
-        self.irqs_per_sec.add(device.irqs_per_sec, response_over);
-        self.celsius.add(device.celsius, service_over);
+    fn add(&mut self, row: &Row, response_over: u64, service_over: u64) {
+        self.means.iter_mut().zip(row.evidence).for_each(|(mean, value)| mean.add(value, response_over));
+        self.celsius.add(row.celsius, service_over);
     }
 
     pub(super) fn merge(&mut self, other: &Self) {
-        self.steal_pct.merge(&other.steal_pct);
-        self.busy_pct.merge(&other.busy_pct);
-        self.busiest_pct.merge(&other.busiest_pct);
-        self.runqueue_wait_pct.merge(&other.runqueue_wait_pct);
-        self.irq_share_pct.merge(&other.irq_share_pct);
-        self.irqs_per_sec.merge(&other.irqs_per_sec);
+        self.means.iter_mut().zip(&other.means).for_each(|(mine, theirs)| mine.merge(theirs));
         self.celsius.merge(&other.celsius);
         self.full_service_ns = self.full_service_ns.saturating_add(other.full_service_ns);
+    }
+
+    /// The mean of one of [`EVIDENCE`], if that is at least `min`.
+    pub(super) fn at_least(&self, column: Column, min: f64) -> Option<f64> {
+        let at = EVIDENCE.iter().position(|known| *known == column)?;
+        self.means[at].value().filter(|mean| *mean >= min)
     }
 }
 
@@ -134,9 +126,6 @@ struct Throttle {
 impl Blamer {
     /// A blamer without data, for a run judged by `plan`. `columns` name the telemetry values; `kernel_names` are the
     /// prefixes of each device's columns, `None` for a device without any.
-    ///
-    /// `columns` name the telemetry values; `kernel_names` are what the columns of each device begin
-    /// with, `None` for a device without any.
     pub fn new(plan: &JudgePlan, columns: &[String], kernel_names: &[Option<String>]) -> Self {
         let devices = plan.devices.len();
         let streams = plan.streams.iter().enumerate().filter(|(_, info)| info.judged);
@@ -158,14 +147,6 @@ impl Blamer {
         }
     }
 
-    /// A blamer of the run that has seen nothing. `columns` name the telemetry values.
-    pub fn of_run(manifest: &Manifest, judge: &Judge, columns: &[String]) -> Self {
-        let name = |device: usize| Some(manifest.device_facts.get(device)?.get("kernel_name")?.as_str()?.to_owned());
-        let kernel_names: Vec<_> = (0..manifest.devices.len()).map(name).collect();
-        let requests_max: Vec<_> = (0..manifest.devices.len()).map(|device| manifest.requests_max(device)).collect();
-        Self::new(judge.plan(), columns, &kernel_names).with_requests_max(&requests_max)
-    }
-
     /// Sets the number of requests that each device holds at once, `None` where unknown.
     #[must_use]
     pub fn with_requests_max(mut self, requests_max: &[Option<u64>]) -> Self {
@@ -180,8 +161,7 @@ impl Blamer {
         let from_ns = std::mem::replace(&mut self.before_ns, counts.end_ns);
         let slice = usize::try_from(counts.index / self.intervals_per_slice).unwrap_or(usize::MAX);
         self.begin_slice(slice);
-        let host = self.columns.host(telemetry);
-        let rows: Vec<_> = (0..self.devices).map(|device| self.columns.device(telemetry, device)).collect();
+        let rows: Vec<_> = (0..self.devices).map(|device| self.columns.row(telemetry, device)).collect();
         let seconds = counts.end_ns.saturating_sub(from_ns) as f64 / 1e9;
         for (device, row) in rows.iter().enumerate() {
             self.device_row(slice, device, row, seconds);
@@ -190,7 +170,7 @@ impl Blamer {
                 facts.full.merge(&full);
             }
         }
-        self.cells(slice, counts, &host, &rows);
+        self.cells(slice, counts, &rows);
         self.holders(slice, counts);
         self.samples.interval(counts, &self.judged, from_ns, slice, &mut self.slice_samples);
     }
@@ -209,10 +189,7 @@ impl Blamer {
         }
     }
 
-    fn device_row(&mut self, slice: usize, device: usize, row: &DeviceRow, seconds: f64) {
-        if *row == DeviceRow::default() {
-            return;
-        }
+    fn device_row(&mut self, slice: usize, device: usize, row: &Row, seconds: f64) {
         let devices = &mut self.slices[slice].devices;
         devices.resize(self.devices, DeviceSlice::default());
         let facts = &mut devices[device];
@@ -236,7 +213,7 @@ impl Blamer {
         facts.throttled_sec += sec;
     }
 
-    fn cells(&mut self, slice: usize, counts: &IntervalCounts, host: &HostRow, rows: &[DeviceRow]) {
+    fn cells(&mut self, slice: usize, counts: &IntervalCounts, rows: &[Row]) {
         for (position, cell) in self.judged.iter().enumerate() {
             let Some(counted) = counts.cells.get(*cell) else { continue };
             let device = cell % self.devices;
@@ -247,7 +224,7 @@ impl Blamer {
             for threshold in 0..THRESHOLDS_MAX {
                 let (slow, service) = (counted.response_over[threshold], counted.service_over[threshold]);
                 if let Some(sums) = cells.get_mut(position) {
-                    sums[threshold].add(host, &rows[device], slow, service);
+                    sums[threshold].add(&rows[device], slow, service);
                     if self.fill[device].is_full {
                         let SlowTimes { service_ns, unseen_ns, .. } = &counted.slow;
                         let service_ns = service_ns[threshold].saturating_sub(unseen_ns[threshold]);
@@ -367,7 +344,7 @@ pub(super) struct Fill {
 
 impl Fill {
     /// Adds an interval of `seconds`; returns the sums of the device if it was full.
-    pub(super) fn interval(&mut self, row: &DeviceRow, seconds: f64, in_flight_max: u64) -> Option<Full> {
+    pub(super) fn interval(&mut self, row: &Row, seconds: f64, in_flight_max: u64) -> Option<Full> {
         let requests_max = self.requests_max?;
         let most = requests_max as f64;
         let is_full = |held: Option<f64>| held.is_some_and(|held| held >= most * FULL_MIN);
@@ -376,5 +353,100 @@ impl Fill {
         let requests_sec = row.queue_mean.filter(|_| self.is_full)? * seconds;
         let others = in_flight_max.saturating_sub(requests_max) as f64;
         Some(Full { requests_sec, waited_sec_max: requests_sec / most * others, requests_max })
+    }
+}
+
+/// Columns whose mean over slow operations is evidence against the host.
+pub(super) const EVIDENCE: [Column; 6] = [
+    Column::CpuStealPct,
+    Column::RunqueueWaitPct,
+    Column::CpuBusyPct,
+    Column::CpuBusiestPct,
+    Column::IrqCpuSharePct,
+    Column::IrqsPerSec,
+];
+
+/// Telemetry of one device, and of the host beside it, in one interval; `None` where not measured.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(super) struct Row {
+    pub(super) evidence: [Option<f64>; EVIDENCE.len()],
+    pub(super) reads_per_sec: Option<f64>,
+    pub(super) read_await_ms: Option<f64>,
+    pub(super) writes_per_sec: Option<f64>,
+    pub(super) write_await_ms: Option<f64>,
+    /// Mean number of requests that it held.
+    pub(super) queue_mean: Option<f64>,
+    /// Requests that it held at the end.
+    pub(super) in_flight: Option<f64>,
+    pub(super) celsius: Option<f64>,
+    pub(super) throttle_count: Option<f64>,
+    pub(super) throttle_sec: Option<f64>,
+}
+
+/// Maps columns of telemetry.csv to their meaning.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Columns {
+    /// One per column of the file; `None` for a column unknown to this version.
+    columns: Vec<Option<ColumnOf>>,
+    /// The kernel's names of the devices; `None` for a device without columns.
+    kernel_names: Vec<Option<String>>,
+}
+
+impl Columns {
+    /// The columns `names` of a run on devices that the kernel calls `kernel_names`.
+    pub(super) fn new(names: &[String], kernel_names: &[Option<String>]) -> Self {
+        let columns = names.iter().map(|name| ColumnOf::parse(name)).collect();
+        Self { columns, kernel_names: kernel_names.to_vec() }
+    }
+
+    pub(super) fn row(&self, fields: &[String], device: usize) -> Row {
+        let name = self.kernel_names.get(device).and_then(Option::as_deref);
+        let value = |column: Column| {
+            let of = if column.is_of_device() { name? } else { "" };
+            let is_it = |known: &Option<ColumnOf>| known.as_ref().is_some_and(|it| it.column == column && it.of == of);
+            let value = fields.get(self.columns.iter().position(is_it)?)?;
+            value.parse().ok().filter(|value: &f64| value.is_finite())
+        };
+        Row {
+            evidence: EVIDENCE.map(value),
+            reads_per_sec: value(Column::ReadsPerSec),
+            read_await_ms: value(Column::ReadAwaitMs),
+            writes_per_sec: value(Column::WritesPerSec),
+            write_await_ms: value(Column::WriteAwaitMs),
+            queue_mean: value(Column::AverageQueue),
+            in_flight: value(Column::InFlight),
+            // The drive's own value comes before the kernel's monitor, because the drive throttles by it.
+            celsius: value(Column::SmartCelsius).or_else(|| value(Column::Celsius)),
+            throttle_count: value(Column::SmartThrottleCount),
+            throttle_sec: value(Column::SmartThrottleSec),
+        }
+    }
+}
+
+/// A mean over weighted values.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+pub(super) struct Mean {
+    sum: f64,
+    weight: f64,
+}
+
+impl Mean {
+    /// Adds a value, if there is one.
+    pub(super) fn add(&mut self, value: Option<f64>, weight: u64) {
+        if let Some(value) = value {
+            self.sum += value * weight as f64;
+            self.weight += weight as f64;
+        }
+    }
+
+    /// Adds all that went into another.
+    pub(super) fn merge(&mut self, other: &Self) {
+        self.sum += other.sum;
+        self.weight += other.weight;
+    }
+
+    /// The mean; `None` without values.
+    pub(super) fn value(&self) -> Option<f64> {
+        (self.weight > 0.0).then(|| self.sum / self.weight)
     }
 }

@@ -6,8 +6,8 @@ use super::{Blame, BlamePart, Cause, service};
 use crate::buckets::THRESHOLDS_MAX;
 use crate::counts::CellCounts;
 use crate::judge::{Judge, Tested};
-use crate::units::ThresholdText;
-use crate::units::{Grouped, count, duration, percent, percent_exact, percent_whole};
+use crate::telemetry::Column;
+use crate::units::{Grouped, ThresholdText, count, duration, percent, percent_exact, percent_whole};
 
 impl Shares {
     fn of(subject: &Subject<'_>) -> Self {
@@ -192,26 +192,23 @@ fn host(subject: &Subject<'_>) -> Option<String> {
             meanwhile.merge(&subject.blamer.meanwhile(subject.slice, position, subject.threshold));
         }
     }
-    let at_least = |mean: &super::telemetry::Mean, min: f64| mean.value().filter(|value| *value >= min);
-    let mut evidence = Vec::new();
-    if let Some(pct) = at_least(&meanwhile.steal_pct, STEAL_PCT_MIN) {
-        evidence.push(format!("the hypervisor stole {pct:.0} % of the CPU time"));
-    }
-    if let Some(pct) = at_least(&meanwhile.runqueue_wait_pct, RUNQUEUE_WAIT_PCT_MIN) {
-        evidence.push(format!("this program's threads wanted to run for {pct:.0} % of the time and had no CPU"));
-    }
-    if let Some(pct) = at_least(&meanwhile.busy_pct, BUSY_PCT_MIN) {
-        evidence.push(format!("all CPUs were {pct:.0} % busy"));
-    }
-    let busiest = at_least(&meanwhile.busiest_pct, BUSIEST_PCT_MIN);
-    let many = at_least(&meanwhile.irqs_per_sec, IRQS_PER_SEC_MIN);
-    if let (Some(share), Some(busiest), Some(_)) =
-        (at_least(&meanwhile.irq_share_pct, IRQ_SHARE_PCT_MIN), busiest, many)
-    {
-        evidence.push(format!(
-            "{share:.0} % of the device's interrupts went to one CPU while the busiest CPU was {busiest:.0} % busy"
-        ));
-    }
+    let pct = |column, min, text: &dyn Fn(f64) -> String| meanwhile.at_least(column, min).map(text);
+    let busiest = meanwhile.at_least(Column::CpuBusiestPct, BUSIEST_PCT_MIN);
+    let interrupts = busiest.filter(|_| meanwhile.at_least(Column::IrqsPerSec, IRQS_PER_SEC_MIN).is_some());
+    let interrupts = interrupts.zip(meanwhile.at_least(Column::IrqCpuSharePct, IRQ_SHARE_PCT_MIN));
+    let evidence = [
+        pct(Column::CpuStealPct, STEAL_PCT_MIN, &|pct| format!("the hypervisor stole {pct:.0} % of the CPU time")),
+        pct(Column::RunqueueWaitPct, RUNQUEUE_WAIT_PCT_MIN, &|pct| {
+            format!("this program's threads wanted to run for {pct:.0} % of the time and had no CPU")
+        }),
+        pct(Column::CpuBusyPct, BUSY_PCT_MIN, &|pct| format!("all CPUs were {pct:.0} % busy")),
+        interrupts.map(|(busiest, share)| {
+            format!(
+                "{share:.0} % of the device's interrupts went to one CPU while the busiest CPU was {busiest:.0} % busy"
+            )
+        }),
+    ];
+    let evidence: Vec<_> = evidence.into_iter().flatten().collect();
     (!evidence.is_empty()).then(|| format!("while they were slow, {}", evidence.join(", ")))
 }
 

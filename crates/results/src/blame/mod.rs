@@ -20,70 +20,9 @@ mod explain;
 mod samples;
 mod service;
 mod subject;
-mod telemetry;
 
+pub use crate::judge::{Blame, BlamePart, Cause};
 pub use accumulate::Blamer;
-
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
-
-/// Who or what made operations slow.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Cause {
-    /// This program issued late.
-    OurLag,
-    /// Operations waited for a slot under the limit of operations in flight.
-    SlotWait,
-    /// The kernel held requests before it issued them to the device (throttling, scheduler, tags).
-    KernelQueue,
-    /// The device took long, from issue to completion.
-    Device,
-    /// A server took long, or the network to it.
-    Server,
-    /// The host: stolen time, no CPU free, all interrupts on one CPU.
-    Host,
-    /// The drive throttled itself because it was hot.
-    Heat,
-    /// What was recorded does not tell.
-    Unknown,
-}
-
-/// One cause with its part.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct BlamePart {
-    /// Who or what.
-    pub cause: Cause,
-    /// Its part of the time of the operations over the threshold, a fraction in [0, 1]: their times are
-    /// added up, so that one that took long weighs as much as many that did not. One without times
-    /// (failed, never issued) weighs as the mean of the others. `None` where there is evidence for the
-    /// cause but no number.
-    pub share: Option<f64>,
-    /// The evidence with its numbers and units, a phrase.
-    pub evidence: String,
-}
-
-/// The blame for one slice of one judged stream that was over one threshold.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-pub struct Blame {
-    /// The stream.
-    pub stream: String,
-    /// The device; `None` for all together.
-    pub device: Option<String>,
-    /// The slice, from 1.
-    pub slice: u64,
-    /// The threshold whose limit was reached, nanoseconds.
-    pub threshold_ns: u64,
-    /// Operations over it, by `wait + service`; by `wait + lag + service` where only that is over the
-    /// limit.
-    pub over: u64,
-    /// Operations wanted.
-    pub wanted: u64,
-    /// Causes, the largest part first, those without a number last; never empty.
-    pub parts: Vec<BlamePart>,
-    /// All of it in one sentence, for a verdict.
-    pub sentence: String,
-}
 
 #[cfg(test)]
 mod tests;

@@ -6,7 +6,7 @@
 
 use crate::buckets::THRESHOLDS_MAX;
 use crate::judge::IntervalCounts;
-use crate::run_dir::{TraceKind, TraceLine, TraceSize};
+use crate::trace::{TraceKind, TraceLine, TraceSize};
 use std::collections::VecDeque;
 
 /// Intervals remembered for samples that arrive late.

@@ -17,7 +17,7 @@ use super::samples::{Touched, Traced};
 use super::subject::{Shares, Subject};
 use crate::counts::CellCounts;
 use crate::judge::Tested;
-use crate::run_dir::{LARGE_BYTES, TraceKind, TraceSize};
+use crate::trace::{TraceKind, TraceSize};
 use crate::units::{Grouped, count, duration, percent_whole};
 
 /// Minimum share of service time outside all requests to blame the kernel. Less can come from requests that carry two
@@ -185,7 +185,7 @@ impl Sampled {
     fn of(subject: &Subject<'_>) -> Result<Self, String> {
         let kind = kind(subject).ok_or("its requests are of no known kind")?;
         let mean_bytes = subject.counts.bytes.checked_div(subject.counts.ops).unwrap_or(0);
-        let size = if mean_bytes < LARGE_BYTES { TraceSize::Small } else { TraceSize::Large };
+        let size = TraceSize::of(mean_bytes);
         let samples = subject.blamer.samples(subject.slice);
         let (mut traced, mut touched) = (Traced::default(), Touched::default());
         for device in subject.devices() {

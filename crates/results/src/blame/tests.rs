@@ -1,11 +1,12 @@
 //! Causes with a known answer: the injected cause must be blamed.
 
 use super::*;
-use crate::cell::{Backlog, Interval, Layout, StreamInfo};
+use crate::cell::{Interval, Layout, StreamInfo};
+use crate::counts::Backlog;
 use crate::judge::{End, IntervalCounts, Judge, JudgePlan, Sla, Tested};
-use crate::run_dir::{Spread, TraceKind, TraceLine, TraceSize};
 use crate::testing::layout;
 use crate::times::Times;
+use crate::trace::{Spread, TraceKind, TraceLine, TraceSize};
 
 const US: u64 = 1_000;
 const MS: u64 = 1_000_000;

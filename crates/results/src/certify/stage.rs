@@ -13,7 +13,7 @@
 
 use crate::judge::{Code, End, Outcome, Reason, Sla, Verdict, Whose};
 use crate::series::{Rule, Step};
-use crate::units::{Grouped, span};
+use crate::units::{Grouped, count, span};
 
 /// The result of a stage.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -82,7 +82,7 @@ fn completed(verdict: &Verdict) -> String {
     let behind: u64 = verdict.streams.iter().map(|stream| stream.overtime.saturating_add(stream.unissued)).sum();
     let backlog = match behind {
         0 => String::new(),
-        behind => format!("; {} operations had not come back at its end", Grouped(behind)),
+        behind => format!("; {} had not come back at its end", count(behind, "operation")),
     };
     format!("ran to completion without an I/O error{}{backlog}", worst.unwrap_or_default())
 }

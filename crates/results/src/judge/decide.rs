@@ -10,13 +10,13 @@
 //! 4. A run that stopped before its time without having failed: **invalid**.
 //! 5. Else **pass**; without limits **measured**.
 
-use super::End;
 use super::slices::{GroupCounts, Judge, Window, WorkloadJudge};
 use super::text::deciding_sentence;
 use super::verdict::{
     Class, Code, DAY_SEC, Deciding, GapSummary, Group, Insufficient, Outcome, Reason, SLICE_OPS_MIN, SliceShares,
     StreamTotals, VERDICT_FORMAT_VERSION, Verdict, WorkloadVerdict,
 };
+use super::{End, Whose};
 use crate::buckets::THRESHOLDS_MAX;
 use crate::cell::{GRACE_NS, StreamInfo};
 use crate::counts::CellCounts;
@@ -31,16 +31,16 @@ const ACHIEVED_MIN: f64 = 0.99;
 /// Selects the counts that a share is computed from.
 type Over = fn(&CellCounts) -> &[u64; THRESHOLDS_MAX];
 
-/// The worst share of all, and true if it is too large.
+/// The worst share of several, and true if it is too large.
 #[derive(Clone)]
-struct Worst {
-    deciding: Deciding,
-    exceeded: bool,
+pub struct Worst {
+    pub deciding: Deciding,
+    pub exceeded: bool,
 }
 
 impl Worst {
     /// Sort key: distance to the limit. The exact comparison comes first, so that rounding never decides.
-    fn rank(&self) -> (bool, f64) {
+    pub fn rank(&self) -> (bool, f64) {
         (self.exceeded, self.deciding.share / self.deciding.share_max)
     }
 
@@ -202,6 +202,14 @@ fn is_over_so_far(judge: &Judge) -> bool {
 }
 
 impl Findings {
+    fn note(&mut self, text: String) {
+        self.notes.push(Reason::new(Code::Note, text));
+    }
+
+    fn own_lag(&mut self, text: String) {
+        self.doubts.push(Reason::new(Code::OwnLag, text));
+    }
+
     /// Collects failures that no other load would avoid.
     fn broken(&mut self, judge: &Judge, end: &End) {
         self.failures.extend(end.failure().map(|code| Reason::new(code, end.to_string())));
@@ -213,16 +221,13 @@ impl Findings {
     fn doubtful(&mut self, judge: &Judge, end: &End, bounds: &Bounds<'_>) {
         if end.is_our_lag() {
             let noun = judge.plan.tested.noun();
-            self.doubts.push(Reason::new(Code::OwnLag, format!("{end}; this says nothing about the {noun}")));
+            self.own_lag(format!("{end}; this says nothing about the {noun}"));
         }
         match (bounds.judged, &bounds.response) {
-            (Some(judged), Some(response)) if judged.exceeded != response.exceeded => self.doubts.push(Reason::new(
-                Code::OwnLag,
-                format!(
-                    "this program's own lag would decide: counted with it, {}; without it, every share is below its limit; \
+            (Some(judged), Some(response)) if judged.exceeded != response.exceeded => self.own_lag(format!(
+                "this program's own lag would decide: counted with it, {}; without it, every share is below its limit; \
                      use a less busy machine or a lower rate",
-                    deciding_sentence(&response.deciding)
-                ),
+                deciding_sentence(&response.deciding)
             )),
             (None, _) => self.doubts.push(Reason::new(
                 Code::NothingJudged,
@@ -239,9 +244,7 @@ impl Findings {
     fn own_making(&mut self, judge: &Judge, bounds: &Bounds<'_>) {
         let limit_us = judge.gap_limit_ns() / 1000;
         match (bounds.judged, &bounds.least) {
-            (Some(judged), Some(least)) if judged.exceeded && !least.exceeded => self.doubts.push(Reason::new(
-                Code::OwnLag,
-                format!(
+            (Some(judged), Some(least)) if judged.exceeded && !least.exceeded => self.own_lag(format!(
                     "this program may have made what it measured: {}, but not without the operations that it had kept back \
                      or issued over {:#} late, the time by which those held up others, and that for which completions may have lain \
                      unseen (over {limit_us} us){}; use a less busy machine{}",
@@ -249,19 +252,15 @@ impl Findings {
                     ThresholdText(judge.plan.sla.tightest_ns()),
                     without_cpu(judge),
                     if judge.plan.has_keys { " or \"pacing: spin\"" } else { "" }
-                ),
-            )),
+                )),
             // p99 over the limit is the same as: more than 1 % over the limit.
-            _ if u128::from(judge.gaps_over) * 100 > u128::from(judge.gaps) => self.notes.push(Reason::new(
-                Code::Note,
-                format!(
+            _ if u128::from(judge.gaps_over) * 100 > u128::from(judge.gaps) => self.note(format!(
                     "times are overstated: {} of {} completions may have lain unseen for over {limit_us} us (5 % of the \
                      tightest threshold), which does not change the verdict{}",
                     percent(judge.gaps_over as f64 / judge.gaps as f64),
                     Grouped(judge.gaps),
                     if judge.plan.has_keys { "; \"pacing: spin\" looks more often" } else { "" }
-                ),
-            )),
+                )),
             _ => {}
         }
     }
@@ -271,11 +270,8 @@ impl Findings {
         let noun = judge.plan.tested.noun();
         for found in undone {
             match found.ours {
-                true => self.doubts.push(Reason::new(
-                    Code::OwnLag,
-                    format!(
-                        "{found}: this program held it up and not the {noun}; use a less busy machine or a lower rate"
-                    ),
+                true => self.own_lag(format!(
+                    "{found}: this program held it up and not the {noun}; use a less busy machine or a lower rate"
                 )),
                 false => self.undone.push(Reason::new(Code::NotCarriedOut, found.to_string())),
             }
@@ -288,36 +284,50 @@ impl Findings {
     fn remarks(&mut self, judge: &Judge, bounds: &Bounds<'_>) {
         let noun = judge.plan.tested.noun();
         for info in judge.plan.streams.iter().filter(|info| info.is_judged_loop() && !judge.plan.sla.is_unlimited()) {
-            self.notes.push(Reason::new(
-                Code::Note,
-                format!(
+            self.note(format!(
                     "{} are a closed loop: while the {noun} stalls none are wanted, so a stall counts as one slow operation a \
                      slot, and as silence where it is longer than the loosest limit",
                     info.name
-                ),
-            ));
+                ));
         }
-        if judge.complete_slices == 0 && bounds.judged.is_some() {
+        if let Some(judged) = bounds.judged.filter(|_| judge.complete_slices == 0) {
             let slice_sec = Grouped(judge.plan.slice_sec);
-            self.notes.push(Reason::new(
-                Code::Note,
-                format!("no slice of {slice_sec} s is complete: the incomplete one was judged"),
-            ));
+            let two_shares = if judged.deciding.cut {
+                "; the share that decides is of the whole slice; shares in tables, in charts and in \"where the time went\" are \
+                 of what ran until the stop"
+            } else {
+                ""
+            };
+            self.note(format!("no slice of {slice_sec} s is complete: the incomplete one was judged{two_shares}"));
         }
         for total in totals(judge).iter().filter(|total| total.overtime > 0) {
             if total.achieved_iops < total.offered_iops * ACHIEVED_MIN {
-                self.notes.push(Reason::new(
-                    Code::Note,
-                    format!(
+                self.note(format!(
                         "{} achieved {}/s of {}/s in the run's time, because {} of their operations came back after its end",
                         total.name,
                         units::number(total.achieved_iops),
                         units::number(total.offered_iops),
                         Grouped(total.overtime)
-                    ),
-                ));
+                    ));
             }
         }
+    }
+}
+
+impl End {
+    /// Failure of the device that follows from the end alone; `None` if there is none.
+    fn failure(&self) -> Option<Code> {
+        match self {
+            Self::DeviceGone { .. } => Some(Code::DeviceGone),
+            Self::TooManyErrors { .. } => Some(Code::IoError),
+            Self::LagExceeded { whose, .. } if *whose != Whose::Ours => Some(Code::FellBehind),
+            _ => None,
+        }
+    }
+
+    /// True if this program's own lag ended the run: then nothing follows about the device.
+    fn is_our_lag(&self) -> bool {
+        matches!(self, Self::LagExceeded { whose: Whose::Ours, .. })
     }
 }
 

@@ -13,12 +13,10 @@
 
 use super::slices::{GroupCounts, Window};
 use super::text::slices_text;
-use super::{End, Judge};
-use crate::cell::{Backlog, GRACE_NS, cell_name};
-use crate::counts::CellCounts;
-use crate::units::{Grouped, duration, percent, percent_exact};
-use schemars::JsonSchema;
-use serde::{Deserialize, Serialize};
+use super::{End, Judge, Undone};
+use crate::cell::{GRACE_NS, cell_name};
+use crate::counts::{Backlog, CellCounts};
+use crate::units::{Grouped, count, duration, percent, percent_exact};
 use std::fmt;
 
 /// At most one in this many wanted operations may be missing or late.
@@ -34,51 +32,6 @@ fn is_not_carried_out(missed: u64, wanted: u64) -> bool {
     missed > 1 && is_too_many(missed, wanted)
 }
 
-/// A stream whose load was not carried out on a device.
-#[derive(Debug, Clone, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
-pub struct Undone {
-    /// The stream, judged or not.
-    pub stream: String,
-    /// The device.
-    pub device: String,
-    /// The slice in which most was left undone, from 1.
-    pub slice: u64,
-    /// The first slice whose load was not done. `None` in verdicts of format 1.
-    #[serde(default)]
-    pub first_slice: Option<u64>,
-    /// In how many slices its load was not done.
-    pub slices: u64,
-    /// Operations wanted in that slice.
-    pub wanted: u64,
-    /// Those of them that were not back in time. 0 in verdicts of format 1.
-    #[serde(default)]
-    pub missed: u64,
-    /// Whether this program kept them back, and not the device or a limit of operations in flight.
-    pub ours: bool,
-    /// Stream and device whose operations held the slots that these waited for: `reads@/dev/nvme0n1`.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub held_by: Option<String>,
-}
-
-impl fmt::Display for Undone {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { stream, device, slices, wanted, missed, held_by, .. } = self;
-        let in_slice = slices_text(self.first_slice, self.slice);
-        let share = percent(*missed as f64 / (*wanted).max(1) as f64);
-        let (missed, wanted) = (Grouped(*missed), Grouped(*wanted));
-        write!(
-            f,
-            "the load of {stream} on {device} was not done: {missed} of {wanted} operations ({share}) wanted {in_slice} \
-             were not back {} s after its end; at most 0.1 % may be missing",
-            GRACE_NS / 1_000_000_000
-        )?;
-        if *slices > 1 {
-            write!(f, "; likewise in {} slices in all", Grouped(*slices))?;
-        }
-        held_by.iter().try_for_each(|holder| write!(f, "; they waited for slots that {holder} held"))
-    }
-}
-
 /// Overdue operations of a stream on a device while the run goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Shortfall {
@@ -91,7 +44,7 @@ impl fmt::Display for Shortfall {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { wanted, missed, .. } = self;
         let grace = GRACE_NS / 1_000_000_000;
-        write!(f, "{} of {} operations were due over {grace} s ago and not back", Grouped(*missed), Grouped(*wanted))
+        write!(f, "{} of {} were due over {grace} s ago and not back", Grouped(*missed), count(*wanted, "operation"))
     }
 }
 

@@ -23,6 +23,7 @@
 
 mod counts;
 mod decide;
+mod end;
 mod load;
 mod result;
 mod sla;
@@ -31,17 +32,17 @@ mod text;
 mod verdict;
 
 pub use counts::IntervalCounts;
-pub use load::Undone;
+pub use decide::Worst;
+pub use end::{End, Whose};
 pub(crate) use load::{Shortfall, shortfall};
 pub use result::RunResult;
 pub use sla::{Limit, Sla, SlaError};
 pub(crate) use slices::GroupCounts;
 pub use slices::{Judge, JudgePlan, Tested, round_sec, stretched_slice, whole_slice_sec};
 pub use verdict::{
-    Class, Code, Deciding, GapSummary, Group, Insufficient, Outcome, Reason, SLICE_OPS_MIN, SliceShares, StreamTotals,
-    VERDICT_FORMAT_VERSION, Verdict, WorkloadVerdict,
+    Blame, BlamePart, Cause, Class, Code, Deciding, GapSummary, Group, Insufficient, Outcome, Reason, SLICE_OPS_MIN,
+    SliceShares, StreamTotals, Undone, VERDICT_FORMAT_VERSION, Verdict, WorkloadVerdict,
 };
-pub use verdict::{End, Whose};
 
 #[cfg(test)]
 mod tests;

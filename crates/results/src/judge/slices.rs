@@ -4,8 +4,8 @@
 //! tell which workload failed.
 
 use super::{End, IntervalCounts, SLICE_OPS_MIN, Sla, Whose};
-use crate::cell::{Backlog, Carried, Interval, Layout, StreamInfo, cell_name, harmless_gap_ns};
-use crate::counts::CellCounts;
+use crate::cell::{Carried, Interval, Layout, StreamInfo, cell_name, harmless_gap_ns};
+use crate::counts::{Backlog, CellCounts};
 use std::ops::Range;
 
 /// Configuration of the judge, fixed before the first interval.

@@ -1,7 +1,8 @@
 //! Verdicts with a known answer.
 
 use super::*;
-use crate::cell::{Backlog, Interval, Layout};
+use crate::cell::{Interval, Layout};
+use crate::counts::Backlog;
 use crate::times::Times;
 
 const MS: u64 = 1_000_000;
@@ -136,7 +137,8 @@ fn when_no_slice_is_complete_the_incomplete_one_is_judged_and_said_so() {
             "at least 9.90 % of reads on /dev/d0 took over 1 ms in slice 1 (1,000 of 10,100 that the whole slice would \
              have wanted; it must be below 5 %)",
             "stopped by SIGINT after 1 of 7,200 s; it had already failed",
-            "no slice of 10 s is complete: the incomplete one was judged",
+            "no slice of 10 s is complete: the incomplete one was judged; the share that decides is of the whole slice; shares \
+             in tables, in charts and in \"where the time went\" are of what ran until the stop",
         ]
     );
 }

@@ -1,9 +1,9 @@
 //! The verdict as an engineer reads it on a terminal: first the verdict, then the number that
 //! decided it, then the rest, with fewer digits than are known.
 
-use super::verdict::{Class, Deciding, Group, Outcome, SliceShares, Verdict};
-use crate::units::ThresholdText;
-use crate::units::{self, Grouped, percent, percent_exact};
+use super::verdict::{Class, Deciding, Group, Outcome, SliceShares, Undone, Verdict};
+use crate::cell::GRACE_NS;
+use crate::units::{self, Grouped, ThresholdText, percent, percent_exact};
 use std::fmt;
 
 /// More slices than this are summed up instead of listed.
@@ -48,6 +48,25 @@ impl Deciding {
 impl fmt::Display for Deciding {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&deciding_sentence(self))
+    }
+}
+
+impl fmt::Display for Undone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { stream, device, slices, wanted, missed, held_by, .. } = self;
+        let in_slice = slices_text(self.first_slice, self.slice);
+        let share = percent(*missed as f64 / (*wanted).max(1) as f64);
+        let (missed, wanted) = (Grouped(*missed), units::count(*wanted, "operation"));
+        write!(
+            f,
+            "the load of {stream} on {device} was not done: {missed} of {wanted} ({share}) wanted {in_slice} \
+             were not back {} s after its end; at most 0.1 % may be missing",
+            GRACE_NS / 1_000_000_000
+        )?;
+        if *slices > 1 {
+            write!(f, "; likewise in {} slices in all", Grouped(*slices))?;
+        }
+        held_by.iter().try_for_each(|holder| write!(f, "; they waited for slots that {holder} held"))
     }
 }
 
@@ -155,7 +174,7 @@ impl Verdict {
             for slice in &group.slices {
                 let note = match (slice.complete, none_complete) {
                     (true, _) => "",
-                    (false, true) => "   incomplete",
+                    (false, true) => "   incomplete: % of what ran",
                     (false, false) => "   incomplete, judged with the one before",
                 };
                 writeln!(f, "{:>5}  {}{note}", slice.slice, self.row(slice.judged_share.as_deref()))?;

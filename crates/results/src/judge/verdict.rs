@@ -1,8 +1,6 @@
-//! The verdict as data: the contents of `verdict.json`; and the end of a run.
+//! The verdict as data: the contents of `verdict.json`.
 
-use super::Undone;
-use crate::blame::Blame;
-use crate::units;
+use super::End;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -198,6 +196,90 @@ pub struct GapSummary {
     pub max_ns: u64,
 }
 
+/// A stream whose load was not carried out on a device.
+#[derive(Debug, Clone, PartialEq, Eq, JsonSchema, Serialize, Deserialize)]
+pub struct Undone {
+    /// The stream, judged or not.
+    pub stream: String,
+    /// The device.
+    pub device: String,
+    /// The slice in which most was left undone, from 1.
+    pub slice: u64,
+    /// The first slice whose load was not done. `None` in verdicts of format 1.
+    #[serde(default)]
+    pub first_slice: Option<u64>,
+    /// In how many slices its load was not done.
+    pub slices: u64,
+    /// Operations wanted in that slice.
+    pub wanted: u64,
+    /// Those of them that were not back in time. 0 in verdicts of format 1.
+    #[serde(default)]
+    pub missed: u64,
+    /// Whether this program kept them back, and not the device or a limit of operations in flight.
+    pub ours: bool,
+    /// Stream and device whose operations held the slots that these waited for: `reads@/dev/nvme0n1`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub held_by: Option<String>,
+}
+
+/// Who or what made operations slow.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Cause {
+    /// This program issued late.
+    OurLag,
+    /// Operations waited for a slot under the limit of operations in flight.
+    SlotWait,
+    /// The kernel held requests before it issued them to the device (throttling, scheduler, tags).
+    KernelQueue,
+    /// The device took long, from issue to completion.
+    Device,
+    /// A server took long, or the network to it.
+    Server,
+    /// The host: stolen time, no CPU free, all interrupts on one CPU.
+    Host,
+    /// The drive throttled itself because it was hot.
+    Heat,
+    /// What was recorded does not tell.
+    Unknown,
+}
+
+/// One cause with its part.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct BlamePart {
+    /// Who or what.
+    pub cause: Cause,
+    /// Its part of the time of the operations over the threshold, a fraction in [0, 1]: their times are
+    /// added up, so that one that took long weighs as much as many that did not. One without times
+    /// (failed, never issued) weighs as the mean of the others. `None` where there is evidence for the
+    /// cause but no number.
+    pub share: Option<f64>,
+    /// The evidence with its numbers and units, a phrase.
+    pub evidence: String,
+}
+
+/// The blame for one slice of one judged stream that was over one threshold.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Blame {
+    /// The stream.
+    pub stream: String,
+    /// The device; `None` for all together.
+    pub device: Option<String>,
+    /// The slice, from 1.
+    pub slice: u64,
+    /// The threshold whose limit was reached, nanoseconds.
+    pub threshold_ns: u64,
+    /// Operations over it, by `wait + service`; by `wait + lag + service` where only that is over the
+    /// limit.
+    pub over: u64,
+    /// Operations wanted.
+    pub wanted: u64,
+    /// Causes, the largest part first, those without a number last; never empty.
+    pub parts: Vec<BlamePart>,
+    /// All of it in one sentence, for a verdict.
+    pub sentence: String,
+}
+
 /// The result of a run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Verdict {
@@ -391,142 +473,6 @@ impl Verdict {
             bare
         };
         wordless(self) == wordless(other)
-    }
-}
-
-/// Who kept operations back.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case")]
-pub enum Whose {
-    /// The device did not keep up.
-    Device,
-    /// The configured limit of operations in flight was in the way.
-    Limit,
-    /// This program was late.
-    Ours,
-}
-
-impl fmt::Display for Whose {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Self::Device => "the device",
-            Self::Limit => "the configured limit of operations in flight",
-            Self::Ours => "this program",
-        })
-    }
-}
-
-/// How a run ended.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(tag = "how", rename_all = "kebab-case")]
-pub enum End {
-    /// After its full time.
-    Completed,
-    /// Before it, because enough had been seen: it lasted as long as it should.
-    Enough {
-        /// What had been seen, a phrase: `the judged shares were steady`.
-        why: String,
-    },
-    /// By a signal.
-    Interrupted {
-        /// Its name: `SIGINT`.
-        signal: String,
-    },
-    /// A device went away.
-    DeviceGone {
-        /// Which.
-        device: String,
-    },
-    /// More operations failed than allowed.
-    TooManyErrors {
-        /// How many there were.
-        errors: u64,
-        /// How many were allowed.
-        errors_max: u64,
-    },
-    /// Operations were started so late that the load was no longer the one asked for.
-    LagExceeded {
-        /// The stream and device that were late: `reads@/dev/nvme0n1`.
-        lane: String,
-        /// Who was slow.
-        whose: Whose,
-        /// How late, milliseconds.
-        lag_ms: u64,
-        /// How late it may be, milliseconds.
-        lag_max_ms: u64,
-        /// Operations in flight at that moment.
-        in_flight: u64,
-        /// The limit of operations in flight.
-        in_flight_max: u64,
-    },
-    /// The run directory could not be written any more.
-    RecordingFailed {
-        /// The error, one sentence.
-        why: String,
-    },
-    /// What carries operations failed, not the operations.
-    EngineFailed {
-        /// The error, one sentence.
-        why: String,
-    },
-    /// The load itself could not go on: a store's space is full.
-    LoadStuck {
-        /// Why, one sentence.
-        why: String,
-    },
-    /// No end was recorded: the process was killed, or the machine stopped.
-    Unrecorded,
-}
-
-impl End {
-    /// True if the run lasted its configured time.
-    pub fn is_complete(&self) -> bool {
-        matches!(self, Self::Completed | Self::Enough { .. })
-    }
-
-    /// Failure of the device that follows from the end alone; `None` if there is none.
-    pub(super) fn failure(&self) -> Option<Code> {
-        match self {
-            Self::DeviceGone { .. } => Some(Code::DeviceGone),
-            Self::TooManyErrors { .. } => Some(Code::IoError),
-            Self::LagExceeded { whose, .. } if *whose != Whose::Ours => Some(Code::FellBehind),
-            _ => None,
-        }
-    }
-
-    /// True if this program's own lag ended the run: then nothing follows about the device.
-    pub(super) fn is_our_lag(&self) -> bool {
-        matches!(self, Self::LagExceeded { whose: Whose::Ours, .. })
-    }
-}
-
-impl fmt::Display for End {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Completed => f.write_str("completed"),
-            Self::Enough { why } => write!(f, "ended because enough was seen: {why}"),
-            Self::Interrupted { signal } => write!(f, "stopped by {signal}"),
-            Self::DeviceGone { device } => write!(f, "{device} is gone"),
-            Self::TooManyErrors { errors, errors_max } => {
-                write!(f, "stopped after {} ({errors_max} are allowed)", units::count(*errors, "error"))
-            }
-            Self::LagExceeded { lane, whose, lag_ms, lag_max_ms, in_flight, in_flight_max } => {
-                let (lag_sec, lag_max_sec) = (*lag_ms as f64 / 1000.0, *lag_max_ms as f64 / 1000.0);
-                write!(
-                    f,
-                    "stopped because {lane} was {lag_sec:.1} s late (max-lag-sec {lag_max_sec}), with {in_flight} of \
-                     at most {in_flight_max} operations in flight: {whose} could not keep up"
-                )?;
-                if lane.starts_with("large-block-") && *in_flight_max == 1 {
-                    f.write_str(" with large blocks one at a time, as in ACT (large-block-concurrency)")?;
-                }
-                Ok(())
-            }
-            Self::RecordingFailed { why } => write!(f, "stopped because nothing could be recorded any more: {why}"),
-            Self::EngineFailed { why } => write!(f, "stopped because its engine failed: {why}"),
-            Self::LoadStuck { why } => write!(f, "stopped because its load could not go on: {why}"),
-            Self::Unrecorded => f.write_str("ended without a record of how (killed, or the machine stopped)"),
-        }
     }
 }
 

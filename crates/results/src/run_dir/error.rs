@@ -92,7 +92,7 @@ pub enum RunDirError {
 impl RunDirError {
     /// A failed system call, with the free space if that is the cause.
     pub(super) fn io(tried: impl Into<String>, path: &Path, source: io::Error) -> Self {
-        let free_bytes = if is_full(&source) { super::write::free_bytes(path).ok() } else { None };
+        let free_bytes = if is_full(&source) { free_bytes(path).ok() } else { None };
         Self::Io { tried: tried.into(), path: path.to_owned(), source, free_bytes }
     }
 
@@ -112,6 +112,13 @@ impl RunDirError {
             _ => false,
         }
     }
+}
+
+/// Bytes that this user may still write on the file system of `path`.
+pub(super) fn free_bytes(path: &Path) -> Result<u64, RunDirError> {
+    let stat = rustix::fs::statvfs(path);
+    let stat = stat.map_err(|error| RunDirError::io("asking for the free space of", path, error.into()))?;
+    Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
 }
 
 fn is_full(error: &io::Error) -> bool {

@@ -2,6 +2,7 @@
 
 use super::FORMAT_VERSION;
 use crate::act_log::{self, Header, Test};
+use crate::blame::Blamer;
 use crate::cell::{Layout, StreamInfo};
 use crate::finding::Finding;
 use crate::judge::{Judge, JudgePlan, Sla, Tested};
@@ -10,10 +11,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 /// Type of target of the operations: `kind` in the facts of a device.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum DeviceKind {
     /// A block device that is no partition.
+    #[default]
     WholeDisk,
     Partition,
     RegularFile,
@@ -196,9 +198,18 @@ impl Manifest {
         Judge::new(JudgePlan { tested, simulated, has_keys, workloads, ..plan })
     }
 
+    /// A blamer of the run that has seen nothing, beside its `judge`. `columns` name the telemetry values.
+    pub fn blamer(&self, judge: &Judge, columns: &[String]) -> Blamer {
+        let name = |device: usize| Some(self.device_facts.get(device)?.get("kernel_name")?.as_str()?.to_owned());
+        let devices = 0..self.devices.len();
+        let kernel_names: Vec<_> = devices.clone().map(name).collect();
+        let requests_max: Vec<_> = devices.map(|device| self.requests_max(device)).collect();
+        Blamer::new(judge.plan(), columns, &kernel_names).with_requests_max(&requests_max)
+    }
+
     /// Number of requests that a device holds at once from this program's threads: a thread's requests go to the
     /// hardware queue of its CPU. `None` if not recorded, or without such queues.
-    pub(crate) fn requests_max(&self, device: usize) -> Option<u64> {
+    fn requests_max(&self, device: usize) -> Option<u64> {
         let facts = self.device_facts.get(device)?;
         let queues = facts.get("hardware_queues")?.as_u64()?;
         let threads = self.engine_facts.get("issuing_threads").and_then(Value::as_u64).unwrap_or(queues);

@@ -21,7 +21,6 @@
 //! Written off the issuing threads by one [`Writer`]. `docs/run-directory.md` explains the columns, [`crate::judge`]
 //! the verdict.
 
-mod cells;
 mod checksums;
 mod error;
 mod file;
@@ -41,7 +40,7 @@ pub use manifest::{ActLogHead, Config, DeviceKind, Manifest, NAMESPACE, Process,
 pub use place::{Holds, holds, is_run_dir, run_dirs_below};
 pub use read::blame;
 pub use read::{IntervalRecord, Intervals, Run, manifest, read};
-pub use trace::{LARGE_BYTES, Samples, Spread, TraceKind, TraceLine, TraceSize, TraceWriter, read_trace};
+pub use trace::{Samples, TraceWriter, read_trace};
 pub use write::space_needed_bytes;
 pub use write::{Writer, check_usable};
 
@@ -62,6 +61,8 @@ pub const ACT_LOG: &str = "act.log";
 /// Length and checksum of each file at each report.
 pub const CHECKSUMS: &str = "checksums.csv";
 pub const VERDICT: &str = "verdict.json";
+/// The file in the directory of a series of runs.
+pub const SERIES: &str = "series.json";
 
 #[cfg(test)]
 mod tests;

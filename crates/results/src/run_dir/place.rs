@@ -3,9 +3,8 @@
 //! For a wrong directory the message describes the contents, and names the runs one level below.
 
 use super::file::HlogKind;
-use super::{ACT_LOG, CHECKSUMS, INTERVALS, MANIFEST, RunDirError, TELEMETRY, TRACE, VERDICT};
+use super::{ACT_LOG, CHECKSUMS, INTERVALS, MANIFEST, RunDirError, SERIES, TELEMETRY, TRACE, VERDICT};
 use crate::files::dir_of;
-use crate::series::SERIES;
 use std::fs;
 use std::path::{Path, PathBuf};
 

@@ -3,17 +3,17 @@
 //! Reading stops at the first damaged line, because nobody can tell where the damage ends. The position and the length
 //! of the whole part are reported. A verdict on that part can be a failure; it is never a pass.
 
-use super::cells::{self, Columns};
 use super::checksums::{Checked, Recorded};
 use super::file::{self, Tail, WholeLines};
 use super::place::no_run;
-use super::tables::{self, TelemetryLine};
+use super::tables::{self, Closing, Columns};
 use super::trace::{Samples, read_trace};
 use super::{CHECKSUMS, FORMAT_VERSION, INTERVALS, MANIFEST, Manifest, RunDirError, TELEMETRY, TRACE, VERDICT};
 use crate::blame::{Blame, Blamer};
 use crate::cell::Layout;
 use crate::counts::CellCounts;
 use crate::judge::{Code, End, IntervalCounts, Judge, Outcome, Reason, Sla, VERDICT_FORMAT_VERSION, Verdict};
+use crate::units::count;
 use std::path::{Path, PathBuf};
 
 /// A run read from its directory.
@@ -157,10 +157,6 @@ pub fn manifest(dir: &Path) -> Result<Manifest, RunDirError> {
 pub struct IntervalRecord {
     /// Counts for the judge.
     pub counts: IntervalCounts,
-    /// CPU time (user + system) of the issuing threads, nanoseconds.
-    pub cpu_ns: u64,
-    /// Most operations in flight at once.
-    pub in_flight_max: u64,
     /// The values of [`Intervals::columns`]; empty where something could not be measured.
     pub telemetry: Vec<String>,
 }
@@ -216,7 +212,7 @@ impl Intervals {
     fn read_headers(&mut self, sla: &Sla, format: u32) -> Result<(), RunDirError> {
         if let Some(header) = self.cells.next()? {
             let Some(columns) = Columns::read(header, sla, format) else {
-                return Err(self.cells.error(format!("the columns {}", cells::header(sla))));
+                return Err(self.cells.error(format!("the columns {}", tables::header(sla))));
             };
             self.cell_columns = columns;
         }
@@ -265,17 +261,15 @@ impl Intervals {
     /// Reads the next interval into `record`. An error about a line is damage.
     fn read_interval(&mut self) -> Result<Read, RunDirError> {
         let Some(line) = self.telemetry.next()? else { return Ok(Read::End { cut_sec: None }) };
-        let closing = match TelemetryLine::read(line, self.columns.len()) {
-            Ok(closing) => closing,
-            Err(expected) => return Err(self.telemetry.error(expected)),
-        };
+        let closing = Closing::read(line, self.columns.len()).map_err(|expected| self.telemetry.error(expected))?;
         let before_sec = self.record.counts.after_sec;
-        if closing.interval != self.next_index || closing.after_sec <= before_sec {
+        if closing.counts.index != self.next_index || closing.counts.after_sec <= before_sec {
             return Err(self.telemetry.error(format!("interval {} after more than {before_sec} s", self.next_index)));
         }
-        self.begin_record(&closing);
-        for _ in 0..closing.lines {
-            let Some(line) = self.cells.next()? else { return Ok(Read::End { cut_sec: Some(closing.after_sec) }) };
+        let (after_sec, lines) = (closing.counts.after_sec, closing.lines);
+        self.begin_record(closing);
+        for _ in 0..lines {
+            let Some(line) = self.cells.next()? else { return Ok(Read::End { cut_sec: Some(after_sec) }) };
             if let Err(expected) = self.cell_columns.read_cell(line, &mut self.record.counts, &self.layout) {
                 self.record.counts.after_sec = before_sec;
                 return Err(self.cells.error(expected));
@@ -290,29 +284,21 @@ impl Intervals {
         self.ended = true;
         let name = path.file_name().unwrap_or_default().to_string_lossy();
         self.damage = Some(format!(
-            "{name} is damaged at line {line}: expected {expected}, found {found}; {} intervals ({} s) before it are \
-             whole, and nothing behind it is looked at",
-            self.next_index, self.record.counts.after_sec
+            "{name} is damaged at line {line}: expected {expected}, found {found}; what is before it, \
+             {} ({} s), is whole, and nothing behind it is looked at",
+            count(self.next_index, "interval"),
+            self.record.counts.after_sec
         ));
         Ok(())
     }
 
-    fn begin_record(&mut self, closing: &TelemetryLine) {
-        let counts = &mut self.record.counts;
-        counts.index = closing.interval;
-        counts.after_sec = closing.after_sec;
-        counts.end_ns = closing.end_ns;
-        counts.gaps = closing.gaps;
-        counts.gaps_over = closing.gaps_over;
-        counts.gap_max_ns = closing.gap_max_ns;
-        counts.in_flight_max = closing.in_flight_max;
-        (counts.cpu_ns, counts.run_delay_ns) = (closing.cpu_ns, closing.run_delay_ns);
-        counts.cells.clear();
-        counts.cells.resize(self.layout.cells(), CellCounts::default());
-        counts.carried.clear();
-        self.record.cpu_ns = closing.cpu_ns;
-        self.record.in_flight_max = closing.in_flight_max;
-        self.record.telemetry.clone_from(&closing.rest);
+    fn begin_record(&mut self, closing: Closing) {
+        let IntervalCounts { mut cells, mut carried, .. } = std::mem::take(&mut self.record.counts);
+        cells.clear();
+        cells.resize(self.layout.cells(), CellCounts::default());
+        carried.clear();
+        let counts = IntervalCounts { cells, carried, ..closing.counts };
+        self.record = IntervalRecord { counts, telemetry: closing.telemetry };
     }
 
     /// Records the end of both tables. `cut_sec`: the interval with incomplete counts.
@@ -338,7 +324,8 @@ impl Intervals {
         }
         if unclosed > 0 {
             let name = self.cells.name();
-            self.remarks.push(format!("the last {unclosed} lines of {name} are of an interval not closed: dropped"));
+            self.remarks
+                .push(format!("dropped from the end of {name}: {} of an interval not closed", count(unclosed, "line")));
         }
         Ok(())
     }
@@ -368,7 +355,7 @@ pub(super) struct Replay {
 pub(super) fn replay(dir: &Path, manifest: &Manifest) -> Result<Replay, RunDirError> {
     let mut records = Intervals::open(dir, manifest)?;
     let mut judge = manifest.judge();
-    let mut blamer = Blamer::of_run(manifest, &judge, records.columns());
+    let mut blamer = manifest.blamer(&judge, records.columns());
     let Samples { lines, remarks } = read_trace(dir, manifest)
         .unwrap_or_else(|error| Samples { lines: Vec::new(), remarks: vec![error.to_string()] });
     let mut lines = lines.iter().peekable();

@@ -1,8 +1,184 @@
-//! telemetry.csv, line by line: names of the columns, values to text, text to values.
+//! intervals.csv and telemetry.csv, line by line: names of the columns, counts to text, text to counts.
 //!
-//! Plain CSV without quotes. The caller's columns follow the fixed ones.
+//! Plain CSV without quotes. In intervals.csv streams stand by name; devices by their position in the manifest, because
+//! their names are the user's and may hold anything. Its columns are found by their names in the first line; columns of
+//! later versions are skipped. A line ends after its last value that is not 0: most intervals have no slow operation,
+//! and a day has many intervals. In telemetry.csv the caller's columns follow the fixed ones.
 
+use crate::buckets::THRESHOLDS_MAX;
+use crate::cell::{Carried, Layout};
+use crate::counts::{Backlog, CellCounts};
+use crate::judge::{IntervalCounts, Sla};
 use std::fmt::Write;
+
+/// First columns of intervals.csv. No line ends before them.
+const FIRST: [&str; 5] = ["after_sec", "stream", "device", "ops", "bytes"];
+
+/// Position of the stream's name among them.
+const STREAM: usize = 1;
+
+/// Number of columns before the values of a cell.
+const BEFORE_VALUES: usize = 3;
+
+const SINGLE: [&str; 6] = ["in_flight", "waiting", "late", "errors", "overtime", "unissued"];
+
+/// Columns that occur per threshold, with its name appended.
+const BY_THRESHOLD: [&str; 9] = [
+    "judged_over_",
+    "judged_least_over_",
+    "response_over_",
+    "service_over_",
+    "wait_ns_over_",
+    "lag_ns_over_",
+    "service_ns_over_",
+    "unseen_ns_over_",
+    "held_ns_over_",
+];
+
+/// Columns after those of the thresholds, which format 1 lacks: most lines end before them.
+const LAST: [&str; 9] =
+    ["last_back_ns", "slice", "lost", "missed", "missed_least", "late_ops", "late_max_ns", "silent_ns", "held_by"];
+
+/// Position among the last columns of the slice, from 1, of a line about operations wanted in an earlier slice. Their
+/// counts are also part of the cell's own line.
+const SLICE: usize = 1;
+
+/// The columns of intervals.csv in writing order. By threshold, so that the columns of large ones, which are 0 in most
+/// lines, come last.
+fn names(sla: &Sla) -> Vec<String> {
+    let by_threshold = sla.limits().iter().flat_map(|limit| {
+        let threshold = limit.threshold_text();
+        BY_THRESHOLD.map(|prefix| format!("{prefix}{threshold}"))
+    });
+    let before = FIRST.into_iter().chain(SINGLE).map(str::to_owned);
+    before.chain(by_threshold).chain(LAST.map(str::to_owned)).collect()
+}
+
+/// First line of intervals.csv.
+pub(super) fn header(sla: &Sla) -> String {
+    names(sla).join(",")
+}
+
+/// The values of a cell's line in writing order, for `thresholds` thresholds.
+fn values<'a>(cell: &'a mut CellCounts, slice: &'a mut u64, thresholds: usize) -> Vec<&'a mut u64> {
+    let CellCounts { ops, bytes, errors, overtime, unissued, lost, missed, missed_least, late, late_max_ns, .. } = cell;
+    let CellCounts { judged_over, judged_least_over, response_over, service_over, slow, .. } = cell;
+    let CellCounts { silent_ns, last_back_ns, held_by, backlog: Backlog { in_flight, waiting, late: ours }, .. } = cell;
+    let mut all = vec![ops, bytes, in_flight, waiting, ours, errors, overtime, unissued];
+    let counts = [judged_over, judged_least_over, response_over, service_over];
+    let mut by_threshold: Vec<_> = counts.into_iter().chain(slow.all_mut()).map(|values| values.iter_mut()).collect();
+    for _ in 0..thresholds {
+        all.extend(by_threshold.iter_mut().filter_map(Iterator::next));
+    }
+    all.extend([last_back_ns, slice, lost, missed, missed_least, late, late_max_ns, silent_ns, held_by]);
+    all
+}
+
+/// By column of a file: its position in writing order; `None` for a column of a later version.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Columns {
+    positions: Vec<Option<usize>>,
+    /// Number of columns in writing order.
+    written: usize,
+}
+
+impl Columns {
+    /// The columns as they are written.
+    pub(super) fn written(sla: &Sla) -> Self {
+        let written = names(sla).len();
+        Self { positions: (0..written).map(Some).collect(), written }
+    }
+
+    /// The columns that `header` names, for a table of `format`. `None` if one is missing or duplicated.
+    pub(super) fn read(header: &str, sla: &Sla, format: u32) -> Option<Self> {
+        let names = names(sla);
+        let written = names.len();
+        let position = |name: &str| names.iter().position(|known| known == name);
+        let positions: Vec<_> = header.split(',').map(position).collect();
+        let once = |wanted: usize| {
+            let times = usize::from(format > 1 || wanted < written - LAST.len());
+            positions.iter().filter(|position| **position == Some(wanted)).count() == times
+        };
+        (0..written).all(once).then_some(Self { positions, written })
+    }
+
+    /// Reads one line into its cell. `Err` gives the expected text.
+    pub(super) fn read_cell(&self, line: &str, counts: &mut IntervalCounts, layout: &Layout) -> Result<(), String> {
+        let (mut read, mut stream) = (vec![Some(0); self.written], None);
+        let mut fields = line.split(',');
+        for position in &self.positions {
+            let field = fields.next();
+            match *position {
+                None => {}
+                Some(STREAM) => {
+                    stream = field.and_then(|name| layout.streams.iter().position(|stream| stream.name == name));
+                }
+                // Values missing at the end of a line are 0.
+                Some(position) if position >= FIRST.len() && field.is_none() => {}
+                Some(position) => read[position] = number(field),
+            }
+        }
+        if read[0] != Some(counts.after_sec) {
+            return Err(format!("counts of the interval after {} s", counts.after_sec));
+        }
+        let stream = stream.ok_or("the name of a stream of the manifest")?;
+        let device = read[2].and_then(|device| usize::try_from(device).ok());
+        let device = device.filter(|device| *device < layout.devices.len()).ok_or("the number of a device from 0")?;
+        let at = layout.cell(stream, device);
+        let slice = read[self.written - LAST.len() + SLICE].ok_or("the number of a slice from 1, or none")?;
+        let slice = slice.checked_sub(1);
+        let is_carried = |carried: &Carried| (carried.cell, Some(carried.slice)) == (at, slice);
+        let is_known = match slice {
+            None => counts.cells[at].is_any(),
+            Some(_) => counts.carried.iter().any(is_carried),
+        };
+        if is_known {
+            return Err("each stream and device once".to_owned());
+        }
+        let (mut cell, thresholds) = (CellCounts::default(), layout.thresholds_ns.len());
+        for (into, value) in values(&mut cell, &mut 0, thresholds).into_iter().zip(&read[BEFORE_VALUES..]) {
+            *into = value.ok_or("a whole number in each column")?;
+        }
+        let wanted = cell.wanted();
+        let may_be = |over: &[u64; THRESHOLDS_MAX]| {
+            over[0] <= wanted && over[..thresholds].is_sorted_by(|fewer, more| fewer >= more)
+        };
+        let counted = [&cell.judged_over, &cell.judged_least_over, &cell.response_over, &cell.service_over];
+        if !counted.into_iter().all(may_be) {
+            return Err("at most as many operations over a threshold as there are, and over a larger one".to_owned());
+        }
+        if fields.next().is_some() {
+            return Err("no more columns than the first line names".to_owned());
+        }
+        match slice {
+            None => counts.cells[at] = cell,
+            Some(slice) => counts.carried.push(Carried { cell: at, slice, counts: cell }),
+        }
+        Ok(())
+    }
+}
+
+/// Appends the lines of one interval: one for each cell in which anything was wanted or outstanding, then those of
+/// operations wanted in earlier slices. Returns their number.
+pub(super) fn push_cells(text: &mut String, counts: &IntervalCounts, layout: &Layout) -> u64 {
+    let devices = layout.devices.len();
+    let own = counts.cells.iter().enumerate().filter(|(_, cell)| cell.is_any()).map(|(index, cell)| (index, 0, *cell));
+    let carried = counts.carried.iter().map(|carried| (carried.cell, carried.slice + 1, carried.counts));
+    let mut lines = 0;
+    for (index, mut slice, mut cell) in own.chain(carried) {
+        let (stream, device) = (&layout.streams[index / devices].name, index % devices);
+        // Writing to a string cannot fail, here and below.
+        let _ = write!(text, "{},{stream},{device}", counts.after_sec);
+        let values = values(&mut cell, &mut slice, layout.thresholds_ns.len());
+        let last = values.iter().rposition(|value| **value != 0).unwrap_or(0);
+        for value in &values[..=last.max(FIRST.len() - BEFORE_VALUES - 1)] {
+            let _ = write!(text, ",{value}");
+        }
+        text.push('\n');
+        lines += 1;
+    }
+    lines
+}
 
 /// Columns of telemetry.csv before those of the caller.
 const TELEMETRY_COLUMNS: [&str; 10] = [
@@ -40,63 +216,65 @@ fn push_field(line: &mut String, value: &str) {
     line.extend(value.chars().map(|c| if c == ',' || c == '"' || c.is_control() { ' ' } else { c }));
 }
 
-/// One line of telemetry.csv.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub(super) struct TelemetryLine {
-    pub(super) interval: u64,
-    pub(super) after_sec: u64,
-    pub(super) end_ns: u64,
+/// One line of telemetry.csv, which closes an interval.
+#[derive(Debug, Default)]
+pub(super) struct Closing {
+    /// The counts of the interval that are not by cell.
+    pub(super) counts: IntervalCounts,
     /// Lines of intervals.csv that belong to the interval.
     pub(super) lines: u64,
-    pub(super) gaps: u64,
-    pub(super) gaps_over: u64,
-    pub(super) gap_max_ns: u64,
-    pub(super) cpu_ns: u64,
-    pub(super) run_delay_ns: u64,
-    pub(super) in_flight_max: u64,
     /// The caller's columns.
-    pub(super) rest: Vec<String>,
+    pub(super) telemetry: Vec<String>,
 }
 
-impl TelemetryLine {
-    pub(super) fn push(&self, text: &mut String) {
-        let Self { interval, after_sec, end_ns, lines, gaps, gaps_over, gap_max_ns, .. } = self;
-        let Self { cpu_ns, run_delay_ns, in_flight_max, rest, .. } = self;
-        let _ = write!(
-            text,
-            "{interval},{after_sec},{end_ns},{lines},{gaps},{gaps_over},{gap_max_ns},{cpu_ns},{run_delay_ns},\
-             {in_flight_max}"
-        );
-        rest.iter().for_each(|value| push_field(text, value));
-        text.push('\n');
-    }
-
+impl Closing {
     /// Reads a line with `columns` columns of the caller. `Err` gives the expected text.
     pub(super) fn read(line: &str, columns: usize) -> Result<Self, String> {
-        let mut fields = line.split(',');
-        let mut next = || number(fields.next()).ok_or("a whole number in each of the first 10 columns".to_owned());
-        let mut read = Self {
-            interval: next()?,
-            after_sec: next()?,
-            end_ns: next()?,
-            lines: next()?,
-            gaps: next()?,
-            gaps_over: next()?,
-            gap_max_ns: next()?,
-            cpu_ns: next()?,
-            run_delay_ns: next()?,
-            in_flight_max: next()?,
-            rest: Vec::new(),
-        };
-        read.rest = fields.map(str::to_owned).collect();
-        if read.rest.len() != columns {
-            return Err(format!("{} columns", TELEMETRY_COLUMNS.len() + columns));
+        let (mut this, mut fields) = (Self::default(), line.split(','));
+        for into in fixed(&mut this.counts, &mut this.lines) {
+            *into = number(fields.next()).ok_or("a whole number in each of the first 10 columns")?;
         }
-        Ok(read)
+        this.telemetry = fields.map(str::to_owned).collect();
+        match this.telemetry.len() == columns {
+            true => Ok(this),
+            false => Err(format!("{} columns", TELEMETRY_COLUMNS.len() + columns)),
+        }
     }
+}
+
+/// The values of the fixed columns of telemetry.csv, in their order.
+fn fixed<'a>(counts: &'a mut IntervalCounts, lines: &'a mut u64) -> [&'a mut u64; TELEMETRY_COLUMNS.len()] {
+    let IntervalCounts { index, after_sec, end_ns, gaps, gaps_over, gap_max_ns, .. } = counts;
+    let IntervalCounts { cpu_ns, run_delay_ns, in_flight_max, .. } = counts;
+    [index, after_sec, end_ns, lines, gaps, gaps_over, gap_max_ns, cpu_ns, run_delay_ns, in_flight_max]
+}
+
+/// Appends the line that closes an interval of `lines` lines in intervals.csv.
+pub(super) fn push_closing(text: &mut String, counts: &mut IntervalCounts, mut lines: u64, telemetry: &[String]) {
+    let fixed = fixed(counts, &mut lines).map(|value| value.to_string());
+    *text += &fixed.join(",");
+    telemetry.iter().for_each(|value| push_field(text, value));
+    text.push('\n');
 }
 
 /// A decimal number of digits only.
-pub(super) fn number(field: Option<&str>) -> Option<u64> {
+fn number(field: Option<&str>) -> Option<u64> {
     field.filter(|field| field.bytes().all(|byte| byte.is_ascii_digit()))?.parse().ok()
+}
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_header_names_what_is_written_and_nothing_may_be_missing_or_twice() {
+        let sla = Sla::default();
+        let header = header(&sla);
+        assert!(header.contains("unissued,judged_over_1ms,judged_least_over_1ms,response_over_1ms,"), "{header}");
+        assert_eq!(Columns::read(&header, &sla, 2), Some(Columns::written(&sla)));
+        assert_eq!(Columns::read(&header.replace(",errors", ""), &sla, 2), None);
+        assert_eq!(Columns::read(&header.replace(",errors", ",ops"), &sla, 2), None);
+        assert_eq!(Columns::read(&header.replace("lag_ns_over_8ms", "lag_over_8ms"), &sla, 2), None);
+        assert_eq!(Columns::read(&format!("{header},judged_over_8ms"), &sla, 2), None);
+        assert!(Columns::read(&format!("{header},colour"), &sla, 2).is_some());
+    }
 }

@@ -5,10 +5,10 @@
 //! complete as one with it. It never affects a verdict.
 
 use super::checksums::{Checked, Recorded};
-use super::file::AppendFile;
-use super::file::{Tail, WholeLines};
+use super::file::{AppendFile, Tail, WholeLines};
 use super::{Manifest, RunDirError, TRACE};
 use crate::judge::Sla;
+use crate::trace::{Spread, TraceKind, TraceLine, TraceSize};
 use std::fmt::Write;
 use std::path::Path;
 use std::str::FromStr;
@@ -16,85 +16,6 @@ use std::str::FromStr;
 /// Columns before those of the thresholds.
 const COLUMNS: &str = "at_sec,length_ms,device,kind,size,requests,lost,queue_p50_ns,queue_p99_ns,queue_max_ns,\
                        device_p50_ns,device_p99_ns,device_max_ns";
-
-/// Requests of this many bytes and more are large.
-pub const LARGE_BYTES: u64 = 64 << 10;
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum TraceKind {
-    Read,
-    Write,
-}
-
-/// Size class of a request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum TraceSize {
-    /// Less than [`LARGE_BYTES`].
-    Small,
-    /// This size or larger.
-    Large,
-}
-
-impl TraceKind {
-    const NAMES: [(&str, Self); 2] = [("read", Self::Read), ("write", Self::Write)];
-
-    /// Name in the table.
-    pub fn name(self) -> &'static str {
-        name_of(&Self::NAMES, self)
-    }
-}
-
-impl TraceSize {
-    const NAMES: [(&str, Self); 2] = [("small", Self::Small), ("large", Self::Large)];
-
-    /// Name in the table.
-    pub fn name(self) -> &'static str {
-        name_of(&Self::NAMES, self)
-    }
-}
-
-fn name_of<T: Copy + PartialEq>(names: &[(&'static str, T)], of: T) -> &'static str {
-    names.iter().find(|(_, value)| *value == of).map_or("", |(name, _)| name)
-}
-
-fn named<T: Copy>(names: &[(&str, T)], name: &str) -> Option<T> {
-    names.iter().find(|(known, _)| *known == name).map(|(_, value)| *value)
-}
-
-/// Distribution of times, nanoseconds.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Spread {
-    pub p50_ns: u64,
-    pub p99_ns: u64,
-    pub max_ns: u64,
-}
-
-/// Requests of one device, kind and size in one sample.
-#[derive(Debug, Clone, PartialEq)]
-pub struct TraceLine {
-    /// Beginning of the sample, seconds since the run began.
-    pub at_sec: f64,
-    /// Length of the sample, milliseconds: requests that were queued within it are counted.
-    pub length_ms: u64,
-    /// Number of the device, in the manifest's order.
-    pub device: usize,
-    pub kind: TraceKind,
-    pub size: TraceSize,
-    /// Requests that completed.
-    pub requests: u64,
-    /// Events of the whole sample, all devices, that the kernel lost: then requests are missing.
-    pub lost: u64,
-    /// From block_bio_queue to block_rq_issue: with the kernel.
-    pub queue: Spread,
-    /// From block_rq_issue to block_rq_complete: with the device.
-    pub device_time: Spread,
-    /// Requests whose time with the kernel reached each threshold of the SLA.
-    pub queue_over: Vec<u64>,
-    /// Requests whose time with the device reached each threshold of the SLA.
-    pub device_over: Vec<u64>,
-    /// Requests whose total time reached each threshold of the SLA.
-    pub total_over: Vec<u64>,
-}
 
 /// Appends samples to trace.csv. Belongs to the thread that samples.
 #[derive(Debug)]
@@ -188,8 +109,10 @@ impl TraceLine {
         let at_sec = at_sec.ok_or("seconds since the run began")?;
         let length_ms = parsed(fields.next()).ok_or("the length of the sample in milliseconds")?;
         let device = parsed(fields.next()).filter(|device| *device < devices).ok_or("the number of a device from 0")?;
-        let kind = fields.next().and_then(|name| named(&TraceKind::NAMES, name)).ok_or("read or write")?;
-        let size = fields.next().and_then(|name| named(&TraceSize::NAMES, name)).ok_or("small or large")?;
+        let name = fields.next();
+        let kind = TraceKind::ALL.into_iter().find(|kind| Some(kind.name()) == name).ok_or("read or write")?;
+        let name = fields.next();
+        let size = TraceSize::ALL.into_iter().find(|size| Some(size.name()) == name).ok_or("small or large")?;
         let mut next = || parsed::<u64>(fields.next()).ok_or("a whole number in each column".to_owned());
         let (requests, lost) = (next()?, next()?);
         let mut spread = || Ok::<_, String>(Spread { p50_ns: next()?, p99_ns: next()?, max_ns: next()? });

@@ -1,12 +1,12 @@
 //! Writing a run directory, interval by interval, and how much room that needs.
 
 use super::checksums::{self, FileSum};
-use super::file::Sum;
-use super::file::{self, AppendFile, HlogKind, write_whole};
+use super::error::free_bytes;
+use super::file::{self, AppendFile, HlogKind, Sum, write_whole};
 use super::hlog::{Hlogs, window_intervals};
 use super::place::files_of_a_run;
-use super::tables::{self, TelemetryLine};
-use super::{INTERVALS, MANIFEST, Manifest, RunDirError, TELEMETRY, TRACE, VERDICT, cells};
+use super::tables;
+use super::{INTERVALS, MANIFEST, Manifest, RunDirError, TELEMETRY, TRACE, VERDICT};
 use crate::act_log::{Totals, histogram_names, write_error_line, write_header};
 use crate::buckets::ActScale;
 use crate::cell::{Interval, Layout};
@@ -106,7 +106,7 @@ impl Writer {
         })?;
         let manifest_bytes = file::to_bytes(manifest);
         write_whole(dir, MANIFEST, &manifest_bytes)?;
-        intervals.append(format!("{}\n", cells::header(&manifest.sla)).as_bytes())?;
+        intervals.append(format!("{}\n", tables::header(&manifest.sla)).as_bytes())?;
         let mut telemetry = AppendFile::create(dir.join(TELEMETRY))?;
         telemetry.append(format!("{}\n", tables::telemetry_header(telemetry_columns)).as_bytes())?;
         let act_logs = ActLog::create_all(dir, manifest)?;
@@ -195,7 +195,7 @@ impl Files {
         self.counts.set(interval, self.tightest_ns);
         self.counts.after_sec = after_sec;
         self.text.clear();
-        let lines = cells::push_cells(&mut self.text, &self.counts, &self.layout);
+        let lines = tables::push_cells(&mut self.text, &self.counts, &self.layout);
         self.intervals.append(self.text.as_bytes())?;
 
         self.act_logs.iter_mut().try_for_each(|log| log.append_interval(interval, after_sec))?;
@@ -204,20 +204,7 @@ impl Files {
         let mut rest = telemetry.to_vec();
         rest.resize(self.columns, String::new());
         self.text.clear();
-        let closing = TelemetryLine {
-            interval: interval.index,
-            after_sec,
-            end_ns: interval.end_ns,
-            lines,
-            gaps: self.counts.gaps,
-            gaps_over: self.counts.gaps_over,
-            gap_max_ns: self.counts.gap_max_ns,
-            cpu_ns: interval.cpu_ns,
-            run_delay_ns: interval.run_delay_ns,
-            in_flight_max: interval.in_flight_max,
-            rest,
-        };
-        closing.push(&mut self.text);
+        tables::push_closing(&mut self.text, &mut self.counts, lines, &rest);
         self.telemetry.append(self.text.as_bytes())?;
         self.append_checksums(after_sec)
     }
@@ -355,13 +342,6 @@ pub fn space_needed_bytes(manifest: &Manifest, telemetry_columns: usize) -> u64 
     let series = intervals.saturating_mul(per_interval).saturating_add(windows.saturating_mul(cells * window));
     let trace = duration_sec.saturating_mul(manifest.devices.len() as u64 * TRACE_BYTES_PER_SEC);
     series.saturating_add(trace).saturating_add(FIXED_BYTES)
-}
-
-/// Bytes that this user may still write on the file system of `path`.
-pub(super) fn free_bytes(path: &Path) -> Result<u64, RunDirError> {
-    let stat = rustix::fs::statvfs(path);
-    let stat = stat.map_err(|error| RunDirError::io("asking for the free space of", path, error.into()))?;
-    Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
 }
 
 /// Refuses a directory without room for the whole run.

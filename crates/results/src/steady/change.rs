@@ -10,8 +10,8 @@
 //! price is that of Killick, Fearnhead and Eckley 2012 for a change in mean, three times as dear because
 //! neighbouring rounds are alike.
 
+use super::rounds::{Group, Metric, Series};
 use super::window::{ROUNDS_IN_WINDOW, metrics};
-use super::{Group, Metric, Series};
 use crate::judge::Sla;
 use crate::units;
 use schemars::JsonSchema;
@@ -165,7 +165,7 @@ fn running_median(values: &[f64]) -> Vec<f64> {
 }
 
 /// The median; 0 without values.
-fn median(values: &[f64]) -> f64 {
+pub fn median(values: &[f64]) -> f64 {
     let mut sorted = values.to_vec();
     sorted.sort_by(f64::total_cmp);
     match sorted.len() {

@@ -11,69 +11,20 @@
 //! one's level (`change`).
 //!
 //! Steadiness never changes a verdict or a rating. A rating uses shares over windows with several slow spells
-//! (`spells`).
+//! ([`Spells`]).
 //!
 //! Source: SNIA Solid State Storage Performance Test Specification 2.0.2, definition of steady state.
 
 mod change;
 mod rounds;
-mod spells;
 mod window;
 
-pub use change::ChangePoint;
-pub use rounds::{Round, Rounds, Series};
-pub use spells::Spells;
+pub use change::{ChangePoint, median};
+pub use rounds::{Group, Metric, Round, Rounds, Series, Spells};
 pub use window::{ROUNDS_IN_WINDOW, Settled, Spread, Window};
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use std::fmt;
-
-/// What is looked at.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "kebab-case", tag = "what")]
-pub enum Metric {
-    /// The share of wanted operations whose `wait + service` was over a threshold, a fraction.
-    ShareOver {
-        /// The threshold, nanoseconds.
-        threshold_ns: u64,
-    },
-    /// The 99th percentile of service times, nanoseconds.
-    P99,
-    /// Operations a second that succeeded.
-    AchievedIops,
-}
-
-impl fmt::Display for Metric {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::ShareOver { threshold_ns } => {
-                write!(f, "share over {:#}", crate::units::ThresholdText(*threshold_ns))
-            }
-            Self::P99 => f.write_str("p99 of service times"),
-            Self::AchievedIops => f.write_str("achieved rate"),
-        }
-    }
-}
-
-/// Of which stream and device.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "SteadyGroup")]
-pub struct Group {
-    /// The judged stream.
-    pub stream: String,
-    /// The device; `None` for all together.
-    pub device: Option<String>,
-}
-
-impl fmt::Display for Group {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match &self.device {
-            Some(device) => write!(f, "{} on {device}", self.stream),
-            None => write!(f, "{} on all devices", self.stream),
-        }
-    }
-}
 
 /// What the rounds of a run say about its steadiness.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]

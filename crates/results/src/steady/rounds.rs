@@ -3,17 +3,66 @@
 //! The intervals come from a live run or a run directory. Percentiles need histograms: a live run has them, a directory
 //! has them per window, and windows divide its rounds.
 
-use super::{Group, Metric, Spells};
 use crate::buckets::THRESHOLDS_MAX;
-use crate::cell::{Backlog, Interval, Latencies, latencies};
-use crate::counts::CellCounts;
+use crate::cell::{Interval, Latencies, latencies};
+use crate::counts::{Backlog, CellCounts};
 use crate::judge::{IntervalCounts, Shortfall, Sla, shortfall};
 use crate::run_dir::{HlogKind, Intervals, Manifest, RunDirError, each_window};
+use crate::units::ThresholdText;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::fmt;
 use std::path::Path;
 
 const NS_PER_SEC: u64 = 1_000_000_000;
 /// Clocks of intervals are whole seconds within this; a window's times have three decimals.
 const TOLERANCE_SEC: f64 = 0.01;
+
+/// What is looked at.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case", tag = "what")]
+pub enum Metric {
+    /// The share of wanted operations whose `wait + service` was over a threshold, a fraction.
+    ShareOver {
+        /// The threshold, nanoseconds.
+        threshold_ns: u64,
+    },
+    /// The 99th percentile of service times, nanoseconds.
+    P99,
+    /// Operations a second that succeeded.
+    AchievedIops,
+}
+
+impl fmt::Display for Metric {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::ShareOver { threshold_ns } => {
+                write!(f, "share over {:#}", ThresholdText(*threshold_ns))
+            }
+            Self::P99 => f.write_str("p99 of service times"),
+            Self::AchievedIops => f.write_str("achieved rate"),
+        }
+    }
+}
+
+/// Of which stream and device.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(rename = "SteadyGroup")]
+pub struct Group {
+    /// The judged stream.
+    pub stream: String,
+    /// The device; `None` for all together.
+    pub device: Option<String>,
+}
+
+impl fmt::Display for Group {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.device {
+            Some(device) => write!(f, "{} on {device}", self.stream),
+            None => write!(f, "{} on all devices", self.stream),
+        }
+    }
+}
 
 /// One round of one group.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
@@ -60,6 +109,60 @@ impl Metric {
             }
             Self::P99 => round.p99_ns.map(|ns| ns as f64),
             Self::AchievedIops => Some(round.achieved_iops),
+        }
+    }
+}
+
+/// Slow spells of one series at one limit: runs of report intervals with a share at a limit, and how far apart they come.
+/// A stall shows as one, and so does a garbage collection that is felt. The share of a window speaks for a drive only
+/// if the window holds several of the drive's spells.
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
+pub struct Spells {
+    /// Number of spells.
+    pub count: u64,
+    /// From the beginning of the run to that of the first spell, seconds; 0 without spells.
+    pub first_sec: f64,
+    /// Longest time from the beginning of a spell to that of the next, seconds; 0 for fewer than two spells.
+    pub apart_sec: f64,
+    /// End of the first interval of the latest spell, nanoseconds.
+    #[serde(skip)]
+    began_ns: u64,
+    #[serde(skip)]
+    is_slow: bool,
+}
+
+impl Spells {
+    /// Takes in the interval that ended at `end_ns`. `is_slow`: its share was at the limit.
+    pub(super) fn add(&mut self, end_ns: u64, is_slow: bool) {
+        if is_slow && !self.is_slow {
+            let after_sec = end_ns.saturating_sub(self.began_ns) as f64 / NS_PER_SEC as f64;
+            match self.count {
+                0 => self.first_sec = after_sec,
+                _ => self.apart_sec = self.apart_sec.max(after_sec),
+            }
+            self.count += 1;
+            self.began_ns = end_ns;
+        }
+        self.is_slow = is_slow;
+    }
+
+    /// The longest time without a spell's beginning before one, seconds.
+    pub fn longest_wait_sec(&self) -> f64 {
+        self.first_sec.max(self.apart_sec)
+    }
+
+    /// There was one spell, and it is over: how often such spells come is not known.
+    pub fn is_lone(&self) -> bool {
+        self.count == 1 && !self.is_slow
+    }
+
+    /// The spells of two series: the larger number, the longer times.
+    pub fn or(self, other: Self) -> Self {
+        Self {
+            count: self.count.max(other.count),
+            first_sec: self.first_sec.max(other.first_sec),
+            apart_sec: self.apart_sec.max(other.apart_sec),
+            ..self
         }
     }
 }

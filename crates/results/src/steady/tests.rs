@@ -111,3 +111,12 @@ fn without_its_interval_log_a_run_still_has_shares() {
     let steadiness = Steadiness::of(&read);
     assert_eq!((steadiness.reached_round, steadiness.windows.len()), (Some(5), 4), "three shares and the rate");
 }
+
+#[test]
+fn a_spell_is_a_run_of_slow_intervals_and_its_distance_is_from_beginning_to_beginning() {
+    let mut spells = Spells::default();
+    for second in 1..=60_u64 {
+        spells.add(second * 1_000_000_000, matches!(second, 5 | 6 | 25 | 26 | 27 | 35));
+    }
+    assert_eq!((spells.count, spells.first_sec, spells.apart_sec, spells.is_lone()), (3, 5.0, 20.0, false));
+}

@@ -5,7 +5,7 @@
 //! 0.03 % are worlds apart by it), so a range of at most 10 % of the limit is steady, too: for a share
 //! the limit of the SLA, for the 99th percentile the tightest threshold. A rate has no limit.
 
-use super::{Group, Metric, Series};
+use super::rounds::{Group, Metric, Series};
 use crate::judge::Sla;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};

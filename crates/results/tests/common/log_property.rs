@@ -1,6 +1,6 @@
 //! Properties of the log reader for any input bytes.
 //!
-//! Shared by the property tests, the fuzz target and its stand-in on stable Rust.
+//! Shared by the property tests and the fuzzer.
 
 use results::act_log::{Chunk, Entry, Header, Input, Reader, write_chunk, write_header};
 

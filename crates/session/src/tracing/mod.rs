@@ -72,9 +72,9 @@ pub fn plan(devices: &Devices, wanted: bool, unmeasured: &mut Vec<String>) -> Op
     }
 }
 
-/// Says it, and keeps it for the manifest.
+/// Says it once, and keeps it for the manifest.
 fn told(unmeasured: &mut Vec<String>, sentence: String) {
-    console::warning(&format!("not measured: {sentence}"));
+    console::warning_once(&format!("not measured: {sentence}"));
     unmeasured.push(sentence);
 }
 

@@ -7,7 +7,7 @@ use device::discover::Partition;
 use device::observe::DeviceNumber;
 use device::observe::diskstats::SECTOR_BYTES;
 use device::observe::trace::{Event, EventOp, Options, Pairing, Request, Trace, TraceError, sort_by_time};
-use results::run_dir::{LARGE_BYTES, Spread, TraceKind, TraceLine, TraceSize};
+use results::trace::{Spread, TraceKind, TraceLine, TraceSize};
 use std::collections::BTreeMap;
 use std::ops::Range;
 use std::time::Duration;
@@ -180,7 +180,7 @@ fn kind(request: &Request) -> TraceKind {
 }
 
 fn size(request: &Request) -> TraceSize {
-    if u64::from(request.sectors) * SECTOR_BYTES < LARGE_BYTES { TraceSize::Small } else { TraceSize::Large }
+    TraceSize::of(u64::from(request.sectors) * SECTOR_BYTES)
 }
 
 impl Times {

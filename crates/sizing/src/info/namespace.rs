@@ -1,11 +1,10 @@
-//! A namespace as reported by a server: configuration, and counters over time.
+//! A namespace as reported by a server: configuration and newest counters.
 //!
 //! Names changed over the years; each value is looked up under all of its names, new ones first. A value that a version
 //! does not report is `None`, never 0.
 
 use super::Build;
 use crate::server_log::text::is_block_size;
-use jiff::Timestamp;
 use std::collections::BTreeMap;
 
 /// Devices of a namespace, at most. Source: the server's `datamodel.h`, `AS_STORAGE_MAX_DEVICES`.
@@ -16,8 +15,6 @@ const DEVICES_MAX: usize = 128;
 pub struct Namespace {
     /// Devices or files, in the server's order.
     pub devices: Vec<StorageDevice>,
-    /// Counters with a known time, in order of time.
-    pub samples: Vec<NamespaceSample>,
     /// Every name and value of its newest configuration and statistics.
     newest: BTreeMap<String, String>,
 }
@@ -33,107 +30,17 @@ pub struct StorageDevice {
     pub is_file: bool,
 }
 
-/// Counters at one instant.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct NamespaceSample {
-    /// Time of the query.
-    pub at: Timestamp,
-    /// By the newest of their names: those of [`COUNTERS`] that the version tells.
-    pub counters: BTreeMap<&'static str, u64>,
-    /// By device, in the order of [`Namespace::devices`]; empty before 4.3.
-    pub devices: Vec<DeviceSample>,
-}
-
-/// Counters of one device of a namespace since the server started. Blocks are write blocks.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct DeviceSample {
-    /// Bytes in records that count.
-    pub used_bytes: Option<u64>,
-    /// Free blocks.
-    pub free_wblocks: Option<u64>,
-    /// Blocks that wait to be written.
-    pub write_q: Option<u64>,
-    /// Blocks that clients filled; those of defragmentation are not among them, as they are in drv_ssd lines.
-    pub writes: Option<u64>,
-    /// Blocks that wait to be defragmented.
-    pub defrag_q: Option<u64>,
-    /// Blocks queued for defragmentation; not all of them are read.
-    pub defrag_reads: Option<u64>,
-    /// Blocks that defragmentation filled.
-    pub defrag_writes: Option<u64>,
-    /// Flushes of blocks that were not full; from 7.1.
-    pub partial_writes: Option<u64>,
-    /// Such flushes by defragmentation; from 7.1.
-    pub defrag_partial_writes: Option<u64>,
-    /// Blocks that wait to be written to the shadow device.
-    pub shadow_write_q: Option<u64>,
-}
-
-/// Counters that a load follows from: the newest name, then those of older versions.
-pub const COUNTERS: [(&str, &[&str]); 27] = [
-    ("objects", &[]),
-    ("master_objects", &["master-objects"]),
-    ("prole_objects", &["prole-objects"]),
-    ("client_read_success", &[]),
-    ("client_read_not_found", &[]),
-    ("client_read_error", &[]),
-    ("client_read_timeout", &[]),
-    ("client_write_success", &[]),
-    ("client_write_error", &[]),
-    ("client_write_timeout", &[]),
-    ("client_delete_success", &[]),
-    ("client_udf_complete", &[]),
-    ("xdr_client_write_success", &["xdr_write_success"]),
-    ("from_proxy_read_success", &[]),
-    ("from_proxy_write_success", &[]),
-    ("batch_sub_read_success", &[]),
-    ("batch_sub_read_not_found", &[]),
-    ("batch_sub_write_success", &[]),
-    ("data_used_bytes", &["device_used_bytes", "used-bytes-disk"]),
-    ("data_total_bytes", &["device_total_bytes", "total-bytes-disk"]),
-    ("data_used_pct", &[]),
-    ("data_avail_pct", &["device_available_pct", "available_pct"]),
-    ("cache_read_pct", &["cache-read-pct"]),
-    ("defrag_writes", &[]),
-    ("migrate_tx_partitions_remaining", &[]),
-    ("migrate_rx_partitions_remaining", &[]),
-    ("effective_replication_factor", &[]),
-];
-
 impl Namespace {
     /// Takes in the reply to `namespace/NS` or of its configuration; `at` where the time is known.
-    pub(super) fn take(&mut self, reply: &str, at: Option<Timestamp>) {
+    pub(super) fn take(&mut self, reply: &str) {
         let mut named = Vec::new();
-        let mut devices: Vec<DeviceSample> = Vec::new();
-        let mut counts = BTreeMap::new();
         for (name, value) in pairs(reply) {
-            if let Some(place) = Place::of(name) {
-                match place.field {
-                    "" | "shadow" => named.push((place, value)),
-                    field => {
-                        let index = place.index.unwrap_or(0);
-                        devices.resize(devices.len().max(index + 1), DeviceSample::default());
-                        devices[index].set(field, value);
-                    }
-                }
-            }
-            if let Ok(count) = value.parse::<u64>() {
-                counts.insert(name, count);
-            }
+            named.extend(Place::of(name).map(|place| (place, value)));
             self.newest.insert(name.to_owned(), value.to_owned());
         }
+        named.retain(|(place, _)| matches!(place.field, "" | "shadow"));
         if !named.is_empty() {
             self.devices = storage_devices(&named);
-        }
-        if let Some(at) = at {
-            let counters = COUNTERS.into_iter().filter_map(|(name, older)| {
-                let value = std::iter::once(&name).chain(older).find_map(|name| counts.get(name))?;
-                Some((name, *value))
-            });
-            let counters: BTreeMap<_, _> = counters.collect();
-            if !counters.is_empty() || !devices.is_empty() {
-                self.samples.push(NamespaceSample { at, counters, devices });
-            }
         }
     }
 
@@ -185,42 +92,6 @@ impl Namespace {
     pub fn replication_factor(&self) -> Option<u64> {
         ["effective_replication_factor", "replication-factor", "repl-factor"].iter().find_map(|name| self.number(name))
     }
-
-    /// Blocks filled to less than this are defragmented, percent.
-    pub fn defrag_lwm_pct(&self) -> Option<u64> {
-        self.number("defrag-lwm-pct")
-    }
-
-    /// Blocks of each device that are still in memory after they were written: `post-write-queue`, or from 7.1
-    /// `post-write-cache`, which is in bytes.
-    pub fn post_write_blocks(&self, build: Option<Build>) -> Option<u64> {
-        self.number("post-write-queue")
-            .or_else(|| Some(self.number("post-write-cache")? / self.write_block_bytes(build)?))
-    }
-
-    /// True if histograms of each device are on; `None` if this version does not report it per namespace.
-    pub fn benchmarks_storage(&self) -> Option<bool> {
-        self.flag("enable-benchmarks-storage")
-    }
-}
-
-impl DeviceSample {
-    fn set(&mut self, field: &str, value: &str) {
-        let place = match field {
-            "used_bytes" => &mut self.used_bytes,
-            "free_wblocks" => &mut self.free_wblocks,
-            "write_q" => &mut self.write_q,
-            "writes" => &mut self.writes,
-            "defrag_q" => &mut self.defrag_q,
-            "defrag_reads" => &mut self.defrag_reads,
-            "defrag_writes" => &mut self.defrag_writes,
-            "partial_writes" => &mut self.partial_writes,
-            "defrag_partial_writes" => &mut self.defrag_partial_writes,
-            "shadow_write_q" => &mut self.shadow_write_q,
-            _ => return,
-        };
-        *place = value.parse().ok();
-    }
 }
 
 /// The device in a key such as `storage-engine.device[0].writes`, `storage-engine.file[0]`, `dev` (3.x).
@@ -269,7 +140,7 @@ fn storage_devices(named: &[(Place<'_>, &str)]) -> Vec<StorageDevice> {
 }
 
 /// The names and values of a reply: `a=1;b=2`.
-pub fn pairs(reply: &str) -> impl Iterator<Item = (&str, &str)> {
+pub(super) fn pairs(reply: &str) -> impl Iterator<Item = (&str, &str)> {
     reply.split(';').filter_map(|pair| pair.split_once('='))
 }
 
@@ -277,13 +148,9 @@ pub fn pairs(reply: &str) -> impl Iterator<Item = (&str, &str)> {
 mod tests {
     use super::*;
 
-    fn at(second: i64) -> Timestamp {
-        Timestamp::from_second(second).unwrap()
-    }
-
     fn of(reply: &str) -> Namespace {
         let mut namespace = Namespace::default();
-        namespace.take(reply, Some(at(0)));
+        namespace.take(reply);
         namespace
     }
 
@@ -295,10 +162,7 @@ mod tests {
         let names: Vec<_> =
             namespace.devices.iter().map(|device| (device.name.as_str(), device.shadow.as_deref())).collect();
         assert_eq!(names, [("/dev/a", None), ("/dev/b", Some("/dev/s"))]);
-        assert_eq!(
-            namespace.samples[0].devices.iter().map(|device| device.writes).collect::<Vec<_>>(),
-            [None, Some(7)]
-        );
+        assert_eq!(namespace.number("device[1].writes"), Some(7));
         assert!(namespace.is_on_devices());
     }
 
@@ -308,30 +172,25 @@ mod tests {
         let namespace = of("storage-engine=device;storage-engine.device=/dev/a;storage-engine.device=/dev/b;\
                             storage-engine.write-block-size=131072;device_used_bytes=5;objects=3");
         assert_eq!(namespace.devices.len(), 2);
-        assert_eq!(namespace.samples[0].counters, BTreeMap::from([("objects", 3), ("data_used_bytes", 5)]));
         assert_eq!(namespace.flush_bytes(Build::parse("4.0.0.1")), Some(131_072));
-        let namespace = of("used-bytes-disk=5;cache-read-pct=12;repl-factor=2;dev=/dev/sdb;post-write-queue=256");
-        assert_eq!(namespace.samples[0].counters, BTreeMap::from([("cache_read_pct", 12), ("data_used_bytes", 5)]));
+        let namespace = of("used-bytes-disk=5;cache-read-pct=12;repl-factor=2;dev=/dev/sdb");
         assert_eq!((namespace.devices[0].name.as_str(), namespace.replication_factor()), ("/dev/sdb", Some(2)));
-        assert_eq!(namespace.post_write_blocks(None), Some(256));
     }
 
     #[test]
     fn blocks_are_8_mib_from_7_1_whatever_is_flushed() {
-        let namespace =
-            of("storage-engine=device;storage-engine.flush-size=131072;storage-engine.post-write-cache=67108864");
+        let namespace = of("storage-engine=device;storage-engine.flush-size=131072");
         let build = Build::parse("8.0.0.15");
         assert_eq!((namespace.write_block_bytes(build), namespace.flush_bytes(build)), (Some(8 << 20), Some(131_072)));
-        assert_eq!(namespace.post_write_blocks(build), Some(8));
     }
 
     #[test]
     fn a_block_size_that_no_server_has_is_not_known() {
         for size in ["0", "1310", "131073", "16777216", "256", "x"] {
-            let namespace = of(&format!("write-block-size={size};flush-size={size};post-write-cache=67108864"));
+            let namespace = of(&format!("write-block-size={size};flush-size={size}"));
             let build = Build::parse("6.4.0.1");
             let known = (namespace.write_block_bytes(build), namespace.flush_bytes(build));
-            assert_eq!((known, namespace.post_write_blocks(build)), ((None, None), None), "{size}");
+            assert_eq!(known, (None, None), "{size}");
         }
     }
 
@@ -345,6 +204,6 @@ mod tests {
     fn nonsense_costs_no_memory_and_no_panic() {
         let namespace =
             of("device[99999999999]=x;device[4294967295].writes=1;device[;=;;device[]=;device[1=2;device].x=1;a;b=");
-        assert!(namespace.devices.is_empty() && namespace.samples.is_empty());
+        assert!(namespace.devices.is_empty());
     }
 }

@@ -158,7 +158,7 @@ impl Current<'_> {
 
 fn is_on_devices(config: &str) -> bool {
     let mut namespace = Namespace::default();
-    namespace.take(config, None);
+    namespace.take(config);
     namespace.is_on_devices()
 }
 

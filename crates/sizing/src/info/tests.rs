@@ -13,34 +13,18 @@ fn read(bytes: &[u8]) -> InfoReplies {
     replies
 }
 
-fn seconds(samples: &[NamespaceSample]) -> Vec<i64> {
-    samples.iter().map(|sample| sample.at.as_second() - samples[0].at.as_second()).collect()
-}
-
 #[test]
 fn a_server_of_4_9_says_what_a_profile_needs() {
     let replies = read(OF_4_9);
     assert_eq!(replies.node_id.as_deref(), Some("32C901000000FC02"));
     assert_eq!(replies.build, Build::parse("4.9.0.37"));
-    assert_eq!(replies.logs, BTreeMap::from([(0, "/opt/capture/run/4.9/aerospike.log".to_owned())]));
-    assert_eq!(replies.remarks, [""; 0]);
     let test = &replies.namespaces["test"];
     assert_eq!(test.devices, [StorageDevice { name: "/dev/loop2".to_owned(), shadow: None, is_file: false }]);
     assert_eq!(test.write_block_bytes(replies.build), Some(131_072));
     assert_eq!(test.flush_bytes(replies.build), Some(131_072));
-    assert_eq!(
-        (test.commit_to_device(), test.replication_factor(), test.defrag_lwm_pct()),
-        (Some(false), Some(1), Some(50))
-    );
-    assert_eq!((test.post_write_blocks(replies.build), test.benchmarks_storage()), (Some(64), Some(true)));
-    assert_eq!(seconds(&test.samples), [0, 63, 157, 251]);
-    let sample = &test.samples[0];
-    assert_eq!((sample.counters["objects"], sample.counters["data_used_bytes"]), (202_810, 740_308_640));
-    let device = sample.devices[0];
-    assert_eq!((device.free_wblocks, device.write_q, device.writes), (Some(8_714), Some(2_363), Some(7_684)));
-    assert_eq!((device.defrag_reads, device.defrag_writes, device.partial_writes), (Some(26), Some(8), None));
-    assert_eq!(replies.cluster_size, Some(1));
-    assert!(replies.uptime.len() == 4 && replies.uptime.is_sorted());
+    assert_eq!((test.commit_to_device(), test.replication_factor()), (Some(false), Some(1)));
+    assert_eq!((test.number("defrag-lwm-pct"), test.flag("enable-benchmarks-storage")), (Some(50), Some(true)));
+    assert!(test.number("objects") > Some(202_810), "the newest of four samples");
 }
 
 #[test]
@@ -51,15 +35,7 @@ fn a_server_of_8_0_says_it_by_other_names() {
         (test.write_block_bytes(replies.build), test.flush_bytes(replies.build)),
         (Some(8 << 20), Some(131_072))
     );
-    assert_eq!(test.post_write_blocks(replies.build), Some(8));
-    assert_eq!(replies.remarks, [""; 0], "that latency: is not known any more is of no importance");
-    let [first, .., last] = &test.samples[..] else { panic!("{:?}", test.samples) };
-    assert_eq!((first.devices[0].writes, first.devices[0].partial_writes), (Some(108), Some(6)));
-    assert!(last.devices[0].writes > first.devices[0].writes);
-    assert!(last.counters["client_read_success"] > first.counters["client_read_success"]);
-    assert_eq!(first.counters["data_used_bytes"], 893_760_160);
-    // The reply starts with "failed_best_practices=true", which is not a refusal.
-    assert_eq!((replies.cluster_size, replies.uptime.len(), replies.uptime[0].1), (Some(1), 4, 100));
+    assert!(test.number("device[0].writes") > Some(108), "the newest of four samples");
 }
 
 #[test]
@@ -76,8 +52,8 @@ fn files_of_a_script_that_keeps_one_for_each_name_are_one_node_together() {
     fs::write(dir.path().join("notes.md"), "node\tX\n").unwrap();
     let [together] = &read_folder(dir.path()).unwrap()[..] else { panic!("one node") };
     let alone = read(text.as_bytes());
-    assert_eq!(together.namespaces["test"].samples, alone.namespaces["test"].samples);
-    assert_eq!((&together.node_id, &together.uptime), (&alone.node_id, &alone.uptime));
+    assert_eq!(together.namespaces["test"].devices, alone.namespaces["test"].devices);
+    assert_eq!((&together.node_id, together.build), (&alone.node_id, alone.build));
     // A file of a node beside them is the node.
     fs::write(dir.path().join("BB9.info"), "# host [::1]:3000\n# node bb9\n").unwrap();
     let nodes = read_folder(dir.path()).unwrap();
@@ -91,17 +67,6 @@ fn files_of_a_script_that_keeps_one_for_each_name_are_one_node_together() {
 }
 
 #[test]
-fn a_time_is_read_as_it_is_written_with_or_without_digits_of_a_second() {
-    let at = time("20261120T230225Z").unwrap();
-    assert_eq!((at.to_string(), time_text(at)), ("2026-11-20T23:02:25Z".to_owned(), "20261120T230225.000Z".to_owned()));
-    let at = time("20261120T230225.125Z").unwrap();
-    assert_eq!(time(&time_text(at)), Some(at));
-    for text in ["", "20261120", "20261120T230225", "20261320T230225Z", "20261120T230225Z x", "99999999T999999Z"] {
-        assert_eq!(time(text), None, "{text}");
-    }
-}
-
-#[test]
 fn a_file_is_read_as_it_is_written() {
     let at = SystemTime::UNIX_EPOCH + Duration::from_millis(1_763_679_745_125);
     let replies =
@@ -109,8 +74,8 @@ fn a_file_is_read_as_it_is_written() {
     let text = header_text("flashproof 1", "db1:3000", "BB9", Build::parse("8.1.2.0")) + &sample_text(at, &replies);
     let read = read(text.as_bytes());
     assert_eq!((read.name(), read.host.as_deref(), read.build), ("BB9", Some("db1:3000"), Build::parse("8.1.2.0")));
-    let samples = &read.namespaces["a"].samples;
-    assert_eq!((samples.len(), samples[0].at.as_millisecond()), (1, 1_763_679_745_125));
+    assert!(text.contains("# 20251120T230225.125Z\nnode\tBB9\n"), "{text}");
+    assert_eq!(read.namespaces["a"].number("objects"), Some(3));
 }
 
 #[test]
@@ -119,13 +84,6 @@ fn what_a_server_refused_is_no_value() {
                 build\tFAIL:80:not authenticated\nnode\tbb9\nnode\tcc1\n";
     let replies = read(text.as_bytes());
     assert!(replies.namespaces.is_empty() && replies.build.is_none());
-    assert_eq!(
-        replies.remarks,
-        [
-            "a line 2: \"namespace/a\" was answered by \"ERROR:4:no such namespace\"",
-            "a line 6: it is of node \"CC1\", and the lines before are of another",
-        ]
-    );
     assert_eq!(replies.node_id.as_deref(), Some("BB9"));
 }
 
@@ -134,10 +92,8 @@ fn a_line_of_a_gigabyte_nul_bytes_and_too_many_namespaces_cost_no_memory() {
     let mut replies = InfoReplies::default();
     let long = repeat(b'x').take(1 << 30).chain(&b"\nnode\tBB9\r\n\0\0\tx\n"[..]);
     replies.read("a", long).unwrap();
-    assert_eq!(replies.remarks, ["a line 1: it has more than 16777216 bytes; left out"]);
     assert_eq!(replies.node_id.as_deref(), Some("BB9"));
     let many: String = (0..100).map(|i| format!("namespace/{i}\tobjects=1\n")).collect();
     let replies = read(many.as_bytes());
-    assert_eq!((replies.namespaces.len(), replies.remarks.len()), (NAMESPACES_MAX, REMARKS_MAX + 1));
-    assert_eq!(replies.remarks[REMARKS_MAX], "a: 48 more remarks of this kind");
+    assert_eq!(replies.namespaces.len(), NAMESPACES_MAX);
 }

@@ -1,7 +1,8 @@
 //! Rows of tables into reports: what belongs together, when it was, and of which run of iostat it is.
 
+use super::rates::{DeviceRates, Iostat, Report};
+use super::since_boot;
 use super::time::{self, Written};
-use super::{DeviceRates, Iostat, Report, since_boot};
 use jiff::civil::{Date, DateTime, Time};
 use jiff::tz::Offset;
 use results::units::count;

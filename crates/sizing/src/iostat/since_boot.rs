@@ -4,7 +4,7 @@
 //! since boot is divided by any length of time: with n = 10, `2439.60` can belong to an interval, and `2439.63` cannot.
 //! The later reports show if intervals are that exact.
 
-use super::{DeviceRates, Report};
+use super::rates::{DeviceRates, Report};
 use std::collections::BTreeSet;
 
 /// Intervals that are tried, s.

@@ -1,4 +1,5 @@
 use super::*;
+use jiff::civil::DateTime;
 use std::io::Cursor;
 
 fn read_text(text: impl AsRef<[u8]>) -> Result<Iostat, IostatError> {

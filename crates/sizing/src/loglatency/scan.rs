@@ -4,7 +4,7 @@ use super::Wanted;
 use crate::lines::Repeats;
 use crate::server_log::order::{self, Begun};
 use crate::server_log::text::{self, DUMP};
-use crate::server_log::{LogError, Stamps, Unit};
+use crate::server_log::{LogError, Stamps, Unit, same_node};
 use crate::source::{ReadError, Source};
 use jiff::civil::DateTime;
 use memchr::memmem::Finder;
@@ -120,7 +120,7 @@ impl<'a> Scanner<'a> {
                 }
             };
             if let Some(id) = id {
-                order::same_node(&mut self.node, id, &file.name, number)?;
+                same_node(&mut self.node, id, &file.name, number)?;
             }
         }
         let skipped = file.lines.skipped();

@@ -1,9 +1,28 @@
 //! Growth of cumulative counters within a window, and the resulting rates.
 
-use super::Window;
 use crate::server_log::cadence::is_between;
 use crate::server_log::{DriveLine, Dump, ServerLog};
 use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+/// A period of time.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Window {
+    pub from: Timestamp,
+    pub to: Timestamp,
+}
+
+impl Window {
+    /// Length, seconds.
+    pub fn seconds(&self) -> f64 {
+        self.to.duration_since(self.from).as_secs_f64()
+    }
+
+    /// True if `at` is in it, ends included.
+    pub fn contains(&self, at: Timestamp) -> bool {
+        (self.from..=self.to).contains(&at)
+    }
+}
 
 /// Something that was counted at an instant.
 pub trait Sample {

@@ -24,9 +24,10 @@ pub mod seen;
 pub mod sources;
 pub mod window;
 
+pub use counters::Window;
+
 use crate::drive_io::DriveIo;
 use counters::mean_bytes;
-use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 /// Version of the format of `profile.json`.
@@ -62,25 +63,6 @@ pub struct Node {
     pub build: Option<String>,
     /// Period of its numbers.
     pub window: Window,
-}
-
-/// A period of time.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Window {
-    pub from: Timestamp,
-    pub to: Timestamp,
-}
-
-impl Window {
-    /// Length, seconds.
-    pub fn seconds(&self) -> f64 {
-        self.to.duration_since(self.from).as_secs_f64()
-    }
-
-    /// True if `at` is in it, ends included.
-    pub fn contains(&self, at: Timestamp) -> bool {
-        (self.from..=self.to).contains(&at)
-    }
 }
 
 /// The load of one namespace on one device of one node.

@@ -1,11 +1,10 @@
 //! Lines of one node, in the order of time, into a [`ServerLog`].
 
 use super::cadence::{add_steps, is_between};
-use super::order::{self, LogError};
 use super::remarks::{Kind, Place, Strange};
 use super::stamp::{Stamp, Stamps};
 use super::text::{self, DumpHeader, Parts};
-use super::{BUCKETS, DriveLine, Dump, ServerLog, Start};
+use super::{BUCKETS, DriveLine, Dump, LogError, ServerLog, Start, same_node};
 use crate::lines::{LINE_BYTES_MAX, Line, Lines, Repeats};
 use crate::source::ReadError;
 use jiff::{SignedDuration, Timestamp};
@@ -438,13 +437,11 @@ impl Collector {
             at,
             used_bytes,
             free_wblocks,
-            write_q: counts.write_q,
             shadow_write_q: counts.shadow_write_q,
             writes,
             defrag_q,
             defrag_reads,
             defrag_writes: counts.defrag_writes,
-            tomb_raider_reads: counts.tomb_raider_reads,
             detail: None,
             printed: line.printed,
         };
@@ -510,7 +507,7 @@ impl Collector {
 
     fn node(&mut self, parts: Parts<'_>, place: Place<'_>) {
         let Some(id) = text::node_id(parts) else { return };
-        self.other_node = order::same_node(&mut self.log.node_id, id, place.file, place.line).err();
+        self.other_node = same_node(&mut self.log.node_id, id, place.file, place.line).err();
     }
 
     /// `namespace test {`, `write-block-size 128K`, `}`: lines of the configuration file.

@@ -3,10 +3,10 @@
 //! First the head of each file is read, for its start time and its node; then all files are read to their ends, in that
 //! order. A file that names no node is added to a node whose files it does not overlap.
 
-use super::ServerLog;
 use super::collect::{CLOCK_SET, Collector};
 use super::stamp::Stamps;
 use super::text;
+use super::{LogError, ServerLog};
 use crate::lines::{LINE_BYTES_MAX, Lines};
 use crate::source::{ReadError, Source};
 use jiff::{SignedDuration, Timestamp};
@@ -14,7 +14,6 @@ use results::act_log::Input;
 use results::units::{count as count_of, quoted};
 use std::collections::BTreeSet;
 use std::io::Read;
-use thiserror::Error;
 
 /// Read of a file while its node is looked for: a ticker comes every 10 s.
 const PROBED_BYTES: usize = 1 << 20;
@@ -24,50 +23,6 @@ const UNSTAMPED_BYTES_MAX: u64 = 16 << 20;
 const SKIPPED_BYTES_MAX: u64 = 64 << 30;
 /// Maximum overlap of the end of a file with the start of the next one.
 const SLACK: SignedDuration = SignedDuration::from_secs(10);
-
-/// Why a log cannot be read.
-#[derive(Debug, Error)]
-pub enum LogError {
-    /// The system refuses, or compressed data is damaged.
-    #[error(transparent)]
-    Read(#[from] ReadError),
-    /// Not a log of the database.
-    #[error(
-        "reading {name} - it is no log of the database: expected lines like \"Nov 20 2026 23:12:17 GMT: INFO (info): \
-         (hist.c:319) histogram dump: ...\", found {found} - give the server's own log, or the output of \
-         \"journalctl -u aerospike -a -o cat\""
-    )]
-    NotServerLog { name: String, found: String },
-    /// Lines of several nodes are mixed in it: counters of one would be taken for another's.
-    #[error(
-        "reading {name} - line {line} is of node {other}, and lines before it are of node {node} - give each node's log in a \
-         file of its own"
-    )]
-    SeveralNodes {
-        name: String,
-        /// The first line of the other node.
-        line: u64,
-        /// First node.
-        node: String,
-        /// Other node.
-        other: String,
-    },
-}
-
-/// Keeps the id of the node that logged a line.
-///
-/// Errors: lines before it are of another node.
-pub(crate) fn same_node(known: &mut Option<String>, other: String, name: &str, line: u64) -> Result<(), LogError> {
-    match known {
-        Some(node) if *node != other => {
-            Err(LogError::SeveralNodes { name: name.to_owned(), line, node: node.clone(), other })
-        }
-        _ => {
-            *known = Some(other);
-            Ok(())
-        }
-    }
-}
 
 /// A file of which the begin was read.
 pub(crate) struct Begun {

@@ -89,7 +89,7 @@ fn the_captured_logs_read_whole_and_without_a_remark() {
     // As printed at 23:07:05.
     let line = drive.iter().find(|line| line.at == at("2026-11-20T23:07:05.478Z")).unwrap();
     assert_eq!((line.used_bytes, line.free_wblocks, line.writes), (893_760_160, 112, 914));
-    assert_eq!((line.defrag_reads, line.defrag_writes, line.write_q), (776, Some(372), Some(0)));
+    assert_eq!((line.defrag_reads, line.defrag_writes), (776, Some(372)));
     let detail = line.detail.unwrap();
     assert_eq!((detail.partial_writes, detail.defrag_partial_writes), (Some(8), Some(1)));
     assert_eq!(read_one(captured("ce-4.9.0.37")).starts[0].write_block_bytes["/dev/loop2"], 128 << 10);
@@ -120,17 +120,17 @@ fn lines_of_every_version_are_read() {
     assert_eq!((query[0].at, query[0].total), (at("2015-06-29T19:15:17Z"), 0));
     let (_, found) = drive(lines[5]);
     assert_eq!(found[0].at, at("2022-07-12T14:39:13Z"));
-    assert_eq!((found[0].shadow_write_q, found[0].tomb_raider_reads), (Some(0), Some(13_758)));
+    assert_eq!(found[0].shadow_write_q, Some(0));
 
     let mut odd = lines[2].replace("w-q 0 w-tot 0 (0.0/s)", "n-w 3, w-q 7 w-tot 99 (1.5/s)");
     odd = odd.replace(" defrag-w-tot 0 (0.0/s)", "");
     let (_, found) = drive(&odd);
-    assert_eq!((found[0].write_q, found[0].writes, found[0].defrag_writes), (Some(7), 99, None));
+    assert_eq!((found[0].writes, found[0].defrag_writes), (99, None));
     assert_eq!(found[0].printed.writes, 1.5);
     let memory = "Sep 01 2024 00:00:00 GMT: INFO (drv_mem): (drv_mem.c:1) {m} /dev/sdc: used-bytes 5 free-wblocks 4 \
                   write (3,0.1) defrag-q 2 defrag-read (1,0.0) defrag-write (0,0.0) shadow-write-q 6\n";
     let (_, found) = drive(memory);
-    assert_eq!((found[0].write_q, found[0].writes, found[0].shadow_write_q), (None, 3, Some(6)));
+    assert_eq!((found[0].writes, found[0].shadow_write_q), (3, Some(6)));
     // Before 3.4 there is no unit, and two spaces.
     let old = "Sep 28 2013 14:58:56 GMT: INFO (info): (src/main/hist.c:55) histogram dump: query (7 total)\n\
                Sep 28 2013 14:58:56 GMT: INFO (info): (src/main/hist.c:70)  (00: 0000000004)  (01: 0000000003) \n";

@@ -1,22 +1,18 @@
 //! Properties of the readers of info replies, for any input bytes.
-//!
-//! Shared by the fuzz target and its stand-in on stable Rust.
 
 use sizing::info::settings::{Current, Setting};
 use sizing::info::{InfoReplies, header_text, logs, sample_text};
 use std::time::{Duration, SystemTime};
 
 /// Reads `bytes` as a file, and each of its values in all possible forms. Returns true for a file with a
-/// sample.
+/// device.
 pub(crate) fn assert_info_property(bytes: &[u8]) -> bool {
     let replies = read(bytes);
     for namespace in replies.namespaces.values() {
-        assert!(namespace.samples.windows(2).all(|pair| pair[0].at < pair[1].at), "times ascend");
-        assert!(namespace.devices.len() <= 128 && namespace.samples.iter().all(|sample| sample.devices.len() <= 128));
+        assert!(namespace.devices.len() <= 128);
         // Derived values may be missing, but never panic.
-        let _ = namespace.post_write_blocks(replies.build);
+        let _ = namespace.flush_bytes(replies.build);
     }
-    assert!(replies.remarks.iter().all(|remark| !remark.contains('\n')), "a remark is one line");
     let text = String::from_utf8_lossy(bytes);
     let mut samples = Vec::new();
     let lines = text.lines().filter(|line| !line.starts_with('#'));
@@ -29,9 +25,8 @@ pub(crate) fn assert_info_property(bytes: &[u8]) -> bool {
     let written = header_text("fuzz", "host:1", "BB9", replies.build) + &sample_text(at, &samples);
     let again = read(written.as_bytes());
     assert!(again.namespaces.keys().eq(replies.namespaces.keys()));
-    let instants = again.namespaces.values().flat_map(|namespace| &namespace.samples);
-    assert!(instants.into_iter().all(|sample| SystemTime::from(sample.at) == at));
-    replies.namespaces.values().any(|namespace| !namespace.samples.is_empty())
+    assert!(written.contains("\n# 20261121T142712.000Z\n"), "{written}");
+    replies.namespaces.values().any(|namespace| !namespace.devices.is_empty())
 }
 
 fn read(bytes: &[u8]) -> InfoReplies {

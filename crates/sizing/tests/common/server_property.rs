@@ -1,6 +1,4 @@
 //! Properties of the readers of server logs, iostat and asloglatency's tables, for any input bytes.
-//!
-//! Shared by the fuzz target and its stand-in on stable Rust.
 
 use sizing::loglatency::{self, From, Wanted};
 use sizing::profile::derive;

@@ -13,61 +13,27 @@ pub(super) const BLOCKS: [(&str, &str); 9] = [
     ("namespace", "storage-engine"),
 ];
 
-/// Directives of the real server that change nothing here.
-pub(super) const NO_EFFECT: [(&str, &[&str]); 6] = [
+/// Directives of the real server that change nothing here, by their block.
+pub(super) const NO_EFFECT: [(&str, &str); 6] = [
     (
         "service",
-        &[
-            "user",
-            "group",
-            "pidfile",
-            "work-directory",
-            "run-as-daemon",
-            "info-threads",
-            "batch-index-threads",
-            "migrate-threads",
-            "query-threads-limit",
-            "transaction-retry-ms",
-            "advertise-ipv6",
-            "auto-pin",
-            "node-id-interface",
-            "min-cluster-size",
-            "enforce-best-practices",
-            "enable-health-check",
-        ],
+        "user group pidfile work-directory run-as-daemon info-threads batch-index-threads migrate-threads \
+         query-threads-limit transaction-retry-ms advertise-ipv6 auto-pin node-id-interface min-cluster-size \
+         enforce-best-practices enable-health-check",
     ),
-    ("network", &["fabric", "info", "admin"]),
-    ("service of network", &["reuse-address", "alternate-access-address", "alternate-access-port"]),
-    ("heartbeat", &["address", "port", "interval", "timeout", "protocol"]),
+    ("network", "fabric info admin"),
+    ("service of network", "reuse-address alternate-access-address alternate-access-port"),
+    ("heartbeat", "address port interval timeout protocol"),
     (
         "namespace",
-        &[
-            "enable-benchmarks-read",
-            "enable-benchmarks-write",
-            "enable-benchmarks-batch-sub",
-            "enable-benchmarks-ops-sub",
-            "enable-hist-proxy",
-            "high-water-disk-pct",
-            "high-water-memory-pct",
-            "evict-tenths-pct",
-            "partition-tree-sprigs",
-            "index-stage-size",
-            "nsup-threads",
-            "conflict-resolution-policy",
-            "transaction-pending-limit",
-        ],
+        "enable-benchmarks-read enable-benchmarks-write enable-benchmarks-batch-sub enable-benchmarks-ops-sub \
+         enable-hist-proxy high-water-disk-pct high-water-memory-pct evict-tenths-pct partition-tree-sprigs \
+         index-stage-size nsup-threads conflict-resolution-policy transaction-pending-limit",
     ),
     (
         "storage-engine",
-        &[
-            "direct-files",
-            "defrag-queue-min",
-            "defrag-startup-minimum",
-            "stop-writes-used-pct",
-            "evict-used-pct",
-            "cache-replica-writes",
-            "scheduler-mode",
-        ],
+        "direct-files defrag-queue-min defrag-startup-minimum stop-writes-used-pct evict-used-pct \
+         cache-replica-writes scheduler-mode",
     ),
 ];
 

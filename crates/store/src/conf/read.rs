@@ -83,7 +83,7 @@ impl Reader {
 
     fn unknown(&mut self, directive: &Directive<'_>, context: &str) {
         let Directive { line, name, .. } = *directive;
-        let has_no_effect = NO_EFFECT.iter().any(|(of, names)| *of == context && names.contains(&name));
+        let has_no_effect = NO_EFFECT.iter().any(|(of, names)| *of == context && names.split(' ').any(|of| of == name));
         let missing = MISSING.iter().find(|(missing, _)| *missing == name);
         let is_off = directive.block.is_none() && matches!(directive.values[..], [value] if OFF.contains(&value));
         if has_no_effect || missing.is_some() && is_off {

@@ -12,6 +12,7 @@
 
 mod address;
 mod connection;
+mod socket;
 mod tls;
 
 pub use crate::wire::query::Login;
@@ -19,11 +20,11 @@ pub use address::{DEFAULT_PORT, Host, Peer, PeersQuery, peers, services};
 pub use connection::{Access, Connection};
 pub use tls::Tls;
 
-pub(crate) use connection::connect;
+pub(crate) use socket::connect;
 
 use crate::wire::query::is_refusal;
-use connection::why;
 use results::units::quoted;
+use socket::why;
 use std::collections::{BTreeMap, BTreeSet};
 use std::thread;
 

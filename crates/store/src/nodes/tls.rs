@@ -1,6 +1,6 @@
 //! TLS to nodes: their certificates are checked against given authorities, and against a name.
 
-use super::connection::{Timed, why};
+use super::socket::{Timed, why};
 use results::files::{self, Links};
 use rustls::pki_types::pem::PemObject;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};

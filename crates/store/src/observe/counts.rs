@@ -53,14 +53,6 @@ impl Outcomes {
             _ => self.error += 1,
         }
     }
-
-    fn merge(&mut self, other: &Self) {
-        let Self { success, error, timeout, not_found } = other;
-        self.success += success;
-        self.error += error;
-        self.timeout += timeout;
-        self.not_found += not_found;
-    }
 }
 
 /// Transactions of one origin.
@@ -73,17 +65,6 @@ pub struct Transactions {
     pub read_times: Buckets,
     /// Times of writes (`{ns}-write`, `{ns}-batch-sub-write`).
     pub write_times: Buckets,
-}
-
-impl Transactions {
-    fn merge(&mut self, other: &Self) {
-        let Self { read, write, delete, read_times, write_times } = other;
-        self.read.merge(read);
-        self.write.merge(write);
-        self.delete.merge(delete);
-        self.read_times.merge(read_times);
-        self.write_times.merge(write_times);
-    }
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -125,15 +106,6 @@ impl NamespaceCounts {
             Kind::Delete => of.delete.record(kind, result),
         }
     }
-
-    fn merge(&mut self, other: &Self) {
-        let Self { client, batch_sub, key_busy, record_too_big, store } = other;
-        self.client.merge(client);
-        self.batch_sub.merge(batch_sub);
-        self.key_busy += key_busy;
-        self.record_too_big += record_too_big;
-        merge_stores(&mut self.store, store);
-    }
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -156,101 +128,56 @@ pub struct Counts {
     pub in_progress: u64,
 }
 
-impl Counts {
-    /// Adds another core's counts.
-    pub fn merge(&mut self, other: &Self) {
-        let Self {
-            namespaces,
-            connections_opened,
-            connections_closed,
-            connections_reaped,
-            malformed,
-            batches,
-            info_requests,
-            in_progress,
-        } = other;
-        if self.namespaces.len() < namespaces.len() {
-            self.namespaces.resize_with(namespaces.len(), NamespaceCounts::default);
+/// Counters that are added up: over cores, and within a core's report.
+pub(crate) trait Merge {
+    fn merge(&mut self, other: &Self);
+}
+
+impl Merge for u64 {
+    fn merge(&mut self, other: &Self) {
+        *self += other;
+    }
+}
+
+impl Merge for bool {
+    fn merge(&mut self, other: &Self) {
+        *self |= other;
+    }
+}
+
+impl Merge for Buckets {
+    fn merge(&mut self, other: &Self) {
+        self.add(other);
+    }
+}
+
+impl<T: Merge + Default> Merge for Vec<T> {
+    fn merge(&mut self, other: &Self) {
+        if self.len() < other.len() {
+            self.resize_with(other.len(), T::default);
         }
-        self.namespaces.iter_mut().zip(namespaces).for_each(|(into, from)| into.merge(from));
-        self.connections_opened += connections_opened;
-        self.connections_closed += connections_closed;
-        self.connections_reaped += connections_reaped;
-        self.malformed += malformed;
-        self.batches.merge(batches);
-        self.info_requests += info_requests;
-        self.in_progress += in_progress;
+        self.iter_mut().zip(other).for_each(|(into, from)| into.merge(from));
     }
 }
 
-fn merge_stores(into: &mut Statistics, from: &Statistics) {
-    let Statistics {
-        objects,
-        tombstones,
-        devices,
-        expired,
-        raided,
-        cache_reads,
-        device_reads,
-        stop_writes,
-        index_bytes,
-        corrupted,
-        read_bytes,
-        write_bytes,
-    } = from;
-    into.objects += objects;
-    into.tombstones += tombstones;
-    into.expired += expired;
-    into.raided += raided;
-    into.cache_reads += cache_reads;
-    into.device_reads += device_reads;
-    into.stop_writes |= stop_writes;
-    into.index_bytes += index_bytes;
-    into.corrupted += corrupted;
-    into.read_bytes.merge(read_bytes);
-    into.write_bytes.merge(write_bytes);
-    if into.devices.len() < devices.len() {
-        into.devices.resize_with(devices.len(), DeviceStatistics::default);
-    }
-    into.devices.iter_mut().zip(devices).for_each(|(into, from)| merge_devices(into, from));
+/// Merges field by field. All fields have to be named.
+macro_rules! merged {
+    ($type:ident: $($field:ident),*) => {
+        impl Merge for $type {
+            fn merge(&mut self, other: &Self) {
+                let Self { $($field),* } = other;
+                $(self.$field.merge($field);)*
+            }
+        }
+    };
 }
 
-fn merge_devices(into: &mut DeviceStatistics, from: &DeviceStatistics) {
-    // Named one by one, so that a new one is not forgotten here.
-    let DeviceStatistics {
-        used_bytes,
-        free_wblocks,
-        pristine_wblocks,
-        write_q,
-        writes,
-        defrag_q,
-        defrag_reads,
-        defrag_writes,
-        defrag_io_skips,
-        direct_frees,
-        partial_writes,
-        errors,
-        read_us,
-        large_block_read_us,
-        write_us,
-    } = from;
-    for (into, from) in [
-        (&mut into.used_bytes, used_bytes),
-        (&mut into.free_wblocks, free_wblocks),
-        (&mut into.pristine_wblocks, pristine_wblocks),
-        (&mut into.write_q, write_q),
-        (&mut into.writes, writes),
-        (&mut into.defrag_q, defrag_q),
-        (&mut into.defrag_reads, defrag_reads),
-        (&mut into.defrag_writes, defrag_writes),
-        (&mut into.defrag_io_skips, defrag_io_skips),
-        (&mut into.direct_frees, direct_frees),
-        (&mut into.partial_writes, partial_writes),
-        (&mut into.errors, errors),
-    ] {
-        *into += from;
-    }
-    into.read_us.merge(read_us);
-    into.large_block_read_us.merge(large_block_read_us);
-    into.write_us.merge(write_us);
-}
+merged!(Outcomes: success, error, timeout, not_found);
+merged!(Transactions: read, write, delete, read_times, write_times);
+merged!(NamespaceCounts: client, batch_sub, key_busy, record_too_big, store);
+merged!(Counts: namespaces, connections_opened, connections_closed, connections_reaped, malformed, batches, info_requests,
+    in_progress);
+merged!(Statistics: objects, tombstones, devices, expired, raided, cache_reads, device_reads, stop_writes, index_bytes,
+    corrupted, read_bytes, write_bytes);
+merged!(DeviceStatistics: used_bytes, free_wblocks, pristine_wblocks, write_q, writes, defrag_q, defrag_reads,
+    defrag_writes, defrag_io_skips, direct_frees, partial_writes, errors, read_us, large_block_read_us, write_us);

@@ -1,6 +1,6 @@
 //! The server's state for its log and its info replies.
 
-use super::{Counts, Latency};
+use super::Counts;
 use crate::conf::Config;
 use std::net::IpAddr;
 
@@ -45,6 +45,28 @@ impl Node {
             partitions: vec![[0xff; 512]],
         }
     }
+}
+
+/// Thresholds of a latency: 1, 2, 4 and so on, of its unit.
+pub(super) const COLUMNS: usize = 17;
+
+/// Latencies of one kind of transactions in the last interval.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Latency {
+    /// Such as `{test}-read`.
+    pub name: String,
+    /// `None`: no transactions since the start.
+    pub values: Option<LatencyValues>,
+}
+
+#[derive(Debug, Clone, PartialEq)]
+pub struct LatencyValues {
+    /// `msec` or `usec`.
+    pub unit: &'static str,
+    /// Transactions a second.
+    pub per_sec: f64,
+    /// Percent that took at least 1, 2, 4 and so on of the unit.
+    pub over_pct: [f64; COLUMNS],
 }
 
 /// The state of the server at an instant.

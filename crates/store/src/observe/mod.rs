@@ -14,7 +14,8 @@ mod log;
 pub(crate) mod tests;
 mod ticker;
 
+pub(crate) use counts::Merge;
 pub use counts::{Counts, Kind, NamespaceCounts, Origin, Outcomes, Transactions};
-pub use facts::{BUILD, Bitmap, Facts, Node, Peer};
+pub use facts::{BUILD, Bitmap, Facts, Latency, LatencyValues, Node, Peer};
 pub use log::{Line, Logs};
-pub use ticker::{Latency, LatencyValues, Ticker, start_lines};
+pub use ticker::{Ticker, start_lines};

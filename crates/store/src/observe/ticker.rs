@@ -1,6 +1,7 @@
 //! Periodic log lines: the ticker's, histograms, and a line for each device; and latencies of an interval.
 
-use super::{BUILD, Facts, Line, NamespaceCounts, Outcomes, Transactions};
+use super::facts::COLUMNS;
+use super::{BUILD, Facts, Latency, LatencyValues, Line, NamespaceCounts, Outcomes, Transactions};
 use crate::conf::Level;
 use crate::namespace::DeviceStatistics;
 use crate::{Buckets, Statistics};
@@ -9,28 +10,6 @@ use std::fmt::Write;
 /// A device has a line in one of this many sets of the ticker: every 20 s, as in the real server, while the ticker's
 /// are 10 s apart.
 const DEVICES_EVERY: u64 = 2;
-
-/// Thresholds of a latency: 1, 2, 4 and so on, of its unit.
-const COLUMNS: usize = 17;
-
-/// Latencies of one kind of transactions in the last interval.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Latency {
-    /// Such as `{test}-read`.
-    pub name: String,
-    /// `None`: no transactions since the start.
-    pub values: Option<LatencyValues>,
-}
-
-#[derive(Debug, Clone, PartialEq)]
-pub struct LatencyValues {
-    /// `msec` or `usec`.
-    pub unit: &'static str,
-    /// Transactions a second.
-    pub per_sec: f64,
-    /// Percent that took at least 1, 2, 4 and so on of the unit.
-    pub over_pct: [f64; COLUMNS],
-}
 
 /// Writes the periodic lines when they are due.
 #[derive(Debug)]

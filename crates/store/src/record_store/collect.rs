@@ -67,7 +67,7 @@ impl Store {
     }
 
     fn collect_next(&mut self, number: usize, disk: &mut impl Disk) -> u64 {
-        let (now, volume) = (disk.now(), &mut self.volumes[number]);
+        let (now, volume) = (disk.now_ns(), &mut self.volumes[number]);
         if self.draining || volume.blocks.queued() == 0 {
             return u64::MAX;
         }
@@ -107,7 +107,7 @@ impl Store {
             return self.read_block(number, block, tries + 1, done.buf, disk);
         }
         self.io.recycle(done.buf);
-        self.leave(number, block, &done.outcome.to_string(), disk.now());
+        self.leave(number, block, &done.outcome.to_string(), disk.now_ns());
     }
 
     /// Gives up a block.
@@ -125,7 +125,7 @@ impl Store {
     }
 
     fn move_records(&mut self, number: usize, block: u32, buf: Buf, mut walk: Walk, disk: &mut impl Disk) -> u64 {
-        let (now, bytes) = (disk.now(), self.volumes[number].block_bytes());
+        let (now, bytes) = (disk.now_ns(), self.volumes[number].block_bytes());
         let mut moved = 0;
         while moved < SLICE && self.volumes[number].blocks.get(block).live > 0 {
             let before = walk;

@@ -21,7 +21,7 @@ pub(super) struct Expiry {
 impl Store {
     /// Continues the search. Returns the time of the next step.
     pub(super) fn expire(&mut self, disk: &mut impl Disk) -> u64 {
-        let (now, period) = (disk.now(), u64::from(self.namespace.nsup_period_sec));
+        let (now, period) = (disk.now_ns(), u64::from(self.namespace.nsup_period_sec));
         if period == 0 || self.draining {
             return u64::MAX;
         }

@@ -46,7 +46,7 @@ enum Stage {
 impl Store {
     /// Continues the search. Returns the time of the next step.
     pub(super) fn raid(&mut self, disk: &mut impl Disk) -> u64 {
-        let (now, period) = (disk.now(), u64::from(self.namespace.tomb_raider_period_sec) * 1_000_000_000);
+        let (now, period) = (disk.now_ns(), u64::from(self.namespace.tomb_raider_period_sec) * 1_000_000_000);
         if period == 0 {
             return u64::MAX;
         }

@@ -7,10 +7,10 @@
 
 use super::Store;
 use crate::Disk;
+use crate::block_header::{BlockHeader, Header};
 use crate::index::{Entry, Place};
 use crate::io::Pending;
 use crate::record::{Found, UNIT, Walk};
-use crate::volume::block_header::{BlockHeader, Header};
 use crate::volume::unwritten_max;
 use std::ops::Range;
 use sys::buffer::Buf;

@@ -1,8 +1,7 @@
 //! Tests of a store on simulated drives that the simulation does not cover.
 
 use super::*;
-use crate::embedded::OnEngine;
-use crate::volume::block_header::BlockHeader;
+use crate::block_header::BlockHeader;
 use crate::{Buckets, Delete, Exists, Generation, Policy, Ttl, Write, ops};
 use engine::sim::{Contents, QueueModel, SimEngine};
 use engine::{IoEngine, Wait};
@@ -22,7 +21,7 @@ struct Bench {
 
 impl Bench {
     fn on(namespace: &Namespace, spaces: &[Space], mut engine: SimEngine) -> Self {
-        let store = Store::open(namespace, spaces, 0..64, WALL_MS, 1, &mut OnEngine(&mut engine)).unwrap();
+        let store = Store::open(namespace, spaces, 0..64, WALL_MS, 1, &mut engine).unwrap();
         let mut bench = Self { engine, store, replies: Vec::new() };
         while !bench.store.is_ready() {
             bench.step(u64::MAX);
@@ -47,15 +46,15 @@ impl Bench {
         let mut done = Vec::new();
         self.engine.reap(Wait { until_ns, completions: 1 }, &mut done).unwrap();
         for done in done {
-            self.store.on_completion(done, &mut OnEngine(&mut self.engine), &mut self.replies);
+            self.store.on_completion(done, &mut self.engine, &mut self.replies);
         }
-        self.store.poll(&mut OnEngine(&mut self.engine), &mut self.replies);
+        self.store.poll(&mut self.engine, &mut self.replies);
     }
 
     fn run(&mut self, ms: u64) {
         let until_ns = self.engine.now() + ms * 1_000_000;
         while self.engine.now() < until_ns {
-            let next_ns = self.store.poll(&mut OnEngine(&mut self.engine), &mut self.replies);
+            let next_ns = self.store.poll(&mut self.engine, &mut self.replies);
             let next_ns = next_ns.max(self.engine.now() + 1);
             self.step(until_ns.min(next_ns));
         }
@@ -64,7 +63,7 @@ impl Bench {
     fn submit(&mut self, number: u64, key: u64, work: Work) {
         let digest = crate::digest(b"s", 1, &key.to_be_bytes());
         let transaction = Transaction { digest, set: (*b"s").into(), work };
-        self.store.execute(number, transaction, &mut OnEngine(&mut self.engine), &mut self.replies);
+        self.store.execute(number, transaction, &mut self.engine, &mut self.replies);
     }
 
     fn ask(&mut self, key: u64, work: Work) -> Reply {
@@ -80,7 +79,7 @@ impl Bench {
 
     /// Writes the buffers, so that records are read from the device.
     fn write_out(&mut self) {
-        self.store.flush(&mut OnEngine(&mut self.engine));
+        self.store.flush(&mut self.engine);
         while !self.store.is_idle() {
             let until_ns = self.engine.now() + 1_000_000;
             self.step(until_ns);
@@ -261,20 +260,20 @@ fn tombstones_that_hide_nothing_go_although_older_blocks_are_never_collected() {
 }
 
 /// A drive that records its requests.
-struct Noted<'a>(OnEngine<'a, SimEngine>, &'a mut Vec<(OpKind, Range<u64>)>);
+struct Noted<'a>(&'a mut SimEngine, &'a mut Vec<(OpKind, Range<u64>)>);
 
 impl Disk for Noted<'_> {
-    fn now(&mut self) -> u64 {
+    fn now_ns(&mut self) -> u64 {
         self.0.now()
     }
 
     fn submit(&mut self, op: Op) {
         self.1.push((op.kind, op.offset..op.offset + u64::from(op.len)));
-        self.0.submit(op);
+        IoEngine::submit(self.0, op);
     }
 
     fn buffer(&mut self, len: usize) -> Option<Buf> {
-        self.0.buffer(len)
+        IoEngine::buffer(self.0, len)
     }
 }
 
@@ -285,14 +284,14 @@ fn a_drive_is_read_by_sectors_and_written_by_what_it_writes_as_a_whole() {
     let Bench { engine, store, .. } = &mut bench;
     let namespace = store.namespace.clone();
     let (mut ops, mut replies, mut done) = (Vec::new(), Vec::new(), Vec::new());
-    *store = Store::open(&namespace, &[space], 0..64, WALL_MS, 1, &mut OnEngine(engine)).unwrap();
+    *store = Store::open(&namespace, &[space], 0..64, WALL_MS, 1, engine).unwrap();
     let mut drive = |store: &mut Store, ops: &mut Vec<_>, transaction: Option<Transaction>| {
-        let mut disk = Noted(OnEngine(engine), ops);
+        let mut disk = Noted(engine, ops);
         if let Some(transaction) = transaction {
             store.execute(1, transaction, &mut disk, &mut replies);
         }
-        while disk.0.0.in_flight() > 0 {
-            disk.0.0.reap(Wait { until_ns: u64::MAX, completions: 1 }, &mut done).unwrap();
+        while disk.0.in_flight() > 0 {
+            disk.0.reap(Wait { until_ns: u64::MAX, completions: 1 }, &mut done).unwrap();
             done.drain(..).for_each(|done| store.on_completion(done, &mut disk, &mut replies));
         }
         std::mem::take(&mut replies)
@@ -381,7 +380,7 @@ fn a_device_of_made_up_blocks_is_opened_and_used() {
             digest[0] = number as u8;
             for work in [Work::ReadAll, Work::Write(write(b"x", Exists::Any)), Work::Delete(Delete::default())] {
                 let transaction = Transaction { digest, set: (*b"s").into(), work };
-                bench.store.execute(number, transaction, &mut OnEngine(&mut bench.engine), &mut bench.replies);
+                bench.store.execute(number, transaction, &mut bench.engine, &mut bench.replies);
             }
         }
         for number in 0..60 {

@@ -1,8 +1,7 @@
 //! Connections to the other nodes: made, and made again, by a thread that does nothing else.
 
-use super::State;
 use super::connection::Link;
-use super::shard::Message;
+use super::state::{Message, State};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};

@@ -1,12 +1,15 @@
 use super::*;
-use crate::ResultCode;
-use crate::observe::NamespaceCounts;
+use crate::observe::{Counts, NamespaceCounts};
 use crate::ops::{self, Entry, operation, particle};
 use crate::wire::message::{self, Header, field, info1, info2, info3};
 use crate::wire::{Kind, frame};
+use crate::{DeviceHeader, ResultCode};
 use device::guard::{Answers, Guard, Request};
+use device::target::Target;
 use std::io::{self, Read, Write};
-use std::net::{SocketAddr, TcpStream};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
 
 mod hangs;
 
@@ -76,7 +79,11 @@ impl Bench {
         };
         match Server::start(setup) {
             Ok(server) => {
-                assert!(server.wait_ready(LIMIT));
+                let begin = Instant::now();
+                while !server.state().is_ready() {
+                    assert!(begin.elapsed() < LIMIT && !server.has_ended());
+                    std::thread::sleep(Duration::from_millis(1));
+                }
                 Some(Self { server: Some(server), address, _dir: dir, lines })
             }
             Err(error) => {

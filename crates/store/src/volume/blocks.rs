@@ -58,7 +58,7 @@ pub(crate) struct Flows {
 }
 
 /// All write blocks of a space.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Blocks {
     blocks: Vec<Block>,
     free: VecDeque<u32>,
@@ -81,20 +81,7 @@ pub(crate) struct Blocks {
 impl Blocks {
     pub(crate) fn new(count: usize, low_water: u32) -> Self {
         let block = Block { sequence: NOTHING, seed: 0, live: 0, buffer: NO_BUFFER, state: State::Pristine };
-        Self {
-            blocks: vec![block; count],
-            free: VecDeque::new(),
-            freed: VecDeque::new(),
-            pristine: 0,
-            queue: VecDeque::new(),
-            low_water,
-            live: 0,
-            appended: 0,
-            flows: Flows::default(),
-            sweep: 0,
-            sweep_min: 0,
-            oldest: 0,
-        }
+        Self { blocks: vec![block; count], low_water, ..Self::default() }
     }
 
     pub(crate) fn len(&self) -> usize {

@@ -11,14 +11,13 @@
 //! * `writes`: times of writes, and durability; `blocks`: states of blocks; `block_header`: their headers for the cold
 //!   start
 
-pub(crate) mod block_header;
 pub(crate) mod blocks;
 mod writes;
 
+use crate::block_header::BlockHeader;
 use crate::namespace::DeviceStatistics;
 use crate::record::{Record, UNIT};
 use crate::{Namespace, Reply, ResultCode, Space, index::Place};
-use block_header::BlockHeader;
 use blocks::{Blocks, NO_BUFFER};
 use std::collections::VecDeque;
 use std::ops::Range;
@@ -36,9 +35,10 @@ pub(crate) fn unwritten_max(block_bytes: usize) -> u32 {
 }
 
 /// Purpose of an append.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Purpose {
     /// A client's record.
+    #[default]
     Record,
     /// A tombstone, in the buffer of clients.
     Tombstone,
@@ -47,7 +47,7 @@ pub(crate) enum Purpose {
 }
 
 /// A write block in memory.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 struct Buffer {
     block: u32,
     header: BlockHeader,
@@ -74,7 +74,7 @@ struct Buffer {
 }
 
 /// The log of one space.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(crate) struct Volume {
     number: u8,
     space: Space,
@@ -130,20 +130,9 @@ impl Volume {
             write_cache_blocks: ((namespace.max_write_cache_bytes / block_bytes as u64) as usize)
                 .clamp(1, unwritten_max(block_bytes) as usize / 2),
             opening,
-            sequence: 0,
             blocks: Blocks::new(blocks, low_water as u32),
             space: space.clone(),
-            buffers: Vec::new(),
-            unused: Vec::new(),
-            spare: Vec::new(),
-            current: [None; 2],
-            active: Vec::new(),
-            queue: VecDeque::new(),
-            kept: VecDeque::new(),
-            closed: 0,
-            flying: 0,
-            failing: false,
-            counted: DeviceStatistics::default(),
+            ..Self::default()
         }
     }
 
@@ -257,23 +246,7 @@ impl Volume {
         let header = BlockHeader { id: self.space.id, sequence: self.sequence, opening: self.opening, block };
         let mut bytes = self.spare.pop().unwrap_or_else(|| vec![0; self.block_bytes].into());
         header.write(&mut bytes[..self.sector]);
-        let buffer = Buffer {
-            block,
-            header,
-            purpose,
-            bytes,
-            filled: self.sector,
-            written: 0,
-            flying: None,
-            closed: false,
-            queued: false,
-            first: None,
-            flying_first: None,
-            since_ns: 0,
-            waiting: VecDeque::new(),
-            failures: 0,
-            retry_ns: 0,
-        };
+        let buffer = Buffer { block, header, purpose, bytes, filled: self.sector, ..Buffer::default() };
         let number = self.unused.pop().unwrap_or_else(|| {
             self.buffers.push(None);
             self.buffers.len() as u32 - 1

@@ -44,7 +44,7 @@ impl Volume {
 
     /// Does due work: flushes by time, writes queued buffers. Returns the time of the next work.
     pub(crate) fn drive(&mut self, io: &mut Io, disk: &mut impl Disk) -> u64 {
-        let now = disk.now();
+        let now = disk.now_ns();
         let mut next = u64::MAX;
         for number in self.current.into_iter().flatten() {
             let Some(buffer) = &self.buffers[number as usize] else { continue };

@@ -1,10 +1,9 @@
 //! Properties of a store on a device with arbitrarily changed bytes.
 //!
-//! Shared by the fuzz target, its stand-in on stable Rust and the tests.
+//! Shared by the tests and the fuzzer.
 
 use engine::sim::{Contents, QueueModel, SimEngine};
 use engine::{IoEngine, Wait};
-use store::embedded::OnEngine;
 use store::{Delete, Digest, Exists, Namespace, Policy, Reply, ResultCode, Space, Store};
 use store::{Transaction, Work, Write, digest, ops};
 
@@ -36,7 +35,7 @@ impl Open {
         };
         let space = Space { target: 0, range: 0..BLOCKS * BLOCK, min_io_bytes: 512, write_unit_bytes: 512, id: 9 };
         let wall_ms = 1_700_000_000_000;
-        let store = Store::open(&namespace, &[space], 0..48, wall_ms, 1, &mut OnEngine(&mut engine)).expect("a store");
+        let store = Store::open(&namespace, &[space], 0..48, wall_ms, 1, &mut engine).expect("a store");
         let mut open = Self { engine, store, replies: Vec::new() };
         open.run(|open| open.store.is_ready());
         open.check();
@@ -50,11 +49,11 @@ impl Open {
             if is_done(self) {
                 return;
             }
-            let next_ns = self.store.poll(&mut OnEngine(&mut self.engine), &mut self.replies);
+            let next_ns = self.store.poll(&mut self.engine, &mut self.replies);
             let until_ns = next_ns.clamp(self.engine.now() + 1, self.engine.now() + 1_000_000);
             self.engine.reap(Wait { until_ns, completions: 1 }, &mut done).expect("simulated drives reap");
             for done in done.drain(..) {
-                self.store.on_completion(done, &mut OnEngine(&mut self.engine), &mut self.replies);
+                self.store.on_completion(done, &mut self.engine, &mut self.replies);
             }
         }
         panic!("the store hangs");
@@ -62,7 +61,7 @@ impl Open {
 
     fn ask(&mut self, digest: Digest, work: Work) -> Reply {
         let transaction = Transaction { digest, set: (*b"s").into(), work };
-        self.store.execute(1, transaction, &mut OnEngine(&mut self.engine), &mut self.replies);
+        self.store.execute(1, transaction, &mut self.engine, &mut self.replies);
         self.run(|open| !open.replies.is_empty());
         self.replies.remove(0).1
     }
@@ -80,7 +79,7 @@ impl Open {
     }
 
     fn close(mut self) -> Contents {
-        self.store.flush(&mut OnEngine(&mut self.engine));
+        self.store.flush(&mut self.engine);
         self.run(|open| open.store.is_idle());
         self.check();
         self.engine.stop(false).remove(0)

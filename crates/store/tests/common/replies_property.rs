@@ -1,6 +1,6 @@
 //! Properties of a client for any bytes of a server's replies.
 //!
-//! Shared by the fuzz target, its stand-in on stable Rust and the tests.
+//! Shared by the tests and the fuzzer.
 
 use store::client::replies::{bitmap, take_reply};
 use store::nodes::{Host, peers, services};

@@ -1,6 +1,4 @@
 //! Properties of the server for any bytes that a client sends.
-//!
-//! Shared by the fuzz target and its stand-in on stable Rust.
 
 use store::conf;
 use store::observe::{Counts, Facts, Node};

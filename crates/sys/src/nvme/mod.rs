@@ -8,7 +8,7 @@
 //! [`ring`] is the other door: reads and writes of data through io_uring. [`status`]: what a drive answers.
 
 pub mod ring;
-pub mod status;
+pub use crate::status;
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};

@@ -4,33 +4,29 @@ use super::super::refusal::Refusal;
 use super::super::subject::Overlap;
 use super::*;
 use crate::discover::tests::fake_nvme;
-use std::os::unix::fs::symlink;
+use crate::fake_tree::FakeTree;
 use std::path::{Path, PathBuf};
-use tempfile::TempDir;
 
 /// A machine with one NVMe drive, nothing mounted and no process.
 struct Machine {
-    dir: TempDir,
+    tree: FakeTree,
     roots: Roots,
 }
 
 impl Machine {
     fn new() -> Self {
-        let dir = tempfile::tempdir().unwrap();
-        let roots = Roots::below(dir.path());
-        fake_nvme(&roots.sys);
-        let machine = Self { dir, roots };
-        machine.write("proc/self/mountinfo", "");
-        machine.write("proc/1/mountinfo", "");
-        machine.write("proc/swaps", "Filename Type Size Used Priority\n");
-        machine
+        let tree = FakeTree::of(&[
+            ("proc/self/mountinfo", ""),
+            ("proc/1/mountinfo", ""),
+            ("proc/swaps", "Filename Type Size Used Priority\n"),
+        ]);
+        let roots = Roots::below(tree.root());
+        fake_nvme(&tree);
+        Self { tree, roots }
     }
 
     fn write(&self, path: &str, text: &str) -> PathBuf {
-        let path = self.dir.path().join(path);
-        fs::create_dir_all(path.parent().unwrap()).unwrap();
-        fs::write(&path, text).unwrap();
-        path
+        self.tree.write(path, text)
     }
 
     fn disk(&self) -> PathBuf {
@@ -39,31 +35,20 @@ impl Machine {
 
     /// Adds a block device of 1 MiB, or a partition of one when `name` has its disk before a slash.
     fn add_device(&self, name: &str, number: &str, attributes: &[(&str, &str)]) -> PathBuf {
-        let dir = self.roots.sys.join("devices/fake").join(name);
-        for (attribute, text) in [("dev", number), ("size", "2048")].iter().chain(attributes) {
-            let path = dir.join(attribute);
-            fs::create_dir_all(path.parent().unwrap()).unwrap();
-            fs::write(path, text).unwrap();
-        }
-        self.link("sys/dev/block", number, &dir);
+        let dir = format!("sys/devices/fake/{name}");
+        self.tree.write_all(&dir, &[("dev", number), ("size", "2048")]);
+        self.tree.write_all(&dir, attributes);
+        self.tree.block(number, &dir);
         if !name.contains('/') {
-            self.link("sys/block", name, &dir);
+            self.tree.link(format!("sys/block/{name}"), &dir);
         }
-        dir
-    }
-
-    fn link(&self, dir: &str, name: &str, to: &Path) {
-        let dir = self.dir.path().join(dir);
-        fs::create_dir_all(&dir).unwrap();
-        symlink(to, dir.join(name)).unwrap();
+        self.tree.path(dir)
     }
 
     /// Builds `upper` on `lower`, as the kernel shows it on both sides.
     fn stack(&self, upper: &Path, lower: &Path) {
-        for (dir, to) in [(lower.join("holders"), upper), (upper.join("slaves"), lower)] {
-            fs::create_dir_all(&dir).unwrap();
-            symlink(to, dir.join(to.file_name().unwrap())).unwrap();
-        }
+        self.tree.link(lower.join("holders").join(upper.file_name().unwrap()), upper);
+        self.tree.link(upper.join("slaves").join(lower.file_name().unwrap()), lower);
     }
 
     fn mount(&self, number: &str, at: &str) {
@@ -139,15 +124,12 @@ fn holders_are_named_with_what_they_are() {
         ("md127", None, "md127 (software RAID)"),
         ("bcache0", None, "bcache0"),
     ] {
-        let target = machine.dir.path().join("holders").join(holder);
-        fs::create_dir_all(target.join("dm")).unwrap();
+        let target = machine.tree.dir(format!("holders/{holder}"));
         if let Some((name, uuid)) = what {
-            fs::write(target.join("dm/name"), name).unwrap();
-            fs::write(target.join("dm/uuid"), uuid).unwrap();
+            machine.tree.write_all(&target, &[("dm/name", name), ("dm/uuid", uuid)]);
         }
         let link = machine.disk().join("nvme0n1p2/holders").join(holder);
-        fs::create_dir_all(link.parent().unwrap()).unwrap();
-        symlink(&target, &link).unwrap();
+        machine.tree.link(&link, target);
         let text = machine.refusal(0).unwrap();
         assert!(text.starts_with(&format!("its partition /dev/nvme0n1p2 is held by {says};")), "{text}");
         fs::remove_file(link).unwrap();
@@ -181,7 +163,7 @@ fn what_a_holder_is_used_for_is_told_however_far_above_it_is() {
     ));
     assert!(machine.refused("9:7").starts_with("it is held by dm-3 (LVM vg-data, mounted at /data);"));
     machine.add_device("loop8", "7:8", &[("loop/backing_file", "/dev/dm-3\n")]);
-    machine.link("sys/class/block", "dm-3", &dm);
+    machine.tree.link("sys/class/block/dm-3", &dm);
     machine.write("proc/self/mountinfo", "");
     assert!(machine.refused("252:3").starts_with("it is held by the loop device loop8;"));
 }
@@ -312,7 +294,7 @@ fn what_is_exported_is_in_use() {
     let nvmet = "sys/kernel/config/nvmet/subsystems/nqn.test";
     let lio = "sys/kernel/config/target/core";
     let device = |machine: &Machine| {
-        machine.link("sys/class/block", "nvme0n1p2-of-the-test", &machine.disk().join("nvme0n1p2"));
+        machine.tree.link("sys/class/block/nvme0n1p2-of-the-test", machine.disk().join("nvme0n1p2"));
         "/dev/nvme0n1p2-of-the-test\n"
     };
     for (dir, attribute, what) in [

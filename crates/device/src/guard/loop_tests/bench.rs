@@ -3,6 +3,7 @@
 use super::super::*;
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
+use std::time::Duration;
 
 use crate::discover::DevNum;
 use std::os::unix::fs::{FileExt, MetadataExt, symlink};

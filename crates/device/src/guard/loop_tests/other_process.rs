@@ -7,6 +7,7 @@ use std::env;
 use std::fs::OpenOptions;
 use std::io::{BufRead, BufReader, Read};
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 /// Variables that give [`holds_a_consent_when_told_to`] its device and state directory.
 const HOLD: [&str; 3] = ["FLASHPROOF_TEST_HOLD", "FLASHPROOF_TEST_HOLD_STATE", "FLASHPROOF_TEST_HOLD_SHARED"];

@@ -111,8 +111,9 @@ impl Fdp {
     ///
     /// Errors: why the query failed.
     pub fn of(root: &Path, facts: &DeviceFacts) -> Result<Option<Self>, String> {
-        let number = facts.partition.as_ref().map(|part| part.disk_number).or(facts.number);
-        let Some((number, disk)) = number.zip(facts.disk_name()).filter(|_| facts.is_nvme()) else { return Ok(None) };
+        let Some((number, disk)) = facts.disk_number().zip(facts.disk_name()).filter(|_| facts.is_nvme()) else {
+            return Ok(None);
+        };
         let Some(controller) = Controller::find(root, (number.major, number.minor)) else {
             return Err("its controller cannot be opened".to_owned());
         };

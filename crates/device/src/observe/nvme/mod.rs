@@ -22,7 +22,8 @@ pub use smart::{CriticalWarning, Smart};
 pub use sys::nvme::QueryError;
 
 use super::DeviceNumber;
-use super::controllers::controller_names;
+use super::block_dir;
+use crate::discover::controller_names;
 use std::cell::OnceCell;
 use std::fs::{self, File};
 use std::os::fd::AsFd;
@@ -44,8 +45,7 @@ impl Controller {
     /// The controller of the block device `device`, found below `root` (`/` but in tests); the first that can be opened
     /// of a drive with several paths. `None` if it is no NVMe drive, or may not be opened.
     pub fn find(root: &Path, device: DeviceNumber) -> Option<Self> {
-        let (major, minor) = device;
-        let block = fs::canonicalize(root.join(format!("sys/dev/block/{major}:{minor}"))).ok()?;
+        let block = block_dir(root, device)?;
         let names = controller_names(&block);
         if names.is_empty() {
             return None;
@@ -102,26 +102,22 @@ fn little_endian<const N: usize>(page: &[u8], at: usize) -> u128 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::symlink;
+    use crate::fake_tree::FakeTree;
 
-    fn fake_root(block: &str) -> tempfile::TempDir {
-        let root = tempfile::tempdir().unwrap();
-        let place = root.path().join(block);
-        for dir in [place.as_path(), &root.path().join("sys/dev/block"), &root.path().join("dev")] {
-            fs::create_dir_all(dir).unwrap();
-        }
-        symlink(&place, root.path().join("sys/dev/block/259:0")).unwrap();
+    fn fake_root(block: &str) -> FakeTree {
+        let root = FakeTree::of(&[]);
+        root.block("259:0", block);
         root
     }
 
     #[test]
     fn the_controller_is_asked_before_the_drive() {
         let root = fake_root("sys/devices/pci0000:00/0000:01:00.0/nvme/nvme3/nvme3n1");
-        assert!(Controller::find(root.path(), (259, 0)).is_none(), "there is no node");
-        fs::write(root.path().join("dev/nvme3n1"), "").unwrap();
-        assert_eq!(Controller::find(root.path(), (259, 0)).unwrap().name(), "nvme3n1");
-        fs::write(root.path().join("dev/nvme3"), "").unwrap();
-        let controller = Controller::find(root.path(), (259, 0)).unwrap();
+        assert!(Controller::find(root.root(), (259, 0)).is_none(), "there is no node");
+        root.write("dev/nvme3n1", "");
+        assert_eq!(Controller::find(root.root(), (259, 0)).unwrap().name(), "nvme3n1");
+        root.write("dev/nvme3", "");
+        let controller = Controller::find(root.root(), (259, 0)).unwrap();
         assert_eq!(controller.name(), "nvme3");
         assert!(matches!(controller.smart(), Err(QueryError::Io(_))), "a plain file takes no commands");
     }
@@ -129,8 +125,8 @@ mod tests {
     #[test]
     fn another_kind_of_drive_is_not_asked() {
         let root = fake_root("sys/devices/pci0000:00/0000:02:00.0/virtio1/block/vda");
-        fs::write(root.path().join("dev/vda"), "").unwrap();
-        assert!(Controller::find(root.path(), (259, 0)).is_none());
+        root.write("dev/vda", "");
+        assert!(Controller::find(root.root(), (259, 0)).is_none());
     }
 
     #[test]

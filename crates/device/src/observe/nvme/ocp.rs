@@ -16,15 +16,8 @@ pub struct OcpSmart {
     /// Bytes written to the flash, for hosts and for itself. Over the bytes that hosts wrote in the same time,
     /// this is the write amplification.
     pub physical_media_units_written_bytes: u128,
-    /// Bytes read from the flash.
-    pub physical_media_units_read_bytes: u128,
     /// Times that heat throttled the drive; it stays at 255.
     pub throttle_count: u8,
-    /// Current throttling: 0 none, then increasing.
-    pub throttle_status: u8,
-    pub free_blocks_pct: u8,
-    /// Version of the log page.
-    pub version: u16,
 }
 
 impl OcpSmart {
@@ -32,11 +25,7 @@ impl OcpSmart {
     pub fn parse(page: &[u8; LOG_PAGE_BYTES]) -> Option<Self> {
         (page[GUID_AT..] == GUID).then(|| Self {
             physical_media_units_written_bytes: little_endian::<16>(page, 0),
-            physical_media_units_read_bytes: little_endian::<16>(page, 16),
             throttle_count: page[96],
-            throttle_status: page[97],
-            free_blocks_pct: page[120],
-            version: little_endian::<2>(page, 494) as u16,
         })
     }
 }
@@ -50,14 +39,8 @@ pub(crate) mod tests {
 
     #[test]
     fn each_field_is_read_from_its_place() {
-        let expected = OcpSmart {
-            physical_media_units_written_bytes: (1 << 64) + 1_234_567_890_123,
-            physical_media_units_read_bytes: 16,
-            throttle_count: 96,
-            throttle_status: 1,
-            free_blocks_pct: 42,
-            version: 3,
-        };
+        let expected =
+            OcpSmart { physical_media_units_written_bytes: (1 << 64) + 1_234_567_890_123, throttle_count: 96 };
         assert_eq!(OcpSmart::parse(PAGE), Some(expected));
     }
 

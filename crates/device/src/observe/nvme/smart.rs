@@ -30,16 +30,8 @@ pub struct Smart {
     pub data_units_read: u128,
     /// Data units of 512,000 bytes written by hosts, rounded up.
     pub data_units_written: u128,
-    pub power_cycles: u128,
-    pub power_on_hours: u128,
-    /// Losses of power without notice.
-    pub unsafe_shutdowns: u128,
     /// Errors that the drive could not correct.
     pub media_errors: u128,
-    /// Minutes at or over the warning temperature.
-    pub warning_temperature_min: u32,
-    /// Minutes at or over the critical temperature.
-    pub critical_temperature_min: u32,
     /// Times that the drive went into light and into heavy throttling because of heat.
     pub thermal_transitions: [u32; 2],
     /// Seconds that it stayed in each.
@@ -91,12 +83,7 @@ impl Smart {
             percentage_used: page[5],
             data_units_read: number(32),
             data_units_written: number(48),
-            power_cycles: number(112),
-            power_on_hours: number(128),
-            unsafe_shutdowns: number(144),
             media_errors: number(160),
-            warning_temperature_min: short(192),
-            critical_temperature_min: short(196),
             thermal_transitions: [short(216), short(220)],
             thermal_seconds: [short(224), short(228)],
         }
@@ -121,11 +108,6 @@ impl Smart {
     pub fn bytes_written(&self) -> u128 {
         self.data_units_written.saturating_mul(DATA_UNIT_BYTES)
     }
-
-    /// Bytes that hosts read in the drive's life, to half a megabyte.
-    pub fn bytes_read(&self) -> u128 {
-        self.data_units_read.saturating_mul(DATA_UNIT_BYTES)
-    }
 }
 
 #[cfg(test)]
@@ -145,12 +127,7 @@ pub(crate) mod tests {
             percentage_used: 13,
             data_units_read: (1 << 64) + 5,
             data_units_written: 987_654_321,
-            power_cycles: 112,
-            power_on_hours: 20_128,
-            unsafe_shutdowns: 144,
             media_errors: 2,
-            warning_temperature_min: 192,
-            critical_temperature_min: 196,
             thermal_transitions: [216, 220],
             thermal_seconds: [224, 228],
         };
@@ -169,6 +146,6 @@ pub(crate) mod tests {
     fn a_page_of_ones_breaks_nothing() {
         let full = Smart::parse(&[0xff; LOG_PAGE_BYTES]);
         assert_eq!(full.warnings().len(), 6);
-        assert_eq!((full.bytes_read(), full.percentage_used), (u128::MAX, 255));
+        assert_eq!((full.bytes_written(), full.percentage_used), (u128::MAX, 255));
     }
 }

@@ -1,6 +1,6 @@
 //! Compares our columns with those of sysstat's `iostat -x` for the same counters.
 
-use super::disk::COLUMNS;
+use super::disk::columns;
 use super::*;
 use crate::observe::test_loop::LoopDevice;
 use std::io::{BufRead, BufReader};
@@ -22,12 +22,7 @@ fn printed(json: &str, column: &str) -> f64 {
 
 /// A sampler's values of [`SHARED`] columns; iostat has no word for a mean of nothing and prints 0.
 fn ours(row: &Row) -> Vec<(&'static str, f64)> {
-    COLUMNS
-        .into_iter()
-        .zip(row.values())
-        .take(SHARED)
-        .map(|(column, value)| (column.name(), value.unwrap_or(0.0)))
-        .collect()
+    columns().zip(row.values()).take(SHARED).map(|(column, value)| (column.name(), value.unwrap_or(0.0))).collect()
 }
 
 #[test]
@@ -42,7 +37,7 @@ fn counters_as_recorded_give_what_iostat_printed_of_them() {
     std::fs::write(root.path().join("diskstats"), before).unwrap();
     let mut disk = Disk::new(root.path(), (7, 0));
     disk.sample(before, Duration::ZERO);
-    let row = Row(disk.sample(after, Duration::from_millis(5_010)).to_vec());
+    let row = Row(disk.sample(after, Duration::from_millis(5_010)));
     for (column, value) in ours(&row) {
         let expected = printed(json, column);
         assert!((value - expected).abs() <= ROUNDING, "{column}: ours {value}, iostat {expected}");

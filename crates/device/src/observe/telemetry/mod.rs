@@ -108,7 +108,7 @@ impl Sampler {
         let mut columns = Vec::new();
         for (name, device) in names.iter().zip(&self.devices) {
             let irq = device.irq.iter().flat_map(|_| irq::COLUMNS);
-            columns.extend(disk::COLUMNS.into_iter().chain(irq).map(|column| column.of(name)));
+            columns.extend(disk::columns().chain(irq).map(|column| column.of(name)));
         }
         columns.extend(self.host.columns().chain(self.process.columns()));
         for (name, device) in names.iter().zip(&self.devices) {

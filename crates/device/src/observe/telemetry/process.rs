@@ -154,22 +154,21 @@ impl Scheduled {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fake_tree::FakeTree;
 
-    fn task(root: &Path, id: u32, name: &str, schedstat: &str) {
-        let task = root.join(format!("proc/self/task/{id}"));
-        fs::create_dir_all(&task).unwrap();
-        fs::write(task.join("comm"), format!("{name}\n")).unwrap();
-        fs::write(task.join("schedstat"), schedstat).unwrap();
+    const STATM: (&str, &str) = ("proc/self/statm", "900 100 50 1 0 80 0\n");
+
+    fn task(root: &FakeTree, id: u32, name: &str, schedstat: &str) {
+        root.write_all(format!("proc/self/task/{id}"), &[("comm", name), ("schedstat", schedstat)]);
     }
 
     #[test]
     fn each_issuing_thread_has_a_column_and_their_waits_add_up() {
-        let root = tempfile::tempdir().unwrap();
-        task(root.path(), 10, "flashproof", "1 1 1\n");
-        task(root.path(), 12, "issue-10", "1000000000 5000000 7\n");
-        task(root.path(), 11, "issue-2", "2000000000 0 7\n");
-        fs::write(root.path().join("proc/self/statm"), "900 100 50 1 0 80 0\n").unwrap();
-        let mut process = Process::open(root.path()).unwrap();
+        let root = FakeTree::of(&[STATM]);
+        task(&root, 10, "flashproof", "1 1 1\n");
+        task(&root, 12, "issue-10", "1000000000 5000000 7\n");
+        task(&root, 11, "issue-2", "2000000000 0 7\n");
+        let mut process = Process::open(root.root()).unwrap();
         let columns: Vec<_> = process.columns().map(|column| column.to_string()).collect();
         assert_eq!(
             columns[2..],
@@ -181,12 +180,12 @@ mod tests {
             ]
         );
         process.sample(Duration::ZERO, &mut Vec::new());
-        task(root.path(), 12, "issue-10", "1500000000 105000000 9\n");
-        task(root.path(), 11, "issue-2", "2100000000 20000000 9\n");
+        task(&root, 12, "issue-10", "1500000000 105000000 9\n");
+        task(&root, 11, "issue-2", "2100000000 20000000 9\n");
         let mut values = Vec::new();
         process.sample(Duration::from_secs(1), &mut values);
         assert_eq!(values[2..], [Some(12.0), Some(0.0), Some(10.0), Some(50.0)]);
-        task(root.path(), 11, "issue-2", "");
+        task(&root, 11, "issue-2", "");
         values.clear();
         process.sample(Duration::from_secs(1), &mut values);
         assert_eq!(values[2..], [None, Some(0.0), None, Some(0.0)], "a thread that ended is unknown");
@@ -194,21 +193,20 @@ mod tests {
 
     #[test]
     fn what_the_workers_of_the_ring_did_is_counted_from_their_first_run() {
-        let root = tempfile::tempdir().unwrap();
-        task(root.path(), 11, "issue-0", "2000000000 0 700\n");
-        fs::write(root.path().join("proc/self/statm"), "900 100 50 1 0 80 0\n").unwrap();
-        let mut process = Process::open(root.path()).unwrap();
+        let root = FakeTree::of(&[STATM]);
+        task(&root, 11, "issue-0", "2000000000 0 700\n");
+        let mut process = Process::open(root.root()).unwrap();
         let mut runs = |seconds| {
             let mut values = Vec::new();
             process.sample(Duration::from_secs(seconds), &mut values);
             values[3].unwrap()
         };
         assert_eq!(runs(1), 0.0);
-        task(root.path(), 20, "iou-wrk-11", "5000 0 30\n");
-        task(root.path(), 21, "iou-wrk-11", "5000 0 12\n");
+        task(&root, 20, "iou-wrk-11", "5000 0 30\n");
+        task(&root, 21, "iou-wrk-11", "5000 0 12\n");
         assert_eq!(runs(2), 21.0);
-        fs::remove_dir_all(root.path().join("proc/self/task/21")).unwrap();
-        task(root.path(), 20, "iou-wrk-11", "9000 0 40\n");
+        root.remove("proc/self/task/21");
+        task(&root, 20, "iou-wrk-11", "9000 0 40\n");
         assert_eq!(runs(1), 10.0);
     }
 

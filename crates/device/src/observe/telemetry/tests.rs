@@ -1,19 +1,16 @@
 //! The sampler on fake roots with known counters, and on this host.
 
 use super::*;
+use crate::fake_tree::FakeTree;
 use crate::observe::test_loop::LoopDevice;
-use std::fs;
-use std::os::unix::fs::symlink;
 use sys::usage::page_bytes;
 
-struct FakeHost(tempfile::TempDir);
+struct FakeHost(FakeTree);
 
 impl FakeHost {
     fn new() -> Self {
-        let host = Self(tempfile::tempdir().unwrap());
-        fs::create_dir_all(host.0.path().join("proc/self")).unwrap();
+        let host = Self(FakeTree::of(&[]));
         host.write("stat", "cpu  100 0 100 700 50 25 25 0 0 0\ncpu0 1 1 1 1 1 1 1 1 0 0\nintr 500 1 2\nctxt 7000\n");
-        fs::create_dir(host.0.path().join("proc/pressure")).unwrap();
         host.write("pressure/io", "some avg10=0.00 total=1000\nfull avg10=0.00 total=100\n");
         host.write("meminfo", "MemTotal:       4000 kB\nMemFree:   10 kB\nMemAvailable:       2000 kB\n");
         host.write("loadavg", "1.25 0.16 0.12 1/87 6630\n");
@@ -23,11 +20,11 @@ impl FakeHost {
     }
 
     fn write(&self, name: &str, text: &str) {
-        fs::write(self.0.path().join("proc").join(name), text).unwrap();
+        self.0.write(Path::new("proc").join(name), text);
     }
 
     fn sampler(&self, devices: &[DeviceNumber]) -> Sampler {
-        Sampler::with_root(self.0.path(), devices).unwrap()
+        Sampler::with_root(self.0.root(), devices).unwrap()
     }
 }
 
@@ -125,17 +122,10 @@ fn a_device_without_statistics_is_named_by_its_number() {
 #[test]
 fn a_drive_with_a_monitor_tells_its_temperature() {
     let host = FakeHost::new();
-    let root = host.0.path();
-    let controller = root.join("sys/devices/nvme0");
-    let monitor = controller.join("hwmon0");
-    for dir in ["sys/dev/block", "sys/class/hwmon", "sys/devices/nvme0/nvme0n1", "sys/devices/nvme0/hwmon0"] {
-        fs::create_dir_all(root.join(dir)).unwrap();
-    }
-    symlink(controller.join("nvme0n1"), root.join("sys/dev/block/8:0")).unwrap();
-    symlink(&monitor, root.join("sys/class/hwmon/hwmon0")).unwrap();
-    symlink(&controller, monitor.join("device")).unwrap();
-    fs::write(monitor.join("name"), "nvme\n").unwrap();
-    fs::write(monitor.join("temp1_input"), "41850\n").unwrap();
+    host.0.block("8:0", "sys/devices/nvme0/nvme0n1");
+    host.0.write_all("sys/devices/nvme0/hwmon0", &[("name", "nvme\n"), ("temp1_input", "41850\n")]);
+    host.0.link("sys/devices/nvme0/hwmon0/device", "sys/devices/nvme0");
+    host.0.link("sys/class/hwmon/hwmon0", "sys/devices/nvme0/hwmon0");
     let mut sampler = host.sampler(&[(8, 0)]);
     let row = sampler.sample();
     assert_eq!(value(&sampler, &row, "sda.temperature_celsius"), Some(41.85));

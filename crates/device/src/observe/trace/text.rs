@@ -20,8 +20,9 @@ use super::pair::Ends;
 use super::{Event, EventKind, Pairing, Request, Task};
 use crate::observe::DeviceNumber;
 use crate::observe::diskstats::SECTOR_BYTES;
+use results::files::next_line;
 use std::collections::HashSet;
-use std::io::{self, BufRead, BufReader, Read};
+use std::io::{self, BufReader, Read};
 
 /// Longest line parsed; longer ones are skipped.
 const LINE_BYTES_MAX: u64 = 16 << 10;
@@ -75,7 +76,7 @@ impl Requests {
         let mut reader = Reader::default();
         let mut input = BufReader::with_capacity(256 << 10, input);
         let (mut line, mut found) = (Vec::new(), false);
-        while next_line(&mut input, &mut line)? {
+        while next_line(&mut input, LINE_BYTES_MAX, &mut line)? {
             reader.facts.lines += 1;
             let meaning = if line.len() as u64 >= LINE_BYTES_MAX { Meaning::None } else { reader.meaning(&line) };
             match meaning {
@@ -118,24 +119,6 @@ impl Requests {
         self.without_size += u64::from(moves_data && request.sectors == 0);
         self.without_time += u64::from(request.issued_ns == 0);
     }
-}
-
-/// Reads the next line without its end; a longer line is truncated, and its rest skipped. False at the end.
-fn next_line(input: &mut impl BufRead, line: &mut Vec<u8>) -> io::Result<bool> {
-    line.clear();
-    if input.by_ref().take(LINE_BYTES_MAX).read_until(b'\n', line)? == 0 {
-        return Ok(false);
-    }
-    if line.last() == Some(&b'\n') {
-        line.pop();
-        line.pop_if(|byte| *byte == b'\r');
-        return Ok(true);
-    }
-    // `skip_until` stores nothing.
-    if line.len() as u64 == LINE_BYTES_MAX {
-        input.skip_until(b'\n')?;
-    }
-    Ok(true)
 }
 
 /// Parsed content of a line.

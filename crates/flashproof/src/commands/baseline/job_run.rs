@@ -3,11 +3,10 @@
 use super::measuring::Measuring;
 use super::messages;
 use super::request::Request;
-use crate::args::BaselineArgs;
 use crate::cross_check::{self, RealFio};
-use crate::series::{Kept, StepRun, now_unix_ms};
 use load::baseline::{Form, Job};
 use load::workload::Load;
+use procedures::series::{Kept, StepRun, now_unix_ms};
 use results::baseline::{Part, Point, Pts, has_failed, judge_job, points_of, saturated_at};
 use results::certify::Judged;
 use results::judge::{End, Outcome, Sla, Verdict};
@@ -46,7 +45,6 @@ pub fn next_jobs(form: &Form, series: &Series) -> Vec<(usize, Job)> {
 /// Runs `jobs` at the same time. Their steps are in `kept`, on disk, before and after.
 pub fn run_jobs(
     jobs: &[(usize, Job)],
-    args: &BaselineArgs,
     request: &Request,
     opened: &Opened,
     fio: Option<&RealFio>,
@@ -67,7 +65,6 @@ pub fn run_jobs(
     let sla = Sla::wanted(Sla::UNLIMITED).map_err(Failure::usage)?;
     let what = |round| StepRun {
         load: Load { workload: load.clone(), text: lines.join("\n") + "\n", rounded: Vec::new() },
-        options: &args.series,
         opened: Some(opened),
         others: &[],
         sla: &sla,

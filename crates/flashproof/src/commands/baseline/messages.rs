@@ -1,14 +1,13 @@
 //! Messages: on standard error during the work, on standard output at its end.
 
 use super::request::Request;
-use crate::series::Kept;
 use load::baseline::Job;
+use procedures::series::{Drives, Kept};
 use report::baseline::pts_table;
 use report::table::Table;
 use results::baseline::{Done, Part, Point, Pts, in_doubt, point_of, points_of};
 use results::judge::Outcome;
-use results::series::State;
-use results::units::{self, milliseconds, number, span};
+use results::units::{milliseconds, number, span};
 use session::console;
 use session::failure::Failure;
 use std::fmt::Write as _;
@@ -16,21 +15,31 @@ use std::process::ExitCode;
 
 /// Announces the work.
 pub fn beginning(kept: &Kept, request: &Request) {
+    console::note(&summary(kept, request));
+}
+
+/// What would be done, for a dry run; gives its exit code.
+pub fn plan(kept: &Kept, request: &Request, drives: &Drives) -> Result<ExitCode, Failure> {
+    // SNIA's tests prepare the drives themselves, each as it asks.
+    let to_prepare = if request.form.pts.is_empty() { drives.to_prepare(kept.has_begun()) } else { Vec::new() };
+    let devices = drives.plan(&to_prepare);
+    console::page(&format!("{}\n{devices}nothing was written\n", summary(kept, request)))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn summary(kept: &Kept, request: &Request) -> String {
     let what = match request.form.jobs() {
         Some(jobs) => {
             format!("in {jobs} jobs and the rounds of a saturation, {} under load", span(request.form.seconds))
         }
         None => "by tests of SNIA's PTS 2.0.2, each until it is steady".to_owned(),
     };
-    console::note(&format!(
-        "a baseline of {} {what}; state and results: {}",
+    format!(
+        "a baseline of {} {what}; state and results: {}{}",
         request.devices.join(", "),
-        kept.dir.display()
-    ));
-    let done = kept.series.steps.iter().filter(|step| step.state == State::Done).count();
-    if done > 0 {
-        console::note(&format!("going on after {} that are done", units::count(done as u64, "step")));
-    }
+        kept.dir.display(),
+        kept.done_before()
+    )
 }
 
 /// Heading of a job's progress.
@@ -100,13 +109,14 @@ pub fn conclusion(kept: &Kept) -> Result<ExitCode, Failure> {
             }
         };
     }
-    console::result(&page)?;
+    console::page(&page)?;
+    kept.write_html()?;
     Ok(ExitCode::from(conclusion.outcome.exit_code()))
 }
 
 /// The state of a baseline that was interrupted; gives its exit code.
 pub fn interruption(kept: &Kept) -> Result<ExitCode, Failure> {
-    console::result(&format!("\nINTERRUPTED: the same command goes on with the job that was ended\n{}", table(kept)))?;
+    console::page(&format!("\nINTERRUPTED: the same command goes on with the job that was ended\n{}", table(kept)))?;
     Ok(ExitCode::from(Outcome::Invalid.exit_code()))
 }
 

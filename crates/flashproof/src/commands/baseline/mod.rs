@@ -16,11 +16,11 @@ mod measuring;
 mod messages;
 mod request;
 
-use crate::args::{BaselineArgs, PrepArgs};
-use crate::commands::prep;
+use crate::args::BaselineArgs;
 use crate::cross_check::RealFio;
-use crate::series::{Drives, Kept, NOT_PREPARED, default_name, prepare};
 use job_run::{JobEnd, next_jobs, run_jobs};
+use procedures::prep::{Preparation, Style, Wanted};
+use procedures::series::{Drives, Kept, NOT_PREPARED, default_name, prepare};
 use request::Request;
 use results::baseline::{Part, conclude};
 use results::series::Identity;
@@ -40,13 +40,16 @@ pub fn run(args: &BaselineArgs) -> Result<ExitCode, Failure> {
     let fio = args.cross_check.then(|| real_fio(&request, &drives)).transpose()?;
     let first = args.out.clone().unwrap_or_else(|| default_name("baseline", &drives.identities, &request.name()));
     let now = request.series(drives.identities.clone(), &drives.left_unprepared);
-    let mut kept = Kept::open(&first, args.series.fresh, now, &[NOT_PREPARED], || {
-        erasable(&request.spec(), !args.read_only, &args.series.erase)
+    let mut kept = Kept::open(&first, args.series.options(), now, &[NOT_PREPARED], || {
+        erasable(&request.spec(), !args.read_only, &args.series.erase, !args.series.dry_run)
     })?;
     kept.series.settle();
     if kept.series.conclusion.is_some() {
         console::note(&format!("the baseline in {} ended before; --fresh begins anew", kept.dir.display()));
         return messages::conclusion(&kept);
+    }
+    if args.series.dry_run {
+        return messages::plan(&kept, &request, &drives);
     }
     let switch = Switch::install("the job will be run again; the same command does", Manner::Own)?;
     kept.save()?;
@@ -84,7 +87,7 @@ pub fn run(args: &BaselineArgs) -> Result<ExitCode, Failure> {
             opened = Some(request.open(&kept.erase)?);
         }
         let Some(opened) = &opened else { break };
-        match run_jobs(&jobs, args, &request, opened, fio.as_ref(), &mut kept, &switch)? {
+        match run_jobs(&jobs, &request, opened, fio.as_ref(), &mut kept, &switch)? {
             JobEnd::Measured => {}
             JobEnd::Interrupted => return messages::interruption(&kept),
         }
@@ -114,18 +117,18 @@ fn precondition(
     quiet: bool,
     switch: &Switch,
 ) -> Result<Option<ExitCode>, Failure> {
-    let usual = PrepArgs::usual(devices, erase, Vec::new(), quiet);
-    let purged = PrepArgs { discard_first: true, restart: true, ..usual };
+    let usual = Preparation::usual(devices, erase, Style::of(quiet));
+    let purged = |fills| Wanted { discard_first: true, zeros: false, fills, restart: true, ..Wanted::USUAL };
     let asked = match part {
         Part::PtsSaturation => {
             console::note("discarding all of each device, as the procedure of SNIA's PTS asks");
-            PrepArgs { skip_zero: true, fills: 0, samples: 0, ..purged }
+            Preparation { wanted: purged(0), samples: 0, ..usual }
         }
         _ => {
             console::note("discarding all of each device and writing it twice, as the procedure of SNIA's PTS asks");
-            PrepArgs { skip_zero: true, fills: 2, ..purged }
+            Preparation { wanted: purged(2), ..usual }
         }
     };
-    let code = prep::prepare(&asked, Manner::Own, switch)?;
+    let code = asked.run(switch)?;
     Ok((code != 0).then(|| ExitCode::from(code)))
 }

@@ -1,10 +1,10 @@
 //! The requested baseline: form, devices and settings, all checked before any device is touched.
 
 use crate::args::BaselineArgs;
-use crate::series::{self, NOT_PREPARED};
 use load::baseline::{Form, Job, LARGE_BYTES, PTS_DEPTH, PTS_THREADS, size};
 use load::workload::fio::{FioLoad, Problem, Surroundings, jobs, runs};
 use load::workload::{RunSpec, Workload};
+use procedures::series::{self, NOT_PREPARED};
 use results::baseline::{JOBS, Pts, job_name};
 use results::series::{Identity, Purpose, SERIES_FORMAT_VERSION, Series};
 use results::units::{quoted, span};

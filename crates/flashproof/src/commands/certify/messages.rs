@@ -1,7 +1,7 @@
 //! Messages: on standard error during the work, on standard output at its end.
 
 use super::place::Place;
-use crate::series::utc;
+use procedures::series::{Drives, now_unix_ms, utc};
 use report::table::Table;
 use results::judge::Outcome;
 use results::series::{State, Step};
@@ -10,28 +10,46 @@ use session::console;
 use session::failure::Failure;
 use std::fmt::Write as _;
 use std::process::ExitCode;
-use std::time::SystemTime;
 
 /// Says what will be done, and how long it will take.
 pub fn beginning(place: &Place) {
+    console::note(&summary(place));
+}
+
+/// What would be done, for a dry run; gives its exit code.
+pub fn plan(place: &Place, drives: &Drives) -> Result<ExitCode, Failure> {
+    let devices = drives.plan(&drives.to_prepare(place.kept.has_begun()));
+    let slices = span(place.claim.slice_sec.min(place.claim.stage_sec));
+    console::page(&format!(
+        "{}\n{devices}judged in slices of {slices}\n{}nothing was written\n",
+        summary(place),
+        stages(place)
+    ))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn summary(place: &Place) -> String {
     let steps = &place.kept.series.steps;
     let left = steps.iter().filter(|step| step.state != State::Done);
     let left_sec: u64 = left.map(|step| step.duration_sec).sum();
     let time = match place.claim.simulated {
         true => format!("{} of simulated time", span(left_sec)),
-        false => format!("{}, until about {}", span(left_sec), utc(SystemTime::now(), left_sec)),
+        false => format!("{}, until about {}", span(left_sec), utc(now_unix_ms(), left_sec)),
     };
-    console::note(&format!(
+    format!(
         "{} for {} in {}: {time}; state and results: {}",
         place.claim.noun(),
         place.claim.subject(),
         units::count(steps.len() as u64, "stage"),
         place.kept.dir.display()
-    ));
+    )
 }
 
-/// Announces a stage.
+/// Announces a stage to who follows the work; the log of a script has the stage's result alone.
 pub fn stage_begins(place: &Place, index: usize) {
+    if !console::is_watched() {
+        return;
+    }
     let step = &place.kept.series.steps[index];
     let rule = match step.rule {
         results::series::Rule::Limits => "passes within the limits",
@@ -57,7 +75,7 @@ pub fn heading(place: &Place, index: usize) -> String {
     let which = place.which(index);
     match place.claim.simulated {
         true => which,
-        false => format!("{which}, ends about {}", utc(SystemTime::now(), place.kept.series.steps[index].duration_sec)),
+        false => format!("{which}, ends about {}", utc(now_unix_ms(), place.kept.series.steps[index].duration_sec)),
     }
 }
 
@@ -72,7 +90,8 @@ pub fn conclusion(place: &Place) -> Result<ExitCode, Failure> {
         let _ = writeln!(page, "  {remark}");
     }
     page.push_str(&stages(place));
-    console::result(&page)?;
+    console::page(&page)?;
+    place.kept.write_html()?;
     Ok(ExitCode::from(conclusion.outcome.exit_code()))
 }
 
@@ -90,7 +109,7 @@ pub fn interruption_between(place: &Place, index: usize, signal: &str) -> Result
 fn interrupted(place: &Place, what: &str, how: &str) -> Result<ExitCode, Failure> {
     let noun = place.claim.noun();
     let page = format!("\nINTERRUPTED ({noun}): {what}; the same command goes on {how}\n{}", stages(place));
-    console::result(&page)?;
+    console::page(&page)?;
     Ok(ExitCode::from(Outcome::Invalid.exit_code()))
 }
 

@@ -19,8 +19,8 @@ mod request;
 mod stage;
 
 use crate::args::CertifyArgs;
-use crate::series::{Drives, prepare};
 use place::Place;
+use procedures::series::{Drives, prepare};
 use request::Request;
 use results::certify;
 use results::judge::Outcome;
@@ -43,6 +43,9 @@ pub fn run(args: &CertifyArgs) -> Result<ExitCode, Failure> {
             place.kept.dir.display()
         ));
         return messages::conclusion(&place);
+    }
+    if args.series.dry_run {
+        return messages::plan(&place, &drives);
     }
     let switch = Switch::install("the stage will be run again from its beginning; the same command does", Manner::Own)?;
     place.kept.examine();

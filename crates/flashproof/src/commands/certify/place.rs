@@ -2,7 +2,7 @@
 
 use super::request::{NAMED, Request};
 use crate::args::CertifyArgs;
-use crate::series::{Drives, Kept, NOT_PREPARED, default_name, may_erase};
+use procedures::series::{Drives, Kept, NOT_PREPARED, default_name, may_erase};
 use results::certify::Claim;
 use session::failure::Failure;
 
@@ -29,8 +29,8 @@ impl Place {
         let first = args.out.clone().unwrap_or_else(|| default_name("certify", &drives.identities, &load));
         let now = request.series(drives.identities.clone(), &claim);
         // A drive that was not prepared when it began did not become so by being tested.
-        let kept = Kept::open(&first, args.series.fresh, now, &[NAMED, NOT_PREPARED], || {
-            may_erase(&request.base, args.no_prep, &args.series.erase)
+        let kept = Kept::open(&first, args.series.options(), now, &[NAMED, NOT_PREPARED], || {
+            may_erase(&request.base, args.no_prep, &args.series.options())
         })?;
         let unprepared = kept.term(NOT_PREPARED).split(", ").filter(|name| !name.is_empty());
         let claim = Claim { unprepared: unprepared.map(str::to_owned).collect(), ..claim };

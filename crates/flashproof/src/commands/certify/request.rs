@@ -1,10 +1,10 @@
 //! The requested certification: load, devices and settings, all checked before any device is touched.
 
 use crate::args::CertifyArgs;
-use crate::series::{self, Base1x, NOT_PREPARED};
 use load::factor::Factor;
 use load::workload::Load;
 use load::workload::act::ActWorkload;
+use procedures::series::{self, Base1x, NOT_PREPARED};
 use results::certify::{Claim, Outline, STAGE_SEC};
 use results::series::{Identity, Purpose, Rule, SERIES_FORMAT_VERSION, Series, Step};
 use results::units::span;

@@ -4,7 +4,7 @@ use super::messages;
 use super::place::Place;
 use super::request::Request;
 use crate::args::CertifyArgs;
-use crate::series::{StepRun, now_unix_ms};
+use procedures::series::{StepRun, now_unix_ms};
 use results::certify::{self, Judged, Linearity};
 use results::judge::{End, Outcome, Verdict};
 use results::run_dir;
@@ -36,7 +36,6 @@ pub fn run(
     let devices = request.base.spec().names();
     let what = StepRun {
         load: request.load(&place.kept.series.steps[index])?,
-        options: &args.series,
         opened: None,
         others: &devices,
         sla: &args.sla,

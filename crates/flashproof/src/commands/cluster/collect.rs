@@ -7,6 +7,7 @@ use crate::args::CollectArgs;
 use results::units::{count, quoted, span};
 use session::console;
 use session::failure::Failure;
+use session::place::default_dir;
 use session::signals::Ending;
 use sizing::info::cluster::{once_names, sample_names};
 use sizing::info::logs;
@@ -51,7 +52,7 @@ pub fn run(args: &CollectArgs) -> Result<ExitCode, Failure> {
     }
     let iostats = args.iostat.iter().map(|path| of_node(path).1);
     folder::readable(args.log.iter().map(PathBuf::as_path).chain(iostats))?;
-    let dir = args.out.clone().unwrap_or_else(folder::default_dir);
+    let dir = args.out.clone().unwrap_or_else(|| default_dir("cluster"));
     folder::check(&dir)?;
     for cut_off in folder::cut_off_beside(&dir) {
         console::warning(&format!(

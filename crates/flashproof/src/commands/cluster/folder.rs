@@ -19,12 +19,6 @@ pub struct Folder {
     _lock: Lock,
 }
 
-/// Default directory of a collection: in the current directory, named by time and process.
-pub fn default_dir() -> PathBuf {
-    let now = humantime::format_rfc3339_seconds(SystemTime::now()).to_string();
-    PathBuf::from(format!("flashproof-cluster-{}-{}", now.replace(':', "-"), std::process::id()))
-}
-
 /// Checks that a collection can go to `dir`: the directory is missing or empty.
 pub fn check(dir: &Path) -> Result<(), Failure> {
     if is_to_be_put_back(dir) {

@@ -18,7 +18,7 @@ use session::console;
 use session::failure::Failure;
 use session::signals::Ending;
 use sizing::info::settings::{Change, Setting};
-use sizing::info::{Build, refusal};
+use sizing::info::{Build, is_refusal};
 use std::fs::File;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -232,8 +232,8 @@ pub fn value(node: &mut Node, setting: &Setting, access: &Access) -> Result<Stri
     let query = setting.query(build(node));
     let reply = node.ask(std::slice::from_ref(&query), access)?.pop().flatten();
     let reply = reply.ok_or_else(|| format!("it does not answer {}", quoted(&query)))?;
-    if let Some(refusal) = refusal(&reply) {
-        return Err(format!("it answers {} with {}", quoted(&query), quoted(refusal)));
+    if is_refusal(&reply) {
+        return Err(format!("it answers {} with {}", quoted(&query), quoted(&reply)));
     }
     setting.value(&reply).ok_or_else(|| format!("its answer to {} has no {setting}", quoted(&query)))
 }

@@ -16,21 +16,17 @@ use crate::args::ConfigArgs;
 use device::discover::{Drive, Roots, drives_of};
 use engine::DeviceName;
 use load::factor::Factor;
-use load::workload::act::dialect::{FILE_BYTES_MAX, line_of};
 use load::workload::act::legacy::{self, Reading, Translation};
 use load::workload::act::load_summary::LoadSummary;
 use load::workload::act::reference::Document;
-use load::workload::act::{ActConfig, Arrival, check, scale};
-pub use request::several;
+use load::workload::act::{ActConfig, check, scale};
+use procedures::configuration::{bytes_of, translation_of};
 use request::{ConfigRequest, Rates, all};
-use results::files::{self, Links};
 use results::units::{self, Grouped};
 use session::console;
 use session::failure::Failure;
 use session::output_file::Output;
-use std::fs;
-use std::io::{self, IsTerminal, Read};
-use std::os::unix::fs::FileTypeExt;
+use std::io::{self, IsTerminal};
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -85,64 +81,6 @@ fn translated(path: &Path, args: &ConfigArgs) -> Result<(String, Translation), F
     Ok((path.display().to_string(), translation_of(path, &bytes_of(path)?, &reading)?))
 }
 
-/// The bytes of a configuration; `-` is standard input.
-pub fn bytes_of(path: &Path) -> Result<Vec<u8>, Failure> {
-    if path == Path::new("-") { read_stdin() } else { read_configuration(path) }
-}
-
-/// The configuration of any ACT that are the `bytes` of the file `path`, as far as its keys tell which.
-pub fn translation_of(path: &Path, bytes: &[u8], reading: &Reading) -> Result<Translation, Failure> {
-    let name = path.display().to_string();
-    if let Some(place) = bytes.iter().position(|byte| *byte == 0) {
-        return Err(Failure::usage(format!(
-            "cannot read the configuration {name} - its byte {} is 0, so it is no text - name the file with the test's \
-             configuration",
-            place + 1
-        )));
-    }
-    legacy::read(&name, bytes, reading).map_err(Failure::usage)
-}
-
-fn read_stdin() -> Result<Vec<u8>, Failure> {
-    let mut bytes = Vec::new();
-    // A little more than a configuration can have: the parser then says so.
-    let read = io::stdin().lock().take(FILE_BYTES_MAX as u64 + 1).read_to_end(&mut bytes);
-    read.map(|_| bytes)
-        .map_err(|error| Failure::usage(format!("cannot read the configuration from standard input - {error}")))
-}
-
-/// The bytes of a configuration. Errors: it cannot be read, is no regular file, or is longer than any.
-pub fn read_configuration(path: &Path) -> Result<Vec<u8>, Failure> {
-    files::read(path, Links::Followed, FILE_BYTES_MAX as u64).map_err(|error| {
-        let name = path.display();
-        let advice = match fs::metadata(path) {
-            Ok(metadata) if metadata.file_type().is_block_device() => {
-                format!("to configure a test of it give: flashproof size config --device {name}")
-            }
-            Ok(_) => "name the file with the test's configuration".to_owned(),
-            Err(_) if path.is_symlink() => {
-                "it is a link to something that is not there: check where it leads".to_owned()
-            }
-            Err(_) => "check the path".to_owned(),
-        };
-        Failure::usage(format!("cannot read the configuration {name} - {error} - {advice}"))
-    })
-}
-
-/// Settles that `config`, which the file `path` gave, is paced as ACT does: what `--as-act` asks for.
-///
-/// Errors: the file, `bytes`, asks for another `arrival`.
-pub fn pace_as_act(path: &Path, bytes: &[u8], config: &mut ActConfig) -> Result<(), Failure> {
-    let given = std::mem::replace(&mut config.arrival, Arrival::Act);
-    match line_of(bytes, "arrival") {
-        Some(line) if given != Arrival::Act => Err(Failure::usage(format!(
-            "{}:{line}: arrival: {given} contradicts --as-act, which is arrival: act - leave out one of the two",
-            path.display()
-        ))),
-        _ => Ok(()),
-    }
-}
-
 /// A configuration that can be written, and what led to it.
 struct Draft {
     config: ActConfig,
@@ -189,7 +127,7 @@ impl Draft {
         let drives = drives(&config.device_names, args.capacity);
         let mut notes = set_rates(&mut config, request.rates, drives.len())?;
         if let Some(factor) = args.scale {
-            let scaled = scale::scale(&mut config, factor).map_err(several)?;
+            let scaled = scale::scale(&mut config, factor).map_err(Failure::usages)?;
             notes.extend(scaled.iter().map(|rate| (rate.key, rate.to_string())));
         }
         all(check(&config))?;
@@ -198,7 +136,7 @@ impl Draft {
 
     /// The text of the file; what it means and what was changed is said, too.
     fn document(&self, args: &ConfigArgs) -> Result<String, Failure> {
-        let summary = LoadSummary::of(&self.config, &self.drives).map_err(several)?;
+        let summary = LoadSummary::of(&self.config, &self.drives).map_err(Failure::usages)?;
         let summary = summary.lines(args.dwpd);
         let mut document = Document::new(self.config.clone());
         document.lines([self.title()]);
@@ -361,7 +299,7 @@ fn set_rates(config: &mut ActConfig, rates: Option<Rates>, drives: usize) -> Res
     let drives = drives as u64;
     match rates {
         Some(Rates::Load(factor)) => {
-            let rates = scale::set_load(config, factor, drives).map_err(several)?;
+            let rates = scale::set_load(config, factor, drives).map_err(Failure::usages)?;
             let rounded = rates.into_iter().filter_map(|rate| {
                 let exact = rate.rounded?;
                 Some((rate.key, format!("{factor}x is {exact} a second, and rates are whole numbers: {}", rate.to)))

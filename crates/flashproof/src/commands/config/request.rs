@@ -100,11 +100,5 @@ fn twice(args: &ConfigArgs) -> Vec<String> {
 
 /// Nothing, or a failure with a line for each problem.
 pub(super) fn all<T: Display>(problems: Vec<T>) -> Result<(), Failure> {
-    if problems.is_empty() { Ok(()) } else { Err(several(problems)) }
-}
-
-/// A failure with a line for each problem.
-pub fn several<T: Display>(problems: Vec<T>) -> Failure {
-    let lines: Vec<_> = problems.iter().map(ToString::to_string).collect();
-    Failure::usage(lines.join("\n"))
+    if problems.is_empty() { Ok(()) } else { Err(Failure::usages(problems)) }
 }

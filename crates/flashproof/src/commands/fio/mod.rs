@@ -9,7 +9,6 @@ mod program;
 mod ran;
 
 use crate::args::{FioArgs, fio_help, fio_job_options};
-use crate::commands::test::Place;
 use crate::cross_check::{self, Checked, RealFio};
 use load::workload::Workload;
 use load::workload::fio::{
@@ -27,13 +26,21 @@ use session::console;
 use session::devices::Consents;
 use session::failure::Failure;
 use session::output_file::{is_ours, write_file};
+use session::place::Place;
 use session::recording::Unwatched;
-use session::runner::{Ended, Named, Opened, RunRequest, SeriesContext, run as run_request, tool};
+use session::runner::{Ended, Named, Opened, RunRequest, run as run_request, tool};
 use session::signals::Switch;
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+
+/// A sentence for each engine of fio's that is named and carried out by io_uring.
+fn other_engines(sections: &[Section]) -> BTreeSet<String> {
+    let given = sections.iter().flat_map(|section| &section.options).filter(|given| given.name == "ioengine");
+    let engines = given.filter_map(|given| given.value.as_deref()).filter(|engine| *engine != "io_uring");
+    engines.map(|engine| format!("ioengine={engine} is run by io_uring")).collect()
+}
 
 /// Runs what the words say, as the program whose `manner` it is to have.
 pub fn run(args: &FioArgs, manner: Manner) -> Result<ExitCode, Failure> {
@@ -73,6 +80,7 @@ pub fn run(args: &FioArgs, manner: Manner) -> Result<ExitCode, Failure> {
             .map_err(|error| Failure::environment(error.to_string()))?;
     }
     let fio = program.cross_check.then(|| RealFio::beside(&loads)).transpose()?;
+    other_engines(&sections).iter().for_each(|note| console::note(note));
     console::note(describe(&loads).trim_end());
     let mut made = HashMap::new();
     let layouts: Vec<_> = loads.iter_mut().map(|load| files::settle(load, &mut made)).collect::<Result<_, _>>()?;
@@ -320,18 +328,14 @@ impl Session<'_> {
     fn request(&self, load: FioLoad, dir: PathBuf, text: String, quiet: bool) -> RunRequest<'_, FioLoad> {
         let program = self.program;
         RunRequest {
-            workloads: Named::alone(load, text),
             dir,
             consents: self.consents(),
-            opened: None,
             sla: program.sla.clone(),
             slice_sec: program.slice_sec.into(),
-            round_sec: None,
             patience: program.patience,
-            part: SeriesContext::default(),
             quiet,
-            act_log: false,
             trace: program.trace && !quiet,
+            ..RunRequest::new(Named::alone(load, text))
         }
     }
 
@@ -416,7 +420,8 @@ impl Session<'_> {
             let left_out = logs::left_out(&ran.load);
             if left_out > 0 {
                 console::warning(&format!(
-                    "{left_out} operations are in no log: they came faster than logs could be written - give log_avg_msec"
+                    "in no log: {}, which came faster than logs could be written - give log_avg_msec",
+                    units::count(left_out, "operation")
                 ));
             }
         }

@@ -9,7 +9,7 @@ use report::fio::{Cpu, Disk, JobPage, KINDS, Kind, LatencyTarget, Page, Totals};
 use results::cell::Interval;
 use results::judge::{End, RunResult};
 use results::run_dir::Manifest;
-use results::units::{Grouped, quoted};
+use results::units::{Grouped, count, quoted};
 use session::recording::Watch;
 use std::collections::HashSet;
 use std::fs;
@@ -104,10 +104,10 @@ impl Ran {
             let did = thread.progress.ops();
             (did < wanted && thread.progress.lanes_done() == 0 && self.totals.ran_ns >= thread.end_ns()).then(|| {
                 format!(
-                    "job {} was ended by its runtime after {} of {} operations",
+                    "job {} was ended by its runtime after {} of {}",
                     quoted(&job.name),
                     Grouped(did),
-                    Grouped(wanted)
+                    count(wanted, "operation")
                 )
             })
         };

@@ -1,12 +1,13 @@
 //! Messages: on standard error during the work, on standard output at its end.
 
 use super::request::Request;
-use crate::series::Kept;
+use super::search::SearchRun;
+use procedures::series::{Drives, Kept};
 use report::table::Table;
 use results::judge::Outcome;
 use results::rating::{Details, Seen};
 use results::series::{State, Step};
-use results::units::{self, span};
+use results::units::span;
 use session::console;
 use session::failure::Failure;
 use std::fmt::Write as _;
@@ -14,25 +15,44 @@ use std::process::ExitCode;
 
 /// Announces the work.
 pub fn beginning(kept: &Kept, request: &Request) {
+    console::note(&summary(kept, request));
+}
+
+/// What would be done, for a dry run; gives its exit code.
+pub fn plan(kept: &Kept, request: &Request, drives: &Drives) -> Result<ExitCode, Failure> {
+    let (least_sec, most_sec) = SearchRun::replayed(request, &kept.series).range_sec(request);
+    let devices = drives.plan(&drives.to_prepare(kept.has_begun()));
+    let of = if request.simulated { " of simulated time" } else { "" };
+    console::page(&format!(
+        "{}\n{devices}the rating is confirmed over {}\nunder load: from {} to {}{of}, by the rating that is found; slow spells \
+         of a drive make it longer\nnothing was written\n",
+        summary(kept, request),
+        span(request.slice(request.from).sec),
+        span(least_sec),
+        span(most_sec)
+    ))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn summary(kept: &Kept, request: &Request) -> String {
     let bound = match request.max_sec {
         Some(seconds) => format!(", at most {} under load", span(seconds as u64)),
         None => String::new(),
     };
-    console::note(&format!(
-        "rating from {}x up in rounds of {}{bound}; state and results: {}",
+    format!(
+        "rating from {}x up in rounds of {}{bound}; state and results: {}{}",
         request.from,
         span(request.slice(request.from).round_sec),
-        kept.dir.display()
-    ));
-    let done = kept.series.steps.iter().filter(|step| step.state == State::Done).count();
-    if done > 0 {
-        console::note(&format!("going on after {} that are done", units::count(done as u64, "step")));
-    }
+        kept.dir.display(),
+        kept.done_before()
+    )
 }
 
-/// Announces a step.
+/// Announces a step to who follows the work; the log of a script has the step's result alone.
 pub fn step_begins(step: &Step) {
-    console::note(&format!("\n{}: at most {}", step.name, span(step.duration_sec)));
+    if console::is_watched() {
+        console::note(&format!("\n{}: at most {}", step.name, span(step.duration_sec)));
+    }
 }
 
 /// Reports the result of a step.
@@ -49,13 +69,14 @@ pub fn conclusion(kept: &Kept) -> Result<ExitCode, Failure> {
         let _ = writeln!(page, "  {remark}");
     }
     page.push_str(&steps(kept));
-    console::result(&page)?;
+    console::page(&page)?;
+    kept.write_html()?;
     Ok(ExitCode::from(conclusion.outcome.exit_code()))
 }
 
 /// The state of a search that was interrupted; gives its exit code.
 pub fn interruption(kept: &Kept) -> Result<ExitCode, Failure> {
-    console::result(&format!("\nINTERRUPTED: the same command goes on with the step that was ended\n{}", steps(kept)))?;
+    console::page(&format!("\nINTERRUPTED: the same command goes on with the step that was ended\n{}", steps(kept)))?;
     Ok(ExitCode::from(Outcome::Invalid.exit_code()))
 }
 

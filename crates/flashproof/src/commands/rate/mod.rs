@@ -15,7 +15,7 @@ mod request;
 mod search;
 
 use crate::args::RateArgs;
-use crate::series::{Drives, Kept, NOT_PREPARED, default_name, may_erase, prepare};
+use procedures::series::{Drives, Kept, NOT_PREPARED, default_name, may_erase, prepare};
 use request::Request;
 use results::judge::Outcome;
 use results::rating::{Finding, conclude};
@@ -32,13 +32,16 @@ pub fn run(args: &RateArgs) -> Result<ExitCode, Failure> {
     let drives = Drives::look(&request.base.spec(), args.no_prep)?;
     let first = args.out.clone().unwrap_or_else(|| default_name("rate", &drives.identities, &request.config_name));
     let now = request.series(drives.identities.clone(), &drives.left_unprepared);
-    let mut kept = Kept::open(&first, args.series.fresh, now, &[NOT_PREPARED], || {
-        may_erase(&request.base, args.no_prep, &args.series.erase)
+    let mut kept = Kept::open(&first, args.series.options(), now, &[NOT_PREPARED], || {
+        may_erase(&request.base, args.no_prep, &args.series.options())
     })?;
     kept.series.settle();
     if kept.series.conclusion.as_ref().is_some_and(|conclusion| conclusion.outcome != Outcome::Invalid) {
         console::note(&format!("the search in {} ended before; --fresh begins anew", kept.dir.display()));
         return messages::conclusion(&kept);
+    }
+    if args.series.dry_run {
+        return messages::plan(&kept, &request, &drives);
     }
     let switch = Switch::install("the step will be run again; the same command does", Manner::Own)?;
     kept.series.conclusion = None;

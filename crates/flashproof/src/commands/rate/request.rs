@@ -1,11 +1,11 @@
 //! The requested search: load, bounds and settings, all checked before any device is touched.
 
 use crate::args::RateArgs;
-use crate::series::{self, Base1x, NOT_PREPARED};
 use load::factor::Factor;
 use load::workload::Load;
 use load::workload::act::ActWorkload;
 use load::workload::act::load_summary::LoadSummary;
+use procedures::series::{self, Base1x, NOT_PREPARED};
 use results::judge::{Sla, round_sec};
 use results::rating::{Move, Multiple, RECOVERY_ROUNDS_MAX, ROUNDS_MIN, SPELLS_IN_WINDOW, Standing};
 use results::series::{Identity, Purpose, SERIES_FORMAT_VERSION, Series};

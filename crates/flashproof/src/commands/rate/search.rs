@@ -3,7 +3,7 @@
 use super::messages;
 use super::request::Request;
 use crate::args::RateArgs;
-use crate::series::{Kept, StepRun, now_unix_ms};
+use procedures::series::{Kept, StepRun, now_unix_ms};
 use results::cell::Interval;
 use results::judge::{End, Outcome};
 use results::rating::{Details, Finding, Judged, Move, Search, Seen, Shares, Stop, Target, Watcher};
@@ -21,6 +21,11 @@ const PATIENCE: Patience = Patience::with_errors(100);
 
 /// Consecutive steps limited by this program or host after which the search ends.
 const OUR_LIMIT_MAX: u32 = 3;
+
+/// Ratings for which a dry run follows the search, and how far they go below its first load and above its highest one.
+const RATINGS_TRIED: u32 = 200;
+const RANGE_BELOW: f64 = 100.0;
+const RANGE_ABOVE: f64 = 1.1;
 
 pub enum StepEnd {
     /// The step has a result.
@@ -80,6 +85,33 @@ impl SearchRun {
         }
     }
 
+    /// Shortest and longest time under load from here to the end, seconds, over all ratings that can be found, on a drive
+    /// without slow spells.
+    pub fn range_sec(&self, request: &Request) -> (u64, u64) {
+        let (lowest, highest) = (request.from.get() / RANGE_BELOW, request.up_to.get() * RANGE_ABOVE);
+        let ratings =
+            (0..=RATINGS_TRIED).map(|at| lowest * (highest / lowest).powf(f64::from(at) / f64::from(RATINGS_TRIED)));
+        let times = ratings.map(|rating| self.time_sec(request, rating));
+        let (least_sec, most_sec) = times.reduce(|(a, b), (least, most)| (a.min(least), b.max(most))).unwrap_or((0, 0));
+        let left_sec = request.max_sec.map_or(u64::MAX, |max_sec| (max_sec - self.ran_sec).max(0.0) as u64);
+        (least_sec.min(left_sec), most_sec.min(left_sec))
+    }
+
+    /// Shortest and longest time under load, seconds, until the search finds `rating`.
+    fn time_sec(&self, request: &Request, rating: f64) -> (u64, u64) {
+        let mut search = self.search.clone();
+        let (mut least_sec, mut most_sec) = (0, 0);
+        while let Ok(moved) = search.next() {
+            least_sec += request.least_sec(moved, self.wait_sec);
+            most_sec += request.longest_sec(moved, self.wait_sec);
+            match moved.multiple().get() <= rating {
+                true => search.held(moved, matches!(moved, Move::Confirm(_))),
+                false => search.not_held(moved, !self.simulated),
+            }
+        }
+        (least_sec, most_sec)
+    }
+
     /// Runs a move and takes in what it shows. The step is in `kept`, on disk, before and after it.
     pub fn run(
         &mut self,
@@ -106,7 +138,6 @@ impl SearchRun {
         kept.save()?;
         let what = StepRun {
             load,
-            options: &args.series,
             opened: None,
             others: &[],
             sla: &args.sla,

@@ -94,7 +94,7 @@ fn serve(
                 let text = format!("service ready: {objects} records, indexed in {seconds:.3} s, {bytes} bytes read");
                 write(logs, &[Line::info("as", "as.c", text)]);
                 write(logs, &state.facts(|facts| maybe_older(facts)));
-                console::note(&format!("listening on {address}; SIGTERM or SIGINT (Ctrl-C) ends it"));
+                console::note(&format!("listening on {address}; {}", ending.how()));
             }
             None => {}
             Some(ticker) => tick(state, ticker, now_ms(), logs),

@@ -24,7 +24,6 @@ use session::output_file::write_file;
 use session::signals::Ending;
 use show::Shown;
 use std::collections::BTreeMap;
-use std::io::{self, IsTerminal};
 use std::process::ExitCode;
 use summary::Summary;
 
@@ -181,11 +180,10 @@ fn finish(args: &TraceArgs, shown: &Shown<'_>) -> Result<(), Failure> {
         let json = serde_json::to_string_pretty(&shown.json()).map_err(Failure::environment)?;
         return console::result(&format!("{json}\n"));
     }
-    // The colours are escape sequences, which other text must not have.
-    let colour = io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     let page = shown.text(false);
-    match colour {
+    match console::has_colour() {
         false => console::result(&page),
+        // The colours are escape sequences, which other text must not have.
         true => console::drawing_if_read(&shown.text(true)).map(|_| ()),
     }
 }

@@ -181,7 +181,7 @@ impl Host {
         let at = intervals.columns().iter().position(is_busy);
         let (mut cpu_ns, mut busy) = (0, Vec::new());
         while let Some(record) = intervals.next().map_err(Failure::environment)? {
-            cpu_ns += record.cpu_ns;
+            cpu_ns += record.counts.cpu_ns;
             busy.extend(at.and_then(|at| record.telemetry.get(at)?.parse::<f64>().ok()));
         }
         let mean = busy.iter().sum::<f64>() / busy.len().max(1) as f64;

@@ -12,8 +12,7 @@ mod measured;
 mod page;
 
 use crate::args::{RowKind, TransactionsArgs};
-use crate::commands::client::{test_args, threads};
-use crate::commands::test::default_dir;
+use crate::commands::client::{command_line, threads};
 use crate::formatting;
 use engine::DeviceName;
 use load::choice::Engine as Wanted;
@@ -26,12 +25,14 @@ use measured::{Seen, Watched};
 use page::Row;
 use results::finding::Finding;
 use results::judge::Verdict;
+use session::Manner;
 use session::console;
 use session::devices::{Consents, Devices};
 use session::engine::{Demand, Engine};
 use session::failure::Failure;
 use session::in_process::{InProcess, began};
 use session::output_file::write_file;
+use session::place::default_dir;
 use session::runner::{Ended, Named, Opened, RunRequest, SeriesContext, findings, fresh_seed, run as run_request};
 use session::signals::Switch;
 use std::path::{Path, PathBuf};
@@ -124,7 +125,7 @@ pub fn run(args: &TransactionsArgs) -> Result<ExitCode, Failure> {
         .map_err(|error| Failure::environment(format!("cannot create {} - {error}", dir.display())))?;
     let (kinds, names) = asked(args, &dir)?;
     let table = Table { args, dir: &dir, names, seed: args.seed.unwrap_or_else(fresh_seed) };
-    let switch = Switch::install("the table has no further row", crate::commands::Manner::Own)?;
+    let switch = Switch::install("the table has no further row", Manner::Own)?;
     let rows = table.rows(&kinds, &switch);
     if args.devices.is_empty() {
         // Nobody asked for the files to stay; that one does is no reason to fail.
@@ -132,7 +133,7 @@ pub fn run(args: &TransactionsArgs) -> Result<ExitCode, Failure> {
     }
     let rows = rows?;
     write_table(Some(&page::json(&rows)?))?;
-    console::result(&format!("\n{}\nrun directories: {}\n", page::text(&rows), dir.display()))?;
+    console::page(&format!("\n{}\nrun directories: {}\n", page::text(&rows), dir.display()))?;
     let codes = rows.iter().map(|row| row.exit_code);
     Ok(ExitCode::from(codes.max().unwrap_or(0)))
 }
@@ -361,26 +362,18 @@ impl Table<'_> {
             }
         };
         let workload = self.workload(target, issuing, kind.bytes, keys, phase);
-        let args = test_args(&self.args.record, dir.clone());
         let purpose = format!("{kind}, {}", phase.name);
         let request = RunRequest {
-            workloads: Named::alone(workload, std::env::args().skip(1).collect::<Vec<_>>().join(" ")),
             dir: dir.clone(),
-            consents: Consents { erase: &[], others: &[], shared: false },
             opened: Some(opened),
-            sla: args.sla,
-            slice_sec: args.slice.into(),
-            round_sec: None,
-            patience: args.patience.into(),
             part: SeriesContext {
                 purpose: Some(purpose.clone()),
                 findings: Some(findings),
                 heading: Some(purpose),
                 ..SeriesContext::default()
             },
-            quiet: args.quiet,
-            act_log: false,
             trace: phase.name == "measure",
+            ..self.args.record.request(Named::alone(workload, command_line()))
         };
         running.overload.set_waits(phase.mix == Mix::Insert);
         let mut watched = Watched::new(&running.io);

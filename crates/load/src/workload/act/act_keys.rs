@@ -129,7 +129,7 @@ keys! {
 pub fn markdown() -> String {
     let mut text = String::from(
         "# Keys of every ACT, and what became of them\n\n\
-         <!-- Generated from the table of old keys. To update: UPDATE_DOCS=1 cargo test -p load --test load act_keys -->\n\n\
+         <!-- Generated from the table of old keys. To update: UPDATE_DOCS=1 cargo test -p flashproof-load --test load act_keys -->\n\n\
          `flashproof size config CONFIG` reads the configuration of any ACT and writes today's equivalent. This is what it goes \
          by; each\nchange that it makes is a comment in what it writes. ACT 1 is the first release in ACT's repository, of \
          2012.\n\n\

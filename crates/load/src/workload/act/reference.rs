@@ -53,7 +53,7 @@ pub fn help_text(test: Test) -> String {
 pub fn markdown() -> String {
     let mut text = String::from(
         "# Options of a configuration file\n\n\
-         <!-- Generated from the option table. To update: UPDATE_DOCS=1 cargo test -p load --test load act_docs -->\n\n\
+         <!-- Generated from the option table. To update: UPDATE_DOCS=1 cargo test -p flashproof-load --test load act_docs -->\n\n\
          A file has one `name: value` on each line; `#` starts a comment. Rates are totals over all devices.\n\
          Every mistake is an error that names its line. `flashproof storage CONFIG` and `flashproof index CONFIG`\n\
          read the keys of their test.\n",

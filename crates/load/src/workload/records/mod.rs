@@ -180,6 +180,10 @@ impl Workload for Records {
         Extras { operations: (self.mix == Mix::Insert).then_some(self.keys.into()), ..Extras::default() }
     }
 
+    fn reads(&self) -> bool {
+        self.mix != Mix::Insert
+    }
+
     fn writes(&self) -> bool {
         // An engine flushes its buffers, whatever its clients do.
         true

@@ -3,6 +3,7 @@
 use super::*;
 use crate::certify::device_numbers;
 use crate::judge::Outcome;
+use crate::units::count;
 use std::fs;
 use std::path::PathBuf;
 use std::process::Command;
@@ -154,7 +155,7 @@ fn an_edited_line_ends_what_is_whole_and_is_named() {
         let [checksums, damage] = &run.damage[..] else { panic!("{expected}: {:?}", run.damage) };
         assert_eq!(checksums, "checksums.csv is missing");
         assert!(damage.starts_with(name) && damage.contains(expected), "{expected}: {damage}");
-        assert!(damage.contains(&format!("{whole} intervals ({whole} s) before it are whole")), "{damage}");
+        assert!(damage.contains(&format!("{} ({whole} s), is whole", count(whole, "interval"))), "{damage}");
         assert!(run.remarks.contains(damage), "{:?}", run.remarks);
         assert_eq!(run.intervals, whole, "{expected}");
         assert_ne!(run.verdict.outcome, Outcome::Pass, "{expected}");

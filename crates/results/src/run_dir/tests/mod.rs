@@ -9,7 +9,8 @@ mod size;
 use super::*;
 use crate::act_log::Test;
 use crate::buckets::ActScale;
-use crate::cell::{ActHistograms, Backlog, Interval, Layout, StreamInfo};
+use crate::cell::{ActHistograms, Interval, Layout, StreamInfo};
+use crate::counts::Backlog;
 use crate::judge::{End, IntervalCounts, Judge, Sla, Verdict};
 use crate::times::Times;
 use std::path::Path;
@@ -129,7 +130,7 @@ fn begin(dir: &Path, manifest: &Manifest) -> Writer {
 fn write_run(dir: &Path, manifest: &Manifest, intervals: u64) -> Verdict {
     let mut writer = begin(dir, manifest);
     let mut judge = manifest.judge();
-    let mut blamer = crate::blame::Blamer::of_run(manifest, &judge, &telemetry_columns());
+    let mut blamer = manifest.blamer(&judge, &telemetry_columns());
     let mut counts = IntervalCounts::default();
     for index in 0..intervals {
         counts.set(&interval(manifest, index), manifest.sla.tightest_ns());

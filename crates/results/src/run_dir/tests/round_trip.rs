@@ -2,8 +2,8 @@
 
 use super::*;
 use crate::act_log::{Entry, Reader};
-use crate::cell::{Backlog, Carried, Latencies, latencies};
-use crate::counts::CellCounts;
+use crate::cell::{Carried, Latencies, latencies};
+use crate::counts::{Backlog, CellCounts};
 use base64::Engine;
 use hdrhistogram::serialization::Deserializer;
 use hdrhistogram::serialization::interval_log::{IntervalLogIterator, LogEntry};
@@ -45,7 +45,8 @@ proptest! {
             counts.after_sec = (index + 1) * interval_sec;
             let record = records.next().unwrap().unwrap();
             prop_assert_eq!(&record.counts, &counts);
-            prop_assert_eq!((record.cpu_ns, record.in_flight_max), (interval.cpu_ns, interval.in_flight_max));
+            let of_record = (record.counts.cpu_ns, record.counts.in_flight_max);
+            prop_assert_eq!(of_record, (interval.cpu_ns, interval.in_flight_max));
             prop_assert_eq!(&record.telemetry, &telemetry(index));
         }
         prop_assert!(records.next().unwrap().is_none());

@@ -28,7 +28,7 @@ fn a_record_that_is_written_while_it_is_read_and_its_block_used_again_is_read_wh
     for mut done in done {
         // As if its block were another by now.
         done.buf.fill(0);
-        bench.store.on_completion(done, &mut OnEngine(&mut bench.engine), &mut bench.replies);
+        bench.store.on_completion(done, &mut bench.engine, &mut bench.replies);
     }
     let read = bench.replies.iter().find(|(number, _)| *number == 5).map(|(_, reply)| (reply.result, value(reply)));
     assert_eq!(read, Some((ResultCode::OK, b"new".to_vec())));
@@ -219,7 +219,7 @@ fn opened_where_flushes_fail(failures: u64) -> Bench {
     bench.write_out();
     let namespace = Namespace { write_block_bytes: BLOCK as u32, post_write_blocks: 0, ..Namespace::new("test") };
     let space = Space { target: 0, range: 0..64 * BLOCK, min_io_bytes: 512, write_unit_bytes: 512, id: 9 };
-    bench.store = Store::open(&namespace, &[space], 0..64, WALL_MS, 2, &mut OnEngine(&mut bench.engine)).unwrap();
+    bench.store = Store::open(&namespace, &[space], 0..64, WALL_MS, 2, &mut bench.engine).unwrap();
     let mut flushes = 0;
     while !bench.store.is_ready() {
         let mut done = Vec::new();
@@ -232,9 +232,9 @@ fn opened_where_flushes_fail(failures: u64) -> Bench {
                     done.outcome = Outcome::Errno(5);
                 }
             }
-            bench.store.on_completion(done, &mut OnEngine(&mut bench.engine), &mut bench.replies);
+            bench.store.on_completion(done, &mut bench.engine, &mut bench.replies);
         }
-        bench.store.poll(&mut OnEngine(&mut bench.engine), &mut bench.replies);
+        bench.store.poll(&mut bench.engine, &mut bench.replies);
     }
     assert_eq!(bench.store.statistics().devices[0].errors, failures);
     bench

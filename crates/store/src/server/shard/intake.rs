@@ -2,8 +2,9 @@
 
 use super::super::cluster::{self, MAGIC, Said};
 use super::super::connection::{Connection, Link, Role};
+use super::super::state::State;
 use super::transactions::{Batch, Origin};
-use super::{CANCEL, MS, RECEIVE, SEND, Shard, State};
+use super::{CANCEL, MS, RECEIVE, SEND, Shard};
 use crate::wire::{self, Command, Fault, Kind, frame, reply};
 use crate::{Digest, Reply, ResultCode, Transaction, Work};
 use engine::IoEngine as _;

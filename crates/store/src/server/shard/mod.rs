@@ -10,12 +10,12 @@
 mod intake;
 mod transactions;
 
-use super::connection::{Connection, Link, Role};
+use super::connection::{Connection, Role};
 use super::slab::Slab;
-use super::{State, lock};
+use super::state::{Message, State, lock};
 use crate::conf::NamespaceConfig;
 use crate::observe::{Counts, NamespaceCounts};
-use crate::{Disk, Namespace, Reply, Space, Store, Transaction, write_unit_bytes};
+use crate::{Disk, Namespace, Reply, Space, Store, write_unit_bytes};
 use engine::net::{Arrivals, Completion, Event, Net};
 use engine::{IoEngine, Wait};
 use std::net::{TcpListener, TcpStream};
@@ -53,29 +53,11 @@ const RECEIVE: u32 = 0;
 const SEND: u32 = 1;
 const CANCEL: u32 = 2;
 
-/// A message between threads.
-#[derive(Debug)]
-pub(super) enum Message {
-    /// A new client connection.
-    Accepted(TcpStream),
-    /// A new connection to a node.
-    Linked { node: usize, socket: TcpStream, link: Arc<Link> },
-    /// To be executed here.
-    Transaction { from: usize, number: u32, namespace: u16, transaction: Transaction },
-    /// Result of a transaction forwarded to this core.
-    Reply { number: u32, reply: Reply },
-    /// Takes no more requests, and ends when all are answered.
-    Stop,
-    /// Fails for this reason, as when its ring does.
-    #[cfg(test)]
-    Fail(String),
-}
-
 /// A ring as a store sees it.
 struct RingDisk<'a>(&'a mut Net);
 
 impl Disk for RingDisk<'_> {
-    fn now(&mut self) -> u64 {
+    fn now_ns(&mut self) -> u64 {
         self.0.now()
     }
 

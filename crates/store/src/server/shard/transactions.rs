@@ -2,7 +2,8 @@
 
 use super::super::cluster::Said;
 use super::super::connection::UNSENT_BYTES_MAX;
-use super::{MS, Message, RingDisk, Shard};
+use super::super::state::Message;
+use super::{MS, RingDisk, Shard};
 use crate::observe::{self, Kind};
 use crate::wire::{self, Keyed, Request, frame, reply};
 use crate::{Digest, Reply, ResultCode, Transaction, Work, ops, partition};

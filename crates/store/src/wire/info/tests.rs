@@ -99,10 +99,10 @@ fn statistics_configuration_and_latencies_are_read_as_those_of_a_real_server() {
     read.read("node.info", file.as_bytes()).unwrap();
     let namespace = &read.namespaces["test"];
     assert_eq!(namespace.devices.iter().map(|device| device.name.as_str()).collect::<Vec<_>>(), ["/dev/x", "/dev/y"]);
-    assert_eq!((namespace.samples[0].counters["objects"], namespace.samples[0].devices[1].writes), (7, Some(11)));
-    assert_eq!(namespace.samples[0].counters["data_avail_pct"], 25);
-    assert_eq!((namespace.write_block_bytes(read.build), namespace.defrag_lwm_pct()), (Some(128 << 10), Some(50)));
-    assert_eq!((namespace.post_write_blocks(read.build), namespace.benchmarks_storage()), (Some(256), Some(true)));
+    let numbers = ["objects", "device[1].writes", "data_avail_pct", "defrag-lwm-pct", "post-write-queue"];
+    assert_eq!(numbers.map(|name| namespace.number(name)), [7, 11, 25, 50, 256].map(Some));
+    assert_eq!(namespace.write_block_bytes(read.build), Some(128 << 10));
+    assert_eq!(namespace.flag("enable-benchmarks-storage"), Some(true));
     let read = format!("{{test}}-read:usec,1404.2{}", ",12.50".repeat(17));
     assert_eq!(reply(names[1], &facts), format!("latencies:hist={{test}}-read\t{read}\n"));
     assert_eq!(reply(b"latencies:\n", &facts), format!("latencies:\t{read};{{test}}-write:\n"));

@@ -1,0 +1,296 @@
+//! The options of `flashproof engine`.
+
+use super::RecordArgs;
+use super::values::seconds;
+use clap::{ArgAction, Args, ValueEnum};
+use load::workload::records::Mix;
+use std::fmt;
+use std::path::PathBuf;
+use std::str::FromStr;
+use store::object::Value;
+
+/// Login and TLS.
+#[derive(Args, Debug)]
+pub struct AccessArgs {
+    /// User, where the cluster asks for one; the password is asked for, or read from --password-file or the
+    /// environment variable FLASHPROOF_PASSWORD
+    #[arg(long, value_name = "USER")]
+    pub user: Option<String>,
+    /// File with the password in its first line
+    #[arg(long, value_name = "FILE", requires = "user")]
+    pub password_file: Option<PathBuf>,
+    /// Who checks the password: the cluster itself, or LDAP for it (sends the password; only with --tls)
+    #[arg(hide_short_help = true, long, value_enum, default_value_t = Auth::Internal, requires = "user")]
+    pub auth: Auth,
+    /// Speak TLS
+    #[arg(long, requires = "tls_cafile")]
+    pub tls: bool,
+    /// Certificates of those who sign the nodes' (PEM), such as /etc/ssl/certs/ca-certificates.crt
+    #[arg(long, value_name = "FILE", requires = "tls")]
+    pub tls_cafile: Option<PathBuf>,
+    /// Name in the nodes' certificates [default: the name that a node tells for its peer, else its host]
+    #[arg(long, value_name = "NAME", requires = "tls")]
+    pub tls_name: Option<String>,
+    /// Certificate of this client (PEM), where nodes want one
+    #[arg(hide_short_help = true, long, value_name = "FILE", requires_all = ["tls", "tls_keyfile"])]
+    pub tls_certfile: Option<PathBuf>,
+    /// Its key (PEM)
+    #[arg(hide_short_help = true, long, value_name = "FILE", requires = "tls_certfile")]
+    pub tls_keyfile: Option<PathBuf>,
+}
+
+/// Who checks a password.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Auth {
+    /// The cluster
+    Internal,
+    /// LDAP, asked by the cluster
+    External,
+}
+
+/// Options of the server.
+#[derive(Args, Debug)]
+pub struct ServeArgs {
+    /// Configuration: the part of aerospike.conf that docs/serve.md tells
+    #[arg(value_name = "CONFIG")]
+    pub config: PathBuf,
+    /// Allow the erasure of this device, where it holds other data than records of this namespace: its path, serial number or
+    /// world-wide name
+    #[arg(long, value_name = "NAME", value_delimiter = ',')]
+    pub erase: Vec<String>,
+    /// Read the configuration, tell what it says and what is wrong with it, and end
+    #[arg(long)]
+    pub dry_run: bool,
+}
+
+/// What stands behind the options.
+pub const SERVE_EXAMPLES: &str = "Examples:
+  flashproof engine serve examples/serve.conf     a namespace in a file, on 127.0.0.1 port 3000
+  flashproof engine serve --dry-run my.conf     what of a real server's configuration has no effect here
+  flashproof engine serve my.conf --erase SERIAL     a drive that held something else
+
+An instrument, not a database to keep data in: it shows what a drive gives a record engine, to existing clients and \
+benchmarks. A device that has the namespace's records on it is opened with them. SIGTERM or SIGINT writes what is in \
+memory and ends. No TLS, no users.";
+
+/// Options of a benchmark of a database.
+#[derive(Args, Debug)]
+#[command(disable_help_flag = true)]
+pub struct ClientArgs {
+    /// Node of the cluster, with its port if that is another than -p; several with commas. It names the others
+    #[arg(short = 'h', long, value_name = "HOST[:PORT]", default_value = "127.0.0.1", value_delimiter = ',')]
+    pub host: Vec<String>,
+    /// Port of the nodes
+    #[arg(short, long, value_name = "PORT", default_value_t = 3000)]
+    pub port: u16,
+    /// Namespace
+    #[arg(short, long, value_name = "NAMESPACE", default_value = "test", value_parser = name::<31>)]
+    pub namespace: String,
+    /// Set of the records; "" for none
+    #[arg(short, long, value_name = "SET", default_value = "testset", value_parser = name::<63>)]
+    pub set: String,
+    /// How many keys there are
+    #[arg(short, long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..))]
+    pub keys: u32,
+    /// The first of them: keys are whole numbers
+    #[arg(short = 'S', long, value_name = "N", default_value_t = 0)]
+    pub start_key: u32,
+    /// Bins of a record
+    #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1000))]
+    pub bins: u16,
+    /// What is in each: I (integer), S:N (string of N letters), B:N (N bytes)
+    #[arg(short, long, value_name = "I|S:N|B:N", default_value = "B:1024")]
+    pub object: Value,
+    /// What is done: I writes each key once and ends; RU,95 reads in 95 of 100 transactions and writes in the others
+    #[arg(short, long, value_name = "I|RU,PCT", default_value = "RU,95")]
+    pub workload: Mix,
+    /// Transactions at once, each on a connection of its own unless --pipeline says otherwise
+    #[arg(short = 'z', long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=65_536))]
+    pub connections: u32,
+    /// Transactions a second, at instants fixed beforehand: what waits behind a slow one counts as slow. Without it each
+    /// begins when one before it ends, and so with 0
+    #[arg(short = 'g', long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=100_000_000))]
+    pub rate: Option<u64>,
+    /// How long a transaction may take, ms
+    #[arg(short = 'T', long, value_name = "MS", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=3_600_000))]
+    pub timeout: u32,
+    /// Show the nodes that were found, and what each has
+    #[arg(short = 'D', long)]
+    pub debug: bool,
+    /// How long to go on: 1h, 30m, or a number of seconds [default: 60; of -w I: until all keys are written]
+    #[arg(long, value_name = "TIME", value_parser = seconds)]
+    pub duration: Option<u32>,
+    /// Transactions at once on each connection, where the server takes that
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub pipeline: u32,
+    /// Issuing threads, each with keys of its own [default: one for 64 transactions at once, up to half of the CPUs]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
+    pub threads: Option<u32>,
+    /// Look at all that is read: a record with other bytes than were written, or older than a write that was acknowledged, fails
+    #[arg(long)]
+    pub verify: bool,
+    /// Some keys are more popular than others: the n-th in proportion to n^-THETA
+    #[arg(long, value_name = "THETA", num_args = 0..=1, default_missing_value = "0.99", value_parser = theta)]
+    pub zipfian: Option<f64>,
+    /// Write all bins of a record, so that the server need not read it before
+    #[arg(long)]
+    pub replace: bool,
+    /// Seed of all random choices [default: another each time]
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+    #[command(flatten)]
+    pub access: AccessArgs,
+    /// As of any run.
+    #[command(flatten)]
+    pub record: RecordArgs,
+    /// Print help
+    #[arg(long, action = ArgAction::Help)]
+    help: Option<bool>,
+}
+
+/// A name of up to so many bytes that stands between separators in what servers say.
+fn name<const BYTES: usize>(text: &str) -> Result<String, String> {
+    match text.len() <= BYTES && !text.contains(|c: char| c.is_control() || matches!(c, ':' | ';' | ',')) {
+        true => Ok(text.to_owned()),
+        false => Err(format!("give up to {BYTES} bytes without ':', ';', ',' and control characters")),
+    }
+}
+
+fn theta(text: &str) -> Result<f64, String> {
+    let theta = text.parse().ok().filter(|theta| *theta > 0.0 && *theta <= 10.0);
+    theta.ok_or_else(|| "give a number over 0, up to 10".to_owned())
+}
+
+pub(super) const CLIENT_EXAMPLES: &str = "\
+Examples:
+  flashproof engine client -h db1 -n test -k 1000000 -o B:1024 -w I -z 64           insert a million records of 1 KiB
+  flashproof engine client -h db1 -n test -k 1000000 -o B:1024 -w RU,95 -z 64       read and write them, as fast as it goes
+  flashproof engine client -h db1 -n test -k 1000000 -w RU,95 -z 256 -g 50000       50,000 a second, whatever comes back
+  flashproof engine client -h db1 -k 1000000 -w RU,50 --zipfian --verify    with a look at all that is read
+  flashproof engine client -h 127.0.0.1 -k 100000 -w RU,95 -z 256 --pipeline 32     several at once on each connection
+  flashproof engine client -h db1:4333 --tls --tls-cafile ca.pem --user me     over TLS, with a login
+
+Any Aerospike server will do, \"flashproof engine serve\" among them. Records are written to the namespace: take one whose
+data are not needed. docs/transactions.md explains what is recorded.";
+
+/// Options of the table of transactions.
+#[derive(Args, Debug)]
+pub struct TransactionsArgs {
+    /// Block device or file, or a simulated drive: "sim:", "sim:ftl+op=12%"; two of them for rows with replication [default:
+    /// files in the run directory]
+    #[arg(value_name = "DEVICE", num_args = 0..=2)]
+    pub devices: Vec<String>,
+    /// Put a server between the transactions and the drive, in this process, with its clients on the loopback interface
+    #[arg(long)]
+    pub loopback: bool,
+    /// Size of a file; of a simulated drive how much of it is used, which takes as much memory
+    #[arg(long, value_name = "SIZE", default_value = "512MiB", value_parser = size)]
+    pub size: u64,
+    /// Rows of the table: bytes of a record with k for 1,024; 1k-replicated has each record on two servers (--loopback)
+    /// [default: 1k,2k,4k, and 1k-replicated with --loopback where there are files or two devices]
+    #[arg(long, value_name = "ROWS", value_delimiter = ',')]
+    pub rows: Option<Vec<RowKind>>,
+    /// How many records [default: as many as fill 40 % of the device, at most 100 million]
+    #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+    pub keys: Option<u32>,
+    /// What is measured: RU,95 reads in 95 of 100 transactions and writes in the others
+    #[arg(short, long, value_name = "RU,PCT", default_value = "RU,95")]
+    pub workload: Mix,
+    /// Transactions at once
+    #[arg(short = 'z', long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=16_384))]
+    pub connections: u32,
+    /// Transactions a second [default: as many as it does]
+    #[arg(short = 'g', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
+    pub rate: Option<u64>,
+    /// Cores of the store, or of each server, each with a thread of its own [default: all; one on a simulated drive]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
+    pub threads: Option<u16>,
+    /// Have a write answered only when it is on the device
+    #[arg(hide_short_help = true, long)]
+    pub commit_to_device: bool,
+    /// Write blocks in memory of each device that are read from there (post-write-queue)
+    #[arg(hide_short_help = true, long, value_name = "N", default_value_t = 0)]
+    pub post_write_queue: u32,
+    /// How long each row is measured
+    #[arg(long, value_name = "TIME", default_value_t = 3, value_parser = seconds)]
+    pub duration: u32,
+    /// How long it runs before
+    #[arg(long, value_name = "TIME", default_value_t = 1, value_parser = seconds)]
+    pub warm_up: u32,
+    /// Look at all that is read
+    #[arg(long)]
+    pub verify: bool,
+    /// Allow the erasure of the device, by its serial number, wwid, by-id link or path
+    #[arg(long, value_name = "DEVICE")]
+    pub erase: Vec<String>,
+    /// Write the table as JSON, too
+    #[arg(long, value_name = "FILE")]
+    pub json: Option<PathBuf>,
+    /// Replace the file of --json if it is there
+    #[arg(long, requires = "json")]
+    pub force: bool,
+    /// Seed of all random choices [default: another each time]
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+    /// As of any run.
+    #[command(flatten)]
+    pub record: RecordArgs,
+}
+
+fn size(text: &str) -> Result<u64, String> {
+    engine::sim::size_bytes(text)
+        .filter(|bytes| *bytes > 0)
+        .ok_or_else(|| "give a size such as 512MiB or 10GB".to_owned())
+}
+
+/// A row of the table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct RowKind {
+    /// Bytes of a record.
+    pub bytes: u32,
+    /// Whether each record is on two servers.
+    pub replicated: bool,
+}
+
+const REPLICATED: &str = "-replicated";
+
+impl fmt::Display for RowKind {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.bytes.is_multiple_of(1_024) {
+            true => write!(f, "{}k", self.bytes / 1_024)?,
+            false => write!(f, "{}", self.bytes)?,
+        }
+        f.write_str(if self.replicated { REPLICATED } else { "" })
+    }
+}
+
+impl FromStr for RowKind {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        let number = |text: &str| text.parse::<u32>().ok();
+        let (size, replicated) = text.strip_suffix(REPLICATED).map_or((text, false), |size| (size, true));
+        let bytes = match size.strip_suffix(['k', 'K']) {
+            Some(kib) => number(kib).and_then(|kib| kib.checked_mul(1_024)),
+            None => number(size),
+        };
+        bytes
+            .filter(|bytes| (16..=1 << 20).contains(bytes))
+            .map(|bytes| Self { bytes, replicated })
+            .ok_or_else(|| "give bytes from 16 to 1024k: 1k,2k,4k,1k-replicated".to_owned())
+    }
+}
+
+pub(super) const TRANSACTIONS_EXAMPLES: &str = "\
+Examples:
+  flashproof engine bench                                     on a file, in seconds
+  flashproof engine bench sim:                                on a simulated drive: no device at all
+  flashproof engine bench /dev/nvme1n1 --duration 10m --warm-up 5m       ERASES it
+  flashproof engine bench /dev/nvme1n1 --erase S64ANX0T402 -z 256        in a script: allow the erasure, by serial number
+  flashproof engine bench --rows 1k -w RU,50 -g 20000         one row, at a rate
+  flashproof engine bench --loopback                          over sockets, and with replication between two servers
+  flashproof engine bench --loopback /dev/nvme1n1 /dev/nvme2n1           a drive for each of the two; ERASES both
+
+Each row inserts its records, warms up and measures, in a store in this process: no network, no other process. With
+--loopback there is a server between, of one node or of two. For servers on machines of their own see \"flashproof engine serve\"
+and \"flashproof engine client\"; docs/transactions.md has all of it.";

@@ -1,0 +1,340 @@
+//! The options of `flashproof latency`, of ACT's script, and of asloglatency.
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser, ValueEnum};
+use results::judge::Sla;
+use sizing::loglatency::From;
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+/// Options of latency tables.
+#[derive(Args, Debug)]
+#[command(disable_help_flag = true, infer_long_args = true, args_override_self = true)]
+pub struct LatencyArgs {
+    /// Log of act_storage, act_index or flashproof, plain or compressed by gzip or zstd; a run
+    /// directory; "-" for standard input. May be repeated: the logs side by side
+    #[arg(short, long = "log", value_name = "LOG", allow_hyphen_values = true)]
+    pub logs: Vec<String>,
+    /// Histogram to show, one of HISTOGRAM NAMES in the log; may be repeated [default: reads]
+    #[arg(short = 'h', long = "histogram", value_name = "NAME", allow_hyphen_values = true)]
+    pub histograms: Vec<String>,
+    /// Length of a slice in seconds, rounded up to whole report intervals [default: 3600; of run directories the run's own]
+    #[arg(short = 't', long, value_name = "SECONDS", allow_hyphen_values = true)]
+    pub slice: Option<String>,
+    /// First threshold to show, as a power of two (0: 1 ms, 3: 8 ms), up to 16
+    #[arg(
+        short = 's',
+        long = "start_bucket",
+        alias = "start-bucket",
+        value_name = "N",
+        default_value = "0",
+        allow_hyphen_values = true
+    )]
+    pub start_bucket: String,
+    /// Number of thresholds to show
+    #[arg(
+        short = 'n',
+        long = "num_buckets",
+        alias = "num-buckets",
+        value_name = "N",
+        default_value = "7",
+        allow_hyphen_values = true
+    )]
+    pub num_buckets: String,
+    /// Show the first threshold, then every n-th
+    #[arg(
+        short = 'e',
+        long = "every_nth",
+        alias = "every-nth",
+        value_name = "N",
+        default_value = "1",
+        allow_hyphen_values = true
+    )]
+    pub every_nth: String,
+    /// Show operations a second, too
+    #[arg(short = 'x', long)]
+    pub extra: bool,
+    /// Form of the result
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    pub format: Format,
+    /// Judge by these limits: a pass or fail line at the end, exit code 1 on fail
+    #[arg(long, value_name = "LIMITS")]
+    pub sla: Option<Sla>,
+    /// Print help
+    #[arg(long, action = ArgAction::Help)]
+    help: Option<bool>,
+    /// The arguments as they were typed, for the first line of a table
+    #[arg(skip)]
+    pub typed: Vec<String>,
+}
+
+/// The forms of a latency table.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub enum Format {
+    /// As ACT's script prints it
+    Table,
+    /// A line for each log, histogram, slice and threshold
+    Csv,
+    /// Everything, with names
+    Json,
+    /// Tables for tickets and wikis
+    Markdown,
+}
+
+#[derive(Parser)]
+#[command(
+    name = "act_latency.py",
+    version,
+    disable_help_flag = true,
+    about = "Show latency tables as ACT's script does: its options, its output, its exit status"
+)]
+struct ActCli {
+    #[command(flatten)]
+    args: LatencyArgs,
+}
+
+/// How ACT's script explains its options.
+pub const ACT_USAGE: &str = "\
+Usage:
+ -l act_storage or act_index output file
+    MANDATORY - NO DEFAULT
+    e.g. act_out.txt
+ -h histogram to analyse
+    default: depends on config read from output file
+ -t analysis slice interval in seconds
+    default: 3600
+ -s start display from this bucket
+    default: 0
+ -n number of buckets to display
+    default: 7
+ -e show start bucket then every n-th bucket
+    default: 1
+ -x (show extra information for each slice)
+    default: not set
+";
+
+pub(super) const LATENCY_EXAMPLES: &str = "\
+Examples:
+  flashproof latency act_out.txt                       the shares of each hour
+  flashproof latency runs/demo -t 60 -n 3 -e 3         a run by minutes: over 1, 8, 64 ms
+  flashproof latency a.log.gz b.log.zst -x             two drives side by side, with rates
+  flashproof latency aerospike.log -h '{test}-write'   a server's log: its last 5 minutes
+  flashproof latency act_out.txt --sla \"5%>1ms,1%>8ms,0.1%>64ms\"
+  ssh host cat act_out.txt | flashproof latency -l - -t 60 --format json
+
+A run directory gives percentiles, rates and errors, too. What the columns mean: docs/latency.md.";
+
+/// Reads the options of ACT's script. What it would not accept is told as it would.
+pub(super) fn parse_latency_as_act(arguments: Vec<OsString>) -> LatencyArgs {
+    let typed = typed(&arguments, 1);
+    let matches = ActCli::command().after_help(super::help::laid_out(LATENCY_EXAMPLES)).try_get_matches_from(arguments);
+    match matches.and_then(|matches| ActCli::from_arg_matches(&matches)) {
+        Ok(cli) => LatencyArgs { typed, ..cli.args },
+        Err(error) => refuse_as_act(&error, &typed),
+    }
+}
+
+/// The arguments behind the first `skipped`, for people.
+pub(super) fn typed(arguments: &[OsString], skipped: usize) -> Vec<String> {
+    arguments.iter().skip(skipped).map(|argument| argument.to_string_lossy().into_owned()).collect()
+}
+
+/// Help goes where clap puts it; a mistake is told on standard output, as the script does.
+fn refuse_as_act(error: &clap::Error, typed: &[String]) -> ! {
+    if !error.use_stderr() {
+        // Who closed the terminal does not want to read it.
+        let _ = error.print();
+        std::process::exit(0);
+    }
+    let _ = session::console::result(&format!(
+        "{}{}\n{}",
+        report::latency::table::echo(typed),
+        in_acts_words(error, typed),
+        ACT_USAGE
+    ));
+    std::process::exit(session::failure::ACT_FAILURE.into())
+}
+
+fn in_acts_words(error: &clap::Error, typed: &[String]) -> String {
+    let name = match error.get(ContextKind::InvalidArg) {
+        Some(ContextValue::String(name)) => name.split([' ', '=']).next().unwrap_or(name).to_owned(),
+        _ => String::new(),
+    };
+    let no_value =
+        matches!(error.get(ContextKind::InvalidValue), Some(ContextValue::String(value)) if value.is_empty());
+    match error.kind() {
+        ErrorKind::UnknownArgument if name.starts_with('-') => format!("option {name} not recognized"),
+        ErrorKind::InvalidValue if no_value => {
+            format!("option {} requires argument", short_as_typed(&name, typed).unwrap_or(name))
+        }
+        _ => error.to_string().lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned(),
+    }
+}
+
+/// The short form of the option `long`, if that is how it was typed: clap always names the long one.
+/// An option without its value is the last argument, or the last letter of it.
+fn short_as_typed(long: &str, typed: &[String]) -> Option<String> {
+    let command = ActCli::command();
+    let option = command.get_arguments().find(|option| option.get_long() == long.strip_prefix("--"))?;
+    let letter = option.get_short()?;
+    let last = typed.last().filter(|last| last.starts_with('-') && !last.starts_with("--"))?;
+    last.ends_with(letter).then(|| format!("-{letter}"))
+}
+
+/// Options of tables of a server's log.
+#[derive(Args, Debug)]
+#[command(disable_help_flag = true, args_override_self = true)]
+pub struct LogLatencyArgs {
+    /// Log of the server, plain or compressed by gzip or zstd; "-" for standard input. May be repeated: the
+    /// rotated files of one node, in any order
+    #[arg(short, long = "log", value_name = "LOG", default_value = "/var/log/aerospike/aerospike.log")]
+    pub logs: Vec<PathBuf>,
+    /// Histogram to show: "{test}-read", "{test}-/dev/nvme0n1-read", or "read" for the sum of all namespaces
+    #[arg(short = 'h', long = "histogram", value_name = "NAME", allow_hyphen_values = true)]
+    pub histogram: Option<String>,
+    /// Namespace of the histogram, where its name has none: -N test -h read
+    #[arg(short = 'N', long, value_name = "NAMESPACE")]
+    pub namespace: Option<String>,
+    /// Length of a slice: 3600 or 1:00:00
+    #[arg(short = 't', long, value_name = "TIME", default_value = "10", allow_hyphen_values = true)]
+    pub slice: String,
+    /// Where to begin: head, tail (5 minutes before the end), "Sep 22 2011 22:40:14", or -3600 and -1:00:00, so
+    /// long before the end
+    #[arg(short = 'f', long, value_name = "TIME", default_value = "tail", allow_hyphen_values = true)]
+    pub from: String,
+    /// How far to go: 3600 or 1:00:00 [default: to the end]
+    #[arg(short = 'd', long, value_name = "TIME", allow_hyphen_values = true)]
+    pub duration: Option<String>,
+    /// Number of thresholds to show
+    #[arg(short = 'n', long = "num-buckets", alias = "num_buckets", value_name = "N", default_value = "3", value_parser = from_one)]
+    pub num_buckets: usize,
+    /// Show the first threshold, then every n-th
+    #[arg(short = 'e', long = "every-nth", alias = "every_nth", value_name = "N", default_value = "3", value_parser = from_one)]
+    pub every_nth: usize,
+    /// Form of the result
+    #[arg(long, value_enum, default_value_t = Format::Table)]
+    pub format: Format,
+    /// Print help
+    #[arg(short = 'E', long, action = ArgAction::Help)]
+    help: Option<bool>,
+}
+
+#[derive(Parser)]
+#[command(
+    name = "asloglatency",
+    version,
+    disable_help_flag = true,
+    about = "Show a histogram of a server's log as asloglatency does: its options, its output, its exit status"
+)]
+struct AsCli {
+    #[command(flatten)]
+    args: LogLatencyArgs,
+}
+
+impl LogLatencyArgs {
+    /// Options that show a server's logs as `flashproof latency FILE` was asked to; what it does not name is
+    /// asloglatency's default, and the histogram the reads of all namespaces.
+    ///
+    /// Errors: an option that these logs have no use for.
+    pub fn of(args: &LatencyArgs) -> Result<Self, String> {
+        let refused = |what: &str| {
+            format!(
+                "cannot show a server's log - {what} - flashproof latency server --help has the options for such a log"
+            )
+        };
+        let histogram = match &args.histograms[..] {
+            [] => "read".to_owned(),
+            [one] => one.clone(),
+            _ => return Err(refused("it is shown by one histogram at a time (-h)")),
+        };
+        if args.extra || args.sla.is_some() || args.start_bucket != "0" {
+            return Err(refused("-s, -x and --sla are for logs of ACT and for runs"));
+        }
+        let number =
+            |text: &str| from_one(text).map_err(|why| refused(&format!("{text} is no number of thresholds, {why}")));
+        let AsCli { args: defaults } = AsCli::parse_from(["asloglatency"]);
+        Ok(Self {
+            logs: args.logs.iter().map(PathBuf::from).collect(),
+            histogram: Some(histogram),
+            slice: args.slice.clone().unwrap_or(defaults.slice.clone()),
+            num_buckets: number(&args.num_buckets)?,
+            every_nth: number(&args.every_nth)?,
+            format: args.format,
+            ..defaults
+        })
+    }
+}
+
+pub(super) const LOGLATENCY_EXAMPLES: &str = "\
+Examples:
+  flashproof latency server -h '{test}-read' -f head -t 60    the whole log by minutes: over 1, 8, 64 ms or us
+  flashproof latency server -h '{test}-device-read-size' -f -3000 -t 500 -n 19
+  flashproof latency server -N test -h write -f 'Nov 20 2026 23:14:00' -d 600
+  flashproof latency server -h '{test}-/dev/sdb-read' -l a.log.gz -l a.log
+  cat a.log | flashproof latency server -h read -f head -l - --format csv
+
+A name that is not there is told with those that are. What the columns mean: docs/loglatency.md.";
+
+fn from_one(text: &str) -> Result<usize, String> {
+    text.trim().parse().ok().filter(|number| *number > 0).ok_or_else(|| "give a whole number from 1".to_owned())
+}
+
+/// Reads the options of asloglatency, or exits as it does.
+pub(super) fn parse_as_asloglatency(arguments: Vec<OsString>) -> LogLatencyArgs {
+    let command = AsCli::command().after_help(super::help::laid_out(LOGLATENCY_EXAMPLES));
+    let matches = command.try_get_matches_from(arguments);
+    match matches.and_then(|matches| AsCli::from_arg_matches(&matches)) {
+        Ok(cli) => cli.args,
+        Err(error) => super::exit_as_act(&error),
+    }
+}
+
+/// What `-f` says.
+pub fn from(text: &str) -> Result<From, String> {
+    let trimmed = text.trim();
+    match trimmed {
+        "head" => return Ok(From::Head),
+        "tail" => return Ok(From::Tail),
+        _ => {}
+    }
+    if trimmed.starts_with('-') {
+        let seconds = sizing::loglatency::seconds(trimmed.trim_matches(['-', ' ']));
+        return seconds.map(From::Before).ok_or_else(|| format!("can't parse relative start time {text}"));
+    }
+    let forms = ["%b %d %Y %H:%M:%S", "%B %d %Y %H:%M:%S", "%Y-%m-%d %H:%M:%S", "%Y-%m-%dT%H:%M:%S"];
+    let at = forms.iter().find_map(|form| jiff::civil::DateTime::strptime(form, trimmed).ok());
+    at.map(From::At).ok_or_else(|| format!("can't parse absolute start time {text}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(arguments: &[&str]) -> Result<LatencyArgs, String> {
+        let typed: Vec<String> = arguments.iter().map(|&argument| argument.to_owned()).collect();
+        let all = std::iter::once("act_latency.py").chain(arguments.iter().copied());
+        ActCli::try_parse_from(all).map(|cli| cli.args).map_err(|error| in_acts_words(&error, &typed))
+    }
+
+    #[test]
+    fn options_are_those_of_acts_script() {
+        let args =
+            parse(&["-l", "a", "-xt5", "--hist", "reads", "-h", "-writes", "--num_buckets=3", "-n", "-4"]).unwrap();
+        assert_eq!(
+            (args.logs, args.histograms),
+            (vec!["a".to_owned()], vec!["reads".to_owned(), "-writes".to_owned()])
+        );
+        assert_eq!((args.slice.as_deref(), args.num_buckets.as_str(), args.extra), (Some("5"), "-4", true));
+    }
+
+    #[test]
+    fn mistakes_are_told_in_the_words_of_acts_script() {
+        assert_eq!(parse(&["-z"]).unwrap_err(), "option -z not recognized");
+        assert_eq!(parse(&["--nonsense=3"]).unwrap_err(), "option --nonsense not recognized");
+        assert_eq!(parse(&["-l"]).unwrap_err(), "option -l requires argument");
+        assert_eq!(parse(&["-l", "x", "-xh"]).unwrap_err(), "option -h requires argument");
+        assert_eq!(parse(&["--hist"]).unwrap_err(), "option --histogram requires argument");
+        // The last argument can be another option, when the value is there and empty.
+        assert_eq!(parse(&["--format=", "-x"]).unwrap_err(), "option --format requires argument");
+    }
+}

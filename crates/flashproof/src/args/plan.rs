@@ -1,0 +1,491 @@
+//! The options of `flashproof size`.
+
+use super::AccessArgs;
+use super::reports::EnduranceArgs;
+use super::values::{named, number, percent, positive, seconds};
+use clap::Args;
+use engine::DeviceName;
+use engine::sim::size_bytes;
+use jiff::Timestamp;
+use jiff::civil::{DateTime, Time};
+use jiff::tz::Offset;
+use load::factor::Factor;
+use load::workload::act::options::Test;
+use procedures::align::Alignment;
+use report::comparison::Named;
+use session::output_file::Output;
+use std::path::PathBuf;
+use store::nodes::{DEFAULT_PORT, Host};
+
+/// How nodes are spoken to.
+#[derive(Args, Debug)]
+pub struct NodeArgs {
+    #[command(flatten)]
+    pub access: AccessArgs,
+    /// Longest time for a connection, and for a request with its reply
+    #[arg(long, value_name = "TIME", default_value = "5s", allow_hyphen_values = true, value_parser = seconds)]
+    pub timeout: u32,
+    /// How long a node that does not answer is tried again when its settings are put back
+    #[arg(hide_short_help = true, long, value_name = "TIME", default_value = "2m", allow_hyphen_values = true, value_parser = seconds)]
+    pub retry: u32,
+}
+
+/// Options of `flashproof size collect`.
+#[derive(Args, Debug)]
+pub struct CollectArgs {
+    /// A node to start from: HOST or HOST:PORT; may be repeated, or several joined by commas
+    #[arg(long, value_name = "HOST:PORT", value_delimiter = ',', value_parser = host)]
+    pub host: Vec<Host>,
+    /// Only these namespaces; may be repeated, or several joined by commas [default: all]
+    #[arg(long, value_name = "NS", value_delimiter = ',', requires = "host")]
+    pub namespace: Vec<String>,
+    /// Only the nodes given as --host, not their peers
+    #[arg(long, requires = "host")]
+    pub one_node: bool,
+    /// Reach the peers by their alternate addresses
+    #[arg(hide_short_help = true, long, requires = "host")]
+    pub services_alternate: bool,
+    /// Turn on, for as long as it samples, the histograms of devices and the detail of drv_ssd in the log; then
+    /// put back what was changed
+    #[arg(long, requires = "host")]
+    pub enable: bool,
+    /// How long to sample: 10m, 1h, or a number of seconds
+    #[arg(long = "duration", value_name = "TIME", default_value = "10m", allow_hyphen_values = true, value_parser = seconds)]
+    pub window: u32,
+    /// Time from sample to sample
+    #[arg(long, value_name = "TIME", default_value = "10s", allow_hyphen_values = true, value_parser = seconds)]
+    pub every: u32,
+    /// Logs of nodes to put beside, plain or compressed; "-" for standard input; copied after the samples
+    #[arg(long, value_name = "FILE", num_args = 1..)]
+    pub log: Vec<PathBuf>,
+    /// Output of iostat (text or JSON) to put beside; of several nodes NODE=FILE, with the node's id
+    #[arg(long, value_name = "FILE", num_args = 1..)]
+    pub iostat: Vec<PathBuf>,
+    /// Folder to make [default: flashproof-results/cluster-TIME]
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Print the commands of asadm and asinfo that do the same by hand, and do nothing
+    #[arg(long)]
+    pub print_commands: bool,
+    #[command(flatten)]
+    pub nodes: NodeArgs,
+}
+
+/// Options of `flashproof size restore`.
+#[derive(Args, Debug)]
+pub struct RestoreArgs {
+    /// The folder of that collection
+    #[arg(value_name = "DIR")]
+    pub dir: PathBuf,
+    #[command(flatten)]
+    pub nodes: NodeArgs,
+}
+
+fn host(text: &str) -> Result<Host, String> {
+    Host::parse(text, DEFAULT_PORT)
+}
+
+pub(super) const COLLECT_EXAMPLES: &str = "\
+Examples:
+  flashproof size collect --host 192.0.2.1              what all nodes say, for 10 minutes; changes nothing
+  flashproof size collect --host 192.0.2.1 --enable     turns histograms on, samples, puts all back
+  flashproof size collect --host db1,db2:3100 --duration 1h --every 30s
+  flashproof size collect --host db1:4333 --tls --tls-cafile ca.pem --user me
+  flashproof size collect --log n1.log.gz --iostat n1.txt     without a connection
+  flashproof size collect --print-commands --host db1     for those who type them in asadm themselves
+
+It ends early by Ctrl-C, and puts back what it changed. Killed (kill -9), \"flashproof size restore DIR\" does.
+Exit code 3: a node is missing, or something could not be put back. More in docs/cluster.md.";
+
+pub(super) const RESTORE_EXAMPLES: &str = "\
+Examples:
+  flashproof size restore flashproof-results/cluster-2026-11-22T04-15-00Z-4711
+  flashproof size restore DIR --user me --tls --tls-cafile ca.pem
+
+Only what the collection changed, and what still is as it made it, is put back. More in docs/cluster.md.";
+
+/// Options of a profile.
+#[derive(Args, Debug)]
+pub struct SizeArgs {
+    /// Folders of "flashproof size collect": each file in them is taken as what it is
+    #[arg(value_name = "DIR")]
+    pub dirs: Vec<PathBuf>,
+    /// Logs of the server, rotated ones too, plain, gzip or zstd, of one or several nodes; "-" is standard input.
+    /// Tables of asloglatency, pasted in a file, are read as well
+    #[arg(long, value_name = "FILE", num_args = 1..)]
+    pub log: Vec<PathBuf>,
+    /// What "iostat -x -t" printed on the machine of the log, as text or JSON; with several nodes, NODE=FILE each
+    #[arg(long, value_name = "[NODE=]FILE", num_args = 1..)]
+    pub iostat: Vec<PathBuf>,
+    /// What the servers replied to info requests: files, or a folder of them
+    #[arg(long, value_name = "FILE|DIR", num_args = 1..)]
+    pub info: Vec<PathBuf>,
+    /// Only these namespaces; may be repeated
+    #[arg(long, value_name = "NS")]
+    pub namespace: Vec<String>,
+    /// Begin of the window, UTC: "2026-11-20 23:04:05", or 23:04:05 of the log's last day [default: searched for]
+    #[arg(long, value_name = "TIME", value_parser = instant)]
+    pub from: Option<Instant>,
+    /// End of the window, likewise
+    #[arg(long, value_name = "TIME", value_parser = instant)]
+    pub to: Option<Instant>,
+    /// The shortest steady window that is searched for
+    #[arg(hide_short_help = true, long, value_name = "TIME", default_value_t = 180, allow_hyphen_values = true, value_parser = seconds)]
+    pub at_least: u32,
+    /// Drive of a device whose name does not tell it, as iostat calls it: dm-3=/dev/mapper/data; may be repeated
+    #[arg(long, value_name = "DRIVE=DEVICE", value_parser = drive)]
+    pub drive: Vec<(String, String)>,
+    /// Time zone of iostat's clock, such as +02:00; the server's log says its own
+    #[arg(hide_short_help = true, long, value_name = "ZONE", default_value = "+00:00", allow_hyphen_values = true, value_parser = zone)]
+    pub iostat_zone: Offset,
+    /// write-block-size of the servers, such as 128K, where no source says it (servers before 7.1)
+    #[arg(hide_short_help = true, long, value_name = "SIZE", value_parser = block)]
+    pub write_block_size: Option<u64>,
+    /// flush-size of the servers, such as 128K, where no source says it (servers from 7.1 on)
+    #[arg(hide_short_help = true, long, value_name = "SIZE", value_parser = block)]
+    pub flush_size: Option<u64>,
+    /// Write profile.json and a configuration for each namespace into this folder, which is made
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Replace the files that are there
+    #[arg(long, requires = "out")]
+    pub force: bool,
+    /// The node whose drives the configurations are of [default: the one whose drives move most bytes]
+    #[arg(long, value_name = "NODE")]
+    pub node: Option<String>,
+    /// Device to be tested, for the configurations
+    #[arg(long, value_name = "DEVICE")]
+    pub device: Option<DeviceName>,
+    /// Length of the test, for the configurations
+    #[arg(long, value_name = "TIME", default_value_t = 86_400, allow_hyphen_values = true, value_parser = seconds)]
+    pub duration: u32,
+    /// Load of the configurations as a multiple of the cluster's: 2 for a candidate that is to take twice as much
+    #[arg(long, value_name = "FACTOR", default_value_t = Factor::ONE, allow_hyphen_values = true)]
+    pub scale: Factor,
+    /// Write configurations although the profile does not balance; it stays marked
+    #[arg(long)]
+    pub accept_unbalanced: bool,
+    /// Write one page of HTML with bars, which needs no network and no other file
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
+    /// Print the profile as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+/// A moment as the user gives it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Instant {
+    /// With its day.
+    At(Timestamp),
+    /// Of the last day that it lies in.
+    Of(Time),
+}
+
+/// Shown below the help.
+pub(super) const SIZE_EXAMPLES: &str = "\
+Examples:
+  flashproof size profile --log /var/log/aerospike/aerospike.log              what reads and writes the devices, and how much
+  flashproof size profile --log aerospike.log* --iostat iostat.json           compared with what iostat saw
+  flashproof size profile --log aerospike.log --from 23:04:05 --to 23:10:05
+  flashproof size profile flashproof-results/cluster-* --scale 2 --out sizing         a configuration of twice the cluster's load
+  flashproof size profile --log a.log b.log --iostat BB9=a.txt BC2=b.txt
+
+Exit code 0: the profile balances; 4: it does not, and says why. docs/sizing.md goes through all of it.";
+
+fn instant(text: &str) -> Result<Instant, String> {
+    let text = text.trim();
+    let day = || text.replacen(' ', "T", 1).parse::<DateTime>().ok().and_then(|at| Offset::UTC.to_timestamp(at).ok());
+    let found = text.parse::<Timestamp>().ok().or_else(day).map(Instant::At);
+    found
+        .or_else(|| text.parse::<Time>().ok().map(Instant::Of))
+        .ok_or_else(|| "give a time such as \"2026-11-20 23:04:05\" or 23:04:05, in UTC".to_owned())
+}
+
+fn zone(text: &str) -> Result<Offset, String> {
+    let expected = "give the difference to UTC, such as +02:00 or -05:00";
+    let (sign, rest) = match text.trim().strip_prefix('-') {
+        Some(rest) => (-1, rest),
+        None => (1, text.trim().trim_start_matches('+')),
+    };
+    let (hours, minutes) = rest.split_once(':').unwrap_or((rest, "0"));
+    let (hours, minutes): (i32, i32) =
+        hours.parse().ok().zip(minutes.parse().ok()).ok_or_else(|| expected.to_owned())?;
+    if !(0..=14).contains(&hours) || !(0..60).contains(&minutes) {
+        return Err(expected.to_owned());
+    }
+    Offset::from_seconds(sign * (hours * 3600 + minutes * 60)).map_err(|_| expected.to_owned())
+}
+
+fn drive(text: &str) -> Result<(String, String), String> {
+    let pair = text.split_once('=').filter(|(drive, device)| !drive.is_empty() && !device.is_empty());
+    let (drive, device) = pair.ok_or("give DRIVE=DEVICE, such as dm-3=/dev/mapper/data")?;
+    Ok((drive.to_owned(), device.to_owned()))
+}
+
+/// A size as aerospike.conf has it.
+fn block(text: &str) -> Result<u64, String> {
+    sizing::server_log::size_bytes(text)
+        .filter(|bytes| bytes.is_power_of_two() && (4096..=8 << 20).contains(bytes))
+        .ok_or_else(|| "give a power of two from 4K to 8M, as aerospike.conf has it: 128K, 1M".to_owned())
+}
+
+/// Options of an alignment.
+#[derive(Args, Debug)]
+pub struct AlignArgs {
+    /// Configuration with histograms, as of "flashproof size profile" or by hand
+    #[arg(value_name = "CONFIG")]
+    pub config: PathBuf,
+    /// What has to reach each device: a profile (profile.json), what "iostat -xty" printed beside the cluster, or its
+    /// numbers as r/s=N,w/s=N,rkB/s=N,wkB/s=N; with f/s=N flushes that w/s counts are taken off it
+    #[arg(long, value_name = "PROFILE")]
+    pub target: String,
+    /// Device to run on instead of those of CONFIG, as many as it has; may be repeated: ALL that is on it is erased
+    #[arg(long, value_name = "DEVICE")]
+    pub device: Vec<DeviceName>,
+    /// Allow the erasure of this device, by its serial number, wwid, by-id link or path; may be repeated
+    #[arg(long, value_name = "DEVICE")]
+    pub erase: Vec<String>,
+    /// Write the aligned configuration to this file
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// Replace the file if it is there
+    #[arg(long, requires = "out")]
+    pub force: bool,
+    /// How near to the target each of the four numbers must come, in percent
+    #[arg(long, value_name = "PERCENT", default_value_t = 2.0, allow_hyphen_values = true, value_parser = |text: &str| percent(text, 0.5..=20.0))]
+    pub within: f64,
+    /// Most bursts after the first, which runs CONFIG as it is
+    #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub rounds: u32,
+    /// How long a burst is measured, beside 3 s to begin and end [default: as long as --within asks for, 5 s to 5 min]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = seconds)]
+    pub burst: Option<u32>,
+    /// Node of the profile [default: the one whose drives move most bytes]
+    #[arg(long, value_name = "ID")]
+    pub node: Option<String>,
+    /// Drive of the profile or of iostat; of a node with several drives the mean is taken otherwise
+    #[arg(long, value_name = "NAME")]
+    pub drive: Option<String>,
+    /// Namespace that CONFIG stands for, where several share the drive [default: the name of the file]
+    #[arg(long, value_name = "NS")]
+    pub namespace: Option<String>,
+    /// Use a profile that is marked as not balanced
+    #[arg(long)]
+    pub accept_unbalanced: bool,
+    /// Why an offset may be below 80 or over 125: a sentence for the aligned configuration
+    #[arg(long, value_name = "WHY")]
+    pub because: Option<String>,
+    /// Keep the run directories of the bursts in this new directory
+    #[arg(long, value_name = "DIR")]
+    pub out_dir: Option<PathBuf>,
+    /// Say results, warnings and errors only
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+impl AlignArgs {
+    /// The alignment that the options ask for.
+    pub fn alignment(&self) -> Alignment {
+        Alignment {
+            config: self.config.clone(),
+            target: self.target.clone(),
+            device: self.device.clone(),
+            erase: self.erase.clone(),
+            output: self.out.clone().map(|path| Output::File { path, force: self.force }),
+            within: self.within / 100.0,
+            rounds: self.rounds,
+            burst: self.burst,
+            node: self.node.clone(),
+            drive: self.drive.clone(),
+            namespace: self.namespace.clone(),
+            accept_unbalanced: self.accept_unbalanced,
+            because: self.because.clone(),
+            out_dir: self.out_dir.clone(),
+            quiet: self.quiet,
+        }
+    }
+}
+
+pub(super) const ALIGN_EXAMPLES: &str = "\
+Examples:
+  flashproof size align a.conf --target p.json --out aligned.conf
+  flashproof size align a.conf --target p.json --device /dev/nvme1n1
+  flashproof size align a.conf --target p.json --drive nvme0n1 --node BB9
+  flashproof size align a.conf --target r/s=900,w/s=90,rkB/s=26000,wkB/s=11500
+  flashproof size align a.conf --target p.json --device sim:     the rates alone
+
+It runs CONFIG for some seconds, sees by the kernel's counters what reached the device, and finds read-size-offset,
+lbr-req-offset, lbw-req-offset (with commit-to-device write-size-offset, too) in whole percents. Exit codes: 0 aligned,
+2 usage, 3 environment, 4 not aligned, or not to be trusted: nothing is written then. More in docs/align.md.";
+
+/// Options of a selection.
+#[derive(Args, Debug)]
+pub struct SelectArgs {
+    /// The cluster's load: profile.json of "flashproof size profile"
+    #[arg(long, value_name = "PROFILE")]
+    pub profile: PathBuf,
+    /// Directories of runs or of series (certify, rate), each as DIR or NAME=DIR
+    #[arg(long = "candidate", value_name = "DIR", num_args = 1.., required_unless_present = "published", value_parser = named)]
+    pub candidates: Vec<Named>,
+    /// Published ratings, too: of drives with these words in their names, or all; may be repeated
+    #[arg(long, value_name = "NAME")]
+    pub published: Vec<String>,
+    /// A list of published ratings of your own, in the format of the one that is built in
+    #[arg(long, value_name = "CSV", requires = "published")]
+    pub ratings: Option<PathBuf>,
+    /// The load to be held later, as a multiple of the present one
+    #[arg(long, value_name = "N", default_value_t = 2.0, allow_hyphen_values = true, value_parser = positive)]
+    pub scale: f64,
+    /// The data to be held then, likewise
+    #[arg(long, value_name = "N", default_value_t = 1.0, allow_hyphen_values = true, value_parser = positive)]
+    pub data_scale: f64,
+    /// How full a drive may be, in percent of its capacity
+    #[arg(long, value_name = "PERCENT", default_value_t = 50.0, allow_hyphen_values = true, value_parser = fill)]
+    pub fill: f64,
+    #[command(flatten)]
+    pub endurance: EnduranceArgs,
+    /// Years that a drive must last, and that drive writes per day are rated for
+    #[arg(long, value_name = "YEARS", default_value_t = 5.0, value_parser = positive)]
+    pub warranty: f64,
+    /// Price of one drive, all in the same currency
+    #[arg(long, value_name = "NAME=PRICE", value_parser = number)]
+    pub price: Vec<(String, f64)>,
+    /// Use a profile that is marked as not balanced
+    #[arg(long)]
+    pub accept_unbalanced: bool,
+    /// Print all of it as JSON
+    #[arg(long, conflicts_with = "markdown")]
+    pub json: bool,
+    /// Print it as Markdown
+    #[arg(long)]
+    pub markdown: bool,
+}
+
+fn fill(text: &str) -> Result<f64, String> {
+    let percent = positive(text.trim_end_matches('%'))?;
+    if percent <= 100.0 { Ok(percent) } else { Err("that is no percentage up to 100".to_owned()) }
+}
+
+pub(super) const SELECT_EXAMPLES: &str = "\
+Examples:
+  flashproof size select --profile p.json --candidate runs/a runs/b
+  flashproof size select --profile p.json --candidate new=rate-1 --scale 3
+  flashproof size select --profile p.json --candidate a=run --price a=549
+  flashproof size select --profile p.json --published Micron --published P5800
+  flashproof size select --profile p.json --published all --json
+
+Best candidates are those that ran the cluster's own load: \"flashproof rate --config\" with the configuration of
+\"flashproof size profile\". Of others the number is an estimate, and says so. Exit codes: 0 shown, 2 usage, 3 a directory
+cannot be read, 4 a candidate is damaged, or the profile does not balance. More in docs/select.md.";
+
+pub(super) const CONFIG_EXAMPLES: &str = "\
+Examples:
+  flashproof size config                                         asks, as act_config_helper.py did
+  flashproof size config --device /dev/sdb,/dev/sdc --load 30 --out test.conf
+  flashproof size config --device /dev/sdb --reads 5000 --writes 0 --duration 1h
+  flashproof size config --device /dev/nvme0n1 --load 30 --set update-pct=10
+  flashproof size config old.conf --out today.conf    a file of any ACT, in today's terms
+  flashproof size config --scale 1.5 test.conf --out heavier.conf
+  flashproof size config --device x --load 30 --capacity 3.84TB --dwpd 1    only what it means
+
+Nothing is opened for writing but FILE. Devices that are not here are counted by their names. What the load
+means goes to standard error and into the file.";
+
+/// Options of the writer of configurations.
+#[derive(Args, Debug, Default)]
+pub struct ConfigArgs {
+    /// A configuration to start from, of any ACT from 1 to 6 or of flashproof; "-" reads standard input
+    #[arg(value_name = "CONFIG", group = "source")]
+    pub config: Option<PathBuf>,
+    /// The same as CONFIG
+    #[arg(long, value_name = "CONFIG", group = "source")]
+    pub from: Option<PathBuf>,
+    /// The test to configure [default: storage, or what CONFIG is for]
+    #[arg(long, value_name = "TEST", value_parser = test)]
+    pub model: Option<Test>,
+    /// A device, partition, file or simulated drive; may be repeated, or several joined by commas
+    #[arg(long, value_name = "DEVICE", value_delimiter = ',')]
+    pub device: Vec<String>,
+    /// N times 2000 reads and 1000 writes a second for each drive; partitions of one drive count once
+    #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = clap::value_parser!(Factor))]
+    pub load: Option<Factor>,
+    /// Reads a second, over all devices
+    #[arg(long, value_name = "RATE", conflicts_with = "load", allow_hyphen_values = true)]
+    pub reads: Option<String>,
+    /// Writes a second, over all devices
+    #[arg(long, value_name = "RATE", conflicts_with = "load", allow_hyphen_values = true)]
+    pub writes: Option<String>,
+    /// How long the test runs: 24h, 90m, or a number of seconds [default: 24h]
+    #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = seconds)]
+    pub duration: Option<u32>,
+    /// Size of a record
+    #[arg(long, value_name = "BYTES", allow_hyphen_values = true)]
+    pub record_bytes: Option<String>,
+    /// Any other key of the configuration; may be repeated
+    #[arg(long, value_name = "KEY=VALUE", value_parser = key_and_value)]
+    pub set: Vec<(String, String)>,
+    /// Multiply every rate; shares and sizes stay
+    #[arg(long, value_name = "FACTOR", allow_hyphen_values = true, value_parser = clap::value_parser!(Factor))]
+    pub scale: Option<Factor>,
+    /// Read CONFIG as the ACT of this number would have [default: by its keys]
+    #[arg(long, value_name = "1-6", requires = "source", value_parser = clap::value_parser!(u8).range(1..=6))]
+    pub act: Option<u8>,
+    /// CPUs of the machine on which CONFIG ran, where its defaults depended on them
+    #[arg(long, value_name = "N", requires = "source", value_parser = clap::value_parser!(u32).range(1..=100_000))]
+    pub cpus: Option<u32>,
+    /// Size of each drive that cannot be asked, for the drive writes a day
+    #[arg(long, value_name = "SIZE", allow_hyphen_values = true, value_parser = capacity)]
+    pub capacity: Option<u64>,
+    /// Drive writes a day for which the drives are rated, to compare with
+    #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = rated)]
+    pub dwpd: Option<f64>,
+    /// Ask for what is not given, even when standard input is no terminal
+    #[arg(long, conflicts_with_all = ["config", "from"])]
+    pub ask: bool,
+    /// Write to this file instead of standard output
+    #[arg(long, value_name = "FILE")]
+    pub out: Option<PathBuf>,
+    /// Replace the file if it is there
+    #[arg(long, requires = "out")]
+    pub force: bool,
+}
+
+fn test(text: &str) -> Result<Test, String> {
+    Test::named(text).ok_or_else(|| format!("no such test - give {}", Test::ALL.map(Test::name).join(" or ")))
+}
+
+fn key_and_value(text: &str) -> Result<(String, String), String> {
+    let (key, value) = text.split_once('=').ok_or("no = in it - give KEY=VALUE, such as defrag-lwm-pct=60")?;
+    Ok((key.trim().to_owned(), value.trim().to_owned()))
+}
+
+fn capacity(text: &str) -> Result<u64, String> {
+    size_bytes(text).filter(|bytes| *bytes > 0).ok_or_else(|| "give a size such as 3.84TB or 512GiB".to_owned())
+}
+
+fn rated(text: &str) -> Result<f64, String> {
+    let number = text.parse().ok().filter(|number: &f64| number.is_finite() && *number > 0.0);
+    number.ok_or_else(|| "give a number above 0, such as 1 or 0.3".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn times_zones_and_sizes_are_read_as_people_write_them() {
+        let at = Instant::At("2026-11-20T23:04:05Z".parse().unwrap());
+        for text in ["2026-11-20 23:04:05", "2026-11-20T23:04:05", "2026-11-20T23:04:05Z", "2026-11-21T00:04:05+01:00"]
+        {
+            assert_eq!(instant(text), Ok(at), "{text}");
+        }
+        assert_eq!(instant("23:04"), Ok(Instant::Of(Time::constant(23, 4, 0, 0))));
+        assert!(instant("yesterday").is_err());
+        assert_eq!(zone("-05:30").map(Offset::seconds), Ok(-19_800));
+        assert_eq!(zone("+2").map(Offset::seconds), Ok(7200));
+        assert!(zone("CET").is_err() && zone("+99:00").is_err());
+        assert_eq!((block("128K"), block("1M"), block("8388608")), (Ok(131_072), Ok(1 << 20), Ok(8 << 20)));
+        assert!(block("100K").is_err() && block("").is_err() && block("99999999999999999999M").is_err());
+    }
+}

@@ -1,0 +1,152 @@
+//! The options of `flashproof prep` and `flashproof doctor`.
+
+use clap::builder::NonEmptyStringValueParser;
+use clap::{Args, CommandFactory, FromArgMatches, Parser};
+use procedures::prep::{CHECKPOINT_SEC, Preparation, SAMPLES, Style, Wanted};
+use std::ffi::OsString;
+use std::path::PathBuf;
+use std::time::Duration;
+
+/// Options of a preparation.
+#[derive(Args, Debug)]
+pub struct PrepArgs {
+    /// Devices or files to prepare: ALL that is on them is erased
+    #[arg(required = true, value_name = "DEVICE", value_parser = NonEmptyStringValueParser::new())]
+    pub devices: Vec<String>,
+    /// Allow the erasure of this device, by its serial number, wwid, by-id link or path; may be repeated
+    #[arg(long, value_name = "DEVICE")]
+    pub erase: Vec<String>,
+    /// Passes of salt: random data that does not compress; SNIA's workload-independent preconditioning is 2
+    #[arg(long, value_name = "N", default_value_t = Wanted::USUAL.fills, value_parser = clap::value_parser!(u32).range(1..=1000))]
+    pub fills: u32,
+    /// Leave out the pass of zeros before the salt
+    #[arg(long)]
+    pub skip_zero: bool,
+    /// Write zeros only
+    #[arg(long, conflicts_with_all = ["skip_zero", "fills"])]
+    pub zero_only: bool,
+    /// Discard (TRIM, deallocate) all of each device before anything is written
+    #[arg(long)]
+    pub discard_first: bool,
+    /// Prepare the first P percent only and discard the rest; later runs use no more than that part
+    #[arg(long, value_name = "P", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100))]
+    pub use_pct: u32,
+    /// The salt follows from this number [default: another one each time; it is recorded]
+    #[arg(long, value_name = "N")]
+    pub seed: Option<u64>,
+    /// Show what would be written and how long it takes, and write nothing
+    #[arg(long, conflicts_with = "verify")]
+    pub dry_run: bool,
+    /// Begin anew where a preparation was interrupted, instead of going on
+    #[arg(long)]
+    pub restart: bool,
+    /// Write nothing: read a sample of devices prepared before, and compare
+    #[arg(
+        long,
+        conflicts_with_all = ["erase", "fills", "skip_zero", "zero_only", "discard_first", "use_pct", "seed", "restart"]
+    )]
+    pub verify: bool,
+    /// Places of 4 KiB to read back from each device; a number beyond its size reads all, 0 nothing
+    #[arg(long, value_name = "N", default_value_t = SAMPLES)]
+    pub samples: u64,
+    /// How often progress is put on the medium and recorded, in seconds; 0: ten times a second
+    #[arg(long, value_name = "SECONDS", default_value_t = CHECKPOINT_SEC)]
+    pub checkpoint: u64,
+    /// Say results, warnings and errors only
+    #[arg(long, short)]
+    pub quiet: bool,
+}
+
+impl PrepArgs {
+    /// The preparation that the options ask for.
+    pub fn preparation(&self) -> Preparation {
+        Preparation {
+            wanted: Wanted {
+                discard_first: self.discard_first,
+                zeros: !self.skip_zero,
+                fills: if self.zero_only { 0 } else { self.fills },
+                use_pct: self.use_pct,
+                seed: self.seed,
+                restart: self.restart,
+            },
+            verify: self.verify,
+            samples: self.samples,
+            checkpoint: Duration::from_secs(self.checkpoint),
+            ..Preparation::usual(self.devices.clone(), &self.erase, Style::of(self.quiet))
+        }
+    }
+}
+
+#[derive(Parser)]
+#[command(
+    name = "act_prep",
+    version,
+    about = "Prepare devices as ACT's program does: zeros and then salt over all of each; ERASES them"
+)]
+struct ActCli {
+    #[command(flatten)]
+    args: PrepArgs,
+}
+
+pub(super) const PREP_EXAMPLES: &str = "\
+Examples:
+  flashproof prep /dev/nvme1n1 /dev/nvme2n1       zeros, then salt; both at once
+  flashproof prep /dev/nvme1n1                    the same again after an interruption: goes on from there
+  flashproof prep /dev/nvme1n1 --discard-first --skip-zero --fills 2     SNIA's preconditioning
+  flashproof prep /dev/nvme1n1 --use-pct 80       over-provision: use 80 %, discard the rest
+  flashproof prep /dev/nvme1n1 --dry-run          how much, how long, and if the guard agrees
+  flashproof prep /dev/nvme1n1 --verify           read a sample of a prepared device
+  flashproof prep sim:capacity=1GiB               no device at all
+
+All of a device is erased; what is on it is asked about before, see docs/guard.md. The environment
+variable FLASHPROOF_ERASE names devices as --erase does. A terminal that goes away does not end it. Exit codes: 0 done, 1 a device failed or does
+not hold what was written, 2 usage, 3 environment, 4 interrupted. More in docs/prep.md.";
+
+/// Reads the options of ACT's program, or exits as it does.
+pub(super) fn parse_prep_as_act(arguments: Vec<OsString>) -> PrepArgs {
+    let matches = ActCli::command().after_help(super::help::laid_out(PREP_EXAMPLES)).try_get_matches_from(arguments);
+    let cli = matches.and_then(|matches| ActCli::from_arg_matches(&matches));
+    cli.unwrap_or_else(|error| super::exit_as_act(&error)).args
+}
+
+/// Options of the list of devices, and of an examination.
+#[derive(Args, Debug)]
+pub struct DoctorArgs {
+    /// Devices, partitions or files to examine [default: none; the devices of this machine are listed]
+    #[arg(value_name = "DEVICE")]
+    pub devices: Vec<String>,
+    /// Examine every disk of this machine
+    #[arg(long, conflicts_with = "devices")]
+    pub every: bool,
+    /// Where runs are to be recorded: whether there is room [default: the working directory]
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// Show what is as it should be, too
+    #[arg(long)]
+    pub all: bool,
+    /// Print all that is known as JSON
+    #[arg(long)]
+    pub json: bool,
+}
+
+impl DoctorArgs {
+    /// True if nothing of an examination was given: the devices are listed.
+    pub fn lists(&self) -> bool {
+        self.devices.is_empty() && !self.every && !self.all && self.out.is_none()
+    }
+}
+
+pub(super) const DOCTOR_EXAMPLES: &str = "\
+Examples:
+  flashproof doctor                               the devices, what is on them, which are safe to test (as root)
+  flashproof doctor --json | jq -r '.devices[] | select(.safe == \"yes\").path'
+  flashproof doctor /dev/nvme1n1                  before a test: what about host and drive will spoil it
+  flashproof doctor --every --all                 every disk, and what is as it should be
+  flashproof doctor /dev/nvme1n1 --out /data/runs     is there room for the recording?
+  flashproof doctor --every --json | jq '.findings[] | .finding'
+
+Safe to test: \"yes\" nothing stands against it; \"asks\" something is on it that would be asked about, and erased only
+with consent; \"no\" it would be refused. It is the safety guard that says so (docs/guard.md).
+
+Reads only, and changes nothing. Exit codes: 0 listed, or no problem; 1 a problem, 2 usage. Warnings, unknowns and
+notes do not count. Every check is explained in docs/doctor.md.";

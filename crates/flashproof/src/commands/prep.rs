@@ -1,0 +1,25 @@
+//! `flashproof prep`, and `act_prep`.
+
+use crate::args::PrepArgs;
+use procedures::prep::{Preparation, Style};
+use session::Manner;
+use session::console;
+use session::failure::Failure;
+use session::leave;
+use session::signals::Switch;
+use std::process::ExitCode;
+
+/// Prepares the devices, or verifies that they are, or tells what it would do.
+pub fn run(args: &PrepArgs, manner: Manner) -> Result<ExitCode, Failure> {
+    if args.dry_run {
+        console::result(&args.preparation().plan()?)?;
+        return Ok(ExitCode::SUCCESS);
+    }
+    let switch = Switch::install("what was recorded before holds; the same command goes on from there", manner)?;
+    let style = if manner == Manner::Act && !args.quiet { Style::Plain } else { Style::of(args.quiet) };
+    let code = Preparation { style, ..args.preparation() }.run(&switch)?;
+    match (manner, switch.was_asked()) {
+        (Manner::Act, Some(signal)) => leave::by_signal(signal),
+        _ => Ok(ExitCode::from(code)),
+    }
+}

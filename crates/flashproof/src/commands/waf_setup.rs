@@ -1,0 +1,235 @@
+//! `flashproof waf setup`: the nvme-cli commands that give a namespace placement handles, made from what the drive
+//! tells of itself. They are printed and never run: what each erases stands beside it, and the way back below.
+//!
+//! Handles are given when a namespace is created (Namespace Management, NPHNDLS), and FDP is switched for a whole
+//! endurance group, in which no namespace may be then (Set Features 1Dh). So either one namespace or all of its group go.
+
+use crate::args::WafSetupArgs;
+use device::discover::{self, Roots};
+use device::observe::nvme::Controller;
+use device::observe::nvme::fdp::{Configuration, Fdp, State};
+use device::observe::nvme::namespaces::{Namespace, Namespaces};
+use results::units::{bytes, count};
+use session::console;
+use session::failure::Failure;
+use std::fmt::Write as _;
+use std::path::Path;
+use std::process::ExitCode;
+
+/// Prints the commands.
+pub fn run(args: &WafSetupArgs) -> Result<ExitCode, Failure> {
+    let device = args.device.as_str();
+    let cannot =
+        |why: &str| Failure::environment(format!("cannot tell how to give {device} placement handles - {why}"));
+    let asked = |why: &dyn std::fmt::Display| cannot(&format!("{why} - run as root"));
+    let facts = discover::discover(device, &Roots::default()).map_err(|error| cannot(&error.to_string()))?;
+    let fdp = Fdp::of(Path::new("/"), &facts).map_err(|why| asked(&why))?.ok_or_else(|| {
+        cannot("it is no NVMe drive, or one without FDP - name one of which `flashproof doctor` tells FDP")
+    })?;
+    let controller =
+        facts.disk_number().and_then(|number| Controller::find(Path::new("/"), (number.major, number.minor)));
+    let controller = controller.ok_or_else(|| asked(&"its controller cannot be opened"))?;
+    let nsid = controller.nsid().ok_or_else(|| cannot("sysfs does not tell which namespace it is - is it mounted?"))?;
+    let namespaces = controller.namespaces().map_err(|error| asked(&error))?;
+    console::result(
+        &commands(&format!("/dev/{}", controller.name()), nsid, &fdp, &namespaces).map_err(|why| cannot(&why))?,
+    )?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The page. Errors: why there is no way.
+fn commands(controller: &str, nsid: u32, fdp: &Fdp, namespaces: &Namespaces) -> Result<String, String> {
+    let group = fdp.endurance_group;
+    if fdp.hindrance().is_none() {
+        return Ok(match fdp.unknown.first() {
+            Some(unknown) => return Err(format!("not known is {unknown} - run as root")),
+            None => format!(
+                "Nothing is to be done: FDP is on in endurance group {group}, and namespace {nsid} may write by {}.\n",
+                count(fdp.placement.len() as u64, "placement handle")
+            ),
+        });
+    }
+    if !namespaces.can_manage {
+        return Err(
+            "the drive lets no host create namespaces (Namespace Management, OACS bit 3), and handles are given \
+                    when one is created - look for a tool or a firmware of its maker; of QEMU's, set fdp.ruhs"
+                .to_owned(),
+        );
+    }
+    let configuration = match fdp.configuration() {
+        Some(on) => on,
+        None => best(&fdp.configurations).ok_or("it names no valid FDP configuration - look for newer firmware")?,
+    };
+    let handles = (configuration.handles.len() as u32).min(configuration.placement_handles_max);
+    // While FDP is off all of the group go; otherwise only the one that is to have handles.
+    let is_on = fdp.state != State::Off;
+    let gone: Vec<&Namespace> = namespaces
+        .all
+        .iter()
+        .filter(|one| if is_on { one.nsid == nsid } else { one.endurance_group == group })
+        .collect();
+    if gone.is_empty() || gone.iter().any(|one| one.block_bytes == 0) {
+        return Err(format!("it does not tell the size of namespace {nsid} - `nvme id-ns` shows what it tells"));
+    }
+    let mut page = String::new();
+    let out = &mut page;
+    let (all, bytes_gone) =
+        (count(gone.len() as u64, "namespace"), gone.iter().map(|one| one.size_bytes()).sum::<u64>());
+    let _ = writeln!(
+        out,
+        "# These commands ERASE {all} of {controller}, {}: all that is on them.",
+        bytes(bytes_gone as f64)
+    );
+    let _ = writeln!(
+        out,
+        "# flashproof runs none of them. They need root and nvme-cli 2.8 or later (2.5 has no --endg-id)."
+    );
+    let _ = writeln!(out, "# Nothing of the drive may be mounted or in use: `flashproof doctor` shows what is.\n");
+    delete(out, controller, &gone);
+    if !is_on {
+        let Configuration { index, reclaim_unit_bytes, .. } = configuration;
+        let unit = bytes(*reclaim_unit_bytes as f64);
+        let _ = writeln!(
+            out,
+            "# FDP on in endurance group {group}: {handles} handles, reclaim unit {unit}. Erases nothing more."
+        );
+        let _ = writeln!(out, "nvme fdp feature {controller} --endgrp-id={group} --enable-conf-idx={index}\n");
+    }
+    let first = if is_on { 0 } else { gone.iter().position(|one| one.nsid == nsid).unwrap_or(0) };
+    for (at, one) in gone.iter().enumerate() {
+        let list = (at == first).then(|| (0..handles).map(|handle| handle.to_string()).collect::<Vec<_>>().join(","));
+        create(out, controller, namespaces.controller_id, group, one, list.map(|list| (handles, list)));
+    }
+    let _ = writeln!(out, "# What came of it:");
+    let _ = writeln!(out, "nvme ns-rescan {controller}\nflashproof doctor\n");
+    let _ = writeln!(out, "# The way back, which ERASES the same again:");
+    delete(out, controller, &gone);
+    if !is_on {
+        let _ = writeln!(out, "nvme fdp feature {controller} --endgrp-id={group} --disable\n");
+    }
+    for one in &gone {
+        create(out, controller, namespaces.controller_id, group, one, None);
+    }
+    let _ = writeln!(out, "nvme ns-rescan {controller}");
+    Ok(page)
+}
+
+/// Of those that the drive would take, the one with most handles; of several, with the smallest reclaim unit.
+fn best(configurations: &[Configuration]) -> Option<&Configuration> {
+    let valid = configurations.iter().filter(|one| one.valid && !one.handles.is_empty());
+    valid.max_by_key(|one| (one.handles.len(), std::cmp::Reverse(one.reclaim_unit_bytes)))
+}
+
+fn delete(out: &mut String, controller: &str, namespaces: &[&Namespace]) {
+    for one in namespaces {
+        let _ = writeln!(out, "# ERASES all of namespace {}, {}:", one.nsid, bytes(one.size_bytes() as f64));
+        let _ = writeln!(out, "nvme delete-ns {controller} --namespace-id={}\n", one.nsid);
+    }
+}
+
+fn create(out: &mut String, controller: &str, id: u16, group: u16, one: &Namespace, handles: Option<(u32, String)>) {
+    let Namespace { nsid, size_blocks, capacity_blocks, format, .. } = one;
+    let with = handles.map(|(count, list)| format!(" --nphndls={count} --phndls={list}")).unwrap_or_default();
+    let _ = writeln!(
+        out,
+        "nvme create-ns {controller} --nsze={size_blocks} --ncap={capacity_blocks} --flbas={format} --endg-id={group}{with}"
+    );
+    let _ = writeln!(out, "# The number that it prints, if not {nsid}, belongs here:");
+    let _ = writeln!(out, "nvme attach-ns {controller} --namespace-id={nsid} --controllers={id:#x}\n");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use device::observe::nvme::fdp::{Isolation, PlacementHandle};
+
+    fn configuration(index: u8, handles: usize, reclaim_unit_bytes: u64, valid: bool) -> Configuration {
+        Configuration {
+            index,
+            valid,
+            reclaim_unit_bytes,
+            reclaim_groups: 1,
+            handles: vec![Isolation::Initially; handles],
+            placement_handles_max: 128,
+            namespaces_max: 16,
+        }
+    }
+
+    fn off() -> Fdp {
+        let configurations = vec![
+            configuration(0, 4, 1 << 30, true),
+            configuration(1, 8, 6 << 30, true),
+            configuration(2, 8, 1 << 30, true),
+            configuration(3, 64, 1 << 30, false),
+        ];
+        Fdp { endurance_group: 1, state: State::Off, configurations, ..Fdp::default() }
+    }
+
+    fn namespaces(can_manage: bool) -> Namespaces {
+        let one = |nsid, endurance_group| Namespace {
+            nsid,
+            size_blocks: 1000 * u64::from(nsid),
+            capacity_blocks: 900,
+            format: 1,
+            block_bytes: 4096,
+            endurance_group,
+        };
+        Namespaces { controller_id: 0x41, can_manage, all: vec![one(1, 1), one(2, 1), one(3, 2)] }
+    }
+
+    fn lines(page: &str) -> Vec<&str> {
+        page.lines().filter(|line| line.starts_with("nvme ")).collect()
+    }
+
+    #[test]
+    fn switching_fdp_on_erases_all_of_its_group_and_says_the_way_back() {
+        let page = commands("/dev/nvme7", 2, &off(), &namespaces(true)).unwrap();
+        let delete = ["nvme delete-ns /dev/nvme7 --namespace-id=1", "nvme delete-ns /dev/nvme7 --namespace-id=2"];
+        let create = |nsid: u32, handles: &str| {
+            let size = 1000 * nsid;
+            [
+                format!("nvme create-ns /dev/nvme7 --nsze={size} --ncap=900 --flbas=1 --endg-id=1{handles}"),
+                format!("nvme attach-ns /dev/nvme7 --namespace-id={nsid} --controllers=0x41"),
+            ]
+        };
+        let mut expected: Vec<String> = delete.map(str::to_owned).to_vec();
+        expected.push("nvme fdp feature /dev/nvme7 --endgrp-id=1 --enable-conf-idx=2".to_owned());
+        expected.extend(create(1, ""));
+        expected.extend(create(2, " --nphndls=8 --phndls=0,1,2,3,4,5,6,7"));
+        expected.push("nvme ns-rescan /dev/nvme7".to_owned());
+        expected.extend(delete.map(str::to_owned));
+        expected.push("nvme fdp feature /dev/nvme7 --endgrp-id=1 --disable".to_owned());
+        expected.extend(create(1, "").into_iter().chain(create(2, "")));
+        expected.push("nvme ns-rescan /dev/nvme7".to_owned());
+        assert_eq!(lines(&page), expected);
+        assert!(
+            page.starts_with("# These commands ERASE 2 namespaces of /dev/nvme7, 12.3 MB: all that is on them."),
+            "{page}"
+        );
+    }
+
+    #[test]
+    fn where_fdp_is_on_only_the_namespace_without_handles_goes() {
+        let on = Fdp { state: State::On(0), ..off() };
+        let page = commands("/dev/nvme7", 2, &on, &namespaces(true)).unwrap();
+        let lines = lines(&page);
+        assert_eq!(lines[0], "nvme delete-ns /dev/nvme7 --namespace-id=2");
+        assert!(lines[1].ends_with(" --nphndls=4 --phndls=0,1,2,3"), "{page}");
+        assert!(!page.contains("fdp feature") && !page.contains("namespace-id=1\n"), "{page}");
+    }
+
+    #[test]
+    fn where_there_is_nothing_to_do_or_no_way_it_says_so() {
+        let handle = PlacementHandle { placement_id: 0, reclaim_unit_handle: 0, reclaim_unit_blocks_left: 1 };
+        let done = Fdp { state: State::On(0), placement: vec![handle], ..off() };
+        let page = commands("/dev/nvme7", 2, &done, &namespaces(true)).unwrap();
+        assert!(page.starts_with("Nothing is to be done") && page.contains("1 placement handle"), "{page}");
+        let why = |fdp: &Fdp, namespaces| commands("/dev/nvme7", 2, fdp, &namespaces).unwrap_err();
+        assert!(why(&off(), namespaces(false)).contains("OACS"));
+        let invalid = Fdp { configurations: vec![configuration(0, 8, 1, false)], ..off() };
+        assert!(why(&invalid, namespaces(true)).contains("no valid FDP configuration"));
+        let unknown = Fdp { state: State::On(0), unknown: vec!["the list: no permission".to_owned()], ..off() };
+        assert!(why(&unknown, namespaces(true)).contains("no permission"));
+        assert!(why(&off(), Namespaces { all: Vec::new(), ..namespaces(true) }).contains("size of namespace 2"));
+    }
+}

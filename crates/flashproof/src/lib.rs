@@ -1,0 +1,41 @@
+//! flashproof: whether a flash device holds a database's load, how much of it, and whose fault it is
+//! when it does not.
+//!
+//! This crate joins the rooms: options in, one file a command, messages and exit codes out. What it
+//! runs, measures and judges is in the other crates.
+
+#![forbid(unsafe_code)]
+// Of this library nobody calls more than [`run`].
+#![allow(unreachable_pub)]
+
+mod access;
+mod args;
+mod commands;
+mod cross_check;
+mod formatting;
+
+use args::Invocation;
+use session::failure::ACT_FAILURE;
+use session::{Manner, console, leave, signals};
+use std::process::ExitCode;
+
+/// Runs the command line of this process, under whatever name it was called. Gives its exit code.
+pub fn run() -> ExitCode {
+    leave::tame_panics();
+    signals::outlive_file_size_limit();
+    let Invocation { command, manner, quiet } = args::parse();
+    if quiet {
+        console::be_quiet();
+    }
+    let ended = commands::run(&command, manner);
+    let code = ended.unwrap_or_else(|failure| {
+        console::error(&failure.message);
+        failure.exit_code()
+    });
+    console::flush();
+    match manner {
+        Manner::Act if code != ExitCode::SUCCESS => ExitCode::from(ACT_FAILURE),
+        Manner::Fio if code != ExitCode::SUCCESS => ExitCode::FAILURE,
+        _ => code,
+    }
+}

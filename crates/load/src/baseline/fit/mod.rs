@@ -1,0 +1,469 @@
+//! Fits a simulated drive to a real one: its parameters from the points of a baseline.
+//!
+//! ```text
+//! points -> first estimates            first.rs
+//!        -> the points' jobs on each   replay.rs
+//!        -> the nearest one, its parameters varied one by one until none comes nearer
+//!        -> how far each can be varied before it is clearly worse: its interval
+//! ```
+//! Stalls that are rarer than a job is long are no parameter of the search: a watch has measured them ([`Stalls`]).
+//! Jobs that met one are compared by values that a stall does not affect.
+//!
+//! The one idea: any model that reproduces the points may represent the drive, because it is used only between them. A
+//! parameter that no point determines gets an interval without an end.
+
+mod first;
+mod replay;
+
+use engine::sim::DriveSpec;
+use replay::{Job, PERCENTS, Shown};
+use results::baseline::{Estimate, Parameter, Part, Point, Stalls};
+use results::percentile::BEYOND_COMPARED;
+use results::units;
+
+/// A parameter of the queueing model.
+struct Kind {
+    /// Name in a `sim:` description.
+    name: &'static str,
+    /// True for whole numbers.
+    whole: bool,
+    /// True if a higher value makes the drive faster.
+    more_is_faster: bool,
+    max: f64,
+}
+
+const fn kind(name: &'static str, whole: bool, more_is_faster: bool, max: f64) -> Kind {
+    Kind { name, whole, more_is_faster, max }
+}
+
+const COUNT: usize = 11;
+
+/// A value for each of [`KINDS`]; 0 where the drive has no such thing.
+type Values = [f64; COUNT];
+
+const KINDS: [Kind; COUNT] = [
+    kind("channels", true, true, 4096.0),
+    kind("read-us", false, false, 1e7),
+    kind("write-us", false, false, 1e7),
+    kind("read-mbps", false, true, 1e6),
+    kind("write-mbps", false, true, 1e6),
+    kind("read-iops", true, true, 1e9),
+    kind("write-iops", true, true, 1e9),
+    kind("window-ms", false, false, 1e5),
+    kind("jitter-pct", true, false, 100.0),
+    kind("stall-ms", false, false, 1e5),
+    kind("stall-every-s", false, true, 1e6),
+];
+
+const CHANNELS: usize = 0;
+const READ: usize = 1;
+const WRITE: usize = 2;
+const WINDOW: usize = 7;
+const JITTER: usize = 8;
+const STALL_MS: usize = 9;
+const STALL_EVERY: usize = 10;
+
+/// Indices of a direction's parameters.
+struct OfWay {
+    us: usize,
+    mbps: usize,
+    iops: usize,
+}
+
+const WAY: [OfWay; 2] = [OfWay { us: READ, mbps: 3, iops: 5 }, OfWay { us: WRITE, mbps: 4, iops: 6 }];
+
+/// Drives are at least that large, so that every job fits.
+const CAPACITY_MIN: u64 = 8 << 30;
+
+/// A rate below that part of what was offered is not the drive's at that load: what waits grows without end.
+const DONE_OF_OFFERED: f64 = 0.97;
+
+/// Expected deviation, as a fraction: operations a second, then times at [`PERCENTS`].
+const IOPS_NEAR: f64 = 0.01;
+const TIMES_NEAR: [f64; PERCENTS.len()] = [0.05, 0.01, 0.03, 0.06, 0.20];
+/// Times are known to about a microsecond.
+const RESOLUTION_US: f64 = 1.0;
+
+/// The histograms of which percentiles are read have steps of that part: all of one distribution may be off by it.
+const STEP_OF_TIMES: f64 = 0.01;
+
+/// Steps of the search, as fractions of a parameter.
+const STEP_ROUGH: f64 = 0.2;
+const STEP_FINE: f64 = 0.005;
+/// More points would take too long; a baseline has some 100.
+const POINTS_MAX: usize = 1_000;
+
+/// The best of so many starts are searched from, roughly; then the best of these.
+const STARTS: usize = 2;
+/// Comparisons of all points in a search.
+const LOOKS_MAX: usize = 120;
+
+/// A rate that is off by more than that, or a time by more than that factor, is a miss.
+const MISS_IOPS: f64 = 0.15;
+const MISS_FACTOR: f64 = 2.0;
+/// ... if the time is off by more than that, too.
+const MISS_US: f64 = 250.0;
+/// With more than that part of points missed, a drive is not described.
+const MISSED_MAX: f64 = 0.25;
+
+/// A closed loop tells its rate and its tail badly if it met a stall; percentiles from this one on are left out.
+const UNSTALLED_PERCENT: f64 = 99.0;
+/// A job met a stall, or a part of one, if an operation took this part of its length longer than the median.
+const STALL_MET: f64 = 0.2;
+/// Or if it lasted so many periods.
+const STALLS_SURE: f64 = 2.0;
+
+/// A simulated drive without the stalls that a watch has measured, and these.
+#[derive(Debug, Clone, PartialEq)]
+pub struct FittedDrive {
+    /// As it is named wherever a device is: `sim:...`.
+    pub steady: String,
+    /// Length of a stall, milliseconds, and the time from one to the next, seconds.
+    pub stalls: Option<(f64, f64)>,
+}
+
+/// The drive with its stalls, as it is named wherever a device is.
+impl std::fmt::Display for FittedDrive {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(&self.steady)?;
+        match self.stalls {
+            Some((ms, every_s)) => write!(f, "+stall-ms={}+stall-every-s={}", rounded(ms), rounded(every_s)),
+            None => Ok(()),
+        }
+    }
+}
+
+/// The simulated drive that is nearest to a drive.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Fit {
+    /// The best fit.
+    pub nearest: FittedDrive,
+    /// The drive with all parameters at the slow ends of their intervals.
+    pub slow: FittedDrive,
+    /// The drive with all parameters at the fast ends.
+    pub fast: FittedDrive,
+    /// Fitted parameters with their intervals.
+    pub parameters: Vec<Parameter>,
+    /// Points that it was fitted to.
+    pub points: usize,
+    /// Deviation from the points, percent: the median over rates, medians and 99th percentiles.
+    pub error_pct: f64,
+    /// Points that the fit misses, a sentence each, the worst first.
+    pub misses: Vec<String>,
+    /// True if the misses are so many that the fit does not describe the drive.
+    pub doubtful: bool,
+}
+
+/// Fits a drive of `capacity_bytes`, whose smallest operation has `min_io_bytes`, and which has `stalls`, to `points`.
+///
+/// Errors: why the points do not say enough.
+pub fn fit(points: &[Point], capacity_bytes: u64, min_io_bytes: u32, stalls: Option<&Stalls>) -> Result<Fit, String> {
+    let data: Vec<_> = points.iter().filter_map(|point| Datum::of(point, stalls)).collect();
+    if data.len() > POINTS_MAX {
+        return Err(format!(
+            "{} are more than the {} that can be fitted",
+            units::count(data.len() as u64, "point"),
+            units::number(POINTS_MAX as f64)
+        ));
+    }
+    let starts = first::starts(&data, stalls.is_some());
+    if starts.is_empty() {
+        let (all, usable) = (units::count(points.len() as u64, "point"), data.len());
+        let mut doubts = points.iter().filter_map(|point| point.doubt.as_ref());
+        return Err(match doubts.next() {
+            Some(first) => format!(
+                "{usable} of {all} can be compared with a simulated drive, {} in doubt, the first because: {} - \
+                 measure again on a machine that does nothing else",
+                doubts.count() + 1,
+                units::in_one_line(first)
+            ),
+            None => format!(
+                "{usable} of {all} can be compared with a simulated drive, and they need reads alone and writes alone, flat \
+                 out - measure both"
+            ),
+        });
+    }
+    let base = format!("sim:capacity={}+min-io={min_io_bytes}", capacity_bytes.max(CAPACITY_MIN));
+    let search = Search { data: &data, base, stalls };
+    let mut starts: Vec<_> = starts.into_iter().map(|values| (search.cost(&values), values)).collect();
+    starts.sort_by(|one, other| one.0.total_cmp(&other.0));
+    let roughly = starts.into_iter().take(STARTS).map(|start| search.nearest(start, STEP_ROUGH, STEP_ROUGH / 4.0));
+    let Some(rough) = roughly.min_by(|one, other| one.0.total_cmp(&other.0)).filter(|(cost, _)| cost.is_finite())
+    else {
+        return Err("no simulated drive comes near the points".into());
+    };
+    let (cost, values) = search.nearest(rough, STEP_ROUGH / 8.0, STEP_FINE);
+    Ok(search.conclude(cost, values))
+}
+
+/// A point that can be compared.
+struct Datum<'a> {
+    point: &'a Point,
+    job: Job,
+    shown: [Option<Shown>; 2],
+    /// The job met a stall that the simulated job does not meet.
+    met_stall: bool,
+}
+
+impl<'a> Datum<'a> {
+    fn of(point: &'a Point, stalls: Option<&Stalls>) -> Option<Self> {
+        let part = matches!(point.part, Part::Depth | Part::Profile | Part::Rate | Part::Grid);
+        let ways = [point.reads.as_ref(), point.writes.as_ref()];
+        let sound = |done: &results::baseline::Done| {
+            done.errors == 0 && done.offered_iops.is_none_or(|offered| done.iops >= DONE_OF_OFFERED * offered)
+        };
+        let sound = part && point.doubt.is_none() && ways.into_iter().flatten().all(sound);
+        let job = Job::of(point).filter(|_| sound)?;
+        let shown = ways.map(|done| done.and_then(Shown::measured));
+        let met_stall = stalls.is_some_and(|stalls| met_stall(point, stalls));
+        // In an open loop all that waits behind a stall is late: nothing of it tells how the drive is without.
+        (!met_stall || job.is_closed()).then_some(Self { point, job, shown, met_stall })
+    }
+
+    /// Logarithms of what `shown` has by what was measured, with what is expected of each.
+    fn compared(&self, shown: &[Option<Shown>; 2]) -> Vec<(f64, f64)> {
+        let mut all = Vec::with_capacity(12);
+        let done = [&self.point.reads, &self.point.writes];
+        let both = self.shown.iter().zip(shown).zip(done);
+        for ((measured, shown), done) in
+            both.filter_map(|((a, b), done)| Some((a.as_ref().zip(b.as_ref())?, done.as_ref()?)))
+        {
+            if self.job.is_closed() && !self.met_stall {
+                all.push(((shown.iops / measured.iops).ln(), IOPS_NEAR));
+            }
+            let times = measured.times_us.iter().zip(shown.times_us).zip(PERCENTS.into_iter().zip(TIMES_NEAR));
+            let times = times.filter(|(_, (percent, _))| !self.met_stall || *percent < UNSTALLED_PERCENT);
+            all.extend(times.filter_map(|((measured, shown), (percent, near))| {
+                // By few operations beyond it a percentile is as far off as chance puts it.
+                let by_chance = (BEYOND_COMPARED / done.beyond(percent)).sqrt().max(1.0);
+                Some((((shown? + RESOLUTION_US) / ((*measured)? + RESOLUTION_US)).ln(), near * by_chance))
+            }));
+        }
+        all
+    }
+}
+
+/// True where the job of `point` met one of `stalls`.
+fn met_stall(point: &Point, stalls: &Stalls) -> bool {
+    let longest_us =
+        |done: &results::baseline::Done| Some(done.answer.max_us.max(done.service.max_us) - done.answer_at(50.0).us()?);
+    let ways = [&point.reads, &point.writes];
+    let longest_us = ways.into_iter().flatten().filter_map(longest_us).fold(0.0, f64::max);
+    point.seconds >= STALLS_SURE * stalls.every_s.high || longest_us >= STALL_MET * stalls.ms.low * 1e3
+}
+
+struct Search<'a> {
+    data: &'a [Datum<'a>],
+    base: String,
+    stalls: Option<&'a Stalls>,
+}
+
+impl Search<'_> {
+    fn text(&self, values: &Values) -> String {
+        let mut text = self.base.clone();
+        let limits = WAY.iter().any(|way| values[way.mbps] > 0.0 || values[way.iops] > 0.0);
+        for (place, (kind, value)) in KINDS.iter().zip(values).enumerate() {
+            let has = match place {
+                WINDOW => limits && *value > 0.0,
+                STALL_MS | STALL_EVERY => values[STALL_MS] > 0.0 && values[STALL_EVERY] > 0.0,
+                _ => *value > 0.0 || WAY.iter().any(|way| way.mbps == place) || place == JITTER,
+            };
+            if has {
+                let value = if kind.whole { value.round().to_string() } else { rounded(*value) };
+                text.push_str(&format!("+{}={value}", kind.name));
+            }
+        }
+        text
+    }
+
+    /// Distance of a drive from the points; infinite for an invalid one.
+    fn cost(&self, values: &Values) -> f64 {
+        let Ok(drive) = self.text(values).parse::<DriveSpec>() else { return f64::INFINITY };
+        let of = |datum: &Datum<'_>| {
+            let compared = datum.compared(&datum.job.run(&drive));
+            // As squares where it is near, as magnitudes far away: one point that no drive explains is not to bend all.
+            compared.iter().map(|(off, near)| 2.0 * ((1.0 + (off / near).powi(2)).sqrt() - 1.0)).sum::<f64>()
+        };
+        self.data.iter().map(of).sum()
+    }
+
+    /// Varies parameters one by one, by `step` and then by less, until not even `last` brings it nearer.
+    fn nearest(&self, (mut cost, mut values): (f64, Values), mut step: f64, last: f64) -> (f64, Values) {
+        let mut looks = 0;
+        while step >= last && looks < LOOKS_MAX {
+            let before = cost;
+            for place in 0..COUNT {
+                for factor in [1.0 + step, 1.0 / (1.0 + step)] {
+                    // An improvement is repeated.
+                    while let Some(varied) = varied(&values, place, factor).filter(|_| looks < LOOKS_MAX) {
+                        looks += 1;
+                        let now = self.cost(&varied);
+                        if now >= cost {
+                            break;
+                        }
+                        (cost, values) = (now, varied);
+                    }
+                }
+            }
+            if cost > before * 0.999 {
+                step /= 2.0;
+            }
+        }
+        (cost, values)
+    }
+
+    /// The value at which a parameter, varied by factors of `1 + step`, makes the drive clearly worse; `None` if it
+    /// never does.
+    fn end(&self, values: &Values, place: usize, worse: f64, up: bool) -> Option<f64> {
+        let mut step = 0.01;
+        let (mut good, mut good_cost) = (values[place], self.cost(values));
+        while step < 1.3 {
+            let factor = if up { 1.0 + step } else { 1.0 / (1.0 + step) };
+            let Some(varied) = varied(values, place, factor) else { return Some(good) };
+            let cost = self.cost(&varied);
+            if cost >= worse {
+                let part = ((worse - good_cost) / (cost - good_cost)).clamp(0.0, 1.0);
+                return Some(good + (varied[place] - good) * if cost.is_finite() { part } else { 0.0 });
+            }
+            (good, good_cost) = (varied[place], cost);
+            step *= 2.0;
+        }
+        None
+    }
+
+    fn conclude(&self, cost: f64, values: Values) -> Fit {
+        let drive = self.text(&values).parse::<DriveSpec>().unwrap_or_default();
+        let shown: Vec<_> = self.data.iter().map(|datum| (datum, datum.job.run(&drive))).collect();
+        let compared = shown.iter().flat_map(|(datum, shown)| datum.compared(shown));
+        let (compared, allowed): (Vec<f64>, Vec<f64>) =
+            compared.map(|(off, near)| (off.abs(), (STEP_OF_TIMES / near).powi(2))).unzip();
+        // 95 % of an estimate's chances, if what is left over is chance: 4 of its variance, which is what an observation costs.
+        let free = values.iter().filter(|value| **value > 0.0).count();
+        let variance = cost / compared.len().saturating_sub(free).max(1) as f64;
+        // Steps of histograms move all numbers together, so they do not become less with the number of points.
+        let worse = cost + (4.0 * variance).max(allowed.iter().sum());
+        let (mut slow, mut fast) = (values, values);
+        let mut parameters = Vec::new();
+        for (place, kind) in KINDS.iter().enumerate().filter(|(place, _)| values[*place] > 0.0) {
+            let ends = [false, true].map(|up| self.end(&values, place, worse, up));
+            let (slow_end, fast_end) = if kind.more_is_faster { (ends[0], ends[1]) } else { (ends[1], ends[0]) };
+            slow[place] = slow_end.unwrap_or(values[place]);
+            fast[place] = fast_end.unwrap_or(values[place]);
+            let printed = |value: f64| if kind.whole { value.round() } else { rounded(value).parse().unwrap_or(value) };
+            parameters.push(Parameter {
+                name: kind.name.to_owned(),
+                value: printed(values[place]),
+                low: ends[0].map(printed),
+                high: ends[1].map(printed),
+            });
+        }
+        let stalled = |ms: f64, every_s: f64| every_s.is_finite().then_some((ms, every_s.max(1.1 * ms / 1e3)));
+        let of = |values: &Values, stalls: Option<(f64, f64)>| FittedDrive { steady: self.text(values), stalls };
+        let (mut stalls_of, mut stalls) = ([None; 3], Vec::new());
+        if let Some(Stalls { ms, every_s, .. }) = self.stalls {
+            stalls_of = [(ms.value, every_s.value), (ms.high, every_s.low), (ms.low, every_s.high)]
+                .map(|(ms, every_s)| stalled(ms, every_s));
+            stalls = vec![("stall-ms", ms), ("stall-every-s", every_s)];
+        }
+        parameters.extend(stalls.into_iter().map(|(name, Estimate { value, low, high })| {
+            let printed = |value: f64| value.is_finite().then(|| rounded(value).parse().unwrap_or(value));
+            Parameter {
+                name: name.to_owned(),
+                value: printed(*value).unwrap_or(*value),
+                low: printed(*low),
+                high: printed(*high),
+            }
+        }));
+        let mut misses: Vec<_> = shown.iter().filter_map(|(datum, shown)| datum.miss(shown)).collect();
+        misses.sort_by(|one, other| other.0.total_cmp(&one.0));
+        Fit {
+            nearest: of(&values, stalls_of[0]),
+            slow: of(&slow, stalls_of[1]),
+            fast: of(&fast, stalls_of[2]),
+            parameters,
+            points: self.data.len(),
+            error_pct: median(compared) * 100.0,
+            doubtful: misses.len() as f64 > MISSED_MAX * self.data.len() as f64,
+            misses: misses.into_iter().map(|(_, sentence)| sentence).collect(),
+        }
+    }
+}
+
+impl Datum<'_> {
+    /// Deviation and a sentence, if the deviation is large.
+    fn miss(&self, shown: &[Option<Shown>; 2]) -> Option<(f64, String)> {
+        let one = |(way, (measured, shown)): (usize, (&Option<Shown>, &Option<Shown>))| {
+            let (measured, shown) = (measured.as_ref()?, shown.as_ref()?);
+            let off =
+                if self.job.is_closed() && !self.met_stall { (shown.iops / measured.iops).ln().abs() } else { 0.0 };
+            // The median and the 99th percentile, where both are known.
+            let compared: &[usize] = if self.met_stall { &[1] } else { &[1, 3] };
+            let times = compared.iter().filter_map(|&at| measured.times_us[at].zip(shown.times_us[at]));
+            let far = times.filter(|(measured, shown)| (measured - shown).abs() > MISS_US);
+            let late = far.map(|(measured, shown)| (shown / measured).ln().abs()).fold(0.0, f64::max);
+            let told = |shown: &Shown| {
+                let at = |name, at: usize| {
+                    shown.times_us[at].map(|us| format!(", {name} {}", units::duration((us * 1e3) as u64)))
+                };
+                let times: String = [at("median", 1), at("99 % within", 3)].into_iter().flatten().collect();
+                format!("{} a second{times}", units::number(shown.iops))
+            };
+            let worst = (off / MISS_IOPS.ln_1p()).max(late / MISS_FACTOR.ln());
+            (worst > 1.0).then(|| {
+                let what = ["reads", "writes"][way];
+                (
+                    worst,
+                    format!(
+                        "at {}: measured {what} {}; simulated {}",
+                        units::in_one_line(&self.point.job),
+                        told(measured),
+                        told(shown)
+                    ),
+                )
+            })
+        };
+        self.shown.iter().zip(shown).enumerate().filter_map(one).max_by(|one, other| one.0.total_cmp(&other.0))
+    }
+}
+
+/// The same with one parameter `factor` times as large; `None` if it has none, or that is no other.
+fn varied(values: &Values, place: usize, factor: f64) -> Option<Values> {
+    let (kind, value) = (&KINDS[place], values[place]);
+    let mut next = value * factor;
+    if kind.whole {
+        next = if factor > 1.0 { next.round().max(value + 1.0) } else { next.round().min(value - 1.0) };
+    }
+    let fits = value > 0.0 && next <= kind.max && next >= if kind.whole { 1.0 } else { 1e-3 };
+    fits.then(|| {
+        let mut varied = *values;
+        varied[place] = next;
+        varied
+    })
+}
+
+/// The nearest that a drive can have.
+fn normal(values: &Values) -> Values {
+    let of = |place: usize| {
+        let (kind, value) = (&KINDS[place], values[place]);
+        match value > 0.0 {
+            true if kind.whole => value.round().clamp(1.0, kind.max),
+            true => value.clamp(1e-3, kind.max),
+            false => 0.0,
+        }
+    };
+    std::array::from_fn(of)
+}
+
+/// Four digits of a number above 0.
+fn rounded(value: f64) -> String {
+    let decimals = (3 - value.abs().max(1e-9).log10().floor() as i32).clamp(0, 6) as usize;
+    format!("{value:.decimals$}")
+}
+
+fn median(mut values: Vec<f64>) -> f64 {
+    values.sort_unstable_by(f64::total_cmp);
+    values.get(values.len() / 2).copied().unwrap_or(0.0)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,226 @@
+//! The job of a point on a simulated drive: a closed loop of so many operations in flight, or reads and writes at rates.
+//!
+//! It is the run loop in miniature: no threads, no buffers, no histograms, so that a fit can afford thousands.
+
+use engine::sim::{DriveModel, DriveSpec, QueueModel};
+use results::baseline::{Done, Point};
+use std::collections::VecDeque;
+use std::ops::RangeInclusive;
+use sys::buffer::Buf;
+use sys::op::{Op, OpKind};
+use sys::random::Random;
+
+const NS_PER_SEC: f64 = 1e9;
+
+/// Operations of a job: enough for a 99th percentile, and more where a stall or a window is rare.
+const OPS_MIN: usize = 4_000;
+const OPS_MAX: usize = 20_000;
+/// Stalls, or windows of limits, that a job is to see.
+const PERIODS: u64 = 4;
+/// Operations in flight of a job at most.
+const DEPTH_MAX: u32 = 4_096;
+
+/// Minimum length of a job, seconds.
+const SECONDS_MIN: f64 = 0.1;
+const SECONDS_MAX: f64 = 1e6;
+
+/// Operations a second that can be offered.
+const RATES: RangeInclusive<f64> = 1e-2..=1e9;
+
+/// Percentiles of an operation's times that are compared.
+pub(super) const PERCENTS: [f64; 5] = [10.0, 50.0, 90.0, 99.0, 99.9];
+
+/// Results of one direction of a job.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Shown {
+    /// Operations a second.
+    pub(super) iops: f64,
+    /// Microseconds at [`PERCENTS`]; none where too few operations tell it.
+    pub(super) times_us: [Option<f64>; PERCENTS.len()],
+}
+
+impl Shown {
+    /// As it was measured; `None` of one that tells nothing.
+    pub(super) fn measured(done: &Done) -> Option<Self> {
+        let times_us = PERCENTS.map(|percent| done.answer_at(percent).us());
+        let sound = times_us.iter().flatten().all(|us| us.is_finite() && *us >= 0.0);
+        (sound && done.iops.is_finite() && done.iops > 0.0).then_some(Self { iops: done.iops, times_us })
+    }
+
+    fn of(mut times_ns: Vec<u64>, seconds: f64) -> Option<Self> {
+        times_ns.sort_unstable();
+        let last = times_ns.len().checked_sub(1)?;
+        let at = |percent: f64| Some(times_ns[(last as f64 * percent / 100.0).round() as usize] as f64 / 1e3);
+        Some(Self { iops: times_ns.len() as f64 / seconds, times_us: PERCENTS.map(at) })
+    }
+}
+
+/// A point's job, reads first.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Job {
+    depth: u32,
+    read_share: f64,
+    bytes: [u32; 2],
+    /// Operations a second; none in a closed loop.
+    offered: Option<[f64; 2]>,
+    poisson: bool,
+    /// Measured time, nanoseconds: a short job includes the beginning, when nothing waits yet.
+    lasts_ns: u64,
+}
+
+impl Job {
+    /// The job of `point`; `None` of one that nothing can be compared with.
+    pub(super) fn of(point: &Point) -> Option<Self> {
+        let ways = [point.reads.as_ref(), point.writes.as_ref()];
+        let bytes = ways.map(|done| done.map_or(0, |done| done.bytes_each.clamp(0.0, f64::from(u32::MAX)) as u32));
+        let rates = ways.map(|done| done.and_then(|done| done.offered_iops));
+        let offered = match ways.iter().zip(rates).filter(|(done, rate)| done.is_some() && rate.is_none()).count() {
+            0 => Some(rates.map(|rate| rate.filter(|rate| RATES.contains(rate)).unwrap_or(0.0))),
+            _ if rates == [None; 2] => None,
+            // Only one direction has a rate.
+            _ => return None,
+        };
+        let ops = ways.map(|done| done.map_or(0.0, |done| done.ops as f64));
+        let sum = ops[0] + ops[1];
+        let offers = offered.is_none_or(|rates| rates.iter().sum::<f64>() > 0.0);
+        let usable = sum > 0.0 && (1..=DEPTH_MAX).contains(&point.depth) && offers;
+        usable.then(|| Self {
+            depth: point.depth,
+            read_share: ops[0] / sum,
+            bytes,
+            offered,
+            poisson: point.job.contains("rate_process=poisson"),
+            lasts_ns: (point.seconds.clamp(SECONDS_MIN, SECONDS_MAX) * NS_PER_SEC) as u64,
+        })
+    }
+
+    /// True for a closed loop, which has no rate.
+    pub(super) fn is_closed(&self) -> bool {
+        self.offered.is_none()
+    }
+
+    /// Runs it on `drive`; what reads and writes showed.
+    pub(super) fn run(&self, drive: &DriveSpec) -> [Option<Shown>; 2] {
+        let period_ns = drive.stalls.every_ns.max(drive.window_ns).max(1);
+        let mut periods = 0;
+        // Whole periods of stalls: of a part of one it would have a whole stall, or none.
+        let whole = |every_ns: u64| (self.lasts_ns + every_ns / 2) / every_ns * every_ns;
+        let lasts_ns = match drive.stalls.every_ns {
+            every_ns if (1..=self.lasts_ns).contains(&every_ns) => whole(every_ns),
+            _ => self.lasts_ns,
+        };
+        // At the end of a period: a part of one has more or less than its share.
+        let enough = |ops, now_ns| {
+            let ended = std::mem::replace(&mut periods, now_ns / period_ns) < now_ns / period_ns;
+            ops >= OPS_MAX || now_ns >= lasts_ns || (ended && ops >= OPS_MIN && now_ns / period_ns >= PERIODS)
+        };
+        let (times_ns, seconds) = Running::new(self, drive).run(enough);
+        times_ns.map(|times_ns| Shown::of(times_ns, seconds))
+    }
+
+    /// For `at_least_ns`: all times, nanoseconds, and how many seconds passed.
+    #[cfg(test)]
+    pub(super) fn all(&self, drive: &DriveSpec, at_least_ns: u64) -> ([Vec<u64>; 2], f64) {
+        Running::new(self, drive).run(|_, now_ns| now_ns >= at_least_ns)
+    }
+}
+
+/// A job in progress.
+struct Running<'a> {
+    job: &'a Job,
+    model: QueueModel,
+    /// When it begins: between two stalls, so that any number of periods has as many of them.
+    begin_ns: u64,
+    random: Random,
+    /// Direction and wanted time of each operation in flight.
+    wanted: Vec<(usize, u64)>,
+    times_ns: [Vec<u64>; 2],
+}
+
+impl<'a> Running<'a> {
+    fn new(job: &'a Job, drive: &DriveSpec) -> Self {
+        let random = Random::new(1);
+        let (model, times_ns) = (QueueModel::new(drive, 1), Default::default());
+        let begin_ns = drive.stalls.every_ns / 2;
+        Self { job, model, begin_ns, random, wanted: vec![(0, 0); 2 * job.depth as usize], times_ns }
+    }
+
+    fn submit(&mut self, token: u32, way: usize, wanted_ns: u64, now_ns: u64) {
+        let kind = [OpKind::Read, OpKind::Write][way];
+        let (len, buf) = (self.job.bytes[way], Buf::empty());
+        self.wanted[token as usize] = (way, wanted_ns);
+        self.model.submit(&Op { target: 0, kind, offset: 0, len, sync: false, placement: None, buf, token }, now_ns);
+    }
+
+    /// Until it is enough, by the operations that were done and the time that they took.
+    fn run(mut self, mut enough: impl FnMut(usize, u64) -> bool) -> ([Vec<u64>; 2], f64) {
+        let begin_ns = self.begin_ns;
+        let enough = |ops, now_ns: u64| enough(ops, now_ns.saturating_sub(begin_ns));
+        let now_ns = match self.job.offered {
+            None => self.closed(enough),
+            Some(offered) => self.open(offered, enough),
+        };
+        (self.times_ns, now_ns.saturating_sub(begin_ns) as f64 / NS_PER_SEC)
+    }
+
+    fn closed(&mut self, mut enough: impl FnMut(usize, u64) -> bool) -> u64 {
+        let (mut ops, mut now_ns) = (0, self.begin_ns);
+        for token in 0..self.job.depth {
+            self.submit_next(token, now_ns);
+        }
+        while !enough(ops, now_ns) {
+            now_ns = self.model.next_event_ns();
+            if let Some(done) = self.model.advance() {
+                let (way, wanted_ns) = self.wanted[done.token as usize];
+                self.times_ns[way].push(now_ns - wanted_ns);
+                self.submit_next(done.token, now_ns);
+                ops += 1;
+            }
+        }
+        now_ns
+    }
+
+    /// The next operation of a closed loop.
+    fn submit_next(&mut self, token: u32, now_ns: u64) {
+        let way = usize::from(self.random.unit() >= self.job.read_share);
+        self.submit(token, way, now_ns, now_ns);
+    }
+
+    /// Each direction has its own places in the queue, `depth` of them.
+    fn open(&mut self, offered: [f64; 2], mut enough: impl FnMut(usize, u64) -> bool) -> u64 {
+        let depth = self.job.depth;
+        let mut free: [Vec<u32>; 2] = [(0..depth).collect(), (depth..2 * depth).collect()];
+        let mut waiting: [VecDeque<u64>; 2] = Default::default();
+        let mut next = offered.map(|iops| if iops > 0.0 { NS_PER_SEC / iops } else { f64::INFINITY });
+        // A quarter of a period apart, or both would come at once whenever they can.
+        next[1] *= 0.75;
+        next = next.map(|ns| ns + self.begin_ns as f64);
+        let (mut ops, mut now_ns) = (0, self.begin_ns);
+        while !enough(ops, now_ns) {
+            let way = usize::from(next[1] < next[0]);
+            if next[way] <= self.model.next_event_ns() as f64 {
+                now_ns = next[way] as u64;
+                let gaps = if self.job.poisson { -(1.0 - self.random.unit()).ln() } else { 1.0 };
+                next[way] += gaps * NS_PER_SEC / offered[way];
+                match free[way].pop() {
+                    Some(token) => self.submit(token, way, now_ns, now_ns),
+                    // The model does not come near these rates.
+                    None if waiting[way].len() >= OPS_MAX => return now_ns,
+                    None => waiting[way].push_back(now_ns),
+                }
+                continue;
+            }
+            now_ns = self.model.next_event_ns();
+            if let Some(done) = self.model.advance() {
+                let (way, wanted_ns) = self.wanted[done.token as usize];
+                self.times_ns[way].push(now_ns - wanted_ns);
+                ops += 1;
+                match waiting[way].pop_front() {
+                    Some(wanted_ns) => self.submit(done.token, way, wanted_ns, now_ns),
+                    None => free[way].push(done.token),
+                }
+            }
+        }
+        now_ns
+    }
+}

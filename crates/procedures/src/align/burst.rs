@@ -1,0 +1,471 @@
+//! A burst seen from outside: what was issued, and what of it reached the device.
+//!
+//! ```text
+//! run      |- begins -|------- measured -------|- ends -|
+//! issued              sum of the cells of these intervals
+//! reached             diskstats     ...        diskstats     flushes apart
+//! requests            block_rq_issue: how many have the size of a large block, where the kernel lets us see
+//! ```
+//!
+//! Of a simulated drive, and of a file, there are the cells alone: all that is issued reaches it.
+
+use device::discover::{Kind, Roots, discover};
+use device::observe::diskstats::{self, Counters, Rates, SECTOR_BYTES};
+use device::observe::trace::{Event, EventOp, Options, Trace, has_requests};
+use engine::DeviceName;
+use results::cell::Interval;
+use results::run_dir::Manifest;
+use session::failure::Failure;
+use session::recording::Watch;
+use session::tracing::Place;
+use sizing::drive_io::DriveIo;
+use std::fs;
+use std::ops::Range;
+use std::path::Path;
+use std::time::Instant;
+
+/// Intervals, of a second, at the beginning that are not measured.
+pub(super) const BEGINS_SEC: u64 = 2;
+/// Intervals, of a second, at the end that are not measured.
+pub(super) const ENDS_SEC: u64 = 1;
+
+/// Delay of our reading or issuing, seconds, above which a difference may be our own doing.
+const LATE_SEC: f64 = 0.02;
+
+/// Trace buffer of a CPU, bytes, for the events between two readings a second apart. One thread may issue all requests,
+/// so each CPU has room for 100,000; less with more than 32 CPUs, which share these requests.
+const CPU_TRACE_BYTES: u64 = 8 << 20;
+const TRACE_BYTES: u64 = 256 << 20;
+
+/// The kernel's counters for a device; `None` for a simulated drive or a file, which have none.
+pub(super) fn place(index: usize, name: &DeviceName, is_file: bool) -> Result<Option<Place>, Failure> {
+    let DeviceName::Path(name) = name else { return Ok(None) };
+    if is_file {
+        return Ok(None);
+    }
+    let facts = discover(name, &Roots::default())
+        .map_err(|error| Failure::environment(format!("cannot align on {name} - {error}")))?;
+    let number = facts.number.filter(|_| facts.kind != Kind::RegularFile);
+    let number = number.map(|number| (number.major, number.minor));
+    Ok(number.map(|number| Place::of(index, number, facts.partition.as_ref(), facts.size_bytes)))
+}
+
+/// KiB of the largest request that the queue of a place makes.
+fn max_request_kib(place: &Place) -> Option<u64> {
+    let (major, minor) = place.disk;
+    let text = fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/queue/max_sectors_kb")).ok()?;
+    text.trim().parse().ok()
+}
+
+/// Operations of a stream a second, as issued and done.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Issued {
+    /// Stream name.
+    pub stream: String,
+    /// Configured rate.
+    pub offered_per_sec: f64,
+    /// Achieved rate.
+    pub per_sec: f64,
+    /// KiB a second.
+    pub kib_per_sec: f64,
+}
+
+impl Issued {
+    fn reads(&self) -> bool {
+        self.stream.ends_with("reads")
+    }
+}
+
+/// Requests by size, a second, as the tracepoints show them.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+pub(super) struct Traced {
+    /// Reads of the size of a large block.
+    pub block_reads: f64,
+    pub other_reads: f64,
+    /// Writes of the size of a large block.
+    pub block_writes: f64,
+    /// Other writes that have data.
+    pub other_writes: f64,
+}
+
+/// Measurements of a burst, a second, over all devices.
+#[derive(Debug, Clone)]
+pub(super) struct Measure {
+    /// Measured time, seconds.
+    pub seconds: f64,
+    /// By how much longer or shorter the kernel's counters were watched: this program had no CPU when it should
+    /// have looked.
+    pub late_sec: f64,
+    pub issued: Vec<Issued>,
+    /// I/O that reached the devices.
+    pub reached: DriveIo,
+    /// True if from the kernel's counters; otherwise it equals the issued I/O.
+    pub counted: bool,
+    /// Flushes, which are not among the writes.
+    pub flushes_per_sec: f64,
+    /// True if w/s is the expected value for the issued writes, as counters cannot separate flushes from writes.
+    pub writes_as_issued: bool,
+    /// Requests that were merged into others.
+    pub merged_per_sec: f64,
+    /// Requests by size; or why they are not known.
+    pub traced: Result<Traced, String>,
+    /// KiB of the largest request that the first device's queue makes.
+    pub max_request_kib: Option<u64>,
+}
+
+impl Measure {
+    /// The issued I/O in iostat's numbers.
+    pub(super) fn asked(&self) -> DriveIo {
+        let sum = |reads: bool, of: fn(&Issued) -> f64| {
+            self.issued.iter().filter(|issued| issued.reads() == reads).map(of).sum::<f64>()
+        };
+        let ops = |reads| sum(reads, |it| it.per_sec);
+        let kib = |reads| sum(reads, |it| it.kib_per_sec);
+        DriveIo::from([ops(true), ops(false), kib(true), kib(false)])
+    }
+
+    /// True if a difference may come from a time shift between issued and counted I/O: we read the counters late, or
+    /// issued late operations of an earlier period.
+    pub(super) fn is_disturbed(&self) -> bool {
+        let caught_up_sec = |it: &Issued| (it.per_sec / it.offered_per_sec - 1.0) * self.seconds;
+        let late_sec = self.issued.iter().map(caught_up_sec).fold(self.late_sec, f64::max);
+        let (_, off) = furthest(&self.asked(), &self.reached, 2..4);
+        late_sec > LATE_SEC && off.abs() * self.seconds < 2.0 * late_sec
+    }
+
+    /// Write requests a second that the kernel makes of what was issued, by what its queue allows.
+    fn requests_expected(&self, block_sectors: u32) -> f64 {
+        let block_kib = u64::from(block_sectors) * SECTOR_BYTES / 1024;
+        let parts = self.max_request_kib.filter(|max| *max > 0).map_or(1, |max| block_kib.div_ceil(max).max(1));
+        let writes = self.issued.iter().filter(|issued| !issued.reads());
+        let each = |issued: &Issued| issued.per_sec * if issued.stream.contains("large") { parts as f64 } else { 1.0 };
+        writes.map(each).sum()
+    }
+
+    /// The stream that fell most behind what was asked of it, if one did by more than the fraction `allowed`, and by
+    /// more operations than begin or end on the edges of the time; if they come by chance (`poisson`), by four of its
+    /// standard deviations more.
+    pub(super) fn not_held(&self, allowed: f64, poisson: bool) -> Option<&Issued> {
+        let short = |it: &&Issued| {
+            let missing = it.offered_per_sec - it.per_sec;
+            let chance = if poisson { 4.0 / (it.offered_per_sec * self.seconds).sqrt() } else { 0.0 };
+            missing > it.offered_per_sec * (allowed + chance) && missing * self.seconds > 2.0
+        };
+        let behind = |it: &Issued| it.per_sec / it.offered_per_sec;
+        self.issued.iter().filter(short).min_by(|a, b| behind(a).total_cmp(&behind(b)))
+    }
+}
+
+/// Counters at one instant.
+struct Mark {
+    at: Instant,
+    run_ns: u64,
+    counters: Vec<Counters>,
+}
+
+/// Watches a burst.
+pub(super) struct Watched {
+    places: Vec<Place>,
+    /// Intervals that are measured, by their index.
+    measured: Range<u64>,
+    block_sectors: u32,
+    streams: Vec<Issued>,
+    devices: usize,
+    /// Smallest I/O of the first device, as the run found it.
+    pub min_io_bytes: u32,
+    bytes: Vec<u64>,
+    ops: Vec<u64>,
+    begun: Option<Mark>,
+    ended: Option<Mark>,
+    trace: Option<(Trace, Instant)>,
+    traced: Result<Traced, String>,
+    failure: Option<String>,
+}
+
+impl Watched {
+    /// A burst on `places`, one for each device or none, that is measured for `seconds`.
+    pub(super) fn new(places: Vec<Place>, seconds: u64, block_bytes: u32, min_io_bytes: u32) -> Self {
+        Self {
+            places,
+            measured: BEGINS_SEC..BEGINS_SEC + seconds,
+            block_sectors: block_bytes / SECTOR_BYTES as u32,
+            streams: Vec::new(),
+            devices: 0,
+            min_io_bytes,
+            bytes: Vec::new(),
+            ops: Vec::new(),
+            begun: None,
+            ended: None,
+            trace: None,
+            traced: Err("there are no requests".to_owned()),
+            failure: None,
+        }
+    }
+
+    /// The measurement. Errors: the kernel's counters could not be read, or the run ended before the measurement.
+    pub(super) fn measure(self) -> Result<Option<Measure>, Failure> {
+        if let Some(why) = self.failure {
+            return Err(Failure::environment(why));
+        }
+        let (Some(begun), Some(ended)) = (self.begun, self.ended) else { return Ok(None) };
+        let run_sec = (ended.run_ns - begun.run_ns) as f64 / 1e9;
+        let issued: Vec<_> = self
+            .streams
+            .into_iter()
+            .zip(self.ops.iter().zip(&self.bytes))
+            .map(|(stream, (ops, bytes))| Issued {
+                per_sec: *ops as f64 / run_sec,
+                kib_per_sec: *bytes as f64 / 1024.0 / run_sec,
+                ..stream
+            })
+            .collect();
+        let mut measure = Measure {
+            seconds: run_sec,
+            late_sec: (ended.at.duration_since(begun.at).as_secs_f64() - run_sec).abs(),
+            issued,
+            reached: DriveIo::default(),
+            counted: !self.places.is_empty(),
+            flushes_per_sec: 0.0,
+            merged_per_sec: 0.0,
+            writes_as_issued: false,
+            traced: self.traced,
+            max_request_kib: self.places.first().and_then(max_request_kib),
+        };
+        if !measure.counted {
+            measure.reached = measure.asked();
+            return Ok(Some(measure));
+        }
+        let interval = ended.at.duration_since(begun.at);
+        let mut sum = [0.0; 4];
+        for (before, after) in begun.counters.iter().zip(&ended.counters) {
+            let delta = after.since(before);
+            let rates = delta.as_ref().and_then(|delta| Some((delta, Rates::over(delta, interval)?)));
+            let Some((delta, rates)) = rates else {
+                return Err(Failure::environment("the device's counters went back: it was taken away in between"));
+            };
+            let these = [rates.reads_per_sec, rates.writes_per_sec, rates.read_kib_per_sec, rates.write_kib_per_sec];
+            sum = std::array::from_fn(|n| sum[n] + these[n]);
+            measure.flushes_per_sec += rates.flushes_per_sec.unwrap_or(0.0);
+            measure.merged_per_sec += (delta.read.merged + delta.write.merged) as f64 / interval.as_secs_f64();
+        }
+        if let Ok(traced) = &measure.traced {
+            sum[1] = traced.block_writes + traced.other_writes;
+        } else {
+            let expected = measure.requests_expected(self.block_sectors);
+            sum[1] = with_data(sum[1], measure.flushes_per_sec, expected);
+            measure.writes_as_issued = measure.flushes_per_sec > 0.0 && sum[1] == expected;
+        }
+        measure.reached = DriveIo::from(sum);
+        Ok(Some(measure))
+    }
+
+    fn mark(&mut self, run_ns: u64) -> Option<Mark> {
+        if self.places.is_empty() {
+            return Some(Mark { at: Instant::now(), run_ns, counters: Vec::new() });
+        }
+        let disks = match diskstats::read(Path::new("/")) {
+            Ok(disks) => disks,
+            Err(error) => {
+                self.failure = Some(error.to_string());
+                return None;
+            }
+        };
+        let at = Instant::now();
+        let of = |place: &Place| disks.iter().find(|disk| disk.device == place.own).map(|disk| disk.counters);
+        let counters: Option<Vec<_>> = self.places.iter().map(of).collect();
+        if counters.is_none() {
+            self.failure = Some("the device has no line in /proc/diskstats".to_owned());
+        }
+        counters.map(|counters| Mark { at, run_ns, counters })
+    }
+
+    fn begin_trace(&mut self) {
+        let Some(first) = self.places.first() else { return };
+        if !has_requests(Path::new("/"), first.disk) {
+            self.traced = Err("the device's driver makes no requests of bios".to_owned());
+            return;
+        }
+        let mut disks: Vec<_> = self.places.iter().map(|place| place.disk).collect();
+        disks.sort_unstable();
+        disks.dedup();
+        let options = Options {
+            buffer_bytes: TRACE_BYTES,
+            cpu_buffer_bytes: CPU_TRACE_BYTES,
+            complete: false,
+            ..Options::default()
+        };
+        match Trace::start(&disks, options) {
+            Ok(trace) => {
+                self.trace = Some((trace, Instant::now()));
+                self.traced = Ok(Traced::default());
+            }
+            Err(error) => self.traced = Err(error.to_string()),
+        }
+    }
+
+    fn read_trace(&mut self) {
+        let (Some((trace, _)), Ok(traced)) = (&mut self.trace, &mut self.traced) else { return };
+        let (places, block_sectors) = (&self.places, self.block_sectors);
+        let read = trace.read(&mut |event: Event| {
+            let own = |place: &Place| place.disk == event.device && place.sectors.contains(&event.sector);
+            if event.sectors == 0 || !places.iter().any(own) {
+                return;
+            }
+            match (event.op, event.sectors == block_sectors) {
+                (EventOp::Read, true) => traced.block_reads += 1.0,
+                (EventOp::Read, false) => traced.other_reads += 1.0,
+                (EventOp::Write, true) => traced.block_writes += 1.0,
+                (EventOp::Write, false) => traced.other_writes += 1.0,
+                _ => {}
+            }
+        });
+        if let Err(error) = read {
+            self.traced = Err(error.to_string());
+        }
+    }
+
+    fn end_trace(&mut self) {
+        let Some((trace, began)) = &mut self.trace else { return };
+        let (stopped, seconds) = (trace.stop(), began.elapsed().as_secs_f64());
+        self.read_trace();
+        let lost = self.trace.take().map(|(trace, _)| trace.lost());
+        match (stopped, lost) {
+            (Ok(_), Some(Ok(lost))) if lost.is_none() => {
+                if let Ok(traced) = &mut self.traced {
+                    for count in [
+                        &mut traced.block_reads,
+                        &mut traced.other_reads,
+                        &mut traced.block_writes,
+                        &mut traced.other_writes,
+                    ] {
+                        *count /= seconds;
+                    }
+                }
+            }
+            (Ok(_), Some(Ok(lost))) => self.traced = Err(format!("{} events were lost", lost.events().max(lost.gaps))),
+            (Err(error), _) | (_, Some(Err(error))) => self.traced = Err(error.to_string()),
+            (Ok(_), None) => {}
+        }
+    }
+}
+
+impl Watch for Watched {
+    fn begins(&mut self, manifest: &Manifest) {
+        let stream = |info: &results::cell::StreamInfo| Issued {
+            stream: info.name.clone(),
+            offered_per_sec: info.offered_iops,
+            per_sec: 0.0,
+            kib_per_sec: 0.0,
+        };
+        self.streams = manifest.streams.iter().map(stream).collect();
+        self.devices = manifest.devices.len();
+        (self.ops, self.bytes) = (vec![0; self.streams.len()], vec![0; self.streams.len()]);
+        let found = manifest.device_facts.first().and_then(|facts| facts.get("min_io_bytes")?.as_u64());
+        self.min_io_bytes = found.and_then(|bytes| u32::try_from(bytes).ok()).unwrap_or(self.min_io_bytes);
+    }
+
+    fn interval(&mut self, interval: &Interval) -> Option<String> {
+        if self.measured.contains(&interval.index) {
+            for (place, cell) in interval.cells.iter().enumerate() {
+                self.ops[place / self.devices] += cell.counts.ops;
+                self.bytes[place / self.devices] += cell.counts.bytes;
+            }
+            self.read_trace();
+        }
+        if interval.index + 1 == self.measured.start {
+            self.begin_trace();
+            self.begun = self.mark(interval.end_ns);
+        }
+        if interval.index + 1 == self.measured.end {
+            self.ended = self.mark(interval.end_ns);
+            self.end_trace();
+        }
+        None
+    }
+}
+
+/// Writes a second that have data, where the kernel counted `writes` and so many flushes, and `expected` were expected.
+///
+/// A flush after a synchronous write is a write without data where pwrite asks for it, and none where it is a
+/// part of the write (io_uring; a drive without FUA has both with pwrite), and one flush may do for several writes.
+/// Counters do not tell which; between what is possible the expected number is taken.
+fn with_data(writes: f64, flushes: f64, expected: f64) -> f64 {
+    expected.clamp((writes - flushes).max(0.0), writes.max(0.0))
+}
+
+/// By how much `found` is off `asked`, the largest of the four, with its place among them; what neither has is not.
+pub(super) fn furthest(asked: &DriveIo, found: &DriveIo, places: Range<usize>) -> (usize, f64) {
+    let (asked, found) = (asked.numbers(), found.numbers());
+    let off = |n: usize| match asked[n].max(found[n]) {
+        0.0 => 0.0,
+        larger => (found[n] - asked[n]) / larger,
+    };
+    let each = places.map(|n| (n, off(n)));
+    each.max_by(|a, b| a.1.abs().total_cmp(&b.1.abs())).unwrap_or((0, 0.0))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use device::observe::diskstats::{Counts, FlushCounts};
+    use std::time::Duration;
+
+    #[test]
+    fn writes_with_data_lie_between_what_was_counted_and_what_flushes_leave_of_it() {
+        // As seen on a loop device: io_uring, pwrite; a drive with FUA; one without a cache.
+        for (writes, flushes) in [(190.0, 190.0), (380.0, 380.0), (380.0, 190.0), (190.0, 0.0)] {
+            assert_eq!(with_data(writes, flushes, 190.0), 190.0);
+        }
+        // Without a cache there is nothing to choose from: twice as many are splits.
+        assert_eq!(with_data(380.0, 0.0, 190.0), 380.0);
+        assert_eq!(with_data(95.0, 0.0, 190.0), 95.0);
+    }
+
+    /// A burst of 10 s with so many writes and flushes a second by the counters, where 100 a second are issued.
+    fn counted(writes: u64, flushes: u64) -> Measure {
+        let place = Place { index: 0, own: (0, 0), disk: (0, 0), sectors: 0..u64::MAX };
+        let mut watched = Watched::new(vec![place], 10, 128 << 10, 512);
+        let begin = Instant::now();
+        let write = |per_sec| Counts { completed: per_sec * 10, ..Counts::default() };
+        let flush = Some(FlushCounts { completed: flushes * 10, ..FlushCounts::default() });
+        let mark = |sec: u64, counters| Mark {
+            at: begin + Duration::from_secs(sec),
+            run_ns: sec * 1_000_000_000,
+            counters: vec![counters],
+        };
+        let none = Counters { flush: Some(FlushCounts::default()), ..Counters::default() };
+        watched.begun = Some(mark(0, none));
+        watched.ended = Some(mark(10, Counters { write: write(writes), flush, ..none }));
+        let stream = "large-block-writes".to_owned();
+        watched.streams = vec![Issued { stream, offered_per_sec: 100.0, per_sec: 0.0, kib_per_sec: 0.0 }];
+        (watched.ops, watched.bytes) = (vec![1000], vec![1000 * (128 << 10)]);
+        watched.measure().unwrap().unwrap()
+    }
+
+    #[test]
+    fn where_flushes_hide_writes_it_is_known_that_they_are_as_issued() {
+        for (writes, flushes, reached, as_issued) in [
+            // Half of them were merged, or split, or somebody else wrote as many: nothing tells.
+            (150, 100, 100.0, true),
+            (100, 50, 100.0, true),
+            // Without flushes, and beyond them, it is what was counted.
+            (150, 0, 150.0, false),
+            (400, 100, 300.0, false),
+        ] {
+            let measure = counted(writes, flushes);
+            let found = (measure.reached.writes_per_sec.round(), measure.writes_as_issued);
+            assert_eq!(found, (reached, as_issued), "{writes} {flushes}");
+        }
+    }
+
+    #[test]
+    fn what_comes_by_chance_may_vary_by_chance() {
+        let mut measure = counted(100, 0);
+        for (per_sec, evenly, by_chance) in [(100.0, true, true), (97.0, false, true), (85.0, false, false)] {
+            measure.issued[0].per_sec = per_sec;
+            let held = [false, true].map(|poisson| measure.not_held(0.01, poisson).is_none());
+            // 1,000 operations: 3.2 % as a standard deviation, four of them are 12.6 %.
+            assert_eq!(held, [evenly, by_chance], "{per_sec}");
+        }
+    }
+}

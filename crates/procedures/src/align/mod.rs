@@ -1,0 +1,399 @@
+//! An alignment: adjusts a configuration until a device receives the I/O that a cluster's drive received.
+//!
+//! ```text
+//! CONFIG as it is -> burst -> what reached the device, by what was asked
+//!                               -> sizing::align::solve -> offsets -> burst -> ...   within 2 %, or no nearer
+//! ```
+//!
+//! A burst is an ordinary run: guarded, recorded, ended by a signal. An offset may compensate for the one thing that a
+//! histogram lacks, the position of a size in its bucket. It must not compensate for anything else: a drive that did
+//! not hold the load, another user of the device, requests that are split here and were not in the cluster, a wrong
+//! profile. Such causes are searched for and reported, and end the alignment without a configuration.
+
+mod burst;
+mod page;
+mod target;
+
+use crate::configuration::read_test;
+use burst::{BEGINS_SEC, ENDS_SEC, Measure, Watched, furthest};
+use device::guard::unix_s;
+use engine::DeviceName;
+use load::workload::act::options::Test;
+use load::workload::act::{ActConfig, ActWorkload, Arrival};
+use page::Page;
+use results::finding::Finding;
+use results::run_dir::check_usable;
+use results::units::{self, in_one_line};
+use session::Manner;
+use session::console;
+use session::devices::Consents;
+use session::failure::Failure;
+use session::output_file::Output;
+use session::runner::{self, Ended, Named, RunRequest, SeriesContext};
+use session::signals::{self, Switch};
+use session::tracing::Place;
+use sizing::align::{self, Distortion, Load, Offsets};
+use sizing::drive_io::{DriveIo, NAMES};
+use std::fs;
+use std::path::PathBuf;
+use target::Target;
+pub use target::{balanced, read_profile};
+use tempfile::TempDir;
+
+/// Bounds of the length of a burst that nobody gave, seconds.
+const BURST_SEC: [f64; 2] = [5.0, 300.0];
+/// Chance may move a number by this part of what is allowed, as a standard deviation: four of them are all of it.
+const NOISE_PART: f64 = 0.25;
+/// Maximum difference between issued and counted I/O, as a fraction; and seconds' worth of I/O: the kernel's counters
+/// are read some milliseconds after the end of an interval.
+const UNSEEN: f64 = 0.01;
+const UNSEEN_SEC: f64 = 0.05;
+/// Most bursts in place of one that was disturbed by a lack of CPU.
+const DISTURBED_MAX: usize = 4;
+/// The smallest I/O of a device, as long as it is not known, bytes.
+const SECTOR_BYTES: u32 = 512;
+
+/// An alignment as it is asked for.
+#[derive(Debug, Clone)]
+pub struct Alignment {
+    /// File of a configuration with histograms.
+    pub config: PathBuf,
+    /// What has to reach each device: the file of a profile or of iostat's output, or iostat's numbers.
+    pub target: String,
+    /// Devices to run on instead of those of the configuration.
+    pub device: Vec<DeviceName>,
+    /// Names of devices that may be erased.
+    pub erase: Vec<String>,
+    /// Where the aligned configuration is written.
+    pub output: Option<Output>,
+    /// By how much each of the four numbers may differ from the target, a fraction.
+    pub within: f64,
+    /// Most bursts after the first.
+    pub rounds: u32,
+    /// Seconds that a burst is measured; `None`: as long as `within` asks for.
+    pub burst: Option<u32>,
+    /// Node and drive of the profile or of iostat, and namespace.
+    pub node: Option<String>,
+    pub drive: Option<String>,
+    pub namespace: Option<String>,
+    /// True to use a profile that does not balance.
+    pub accept_unbalanced: bool,
+    /// Why an offset may be implausible.
+    pub because: Option<String>,
+    /// Where the run directories of the bursts stay; `None` for nowhere.
+    pub out_dir: Option<PathBuf>,
+    /// Suppress progress.
+    pub quiet: bool,
+}
+
+/// A burst with what it showed.
+#[derive(Debug)]
+pub struct Round {
+    config: ActConfig,
+    /// I/O by the derived rates.
+    asked: DriveIo,
+    measure: Measure,
+    min_io_bytes: u32,
+}
+
+impl Round {
+    fn offsets(&self) -> Offsets {
+        Offsets::of(&self.config)
+    }
+
+    fn distortion(&self) -> Distortion {
+        Distortion::of(&self.asked, &self.measure.reached)
+    }
+}
+
+/// By how much, as a fraction, what reached a device may differ from what was issued without a reason.
+fn unseen(measure: &Measure) -> f64 {
+    UNSEEN + UNSEEN_SEC / measure.seconds
+}
+
+/// Runs bursts until the offsets reproduce the target, shows how near they come, and writes the configuration.
+///
+/// Errors: it is not aligned, or only by offsets that hide something.
+pub fn run(args: &Alignment) -> Result<(), Failure> {
+    let (text, written) = read_test(Test::Storage, &args.config)?;
+    args.output.iter().try_for_each(Output::check)?;
+    let config = on_devices(&written, &args.device)?;
+    can_be_aligned(&config)?;
+    let mut target = Target::of(args, &config)?;
+    let devices = config.device_names.len();
+    if devices > 1 {
+        // The rates of a configuration are those of all its devices together.
+        target.io = target.io.map(|n| n * devices as f64);
+        target.large_block_reads = target.large_block_reads.map(|n| n * devices as f64);
+        target.source = format!("{devices} times {}", target.source);
+    }
+    let within = args.within;
+    let switch = Switch::install("no configuration was written", Manner::Own)?;
+    let mut bursts = Bursts::new(args, &config, &switch, within)?;
+    let rounds = rounds(&mut bursts, config, &target, args, within)?;
+    let page = Page { target: &target, rounds: &rounds, within };
+    console::result(&page.to_string())?;
+    page.notes().iter().for_each(|note| console::note(note));
+    let last = page.best();
+    if let Some(why) = page.not_aligned() {
+        return Err(Failure::invalid(why));
+    }
+    let reason = match (page.implausible(), &args.because) {
+        (None, _) => String::new(),
+        (Some(_), Some(because)) => format!(", because {}", in_one_line(because)),
+        (Some(why), None) => return Err(Failure::invalid(why)),
+    };
+    let Some(output) = &args.output else {
+        console::note("--out FILE writes the aligned configuration");
+        return Ok(());
+    };
+    let day = units::rfc3339(unix_s());
+    let names = last.config.device_names.iter().map(ToString::to_string).collect::<Vec<_>>().join(" ");
+    let note = in_one_line(&format!(
+        "flashproof size align, {}, on {names} for {}{reason}",
+        day.split('T').next().unwrap_or_default(),
+        target.source
+    ));
+    output.write(&align::rewrite(&text, Offsets::of(&written), last.offsets(), &note))?;
+    if let Output::File { path, .. } = output {
+        console::note(&format!("{} is written; run it with: flashproof storage {0}", path.display()));
+    }
+    Ok(())
+}
+
+/// `config` on other devices, if there are any.
+fn on_devices(config: &ActConfig, devices: &[DeviceName]) -> Result<ActConfig, Failure> {
+    if devices.is_empty() {
+        return Ok(config.clone());
+    }
+    if devices.len() != config.device_names.len() {
+        return Err(Failure::usage(format!(
+            "the configuration's rates are those of its {} together, and --device names {} - name as many",
+            units::count(config.device_names.len() as u64, "device"),
+            devices.len()
+        )));
+    }
+    let config = ActConfig { device_names: devices.to_vec(), ..config.clone() };
+    ActWorkload::of(config.clone()).map_err(Failure::usages)?;
+    Ok(config)
+}
+
+/// Checks that offsets affect the configuration, and that the I/O of a device follows from it.
+fn can_be_aligned(config: &ActConfig) -> Result<(), Failure> {
+    let refused = |why: &str| Err(Failure::usage(format!("cannot align this configuration - {why}")));
+    match config {
+        _ if !config.has_histograms() => refused(
+            "it has no histograms, and offsets are for loads that have - \"flashproof size profile\" writes one from a \
+             cluster's log",
+        ),
+        _ if config.arrival == Arrival::Closed => {
+            refused("with arrival: closed a device does what it can, not what is asked - leave arrival out")
+        }
+        _ if config.tomb_raider => {
+            refused("with tomb-raider: yes a device is read as fast as it goes - align without it, then set it again")
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Bursts until the target is met, no whole percent comes nearer, or there were enough.
+fn rounds(
+    bursts: &mut Bursts<'_>,
+    config: ActConfig,
+    target: &Target,
+    args: &Alignment,
+    within: f64,
+) -> Result<Vec<Round>, Failure> {
+    let mut rounds = vec![bursts.run(config)?];
+    for _ in 0..args.rounds {
+        let last = &rounds[rounds.len() - 1];
+        if align::worst(&target.io, &last.measure.reached) <= within
+            || page::other_size_of_writes(target, last, within).is_some()
+        {
+            break;
+        }
+        let next = align::solve(&last.config, last.min_io_bytes, &target.io, &last.distortion());
+        if rounds.iter().any(|round| round.offsets() == next) {
+            break;
+        }
+        let config = next.applied(&last.config);
+        rounds.push(bursts.run(config)?);
+    }
+    Ok(rounds)
+}
+
+/// Runs the bursts.
+struct Bursts<'a> {
+    args: &'a Alignment,
+    switch: &'a Switch,
+    within: f64,
+    dirs: Dirs,
+    places: Vec<Place>,
+    /// Seconds that are measured.
+    seconds: u64,
+    findings: Option<Vec<Finding>>,
+    count: usize,
+}
+
+impl<'a> Bursts<'a> {
+    fn new(args: &'a Alignment, config: &ActConfig, switch: &'a Switch, within: f64) -> Result<Self, Failure> {
+        let is_file = config.file_size_mbytes.is_some();
+        let names = config.device_names.iter().enumerate();
+        let places = names.map(|(index, name)| burst::place(index, name, is_file));
+        let places: Vec<Option<Place>> = places.collect::<Result<_, _>>()?;
+        let load = Load::of(config, SECTOR_BYTES).map_err(Failure::usages)?;
+        let wanted = load.seconds_for(within * NOISE_PART);
+        let seconds = args.burst.map_or_else(|| wanted.clamp(BURST_SEC[0], BURST_SEC[1]).ceil() as u64, u64::from);
+        let noise = within * NOISE_PART * 100.0;
+        let enough = match (seconds as f64) < wanted {
+            false => format!(": long enough for chance to move none of the four numbers by more than {noise:.2} %"),
+            true => String::new(),
+        };
+        if enough.is_empty() {
+            console::warning(&format!(
+                "with so few operations a second chance moves a number by more than {noise:.2} % in {}; {} would do \
+                 (--burst)",
+                units::span(seconds),
+                units::span(wanted.ceil() as u64)
+            ));
+        }
+        console::note(&format!(
+            "at most {} of {} each, of which {} are measured{enough}",
+            units::count(u64::from(args.rounds) + 1, "burst"),
+            units::span(seconds + BEGINS_SEC + ENDS_SEC),
+            units::span(seconds),
+        ));
+        let places = places.into_iter().collect::<Option<Vec<_>>>().unwrap_or_default();
+        Ok(Self { args, switch, within, dirs: Dirs::of(args)?, places, seconds, findings: None, count: 0 })
+    }
+
+    /// One burst, repeated if it was disturbed. Errors: as [`Self::once`].
+    fn run(&mut self, config: ActConfig) -> Result<Round, Failure> {
+        for _ in 1..DISTURBED_MAX {
+            let round = self.once(config.clone())?;
+            let Err(failure) = self.is_a_measure(&round) else { return Ok(round) };
+            if !round.measure.is_disturbed() {
+                return Err(failure);
+            }
+            console::warning(&format!("{} - but this program had no CPU in time: once more", failure.message));
+        }
+        let round = self.once(config)?;
+        self.is_a_measure(&round).map(|()| round)
+    }
+
+    /// Errors: it did not come to its end.
+    fn once(&mut self, config: ActConfig) -> Result<Round, Failure> {
+        self.count += 1;
+        let seconds = u32::try_from(self.seconds + BEGINS_SEC + ENDS_SEC).unwrap_or(u32::MAX);
+        let config = ActConfig { test_duration_sec: seconds, report_interval_sec: 1, ..config };
+        let min_io_bytes = config.device_names[0].drive().map_or(SECTOR_BYTES, |drive| drive.min_io_bytes);
+        let workload = ActWorkload::of(config.clone()).map_err(Failure::usages)?;
+        let dir = self.dirs.of_burst(self.count);
+        let spec = config.spec();
+        let findings = self.findings.get_or_insert_with(|| runner::findings(&spec, &dir)).clone();
+        let name = match self.count {
+            1 => "burst 1, as it is".to_owned(),
+            n => format!("burst {n}"),
+        };
+        // A terminal shows its progress.
+        if !console::is_watched() {
+            console::note(&name);
+        }
+        let request = RunRequest {
+            dir,
+            consents: Consents { erase: &self.args.erase, others: &[], shared: false },
+            slice_sec: u64::from(seconds),
+            part: SeriesContext {
+                purpose: Some(format!("align, {name}")),
+                multiple: None,
+                findings: Some(findings),
+                heading: Some(name),
+            },
+            quiet: self.args.quiet,
+            // The bursts look at requests themselves, all the time that is measured.
+            trace: false,
+            ..RunRequest::new(Named::alone(workload, load::workload::act::echo::to_text(&config)))
+        };
+        let block_bytes = config.large_block_op_kbytes * 1024;
+        let mut watched = Watched::new(self.places.clone(), self.seconds, block_bytes, min_io_bytes);
+        let verdict = match runner::run(request, self.switch, &mut watched)? {
+            Ended::Recorded(verdict) => verdict,
+            Ended::Unrecorded { failure, .. } => return Err(failure),
+        };
+        if let Some(signal) = self.switch.was_asked() {
+            return Err(Failure::invalid(format!("ended by {} - no configuration was written", signals::name(signal))));
+        }
+        let min_io_bytes = watched.min_io_bytes;
+        let measure = watched.measure()?.filter(|_| verdict.end.is_complete());
+        let Some(measure) = measure else {
+            return Err(Failure::invalid(format!(
+                "the burst ended before its time: {} - what reached the device is then no measure of the configuration; \
+                 align on a device that holds the load, as the cluster's did",
+                verdict.end
+            )));
+        };
+        let asked = Load::of(&config, min_io_bytes).map_err(Failure::usages)?.io();
+        Ok(Round { config, asked, measure, min_io_bytes })
+    }
+
+    /// Checks that the measured I/O comes from the load alone, and is complete.
+    fn is_a_measure(&self, Round { config, measure, .. }: &Round) -> Result<(), Failure> {
+        if let Some(short) = measure.not_held(self.within / 2.0, config.arrival == Arrival::Poisson) {
+            return Err(Failure::invalid(format!(
+                "the load was not held: of {} {} a second {} were done - what reached the device is then no measure of \
+                 the configuration; align on a device that holds the load, as the cluster's did",
+                units::number(short.offered_per_sec),
+                short.stream,
+                units::number(short.per_sec)
+            )));
+        }
+        let asked = measure.asked();
+        let (n, off) = furthest(&asked, &measure.reached, 2..4);
+        if off.abs() > unseen(measure) {
+            let [issued, reached] = [&asked, &measure.reached].map(|io| units::number(io.numbers()[n]));
+            return Err(Failure::invalid(format!(
+                "{}: {issued} were issued and {reached} reached the device - somebody else uses it, or it is a page cache \
+                 and no device; an offset would only hide that",
+                NAMES[n]
+            )));
+        }
+        Ok(())
+    }
+}
+
+/// Directories of the bursts.
+enum Dirs {
+    /// Given by the user.
+    Kept(PathBuf),
+    /// Temporary.
+    Passing(TempDir),
+}
+
+impl Dirs {
+    fn of(args: &Alignment) -> Result<Self, Failure> {
+        let Some(dir) = &args.out_dir else {
+            let dir = tempfile::Builder::new().prefix("flashproof-align-").tempdir();
+            return dir.map(Self::Passing).map_err(|error| {
+                Failure::environment(format!(
+                    "cannot make a temporary directory for the bursts - {error} - set TMPDIR, or give --out-dir"
+                ))
+            });
+        };
+        check_usable(dir).map_err(Failure::environment)?;
+        match fs::create_dir(dir) {
+            Ok(()) => Ok(Self::Kept(dir.clone())),
+            Err(error) => Err(Failure::environment(format!(
+                "cannot make {} for the bursts - {error} - name a directory that is not there yet",
+                dir.display()
+            ))),
+        }
+    }
+
+    fn of_burst(&self, number: usize) -> PathBuf {
+        let name = format!("burst-{number}");
+        match self {
+            Self::Kept(dir) => dir.join(name),
+            Self::Passing(dir) => dir.path().join(name),
+        }
+    }
+}

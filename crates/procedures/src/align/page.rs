@@ -1,0 +1,257 @@
+//! Output of an alignment: cluster, before, after, offset; and problems that an offset would hide.
+
+use super::Round;
+use super::burst::furthest;
+use super::target::Target;
+use load::workload::act::ActConfig;
+use report::table::Table;
+use results::units::number;
+use sizing::align::{self, Load, Offsets, PLAUSIBLE_PCT, errors, other_rules, worst};
+use sizing::drive_io::{DriveIo, NAMES};
+use std::fmt;
+
+/// Large-block reads that are so far, as a fraction, from those that the server counted are said.
+const LARGE_READS_OFF: f64 = 0.1;
+
+pub(super) struct Page<'a> {
+    pub target: &'a Target,
+    pub rounds: &'a [Round],
+    pub within: f64,
+}
+
+impl Page<'_> {
+    /// The burst that came nearest.
+    pub(super) fn best(&self) -> &Round {
+        let off = |round: &&Round| worst(&self.target.io, &round.measure.reached);
+        let best = self.rounds.iter().min_by(|a, b| off(a).total_cmp(&off(b)));
+        best.expect("there is a first burst")
+    }
+
+    fn off_text(&self, round: &Round) -> [String; 4] {
+        errors(&self.target.io, &round.measure.reached).map(|off| format!("{:+.1} %", off * 100.0))
+    }
+
+    /// Notes on a burst whose numbers can be used.
+    pub(super) fn notes(&self) -> Vec<String> {
+        let best = self.best();
+        let measure = &best.measure;
+        let mut notes = Vec::new();
+        if !measure.counted {
+            notes.push("what was issued is taken for what reached the device: it is simulated, or a file".to_owned());
+        }
+        let asked = measure.asked();
+        let (n, off) = furthest(&asked, &measure.reached, 0..2);
+        if off.abs() > super::unseen(measure) {
+            notes.push(format!(
+                "{}: {} were issued and {} reached the device, with the same bytes: the kernel {} them{}",
+                NAMES[n],
+                number(asked.numbers()[n]),
+                number(measure.reached.numbers()[n]),
+                if off > 0.0 { "splits" } else { "merges" },
+                if off < 0.0 { format!(" ({} a second)", number(measure.merged_per_sec)) } else { String::new() }
+            ));
+        }
+        if measure.flushes_per_sec > 0.0 {
+            notes.push(format!(
+                "the device has a volatile cache: {} flushes a second are not among the writes, some of which iostat's w/s \
+                 counts",
+                number(measure.flushes_per_sec)
+            ));
+        }
+        if measure.writes_as_issued {
+            notes.push(
+                "w/s is as issued: the kernel's counters cannot tell flushes from writes here, so that splits, merges and \
+                 writes of others are not seen in it; block tracepoints (root) would show them"
+                    .to_owned(),
+            );
+        }
+        match &measure.traced {
+            Ok(traced) => notes.push(format!(
+                "requests of {} KiB by the block tracepoints: {} reads and {} writes a second; others: {} and {}",
+                best.config.large_block_op_kbytes,
+                number(traced.block_reads),
+                number(traced.block_writes),
+                number(traced.other_reads),
+                number(traced.other_writes)
+            )),
+            Err(why) if measure.counted => notes.push(format!("requests were not seen one by one: {why}")),
+            Err(_) => {}
+        }
+        let large_reads = measure.issued.iter().find(|issued| issued.stream == "large-block-reads");
+        if let (Some(counted), Some(ours)) = (self.target.large_block_reads, large_reads)
+            && (ours.per_sec - counted).abs() > LARGE_READS_OFF * counted.max(ours.per_sec)
+        {
+            notes.push(format!(
+                "the server counted {} large-block reads a second, and here are {}: r/s is met by large-block reads where \
+                 record reads are off - look at read-reqs-per-sec",
+                number(counted),
+                number(ours.per_sec)
+            ));
+        }
+        notes
+    }
+
+    /// Why what came nearest is not near enough; `None`: it is.
+    pub(super) fn not_aligned(&self) -> Option<String> {
+        let best = self.best();
+        if worst(&self.target.io, &best.measure.reached) <= self.within {
+            return None;
+        }
+        if let Some(why) = other_size_of_writes(self.target, best, self.within) {
+            return Some(format!("{why} - no configuration was written"));
+        }
+        let mut lines = vec![format!("not aligned within {} % - no configuration was written", self.within * 100.0)];
+        let off = errors(&self.target.io, &best.measure.reached);
+        for n in (0..4).filter(|n| off[*n].abs() > self.within) {
+            lines.push(format!("{}: {}", NAMES[n], self.hint(n)));
+        }
+        Some(lines.join("\n"))
+    }
+
+    /// Other possible causes, if offsets do not bring a number to its target.
+    fn hint(&self, n: usize) -> String {
+        let best = self.best();
+        let config = &best.config;
+        let at = |offsets: Offsets| Load::of(&offsets.applied(config), best.min_io_bytes).ok();
+        let full = at(Offsets { large_block_reads: 100, large_block_writes: 100, ..best.offsets() });
+        match n {
+            0 => match full.map(|load| self.target.io.reads_per_sec - load.large_block_reads.per_sec) {
+                Some(reads) if reads > 0.0 => format!(
+                    "large-block reads cannot make up for it - read-reqs-per-sec: {} would, of the {} there",
+                    number(reads),
+                    config.read_reqs_per_sec
+                ),
+                _ => "there are more large-block reads than reads in all - look at direct-frees and \
+                      total-lbw-per-sec"
+                    .to_owned(),
+            },
+            1 => match config.commit_to_device {
+                true => "each record is a write - look at write-reqs-per-sec".to_owned(),
+                false => "look at write-reqs-per-sec and storage-write-histogram".to_owned(),
+            },
+            2 => format!(
+                "no read-size-offset up to {} fits - look at storage-read-histogram, read-reqs-per-sec and \
+                 size-within-bucket",
+                largest_read_size(config)
+            ),
+            _ => "look at storage-write-histogram and write-reqs-per-sec".to_owned(),
+        }
+    }
+
+    /// Implausible offsets, and problems that they may hide; `None` if there are none.
+    pub(super) fn implausible(&self) -> Option<String> {
+        let best = self.best();
+        let outside = |offsets: Offsets| {
+            let all = offsets.by_key().into_iter();
+            all.filter(|(_, pct)| !PLAUSIBLE_PCT.contains(pct)).collect::<Vec<_>>()
+        };
+        let found = outside(best.offsets());
+        if found.is_empty() {
+            return None;
+        }
+        let named: Vec<_> = found.iter().map(|(key, pct)| format!("{key}: {pct}")).collect();
+        let (least, most) = (PLAUSIBLE_PCT.start(), PLAUSIBLE_PCT.end());
+        let mut lines = vec![format!(
+            "{}: an offset below {least} or over {most} hides something - no configuration was written",
+            named.join(", ")
+        )];
+        let rules = other_rules(&best.config, best.min_io_bytes, &self.target.io, &best.distortion());
+        for (rule, offsets) in rules.iter().filter(|(_, offsets)| outside(*offsets).is_empty()) {
+            let offsets: Vec<_> = offsets.by_key().iter().map(|(key, pct)| format!("{key} {pct}")).collect();
+            lines.push(format!("size-within-bucket: {rule} would do with {}", offsets.join(", ")));
+        }
+        for (key, pct) in found {
+            lines.push(format!("{key}: {}", what_it_may_hide(key, pct, &best.config)));
+        }
+        lines.push("if it is right all the same, say why: --because \"...\"".to_owned());
+        Some(lines.join("\n"))
+    }
+}
+
+fn what_it_may_hide(key: &str, pct: u32, config: &ActConfig) -> String {
+    let direction = if pct < 100 { "fewer" } else { "more" };
+    match key {
+        "lbr-req-offset" => format!(
+            "the cluster read {direction} large blocks than direct-frees: {} of total-lbw-per-sec: {} leave, or \
+             read-reqs-per-sec is wrong",
+            config.direct_frees, config.total_lbw_per_sec
+        ),
+        "lbw-req-offset" => format!(
+            "the cluster wrote {direction} large blocks than its records fill: write-reqs-per-sec, storage-write-histogram, \
+             partial flushes"
+        ),
+        "read-size-offset" => {
+            "sizes within their buckets explain a factor of 2 at most: storage-read-histogram, the size \
+                               rule, or large-block reads"
+                .to_owned()
+        }
+        _ => "storage-write-histogram, the size rule, commit-min-bytes".to_owned(),
+    }
+}
+
+/// The largest read-size-offset that can run.
+fn largest_read_size(config: &ActConfig) -> u32 {
+    let runs = |pct: &u32| align::Load::of(&ActConfig { read_size_offset: *pct, ..config.clone() }, 512).is_ok();
+    (1..=200).rev().find(runs).unwrap_or(1)
+}
+
+/// Why no offset can meet both w/s and wkB/s: writes have another size than the target's. `None`: they have the same,
+/// or records of many sizes are among them.
+pub(super) fn other_size_of_writes(target: &Target, round: &Round, within: f64) -> Option<String> {
+    let (theirs, ours) = (target.io.write_kib()?, round.measure.reached.write_kib()?);
+    if round.config.commit_to_device || (ours / theirs).max(theirs / ours) <= 1.0 + 2.0 * within {
+        return None;
+    }
+    let block_kib = round.config.large_block_op_kbytes;
+    let is_split = ours < f64::from(block_kib) * (1.0 - within);
+    let what = match is_split {
+        true => format!(
+            "large blocks of {block_kib} KiB reach this device in writes of {} KiB, and the cluster's drive had writes of {} \
+             KiB: the kernel splits them here (queue/max_sectors_kb{})",
+            number(ours),
+            number(theirs),
+            round.measure.max_request_kib.map(|kib| format!(" is {kib}")).unwrap_or_default()
+        ),
+        false => format!(
+            "the cluster's drive had writes of {} KiB, and large-block-op-kbytes is {block_kib}: the block size is wrong \
+             (write-block-size; from 7.1 flush-size), or its w/s counts flushes (give f/s, too), or its kernel splits or \
+             merges writes",
+            number(theirs)
+        ),
+    };
+    Some(format!("{what}. w/s and wkB/s cannot both be met, and an offset would only hide it"))
+}
+
+impl fmt::Display for Page<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let (first, best) = (&self.rounds[0], self.best());
+        let mut table = Table::new("").text([""]).numbers(["cluster", "before", "", "after", ""]).text(["offset", ""]);
+        let (before_off, after_off) = (self.off_text(first), self.off_text(best));
+        let offsets = first.offsets().by_key().into_iter().zip(best.offsets().by_key());
+        for (n, ((key, was), (_, is))) in offsets.enumerate() {
+            let value = |io: &DriveIo| number(io.numbers()[n]);
+            let changed = if was == is { format!("{is}") } else { format!("{was} -> {is}") };
+            table.row([
+                NAMES[n].to_owned(),
+                value(&self.target.io),
+                value(&first.measure.reached),
+                before_off[n].clone(),
+                value(&best.measure.reached),
+                after_off[n].clone(),
+                format!("{key}:"),
+                changed,
+            ]);
+        }
+        writeln!(f, "{table}")?;
+        writeln!(f, "cluster: {}; {}", self.target.source, bursts_text(self.rounds))
+    }
+}
+
+fn bursts_text(rounds: &[Round]) -> String {
+    let last = &rounds[rounds.len() - 1];
+    format!(
+        "{}, each measured for {}",
+        results::units::count(rounds.len() as u64, "burst"),
+        results::units::span_of(last.measure.seconds)
+    )
+}

@@ -1,0 +1,271 @@
+//! The target I/O of the devices: from a profile, from iostat's output, or typed.
+
+use super::Alignment;
+use load::workload::act::ActConfig;
+use results::files::{self, Links};
+use results::units::quoted;
+use session::console;
+use session::failure::Failure;
+use sizing::configuration::busiest_node;
+use sizing::drive_io::DriveIo;
+use sizing::iostat::{self, DeviceRates, Iostat, writes_with_data};
+use sizing::profile::seen::mean_of;
+use sizing::profile::{DeviceLoad, DriveTarget, FORMAT, Profile};
+use sizing::source::Source;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+/// A profile has a few hundred bytes for each device and namespace.
+const PROFILE_BYTES_MAX: u64 = 64 << 20;
+
+/// Target of one device of the configuration.
+#[derive(Debug)]
+pub(super) struct Target {
+    /// In iostat's numbers.
+    pub io: DriveIo,
+    /// Large-block reads a second among its reads, as the server counted them.
+    pub large_block_reads: Option<f64>,
+    /// Source, a phrase.
+    pub source: String,
+}
+
+impl Target {
+    /// Target given on the command line.
+    pub(super) fn of(args: &Alignment, config: &ActConfig) -> Result<Self, Failure> {
+        let text = &args.target;
+        let block_kib = (!config.commit_to_device).then(|| f64::from(config.large_block_op_kbytes));
+        if text.contains('=') && !Path::new(text).exists() {
+            let of_profile = [("--node", &args.node), ("--drive", &args.drive), ("--namespace", &args.namespace)];
+            if let Some((option, _)) = of_profile.into_iter().find(|(_, value)| value.is_some()) {
+                return Err(Failure::usage(format!("{option} chooses from a profile, and --target gives the numbers")));
+            }
+            let io = typed(text, block_kib)
+                .map_err(|why| Failure::usage(format!("cannot use --target {} - {why}", quoted(text))))?;
+            return Ok(Self { io, large_block_reads: None, source: "iostat's numbers as typed".to_owned() });
+        }
+        let profile = match read_profile(Path::new(text)) {
+            Ok(profile) => profile,
+            Err(no_profile) => {
+                // It may be iostat's output; if not, the user meant a profile.
+                let read =
+                    Source::open(Path::new(text), "iostat -xty 10 6").ok().map(|source| iostat::read(source, None));
+                let Some(Ok(iostat)) = read else { return Err(no_profile) };
+                return of_iostat(&iostat, args, block_kib);
+            }
+        };
+        balanced(&profile, args.accept_unbalanced)?;
+        of_profile(&profile, args)
+    }
+}
+
+pub fn read_profile(path: &Path) -> Result<Profile, Failure> {
+    let name = path.display();
+    let bytes = files::read(path, Links::Followed, PROFILE_BYTES_MAX).map_err(|error| {
+        Failure::usage(format!(
+            "cannot read the profile {name} - {error} - name the profile.json that \"flashproof size profile\" wrote, or give \
+             r/s=N,w/s=N,rkB/s=N,wkB/s=N"
+        ))
+    })?;
+    // Of a later version the rest may be another; so this is looked at first.
+    let format = serde_json::from_slice(&bytes).ok().and_then(|value: serde_json::Value| value.get("format")?.as_u64());
+    if let Some(format) = format.filter(|format| *format > FORMAT.into()) {
+        return Err(Failure::usage(format!(
+            "cannot read the profile {name} - it has format {format}, and this version knows {FORMAT} - use the \
+             flashproof that wrote it"
+        )));
+    }
+    let profile: Profile = serde_json::from_slice(&bytes)
+        .map_err(|error| Failure::usage(format!("cannot read the profile {name} - it is no profile: {error}")))?;
+    let is_rate = |n: f64| n.is_finite() && n >= 0.0;
+    match profile.drives.iter().find(|drive| !drive.io().numbers().into_iter().all(is_rate)) {
+        Some(DriveTarget { node, drive, .. }) => Err(Failure::usage(format!(
+            "cannot use the profile {name} - drive {drive} of node {node} has a number below 0 - make it anew with \
+             \"flashproof size profile\""
+        ))),
+        None => Ok(profile),
+    }
+}
+
+/// Checks that the profile balances, or that the user accepted the imbalance.
+pub fn balanced(profile: &Profile, accepted: bool) -> Result<(), Failure> {
+    let doubts = profile.doubts();
+    match doubts.is_empty() {
+        true => Ok(()),
+        false if accepted => {
+            doubts.iter().for_each(|doubt| console::warning(&format!("the profile does not balance: {doubt}")));
+            Ok(())
+        }
+        false => Err(Failure::invalid(format!(
+            "the profile does not balance, so nothing is aligned with it:\n  {}\ntake a steadier window (flashproof size profile \
+             --from --to), or give --accept-unbalanced",
+            doubts.join("\n  ")
+        ))),
+    }
+}
+
+/// `r/s=N,w/s=N,rkB/s=N,wkB/s=N`, in any order. With f/s those flushes that w/s counts are taken off it: which they are
+/// is told by the size of writes, where all are large blocks of `block_kib`.
+fn typed(text: &str, block_kib: Option<f64>) -> Result<DriveIo, String> {
+    const KEYS: [&str; 5] = ["r/s", "w/s", "rkB/s", "wkB/s", "f/s"];
+    let mut values = [None; 5];
+    for part in text.split([',', ' ']).filter(|part| !part.trim().is_empty()) {
+        let (key, value) = part.split_once('=').ok_or_else(|| format!("{} has no =", quoted(part)))?;
+        let place = KEYS.iter().position(|known| *known == key.trim());
+        let place = place.ok_or_else(|| format!("{} is none of {}", quoted(key), KEYS.join(", ")))?;
+        let number = value.trim().parse().ok().filter(|number: &f64| number.is_finite() && *number >= 0.0);
+        let number = number.ok_or_else(|| format!("{} of {key} is no number from 0 on", quoted(value)))?;
+        if values[place].replace(number).is_some() {
+            return Err(format!("{key} is given twice"));
+        }
+    }
+    let [reads, writes, read_kib, written_kib, flushes] = values;
+    let (Some(reads), Some(writes), Some(read_kib), Some(written_kib)) = (reads, writes, read_kib, written_kib) else {
+        let missing = KEYS.iter().zip(values).take(4).find(|(_, value)| value.is_none());
+        return Err(format!("{} is missing", missing.map_or("a number", |(key, _)| key)));
+    };
+    let writes = writes_with_data(writes, flushes.unwrap_or(0.0), written_kib, block_kib);
+    match reads + writes > 0.0 {
+        true => Ok(DriveIo::from([reads, writes, read_kib, written_kib])),
+        false => Err("nothing is read or written".to_owned()),
+    }
+}
+
+/// The mean of what iostat showed of one drive.
+fn of_iostat(iostat: &Iostat, args: &Alignment, block_kib: Option<f64>) -> Result<Target, Failure> {
+    if let Some((option, _)) =
+        [("--node", &args.node), ("--namespace", &args.namespace)].iter().find(|it| it.1.is_some())
+    {
+        return Err(Failure::usage(format!(
+            "{option} chooses from a profile, and {} is what iostat printed",
+            args.target
+        )));
+    }
+    let mut drives: BTreeMap<&str, Vec<&DeviceRates>> = BTreeMap::new();
+    for rates in iostat.reports.iter().flat_map(|report| &report.devices) {
+        drives.entry(&rates.device).or_default().push(rates);
+    }
+    let wanted = args.drive.as_deref().map(|drive| drive.trim_start_matches("/dev/"));
+    let is_busy = |reports: &[&DeviceRates]| reports.iter().any(|rates| rates.r_s + rates.w_s > 0.0);
+    let names: Vec<&str> = drives.keys().copied().collect();
+    let names = names.join(", ");
+    drives.retain(|name, reports| wanted.map_or(is_busy(reports), |wanted| wanted == *name));
+    let name = match drives.iter().next() {
+        Some((name, reports)) if drives.len() == 1 && is_busy(reports) => name,
+        _ => {
+            return Err(Failure::usage(format!(
+                "{} has these devices: {names} - choose the one that was read and written by the cluster with --drive",
+                args.target
+            )));
+        }
+    };
+    let (name, reports) = (*name, iostat.reports.iter().collect::<Vec<_>>());
+    Ok(Target {
+        io: mean_of(&reports, &[name]).io(block_kib),
+        large_block_reads: None,
+        source: format!("drive {name} in {} of {}", results::units::count(reports.len() as u64, "report"), args.target),
+    })
+}
+
+/// Target from a profile: a namespace's part of one drive, averaged over the drives left by the user's selection.
+fn of_profile(profile: &Profile, args: &Alignment) -> Result<Target, Failure> {
+    let there = || {
+        let drives = profile.drives.iter().map(|drive| format!("--node {} --drive {}", drive.node, drive.drive));
+        drives.collect::<Vec<_>>().join(", ")
+    };
+    let wanted = |given: Option<&str>, found: &str| {
+        given.is_none_or(|given| given.trim_start_matches("/dev/").eq_ignore_ascii_case(found))
+    };
+    let node = args.node.as_deref().or_else(|| busiest_node(profile));
+    let of_node = |drive: &&DriveTarget| wanted(node, &drive.node) && wanted(args.drive.as_deref(), &drive.drive);
+    let drives: Vec<_> = profile.drives.iter().filter(of_node).collect();
+    if drives.is_empty() {
+        return Err(Failure::usage(format!("no such drive is in the profile; there is {}", there())));
+    }
+    let loads_on = |drive: &DriveTarget| {
+        let on = |load: &&DeviceLoad| load.node == drive.node && load.drive == drive.drive;
+        profile.loads.iter().filter(on).collect::<Vec<_>>()
+    };
+    let names: BTreeSet<_> = drives.iter().flat_map(|drive| loads_on(drive)).map(|load| &*load.namespace).collect();
+    let name = namespace(&names, args)?;
+    let has_part = |drive: &&DriveTarget| name.is_none_or(|name| loads_on(drive).iter().any(|it| it.namespace == name));
+    let drives: Vec<_> = drives.into_iter().filter(has_part).collect();
+    let (mut sum, mut large_block_reads) = ([0.0; 4], 0.0);
+    let mut shared = false;
+    for drive in &drives {
+        let all: Vec<_> = profile.loads_on(drive).collect();
+        let own: Vec<_> = all.iter().copied().filter(|load| name.is_none_or(|name| load.namespace == name)).collect();
+        let alone = own.len() == all.len();
+        shared |= !alone;
+        let predicted = |loads: &[&DeviceLoad]| loads.iter().map(|load| load.io(1.0)).sum::<DriveIo>();
+        let [io, all, part] = [drive.io(), predicted(&all), predicted(&own)].map(|io| io.numbers());
+        for (n, sum) in sum.iter_mut().enumerate() {
+            *sum += match alone {
+                true => io[n],
+                false if all[n] > 0.0 => io[n] * part[n] / all[n],
+                false => 0.0,
+            };
+        }
+        large_block_reads += own.iter().map(|load| load.large_block_reads_per_sec).sum::<f64>();
+    }
+    let count = drives.len() as f64;
+    let of_drive = match drives[..] {
+        [drive] => format!("drive {}", drive.drive),
+        _ => format!("one drive, the mean of {},", drives.len()),
+    };
+    let part = name.filter(|_| shared).map(|name| format!("the part of namespace {name}, by the server's counts, of "));
+    Ok(Target {
+        io: DriveIo::from(sum.map(|n| n / count)),
+        large_block_reads: Some(large_block_reads / count),
+        source: format!("{}{of_drive} of node {} in {}", part.unwrap_or_default(), drives[0].node, args.target),
+    })
+}
+
+/// The namespace among `names` that the configuration models; `None` if the profile has no loads.
+fn namespace<'a>(names: &BTreeSet<&'a str>, args: &Alignment) -> Result<Option<&'a str>, Failure> {
+    let list = || names.iter().copied().collect::<Vec<_>>().join(", ");
+    let find = |wanted: &str| names.iter().copied().find(|name| *name == wanted);
+    if let Some(given) = &args.namespace {
+        let none = || Failure::usage(format!("no namespace {} is on that drive; there is {}", quoted(given), list()));
+        return find(given).map(Some).ok_or_else(none);
+    }
+    if names.len() < 2 {
+        return Ok(names.first().copied());
+    }
+    // Files of "flashproof size profile" have the name of their namespace.
+    let stem = args.config.file_stem().unwrap_or_default().to_string_lossy();
+    find(&stem).map(Some).ok_or_else(|| {
+        Failure::usage(format!(
+            "{} namespaces are on these drives ({}), and a configuration stands for one of them - say which with \
+             --namespace",
+            names.len(),
+            list()
+        ))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn iostats_numbers_are_read_in_any_order_and_flushes_are_no_writes() {
+        for (writes, flushes) in [(1548, 0), (3096, 3096), (3096, 1548), (1548, 1548)] {
+            let text = format!("w/s={writes},r/s=11788.5,wkB/s=198144, rkB/s=340545,f/s={flushes}");
+            let io = typed(&text, Some(128.0)).unwrap();
+            assert_eq!(io.numbers(), [11_788.5, 1548.0, 340_545.0, 198_144.0], "{text}");
+        }
+        let commits = typed("w/s=3000,f/s=3000,r/s=1,rkB/s=1,wkB/s=1", None).unwrap();
+        assert_eq!(commits.writes_per_sec, 1500.0);
+        for (text, why) in [
+            ("r/s=1,w/s=1,rkB/s=1", "wkB/s is missing"),
+            ("r/s=1,w/s=1,rkB/s=1,wkB/s=1,r/s=2", "given twice"),
+            ("r/s=1,x=1", "\"x\" is none of r/s"),
+            ("r/s=nan,w/s=1,rkB/s=1,wkB/s=1", "is no number"),
+            ("r/s=-1,w/s=1,rkB/s=1,wkB/s=1", "is no number"),
+            ("r/s=0,w/s=0,rkB/s=0,wkB/s=0", "nothing is read"),
+        ] {
+            assert!(typed(text, None).unwrap_err().contains(why), "{text}");
+        }
+        assert_eq!(typed("r/s=1,w/s=0,rkB/s=1,wkB/s=0,f/s=9", Some(128.0)).unwrap().writes_per_sec, 0.0);
+    }
+}

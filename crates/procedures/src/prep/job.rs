@@ -1,0 +1,317 @@
+//! The preparation of one device: its steps in order, each recorded when it is on the medium.
+//!
+//! Devices of one preparation share nothing: each has its own thread, run loop and record, so a slow or
+//! broken one holds up no other.
+//!
+//! At the end, and before one goes on, a sample is read back and compared with what ought to be on the device.
+
+use super::ledger::{Broken, Ledger};
+use super::status::Tracker;
+use super::status::{Shared, Step};
+use device::guard::{Prepared, Sampled, unix_s};
+use device::salt::PlacedSalt;
+use device::target::Target;
+use engine::DeviceName;
+use load::run::{Cause, Control, Run, RunError, Settings};
+use load::workload::prepare::{Compared, Content, Pass, ReadBack, SPOT_BYTES};
+use load::workload::{Choices, RunPlan, Workload};
+use session::console;
+use session::devices::Devices;
+use session::engine::{Engine, EngineFacts};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Instant;
+
+/// Report interval of progress, nanoseconds.
+const INTERVAL_NS: u64 = 100_000_000;
+
+/// Result of a job.
+#[derive(Debug)]
+pub(super) struct Done {
+    pub prepared: Prepared,
+    pub verified: Verified,
+    pub written: Written,
+}
+
+/// Bytes written, and the time by the clock of the run: virtual on simulated drives.
+#[derive(Debug, Clone, Copy, Default)]
+pub(super) struct Written {
+    pub bytes: u64,
+    pub ns: u64,
+}
+
+/// The preparation of one device, or its verification.
+pub(super) struct Job {
+    pub name: DeviceName,
+    /// The one device.
+    pub devices: Devices,
+    pub engine: Arc<Engine>,
+    pub prepared: Prepared,
+    /// Key of the stamps.
+    pub key: u64,
+    pub ledger: Ledger,
+    /// Number of places to read back.
+    pub samples: u64,
+    pub control: Arc<Control>,
+    pub status: Shared,
+    pub written: Written,
+}
+
+impl Job {
+    /// Prepares the device, from where its record says that it is, and reads back a sample.
+    pub(super) fn prepare(mut self) -> Result<Done, Broken> {
+        let begun = self.prepared.passes_done > 0 || self.prepared.mark_bytes > 0;
+        if begun {
+            self.check_begun()?;
+        }
+        self.ledger.begin(&self.prepared)?;
+        if !begun {
+            self.discard()?;
+        }
+        while self.prepared.passes_done < self.prepared.passes() {
+            self.pass()?;
+        }
+        let verified = self.verify()?;
+        self.prepared.ended_unix_s = Some(unix_s());
+        self.ledger.keep(&self.prepared);
+        Ok(Done { prepared: self.prepared, verified, written: self.written })
+    }
+
+    /// Reads back a sample of a device that was prepared before.
+    pub(super) fn verify_only(mut self) -> Result<Done, Broken> {
+        let verified = self.verify()?;
+        Ok(Done { prepared: self.prepared, verified, written: self.written })
+    }
+
+    pub(super) fn target(&self) -> Option<&Arc<Target>> {
+        self.ledger.target.as_ref()
+    }
+
+    /// Bytes to prepare, and those of them that direct I/O reaches.
+    pub(super) fn extent(&self) -> (u64, u64) {
+        let used = self.prepared.used_bytes;
+        let unit = self.target().map_or(1, |target| u64::from(target.min_io_bytes()));
+        (used, used / unit * unit)
+    }
+
+    /// Discards all, or the part that is not to be used.
+    fn discard(&mut self) -> Result<(), Broken> {
+        let Prepared { discard_first, used_bytes, size_bytes, .. } = self.prepared;
+        let from = if discard_first { 0 } else { used_bytes };
+        if from == size_bytes {
+            return Ok(());
+        }
+        let Some(target) = self.target().cloned() else { return Ok(()) };
+        self.status.begin(Step::Discard, size_bytes - from, 0, 0);
+        for piece in target.discard(from..size_bytes) {
+            match piece {
+                Ok(end) => self.status.set_done(end - from),
+                // If the whole device was to be discarded, support was checked before.
+                Err(error) if !discard_first && error.is_unsupported() => {
+                    console::warning(&format!(
+                        "{}: {error}, so its last {} bytes stay as they are: untouched, but not free for the drive",
+                        self.name,
+                        size_bytes - from
+                    ));
+                    return Ok(());
+                }
+                Err(error) => return Err(Broken::Device(format!("{}: {error}", self.name))),
+            }
+            self.check_asked()?;
+        }
+        self.prepared.rest_discarded = used_bytes < size_bytes;
+        self.ledger.keep(&self.prepared);
+        Ok(())
+    }
+
+    /// Writes the device once, from the mark on.
+    fn pass(&mut self) -> Result<(), Broken> {
+        let pass = self.prepared.passes_done;
+        let content = self.content(self.prepared.fill_of(pass));
+        let (used, reached) = self.extent();
+        let from = self.prepared.mark_bytes;
+        let step = self.prepared.fill_of(pass).map_or(Step::Zeros, Step::Salt);
+        let later = u64::from(self.prepared.passes() - pass - 1) * used;
+        self.status.begin(step, used, from, later);
+        let mark = Arc::new(AtomicU64::new(from));
+        let pass = Pass { device: self.name.clone(), range: from..reached, mark: mark.clone(), content };
+        let ran = if from < reached { self.run(&pass, Some(&mark)) } else { Ok(()) };
+        // A device that failed is not trusted with another sync: what was recorded before holds.
+        if matches!(ran, Ok(()) | Err(Broken::Asked)) {
+            let (begun, mark) = (Instant::now(), mark.load(Ordering::Acquire));
+            self.ledger.checkpoint(&mut self.prepared, mark)?;
+            self.written.bytes += mark - from;
+            self.written.ns += begun.elapsed().as_nanos() as u64;
+        }
+        ran?;
+        self.write_remainder(reached, used, content)?;
+        self.prepared.passes_done += 1;
+        self.prepared.mark_bytes = 0;
+        self.ledger.keep(&self.prepared);
+        Ok(())
+    }
+
+    /// Writes what direct I/O cannot: fewer bytes than its unit, at the end of a file.
+    fn write_remainder(&self, reached: u64, used: u64, content: Content) -> Result<(), Broken> {
+        let (Some(target), true) = (self.target(), reached < used) else { return Ok(()) };
+        // From the last place at which salt can begin.
+        let begin = reached / SPOT_BYTES as u64 * SPOT_BYTES as u64;
+        let mut bytes = vec![0; (used - begin) as usize];
+        content.put(&mut bytes, begin);
+        let bytes = &bytes[(reached - begin) as usize..];
+        target.write_remainder(bytes, reached).map_err(|error| {
+            let (name, len) = (&self.name, bytes.len());
+            Broken::Device(format!("write of {len} bytes at byte {reached} of {name} failed: {error}"))
+        })
+    }
+
+    /// Content of pass `fill` of salt; zeros for `None`.
+    pub(super) fn content(&self, fill: Option<u32>) -> Content {
+        fill.map_or(Content::Zeros, |fill| Content::Salt(PlacedSalt::new(self.prepared.seed, fill, self.key)))
+    }
+
+    /// Runs `workload` until its stream ends. With a `mark`, records from time to time how far it is.
+    pub(super) fn run<W: Workload>(&mut self, workload: &W, mark: Option<&Arc<AtomicU64>>) -> Result<(), Broken> {
+        let facts = EngineFacts::unpaced(&self.engine);
+        let choices = Choices { seed: 1, shards_max: 1, cpus: 1, in_flight_max: None };
+        let mut plan = RunPlan::new(vec![self.name.to_string()], [].into());
+        workload
+            .build(&self.devices.shapes(), &choices, &mut plan)
+            .map_err(|error| Broken::Environment(format!("{}: {error}", self.name)))?;
+        let settings = Settings::until_done(facts.pacing());
+        let (layout, control) = (plan.layout, self.control.clone());
+        let what = Run { layout, settings, interval_ns: INTERVAL_NS, slice_ns: u64::MAX, control };
+        let mut tracker = Tracker::new(&mut self.prepared, &self.ledger, &self.status, mark.map(Arc::as_ref));
+        let ran = self.engine.run(&what, plan.shards, &self.devices, 1, &facts, &mut tracker);
+        if mark.is_some() {
+            self.written.ns += tracker.ended_ns;
+        }
+        if let Some(broken) = tracker.broken {
+            return Err(broken);
+        }
+        if let Some(failure) = tracker.failure {
+            return Err(Broken::Device(failure));
+        }
+        ran.map_err(|error: RunError| Broken::Environment(format!("{}: {error}", self.name)))?;
+        self.check_asked()
+    }
+
+    /// Error if the user asked for the end, or if the run ended for another reason than the end of its stream.
+    fn check_asked(&self) -> Result<(), Broken> {
+        match self.control.cause() {
+            None => Ok(()),
+            Some(Cause::Asked { .. }) => Err(Broken::Asked),
+            Some(Cause::Gone { error, .. }) => Err(Broken::Device(format!("{} is gone: {error}", self.name))),
+            Some(Cause::Failed { message }) => Err(Broken::Environment(format!("{}: {message}", self.name))),
+            Some(other) => Err(Broken::Device(format!("{}: {other:?}", self.name))),
+        }
+    }
+}
+
+/// Places read before a preparation goes on: a device that lost a part of what is on record to that extent
+/// is found out with a chance of at least `1 - (1 - part)^64`, and no option can turn it off.
+const BEGUN_SPOTS: u64 = 64;
+
+/// Result of a sample.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) enum Verified {
+    /// All as written.
+    Equal(Sampled),
+    /// A simulated drive keeps nothing that could be read back.
+    Simulated,
+    /// Not requested.
+    No,
+}
+
+impl Job {
+    /// Reads back a sample and compares it with what the last pass wrote.
+    pub(super) fn verify(&mut self) -> Result<Verified, Broken> {
+        let Some(target) = self.target().cloned() else { return Ok(Verified::Simulated) };
+        if self.samples == 0 {
+            return Ok(Verified::No);
+        }
+        let content = self.content(Some(self.prepared.fills).filter(|fills| *fills > 0));
+        let (used, reached) = self.extent();
+        let compared = self.compare(reached, self.samples, content)?;
+        self.compare_remainder(&target, reached, used, content, &compared)?;
+        let (spots, bytes, mismatches) = (compared.spots(), compared.bytes(), compared.mismatches());
+        let sampled = Sampled { spots, bytes, mismatches, unix_s: unix_s() };
+        let is_same = self.ledger.keep_sample(&self.prepared, &sampled);
+        self.prepared.sample = Some(sampled.clone());
+        match compared.first_mismatch() {
+            None => Ok(Verified::Equal(sampled)),
+            Some(_) if !is_same => Err(Broken::Environment(format!(
+                "cannot verify {} - another run began to write to it while it was read back - wait for its end, then prepare it again",
+                self.name
+            ))),
+            Some(first) => Err(Broken::Device(format!(
+                "{} does not hold what was written: {mismatches} of {spots} places read back differ, the first {first} - it lost or changed data, or somebody else wrote to it - do not trust it before you know which",
+                self.name
+            ))),
+        }
+    }
+
+    /// Checks before a resume, by a small sample, that the device holds the recorded data. It may have been discarded,
+    /// or a new file may have got the number of an old one, without a change of the record.
+    pub(super) fn check_begun(&mut self) -> Result<(), Broken> {
+        let Prepared { passes_done, mark_bytes, .. } = self.prepared;
+        let (_, reached) = self.extent();
+        // Behind the mark all is yet to be written, so a pass at its beginning relies on nothing.
+        let (end, pass) = match self.prepared.passes().checked_sub(passes_done) {
+            None | Some(0) => (reached, self.prepared.passes().saturating_sub(1)),
+            Some(_) => (mark_bytes.min(reached), passes_done),
+        };
+        if self.target().is_none() || end == 0 {
+            return Ok(());
+        }
+        let content = self.content(self.prepared.fill_of(pass));
+        let compared = self.compare(end, BEGUN_SPOTS, content)?;
+        let (spots, mismatches) = (compared.spots(), compared.mismatches());
+        match compared.first_mismatch() {
+            None => Ok(()),
+            Some(first) => Err(Broken::Environment(format!(
+                "cannot go on with {} - by its record all before byte {end} is written, but {mismatches} of {spots} places read back differ, the first {first} - it was discarded, replaced or written to, or it lost data - say --restart to prepare it from the beginning",
+                self.name
+            ))),
+        }
+    }
+
+    /// Compares `spots` places before `end` with `content`; each time other ones.
+    fn compare(&mut self, end: u64, spots: u64, content: Content) -> Result<Arc<Compared>, Broken> {
+        let compared = Arc::new(Compared::default());
+        let now = unix_s() ^ u64::from(std::process::id()) << 32;
+        let device = self.name.clone();
+        let read_back = ReadBack { device, end, spots, seed: now, content, compared: compared.clone() };
+        self.status.begin(Step::ReadBack, read_back.spots() * SPOT_BYTES as u64, 0, 0);
+        if end > 0 {
+            self.run(&read_back, None)?;
+        }
+        Ok(compared)
+    }
+
+    fn compare_remainder(
+        &self,
+        target: &Target,
+        reached: u64,
+        used: u64,
+        content: Content,
+        compared: &Compared,
+    ) -> Result<(), Broken> {
+        if reached == used {
+            return Ok(());
+        }
+        let begin = reached / SPOT_BYTES as u64 * SPOT_BYTES as u64;
+        let (mut found, mut expected) = (vec![0; (used - reached) as usize], vec![0; (used - begin) as usize]);
+        let failed = |error| {
+            Broken::Device(format!(
+                "read of {} bytes at byte {reached} of {} failed: {error}",
+                used - reached,
+                self.name
+            ))
+        };
+        target.read_remainder(&mut found, reached).map_err(failed)?;
+        content.put(&mut expected, begin);
+        compared.compare(reached, &expected[(reached - begin) as usize..], &found);
+        Ok(())
+    }
+}

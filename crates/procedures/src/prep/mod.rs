@@ -1,0 +1,281 @@
+//! A preparation: writes devices from end to end, so that a test meets a drive in use and not a new one, and reads a
+//! sample back.
+//!
+//! What to do on each device is decided, and every device's consent had, before anything is written to
+//! any. Then each goes its own way, on a thread of its own.
+
+mod job;
+mod ledger;
+mod open;
+mod resume;
+mod status;
+
+pub use resume::Wanted;
+pub use status::Style;
+
+use device::guard::{Prepared, unix_s};
+use engine::DeviceName;
+use job::Verified;
+use job::{Done, Job};
+use ledger::Broken;
+use load::workload::prepare::{BLOCK_BYTES, SPOT_BYTES};
+use results::units::{self, clock};
+use session::console;
+use session::devices::parsed;
+use session::engine::{Demand, Engine};
+use session::failure::Failure;
+use session::signals::Switch;
+use status::Bars;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Refresh interval of the screen.
+const RENEW: Duration = Duration::from_millis(200);
+
+/// Places of 4 KiB that a preparation reads back from each device, unless told otherwise.
+pub const SAMPLES: u64 = 16_384;
+
+/// Seconds between two records of progress, unless told otherwise.
+pub const CHECKPOINT_SEC: u64 = 5;
+
+/// Write rate for which a plan states its time, bytes a second: a slow NVMe drive, filled from end to end.
+const PLANNED_RATE: f64 = 1e9;
+
+/// A preparation of devices as it is asked for.
+#[derive(Debug, Clone)]
+pub struct Preparation {
+    /// Devices or files to prepare: all that is on them is erased.
+    pub devices: Vec<String>,
+    /// Names of devices that may be erased.
+    pub erase: Vec<String>,
+    /// Further devices of what it is part of, which nobody is warned of.
+    pub others: Vec<String>,
+    /// Passes, and the part to use.
+    pub wanted: Wanted,
+    /// True to write nothing, and read a sample of devices prepared before.
+    pub verify: bool,
+    /// Places to read back from each device; 0 for none.
+    pub samples: u64,
+    /// Interval at which progress is put on the medium and recorded.
+    pub checkpoint: Duration,
+    /// Display of its progress.
+    pub style: Style,
+}
+
+impl Preparation {
+    /// The usual preparation of `devices`: zeros and one pass of salt. `erase` names those that may be erased.
+    pub fn usual(devices: Vec<String>, erase: &[String], style: Style) -> Self {
+        Self {
+            devices,
+            erase: erase.to_vec(),
+            others: Vec::new(),
+            wanted: Wanted::USUAL,
+            verify: false,
+            samples: SAMPLES,
+            checkpoint: Duration::from_secs(CHECKPOINT_SEC),
+            style,
+        }
+    }
+
+    /// Prepares the devices, or verifies that they are. A signal ends it by way of `switch`. Gives the exit code:
+    /// 0, 1 for a device that failed, 3 for a failure of the host, 4 if it was interrupted.
+    pub fn run(&self, switch: &Switch) -> Result<u8, Failure> {
+        if self.verify && self.samples == 0 {
+            return Err(Failure::usage("cannot verify with --samples 0 - nothing would be read - leave --samples out"));
+        }
+        let simulated = self.simulated()?;
+        let drives = match &simulated {
+            None if self.verify => open::open_prepared(&self.devices)?,
+            None => open::open(self)?,
+            Some(_) if self.verify => {
+                return Err(Failure::usage(
+                    "cannot verify simulated drives - they keep no data - name devices or files",
+                ));
+            }
+            Some(drives) => open::simulate(&self.wanted, drives)?,
+        };
+        let engine = Arc::new(Engine::choose(&Demand::default(), &drives[0].devices)?);
+        let jobs: Vec<_> = drives.into_iter().map(|drive| drive.job(self, engine.clone())).collect();
+        let _armed = switch.arm(jobs.iter().map(|job| job.control.clone()).collect());
+        if self.style == Style::Plain {
+            for Prepared { path, size_bytes, .. } in jobs.iter().map(|job| &job.prepared) {
+                console::result(&format!(
+                    "{path} size = {size_bytes} bytes, {} large blocks\n",
+                    size_bytes / u64::from(BLOCK_BYTES)
+                ))?;
+            }
+        }
+        let ended = self.work(jobs, simulated.is_some())?;
+        self.tell(&ended)
+    }
+
+    /// Tells what would be written, and writes nothing. Errors: those of [`Self::run`] before its first write.
+    pub fn plan(&self) -> Result<String, Failure> {
+        let prepared = match self.simulated()? {
+            None => open::plan(self)?,
+            Some(drives) => open::simulate(&self.wanted, &drives)?.into_iter().map(|drive| drive.prepared).collect(),
+        };
+        Ok(prepared.iter().map(|prepared| planned(prepared, self.samples)).collect())
+    }
+
+    /// The simulated drives, if the devices are such; `None` for real ones.
+    fn simulated(&self) -> Result<Option<Vec<DeviceName>>, Failure> {
+        let names = parsed(&self.devices)?;
+        match names.iter().filter(|name| name.drive().is_some()).count() {
+            0 => Ok(None),
+            n if n == names.len() => Ok(Some(names)),
+            _ => Err(Failure::usage(
+                "cannot prepare simulated drives together with real ones - their time passes differently - name them apart",
+            )),
+        }
+    }
+
+    /// Runs all jobs at once, and draws how they go.
+    fn work(&self, jobs: Vec<Job>, simulated: bool) -> Result<Vec<JobEnd>, Failure> {
+        let status = jobs.iter().map(|job| job.status.clone()).collect();
+        let mut bars = Bars::new(self.style, &self.devices, status, simulated);
+        let begun = Instant::now();
+        let started: Result<Vec<_>, _> = jobs
+            .into_iter()
+            .map(|job| {
+                let (status, verify) = (job.status.clone(), self.verify);
+                thread::Builder::new().name("prep".into()).spawn(move || {
+                    let ended = if verify { job.verify_only() } else { job.prepare() };
+                    status.end(ended.is_ok());
+                    (ended, begun.elapsed().as_secs())
+                })
+            })
+            .collect();
+        let threads = started.map_err(|error| Failure::environment(format!("cannot start a thread - {error}")))?;
+        while threads.iter().any(|thread| !thread.is_finished()) {
+            bars.draw();
+            thread::sleep(RENEW);
+        }
+        bars.draw();
+        // A panic ended the program already.
+        Ok(threads.into_iter().filter_map(|thread| thread.join().ok()).collect())
+    }
+
+    /// Tells what came of it, and with which exit code: a device that failed outweighs the rest.
+    fn tell(&self, ended: &[JobEnd]) -> Result<u8, Failure> {
+        let mut code = 0;
+        for ((ended, seconds), name) in ended.iter().zip(&self.devices) {
+            let severer = |now: u8| [1, 3, 4].into_iter().find(|severe| code == *severe || now == *severe).unwrap_or(0);
+            match ended {
+                Ok(done) => console::result(&summary(name, done, *seconds, self.verify))?,
+                Err(Broken::Device(why)) => {
+                    console::error(why);
+                    code = severer(1);
+                }
+                Err(Broken::Environment(why)) => {
+                    console::error(why);
+                    code = severer(3);
+                }
+                Err(Broken::Asked) => {
+                    console::notice(&format!("{name}: interrupted; go on with: {}", command_to_go_on()));
+                    code = severer(4);
+                }
+            }
+        }
+        Ok(code)
+    }
+}
+
+/// Result of a device's job, and its duration in seconds.
+type JobEnd = (Result<Done, Broken>, u64);
+
+/// The command line, without what would begin anew.
+fn command_to_go_on() -> String {
+    let arguments = std::env::args_os().map(|argument| argument.to_string_lossy().into_owned());
+    arguments.filter(|argument| argument != "--restart").map(quoted).collect::<Vec<_>>().join(" ")
+}
+
+/// An argument as a shell takes it: in quotes, where it would read more into it.
+fn quoted(argument: String) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+%@".contains(c);
+    match !argument.is_empty() && argument.chars().all(is_plain) {
+        true => argument,
+        // Nothing ends a quotation but the quote itself, which stands behind a backslash outside of it.
+        false => format!("'{}'", argument.replace('\'', r"'\''")),
+    }
+}
+
+/// What is written, pass by pass.
+fn passes(prepared: &Prepared) -> String {
+    match prepared {
+        Prepared { zeros: true, fills: 0, .. } => "zeros".to_owned(),
+        Prepared { zeros: true, fills, .. } => format!("zeros and {fills} x salt"),
+        Prepared { fills, .. } => format!("{fills} x salt"),
+    }
+}
+
+/// Of how many bytes.
+fn part(prepared: &Prepared) -> String {
+    let Prepared { used_bytes, size_bytes, .. } = prepared;
+    match used_bytes == size_bytes {
+        true => format!("{size_bytes} bytes"),
+        false => format!("{used_bytes} of {size_bytes} bytes ({:.1} %)", prepared.use_pct()),
+    }
+}
+
+/// One line on a device that would be prepared, with the time that a drive of [`PLANNED_RATE`] takes.
+fn planned(prepared: &Prepared, samples: u64) -> String {
+    let (total, done) = (u64::from(prepared.passes()), u64::from(prepared.passes_done));
+    let left = (total - done) * prepared.used_bytes - prepared.mark_bytes;
+    format!(
+        "{}: {}, {}: {} to write, {} at {}/s; then {} read back. Nothing was written.\n",
+        prepared.path,
+        part(prepared),
+        passes(prepared),
+        units::bytes(left as f64),
+        units::span_about((left as f64 / PLANNED_RATE).max(1.0)),
+        units::bytes(PLANNED_RATE),
+        units::count(samples, "place"),
+    )
+}
+
+/// One line on a device that was prepared, or verified.
+fn summary(name: &str, done: &Done, seconds: u64, verify: bool) -> String {
+    let Done { prepared, verified, written } = done;
+    let used_bytes = prepared.used_bytes;
+    let part = part(prepared);
+    let seed = if prepared.fills > 0 { format!(" (seed {})", prepared.seed) } else { String::new() };
+    let passes = passes(prepared) + &seed;
+    let read_back = match verified {
+        Verified::Equal(sample) => {
+            let share = sample.bytes as f64 * 100.0 / used_bytes.max(1) as f64;
+            format!("{} places of up to {SPOT_BYTES} bytes ({share:.3} % of it) read back and as written", sample.spots)
+        }
+        Verified::Simulated => "simulated: nothing written, nothing read back".to_owned(),
+        Verified::No => "nothing read back".to_owned(),
+    };
+    let at = match written.ns {
+        0 => String::new(),
+        // Bytes in a microsecond are megabytes in a second.
+        ns => format!(" written at {:.0} MB/s", written.bytes as f64 * 1e3 / ns as f64),
+    };
+    let done = if verify { "verified" } else { "prepared" };
+    let when = prepared.ended_unix_s.filter(|_| verify).map(|ended| unix_s().saturating_sub(ended));
+    let when = when.map(|ago| format!(", prepared {} ago", clock(ago))).unwrap_or_default();
+    format!("{name}: {done}{when}: {part}, {passes}{at}, {read_back}, in {}\n", clock(seconds))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::quoted;
+
+    #[test]
+    fn an_argument_reaches_a_shell_as_it_was() {
+        for (argument, shown) in [
+            ("/dev/disk/by-id/nvme-eui.00:1", "/dev/disk/by-id/nvme-eui.00:1"),
+            ("sim:capacity=1GiB+bad=512MiB-513MiB", "sim:capacity=1GiB+bad=512MiB-513MiB"),
+            ("my disk", "'my disk'"),
+            ("$HOME;it's", r"'$HOME;it'\''s'"),
+            ("~/image", "'~/image'"),
+            ("", "''"),
+        ] {
+            assert_eq!(quoted(argument.to_owned()), shown);
+        }
+    }
+}

@@ -1,0 +1,394 @@
+//! The devices of a preparation: decided upon one by one, opened all or none.
+
+use super::Preparation;
+use super::job::{Job, Written};
+use super::ledger::Ledger;
+use super::resume::{Beginning, Resume, Subject, Wanted};
+use super::status::Shared;
+use device::discover::{self, DeviceFacts, Kind, Roots};
+use device::guard::{PREPARATION, Prepared, Records, Request, WriteConsent, unix_s};
+use device::target::Target;
+use engine::DeviceName;
+use load::run::Control;
+use session::console;
+use session::devices::{self, Devices};
+use session::engine::Engine;
+use session::failure::{Failure, all};
+use std::cell::Cell;
+use std::sync::Arc;
+
+/// A device that is open, and what is to be done on it.
+pub(super) struct Drive {
+    name: DeviceName,
+    pub devices: Devices,
+    pub(crate) prepared: Prepared,
+    key: u64,
+    identity: Option<String>,
+}
+
+impl Drive {
+    pub(super) fn job(self, asked: &Preparation, engine: Arc<Engine>) -> Job {
+        let target = match &self.devices {
+            Devices::Real(targets) => targets.first().cloned(),
+            Devices::Simulated(_) | Devices::Namespace(..) => None,
+        };
+        Job {
+            name: self.name,
+            devices: self.devices,
+            engine,
+            prepared: self.prepared,
+            key: self.key,
+            ledger: Ledger {
+                records: Records::open(None),
+                identity: self.identity,
+                every: asked.checkpoint,
+                target,
+                told: Cell::new(false),
+            },
+            samples: asked.samples,
+            control: Arc::new(Control::default()),
+            status: Shared::default(),
+            written: Written::default(),
+        }
+    }
+}
+
+/// What is to be done on each device, before anybody is asked for consent.
+fn decided(asked: &Preparation, records: &Records) -> Result<Vec<(DeviceFacts, Resume)>, Failure> {
+    let wanted = asked.wanted;
+    let looked = asked.devices.iter().map(|name| {
+        discover::discover(name, &Roots::default()).map_err(|error| format!("cannot prepare {name} - {error}"))
+    });
+    let facts = all(looked, Failure::environment)?;
+    let (seed, unix_s) = (session::runner::fresh_seed(), unix_s());
+    // A conflict of passes is a usage error; a missing discard is an error of the environment.
+    let courses = facts
+        .iter()
+        .zip(seed..)
+        .map(|(facts, seed)| Resume::of(&Subject::of(facts), &wanted, records, Beginning { seed, unix_s }));
+    let courses = all(courses, Failure::usage)?;
+    let cannot = facts.iter().filter(|facts| wanted.discard_first && facts.max_discard_bytes.unwrap_or(0) == 0);
+    let cannot: Vec<_> = cannot
+        .map(|facts| {
+            format!(
+                "cannot discard {} - it takes no discard (TRIM, deallocate) - leave out --discard-first",
+                facts.path
+            )
+        })
+        .collect();
+    if !cannot.is_empty() {
+        return Err(Failure::environment(cannot.join("\n")));
+    }
+    for facts in &facts {
+        tell_unusable(records, &facts.path, facts.identity().as_deref());
+    }
+    Ok(facts.into_iter().zip(courses).collect())
+}
+
+/// Opens all devices for writing, or none.
+pub(super) fn open(asked: &Preparation) -> Result<Vec<Drive>, Failure> {
+    let records = Records::open(None);
+    let decided = decided(asked, &records)?;
+    let requests: Vec<_> = decided.iter().map(|(facts, _)| request(facts)).collect();
+    let consents = devices::consent(&requests, &asked.erase, &asked.others)?;
+    let drives = consents.into_iter().zip(decided);
+    all(
+        drives.map(|(consent, (facts, resume))| opened(consent, resume, &facts, &asked.wanted, &records)),
+        Failure::environment,
+    )
+}
+
+/// What [`open`] would have done on each device, if the guard agrees to all of them. Writes nothing.
+pub(super) fn plan(asked: &Preparation) -> Result<Vec<Prepared>, Failure> {
+    let decided = decided(asked, &Records::open(None))?;
+    let requests: Vec<_> = decided.iter().map(|(facts, _)| request(facts)).collect();
+    devices::agree(&requests, &asked.erase, false)?;
+    Ok(decided.into_iter().map(|(_, resume)| resume.prepared).collect())
+}
+
+fn request(facts: &DeviceFacts) -> Request {
+    Request {
+        file_size_bytes: (facts.kind == Kind::RegularFile).then_some(facts.size_bytes),
+        whole: true,
+        odsync: false,
+        ..Request::new(&facts.path, PREPARATION)
+    }
+}
+
+/// The drive of a `resume` that was decided upon by `facts`, now that there is consent.
+fn opened(
+    consent: WriteConsent,
+    resume: Resume,
+    facts: &DeviceFacts,
+    wanted: &Wanted,
+    records: &Records,
+) -> Result<Drive, String> {
+    let path = &facts.path;
+    consent.notes().iter().for_each(|note| console::warning(&format!("{path}: {note}")));
+    let (now, identity) = (Subject::of(consent.facts()), facts.identity());
+    if now.identity != identity {
+        return Err(format!("cannot prepare {path} - another device took its place - start again"));
+    }
+    // Of a file the consent is for the length that was asked for; it may be longer by now.
+    if let Some(size_bytes) = [now.size_bytes, consent.size_bytes()].iter().find(|size| **size != facts.size_bytes) {
+        return Err(format!(
+            "cannot prepare {path} - it had {} bytes and has {size_bytes} now - start again",
+            facts.size_bytes
+        ));
+    }
+    let identity = identity.filter(|_| consent.is_key_recorded());
+    match &identity {
+        None => check_unrecorded(&resume, facts, records)?,
+        Some(_) => check_same_key(&resume, &consent)?,
+    }
+    resume.check(&now, wanted, records)?;
+    if resume.is_resumed() {
+        let Prepared { seed, .. } = resume.prepared;
+        console::note(&format!("{path}: going on {} (seed {seed})", resume.prepared.progress()));
+    }
+    let key = consent.stamp_key();
+    let target = Arc::new(Target::writable(consent));
+    let name = DeviceName::Path(facts.path.clone());
+    Ok(Drive { name, devices: Devices::Real(vec![target]), prepared: resume.prepared, key, identity })
+}
+
+/// Says what it means that nothing can be recorded; refuses what would then be a false record, or none
+/// where later runs rely on one.
+fn check_unrecorded(resume: &Resume, facts: &DeviceFacts, records: &Records) -> Result<(), String> {
+    let path = &facts.path;
+    let refuse = |why: &str| {
+        Err(format!(
+            "cannot prepare {path} - nothing can be recorded of it now, {why} - make the state directory writable and start again"
+        ))
+    };
+    let Prepared { used_bytes, size_bytes, .. } = resume.prepared;
+    match facts.identity() {
+        Some(identity) if records.has(&identity) => refuse("and what is on record of it would no longer be true"),
+        Some(_) if used_bytes < size_bytes => refuse("so later runs would not know which part is not to be used"),
+        _ => {
+            console::warning(&format!(
+                "{path}: nothing is recorded of this preparation, so it can neither go on after an interruption nor be verified later"
+            ));
+            Ok(())
+        }
+    }
+}
+
+/// Refuses to go on with another key than the one on what is written so far: half of the device would not
+/// be what the record says.
+fn check_same_key(resume: &Resume, consent: &WriteConsent) -> Result<(), String> {
+    match resume.key {
+        Some(key) if key != consent.stamp_key() => Err(format!(
+            "cannot go on with {} - its record is not the one that it was interrupted with: the key of the stamps is another - say --restart to prepare it from the beginning",
+            consent.name()
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Says where a record is that cannot be used, because it is as good as none then.
+fn tell_unusable(records: &Records, name: &str, identity: Option<&str>) {
+    if let Some(path) = identity.and_then(|identity| records.unusable(identity)) {
+        console::warning(&format!(
+            "{name}: its record {} is damaged, or of a later flashproof, and counts as none",
+            path.display()
+        ));
+    }
+}
+
+/// Opens devices for reading that are recorded as prepared.
+pub(super) fn open_prepared(devices: &[String]) -> Result<Vec<Drive>, Failure> {
+    let records = Records::open(None);
+    let drives = devices.iter().map(|name| {
+        let target = Target::read_only(name, 1).map_err(|error| error.to_string())?;
+        let facts = target.facts();
+        let cannot = |why: String| format!("cannot verify {name} - {why} - prepare it first (flashproof prep {name})");
+        let identity =
+            facts.identity().ok_or_else(|| cannot("it has no lasting name, so nothing is recorded of it".into()))?;
+        tell_unusable(&records, name, Some(&identity));
+        let record = records.find(&identity).filter(|record| record.prepared.is_some());
+        let record = record.ok_or_else(|| cannot(format!("there is no record of a preparation of {identity}")))?;
+        let key = record.key;
+        let Some(prepared) = record.prepared.filter(|prepared| prepared.size_bytes == facts.size_bytes) else {
+            return Err(cannot(format!(
+                "it was of another size when it was prepared, and has {} bytes now",
+                facts.size_bytes
+            )));
+        };
+        if let Some(what) = &prepared.written_since {
+            return Err(cannot(format!("it was written to since its preparation ({what})")));
+        }
+        if !prepared.is_complete() {
+            return Err(cannot(format!(
+                "its preparation is not complete ({}): interrupted, or still going on",
+                prepared.progress()
+            )));
+        }
+        let prepared = Prepared { path: name.clone(), ..prepared };
+        let (name, devices) = (DeviceName::Path(name.clone()), Devices::Real(vec![Arc::new(target)]));
+        Ok(Drive { name, devices, prepared, key, identity: Some(identity) })
+    });
+    all(drives, Failure::environment)
+}
+
+/// Simulated drives, of which nothing is recorded.
+pub(super) fn simulate(wanted: &Wanted, names: &[DeviceName]) -> Result<Vec<Drive>, Failure> {
+    let nowhere = Records::nowhere();
+    let beginning = Beginning { seed: session::runner::fresh_seed(), unix_s: unix_s() };
+    let drives = names.iter().filter_map(|name| Some((name.clone(), name.drive()?.clone()))).map(|(name, spec)| {
+        let path = name.to_string();
+        let subject = Subject { path: path.clone(), identity: None, serial: None, size_bytes: spec.capacity_bytes };
+        let Resume { prepared, .. } = Resume::of(&subject, wanted, &nowhere, beginning)?;
+        Ok::<_, String>(Drive {
+            name,
+            devices: Devices::Simulated(vec![(path, spec)]),
+            prepared,
+            key: 0,
+            identity: None,
+        })
+    });
+    all(drives, Failure::usage)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Style;
+    use super::super::ledger::Broken;
+    use super::*;
+    use device::guard::{Answers, Guard};
+    use session::engine::Demand;
+    use std::fs;
+    use std::path::PathBuf;
+    use tempfile::TempDir;
+
+    const SIZE: usize = 1 << 20;
+
+    const WANTED: Wanted = Wanted::USUAL;
+
+    /// A file to prepare, and records.
+    struct Place {
+        dir: TempDir,
+        records: Records,
+    }
+
+    impl Place {
+        fn new() -> Self {
+            let dir = tempfile::tempdir().unwrap();
+            fs::write(dir.path().join("file"), vec![0; SIZE]).unwrap();
+            let records = Records::open(Some(dir.path().join("state")));
+            Self { dir, records }
+        }
+
+        fn file(&self) -> PathBuf {
+            self.dir.path().join("file")
+        }
+
+        fn facts(&self) -> DeviceFacts {
+            discover::discover(self.file().to_str().unwrap(), &Roots::default()).unwrap()
+        }
+
+        fn resume(&self) -> Resume {
+            Resume::of(&Subject::of(&self.facts()), &WANTED, &self.records, Beginning { seed: 5, unix_s: 1 }).unwrap()
+        }
+
+        fn consent(&self, facts: &DeviceFacts) -> WriteConsent {
+            let guard = Guard::new(Some(self.dir.path().join("state")));
+            guard.consent(&[request(facts)], &mut Answers::default()).unwrap().remove(0)
+        }
+
+        /// A preparation that was interrupted in its first pass.
+        fn interrupted(self) -> Self {
+            let facts = self.facts();
+            let prepared = Prepared { mark_bytes: 131_072, ..self.resume().prepared };
+            drop(self.consent(&facts));
+            self.records.keep_prepared(&facts.identity().unwrap(), &prepared).unwrap();
+            self
+        }
+    }
+
+    /// The job on `drive`, with the records of the place.
+    fn job(drive: Drive, place: &Place) -> Job {
+        let engine = Arc::new(Engine::choose(&Demand::default(), &drive.devices).unwrap());
+        let mut job = drive.job(&Preparation::usual(Vec::new(), &[], Style::Quiet), engine);
+        job.ledger.records = place.records.clone();
+        job
+    }
+
+    #[test]
+    fn nothing_is_written_before_it_is_on_record() {
+        let place = Place::new();
+        let facts = place.facts();
+        let drive = || opened(place.consent(&facts), place.resume(), &facts, &WANTED, &place.records).unwrap();
+        let mut frozen = job(drive(), &place);
+        frozen.ledger.records = Records::nowhere();
+        let Err(Broken::Environment(why)) = frozen.prepare() else { panic!("it was prepared") };
+        assert!(why.starts_with("cannot begin to prepare"), "{why}");
+        assert!(fs::read(place.file()).unwrap() == vec![0; SIZE]);
+        job(drive(), &place).prepare().unwrap();
+        assert!(fs::read(place.file()).unwrap() != vec![0; SIZE]);
+    }
+
+    #[test]
+    fn a_device_that_another_run_took_while_it_was_verified_is_not_blamed() {
+        let place = Place::new();
+        let facts = place.facts();
+        let identity = facts.identity().unwrap();
+        let drive = || opened(place.consent(&facts), place.resume(), &facts, &WANTED, &place.records).unwrap();
+        let prepared = job(drive(), &place).prepare().unwrap().prepared;
+        let verified = || Job { prepared: prepared.clone(), ..job(drive(), &place) }.verify_only();
+        let taken = Prepared { written_since: Some("storage test".into()), ..prepared.clone() };
+        place.records.keep_prepared(&identity, &taken).unwrap();
+        verified().unwrap();
+        fs::write(place.file(), vec![0; SIZE]).unwrap();
+        let Err(Broken::Environment(why)) = verified() else { panic!("the device is blamed") };
+        assert!(why.contains("another run began to write to it while it was read back"), "{why}");
+        assert_eq!(place.records.find(&identity).unwrap().prepared, Some(taken));
+    }
+
+    #[test]
+    fn a_preparation_goes_on_with_its_own_key_only() {
+        let place = Place::new().interrupted();
+        let (facts, resume) = (place.facts(), place.resume());
+        let drive = opened(place.consent(&facts), resume.clone(), &facts, &WANTED, &place.records).unwrap();
+        assert_eq!((Some(drive.key), &drive.identity), (resume.key, &facts.identity()));
+        drop(drive);
+        let other = Resume { key: resume.key.map(|key| key ^ 2), ..resume };
+        let why = opened(place.consent(&facts), other, &facts, &WANTED, &place.records).err().unwrap();
+        assert!(why.contains("the key of the stamps is another - say --restart"), "{why}");
+    }
+    #[track_caller]
+    fn refused(place: &Place, facts: &DeviceFacts, resume: &Resume, why: &str) {
+        let consent = place.consent(facts);
+        let text = opened(consent, resume.clone(), facts, &WANTED, &place.records).err().expect(why);
+        assert!(text.contains(why) && !text.contains('\n'), "`{why}` is not in `{text}`");
+    }
+
+    #[test]
+    fn what_came_between_the_decision_and_the_consent_is_seen() {
+        let place = Place::new().interrupted();
+        let (facts, resume) = (place.facts(), place.resume());
+        let identity = facts.identity().unwrap();
+        let on_record = || place.records.find(&identity).unwrap().prepared.unwrap();
+        let then = on_record();
+        let changed = |now: Prepared, why: &str| {
+            place.records.keep_prepared(&identity, &now).unwrap();
+            refused(&place, &facts, &resume, why);
+        };
+        let elsewhere = "another run was on it meanwhile, and its record changed - start again";
+        changed(Prepared { mark_bytes: 262_144, ..then.clone() }, elsewhere);
+        changed(Prepared { ended_unix_s: Some(9), ..then.clone() }, elsewhere);
+        changed(Prepared { seed: 9, ..then.clone() }, elsewhere);
+        changed(
+            Prepared { written_since: Some("storage test".into()), ..then.clone() },
+            "it was written to since (storage test)",
+        );
+        place.records.keep_prepared(&identity, &then).unwrap();
+        assert!(opened(place.consent(&facts), resume.clone(), &facts, &WANTED, &place.records).is_ok());
+
+        fs::OpenOptions::new().write(true).open(place.file()).unwrap().set_len(2 * SIZE as u64).unwrap();
+        refused(&place, &facts, &resume, "it had 1048576 bytes and has 2097152 now - start again");
+        fs::copy(place.file(), place.dir.path().join("other")).unwrap();
+        fs::rename(place.dir.path().join("other"), place.file()).unwrap();
+        refused(&place, &facts, &resume, "another device took its place - start again");
+    }
+}

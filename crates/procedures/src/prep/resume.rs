@@ -1,0 +1,315 @@
+//! Decides about a preparation on one device: start, resume, or refuse.
+//!
+//! An interrupted preparation is resumed only with the same device, size, passes and seed, because these determine the
+//! written data. Otherwise the device would have two different halves, so the preparation is refused, with the numbers
+//! that differ, until the user allows a new start.
+
+use device::discover::DeviceFacts;
+use device::guard::{Prepared, Records};
+use load::workload::prepare::BLOCK_BYTES;
+
+/// The preparation requested by the user.
+#[derive(Debug, Clone, Copy)]
+pub struct Wanted {
+    pub discard_first: bool,
+    pub zeros: bool,
+    pub fills: u32,
+    pub use_pct: u32,
+    /// `None`: any seed.
+    pub seed: Option<u64>,
+    /// Begin anew, whatever was interrupted.
+    pub restart: bool,
+}
+
+impl Wanted {
+    /// Zeros, then salt, over all of it.
+    pub const USUAL: Self =
+        Self { discard_first: false, zeros: true, fills: 1, use_pct: 100, seed: None, restart: false };
+}
+
+/// The device to prepare.
+#[derive(Debug, Clone)]
+pub(super) struct Subject {
+    pub path: String,
+    /// Its identity, if it has one.
+    pub identity: Option<String>,
+    pub serial: Option<String>,
+    pub size_bytes: u64,
+}
+
+impl Subject {
+    /// The device or file that `facts` are of.
+    pub(super) fn of(facts: &DeviceFacts) -> Self {
+        Self {
+            path: facts.path.clone(),
+            identity: facts.identity(),
+            serial: facts.serial.clone(),
+            size_bytes: facts.size_bytes,
+        }
+    }
+}
+
+/// Parameters of a new preparation.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Beginning {
+    /// For the salt, unless the user names one.
+    pub seed: u64,
+    /// Time, seconds since 1970.
+    pub unix_s: u64,
+}
+
+/// A preparation to carry out, new or partly done.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(super) struct Resume {
+    pub prepared: Prepared,
+    /// Key of the stamps in what is written so far; `None` at the beginning.
+    pub key: Option<u64>,
+}
+
+impl Resume {
+    /// The resume for `subject`, from what is recorded of it. `beginning` is for one that begins anew.
+    ///
+    /// Errors: why not, with what to do.
+    pub(super) fn of(
+        subject: &Subject,
+        wanted: &Wanted,
+        records: &Records,
+        beginning: Beginning,
+    ) -> Result<Self, String> {
+        let Subject { path, identity, serial, size_bytes } = subject;
+        if !wanted.restart {
+            let record = identity.as_ref().and_then(|identity| records.find(identity));
+            let own = record.and_then(|record| Some((record.prepared?, record.key)));
+            check_same_drive(subject, own.as_ref().map(|(prepared, _)| prepared), records)?;
+            if let Some((prepared, key)) = own.filter(|(own, _)| !own.is_complete()) {
+                check_same_work(subject, &prepared, wanted)?;
+                return Ok(Self { prepared: Prepared { path: path.clone(), ..prepared }, key: Some(key) });
+            }
+        }
+        let used_bytes = used_bytes(path, *size_bytes, wanted.use_pct)?;
+        let prepared = Prepared {
+            tool: format!("flashproof {}", env!("CARGO_PKG_VERSION")),
+            path: path.clone(),
+            serial: serial.clone(),
+            size_bytes: *size_bytes,
+            used_bytes,
+            discard_first: wanted.discard_first,
+            rest_discarded: false,
+            zeros: wanted.zeros,
+            fills: wanted.fills,
+            seed: wanted.seed.unwrap_or(beginning.seed),
+            started_unix_s: beginning.unix_s,
+            ended_unix_s: None,
+            passes_done: 0,
+            mark_bytes: 0,
+            sample: None,
+            written_since: None,
+        };
+        Ok(Self { prepared, key: None })
+    }
+
+    /// Finds out again what is to be done, when nobody else can write to the device any more: a test or another
+    /// preparation may have come in between.
+    ///
+    /// Errors: why not, or that it is no longer the same.
+    pub(super) fn check(&self, subject: &Subject, wanted: &Wanted, records: &Records) -> Result<(), String> {
+        let Prepared { seed, started_unix_s: unix_s, .. } = self.prepared;
+        match Self::of(subject, wanted, records, Beginning { seed, unix_s })? == *self {
+            true => Ok(()),
+            false => Err(format!(
+                "cannot prepare {} - another run was on it meanwhile, and its record changed - start again",
+                subject.path
+            )),
+        }
+    }
+
+    /// True for a resumed preparation.
+    pub(super) fn is_resumed(&self) -> bool {
+        self.key.is_some()
+    }
+}
+
+/// The first `use_pct` percent, in whole blocks; all of it for 100.
+fn used_bytes(path: &str, size_bytes: u64, use_pct: u32) -> Result<u64, String> {
+    if use_pct >= 100 {
+        return Ok(size_bytes);
+    }
+    let block = u128::from(BLOCK_BYTES);
+    let used = u128::from(size_bytes) * u128::from(use_pct) / 100 / block * block;
+    match used as u64 {
+        0 => Err(format!(
+            "cannot prepare {path} - {use_pct} % of its {size_bytes} bytes are less than one block of {BLOCK_BYTES} bytes - raise --use-pct"
+        )),
+        used => Ok(used),
+    }
+}
+
+/// Refuses when what was interrupted under this name was another drive.
+fn check_same_drive(subject: &Subject, own: Option<&Prepared>, records: &Records) -> Result<(), String> {
+    let Subject { path, identity, size_bytes, .. } = subject;
+    // A drive that was prepared here after the other is the one that is meant.
+    let since = own.map_or(0, |own| own.started_unix_s);
+    let last = records.last_under(path).filter(|(_, last)| !last.is_complete() && last.started_unix_s > since);
+    match last {
+        Some((other, last)) if Some(&other) != identity.as_ref() => Err(format!(
+            "cannot go on with {path} - the preparation that was interrupted under this name ({}) was of {other} with {} bytes, and {} with {size_bytes} bytes is there now - put the other drive back, or say --restart to prepare this one from the beginning",
+            last.progress(),
+            last.size_bytes,
+            identity.as_deref().unwrap_or("a device without a lasting name"),
+        )),
+        _ => Ok(()),
+    }
+}
+
+/// Refuses what would write something else than `prepared` did so far.
+fn check_same_work(subject: &Subject, prepared: &Prepared, wanted: &Wanted) -> Result<(), String> {
+    let Subject { path, size_bytes, .. } = subject;
+    let refuse = |why: String, instead: &str| {
+        let progress = prepared.progress();
+        Err(format!(
+            "cannot go on with {path} - its preparation was interrupted {progress} (or goes on in another process), {why} - {instead}--restart to begin anew"
+        ))
+    };
+    if prepared.size_bytes != *size_bytes {
+        return refuse(format!("when it had {} bytes, and it has {size_bytes} now", prepared.size_bytes), "say ");
+    }
+    if let Some(what) = &prepared.written_since {
+        return refuse(format!("and it was written to since ({what})"), "say ");
+    }
+    let used = used_bytes(path, *size_bytes, wanted.use_pct)?;
+    let yes_no = |yes: bool| if yes { "yes" } else { "no" }.to_owned();
+    let differs = [
+        ("seed", prepared.seed.to_string(), wanted.seed.unwrap_or(prepared.seed).to_string()),
+        ("fills", prepared.fills.to_string(), wanted.fills.to_string()),
+        ("zeros", yes_no(prepared.zeros), yes_no(wanted.zeros)),
+        ("discard-first", yes_no(prepared.discard_first), yes_no(wanted.discard_first)),
+        ("used bytes (--use-pct)", prepared.used_bytes.to_string(), used.to_string()),
+    ];
+    let differs: Vec<_> = differs.iter().filter(|(_, was, is)| was != is).collect();
+    if differs.is_empty() {
+        return Ok(());
+    }
+    let words: Vec<_> = differs.iter().map(|(name, was, is)| format!("{name} {was} then and {is} now")).collect();
+    refuse(format!("with other options: {}", words.join(", ")), "give the same options to go on, or ")
+}
+
+#[cfg(test)]
+pub(super) mod tests {
+    use super::*;
+    use device::guard::PREPARATION;
+
+    const SIZE: u64 = 10 << 20;
+
+    fn subject(identity: &str) -> Subject {
+        Subject { path: "/dev/x".into(), identity: Some(identity.into()), serial: None, size_bytes: SIZE }
+    }
+
+    const WANTED: Wanted = Wanted::USUAL;
+
+    const BEGINNING: Beginning = Beginning { seed: 9, unix_s: 1_000 };
+
+    /// A preparation of the device `identity` at its beginning.
+    pub(in crate::prep) fn begun(identity: &str) -> Prepared {
+        Resume::of(&subject(identity), &WANTED, &Records::nowhere(), BEGINNING).unwrap().prepared
+    }
+
+    /// Records with a preparation of `serial a`, with seed 5, that was interrupted in its second pass.
+    fn interrupted() -> (tempfile::TempDir, Records, Prepared) {
+        let dir = tempfile::tempdir().unwrap();
+        let records = Records::open(Some(dir.path().into()));
+        let beginning = Beginning { seed: 5, ..BEGINNING };
+        let begun = Resume::of(&subject("serial a"), &WANTED, &records, beginning).unwrap();
+        assert!(!begun.is_resumed());
+        let prepared = Prepared { passes_done: 1, mark_bytes: 1 << 20, ..begun.prepared };
+        records.keep("serial a", SIZE, PREPARATION).unwrap();
+        records.keep_prepared("serial a", &prepared).unwrap();
+        (dir, records, prepared)
+    }
+
+    #[track_caller]
+    fn refused(subject: &Subject, wanted: &Wanted, records: &Records, why: &str) {
+        let text = Resume::of(subject, wanted, records, BEGINNING).unwrap_err();
+        assert!(text.contains(why), "`{why}` is not in `{text}`");
+        assert!(text.contains("--restart") && !text.contains('\n'), "{text}");
+        let anew = Resume::of(subject, &Wanted { restart: true, ..*wanted }, records, BEGINNING).unwrap();
+        assert_eq!((anew.key, anew.prepared.mark_bytes, anew.prepared.passes_done), (None, 0, 0));
+    }
+
+    #[test]
+    fn an_interrupted_preparation_goes_on_with_its_own_seed() {
+        let (_dir, records, prepared) = interrupted();
+        let resume = Resume::of(&subject("serial a"), &WANTED, &records, BEGINNING).unwrap();
+        let key = Some(records.find("serial a").unwrap().key);
+        assert_eq!(resume, Resume { prepared, key });
+        let named = Resume::of(&subject("serial a"), &Wanted { seed: Some(5), ..WANTED }, &records, BEGINNING).unwrap();
+        assert!(named.is_resumed());
+    }
+
+    #[test]
+    fn another_seed_or_other_options_are_refused_with_the_numbers() {
+        let (_dir, records, _) = interrupted();
+        let a = subject("serial a");
+        refused(&a, &Wanted { seed: Some(7), ..WANTED }, &records, "with other options: seed 5 then and 7 now");
+        refused(
+            &a,
+            &Wanted { fills: 2, zeros: false, ..WANTED },
+            &records,
+            "fills 1 then and 2 now, zeros yes then and no now",
+        );
+        refused(
+            &a,
+            &Wanted { use_pct: 50, ..WANTED },
+            &records,
+            "used bytes (--use-pct) 10485760 then and 5242880 now",
+        );
+        refused(&a, &Wanted { discard_first: true, ..WANTED }, &records, "discard-first no then and yes now");
+        refused(
+            &a,
+            &Wanted { fills: 2, ..WANTED },
+            &records,
+            "interrupted at byte 1048576 of 10485760 of pass 2 of 2 (or",
+        );
+    }
+
+    #[test]
+    fn another_drive_in_the_same_slot_is_refused() {
+        let (_dir, records, _) = interrupted();
+        refused(&subject("serial b"), &WANTED, &records, "was of serial a with 10485760 bytes, and serial b with");
+        let nameless = Subject { identity: None, ..subject("") };
+        refused(&nameless, &WANTED, &records, "a device without a lasting name");
+        let elsewhere = Subject { path: "/dev/y".into(), ..subject("serial b") };
+        assert!(!Resume::of(&elsewhere, &WANTED, &records, BEGINNING).unwrap().is_resumed());
+    }
+
+    #[test]
+    fn another_size_is_refused() {
+        let (_dir, records, _) = interrupted();
+        let grown = Subject { size_bytes: 2 * SIZE, ..subject("serial a") };
+        refused(&grown, &WANTED, &records, "when it had 10485760 bytes, and it has 20971520 now");
+    }
+
+    #[test]
+    fn a_preparation_that_a_test_wrote_into_is_not_gone_on_with() {
+        let (_dir, records, prepared) = interrupted();
+        records
+            .keep_prepared("serial a", &Prepared { written_since: Some("storage test".into()), ..prepared })
+            .unwrap();
+        refused(&subject("serial a"), &WANTED, &records, "and it was written to since (storage test)");
+    }
+
+    #[test]
+    fn a_complete_one_begins_anew() {
+        let (_dir, records, prepared) = interrupted();
+        records.keep_prepared("serial a", &Prepared { ended_unix_s: Some(1), ..prepared }).unwrap();
+        let resume = Resume::of(&subject("serial a"), &WANTED, &records, BEGINNING).unwrap();
+        assert_eq!((resume.key, resume.prepared.seed), (None, 9));
+    }
+
+    #[test]
+    fn the_part_to_use_is_rounded_down_to_whole_blocks() {
+        assert_eq!(used_bytes("x", 1_000_000, 100), Ok(1_000_000));
+        assert_eq!(used_bytes("x", 1_000_000, 93), Ok(7 * 131_072));
+        assert_eq!(used_bytes("x", u64::MAX, 50), Ok(((u64::MAX / 2) >> 17) << 17));
+        assert!(used_bytes("x", 1_000_000, 13).unwrap_err().contains("less than one block"));
+    }
+}

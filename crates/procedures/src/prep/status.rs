@@ -1,0 +1,349 @@
+//! Progress of a preparation, and its display: a bar per device, periodic lines, or ACT's plain lines.
+//!
+//! The run reports on the job's thread, not on the issuing one: a sync delays no write.
+
+use super::ledger::{Broken, Ledger};
+use device::guard::Prepared;
+use load::run::{Failure, Sink, SinkError};
+use results::cell::Interval;
+use results::units::{clock, printable};
+use session::console;
+use session::screen::columns;
+use std::io::{self, IsTerminal};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Share of the newest interval in the rate: what is shown covers about the last two seconds.
+const NEWEST: f64 = 0.05;
+
+/// Current step.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Step {
+    /// Not begun.
+    Waiting,
+    Discard,
+    /// Writing zeros.
+    Zeros,
+    /// Writing salt, of this number.
+    Salt(u32),
+    /// Reading back a sample.
+    ReadBack,
+    Done,
+    /// Broken off, by a failure or because it was asked for.
+    BrokenOff,
+}
+
+/// Progress of a device.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) struct Status {
+    pub step: Step,
+    /// Bytes of this step that are done, and all of them.
+    pub done: u64,
+    pub of: u64,
+    /// Bytes of later steps.
+    pub later: u64,
+    /// Bytes a second; none before the first interval.
+    pub rate: Option<f64>,
+}
+
+impl Status {
+    /// Seconds until all steps are done, at this rate.
+    pub(super) fn left_s(&self) -> Option<u64> {
+        let left = (self.of.saturating_sub(self.done) + self.later) as f64;
+        self.rate.filter(|rate| *rate > 0.0).map(|rate| (left / rate) as u64)
+    }
+
+    /// Share of this step that is done, percent, rounded down.
+    pub(super) fn pct(&self) -> u64 {
+        (u128::from(self.done) * 100).checked_div(self.of.into()).map_or(0, |pct| pct.min(100) as u64)
+    }
+}
+
+/// A status that its job writes and others read.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Shared(Arc<Mutex<Inner>>);
+
+#[derive(Debug)]
+struct Inner {
+    now: Status,
+    /// Steps that were begun, in order.
+    begun: Vec<Step>,
+}
+
+impl Default for Inner {
+    fn default() -> Self {
+        Self { now: Status { step: Step::Waiting, done: 0, of: 0, later: 0, rate: None }, begun: Vec::new() }
+    }
+}
+
+impl Shared {
+    /// Begins a step of `of` bytes of which `done` are done; `later` are those of steps after it.
+    pub(super) fn begin(&self, step: Step, of: u64, done: u64, later: u64) {
+        let mut inner = self.lock();
+        inner.now = Status { step, done, of, later, rate: None };
+        inner.begun.push(step);
+    }
+
+    /// Adds what an interval of `ns` did.
+    pub(super) fn add(&self, bytes: u64, ns: u64) {
+        let status = &mut self.lock().now;
+        status.done = status.of.min(status.done + bytes);
+        if ns > 0 {
+            let newest = bytes as f64 * 1e9 / ns as f64;
+            status.rate = Some(status.rate.map_or(newest, |rate| rate + (newest - rate) * NEWEST));
+        }
+    }
+
+    pub(super) fn set_done(&self, done: u64) {
+        self.lock().now.done = done;
+    }
+
+    /// Ends the last step.
+    pub(super) fn end(&self, done: bool) {
+        self.lock().now.step = if done { Step::Done } else { Step::BrokenOff };
+    }
+
+    pub(super) fn now(&self) -> Status {
+        self.lock().now
+    }
+
+    /// Steps begun so far, in order.
+    pub(super) fn begun(&self) -> Vec<Step> {
+        self.lock().begun.clone()
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Inner> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// Interval between progress lines if standard error is not a terminal.
+const ADD: Duration = Duration::from_secs(10);
+
+/// Cells of a bar.
+const WIDTH: u64 = 24;
+
+/// Longest name shown whole.
+const NAME_MAX: usize = 28;
+
+/// Style of the progress display.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Style {
+    /// No display.
+    Quiet,
+    /// Bars on standard error, or lines where that is no terminal.
+    Bars,
+    /// Plain lines on standard output: each step, and each tenth of it.
+    Plain,
+}
+
+impl Style {
+    /// The display that `--quiet` turns off.
+    pub fn of(quiet: bool) -> Self {
+        if quiet { Self::Quiet } else { Self::Bars }
+    }
+}
+
+/// Progress display of the devices.
+pub(super) struct Bars {
+    style: Style,
+    terminal: bool,
+    simulated: bool,
+    names: Vec<String>,
+    status: Vec<Shared>,
+    /// Lines that the next drawing goes over.
+    drawn: usize,
+    added: Option<Instant>,
+    /// Of each device, how many steps were told, and the last tenth.
+    told: Vec<(usize, u64)>,
+}
+
+impl Bars {
+    /// Bars for devices by name. Time passes faster on `simulated` drives.
+    pub(super) fn new(style: Style, names: &[String], status: Vec<Shared>, simulated: bool) -> Self {
+        let terminal = io::stderr().is_terminal();
+        let told = vec![(0, 0); names.len()];
+        Self { style, terminal, simulated, names: names.to_vec(), status, drawn: 0, added: None, told }
+    }
+
+    /// Shows what there is to show now.
+    pub(super) fn draw(&mut self) {
+        match self.style {
+            Style::Quiet => {}
+            Style::Plain => self.tell(),
+            Style::Bars if self.terminal => self.redraw(),
+            Style::Bars => {
+                if self.added.is_none_or(|added| added.elapsed() >= ADD) {
+                    // Nothing is known of the first moment.
+                    if self.added.replace(Instant::now()).is_some() {
+                        self.lines().iter().for_each(|line| console::note(line));
+                    }
+                }
+            }
+        }
+    }
+
+    fn redraw(&mut self) {
+        let mut text = String::new();
+        if self.drawn > 0 {
+            text += &format!("\x1b[{}A", self.drawn);
+        }
+        let lines = self.lines();
+        // A line that is broken in two would be counted as one.
+        let width = columns(io::stderr());
+        for line in &lines {
+            text.push('\r');
+            text.extend(printable(line).chars().take(width));
+            text.push_str("\x1b[K\n");
+        }
+        console::draw(text, self.drawn == 0);
+        self.drawn = lines.len();
+    }
+
+    fn lines(&self) -> Vec<String> {
+        let width = self.names.iter().map(|name| name.len().min(NAME_MAX)).max().unwrap_or(0);
+        let lines = self.names.iter().zip(&self.status);
+        lines.map(|(name, status)| line(name, width, &status.now(), self.simulated)).collect()
+    }
+
+    /// Tells steps and tenths that are new, on standard output.
+    fn tell(&mut self) {
+        for ((name, status), told) in self.names.iter().zip(&self.status).zip(&mut self.told) {
+            let (now, begun) = (status.now(), status.begun());
+            let mut text = String::new();
+            for what in begun[told.0..].iter().filter_map(|step| doing(*step)) {
+                text += &format!("{what} device {name}\n");
+                told.1 = 0;
+            }
+            told.0 = begun.len();
+            let tenth = now.pct() / 10;
+            if let Some(what) = doing(now.step).filter(|_| tenth > told.1) {
+                told.1 = tenth;
+                text += &format!("{what} device {name}: {} %\n", tenth * 10);
+            }
+            // Output errors must not leave a device half prepared.
+            let _ = console::result(&text);
+        }
+    }
+}
+
+/// Name of a step in ACT's output.
+fn doing(step: Step) -> Option<&'static str> {
+    Some(match step {
+        Step::Waiting | Step::Done | Step::BrokenOff => return None,
+        Step::Discard => "discarding",
+        Step::Zeros => "cleaning",
+        Step::Salt(_) => "salting",
+        Step::ReadBack => "checking",
+    })
+}
+
+fn line(name: &str, width: usize, status: &Status, simulated: bool) -> String {
+    let tail = name.len().saturating_sub(NAME_MAX);
+    let name = name.get(tail..).unwrap_or(name);
+    let step = match status.step {
+        Step::Waiting => "waiting".to_owned(),
+        Step::Done => return format!("{name:width$}  done"),
+        Step::BrokenOff => return format!("{name:width$}  broken off"),
+        Step::Discard => "discard".to_owned(),
+        Step::Zeros => "zeros".to_owned(),
+        Step::Salt(number) => format!("salt {number}"),
+        Step::ReadBack => "read back".to_owned(),
+    };
+    let pct = status.pct();
+    let full = (pct * WIDTH / 100) as usize;
+    let bar = format!("{}{}", "#".repeat(full), ".".repeat(WIDTH as usize - full));
+    let rate = status.rate.map_or_else(|| "-".to_owned(), |rate| format!("{:.0}", rate / 1e6));
+    let left = status.left_s().map_or_else(|| "--:--:--".to_owned(), clock);
+    let of = if simulated { ", of simulated time" } else { "" };
+    format!("{name:width$}  {step:9}  [{bar}] {pct:3} %  {rate:>6} MB/s  {left} left{of}")
+}
+
+/// Takes what a run yields: progress for the screen and for the record, and the first failure.
+pub(super) struct Tracker<'a> {
+    prepared: &'a mut Prepared,
+    ledger: &'a Ledger,
+    status: &'a Shared,
+    mark: Option<&'a AtomicU64>,
+    recorded: Instant,
+    /// End of the last interval, by the run's clock.
+    pub ended_ns: u64,
+    /// The first operation that failed.
+    pub failure: Option<String>,
+    /// Error that stopped the recording.
+    pub broken: Option<Broken>,
+}
+
+impl<'a> Tracker<'a> {
+    /// A tracker of a run on the device of `prepared`. With a `mark` it records how far that is.
+    pub(super) fn new(
+        prepared: &'a mut Prepared,
+        ledger: &'a Ledger,
+        status: &'a Shared,
+        mark: Option<&'a AtomicU64>,
+    ) -> Self {
+        Self { prepared, ledger, status, mark, recorded: Instant::now(), ended_ns: 0, failure: None, broken: None }
+    }
+}
+
+impl Sink for Tracker<'_> {
+    fn ready(&mut self) -> Result<(), SinkError> {
+        Ok(())
+    }
+
+    fn interval(&mut self, interval: &Interval) -> Result<(), SinkError> {
+        let bytes = interval.cells.iter().map(|cell| cell.counts.bytes).sum();
+        self.status.add(bytes, interval.end_ns.saturating_sub(self.ended_ns));
+        self.ended_ns = interval.end_ns;
+        let Some(mark) = self.mark.map(|mark| mark.load(Ordering::Acquire)) else { return Ok(()) };
+        if self.recorded.elapsed() < self.ledger.every || self.ledger.target.is_none() {
+            return Ok(());
+        }
+        // Data before the mark were written before the sync in this call.
+        let kept = self.ledger.checkpoint(self.prepared, mark);
+        self.recorded = Instant::now();
+        kept.map_err(|broken| {
+            let why = format!("{broken:?}");
+            self.broken = Some(broken);
+            why.into()
+        })
+    }
+
+    fn failure(&mut self, failure: &Failure) {
+        let Failure { kind, offset, len, error, .. } = failure;
+        let kind = format!("{kind:?}").to_lowercase();
+        let line = || format!("{kind} of {len} bytes at byte {offset} of {} failed: {error}", self.prepared.path);
+        self.failure.get_or_insert_with(line);
+    }
+
+    fn idle(&mut self) {}
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_left_counts_the_passes_to_come() {
+        let shared = Shared::default();
+        shared.begin(Step::Zeros, 1_000, 200, 1_000);
+        assert_eq!(shared.now().left_s(), None, "no rate yet");
+        shared.add(300, 3_000_000_000);
+        let now = shared.now();
+        assert_eq!((now.done, now.pct(), now.rate, now.left_s()), (500, 50, Some(100.0), Some(15)));
+        shared.add(0, 1_000_000_000);
+        assert_eq!(shared.now().rate, Some(95.0));
+    }
+
+    #[test]
+    fn a_bar_has_step_share_rate_and_time_left() {
+        let status = Status { step: Step::Salt(2), done: 25, of: 100, later: 100, rate: Some(1.0) };
+        let line = |status| line("/dev/x", 8, &status, false);
+        assert_eq!(line(status), "/dev/x    salt 2     [######..................]  25 %       0 MB/s  00:02:55 left");
+        let begun = Status { rate: None, done: 0, step: Step::Zeros, ..status };
+        assert_eq!(line(begun), "/dev/x    zeros      [........................]   0 %       - MB/s  --:--:-- left");
+        assert_eq!(line(Status { step: Step::Done, ..status }), "/dev/x    done");
+        assert_eq!(line(Status { step: Step::BrokenOff, ..status }), "/dev/x    broken off");
+    }
+}

@@ -1,0 +1,320 @@
+//! A selection: how many drives of each candidate a cluster's load needs, and which limit binds.
+//!
+//! `compare` and this command read candidates the same way; `sizing::select` does the arithmetic. A number that was not
+//! measured with this very load is called an estimate.
+
+use report::comparison::{Candidate, Cell, Given, Named, Published, built_in, compare, read_published};
+use report::table::Table;
+use results::units::{multiple, number, percent, percent_exact};
+use serde::Serialize;
+use session::console;
+use session::failure::Failure;
+use sizing::drive_io::{DriveIo, NAMES};
+use sizing::profile::Profile;
+use sizing::select::{self, Demand, Need, Supply, Terms};
+use std::path::Path;
+
+/// Basis of a candidate's number.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+enum Basis {
+    /// Measured with this load, or a multiple of it.
+    Measured,
+    /// Measured with another load.
+    Estimate,
+    /// From a published rating.
+    Published,
+}
+
+/// Distance of a candidate from a limit.
+#[derive(Debug, Serialize)]
+struct Margin {
+    threshold: String,
+    /// The worst share over it, a fraction.
+    share: Option<f64>,
+    /// Limit; `None` if unknown.
+    share_max: Option<f64>,
+}
+
+impl Margin {
+    fn text(&self) -> String {
+        let share = self.share.map_or("-".to_owned(), percent);
+        self.share_max.map_or(share.clone(), |max| format!("{share} of {}", percent_exact(max)))
+    }
+}
+
+#[derive(Debug, Serialize)]
+struct Choice {
+    name: String,
+    basis: Cell<Basis>,
+    /// Measured I/O of one drive.
+    #[serde(rename = "does")]
+    supply: Cell<Supply>,
+    /// By how much that is the load of the busiest drive now.
+    times_the_busiest: Cell<f64>,
+    now: Cell<Need>,
+    scaled: Cell<Need>,
+    margins: Vec<Margin>,
+    /// Price of one drive.
+    price: Option<f64>,
+    /// Remarks, each a sentence.
+    remarks: Vec<String>,
+    simulated: bool,
+}
+
+/// How many drives of each candidate a cluster needs.
+#[derive(Debug, Serialize)]
+pub struct Selection {
+    demand: Demand,
+    /// Of the load that is to be held later.
+    terms: Terms,
+    choices: Vec<Choice>,
+    /// True if the record of a candidate is damaged.
+    #[serde(skip)]
+    pub damaged: bool,
+}
+
+/// What is to be selected from.
+#[derive(Debug, Clone)]
+pub struct Shelf<'a> {
+    /// Runs and series.
+    pub candidates: &'a [Named],
+    /// Parts of names of drives with published ratings, or `all`.
+    pub published: &'a [String],
+    /// A list of published ratings; `None` for the one that is built in.
+    pub ratings: Option<&'a Path>,
+    /// What is said of endurance and prices, of candidates and of published drives.
+    pub given: Given,
+}
+
+/// Selects for the load of `profile` on `terms`. Warnings and remarks of the candidates are told.
+///
+/// Errors: the profile has no load; a candidate or a list that cannot be read; a name of no published drive.
+pub fn select(profile: &Profile, shelf: &Shelf<'_>, terms: Terms) -> Result<Selection, Failure> {
+    let demand = Demand::of(profile);
+    if demand.nodes.iter().all(|node| node.drives.iter().all(|io| *io == DriveIo::default())) {
+        return Err(Failure::usage("cannot select for this profile - it has no load"));
+    }
+    let ratings = match shelf.ratings {
+        Some(path) => read_published(path).map_err(Failure::usage)?,
+        None => built_in().map_err(Failure::environment)?,
+    };
+    let published = chosen(&ratings, shelf.published)?;
+    // Data given for a published drive apply to no candidate.
+    let of_published = |name: &String| published.iter().any(|rating| rating.device == *name);
+    let (published_prices, prices): (Vec<_>, Vec<_>) =
+        shelf.given.prices.iter().cloned().partition(|(name, _)| of_published(name));
+    let given = Given { prices: prices.clone(), ..shelf.given.clone() };
+    let comparison = compare(shelf.candidates, &given, &ratings).map_err(|error| match error.is_usage() {
+        true => Failure::usage(error),
+        false => Failure::environment(error),
+    })?;
+    comparison.warnings.iter().for_each(|warning| console::warning(warning));
+    comparison.remarks.iter().for_each(|remark| console::note(remark));
+    let of_candidate =
+        comparison.candidates.iter().map(|candidate| candidate_choice(candidate, &demand, &terms, &prices));
+    let of_published = published.iter().map(|rating| published_choice(rating, &demand, &terms, &published_prices));
+    let choices = of_candidate.chain(of_published).collect();
+    let damaged = comparison.candidates.iter().any(|candidate| candidate.damaged);
+    Ok(Selection { demand, terms, choices, damaged })
+}
+
+/// The published ratings that are asked for by a part of their name, or all.
+fn chosen(ratings: &[Published], wanted: &[String]) -> Result<Vec<Published>, Failure> {
+    let has = |rating: &Published, words: &str| {
+        words.eq_ignore_ascii_case("all") || rating.device.to_lowercase().contains(&words.trim().to_lowercase())
+    };
+    for words in wanted {
+        if words.trim().is_empty() || !ratings.iter().any(|rating| has(rating, words)) {
+            return Err(Failure::usage(format!(
+                "no published rating is of a drive with {} in its name - give other words, or all",
+                results::units::quoted(words)
+            )));
+        }
+    }
+    Ok(ratings.iter().filter(|rating| wanted.iter().any(|words| has(rating, words))).cloned().collect())
+}
+
+fn candidate_choice(candidate: &Candidate, demand: &Demand, terms: &Terms, prices: &[(String, f64)]) -> Choice {
+    let wear = candidate.wear.value().map_or(&[][..], |wear| &wear[..]);
+    // Of several devices the one that has least; of each, or of none.
+    let least = |of: &dyn Fn(&report::comparison::DeviceWear) -> Option<f64>| {
+        wear.iter().map(of).collect::<Option<Vec<_>>>()?.into_iter().min_by(f64::total_cmp)
+    };
+    let io = candidate.load.and_then(|_| candidate.io.clone());
+    let supply = io.map(|io| Supply {
+        io: DriveIo {
+            reads_per_sec: io.reads_per_sec,
+            writes_per_sec: io.writes_per_sec,
+            read_kib_per_sec: io.read_bytes_per_sec / 1024.0,
+            written_kib_per_sec: io.written_bytes_per_sec / 1024.0,
+        },
+        capacity_bytes: least(&|wear| wear.capacity_bytes.value().map(|bytes| *bytes as f64)),
+        rated_bytes: least(&|wear| wear.rated_bytes.value().copied()),
+    });
+    let basis = io.map(|it| {
+        let same = supply.value().is_some_and(|supply| select::is_same_mix(demand, &supply.io));
+        if same && it.histograms { Basis::Measured } else { Basis::Estimate }
+    });
+    let mut remarks = Vec::new();
+    if basis.value() == Some(&Basis::Estimate) {
+        remarks.push(format!(
+            "it ran another load than the cluster's ({}): a drive is taken to hold what is less in reads, writes, bytes read \
+             and bytes written a second",
+            supply.value().map(|supply| io_text(&supply.io)).unwrap_or_default()
+        ));
+    }
+    if candidate.load.value().is_some_and(|load| !load.highest) {
+        remarks.push(
+            "a run shows what a drive holds, not the most: it may need fewer (flashproof rate finds it)".to_owned(),
+        );
+    }
+    let test = candidate.test.value();
+    let devices = test.map_or(&[][..], |test| &test.devices[..]);
+    let by = |name: &str| prices.iter().find(|(said, _)| said == name).map(|(_, price)| *price);
+    let of_devices: Option<Vec<f64>> = devices.iter().map(|device| by(device)).collect();
+    let of_devices = of_devices.filter(|all| !all.is_empty()).map(|all| all.iter().sum::<f64>() / all.len() as f64);
+    let margins = candidate.margins.value().map_or(&[][..], |margins| &margins[..]).iter().map(|margin| Margin {
+        threshold: margin.threshold.clone(),
+        share: margin.worst.value().map(|worst| worst.share),
+        share_max: Some(margin.share_max),
+    });
+    Choice {
+        price: of_devices.or_else(|| by(&candidate.name)),
+        margins: margins.collect(),
+        remarks,
+        simulated: test.is_some_and(|test| test.simulated),
+        ..choice(candidate.name.clone(), basis, supply, demand, terms)
+    }
+}
+
+fn published_choice(rating: &Published, demand: &Demand, terms: &Terms, prices: &[(String, f64)]) -> Choice {
+    let supply = Supply { io: select::published(rating.x), ..Supply::default() };
+    let shares = ["1ms", "8ms", "64ms"].into_iter().zip(rating.over_pct);
+    let margin = |(threshold, pct): (&str, Option<f64>)| {
+        Some(Margin { threshold: threshold.to_owned(), share: Some(pct? / 100.0), share_max: None })
+    };
+    let margins = shares.filter_map(margin);
+    let maker =
+        rating.endurance.as_ref().map(|endurance| format!("; its endurance is {endurance}")).unwrap_or_default();
+    Choice {
+        price: prices.iter().find(|(name, _)| *name == rating.device).map(|(_, price)| *price),
+        margins: margins.collect(),
+        remarks: vec![format!("published as {}{maker}; its capacity and wear are not looked at", multiple(rating.x))],
+        ..choice(rating.device.clone(), Cell::Value(Basis::Published), Cell::Value(supply), demand, terms)
+    }
+}
+
+fn choice(name: String, basis: Cell<Basis>, supply: Cell<Supply>, demand: &Demand, terms: &Terms) -> Choice {
+    let need = |terms: Terms| {
+        supply.and_then(|supply| {
+            Cell::or_missing(select::need(demand, supply, &terms), "it was not seen to do all that the load does")
+        })
+    };
+    Choice {
+        name,
+        basis,
+        times_the_busiest: supply.and_then(|supply| {
+            Cell::or_missing(select::times_the_busiest(demand, supply), "the cluster's drives do nothing")
+        }),
+        now: need(Terms { scale: 1.0, data_scale: 1.0, ..*terms }),
+        scaled: need(*terms),
+        supply,
+        margins: Vec::new(),
+        price: None,
+        remarks: Vec::new(),
+        simulated: false,
+    }
+}
+
+fn io_text(io: &DriveIo) -> String {
+    let numbers = io.numbers().map(number);
+    NAMES.iter().zip(numbers).map(|(name, n)| format!("{n} {name}")).collect::<Vec<_>>().join(", ")
+}
+
+impl Selection {
+    /// A row for each candidate.
+    pub fn table(&self) -> Table {
+        let scaled = multiple(self.terms.scale);
+        let mut thresholds: Vec<&str> = Vec::new();
+        for Margin { threshold, .. } in self.choices.iter().flat_map(|choice| &choice.margins) {
+            if !thresholds.contains(&threshold.as_str()) {
+                thresholds.push(threshold);
+            }
+        }
+        let has_prices = self.choices.iter().any(|choice| choice.price.is_some());
+        let mut table = Table::new("")
+            .text(["candidate", "basis"])
+            .numbers(["one holds", "drives a node"])
+            .text(["limited by"])
+            .numbers([format!("at {scaled}")])
+            .text(["limited by"])
+            .numbers(thresholds.iter().map(|threshold| format!("over {threshold}")));
+        if has_prices {
+            table = table.numbers(["price".to_owned(), format!("at {scaled}")]);
+        }
+        for choice in &self.choices {
+            let count = |need: &Cell<Need>| need.value().map_or("-".to_owned(), |need| need.per_node.to_string());
+            let limit = |need: &Cell<Need>| need.value().map_or("-", |need| need.limit.name()).to_owned();
+            let price = |need: &Cell<Need>| {
+                let price = need.value().zip(choice.price).map(|(need, price)| number(need.in_all as f64 * price));
+                price.unwrap_or_else(|| "-".to_owned())
+            };
+            let margin = |threshold: &&str| {
+                let found = choice.margins.iter().find(|margin| margin.threshold == *threshold);
+                found.map_or("-".to_owned(), Margin::text)
+            };
+            let holds = choice.times_the_busiest.value().map_or("-".to_owned(), |times| multiple(round(*times)));
+            let mut row = vec![choice.name.clone(), basis_text(choice), holds];
+            row.extend([count(&choice.now), limit(&choice.now), count(&choice.scaled), limit(&choice.scaled)]);
+            row.extend(thresholds.iter().map(margin));
+            if has_prices {
+                row.extend([price(&choice.now), price(&choice.scaled)]);
+            }
+            table.row(row);
+        }
+        table
+    }
+
+    /// Explanation of the table, and remarks; each line starts with `bullet`.
+    pub fn notes(&self, bullet: &str) -> String {
+        let Self { demand, terms, choices, .. } = self;
+        let mut lines = vec![format!(
+            "now: {} on {}; one holds: that many times what the busiest of them does; prices are of all nodes together",
+            results::units::count(demand.drives() as u64, "drive"),
+            results::units::count(demand.nodes.len() as u64, "node"),
+        )];
+        if choices.iter().any(|choice| choice.supply.value().is_some_and(|supply| supply.capacity_bytes.is_some())) {
+            lines.push(match demand.nodes.iter().any(|node| node.used_bytes.is_none()) {
+                true => "capacity is not looked at on nodes of which the profile does not tell the data".to_owned(),
+                false => format!("a drive is filled to {} of its capacity at most", percent(terms.fill)),
+            });
+        }
+        if !choices.iter().any(|choice| choice.supply.value().is_some_and(|supply| supply.rated_bytes.is_some())) {
+            lines.push("wear is not looked at: give --dwpd or --tbw".to_owned());
+        }
+        for choice in choices {
+            let named = |text: &str| format!("{}: {text}", choice.name);
+            if let Cell::Missing { why_not } = &choice.now {
+                lines.push(named(why_not));
+            }
+            lines.extend(choice.remarks.iter().map(|remark| named(remark)));
+        }
+        lines.iter().map(|line| format!("{bullet}{line}\n")).collect()
+    }
+}
+
+fn basis_text(choice: &Choice) -> String {
+    let text = match choice.basis.value() {
+        Some(Basis::Measured) => "this load",
+        Some(Basis::Estimate) => "estimate",
+        Some(Basis::Published) => "published",
+        None => "-",
+    };
+    if choice.simulated { format!("{text}, simulated") } else { text.to_owned() }
+}
+
+/// To two digits behind the point: a multiple is not known better.
+fn round(times: f64) -> f64 {
+    (times * 100.0).round() / 100.0
+}

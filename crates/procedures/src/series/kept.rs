@@ -1,0 +1,291 @@
+//! The directory of a series: found again by the same command, locked, and begun or gone on with.
+//!
+//! Nothing in it is ever deleted: `--fresh` begins beside it, in `NAME.2`, and the same command then goes
+//! on with the newest.
+
+use super::Options;
+use report::document::Document;
+use results::finding::Level;
+use results::judge::Outcome;
+use results::run_dir::{MANIFEST, is_run_dir};
+use results::series::{Differs, Identity, Series, SeriesLock, State, check_same};
+use results::units::count;
+use session::console;
+use session::failure::Failure;
+use session::output_file::{check_page, write_page};
+use session::place::RESULTS_DIR;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+/// The report in the directory of a series.
+const REPORT: &str = "report.html";
+
+/// Longest name of drives in the name of a directory, in characters.
+const NAME_CHARS_MAX: usize = 120;
+
+/// The series, where it is, and the right to run it.
+pub struct Kept {
+    pub dir: PathBuf,
+    /// State, as on disk after each [`Self::save`].
+    pub series: Series,
+    /// How its runs are made.
+    pub options: Options,
+    /// Names of devices that may be erased: those given by options, and those that somebody agreed to.
+    pub erase: Vec<String>,
+    /// None of a dry run, which changes nothing.
+    _lock: Option<SeriesLock>,
+}
+
+impl Kept {
+    /// Opens the directory of the series `now`: `first`, or with [`Options::fresh`] an unused one beside it. A series
+    /// that is there goes on, with its own values of the terms `settled`, which were settled when it began. A dry run
+    /// reads what is there and makes nothing.
+    ///
+    /// `agreed` asks for consent to what the series erases, and returns the names under which it may be. It is called
+    /// before the directory is made, so that a refusal leaves nothing behind; not for a series that ended.
+    ///
+    /// Errors: another process runs it; what is there is another series, or a run; there is no consent.
+    pub fn open(
+        first: &Path,
+        options: Options,
+        now: Series,
+        settled: &[&str],
+        agreed: impl FnOnce() -> Result<Vec<String>, Failure>,
+    ) -> Result<Self, Failure> {
+        options.html.as_ref().map(|file| check_page(file)).transpose()?;
+        let dir = if options.fresh { unused(first) } else { newest(first) };
+        let shown = dir.display();
+        if dir.join(MANIFEST).exists() {
+            return Err(Failure::usage(format!(
+                "cannot keep a series in {shown} - it holds a single run - give another --out"
+            )));
+        }
+        let cannot =
+            |error| Failure::environment(format!("cannot make the directory {shown} - {error} - give another --out"));
+        // Whoever runs a series has its devices, too, so a lock that is held is the better reason.
+        let locked = |dir: &Path| SeriesLock::take(dir).map_err(Failure::environment);
+        let is_there = dir.is_dir();
+        let mut lock = (is_there && !options.dry_run).then(|| locked(&dir)).transpose()?;
+        let then = if is_there { Series::read(&dir).map_err(Failure::environment)? } else { None };
+        let ended = |series: &Series| series.conclusion.as_ref().is_some_and(|it| it.outcome != Outcome::Invalid);
+        let erase = if then.as_ref().is_some_and(ended) { Vec::new() } else { agreed()? };
+        if !is_there && !options.dry_run {
+            fs::create_dir_all(&dir).map_err(cannot)?;
+            lock = Some(locked(&dir)?);
+        }
+        let series = match then {
+            // A series refused before its first run does not fix the settings.
+            Some(then) if has_begun(&then) => gone_on(&dir, then, now, settled)?,
+            _ => now,
+        };
+        let process = device::observe::process::this_process();
+        Ok(Self { dir, series: Series { process, ..series }, options, erase, _lock: lock })
+    }
+
+    /// The series that is in `dir`, to add to what followed from it.
+    ///
+    /// Errors: there is none; another process runs it.
+    pub fn there(dir: &Path) -> Result<Self, Failure> {
+        let none = || {
+            let what = match fs::metadata(dir) {
+                Err(error) => error.to_string(),
+                Ok(found) if !found.is_dir() => "it is no directory".to_owned(),
+                Ok(_) if is_run_dir(dir) => "it is the directory of a single run".to_owned(),
+                Ok(_) => "it has no series.json".to_owned(),
+            };
+            Failure::usage(format!("there is no series in {} - {what} - give the directory of one", dir.display()))
+        };
+        if !dir.is_dir() {
+            return Err(none());
+        }
+        let lock = SeriesLock::take(dir).map_err(Failure::environment)?;
+        let series = Series::read(dir).map_err(Failure::environment)?.ok_or_else(none)?;
+        Ok(Self { dir: dir.to_owned(), series, options: Options::default(), erase: Vec::new(), _lock: Some(lock) })
+    }
+
+    /// The value of a term; empty where there is none of that name.
+    pub fn term(&self, name: &str) -> &str {
+        self.series.terms.iter().find(|(other, _)| other == name).map_or("", |(_, value)| value)
+    }
+
+    /// True if the series has made a run.
+    pub fn has_begun(&self) -> bool {
+        has_begun(&self.series)
+    }
+
+    /// A line that says how many steps are done already; nothing at the beginning.
+    pub fn done_before(&self) -> String {
+        match self.series.steps.iter().filter(|step| step.state == State::Done).count() {
+            0 => String::new(),
+            done => format!("\ngoing on after {} that are done", count(done as u64, "step")),
+        }
+    }
+
+    /// Notes what is found about host and devices. Simulated drives have neither.
+    pub fn examine(&mut self) {
+        if self.series.devices.iter().any(|device| device.simulated) {
+            return;
+        }
+        let names: Vec<&str> = self.series.devices.iter().map(|device| device.name.as_str()).collect();
+        self.series.findings = device::doctor::examine(Path::new("/"), &names, Some(&self.dir));
+    }
+
+    /// Tells of the findings that may spoil a result.
+    pub fn tell_findings(&self) {
+        let told = report::findings::listed(&self.series.findings, Level::Warning);
+        if !told.is_empty() {
+            console::note(&format!(
+                "{}\n(all of it: flashproof doctor; nothing of it is in the way)\n",
+                told.trim_end()
+            ));
+        }
+    }
+
+    /// Writes the report on the series beside its runs. A failure does not lose the result: `flashproof report` can
+    /// make it at any time.
+    pub fn write_report(&self) {
+        if let Err(failure) = self.page().and_then(|page| write_page(&self.dir.join(REPORT), &page)) {
+            console::warning(&format!(
+                "no report beside the series: {} - \"flashproof report\" makes one",
+                failure.message
+            ));
+        }
+    }
+
+    /// Writes the report where `--html` wants it, too.
+    pub fn write_html(&self) -> Result<(), Failure> {
+        self.options.html.as_ref().map_or(Ok(()), |file| write_page(file, &self.page()?))
+    }
+
+    fn page(&self) -> Result<String, Failure> {
+        Ok(Document::read(&[&self.dir]).map_err(Failure::environment)?.html())
+    }
+
+    /// Directory of the series, and its report if there is one, a line each.
+    pub fn places(&self) -> String {
+        let report = self.dir.join(REPORT);
+        let told = self.series.conclusion.is_some() && report.exists();
+        let report = if told { format!("report: {}\n", report.display()) } else { String::new() };
+        format!("series: {}\n{report}", self.dir.display())
+    }
+
+    /// Writes the state to disk.
+    pub fn save(&self) -> Result<(), Failure> {
+        self.series.write(&self.dir).map_err(Failure::environment)
+    }
+}
+
+fn has_begun(series: &Series) -> bool {
+    series.steps.iter().any(|step| step.attempts > 0)
+}
+
+/// The series `then`, from `dir`, if it is the one that `now` would begin.
+fn gone_on(dir: &Path, then: Series, mut now: Series, settled: &[&str]) -> Result<Series, Failure> {
+    for name in settled {
+        let kept = then.terms.iter().find(|(other, _)| other == name);
+        now.terms.retain(|(other, _)| other != name);
+        now.terms.extend(kept.cloned());
+    }
+    check_same(&then, &now).map_err(|differs| refusal(dir, &differs))?;
+    let mut series = then;
+    // The same drives may have other names by now.
+    series.devices = now.devices;
+    Ok(series)
+}
+
+fn refusal(dir: &Path, differs: &[Differs]) -> Failure {
+    let advice = match differs.iter().any(|it| matches!(it, Differs::Drive { .. })) {
+        true => "put that drive back, or begin anew with --fresh or another --out",
+        false => "give the same options to go on, or begin anew with --fresh or another --out",
+    };
+    let line = |it: &Differs| format!("cannot go on with the series in {} - {it} - {advice}", dir.display());
+    Failure::usage(differs.iter().map(line).collect::<Vec<_>>().join("\n"))
+}
+
+/// The name under which the same command finds its series again, after a reboot too: what it does, the
+/// drives by their serial numbers, and `load`.
+pub fn default_name(command: &str, drives: &[Identity], load: &str) -> PathBuf {
+    let names = drives.iter().map(|drive| drive.serial.as_deref().unwrap_or(&drive.name));
+    let drives = shortened(names.map(plain).collect::<Vec<_>>().join("+"));
+    let load = plain(load);
+    Path::new(RESULTS_DIR).join(match load.is_empty() {
+        true => format!("{command}-{drives}"),
+        false => format!("{command}-{drives}-{load}"),
+    })
+}
+
+/// A name without what means something in a path or to a shell.
+fn plain(name: &str) -> String {
+    let kept = |c: char| if c.is_ascii_alphanumeric() || "._".contains(c) { c } else { '-' };
+    let mapped: String = name.trim_start_matches("/dev/").chars().map(kept).collect();
+    let parts: Vec<_> = mapped.split('-').filter(|part| !part.is_empty()).collect();
+    parts.join("-")
+}
+
+/// A name of at most [`NAME_CHARS_MAX`] characters, with a sum over all of it where it had to be cut.
+fn shortened(name: String) -> String {
+    if name.len() <= NAME_CHARS_MAX {
+        return name;
+    }
+    // FNV-1a: told apart, not protected.
+    let sum = name
+        .bytes()
+        .fold(0xcbf2_9ce4_8422_2325_u64, |sum, byte| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
+    // Plain names are ASCII.
+    let kept: String = name.chars().take(NAME_CHARS_MAX - 17).collect();
+    format!("{kept}-{sum:016x}")
+}
+
+/// `first`, `first.2`, `first.3`...
+fn numbered(first: &Path, number: u32) -> PathBuf {
+    if number < 2 {
+        return first.to_owned();
+    }
+    // Without the slash at its end, or it would be a hidden directory in the first one.
+    let mut name = first.components().collect::<PathBuf>().into_os_string();
+    name.push(format!(".{number}"));
+    name.into()
+}
+
+/// The first of the numbered directories that is not there.
+fn unused(first: &Path) -> PathBuf {
+    (1..).map(|number| numbered(first, number)).find(|dir| !dir.exists()).unwrap_or_else(|| first.to_owned())
+}
+
+/// The last of the numbered directories that is there, without a gap; the first, if none is.
+fn newest(first: &Path) -> PathBuf {
+    let there = (1..).map(|number| numbered(first, number)).take_while(|dir| dir.exists());
+    there.last().unwrap_or_else(|| first.to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_of_directories_are_plain_and_bounded() {
+        assert_eq!(plain("sim:"), "sim");
+        assert_eq!(plain("sim:channels=1+read-us=20"), "sim-channels-1-read-us-20");
+        assert_eq!(plain("S4EV NX0 /x"), "S4EV-NX0-x");
+        assert_eq!(plain("/dev/zram5"), "zram5");
+        assert_eq!(shortened("a".repeat(NAME_CHARS_MAX)), "a".repeat(NAME_CHARS_MAX));
+        let (one, other) = (shortened("a".repeat(200)), shortened("a".repeat(201)));
+        assert_eq!(one.len(), NAME_CHARS_MAX);
+        assert_ne!(one, other);
+    }
+
+    #[test]
+    fn a_fresh_series_begins_beside_and_is_the_one_that_is_found_again() {
+        let dir = tempfile::tempdir().unwrap();
+        let first = dir.path().join("series");
+        assert_eq!((newest(&first), unused(&first)), (first.clone(), first.clone()));
+        fs::create_dir(&first).unwrap();
+        let second = dir.path().join("series.2");
+        assert_eq!((newest(&first), unused(&first)), (first.clone(), second.clone()));
+        let slash = PathBuf::from(format!("{}/", first.display()));
+        assert_eq!((newest(&slash), unused(&slash)), (slash.clone(), second.clone()));
+        fs::create_dir(&second).unwrap();
+        assert_eq!(newest(&slash), second);
+        assert_eq!((newest(&first), unused(&first)), (second, dir.path().join("series.3")));
+    }
+}

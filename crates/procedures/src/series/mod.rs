@@ -1,0 +1,106 @@
+//! Common parts of every series of runs: the load of 1x, the drives, their preparation, and the directory in which the
+//! series is kept.
+//!
+//! A certification and a search for a rating add their choice of runs and their conclusions.
+
+mod drives;
+mod kept;
+mod step;
+
+pub use drives::Drives;
+pub use kept::{Kept, default_name};
+pub use step::StepRun;
+pub use step::prepare;
+
+use crate::configuration;
+use engine::DeviceName;
+use load::workload::Workload;
+pub use load::workload::act::staged::Base as Base1x;
+use load::workload::act::{ActWorkload, Arrival};
+use results::units::date_to_minute;
+use session::console;
+use session::devices::{erasable, parsed};
+use session::failure::Failure;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// How the runs of a series are made.
+#[derive(Debug, Clone, Default)]
+pub struct Options {
+    /// Sample the block layer's tracepoints, where that can be done.
+    pub trace: bool,
+    /// Names of devices that may be erased.
+    pub erase: Vec<String>,
+    /// True to tell what would run, ask nobody and change nothing.
+    pub dry_run: bool,
+    /// True to begin anew beside the series that is there.
+    pub fresh: bool,
+    /// A second file for the report.
+    pub html: Option<PathBuf>,
+    /// Suppress progress.
+    pub quiet: bool,
+}
+
+/// A term that is settled when a series begins, and kept when it goes on: which devices were not prepared.
+pub const NOT_PREPARED: &str = "not prepared";
+
+/// The load of 1x: that of the file `config`, or ACT's on `devices`, or on a simulated drive; paced `as_act`.
+/// `task`: what it is for, for the refusal of a load that cannot be multiplied.
+pub fn base(config: Option<&Path>, devices: &[String], as_act: bool, task: &str) -> Result<Base1x, Failure> {
+    let mut devices = parsed(devices)?;
+    let base = match config {
+        Some(path) => {
+            let config = configuration::read_any(path, as_act)?;
+            Base1x::of_config(config, &devices).map_err(Failure::usages)?
+        }
+        None => {
+            if devices.is_empty() {
+                console::note("no device is named: a simulated drive is taken, whose hours pass in seconds");
+                devices.push(DeviceName::simulated());
+            }
+            let arrival = if as_act { Arrival::Act } else { Arrival::default() };
+            Base1x::of_act(&devices, arrival)
+        }
+    };
+    if base.config().arrival == Arrival::Closed {
+        return Err(Failure::usage(format!(
+            "cannot {task} with arrival: closed - it has no rate that could be multiplied - give another arrival, and \
+             rates"
+        )));
+    }
+    Ok(base)
+}
+
+/// The names of devices that a series of loads like `base` may erase: [`erasable`].
+pub fn may_erase(base: &Base1x, no_prep: bool, options: &Options) -> Result<Vec<String>, Failure> {
+    let writes = |workload: ActWorkload| workload.writes();
+    let writes = !no_prep || ActWorkload::of(base.config().clone()).map_or(true, writes);
+    erasable(&base.spec(), writes, &options.erase, !options.dry_run)
+}
+
+/// Now, milliseconds since 1970; a clock before that is no reason not to test a drive.
+pub fn now_unix_ms() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64
+}
+
+/// The time `seconds` after `now_unix_ms` on the clock of UTC, with its day where that is another one.
+pub fn utc(now_unix_ms: u64, seconds: u64) -> String {
+    let [today, then] = [0, seconds].map(|sec| date_to_minute(now_unix_ms.saturating_add(sec.saturating_mul(1_000))));
+    match then.split_once(' ') {
+        Some((day, clock)) if !today.starts_with(day) => format!("{clock} on {day}"),
+        Some((_, clock)) => clock.to_owned(),
+        None => then,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_is_told_by_the_minute_and_by_its_day_if_that_is_another() {
+        let now = (3_600 * 14 + 309) * 1_000;
+        assert_eq!(utc(now, 60), "14:06 UTC");
+        assert_eq!(utc(now, 86_400), "14:05 UTC on 1970-01-02");
+    }
+}

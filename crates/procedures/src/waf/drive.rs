@@ -1,0 +1,241 @@
+//! A real drive that tenants can be measured on: one that counts what its media take. Asked before anything is written.
+
+use device::discover::{DeviceFacts, Roots, discover};
+use device::observe::nvme::fdp::Fdp;
+use device::observe::nvme::{Controller, CountedBy};
+use load::waf::{Arrangement, check_writes, with_handles};
+use load::workload::tenants::{Host, Tenants};
+use report::document::Pair;
+use results::units::{bytes, count, printable, span_about};
+use results::waf::{Bytes, OCTILES};
+use serde_json::Value;
+use session::failure::Failure;
+use std::path::Path;
+
+/// The counters are asked once a second, and an octile is to be told from the next.
+const FILL_SEC_MIN: f64 = OCTILES as f64;
+
+/// The drive.
+pub(super) struct Subject {
+    facts: DeviceFacts,
+    controller: Controller,
+    counted_by: CountedBy,
+    /// What it tells of FDP, or why it tells nothing.
+    fdp: Result<Option<Fdp>, String>,
+    /// Bytes of all tenants' spaces, and what they write in a second.
+    spaces: u64,
+    bytes_per_sec: f64,
+}
+
+impl Subject {
+    /// The drive at `path` for `tenants`. Errors: why it does not do, and what to do.
+    pub(super) fn of(path: &str, tenants: &Tenants) -> Result<Self, Failure> {
+        let cannot = |why: &str| Failure::environment(format!("cannot measure write amplification on {path} - {why}"));
+        let facts = discover(path, &Roots::default()).map_err(|error| cannot(&error.to_string()))?;
+        if !facts.is_nvme() {
+            return Err(cannot(
+                "it is no NVMe drive, and no other tells how much its media take - name one, or a simulated drive: sim:ftl+...",
+            ));
+        }
+        if facts.max_discard_bytes.unwrap_or(0) == 0 {
+            return Err(cannot("it takes no deallocation, with which every arrangement begins - name another"));
+        }
+        let number = facts.number.ok_or_else(|| cannot("the kernel tells no number of it - is it still there?"))?;
+        let controller = Controller::find(Path::new("/"), (number.major, number.minor))
+            .ok_or_else(|| cannot("its controller cannot be opened - run as root"))?;
+        let counted_by = match controller.counted() {
+            Ok(Some((_, counted_by))) => counted_by,
+            Ok(None) => {
+                return Err(cannot(
+                    "no log of it counts the bytes that its media take (FDP statistics, OCP's SMART log): SMART alone has those of hosts - \
+                     look for newer firmware, or name another drive",
+                ));
+            }
+            Err(error) => return Err(cannot(&format!("its counters cannot be read: {error} - run as root"))),
+        };
+        check_writes(tenants).map_err(Failure::usage)?;
+        // Stores that cannot be are refused before anything is erased.
+        let (mut spaces, mut bytes_per_sec) = (0, 0.0);
+        for (place, range) in tenants.layout(path, true, facts.size_bytes).map_err(Failure::usage)? {
+            let tenant = &tenants.tenants[place];
+            let (space, block) = (range.end - range.start, u64::from(tenant.write_block_bytes));
+            let host = Host::new(tenant, space / block, 1).map_err(Failure::usage)?;
+            spaces += space;
+            bytes_per_sec += tenant.client_blocks().per_sec_f64() * block as f64 * host.expected_engine_wa();
+        }
+        let fdp = Fdp::of(Path::new("/"), &facts);
+        Ok(Self { facts, controller, counted_by, fdp, spaces, bytes_per_sec })
+    }
+
+    /// Its path.
+    pub(super) fn path(&self) -> &str {
+        &self.facts.path
+    }
+
+    /// Whether `opened`, facts as a manifest has them, are of the same namespace.
+    pub(super) fn is_same(&self, opened: &Value) -> bool {
+        let own = serde_json::to_value(&self.facts).unwrap_or_default();
+        ["wwid", "serial", "nsid", "partition"].iter().all(|fact| opened[fact] == own[fact])
+    }
+
+    /// Refuses a device that was opened under its path and is another.
+    pub(super) fn check_same(&self, opened: Option<&str>, size_bytes: u64) -> Result<(), Failure> {
+        let cannot = |why: &str| {
+            Err(Failure::environment(format!(
+                "cannot measure write amplification on {} - {why}; nothing was erased",
+                self.path()
+            )))
+        };
+        if opened.is_none() || opened != self.facts.identity().as_deref() {
+            return cannot("another drive took its place - start again");
+        }
+        if size_bytes != self.size_bytes() {
+            return cannot(&format!(
+                "it was prepared to be used to {} of {} (prep --use-pct), and a drive fill is all of it - prepare it anew, to 100 %",
+                bytes(size_bytes as f64),
+                bytes(self.size_bytes() as f64)
+            ));
+        }
+        Ok(())
+    }
+
+    /// What a reader has to know of a result on it.
+    pub(super) fn remarks(&self) -> Vec<String> {
+        let mut remarks = vec![
+            format!(
+                "measured on {} as it is now, at the rates of the file: another drive, another fill or another rate gives another result",
+                self.path()
+            ),
+            "what was on it is gone, and what a preparation wrote, too; `flashproof prep --restart` makes it ready for a test".to_owned(),
+        ];
+        if let Some(part) = &self.facts.partition {
+            remarks.push(format!(
+                "it is a partition: what of /dev/{} is not in it is flash that the drive need not collect, or data of others that it moves",
+                part.disk
+            ));
+        }
+        remarks
+    }
+
+    /// Bytes of it.
+    pub(super) fn size_bytes(&self) -> u64 {
+        self.facts.size_bytes
+    }
+
+    /// What it counted in its life. Errors: it does not say, any more.
+    pub(super) fn counted(&self) -> Result<Bytes, String> {
+        match self.controller.counted() {
+            Ok(Some((bytes, by))) if by == self.counted_by => Ok(bytes),
+            Ok(_) => Err(format!("it no longer counts by {}", self.counted_by)),
+            Err(error) => Err(format!("its counters cannot be read: {error}")),
+        }
+    }
+
+    /// `tenants` as they are in an arrangement on it. Errors: why they cannot be.
+    pub(super) fn arranged(&self, arrangement: Arrangement, tenants: &Tenants) -> Result<Tenants, String> {
+        match arrangement {
+            Arrangement::Dedicated => {
+                Err("it needs a drive for each tenant, and this is one - \"flashproof waf --on sim:ftl+...\" \
+                                           predicts it"
+                    .to_owned())
+            }
+            Arrangement::Shared => {
+                let mut tenants = tenants.clone();
+                tenants.tenants.iter_mut().for_each(|one| (one.placement, one.defrag_placement) = (None, None));
+                Ok(tenants)
+            }
+            Arrangement::Fdp => match &self.fdp {
+                Err(why) => Err(format!("what it tells of FDP is not known: {why} - run as root")),
+                Ok(None) => Err("it has no FDP - name a drive that has".to_owned()),
+                Ok(Some(fdp)) => match (fdp.hindrance(), fdp.placement.len()) {
+                    (Some(why), _) => Err(format!(
+                        "{why} - `flashproof waf setup {}` prints the commands that change it",
+                        self.path()
+                    )),
+                    (None, 0) => Err(format!("not known is {} - run as root", fdp.unknown.join(", "))),
+                    (None, handles) => {
+                        let handles = u16::try_from(handles).unwrap_or(u16::MAX);
+                        with_handles(tenants, handles).map_err(|error| error.to_string())
+                    }
+                },
+            },
+        }
+    }
+
+    /// Reclaim units that were erased, where it counts them.
+    pub(super) fn erases(&self, counted: Bytes) -> Option<u64> {
+        let fdp = self.fdp.as_ref().ok()?.as_ref()?;
+        let unit = fdp.configuration()?.reclaim_unit_bytes;
+        (self.counted_by == CountedBy::FdpStatistics).then(|| counted.erased.checked_div(unit))?
+    }
+
+    /// How long it takes. Errors: too fast to be seen.
+    pub(super) fn pace(&self, fills_max: usize) -> Result<Pace, Failure> {
+        let fill_sec = self.size_bytes() as f64 / self.bytes_per_sec;
+        if fill_sec < FILL_SEC_MIN {
+            return Err(Failure::usage(format!(
+                "cannot tell one eighth of a drive fill from the next on {} - at the file's rates its {} are written in {fill_sec:.1} s, and its counters are \
+                 asked once a second - lower the rates to a drive fill in {FILL_SEC_MIN} s or more",
+                self.path(),
+                bytes(self.size_bytes() as f64)
+            )));
+        }
+        // Streams end with a little more or less than they are expected to write.
+        let seconds_max = (fill_sec * fills_max as f64 * 1.1 + 60.0).min(u32::MAX.into()) as u32;
+        Ok(Pace { fill_sec, fills_max, seconds_max })
+    }
+
+    /// What it is, for the report.
+    pub(super) fn about(&self) -> Vec<Pair> {
+        let DeviceFacts { path, model, serial, firmware, size_bytes, .. } = &self.facts;
+        let known = |what: &Option<String>| what.as_deref().map_or("unknown".to_owned(), |it| printable(it).into());
+        let pair = |name: &str, value: String| Pair { name: name.to_owned(), value };
+        vec![
+            pair(
+                "drive",
+                format!(
+                    "{path}: {}, serial {}, firmware {}, {}",
+                    known(model),
+                    known(serial),
+                    known(firmware),
+                    bytes(*size_bytes as f64)
+                ),
+            ),
+            pair("counted by", self.counted_by.to_string()),
+            pair(
+                "start",
+                "stores in use for long; before each arrangement all of the device is deallocated and the tenants' spaces are written \
+                 once from end to end; no block is deallocated later"
+                    .to_owned(),
+            ),
+        ]
+    }
+}
+
+/// How fast tenants write.
+pub(super) struct Pace {
+    fill_sec: f64,
+    fills_max: usize,
+    /// In this time as many drive fills as are allowed are written.
+    pub seconds_max: u32,
+}
+
+impl Pace {
+    /// How long it takes, in words.
+    pub(super) fn told(&self, subject: &Subject, arrangements: usize, duration_sec: Option<u32>) -> String {
+        let Self { fill_sec, fills_max, .. } = self;
+        let most = fill_sec * *fills_max as f64;
+        let bound = duration_sec.map_or(most, |duration| most.min(f64::from(duration)));
+        format!(
+            "{}: for each of {} {} are written once, as fast as the drive takes them, then {}/s: a drive fill in {}. Steady \
+             takes five at least, {}, and it ends after {} at the latest",
+            subject.path(),
+            count(arrangements as u64, "arrangement"),
+            bytes(subject.spaces as f64),
+            bytes(subject.bytes_per_sec),
+            span_about(*fill_sec),
+            span_about(fill_sec * 5.0),
+            span_about(bound)
+        )
+    }
+}

@@ -1,0 +1,321 @@
+//! Tenants on a real drive: one arrangement after the other, each from the same state of the drive.
+//!
+//! ```text
+//! all deallocated -> each space written once -> the load, open loop, in the run loop -> steady, or an end before
+//!                                               counters asked after each eighth of a drive fill
+//! ```
+//!
+//! The one idea: nothing is new but the order. The load is that of `flashproof storage tenants`, with a run directory for each
+//! arrangement; a [`Watch`] ([`Watched`]) asks the drive and ends the run when enough was seen.
+
+use super::drive::Subject;
+use super::watched::Watched;
+use super::{Question, assumed_of_tenants};
+use device::guard::Records;
+use engine::DeviceName;
+use load::run::{Cause, Control, Failure as FailedOp, Run, Settings, Sink, SinkError};
+use load::waf::Arrangement;
+use load::workload::tenants::{TenantFill, TenantLoad, Tenants};
+use load::workload::{Choices, RunPlan, RunSpec, Workload};
+use report::document::Pair;
+use report::waf::{Arranged, WafReport};
+use results::cell::Interval;
+use results::judge::End;
+use results::run_dir::check_usable;
+use results::units::{self, bytes};
+use results::waf::{Found, steady_rule};
+use session::Manner;
+use session::console;
+use session::devices::{Consents, Devices, ERASE_VARIABLE};
+use session::engine::{Demand, Engine, EngineFacts};
+use session::failure::Failure;
+use session::progress::Written;
+use session::recording::Watch;
+use session::runner::{self, Ended, Named, RunRequest, SeriesContext};
+use session::signals::Switch;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// A share of the bytes that hosts wrote which need not be ours.
+const OTHERS: f64 = 0.02;
+
+/// A measurement on a real drive, which is erased.
+#[derive(Debug, Clone)]
+pub struct Measurement {
+    /// The drive.
+    pub on: String,
+    /// Most time for each arrangement, seconds.
+    pub duration: Option<u32>,
+    /// Names of devices that may be erased.
+    pub erase: Vec<String>,
+    /// The directory of the run directories, one for each arrangement.
+    pub dir: PathBuf,
+}
+
+/// Measures the tenants of `question` on the drive at `path`. Adds what was found to `report`, until it ended; gives the
+/// exit code, or why it ended early.
+pub(super) fn run(
+    question: &Question,
+    measurement: &Measurement,
+    path: &str,
+    report: &mut WafReport,
+) -> Result<u8, Failure> {
+    let tenants = &question.tenants;
+    let subject = Subject::of(path, tenants)?;
+    let plans = arrangements(&question.arrange, &subject, tenants)?;
+    if measurement.erase.is_empty() && std::env::var_os(ERASE_VARIABLE).is_none() {
+        return Err(Failure::usage(format!(
+            "cannot run on {path} without its name as one that may be erased - it is opened anew before each of {}, hours apart, \
+             when nobody is there to answer - give its serial number: --erase",
+            units::count(2 * plans.len() as u64, "step")
+        )));
+    }
+    let pace = subject.pace(question.fills_max)?;
+    let dirs: Vec<PathBuf> =
+        plans.iter().map(|(arrangement, _)| measurement.dir.join(arrangement.to_string())).collect();
+    for dir in &dirs {
+        check_usable(dir).map_err(Failure::environment)?;
+    }
+    report.remarks = subject.remarks();
+    console::notice(&pace.told(&subject, plans.len(), measurement.duration));
+    report.assumptions = assumed_of_tenants(tenants);
+    report.assumptions.extend(subject.about());
+    report.assumptions.push(Pair { name: "steady".to_owned(), value: steady_rule() });
+    let switch = Switch::install("what was found so far is in the run directory", Manner::Own)?;
+    let control = Arc::new(Control::default());
+    let mut code = 0;
+    for ((arrangement, mut tenants), dir) in plans.into_iter().zip(dirs) {
+        tenants.seed = Some(report.seed);
+        tenants.duration_sec = measurement.duration.unwrap_or(pace.seconds_max);
+        // Between two runs, too, a signal ends it with what was found.
+        let armed = switch.arm(vec![control.clone()]);
+        let (subject, switch, control) = (&subject, &switch, &control);
+        let measured =
+            Measured { question, measurement, subject, arrangement, tenants: &tenants, dir: &dir, switch, control };
+        let (mut arranged, ended) = measured.run(report)?;
+        arranged.years = question.rated.years(&tenants, &arranged);
+        code = code.max(ended);
+        report.arrangements.push(arranged);
+        drop(armed);
+        if let Some(signal) = switch.was_asked() {
+            report.remarks.push(format!("ended by {} - what was not run is not here", session::signals::name(signal)));
+            return Ok(4);
+        }
+    }
+    Ok(code)
+}
+
+/// What is run, with the tenants' handles. Errors: one that was asked for cannot be.
+fn arrangements(
+    asked: &[Arrangement],
+    subject: &Subject,
+    tenants: &Tenants,
+) -> Result<Vec<(Arrangement, Tenants)>, Failure> {
+    let all = asked.is_empty();
+    let mut plans = Vec::new();
+    for arrangement in if all { &Arrangement::ALL[..] } else { asked } {
+        match subject.arranged(*arrangement, tenants) {
+            Ok(tenants) => plans.push((*arrangement, tenants)),
+            Err(why) if all => console::note(&format!("{arrangement} is left out - {why}")),
+            Err(why) => return Err(Failure::usage(format!("cannot run {arrangement} on {} - {why}", subject.path()))),
+        }
+    }
+    Ok(plans)
+}
+
+/// One arrangement on the drive.
+struct Measured<'a> {
+    question: &'a Question,
+    measurement: &'a Measurement,
+    subject: &'a Subject,
+    arrangement: Arrangement,
+    tenants: &'a Tenants,
+    dir: &'a Path,
+    switch: &'a Switch,
+    /// What a signal ends while no run does.
+    control: &'a Arc<Control>,
+}
+
+impl Measured<'_> {
+    fn device(&self) -> DeviceName {
+        DeviceName::Path(self.subject.path().to_owned())
+    }
+
+    fn consents(&self) -> Consents<'_> {
+        Consents { erase: &self.measurement.erase, others: &[], shared: false }
+    }
+
+    /// Runs it; what was found, and the exit code.
+    fn run(&self, report: &mut WafReport) -> Result<(Arranged, u8), Failure> {
+        let loads = TenantLoad::all(self.tenants.clone(), Some(&self.device())).map_err(Failure::usage)?;
+        self.fill(loads.iter().cloned().map(TenantFill).collect())?;
+        let named = loads.into_iter().map(|workload| Named {
+            name: workload.tenant().name.clone(),
+            workload,
+            text: self.question.text.clone(),
+        });
+        let request = RunRequest {
+            dir: self.dir.to_owned(),
+            consents: self.consents(),
+            part: SeriesContext { purpose: Some(format!("waf, {}", self.arrangement)), ..SeriesContext::default() },
+            ..RunRequest::new(named.collect())
+        };
+        let mut watched = Watched::new(self.subject, self.switch, self.tenants, self.question.fills_max);
+        let verdict = match runner::run(request, self.switch, &mut watched)? {
+            Ended::Recorded(verdict) => *verdict,
+            Ended::Unrecorded { failure, .. } => return Err(failure),
+        };
+        let (name, dir) = (self.arrangement, self.dir.display());
+        report.assumptions.push(Pair { name: format!("run of {name}"), value: dir.to_string() });
+        if let Some(why) = watched.failed() {
+            return Err(Failure::environment(format!(
+                "cannot tell the amplification of {} - {why} - begin again, with nobody else at the drive; what was run is in {dir}",
+                self.subject.path()
+            )));
+        }
+        let mut code = match &verdict.end {
+            End::Enough { .. } | End::Completed => 0,
+            End::Interrupted { .. } => 4,
+            end => {
+                report.remarks.push(format!("{name}: {end}"));
+                verdict.outcome.exit_code().max(1)
+            }
+        };
+        let Some(meter) = watched.meter() else {
+            return Err(Failure::environment(format!(
+                "{} was not asked what it counts - see {dir}",
+                self.subject.path()
+            )));
+        };
+        let mut found = Found { tenants: watched.tenants().to_vec(), ..meter.found().clone() };
+        let (ours, hosts) = meter.host_bytes();
+        if hosts as f64 > ours as f64 * (1.0 + OTHERS) && hosts > ours + self.subject.size_bytes() / 64 {
+            // What the drive did for others is in its amplification.
+            found.steady_after = None;
+            code = 4;
+            report.remarks.push(format!(
+                "{name}: {} counted {} written by hosts, and {} were ours: somebody else wrote to it, or to another namespace or partition of it, \
+                 so there is no result - see who that was, and begin again",
+                self.subject.path(),
+                bytes(hosts as f64),
+                bytes(ours as f64)
+            ));
+        }
+        let counted = found.total();
+        if found.steady_after.is_some() && counted.media as f64 <= counted.host as f64 * (1.0 + OTHERS) {
+            report.remarks.push(format!(
+                "{name}: the media took hardly more than hosts wrote: either blocks die together, or the drive had free flash for all that was \
+                 written and collected nothing yet, as where a namespace or partition is a small part of it"
+            ));
+        }
+        let timed = watched.timed(self.subject.size_bytes());
+        let mut arranged = Arranged::of(&name.to_string(), found, Some(timed));
+        arranged.erases = self.subject.erases(arranged.counted.total());
+        Ok((arranged, code))
+    }
+
+    /// Brings the drive to the state in which every arrangement begins.
+    fn fill(&self, fills: Vec<TenantFill>) -> Result<(), Failure> {
+        let specs: Vec<_> = fills.iter().map(Workload::spec).collect();
+        let spec = RunSpec::joined(&specs).map_err(Failure::usage)?;
+        let devices = Devices::open(&spec, fills.iter(), &self.consents())?;
+        let engine = Engine::choose(&Demand::of(&spec, fills.iter()), &devices)?;
+        let shapes = devices.shapes();
+        let identity = devices.real_facts().first().and_then(|(_, facts)| facts.identity());
+        self.subject.check_same(identity.as_deref(), shapes[0].size_bytes)?;
+        if let Some(identity) = &identity {
+            // What is deallocated is no longer prepared, whatever becomes of it.
+            Records::open(None).forget_prepared(identity).map_err(Failure::environment)?;
+        }
+        let control = self.control;
+        self.deallocate(&devices, control)?;
+        let size_bytes = shapes[0].size_bytes;
+        let mut plan = RunPlan::new(vec![shapes[0].name.clone()], [].into());
+        let mut all = 0;
+        for (number, fill) in fills.iter().enumerate() {
+            let choices = Choices {
+                seed: spec.seed.unwrap_or(0).wrapping_add(number as u64),
+                shards_max: 1,
+                cpus: 1,
+                in_flight_max: engine.in_flight_max(),
+            };
+            plan.begin(number, &fill.0.tenant().name);
+            fill.build(&shapes, &choices, &mut plan).map_err(Failure::usage)?;
+            all += fill.bytes(size_bytes).map_err(Failure::usage)?;
+        }
+        let facts = EngineFacts::unpaced(&engine);
+        let settings = Settings::until_done(facts.pacing());
+        let (layout, interval_ns) = (plan.layout, 1_000_000_000);
+        let what = Run { layout, settings, interval_ns, slice_ns: u64::MAX, control: control.clone() };
+        let what_is_written = format!("{}: writing each space once", self.arrangement);
+        let mut filling = Filling { progress: Written::new(what_is_written, all), failed: None };
+        engine.run(&what, plan.shards, &devices, 1, &facts, &mut filling)?;
+        filling.progress.end();
+        match (control.cause(), filling.failed) {
+            (None, None) => Ok(()),
+            (Some(Cause::Asked { .. }), _) => Err(self.interrupted()),
+            (_, Some(why)) => Err(Failure::device(format!("{}: {why} - nothing was measured", self.arrangement))),
+            (Some(cause), None) => {
+                Err(Failure::device(format!("{}: {cause} - nothing was measured", self.arrangement)))
+            }
+        }
+    }
+
+    fn interrupted(&self) -> Failure {
+        Failure::invalid(format!(
+            "{}: interrupted while {} was brought to the state in which it begins - nothing was measured",
+            self.arrangement,
+            self.subject.path()
+        ))
+    }
+
+    /// Deallocates all of the device.
+    fn deallocate(&self, devices: &Devices, control: &Control) -> Result<(), Failure> {
+        let Devices::Real(targets) = devices else { return Ok(()) };
+        for target in targets {
+            let size_bytes = target.size_bytes();
+            console::notice(&format!(
+                "{}: deallocating all {} of {}, then each tenant's space is written once",
+                self.arrangement,
+                bytes(size_bytes as f64),
+                target.name()
+            ));
+            for piece in target.discard(0..size_bytes) {
+                piece.map_err(|error| {
+                    Failure::device(format!(
+                        "cannot deallocate {} - {error} - arrangements would not begin alike without",
+                        target.name()
+                    ))
+                })?;
+                if control.stopped() {
+                    return Err(self.interrupted());
+                }
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Takes in the first writes: how far they are, and what failed.
+struct Filling {
+    progress: Written,
+    failed: Option<String>,
+}
+
+impl Sink for Filling {
+    fn ready(&mut self) -> Result<(), SinkError> {
+        Ok(())
+    }
+
+    fn interval(&mut self, interval: &Interval) -> Result<(), SinkError> {
+        self.progress.add(interval.cells.iter().map(|cell| cell.counts.bytes).sum());
+        Ok(())
+    }
+
+    fn failure(&mut self, failed: &FailedOp) {
+        let FailedOp { offset, len, error, .. } = failed;
+        self.failed.get_or_insert_with(|| format!("write of {len} bytes at byte {offset} failed: {error}"));
+    }
+
+    fn idle(&mut self) {}
+}
