@@ -5,7 +5,6 @@ mod act_docs;
 mod act_examples;
 mod act_keys;
 mod act_properties;
-mod bursts;
 mod coordinator;
 mod fio;
 mod run_loop;

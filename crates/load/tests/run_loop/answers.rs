@@ -1,4 +1,4 @@
-//! What a run records: counts, times and followers with known answers.
+//! Records of a run: counts, times and followers with known answers.
 
 use super::*;
 use load::schedule::Poisson;

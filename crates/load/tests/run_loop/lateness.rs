@@ -1,13 +1,9 @@
 //! Who was late: the device, the configured limit, or this program.
 
 use super::*;
-use engine::{IoEngine, Wait};
 use load::run::Whose;
 use load::schedule::Poisson;
-use std::io;
 use std::ops::Range;
-use sys::buffer::Buf;
-use sys::op::{Completion, Op};
 
 #[test]
 fn a_device_too_slow_for_its_load_ends_the_run_by_lag_and_is_named() {
@@ -63,39 +59,6 @@ fn a_stream_that_waits_for_its_own_operations_waits_for_the_device_and_not_for_u
     assert!(cell.counts.ops >= 500 && cell.wait.max() > 4 * SEC, "{} done, {} ns", cell.counts.ops, cell.wait.max());
 }
 
-/// An engine whose program looks at it otherwise: `reap` decides how long it waits, and what it sees.
-struct Watched<F> {
-    engine: SimEngine,
-    reap: F,
-}
-
-impl<F: FnMut(&mut SimEngine, Wait, &mut Vec<Completion>)> IoEngine for Watched<F> {
-    const VIRTUAL: bool = true;
-    type Op = Op;
-    type Completion = Completion;
-
-    fn now(&mut self) -> u64 {
-        self.engine.now()
-    }
-
-    fn submit(&mut self, op: Op) {
-        self.engine.submit(op);
-    }
-
-    fn reap(&mut self, wait: Wait, out: &mut Vec<Completion>) -> io::Result<()> {
-        (self.reap)(&mut self.engine, wait, out);
-        Ok(())
-    }
-
-    fn in_flight(&self) -> usize {
-        self.engine.in_flight()
-    }
-
-    fn buffer(&mut self, len: usize) -> Option<Buf> {
-        self.engine.buffer(len)
-    }
-}
-
 /// A program that is held off the CPU once: whatever it waits for, it wakes no earlier than the end of `held` when it
 /// waits within it.
 fn held_off(drive: &str, held: Range<u64>) -> impl BlockEngine {
@@ -104,7 +67,7 @@ fn held_off(drive: &str, held: Range<u64>) -> impl BlockEngine {
         let held = Wait { until_ns: held.end, completions: u32::MAX };
         engine.reap(if is_held { held } else { wait }, out).unwrap();
     };
-    Watched { engine: engine(&[drive]), reap }
+    Watched { engine: engine(&[drive]), submitted: |_, _: &Op| (), reap }
 }
 
 /// A program that looks at completions once every `look_ns` only.
@@ -118,7 +81,7 @@ fn unseen(drive: &str, look_ns: u64) -> impl BlockEngine {
             completion.unseen_ns = until_ns - looked_ns.max(completion.issued_ns);
         }
     };
-    Watched { engine: engine(&[drive]), reap }
+    Watched { engine: engine(&[drive]), submitted: |_, _: &Op| (), reap }
 }
 
 #[test]

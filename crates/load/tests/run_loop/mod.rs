@@ -1,11 +1,12 @@
 //! The run loop on simulated drives: known answers in virtual time.
 
 mod answers;
+mod bursts;
 mod ends;
 mod lateness;
 
-use engine::BlockEngine;
 use engine::sim::{QueueModel, SimEngine};
+use engine::{BlockEngine, IoEngine, Wait};
 use load::plan::{Arrival, BufferClass, Plan};
 use load::rate::Rate;
 use load::run::{Cause, Control, Message, Pacing, Recorder, Settings, Shard};
@@ -13,8 +14,10 @@ use load::schedule::{Even, Schedule};
 use load::stream::{Extent, Request, SizeDistribution, Stream, Uniform};
 use results::buckets::ActScale;
 use results::cell::{ActHistograms, Interval, Layout, StreamInfo};
+use std::io;
 use std::sync::Arc;
-use sys::op::{OpKind, Outcome};
+use sys::buffer::Buf;
+use sys::op::{Completion, Op, OpKind, Outcome};
 use sys::random::Random;
 
 const SEC: u64 = 1_000_000_000;
@@ -117,5 +120,45 @@ impl Stream for ReadThenWrite {
     }
     fn on_completion(&mut self, request: &Request, _outcome: Outcome) -> Option<Request> {
         (request.kind == OpKind::Read).then_some(Request { kind: OpKind::Write, cell: 1, ..*request })
+    }
+}
+
+/// An engine that tells what is `submitted` and when, and whose program looks at it otherwise: `reap` decides how long
+/// it waits, and what it sees.
+struct Watched<S, R> {
+    engine: SimEngine,
+    submitted: S,
+    reap: R,
+}
+
+impl<S, R> IoEngine for Watched<S, R>
+where
+    S: FnMut(u64, &Op),
+    R: FnMut(&mut SimEngine, Wait, &mut Vec<Completion>),
+{
+    const VIRTUAL: bool = true;
+    type Op = Op;
+    type Completion = Completion;
+
+    fn now(&mut self) -> u64 {
+        self.engine.now()
+    }
+
+    fn submit(&mut self, op: Op) {
+        (self.submitted)(self.engine.now(), &op);
+        self.engine.submit(op);
+    }
+
+    fn reap(&mut self, wait: Wait, out: &mut Vec<Completion>) -> io::Result<()> {
+        (self.reap)(&mut self.engine, wait, out);
+        Ok(())
+    }
+
+    fn in_flight(&self) -> usize {
+        self.engine.in_flight()
+    }
+
+    fn buffer(&mut self, len: usize) -> Option<Buf> {
+        self.engine.buffer(len)
     }
 }

@@ -6,9 +6,7 @@
 //! drive has as many superblocks in reserve as the same layer without time, which collects when the host finds no
 //! space.
 
-use super::FtlModel;
-use super::dies::Work;
-use ftl::Append;
+use ftl::{Append, Ftl};
 
 /// Marker: no step waits for it.
 pub(super) const NO_STEP: u16 = u16::MAX;
@@ -38,6 +36,84 @@ struct Step {
 }
 
 impl Collection {
+    /// True if another step is due on a drive of `dies`, whose host writes under `handles`.
+    #[inline]
+    pub(super) fn is_due(&self, ftl: &Ftl, handles: &[u16], dies: u32) -> bool {
+        let superblock = i64::from(ftl.superblock_units());
+        let beyond_reserve = i64::from(ftl.free_superblocks()) - i64::from(ftl.spec().reserve_superblocks);
+        // Target: as much free space beyond the reserve as the handles have filled of their superblocks, so that each
+        // finds another one.
+        let filled: i64 = handles.iter().map(|handle| superblock - i64::from(ftl.room(*handle))).sum();
+        let short = (filled - beyond_reserve * superblock).clamp(0, superblock);
+        let steps_max = (STEPS * u64::from(dies) * short as u64).div_ceil(superblock as u64) as u32;
+        self.running < steps_max
+    }
+
+    /// Units that the host can write under a handle before it waits for garbage collection, of one superblock at most.
+    #[inline]
+    pub(super) fn room(&self, ftl: &Ftl, handle: u16) -> u32 {
+        let (room, reserve) = (ftl.room(handle), ftl.spec().reserve_superblocks);
+        let erased = ftl.free_superblocks().saturating_sub(self.erasing_superblocks);
+        let collects = self.running > 0 || self.erasing_superblocks > 0;
+        // A shared append point is in the reserve, too, when garbage collection has taken it.
+        let in_reserve = ftl.spec().append == Append::Shared && erased < reserve;
+        match (collects, room) {
+            (true, 0) if erased <= reserve => 0,
+            (true, _) if in_reserve => 0,
+            (_, 0) => ftl.superblock_units(),
+            _ => room,
+        }
+    }
+
+    /// A new step.
+    pub(super) fn step(&mut self) -> u16 {
+        vacant(&mut self.steps, |step| step.reads + step.programs == 0)
+    }
+
+    /// A step, or none, has so many stripes to read, and fills those of `programs`; takes them if they have to wait until
+    /// all is read.
+    pub(super) fn begin(&mut self, step: u16, reads: usize, programs: &mut Vec<(u32, u32)>) {
+        let Some(step) = self.steps.get_mut(usize::from(step)) else { return };
+        (step.reads, step.programs) = (reads as u32, programs.len() as u32);
+        self.running += u32::from(step.reads + step.programs > 0);
+        if reads > 0 {
+            std::mem::swap(&mut step.filled, programs);
+        }
+    }
+
+    /// A read of a step, or of none, is done. The stripes that begin now, if it was the last: give them back
+    /// ([`Self::give_back`]).
+    pub(super) fn collected(&mut self, step: u16) -> Option<Vec<(u32, u32)>> {
+        let of = self.steps.get_mut(usize::from(step))?;
+        of.reads -= 1;
+        if of.reads > 0 {
+            return None;
+        }
+        self.running -= u32::from(of.programs == 0);
+        Some(std::mem::take(&mut of.filled))
+    }
+
+    /// Keeps the memory of the stripes of a step.
+    pub(super) fn give_back(&mut self, step: u16, mut filled: Vec<(u32, u32)>) {
+        filled.clear();
+        self.steps[usize::from(step)].filled = filled;
+    }
+
+    /// A stripe is programmed that a step, or none, has filled.
+    pub(super) fn programmed(&mut self, step: u16) {
+        let Some(of) = self.steps.get_mut(usize::from(step)) else { return };
+        of.programs -= 1;
+        self.running -= u32::from(of.reads + of.programs == 0);
+    }
+
+    /// A superblock is erased on so many dies; returns its slot.
+    pub(super) fn erase(&mut self, dies: u32) -> u16 {
+        let slot = vacant(&mut self.erasing, |left| *left == 0);
+        self.erasing[usize::from(slot)] = dies;
+        self.erasing_superblocks += 1;
+        slot
+    }
+
     /// A die has erased its part of a superblock.
     pub(super) fn erased(&mut self, slot: u16) {
         let left = &mut self.erasing[usize::from(slot)];
@@ -53,102 +129,4 @@ fn vacant<T: Default>(all: &mut Vec<T>, is_free: impl Fn(&T) -> bool) -> u16 {
         all.len() - 1
     });
     at as u16
-}
-
-impl FtlModel {
-    /// Steps that may run at once.
-    fn steps_max(&self) -> u32 {
-        let (dies, superblock) = (u64::from(self.dies.count()), i64::from(self.ftl.superblock_units()));
-        let beyond_reserve = i64::from(self.ftl.free_superblocks()) - i64::from(self.ftl.spec().reserve_superblocks);
-        // Target: as much free space beyond the reserve as the handles have filled of their superblocks, so that each
-        // finds another one.
-        let filled: i64 = self.handles.iter().map(|handle| superblock - i64::from(self.ftl.room(*handle))).sum();
-        let short = (filled - beyond_reserve * superblock).clamp(0, superblock);
-        (STEPS * dies * short as u64).div_ceil(superblock as u64) as u32
-    }
-
-    /// Units that the host can write under a handle before it waits for garbage collection, of one superblock at most.
-    #[inline]
-    pub(super) fn room(&self, handle: u16) -> u32 {
-        let (room, reserve) = (self.ftl.room(handle), self.ftl.spec().reserve_superblocks);
-        let erased = self.ftl.free_superblocks().saturating_sub(self.collection.erasing_superblocks);
-        let collects = self.collection.running > 0 || self.collection.erasing_superblocks > 0;
-        // A shared append point is in the reserve, too, when garbage collection has taken it.
-        let in_reserve = self.ftl.spec().append == Append::Shared && erased < reserve;
-        match (collects, room) {
-            (true, 0) if erased <= reserve => 0,
-            (true, _) if in_reserve => 0,
-            (_, 0) => self.ftl.superblock_units(),
-            _ => room,
-        }
-    }
-
-    /// Begins as many steps as are due.
-    #[inline]
-    pub(super) fn collect(&mut self, now_ns: u64) {
-        while self.collection.running < self.steps_max() {
-            if self.ftl.collect_on(self.media.units_each, &mut self.media).is_none() {
-                break;
-            }
-            let step = vacant(&mut self.collection.steps, |step| step.reads + step.programs == 0);
-            self.work_of_call(step, now_ns);
-        }
-    }
-
-    /// Gives the dies what the layer did to the flash in its last call, which was that `step` or a write.
-    #[inline]
-    pub(super) fn work_of_call(&mut self, step: u16, now_ns: u64) {
-        let programs = self.media.programs.len() as u32;
-        let reads = self.media.reads.len() as u32;
-        if let Some(step) = self.collection.steps.get_mut(usize::from(step)) {
-            (step.reads, step.programs) = (reads, programs);
-            self.collection.running += u32::from(reads + programs > 0);
-            if reads > 0 {
-                std::mem::swap(&mut step.filled, &mut self.media.programs);
-            }
-        }
-        for index in 0..self.media.programs.len() {
-            let (stripe, host_units) = self.media.programs[index];
-            self.work(stripe, Work::Program { stripe, host_units, step }, now_ns);
-        }
-        for index in 0..self.media.reads.len() {
-            let (stripe, units) = self.media.reads[index];
-            self.collection.read_units += u64::from(units);
-            self.work(stripe, Work::Collect { step, bytes: units * self.unit_bytes as u32 }, now_ns);
-        }
-        for index in 0..self.media.erases.len() {
-            let stripes = self.media.superblock_stripes();
-            let first = self.media.erases[index] * stripes;
-            let slot = vacant(&mut self.collection.erasing, |left| *left == 0);
-            let dies = stripes.min(self.dies.count());
-            self.collection.erasing[usize::from(slot)] = dies;
-            self.collection.erasing_superblocks += 1;
-            (first..first + dies).for_each(|stripe| self.work(stripe, Work::Erase { slot }, now_ns));
-        }
-        self.media.programs.clear();
-        self.media.reads.clear();
-        self.media.erases.clear();
-    }
-
-    /// Records that a read of a step is done.
-    pub(super) fn collected(&mut self, step: u16, now_ns: u64) {
-        let Some(of) = self.collection.steps.get_mut(usize::from(step)) else { return };
-        of.reads -= 1;
-        if of.reads > 0 {
-            return;
-        }
-        let mut filled = std::mem::take(&mut of.filled);
-        self.collection.running -= u32::from(of.programs == 0);
-        for (stripe, host_units) in filled.drain(..) {
-            self.work(stripe, Work::Program { stripe, host_units, step }, now_ns);
-        }
-        self.collection.steps[usize::from(step)].filled = filled;
-    }
-
-    /// A stripe is programmed that a step, or none, has filled.
-    pub(super) fn programmed(&mut self, step: u16) {
-        let Some(of) = self.collection.steps.get_mut(usize::from(step)) else { return };
-        of.programs -= 1;
-        self.collection.running -= u32::from(of.reads + of.programs == 0);
-    }
 }

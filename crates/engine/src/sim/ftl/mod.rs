@@ -342,7 +342,7 @@ impl FtlModel {
     /// Takes into the buffer what there is room for.
     fn fill_buffer(&mut self, now_ns: u64) {
         while let Some(&Writing { units, handle, .. }) = self.writes.front() {
-            let units = units.min(self.buffer_units - self.buffered_units).min(self.room(handle));
+            let units = units.min(self.buffer_units - self.buffered_units).min(self.collection.room(&self.ftl, handle));
             let Some(write) = self.writes.front_mut().filter(|_| units > 0) else { break };
             self.ftl.write_on(write.next_unit, units, write.handle, &mut self.media);
             self.buffered_units += units;
@@ -357,6 +357,43 @@ impl FtlModel {
             self.work_of_call(NO_STEP, now_ns);
             self.collect(now_ns);
         }
+    }
+
+    /// Begins as many steps of garbage collection as are due.
+    #[inline]
+    fn collect(&mut self, now_ns: u64) {
+        while self.collection.is_due(&self.ftl, &self.handles, self.dies.count()) {
+            if self.ftl.collect_on(self.media.units_each, &mut self.media).is_none() {
+                break;
+            }
+            let step = self.collection.step();
+            self.work_of_call(step, now_ns);
+        }
+    }
+
+    /// Gives the dies what the layer did to the flash in its last call, which was that `step` or a write.
+    #[inline]
+    fn work_of_call(&mut self, step: u16, now_ns: u64) {
+        self.collection.begin(step, self.media.reads.len(), &mut self.media.programs);
+        for index in 0..self.media.programs.len() {
+            let (stripe, host_units) = self.media.programs[index];
+            self.work(stripe, Work::Program { stripe, host_units, step }, now_ns);
+        }
+        for index in 0..self.media.reads.len() {
+            let (stripe, units) = self.media.reads[index];
+            self.collection.read_units += u64::from(units);
+            self.work(stripe, Work::Collect { step, bytes: units * self.unit_bytes as u32 }, now_ns);
+        }
+        for index in 0..self.media.erases.len() {
+            let stripes = self.media.superblock_stripes();
+            let first = self.media.erases[index] * stripes;
+            let dies = stripes.min(self.dies.count());
+            let slot = self.collection.erase(dies);
+            (first..first + dies).for_each(|stripe| self.work(stripe, Work::Erase { slot }, now_ns));
+        }
+        self.media.programs.clear();
+        self.media.reads.clear();
+        self.media.erases.clear();
     }
 
     fn deallocate(&mut self, op: &Op) {
@@ -422,11 +459,18 @@ impl DriveModel for FtlModel {
                 let Taken { parts, submitted_ns, .. } = *read;
                 return (parts == 0).then(|| self.done(now_ns, Done { token, submitted_ns, outcome: Outcome::Done }));
             }
-            Work::Collect { step, .. } => self.collected(step, now_ns),
+            Work::Collect { step, .. } => {
+                if let Some(filled) = self.collection.collected(step) {
+                    for (stripe, host_units) in &filled {
+                        self.work(*stripe, Work::Program { stripe: *stripe, host_units: *host_units, step }, now_ns);
+                    }
+                    self.collection.give_back(step, filled);
+                }
+            }
             Work::Program { stripe, host_units, step } => {
                 self.media.set_buffered(stripe, false);
                 self.buffered_units -= host_units;
-                self.programmed(step);
+                self.collection.programmed(step);
             }
             Work::Erase { slot } => self.collection.erased(slot),
         }

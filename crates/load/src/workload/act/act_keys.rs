@@ -34,7 +34,7 @@ pub struct ActKey {
     pub since: Release,
     /// The last one; `None`: 6.6 still has it.
     pub until: Option<Release>,
-    /// What later versions did with it.
+    /// Fate in later versions.
     pub fate: &'static str,
 }
 

@@ -16,6 +16,9 @@ const ACT3: &str = "device-names: /dev/sdb,/dev/sdc\nqueue-per-device: no\nnum-q
 const ACT5: &str = "device-names: /dev/sdb\ntest-duration-sec: 60\nread-reqs-per-sec: 2000\nwrite-reqs-per-sec: 1000\n\
                     record-bytes: 1500\nservice-threads: 2\nnum-queues: 3\nmax-reqs-queued: 5\n";
 
+/// A file that fits both tests, and that any ACT from 5 on reads.
+const BOTH: &str = "device-names: a\ntest-duration-sec: 5\nread-reqs-per-sec: 5\n";
+
 fn translated(text: &str) -> (ActConfig, Translation) {
     read_as(text, &Reading::default())
 }
@@ -35,8 +38,14 @@ fn said(translation: &Translation) -> String {
     translation.changes.iter().map(|(key, change)| format!("{key}|{change}\n")).collect()
 }
 
-fn without(text: &str, key: &str) -> String {
-    text.lines().filter(|line| !line.starts_with(key)).map(|line| format!("{line}\n")).collect()
+fn without(text: &str, keys: &[&str]) -> String {
+    let kept = text.lines().filter(|line| !keys.iter().any(|key| line.starts_with(key)));
+    kept.map(|line| format!("{line}\n")).collect()
+}
+
+/// A file of ACT 4's config helper.
+fn act4() -> String {
+    without(ACT3, &["queue-per", "use-valloc"])
 }
 
 #[test]
@@ -56,7 +65,8 @@ fn act_2_does_exactly_as_many_large_blocks_as_it_was_told() {
 
 #[test]
 fn act_2_without_buffers_wrote_zeros() {
-    let texts = [(ACT2.replace("buffers: 256", "buffers: 0"), "as given"), (without(ACT2, "num-write"), "its default")];
+    let texts =
+        [(ACT2.replace("buffers: 256", "buffers: 0"), "as given"), (without(ACT2, &["num-write"]), "its default")];
     for (text, given) in texts {
         let (config, translation) = translated(&text);
         assert_eq!(config.compress_pct, 0);
@@ -72,7 +82,7 @@ fn act_3_and_4_stored_records_in_steps_of_128_bytes() {
     let derived = derive_storage(&config).unwrap();
     // ACT 3 printed 2 x 3000 / (131072 / 1536) = 70.59.
     assert_eq!(derived.large_block_write_rate, Rate::new(6000, 85).unwrap());
-    let ranged = format!("{}record-bytes-range-max: 1530\n", without(&without(ACT3, "queue-per"), "use-valloc"));
+    let ranged = format!("{}record-bytes-range-max: 1530\n", act4());
     let (config, translation) = translated(&ranged);
     assert_eq!((translation.act, config.record_bytes, config.record_bytes_range_max), (4, 1536, 0));
     let (config, _) = translated(&ranged.replace("1530", "1540"));
@@ -81,7 +91,7 @@ fn act_3_and_4_stored_records_in_steps_of_128_bytes() {
 
 #[test]
 fn a_queue_for_each_device_bounds_them_together() {
-    let text = without(ACT3, "num-queues").replace("device: no", "device: yes");
+    let text = without(ACT3, &["num-queues"]).replace("device: no", "device: yes");
     let (config, translation) = translated(&text);
     assert_eq!(config.service_threads, Some(16));
     assert!(
@@ -108,11 +118,10 @@ fn an_index_test_is_told_by_its_keys_and_its_cache_threads_are_renamed() {
     assert_eq!(config.test, Test::Index);
     assert_eq!((config.cache_threads, config.service_threads), (3, Some(8)));
     assert!(translation.changes.contains(&("cache-threads", "was called num-cache-threads".to_owned())));
-    let both = "device-names: a\ntest-duration-sec: 60\nread-reqs-per-sec: 2\n";
     let index = Reading { test: Some(Test::Index), ..Reading::default() };
-    assert_eq!(read("a", both.as_bytes(), &index).unwrap().config.test, Test::Index);
-    assert_eq!(read("a", both.as_bytes(), &Reading::default()).unwrap().config.test, Test::Storage);
-    let mixed = errors(&format!("{both}cache-threads: 1\nupdate-pct: 5\n"));
+    assert_eq!(read("a", BOTH.as_bytes(), &index).unwrap().config.test, Test::Index);
+    assert_eq!(read("a", BOTH.as_bytes(), &Reading::default()).unwrap().config.test, Test::Storage);
+    let mixed = errors(&format!("{BOTH}cache-threads: 1\nupdate-pct: 5\n"));
     assert!(mixed.len() == 1 && mixed[0].starts_with("a.conf:4: cache-threads"), "{mixed:?}");
 }
 
@@ -130,15 +139,13 @@ fn histograms_are_kept_and_their_size_of_0_with_them() {
 #[test]
 fn no_lag_allowed_is_not_read_as_any_lag_allowed() {
     assert_eq!(translated(&format!("{ACT5}max-lag-sec: 0\n")).0.max_lag_sec, 1);
-    let act6 = "device-names: a\ntest-duration-sec: 1\nread-reqs-per-sec: 1\nmax-lag-sec: 0\n";
-    assert_eq!(translated(act6).0.max_lag_sec, 0);
+    assert_eq!(translated(&format!("{BOTH}max-lag-sec: 0\n")).0.max_lag_sec, 0);
 }
 
 #[test]
 fn what_was_left_to_the_cpus_is_written_out_when_they_are_known() {
-    let act5 = without(ACT5, "num-queues");
-    let act6 = "device-names: a\ntest-duration-sec: 1\nread-reqs-per-sec: 1\n".to_owned();
-    for (text, act, threads) in [(act5, 5, 64), (act6.clone(), 6, 80), (format!("{act6}service-threads: 0"), 6, 80)] {
+    let act5 = without(ACT5, &["num-queues"]);
+    for (text, act, threads) in [(act5, 5, 64), (BOTH.into(), 6, 80), (format!("{BOTH}service-threads: 0"), 6, 80)] {
         let (config, translation) = translated(&text);
         assert_eq!((translation.act, config.service_threads), (act, None));
         assert!(said(&translation).contains("service-threads|not given: ACT"), "{translation:?}");
@@ -149,14 +156,14 @@ fn what_was_left_to_the_cpus_is_written_out_when_they_are_known() {
 
 #[test]
 fn the_dialect_is_told_by_its_keys() {
-    let paper = without(&without(ACT3, "queue-per"), "use-valloc");
+    let paper = act4();
     for (text, act, candidates) in [
         (ACT2.to_owned(), 2, 1..=2),
         (ACT3.to_owned(), 3, 3..=3),
         (paper.clone(), 4, 3..=5),
-        (without(&paper, "num-queues"), 5, 3..=5),
+        (without(&paper, &["num-queues"]), 5, 3..=5),
         (format!("{paper}max-lag-sec: 5\n"), 5, 5..=5),
-        (format!("{}arrival: poisson\n", without(&without(&paper, "num-q"), "threads")), 6, 3..=6),
+        (format!("{}arrival: poisson\n", without(&paper, &["num-q", "threads"])), 6, 3..=6),
     ] {
         let translation = translated(&text).1;
         assert_eq!((translation.act, translation.candidates), (act, Some(candidates)), "{text}");
@@ -193,7 +200,7 @@ fn what_an_old_act_ignored_is_dropped_and_what_is_ours_stays() {
     ] {
         assert!(said.contains(line), "{line}\n{said}");
     }
-    let today = errors("device-names: a\ntest-duration-sec: 1\nread-reqs-per-sec: 1\nfoo: 1\n");
+    let today = errors(&format!("{BOTH}foo: 1\n"));
     assert!(today.len() == 1 && today[0].starts_with("a.conf:4: unknown key \"foo\""), "{today:?}");
 }
 
@@ -247,7 +254,7 @@ fn a_record_that_does_not_fit_its_block_is_named_and_nothing_overflows() {
 
 #[test]
 fn commits_of_act_4_become_durable_and_that_is_said() {
-    let text = format!("{}commit-to-device: yes\n", without(&without(ACT3, "queue-per"), "use-valloc"));
+    let text = format!("{}commit-to-device: yes\n", act4());
     let (config, translation) = translated(&text);
     assert!(config.commit_to_device && !config.disable_odsync);
     assert!(said(&translation).contains("commit-to-device|ACT 4 opened devices without O_DSYNC"));
@@ -262,12 +269,11 @@ fn what_no_act_wrote_is_an_error_and_not_a_translation() {
 
 #[test]
 fn a_file_of_flashproof_is_not_translated() {
-    let act = "device-names: a\ntest-duration-sec: 5\nread-reqs-per-sec: 5\n";
     for (text, own) in [
-        (act.to_owned(), false),
-        (format!("{act}arrival: act\n"), true),
-        (format!("# {WRITTEN_BY} 0.1.0; run it\n{act}"), true),
-        (format!("{act}arrival: act\nnum-queues: 2\nthreads-per-queue: 4\n"), false),
+        (BOTH.to_owned(), false),
+        (format!("{BOTH}arrival: act\n"), true),
+        (format!("# {WRITTEN_BY} 0.1.0; run it\n{BOTH}"), true),
+        (format!("{BOTH}arrival: act\nnum-queues: 2\nthreads-per-queue: 4\n"), false),
     ] {
         let translation = read("a.conf", text.as_bytes(), &Reading { cpus: Some(4), ..Reading::default() }).unwrap();
         assert_eq!(translation.own, own, "{text}");
@@ -278,11 +284,10 @@ fn a_file_of_flashproof_is_not_translated() {
 #[test]
 fn a_file_that_fits_both_tests_is_one_of_storage_and_that_is_known() {
     let read = |text: &str, test| read("a.conf", text.as_bytes(), &Reading { test, ..Reading::default() }).unwrap();
-    let both = "device-names: a\ntest-duration-sec: 5\nread-reqs-per-sec: 5\n";
-    let translation = read(both, None);
+    let translation = read(BOTH, None);
     assert_eq!((translation.config.test, translation.test_by_default), (Test::Storage, true));
-    assert!(!read(both, Some(Test::Index)).test_by_default);
-    assert!(!read(&format!("{both}record-bytes: 5\n"), None).test_by_default);
-    let index = read(&format!("{both}cache-threads: 5\n"), None);
+    assert!(!read(BOTH, Some(Test::Index)).test_by_default);
+    assert!(!read(&format!("{BOTH}record-bytes: 5\n"), None).test_by_default);
+    let index = read(&format!("{BOTH}cache-threads: 5\n"), None);
     assert_eq!((index.config.test, index.test_by_default), (Test::Index, false));
 }

@@ -4,62 +4,19 @@
 //! 0.1 ms, by the kernel's block_rq_issue on a loop device. The number depends on where the windows
 //! begin, because bursts keep their place in the period; ours is averaged over ten places.
 
-#[path = "common/dispersion.rs"]
+#[path = "../common/dispersion.rs"]
 mod dispersion;
 
-use self::dispersion::index_over_places;
-use engine::sim::{QueueModel, SimEngine};
-use engine::{IoEngine, Wait};
-use load::run::{Control, Pacing, Recorder, Settings, Shard};
-use load::workload::act::{ActConfig, ActWorkload, Arrival};
+use super::*;
+use dispersion::index_over_places;
+use load::workload::act::{ActConfig, ActWorkload, Arrival as Arrivals};
 use load::workload::{Choices, DeviceShape, RunPlan, Workload};
 use std::cell::RefCell;
-use std::io;
-use std::rc::Rc;
-use std::sync::Arc;
-use sys::buffer::Buf;
-use sys::op::{Completion, Op, OpKind};
 
-const SEC: u64 = 1_000_000_000;
 const WINDOW_NS: u64 = 100_000;
 
-/// A engine that writes down when it was handed each read.
-struct Watched {
-    engine: SimEngine,
-    reads_ns: Rc<RefCell<Vec<u64>>>,
-}
-
-impl IoEngine for Watched {
-    const VIRTUAL: bool = true;
-    type Op = Op;
-    type Completion = Completion;
-
-    fn now(&mut self) -> u64 {
-        self.engine.now()
-    }
-
-    fn submit(&mut self, op: Op) {
-        if op.kind == OpKind::Read && op.len < 128 * 1024 {
-            self.reads_ns.borrow_mut().push(self.engine.now());
-        }
-        self.engine.submit(op);
-    }
-
-    fn reap(&mut self, wait: Wait, out: &mut Vec<Completion>) -> io::Result<()> {
-        self.engine.reap(wait, out)
-    }
-
-    fn in_flight(&self) -> usize {
-        self.engine.in_flight()
-    }
-
-    fn buffer(&mut self, len: usize) -> Option<Buf> {
-        self.engine.buffer(len)
-    }
-}
-
 /// When the record reads of 10x with 10 service threads were issued, in 5 s.
-fn reads_ns(arrival: Arrival) -> Vec<u64> {
+fn reads_ns(arrival: Arrivals) -> Vec<u64> {
     let config = ActConfig {
         device_names: vec!["sim:".parse().unwrap()],
         test_duration_sec: 5,
@@ -73,15 +30,15 @@ fn reads_ns(arrival: Arrival) -> Vec<u64> {
     let choices = Choices { seed: 23, shards_max: 1, cpus: 2, in_flight_max: None };
     let mut workload = RunPlan::new(vec!["sim:".into()], [1_000_000].into());
     ActWorkload::of(config).unwrap().build(&[device], &choices, &mut workload).unwrap();
-    let settings =
-        Settings { duration_ns: 5 * SEC, max_lag_ns: 0, errors_max: 0, pacing: Pacing::Spin, hang_ns: SEC, ramp_ns: 0 };
-    let reads_ns = Rc::new(RefCell::new(Vec::new()));
+    let reads_ns = RefCell::new(Vec::new());
+    let submitted = |now_ns, op: &Op| {
+        if op.kind == OpKind::Read && op.len < 128 * 1024 {
+            reads_ns.borrow_mut().push(now_ns);
+        }
+    };
     let engine = SimEngine::new(vec![QueueModel::new(&"sim:".parse().unwrap(), 1)]);
-    let watched = Watched { engine, reads_ns: reads_ns.clone() };
-    let (recorder, feed) = Recorder::new(&workload.layout, SEC, settings.duration_ns, settings.duration_ns, false);
-    let plan = workload.shards.remove(0);
-    Shard::new(watched, plan, settings, recorder, Arc::new(Control::default())).unwrap().run(0);
-    drop(feed);
+    let reap = |engine: &mut SimEngine, wait, out: &mut _| engine.reap(wait, out).unwrap();
+    run_in(Watched { engine, submitted, reap }, workload.shards.remove(0), settings(5), &workload.layout);
     reads_ns.take()
 }
 
@@ -93,12 +50,12 @@ fn variance_over_mean(times_ns: &[u64]) -> f64 {
 
 #[test]
 fn as_act_bursts_as_act_does_and_paced_does_not() {
-    let (act, paced) = (reads_ns(Arrival::Act), reads_ns(Arrival::Paced));
+    let (act, paced) = (reads_ns(Arrivals::Act), reads_ns(Arrivals::Paced));
     for times_ns in [&act, &paced] {
         assert!((99_990..=100_000).contains(&times_ns.len()), "20,000 a second: {}", times_ns.len());
     }
     let (act, paced, poisson) =
-        (variance_over_mean(&act), variance_over_mean(&paced), variance_over_mean(&reads_ns(Arrival::Poisson)));
+        (variance_over_mean(&act), variance_over_mean(&paced), variance_over_mean(&reads_ns(Arrivals::Poisson)));
     println!("variance/mean: act {act:.2}, paced {paced:.2}, poisson {poisson:.2}");
     assert!((act / 3.7 - 1.0).abs() < 0.25, "{act}");
     assert!(paced < 0.5, "{paced}");
