@@ -2,13 +2,13 @@
 //!
 //! ```text
 //! coverage guidance, nightly Rust   fuzz/fuzz_targets/NAME.rs -> Target::property
-//! mutated examples, stable Rust     fuzzed NAME SECONDS       -> Target::corpus -> Target::property
+//! mutated examples, stable Rust     fuzzed NAME SECONDS       -> Target::examples -> Target::property
 //! ```
 //!
-//! Each property lies beside the tests of its crate, which try it, too. fuzz/README.md has the commands.
+//! Each property lies beside the tests of its crate, which try it, too. `fuzz/lines` has lines that the examples lack,
+//! `fuzz/dict` pieces that parsers stumble over, in the format of libFuzzer. fuzz/README.md has the commands.
 
 pub mod mutate;
-mod pieces;
 
 #[path = "../../load/tests/common/config_property.rs"]
 mod config_property;
@@ -27,7 +27,6 @@ mod server_property;
 #[path = "../../store/tests/common/wire_property.rs"]
 mod wire_property;
 
-use mutate::Corpus;
 use results::act_log::Input;
 use std::fs;
 use std::io::{self, Read};
@@ -40,7 +39,8 @@ pub struct Target {
     pub valid: &'static str,
     /// Panics if something that must hold of an input does not. Returns true for a valid input.
     pub property: fn(&[u8]) -> bool,
-    pub corpus: fn() -> io::Result<Corpus>,
+    /// Valid inputs, which are mutated.
+    pub examples: fn() -> io::Result<Vec<Vec<u8>>>,
 }
 
 pub const TARGETS: [Target; 8] = [ACT_CONFIG, ACT_LOG, DEVICE, FIO_JOBS, INFO_REPLIES, REPLIES, SERVER_LOG, WIRE];
@@ -50,7 +50,7 @@ pub const ACT_CONFIG: Target = Target {
     name: "act_config",
     valid: "valid configurations of some ACT",
     property: config_property::assert_parser_property,
-    corpus: || {
+    examples: || {
         let mut paths = Vec::new();
         for directory in ["act-storage", "act-index", "act-old", "sizing-paper"] {
             for entry in fs::read_dir(path("load/tests/data").join(directory))? {
@@ -60,8 +60,7 @@ pub const ACT_CONFIG: Target = Target {
         paths.retain(|path| path.extension().is_some_and(|extension| extension == "conf"));
         // The same seed has to find the same files.
         paths.sort();
-        let files = paths.iter().map(fs::read).collect::<io::Result<_>>()?;
-        Ok(Corpus::of(files, pieces::CONFIG_LINES, pieces::CONFIG))
+        paths.iter().map(fs::read).collect()
     },
 };
 
@@ -70,11 +69,10 @@ pub const ACT_LOG: Target = Target {
     name: "act_log",
     valid: "logs to their end",
     property: log_property::assert_log_property,
-    corpus: || {
+    examples: || {
         // The oldest version last.
         let names = ["act-storage-two-devices", "act-storage-interval2", "act-index-us", "act5-storage", "act4"];
-        let logs = names.iter().map(|name| read(&format!("results/tests/data/{name}.log")));
-        Ok(Corpus::of(logs.collect::<io::Result<_>>()?, pieces::LOG_LINES, pieces::LOG))
+        names.iter().map(|name| read(&format!("results/tests/data/{name}.log"))).collect()
     },
 };
 
@@ -83,7 +81,7 @@ pub const DEVICE: Target = Target {
     name: "device",
     valid: "devices with records",
     property: device_property::assert_device_property,
-    corpus: || Ok(Corpus::of(device_property::examples(), &[], pieces::DEVICE)),
+    examples: || Ok(device_property::examples()),
 };
 
 /// Job files and command lines of fio.
@@ -91,7 +89,7 @@ pub const FIO_JOBS: Target = Target {
     name: "fio_jobs",
     valid: "jobs that could run",
     property: fio_property::assert_fio_property,
-    corpus: || Ok(Corpus::of(vec![read("load/tests/data/fio/mix.fio")?], pieces::FIO_LINES, pieces::FIO)),
+    examples: || Ok(vec![read("load/tests/data/fio/mix.fio")?]),
 };
 
 /// Files of replies of the info protocol.
@@ -99,7 +97,7 @@ pub const INFO_REPLIES: Target = Target {
     name: "info_replies",
     valid: "replies with a device",
     property: info_property::assert_info_property,
-    corpus: || {
+    examples: || {
         let mut files = Vec::new();
         for server in ["ce-4.9.0.37", "ce-8.0.0.15"] {
             let mut bytes = unpacked(&format!("sizing/tests/data/info/{server}.info.gz"))?;
@@ -109,7 +107,7 @@ pub const INFO_REPLIES: Target = Target {
             bytes.truncate(end);
             files.push(bytes);
         }
-        Ok(Corpus::of(files, pieces::INFO_LINES, pieces::INFO))
+        Ok(files)
     },
 };
 
@@ -118,7 +116,7 @@ pub const REPLIES: Target = Target {
     name: "replies",
     valid: "replies",
     property: replies_property::assert_replies_property,
-    corpus: || Ok(Corpus::of(replies_property::examples(), pieces::REPLIES_LINES, pieces::REPLIES)),
+    examples: || Ok(replies_property::examples()),
 };
 
 /// Logs of servers, output of iostat, and tables of asloglatency.
@@ -126,7 +124,7 @@ pub const SERVER_LOG: Target = Target {
     name: "server_log",
     valid: "logs or outputs of tools",
     property: server_property::assert_server_property,
-    corpus: || {
+    examples: || {
         /// Bytes taken of a longer example.
         const BYTES: usize = 30_000;
         let mut examples = Vec::new();
@@ -146,7 +144,7 @@ pub const SERVER_LOG: Target = Target {
             examples.push(text[..text.len().min(BYTES)].to_vec());
             examples.push(text[begin..text.len().min(begin + BYTES)].to_vec());
         }
-        Ok(Corpus::of(examples, pieces::SERVER_LINES, pieces::SERVER))
+        Ok(examples)
     },
 };
 
@@ -155,17 +153,17 @@ pub const WIRE: Target = Target {
     name: "wire",
     valid: "messages or configurations",
     property: |bytes| wire_property::assert_wire_property(bytes) | wire_property::assert_configuration_property(bytes),
-    corpus: || {
+    examples: || {
         let mut files = Vec::new();
-        for line in fs::read_to_string(path("store/tests/data/messages.txt"))?.lines() {
+        for line in read_text("store/tests/data/messages.txt")?.lines() {
             files.extend(line.split_once(" > ").map(|(_, hex)| bytes_of(hex)));
         }
-        for line in fs::read_to_string(path("store/tests/data/info-requests.txt"))?.lines() {
+        for line in read_text("store/tests/data/info-requests.txt")?.lines() {
             let body = line.replace("\\n", "\n").into_bytes();
             files.push([&[2, 1], &(body.len() as u64).to_be_bytes()[2..], &body].concat());
         }
         files.extend([read("store/tests/data/two-namespaces.conf")?, read("../examples/serve.conf")?]);
-        Ok(Corpus::of(files, &["indexes-memory-budget 1G\n"], pieces::WIRE))
+        Ok(files)
     },
 };
 
@@ -181,6 +179,10 @@ fn path(name: &str) -> std::path::PathBuf {
 
 fn read(name: &str) -> io::Result<Vec<u8>> {
     fs::read(path(name))
+}
+
+fn read_text(name: &str) -> io::Result<String> {
+    fs::read_to_string(path(name))
 }
 
 fn unpacked(name: &str) -> io::Result<Vec<u8>> {

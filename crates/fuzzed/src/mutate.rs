@@ -1,7 +1,8 @@
 //! Inputs for parsers by mutating examples, for a given time: a stand-in for cargo-fuzz on stable Rust.
 
-use crate::Target;
+use crate::{Target, read_text};
 use std::error::Error;
+use std::io;
 use std::panic::catch_unwind;
 use std::time::{Duration, Instant};
 use sys::random::Random;
@@ -11,7 +12,7 @@ const BATCH: u64 = 256;
 
 /// Tries inputs for `seconds`; with `only` none but the input of that number.
 pub fn fuzz(target: &Target, seconds: u64, seed: u64, only: Option<u64>) -> Result<(), Box<dyn Error>> {
-    let corpus = (target.corpus)()?;
+    let corpus = Corpus::of(target)?;
     println!("fuzzing for {seconds} s with seed {seed}");
 
     let mut random = Random::new(seed);
@@ -41,20 +42,21 @@ pub fn fuzz(target: &Target, seconds: u64, seed: u64, only: Option<u64>) -> Resu
 }
 
 /// Raw material of inputs.
-pub struct Corpus {
+struct Corpus {
     files: Vec<Vec<u8>>,
     lines: Vec<Vec<u8>>,
     dictionary: Vec<Vec<u8>>,
 }
 
 impl Corpus {
-    /// Examples, lines that they do not have, and pieces that parsers stumble over.
-    pub(crate) fn of(files: Vec<Vec<u8>>, own_lines: &[&str], dictionary: &[&[u8]]) -> Self {
+    fn of(target: &Target) -> io::Result<Self> {
+        let files = (target.examples)()?;
         let from_files = files.iter().flat_map(|file| file.split_inclusive(|byte| *byte == b'\n').map(<[u8]>::to_vec));
-        let own = own_lines.iter().map(|line| line.as_bytes().to_vec());
-        let (lines, dictionary) =
-            (from_files.chain(own).collect(), dictionary.iter().map(|piece| piece.to_vec()).collect());
-        Self { files, lines, dictionary }
+        let texts = |dir: &str, ending: &str| read_text(&format!("../fuzz/{dir}/{}.{ending}", target.name));
+        let own = texts("lines", "txt")?.lines().map(|line| [&unescaped(line)[..], b"\n"].concat()).collect::<Vec<_>>();
+        let lines = from_files.chain(own).collect();
+        let dictionary = texts("dict", "dict")?.lines().map(|piece| unescaped(&piece[1..piece.len() - 1])).collect();
+        Ok(Self { files, lines, dictionary })
     }
 
     /// An example with lines added and up to eight mutations, often none.
@@ -92,6 +94,26 @@ impl Corpus {
     }
 }
 
+/// The bytes that `text` stands for: `\xNN` is one, and so are `\n`, `\t`, `\\` and `\"`.
+fn unescaped(text: &str) -> Vec<u8> {
+    let (mut bytes, mut rest) = (Vec::new(), text.as_bytes());
+    while let [byte, tail @ ..] = rest {
+        let (byte, tail) = match (byte, tail) {
+            (b'\\', [b'x', digits @ ..]) => {
+                let number = digits.get(..2).and_then(|digits| str::from_utf8(digits).ok());
+                (number.and_then(|digits| u8::from_str_radix(digits, 16).ok()).expect("two digits"), &digits[2..])
+            }
+            (b'\\', [b'n', tail @ ..]) => (b'\n', tail),
+            (b'\\', [b't', tail @ ..]) => (b'\t', tail),
+            (b'\\', [byte, tail @ ..]) => (*byte, tail),
+            (byte, tail) => (*byte, tail),
+        };
+        bytes.push(byte);
+        rest = tail;
+    }
+    bytes
+}
+
 fn pick<'a, T>(items: &'a [T], random: &mut Random) -> &'a T {
     &items[random.below(items.len() as u64) as usize]
 }
@@ -100,4 +122,19 @@ fn pick<'a, T>(items: &'a [T], random: &mut Random) -> &'a T {
 fn line_start(input: &[u8], random: &mut Random) -> usize {
     let at = random.below(input.len() as u64 + 1) as usize;
     input[..at].iter().rposition(|byte| *byte == b'\n').map_or(0, |newline| newline + 1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pieces_and_lines_of_each_target_are_what_they_stand_for() {
+        assert_eq!(unescaped("a\\x00\\\"\\\\\\n\\xff"), b"a\0\"\\\n\xff");
+        for target in &crate::TARGETS {
+            let corpus = Corpus::of(target).unwrap();
+            assert!(!corpus.files.is_empty() && corpus.dictionary.len() > 6, "{}", target.name);
+            assert!(corpus.lines.len() > corpus.files.len(), "{}", target.name);
+        }
+    }
 }

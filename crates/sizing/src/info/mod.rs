@@ -18,8 +18,6 @@ pub use build::{Build, FIXED_BLOCK_BYTES, FLUSH_BYTES};
 pub use namespace::{Namespace, StorageDevice};
 
 use jiff::Timestamp;
-use jiff::civil::DateTime;
-use jiff::tz::TimeZone;
 use results::act_log::Input;
 use results::files::{self, Links, next_line};
 use std::collections::BTreeMap;
@@ -162,18 +160,13 @@ pub fn header_text(tool: &str, host: &str, node: &str, build: Option<Build>) -> 
 
 /// A sample in a node's file: replies by name, as they came at one instant.
 pub fn sample_text(at: SystemTime, replies: &[(String, String)]) -> String {
-    // A clock before 1970 or after 9999 is no time.
-    let mut text = Timestamp::try_from(at).map(|at| format!("# {}\n", time_text(at))).unwrap_or_default();
+    // A clock after 9999 is no time.
+    let at = Timestamp::try_from(at).map(|at| at.strftime("# %Y%m%dT%H%M%S%.3fZ\n").to_string());
+    let mut text = at.unwrap_or_default();
     for (name, value) in replies {
         text.extend([name, "\t", value, "\n"]);
     }
     text
-}
-
-/// The time of a sample, as it stands before it, with milliseconds: rates are made of differences.
-pub fn time_text(at: Timestamp) -> String {
-    let time: DateTime = TimeZone::UTC.to_datetime(at);
-    format!("{}.{:03}Z", time.strftime("%Y%m%dT%H%M%S"), time.millisecond())
 }
 
 #[cfg(test)]
