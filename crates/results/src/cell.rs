@@ -241,12 +241,12 @@ pub struct Layout {
     pub thresholds_ns: Arc<[u64]>,
 }
 
-/// What a report needs to know of a stream.
+/// Facts about a stream that a report needs.
 #[derive(Debug, Clone, Default, PartialEq, serde::Serialize, serde::Deserialize, JsonSchema)]
 pub struct StreamInfo {
     /// Name in logs and tables: `reads`, `large-block-writes`...
     pub name: String,
-    /// Whether the verdict looks at it.
+    /// True if the verdict judges the stream.
     pub judged: bool,
     /// Operations a second over all devices; 0 for a closed stream, which has no rate of its own.
     pub offered_iops: f64,
@@ -288,7 +288,7 @@ impl StreamInfo {
 pub struct ActHistograms {
     /// Unit of their buckets.
     pub scale: ActScale,
-    /// Whether each device has one of its own beside that of all together.
+    /// True if each device has a histogram of its own in addition to that of all.
     pub per_device: bool,
 }
 

@@ -15,11 +15,11 @@ pub enum Level {
     Ok,
     /// Worth knowing; it spoils nothing.
     Note,
-    /// It could not be looked at. Never taken for [`Level::Ok`].
+    /// Not examined, for a reason. Never taken for [`Level::Ok`].
     Unknown,
-    /// It may spoil the result.
+    /// May spoil the result.
     Warning,
-    /// It will spoil the result, or makes it meaningless.
+    /// Spoils the result, or makes it meaningless.
     Problem,
 }
 
@@ -38,16 +38,16 @@ impl fmt::Display for Level {
 /// One thing that was looked at.
 #[derive(Debug, Clone, PartialEq, Eq, Hash, Serialize, Deserialize, JsonSchema)]
 pub struct Finding {
-    /// What was looked at, a stable name for programs: `io-scheduler`.
+    /// Check, a stable name for programs: `io-scheduler`.
     pub check: String,
     /// How much it weighs.
     pub level: Level,
     /// The device that it is about, as the user named it; `None` for the host.
     pub device: Option<String>,
-    /// What was found, with its number: `the scheduler of nvme0n1 is mq-deadline`.
+    /// Finding, with its number: `the scheduler of nvme0n1 is mq-deadline`.
     pub finding: String,
     /// Why that matters to a result; empty for [`Level::Ok`].
     pub reason: String,
-    /// What to do about it, if possible as a command; empty for [`Level::Ok`].
+    /// Remedy, if possible as a command; empty for [`Level::Ok`].
     pub remedy: String,
 }

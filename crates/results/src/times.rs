@@ -51,8 +51,8 @@ impl Times {
         self.held_ns
     }
 
-    /// The same operation, on a device that can be behind by up to `behind_ns` because of operations that this program
-    /// issued late before this one.
+    /// The operation with a backlog of the device of up to `behind_ns`, which this program caused by issuing earlier
+    /// operations late.
     #[inline]
     #[must_use]
     pub fn with_behind_ns(mut self, behind_ns: u64) -> Self {

@@ -28,7 +28,7 @@ pub fn steady_rule() -> String {
     )
 }
 
-/// What a drive counts, in its life or between two moments; NVMe's FDP statistics have these three.
+/// Counters of a drive, over its life or between two moments; NVMe's FDP statistics have these three.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Bytes {
     /// Written by hosts (HBMW, host bytes with metadata written).
@@ -85,11 +85,11 @@ pub struct Drive {
     pub name: String,
     /// Bytes that the host sees.
     pub logical_bytes: u64,
-    /// What it counted, by octile.
+    /// Its counters, by octile.
     pub octiles: Vec<Bytes>,
 }
 
-/// What a tenant wrote.
+/// Bytes that a tenant wrote.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct TenantBytes {
     /// Its name.
@@ -100,7 +100,7 @@ pub struct TenantBytes {
     pub defrag: u64,
 }
 
-/// What one arrangement of tenants came to.
+/// Result of one arrangement of tenants.
 #[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
 pub struct Found {
     /// Its drives.

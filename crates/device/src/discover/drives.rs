@@ -102,7 +102,7 @@ fn asked(name: &str, facts: &DeviceFacts, roots: &Roots) -> (Identity, Drive) {
     }
 }
 
-/// The name of the disk of which `name` is a partition by the kernel's and udev's rules; `name` itself otherwise:
+/// The name of the disk, if `name` is that of a partition by the rules of the kernel or udev; else `name` itself. Partitions:
 /// `nvme0n1p2`, `mmcblk0p1`, `loop0p1`, `sdb1`, `vda3`, `.../wwn-0x5-part1`.
 fn whole_of_name(name: &str) -> &str {
     let stem = name.trim_end_matches(|c: char| c.is_ascii_digit());

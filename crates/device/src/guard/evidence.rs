@@ -251,7 +251,7 @@ fn foreign_between_stamps(bytes: &[u8], key: u64) -> Option<usize> {
 /// Reads samples of the `size_bytes` of `file`, which is open for direct I/O, and returns the evidence. Adds
 /// limitations to `notes`.
 ///
-/// What falls short is added to `notes`.
+/// Shortcomings are added to `notes`.
 pub(super) fn gather(
     file: &File,
     size_bytes: u64,

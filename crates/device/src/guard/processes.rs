@@ -17,7 +17,7 @@ use std::path::Path;
 pub struct Opener {
     pub pid: u32,
     pub command: String,
-    /// What it has open: `it`, `its partition /dev/sda1`...
+    /// Device that it has open: `it`, `its partition /dev/sda1`...
     pub which: String,
     /// The lock that identifies it as a run of this program, if it is one.
     pub(super) mark: Option<Mark>,

@@ -64,7 +64,7 @@ pub enum ListError {
         name: String,
         /// Line number, from 1.
         line: u64,
-        /// What is wrong with the line.
+        /// Mistake in the line.
         why: String,
     },
 }

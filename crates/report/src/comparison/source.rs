@@ -1,8 +1,8 @@
-//! Finds the representative run of a candidate's directory, and the differences between these runs.
+//! Finds the representative run of each candidate's directory, and how the tests of these runs differ.
 //!
 //! For a series this is the run of the highest load held within the limits; if none was held, of the lowest load tried.
-//! An unreadable run is left out with a remark. Differences between the tests are reported first, and never averaged
-//! away.
+//! An unreadable run is left out with a remark. Differences between the tests are reported first; results of unlike
+//! tests are never averaged.
 
 use super::cell::Cell;
 use super::wear::UnknownName;

@@ -57,7 +57,7 @@ impl Document {
     /// Reads `dirs`, each the directory of a run or of a series. Reads nothing else: years later, on any
     /// machine, the document is the same.
     ///
-    /// What is damaged costs what depends on it, and is said in a banner. Errors: a directory is neither, or
+    /// Damage costs only what depends on it, and is shown in a banner. Errors: a directory is neither, or
     /// its manifest cannot be read.
     pub fn read<P: AsRef<Path>>(dirs: &[P]) -> Result<Self, RunDirError> {
         let mut series = Vec::new();

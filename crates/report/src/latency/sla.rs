@@ -92,7 +92,7 @@ fn edge(log: &str, scale: ActScale, limit: &Limit) -> Result<usize, LatencyError
 
 /// Judges histograms of a log that was read with the [`edges`] of the SLA.
 ///
-/// What was seen to exceed a limit fails, whatever else is unknown. To pass, nothing may be unknown.
+/// A limit that was seen exceeded fails, whatever else is unknown. To pass, nothing may be unknown.
 pub fn judge(log: &Log, histograms: &[Histogram], sla: &Sla) -> Judgement {
     // Of equals the last.
     let worst = shares(log, histograms, sla).reduce(|one, next| if one.rank() > next.rank() { one } else { next });

@@ -30,17 +30,17 @@ pub struct WafReport {
     pub tenants: String,
     /// Seed of all random choices.
     pub seed: u64,
-    /// What was assumed of tenants, hosts and drives.
+    /// Assumptions about tenants, hosts and drives.
     pub assumptions: Vec<Pair>,
-    /// What each arrangement came to.
+    /// Results of the arrangements.
     pub arrangements: Vec<Arranged>,
     /// One assumption after the other, varied.
     pub sweeps: Vec<Sweep>,
-    /// What to bear in mind, each a sentence.
+    /// Remarks for the reader, each a sentence.
     pub remarks: Vec<String>,
 }
 
-/// What one arrangement came to.
+/// Result of one arrangement.
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct Arranged {
     /// dedicated, shared or fdp.
@@ -55,7 +55,7 @@ pub struct Arranged {
     pub erases: Option<u64>,
     /// How many superblocks were erased how often since the drives were new; empty: a real drive does not say.
     pub erase_histogram: Vec<Worn>,
-    /// What stores wrote for each byte of their clients.
+    /// Bytes that stores wrote for each byte of their clients.
     pub engine_wa: Option<f64>,
     /// WAF of the drives when it was steady; none: it never was.
     pub waf: Option<f64>,
@@ -65,11 +65,11 @@ pub struct Arranged {
     pub steady_after_fills: Option<usize>,
     /// Years until the media took what the drive is rated for; none without a rating.
     pub years: Option<f64>,
-    /// What was counted, by drive, octile and tenant.
+    /// Counters by drive, octile and tenant.
     pub counted: Found,
     /// Steady WAF of each drive, as they are counted.
     pub waf_by_drive: Vec<Option<f64>>,
-    /// What clients waited for; none: that was not measured.
+    /// Latencies of clients; none if they were not measured.
     pub timed: Option<Timed>,
 }
 

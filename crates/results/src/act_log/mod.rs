@@ -45,7 +45,7 @@ pub use write::{Totals, histogram_names, write_chunk, write_error_line, write_he
 /// The version of ACT whose format is written.
 pub const ACT_VERSION: &str = "6.6";
 
-/// Which of ACT's two tests a log is of.
+/// ACT's test that wrote a log.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Test {

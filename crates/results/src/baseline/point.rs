@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// What a job is there for.
+/// Purpose of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Part {
@@ -36,17 +36,17 @@ pub enum Part {
 /// One of fio's jobs on a drive, and what it showed.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Point {
-    /// What it is there for.
+    /// Purpose of the job.
     pub part: Part,
     /// Its options as fio takes them, without the device: `--rw=randread --bs=4k --iodepth=32`.
     pub job: String,
-    /// Whether offsets are random.
+    /// True if offsets are random.
     pub random: bool,
-    /// Reads among its operations, percent, where it is a mix; 100 or 0 else. Of rates it is what follows from them.
+    /// Percentage of reads among its operations: set for a mix, computed for a job with rates, else 100 or 0.
     pub read_pct: f64,
     /// Operations in flight that it may have.
     pub depth: u32,
-    /// Which round of its part it belongs to, from 0; of parts without rounds 0.
+    /// Round of its part, from 0; 0 in parts without rounds.
     pub round: u32,
     /// How long it was measured, seconds.
     pub seconds: f64,
@@ -59,7 +59,7 @@ pub struct Point {
     pub mean_in_flight: Option<f64>,
     /// CPU time of this program for an operation, microseconds; `None` on virtual time.
     pub cpu_us: Option<f64>,
-    /// Whether its rates were steady; `None`: too short to tell.
+    /// True if its rates were steady; `None`: too short to tell.
     pub steady: Option<bool>,
     /// Why it says less than it seems to, one sentence: this program was late, the load ended early.
     pub doubt: Option<String>,

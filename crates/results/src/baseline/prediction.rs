@@ -35,11 +35,11 @@ pub struct Prediction {
     pub limits: String,
     /// The rating of the simulated drive, a multiple of 1x; `None`: it was declined, or the drive held nothing that was tried.
     pub rating: Option<f64>,
-    /// That of a drive with all parameters at the slow ends of their intervals.
+    /// Rating of a drive with all parameters at the slow ends of their intervals.
     pub rating_low: Option<f64>,
-    /// That of a drive with all parameters at their fast ends.
+    /// Rating of a drive with all parameters at their fast ends.
     pub rating_high: Option<f64>,
-    /// What a reader has to know, a sentence each.
+    /// Remarks for the reader, a sentence each.
     pub remarks: Vec<String>,
 }
 
@@ -48,11 +48,11 @@ pub struct Prediction {
 pub struct Declined {
     /// By name.
     pub cause: DeclinedBy,
-    /// What was seen, a clause with its numbers, and what to do.
+    /// Observation, a clause with its numbers, and what to do.
     pub reason: String,
 }
 
-/// What keeps a rating from being predicted.
+/// Reason why no rating is predicted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum DeclinedBy {
@@ -82,7 +82,7 @@ impl std::fmt::Display for DeclinedBy {
 pub struct Parameter {
     /// As the description of a simulated drive has it: `read-us`.
     pub name: String,
-    /// What describes the points best.
+    /// Value that describes the points best.
     pub value: f64,
     /// The least that describes them nearly as well; `None`: the points set no bound.
     pub low: Option<f64>,

@@ -41,7 +41,7 @@ pub struct Second {
     pub max_us: f64,
 }
 
-/// What a watch showed.
+/// Observations of a watch.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct Watch {
     /// Length of the watch, seconds.

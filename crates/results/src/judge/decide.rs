@@ -73,8 +73,7 @@ impl Judge {
     }
 }
 
-/// The verdict of a run that ended like `end`; for one of several workloads `elsewhere` gives the reason of another
-/// one's stop.
+/// The verdict of a run with this `end`. `elsewhere`: the stop of another workload of the run, if that ended this one.
 fn verdict(judge: &Judge, end: &End, elsewhere: Option<&str>) -> Verdict {
     let end = &judge.settled(end);
     let (judged, by_limit) = worst_of_all(judge, end, |counts| &counts.judged_over);
@@ -452,7 +451,8 @@ fn is_used(group: &&GroupCounts) -> bool {
 fn insufficient(judge: &Judge) -> Vec<Insufficient> {
     let mut found = Vec::new();
     for group in judge.judged_groups().filter(is_used) {
-        // The rest after the last complete slice is judged with that slice, and a load can begin late and end early.
+        // The rest after the last complete slice is judged with that slice, so it may be short. A load can begin late and end
+        // early: slices without it are no part of it.
         let alone = usize::try_from(judge.complete_slices.max(1)).unwrap_or(usize::MAX);
         let is_used = |counts: &CellCounts| counts.wanted() > 0;
         let first = group.slices.iter().position(is_used).unwrap_or(0);

@@ -75,7 +75,7 @@ pub enum End {
         /// The error, one sentence.
         why: String,
     },
-    /// What carries operations failed, not the operations.
+    /// The engine failed, not the operations.
     EngineFailed {
         /// The error, one sentence.
         why: String,

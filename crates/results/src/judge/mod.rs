@@ -19,7 +19,7 @@
 //! * [`Judge`]: the accumulator; [`End`]: how the run ended; [`Verdict`]: all that follows, and its text
 //! * [`RunResult`]: what every form shows of a verdict
 //!
-//! Whether a device was in a steady state is not judged here.
+//! The steady state of a device is not judged here.
 
 mod counts;
 mod decide;

@@ -83,7 +83,7 @@ pub enum SlaError {
         sla: String,
         /// The limit that cannot be parsed.
         limit: String,
-        /// What is wrong with the limit.
+        /// Mistake in the limit.
         why: &'static str,
     },
     /// Two limits have the same threshold.

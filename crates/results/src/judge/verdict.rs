@@ -61,7 +61,7 @@ pub struct Deciding {
     pub device: Option<String>,
     /// The slice, from 1; of the last one and the remainder after it together, the last one.
     pub slice: u64,
-    /// Whether the remainder of the run after that slice is counted with it.
+    /// True if the remainder of the run after that slice is counted with it.
     #[serde(default)]
     pub with_rest: bool,
     /// The first slice in which a limit of the same stream and device was exceeded, from 1; `None` where none was.
@@ -73,7 +73,7 @@ pub struct Deciding {
     pub over: u64,
     /// Operations wanted; of a slice that was cut short, as many as the whole of it would have wanted.
     pub wanted: u64,
-    /// Whether the slice was cut short: then the share of the whole slice is this at least.
+    /// True if the slice was cut short: the share of the whole slice is then at least this.
     pub cut: bool,
     /// `over / wanted`, a fraction.
     pub share: f64,
@@ -93,7 +93,7 @@ impl Deciding {
 pub struct SliceShares {
     /// From 1.
     pub slice: u64,
-    /// Whether the run lasted to its end. What is left after the last complete slice is judged together with that, and
+    /// True if the run lasted to its end. What is left after the last complete slice is judged together with that, and
     /// from [`SLICE_OPS_MIN`] operations up alone as well.
     pub complete: bool,
     /// Operations wanted: succeeded, failed and never issued.
@@ -140,7 +140,7 @@ pub struct Insufficient {
 pub struct StreamTotals {
     /// The stream.
     pub name: String,
-    /// Whether the verdict looks at it.
+    /// True if the verdict judges the stream.
     pub judged: bool,
     /// Operations a second asked for; 0 for a closed stream.
     pub offered_iops: f64,
@@ -200,7 +200,7 @@ pub struct Undone {
     /// Those of them that were not back in time. 0 in verdicts of format 1.
     #[serde(default)]
     pub missed: u64,
-    /// Whether this program kept them back, and not the device or a limit of operations in flight.
+    /// True if this program kept them back, and not the device or a limit of operations in flight.
     pub ours: bool,
     /// Stream and device whose operations held the slots that these waited for: `reads@/dev/nvme0n1`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -225,7 +225,7 @@ pub enum Cause {
     Host,
     /// The drive throttled itself because it was hot.
     Heat,
-    /// What was recorded does not tell.
+    /// The record does not tell.
     Unknown,
 }
 
@@ -274,7 +274,7 @@ pub struct Verdict {
     pub outcome: Outcome,
     /// Screening or certification load.
     pub class: Class,
-    /// Whether the run stopped before its time.
+    /// True if the run stopped before its time.
     pub partial: bool,
     /// How it ended.
     pub end: End,
@@ -283,10 +283,10 @@ pub struct Verdict {
     /// The first operations that failed, each a sentence with what the system or the drive answered.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub failures: Vec<String>,
-    /// What was asked of the run beside its limits and missed, each one sentence.
+    /// Targets other than limits that the run missed, one sentence each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub missed: Vec<String>,
-    /// What its jobs said of themselves and decides nothing, each one sentence.
+    /// Remarks of the jobs, which decide nothing, one sentence each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
     /// Of a run of several workloads: each alone.
@@ -322,10 +322,10 @@ pub struct Verdict {
     pub blame: Vec<Blame>,
 }
 
-/// What is said of one of several workloads of a run, judged by its own streams.
+/// Verdict on one of several workloads of a run, by its own streams.
 #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize, JsonSchema)]
 pub struct WorkloadVerdict {
-    /// What it is called.
+    /// Name of the workload.
     pub name: String,
     /// Pass, fail or invalid.
     pub outcome: Outcome,
@@ -370,7 +370,7 @@ impl fmt::Display for Reason {
     }
 }
 
-/// What a reason says. docs/verdict.md lists them.
+/// Kind of a reason. docs/verdict.md lists them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Code {
@@ -382,7 +382,7 @@ pub enum Code {
     Lost,
     /// A stream fell further behind its schedule than max-lag-sec.
     FellBehind,
-    /// What was asked of the run beside limits was missed: a latency target, a minimum rate, its operations.
+    /// A target other than a limit was missed: a latency target, a minimum rate, a number of operations.
     Missed,
     /// This program's own lag would decide.
     OwnLag,

@@ -48,9 +48,9 @@ pub struct Config {
 /// One of the workloads of a run.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct WorkloadRecord {
-    /// What it is called among those of the run; empty if it is the only one.
+    /// Name among the workloads of the run; empty if it is the only one.
     pub name: String,
-    /// Which kind of load: `storage`, `index`.
+    /// Kind of load: `storage`, `index`.
     pub kind: String,
     /// Its configuration.
     pub config: Config,
@@ -58,14 +58,14 @@ pub struct WorkloadRecord {
     pub times_1x: Option<f64>,
     /// Why its result cannot be laid beside published ratings, a phrase; `None`: it can.
     pub not_comparable: Option<String>,
-    /// What its log in ACT's format has at its top; `None`: it has no such log.
+    /// Head of its log in ACT's format; `None`: it has no such log.
     pub act_log: Option<ActLogHead>,
 }
 
-/// What stands at the top of a log in ACT's format beside the configuration.
+/// Head of a log in ACT's format, without the configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ActLogHead {
-    /// Which of ACT's tests it is of.
+    /// ACT's test.
     pub test: Test,
     /// One line a device: size, large blocks, minimum I/O size.
     pub device_lines: Vec<String>,

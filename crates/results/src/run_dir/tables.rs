@@ -219,7 +219,7 @@ fn push_field(line: &mut String, value: &str) {
 /// One line of telemetry.csv, which closes an interval.
 #[derive(Debug, Default)]
 pub(super) struct Closing {
-    /// The counts of the interval that are not by cell.
+    /// Counts of the whole interval, not split by stream and device.
     pub(super) counts: IntervalCounts,
     /// Lines of intervals.csv that belong to the interval.
     pub(super) lines: u64,

@@ -34,7 +34,7 @@ const ROUNDS_MAX: usize = 2_000;
 pub struct ChangePoint {
     /// Whose.
     pub group: Group,
-    /// Which metric.
+    /// Metric.
     #[serde(flatten)]
     pub metric: Metric,
     /// First round of the new level, from 1.

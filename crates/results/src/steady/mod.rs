@@ -26,7 +26,7 @@ pub use window::{ROUNDS_IN_WINDOW, Settled, Spread, Window};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What the rounds of a run say about its steadiness.
+/// Steadiness of a run by its rounds.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Steadiness {
     /// Length of a round, seconds.
@@ -37,7 +37,7 @@ pub struct Steadiness {
     pub reached_round: Option<usize>,
     /// The round, from 1, from which on every metric was steady up to the end; `None`: it is not at the end.
     pub steady_since_round: Option<usize>,
-    /// Whether every metric was steady over the last rounds.
+    /// True if every metric was steady over the last rounds.
     pub steady_at_end: bool,
     /// Each metric over the last five rounds; empty if there are fewer.
     pub windows: Vec<Window>,

@@ -18,7 +18,7 @@ const NS_PER_SEC: u64 = 1_000_000_000;
 /// Clocks of intervals are whole seconds within this; a window's times have three decimals.
 const TOLERANCE_SEC: f64 = 0.01;
 
-/// What is looked at.
+/// Metric of a round.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case", tag = "what")]
 pub enum Metric {

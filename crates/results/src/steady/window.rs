@@ -60,7 +60,7 @@ impl Spread {
 pub struct Window {
     /// Whose.
     pub group: Group,
-    /// Which metric.
+    /// Metric.
     #[serde(flatten)]
     pub metric: Metric,
     /// Mean of the rounds, in the metric's unit.
@@ -69,7 +69,7 @@ pub struct Window {
     pub range: f64,
     /// By how much the best straight line moves from the first round to the last.
     pub slope_excursion: f64,
-    /// What the range is also compared with: a share, or nanoseconds; `None` for a rate.
+    /// Second bound of the range: a share, or nanoseconds; `None` for a rate.
     pub limit: Option<f64>,
     /// Why it is steady; `None` where it is not.
     pub settled: Option<Settled>,

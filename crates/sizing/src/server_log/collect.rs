@@ -476,7 +476,7 @@ impl Collector {
         self.close(place);
         self.section.clear();
         self.keys = 0;
-        // The first line of a log begins its counters; before it there are none.
+        // A log that only begins with this start has no counters before it, so this is no restart.
         let is_last = self.log.span.is_some_and(|(_, end)| end == at);
         let restarts = &mut self.log.restarts;
         if self.kept > 0 && is_last && restarts.len() < RESTARTS_MAX && restarts.last().is_none_or(|last| *last < at) {

@@ -1,4 +1,5 @@
-//! Periodic log lines: the ticker's, histograms, and a line for each device; and latencies of an interval.
+//! Periodic lines of the server's log: counters (the ticker), histograms, one line for each device. Latencies of an
+//! interval.
 
 use super::facts::COLUMNS;
 use super::{BUILD, Facts, Latency, LatencyValues, Line, NamespaceCounts, Outcomes, Transactions};

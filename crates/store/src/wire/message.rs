@@ -25,7 +25,7 @@ pub mod info1 {
 
 /// Bits of the second: writes.
 pub mod info2 {
-    /// It writes.
+    /// Request that writes.
     pub const WRITE: u8 = 1;
     /// Deletes the record.
     pub const DELETE: u8 = 1 << 1;

@@ -17,7 +17,7 @@
 //! A device without requests (zram, device-mapper) takes bios: there each of them is the request, and how long it
 //! was queued is not known.
 //!
-//! What is known of a request is told: begun before the trace it is not seen at all, without its bio its time in
+//! Known times of a request are told: begun before the trace it is not seen at all, without its bio its time in
 //! the queue is missing, and still under way at the end its time with the device.
 
 use super::{Event, EventKind, EventOp, Task};

@@ -1,6 +1,6 @@
 //! The job of a point on a simulated drive: a closed loop of so many operations in flight, or reads and writes at rates.
 //!
-//! It is the run loop in miniature: no threads, no buffers, no histograms, so that a fit can afford thousands.
+//! A run loop in miniature: no threads, no buffers, no histograms, so that a fit can afford thousands.
 
 use engine::sim::{DriveModel, DriveSpec, QueueModel};
 use results::baseline::{Done, Point};

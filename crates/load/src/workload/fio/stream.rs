@@ -215,7 +215,8 @@ impl Area {
             order if !jumps && self.len - last >= unit => {
                 let len = wanted.min((self.len - last) / unit * unit);
                 if let Order::Mapped(maps) = order {
-                    // This operation follows the last one, not the map, so its blocks may be marked already.
+                    // This operation is sequential: its offset comes from the last operation, not from the random map, where its blocks may
+                    // be marked already.
                     map_of(maps, direction).take(last / unit, len / unit);
                 }
                 (last, len)

@@ -238,7 +238,7 @@ fn name(own: &Options) -> Result<String, Wrong> {
     }
 }
 
-/// A text of a file in a message: not all of a megabyte.
+/// A text from a file as a message shows it: shortened, because it can be a megabyte long.
 fn shown(text: &str) -> String {
     quoted(&text.chars().take(80).collect::<String>())
 }

@@ -158,7 +158,7 @@ impl Builder<'_> {
         }
     }
 
-    /// Updates on `devices`, `bundle` of them for each arrival.
+    /// Stream of updates on `devices`; each arrival issues `bundle` updates.
     fn update_stream(&self, devices: &[usize], bundle: u32, random: Random) -> Updates {
         let reads = devices.iter().map(|index| self.pages(READS, *index)).collect();
         let writes =
