@@ -119,10 +119,7 @@ impl Spec {
             ));
         }
         if handles == 0 {
-            return Some(
-                "a drive with no reclaim unit handle: give at least 1, for writes that name none"
-                    .to_owned(),
-            );
+            return Some("a drive with no reclaim unit handle: give at least 1, for writes that name none".to_owned());
         }
         if self.victim == Victim::Choices(0) {
             return Some("a victim that is the best of 0 superblocks: give at least 1, such as 10".to_owned());
