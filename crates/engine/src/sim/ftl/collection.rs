@@ -1,19 +1,18 @@
-//! Garbage collection beside the host's writes: the less free space, the more of it runs at once.
+//! Garbage collection alongside host writes: the less free space, the more steps run in parallel.
 //!
 //! Collection works in steps of one stripe each: the valid units of the stripe are read, then the stripes that they
-//! fill are programmed. While the host fills a superblock, the next one is collected for it: the less space is left,
-//! the more steps run at once, up to one for each die; if only the reserve is left, the host's writes wait. So the
-//! drive has as many superblocks in reserve as the same layer without time, which collects when the host finds no
-//! space.
+//! fill are programmed. While the host fills a superblock, collection frees the next one. The less space is left, the
+//! more steps run in parallel, up to [`STEPS`] per die. If only the reserve is left, host writes wait. So this drive
+//! needs the same reserve as the FTL without time, which collects when the host finds no space.
 
 use super::FtlModel;
 use super::dies::Work;
 use ftl::Append;
 
-/// Marker: no step waits for it.
+/// Marker: no step waits for the work.
 pub(super) const NO_STEP: u16 = u16::MAX;
 
-/// Steps at once for each die, at most: one is programmed while others are read behind programs of other dies.
+/// Maximum number of parallel steps per die: one programs while others read or wait for programs of other dies.
 const STEPS: u64 = 4;
 
 /// Garbage collection in progress.
@@ -21,24 +20,24 @@ const STEPS: u64 = 4;
 pub(super) struct Collection {
     steps: Vec<Step>,
     running: u32,
-    /// By slot: dies that have not erased their part of a superblock yet.
+    /// By slot: dies that still have to erase their part of a superblock.
     erasing: Vec<u32>,
     erasing_superblocks: u32,
     /// Units that were read to be moved.
     pub(super) read_units: u64,
 }
 
-/// A step of garbage collection, over when nothing is left of either.
+/// A step of garbage collection. It is over when no reads and programs are left.
 #[derive(Debug, Clone, Default)]
 struct Step {
     reads: u32,
     programs: u32,
-    /// Begin when all is read: stripes with the host's units in them.
+    /// Stripes to program when all reads are done, with their number of host units.
     filled: Vec<(u32, u32)>,
 }
 
 impl Collection {
-    /// A die has erased its part of a superblock.
+    /// Records that a die has erased its part of a superblock.
     pub(super) fn erased(&mut self, slot: u16) {
         let left = &mut self.erasing[usize::from(slot)];
         *left -= 1;
@@ -46,7 +45,7 @@ impl Collection {
     }
 }
 
-/// A place of `all` that is free, a new one if need be.
+/// Index of a free entry of `all`; adds an entry if there is none.
 fn vacant<T: Default>(all: &mut Vec<T>, is_free: impl Fn(&T) -> bool) -> u16 {
     let at = all.iter().position(is_free).unwrap_or_else(|| {
         all.push(T::default());
@@ -56,24 +55,24 @@ fn vacant<T: Default>(all: &mut Vec<T>, is_free: impl Fn(&T) -> bool) -> u16 {
 }
 
 impl FtlModel {
-    /// Steps that may run at once.
+    /// Maximum number of steps that may run now.
     fn steps_max(&self) -> u32 {
         let (dies, superblock) = (u64::from(self.dies.count()), i64::from(self.ftl.superblock_units()));
         let beyond_reserve = i64::from(self.ftl.free_superblocks()) - i64::from(self.ftl.spec().reserve_superblocks);
-        // Target: as much free space beyond the reserve as the handles have filled of their superblocks, so that each
-        // finds another one.
+        // Target: free space beyond the reserve equal to what the handles have filled of their superblocks, so that
+        // each handle finds a new superblock.
         let filled: i64 = self.handles.iter().map(|handle| superblock - i64::from(self.ftl.room(*handle))).sum();
         let short = (filled - beyond_reserve * superblock).clamp(0, superblock);
         (STEPS * dies * short as u64).div_ceil(superblock as u64) as u32
     }
 
-    /// Units that the host can write under a handle before it waits for garbage collection, of one superblock at most.
+    /// Units that the host can write under a handle before it waits for garbage collection, at most one superblock.
     #[inline]
     pub(super) fn room(&self, handle: u16) -> u32 {
         let (room, reserve) = (self.ftl.room(handle), self.ftl.spec().reserve_superblocks);
         let erased = self.ftl.free_superblocks().saturating_sub(self.collection.erasing_superblocks);
         let collects = self.collection.running > 0 || self.collection.erasing_superblocks > 0;
-        // A shared append point is in the reserve, too, when garbage collection has taken it.
+        // A shared append point that collection opened lies in the reserve.
         let in_reserve = self.ftl.spec().append == Append::Shared && erased < reserve;
         match (collects, room) {
             (true, 0) if erased <= reserve => 0,
@@ -83,7 +82,7 @@ impl FtlModel {
         }
     }
 
-    /// Begins as many steps as are due.
+    /// Begins as many steps as are needed now.
     #[inline]
     pub(super) fn collect(&mut self, now_ns: u64) {
         while self.collection.running < self.steps_max() {
@@ -95,7 +94,7 @@ impl FtlModel {
         }
     }
 
-    /// Gives the dies what the layer did to the flash in its last call, which was that `step` or a write.
+    /// Hands the flash operations of the last FTL call to the dies. The call was collection `step`, or a write.
     #[inline]
     pub(super) fn work_of_call(&mut self, step: u16, now_ns: u64) {
         let programs = self.media.programs.len() as u32;
@@ -130,7 +129,7 @@ impl FtlModel {
         self.media.erases.clear();
     }
 
-    /// Records that a read of a step is done.
+    /// Records that a read of a step is done. The last read starts the step's programs.
     pub(super) fn collected(&mut self, step: u16, now_ns: u64) {
         let Some(of) = self.collection.steps.get_mut(usize::from(step)) else { return };
         of.reads -= 1;
@@ -145,7 +144,7 @@ impl FtlModel {
         self.collection.steps[usize::from(step)].filled = filled;
     }
 
-    /// A stripe is programmed that a step, or none, has filled.
+    /// Records that a stripe of a step is programmed; no effect for [`NO_STEP`].
     pub(super) fn programmed(&mut self, step: u16) {
         let Some(of) = self.collection.steps.get_mut(usize::from(step)) else { return };
         of.programs -= 1;
