@@ -12,7 +12,7 @@ use session::signals::Switch;
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
-/// Most sentences about what the simulated drive does otherwise.
+/// Maximum number of sentences about differences of the simulated drive.
 const MISSES_TOLD: usize = 3;
 
 /// Predicts from the directory of a baseline.

@@ -9,7 +9,7 @@ use session::leave;
 use session::signals::Switch;
 use std::process::ExitCode;
 
-/// Prepares the devices, or verifies that they are, or tells what it would do.
+/// Prepares or verifies the devices, or prints the plan.
 pub fn run(args: &PrepArgs, manner: Manner) -> Result<ExitCode, Failure> {
     if args.dry_run {
         console::result(&args.preparation().plan()?)?;

@@ -1,4 +1,4 @@
-//! Rounds of both programs side by side: where they agree, where not, and why not.
+//! Comparison of the rounds of both programs: agreements, differences, and their causes.
 
 use super::{PERCENTILES, Side};
 use report::table::Table;
@@ -7,10 +7,10 @@ use results::units;
 use serde_json::{Value, json};
 use std::fmt::Write;
 
-/// A smaller part is no difference: histograms of both know a time within 1 to 2 %.
+/// Largest relative difference that counts as equal: both histograms have an error of 1 to 2 %.
 const TOLERANCE: f64 = 0.05;
 
-/// Nor is less time than this.
+/// Largest time difference that counts as equal, ns.
 const TOLERANCE_NS: f64 = 2_000.0;
 
 /// Both programs side by side.
@@ -28,12 +28,12 @@ struct Stream {
     notes: Vec<String>,
 }
 
-/// A number of each round, of ours and of fio's.
+/// A number in each round of both programs.
 #[derive(Debug)]
 struct Row {
     what: String,
     values: [Vec<f64>; 2],
-    /// `None`: nobody expects them to agree.
+    /// `None`: agreement is not expected.
     agrees: Option<bool>,
     show: fn(f64) -> String,
 }
@@ -48,7 +48,7 @@ impl Row {
         [0, 1].map(|side: usize| median(&self.values[side]))
     }
 
-    /// Difference of ours from fio's, as a fraction of fio's.
+    /// Relative difference between flashproof and fio.
     fn more(&self) -> f64 {
         let [ours, theirs] = self.medians();
         if theirs > 0.0 { ours / theirs - 1.0 } else { 0.0 }
@@ -77,7 +77,8 @@ fn median(values: &[f64]) -> f64 {
     }
 }
 
-/// Rounds of ours beside rounds of `fio`: of each the sides of one job, in the same order.
+/// Compares the rounds `ours` with `theirs`, of the program `fio`: each round has the sides of a job, in the same
+/// order.
 pub fn compare(fio: &str, ours: &[Vec<Side>], theirs: &[Vec<Side>]) -> Checked {
     let sides = ours.iter().chain(theirs).map(Vec::len).min().unwrap_or(0);
     let stream = |at: usize| {
