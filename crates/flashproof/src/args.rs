@@ -48,7 +48,7 @@ pub struct Invocation {
 #[command(
     name = "flashproof",
     version,
-    about = "Shows whether a flash device holds a database's load, and whose fault it is when it does not",
+    about = "Shows whether a flash device holds a database's load, and what is at fault when it does not",
     after_help = "Exit codes: 0 pass or done, 1 fail, 2 usage, 3 environment (device, permission,\nkernel), 4 invalid run, 70 a bug of flashproof",
     arg_required_else_help = true,
     disable_help_subcommand = true,

@@ -259,8 +259,8 @@ Run fio's jobs, from its command lines and job files, with a verdict
 
 Usage: flashproof fio [OPTIONS] [--name=JOB --OPTION=VALUE...] [JOBFILE...]
 
-A rate makes an open loop: what a stall keeps from being issued is counted as waiting. An option that is not
-among ours is named, with what would be run without it, and nothing runs.
+A rate makes an open loop: operations that a stall delays are counted as waiting. Unknown options are rejected
+before anything runs; the message shows the job without them.
 
 Examples:
   flashproof fio --name=bench --filename=/dev/nvme1n1 --direct=1 --rw=randread --bs=4k --runtime=60
@@ -271,25 +271,25 @@ Examples:
       --time_based --runtime=1h                              an hour on a simulated drive, in seconds
 
 Options of fio's program:
-  --output=FILE              what is reported, in a file instead of standard output
+  --output=FILE              report in a file instead of standard output
   --output-format=FORMATS    normal, json, json+, terse; several with commas
-  --status-interval=TIME     the report so far, so often
-  --section=NAME             this section of a job file only; may be repeated
+  --status-interval=TIME     interval at which the report so far is printed
+  --section=NAME             only this section of a job file; may be repeated
   --parse-only               read the jobs, and touch no device
   --readonly                 refuse jobs that write or trim
-  --cmdhelp                  fio's options that we have, with what they mean
+  --cmdhelp                  supported options of fio, and their meaning
 
-Our own:
-  --out=DIR                  run directory, of several groups one in it for each [default: flashproof-results/fio-TIME]
-  --force                    replace a file of --output or of a log that is none of these already
+Options of flashproof:
+  --out=DIR                  run directory, with one for each of several groups [default: flashproof-results/fio-TIME]
+  --force                    replace an existing file of --output or of a log, even of other origin
   --erase=DEVICE             allow the erasure of this device, by serial number, wwid, by-id link or path
-  --shared                   let other runs that say so too use the devices at the same time
-  --sla=LIMITS               what the verdict allows, such as 5%>1ms,1%>8ms [default: no limits]
+  --shared                   share the devices with other runs that also give this option
+  --sla=LIMITS               limits of the verdict, such as 5%>1ms,1%>8ms [default: no limits]
   --slice=TIME               length of a slice of the verdict [default: 1h]
   --max-errors=N             stop after more I/O errors than this [default: 1000]
   --no-trace                 do not sample the kernel's block tracepoints
   --cross-check              run the jobs with the installed fio, too: three rounds of both in turns, side by side
-  --dry-run                  the same as --parse-only, with what would be run
+  --dry-run                  same as --parse-only, and show the runs
   --quiet                    no progress and no notes
 
 Linked as fio (ln -s flashproof fio), it prints what fio prints, keeps no run directory without --out, and exits

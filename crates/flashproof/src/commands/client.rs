@@ -142,7 +142,7 @@ fn check_records(settings: &ClientSettings, args: &ClientArgs) -> Result<(), Fai
     }
     Err(Failure::usage(format!(
         "cannot verify records of namespace {} - that of key {} has {} of {value}, and this load reads and writes {} of {} - give \
-         -b {bins} -o {value}, as they were inserted, or insert them anew (-w I)",
+         -b {bins} -o {value}, as they were inserted, or insert them again (-w I)",
         quoted(&args.namespace),
         args.start_key,
         units::count(bins.into(), "bin"),
@@ -158,7 +158,7 @@ pub fn check_open_files(connections: u32) -> Result<(), Failure> {
     match process::raise_open_files() {
         Ok(most) if most < wanted => Err(Failure::environment(format!(
             "cannot open {connections} connections - a process may have {most} files open, {wanted} are needed - raise the limit \
-             (ulimit -Hn), lower -z, or take several transactions on each connection (--pipeline)"
+             (ulimit -Hn), lower -z, or use several transactions per connection (--pipeline)"
         ))),
         // If the limit is unknown, the connections are tried.
         _ => Ok(()),
@@ -185,7 +185,7 @@ fn pipeline(wanted: u32, map: &Map) -> u32 {
         None => wanted,
         Some(node) => {
             console::warning(&format!(
-                "--pipeline {wanted} has no effect: node {} does not say that it takes several transactions on a connection",
+                "--pipeline {wanted} has no effect: node {} does not announce pipelining",
                 printable(&node.name)
             ));
             1

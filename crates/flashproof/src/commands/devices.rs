@@ -38,7 +38,7 @@ pub fn run(args: &DoctorArgs) -> Result<ExitCode, Failure> {
                 let lines: Vec<_> = fdp.to_string().lines().map(|line| format!("  {line}\n")).collect();
                 console::result(&format!("\nFDP of {}:\n{}", outlook.path, lines.concat()))?;
             }
-            Err(why) => console::note(&format!("{}: it could not be asked whether it has FDP: {why}", outlook.path)),
+            Err(why) => console::note(&format!("{}: its FDP state could not be queried: {why}", outlook.path)),
         }
     }
     notes(&outlooks).iter().for_each(|note| console::note(note));

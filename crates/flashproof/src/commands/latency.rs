@@ -240,7 +240,7 @@ fn say_remarks(log: &Log, opened: &Opened<'_>) {
         console::warning(&remark);
     }
     if opened.source.input().is_cut() {
-        console::warning(&format!("{} is compressed and ends early: what there is of it is shown", log.name));
+        console::warning(&format!("{} is compressed and ends early: the part up to there is shown", log.name));
     }
 }
 

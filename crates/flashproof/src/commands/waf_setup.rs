@@ -29,7 +29,9 @@ pub fn run(args: &WafSetupArgs) -> Result<ExitCode, Failure> {
     let controller =
         facts.disk_number().and_then(|number| Controller::find(Path::new("/"), (number.major, number.minor)));
     let controller = controller.ok_or_else(|| asked(&"its controller cannot be opened"))?;
-    let nsid = controller.nsid().ok_or_else(|| cannot("sysfs does not tell which namespace it is - is it mounted?"))?;
+    let nsid = controller
+        .nsid()
+        .ok_or_else(|| cannot("sysfs does not show the number of the namespace - is sysfs mounted?"))?;
     let namespaces = controller.namespaces().map_err(|error| asked(&error))?;
     console::result(
         &commands(&format!("/dev/{}", controller.name()), nsid, &fdp, &namespaces).map_err(|why| cannot(&why))?,

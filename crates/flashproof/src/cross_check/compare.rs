@@ -109,7 +109,7 @@ fn notes(rows: &[Row], ours: &[&Side]) -> Vec<String> {
     let mut notes = Vec::new();
     if iops.differs() {
         notes.push(match (is_paced, iops.more() > 0.0) {
-            (true, true) => "fio fell behind the rate: it waits for what is in flight before it sleeps until the next is due, and issues nothing while its depth is full".to_owned(),
+            (true, true) => "fio fell behind the rate: it waits for operations in flight before it sleeps until the next is due, and issues nothing while its depth is full".to_owned(),
             (true, false) => "flashproof did less: its depth was full, or it was late; wait and lag of its report tell which".to_owned(),
             (false, _) => format!(
                 "both keep the same depth in flight, so what differs is the CPU between a completion and the next operation: {} each with flashproof and {} with fio",
@@ -121,7 +121,7 @@ fn notes(rows: &[Row], ours: &[&Side]) -> Vec<String> {
     if let Some(row) = times.iter().find(|row| row.differs()) {
         notes.push(match (is_paced, row.more() > 0.0) {
             (true, true) => "with a rate flashproof issues each operation at its instant, whatever is in flight, and looks for completions once a wake-up period; fio waits for what is in flight before it sleeps, so its operations meet fewer others".to_owned(),
-            (true, false) => "fio sees a completion when it looks again after issuing or sleeping, which is later".to_owned(),
+            (true, false) => "fio sees a completion later, at its next poll after issuing or sleeping".to_owned(),
             (false, _) if iops.differs() => "at one depth time and rate are two sides of one thing: who does more a second takes less time for each".to_owned(),
             (false, true) => "flashproof counts from handing over a batch until it sees the completion, of several in one look".to_owned(),
             (false, false) => "fio counts from taking up an operation, with filling its buffer and submitting it".to_owned(),

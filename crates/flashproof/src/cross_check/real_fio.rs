@@ -92,7 +92,7 @@ impl RealFio {
         let version = String::from_utf8_lossy(&said.stdout).trim().to_owned();
         match version.starts_with("fio-") {
             true => Ok(Self { path, version }),
-            false => Err(missing(format!("{} does not say that it is fio", path.display()))),
+            false => Err(missing(format!("{} does not identify itself as fio", path.display()))),
         }
     }
 
@@ -160,7 +160,9 @@ fn descriptors(load: &FioLoad, thread: &Thread, open: &Devices) -> Result<String
     let path = |name: String| {
         let is_it = |target: &&Arc<Target>| target.name() == name && (target.is_writable() || !load.writes());
         let target = targets.iter().find(is_it).ok_or_else(|| {
-            Failure::environment(format!("cannot cross-check with fio on {name} - it is not open for that"))
+            Failure::environment(format!(
+                "cannot cross-check with fio on {name} - it is not among the open devices, or not open for writing"
+            ))
         })?;
         Ok(format!("/proc/{}/fd/{}", std::process::id(), target.fd().as_raw_fd()))
     };

@@ -114,7 +114,7 @@ impl<'a> Measuring<'a> {
     fn lacked_cpu(&self) -> Option<String> {
         let share = self.of_threads(self.run_delay_ns);
         (share > RUN_DELAY_MAX).then(|| {
-            format!("this program wanted a CPU and had none for {} of the time", results::units::percent(share))
+            format!("this program was runnable without a CPU for {} of the time", results::units::percent(share))
         })
     }
 

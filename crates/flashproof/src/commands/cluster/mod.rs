@@ -43,7 +43,9 @@ pub fn restore(args: &RestoreArgs) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     };
     let access = access(&args.nodes)?;
-    let _listening = Ending::listen(format!("what is left stays in {dir}: flashproof size restore {dir}"))?;
+    let _listening = Ending::listen(format!(
+        "settings still to restore are recorded in {dir} - restore them: flashproof size restore {dir}"
+    ))?;
     put_back.put_back(&access, retry(&args.nodes))?;
     drop(lock);
     console::note("everything is put back");

@@ -160,7 +160,7 @@ impl PutBack {
             _ => " (with the options for user and TLS)",
         };
         lines.push(format!(
-            "what is left stays in {}; later: flashproof size restore {dir}{options}",
+            "settings still to restore are recorded in {}; later: flashproof size restore {dir}{options}",
             self.path.display()
         ));
         Failure::environment(lines.join("\n"))
@@ -169,7 +169,7 @@ impl PutBack {
     /// Writes the remaining settings to disk.
     fn save(&self) -> Result<(), String> {
         let failed = |error: &dyn std::fmt::Display| {
-            format!("cannot write what is to be put back to {} - {error}", self.path.display())
+            format!("cannot record the settings to restore in {} - {error}", self.path.display())
         };
         if self.nodes.is_empty() {
             return std::fs::remove_file(&self.path).map_err(|error| failed(&error));

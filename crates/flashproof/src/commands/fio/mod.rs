@@ -420,7 +420,7 @@ impl Session<'_> {
             let left_out = logs::left_out(&ran.load);
             if left_out > 0 {
                 console::warning(&format!(
-                    "in no log: {}, which came faster than logs could be written - give log_avg_msec",
+                    "{} are missing in the logs: they came faster than the logs could be written - give log_avg_msec",
                     units::count(left_out, "operation")
                 ));
             }

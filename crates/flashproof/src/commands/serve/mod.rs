@@ -41,7 +41,7 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     check_files(&config);
-    let ending = Ending::listen("what was not written yet is lost".to_owned())?;
+    let ending = Ending::listen("data that was only in memory is lost".to_owned())?;
     let listeners = listen(&config)?;
     let address = address(&config, &listeners)?;
     let cluster = cluster(&config, address)?;
@@ -219,7 +219,7 @@ fn address(config: &Config, listeners: &[TcpListener]) -> Result<SocketAddr, Fai
         config.listen.addresses.iter().find(|address| address.is_unspecified() && config.access.is_none())
     {
         return Err(Failure::usage(format!(
-            "cannot tell clients where to come in - the address {any} is any of this machine - give one, or access-address beside it"
+            "cannot advertise an address to clients - {any} stands for all addresses of this machine - give one of them, or add access-address"
         )));
     }
     let unknown = |error| Failure::environment(format!("cannot learn the port that was given - {error}"));

@@ -111,7 +111,7 @@ pub fn read_trace(name: &str, sink: &mut dyn FnMut(Request)) -> Result<Requests,
     let mut input = Input::piped_to(bytes, "flashproof trace --from -").map_err(|error| failed(&error))?;
     let facts = Requests::read(&mut input, sink).map_err(|error| failed(&error))?;
     if input.is_cut() {
-        console::warning(&format!("{name} is compressed and ends early: what was there is read"));
+        console::warning(&format!("{name} is compressed and ends early: the part up to there is read"));
     }
     if let Some((line, text)) = &facts.first_unread {
         console::note(&format!(

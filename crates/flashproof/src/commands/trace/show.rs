@@ -59,7 +59,7 @@ impl Shown<'_> {
         if unfinished > 0 {
             let _ = writeln!(page, "{} not seen to complete; their device times are missing", Grouped(unfinished));
         }
-        let _ = write!(page, "\n{}\n{}\nBy whom they were wanted:\n{}", self.kinds(), self.sizes(), self.tasks());
+        let _ = write!(page, "\n{}\n{}\nBy issuing process:\n{}", self.kinds(), self.sizes(), self.tasks());
         let map = self.summary.heat.draw(colour);
         if !map.is_empty() {
             let _ = write!(page, "\nDevice time over time:\n{map}");
