@@ -286,7 +286,7 @@ impl Selection {
         )];
         if choices.iter().any(|choice| choice.supply.value().is_some_and(|supply| supply.capacity_bytes.is_some())) {
             lines.push(match demand.nodes.iter().any(|node| node.used_bytes.is_none()) {
-                true => "capacity is not looked at on nodes of which the profile does not tell the data".to_owned(),
+                true => "capacity is not checked on nodes whose data the profile does not contain".to_owned(),
                 false => format!("a drive is filled to {} of its capacity at most", percent(terms.fill)),
             });
         }

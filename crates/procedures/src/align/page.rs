@@ -163,7 +163,7 @@ impl Page<'_> {
         for (key, pct) in found {
             lines.push(format!("{key}: {}", what_it_may_hide(key, pct, &best.config)));
         }
-        lines.push("if it is right all the same, say why: --because \"...\"".to_owned());
+        lines.push("if it is right nevertheless, give a reason: --because \"...\"".to_owned());
         Some(lines.join("\n"))
     }
 }

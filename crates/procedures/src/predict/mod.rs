@@ -157,8 +157,7 @@ fn of_drive(
     let Some(ratings) = ratings(&fit, load, switch)? else { return Ok(None) };
     let Some([rating, low, high]) = interval(ratings) else { return declined(seen.undecided(ratings)) };
     let mut remarks = vec![
-        "the interval says how far the parameters could be varied until they no longer describe the points; it knows nothing of \
-         drives that are unlike the model"
+        "the interval covers all parameters that still describe the points; it does not cover drives that differ from the model"
             .to_owned(),
     ];
     remarks.extend(seen.remarks(points));

@@ -117,7 +117,7 @@ impl Kept {
     pub fn done_before(&self) -> String {
         match self.series.steps.iter().filter(|step| step.state == State::Done).count() {
             0 => String::new(),
-            done => format!("\ngoing on after {} that are done", count(done as u64, "step")),
+            done => format!("\nresuming after {} already done", count(done as u64, "step")),
         }
     }
 

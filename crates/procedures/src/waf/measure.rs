@@ -169,7 +169,7 @@ impl Measured<'_> {
         report.assumptions.push(Pair { name: format!("run of {name}"), value: dir.to_string() });
         if let Some(why) = watched.failed() {
             return Err(Failure::environment(format!(
-                "cannot tell the amplification of {} - {why} - begin again, with nobody else at the drive; what was run is in {dir}",
+                "cannot tell the amplification of {} - {why} - start again without other users of the drive; the runs are in {dir}",
                 self.subject.path()
             )));
         }
@@ -183,7 +183,7 @@ impl Measured<'_> {
         };
         let Some(meter) = watched.meter() else {
             return Err(Failure::environment(format!(
-                "{} was not asked what it counts - see {dir}",
+                "the counters of {} were not polled - see {dir}",
                 self.subject.path()
             )));
         };

@@ -106,7 +106,8 @@ impl ProbeReport {
         text += &format!("{table}\nWhat the firmware does:\n");
         let unknown: Vec<_> = self.probe.unknown().collect();
         if self.probe.found.is_empty() && unknown.is_empty() {
-            text += "  isolates: what is written under one handle moves no data of another's, and streams in order cost nothing\n";
+            text +=
+                "  isolates: writes under one handle move no data of another's, and sequential streams cost nothing\n";
         }
         self.probe.found.iter().for_each(|found| text += &wrapped(found.sentence(), "  ", 110));
         let why = if self.ended_early.is_some() { "the probe ended before" } else { "it cannot be told beside that" };

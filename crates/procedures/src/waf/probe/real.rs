@@ -98,7 +98,7 @@ fn early(path: &str, ended: Ended<Failure>) -> Failure {
     match ended {
         Ended::Drive(failure) => failure.told(message),
         Ended::WentBack(_) | Ended::OtherCount { .. } => {
-            Failure::invalid(format!("{message} - see that nobody else uses the drive, and begin again"))
+            Failure::invalid(format!("{message} - make sure that the drive has no other user, and start again"))
         }
     }
 }
