@@ -119,5 +119,5 @@ pub(crate) fn thresholds(manifest: &Manifest) -> Vec<Limit> {
 
 /// Reason for an empty chart.
 pub(crate) fn nothing(windows: &Windows) -> String {
-    windows.damage.clone().unwrap_or_else(|| "no operation of it succeeded in a window that was recorded".to_owned())
+    windows.damage.clone().unwrap_or_else(|| "no operation of the stream succeeded in a recorded window".to_owned())
 }

@@ -21,8 +21,7 @@ const QUANTITIES: [Quantity; 9] = [
             Curve { label: "writes", column: Column::WritesPerSec, factor: 1.0 },
             Curve { label: "flushes", column: Column::FlushesPerSec, factor: 1.0 },
         ],
-        look: "Counted by the kernel, whoever asked: more than this test offered means that somebody else uses the \
-               drive.",
+        look: "Counted by the kernel for all processes: more than this test offered means another user of the drive.",
     },
     Quantity {
         id: "throughput",
