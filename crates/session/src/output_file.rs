@@ -77,7 +77,7 @@ pub fn check_page(path: &Path) -> Result<There, Failure> {
     match look(path, "give --html another file")? {
         There::File if !is_ours(path, |text| text.contains(HTML_MARK)) => {
             let why = "it is there already and is no report of flashproof";
-            Err(refused(path, why, "give --html another file, or move that one away"))
+            Err(refused(path, why, "give --html another file, or move the existing one"))
         }
         there => Ok(there),
     }

@@ -105,7 +105,7 @@ impl Tracing {
     /// Starts tracing of the run in `dir`; `None` after a warning if it cannot start.
     pub fn start(plan: TracePlan, dir: &Path, manifest: &Manifest) -> Option<Self> {
         let began = Instant::now();
-        let ended = |why: &dyn std::fmt::Display| console::warning(&format!("tracing ended, the run goes on: {why}"));
+        let ended = |why: &dyn std::fmt::Display| console::warning(&format!("tracing ended, the run continues: {why}"));
         let writer = TraceWriter::create(dir, &manifest.sla).inspect_err(|error| ended(error)).ok()?;
         let (stop, stopped) = channel();
         let quarter = Duration::from_secs(manifest.duration_sec) / 4;
@@ -120,7 +120,7 @@ impl Tracing {
         let run = move || {
             process::go_behind_others();
             if let Err(why) = sampling.run(FIRST_AFTER.min(quarter)) {
-                console::warning(&format!("tracing ended, the run goes on: {why}"));
+                console::warning(&format!("tracing ended, the run continues: {why}"));
             }
         };
         let thread =
