@@ -193,7 +193,7 @@ pub enum Ended<E> {
     #[error(
         "{} were written, and the drive counted {} by hosts: {}",
         bytes(*written as f64), bytes(*counted as f64),
-        if counted > written { "another program writes to it, or to a device that shares its counters" } else { "its count lags or misses some" }
+        if counted > written { "somebody else writes to it, or to what shares its counters" } else { "its count lags or misses some" }
     )]
     OtherCount {
         written: u64,

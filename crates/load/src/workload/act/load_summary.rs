@@ -177,7 +177,7 @@ impl LoadSummary {
         let name = &drive.name;
         let (Some(size_bytes), Some(writes)) = (drive.size_bytes, self.drive_writes_per_day(drive)) else {
             return format!(
-                "drive writes a day: unknown for {name}, because its size is unknown (give it by --capacity)"
+                "drive writes a day: unknown for {name}, whose size is not known here (--capacity gives it)"
             );
         };
         let said =
