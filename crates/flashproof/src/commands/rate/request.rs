@@ -134,7 +134,7 @@ impl Request {
         let sec = self.slice(multiple).sec;
         (sec < self.slice.sec).then(|| {
             let (sec, whole, hours) = (span(sec), span(self.slice.sec), self.slice.sec / 3_600);
-            format!("it was judged over {sec}, not {whole}: that would take more than a minute of CPU (give --slice {hours}h for it)")
+            format!("it was judged over {sec}, not {whole}: that takes more than a minute of CPU (--slice {hours}h takes it)")
         })
     }
 
