@@ -303,7 +303,6 @@ pub(super) fn fio_words(arguments: Vec<OsString>) -> FioArgs {
     FioArgs { words }
 }
 
-/// Help of `flashproof fio`.
 pub fn fio_help() -> &'static str {
     HELP
 }

@@ -16,7 +16,6 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Prints the commands.
 pub fn run(args: &WafSetupArgs) -> Result<ExitCode, Failure> {
     let device = args.device.as_str();
     let cannot =

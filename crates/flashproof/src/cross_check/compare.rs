@@ -144,7 +144,6 @@ impl Checked {
         !self.streams.iter().flat_map(|stream| &stream.rows).any(Row::differs)
     }
 
-    /// As text for people.
     pub fn text(&self) -> String {
         let [ours, theirs] = self.rounds;
         let rounds = |count: usize| units::count(count as u64, "round");
@@ -182,7 +181,6 @@ impl Checked {
         }
     }
 
-    /// As JSON.
     pub fn json(&self) -> Value {
         let of_row = |row: &Row| {
             let [ours, theirs] = &row.values;

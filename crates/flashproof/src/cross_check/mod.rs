@@ -70,7 +70,6 @@ pub struct Side {
     pub is_paced: bool,
     /// Operations that were done.
     pub ops: u64,
-    /// Operations per second.
     pub iops: f64,
     /// Times from submission to completion at p50, p90, p99, p99.9 and p99.99, nanoseconds.
     pub latency_ns: [u64; PERCENTILES.len()],

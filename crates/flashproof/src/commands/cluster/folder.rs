@@ -59,7 +59,6 @@ pub fn cut_off_beside(dir: &Path) -> Vec<PathBuf> {
 }
 
 impl Folder {
-    /// Creates the folder.
     pub fn create(dir: PathBuf) -> Result<Self, Failure> {
         check(&dir)?;
         if !dir.is_dir() {

@@ -14,12 +14,10 @@ pub struct ConfigRequest {
     pub test: Option<Test>,
     /// Devices; empty: keep the existing ones.
     pub devices: Vec<String>,
-    /// Duration, seconds.
     pub duration_sec: Option<u32>,
     pub rates: Option<Rates>,
     /// Other keys and their values, in the order in which they are set.
     pub set: Vec<(String, String)>,
-    /// Output file.
     pub out: Option<PathBuf>,
 }
 
@@ -56,12 +54,10 @@ impl ConfigRequest {
         })
     }
 
-    /// True if nothing is requested.
     pub fn is_empty(&self) -> bool {
         *self == Self { test: self.test, out: self.out.clone(), ..Self::default() }
     }
 
-    /// True if `key` is set.
     pub fn sets(&self, key: &str) -> bool {
         self.set.iter().any(|(set, _)| set == key)
     }

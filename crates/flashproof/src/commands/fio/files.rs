@@ -34,7 +34,6 @@ fn look(name: &str) -> There {
 /// A file that has to be written before it can be read.
 pub struct Layout {
     pub name: String,
-    /// Size, bytes.
     pub bytes: u64,
     /// Load that writes the file.
     pub load: FioLoad,

@@ -36,7 +36,6 @@ pub struct Request {
     bounding_iops: Option<f64>,
     /// Maximum time under load, seconds.
     pub max_sec: Option<f64>,
-    /// True if the devices are simulated.
     pub simulated: bool,
     /// Name of CONFIG; empty without one.
     pub config_name: String,

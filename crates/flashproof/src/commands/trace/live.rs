@@ -33,7 +33,6 @@ pub struct Subject {
 /// Result of a trace.
 #[derive(Debug)]
 pub struct Traced {
-    /// Duration, seconds.
     pub seconds: f64,
     /// Events that the kernel dropped.
     pub lost: u64,

@@ -165,7 +165,6 @@ impl Shown<'_> {
         table.csv().map_err(Failure::environment)
     }
 
-    /// Everything as JSON.
     pub fn json(&self) -> Value {
         let times = |times: &Times| -> Value {
             let quantiles = QUANTILES.map(|(name, at)| (format!("{name}_ns"), json!(times.quantile(at))));
