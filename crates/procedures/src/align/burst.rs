@@ -60,13 +60,11 @@ fn max_request_kib(place: &Place) -> Option<u64> {
 /// Rates of a stream: offered and achieved.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Issued {
-    /// Stream name.
     pub stream: String,
     /// Configured rate.
     pub offered_per_sec: f64,
     /// Achieved rate.
     pub per_sec: f64,
-    /// KiB per second.
     pub kib_per_sec: f64,
 }
 

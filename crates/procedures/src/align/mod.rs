@@ -1,7 +1,7 @@
 //! An alignment: adjusts a configuration until a device receives the I/O that a cluster's drive received.
 //!
 //! ```text
-//! CONFIG as it is -> burst -> what reached the device, by what was asked
+//! CONFIG unchanged -> burst -> I/O that reached the device, and I/O issued
 //!                               -> sizing::align::solve -> offsets -> burst -> ...   within 2 %, or no nearer
 //! ```
 //!

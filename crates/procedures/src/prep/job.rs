@@ -42,7 +42,6 @@ pub(super) struct Written {
 /// The preparation of one device, or its verification.
 pub(super) struct Job {
     pub name: DeviceName,
-    /// The device.
     pub devices: Devices,
     pub engine: Arc<Engine>,
     pub prepared: Prepared,

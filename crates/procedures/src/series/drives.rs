@@ -15,7 +15,6 @@ const PREPARED_TIMES: u64 = 2;
 
 /// The drives of a series, in the order of its devices.
 pub struct Drives {
-    /// Identity of each drive.
     pub identities: Vec<Identity>,
     /// Devices that are neither recorded as prepared nor to be prepared.
     pub left_unprepared: Vec<String>,
