@@ -218,7 +218,6 @@ pub struct Options {
     pub act_log: bool,
     /// Sample the block layer's tracepoints, if possible.
     pub trace: bool,
-    /// Settings of the run.
     pub settings: Settings,
 }
 

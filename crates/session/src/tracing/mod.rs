@@ -30,7 +30,7 @@ const PERIOD: Duration = Duration::from_secs(30);
 /// Length of a sample; at most a quarter of a short run.
 const LENGTH: Duration = Duration::from_millis(500);
 
-/// What is not measured without samples.
+/// Measurement that is missing without samples.
 const UNMEASURED: &str = "which part of a latency was the kernel's queue and which the device";
 
 /// Devices that can be traced in a run.
