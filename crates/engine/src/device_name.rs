@@ -1,7 +1,6 @@
 //! The name of a device as a user gives it: a path, or the description of a simulated drive.
 //!
-//! The only place where it is decided which of the two a text is. Whoever has a [`DeviceName`] has the
-//! description read, too.
+//! Only this module decides between the two. A [`DeviceName`] has a parsed description.
 
 use crate::sim::{DriveSpec, SIM_PREFIX, SpecError};
 use std::fmt;
@@ -13,7 +12,7 @@ use std::sync::Arc;
 pub enum DeviceName {
     /// A block device or a file, by its path.
     Path(String),
-    /// A simulated drive: its description, and what that says.
+    /// A simulated drive: its description, and the description parsed.
     Simulated(String, Arc<DriveSpec>),
 }
 
@@ -30,7 +29,7 @@ impl DeviceName {
         }
     }
 
-    /// The simulated drive, if it is one.
+    /// The parsed description of a simulated drive; none for a path.
     pub fn drive(&self) -> Option<&DriveSpec> {
         match self {
             Self::Path(_) => None,
@@ -42,7 +41,7 @@ impl DeviceName {
 impl FromStr for DeviceName {
     type Err = SpecError;
 
-    /// Errors: a simulated drive that cannot be; no path is refused.
+    /// Errors: an invalid description of a simulated drive. Paths are not checked.
     fn from_str(name: &str) -> Result<Self, SpecError> {
         Ok(match name.starts_with(SIM_PREFIX) {
             true => Self::Simulated(name.to_owned(), Arc::new(name.parse()?)),
@@ -51,7 +50,7 @@ impl FromStr for DeviceName {
     }
 }
 
-/// Compares the user's text; all else follows from it.
+/// Compares the user's text, which determines the rest.
 impl PartialEq for DeviceName {
     fn eq(&self, other: &Self) -> bool {
         self.as_str() == other.as_str()

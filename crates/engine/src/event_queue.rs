@@ -1,22 +1,21 @@
-//! A queue of what will happen, in the order of its keys, which are instants or begin with one.
+//! A queue of future events, sorted by key. Keys are instants or begin with one.
 
 use std::collections::VecDeque;
 
-/// A new item that comes after all but so many of the others is placed by looking at those one by one.
+/// Number of last items that [`EventQueue::push`] scans before it falls back to a binary search.
 const NEAR: usize = 8;
 
-/// Items with their keys, least key first; those of equal keys in the order in which they were put in.
+/// Items sorted by key; items with equal keys in insertion order.
 ///
-/// A sorted ring, not a heap: few things are under way at once, most of what is put in comes after nearly all others or before
-/// them, and where things go then costs less than a heap's walk. In the worst case, somewhere in the middle of
-/// thousands, half of them move: a copy of some kilobytes.
+/// A sorted ring, not a heap: few events are pending, and most new ones go near either end, which costs less than
+/// sifting a heap. In the worst case, in the middle of thousands, half of the items move: a copy of some kilobytes.
 #[derive(Debug, Clone)]
 pub struct EventQueue<K, T> {
     items: VecDeque<(K, T)>,
 }
 
 impl<K: Ord + Copy, T: Copy> EventQueue<K, T> {
-    /// An empty queue with room for `capacity` items; more of them allocate.
+    /// An empty queue with room for `capacity` items; it grows if needed.
     pub fn with_capacity(capacity: usize) -> Self {
         Self { items: VecDeque::with_capacity(capacity) }
     }
@@ -52,14 +51,14 @@ impl<K: Ord + Copy, T: Copy> EventQueue<K, T> {
         self.items.pop_front()
     }
 
-    /// The item that has `n` others behind it.
+    /// The item `n` places before the last.
     #[inline]
     pub fn from_last(&self, n: usize) -> Option<(K, T)> {
         let at = self.items.len().checked_sub(n + 1)?;
         Some(self.items[at])
     }
 
-    /// All items, the first first.
+    /// All items in order.
     pub fn iter(&self) -> impl Iterator<Item = (K, T)> {
         self.items.iter().copied()
     }

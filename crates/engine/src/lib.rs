@@ -1,8 +1,8 @@
 //! I/O engines: a clock and all targets of one shard behind one interface.
 //!
-//! The run loop is generic over [`IoEngine`], never dynamic: one call per operation and one wait for all
-//! targets. Real engines are [`uring`], [`threads`] and [`passthrough`]; [`sim`] is virtual and jumps from event to event.
-//! [`net`] carries sockets beside the targets.
+//! The run loop is generic over [`IoEngine`], never dynamic: one call per operation and one wait for all targets.
+//! [`uring`], [`threads`] and [`passthrough`] drive real devices. [`sim`] runs on virtual time, from event to event.
+//! [`net`] adds sockets to the ring of the targets.
 
 #![warn(missing_docs)]
 #![forbid(unsafe_code)]
@@ -19,24 +19,25 @@ pub mod uring;
 pub use device_name::DeviceName;
 use sys::op::{Completion, Op};
 
-/// Operations handed to the kernel at once, and issued between two looks at the clock. The kernel works through a
-/// batch before the call returns, so the last of a long one would be issued later than it is stamped.
+/// Maximum number of operations per submission to the kernel, and between two readings of the clock. The kernel works
+/// through a batch before the call returns, so in a long batch the last operation is issued later than its time
+/// stamp.
 pub const BATCH: usize = 8;
 
 /// Bounds of the sleep in [`IoEngine::reap`].
 #[derive(Debug, Clone, Copy)]
 pub struct Wait {
-    /// Return at this instant of the engine's clock at the latest. In the past: do not sleep at all.
+    /// Latest instant to return, on the engine's clock. In the past: poll without sleeping.
     pub until_ns: u64,
-    /// Return as soon as this many completions are there. At least 1.
+    /// Return as soon as this many completions have arrived. At least 1.
     pub completions: u32,
 }
 
 /// One shard's clock and all of its targets.
 ///
 /// The caller keeps the number of operations in flight within the limit the engine was made for. The run loop needs a
-/// [`BlockEngine`]; an engine whose ring carries more than block operations implements this trait with its own
-/// operation type.
+/// [`BlockEngine`]. An engine whose ring also carries other operations implements this trait with its own operation
+/// type.
 pub trait IoEngine {
     /// True for virtual time: it advances only in [`IoEngine::reap`], and sleeping costs nothing.
     const VIRTUAL: bool;
@@ -50,24 +51,24 @@ pub trait IoEngine {
     /// The engine's clock, nanoseconds. Never runs backwards.
     fn now(&mut self) -> u64;
 
-    /// Submits an operation. The target gets it here or in the next [`IoEngine::reap`], whichever is cheaper; the
-    /// completion has the time.
+    /// Submits an operation, now or in the next [`IoEngine::reap`], whichever is cheaper. The completion has the time
+    /// of issue.
     fn submit(&mut self, op: Self::Op);
 
-    /// Hands over what was submitted, then waits as `wait` says, and appends completions to `out`.
+    /// Submits queued operations, waits as `wait` says, and appends completions to `out`.
     ///
-    /// Never blocks longer than until `wait.until_ns` (plus the kernel's timer slack). An error of
-    /// the engine itself (not of an operation) is final.
+    /// Never blocks longer than until `wait.until_ns` plus the kernel's timer slack. An error of the engine itself,
+    /// not of an operation, is final.
     fn reap(&mut self, wait: Wait, out: &mut Vec<Self::Completion>) -> std::io::Result<()>;
 
     /// Operations submitted and not yet reaped.
     fn in_flight(&self) -> usize;
 
-    /// A buffer of `len` bytes for operations in this engine, zeroed; `None` when the engine's memory
-    /// is used up. Virtual engines give empty buffers. Not for the hot path.
+    /// A zeroed buffer of `len` bytes for operations in this engine; `None` when the engine's memory is used up.
+    /// Virtual engines return empty buffers. Not for the hot path.
     fn buffer(&mut self, len: usize) -> Option<sys::buffer::Buf>;
 
-    /// Appends what the drives inside the engine counted so far, drive by drive; nothing where drives are real.
+    /// Appends the counters of simulated drives, drive by drive; nothing for real drives.
     fn counters(&self, _counters: &mut Vec<u64>) {}
 }
 

@@ -1,6 +1,6 @@
-//! The engine of a server or client: sockets and devices on one ring, one wait for both, and other threads can end it.
+//! The engine of a server or client: sockets and devices on one ring, with one wait that other threads can end.
 //!
-//! The engine is [`Uring`] with [`sys::net`]'s operations. Submissions go to the kernel together, with the next wait: a
+//! The engine is [`Uring`] with [`sys::net`]'s operations. Operations are submitted together with the next wait: a
 //! loop that answers all arrivals needs one system call.
 
 use crate::uring::{Seen, Uring, epoch_ns};
@@ -14,7 +14,7 @@ use sys::net::{Network, Op, Outcome, Waker};
 use sys::op;
 use sys::ring::{Files, Reaped, Ring, RingFacts};
 
-/// A completion of either kind.
+/// Completion of a device or socket operation.
 #[derive(Debug)]
 pub enum Completion {
     /// Completion of a device operation.
@@ -30,13 +30,13 @@ pub struct Event {
     pub token: u32,
     /// Result of the operation.
     pub outcome: Outcome,
-    /// The operation, with its bytes; `None`: it goes on, and keeps its number.
+    /// The operation, with its bytes; `None`: the operation continues (multishot) and keeps its token.
     pub op: Option<Op>,
-    /// When it was handed to the kernel, on the engine's clock.
+    /// Time of submission to the kernel, on the engine's clock.
     pub issued_ns: u64,
-    /// When it was seen, on the engine's clock.
+    /// Time at which the completion was polled, on the engine's clock.
     pub seen_ns: u64,
-    /// Upper bound of the time between the completion and its detection, nanoseconds.
+    /// Upper bound of the time between completion and poll, nanoseconds.
     pub unseen_ns: u64,
 }
 
@@ -49,7 +49,7 @@ pub struct Arrivals {
     pub bytes: usize,
 }
 
-/// A thread's ring, its devices and its sockets. Lives on the thread that made it.
+/// A thread's ring, devices and sockets. Stays on the thread that made it.
 pub struct Net {
     uring: Uring<Network>,
     waker: Waker,
@@ -60,8 +60,8 @@ pub struct Net {
 }
 
 impl Net {
-    /// An engine for `targets` and sockets with at most `in_flight_max` operations out, `memory_bytes` of buffers for
-    /// devices, and `arrivals` for what is received. `epoch` is instant 0 of its clock (CLOCK_MONOTONIC).
+    /// An engine for `targets` and sockets with at most `in_flight_max` operations in flight, `memory_bytes` of
+    /// device buffers, and `arrivals` as receive buffers. `epoch` is instant 0 of its clock (CLOCK_MONOTONIC).
     ///
     /// Errors: as [`Uring::new`]; `Unsupported` before Linux 6.0.
     pub fn new(
@@ -78,12 +78,12 @@ impl Net {
         // A server does not need the detection delay of completions, so the kernel is not asked for it.
         let mut uring = Uring::on(ring, targets.clone(), in_flight_max + 1, discards, epoch, u64::MAX);
         let waker = Waker::new()?;
-        // A token beyond those of the issuer.
+        // Its token is one beyond the caller's tokens.
         uring.queue(Op::Wake { token: in_flight_max as u32, waker: waker.clone() });
         Ok((Self { uring, waker, discards, refused: Vec::new(), targets }, facts))
     }
 
-    /// For those who measure: a wait longer than this may have gone on without a CPU, which is then looked up.
+    /// For measurements: after a wait longer than this the engine asks the kernel for how long the thread had no CPU.
     pub fn with_harmless_gap(mut self, harmless_gap_ns: u64) -> Self {
         self.uring.set_harmless_gap(harmless_gap_ns);
         self
@@ -99,7 +99,7 @@ impl Net {
         self.uring.ring().provide(buf);
     }
 
-    /// True if device or kernel does not support the operation; the kernel would silently drop a placement.
+    /// True if the device or kernel lacks the operation. The kernel would silently ignore an unknown write stream.
     fn is_refused(&self, op: &op::Op) -> bool {
         let streams = self.targets[usize::from(op.target)].write_streams();
         op.placement.is_some_and(|placement| placement.0 > streams)
@@ -161,7 +161,7 @@ impl IoEngine for Net {
     }
 
     fn in_flight(&self) -> usize {
-        // Without the one that wakes.
+        // Without the waker's operation.
         self.uring.operations() - 1 + self.refused.len()
     }
 

@@ -1,9 +1,9 @@
 //! The engine of NVMe passthrough: reads, writes, flushes and deallocations as commands on the character device of a
-//! namespace (`/dev/ng0n1`), past the block layer. Failures carry the drive's own status.
+//! namespace (`/dev/ng0n1`), which bypass the block layer. Failures carry the drive's own status.
 //!
-//! It is [`Uring`] on another ring. The kernel checks of such a command neither range nor right (as root): that is done here,
-//! before one is made. What is longer than the queue takes at once becomes several commands, as the block layer would have
-//! it. The block device stays open and claimed meanwhile ([`device::generic`]).
+//! The engine is a [`Uring`] on another ring. For passthrough commands of root the kernel checks neither range nor
+//! permission, so this engine checks both first. Operations larger than the queue's limit are split into several
+//! commands, as the block layer does. The block device stays open and claimed meanwhile ([`device::generic`]).
 
 use crate::uring::{Uring, epoch_ns};
 use crate::{IoEngine, Wait};
@@ -18,7 +18,7 @@ use sys::nvme::ring::{Commands, Namespace};
 use sys::op::{Completion, Op, OpKind, Outcome};
 use sys::ring::{ENTRIES_MAX, Ring, RingFacts};
 
-/// A shard's ring and namespaces. Lives on the thread that made it.
+/// A shard's ring and namespaces. Stays on the thread that made it.
 pub struct Passthrough {
     uring: Uring<Commands>,
     // The descriptors registered with the ring.
@@ -26,7 +26,7 @@ pub struct Passthrough {
     targets: Vec<Arc<Target>>,
 }
 
-/// The page cache of a block device knows nothing of what commands wrote.
+/// Drops the block device's page cache: it does not reflect what passthrough commands wrote.
 impl Drop for Passthrough {
     fn drop(&mut self) {
         self.targets.iter().filter(|target| target.is_writable()).for_each(|target| target.drop_cached());
@@ -34,7 +34,7 @@ impl Drop for Passthrough {
 }
 
 impl Passthrough {
-    /// An engine for `targets` by their character devices `generics`; otherwise as [`Uring::new`].
+    /// An engine for `targets` with their character devices `generics`; otherwise as [`Uring::new`].
     pub fn new(
         targets: Vec<Arc<Target>>,
         generics: Vec<Arc<Generic>>,
@@ -50,9 +50,9 @@ impl Passthrough {
         Ok((Self { uring, generics, targets }, facts))
     }
 
-    /// Reads the first block of each target, which tells whether kernel and drive take such commands at all.
+    /// Reads the first block of each target, to test whether kernel and drive support passthrough.
     ///
-    /// Errors: the first that is not read, with its outcome. Before Linux 6.1 that is `EINVAL`, for registered buffers.
+    /// Errors: outcome of the first read that fails. Before Linux 6.1: `EINVAL`, for registered buffers.
     pub fn probe(targets: &[Arc<Target>], generics: &[Arc<Generic>]) -> Result<(), Outcome> {
         let of = |error: io::Error| Outcome::Errno(error.raw_os_error().unwrap_or(libc::EIO));
         let (mut engine, _) =
@@ -83,12 +83,12 @@ impl Passthrough {
         Ok(())
     }
 
-    /// Why the drive must not see `op`.
+    /// Errno of an operation that must not reach the drive.
     fn refusal(&self, op: &Op) -> Option<i32> {
         let (target, generic) = (&self.targets[usize::from(op.target)], &self.generics[usize::from(op.target)]);
         let Namespace { block_bytes, transfer_bytes_max, placement_ids, .. } = generic.namespace();
         if matches!(op.kind, OpKind::Write | OpKind::Deallocate) && !target.is_writable() {
-            // As of a descriptor that cannot write.
+            // The errno of a read-only descriptor.
             return Some(libc::EBADF);
         }
         if op.kind == OpKind::Flush {

@@ -1,7 +1,7 @@
 //! Engines that outlive a run.
 //!
-//! A run owns its engine and drops it at its end. An engine lent by a [`Pool`] returns there instead, with its clock and
-//! the state of its drives.
+//! A run owns its engine and drops it at the end. An engine lent by a [`Pool`] returns to the pool instead, with its
+//! clock and the state of its drives.
 
 use crate::{IoEngine, Wait};
 use std::fmt;
@@ -10,7 +10,7 @@ use std::ops::{Deref, DerefMut};
 use std::sync::{Arc, Mutex, PoisonError};
 use sys::buffer::Buf;
 
-/// Engines that outlive a run, by number: the next run of the series continues with the clock and the drives of the last.
+/// Engines that outlive a run, by number: the next run of a series continues with the same clock and drives.
 pub struct Pool<E>(Mutex<Vec<Option<E>>>);
 
 impl<E> fmt::Debug for Pool<E> {
@@ -26,7 +26,7 @@ impl<E> Default for Pool<E> {
 }
 
 impl<E> Pool<E> {
-    /// Lends the engine `number`, made by `open` if there is none.
+    /// Lends engine `number`; if the pool has none, `open` makes it.
     pub fn lend(self: &Arc<Self>, number: usize, open: impl FnOnce() -> io::Result<E>) -> io::Result<Pooled<E>> {
         let kept = self.engines().get_mut(number).and_then(Option::take);
         Ok(Pooled { engine: Some(kept.map_or_else(open, Ok)?), number, pool: self.clone() })
@@ -36,13 +36,13 @@ impl<E> Pool<E> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Shows `look` each engine that is here.
+    /// Calls `look` with each engine that is not lent.
     pub fn each(&self, look: impl FnMut(&mut E)) {
         self.engines().iter_mut().flatten().for_each(look);
     }
 }
 
-/// An engine that goes back when it is dropped.
+/// A lent engine. Returns to its pool when dropped.
 pub struct Pooled<E> {
     engine: Option<E>,
     number: usize,

@@ -1,8 +1,9 @@
-//! The engine of threads with pread and pwrite, for kernels and containers that forbid io_uring.
+//! The engine of threads with pread and pwrite, for systems that forbid io_uring.
 //!
-//! The shard's thread queues operations; workers take them, stamp both ends themselves, and queue the completions.
-//! Queues are lock-free rings of fixed size; a worker without work parks, and no more are woken than the queue needs.
-//! The wait for a worker is caused by this program, so it is lag, not service: the worker stamps `issued`.
+//! The shard's thread queues operations. Workers take them, stamp issue and completion, and queue the completions.
+//! Queues are lock-free rings of fixed size. A worker without work parks, and only as many are woken as the queue
+//! needs. The worker stamps `issued`, because the wait for a worker is caused by this program: it is lag, not
+//! service.
 
 use crate::{IoEngine, Wait};
 use crossbeam_queue::ArrayQueue;
@@ -20,24 +21,24 @@ use sys::ioctl::deallocate;
 use sys::op::{Completion, Op, OpKind, Outcome};
 use sys::process::{self, RunDelay};
 
-/// Most workers of one shard. More operations than this in flight wait for a worker.
+/// Maximum number of workers of a shard. Operations beyond it wait for a worker.
 pub const WORKERS_MAX: usize = 256;
 
-/// Operations of this size are large.
+/// Operations of at least this size are large.
 const LARGE_BYTES: u32 = 64 * 1024;
 
 /// Interval at which the number of workers is adjusted, nanoseconds.
 const STEP_NS: u64 = 1_000_000;
 
-/// Operations that took less than so many harmless gaps, a quarter of the tightest threshold, are not asked how
-/// long of it their worker had no CPU: they are over the threshold only when they waited for three times as long,
-/// and asking costs a quarter of what the operation does.
+/// An operation shorter than this many harmless gaps (a quarter of the tightest threshold) needs no lookup of its
+/// worker's time without a CPU: it exceeds the threshold only after a wait three times as long. A lookup costs a
+/// quarter of an operation.
 const LONG_GAPS: u64 = 5;
 
-/// A device from which nothing came back for so long holds its workers. Less can be a busy CPU.
+/// A device without completions for this long blocks its workers. A shorter pause can be a busy CPU.
 const HELD_NS: u64 = 10_000_000;
 
-/// A worker only runs a few small functions; the default of 2 MiB would be address space for nothing.
+/// Workers run only a few small functions; the default of 2 MiB would waste address space.
 const STACK_BYTES: usize = 128 * 1024;
 
 /// State shared by the shard's thread and its workers.
@@ -46,19 +47,19 @@ struct Shared {
     files: Vec<File>,
     /// The write stream of each file's inode; 0: none.
     hints: Vec<u16>,
-    /// Operations to do, the large ones apart: they go first. There are few of them, usually one at a
-    /// time on a device, and behind a queue of small ones each would be late by all of those.
+    /// Queued operations. Large ones have a queue of their own and go first: they are few, usually one at a time per
+    /// device, and behind the small ones each would wait for the whole queue.
     large_jobs: ArrayQueue<Op>,
     jobs: ArrayQueue<Op>,
     done: ArrayQueue<Completion>,
-    /// One bit per worker: set while it is idle. The lowest is woken first, so that a light load stays on few warm
+    /// One bit per worker, set while it is idle. The lowest is woken first, so that a light load stays on few warm
     /// threads.
     idle: [AtomicU64; WORKERS_MAX / 64],
-    /// The shard's thread wants to be woken when so many completions are there; `usize::MAX`: not at all.
+    /// Number of completions that wake the shard's thread; `usize::MAX`: none.
     wanted: AtomicUsize,
-    /// A large operation is done since the shard's thread last looked.
+    /// A large operation completed since the shard's thread last polled.
     large_done: AtomicBool,
-    /// An operation that took less leaves no doubt.
+    /// Shorter operations need no lookup of CPU wait, see [`LONG_GAPS`].
     long_ns: u64,
     stop: AtomicBool,
 }
@@ -71,30 +72,30 @@ pub struct Threads {
     in_flight: usize,
     /// Operations queued since workers were last woken.
     unannounced: usize,
-    /// Completions taken since the beginning.
+    /// Completions taken since the start.
     taken: u64,
     level: Level,
 }
 
 /// Number of workers that may be awake at once.
 ///
-/// The number is the lowest that keeps the queue short. More workers compete for the CPU: measured beyond the device's
-/// need, each further one slowed all of them down, and the device starved. But a device that blocks every worker must
-/// not delay the operations behind them.
+/// The lowest number that keeps the queue short. More workers compete for the CPU: in measurements each worker beyond
+/// the device's need slowed down all others, and the device starved. But a device that blocks every worker must not
+/// delay the operations behind them.
 #[derive(Debug)]
 struct Level {
     workers: usize,
     least: usize,
     most: usize,
     adjusted_ns: u64,
-    /// Completions at the last look that saw a new one, and when that was.
+    /// Completions at the last poll that found a new one, and the time of that poll.
     completed: u64,
     progress_ns: u64,
 }
 
 impl Level {
-    /// Looks, once in [`STEP_NS`], at how many operations have been `left` in the queue since the look
-    /// before, and at how many were `completed` since the beginning.
+    /// Adjusts the number of workers, once per [`STEP_NS`]. `left`: operations still queued since the previous call.
+    /// `completed`: completions since the start.
     fn adjust(&mut self, now_ns: u64, left: usize, completed: u64) {
         if now_ns < self.adjusted_ns + STEP_NS {
             return;
@@ -105,7 +106,7 @@ impl Level {
         }
         let workers = match left {
             0 => self.workers.saturating_sub(1),
-            // Nothing comes back: the device holds all of them.
+            // Nothing completes: the device blocks all workers.
             left if now_ns >= self.progress_ns + HELD_NS => self.workers + left,
             _ => self.workers + 1,
         };
@@ -114,11 +115,11 @@ impl Level {
 }
 
 impl Threads {
-    /// An engine for `targets` with at most `in_flight_max` operations out, `workers_max` of them with workers (no
-    /// more than [`WORKERS_MAX`]), and `memory_bytes` of buffers.
+    /// An engine for `targets` with at most `in_flight_max` operations in flight, up to `workers_max` workers (at
+    /// most [`WORKERS_MAX`]), and `memory_bytes` of buffers.
     ///
-    /// `epoch` is instant 0 of its clock; a completion may lie unseen for `harmless_gap_ns` without raising a doubt.
-    /// Errors: descriptors, memory or threads that cannot be had.
+    /// `epoch` is instant 0 of its clock. A completion may stay unseen for `harmless_gap_ns` without raising a doubt.
+    /// Errors: no descriptors, memory or threads available.
     pub fn new(
         workers_max: usize,
         targets: &[Arc<Target>],
@@ -150,20 +151,20 @@ impl Threads {
         for index in 0..most {
             let (shared, owner) = (engine.shared.clone(), owner.clone());
             let builder = thread::Builder::new().name(format!("io-{index}")).stack_size(STACK_BYTES);
-            // When a later thread cannot be had, dropping `engine` stops those that were.
+            // If a later thread fails to start, dropping `engine` stops the earlier ones.
             let worker = builder.spawn(move || work(&shared, index, &owner))?;
             engine.workers.push(worker.thread().clone());
         }
         Ok(engine)
     }
 
-    /// Wakes an idle worker for each operation that is queued, up to the level.
+    /// Wakes an idle worker for each queued operation, up to the level.
     fn announce(&mut self, now_ns: u64) {
         let queued = self.shared.queued();
         let completed = self.taken + self.shared.done.len() as u64;
         self.level.adjust(now_ns, queued.saturating_sub(self.unannounced), completed);
         self.unannounced = 0;
-        // Pairs with the fence in `work`: either we see its idle bit, or it sees our operation.
+        // Pairs with the fence in `work`: either this thread sees the idle bit, or the worker sees the operation.
         std::sync::atomic::fence(Ordering::SeqCst);
         let idle: u32 = self.shared.idle.iter().map(|bits| bits.load(Ordering::Relaxed).count_ones()).sum();
         let awake = self.workers.len() - (idle as usize).min(self.workers.len());
@@ -181,7 +182,7 @@ impl Threads {
                 }
             }
         }
-        // Whoever is awake looks at the queue again before it parks.
+        // Awake workers check the queue again before they park.
     }
 
     fn take_done(&mut self, out: &mut Vec<Completion>) {
@@ -198,7 +199,7 @@ impl Shared {
         self.epoch.elapsed().as_nanos() as u64
     }
 
-    /// Operations that no worker has taken yet.
+    /// Operations that no worker has taken.
     fn queued(&self) -> usize {
         self.large_jobs.len() + self.jobs.len()
     }
@@ -215,7 +216,7 @@ impl IoEngine for Threads {
 
     fn submit(&mut self, op: Op) {
         let queue = if op.len >= LARGE_BYTES { &self.shared.large_jobs } else { &self.shared.jobs };
-        // Each holds as many as may be in flight, so it is never full.
+        // Each queue holds the maximum number of operations in flight, so the push never fails.
         if queue.push(op).is_ok() {
             self.in_flight += 1;
             self.unannounced += 1;
@@ -229,7 +230,8 @@ impl IoEngine for Threads {
         self.shared.wanted.store(wanted, Ordering::SeqCst);
         loop {
             let now_ns = self.shared.clock_ns();
-            // Large ones go one at a time, so that the next one waits for this: it is not left until the clock wakes.
+            // Large operations go one at a time, and the next waits for this completion: return now, not at the
+            // timeout.
             let large_done = self.shared.large_done.load(Ordering::SeqCst);
             if now_ns >= wait.until_ns || self.shared.done.len() >= wanted || large_done {
                 break;
@@ -240,7 +242,7 @@ impl IoEngine for Threads {
             thread::park_timeout(Duration::from_nanos(if left { pause_ns.min(STEP_NS) } else { pause_ns }));
         }
         self.shared.wanted.store(usize::MAX, Ordering::Relaxed);
-        // Before the look, so that whatever comes after is not missed.
+        // Cleared before the completions are taken, so that a later one is not missed.
         self.shared.large_done.store(false, Ordering::SeqCst);
         self.take_done(out);
         Ok(())
@@ -257,8 +259,7 @@ impl IoEngine for Threads {
 
 impl Drop for Threads {
     fn drop(&mut self) {
-        // Not joined: a worker inside a read of a device that hangs never ends, and it holds all it
-        // needs by itself.
+        // Not joined: a worker blocked in a read of a hung device never ends. It owns all that it needs.
         self.shared.stop.store(true, Ordering::SeqCst);
         self.workers.iter().for_each(Thread::unpark);
     }
@@ -273,7 +274,7 @@ fn work(shared: &Shared, index: usize, owner: &Thread) {
         if let Some(op) = shared.large_jobs.pop().or_else(|| shared.jobs.pop()) {
             let large = op.len >= LARGE_BYTES;
             let completion = perform(shared, op, &mut clock);
-            // As many completions as operations fit, so this never fails.
+            // The queue holds the maximum number of operations, so the push never fails.
             let _ = shared.done.push(completion);
             if large {
                 shared.large_done.store(true, Ordering::SeqCst);
@@ -292,15 +293,15 @@ fn work(shared: &Shared, index: usize, owner: &Thread) {
     }
 }
 
-/// Tells a worker for how long it had no CPU. Asking costs a system call, so it is asked only after
-/// operations that took long, and now and then to forget what came before them.
+/// Measures how long a worker had no CPU. The lookup costs a system call, so it runs only after long operations, and
+/// now and then to discard the time before an operation.
 struct Clock {
     run_delay: RunDelay,
     read_ns: u64,
 }
 
 impl Clock {
-    /// Begins an operation: the instant at which it is issued.
+    /// Begins an operation. Returns the instant of issue.
     fn begin(&mut self, shared: &Shared) -> u64 {
         let now_ns = shared.clock_ns();
         if now_ns <= self.read_ns + STEP_NS {
@@ -311,7 +312,7 @@ impl Clock {
         shared.clock_ns()
     }
 
-    /// Upper bound of the time for which the end of an operation lay unseen, nanoseconds.
+    /// Upper bound of the time for which the completion stayed unseen, nanoseconds.
     fn end(&mut self, issued_ns: u64, completed_ns: u64, long_ns: u64) -> u64 {
         let service_ns = completed_ns - issued_ns;
         if service_ns < long_ns {
@@ -322,7 +323,7 @@ impl Clock {
     }
 }
 
-/// Does one operation and stamps both of its ends.
+/// Performs one operation and stamps its issue and completion.
 fn perform(shared: &Shared, mut op: Op, clock: &mut Clock) -> Completion {
     let issued_ns = clock.begin(shared);
     let outcome = loop {
@@ -339,11 +340,11 @@ fn perform(shared: &Shared, mut op: Op, clock: &mut Clock) -> Completion {
     Completion { token: op.token, buf: op.buf, outcome, issued_ns, completed_ns, unseen_ns }
 }
 
-/// The system calls of one operation: the bytes that it moved.
+/// System calls of one operation. Returns the bytes moved.
 fn carry_out(file: &File, hint: u16, op: &mut Op) -> io::Result<usize> {
     let len = (op.len as usize).min(op.buf.len());
     match op.kind {
-        // pwritev2(2) takes no write stream; the one of the inode is every write's.
+        // pwritev2(2) takes no write stream; every write has the stream of the inode.
         OpKind::Write if op.placement.is_some_and(|placement| placement.0 != hint) => {
             Err(io::Error::from_raw_os_error(libc::EOPNOTSUPP))
         }

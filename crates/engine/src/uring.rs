@@ -1,4 +1,4 @@
-//! The engine of io_uring: registered files and buffers, one ring a shard, one wait for all targets.
+//! The engine of io_uring: registered files and buffers, one ring per shard, one wait for all targets.
 
 use crate::threads::Threads;
 use crate::{BATCH, IoEngine, Wait};
@@ -15,7 +15,7 @@ use sys::usage::monotonic_ns;
 /// Longest wait in the ring while helper threads have operations in flight, nanoseconds.
 const LOOK_NS: u64 = 100_000;
 
-/// When something was seen to be complete.
+/// Time at which a completion was seen.
 pub(crate) struct Seen {
     /// Time of detection, nanoseconds.
     pub(crate) at_ns: u64,
@@ -23,32 +23,32 @@ pub(crate) struct Seen {
     pub(crate) unseen_ns: u64,
 }
 
-/// A shard's ring and targets. Lives on the thread that made it.
+/// A shard's ring and targets. Stays on the thread that made it.
 pub struct Uring<F: Form = Files> {
     epoch: Instant,
     ring: Ring<F>,
-    /// When the completion queue was last known to be looked at, or was being waited on.
+    /// Last time at which the completion queue was polled or waited on.
     looked_ns: u64,
     run_delay: RunDelay,
-    /// A wait as short as this hides nothing that matters, so nobody asks for how long it went on without a CPU.
+    /// After a shorter wait the engine does not look up how long the thread had no CPU.
     harmless_gap_ns: u64,
     /// Refused operations, returned by the next reap.
     refused: Vec<Completion>,
-    /// The kernel discards through the ring.
+    /// The ring supports discards.
     discards: bool,
-    /// Carries out what this kernel's ring cannot; made when it is first needed.
+    /// Threads for operations that this kernel's ring does not support; started on first use.
     beside: Option<Threads>,
     in_flight_max: usize,
-    // The descriptors registered with the ring; last, so that they outlive it.
+    // Owns the descriptors registered with the ring; last, so that it is dropped after the ring.
     targets: Vec<Arc<Target>>,
 }
 
 impl Uring {
-    /// An engine for `targets` with at most `in_flight_max` operations out and `memory_bytes` of buffers.
+    /// An engine for `targets` with at most `in_flight_max` operations in flight and `memory_bytes` of buffers.
     ///
-    /// `epoch` is instant 0 of its clock (CLOCK_MONOTONIC). A completion may lie unseen for `harmless_gap_ns`
-    /// without raising a doubt. Errors: those of io_uring_setup(2) and io_uring_register(2);
-    /// `PermissionDenied` where io_uring is forbidden.
+    /// `epoch` is instant 0 of its clock (CLOCK_MONOTONIC). A completion may stay unseen for `harmless_gap_ns`
+    /// without raising a doubt. Errors: those of io_uring_setup(2) and io_uring_register(2); `PermissionDenied` where
+    /// io_uring is forbidden.
     pub fn new(
         targets: Vec<Arc<Target>>,
         in_flight_max: usize,
@@ -69,7 +69,7 @@ pub(crate) fn epoch_ns(epoch: Instant) -> u64 {
 }
 
 impl<F: Form> Uring<F> {
-    /// An engine on `ring`, which carries a deallocation itself if it `discards`.
+    /// An engine on `ring`, which performs deallocations itself if `discards`.
     pub(crate) fn on(
         ring: Ring<F>,
         targets: Vec<Arc<Target>>,
@@ -92,20 +92,20 @@ impl<F: Form> Uring<F> {
         }
     }
 
-    /// Queues an operation. Queued operations go to the kernel when the queue is full, and in every wait.
+    /// Queues an operation. The queue is submitted when it is full, and in every wait.
     pub(crate) fn queue(&mut self, mut op: F::Op) {
-        // The submission queue can be full for a moment; the kernel empties it in every `enter`.
+        // The submission queue can be full; every `enter` empties it.
         while let Err(back) = self.ring.push(op) {
             op = back;
             let now_ns = self.clock_ns();
-            // An error here comes again in `reap`, which reports it.
+            // `reap` gets the same error and reports it.
             if self.ring.enter(now_ns, None).is_err() {
                 return;
             }
         }
     }
 
-    /// Hands an operation to the ring, with a batch.
+    /// Queues an operation, and submits the queue when a batch is full.
     pub(crate) fn push(&mut self, op: F::Op) {
         self.queue(op);
         if self.ring.pushed() >= BATCH {
@@ -118,18 +118,18 @@ impl<F: Form> Uring<F> {
         self.epoch.elapsed().as_nanos() as u64
     }
 
-    /// Submits queued operations and has the kernel post completions. A spinning thread calls this often, and mostly
-    /// there is neither.
+    /// Submits queued operations and has the kernel post completions. A spinning thread calls this often, mostly with
+    /// nothing to do.
     fn hand_over(&mut self, now_ns: u64) -> io::Result<()> {
         if self.ring.pushed() > 0 || self.ring.is_ready() { self.ring.enter(now_ns, None) } else { Ok(()) }
     }
 
-    /// Waits for the first completion. The kernel watches for us meanwhile and wakes us for it, so nothing lies
-    /// unseen but for as long as we then have no CPU.
+    /// Waits for the first completion. The kernel wakes the thread for it, so a completion stays unseen only while
+    /// the thread has no CPU.
     fn await_first(&mut self, until_ns: u64) -> io::Result<()> {
         let mut asleep_ns = self.clock_ns();
-        // The only operation is complete no earlier than it is handed over: one call does both. Otherwise what came before
-        // or during the submission is there after it, and has lain unseen since the last look.
+        // A single operation completes only after its submission, so one call does both. Otherwise completions from
+        // before or during the submission are found after it, unseen since the last poll.
         if self.ring.in_flight() > 1 || self.ring.pushed() == 0 {
             self.hand_over(asleep_ns)?;
             if self.ring.has_completions() {
@@ -147,7 +147,7 @@ impl<F: Form> Uring<F> {
         Ok(())
     }
 
-    /// Waits until `until_ns` at most, for the first completion or for so many.
+    /// Waits at most until `until_ns`, for `completions` completions.
     pub(crate) fn wait(&mut self, Wait { until_ns, completions }: Wait) -> io::Result<()> {
         let now_ns = self.clock_ns();
         if until_ns <= now_ns {
@@ -159,7 +159,7 @@ impl<F: Form> Uring<F> {
         }
     }
 
-    /// Takes all that came, with when it was seen and for how long at most before it lay unseen.
+    /// Takes all completions, each with the time at which it was seen and for how long at most it stayed unseen.
     pub(crate) fn look(&mut self, mut each: impl FnMut(Reaped<F>, Seen)) {
         let seen_ns = self.clock_ns();
         let looked_ns = self.looked_ns;
@@ -185,7 +185,7 @@ impl<F: Form> Uring<F> {
 }
 
 impl<F: Form<Op = Op, Outcome = Outcome>> Uring<F> {
-    /// Ends an operation with `errno`, without having issued it.
+    /// Ends an operation with `errno`, without issuing it.
     pub(crate) fn refuse(&mut self, op: Op, errno: i32) {
         let issued_ns = self.clock_ns();
         let Op { token, buf, .. } = op;
@@ -193,7 +193,7 @@ impl<F: Form<Op = Op, Outcome = Outcome>> Uring<F> {
         self.refused.push(Completion { token, buf, outcome, issued_ns, completed_ns: issued_ns, unseen_ns: 0 });
     }
 
-    /// Gives an operation to a thread, which must not be the ring's.
+    /// Performs an operation on a helper thread instead of the ring.
     fn submit_beside(&mut self, op: Op) {
         if self.beside.is_none() {
             match Threads::new(1, &self.targets, self.in_flight_max, 0, self.epoch, self.harmless_gap_ns) {
@@ -239,7 +239,7 @@ impl<F: Form<Op = Op, Outcome = Outcome>> IoEngine for Uring<F> {
         }
         self.wait(Wait { until_ns, ..wait })?;
         self.look(|Reaped { token, op, outcome, issued_ns }, Seen { at_ns: completed_ns, unseen_ns }| {
-            // None of these operations goes on after a completion.
+            // None of these operations continues after a completion.
             if let Some(Op { buf, .. }) = op {
                 out.push(Completion { token, buf, outcome, issued_ns, completed_ns, unseen_ns });
             }

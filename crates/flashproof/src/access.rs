@@ -1,5 +1,5 @@
-//! Login and TLS of a database's nodes, by the options. The password comes from a file, the environment, or is asked for
-//! without showing it; never from an argument, which everybody on the machine can read.
+//! Login and TLS of a database's nodes, from the options. The password comes from a file, the environment, or a prompt
+//! without echo; never from an argument, which every user of the machine can read.
 
 use crate::args::{AccessArgs, Auth};
 use results::files::{self, Links};
@@ -11,13 +11,13 @@ use std::io::Read;
 use std::path::Path;
 use store::nodes::{Access, Login, Tls};
 
-/// The environment variable that may have it.
+/// Environment variable with the password.
 const VARIABLE: &str = "FLASHPROOF_PASSWORD";
 
-/// Bytes of a password, at most.
+/// Maximum length of a password, bytes.
 const BYTES_MAX: u64 = 1024;
 
-/// How to connect to the nodes.
+/// Login and TLS settings of the options.
 pub fn access(args: &AccessArgs) -> Result<Access, Failure> {
     let client = args.tls_certfile.as_deref().zip(args.tls_keyfile.as_deref());
     let tls = args.tls_cafile.as_deref().filter(|_| args.tls);
@@ -45,7 +45,7 @@ fn password(args: &AccessArgs, user: &str) -> Result<String, Failure> {
     if let Some(password) = std::env::var_os(VARIABLE) {
         return password.into_string().map_err(|_| Failure::usage(format!("{VARIABLE} is no text (UTF-8)")));
     }
-    // Not standard input: a log may come from there.
+    // Not standard input, which may carry a log.
     let terminal = OpenOptions::new().read(true).write(true).open("/dev/tty").map_err(|_| {
         Failure::usage(format!(
             "user {user} needs a password, and there is no terminal to ask on - give --password-file, or {VARIABLE} in \
@@ -69,9 +69,9 @@ fn from_file(path: &Path) -> Result<String, Failure> {
     }
 }
 
-/// A line from a terminal that does not show it; `None` for Ctrl-C, Ctrl-D, or the end.
+/// Reads a line from a terminal without echo; `None` for Ctrl-C, Ctrl-D, or the end of input.
 ///
-/// Keys that would end the program come as bytes, so that the terminal shows what is typed again whatever happens.
+/// Keys that would end the program are read as bytes, so that the terminal's settings are always restored.
 fn ask(mut terminal: &File) -> Result<Option<String>, Failure> {
     let failed = |error| Failure::environment(format!("cannot ask for the password - {error}"));
     let before = tcgetattr(terminal).map_err(failed)?;
@@ -84,7 +84,7 @@ fn ask(mut terminal: &File) -> Result<Option<String>, Failure> {
     let mut typed = Vec::new();
     let mut key = [0];
     loop {
-        // An interrupted or failed read is the end: nobody is there.
+        // An interrupted or failed read counts as the end of input.
         match terminal.read(&mut key) {
             Ok(1) => {}
             _ => return Ok(None),
@@ -101,7 +101,7 @@ fn ask(mut terminal: &File) -> Result<Option<String>, Failure> {
     String::from_utf8(typed).map(Some).map_err(|_| Failure::usage("the password is no text (UTF-8)"))
 }
 
-/// A terminal that gets its settings back.
+/// Restores the settings of a terminal when dropped.
 struct AsBefore<'a>(&'a File, Termios);
 
 impl Drop for AsBefore<'_> {

@@ -33,22 +33,22 @@ use session::console;
 use std::ffi::{OsStr, OsString};
 use std::path::Path;
 
-/// The command line that was given, and as whose program.
+/// The command line, and the program whose behaviour it gets.
 pub struct Invocation {
     /// The command with its options.
     pub command: Command,
-    /// As whose program it behaves.
+    /// Program whose behaviour the command follows.
     pub manner: Manner,
-    /// True if nothing is to be printed but results, warnings and errors.
+    /// True to print only results, warnings and errors.
     pub quiet: bool,
 }
 
-/// Everything that can be asked of flashproof: name, description, options and examples of each command, in one place.
+/// The command line interface: name, description, options and examples of each command, in one place.
 #[derive(Parser)]
 #[command(
     name = "flashproof",
     version,
-    about = "Shows whether a flash device holds a database's load, and whose fault it is when it does not",
+    about = "Shows whether a flash device holds a database's load, and what is at fault when it does not",
     after_help = "Exit codes: 0 pass or done, 1 fail, 2 usage, 3 environment (device, permission,\nkernel), 4 invalid run, 70 a bug of flashproof",
     arg_required_else_help = true,
     disable_help_subcommand = true,
@@ -62,7 +62,7 @@ struct Cli {
     command: Command,
 }
 
-/// A command with its options. [`help::GROUPS`] says under which heading the help lists it.
+/// A command with its options. [`help::GROUPS`] assigns the heading in the help.
 #[derive(Subcommand)]
 pub enum Command {
     /// Run ACT's storage test, or record stores that share a drive
@@ -86,13 +86,13 @@ pub enum Command {
     /// List the devices and which are safe to test; examine some of them
     #[command(after_long_help = help::laid_out(prepare::DOCTOR_EXAMPLES))]
     Doctor(DoctorArgs),
-    /// Write devices from end to end, as a drive in use is; ERASES them
+    /// Fill devices, so that they are in the state of a used drive; ERASES them
     #[command(after_long_help = help::laid_out(prepare::PREP_EXAMPLES))]
     Prep(PrepArgs),
     /// Judge runs from their directories, watch them, compare them
     #[command(after_long_help = help::laid_out(reports::REPORT_EXAMPLES))]
     Report(Box<ReportCommand>),
-    /// Show which share of operations took longer than what, from logs
+    /// Show from logs which share of operations exceeded a latency
     #[command(after_long_help = help::laid_out(logs::LATENCY_EXAMPLES))]
     Latency(Box<LatencyCommand>),
     /// Derive the load of a cluster's drives, and what to buy for it
@@ -128,10 +128,10 @@ pub struct StorageCommand {
     pub args: StorageArgs,
 }
 
-/// Loads on a drive that no file of ACT's describes.
+/// Loads on a drive that ACT's configuration cannot describe.
 #[derive(Subcommand)]
 pub enum OtherLoad {
-    /// Run log-structured record stores that share a drive, with a verdict for each; ERASES what they write on
+    /// Run log-structured record stores that share a drive, with a verdict for each; ERASES their devices
     #[command(after_long_help = help::laid_out(loads::TENANTS_EXAMPLES))]
     Tenants(Box<TenantsArgs>),
 }
@@ -140,7 +140,7 @@ pub enum OtherLoad {
 #[derive(Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct RateCommand {
-    /// Without the search
+    /// Ratings without a search
     #[command(subcommand)]
     pub other: Option<OtherRating>,
     #[command(flatten)]
@@ -169,15 +169,15 @@ pub struct ReportCommand {
 /// Other views of directories.
 #[derive(Subcommand)]
 pub enum OtherReport {
-    /// Lay runs or series side by side: what each held, at what wear and price, and among published ratings
+    /// Compare runs or series: load held, wear, price, published ratings
     #[command(after_long_help = help::laid_out(reports::COMPARE_EXAMPLES))]
     Compare(Box<CompareArgs>),
-    /// Show how a run or a series stands, from another terminal, while it runs or afterwards
+    /// Show the progress of a run or series, from another terminal, while it runs or afterwards
     #[command(after_long_help = help::laid_out(reports::STATUS_EXAMPLES))]
     Status(StatusArgs),
 }
 
-/// `flashproof latency`: tables of ACT's logs, of runs and of servers' logs, told apart by their content.
+/// `flashproof latency`: tables from ACT's logs, runs and servers' logs, distinguished by their content.
 #[derive(Args)]
 #[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true, disable_help_flag = true)]
 pub struct LatencyCommand {
@@ -210,22 +210,23 @@ pub struct SizeCommand {
 /// The steps from a live cluster to the drives that it needs.
 #[derive(Subcommand)]
 pub enum Sizing {
-    /// Collect from a live cluster what a profile needs: statistics of each node over a while, logs, iostat, in one folder
+    /// Collect what a profile needs from a live cluster: statistics of each node over a while, logs, iostat, in one
+    /// folder
     #[command(after_long_help = help::laid_out(plan::COLLECT_EXAMPLES))]
     Collect(Box<CollectArgs>),
-    /// Put back what a collection that was killed had turned on
+    /// Restore the settings that a killed collection had changed
     #[command(after_long_help = help::laid_out(plan::RESTORE_EXAMPLES))]
     Restore(Box<RestoreArgs>),
-    /// Derive the load of a cluster's drives from its logs, and write a test's configuration of it
+    /// Derive the load of a cluster's drives from its logs, and write a test configuration for it
     #[command(after_long_help = help::laid_out(plan::SIZE_EXAMPLES))]
     Profile(Box<SizeArgs>),
-    /// Adjust a configuration with histograms until what reaches a device is what a cluster's drive had; ERASES it
+    /// Adjust a configuration with histograms until a device receives the I/O that a cluster's drive had; ERASES it
     #[command(after_long_help = help::laid_out(plan::ALIGN_EXAMPLES))]
     Align(Box<AlignArgs>),
-    /// Tell how many drives of each candidate a cluster's load needs, now and scaled, and what limits them
+    /// Compute how many drives of each candidate a cluster needs, now and scaled, and which limit binds
     #[command(after_long_help = help::laid_out(plan::SELECT_EXAMPLES))]
     Select(Box<SelectArgs>),
-    /// Write the configuration of a test: asked for, by options, or from another one of any ACT
+    /// Write the configuration of a test: by questions, by options, or from a configuration of any ACT version
     #[command(after_long_help = help::laid_out(plan::CONFIG_EXAMPLES))]
     Config(Box<ConfigArgs>),
 }
@@ -233,24 +234,25 @@ pub enum Sizing {
 /// `flashproof waf`.
 #[derive(Args)]
 pub struct WafCommand {
-    /// What is done with a drive
+    /// Action on a drive
     #[command(subcommand)]
     pub what: Waf,
 }
 
-/// Ways to a drive's write amplification.
+/// Commands about a drive's write amplification.
 #[derive(Subcommand)]
 pub enum Waf {
-    /// Predict it on a simulated drive: tenants with a drive each, on one, and with placement handles
+    /// Predict it on a simulated drive: tenants with a drive each, on one drive, and with placement handles
     #[command(after_long_help = help::laid_out(waf::MODEL_EXAMPLES))]
     Model(Box<WafModelArgs>),
-    /// Measure it on a real drive by what its media take; ERASES it
+    /// Measure it on a real drive by its media write counters; ERASES it
     #[command(after_long_help = help::laid_out(waf::MEASURE_EXAMPLES))]
     Measure(Box<WafMeasureArgs>),
     /// Test if a drive's firmware keeps data of placement handles apart; ERASES a real one
     #[command(after_long_help = help::laid_out(waf::PROBE_EXAMPLES))]
     Probe(WafProbeArgs),
-    /// Print the nvme-cli commands that give a namespace placement handles (FDP), and the way back; run none of them
+    /// Print the nvme-cli commands that give a namespace placement handles (FDP), and those that undo it; run none of
+    /// them
     #[command(after_long_help = help::laid_out(waf::SETUP_EXAMPLES))]
     Setup(WafSetupArgs),
 }
@@ -266,18 +268,18 @@ pub struct EngineCommand {
 /// The record engine, its client and its bench.
 #[derive(Subcommand)]
 pub enum RecordEngine {
-    /// Serve records to clients of Aerospike: a record engine on a drive; ERASES what else is on it
+    /// Serve records to clients of Aerospike: a record engine on a drive; ERASES other data on it
     #[command(after_long_help = help::laid_out(engine::SERVE_EXAMPLES))]
     Serve(ServeArgs),
-    /// Read and write records of a database, Aerospike's or our own, with a verdict; WRITES to its namespace
+    /// Read and write records of a database, Aerospike's or flashproof's, with a verdict; WRITES to its namespace
     #[command(after_long_help = help::laid_out(engine::CLIENT_EXAMPLES))]
     Client(Box<ClientArgs>),
-    /// Show how many transactions a record engine does on a drive and what limits them; ERASES the drive
+    /// Show how many transactions per second a record engine does on a drive and what limits them; ERASES the drive
     #[command(after_long_help = help::laid_out(engine::TRANSACTIONS_EXAMPLES))]
     Bench(Box<TransactionsArgs>),
 }
 
-/// Reads the command line. Prints help or usage errors and exits where that is all there is to do.
+/// Parses the command line. Help and usage errors are printed, and the program exits.
 pub fn parse() -> Invocation {
     let arguments: Vec<OsString> = std::env::args_os().collect();
     let called = arguments.first().map(Path::new).and_then(Path::file_name).and_then(OsStr::to_str).map(str::to_owned);
@@ -300,7 +302,7 @@ pub fn parse() -> Invocation {
             act(false, Command::Latency(Box::new(LatencyCommand { other: None, files: Vec::new(), args })))
         }
         Some("act_config_helper.py" | "act_config_helper") => {
-            // The helper asks, and knows the storage test alone.
+            // The helper asks, and knows only the storage test.
             let words = ["flashproof", "size", "config", "--ask", "--model", "storage"].map(OsString::from);
             own(words.into_iter().chain(arguments.into_iter().skip(1)).collect())
         }
@@ -309,7 +311,7 @@ pub fn parse() -> Invocation {
     }
 }
 
-/// The command line of flashproof under its own name.
+/// Parses a command line under the name flashproof.
 fn own(arguments: Vec<OsString>) -> Invocation {
     let command = help::whole();
     if let Some(error) = hints::instead_of(&command, &arguments) {
@@ -335,21 +337,21 @@ fn is_quiet(matches: &ArgMatches) -> bool {
     }
 }
 
-/// Shows help, or what is wrong with the command line, and exits as ACT does.
+/// Prints help or a usage error, and exits with ACT's exit code.
 fn exit_as_act(error: &clap::Error) -> ! {
     exit(error, session::failure::ACT_FAILURE.into())
 }
 
-/// Shows help, or what is wrong with the command line, and exits; in the second case with `mistake`.
+/// Prints help or a usage error, and exits; after an error with the code `mistake`.
 fn exit(error: &clap::Error, mistake: i32) -> ! {
     let text = error.render().to_string();
     match text.contains(units::is_unprintable) {
-        // An argument that would move the cursor is shown without colours.
+        // Without colours: an argument contains characters that would move the cursor.
         true => {
             console::notice(text.trim_end());
             console::flush();
         }
-        // Who closed the terminal does not want to read it.
+        // Write errors are ignored: the terminal may be closed.
         false => drop(error.print()),
     }
     std::process::exit(if error.use_stderr() { mistake } else { 0 })

@@ -1,11 +1,10 @@
-//! flashproof: whether a flash device holds a database's load, how much of it, and whose fault it is
-//! when it does not.
+//! flashproof: whether a flash device holds a database's load, how much of it, and what is at fault when it does not.
 //!
-//! This crate joins the rooms: options in, one file a command, messages and exit codes out. What it
-//! runs, measures and judges is in the other crates.
+//! This crate is the command line: options, one file per command, messages and exit codes. The other crates run,
+//! measure and judge.
 
 #![forbid(unsafe_code)]
-// Of this library nobody calls more than [`run`].
+// Users of this library need only [`run`].
 #![allow(unreachable_pub)]
 
 mod access;
@@ -17,7 +16,7 @@ use session::failure::ACT_FAILURE;
 use session::{Manner, console, leave, signals};
 use std::process::ExitCode;
 
-/// Runs the command line of this process, under whatever name it was called. Gives its exit code.
+/// Runs the command line of this process, by the name under which it was called. Returns the exit code.
 pub fn run() -> ExitCode {
     leave::tame_panics();
     signals::outlive_file_size_limit();

@@ -1,4 +1,4 @@
-//! The program: all of it is in the library.
+//! The program; everything is in the library.
 
 #![forbid(unsafe_code)]
 

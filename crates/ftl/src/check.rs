@@ -1,13 +1,14 @@
-//! Consistency check: recounts everything, one by one.
+//! Consistency check: recounts every unit.
 
 use crate::Ftl;
 use std::collections::BTreeSet;
 
 impl Ftl {
-    /// Says what does not add up. Looks at every unit of the drive.
+    /// Recounts every unit of the drive. The error is the first inconsistency found.
     ///
-    /// Each mapped unit lies at one place that says so, the valid units of each superblock are as many as counted, each
-    /// superblock is free, open, closed or being collected, and what was programmed is there or was erased.
+    /// - Each mapped unit lies in one superblock, and the valid units of each superblock match its count.
+    /// - Each superblock is free, open, closed or being collected.
+    /// - Units programmed = units erased + units still in place.
     pub fn check(&self) -> Result<(), String> {
         let per_superblock = self.map.per_superblock();
         let mut mapped = 0;
@@ -62,7 +63,7 @@ impl Ftl {
         self.victims.collecting.is_some_and(|collecting| collecting.superblock == superblock)
     }
 
-    /// Units of it that were programmed since it was erased, if it is not free.
+    /// Units programmed in an open or full superblock since its erase.
     fn written(&self, superblock: u32) -> u32 {
         let open = self.points.iter().find(|point| point.superblock == superblock);
         self.map.per_superblock() - open.map_or(0, |point| point.room())

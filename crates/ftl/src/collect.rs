@@ -8,23 +8,23 @@ use crate::{Append, Ftl, Isolation};
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Collecting {
     pub(crate) superblock: u32,
-    /// Units of it that were looked at.
+    /// Units of the superblock that are examined so far.
     pub(crate) done: u32,
 }
 
 impl Ftl {
-    /// As [`Self::collect_on`], with nobody listening.
+    /// [`Self::collect_on`] without an observer.
     pub fn collect(&mut self, units: u32) -> Option<u32> {
         self.collect_on(units, &mut ())
     }
 
-    /// A step of garbage collection: moves up to `units` valid units of the current victim, or of the next one, and
-    /// erases it when none is left. Returns the units moved: fewer than `units` when the victim is done; more if the
-    /// append point is shared and the victim must be finished, because the host would take the space for the rest.
+    /// One step of garbage collection: moves up to `units` valid units of the victim, and erases it when none is
+    /// left. Returns the units moved. With a shared append point a step can exceed `units`: if only the append point
+    /// has space left, the victim is finished before the host takes that space. Returns none if no superblock has an
+    /// invalid unit (FIFO: if none is closed).
     ///
-    /// None if there is nothing to gain (FIFO takes the oldest whatever it holds). Writes collect by themselves when
-    /// they must. Call this to collect earlier, best while [`Self::free_superblocks`] is slightly over the reserve: the
-    /// earlier, the more is moved.
+    /// Writes collect when they must. Call this to collect earlier, best while [`Self::free_superblocks`] is slightly
+    /// over the reserve: early collection moves more units.
     pub fn collect_on(&mut self, units: u32, media: &mut impl Media) -> Option<u32> {
         let mut victim = match self.victims.collecting.take() {
             Some(victim) => victim,
@@ -50,7 +50,7 @@ impl Ftl {
         self.spec.append == Append::Shared && self.free.is_empty()
     }
 
-    /// Moves what is valid of the victim's next units; how many that were.
+    /// Moves the valid units among the victim's next `units` units. Returns the number moved.
     fn relocate<M: Media>(&mut self, victim: &mut Collecting, units: u32, media: &mut M) -> u32 {
         let to = self.destination(self.owner[victim.superblock as usize]);
         if self.points[to].room() == 0 {
@@ -80,7 +80,7 @@ impl Ftl {
         moved
     }
 
-    /// The append point for what is moved of a superblock of that handle.
+    /// Append point for valid units moved out of a superblock of handle `owner`.
     fn destination(&self, owner: u16) -> usize {
         let (handles, owner) = (usize::from(self.spec.handles), usize::from(owner));
         let mixes = self.spec.firmware.mixes_handles;
@@ -93,7 +93,7 @@ impl Ftl {
     }
 }
 
-/// Units that are read, put together to extents.
+/// Merges adjacent units that are read into extents.
 struct Runs {
     superblock: u32,
     next: u32,

@@ -1,4 +1,4 @@
-//! The drive: what the host asks of it.
+//! The drive and its host commands.
 
 use crate::map::Map;
 use crate::media::{Cause, Extent, Media};
@@ -12,7 +12,7 @@ use sys::random::Random;
 
 /// A flash translation layer: page-mapped, with superblocks that are erased as a whole.
 ///
-/// Units of the host are numbered from 0. Everything follows from the [`Spec`], the seed and the calls.
+/// Host units are numbered from 0. The state depends only on the [`Spec`], the seed and the calls.
 #[derive(Clone, PartialEq)]
 pub struct Ftl {
     pub(crate) spec: Spec,
@@ -32,14 +32,14 @@ pub struct Ftl {
     pub(crate) erases: u64,
 }
 
-/// The superblock that is being filled.
+/// Append point: a superblock that is being filled.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub(crate) struct Point {
-    /// None if 0, and when it is full.
+    /// 0: no superblock is open, or the last one is full.
     pub(crate) superblock: u32,
-    /// The unit of the flash that is written next.
+    /// Flash unit that is written next.
     pub(crate) next: u32,
-    /// One past its last unit.
+    /// One past the last flash unit of the superblock.
     pub(crate) end: u32,
 }
 
@@ -73,15 +73,15 @@ impl Ftl {
         })
     }
 
-    /// As [`Self::write_on`], with nobody listening.
+    /// [`Self::write_on`] without an observer.
     #[inline]
     pub fn write(&mut self, first_unit: u64, units: u32, handle: u16) {
         self.write_on(first_unit, units, handle, &mut ());
     }
 
-    /// The host writes `units` units from `first_unit` on. A handle that the drive does not have is its first.
+    /// Writes `units` host units from `first_unit` on. An unknown handle means the first handle.
     ///
-    /// Where there is no free superblock but the reserve, garbage collection runs first until there is one.
+    /// If only the reserve is free, garbage collection runs first until another superblock is free.
     ///
     /// # Panics
     ///
@@ -108,8 +108,8 @@ impl Ftl {
         }
     }
 
-    /// Single units at random, each as by [`Self::write`], but several times as fast: what is known of them is loaded for a
-    /// batch at once.
+    /// Writes single random units, as [`Self::write`] does, but several times as fast: map entries are prefetched in
+    /// batches.
     pub fn write_each(&mut self, units: &[u32], handle: u16) {
         for batch in units.chunks(64) {
             self.map.load(batch);
@@ -119,7 +119,7 @@ impl Ftl {
         }
     }
 
-    /// The host no longer needs `units` units from `first_unit` on (NVMe: deallocate; ATA: TRIM).
+    /// Deallocates `units` host units from `first_unit` on (NVMe: deallocate; ATA: TRIM).
     ///
     /// # Panics
     ///
@@ -147,7 +147,7 @@ impl Ftl {
         );
     }
 
-    /// A superblock for the append point, after as much garbage collection as that takes.
+    /// Opens a superblock for the append point, after garbage collection if none is free.
     #[cold]
     fn make_room(&mut self, point: usize, media: &mut impl Media) {
         // Garbage collection may write to this point, too.
@@ -168,7 +168,7 @@ impl Ftl {
         self.owner[superblock as usize] = (point % usize::from(self.spec.handles)) as u16;
     }
 
-    /// Units were written at the append point, which is in `superblock`.
+    /// Records that units were written at the append point, which is in `superblock`.
     #[inline]
     pub(crate) fn appended(&mut self, point: usize, superblock: u32, units: u32) {
         self.valid.add(superblock, units);
@@ -181,14 +181,14 @@ impl Ftl {
         }
     }
 
-    /// Units of the flash, as the media know them.
+    /// Extent of flash units, as [`Media`] gets it.
     #[inline]
     pub(crate) fn extent(&self, flash: u32, units: u32) -> Extent {
         let superblock = self.map.superblock_of(flash);
         Extent { superblock: superblock - 1, first: flash - superblock * self.map.per_superblock(), units }
     }
 
-    /// Position of a unit in the flash, if it was written.
+    /// Position of a host unit in the flash, if it was written.
     pub fn locate(&self, unit: u64) -> Option<Extent> {
         self.check_range(unit, 1);
         self.map.flash_of(unit as u32).map(|flash| self.extent(flash, 1))
@@ -203,7 +203,7 @@ impl Ftl {
         u64::from(self.map.units())
     }
 
-    /// Units of the host that are mapped.
+    /// Host units that are mapped.
     pub fn mapped_units(&self) -> u64 {
         self.valid.total()
     }

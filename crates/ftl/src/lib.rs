@@ -1,11 +1,11 @@
-//! The inside of an SSD: a flash translation layer, and its treatment of a host's writes.
+//! The inside of an SSD: a flash translation layer (FTL) and how it handles host writes.
 //!
 //! ```text
 //! host writes units of the logical space -> map -> append points (one a handle) -> superblocks
 //!                                           garbage collection: victim -> its valid units -> append point
 //! ```
 //!
-//! Pure and deterministic: no clock, no device; all chance comes from a seed. Counters are those of NVMe's FDP
+//! Pure and deterministic: no clock, no device, all randomness from a seed. Counters are those of NVMe's FDP
 //! statistics. A [`Media`] observes the operations on the flash, in their order.
 
 #![forbid(unsafe_code)]

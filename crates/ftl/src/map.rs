@@ -1,10 +1,10 @@
-//! Maps the host's units to units of the flash, and back.
+//! Maps host units to flash units, and back.
 //!
-//! Nothing else records validity: a unit of the flash is valid if the map of its host unit points to it. So an
-//! overwrite touches one entry at random, and garbage collection, which asks for each unit of its victim, has many such
-//! loads in flight at once. Superblock 0 is not part of the drive: unit 0 of it means "not written".
+//! Nothing else records validity: a flash unit is valid if its host unit maps to it. So an overwrite touches one
+//! random entry, and garbage collection, which checks each unit of its victim, has many such loads in flight at once.
+//! Superblock 0 is not part of the drive: its unit 0 means "not written".
 
-/// Number of a unit of the flash that holds nothing: what an unmapped unit of the host maps to.
+/// Flash unit of an unmapped host unit.
 const NOWHERE: u32 = 0;
 
 /// Units that garbage collection examines at once.
@@ -12,9 +12,9 @@ pub(crate) const BATCH: usize = 256;
 
 #[derive(Clone, PartialEq)]
 pub(crate) struct Map {
-    /// By unit of the host: its unit of the flash.
+    /// By host unit: its flash unit.
     flash_of: Vec<u32>,
-    /// By unit of the flash: the host's unit that was written there last, valid or not.
+    /// By flash unit: the host unit last written there, valid or not.
     host_of: Vec<u32>,
     /// Units of a superblock.
     per_superblock: u32,
@@ -46,7 +46,7 @@ impl Map {
         self.per_superblock
     }
 
-    /// The superblock of a unit of the flash.
+    /// Superblock of a flash unit.
     #[inline]
     pub(crate) fn superblock_of(&self, flash: u32) -> u32 {
         ((u128::from(flash) * u128::from(self.reciprocal)) >> 64) as u32
@@ -57,8 +57,8 @@ impl Map {
         Some(self.flash_of[unit as usize]).filter(|&flash| flash != NOWHERE)
     }
 
-    /// Writes `count` units of the host from `unit` on to the flash from `flash` on. `left` is told the superblock that
-    /// each has left; 0 for one that lay nowhere.
+    /// Maps `count` host units from `unit` on to flash units from `flash` on. `left` gets the superblock that each
+    /// unit was in before; 0 if it was not mapped.
     #[inline]
     pub(crate) fn write(&mut self, unit: u32, flash: u32, count: u32, mut left: impl FnMut(u32)) {
         let (reciprocal, first) = (self.reciprocal, flash as usize);
@@ -71,21 +71,20 @@ impl Map {
         }
     }
 
-    /// Has the entries of units in the cache, for those who will soon need them: these loads wait for nothing, so many are
-    /// on their way at once.
+    /// Prefetches the map entries of units. The loads are independent of each other, so many are in flight at once.
     pub(crate) fn load(&self, units: &[u32]) {
         let entries = units.iter().filter_map(|&unit| self.flash_of.get(unit as usize));
         std::hint::black_box(entries.fold(0, |any, &flash| any | flash));
     }
 
-    /// The unit lies nowhere from now on; the superblock that it has left, or 0.
+    /// Unmaps a host unit. Returns the superblock it was in, or 0.
     pub(crate) fn forget(&mut self, unit: u32) -> u32 {
         let place = std::mem::replace(&mut self.flash_of[unit as usize], NOWHERE);
         self.superblock_of(place)
     }
 
-    /// Moves those that are valid of `count` units of the flash from `from` on to `to`, one behind the other; how many
-    /// there were. `read` is told each, if `LISTENS`.
+    /// Moves the valid units among `count` flash units from `from` on to consecutive units from `to` on. Returns the
+    /// number moved. `read` gets each of them, if `LISTENS`.
     #[inline]
     pub(crate) fn relocate<const LISTENS: bool>(
         &mut self,
@@ -96,7 +95,7 @@ impl Map {
     ) -> u32 {
         debug_assert!(count as usize <= BATCH);
         self.load(&self.host_of[from as usize..][..count as usize]);
-        // Without a branch on validity, which nobody can predict; and every load independent of those before it.
+        // No branch on validity, which is unpredictable; and no load depends on an earlier one.
         let mut units = [0_u32; BATCH];
         let mut valid = 0;
         for (&unit, flash) in self.host_of[from as usize..][..count as usize].iter().zip(from..) {
@@ -115,7 +114,7 @@ impl Map {
         valid as u32
     }
 
-    /// Units that are valid in a superblock, counted one by one.
+    /// Valid units of a superblock, counted one by one.
     pub(crate) fn count_valid(&self, superblock: u32, written: u32) -> u32 {
         let first = superblock * self.per_superblock;
         (first..first + written).filter(|&flash| self.flash_of[self.host_of[flash as usize] as usize] == flash).count()

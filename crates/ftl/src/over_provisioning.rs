@@ -1,7 +1,7 @@
-//! Over-provisioning in both conventions: T is all of the flash, U what the host sees.
+//! Over-provisioning in both conventions: T is the capacity of all flash, U the capacity that the host sees.
 //!
-//! JEDEC and most papers say (T - U) / U, which is what [`crate::Spec`] holds; others (T - U) / T. 28 % of the one are
-//! 21.9 % of the other, so it is always said which.
+//! JEDEC and most papers use (T - U) / U, as [`crate::Spec`] does; others use (T - U) / T. The same drive has 28 % in
+//! the first and 21.9 % in the second, so every output names the convention.
 
 use std::fmt;
 

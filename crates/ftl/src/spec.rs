@@ -1,13 +1,14 @@
-//! Parameters of a drive's inside.
+//! Parameters of the FTL of a drive.
 
-/// A drive, as far as its flash translation layer is concerned.
+/// The FTL of a drive.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub struct Spec {
     /// Bytes that the host sees (U).
     pub logical_bytes: u64,
-    /// Bytes of a mapping unit, the smallest that is written and moved: 4 KiB to 64 KiB.
+    /// Bytes of a mapping unit, the smallest amount written or moved: 4 KiB to 64 KiB.
     pub unit_bytes: u32,
-    /// Over-provisioning, (T - U) / U, where T is all of the flash. Above 0. See [`crate::over_provisioning`].
+    /// Over-provisioning, (T - U) / U, where T is the capacity of all flash. Above 0. See
+    /// [`crate::over_provisioning`].
     pub over_provisioning: f64,
     /// Bytes of a superblock (NVMe: a reclaim unit), which is erased as a whole.
     pub superblock_bytes: u64,
@@ -15,35 +16,36 @@ pub struct Spec {
     pub victim: Victim,
     /// Append point of garbage collection.
     pub append: Append,
-    /// Reclaim unit handles, at least 1. A write without a handle takes the first.
+    /// Reclaim unit handles, at least 1. A write without a handle uses the first.
     pub handles: u16,
     /// Isolation of handles in garbage collection.
     pub isolation: Isolation,
     /// Superblocks that are kept free for garbage collection, at least 1.
     pub reserve_superblocks: u32,
-    /// Wear levelling: erases of the most and of the least worn superblock may differ by this; none: no levelling.
+    /// Wear levelling: largest allowed difference of erases between two superblocks; none: no levelling.
     pub wear_gap: Option<u32>,
     /// Firmware behaviour that breaks isolation.
     pub firmware: Firmware,
 }
 
-/// Behaviour of firmware that makes placement handles isolate less than they promise, each by itself; off by default.
+/// Firmware habits that make placement handles isolate less than they promise. Each is independent, and off by
+/// default.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, serde::Serialize)]
 pub struct Firmware {
-    /// Garbage collection writes the units of all handles into one append point, although they are persistently
-    /// isolated: data of a cold handle lies among that of a hot one from then on.
+    /// Garbage collection writes the units of all handles to one append point, even if the handles are persistently
+    /// isolated: cold data then shares superblocks with hot data.
     pub mixes_handles: bool,
-    /// With each superblock that garbage collection takes it collects one of every other handle, full of valid units as
-    /// it may be: what is overwritten under one handle moves the data of others.
+    /// With each victim, garbage collection also collects one superblock of every other handle, even a fully valid
+    /// one: overwrites under one handle move the data of the others.
     pub collects_all_handles: bool,
-    /// A superblock that a long sequential stream is just overwriting is collected at once, before the stream is
-    /// through with it.
+    /// A superblock that a long sequential stream is overwriting is collected at once, before the stream has
+    /// overwritten all of it.
     pub collects_sequential_early: bool,
 }
 
 impl Spec {
-    /// A drive of `logical_bytes` with 7 % over-provisioning, 4 KiB units, one handle, greedy garbage collection with an
-    /// append point of its own, and superblocks of about a thousandth of it.
+    /// A drive of `logical_bytes` with 7 % over-provisioning, 4 KiB units, one handle, greedy garbage collection with
+    /// its own append point, and superblocks of about a thousandth of the drive.
     pub fn of(logical_bytes: u64) -> Self {
         let unit_bytes = 4096;
         Self {
@@ -61,20 +63,20 @@ impl Spec {
         }
     }
 
-    /// Superblocks of the flash: the nearest whole number to (1 + over-provisioning) x the logical bytes.
+    /// Number of superblocks: (1 + over-provisioning) x the logical bytes, rounded to the nearest superblock.
     pub fn superblocks(&self) -> u64 {
         (self.logical_bytes as f64 * (1.0 + self.over_provisioning) / self.superblock_bytes as f64).round() as u64
     }
 
-    /// Memory that it takes to simulate such a drive: 8 bytes a unit.
+    /// Memory to simulate the drive: 8 bytes per unit.
     pub fn memory_bytes(&self) -> u64 {
         let units = self.logical_bytes / u64::from(self.unit_bytes);
         let superblocks = self.superblocks() + 1;
-        // Two tables by unit; by superblock counts, ages, owners and what else there is.
+        // 4 bytes per host unit and per flash unit; per superblock the counts, ages, owners and others.
         4 * units + superblocks * (4 * self.superblock_bytes / u64::from(self.unit_bytes) + 64)
     }
 
-    /// Superblocks that garbage collection has open at most.
+    /// Maximum number of superblocks that garbage collection has open.
     pub(crate) fn collection_points(&self) -> u64 {
         match self.append {
             Append::Shared => 0,
@@ -83,7 +85,7 @@ impl Spec {
         }
     }
 
-    /// Checks that such a drive can work: garbage collection always finds space.
+    /// Checks that garbage collection always finds space on such a drive.
     pub fn check(&self) -> Result<(), SpecError> {
         match self.mistake() {
             Some(what) => Err(SpecError(what)),
@@ -117,10 +119,7 @@ impl Spec {
             ));
         }
         if handles == 0 {
-            return Some(
-                "a drive with no reclaim unit handle: give at least 1, which is that of writes that name none"
-                    .to_owned(),
-            );
+            return Some("a drive with no reclaim unit handle: give at least 1, for writes that name none".to_owned());
         }
         if self.victim == Victim::Choices(0) {
             return Some("a victim that is the best of 0 superblocks: give at least 1, such as 10".to_owned());
@@ -131,14 +130,14 @@ impl Spec {
                  each its own, or make them initially isolated"
             ));
         }
-        // Superblock 0 is none of the drive's, see `Map`.
+        // Superblock 0 is not part of the drive, see `Map`.
         let units = u128::from(self.superblocks() + 1) * u128::from(superblock_bytes / unit);
         if units >= UNITS_MAX {
             return Some(format!(
                 "{units} mapping units of {unit} bytes: at most 2^32 can be told apart: give a larger unit or a smaller drive"
             ));
         }
-        // With no more than the reserve free and all append points full there must be a superblock with an invalid unit.
+        // If only the reserve is free and all append points are full, some superblock must have an invalid unit.
         let (data, reserve) = (logical_bytes / superblock_bytes + 1, u64::from(self.reserve_superblocks));
         let (host_points, collection_points) = (u64::from(handles), self.collection_points());
         if reserve == 0 {
@@ -158,48 +157,48 @@ impl Spec {
     }
 }
 
-/// No drive has 100 times the flash that it shows.
+/// Maximum over-provisioning: no real drive has more.
 const OVER_PROVISIONING_MAX: f64 = 100.0;
 
-/// Units of flash have numbers of 32 bits; the highest bit of a count says that its superblock is not to be collected.
+/// Flash units are numbered with 32 bits; the top bit of a valid count marks a superblock that is not closed.
 const UNITS_MAX: u128 = 1 << 32;
 
-/// Why there is no such drive: a sentence.
+/// Reason why a spec is invalid: a sentence.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
 pub struct SpecError(String);
 
-/// Policy for the superblock that garbage collection takes.
+/// Policy for the next superblock that garbage collection takes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 pub enum Victim {
-    /// The one with the fewest valid units.
+    /// Superblock with the fewest valid units.
     Greedy,
-    /// The one that was filled first.
+    /// Superblock that was filled first.
     Fifo,
-    /// The one with the greatest (1 - u) / 2u x age, where u is its share of valid units (Rosenblum, Ousterhout 1992).
+    /// Superblock with the greatest (1 - u) / 2u x age; u is its share of valid units (Rosenblum, Ousterhout 1992).
     CostBenefit,
-    /// The one with the fewest valid units of so many that are drawn at random (Van Houdt 2013); if all are full of valid
-    /// units, it is drawn again.
+    /// d-choices: of this many superblocks drawn at random, the one with the fewest valid units (Van Houdt 2013). If
+    /// all are fully valid, the draw is repeated.
     Choices(u32),
 }
 
 /// Append point of garbage collection.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 pub enum Append {
-    /// Behind the host's writes.
+    /// Same append point as host writes.
     Shared,
-    /// Into superblocks of its own, of all handles together.
+    /// Separate superblocks, shared by all handles.
     Separate,
-    /// Into superblocks of its own for each handle.
+    /// Separate superblocks for each handle.
     PerHandle,
 }
 
 /// NVMe's reclaim unit handle types.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize)]
 pub enum Isolation {
-    /// Initially isolated: garbage collection may mix what was written by different handles.
+    /// Initially isolated: garbage collection may mix data of different handles.
     Initially,
-    /// Persistently isolated: it never does.
+    /// Persistently isolated: garbage collection never mixes data of different handles.
     Persistently,
 }
 
@@ -248,7 +247,7 @@ mod tests {
 
     #[test]
     fn units_of_flash_have_numbers_of_32_bits() {
-        // With superblock 0, which is none of the drive's, 2^20 of 2^12 units.
+        // With superblock 0, which is not part of the drive, 2^20 superblocks of 2^12 units.
         let superblock_bytes = 4096 << 12;
         let of = |superblocks: u64| Spec {
             superblock_bytes,

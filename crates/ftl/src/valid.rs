@@ -1,10 +1,10 @@
 //! Number of valid units per superblock, and a search for the minimum.
 //!
-//! A count only falls while its superblock is closed. So the minimum of each group of 256 is maintained by one
-//! comparison that is nearly never true, and the overall minimum needs a scan of the groups and of one group: no list
-//! is relinked when a unit is overwritten.
+//! The count of a closed superblock only falls. So the minimum of each group of 256 needs one comparison per
+//! overwrite, which is almost never true, and the overall minimum needs a scan of the groups and of one group. No
+//! list is relinked on an overwrite.
 
-/// Marks the count of a superblock that is not to be collected: free, open, being collected, or none.
+/// Marks the count of a superblock that must not be collected: free, open, being collected, or number 0.
 const NOT_CLOSED: u32 = 1 << 31;
 
 /// Superblocks of a group.
@@ -13,11 +13,11 @@ const GROUP: usize = 256;
 /// Counts by superblock.
 #[derive(Clone, PartialEq)]
 pub(crate) struct Valid {
-    /// Valid units; with [`NOT_CLOSED`] unless closed.
+    /// Valid units, with the bit [`NOT_CLOSED`] unless the superblock is closed.
     counts: Vec<u32>,
     /// Minimum of each group.
     least: Vec<u32>,
-    /// The group after that of the last victim: those with the same count take turns.
+    /// First group of the next search, one after the last victim's: superblocks with equal counts take turns.
     hand: usize,
 }
 
@@ -46,11 +46,11 @@ impl Valid {
         self.counts[superblock as usize] += units;
     }
 
-    /// Invalidates one unit. No count is kept for superblock 0, which stands for units that were not written.
+    /// Invalidates one unit. Superblock 0 has no count: it stands for unwritten units.
     #[inline]
     pub(crate) fn remove_one(&mut self, superblock: u32) {
         let count = &mut self.counts[superblock as usize];
-        // Superblock 0 stays marked: 2^31 falls to 2^31 again.
+        // Superblock 0 keeps the mark: its count never changes.
         *count -= u32::from(superblock != 0);
         let least = &mut self.least[superblock as usize / GROUP];
         if *count < *least {
@@ -58,7 +58,7 @@ impl Valid {
         }
     }
 
-    /// Units were moved out of a superblock that is being collected.
+    /// Records that units were moved out of a superblock that is being collected.
     pub(crate) fn remove(&mut self, superblock: u32, units: u32) {
         debug_assert!(!self.is_closed(superblock));
         self.counts[superblock as usize] -= units;
@@ -78,7 +78,7 @@ impl Valid {
         self.least[group] = self.group(group).iter().copied().min().unwrap_or(u32::MAX);
     }
 
-    /// The closed superblock with the fewest valid units, and how many.
+    /// The closed superblock with the fewest valid units, and their number.
     pub(crate) fn fewest(&mut self) -> Option<(u32, u32)> {
         let least = self.least.iter().copied().min()?;
         if least >= NOT_CLOSED {
@@ -106,7 +106,7 @@ impl Valid {
             .map(|(&count, superblock)| (superblock, count))
     }
 
-    /// Valid units of the drive.
+    /// Valid units of the whole drive.
     pub(crate) fn total(&self) -> u64 {
         (1..self.counts.len() as u32).map(|superblock| u64::from(self.of(superblock))).sum()
     }

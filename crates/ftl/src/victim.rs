@@ -5,23 +5,23 @@ use crate::collect::Collecting;
 use crate::spec::Victim;
 use std::collections::VecDeque;
 
-/// Draws of d-choices that return only full superblocks before the best of all is taken.
+/// Maximum number of d-choices draws that find only fully valid superblocks; after them the greedy victim is taken.
 const DRAWS: usize = 16;
 
-/// State of the choice.
+/// State of the victim selection.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Victims {
-    /// The one that is being collected.
+    /// Superblock that is being collected.
     pub(crate) collecting: Option<Collecting>,
-    /// By superblock: units that had been programmed when it was full.
+    /// By superblock: total units programmed on the drive when it became full.
     filled_at: Vec<u64>,
-    /// Filled superblocks, oldest first; some were collected since. Used by `Victim::Fifo` only.
+    /// Filled superblocks, oldest first, some of them collected since then. Used by `Victim::Fifo` only.
     order: VecDeque<(u32, u64)>,
-    /// Of other handles, to be collected with the last victim.
+    /// Superblocks of other handles, to be collected with the last victim.
     together: Vec<u32>,
-    /// The last victim was taken for its little wear.
+    /// The last victim was chosen by wear levelling.
     levelled: bool,
-    /// By handle: the unit behind the last that was written, and how many were written in sequence up to it.
+    /// By handle: the unit after the last one written, and the length of the sequential stream that ends there.
     sequences: Vec<(u32, u32)>,
     /// The superblock that a long sequential stream is overwriting.
     overwritten: u32,
@@ -40,7 +40,7 @@ impl Victims {
         }
     }
 
-    /// Records that a superblock is full.
+    /// Records that a superblock became full.
     pub(crate) fn filled(&mut self, superblock: u32, now_units: u64, policy: Victim) {
         self.filled_at[superblock as usize] = now_units;
         if policy == Victim::Fifo {
@@ -50,7 +50,7 @@ impl Victims {
 }
 
 impl Ftl {
-    /// Takes the next victim; none if nothing would be gained.
+    /// Takes the next victim; none if collection would free no space.
     pub(crate) fn choose(&mut self) -> Option<u32> {
         let victim = match self.victims.together.pop() {
             Some(superblock) => superblock,
@@ -84,14 +84,14 @@ impl Ftl {
     fn oldest(&mut self) -> Option<u32> {
         loop {
             let (superblock, filled_at) = self.victims.order.pop_front()?;
-            // Collected out of its turn it may be closed again, with another entry.
+            // A superblock that was collected out of turn may be closed again, with a newer entry.
             if self.valid.is_closed(superblock) && self.victims.filled_at[superblock as usize] == filled_at {
                 return Some(superblock);
             }
         }
     }
 
-    /// Looks at every superblock: the ages of all change with every write.
+    /// Scans every superblock: all ages change with every write.
     fn most_benefit(&self) -> Option<u32> {
         let (all, now) = (self.map.per_superblock(), self.host_units + self.moved_units);
         let benefit = |(superblock, valid): (u32, u32)| {
@@ -118,8 +118,8 @@ impl Ftl {
         None
     }
 
-    /// Wear levelling: the least worn one, if others are more worn by more than is allowed. Every second victim at
-    /// most, so that the host has room in the end.
+    /// Wear levelling: the least worn superblock, if the most worn one exceeds it by more than the allowed gap. At
+    /// most every second victim, so that collection still frees space.
     fn least_worn(&self) -> Option<u32> {
         let gap = self.spec.wear_gap?;
         if self.victims.levelled || self.wear.gap() <= gap {
@@ -131,7 +131,7 @@ impl Ftl {
         (most - self.wear.of(least) > gap).then_some(least)
     }
 
-    /// Firmware that mistakes a sequential stream: the superblock that it is overwriting.
+    /// Firmware that collects sequential streams early: the superblock that a stream is overwriting.
     fn overwritten(&mut self) -> Option<u32> {
         let superblock = std::mem::take(&mut self.victims.overwritten);
         let partly = superblock != 0
@@ -140,7 +140,7 @@ impl Ftl {
         partly.then_some(superblock)
     }
 
-    /// Notes what a long sequential stream is overwriting: one that is longer than a superblock.
+    /// Records the superblock that a stream longer than a superblock is overwriting.
     pub(crate) fn watch_sequential(&mut self, unit: u32, units: u32, handle: usize) {
         let (next, length) = &mut self.victims.sequences[handle];
         *length = if unit == *next { length.saturating_add(units) } else { units };
@@ -151,7 +151,7 @@ impl Ftl {
         }
     }
 
-    /// Of every other handle, the superblock with the fewest valid units.
+    /// For every other handle, its superblock with the fewest valid units.
     fn of_other_handles(&self, owner: u16) -> Vec<u32> {
         let of = |handle| {
             let closed = self.valid.closed().filter(move |&(superblock, _)| self.owner[superblock as usize] == handle);

@@ -23,7 +23,7 @@ impl Wear {
         &self.histogram
     }
 
-    /// Erases of the most worn superblock less those of the least worn.
+    /// Erases of the most worn superblock minus those of the least worn.
     pub(crate) fn gap(&self) -> u32 {
         let least = self.histogram.first_key_value().map_or(0, |(&erases, _)| erases);
         self.histogram.last_key_value().map_or(0, |(&erases, _)| erases - least)

@@ -1,5 +1,5 @@
-//! Configurations as a command is given them, with warnings told: of ACT's tests, from a file or standard input, of any
-//! ACT; of tenants; block traces.
+//! Reads what is given to a command, and prints the warnings: configurations of ACT's tests, of any ACT version, from a
+//! file or standard input; files of tenants; block traces.
 
 use device::observe::trace::{Request, Requests};
 use load::workload::act::dialect::{FILE_BYTES_MAX, line_of};
@@ -18,10 +18,10 @@ use std::io::{self, Read};
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
-/// No file of tenants is larger.
+/// Maximum size of a file of tenants.
 const TENANTS_BYTES_MAX: u64 = 1 << 20;
 
-/// Reads a configuration of `test`, with its text; says what deserves a warning.
+/// Reads a configuration of `test`, and its text. Prints warnings.
 pub fn read_test(test: Test, path: &Path) -> Result<(String, ActConfig), Failure> {
     let bytes = read_configuration(path)?;
     let parsed = parse(test, &path.display().to_string(), &bytes).map_err(Failure::usage)?;
@@ -31,7 +31,7 @@ pub fn read_test(test: Test, path: &Path) -> Result<(String, ActConfig), Failure
     Ok((String::from_utf8_lossy(&bytes).into_owned(), parsed.config))
 }
 
-/// Reads a configuration of any ACT, paced `as_act`, and says what had to be translated.
+/// Reads a configuration of any ACT version, paced `as_act`. Prints what was translated.
 pub fn read_any(path: &Path, as_act: bool) -> Result<ActConfig, Failure> {
     let bytes = bytes_of(path)?;
     let mut translation = translation_of(path, &bytes, &Reading::default())?;
@@ -48,12 +48,13 @@ pub fn read_any(path: &Path, as_act: bool) -> Result<ActConfig, Failure> {
     Ok(translation.config)
 }
 
-/// The bytes of a configuration; `-` is standard input.
+/// Reads the bytes of a configuration; `-` is standard input.
 pub fn bytes_of(path: &Path) -> Result<Vec<u8>, Failure> {
     if path == Path::new("-") { read_stdin() } else { read_configuration(path) }
 }
 
-/// The configuration of any ACT that are the `bytes` of the file `path`, as far as its keys tell which.
+/// Translates the `bytes` of the file `path`, a configuration of any ACT version, as far as its keys determine the
+/// version.
 pub fn translation_of(path: &Path, bytes: &[u8], reading: &Reading) -> Result<Translation, Failure> {
     let name = path.display().to_string();
     if let Some(place) = bytes.iter().position(|byte| *byte == 0) {
@@ -68,13 +69,13 @@ pub fn translation_of(path: &Path, bytes: &[u8], reading: &Reading) -> Result<Tr
 
 fn read_stdin() -> Result<Vec<u8>, Failure> {
     let mut bytes = Vec::new();
-    // A little more than a configuration can have: the parser then says so.
+    // One byte more than the maximum, so that the parser can report an excess.
     let read = io::stdin().lock().take(FILE_BYTES_MAX as u64 + 1).read_to_end(&mut bytes);
     read.map(|_| bytes)
         .map_err(|error| Failure::usage(format!("cannot read the configuration from standard input - {error}")))
 }
 
-/// The bytes of a configuration. Errors: it cannot be read, is no regular file, or is longer than any.
+/// Reads a configuration. Errors: it cannot be read, is no regular file, or is too long.
 fn read_configuration(path: &Path) -> Result<Vec<u8>, Failure> {
     files::read(path, Links::Followed, FILE_BYTES_MAX as u64).map_err(|error| {
         let name = path.display();
@@ -92,9 +93,9 @@ fn read_configuration(path: &Path) -> Result<Vec<u8>, Failure> {
     })
 }
 
-/// Settles that `config`, which the file `path` gave, is paced as ACT does: what `--as-act` asks for.
+/// Sets ACT's pacing for `config` from the file `path`, as `--as-act` demands.
 ///
-/// Errors: the file, `bytes`, asks for another `arrival`.
+/// Errors: the file's `bytes` set another `arrival`.
 pub fn pace_as_act(path: &Path, bytes: &[u8], config: &mut ActConfig) -> Result<(), Failure> {
     let given = std::mem::replace(&mut config.arrival, Arrival::Act);
     match line_of(bytes, "arrival") {

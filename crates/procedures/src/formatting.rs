@@ -5,7 +5,7 @@
 //! ```
 //!
 //! File systems, arrays and partition tables are recognised by both ends of a device, even if the store's header
-//! replaced their first bytes: at the next boot one of them would be assembled. A header is written after both ends are
+//! replaced their first bytes: at the next boot one could be assembled. A header is written after both ends are
 //! cleared, so a device with a header has no such signature. The rest of the device is unchanged.
 
 use device::target::Target;
@@ -18,17 +18,17 @@ use store::{DEVICE_HEADER_BYTES, DeviceHeader};
 use sys::buffer::Buf;
 use sys::op::{Op, OpKind};
 
-/// Bytes at the end of a device that are cleared: what the guard looks at.
+/// Bytes cleared at the end of a device: the range that the guard examines.
 const TAIL_BYTES: u64 = 1 << 20;
 
-/// Longest transfer, bytes.
+/// Maximum transfer, bytes.
 const BYTES_MAX: usize = 1 << 20;
 
 /// Timeout of a transfer.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// Makes `devices`, which their consents let be erased, those of these headers. Errors: a write failed, a sentence; while they are
-/// cleared none has a header.
+/// Formats `devices`, which must have consent to erasure, with these headers. Errors: a write failed, a sentence. While
+/// devices are being cleared, none has a header.
 pub fn format(devices: &[(Arc<Target>, DeviceHeader)]) -> Result<(), String> {
     let failed = |target: &Target, error| format!("cannot format {} - {error}", target.name());
     for (target, _) in devices {
@@ -52,14 +52,14 @@ fn clear(target: &Arc<Target>) -> io::Result<()> {
     let zeros = vec![0; BYTES_MAX];
     let unit = u64::from(target.min_io_bytes());
     transfers.write(target.size_bytes().saturating_sub(TAIL_BYTES) / unit * unit, &zeros)?;
-    // The old header goes first.
+    // The old header is cleared first.
     (0..DEVICE_HEADER_BYTES).step_by(BYTES_MAX).try_for_each(|at| transfers.write(at, &zeros))
 }
 
-/// Reads and writes of one device, one after the other, by a thread: that is allowed where io_uring is not.
+/// Sequential reads and writes of one device by a thread, which works where io_uring is forbidden.
 struct Transfers {
     engine: Threads,
-    /// Of [`BYTES_MAX`]; `None` when one did not come back.
+    /// Buffer of [`BYTES_MAX`]; `None` after a transfer timed out.
     buf: Option<Buf>,
 }
 

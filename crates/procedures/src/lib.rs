@@ -1,14 +1,14 @@
-//! Work on drives that takes more than one run, or none: each procedure from a request of plain values to its result.
+//! Procedures on drives that take several runs, or none: each from a request of plain values to its result.
 //!
-//! * [`configuration`]: reads what the run of a procedure, or of a command, is to be
-//! * [`prep`]: writes drives from end to end, and reads a sample back
-//! * [`series`]: runs of which one follows from the other, kept in a directory: certification, rating, baseline
+//! * [`configuration`]: reads configurations
+//! * [`prep`]: writes whole drives, and reads a sample back
+//! * [`series`]: dependent runs in one directory: certification, rating, baseline
 //! * [`predict`]: the rating of a drive from its baseline
-//! * [`waf`]: write amplification, modelled and measured, and what a drive does with placement handles
-//! * [`align`]: a configuration adjusted until a drive receives what a cluster's drive received
-//! * [`cross_check`]: the same jobs by fio, and what both say
-//! * [`formatting`]: devices made those of a record store
-//! * [`select`]: how many drives of each candidate a cluster needs
+//! * [`waf`]: write amplification, modelled and measured; how a drive handles placement
+//! * [`align`]: adjusts a configuration until a drive receives the I/O that a cluster's drive received
+//! * [`cross_check`]: the same jobs by fio, and both results
+//! * [`formatting`]: formats devices for a record store
+//! * [`select`]: number of drives of each candidate that a cluster needs
 
 #![forbid(unsafe_code)]
 

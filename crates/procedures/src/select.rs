@@ -1,7 +1,7 @@
 //! A selection: how many drives of each candidate a cluster's load needs, and which limit binds.
 //!
-//! `compare` and this command read candidates the same way; `sizing::select` does the arithmetic. A number that was not
-//! measured with this very load is called an estimate.
+//! `compare` and `select` read candidates the same way; `sizing::select` does the arithmetic. A number not measured
+//! with this exact load is called an estimate.
 
 use report::comparison::{Candidate, Cell, Given, Named, Published, built_in, compare, read_published};
 use report::table::Table;
@@ -30,7 +30,7 @@ enum Basis {
 #[derive(Debug, Serialize)]
 struct Margin {
     threshold: String,
-    /// The worst share over it, a fraction.
+    /// Worst share of operations over the threshold, a fraction.
     share: Option<f64>,
     /// Limit; `None` if unknown.
     share_max: Option<f64>,
@@ -50,7 +50,7 @@ struct Choice {
     /// Measured I/O of one drive.
     #[serde(rename = "does")]
     supply: Cell<Supply>,
-    /// By how much that is the load of the busiest drive now.
+    /// Measured I/O as a multiple of the busiest drive's current load.
     times_the_busiest: Cell<f64>,
     now: Cell<Need>,
     scaled: Cell<Need>,
@@ -62,11 +62,11 @@ struct Choice {
     simulated: bool,
 }
 
-/// How many drives of each candidate a cluster needs.
+/// Number of drives of each candidate that a cluster needs.
 #[derive(Debug, Serialize)]
 pub struct Selection {
     demand: Demand,
-    /// Of the load that is to be held later.
+    /// Conditions of the selection, such as the future load.
     terms: Terms,
     choices: Vec<Choice>,
     /// True if the record of a candidate is damaged.
@@ -74,22 +74,22 @@ pub struct Selection {
     pub damaged: bool,
 }
 
-/// What is to be selected from.
+/// Candidates of a selection.
 #[derive(Debug, Clone)]
 pub struct Shelf<'a> {
     /// Runs and series.
     pub candidates: &'a [Named],
     /// Parts of names of drives with published ratings, or `all`.
     pub published: &'a [String],
-    /// A list of published ratings; `None` for the one that is built in.
+    /// List of published ratings; `None`: the built-in list.
     pub ratings: Option<&'a Path>,
-    /// What is said of endurance and prices, of candidates and of published drives.
+    /// Endurance and prices given by the user, for candidates and published drives.
     pub given: Given,
 }
 
-/// Selects for the load of `profile` on `terms`. Warnings and remarks of the candidates are told.
+/// Selects for the load of `profile` under `terms`. Prints warnings and remarks of the candidates.
 ///
-/// Errors: the profile has no load; a candidate or a list that cannot be read; a name of no published drive.
+/// Errors: the profile has no load, a candidate or list is unreadable, or a name matches no published drive.
 pub fn select(profile: &Profile, shelf: &Shelf<'_>, terms: Terms) -> Result<Selection, Failure> {
     let demand = Demand::of(profile);
     if demand.nodes.iter().all(|node| node.drives.iter().all(|io| *io == DriveIo::default())) {
@@ -100,7 +100,7 @@ pub fn select(profile: &Profile, shelf: &Shelf<'_>, terms: Terms) -> Result<Sele
         None => built_in().map_err(Failure::environment)?,
     };
     let published = chosen(&ratings, shelf.published)?;
-    // Data given for a published drive apply to no candidate.
+    // Prices given for a published drive apply to no candidate.
     let of_published = |name: &String| published.iter().any(|rating| rating.device == *name);
     let (published_prices, prices): (Vec<_>, Vec<_>) =
         shelf.given.prices.iter().cloned().partition(|(name, _)| of_published(name));
@@ -119,7 +119,7 @@ pub fn select(profile: &Profile, shelf: &Shelf<'_>, terms: Terms) -> Result<Sele
     Ok(Selection { demand, terms, choices, damaged })
 }
 
-/// The published ratings that are asked for by a part of their name, or all.
+/// Published ratings whose names contain one of the given texts, or all.
 fn chosen(ratings: &[Published], wanted: &[String]) -> Result<Vec<Published>, Failure> {
     let has = |rating: &Published, words: &str| {
         words.eq_ignore_ascii_case("all") || rating.device.to_lowercase().contains(&words.trim().to_lowercase())
@@ -137,7 +137,7 @@ fn chosen(ratings: &[Published], wanted: &[String]) -> Result<Vec<Published>, Fa
 
 fn candidate_choice(candidate: &Candidate, demand: &Demand, terms: &Terms, prices: &[(String, f64)]) -> Choice {
     let wear = candidate.wear.value().map_or(&[][..], |wear| &wear[..]);
-    // Of several devices the one that has least; of each, or of none.
+    // The smallest value of several devices; none if a device lacks it.
     let least = |of: &dyn Fn(&report::comparison::DeviceWear) -> Option<f64>| {
         wear.iter().map(of).collect::<Option<Vec<_>>>()?.into_iter().min_by(f64::total_cmp)
     };
@@ -286,7 +286,7 @@ impl Selection {
         )];
         if choices.iter().any(|choice| choice.supply.value().is_some_and(|supply| supply.capacity_bytes.is_some())) {
             lines.push(match demand.nodes.iter().any(|node| node.used_bytes.is_none()) {
-                true => "capacity is not looked at on nodes of which the profile does not tell the data".to_owned(),
+                true => "capacity is not checked on nodes whose data the profile does not contain".to_owned(),
                 false => format!("a drive is filled to {} of its capacity at most", percent(terms.fill)),
             });
         }
@@ -314,7 +314,7 @@ fn basis_text(choice: &Choice) -> String {
     if choice.simulated { format!("{text}, simulated") } else { text.to_owned() }
 }
 
-/// To two digits behind the point: a multiple is not known better.
+/// Rounds to two decimals, the precision of a multiple.
 fn round(times: f64) -> f64 {
     (times * 100.0).round() / 100.0
 }

@@ -56,7 +56,7 @@ pub(crate) fn parts(manifest: &Manifest) -> Vec<Paragraph> {
         parts.push(part(
             "Simulated drives",
             "This run's drives are a queueing model on virtual time. Its numbers show how this program measures and \
-             judges; they say nothing of any drive."
+             judges; they say nothing about a real drive."
                 .into(),
         ));
     }

@@ -16,18 +16,18 @@ use std::time::Duration;
 /// Maximum wait at exit for the last messages to be written.
 const LAST_PATIENCE: Duration = Duration::from_secs(1);
 
-/// Nothing is written to standard error while a run goes on but through this.
+/// Only writer to standard error during a run.
 static STDERR: LazyLock<StderrWriter> = LazyLock::new(|| StderrWriter::new(io::stderr()));
 
 /// True if notes are suppressed.
 static QUIET: AtomicBool = AtomicBool::new(false);
 
-/// Leaves out notes from now on; what matters is said nevertheless.
+/// Suppresses notes from now on; notices, warnings and errors still appear.
 pub fn be_quiet() {
     QUIET.store(true, Ordering::Relaxed);
 }
 
-/// Leaves out notes for as long as `work` takes.
+/// Suppresses notes while `work` runs.
 pub fn quietly<T>(work: impl FnOnce() -> T) -> T {
     let was = QUIET.swap(true, Ordering::Relaxed);
     let result = work();
@@ -40,41 +40,40 @@ pub fn is_quiet() -> bool {
     QUIET.load(Ordering::Relaxed)
 }
 
-/// True if somebody follows the work on a terminal. The log of a script has a line for each step instead.
+/// True if standard error is a terminal. The log of a script gets a line for each step instead.
 pub fn is_watched() -> bool {
     io::stderr().is_terminal()
 }
 
-/// Says something that is not an error, on standard error, unless the user wants it quiet.
+/// Prints a note on standard error, unless notes are suppressed.
 pub fn note(text: &str) {
     if !is_quiet() {
         notice(text);
     }
 }
 
-/// As [`note`], what a user has to know: what is erased, how to go on after an interruption.
+/// Prints a note that even quiet users need: what is erased, how to resume after an interruption.
 pub fn notice(text: &str) {
     STDERR.say(format!("{}\n", printable(text)));
 }
 
-/// Draws on standard error, over what is there; names in `text` must be printable. Of drawings that a
-/// terminal does not take as fast as they come, the newest is drawn. The `first` is not left out: others go
-/// over it.
+/// Draws on standard error, over the previous drawing; names in `text` must be printable. If the terminal is too
+/// slow, only the newest drawing is written. The `first` drawing is always written: later ones go over it.
 pub fn draw(text: String, first: bool) {
     if first { STDERR.say(text) } else { STDERR.draw(text) }
 }
 
-/// Waits a moment for what was said to be on the screen.
+/// Waits up to a second for pending text to be written.
 pub fn flush() {
     STDERR.flush(LAST_PATIENCE);
 }
 
-/// Says what may spoil the result, one line for each line of `text`.
+/// Warns of something that may spoil the result, one line for each line of `text`.
 pub fn warning(text: &str) {
     prefixed("warning", text);
 }
 
-/// As [`warning`], unless it was said already: what each run of several would say alike.
+/// [`warning`], once per program for the same text, for warnings that several runs repeat.
 pub fn warning_once(text: &str) {
     static SAID: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
     if SAID.lock().unwrap_or_else(PoisonError::into_inner).insert(text.to_owned()) {
@@ -82,7 +81,7 @@ pub fn warning_once(text: &str) {
     }
 }
 
-/// Says why the work was not done, one line for each line of `text`.
+/// Prints why the work failed, one line for each line of `text`.
 pub fn error(text: &str) {
     prefixed("error", text);
 }
@@ -93,13 +92,13 @@ fn prefixed(what: &str, text: &str) {
     }
 }
 
-/// The result, on standard output. A reader or a terminal that went away has read enough; any other
-/// error means that the result is not where it was wanted.
+/// Prints the result on standard output. A closed pipe or terminal is no error: the reader has read enough. Any other
+/// write error means that the result is lost.
 pub fn result(text: &str) -> Result<(), Failure> {
     result_if_read(text).map(|_| ())
 }
 
-/// As [`result`], of a page for people: on a terminal it fits, and outcomes have a colour.
+/// [`result`] for people: on a terminal, lines are wrapped and outcomes have a colour.
 pub fn page(text: &str) -> Result<(), Failure> {
     let mut page = printable(text).into_owned();
     if io::stdout().is_terminal() {
@@ -116,12 +115,12 @@ pub fn has_colour() -> bool {
     io::stdout().is_terminal() && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty())
 }
 
-/// As [`result`]; tells whether somebody still reads.
+/// [`result`]; false if the reader is gone.
 pub fn result_if_read(text: &str) -> Result<bool, Failure> {
     drawing_if_read(&printable(text))
 }
 
-/// As [`result_if_read`], of a text that moves the cursor; names in it must be printable.
+/// [`result_if_read`] for text with cursor movements; names in `text` must be printable.
 pub fn drawing_if_read(text: &str) -> Result<bool, Failure> {
     let mut out = io::stdout();
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
@@ -132,8 +131,8 @@ pub fn drawing_if_read(text: &str) -> Result<bool, Failure> {
     }
 }
 
-/// True if `error` means that there is no reader any more: a closed pipe, or a terminal that is gone, which answers
-/// with EIO. For a file EIO means a failing disk.
+/// True if `error` means that the reader is gone: a closed pipe, or a closed terminal, which returns EIO. For a file,
+/// EIO means a failing disk.
 fn is_gone(error: &io::Error, out: &impl AsFd) -> bool {
     match error.raw_os_error() {
         Some(libc::EPIPE) => true,
@@ -142,7 +141,7 @@ fn is_gone(error: &io::Error, out: &impl AsFd) -> bool {
     }
 }
 
-/// A terminal that hung up no longer says that it is one; that it is a character device it still does.
+/// A terminal that hung up is no longer a terminal for isatty(3), but still a character device.
 fn is_character_device(out: &impl AsFd) -> bool {
     let file = out.as_fd().try_clone_to_owned().map(File::from);
     file.and_then(|file| file.metadata()).is_ok_and(|metadata| metadata.file_type().is_char_device())

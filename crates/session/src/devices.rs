@@ -1,4 +1,4 @@
-//! From device names to open targets or simulated drives.
+//! Opens devices given by name: real targets or simulated drives.
 
 use crate::console;
 use crate::failure::{Failure, all};
@@ -16,7 +16,7 @@ use std::io;
 use std::os::unix::fs::FileTypeExt;
 use std::sync::Arc;
 
-/// Scripts name devices that may be erased in this variable.
+/// Environment variable in which scripts name devices that may be erased.
 pub const ERASE_VARIABLE: &str = "FLASHPROOF_ERASE";
 
 /// Devices that the user allows to write to, by options.
@@ -24,9 +24,9 @@ pub const ERASE_VARIABLE: &str = "FLASHPROOF_ERASE";
 pub struct Consents<'a> {
     /// Devices that may be erased, by name.
     pub erase: &'a [String],
-    /// Further devices of what the run is part of, which other runs may erase.
+    /// Other devices of the same configuration, which other runs may erase.
     pub others: &'a [String],
-    /// True if other shared runs may use the devices at the same time.
+    /// True if other runs that share the devices may use them at the same time.
     pub shared: bool,
 }
 
@@ -35,13 +35,13 @@ pub enum Devices {
     Real(Vec<Arc<Target>>),
     /// Simulated drives with their names.
     Simulated(Vec<(String, DriveSpec)>),
-    /// A namespace of a database, by its name and what is known of its nodes.
+    /// A database's namespace: its name, and facts about its nodes.
     Namespace(String, Value),
 }
 
 impl Devices {
-    /// Opens the devices of `spec`, which is that of all `workloads` together: for writing, with the guard's
-    /// consent, those on which one of them writes.
+    /// Opens the devices of `spec`, the combined spec of all `workloads`. Devices that a workload writes to are
+    /// opened for writing, with the guard's consent.
     pub fn open<'w, W: Workload + 'w>(
         spec: &RunSpec,
         workloads: impl Iterator<Item = &'w W> + Clone,
@@ -66,7 +66,7 @@ impl Devices {
         Ok(Self::Real(targets.into_iter().map(Arc::new).collect()))
     }
 
-    /// Has operations go through the page cache, of which nothing is left of what was read before.
+    /// Switches to the page cache and drops cached pages.
     pub fn use_page_cache(&self) -> Result<(), Failure> {
         let Self::Real(targets) = self else { return Ok(()) };
         let set = |target: &Arc<Target>| {
@@ -76,7 +76,7 @@ impl Devices {
         all(targets.iter().map(set), Failure::environment).map(|_: Vec<()>| ())
     }
 
-    /// Properties that the workload needs.
+    /// Device properties that workloads need.
     pub fn shapes(&self) -> Vec<DeviceShape> {
         match self {
             Self::Real(targets) => (0..).zip(targets).map(|(place, target)| shape_of_target(place, target)).collect(),
@@ -85,7 +85,7 @@ impl Devices {
         }
     }
 
-    /// Facts about each, for the manifest.
+    /// Facts about each device, for the manifest.
     pub fn facts(&self) -> Vec<Value> {
         match self {
             Self::Real(targets) => targets.iter().map(|target| facts_of_target(target)).collect(),
@@ -94,12 +94,12 @@ impl Devices {
         }
     }
 
-    /// Simulated drives, each with a seed of its own unless it names one.
+    /// Simulated drives. Those without a seed get one derived from `seed`.
     pub fn drives(specs: &[(String, DriveSpec)], seed: u64) -> io::Result<Vec<Drive>> {
         specs.iter().zip(seed..).map(|((_, spec), seed)| Drive::new(spec, seed).map_err(io::Error::other)).collect()
     }
 
-    /// Names of the columns of what simulated drives count, drive by drive.
+    /// Names of the counter columns of simulated drives, drive by drive.
     pub fn counter_columns(&self) -> Vec<String> {
         let Self::Simulated(specs) = self else { return Vec::new() };
         let of = |(name, spec): &(String, _)| {
@@ -117,7 +117,7 @@ impl Devices {
         }
     }
 
-    /// Facts about each real device, with its name; nothing about simulated ones.
+    /// Facts about each real device, with its name; empty for simulated ones.
     pub fn real_facts(&self) -> Vec<(&str, &DeviceFacts)> {
         match self {
             Self::Real(targets) => targets.iter().map(|target| (target.name(), target.facts())).collect(),
@@ -126,7 +126,7 @@ impl Devices {
     }
 }
 
-/// Devices as an option names them. Errors: simulated drives that cannot be, one a line.
+/// Parses device names of an option. Errors: invalid simulated drives, one per line.
 pub fn parsed(names: &[String]) -> Result<Vec<DeviceName>, Failure> {
     if names.iter().any(|name| name == "sim") {
         return Err(Failure::usage("there is no device sim - a simulated drive has a colon - give sim:"));
@@ -138,7 +138,7 @@ fn number(facts: &DeviceFacts) -> Option<DeviceNumber> {
     facts.number.map(|number| (number.major, number.minor))
 }
 
-/// A size is for files alone: of a block device the whole would be used, and nobody would notice.
+/// Rejects a file size given for a block device: it would be ignored, and the whole device used.
 fn check_sizes(spec: &RunSpec) -> Result<(), Failure> {
     let is_block_device =
         |name: &&DeviceName| fs::metadata(name.as_str()).is_ok_and(|of| of.file_type().is_block_device());
@@ -174,8 +174,8 @@ fn open_targets<'w, W: Workload + 'w>(
             ..Request::new(name.as_str(), kinds.join(" and "))
         }
     };
-    // Read-only devices need no erase consent, so they are opened first: nobody is asked in vain if one cannot be
-    // opened.
+    // Read-only devices need no erase consent and are opened first, so that no question is asked if one fails to
+    // open.
     let open_to_read = |name: &DeviceName| match is_written(&name) {
         true => Ok(None),
         false => Target::read_only(name.as_str(), unit_bytes(name)).map(Some).map_err(Failure::environment),
@@ -192,8 +192,8 @@ fn open_targets<'w, W: Workload + 'w>(
     Ok(read_only.into_iter().map(opened).collect())
 }
 
-/// The guard's consent to all `requests`, or to none; `erase` names what may be erased. Says what will be,
-/// and which names are of no device of `requests` and none of `others`.
+/// The guard's consent to all `requests`, or to none. `erase` names devices that may be erased. Prints what will be
+/// erased, and warns of names that match neither `requests` nor `others`.
 pub fn consent(requests: &[Request], erase: &[String], others: &[String]) -> Result<Vec<WriteConsent>, Failure> {
     let named = allowed(erase);
     let guard = Guard::new(None);
@@ -213,9 +213,9 @@ fn allowed(erase: &[String]) -> Vec<String> {
     erase_names(erase, std::env::var(ERASE_VARIABLE).ok().as_deref())
 }
 
-/// Has the guard agree to the erasure of the real devices of `spec` if a series `writes`, and erases nothing: what is refused is
-/// refused before anything is made for it. Returns `erase` with the names of devices that were agreed to, so that the
-/// consents that follow ask nobody again. Without `ask` only names in `erase` and in [`ERASE_VARIABLE`] agree.
+/// Checks that the guard agrees to the erasure of the real devices of `spec` if a series `writes`, without erasing
+/// anything, so that refusals come first. Returns `erase` plus the names agreed to, so that later consents ask no
+/// question. Without `ask`, only names in `erase` and in [`ERASE_VARIABLE`] agree.
 pub fn erasable(spec: &RunSpec, writes: bool, erase: &[String], ask: bool) -> Result<Vec<String>, Failure> {
     let request = |name: &DeviceName| Request {
         file_size_bytes: spec.file_size_bytes,
@@ -230,8 +230,8 @@ pub fn erasable(spec: &RunSpec, writes: bool, erase: &[String], ask: bool) -> Re
     }
 }
 
-/// The guard's examination of all `requests` without a consent; `erase` names what may be erased. Returns `erase` with
-/// the names that were agreed to. `ask`: whether somebody on a terminal may be asked.
+/// The guard's examination of all `requests`, without a consent. `erase` names devices that may be erased. Returns
+/// `erase` plus the names agreed to. `ask`: questions on the terminal are allowed.
 pub fn agree(requests: &[Request], erase: &[String], ask: bool) -> Result<Vec<String>, Failure> {
     let named = Answers::named(allowed(erase));
     let mut answers = if ask { named.or_ask(ask_on_terminal) } else { named };
@@ -240,9 +240,9 @@ pub fn agree(requests: &[Request], erase: &[String], ask: bool) -> Result<Vec<St
     Ok(erase.iter().cloned().chain(more).collect())
 }
 
-/// Says what is about to be erased.
+/// Prints what is about to be erased.
 fn told(consent: WriteConsent) -> WriteConsent {
-    // A store that is opened stays.
+    // A store that is opened is not erased.
     if !consent.erases().is_empty() && !consent.keeps_store() {
         let erased: Vec<_> = consent.erases().iter().map(ToString::to_string).collect();
         console::notice(&format!("{}: erasing {}", consent.name(), erased.join(", ")));
@@ -259,7 +259,7 @@ fn shape_of_target(place: u16, target: &Target) -> DeviceShape {
         min_io_bytes: target.min_io_bytes(),
         // Stacked drivers have no queue of their own, whatever the attribute says.
         queue_requests: facts.hardware_queues.and(facts.queue_requests_max),
-        // Nothing is written to a target without a key.
+        // Targets without a key are never written.
         stamp_key: target.stamp_key().unwrap_or(0),
     }
 }
@@ -268,12 +268,12 @@ fn shape_of_drive(place: u16, (name, drive): &(String, DriveSpec)) -> DeviceShap
     DeviceShape::new(name, place, drive.capacity_bytes, drive.min_io_bytes)
 }
 
-/// Whatever its records lie on, a key is a place and has no sectors.
+/// A namespace has neither a size nor sectors: keys are its positions.
 fn shape_of_namespace(name: &str) -> DeviceShape {
     DeviceShape::new(name, 0, u64::MAX, 1)
 }
 
-/// Times of a queueing model say nothing of a drive with an FTL.
+/// With an FTL, the queueing model's times do not apply and are left out.
 fn facts_of_drive(name: &str, drive: &DriveSpec) -> Value {
     match &drive.ftl {
         None => json!({"path": name, "kind": DeviceKind::Simulated, "queueing_model": drive}),
@@ -289,7 +289,7 @@ fn facts_of_drive(name: &str, drive: &DriveSpec) -> Value {
 }
 
 fn facts_of_target(target: &Target) -> Value {
-    // Maps of plain values; it cannot fail, and what is not known is null.
+    // Cannot fail: maps of plain values. Unknown values are null.
     let mut facts = serde_json::to_value(target.facts()).unwrap_or(Value::Null);
     if let Value::Object(fields) = &mut facts {
         fields.insert("used_bytes".into(), target.size_bytes().into());

@@ -1,4 +1,4 @@
-//! Choice of the engine (io_uring, NVMe commands, threads, simulation), and the run on it.
+//! Chooses the engine (io_uring, NVMe commands, threads, simulation) and runs a load on it.
 
 use crate::console;
 use crate::devices::Devices;
@@ -27,22 +27,22 @@ use sys::op::Placement;
 use sys::process;
 use sys::ring::RingFacts;
 
-/// Waking may cost this share of a CPU, so the time between two wake-ups is this many times its cost.
+/// Wake-ups may use at most a tenth of a CPU: the period between them is this many times their cost.
 const WAKE_SHARE: u64 = 10;
 
-/// Bounds of the time between two wake-ups: below, hardly anything is gathered; above, the lag alone
-/// would be about a tenth of the tightest threshold.
+/// Bounds of the period between two wake-ups, ns. A shorter period batches hardly any operations; a longer one causes
+/// a lag of about a tenth of the tightest threshold.
 const PERIOD_NS: std::ops::RangeInclusive<u64> = 30_000..=110_000;
 
-/// With threads each wake-up wakes workers too, and blocking leaves less CPU for all of it.
+/// Period with threads, ns: each wake-up also wakes workers, and blocking leaves less CPU.
 const THREADS_PERIOD_NS: u64 = 500_000;
 
-/// From this rate of an issuing thread on: blocking operations of about 15 us of CPU would take most of
-/// one.
+/// Rate per issuing thread above which [`THREADS_PERIOD_NS`] applies: blocking operations of about 15 us of CPU would
+/// use most of a CPU.
 const THREADS_GATHERED_IOPS: f64 = 50_000.0;
 
-/// With fewer operations than this in a period there is nothing to gather: they go out one by one, as evenly as they are
-/// wanted.
+/// Minimum number of operations per period for batching. Below it they are issued one by one, at their scheduled
+/// times.
 const GATHERED_MIN: f64 = 2.0;
 
 /// Requirements of a load on its engine.
@@ -50,7 +50,7 @@ const GATHERED_MIN: f64 = 2.0;
 pub struct Demand {
     /// Engine requested by the user.
     pub engine: Wanted,
-    /// The placements of its kinds of writes ([`placement::Kinds`]).
+    /// Placements of the load's kinds of writes, by device ([`placement::Kinds`]).
     pub placements: Vec<Vec<Option<Placement>>>,
 }
 
@@ -68,15 +68,15 @@ impl Demand {
 /// An engine for the operations of a run.
 pub struct Engine {
     kind: Kind,
-    /// How writes carry their placement, if they do.
+    /// Mechanism that carries placements of writes, if used.
     placement: Option<Carrier>,
-    /// A store between the operations, which are transactions then, and the devices.
+    /// Store between the operations, which are then transactions, and the devices.
     store: Option<InProcess>,
-    /// Simulated drives that live on from one run to the next.
+    /// Simulated drives that persist from run to run.
     life: Option<Arc<Pool<SimEngine<Drive>>>>,
 }
 
-/// An engine that supports placement handles, with an issuer of its own.
+/// An engine with support for placement handles, for a caller that issues operations itself.
 pub enum Single {
     Uring(Box<Uring>),
     Passthrough(Box<Passthrough>),
@@ -86,18 +86,18 @@ enum Kind {
     IoUring,
     /// NVMe commands on character devices.
     Passthrough(Vec<Arc<Generic>>),
-    /// Threads that block in pread and pwrite, and why, if nobody asked for them.
+    /// Threads that block in pread and pwrite; the reason, if they were not requested.
     Threads(Option<String>),
     /// The event queue of simulated drives.
     Simulated,
-    /// A database's own protocol.
+    /// Client of a database protocol.
     Client(Box<ClientSettings>),
 }
 
 impl Engine {
-    /// Chooses what `demand` says, or what kernel and drives allow.
+    /// Chooses the engine that `demand` requests, or the best that kernel and drives allow.
     ///
-    /// Errors: there is nothing that could carry it, and why; nothing was written.
+    /// Errors: no engine can carry the load, and why. Nothing was written.
     pub fn choose(demand: &Demand, devices: &Devices) -> Result<Self, Failure> {
         let wanted = demand.engine;
         let Devices::Real(targets) = devices else {
@@ -127,12 +127,12 @@ impl Engine {
         Self { kind: Kind::Client(Box::new(settings)), placement: None, store: None, life: None }
     }
 
-    /// The same for transactions, which go to a store in this process.
+    /// Sends operations, as transactions, to a store in this process.
     pub fn with_store(self, store: InProcess) -> Self {
         Self { store: Some(store), ..self }
     }
 
-    /// The same with simulated drives that live through all runs of a series: each run continues with their clock and the state of
+    /// Keeps simulated drives through all runs of a series: each run continues with their clock and the state of
     /// their flash.
     pub fn with_one_life(self) -> Self {
         Self { life: Some(Arc::default()), ..self }
@@ -156,7 +156,7 @@ impl Engine {
         }
     }
 
-    /// An engine for `target`, which it was chosen for alone, for who issues by itself and by no plan.
+    /// An engine for the single `target`, for a caller that issues operations itself, without a plan.
     pub fn single(&self, target: &Arc<Target>, in_flight_max: usize, buffer_bytes: usize) -> io::Result<Single> {
         let (targets, epoch) = (vec![target.clone()], Instant::now());
         Ok(match &self.kind {
@@ -168,12 +168,12 @@ impl Engine {
         })
     }
 
-    /// How writes carry their placement, if they do.
+    /// Mechanism that carries placements of writes, if used.
     pub fn placement(&self) -> Option<Carrier> {
         self.placement
     }
 
-    /// Most issuing threads that make sense.
+    /// Maximum useful number of issuing threads.
     pub fn shards_max(&self, cpus: u32) -> u32 {
         if matches!(self.kind, Kind::Simulated) { 1 } else { cpus }
     }
@@ -183,7 +183,7 @@ impl Engine {
         self.store.is_none() && matches!(self.kind, Kind::IoUring | Kind::Passthrough(_))
     }
 
-    /// Operations that one issuing thread carries at once, if that is bounded.
+    /// Maximum number of operations in flight per issuing thread, if limited.
     pub fn in_flight_max(&self) -> Option<u32> {
         matches!(self.kind, Kind::Threads(_)).then_some(WORKERS_MAX as u32)
     }
@@ -212,8 +212,8 @@ impl Engine {
         value
     }
 
-    /// Runs `plans` on `devices`. `seed` is that of simulated drives. `facts` take what is learnt of
-    /// the engine, before `sink` is told that all is ready.
+    /// Runs `plans` on `devices`. `seed` is that of simulated drives. `facts` collects properties of the engine
+    /// before `sink` is notified of the start.
     pub fn run(
         &self,
         what: &Run,
@@ -281,7 +281,7 @@ impl Engine {
 }
 
 fn ring_or_threads(wanted: Wanted, targets: &[Arc<Target>]) -> Result<Kind, Failure> {
-    // The smallest ring tells whether the kernel lets us have one.
+    // The smallest ring tests whether the kernel allows io_uring.
     match (Uring::new(targets.to_vec(), 1, 4096, Instant::now(), 0), wanted) {
         (Ok(_), _) => Ok(Kind::IoUring),
         (Err(error), Wanted::Uring) => Err(Failure::environment(format!(
@@ -356,9 +356,9 @@ pub struct EngineFacts {
 }
 
 impl EngineFacts {
-    /// Facts of `engine` before it starts: how it will wait, on how many threads.
+    /// Facts of `engine` before it starts: how it waits, and on how many threads.
     ///
-    /// `iops`: operations a second that the load offers, over all threads.
+    /// `iops`: operations per second that the load offers, over all threads.
     pub fn new(engine: &Engine, spec: &RunSpec, shards: usize, iops: f64) -> Self {
         let sleeps = spec.pacing == WantedPacing::Sleep && !matches!(engine.kind, Kind::Simulated);
         let wake_cost_ns = if sleeps { measured_wake_cost_ns() } else { None };
@@ -367,7 +367,7 @@ impl EngineFacts {
             WantedPacing::Sleep => Pacing::Sleep {
                 period_ns: match engine.kind {
                     _ if spec.keeps_instants => *PERIOD_NS.start(),
-                    // Below this rate there is nothing to gather.
+                    // Below this rate there is nothing to batch.
                     Kind::Threads(_) if iops / shards as f64 > THREADS_GATHERED_IOPS => THREADS_PERIOD_NS,
                     _ => period_ns(wake_cost_ns.unwrap_or(0), iops / shards as f64),
                 },
@@ -376,7 +376,7 @@ impl EngineFacts {
         Self { chosen: engine.value(), pacing, wake_cost_ns, shards, ring: Mutex::default() }
     }
 
-    /// Facts of `engine` for a load without a rate on one thread, which waits for completions alone.
+    /// Facts of `engine` for a load without a rate on one thread, which waits only for completions.
     pub fn unpaced(engine: &Engine) -> Self {
         let pacing = Pacing::Sleep { period_ns: *PERIOD_NS.end() };
         Self { chosen: engine.value(), pacing, wake_cost_ns: None, shards: 1, ring: Mutex::default() }
@@ -391,7 +391,7 @@ impl EngineFacts {
         self.pacing
     }
 
-    /// For the manifest. Says aloud what falls short.
+    /// The facts for the manifest. Warns of shortcomings.
     pub fn value(&self) -> Value {
         let rings = self.ring.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let mut value = self.chosen.clone();
@@ -414,8 +414,8 @@ impl EngineFacts {
     }
 }
 
-/// Time between two wake-ups of a thread that offers `iops` operations a second: a share of a CPU for
-/// waking, unless too few operations would be gathered.
+/// Period between two wake-ups of a thread that offers `iops` operations per second: limited by the CPU cost of
+/// wake-ups, and shorter if too few operations would be batched.
 fn period_ns(wake_cost_ns: u64, iops: f64) -> u64 {
     let by_cost_ns = wake_cost_ns.saturating_mul(WAKE_SHARE).clamp(*PERIOD_NS.start(), *PERIOD_NS.end());
     let apart_ns = if iops > 0.0 { 1e9 / iops } else { 0.0 };
@@ -426,7 +426,7 @@ fn period_ns(wake_cost_ns: u64, iops: f64) -> u64 {
     }
 }
 
-/// Measured on a thread of its own, whose timers are as sharp as those of issuing threads.
+/// Measured on a separate thread with the same timer slack as issuing threads.
 fn measured_wake_cost_ns() -> Option<u64> {
     let measure = || {
         process::sharpen_timers();

@@ -1,10 +1,10 @@
-//! Why a command did not do its work, and the exit code that says so to scripts.
+//! Failure of a command, and its exit code.
 
 use load::run::RunError;
 use std::fmt::{self, Display};
 use std::process::ExitCode;
 
-/// A command that did not do its work.
+/// Failure of a command.
 #[derive(Debug)]
 pub struct Failure {
     /// One line per error: operation and object, cause, remedy.
@@ -13,22 +13,22 @@ pub struct Failure {
 }
 
 impl Failure {
-    /// The user asked for something that cannot be: exit code 2.
+    /// Invalid request by the user: exit code 2.
     pub fn usage(message: impl Display) -> Self {
         Self { message: message.to_string(), code: 2 }
     }
 
-    /// The same for several mistakes, a line for each.
+    /// [`Self::usage`] for several mistakes, one per line.
     pub fn usages(mistakes: Vec<impl Display>) -> Self {
         Self::usage(mistakes.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
     }
 
-    /// A device, a permission, the kernel, or the disk of the run directory: exit code 3.
+    /// Failure of a device, a permission, the kernel, or the disk of the run directory: exit code 3.
     pub fn environment(message: impl Display) -> Self {
         Self { message: message.to_string(), code: 3 }
     }
 
-    /// A device failed at its work: exit code 1.
+    /// A device failed during the work: exit code 1.
     pub fn device(message: impl Display) -> Self {
         Self { message: message.to_string(), code: 1 }
     }
@@ -38,7 +38,7 @@ impl Failure {
         Self { message: message.to_string(), code: 4 }
     }
 
-    /// The same, told as `message`.
+    /// The same failure with another message.
     pub fn told(self, message: String) -> Self {
         Self { message, ..self }
     }
@@ -60,7 +60,7 @@ impl From<RunError> for Failure {
     }
 }
 
-/// Values, or all errors, one a line.
+/// All values, or all errors, one per line.
 pub fn all<T, E: Display>(
     results: impl Iterator<Item = Result<T, E>>,
     failure: impl Fn(String) -> Failure,

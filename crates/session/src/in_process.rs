@@ -1,4 +1,4 @@
-//! A store in this process, between transactions and the devices: how each issuing thread gets its part of it.
+//! A store in this process, between transactions and devices, with one core per issuing thread.
 
 use crate::runner::fresh_seed;
 use engine::BlockEngine;
@@ -12,7 +12,7 @@ use store::embedded::{Embedded, Embedding};
 use store::object::Object;
 use store::{DeviceHeader, IoCounts, Namespace, Overload, Space, Store};
 
-/// The time at which simulated runs begin, ms since 1970: the same for all, so that they end alike.
+/// Start time of simulated runs, ms since 1970: the same for all, so that results are reproducible.
 const SIMULATED_MS: u64 = 1_700_000_000_000;
 
 /// Current time for a real run, a fixed one for simulated runs.
@@ -21,36 +21,36 @@ fn wall_ms(is_simulated: bool) -> u64 {
     if is_simulated { SIMULATED_MS } else { since_1970.as_millis() as u64 }
 }
 
-/// When a run begins, as its records have it: 10 ms since 1970.
+/// Start time of a run as its records store it, in units of 10 ms since 1970.
 pub fn began(is_simulated: bool) -> u64 {
     wall_ms(is_simulated) / 10
 }
 
-/// A store that is opened by each issuing thread, a core of it.
+/// A store; each issuing thread opens one core of it.
 #[derive(Debug)]
 pub struct InProcess {
-    /// Settings, all cores together.
+    /// Settings of the namespace, for all cores together.
     pub namespace: Namespace,
-    /// Header at the start of its device.
+    /// Header at the start of the device.
     pub header: DeviceHeader,
     pub device: DeviceShape,
     /// Unit that the device writes as a whole, bytes.
     pub write_unit_bytes: u32,
     pub object: Arc<Object>,
-    /// Looks at all that is read.
+    /// Verify all data read.
     pub verify: bool,
-    /// Counts its I/O.
+    /// I/O counters of the store.
     pub counts: Arc<IoCounts>,
     /// Behaviour when the device is overloaded.
     pub overload: Arc<Overload>,
-    /// Seed of its random choices.
+    /// Seed of the store's random choices.
     pub seed: u64,
-    /// Stores on simulated drives, which a later run reuses.
+    /// Stores on simulated drives, for reuse by later runs.
     pub pool: Arc<Pool<Embedded<SimEngine<Drive>>>>,
 }
 
 impl InProcess {
-    /// Operations of a core on the device at once, and bytes of buffers for them.
+    /// A core's maximum number of device operations in flight, and the bytes of buffers for them.
     pub fn needs(&self) -> (usize, usize) {
         let (operations, bytes) = Store::needs(&self.namespace, 1);
         (operations as usize, bytes)
@@ -68,23 +68,23 @@ impl InProcess {
             namespace: self.namespace.share(self.header.cores),
             spaces: vec![Space { write_unit_bytes: self.write_unit_bytes, ..space }],
             operations: self.needs().0 as u32,
-            // A store that is opened anew has another issuer: to it, what was written before is of another run.
+            // A store opened anew has another issuer, and treats older records as those of an earlier run.
             object: Arc::new(Object { began: began(is_simulated), ..(*self.object).clone() }),
             verify: self.verify,
             counts: self.counts.clone(),
             overload: self.overload.clone(),
             wall_ms: wall_ms(is_simulated),
-            // Of a real store it differs at each opening.
+            // A real store gets a new seed at each opening.
             seed: if is_simulated { self.seed } else { fresh_seed() }.wrapping_add(core as u64),
         })
     }
 
-    /// The part of `core` on a real engine, with what is on the device.
+    /// Opens `core` on a real engine, with the data on the device.
     pub fn open<E: BlockEngine>(&self, core: usize, engine: E) -> io::Result<Embedded<E>> {
         Embedded::open(engine, self.embedding(core, false)?)
     }
 
-    /// The part of `core` on simulated drives, as the run before left it.
+    /// Opens `core` on simulated drives, in the state that the previous run left.
     pub fn keep(
         &self,
         core: usize,

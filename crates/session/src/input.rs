@@ -5,9 +5,10 @@ use results::files::{self, Links};
 use std::io::{self, ErrorKind, Read};
 use std::path::Path;
 
-/// The bytes of `name`; "-" is standard input. `what` it is, for messages; `on_stdin` is how to name standard input.
+/// Opens `name`; "-" is standard input. `what` describes the input in messages; `on_stdin` tells how to name standard
+/// input.
 ///
-/// Only a regular file is opened, or what is open already: a FIFO that lies somewhere would be waited for without end.
+/// Opens only regular files and descriptors that are open already: a FIFO in a directory could block forever.
 pub fn open(name: &str, what: &str, on_stdin: &str) -> Result<Box<dyn Read>, Failure> {
     match name {
         "-" => Ok(Box::new(io::stdin())),

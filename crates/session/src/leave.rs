@@ -1,4 +1,4 @@
-//! The way out of the program from the middle of a run, where nothing is unwound; by a bug, too.
+//! Exits from the middle of a run without unwinding: on signals and on bugs.
 
 use crate::console;
 use device::observe::trace;
@@ -7,13 +7,13 @@ use std::backtrace::{Backtrace, BacktraceStatus};
 /// Exit code of a bug: EX_SOFTWARE of sysexits.h.
 const BUG: i32 = 70;
 
-/// Ends the program as `signal` ends one that does not listen to it, which is what ACT's programs are: who
-/// started it sees that signal, and a shell 128 and its number.
+/// Ends the program by the default action of `signal`, as ACT's programs end: the parent sees that signal, and a
+/// shell returns 128 + its number.
 pub fn by_signal(signal: i32) -> ! {
     trace::stop_instances();
     console::flush();
     let _ = signal_hook::low_level::emulate_default_handler(signal);
-    // Should it not have come through.
+    // Fallback if the signal did not end the program.
     std::process::exit(128 + signal)
 }
 
@@ -25,7 +25,7 @@ pub fn now(code: i32) -> ! {
     std::process::exit(code)
 }
 
-/// Has a panic end the program with code 70 and one line that calls it a bug; with a backtrace if RUST_BACKTRACE asks for one.
+/// Makes a panic exit with code 70 and one line that calls it a bug; with a backtrace if RUST_BACKTRACE is set.
 pub fn tame_panics() {
     // Started early, at normal priority, so that it works when memory is short.
     console::open();

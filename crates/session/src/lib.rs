@@ -22,14 +22,13 @@ pub mod signals;
 mod stderr;
 pub mod tracing;
 
-/// As whose program a command behaves.
+/// Program whose behaviour a command follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Manner {
-    /// Ours: verdicts and results on standard output, exit codes 0 to 4.
+    /// flashproof: verdicts and results on standard output, exit codes 0 to 4.
     Own,
-    /// As ACT's program by whose name it was called: its log or its lines on standard output, its
-    /// exit codes, of which there are two.
+    /// ACT, called by the name of one of its programs: its log or lines on standard output, and its two exit codes.
     Act,
-    /// As fio, by whose name it was called: what it prints, and 0 or 1.
+    /// fio, called by that name: its output, and exit code 0 or 1.
     Fio,
 }

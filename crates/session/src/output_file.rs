@@ -1,9 +1,9 @@
-//! Writes a result to a file named by the user: whole, never into a run directory, never over a file that is not ours.
+//! Writes a result to a file named by the user: whole, never into a run directory, never over a file of other origin.
 //!
-//! A path is typed at two in the morning: `report DIR --html DIR/manifest.json`, `config --out /dev/nvme0n1`. The path
-//! is checked first. An output replaces an earlier output of its kind, or any file with `--force`; it is never written
-//! into a run directory, or through a link. Other than regular files, only open descriptors such as `/dev/stdout` are
-//! written to: a FIFO may wait for its reader for ever.
+//! Protects against typing errors such as `report DIR --html DIR/manifest.json` or `config --out /dev/nvme0n1`. The
+//! path is checked first. An output replaces an earlier output of its kind, or any file with `--force`; it is never
+//! written into a run directory, or through a link. Other than regular files, only open descriptors such as
+//! `/dev/stdout` are written to: a FIFO may wait forever for a reader.
 
 use crate::console;
 use crate::failure::Failure;
@@ -43,7 +43,7 @@ impl Output {
         }
     }
 
-    /// Writes all of `text`, or leaves everything as it was.
+    /// Writes all of `text`, or changes nothing.
     pub fn write(&self, text: &str) -> Result<(), Failure> {
         let Self::File { path, force } = self else { return console::result(text) };
         self.check()?;
@@ -58,7 +58,7 @@ impl Output {
     }
 }
 
-/// Writes the page of a report to `path`; one of [`OPEN`] is written to, too.
+/// Writes the page of a report to `path`: a regular file or one of [`OPEN`].
 pub fn write_page(path: &Path, page: &str) -> Result<(), Failure> {
     let written = match check_page(path)? {
         There::Open => files::write_to_open(path, page.as_bytes()),
@@ -77,14 +77,14 @@ pub fn check_page(path: &Path) -> Result<There, Failure> {
     match look(path, "give --html another file")? {
         There::File if !is_ours(path, |text| text.contains(HTML_MARK)) => {
             let why = "it is there already and is no report of flashproof";
-            Err(refused(path, why, "give --html another file, or move that one away"))
+            Err(refused(path, why, "give --html another file, or move the existing one"))
         }
         there => Ok(there),
     }
 }
 
-/// Writes `text`, a table or the like as `what` has it, to `path`, or, without one, sees whether that could work. A file
-/// that is there is replaced by `force` alone.
+/// Writes `text` to `path`; `what` names the content in messages. With no `text` it only checks that writing could
+/// work. An existing file is replaced only with `force`.
 pub fn write_file(what: &str, path: &Path, text: Option<&str>, force: bool) -> Result<(), Failure> {
     let there = look(path, "name another file")?;
     let written = match (there, text) {
@@ -113,21 +113,21 @@ pub enum There {
     Open,
 }
 
-/// Writable paths that are not regular files: open descriptors (`/dev/fd/63` is a pipe of the shell), the terminal, and
-/// /dev/null.
+/// Writable paths that are not regular files: open descriptors (`/dev/fd/63` is a pipe of the shell), the terminal,
+/// and /dev/null.
 const OPEN: [&str; 5] = ["/dev/stdout", "/dev/stderr", "/dev/fd", "/dev/tty", "/dev/null"];
 
-/// Looks what is at `path`. Errors: it is neither a regular file nor one of [`OPEN`], or in the directory of a
-/// run; `advice` says what to do.
+/// Determines the object at `path`. Errors: it is neither a regular file nor one of [`OPEN`], or it is in a run
+/// directory; `advice` tells what to do.
 fn look(path: &Path, advice: &str) -> Result<There, Failure> {
-    // By both names: the path may be a link into a run.
+    // Checks both names: the path may be a link into a run directory.
     let real = fs::canonicalize(path).ok();
     for path in [Some(path), real.as_deref()].into_iter().flatten() {
         if is_run_dir(files::dir_of(path)) {
             return Err(refused(path, "a run is recorded in that directory, and nothing else is put there", advice));
         }
     }
-    // The names of what is open are links themselves.
+    // Paths of open descriptors are links themselves.
     let is_open = OPEN.iter().any(|open| path.starts_with(open));
     let Ok(metadata) = (if is_open { fs::metadata(path) } else { fs::symlink_metadata(path) }) else {
         return Ok(There::Nothing);
@@ -143,7 +143,7 @@ fn look(path: &Path, advice: &str) -> Result<There, Failure> {
     }
 }
 
-/// True if the file is empty, or an earlier output, which `begins` recognises by its first bytes.
+/// True if the file is empty or an earlier output, which `begins` recognises by its first bytes.
 pub fn is_ours(path: &Path, begins: impl Fn(&str) -> bool) -> bool {
     let mut first = Vec::new();
     let read = files::open(path, Links::Refused).and_then(|file| file.take(MARK_WITHIN_BYTES).read_to_end(&mut first));

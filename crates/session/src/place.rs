@@ -8,14 +8,14 @@ use std::fmt;
 use std::path::{Path, PathBuf};
 use tempfile::TempDir;
 
-/// Directory of what is recorded without `--out`, in the current directory.
+/// Default parent directory for recorded results, in the current directory.
 pub const RESULTS_DIR: &str = "flashproof-results";
 
 /// Directory of a run.
 pub enum Place {
-    /// In a run directory that stays.
+    /// Permanent run directory.
     Kept(PathBuf),
-    /// Other programs leave nothing but what they print: the record is for the verdict, and goes with it.
+    /// Temporary directory for ACT's and fio's dialects, which leave only their output; deleted after the verdict.
     Passing(TempDir),
 }
 
@@ -28,7 +28,7 @@ impl Place {
         }
     }
 
-    /// In $TMPDIR; else where a day's record does not fill the memory, if that can be written.
+    /// In $TMPDIR; else in /var/tmp, if writable, where a day's record does not fill the memory.
     fn passing(what: &str) -> Result<Self, Failure> {
         let places = match std::env::var_os("TMPDIR") {
             Some(place) => vec![PathBuf::from(place)],

@@ -1,4 +1,4 @@
-//! How writes carry placement handles, and checks that they can.
+//! Mechanisms for the placement handles of writes, and checks that they are available.
 //!
 //! | carried by | by engine | needs | handles of a device |
 //! |---|---|---|---|
@@ -6,8 +6,8 @@
 //! | an NVMe directive | `passthrough` | Linux 6.1, root, FDP on | those of the placement list |
 //! | `F_SET_RW_HINT` | `threads` | Linux 6.16, FDP on | one: the hint is the inode's, which all writes share |
 //!
-//! A load with handles on a device without any of these is refused here, before anything is written; as a last guard an
-//! engine refuses each such write (`EOPNOTSUPP`).
+//! A load with handles on a device without any of these is refused here, before anything is written. As a last guard,
+//! the engine refuses each such write (`EOPNOTSUPP`).
 
 use crate::failure::{Failure, all};
 use device::generic::Generic;
@@ -17,13 +17,14 @@ use std::fmt;
 use std::sync::Arc;
 use sys::op::Placement;
 
-/// The largest of the kernel's hints (`RWH_WRITE_LIFE_EXTREME`).
+/// Largest write hint of the kernel (`RWH_WRITE_LIFE_EXTREME`).
 const HINT_MAX: u16 = 5;
 
-/// The placements of a load's kinds of writes, device by device, `None` of those that name none; nothing beyond the end.
+/// Placements of the load's kinds of writes, device by device; `None` for writes without one. Missing at the end:
+/// none.
 pub(crate) type Kinds = [Vec<Option<Placement>>];
 
-/// How a write names its placement.
+/// Mechanism that carries the placement of a write.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Carrier {
     /// A write stream of the block layer, in each operation.
@@ -50,7 +51,7 @@ pub(crate) fn needs_passthrough(kinds: &Kinds, targets: &[Arc<Target>]) -> bool 
         .any(|Asked { target, places, .. }| target.write_streams() < last(&places) && target.facts().is_nvme())
 }
 
-/// Checks that io_uring's write streams do.
+/// Checks that io_uring's write streams suffice.
 pub(crate) fn by_streams(kinds: &Kinds, targets: &[Arc<Target>]) -> Result<Option<Carrier>, Failure> {
     let check = |Asked { target, places, .. }: Asked<'_>| {
         let streams = target.write_streams();
@@ -62,7 +63,7 @@ pub(crate) fn by_streams(kinds: &Kinds, targets: &[Arc<Target>]) -> Result<Optio
     carrier(asked(kinds, targets).map(check))
 }
 
-/// Checks that the placement lists of `generics` do.
+/// Checks that the placement lists of `generics` suffice.
 pub(crate) fn by_directives(
     kinds: &Kinds,
     targets: &[Arc<Target>],
@@ -79,7 +80,7 @@ pub(crate) fn by_directives(
     carrier(asked(kinds, targets).map(check))
 }
 
-/// Sets the hint of each device, of which it can have one.
+/// Sets the write hint of each device, which can have only one.
 pub(crate) fn by_hint(kinds: &Kinds, targets: &[Arc<Target>]) -> Result<Option<Carrier>, Failure> {
     let check = |Asked { target, places, has_others }: Asked<'_>| {
         let streams = target.write_streams();
@@ -109,15 +110,15 @@ pub(crate) fn by_hint(kinds: &Kinds, targets: &[Arc<Target>]) -> Result<Option<C
     carrier(asked(kinds, targets).map(check))
 }
 
-/// A device on which writes name placements.
+/// A device whose writes have placements.
 struct Asked<'a> {
     target: &'a Arc<Target>,
     places: BTreeSet<u16>,
-    /// True if other writes have no placement.
+    /// True if some writes have no placement.
     has_others: bool,
 }
 
-/// The targets with requested placements.
+/// Targets whose writes have placements.
 fn asked<'a>(kinds: &'a Kinds, targets: &'a [Arc<Target>]) -> impl Iterator<Item = Asked<'a>> {
     let asked = targets.iter().zip(kinds).map(|(target, kinds)| Asked {
         target,
@@ -131,7 +132,7 @@ fn last(places: &BTreeSet<u16>) -> u16 {
     places.last().copied().unwrap_or(0)
 }
 
-/// The carrier of all placements, or all reasons against.
+/// The mechanism common to all devices, or all reasons against it.
 fn carrier(checked: impl Iterator<Item = Result<Carrier, String>>) -> Result<Option<Carrier>, Failure> {
     all(checked, Failure::environment).map(|carriers: Vec<_>| carriers.first().copied())
 }

@@ -1,4 +1,4 @@
-//! The line that tells how a run is going: rate, lag, p99, errors, time left.
+//! Progress line of a run: rate, lag, p99, errors, time left.
 
 use crate::console;
 use crate::screen::{columns, fitted};
@@ -10,22 +10,22 @@ use std::time::{Duration, Instant};
 
 const NS_PER_SEC: u64 = 1_000_000_000;
 
-/// Refresh interval of the line on a terminal: simulated intervals come faster than anyone reads.
+/// Refresh interval of the line on a terminal: simulated intervals pass faster than anyone can read.
 const RENEW: Duration = Duration::from_millis(200);
 
 /// Interval between progress lines if standard error is not a terminal.
 const ADD: Duration = Duration::from_secs(10);
 
-/// The same within a series, whose log has a line for each step: a shorter step has no line of progress.
+/// Interval between progress lines of a series in a log, which has one line per step: shorter steps have none.
 const ADD_IN_SERIES: Duration = Duration::from_secs(600);
 
-/// Tells how the run is going, on standard error.
+/// Prints the progress of a run on standard error.
 pub struct Progress {
     layout: Layout,
     /// Prefix of each line: `stage 2 of 4, ends about 14:05 UTC`.
     heading: Option<String>,
     duration_ns: u64,
-    /// Operations after which the run ends, if it is not its time that ends it.
+    /// Number of operations that ends the run, if the duration does not.
     operations: Option<u64>,
     /// Operations done or failed.
     done: u64,
@@ -47,7 +47,7 @@ struct Since {
 }
 
 impl Progress {
-    /// Progress of the run of `manifest`, whose time passes faster on simulated drives.
+    /// Progress of the run of `manifest`.
     pub fn new(manifest: &Manifest, quiet: bool) -> Self {
         let since = Since { from_ns: 0, ops: 0, lag: latencies(), judged: latencies() };
         Self {
@@ -65,18 +65,18 @@ impl Progress {
         }
     }
 
-    /// As it is, with the `heading` of a step before each line.
+    /// Adds the `heading` of a step before each line.
     pub fn headed(self, heading: Option<String>) -> Self {
         let this = Self { heading, ..self };
         Self { told: this.is_step_in_log().then(Instant::now), ..this }
     }
 
-    /// True for a step of a series that nobody watches: its log has a line with the result of the step.
+    /// True for a step of a series without a terminal: its log has a line with the step's result.
     pub fn is_step_in_log(&self) -> bool {
         self.heading.is_some() && !self.terminal
     }
 
-    /// Takes in an interval; tells, if it is time to.
+    /// Adds an interval, and prints a line if it is due.
     pub fn interval(&mut self, interval: &Interval) {
         if self.quiet {
             return;
@@ -142,7 +142,7 @@ impl Progress {
         fitted(&parts, columns)
     }
 
-    /// Ends the line, so that the next text begins on one of its own.
+    /// Ends the line, so that the next text starts on a new line.
     pub fn end(&mut self) {
         if self.told.take().is_some() && self.terminal {
             console::note("");
@@ -154,7 +154,7 @@ fn milliseconds(ns: u64) -> String {
     format!("{:.3} ms", ns as f64 / 1e6)
 }
 
-/// How far a fixed number of bytes is written, told on standard error.
+/// Progress of writing a fixed number of bytes, on standard error.
 pub struct Written {
     what: String,
     total_bytes: u64,
@@ -165,16 +165,16 @@ pub struct Written {
 }
 
 impl Written {
-    /// Bytes between two looks at the clock.
+    /// Bytes between two readings of the clock.
     const LOOK_BYTES: u64 = 8 << 20;
 
-    /// Progress of `what`, of so many bytes.
+    /// Progress of `what`, for a total of `total_bytes`.
     pub fn new(what: String, total_bytes: u64) -> Self {
         let began = Instant::now();
         Self { what, total_bytes, done_bytes: 0, began, told: began, terminal: console::is_watched() }
     }
 
-    /// Adds bytes; tells, if it is time to.
+    /// Adds bytes, and prints a line if it is due.
     pub fn add(&mut self, bytes: u64) {
         let looks = |bytes| bytes / Self::LOOK_BYTES;
         let before = self.done_bytes;
@@ -203,7 +203,7 @@ impl Written {
         }
     }
 
-    /// Ends the line, so that the next text begins on one of its own.
+    /// Ends the line, so that the next text starts on a new line.
     pub fn end(&self) {
         if self.terminal && self.told > self.began {
             console::note("");
@@ -244,7 +244,7 @@ mod tests {
         );
         assert_eq!(progress.line(interval.end_ns, 40), "00:00:02  1 error  00:59:58 left");
 
-        // Nine of ninety in two seconds, eighteen more for the rest, whatever the longest time is.
+        // 9 of 90 operations took 2 s, so the other 81 take 18 s, whatever the duration limit is.
         progress.operations = Some(90);
         assert!(progress.line(interval.end_ns, 100).starts_with("00:00:02  9 of 90  4 ops/s"));
         assert!(progress.line(interval.end_ns, 100).ends_with("00:00:18 left"));

@@ -14,8 +14,8 @@ use std::io::{self, IsTerminal};
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Makes the run of `request`, a test called `what`, and shows its verdict. The run directory is `out`, or where the
-/// `manner` puts it.
+/// Performs the run of `request`, a test called `what`, and shows its verdict. The run directory is `out`, or the
+/// default of `manner`.
 pub fn record<W: Workload>(
     what: &str,
     out: Option<&Path>,
@@ -26,7 +26,7 @@ pub fn record<W: Workload>(
     let (dir, quiet) = (place.dir().to_owned(), request.quiet);
     let request = RunRequest {
         dir: dir.clone(),
-        // Among the reports of ACT's log a line of progress would be in the way.
+        // Progress lines would disturb the reports in ACT's log.
         quiet: quiet || (manner == Manner::Act && !is_shown_beside_log()),
         act_log: manner == Manner::Act,
         ..request
@@ -39,10 +39,10 @@ pub fn record<W: Workload>(
             return Err(failure);
         }
     };
-    // From the directory, as anybody else will read it; what cannot be read back is no result.
+    // Reads the result back from the directory, as any reader will; an unreadable record is no result.
     let summary = Summary::read(&dir).map_err(Failure::environment)?;
     let page = match quiet {
-        // Up to its first empty line: the verdict and what decided it.
+        // The part up to the first empty line: the verdict and what decided it.
         true => summary.verdict.to_string().split_inclusive("\n\n").next().unwrap_or_default().trim_end().to_owned(),
         false => format!("\n{summary}"),
     };
@@ -55,12 +55,12 @@ pub fn record<W: Workload>(
     }
 }
 
-/// True if progress can be drawn beside ACT's log: on a terminal, with the log going elsewhere.
+/// True if progress can be drawn next to ACT's log: on a terminal, with the log going elsewhere.
 fn is_shown_beside_log() -> bool {
     io::stderr().is_terminal() && !io::stdout().is_terminal()
 }
 
-/// Shows the page at the end; beside ACT's log where that is the result.
+/// Shows the final page: on standard output, or on standard error if ACT's log or fio's output is the result.
 fn show(page: &str, manner: Manner) -> Result<(), Failure> {
     match manner {
         Manner::Own => console::page(page),

@@ -20,32 +20,33 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use sys::ioctl;
 
-/// Sees a run while it goes on, and can end it.
+/// Observer of a run, which can end it.
 pub trait Watch {
-    /// The run begins that `manifest` describes.
+    /// Called when the run of `manifest` begins.
     fn begins(&mut self, manifest: &Manifest);
 
-    /// An interval is over; gives a phrase that says what was seen once that is enough.
+    /// Called after each interval. Returns a reason to end the run, once enough was observed.
     fn interval(&mut self, interval: &Interval) -> Option<String>;
 
-    /// Why the run cannot be what it was for, if so: it does not begin, or ends as failed. Asked when it begins and after each interval.
+    /// Reason why the run cannot serve its purpose, if any: it does not begin, or ends as failed. Called at the start
+    /// and after each interval.
     fn failed(&self) -> Option<String> {
         None
     }
 
-    /// Goals that the run missed, although its operations were done: then the run fails. Called when it has ended like
-    /// `end`.
+    /// Goals that the run missed, although all operations were done; any goal fails the run. Called when the run has
+    /// ended as `end`.
     fn missed(&self, _end: &End) -> Vec<String> {
         Vec::new()
     }
 
-    /// Notes beside the verdict, a sentence each. Called when the run has ended.
+    /// Notes for the verdict, a sentence each. Called when the run has ended.
     fn notes(&self) -> Vec<String> {
         Vec::new()
     }
 }
 
-/// Nobody watches: the run lasts its time.
+/// No observer: the run lasts its full duration.
 pub struct Unwatched;
 
 impl Watch for Unwatched {
@@ -56,14 +57,14 @@ impl Watch for Unwatched {
     }
 }
 
-/// Maximum time for a stopped run to finish, beyond its own drain; after that it is abandoned, because an operation can
-/// hang in the kernel for good.
+/// Maximum time for a stopped run to finish, beyond its own drain. Then it is abandoned, because an operation can
+/// hang in the kernel forever.
 const COME_HOME: Duration = Duration::from_secs(20);
 
-/// Runs of io_uring's workers a second from which on they are told; a few come with setting up.
+/// Runs of io_uring's workers per second above which a warning is printed; a few occur during setup.
 const RING_WORKER_RUNS_TOLD: f64 = 10.0;
 
-/// Failed operations told on the screen; all are counted, and more are in the log.
+/// Maximum number of failed operations printed; all are counted, and more are in the log.
 const FAILURES_TOLD_MAX: usize = 5;
 
 /// Receives the records of a run.
@@ -80,7 +81,7 @@ pub struct Recording<'a> {
     writer: Option<Writer>,
     /// Samples the host and the block devices; simulated drives have neither.
     sampler: Option<Sampler>,
-    /// Samples the block layer, if that is wanted and can be done.
+    /// Samples the block layer, if requested and possible.
     tracing: Option<Tracing>,
     trace: bool,
     /// ACT's log on standard output, for ACT's scripts.
@@ -94,7 +95,7 @@ pub struct Recording<'a> {
 }
 
 impl<'a> Recording<'a> {
-    /// A recording into `dir` of the run that `manifest` describes, which ends when `watch` has seen enough.
+    /// Records the run of `manifest` into `dir`; `watch` can end it.
     pub fn new(
         dir: PathBuf,
         manifest: Manifest,
@@ -131,7 +132,7 @@ impl<'a> Recording<'a> {
         self.writer.is_some()
     }
 
-    /// Writes how the run ended and the verdict, and gives that back.
+    /// Writes the end of the run and the verdict, and returns the verdict.
     ///
     /// Errors: the run directory could not be completed.
     pub fn finish(mut self, end: End) -> Result<Verdict, Failure> {
@@ -148,17 +149,17 @@ impl<'a> Recording<'a> {
         Ok(verdict)
     }
 
-    /// The verdict on what was seen, of a run whose directory cannot be completed.
+    /// Verdict on a run whose directory cannot be completed.
     pub fn verdict_unrecorded(mut self, why: &str) -> Verdict {
         self.progress.end();
         self.verdict(&End::RecordingFailed { why: why.to_owned() })
     }
 
-    /// The verdict with its explanations. These come from the directory, because the samples of the
-    /// trace do; what cannot be read costs explanations only.
+    /// The verdict with its explanations. They are read from the directory, because the trace samples are there; read
+    /// errors cost only explanations.
     fn verdict(&self, end: &End) -> Verdict {
         let blame = if self.has_begun() { run_dir::blame(&self.dir).unwrap_or_default() } else { Vec::new() };
-        // Wrong data first, whatever else failed before.
+        // Wrong data first, even if other failures came earlier.
         let failures = self.wrong.iter().chain(&self.failures).cloned().collect();
         let mut verdict = Verdict { blame, failures, ..self.judge.verdict(end) };
         verdict.fail_for(self.watch.missed(end));
@@ -166,7 +167,7 @@ impl<'a> Recording<'a> {
         verdict
     }
 
-    /// End of the run, in the verdict's terms.
+    /// End of the run, as the verdict has it.
     pub fn end(&self) -> End {
         match self.control.cause() {
             None => End::Completed,
@@ -187,7 +188,7 @@ impl<'a> Recording<'a> {
         }
     }
 
-    /// Adds an error line to ACT's log, here and on standard output.
+    /// Adds an error line to ACT's log and prints it on standard output.
     fn act_error(&mut self, line: &str) {
         if let Some(writer) = &mut self.writer {
             // A write or print error shows at the next interval, which ends the run.
@@ -197,7 +198,7 @@ impl<'a> Recording<'a> {
         }
     }
 
-    /// A device that is unplugged still has a descriptor, but no size.
+    /// An unplugged device still has a descriptor, but its size is 0.
     fn check_gone(&self, index: usize, error: &str) {
         let Devices::Real(targets) = self.devices else { return };
         if targets[index].facts().number.is_some() && !ioctl::size_bytes(targets[index].fd()).is_ok_and(|size| size > 0)
@@ -215,16 +216,15 @@ pub struct Options {
     pub heading: Option<String>,
     /// Print ACT's log on standard output.
     pub act_log: bool,
-    /// Sample the block layer's tracepoints, where that can be done.
+    /// Sample the block layer's tracepoints, if possible.
     pub trace: bool,
-    /// Settings of the run.
     pub settings: Settings,
 }
 
 impl Sink for Recording<'_> {
     fn ready(&mut self) -> Result<(), SinkError> {
         self.manifest.engine_facts = self.engine.value();
-        // A clock before 1970 is no reason not to test a drive.
+        // A clock before 1970 does not prevent a test.
         let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         self.manifest.started_unix_ms = since_1970.as_millis() as u64;
         if !matches!(self.devices, Devices::Simulated(_)) {
@@ -242,7 +242,7 @@ impl Sink for Recording<'_> {
             None => self.devices.counter_columns(),
         };
         let writer = Writer::create(&self.dir, &self.manifest, &columns)?;
-        // Beside ACT's log it is told at the end, if at all.
+        // With ACT's log, the directory is printed only at the end, if at all.
         if !self.act_log && !self.progress.is_step_in_log() {
             console::note(&format!("run directory: {}", self.dir.display()));
         }
@@ -323,7 +323,7 @@ impl Sink for Recording<'_> {
     }
 }
 
-/// Warns if io_uring's workers issue operations on our behalf; true if it did.
+/// Warns if io_uring's workers issue operations on our behalf; true if it warned.
 fn warn_of_workers(columns: &[String], row: &Row, interval: &Interval) -> bool {
     let column = Column::RingWorkerRunsPerSec.of("").to_string();
     let at = columns.iter().position(|name| *name == column);
@@ -341,7 +341,7 @@ fn warn_of_workers(columns: &[String], row: &Row, interval: &Interval) -> bool {
     true
 }
 
-/// ACT's output when it stops.
+/// Lines that ACT prints when it stops.
 fn lines_of_act(end: &End) -> Vec<String> {
     match end {
         End::LagExceeded { lane, whose, .. } => {
@@ -363,7 +363,7 @@ fn lines_of_act(end: &End) -> Vec<String> {
     }
 }
 
-/// Prints, if `wanted`, what was last written to ACT's log; a reader that went away does not end the run.
+/// Prints, if `wanted`, the last addition to ACT's log. A closed reader does not end the run.
 fn print_act(wanted: bool, writer: &Writer) -> Result<(), SinkError> {
     if !wanted {
         return Ok(());

@@ -1,8 +1,8 @@
-//! One test from its configuration to its verdict, for a single test, a stage of a certification, or a step of a
+//! Runs one test from its configuration to its verdict: a single test, a stage of a certification, or a step of a
 //! search.
 //!
-//! The devices are opened again for each run, so that the guard examines them each time. The runner prints warnings and
-//! progress of the run; the caller prints the page at the end.
+//! The devices are opened again for each run, so that the guard examines them each time. The runner prints warnings
+//! and progress; the caller prints the final page.
 
 use crate::console;
 use crate::devices::{Consents, Devices};
@@ -26,26 +26,26 @@ use sys::process;
 
 const NS_PER_SEC: u64 = 1_000_000_000;
 
-/// Between the seeds of two workloads of a run: odd, so that all differ (the golden section of 2^64).
+/// Distance between the seeds of a run's workloads: odd, so that all differ (the golden section of 2^64).
 const SEEDS_APART: u64 = 0x9e37_79b9_7f4a_7c15;
 
-/// Limits of failure: a run that goes beyond one ends as failed.
+/// Limits beyond which a run ends as failed.
 #[derive(Debug, Clone, Copy)]
 pub struct Patience {
-    /// Most failed operations; any fails the run.
+    /// Maximum number of failed operations before the run ends; any failed operation fails the run.
     pub max_errors: u64,
-    /// Longest silence of a device with operations in flight after the end, seconds.
+    /// I/O timeout after the end: maximum time without completions of a device with operations in flight, seconds.
     pub hang_sec: u32,
 }
 
 impl Patience {
-    /// With so many errors, and the usual time without an answer.
+    /// Limits with `max_errors` errors and the default I/O timeout.
     pub const fn with_errors(max_errors: u64) -> Self {
         Self { max_errors, hang_sec: HANG_SEC }
     }
 }
 
-/// Default of [`Patience::hang_sec`]: twice the kernel's usual timeout of an operation.
+/// Default of [`Patience::hang_sec`]: twice the kernel's default I/O timeout.
 pub const HANG_SEC: u32 = (load::run::HANG_NS / NS_PER_SEC) as u32;
 
 pub struct RunRequest<'a, W> {
@@ -55,12 +55,12 @@ pub struct RunRequest<'a, W> {
     pub dir: PathBuf,
     /// Devices that the user allows to write to.
     pub consents: Consents<'a>,
-    /// Devices and what carries operations to them, where they are open already.
+    /// Devices and engine, if they are already open.
     pub opened: Option<&'a Opened>,
     pub sla: Sla,
-    /// Length of a slice as wanted, seconds.
+    /// Requested length of a slice, seconds.
     pub slice_sec: u64,
-    /// Length of a round; `None`: that of its slices, see [`round_sec`].
+    /// Length of a round; `None`: from the slices, see [`round_sec`].
     pub round_sec: Option<u64>,
     /// Tolerance before the run ends as failed.
     pub patience: Patience,
@@ -69,12 +69,12 @@ pub struct RunRequest<'a, W> {
     pub quiet: bool,
     /// Print ACT's log on standard output.
     pub act_log: bool,
-    /// Sample the block layer's tracepoints, where that can be done.
+    /// Sample the block layer's tracepoints, if possible.
     pub trace: bool,
 }
 
 impl<W> RunRequest<'_, W> {
-    /// A run of `workloads` as usual: default limits, slices of an hour, nothing to be erased. It has no directory yet.
+    /// A run of `workloads` with defaults: default limits, slices of an hour, nothing to erase, no directory yet.
     pub fn new(workloads: Vec<Named<W>>) -> Self {
         Self {
             workloads,
@@ -93,14 +93,14 @@ impl<W> RunRequest<'_, W> {
     }
 }
 
-/// Devices that are open, and what carries operations to them.
+/// Open devices and their engine.
 pub struct Opened {
     pub devices: Devices,
     pub engine: Engine,
 }
 
 impl Opened {
-    /// Opens what all `workloads`, of which `spec` is the spec, run on, and chooses what carries it.
+    /// Opens the devices of all `workloads`, whose combined spec is `spec`, and chooses the engine.
     pub fn of<'w, W: Workload + 'w>(
         spec: &RunSpec,
         workloads: impl Iterator<Item = &'w W> + Clone,
@@ -143,18 +143,18 @@ pub struct SeriesContext {
 
 /// End of a run that has a verdict.
 pub enum Ended {
-    /// Recorded to its end.
+    /// The run was recorded completely.
     Recorded(Box<Verdict>),
-    /// Ran, but could not be recorded to its end.
+    /// The run took place, but its record is incomplete.
     Unrecorded {
-        /// The verdict on what was seen.
+        /// Verdict on what was observed.
         verdict: Box<Verdict>,
-        /// Why it could not be recorded.
+        /// Why the record is incomplete.
         failure: Failure,
     },
 }
 
-/// Runs what was asked for. `watch` may end it early. A signal ends it by way of `switch`.
+/// Performs a run. `watch` may end it early; a signal ends it through `switch`.
 ///
 /// Errors: the run did not begin.
 pub fn run<W: Workload>(request: RunRequest<'_, W>, switch: &Switch, watch: &mut dyn Watch) -> Result<Ended, Failure> {
@@ -172,7 +172,7 @@ pub fn run<W: Workload>(request: RunRequest<'_, W>, switch: &Switch, watch: &mut
         act_log,
         trace,
     } = request;
-    // Before anybody is asked what may be erased.
+    // Before any question about erasing.
     check_usable(&dir).map_err(Failure::environment)?;
     let specs: Vec<_> = workloads.iter().map(|named| named.workload.spec()).collect();
     let spec = RunSpec::joined(&specs).map_err(|why| Failure::usage(format!("cannot run these together - {why}")))?;
@@ -217,7 +217,7 @@ pub fn run<W: Workload>(request: RunRequest<'_, W>, switch: &Switch, watch: &mut
         simulated: spec.is_simulated(),
         device_facts: devices.facts(),
         process: device::observe::process::this_process(),
-        // A record of plain values: it cannot fail, and what is not known is null.
+        // Cannot fail: a record of plain values. Unknown values are null.
         host_facts: serde_json::to_value(HostFacts::read(Path::new("/"))).unwrap_or_default(),
         purpose: part.purpose,
         multiple: part.multiple,
@@ -245,10 +245,10 @@ pub fn run<W: Workload>(request: RunRequest<'_, W>, switch: &Switch, watch: &mut
     }
 }
 
-/// Length of a run's slices, seconds; `wanted_sec` is the requested one. Prints a note if the report interval stretches
-/// them.
+/// Length of a run's slices, seconds; `wanted_sec` is the requested one. Prints a note if the report interval makes
+/// them longer.
 ///
-/// Errors: stretched by more than a tenth. Only ACT does that, silently.
+/// Errors: longer by more than a tenth, which only ACT permits.
 pub fn length_of_slices(wanted_sec: u64, duration_sec: u64, report_sec: u64, as_act: bool) -> Result<u64, Failure> {
     match stretched_slice(wanted_sec, duration_sec, report_sec) {
         Some(Err(why)) if !as_act => return Err(Failure::usage(format!("cannot judge this run - {why}"))),
@@ -294,7 +294,7 @@ fn plan<W: Workload>(
     Ok((plan, records))
 }
 
-/// Leaves each of several workloads on a device its part of the device's queue.
+/// Divides a device's queue among the workloads that share the device.
 fn share_queues(shapes: &mut [DeviceShape], specs: &[RunSpec]) {
     for shape in shapes {
         let sharers =
@@ -346,8 +346,8 @@ pub fn command() -> Vec<String> {
     std::env::args_os().map(|arg| arg.to_string_lossy().into_owned()).collect()
 }
 
-/// A seed for a run that names none: it only has to differ from run to run, and is in the manifest.
-/// Below 2^53, so that every reader of JSON gets it whole.
+/// A seed for a run without one: it must only differ from run to run, and is in the manifest. Below 2^53, so that
+/// every JSON reader preserves it.
 pub fn fresh_seed() -> u64 {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
     now.as_nanos() as u64 & ((1 << 53) - 1)

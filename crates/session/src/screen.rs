@@ -4,19 +4,19 @@ use results::judge::Outcome;
 use results::units::wrapped;
 use std::os::fd::AsFd;
 
-/// Columns of a terminal that does not say. Source: termcap's default, and what most are at least.
+/// Columns of a terminal of unknown width: termcap's default.
 const COLUMNS: usize = 80;
 
-/// Columns that a line on `terminal` may have without being broken in two, as it is now.
+/// Columns that a line on `terminal` may currently have without wrapping.
 pub fn columns(terminal: impl AsFd) -> usize {
     let size = rustix::termios::tcgetwinsize(terminal);
     let columns = size.ok().map(|size| usize::from(size.ws_col)).filter(|columns| *columns > 0);
-    // A line as wide as the terminal puts the cursor on the next one on some of them.
+    // On some terminals a line of the full width moves the cursor to the next line.
     columns.unwrap_or(COLUMNS) - 1
 }
 
-/// The parts that fit into `columns`, joined by two blanks, in their order. Each has a weight: the
-/// lightest are left out first; what is still too long is cut.
+/// The parts that fit into `columns`, joined by two blanks, in order. The parts with the lowest weight are left out
+/// first; a line that is still too long is cut.
 pub fn fitted(parts: &[(u8, String)], columns: usize) -> String {
     let mut kept: Vec<&(u8, String)> = parts.iter().filter(|(_, text)| !text.is_empty()).collect();
     let length = |kept: &[&(u8, String)]| kept.iter().map(|(_, text)| text.chars().count() + 2).sum::<usize>();
@@ -29,8 +29,8 @@ pub fn fitted(parts: &[(u8, String)], columns: usize) -> String {
     line.chars().take(columns).collect()
 }
 
-/// A page for a terminal: a sentence that is wider than `columns` goes on below its beginning, also behind the last gap in
-/// the row of a table. Other rows stay as they are.
+/// Wraps a page for a terminal. A sentence wider than `columns` continues below its beginning, also in the last
+/// column of a table. Other rows stay as they are.
 pub fn laid_out(page: &str, columns: usize) -> String {
     let line = |line: &str| {
         let indented = line.len() - line.trim_start().len();
@@ -45,7 +45,7 @@ pub fn laid_out(page: &str, columns: usize) -> String {
     page.lines().map(line).collect()
 }
 
-/// The escape sequences of a terminal around the outcomes in `page`.
+/// Adds colour escape sequences to the outcomes in `page`.
 pub fn coloured(page: &str) -> String {
     const OUTCOMES: [(Outcome, u8); 4] =
         [(Outcome::Pass, 32), (Outcome::Measured, 32), (Outcome::Fail, 31), (Outcome::Invalid, 33)];

@@ -1,4 +1,4 @@
-//! Signals: the first ends the work cleanly, the second at once. A terminal that goes away ends no run.
+//! Signals: the first ends the work cleanly, the second at once. A terminal that hangs up ends no run.
 
 use crate::Manner;
 use crate::console;
@@ -15,33 +15,32 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
 
-/// Exit code of a run that was broken off: it is invalid.
+/// Exit code of an interrupted run: it is invalid.
 const BROKEN_OFF: i32 = 4;
 
-/// Printed after SIGHUP if standard error is not the terminal, because then somebody can read it.
+/// Printed after SIGHUP if standard error is not the terminal, and so still has a reader.
 const HUNG_UP: &str =
     "the terminal is gone; the work goes on without it (flashproof report status DIR tells how it goes)";
 
-/// The runs that a signal ends now: those that are armed. Installed once for a command, whose runs come one after
-/// another.
+/// Ends the armed runs on a signal. Installed once per command, whose runs follow one another.
 #[derive(Clone, Default)]
 pub struct Switch {
     armed: Arc<Mutex<Vec<Arc<Control>>>>,
-    /// The signal that came first; 0 before.
+    /// The first signal; 0: none yet.
     asked: Arc<AtomicI32>,
 }
 
-/// Runs that a signal ends, for as long as this lives.
+/// Guard: while it lives, a signal ends the runs.
 pub struct Armed(Switch);
 
 impl Switch {
-    /// Handles SIGINT and SIGTERM. A signal that was ignored at the start of the program stays ignored, as nohup and a
-    /// shell's `&` intend. `left` describes the state after a second signal, for the message.
+    /// Handles SIGINT and SIGTERM. A signal ignored at program start stays ignored, as nohup and a shell's `&`
+    /// intend. `left` describes the state after a second signal, for the message.
     ///
     /// SIGHUP means that the terminal is gone, and ends nothing: the results of a day's run are in its run directory,
     /// and `flashproof report status` shows its progress. A pending question gets an end of file from the terminal.
     ///
-    /// `manner`: a program of ACT dies by the signal itself.
+    /// `manner`: with ACT's and fio's behaviour the program dies by the signal itself.
     pub fn install(left: &'static str, manner: Manner) -> Result<Self, Failure> {
         let switch = Self::default();
         let mut signals = listen()?;
@@ -71,20 +70,19 @@ impl Switch {
         Ok(switch)
     }
 
-    /// Makes the next signal end the runs of `controls`. A signal while nothing is armed ends the program.
+    /// Makes the next signal end the runs of `controls`. If nothing is armed, a signal ends the program.
     pub fn arm(&self, controls: Vec<Arc<Control>>) -> Armed {
         *self.lock() = controls;
         Armed(self.clone())
     }
 
-    /// The signal that asked for the end, if one did. A run hears of it as its cause only if it has no other
-    /// by then: one whose time is over stays armed until it is recorded, and ends as it would have. Whoever
-    /// begins the next run asks here first.
+    /// The first signal received, if any. A run has it as its cause only if it has no other: a run whose time is over
+    /// stays armed until it is recorded, and ends normally. Check this before the next run.
     pub fn was_asked(&self) -> Option<i32> {
         Some(self.asked.load(Ordering::Acquire)).filter(|signal| *signal != 0)
     }
 
-    /// Ends the runs that are armed; tells whether there are any.
+    /// Stops the armed runs; false if there are none.
     fn ask(&self, signal: i32) -> bool {
         self.asked.store(signal, Ordering::Release);
         let controls = self.lock();
@@ -103,16 +101,16 @@ impl Drop for Armed {
     }
 }
 
-/// Signals that end the work of a command early, which then has something to put back. A terminal that goes away
-/// is one of them: nobody is left to end it.
+/// Signals that end a command early, which then has something to restore. SIGHUP is one of them: without a terminal
+/// nobody could end the command.
 pub struct Ending {
     signals: Receiver<i32>,
     came: Cell<Option<i32>>,
 }
 
 impl Ending {
-    /// Listens to SIGINT, SIGTERM and SIGHUP, but for those that were ignored when the program began. A second one
-    /// ends the program at once; `left` says what that leaves behind.
+    /// Handles SIGINT, SIGTERM and SIGHUP, except those ignored at program start. A second one ends the program at
+    /// once; `left` describes what remains then.
     pub fn listen(left: String) -> Result<Self, Failure> {
         let mut signals = listen()?;
         let (sender, receiver) = mpsc::channel();
@@ -124,20 +122,20 @@ impl Ending {
                     broken_off(signal, Manner::Own);
                 }
                 console::note(&format!("\n{}: ending; once more to end it at once", name(signal)));
-                // Nobody waits for it any more: the program is about to end.
+                // Send errors are ignored: without a receiver the program is about to end.
                 let _ = sender.send(signal);
             }
         });
         Ok(Self { signals: receiver, came: Cell::new(None) })
     }
 
-    /// How a user ends the work: a shell starts what stands before `&` with SIGINT ignored.
+    /// Text that tells how to end the work. With `&` a shell starts commands with SIGINT ignored.
     pub fn how(&self) -> String {
         let ctrl_c = if is_ignored(SIGINT) { "" } else { "Ctrl-C or " };
         format!("{ctrl_c}\"kill {}\" ends it", std::process::id())
     }
 
-    /// Waits until a signal comes, or has come, or for `time`; gives the signal.
+    /// Waits up to `time` for a signal; returns it, or an earlier one.
     pub fn wait(&self, time: Duration) -> Option<i32> {
         if self.came.get().is_none() {
             self.came.set(self.signals.recv_timeout(time).ok());
@@ -145,18 +143,18 @@ impl Ending {
         self.came.get()
     }
 
-    /// The signal that came, if one did.
+    /// Signal received, if any.
     pub fn came(&self) -> Option<i32> {
         self.wait(Duration::ZERO)
     }
 
-    /// The exit code of work that a signal ended early.
+    /// Exit code of work ended early by a signal.
     pub fn exit_code() -> ExitCode {
         ExitCode::from(BROKEN_OFF as u8)
     }
 }
 
-/// Catches the signals that were not ignored when the program began.
+/// Catches the signals that were not ignored at program start.
 fn listen() -> Result<Signals, Failure> {
     let heard = [SIGINT, SIGTERM, SIGHUP].into_iter().filter(|signal| !is_ignored(*signal));
     Signals::new(heard).map_err(|error| {
@@ -165,7 +163,7 @@ fn listen() -> Result<Signals, Failure> {
     })
 }
 
-/// The end of a program that a signal broke off.
+/// Exits after an interruption by a signal.
 fn broken_off(signal: i32, manner: Manner) -> ! {
     match manner {
         Manner::Own => leave::now(BROKEN_OFF),
@@ -173,10 +171,10 @@ fn broken_off(signal: i32, manner: Manner) -> ! {
     }
 }
 
-/// Lets a write beyond the limit of the size of a file (`ulimit -f`) fail with an error that can be told.
-/// Without this the signal ends the program, and a run leaves no word of why.
+/// Makes a write beyond the file size limit (`ulimit -f`) fail with an error. By default SIGXFSZ ends the program,
+/// and the run records no reason.
 pub fn outlive_file_size_limit() {
-    // A flag that nobody reads: that there is a handler is enough. If there can be none, nothing is lost.
+    // The flag is unused: a handler is enough. If it cannot be installed, nothing changes.
     let _ = signal_hook::flag::register(libc::SIGXFSZ, Arc::default());
 }
 

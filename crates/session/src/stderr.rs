@@ -1,9 +1,9 @@
-//! Writes standard error on a thread of its own, so that a stuck terminal blocks nobody.
+//! Writes standard error on a separate thread, so that a stuck terminal blocks no other thread.
 //!
-//! A terminal can be stuck without being gone: stopped by Ctrl-S, or behind a broken connection that has not timed out
-//! yet. Its kernel buffer fills, and the next write blocks, for hours if need be. So one thread writes one queue, in
-//! order. A caller waits until its text is written, but only for a moment, and not at all while the terminal is known
-//! to be stuck. Drawings (progress) never wait, and the queue holds only the newest one.
+//! A terminal can be stuck without being closed: stopped by Ctrl-S, or behind a broken connection that has not timed
+//! out yet. Its kernel buffer fills, and the next write blocks, for hours if need be. So one thread writes one queue,
+//! in order. A caller waits briefly for its text to be written, and not at all while the terminal is known to be
+//! stuck. Drawings (progress) never wait, and the queue holds only the newest one.
 
 use results::units;
 use std::collections::VecDeque;
@@ -15,7 +15,7 @@ use std::time::Duration;
 /// Maximum wait of a caller for its text to be written.
 const PATIENCE: Duration = Duration::from_millis(200);
 
-/// Most bytes that wait; a stopped terminal is no reason to fill the memory.
+/// Maximum number of queued bytes, so that a stopped terminal does not fill the memory.
 const WAITING_BYTES_MAX: usize = 1 << 20;
 
 /// A queue with a thread that writes it.
@@ -28,7 +28,7 @@ pub(crate) struct StderrWriter {
 #[derive(Default)]
 struct Shared {
     state: Mutex<State>,
-    /// Something was added, or written.
+    /// Signalled when text was added or written.
     changed: Condvar,
 }
 
@@ -36,9 +36,9 @@ struct Shared {
 struct State {
     waiting: VecDeque<Piece>,
     waiting_bytes: usize,
-    /// The thread has a piece in hand.
+    /// The thread is writing a piece.
     writing: bool,
-    /// Somebody waited in vain since the thread wrote last.
+    /// A caller's wait timed out since the thread's last write.
     stuck: bool,
     /// Texts dropped because the queue was full.
     left_out: u64,
@@ -51,7 +51,7 @@ struct Piece {
 }
 
 impl StderrWriter {
-    /// An writer that writes to `out`.
+    /// A writer to `out`.
     pub(crate) fn new(out: impl Write + Send + 'static) -> Self {
         let shared = Arc::new(Shared::default());
         let behind = shared.clone();
@@ -59,7 +59,7 @@ impl StderrWriter {
         Self { shared, works: spawned.is_ok() }
     }
 
-    /// Says `text`, after everything before it.
+    /// Writes `text` after everything queued before.
     pub(crate) fn say(&self, text: String) {
         if !self.works {
             let _ = io::stderr().write_all(text.as_bytes());
@@ -75,7 +75,7 @@ impl StderrWriter {
         }
     }
 
-    /// Draws `text`, in place of a drawing that is not on the screen yet.
+    /// Draws `text`, replacing a queued drawing.
     pub(crate) fn draw(&self, text: String) {
         self.shared.lock().add(Piece { text, passing: true });
         self.shared.changed.notify_all();
@@ -97,7 +97,7 @@ impl Shared {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Writes what comes, for good.
+    /// Writes queued text, forever.
     fn write(&self, mut out: impl Write) {
         let mut state = self.lock();
         loop {
@@ -155,7 +155,7 @@ mod tests {
     use super::*;
     use std::sync::mpsc::{Receiver, Sender, channel};
 
-    /// A terminal that takes a text for each token, and keeps what it took.
+    /// A terminal that accepts one write per token and stores what it received.
     struct Terminal {
         tokens: Receiver<()>,
         taken: Arc<Mutex<String>>,
@@ -163,7 +163,7 @@ mod tests {
 
     impl Write for Terminal {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            // Without tokens and without a hand that gives them, it takes everything.
+            // Once the sender of tokens is dropped, every write succeeds.
             let _ = self.tokens.recv();
             self.taken.lock().unwrap().push_str(&String::from_utf8_lossy(bytes));
             Ok(bytes.len())
@@ -198,7 +198,7 @@ mod tests {
     fn what_is_said_is_written_when_the_call_is_over() {
         let (writer, hand, taken) = terminal();
         drop(hand);
-        // A machine that is too busy to write within the patience flushes here.
+        // A machine too slow to write within the patience flushes here.
         writer.say("one\n".into());
         writer.flush(Duration::from_secs(60));
         assert_eq!(*taken.lock().unwrap(), "one\n");
@@ -213,7 +213,7 @@ mod tests {
         drop(hand);
         writer.flush(Duration::from_secs(60));
         let taken = taken.lock().unwrap();
-        // One text is with the thread, and three fit.
+        // One text is being written, and three fit.
         assert!(taken.ends_with("x(1 message left out: the terminal took none)\n"), "{}", taken.len());
     }
 }

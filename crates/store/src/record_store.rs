@@ -106,7 +106,7 @@ impl Store {
                 || !space.range.start.is_multiple_of(u64::from(space.write_unit_bytes.max(space.min_io_bytes)))
         }) {
             return Err(format!(
-                "device {} has less than eight write blocks, or they begin within a sector",
+                "device {} has fewer than eight write blocks, or its space is not aligned to its sectors",
                 space.target
             ));
         }

@@ -1,18 +1,18 @@
-//! Page-aligned I/O buffers that are owned by exactly one place at a time.
+//! Page-aligned I/O buffers, each owned by exactly one place at a time.
 //!
-//! A [`Region`] is one anonymous mapping, cut once into [`Buf`]s that never overlap. A buffer moves:
-//! from the pool into an operation, into the engine that hands its address to the kernel, and back
-//! with the completion. Whoever has the `Buf` may touch the bytes; the kernel may while the engine has it.
+//! A [`Region`] is one anonymous mapping, cut once into [`Buf`]s that never overlap. A buffer moves from the pool
+//! into an operation, from there into the engine that passes its address to the kernel, and back with the completion.
+//! The owner of the `Buf` may access the bytes; while the engine owns it, the kernel may.
 
 use std::io;
 use std::ops::{Deref, DerefMut};
 use std::ptr::NonNull;
 use std::sync::Arc;
 
-/// Alignment of every buffer: the largest minimum I/O size that is probed.
+/// Alignment of every buffer: the largest minimum I/O size that probing finds.
 pub const ALIGN: usize = 4096;
 
-/// A mapping of less is not worth a huge page (2 MiB where pages are 4 KiB).
+/// Smallest mapping for which huge pages pay (2 MiB where pages are 4 KiB).
 const HUGE_PAGE: usize = 2 << 20;
 
 /// An anonymous private mapping.
@@ -45,8 +45,8 @@ impl Region {
             return Err(io::Error::last_os_error());
         }
         if len >= HUGE_PAGE {
-            // A hint: fewer page tables to walk for the kernel and for us. Without huge pages nothing changes.
-            // SAFETY: of the mapping just made; the advice changes no byte of it.
+            // A hint: fewer page tables to walk for the kernel and for this process. No effect without huge pages.
+            // SAFETY: the range is the mapping just made; the advice changes no byte of it.
             unsafe { libc::madvise(start, len, libc::MADV_HUGEPAGE) };
         }
         Ok(Self { start: NonNull::new(start.cast()).expect("mmap never maps page zero"), len })
@@ -60,7 +60,7 @@ impl Drop for Region {
     }
 }
 
-/// A page-aligned buffer, or an empty one that stands for "no data" on a simulated drive.
+/// A page-aligned buffer; empty on simulated drives that store no data.
 #[derive(Debug)]
 pub struct Buf {
     region: Option<Arc<Region>>,
@@ -75,7 +75,7 @@ impl Buf {
         Self { region: None, offset: 0, len: 0, registered: None }
     }
 
-    /// Index under which the engine registered the memory, if it did.
+    /// Index of the registered memory that the buffer lies in, if the engine registered it.
     pub fn registered(&self) -> Option<u16> {
         self.registered
     }
@@ -123,7 +123,7 @@ impl Pool {
         Ok(Self { region: Arc::new(Region::new(len)?), next: 0, registered: None })
     }
 
-    /// The next `len` bytes, starting on a page; `None` when the pool has not so many left.
+    /// The next `len` bytes, page-aligned; `None` when less is left in the pool.
     pub fn cut(&mut self, len: usize) -> Option<Buf> {
         let end = self.next.checked_add(len)?;
         if end > self.region.len {

@@ -1,8 +1,8 @@
-//! Block device ioctls: what only the driver can say about an open device.
+//! Block device ioctls on an open device.
 //!
-//! Each function asks one question of a descriptor and changes nothing, but for [`discard`]. Numbers
-//! are those of `include/uapi/linux/fs.h` and `include/uapi/linux/loop.h`; they hold where `_IOR` puts
-//! the direction into the top two bits (x86, Arm, RISC-V, s390).
+//! Each function is a read-only query, except [`discard`]. The request numbers are those of `include/uapi/linux/fs.h`
+//! and `include/uapi/linux/loop.h`, valid where `_IOR` puts the direction into the top two bits (x86, Arm, RISC-V,
+//! s390).
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -15,7 +15,7 @@ const BLKGETSIZE64: u32 = 0x8008_1272;
 const BLKGETDISKSEQ: u32 = 0x8008_1280;
 const LOOP_GET_STATUS64: u32 = 0x4c05;
 
-/// Asks `request`, whose answer is one integer.
+/// Issues `request`, which returns one integer.
 fn ask<T: Copy + Default>(fd: BorrowedFd<'_>, request: u32) -> io::Result<T> {
     let mut answer = T::default();
     // SAFETY: every caller below pairs a request with the integer type that the kernel writes for
@@ -31,12 +31,12 @@ pub fn size_bytes(fd: BorrowedFd<'_>) -> io::Result<u64> {
     ask(fd, BLKGETSIZE64)
 }
 
-/// Smallest unit that the device addresses, in bytes (`BLKSSZGET`).
+/// Logical sector: smallest addressable unit, in bytes (`BLKSSZGET`).
 pub fn logical_sector_bytes(fd: BorrowedFd<'_>) -> io::Result<u32> {
     Ok(ask::<libc::c_int>(fd, BLKSSZGET)?.unsigned_abs())
 }
 
-/// Smallest unit that the device writes without reading first, in bytes (`BLKPBSZGET`).
+/// Physical sector: smallest unit written without a read first, in bytes (`BLKPBSZGET`).
 pub fn physical_sector_bytes(fd: BorrowedFd<'_>) -> io::Result<u32> {
     ask::<libc::c_uint>(fd, BLKPBSZGET)
 }
@@ -46,14 +46,14 @@ pub fn is_read_only(fd: BorrowedFd<'_>) -> io::Result<bool> {
     Ok(ask::<libc::c_int>(fd, BLKROGET)? != 0)
 }
 
-/// Sequence number of the disk behind the descriptor (`BLKGETDISKSEQ`, Linux 5.15): it is never
-/// given twice between two boots, so a disk that took over a device number is told from the one before.
+/// Sequence number of the disk behind the descriptor (`BLKGETDISKSEQ`, Linux 5.15), unique until the next boot. It
+/// distinguishes two disks that had the same device number.
 pub fn disk_sequence(fd: BorrowedFd<'_>) -> io::Result<u64> {
     ask(fd, BLKGETDISKSEQ)
 }
 
-/// Discards `len` bytes at `offset` of a block device (`BLKDISCARD`): the drive may forget them. Both are
-/// multiples of the logical sector; the descriptor must be open for writing, which only a consent makes.
+/// Discards `len` bytes at `offset` of a block device (`BLKDISCARD`). Both are multiples of the logical sector. The
+/// descriptor must be open for writing, which requires a consent.
 pub fn discard(fd: BorrowedFd<'_>, offset: u64, len: u64) -> io::Result<()> {
     let range = [offset, len];
     // SAFETY: the kernel reads two integers of 64 bits, which live until the call returns.
@@ -63,8 +63,8 @@ pub fn discard(fd: BorrowedFd<'_>, offset: u64, len: u64) -> io::Result<()> {
     }
 }
 
-/// Has the drive forget `len` bytes at `offset`: [`discard`] of a block device, a hole in a file. The descriptor
-/// must be open for writing.
+/// Deallocates `len` bytes at `offset`: [`discard`] on a block device, a punched hole in a file. The descriptor must
+/// be open for writing.
 pub fn deallocate(fd: BorrowedFd<'_>, offset: u64, len: u64) -> io::Result<()> {
     use rustix::fs::{FallocateFlags, FileType, fallocate, fstat};
     match FileType::from_raw_mode(fstat(fd)?.st_mode) {
@@ -73,16 +73,16 @@ pub fn deallocate(fd: BorrowedFd<'_>, offset: u64, len: u64) -> io::Result<()> {
     }
 }
 
-/// The file that a loop device shows as a disk.
+/// The backing file of a loop device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LoopFile {
-    /// Device number of the file system that the file lies on.
+    /// Device number of the file system that holds the file.
     pub device: u64,
     /// Inode of the file on its device.
     pub inode: u64,
     /// Device number of the file itself, if it is a block device; otherwise 0.
     pub rdevice: u64,
-    /// First byte of the file that is shown.
+    /// Offset of the loop device's first byte in the file.
     pub offset_bytes: u64,
 }
 
@@ -104,7 +104,7 @@ struct LoopInfo64 {
     init: [u64; 2],
 }
 
-/// The file behind a loop device. `ENXIO` from a loop device without one, `ENOTTY` from any other device.
+/// Backing file of a loop device. `ENXIO` from a loop device without one, `ENOTTY` from any other device.
 pub fn loop_file(fd: BorrowedFd<'_>) -> io::Result<LoopFile> {
     // SAFETY: the struct holds integers only, for which all-zero bytes are a value.
     let mut info: LoopInfo64 = unsafe { std::mem::zeroed() };

@@ -1,7 +1,7 @@
-//! The system calls that no safe library wraps, each behind a safe function; the type of an operation, as the ring
-//! takes it; and the random generator of all crates.
+//! System calls that no safe library wraps, each behind a safe function; the operation type of the rings; and the
+//! random generator of all crates.
 //!
-//! This is the only crate of the project that may hold `unsafe` code; every other forbids it.
+//! Only this crate may hold `unsafe` code; all others forbid it.
 
 #![warn(missing_docs)]
 
@@ -19,8 +19,7 @@ pub mod ring;
 pub mod status;
 pub mod usage;
 
-/// Remedy for `error`: how to raise the limit if descriptors ran out, whatever the operation; `otherwise` for any other
-/// error.
+/// Remedy for `error`: how to raise the limit if file descriptors ran out, otherwise `otherwise`.
 pub fn remedy<'a>(error: &std::io::Error, otherwise: &'a str) -> &'a str {
     match error.raw_os_error() {
         Some(libc::EMFILE) => "raise the limit of open files (ulimit -n)",

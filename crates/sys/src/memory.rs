@@ -1,23 +1,23 @@
-//! Memory: how much there is, and advice to the kernel on what is taken already.
+//! Memory: available bytes, and advice to the kernel on allocated memory.
 
 use std::fs;
 
-/// Memory that programs can take without swapping, of `/proc/meminfo`; none if the kernel does not say.
+/// Memory available without swapping (`MemAvailable` in `/proc/meminfo`); none if the kernel does not report it.
 pub fn available_bytes() -> Option<u64> {
     available_of(&fs::read_to_string("/proc/meminfo").ok()?)
 }
 
-/// The same of what was read there.
+/// [`available_bytes`], from the text of `/proc/meminfo`.
 pub fn available_of(meminfo: &str) -> Option<u64> {
     let line = meminfo.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
     line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
-/// A slice of less is not worth a huge page (2 MiB where pages are 4 KiB).
+/// Size of a huge page (2 MiB where pages are 4 KiB); smaller slices need none.
 const HUGE_PAGE: usize = 2 << 20;
 
-/// Asks for huge pages under a large slice, which will be read at random: fewer page tables to walk. A hint: without
-/// huge pages nothing changes. Best before the memory is first touched.
+/// Asks for huge pages under a large slice with random reads: fewer page tables to walk. A hint, with no effect where
+/// huge pages are off. Best before the memory is first touched.
 pub fn advise_huge_pages<T>(slice: &[T]) {
     let bytes = size_of_val(slice);
     if bytes < 2 * HUGE_PAGE {
@@ -26,7 +26,7 @@ pub fn advise_huge_pages<T>(slice: &[T]) {
     let start = slice.as_ptr().addr();
     let skipped = start.next_multiple_of(HUGE_PAGE) - start;
     let len = (bytes - skipped) / HUGE_PAGE * HUGE_PAGE;
-    // SAFETY: whole pages within the slice, so nobody else's; the advice changes no byte of them.
+    // SAFETY: whole pages within the slice, not shared with other memory; the advice changes no byte of them.
     unsafe { libc::madvise(slice.as_ptr().cast_mut().byte_add(skipped).cast(), len, libc::MADV_HUGEPAGE) };
 }
 

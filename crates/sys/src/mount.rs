@@ -1,18 +1,16 @@
-//! Mounting a pseudo file system where nobody else sees it.
+//! Private mounts of pseudo file systems.
 //!
-//! The mount is made with the kernel's descriptor-based calls and never attached to a directory: it
-//! exists as long as its descriptor, is reached through that descriptor, and leaves nothing to clean
-//! up, not even after a kill.
+//! The mount is made with the kernel's descriptor-based calls and never attached to a directory. It exists as long as
+//! its descriptor and leaves nothing to clean up, not even after a kill.
 
 use std::ffi::CStr;
 use std::io;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 
-/// Mounts `fs_type` (`tracefs`, say) without attaching it anywhere.
+/// Mounts `fs_type` (such as `tracefs`) without attaching it anywhere.
 ///
-/// The result is the root directory of the mount; `/proc/self/fd/N/` reaches what is below it.
-/// Errors: the kernel's: EPERM without CAP_SYS_ADMIN, ENODEV if it does not know the file system,
-/// ENOSYS before Linux 5.2.
+/// Returns the root directory of the mount; `/proc/self/fd/N/` reaches the files in it. Errors: EPERM without
+/// CAP_SYS_ADMIN, ENODEV for an unknown file system, ENOSYS before Linux 5.2.
 pub fn mount_detached(fs_type: &CStr) -> io::Result<OwnedFd> {
     let null = std::ptr::null::<libc::c_char>();
     // SAFETY: the name is a terminated string that outlives the call.

@@ -1,11 +1,14 @@
-//! A ring that carries sockets beside block devices and files, and that other threads can wake.
+//! A ring for sockets as well as block devices and files, which other threads can wake.
 //!
-//! Ownership of memory that the kernel may touch: a socket stays open because the operation holds an `Arc` of it; the
-//! bytes of a send move into the operation and come back with it; and received bytes go into buffers that were given to
-//! the ring ([`Ring::provide`]), of which the kernel chooses one for each arrival. The completion returns that buffer,
-//! so a silent connection holds none.
+//! Ownership of memory that the kernel may access:
 //!
-//! Accepting, receiving and being woken go on after a completion. Needs Linux 6.0 (multishot receive, buffer rings).
+//! - Sockets: the operation holds an `Arc`, so the socket stays open.
+//! - Sent bytes move into the operation and return with it.
+//! - Received bytes go into buffers given to the ring ([`Ring::provide`]). The kernel chooses one per arrival, and
+//!   the completion returns it, so a silent connection holds none.
+//!
+//! Accept, receive and wake are multishot: they continue after a completion. Needs Linux 6.0 (multishot receive,
+//! buffer rings).
 
 use crate::buffer::{ALIGN, Buf, Pool};
 use crate::op;
@@ -19,10 +22,10 @@ use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering};
 
-/// The one group of provided buffers of a ring.
+/// The only group of provided buffers in a ring.
 const GROUP: u16 = 0;
 
-/// Has connections wait to be accepted, up to `backlog` of them; the standard library's listeners have few.
+/// Sets the number of connections that may wait to be accepted; the standard library's default is low.
 pub fn set_backlog(listener: &TcpListener, backlog: i32) -> io::Result<()> {
     Ok(rustix::net::listen(listener, backlog)?)
 }
@@ -37,33 +40,33 @@ impl Waker {
         Ok(Self(Arc::new(eventfd(0, EventfdFlags::CLOEXEC | EventfdFlags::NONBLOCK)?)))
     }
 
-    /// Ends the sleep, or the next one. From any thread.
+    /// Ends the current or the next sleep, from any thread.
     pub fn wake(&self) {
-        // Fails only after 2^64 unseen wake-ups, and then another one adds nothing.
+        // Fails only after 2^64 unread wake-ups, when one more adds nothing.
         let _ = rustix::io::write(&self.0, &1_u64.to_ne_bytes());
     }
 }
 
-/// An operation. Each has its issuer's number, see [`op::Op::token`].
+/// An operation. Each has a token chosen by its issuer, see [`op::Op::token`].
 #[derive(Debug)]
 pub enum Op {
-    /// On a block device or file.
+    /// Operation on a block device or file.
     Block(op::Op),
-    /// Takes connections, one after the other.
+    /// Accepts connections, one after another.
     Accept {
         /// Token of the operation, returned by its completions.
         token: u32,
         /// Listener that accepts the connections.
         listener: Arc<TcpListener>,
     },
-    /// Takes what arrives, until the other side sends no more.
+    /// Receives bytes until the peer closes its side.
     Receive {
         /// Token of the operation, returned by its completions.
         token: u32,
         /// The connection.
         socket: Arc<TcpStream>,
     },
-    /// Sends all of its bytes, less than 4 GiB. The bytes of two concurrent sends on a connection may mix.
+    /// Sends all of its bytes, less than 4 GiB. Concurrent sends on one connection may interleave.
     Send {
         /// Token of the operation, returned by its completions.
         token: u32,
@@ -72,14 +75,14 @@ pub enum Op {
         /// Bytes to send.
         bytes: Vec<u8>,
     },
-    /// Ends another operation, which then comes back with `ECANCELED`, if it has not ended by then.
+    /// Cancels another operation, which ends with `ECANCELED` unless it has ended before.
     Cancel {
         /// Token of the operation, returned by its completions.
         token: u32,
         /// Token of the operation to cancel.
         of: u32,
     },
-    /// Is told of every [`Waker::wake`].
+    /// Completes on every [`Waker::wake`].
     Wake {
         /// Token of the operation, returned by its completions.
         token: u32,
@@ -91,41 +94,41 @@ pub enum Op {
 /// Result of an operation.
 #[derive(Debug)]
 pub enum Outcome {
-    /// The end of an operation on a device or file.
+    /// Result of an operation on a device or file.
     Block(op::Outcome),
     /// An accepted connection.
     Accepted(TcpStream),
-    /// Bytes that arrived: the first so many of a buffer, which goes back by [`Ring::provide`].
+    /// Received bytes: the buffer and how many of its first bytes. Return the buffer with [`Ring::provide`].
     Received(Buf, usize),
-    /// All bytes were taken by the kernel.
+    /// The kernel took all bytes.
     Sent,
-    /// The other side sends no more.
+    /// The peer closed its side.
     Closed,
-    /// The other operation was ended, or had ended.
+    /// The other operation was cancelled, or had ended before.
     Cancelled,
     /// Another thread called [`Waker::wake`].
     Woken,
-    /// The kernel's error number. `ENOBUFS`: bytes are there and no buffer for them.
+    /// Error number of the kernel. `ENOBUFS`: bytes arrived and no buffer was free.
     Errno(i32),
 }
 
-/// Block devices, files and sockets.
+/// Form of operations on block devices, files and sockets.
 pub struct Network {
     files: Files,
     buffers: u16,
     buffer_bytes: usize,
-    /// The kernel's view: a ring of addresses, of which we move the tail.
+    /// Ring of buffer addresses shared with the kernel; this side moves the tail.
     ring: Buf,
     tail: u16,
-    /// Buffers that the kernel holds, by their number in its view.
+    /// Buffers that the kernel holds, by buffer number.
     provided: Vec<Option<Buf>>,
-    /// Numbers without a buffer.
+    /// Buffer numbers without a buffer.
     free: Vec<u16>,
 }
 
 impl Network {
-    /// The form of operations on `files`, and on sockets with `buffers` (a power of two) of `buffer_bytes` for what
-    /// arrives.
+    /// Form of operations on `files`, and on sockets with `buffers` (a power of two) receive buffers of
+    /// `buffer_bytes`.
     pub fn new(files: Files, buffers: u16, buffer_bytes: usize) -> Self {
         assert!(buffers.is_power_of_two() && buffers <= 1 << 15, "{buffers} buffers");
         Self {
@@ -144,9 +147,10 @@ impl Network {
         let at = usize::from(self.tail & (self.buffers - 1));
         let start = self.ring.address().cast::<BufRingEntry>();
         self.tail = self.tail.wrapping_add(1);
-        // SAFETY: `ring` has as many entries as there are buffers, `at` is one of them, and it is not before the tail, so the
-        // kernel does not read it yet; the tail lies beside the first entry, whose setters leave it alone. `buf` moves into
-        // `provided` below and leaves it only when the kernel has named it in a completion, that is, has filled it.
+        // SAFETY: `ring` has as many entries as there are buffers. Entry `at` is one of them, at or after the tail,
+        // so the kernel does not read it yet. The tail lies beside the first entry, whose setters do not touch it.
+        // `buf` moves into `provided` below and leaves it only after a completion named it, when the kernel has
+        // filled it.
         unsafe {
             let entry = &mut *start.add(at);
             entry.set_addr(buf.address() as u64);
@@ -175,7 +179,7 @@ impl Network {
 impl Form for Network {}
 
 impl Ring<Network> {
-    /// Gives a buffer back to the kernel for what arrives: one that came with [`Outcome::Received`].
+    /// Returns a receive buffer to the kernel: one that came with [`Outcome::Received`].
     pub fn provide(&mut self, buf: Buf) {
         self.form_mut().provide(buf);
     }
@@ -196,8 +200,8 @@ impl sealed::Form for Network {
     fn set_up(&mut self, pool: &mut Pool, ring: &Submitter<'_>, _in_flight_max: usize) -> io::Result<()> {
         let cut = |pool: &mut Pool, len| pool.cut(len).expect("the ring's memory is made for it");
         self.ring = cut(pool, usize::from(self.buffers) * size_of::<BufRingEntry>());
-        // SAFETY: the memory begins on a page, is as long as the entries, and stays mapped until the ring is closed: `Ring`
-        // drops the ring first, and forgets this memory when something is in flight then.
+        // SAFETY: the memory is page-aligned, as long as the entries, and mapped until the ring is closed: `Ring`
+        // drops the ring first, and leaks this memory if operations are then in flight.
         unsafe { ring.register_buf_ring_with_flags(self.ring.address() as u64, self.buffers, GROUP, 0) }.map_err(
             |error| {
                 let what =
@@ -212,7 +216,7 @@ impl sealed::Form for Network {
     }
 
     fn entries_max(&self, in_flight_max: usize, _memory_bytes: usize) -> usize {
-        // Of thousands of connections most are silent.
+        // Of thousands of connections most are idle.
         in_flight_max.min(ENTRIES_MAX as usize)
     }
 
@@ -236,7 +240,7 @@ impl sealed::Form for Network {
             Op::Receive { socket, .. } => opcode::RecvMulti::new(Fd(socket.as_raw_fd()), GROUP).build(),
             Op::Send { socket, bytes, .. } => {
                 let len = u32::try_from(bytes.len()).expect("less than 4 GiB");
-                // The kernel goes on after a short send by itself.
+                // The kernel continues after a short send by itself.
                 let flags = libc::MSG_NOSIGNAL | libc::MSG_WAITALL;
                 opcode::Send::new(Fd(socket.as_raw_fd()), bytes.as_ptr(), len).flags(flags).build()
             }
@@ -258,7 +262,7 @@ impl sealed::Form for Network {
             Op::Receive { .. } => self.received(completion.flags(), result),
             Op::Cancel { .. } => Outcome::Cancelled,
             _ if result < 0 => Outcome::Errno(-result),
-            // SAFETY: the kernel made this descriptor for us, and tells of it once.
+            // SAFETY: the kernel made this descriptor for this process and reports it once.
             Op::Accept { .. } => Outcome::Accepted(unsafe { OwnedFd::from_raw_fd(result) }.into()),
             // A short send means that the connection ended during it.
             Op::Send { bytes, .. } if (result as usize) < bytes.len() => Outcome::Errno(libc::ECONNRESET),
@@ -278,7 +282,7 @@ impl sealed::Form for Network {
         match op {
             Op::Block(op) => std::mem::forget(op.buf),
             Op::Send { bytes, .. } => std::mem::forget(bytes),
-            // Sockets are the kernel's own: it holds them as long as it needs them.
+            // The kernel holds its own references to the sockets.
             Op::Accept { .. } | Op::Receive { .. } | Op::Cancel { .. } | Op::Wake { .. } => {}
         }
     }

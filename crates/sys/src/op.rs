@@ -1,4 +1,4 @@
-//! An operation on a target, and what became of it.
+//! An operation on a target, and its result.
 
 use crate::buffer::Buf;
 use crate::status::Status;
@@ -14,16 +14,16 @@ pub enum OpKind {
     Read,
     /// Writes the operation's buffer.
     Write,
-    /// Puts on the medium every write that completed before it was issued: fdatasync(2), which is a flush of
-    /// the drive's write cache. Has no offset, length or bytes.
+    /// Flushes the drive's write cache (fdatasync(2)), so that every write completed before is durable. Has no
+    /// offset, length or bytes.
     Flush,
-    /// Has the drive forget the range: a discard (TRIM, NVMe deallocate) of a block device, a hole in a file. Has no
+    /// Deallocates a range: a discard (TRIM, NVMe deallocate) on a block device, a punched hole in a file. Has no
     /// bytes. Later reads return what the drive chooses; zeros in a file.
     Deallocate,
 }
 
 impl OpKind {
-    /// True if bytes pass between the operation's buffer and the target.
+    /// True if the operation transfers bytes between its buffer and the target.
     pub fn moves_data(self) -> bool {
         matches!(self, Self::Read | Self::Write)
     }
@@ -40,12 +40,12 @@ impl fmt::Display for OpKind {
     }
 }
 
-/// Placement hint of a write: a write stream of the block layer, which on an NVMe drive with FDP is a placement handle.
-/// The first is 1.
+/// Placement hint of a write: a write stream of the block layer; on an NVMe drive with FDP, a placement handle.
+/// Counts from 1.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Placement(pub u16);
 
-/// One operation: it owns its buffer until its completion returns it, so nothing else can touch the bytes while the
+/// One operation. It owns its buffer until its completion returns it, so nothing else can access the bytes while the
 /// kernel has them.
 #[derive(Debug)]
 pub struct Op {
@@ -55,54 +55,53 @@ pub struct Op {
     pub kind: OpKind,
     /// Offset of the first byte on the target.
     pub offset: u64,
-    /// Bytes to move or to deallocate; of a read or write at most the buffer's length.
+    /// Bytes to transfer or deallocate; for a read or write at most the buffer's length.
     pub len: u32,
-    /// Forces this write to the medium (FUA) where the target was not opened with `O_DSYNC`.
+    /// Forces this write to the medium (FUA), for targets opened without `O_DSYNC`.
     pub sync: bool,
-    /// Placement hint of a write. A target that takes none fails the write with `EOPNOTSUPP`; none is dropped
-    /// in silence.
+    /// Placement hint of a write. A target without placement support fails the write with `EOPNOTSUPP`; no hint is
+    /// dropped silently.
     pub placement: Option<Placement>,
-    /// The bytes. A simulated drive takes an empty buffer: it keeps no data.
+    /// Data of the operation; empty for a simulated drive, which stores no data.
     pub buf: Buf,
-    /// The issuer's number for it: below the engine's limit of operations in flight, and of no other operation
-    /// that is. Issuer and engine each keep what they know of the operation under it, so that neither
-    /// searches and nothing is kept twice.
+    /// Number chosen by the issuer, below the engine's limit of operations in flight and unique among them. Issuer
+    /// and engine both index their tables with it, so neither searches or stores data twice.
     pub token: u32,
 }
 
 /// Result of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {
-    /// All bytes done.
+    /// All bytes were transferred.
     Done,
-    /// Fewer bytes than asked for, and no error: the end of the device or file.
+    /// Fewer bytes than requested, without an error: the end of the device or file.
     Short(u32),
-    /// The kernel's error number.
+    /// Error number of the kernel.
     Errno(i32),
-    /// An NVMe status, from passthrough, which has no error number.
+    /// NVMe status from passthrough, which has no error number.
     Nvme(Status),
-    /// A record engine's result code, other than 0.
+    /// Result code of a database server, other than 0.
     Result(u8),
-    /// A record was read whose write, by its number, lies before the last that was acknowledged.
+    /// A read record is older than the last acknowledged write of it.
     Older {
-        /// The number of the write that was acknowledged.
+        /// Number of the last acknowledged write.
         acknowledged: u32,
         /// Number of the write found; 0: a write before the run, or no record at all.
         found: u32,
     },
-    /// A record was read in which other bytes stand than were written.
+    /// A read record differs from what was written.
     Differs {
         /// First byte of the value that differs.
         at: u32,
         /// Expected byte.
         expected: u8,
-        /// Byte found; `None`: the value ends before.
+        /// Actual byte; `None`: the value ends before.
         found: Option<u8>,
     },
 }
 
 impl Outcome {
-    /// True if all bytes were done.
+    /// True if all bytes were transferred.
     #[inline]
     pub fn is_done(self) -> bool {
         self == Self::Done
@@ -113,7 +112,7 @@ impl Outcome {
         matches!(self, Self::Older { .. } | Self::Differs { .. })
     }
 
-    /// True if the target itself is gone, so that no later operation can succeed either.
+    /// True if the target itself is gone, so that all later operations fail, too.
     pub fn is_gone(self) -> bool {
         matches!(self, Self::Errno(libc::ENODEV | libc::ENXIO | libc::ESHUTDOWN | libc::EBADF | libc::ENOMEDIUM))
     }
@@ -181,9 +180,9 @@ pub struct Completion {
     pub buf: Buf,
     /// Result of the operation.
     pub outcome: Outcome,
-    /// When it was handed to the kernel or the simulator, on the engine's clock.
+    /// Time of submission to the kernel or the simulator, on the engine's clock.
     pub issued_ns: u64,
-    /// When it was seen to be complete, on the engine's clock.
+    /// Time at which the completion was seen, on the engine's clock.
     pub completed_ns: u64,
     /// Upper bound of the time between the completion and its detection at `completed_ns`, nanoseconds.
     pub unseen_ns: u64,

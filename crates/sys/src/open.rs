@@ -1,8 +1,9 @@
-//! System calls for opening and sizing a target that `std` lacks: byte locks, free space, reserved space.
+//! System calls for opening and sizing a target that `std` lacks: byte locks, free space, reserved space, write
+//! hints.
 //!
-//! Locks are *open file description* locks (`F_OFD_SETLK`): they belong to the descriptor, not to the
-//! process, so closing some other descriptor of the same device does not drop them, and the kernel
-//! drops them when the last copy of the descriptor is gone, however the process ended.
+//! Locks are *open file description* locks (`F_OFD_SETLK`). They belong to the descriptor, not to the process:
+//! closing another descriptor of the same device does not release them, and the kernel releases them when the last
+//! copy of the descriptor is closed, however the process ended.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -10,12 +11,12 @@ use std::os::fd::{AsRawFd, BorrowedFd};
 /// `F_SET_RW_HINT` of linux/fcntl.h.
 const F_SET_RW_HINT: i32 = 1024 + 12;
 
-/// Type of lock on a byte: compatible with others of its type, or exclusive.
+/// Type of lock on a byte.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ByteLock {
-    /// Others may hold it shared too. Needs a readable descriptor.
+    /// Compatible with other shared locks. Needs a readable descriptor.
     Shared,
-    /// Nobody else holds it at all. Needs a writable descriptor.
+    /// Excludes all other locks. Needs a writable descriptor.
     Exclusive,
 }
 
@@ -33,9 +34,9 @@ fn request(offset: u64, lock: ByteLock) -> libc::flock {
     request
 }
 
-/// Names where all later writes to the file behind `fd` should be put, whoever issues them (`F_SET_RW_HINT`): it stays on
-/// the inode until somebody sets another; 0 is none. Of a block device it is the number of a write stream (Linux 6.16).
-/// Errors: `EINVAL` above 5, the largest of the kernel's hints.
+/// Sets the write hint of the inode behind `fd` (`F_SET_RW_HINT`). It applies to all later writes, by any process,
+/// until the next hint is set; 0: none. On a block device the hint is the number of a write stream (Linux 6.16).
+/// Errors: `EINVAL` above 5, the kernel's largest hint.
 pub fn set_write_hint(fd: BorrowedFd<'_>, hint: u64) -> io::Result<()> {
     // SAFETY: F_SET_RW_HINT reads one integer of 64 bits, which lives until the call returns.
     match unsafe { libc::fcntl(fd.as_raw_fd(), F_SET_RW_HINT, &raw const hint) } {
@@ -44,8 +45,8 @@ pub fn set_write_hint(fd: BorrowedFd<'_>, hint: u64) -> io::Result<()> {
     }
 }
 
-/// Locks the byte at `offset` (below 2^63; it need not exist) without waiting; `false` when another
-/// descriptor's lock is in the way.
+/// Locks the byte at `offset` (below 2^63; it need not exist) without waiting; `false` if another descriptor's lock
+/// conflicts.
 pub fn try_lock_byte(fd: BorrowedFd<'_>, offset: u64, lock: ByteLock) -> io::Result<bool> {
     let request = request(offset, lock);
     // SAFETY: F_OFD_SETLK only reads the struct, which lives until the call returns.
@@ -59,7 +60,7 @@ pub fn try_lock_byte(fd: BorrowedFd<'_>, offset: u64, lock: ByteLock) -> io::Res
     }
 }
 
-/// The lock of another descriptor that stands in the way of locking the byte at `offset`, if any.
+/// Lock of another descriptor that conflicts with a lock of the byte at `offset`, if any.
 pub fn conflicting_lock(fd: BorrowedFd<'_>, offset: u64, lock: ByteLock) -> io::Result<Option<ByteLock>> {
     let mut request = request(offset, lock);
     // SAFETY: F_OFD_GETLK reads and writes the struct, which lives until the call returns.
@@ -79,8 +80,8 @@ pub fn free_bytes(fd: BorrowedFd<'_>) -> io::Result<u64> {
     Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
 }
 
-/// Makes a file `size_bytes` long with all of its blocks allocated, so that no later write can fail
-/// for want of space. `false` where the file system cannot (the length is then unchanged).
+/// Extends a file to `size_bytes` with all blocks allocated, so that no later write fails with ENOSPC. `false` if the
+/// file system does not support this (the length is then unchanged).
 pub fn reserve(fd: BorrowedFd<'_>, size_bytes: u64) -> io::Result<bool> {
     // SAFETY: plain integers; the descriptor is open for as long as it is borrowed.
     if unsafe { libc::fallocate(fd.as_raw_fd(), 0, 0, size_bytes as libc::off_t) } == 0 {
@@ -93,7 +94,7 @@ pub fn reserve(fd: BorrowedFd<'_>, size_bytes: u64) -> io::Result<bool> {
     }
 }
 
-/// Effective user of this process.
+/// Effective user ID of this process.
 pub fn effective_user() -> u32 {
     // SAFETY: has no preconditions and cannot fail.
     unsafe { libc::geteuid() }

@@ -1,4 +1,4 @@
-//! Settings and facts of the calling thread.
+//! Settings and properties of the calling thread and the process.
 
 use crate::usage::clock_ns;
 use std::fs::File;
@@ -7,25 +7,25 @@ use std::os::unix::fs::FileExt;
 use std::os::unix::process::{CommandExt, parent_id};
 use std::process::Command;
 
-/// Lets the kernel wake this thread when its timer fires instead of up to 50 us later.
+/// Makes the kernel wake this thread when its timer fires, not up to 50 us later.
 ///
-/// Source: prctl(2), `PR_SET_TIMERSLACK`; 1 ns is the least, 0 would restore the default.
+/// Source: prctl(2), `PR_SET_TIMERSLACK`; 1 ns is the minimum, 0 would restore the default.
 pub fn sharpen_timers() {
     // SAFETY: no pointers; it cannot fail for a value above 0.
     unsafe { libc::prctl(libc::PR_SET_TIMERSLACK, 1 as libc::c_ulong) };
 }
 
-/// Has the calling thread, and those that it starts, run on `cpus` alone, if there are any of it.
+/// Restricts the calling thread, and threads it starts, to `cpus`; no effect if the list is empty.
 ///
-/// Source: sched_setaffinity(2), which leaves out those that it may not have as long as one remains. Errors: one of `cpus` is
-/// none that this thread may run on.
+/// Source: sched_setaffinity(2), which silently omits disallowed CPUs as long as one remains. Errors: this thread may
+/// not run on one of `cpus`.
 pub fn run_on(cpus: &[u32]) -> io::Result<()> {
     if cpus.is_empty() {
         return Ok(());
     }
     let none = |cpu: u32| io::Error::new(io::ErrorKind::InvalidInput, format!("there is no CPU {cpu} to run on"));
     let size = size_of::<libc::cpu_set_t>();
-    // SAFETY: it is a set of bits, and all zeros is the empty one.
+    // SAFETY: a bit set; all zeros is the empty set.
     let mut wanted: libc::cpu_set_t = unsafe { std::mem::zeroed() };
     for cpu in cpus {
         let at = Some(*cpu as usize).filter(|at| *at < libc::CPU_SETSIZE as usize).ok_or_else(|| none(*cpu))?;
@@ -42,21 +42,21 @@ pub fn run_on(cpus: &[u32]) -> io::Result<()> {
     missing.map_or(Ok(()), |cpu| Err(none(*cpu)))
 }
 
-/// The CPUs that the calling thread may run on.
+/// CPUs on which the calling thread may run.
 ///
-/// Source: sched_getaffinity(2). Errors: `EINVAL` where the kernel has more than 1,024.
+/// Source: sched_getaffinity(2). Errors: `EINVAL` if the kernel supports more than 1,024 CPUs.
 pub fn allowed_cpus() -> io::Result<Vec<u32>> {
-    // SAFETY: it is a set of bits, and all zeros is the empty one.
+    // SAFETY: a bit set; all zeros is the empty set.
     let mut got: libc::cpu_set_t = unsafe { std::mem::zeroed() };
     // SAFETY: 0 is the calling thread; the call writes one set of that size.
     if unsafe { libc::sched_getaffinity(0, size_of::<libc::cpu_set_t>(), &raw mut got) } == -1 {
         return Err(io::Error::last_os_error());
     }
-    // SAFETY: each is below the size of the set.
+    // SAFETY: each CPU number is below the size of the set.
     Ok((0..libc::CPU_SETSIZE as u32).filter(|cpu| unsafe { libc::CPU_ISSET(*cpu as usize, &got) }).collect())
 }
 
-/// Raises the process's limit of open files as far as it may. The limit then.
+/// Raises the process's limit of open files to the maximum. Returns the new limit.
 pub fn raise_open_files() -> io::Result<u64> {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     // SAFETY: the call writes one such struct, which lives until it returns.
@@ -71,7 +71,7 @@ pub fn raise_open_files() -> io::Result<u64> {
     }
 }
 
-/// Has the kernel kill the program that `command` starts when the thread that starts it ends, whatever ends it.
+/// Makes the kernel kill the program that `command` starts when the thread that starts it ends, for any reason.
 ///
 /// Source: prctl(2), `PR_SET_PDEATHSIG`; the setting outlives execve(2).
 pub fn end_with_parent(command: &mut Command) {
@@ -81,18 +81,18 @@ pub fn end_with_parent(command: &mut Command) {
         if unsafe { libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL as libc::c_ulong) } == -1 {
             return Err(io::Error::last_os_error());
         }
-        // If the parent ended before the signal was set up, it will never arrive.
+        // If the parent ended before the prctl, the signal never arrives.
         if parent_id() == parent { Ok(()) } else { Err(io::ErrorKind::BrokenPipe.into()) }
     };
-    // SAFETY: between fork and exec it makes two system calls, and neither allocates nor locks.
+    // SAFETY: between fork and exec the closure makes two system calls, which neither allocate nor lock.
     unsafe { command.pre_exec(ask) };
 }
 
-/// Lets every other thread of ordinary priority go before the calling one.
+/// Gives the calling thread the lowest priority (nice 19).
 ///
-/// Source: setpriority(2); on Linux the value belongs to the thread. To go behind is always allowed.
+/// Source: setpriority(2); on Linux the value is per thread. Lowering the priority is always allowed.
 pub fn go_behind_others() {
-    // SAFETY: no pointers; 0 is the calling thread, and 19 the last place.
+    // SAFETY: no pointers; 0 is the calling thread, and 19 the lowest priority.
     unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 19) };
 }
 
@@ -106,11 +106,11 @@ pub fn process_cpu_ns() -> io::Result<u64> {
     clock_ns(libc::CLOCK_PROCESS_CPUTIME_ID)
 }
 
-/// CPU time for one sleep and timer wake-up of this thread, nanoseconds: the minimum of a few rounds, since other load
-/// can only add to it.
+/// CPU time of one sleep and timer wake-up of this thread, nanoseconds: the minimum of several rounds, since other
+/// load can only increase it.
 ///
-/// The cost is a few microseconds on most servers, and tens of them where timers trap to a hypervisor. Takes about 10
-/// ms. Errors: those of clock_gettime(2).
+/// A few microseconds on most servers, tens of them where timers trap to a hypervisor. Takes about 10 ms. Errors:
+/// those of clock_gettime(2).
 pub fn wake_cost_ns() -> io::Result<u64> {
     const ROUNDS: u32 = 5;
     const SLEEPS: u32 = 20;
@@ -134,7 +134,7 @@ pub struct RunDelay {
 }
 
 impl RunDelay {
-    /// Of the thread that calls this, which is the one that must read it.
+    /// For the calling thread, which must also be the one to read it.
     pub fn of_this_thread() -> Self {
         let mut this = Self { file: File::open("/proc/thread-self/schedstat").ok(), read_ns: 0 };
         this.since_last_ns();
@@ -203,7 +203,7 @@ mod tests {
 
     #[test]
     fn threads_that_share_a_cpu_wait_for_it() {
-        // Twice as many busy threads as CPUs: some have to wait, whatever else the machine does.
+        // Twice as many busy threads as CPUs: some must wait, whatever else the machine does.
         let threads = 2 * std::thread::available_parallelism().map_or(1, |cpus| cpus.get());
         let busy = || {
             let mut delay = RunDelay::of_this_thread();

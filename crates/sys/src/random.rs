@@ -1,4 +1,4 @@
-//! A small, fast, seedable generator: the same seed gives the same run everywhere.
+//! A small, fast random generator with a seed: the same seed gives the same run everywhere.
 //!
 //! splitmix64 (Steele, Lea, Flood: "Fast splittable pseudorandom number generators", 2014) passes
 //! BigCrush, has one word of state and no bad seeds. Not for secrets.
@@ -10,12 +10,12 @@ pub struct Random {
 }
 
 impl Random {
-    /// The stream that `seed` names. Neighbouring seeds give unrelated streams.
+    /// Stream for `seed`. Adjacent seeds give unrelated streams.
     pub fn new(seed: u64) -> Self {
         Self { state: seed }
     }
 
-    /// A stream for part `part` of something seeded with `seed`: a stream, a device, a shard.
+    /// Stream for part `part` (a load, a device, a shard) under a common `seed`.
     pub fn for_part(seed: u64, part: u64) -> Self {
         let mut parts = Self::new(seed ^ part.wrapping_mul(0xd605_bbb5_8c8a_bc25));
         Self::new(parts.next_u64())

@@ -1,12 +1,12 @@
 //! One io_uring with its files, its buffers and its operations in flight.
 //!
-//! The ring takes an [`Op`] whole and gives its buffer back with its completion, so the buffer belongs to the ring
-//! exactly as long as the kernel may touch it. That is the argument behind every `unsafe` here. The table of operations
-//! in flight is indexed by the issuer's token, which is also the entry's user data; a token that is in flight already
-//! is refused, because its buffer is the kernel's.
+//! The ring takes an [`Op`] whole and returns its buffer with the completion, so the ring owns the buffer exactly as
+//! long as the kernel may access it. Every `unsafe` here relies on this. The table of operations in flight is indexed
+//! by the issuer's token, which is also the entry's user data. A token already in flight is refused, because its
+//! buffer belongs to the kernel.
 //!
-//! A ring's [`Form`] translates operations to entries for the kernel: [`Files`] here, for block devices and files, NVMe
-//! commands in [`crate::nvme::ring`], files and sockets in [`crate::net`]. All else is the same for them.
+//! A ring's [`Form`] translates operations to entries for the kernel: [`Files`] for block devices and files,
+//! [`crate::nvme::ring`] for NVMe commands, [`crate::net`] for files and sockets.
 
 use super::buffer::{ALIGN, Buf, Pool};
 use crate::op::{Op, OpKind, Outcome};
@@ -18,10 +18,10 @@ use std::io;
 use std::marker::PhantomData;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 
-/// `RWF_DSYNC` of linux/fs.h: this write only, as if the file were open with `O_DSYNC`.
+/// `RWF_DSYNC` of linux/fs.h: `O_DSYNC` for a single write.
 const RWF_DSYNC: i32 = 0x2;
 
-// Of linux/io_uring.h.
+// From linux/io_uring.h.
 const ENTER_GETEVENTS: u32 = 1 << 0;
 const ENTER_EXT_ARG: u32 = 1 << 3;
 const ENTER_REGISTERED_RING: u32 = 1 << 4;
@@ -32,26 +32,26 @@ const UNREGISTER_RING_FDS: u32 = 21;
 /// `BLOCK_URING_CMD_DISCARD` of linux/blkdev.h (Linux 6.12).
 const BLOCK_URING_CMD_DISCARD: u32 = 0x1200;
 
-/// Most entries of a ring, and so of an operation.
+/// Maximum number of entries of a ring, and so of an operation.
 pub const ENTRIES_MAX: u32 = 4096;
 
 /// Maximum wait for cancelled operations when a ring is closed.
 const CANCEL_WAIT: Timespec = Timespec::new().sec(1);
 
-/// Token and user data of the ring's own timer, beyond those of operations.
+/// Token and user data of the ring's own timer, above all tokens of operations.
 const TIMER: u32 = u32::MAX;
 
 /// Marker: not issued.
 const NOT_ISSUED: u64 = u64::MAX;
 
-/// An operation that the kernel has, or is about to get.
+/// An operation that is pushed or submitted and not complete.
 struct InFlight<F: Form> {
     op: F::Op,
-    /// When the first of its entries was handed over; [`NOT_ISSUED`] before.
+    /// Time at which its first entry was submitted; [`NOT_ISSUED`] before.
     issued_ns: u64,
-    /// Entries of it that are not complete.
+    /// Number of its entries that are not complete.
     entries: usize,
-    /// Of those that are, the first that failed.
+    /// Result of the first completed entry that failed.
     failed: Option<F::Outcome>,
 }
 
@@ -59,26 +59,26 @@ struct InFlight<F: Form> {
 pub struct Reaped<F: Form> {
     /// Token of the operation.
     pub token: u32,
-    /// The operation itself, with its buffer; `None`: it goes on, and more will come of it.
+    /// The operation with its buffer; `None`: it continues (multishot), and more completions follow.
     pub op: Option<F::Op>,
-    /// Result of the operation, or an event of it.
+    /// Result of the operation, or one event of a multishot operation.
     pub outcome: F::Outcome,
-    /// When it was handed to the kernel, on the clock of [`Ring::enter`].
+    /// Time of submission to the kernel, on the clock of [`Ring::enter`].
     pub issued_ns: u64,
 }
 
-/// Until when to wait for how many completions.
+/// Limits of a wait.
 #[derive(Debug, Clone, Copy)]
 pub struct Sleep {
     /// Number of completions that end the sleep.
     pub completions: u32,
-    /// On the clock of [`Ring::enter`].
+    /// End of the sleep on the clock of [`Ring::enter`].
     pub until_ns: u64,
 }
 
 /// Translates operations and their results to and from the entries of a ring.
 ///
-/// Only this crate has forms: an entry may point nowhere but into the operation's buffer and into the form itself.
+/// Forms exist only in this crate: an entry must point only into the operation's buffer or into the form itself.
 pub trait Form: sealed::Form {}
 
 pub(crate) mod sealed {
@@ -97,17 +97,17 @@ pub(crate) mod sealed {
         /// True if operations that wait for a peer are cancelled when the ring is closed.
         const CANCELS: bool = false;
 
-        /// Memory that it needs besides the buffers of operations, from the ring's own.
+        /// Memory that the form needs in addition to the buffers of operations.
         fn memory_bytes(&self, _in_flight_max: usize) -> usize {
             0
         }
 
-        /// Takes that memory, for `in_flight_max` operations, and registers what it needs with the ring.
+        /// Takes that memory from `pool`, for `in_flight_max` operations, and registers it with the ring if needed.
         fn set_up(&mut self, _pool: &mut Pool, _ring: &Submitter<'_>, _in_flight_max: usize) -> io::Result<()> {
             Ok(())
         }
 
-        /// The number of an operation.
+        /// Token of an operation.
         fn token(op: &Self::Op) -> u32;
 
         /// Number of entries that an operation takes.
@@ -115,7 +115,7 @@ pub(crate) mod sealed {
             1
         }
 
-        /// Most entries of `in_flight_max` operations whose buffers are of `memory_bytes` together.
+        /// Maximum number of entries of `in_flight_max` operations whose buffers total `memory_bytes`.
         fn entries_max(&self, in_flight_max: usize, _memory_bytes: usize) -> usize {
             in_flight_max
         }
@@ -129,16 +129,16 @@ pub(crate) mod sealed {
             false
         }
 
-        /// Result that `completion` gives for an entry of `op`.
+        /// Result of the entry of `op` that `completion` reports.
         fn outcome(&mut self, completion: Self::Completion, op: &Self::Op) -> Self::Outcome;
 
-        /// True for a failure; it decides the result of an operation of several entries.
+        /// True for a failure, which decides the result of an operation with several entries.
         fn is_failure(outcome: &Self::Outcome) -> bool;
 
-        /// Never frees what the kernel may still touch of an operation.
+        /// Leaks all memory of an operation that the kernel may still access.
         fn forget(op: Self::Op);
 
-        /// Never frees what the kernel may still touch of its own memory.
+        /// Leaks all memory of the form that the kernel may still access.
         fn forget_memory(&mut self) {}
     }
 }
@@ -150,7 +150,7 @@ pub struct Files {
 }
 
 impl Files {
-    /// The form of operations on `files`.
+    /// Form of operations on `files`.
     pub fn new(files: &[BorrowedFd<'_>]) -> io::Result<Self> {
         let is_block = |fd: &BorrowedFd<'_>| {
             let mode = rustix::fs::fstat(fd)?.st_mode;
@@ -197,25 +197,25 @@ impl sealed::Form for Files {
 
 /// A ring for one thread.
 pub struct Ring<F: Form = Files> {
-    // Dropped before the pool: closing the ring is what makes the kernel let go of the buffers.
+    // Dropped before the pool: closing the ring makes the kernel release the buffers.
     ring: Option<IoUring<F::Entry, F::Completion>>,
     form: F,
     /// The ring's index in the thread's table of registered rings (Linux 5.18).
     registered: Option<u32>,
-    /// Waits end at an instant and not after a time, which would begin only after the submission (Linux 6.12).
+    /// Waits have an absolute end; a relative timeout would start only after the submission (Linux 6.12).
     absolute: bool,
     /// `CLOCK_MONOTONIC` at instant 0 of the clock of [`Self::enter`].
     epoch_ns: u64,
     pool: Pool,
     slots: Vec<Option<InFlight<F>>>,
     in_flight: usize,
-    /// Tokens of entries pushed and not yet handed to the kernel.
+    /// Tokens of entries pushed and not yet submitted.
     pushed: Vec<u32>,
-    /// When the timer that is under way expires, on the clock of [`Self::enter`].
+    /// Expiry of the armed timer, on the clock of [`Self::enter`].
     timer_ns: Option<u64>,
-    /// The same for the kernel, on its clock.
+    /// Expiry of the armed timer for the kernel, on `CLOCK_MONOTONIC`.
     timer: Box<Timespec>,
-    // The kernel knows one issuer, and the registered index is that thread's.
+    // Not `Send`: the kernel allows one issuer, and the registered index belongs to that thread.
     _one_thread: PhantomData<*const ()>,
 }
 
@@ -224,7 +224,7 @@ pub struct Ring<F: Form = Files> {
 pub struct RingFacts {
     /// Buffers are registered: the kernel does not pin pages for each operation.
     pub registered_buffers: bool,
-    /// Completions are processed by this thread when it looks (Linux 6.1), not by interruption.
+    /// This thread processes completions when it polls (Linux 6.1); no interruptions.
     pub deferred_taskrun: bool,
 }
 
@@ -232,8 +232,8 @@ impl<F: Form> Ring<F> {
     /// Sets up a ring for up to `in_flight_max` operations of `form` on `files`, with `memory_bytes` of buffers.
     /// Instant 0 of its clock is `epoch_ns` of `CLOCK_MONOTONIC`.
     ///
-    /// Must be called on the thread that uses the ring. Errors: the kernel's, with `Unsupported` when
-    /// io_uring is there but older than Linux 5.11 (no timeout on a wait).
+    /// Must be called on the thread that uses the ring. Errors: the kernel's; `Unsupported` if io_uring is older than
+    /// Linux 5.11 (no timeout on a wait).
     pub fn new(
         files: &[BorrowedFd<'_>],
         mut form: F,
@@ -260,7 +260,7 @@ impl<F: Form> Ring<F> {
         slots.resize_with(in_flight_max, || None);
         let ring = Self {
             registered: register_ring(ring.as_raw_fd()),
-            // This and discards came with Linux 6.12, as did what can be asked for.
+            // Linux 6.12 added absolute timeouts, discards and this feature flag.
             absolute: ring.params().is_feature_min_timeout(),
             ring: Some(ring),
             epoch_ns,
@@ -286,7 +286,7 @@ impl<F: Form> Ring<F> {
         self.in_flight
     }
 
-    /// Entries pushed and not yet handed to the kernel.
+    /// Entries pushed and not yet submitted.
     pub fn pushed(&self) -> usize {
         self.pushed.len()
     }
@@ -300,9 +300,9 @@ impl<F: Form> Ring<F> {
         &mut self.form
     }
 
-    /// Queues an operation for the next [`Self::enter`]. Gives it back when the queue has no room for all of its entries.
+    /// Queues an operation for the next [`Self::enter`]. Returns it if the queue has no room for all of its entries.
     ///
-    /// Panics when its token is out of range or in flight already.
+    /// Panics if its token is out of range or already in flight.
     pub fn push(&mut self, mut op: F::Op) -> Result<(), F::Op> {
         let token = F::token(&op);
         let slot = &mut self.slots[token as usize];
@@ -316,9 +316,9 @@ impl<F: Form> Ring<F> {
         for number in 0..entries {
             let mut entry = self.form.entry(&mut op, number);
             entry.set_user_data(token.into());
-            // SAFETY: the entry points into the buffer that `op` owns (the form keeps to its length), which moves into
-            // `slots` below (the bytes stay where they are) and leaves it only in `reap`, after the kernel completed all
-            // entries of the operation; or into the form's memory for this token, which is the ring's pool.
+            // SAFETY: the entry points into the buffer that `op` owns (the form respects its length), or into the
+            // form's memory for this token, which is in the ring's pool. `op` moves into `slots` below (the bytes
+            // stay in place) and leaves it only in `reap`, after the kernel completed all of its entries.
             unsafe { queue.push(&entry) }.expect("there is room for all");
             self.pushed.push(token);
         }
@@ -327,11 +327,11 @@ impl<F: Form> Ring<F> {
         Ok(())
     }
 
-    /// True if an armed timer ends a wait by `until_ns`; arms one if there is none.
+    /// True if an armed timer ends a wait at the latest at `until_ns`; arms a timer if there is none.
     ///
-    /// The timer outlives waits that completions end. The timeout of a wait is armed for each wait and cancelled by the
-    /// completion, which in a virtual machine costs more CPU than the operation. A timer that expires before `until_ns`
-    /// causes one useless wake-up.
+    /// The timer outlives waits that end with a completion. A timeout per wait would be armed for each wait and
+    /// cancelled by the completion, which in a virtual machine costs more CPU than the operation. A timer that
+    /// expires before `until_ns` causes one useless wake-up.
     fn has_timer(&mut self, until_ns: u64) -> bool {
         if let Some(timer_ns) = self.timer_ns {
             return timer_ns <= until_ns;
@@ -340,8 +340,8 @@ impl<F: Form> Ring<F> {
         *self.timer = timespec(until_ns.saturating_add(self.epoch_ns));
         let entry =
             opcode::Timeout::new(&raw const *self.timer).flags(TimeoutFlags::ABS).build().user_data(TIMER.into());
-        // SAFETY: the kernel reads the time when it takes the entry. Until that is complete `timer_ns` keeps it from being
-        // written again, and it is freed after the ring is closed.
+        // SAFETY: the kernel reads the time when it takes the entry. Until the timer completes, `timer_ns` prevents
+        // another write to it; it is freed after the ring is closed.
         let made = unsafe { ring.submission().push(&entry.into()) }.is_ok();
         if made {
             self.pushed.push(TIMER);
@@ -350,11 +350,11 @@ impl<F: Form> Ring<F> {
         made
     }
 
-    /// Hands the pushed operations to the kernel as issued at `now_ns`, has it post what is complete, and
-    /// then waits as `sleep` says, if it says anything. Waiting for one completion can end sooner, with none.
+    /// Submits the pushed operations as issued at `now_ns`, has the kernel post completions, and waits if `sleep` is
+    /// given. A wait for one completion can end early, with none.
     ///
-    /// What the kernel does not take (it is short of memory, or an entry before was refused) stays pushed,
-    /// and is issued when a later call hands it over.
+    /// Entries that the kernel does not take (out of memory, or after a rejected entry) stay pushed and are issued by
+    /// a later call.
     pub fn enter(&mut self, now_ns: u64, sleep: Option<Sleep>) -> io::Result<()> {
         let timed = matches!(sleep, Some(Sleep { completions: 1, until_ns }) if self.has_timer(until_ns));
         let Some(ring) = self.ring.as_ref() else { return Ok(()) };
@@ -381,7 +381,7 @@ impl<F: Form> Ring<F> {
         };
         let taken = match result {
             Ok(taken) => taken.min(self.pushed.len()),
-            // Timed out, interrupted by a signal, or short of memory for a moment: nothing was taken.
+            // Timed out, interrupted by a signal, or temporarily out of memory: nothing was taken.
             Err(error)
                 if matches!(error.raw_os_error(), Some(libc::ETIME | libc::EINTR | libc::EAGAIN | libc::EBUSY)) =>
             {
@@ -390,7 +390,7 @@ impl<F: Form> Ring<F> {
             Err(error) => return Err(error),
         };
         let last = self.pushed.drain(..taken).next_back();
-        // Not so the rest of an operation of which the kernel has a part.
+        // Operations left are not issued, except one of which the kernel took an entry.
         for token in self.pushed.iter().filter(|token| Some(**token) != last) {
             if let Some(in_flight) = slot(&mut self.slots, *token) {
                 in_flight.issued_ns = NOT_ISSUED;
@@ -410,7 +410,7 @@ impl<F: Form> Ring<F> {
         self.ring.as_mut().is_some_and(|ring| !ring.completion().is_empty())
     }
 
-    /// Gives back all operations whose completions are there, and what came of those that go on.
+    /// Returns all operations with completions, and the events of multishot operations.
     pub fn reap(&mut self, mut each: impl FnMut(Reaped<F>)) {
         let Some(ring) = self.ring.as_mut() else { return };
         for entry in ring.completion() {
@@ -436,14 +436,14 @@ impl<F: Form> Ring<F> {
             }
             let Some(InFlight { op, issued_ns, failed, .. }) = slot.take() else { continue };
             self.in_flight -= 1;
-            // Of several entries the first that failed tells.
+            // With several entries, the first failure is the result.
             each(Reaped { token, op: Some(op), outcome: failed.unwrap_or(outcome), issued_ns });
         }
     }
 
-    /// Ends what waits for somebody else, and lets go of what is complete.
+    /// Cancels operations that wait for a peer, and reaps completions.
     fn cancel(&mut self) {
-        // Operations not complete then are leaked, see below, so errors need no handling.
+        // Operations that are not complete afterwards are leaked, see below, so errors need no handling.
         let _ = self.enter(0, None);
         if let Some(ring) = &self.ring {
             let _ = ring.submitter().register_sync_cancel(Some(CANCEL_WAIT), CancelBuilder::any());
@@ -459,24 +459,24 @@ impl<F: Form> Drop for Ring<F> {
             self.cancel();
         }
         if let (Some(index), Some(ring)) = (self.registered, &self.ring) {
-            // Or the thread's table would keep the ring open.
+            // Otherwise the thread's table would keep the ring open.
             let _ = update_rings(ring.as_raw_fd(), UNREGISTER_RING_FDS, index, 0);
         }
-        // Closing the ring cancels what it can but does not wait for the rest. An operation that is
-        // still out keeps its memory for ever: leaking is the only sound end for a device that hangs.
+        // Closing the ring cancels what it can and does not wait for other operations. An operation still in flight
+        // keeps its memory forever: with a hung device, only a leak is sound.
         self.ring = None;
         for in_flight in self.slots.drain(..).flatten() {
             F::forget(in_flight.op);
         }
         if self.in_flight > 0 {
             self.form.forget_memory();
-            // The same memory, for the sake of operations whose own buffer is empty.
+            // Leaks the pool as well, for operations whose own buffer is empty.
             std::mem::forget(self.pool.cut(0));
         }
     }
 }
 
-/// The operation under a token; none under that of the timer.
+/// Operation with this token; none for the timer.
 fn slot<F: Form>(slots: &mut [Option<InFlight<F>>], token: u32) -> Option<&mut InFlight<F>> {
     slots.get_mut(token as usize)?.as_mut()
 }
@@ -485,7 +485,7 @@ fn timespec(ns: u64) -> Timespec {
     Timespec::new().sec(ns / 1_000_000_000).nsec((ns % 1_000_000_000) as u32)
 }
 
-/// The kernel's form of an operation on a block device or a file.
+/// Submission queue entry of an operation on a block device or file.
 fn entry(op: &mut Op, block: bool) -> squeue::Entry {
     let file = Fixed(op.target.into());
     let (address, len, offset) = (op.buf.address(), op.len.min(op.buf.len() as u32), op.offset);
@@ -511,17 +511,17 @@ fn entry(op: &mut Op, block: bool) -> squeue::Entry {
     }
 }
 
-/// A discard of `len` bytes at `start` (`blkdev_uring_cmd` of the kernel's block/ioctl.c): the range stands in
-/// the entry's `addr` and `addr3`. The second is where a command's own bytes begin; the first is not for
-/// commands in the crate, so it is written into the entry.
+/// Entry for a discard of `len` bytes at `start` (`blkdev_uring_cmd` of the kernel's block/ioctl.c): the start is in
+/// `addr`, the length in `addr3`. `addr3` is the first field of the command bytes; the crate has no setter for `addr`
+/// of a command, so it is written into the entry.
 fn discard(file: Fixed, start: u64, len: u64) -> squeue::Entry {
-    /// Of `addr` in `struct io_uring_sqe`.
+    /// Offset of `addr` in `struct io_uring_sqe`.
     const ADDR: usize = 16;
     let mut command = [0; 16];
     command[..8].copy_from_slice(&len.to_ne_bytes());
     let mut entry = opcode::UringCmd16::new(file, BLOCK_URING_CMD_DISCARD).cmd(command).build();
-    // SAFETY: an entry is a `struct io_uring_sqe` and nothing else (`repr(C)`), 64 bytes of integers, of which
-    // these are eight; a number there is no pointer to the kernel's discard.
+    // SAFETY: an entry is exactly a `struct io_uring_sqe` (`repr(C)`), 64 bytes of integers, and `addr` is eight of
+    // them. The kernel's discard takes `addr` as a number, not a pointer.
     unsafe { (&raw mut entry).cast::<u8>().add(ADDR).cast::<u64>().write_unaligned(start) };
     entry
 }
@@ -531,19 +531,19 @@ pub fn probe() -> io::Result<()> {
     IoUring::new(2).map(drop)
 }
 
-/// The best ring this kernel gives, and whether it defers task work.
+/// Builds the best ring that this kernel supports. True: it defers task work.
 fn build<S: squeue::EntryMarker, C: cqueue::EntryMarker>(entries_max: usize) -> io::Result<(IoUring<S, C>, bool)> {
     let wanted = entries_max.next_power_of_two() as u32;
     let entries = wanted.clamp(8, ENTRIES_MAX);
     let completions = wanted.max(entries) * 2;
     let mut plain = IoUring::<S, C>::builder();
     plain.setup_cqsize(completions).setup_clamp();
-    // An entry that the kernel refuses completes with an error, and holds up none behind it (Linux 5.18).
+    // A rejected entry completes with an error and does not block later ones (Linux 5.18).
     let mut cooperative = plain.clone();
     cooperative.setup_coop_taskrun().setup_taskrun_flag().setup_submit_all();
     let mut deferring = plain.clone();
     deferring.setup_single_issuer().setup_defer_taskrun().setup_taskrun_flag().setup_submit_all();
-    // One level of indirection less for each entry (Linux 6.6).
+    // Saves one indirection per entry (Linux 6.6).
     let mut direct = deferring.clone();
     direct.setup_no_sqarray();
     if let Ok(ring) = direct.build(entries).or_else(|_| deferring.build(entries)) {
@@ -552,15 +552,15 @@ fn build<S: squeue::EntryMarker, C: cqueue::EntryMarker>(entries_max: usize) -> 
     Ok((cooperative.build(entries).or_else(|_| plain.build(entries))?, false))
 }
 
-/// Registers the pool's memory; without the right to lock so much, goes on unregistered.
+/// Registers the pool's memory. False without the right to lock it; the ring then works unregistered.
 fn register<S: squeue::EntryMarker, C: cqueue::EntryMarker>(ring: &IoUring<S, C>, pool: &mut Pool) -> bool {
     // A registered buffer is at most 1 GiB (io_uring_register(2)).
     let iovec = pool.iovec();
     if iovec.iov_len > 1 << 30 {
         return false;
     }
-    // SAFETY: the memory stays mapped until after the ring is closed: `Ring` drops the ring first, and
-    // buffers still in flight then keep the mapping alive.
+    // SAFETY: the memory stays mapped until the ring is closed: `Ring` drops the ring first, and buffers still in
+    // flight then keep the mapping alive.
     let registered = unsafe { ring.submitter().register_buffers(&[iovec]) }.is_ok();
     if registered {
         pool.set_registered(0);
@@ -568,8 +568,8 @@ fn register<S: squeue::EntryMarker, C: cqueue::EntryMarker>(ring: &IoUring<S, C>
     registered
 }
 
-/// Enters the ring's descriptor into the calling thread's table, which spares the kernel looking it up and
-/// counting it in every call. `None` before Linux 5.18.
+/// Registers the ring's descriptor in the calling thread's table, which saves the kernel a lookup and reference count
+/// per call. `None` before Linux 5.18.
 fn register_ring(fd: RawFd) -> Option<u32> {
     update_rings(fd, REGISTER_RING_FDS, u32::MAX, fd as u64).ok()
 }
@@ -600,8 +600,8 @@ struct GetEvents {
     timeout: u64,
 }
 
-/// io_uring_enter(2); with `timeout_ns` for that long at most, or until then, as the flags say. The number of
-/// entries taken.
+/// io_uring_enter(2). `timeout_ns` is relative, or absolute with [`ENTER_ABS_TIMER`]. Returns the number of entries
+/// taken.
 fn enter(fd: RawFd, pushed: usize, completions: u32, flags: u32, timeout_ns: Option<u64>) -> io::Result<usize> {
     let timeout = timespec(timeout_ns.unwrap_or(0));
     let argument = GetEvents { sigmask: 0, sigmask_bytes: 0, min_wait_usec: 0, timeout: (&raw const timeout) as u64 };
@@ -629,7 +629,7 @@ mod tests {
         Op { target: 3, kind, offset, len, sync: false, placement, buf: Buf::empty(), token: 0 }
     }
 
-    /// A ring that has completed a read while a timer for `timer_ns` was made, and its clock.
+    /// A ring that has completed a read with a timer of `timer_ns` armed, and its clock.
     fn with_timer(timer_ns: u64) -> Option<(Ring, impl Fn() -> u64)> {
         let file = tempfile::tempfile().unwrap();
         file.set_len(4096).unwrap();

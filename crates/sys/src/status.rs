@@ -1,7 +1,7 @@
 //! Status of an NVMe command: status code type and status code, with the specification's names.
 //!
-//! Source: NVM Express Base Specification 2.1, figures 98 to 107; NVM Command Set Specification 1.1; of
-//! Linux `include/linux/nvme.h` (`NVME_SC_...`), whose path-related codes the kernel gives itself when it lost the drive.
+//! Sources: NVM Express Base Specification 2.1, figures 98 to 107; NVM Command Set Specification 1.1; Linux
+//! `include/linux/nvme.h` (`NVME_SC_...`), whose path-related codes come from the kernel when it lost the drive.
 
 use std::fmt;
 
@@ -15,8 +15,8 @@ pub struct Status {
 }
 
 impl Status {
-    /// From the status field of a completion without its phase bit, as Linux gives it: the code, then its type in
-    /// three bits, then what says whether to try again.
+    /// From the status field of a completion without its phase bit, as Linux reports it: the code, its type in three
+    /// bits, then retry bits.
     pub fn of_field(field: u16) -> Self {
         Self { sct: (field >> 8 & 0x7) as u8, sc: field as u8 }
     }
@@ -95,7 +95,7 @@ mod tests {
 
     #[test]
     fn a_status_is_named_and_its_numbers_stand_beside() {
-        // Linux reports do-not-retry and more bits, as a drive does.
+        // Linux and drives also report do-not-retry and further bits.
         assert_eq!(Status::of_field(0x4280 | 0x2000), Status { sct: 2, sc: 0x80 });
         assert_eq!(Status::of_field(0x0280).to_string(), "NVMe status Write Fault (type 0x2, code 0x80)");
         assert_eq!(Status::of_field(0x07c1).to_string(), "NVMe status of the vendor's own (type 0x7, code 0xc1)");

@@ -11,7 +11,7 @@ pub struct Usage {
     pub system_ns: u64,
     /// Largest resident memory so far.
     pub peak_rss_bytes: u64,
-    /// Context switches: of threads that waited, and of those that others took the CPU from.
+    /// Context switches, voluntary and involuntary.
     pub switches: u64,
     /// Page faults that had to read from a disk.
     pub major_faults: u64,
@@ -47,7 +47,7 @@ fn timeval_ns(time: libc::timeval) -> u64 {
 
 /// Bytes of a memory page.
 pub fn page_bytes() -> u64 {
-    // SAFETY: the call takes a number and touches no memory of ours.
+    // SAFETY: the call takes a number and touches no memory of this process.
     let bytes = unsafe { libc::sysconf(libc::_SC_PAGESIZE) };
     // Every Linux has a page size; 4096 is the smallest there is.
     u64::try_from(bytes).unwrap_or(4096)
@@ -63,8 +63,8 @@ pub(super) fn clock_ns(clock: libc::clockid_t) -> io::Result<u64> {
     Ok(u64::try_from(now.tv_sec).unwrap_or(0) * 1_000_000_000 + u64::try_from(now.tv_nsec).unwrap_or(0))
 }
 
-/// `CLOCK_MONOTONIC` in nanoseconds: the clock of block trace events, and of `std::time::Instant`
-/// (which does not show its number).
+/// `CLOCK_MONOTONIC` in nanoseconds: the clock of block trace events, and of `std::time::Instant` (which hides its
+/// number).
 pub fn monotonic_ns() -> u64 {
     // Cannot fail: Linux always has this clock.
     clock_ns(libc::CLOCK_MONOTONIC).unwrap_or(0)

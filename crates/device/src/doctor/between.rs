@@ -119,7 +119,7 @@ pub(super) fn check_controller(device: &DeviceState, findings: &mut Findings) {
     if drivers.iter().any(|driver| driver == "vmd") {
         return check
             .because("it shares a few interrupts among its drives, which can put them on few CPUs")
-            .note("Intel VMD is between (vmd)", "turn VMD off in the firmware's settings unless its RAID is wanted");
+            .note("Intel VMD is between (vmd)", "turn VMD off in the firmware's settings unless its RAID is needed");
     }
     match device.facts.transport.as_deref() {
         Some("usb") => check

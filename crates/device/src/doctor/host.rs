@@ -69,7 +69,7 @@ fn check_io_uring(disabled: Option<u32>, attempt: Option<io::Result<()>>, findin
 fn check_memlock(limit: Option<MemlockLimit>, may_lock_all: Option<bool>, findings: &mut Findings) {
     let check = findings.check(
         "memlock",
-        "buffers that cannot be locked are not registered with io_uring, and each operation pins its pages anew",
+        "buffers that cannot be locked are not registered with io_uring, and each operation pins its pages again",
     );
     match (limit, may_lock_all) {
         (Some(MemlockLimit::Unlimited), _) => check.ok("memory may be locked without limit"),
@@ -78,7 +78,7 @@ fn check_memlock(limit: Option<MemlockLimit>, may_lock_all: Option<bool>, findin
             check.ok(format!("{} MiB may be locked", bytes >> 20));
         }
         (Some(MemlockLimit::Bytes(bytes)), _) => check.warning(
-            format!("only {} KiB may be locked, {} MiB are wanted", bytes >> 10, MEMLOCK_WANTED_BYTES >> 20),
+            format!("only {} KiB may be locked, {} MiB are needed", bytes >> 10, MEMLOCK_WANTED_BYTES >> 20),
             "ulimit -l unlimited (LimitMEMLOCK=infinity in a systemd unit), or run as root",
         ),
         (None, _) => check.unknown("the limit of locked memory is not told", "ulimit -l shows it"),

@@ -28,11 +28,11 @@ pub(super) fn check(device: &DeviceState, roots: &Roots, findings: &mut Findings
     if !users.reasons.is_empty() {
         return;
     }
-    let check = findings.check(IN_USE, "a user that was not seen would be in every latency");
+    let check = findings.check(IN_USE, "an undetected user would affect every latency");
     match users.notes.is_empty() {
-        true => check.ok("nobody uses it: not mounted, not held, not open"),
+        true => check.ok("it is not in use: not mounted, not held, not open"),
         false => {
-            check.unknown(format!("nobody was seen to use it, but {}", users.notes.join("; ")), "run as root");
+            check.unknown(format!("no user of it was found, but {}", users.notes.join("; ")), "run as root");
         }
     }
 }
@@ -111,7 +111,7 @@ pub(super) fn check_place(dir: &Path, device: &DeviceState, findings: &mut Findi
     let parts = device.disk.iter().flat_map(|disk| disk.children().into_iter().map(|name| disk.child(&name)));
     if device.disk.iter().cloned().chain(parts).any(|dir| dir.dev() == place) {
         findings
-            .check(PLACE, "each report interval is written and synced there, which is in the latencies")
+            .check(PLACE, "each report interval is written and synced there, which adds to the latencies")
             .warning("the run directory is on the device under test", "name a directory on another device (--out)");
     }
 }

@@ -91,7 +91,7 @@ pub(super) fn check(device: &DeviceState, findings: &mut Findings) {
     let check = findings.check("device-kind", "it may be virtual or networked");
     let facts = &device.facts;
     if facts.kind == Kind::RegularFile {
-        let why = "what is measured has the file system in it: its allocation, its journal, and what else it does";
+        let why = "what is measured has the file system in it: its allocation, its journal, and its other work";
         return check
             .because(why)
             .note("it is a file in a file system", "name a drive or a partition to judge the drive");
@@ -161,7 +161,7 @@ pub(super) fn check_queue(device: &DeviceState, findings: &mut Findings) {
     if device.facts.rotational == Some(true) && device.is_hardware() {
         let disk = device.disk_name().unwrap_or("DISK");
         findings.check("medium", "every access takes milliseconds; limits for flash cannot be met").warning(
-            "it says that it has spinning platters",
+            "it reports spinning platters",
             format!("if it is flash behind a bridge or controller: echo 0 > /sys/block/{disk}/queue/rotational"),
         );
     }

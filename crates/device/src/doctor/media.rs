@@ -42,7 +42,7 @@ fn check_firmware(device: &DeviceState, findings: &mut Findings) {
         Some(firmware) => check.ok(format!("{model} runs firmware {firmware}")),
         None if device.is_hardware() => check.unknown(
             format!("the firmware of {model} is not told"),
-            "smartctl -i or nvme id-ctrl may tell; write it down beside the result",
+            "smartctl -i or nvme id-ctrl may show it; note it with the result",
         ),
         None => {}
     }
@@ -84,7 +84,7 @@ fn check_over_provisioning(device: &DeviceState, prepared: Option<&Prepared>, fi
             true => check.ok(format!("{text}, the rest is discarded")),
             false => check
                 .because("a drive keeps copying old data that nobody needs unless it is told so")
-                .note(format!("{text}, and the rest was not discarded"), advice),
+                .note(format!("{text}, and the unused part was not discarded"), advice),
         };
     }
     if facts.kind == Kind::RegularFile || !device.is_hardware() {
@@ -220,7 +220,7 @@ const MARGIN_CELSIUS: f64 = 10.0;
 /// Compares the temperature with the drive's own limits: for NVMe `max` is where it warns and begins to
 /// throttle, `crit` where it is critical (WCTEMP and CCTEMP of the specification).
 pub(super) fn check_temperature(device: &DeviceState, root: &Path, findings: &mut Findings) {
-    let check = findings.check("temperature", "a hot drive throttles: its latency then tells of the cooling");
+    let check = findings.check("temperature", "a hot drive throttles: its latency then depends on the cooling");
     let Some(monitor) = device.disk_number().and_then(|number| drive_monitor(root, number)) else {
         if device.is_hardware() {
             check.unknown(
@@ -243,7 +243,7 @@ pub(super) fn check_temperature(device: &DeviceState, root: &Path, findings: &mu
 }
 
 fn judge_temperature(now: f64, max: Option<f64>, crit: Option<f64>, check: Check<'_>) {
-    const COOL: &str = "let it cool down, and see that air flows over it; in a server the lid belongs closed";
+    const COOL: &str = "let it cool down, and make sure that air flows over it; in a server keep the lid closed";
     let limits: Vec<String> = [("warns", max), ("is critical", crit)]
         .iter()
         .filter_map(|(what, limit)| Some(format!("{what} at {:.0}", (*limit)?)))

@@ -11,13 +11,16 @@ pub(super) fn check(fdp: Result<Option<Fdp>, String>, findings: &mut Findings) {
         Ok(Some(fdp)) => match fdp.hindrance() {
             Some(hindrance) => check
                 .because(
-                    "tenants on it share reclaim units, and their write amplification cannot be brought down by handles",
+                    "tenants on it share reclaim units, and their write amplification cannot be reduced by handles",
                 )
-                .note(hindrance, "`flashproof waf setup DEVICE` prints the commands that change it, and what they erase"),
+                .note(
+                    hindrance,
+                    "`flashproof waf setup DEVICE` prints the commands that change it, and what they erase",
+                ),
             None if fdp.placement.is_empty() => check.unknown(fdp.unknown.join("; "), ""),
             None => check.ok(format!("FDP is on, and writes can name {} handles", fdp.placement.len())),
         },
-        Err(why) => check.unknown(format!("it could not be asked whether it has FDP: {why}"), "run as root"),
+        Err(why) => check.unknown(format!("its FDP state could not be queried: {why}"), "run as root"),
     }
 }
 

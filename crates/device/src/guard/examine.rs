@@ -214,7 +214,7 @@ pub(super) fn missing_bytes(metadata: &Metadata, size_bytes: u64) -> u64 {
 
 fn check_space(place: &Path, needed_bytes: u64) -> Result<(), Reason> {
     let free = File::open(place).and_then(|place| open::free_bytes(place.as_fd()));
-    let free_bytes = free.map_err(|source| Reason::io("look at the free space of its file system", source))?;
+    let free_bytes = free.map_err(|source| Reason::io("check the free space of its file system", source))?;
     if needed_bytes > free_bytes { Err(Reason::NoSpace { needed_bytes, free_bytes }) } else { Ok(()) }
 }
 

@@ -1,8 +1,8 @@
-//! Contents of a simulated drive, for tests that need the bytes and not the times alone.
+//! Contents of a simulated drive, for tests that check data and not only times.
 //!
-//! Pages that were never written take no memory. A write that completed may be in the drive's volatile cache only,
-//! until a flush or unless it was synchronous; after a power failure each sector that was not on the medium survives or
-//! not, by chance: writes are torn, lost and reordered.
+//! Unwritten pages take no memory. A completed write may be only in the drive's volatile cache, unless it had FUA or
+//! a flush followed. A power failure keeps or loses each cached sector at random, so writes are torn, lost and
+//! reordered.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -16,12 +16,12 @@ const PAGE: usize = 4096;
 pub struct Contents {
     sector: usize,
     pages: HashMap<u64, Box<[u8; PAGE]>>,
-    /// Contents of the medium at offsets with newer data in the cache.
+    /// Old sectors on the medium, by offset, where the cache has newer data.
     medium: HashMap<u64, Vec<u8>>,
     random: Random,
 }
 
-/// The pages that `len` bytes at `offset` lie in: which, where in the page, and where of the bytes.
+/// Splits `len` bytes at `offset` by page: page number, offset in the page, range of the bytes.
 fn parts(offset: u64, len: usize) -> impl Iterator<Item = (u64, usize, Range<usize>)> {
     let mut at = 0;
     std::iter::from_fn(move || {
@@ -35,14 +35,14 @@ fn parts(offset: u64, len: usize) -> impl Iterator<Item = (u64, usize, Range<usi
 }
 
 impl Contents {
-    /// A drive full of zeros whose sectors of `sector_bytes`, a power of two from 512 to 4096, are written whole or not at
-    /// all. `seed` is that of its chances.
+    /// A drive full of zeros with atomic sectors of `sector_bytes`, a power of two from 512 to 4096. `seed`
+    /// determines what is lost.
     pub fn new(sector_bytes: u32, seed: u64) -> Self {
         let sector = (sector_bytes as usize).next_power_of_two().clamp(512, PAGE);
         Self { sector, pages: HashMap::new(), medium: HashMap::new(), random: Random::new(seed) }
     }
 
-    /// Copies what is at `offset`.
+    /// Copies the bytes at `offset`.
     pub fn read(&self, offset: u64, out: &mut [u8]) {
         for (page, within, range) in parts(offset, out.len()) {
             let out = &mut out[range];
@@ -53,7 +53,7 @@ impl Contents {
         }
     }
 
-    /// Changes what is at `offset`.
+    /// Overwrites the bytes at `offset`.
     pub fn write(&mut self, offset: u64, bytes: &[u8]) {
         for (page, within, range) in parts(offset, bytes.len()) {
             let page = self.pages.entry(page).or_insert_with(|| Box::new([0; PAGE]));
@@ -61,14 +61,14 @@ impl Contents {
         }
     }
 
-    /// Does what an operation that ended so has done.
+    /// Applies the effect of an operation with this outcome.
     pub(super) fn apply(&mut self, op: &mut Op, outcome: Outcome) {
         let len = op.buf.len().min(op.len as usize);
         match op.kind {
             OpKind::Read if outcome.is_done() => self.read(op.offset, &mut op.buf[..len]),
             OpKind::Read => {}
             OpKind::Write if outcome.is_done() => self.write_sectors(op.offset, &op.buf[..len], op.sync),
-            // The sectors written by a failed write are chosen by chance.
+            // A failed write leaves a random set of its sectors written.
             OpKind::Write => self.tear(op),
             OpKind::Flush if outcome.is_done() => self.medium.clear(),
             OpKind::Flush => {}
@@ -94,10 +94,10 @@ impl Contents {
         self.write(offset, bytes);
     }
 
-    /// Writes each sector of a write or does not.
+    /// Writes a random set of the operation's sectors.
     pub(super) fn tear(&mut self, op: &Op) {
         let len = op.buf.len().min(op.len as usize);
-        // All, none, or each by chance: a drive that writes in order would else hardly ever be met.
+        // All, none, or a random share: without the first two, a complete or lost write would hardly ever occur.
         let share = [0.0, 1.0, 0.5, 0.9][self.random.below(4) as usize];
         for (number, sector) in op.buf[..len].chunks(self.sector).enumerate() {
             if self.random.unit() < share {
@@ -106,7 +106,7 @@ impl Contents {
         }
     }
 
-    /// Loses by chance what is in the cache only.
+    /// Loses a random set of the sectors that are only in the cache.
     pub(super) fn lose_power(&mut self) {
         let mut lost: Vec<_> = std::mem::take(&mut self.medium).into_iter().collect();
         lost.sort_unstable();

@@ -1,11 +1,11 @@
-//! A simulated drive of whichever model its description chooses.
+//! A simulated drive of any model.
 
 use super::counted::Counted;
 use super::{Done, DriveModel, DriveSpec, FtlModel, QueueModel};
 use results::telemetry::Column;
 use sys::op::Op;
 
-/// A drive in use; drives of a run can be of different models.
+/// A drive of one of the models; drives in a run can have different models.
 #[derive(Clone)]
 #[expect(clippy::large_enum_variant, reason = "there are a few, and every operation would follow the box")]
 pub enum Drive {
@@ -16,7 +16,7 @@ pub enum Drive {
 }
 
 impl Drive {
-    /// A drive with the parameters of `spec`. Its randomness is fixed by the seed of `spec`, or by `seed` if that has
+    /// A drive with the parameters of `spec`. Randomness depends on the seed of `spec`, or on `seed` if `spec` has
     /// none. Errors: an invalid FTL; never for a description parsed from text, which is checked.
     pub fn new(spec: &DriveSpec, seed: u64) -> Result<Self, ::ftl::SpecError> {
         Ok(match &spec.ftl {

@@ -1,13 +1,14 @@
 //! The simulated engine: drives on virtual time.
 //!
-//! What a drive does inside is a model's business ([`DriveModel`]); the engine has the clock, which jumps from
-//! event to event, so a day passes in seconds, and the same seed gives the same run to the last
-//! nanosecond. Events of one instant happen in the order of the drives, and of one drive in that of its model.
+//! A model ([`DriveModel`]) determines what happens inside a drive. The engine has the clock, which jumps from event
+//! to event: a day passes in seconds, and the same seed gives the same run to the nanosecond. Events at one instant
+//! happen drive by drive, for each drive in its model's order.
 //!
-//! A drive keeps no bytes unless the engine is made with [`Contents`]; then it has buffers, and reads bring what was written.
+//! Drives store no data unless the engine is made with [`Contents`]. Then operations have buffers, and reads return
+//! what was written.
 //!
-//! * `contents`: the bytes; `model`: what a model is; `queue`: the queueing model; `ftl`: that with flash and garbage collection inside; `drive`:
-//!   a drive of either; `spec`: a drive's description as text
+//! * `contents`: the data; `model`: interface of a model; `queue`: queueing model; `ftl`: model with flash and
+//!   garbage collection; `drive`: a drive of any model; `spec`: a drive's description as text
 
 mod contents;
 mod counted;
@@ -34,12 +35,12 @@ use sys::op::{Completion, Op, OpKind};
 pub struct SimEngine<M = QueueModel> {
     now_ns: u64,
     drives: Vec<M>,
-    /// When the next thing happens in each drive.
+    /// Next event of each drive.
     next_ns: Vec<u64>,
     in_flight: usize,
-    /// The bytes of each drive, if they are kept.
+    /// Data of each drive; empty: drives store no data.
     contents: Vec<Contents>,
-    /// Then the operations in flight, by their tokens.
+    /// Operations in flight by token, if drives store data.
     ops: Vec<Option<Op>>,
 }
 
@@ -49,14 +50,14 @@ impl<M: DriveModel> SimEngine<M> {
         Self::holding(drives, Vec::new())
     }
 
-    /// An engine of `drives` that hold `contents`, one each.
+    /// An engine of `drives` that store `contents`, one each.
     pub fn holding(drives: Vec<M>, contents: Vec<Contents>) -> Self {
         let next_ns = drives.iter().map(M::next_event_ns).collect();
         Self { now_ns: 0, next_ns, drives, in_flight: 0, contents, ops: Vec::new() }
     }
 
-    /// Contents of the drives if all ends now: writes in flight are written in part, by chance, and if `power_fails` so
-    /// are unflushed ones.
+    /// Contents of the drives if the run ends now. A random part of each write in flight is written. If
+    /// `power_fails`, a random part of the unflushed sectors is lost.
     pub fn stop(mut self, power_fails: bool) -> Vec<Contents> {
         for op in self.ops.iter().flatten().filter(|op| op.kind == OpKind::Write) {
             self.contents[usize::from(op.target)].tear(op);
@@ -67,7 +68,7 @@ impl<M: DriveModel> SimEngine<M> {
         self.contents
     }
 
-    /// Lets everything in flight end. Completions are dropped: the run that wanted them is over.
+    /// Completes everything in flight and drops the completions, for a run that is over.
     pub fn drain(&mut self) {
         let mut dropped = Vec::new();
         while self.in_flight > 0 && self.reap(Wait { until_ns: u64::MAX - 1, completions: 1 }, &mut dropped).is_ok() {
@@ -75,7 +76,7 @@ impl<M: DriveModel> SimEngine<M> {
         }
     }
 
-    /// The drive in which something happens next, and when; `u64::MAX` if nothing will.
+    /// The drive with the next event, and its time; `u64::MAX` if none has one.
     #[inline]
     fn next(&self) -> (usize, u64) {
         let mut next = (0, u64::MAX);
@@ -98,7 +99,7 @@ impl<M: DriveModel> IoEngine for SimEngine<M> {
         self.now_ns
     }
 
-    /// The buffer of the operation is given up unless bytes are kept: [`Self::buffer`] made it, and it is empty.
+    /// Drops the buffer, which is empty, unless drives store data.
     #[inline]
     fn submit(&mut self, op: Op) {
         let target = usize::from(op.target);
@@ -252,7 +253,7 @@ mod tests {
         assert_eq!(reap_all(&mut engine)[0].completed_ns, 100_000 + 1_000_000_000);
     }
 
-    /// Turns every 10 us, and ends one operation in every third turn.
+    /// A drive that turns every 10 us and ends one operation in every third turn.
     struct Wheel {
         turns: u64,
         taken: Vec<Done>,

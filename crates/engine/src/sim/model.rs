@@ -3,40 +3,38 @@
 use results::telemetry::Column;
 use sys::op::{Op, Outcome};
 
-/// The inside of a simulated drive: outcome and time of each operation.
+/// Model of a simulated drive: outcome and time of each operation.
 ///
-/// A model has no clock and no completions queue of its own. [`super::SimEngine`] tells it when an operation
-/// arrives, asks when something happens inside next, and lets that happen when virtual time is there:
+/// A model has neither clock nor completion queue. [`super::SimEngine`] submits operations, asks for the time of the
+/// next event, and calls [`Self::advance`] when virtual time reaches it:
 ///
 /// ```text
 /// submit(op, now) ...  next_event_ns() -> t   advance() -> a completion at t, or an event inside
 /// ```
 ///
-/// * **Events.** Whatever has a time of its own is one: the end of an operation, but also a page that is
-///   programmed, a block that is erased, a write buffer that is flushed, garbage collection in the idle time. Events come in
-///   the order of their times, and those of one instant in an order that the model fixes.
-/// * **Determinism.** All chance comes from the seed that the model was made with, and nothing from addresses,
-///   hashes or the real clock: the same seed and the same operations give the same run, to the last nanosecond.
-/// * **Operations.** Flush, deallocate and placement hints arrive like reads and writes. What a model does not
-///   have ends with an errno (`EOPNOTSUPP` for a placement), as with a real drive; nothing is dropped in silence.
-/// * **Cost.** Every operation comes by here: no allocation, no dynamic dispatch. Drives of several models in
-///   one run are an enum of them that implements this trait.
+/// * **Events.** Everything with its own time is an event: the end of an operation, a page program, a block erase, a
+///   flush of the write buffer, idle-time garbage collection. Events are ordered by time; the model fixes the order
+///   of events at one instant.
+/// * **Determinism.** All randomness comes from the model's seed, none from addresses, hashes or the real clock: the
+///   same seed and operations give the same run, to the nanosecond.
+/// * **Operations.** Flush, deallocate and placement hints arrive like reads and writes. Unsupported ones end with an
+///   errno (`EOPNOTSUPP` for a placement), as on a real drive; none is dropped silently.
+/// * **Cost.** Every operation passes through a model: no allocation, no dynamic dispatch. For several models in one
+///   run, an enum of them implements this trait.
 pub trait DriveModel {
-    /// Takes an operation that arrives at `now_ns`, which never runs backwards. Its token comes back in exactly one
-    /// [`Done`], at `now_ns` if it is refused and later otherwise: a service time of zero would let a closed loop spin
-    /// for ever.
+    /// Takes an operation at `now_ns`, which never runs backwards. Exactly one [`Done`] returns its token: at
+    /// `now_ns` if it is refused, later otherwise. A service time of zero would let a closed loop spin forever.
     fn submit(&mut self, op: &Op, now_ns: u64);
 
-    /// When the next thing happens inside, as things stand: `u64::MAX` if nothing will before the next
-    /// operation arrives. Never before the instant of the last [`Self::submit`] or [`Self::advance`].
+    /// Time of the next event; `u64::MAX` if there is none before the next operation arrives. Never before the
+    /// instant of the last [`Self::submit`] or [`Self::advance`].
     fn next_event_ns(&self) -> u64;
 
-    /// Lets the next event happen. Tells the operation that ended with it, if one did; further ones of the same
-    /// instant are further events. Only called when there is a next event.
+    /// Processes the next event. Returns the operation that ended with it, if one did; each further end at the same
+    /// instant is an event of its own. Only called when there is a next event.
     fn advance(&mut self) -> Option<Done>;
 
-    /// Counters since the model was made, each under its column of telemetry.csv; always the same columns in the same
-    /// order.
+    /// Counters since the model was made, each with its column of telemetry.csv, always in the same order.
     fn counters(&self) -> Vec<(Column, u64)>;
 }
 

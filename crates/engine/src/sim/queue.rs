@@ -1,11 +1,11 @@
-//! The queueing model: channels, service times, two paths for data, limits, stalls, errors.
+//! The queueing model: channels, service times, two data paths, limits, stalls, errors.
 //!
-//! It stands for no product. Operations queue, first come first served, for one of a few equal channels,
-//! hold it for a service time, then pass their data over one path that all channels share, and are done.
+//! The model represents no product. Operations queue FIFO for one of a few equal channels, hold the channel for a
+//! service time, then transfer their data over one path that all channels share.
 //!
-//! Because operations are served in order and everything that will happen to the drive is known from
-//! the start, an operation's end can be computed the moment it gets to the channels; no event is needed but that one. With
-//! limits by windows there is another: an operation that has to wait for its window goes on to the channels.
+//! Operations are served in order, and stalls and faults are known from the start. So an operation's end is computed
+//! when it reaches the channels: one event per operation. With limits by windows there is a second event: an
+//! operation that waited for its window proceeds to the channels.
 
 use super::counted::Counted;
 use super::model::{Done, DriveModel};
@@ -20,18 +20,18 @@ use sys::random::Random;
 #[derive(Debug, Clone)]
 pub struct QueueModel {
     spec: DriveSpec,
-    /// Operations in the drive and the instants at which they end, earliest first, those of one instant in
-    /// the order in which they came. Each holds a channel until then, or waits for one.
+    /// Operations in the drive by end, earliest first; those with equal ends in order of arrival. Each holds a
+    /// channel until its end, or waits for one.
     ends: EventQueue<u64, Done>,
-    /// When the path for the data of reads, and of writes, is free again; with limits by windows: up to when they are used up.
+    /// Instant at which the data path of reads, and of writes, is free. With windows: end of the limit's used part.
     path_free_ns: [u64; 2],
-    /// Reads, and writes, that wait for their windows, and when those begin, ascending.
+    /// Reads, and writes, that wait for their windows, by the start of the window, ascending.
     limited: [VecDeque<(u64, Asked)>; 2],
     random: Random,
     counted: Counted,
 }
 
-/// Properties of an operation that the model needs.
+/// The part of an operation that the model needs.
 #[derive(Debug, Clone, Copy)]
 struct Asked {
     kind: OpKind,
@@ -78,7 +78,7 @@ impl DriveModel for QueueModel {
 }
 
 impl QueueModel {
-    /// A fresh drive. Its randomness is fixed by the seed of `spec`, or by `seed` if that has none.
+    /// A fresh drive. Randomness depends on the seed of `spec`, or on `seed` if `spec` has none.
     pub fn new(spec: &DriveSpec, seed: u64) -> Self {
         Self {
             ends: EventQueue::with_capacity(64),
@@ -90,7 +90,7 @@ impl QueueModel {
         }
     }
 
-    /// Takes the operation to where it waits for its window, if it has to.
+    /// Charges the operation to its limit. True if it has to wait for a later window; it is queued then.
     fn has_to_wait(&mut self, op: Asked) -> bool {
         let Some((way, cost_ns)) = self.cost_ns(&op) else { return false };
         let begin_ns = |at_ns: u64| at_ns - at_ns % self.spec.window_ns;
@@ -109,7 +109,7 @@ impl QueueModel {
         if first(1) < first(0) { (1, first(1)) } else { (0, first(0)) }
     }
 
-    /// The direction of an operation that moves data, and the part of a second that bandwidth and rate leave it.
+    /// Direction of a read or write, and its cost: the time that bandwidth and rate limits allot to it.
     #[inline]
     fn cost_ns(&self, op: &Asked) -> Option<(usize, u64)> {
         let (way, kbps, iops) = match op.kind {
@@ -122,7 +122,7 @@ impl QueueModel {
         of_bytes.max(1_000_000_000_u64.checked_div(iops)).map(|cost_ns| (way, cost_ns))
     }
 
-    /// Lets the operation to the channels at `now_ns`.
+    /// Passes the operation to the channels at `now_ns`.
     #[inline]
     fn serve(&mut self, op: Asked, now_ns: u64) {
         let (end_ns, outcome) = self.end(&op, now_ns);
@@ -130,7 +130,7 @@ impl QueueModel {
         self.ends.push(end_ns, Done { token: op.token, submitted_ns: op.submitted_ns, outcome });
     }
 
-    /// When and how an operation will end that gets to the channels at `now_ns`.
+    /// End and outcome of an operation that reaches the channels at `now_ns`.
     #[inline]
     fn end(&mut self, op: &Asked, now_ns: u64) -> (u64, Outcome) {
         if self.spec.is_gone(now_ns) {
@@ -142,11 +142,11 @@ impl QueueModel {
         if op.hinted {
             return (now_ns, Outcome::Errno(libc::EOPNOTSUPP));
         }
-        // The last operations to end are those that get a channel last, one each: the first of them frees the first
-        // channel. Refused operations ended at once and are not among them.
+        // Each channel serves one of the last operations to end, so the earliest end among as many operations as
+        // there are channels frees a channel. Refused operations ended at once and do not count.
         let free_ns = self.ends.from_last(self.spec.channels as usize - 1).map_or(0, |(end_ns, _)| end_ns);
         let taken_ns = match op.kind {
-            // Completed operations are on the medium already: a flush waits for the operations accepted before it.
+            // Completed operations are on the medium: a flush waits for all operations accepted before it.
             OpKind::Flush => self.ends.from_last(0).map_or(0, |(end_ns, _)| end_ns),
             _ => 0,
         };
@@ -154,7 +154,7 @@ impl QueueModel {
         let service_ns = self.service_ns(op.kind, start_ns);
         let served_ns = self.spec.stalls.delay(start_ns, service_ns);
         let end_ns = self.transfer(op, served_ns);
-        // Nothing takes no time at all, or time would stand still for a closed load.
+        // Every operation takes at least 1 ns; otherwise a closed loop would never advance time.
         let end_ns = end_ns.max(now_ns + 1);
         let failed = match self.spec.is_gone(end_ns) {
             true => Some(libc::ENODEV),
@@ -163,7 +163,7 @@ impl QueueModel {
         (end_ns, failed.map_or(Outcome::Done, Outcome::Errno))
     }
 
-    /// Time that a channel works on an operation, without its transfer.
+    /// Time that a channel works on an operation, without the transfer.
     fn service_ns(&mut self, kind: OpKind, start_ns: u64) -> u64 {
         let mut service_ns = match kind {
             OpKind::Read => self.spec.read_ns,
@@ -179,11 +179,11 @@ impl QueueModel {
         }
     }
 
-    /// End of the transfer of data that is ready at `ready_ns`: all channels share one path each way.
+    /// End of the transfer of data that is ready at `ready_ns`. All channels share one path per direction.
     #[inline]
     fn transfer(&mut self, op: &Asked, ready_ns: u64) -> u64 {
         if self.spec.window_ns > 0 {
-            // Its cost is charged already.
+            // The cost was charged in `has_to_wait`.
             return ready_ns;
         }
         let Some((way, cost_ns)) = self.cost_ns(op) else { return ready_ns };
@@ -203,7 +203,7 @@ impl Stalls {
 
     fn end_of_stalls(&self, at_ns: u64) -> u64 {
         let mut at_ns = at_ns;
-        // The last stall that began by then can still be on, and another can begin before it ends.
+        // The last stall that began by then can still last, and the next can begin before it ends.
         while let Some(end_ns) =
             self.last_begin(at_ns).map(|begin_ns| begin_ns + self.length_ns).filter(|ns| *ns > at_ns)
         {
@@ -212,7 +212,7 @@ impl Stalls {
         at_ns
     }
 
-    /// End of `work_ns` of work that starts at `start_ns`, when the drive is not frozen.
+    /// End of `work_ns` of work that starts at `start_ns`; stalls interrupt the work.
     #[inline]
     fn delay(&self, start_ns: u64, work_ns: u64) -> u64 {
         if self.length_ns == 0 { start_ns + work_ns } else { self.delayed(start_ns, work_ns) }
@@ -247,7 +247,7 @@ mod tests {
     use super::*;
     use sys::buffer::Buf;
 
-    /// When each of `count` reads, all submitted at `now_ns`, is done.
+    /// Ends of `count` reads that are all submitted at `now_ns`.
     fn ends(drive: &str, count: u32, now_ns: u64) -> Vec<u64> {
         let mut model = QueueModel::new(&drive.parse().unwrap(), 1);
         for token in 0..count {
@@ -274,13 +274,13 @@ mod tests {
         let drive = "sim:channels=4+read-us=10+jitter-pct=0+read-mbps=0+read-iops=400+window-ms=10";
         let expected = [12, 12, 12, 12, 20, 20, 20, 20, 30].map(|ms| ms * MS + 10_000);
         assert_eq!(ends(drive, 9, 12 * MS), expected, "four in a window of 10 ms");
-        // 4 KiB at 1 MB/s take 4.096 ms of a window: two fit, although 300 operations a second would be 3.3 ms each.
+        // 4 KiB at 1 MB/s cost 4.096 ms of a window: two fit, although 300 operations/s alone would cost 3.3 ms each.
         let bytes = "sim:channels=4+read-us=10+jitter-pct=0+read-mbps=1+read-iops=300+window-ms=8.192";
         assert_eq!(ends(bytes, 4, 0), [10_000, 10_000, 8_202_000, 8_202_000]);
-        // Without windows they come evenly.
+        // Without windows, completions are evenly spaced.
         let even = "sim:channels=4+read-us=10+jitter-pct=0+read-mbps=0+read-iops=1000";
         assert_eq!(ends(even, 3, 0), [10_000 + MS, 10_000 + 2 * MS, 10_000 + 3 * MS]);
-        // 4 KiB at 8.192 MB/s take half a millisecond; there is nothing slower than a kilobyte a second.
+        // 4 KiB at 8.192 MB/s take half a millisecond; the lowest limit is 1 kB/s.
         let decimals = "sim:channels=4+read-us=10+jitter-pct=0+read-mbps=8.192";
         assert_eq!(ends(decimals, 2, 0), [10_000 + MS / 2, 10_000 + MS]);
         for wrong in ["0.0001", "-1", "nan", "inf", "fast"] {

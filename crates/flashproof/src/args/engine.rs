@@ -12,34 +12,34 @@ use store::object::Value;
 /// Login and TLS.
 #[derive(Args, Debug)]
 pub struct AccessArgs {
-    /// User, where the cluster asks for one; the password is asked for, or read from --password-file or the
+    /// User, if the cluster requires a login; the password is prompted for, or read from --password-file or the
     /// environment variable FLASHPROOF_PASSWORD
     #[arg(long, value_name = "USER")]
     pub user: Option<String>,
     /// File with the password in its first line
     #[arg(long, value_name = "FILE", requires = "user")]
     pub password_file: Option<PathBuf>,
-    /// Who checks the password: the cluster itself, or LDAP for it (sends the password; only with --tls)
+    /// Authority that checks the password: the cluster itself, or LDAP (sends the password; only with --tls)
     #[arg(hide_short_help = true, long, value_enum, default_value_t = Auth::Internal, requires = "user")]
     pub auth: Auth,
-    /// Speak TLS
+    /// Use TLS
     #[arg(long, requires = "tls_cafile")]
     pub tls: bool,
-    /// Certificates of those who sign the nodes' (PEM), such as /etc/ssl/certs/ca-certificates.crt
+    /// CA certificates for the nodes' certificates (PEM), such as /etc/ssl/certs/ca-certificates.crt
     #[arg(long, value_name = "FILE", requires = "tls")]
     pub tls_cafile: Option<PathBuf>,
-    /// Name in the nodes' certificates [default: the name that a node tells for its peer, else its host]
+    /// Name in the nodes' certificates [default: the name that a node reports for its peer, else its host]
     #[arg(long, value_name = "NAME", requires = "tls")]
     pub tls_name: Option<String>,
-    /// Certificate of this client (PEM), where nodes want one
+    /// Certificate of this client (PEM), if the nodes require one
     #[arg(hide_short_help = true, long, value_name = "FILE", requires_all = ["tls", "tls_keyfile"])]
     pub tls_certfile: Option<PathBuf>,
-    /// Its key (PEM)
+    /// Private key of the client certificate (PEM)
     #[arg(hide_short_help = true, long, value_name = "FILE", requires = "tls_certfile")]
     pub tls_keyfile: Option<PathBuf>,
 }
 
-/// Who checks a password.
+/// Authority that checks a password.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Auth {
     /// The cluster
@@ -51,19 +51,19 @@ pub enum Auth {
 /// Options of the server.
 #[derive(Args, Debug)]
 pub struct ServeArgs {
-    /// Configuration: the part of aerospike.conf that docs/serve.md tells
+    /// Configuration: the subset of aerospike.conf in docs/serve.md
     #[arg(value_name = "CONFIG")]
     pub config: PathBuf,
-    /// Allow the erasure of this device, where it holds other data than records of this namespace: its path, serial number or
-    /// world-wide name
+    /// Allow the erasure of this device, if it holds other data than records of this namespace: its path, serial number
+    /// or world-wide name
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub erase: Vec<String>,
-    /// Read the configuration, tell what it says and what is wrong with it, and end
+    /// Show the effect of the configuration and its errors, and exit
     #[arg(long)]
     pub dry_run: bool,
 }
 
-/// What stands behind the options.
+/// Shown below the help.
 pub const SERVE_EXAMPLES: &str = "Examples:
   flashproof engine serve examples/serve.conf     a namespace in a file, on 127.0.0.1 port 3000
   flashproof engine serve --dry-run my.conf     what of a real server's configuration has no effect here
@@ -77,7 +77,8 @@ memory and ends. No TLS, no users.";
 #[derive(Args, Debug)]
 #[command(disable_help_flag = true)]
 pub struct ClientArgs {
-    /// Node of the cluster, with its port if that is another than -p; several with commas. It names the others
+    /// Node of the cluster, with its port if not that of -p; several separated by commas. The other nodes are
+    /// discovered
     #[arg(short = 'h', long, value_name = "HOST[:PORT]", default_value = "127.0.0.1", value_delimiter = ',')]
     pub host: Vec<String>,
     /// Port of the nodes
@@ -89,50 +90,50 @@ pub struct ClientArgs {
     /// Set of the records; "" for none
     #[arg(short, long, value_name = "SET", default_value = "testset", value_parser = name::<63>)]
     pub set: String,
-    /// How many keys there are
+    /// Number of keys
     #[arg(short, long, value_name = "N", default_value_t = 100_000, value_parser = clap::value_parser!(u32).range(1..))]
     pub keys: u32,
-    /// The first of them: keys are whole numbers
+    /// First key: keys are integers
     #[arg(short = 'S', long, value_name = "N", default_value_t = 0)]
     pub start_key: u32,
     /// Bins of a record
     #[arg(short, long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u16).range(1..=1000))]
     pub bins: u16,
-    /// What is in each: I (integer), S:N (string of N letters), B:N (N bytes)
+    /// Value of each bin: I (integer), S:N (string of N letters), B:N (N bytes)
     #[arg(short, long, value_name = "I|S:N|B:N", default_value = "B:1024")]
     pub object: Value,
-    /// What is done: I writes each key once and ends; RU,95 reads in 95 of 100 transactions and writes in the others
+    /// Operations: I writes each key once and ends; RU,95 reads in 95 of 100 transactions and writes in the others
     #[arg(short, long, value_name = "I|RU,PCT", default_value = "RU,95")]
     pub workload: Mix,
-    /// Transactions at once, each on a connection of its own unless --pipeline says otherwise
+    /// Transactions in flight, each on a connection of its own unless --pipeline says otherwise
     #[arg(short = 'z', long, value_name = "N", default_value_t = 16, value_parser = clap::value_parser!(u32).range(1..=65_536))]
     pub connections: u32,
-    /// Transactions a second, at instants fixed beforehand: what waits behind a slow one counts as slow. Without it each
-    /// begins when one before it ends, and so with 0
+    /// Transactions per second (open loop, latency includes queueing). Without it, or with 0: closed loop
     #[arg(short = 'g', long, value_name = "N", value_parser = clap::value_parser!(u64).range(..=100_000_000))]
     pub rate: Option<u64>,
-    /// How long a transaction may take, ms
+    /// Timeout of a transaction, ms
     #[arg(short = 'T', long, value_name = "MS", default_value_t = 1000, value_parser = clap::value_parser!(u32).range(1..=3_600_000))]
     pub timeout: u32,
-    /// Show the nodes that were found, and what each has
+    /// Show the nodes found and their properties
     #[arg(short = 'D', long)]
     pub debug: bool,
-    /// How long to go on: 1h, 30m, or a number of seconds [default: 60; of -w I: until all keys are written]
+    /// Length of the run: 1h, 30m, or a number of seconds [default: 60; with -w I: until all keys are written]
     #[arg(long, value_name = "TIME", value_parser = seconds)]
     pub duration: Option<u32>,
-    /// Transactions at once on each connection, where the server takes that
+    /// Transactions in flight on each connection, if the server supports pipelining
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub pipeline: u32,
-    /// Issuing threads, each with keys of its own [default: one for 64 transactions at once, up to half of the CPUs]
+    /// Issuing threads, each with its own keys [default: one per 64 transactions in flight, up to half of the CPUs]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub threads: Option<u32>,
-    /// Look at all that is read: a record with other bytes than were written, or older than a write that was acknowledged, fails
+    /// Verify all data read: a record fails if its bytes differ from those written, or if it is older than an
+    /// acknowledged write
     #[arg(long)]
     pub verify: bool,
-    /// Some keys are more popular than others: the n-th in proportion to n^-THETA
+    /// Zipfian key popularity: the n-th key in proportion to n^-THETA
     #[arg(long, value_name = "THETA", num_args = 0..=1, default_missing_value = "0.99", value_parser = theta)]
     pub zipfian: Option<f64>,
-    /// Write all bins of a record, so that the server need not read it before
+    /// Write all bins of a record, so that the server need not read it first
     #[arg(long)]
     pub replace: bool,
     /// Seed of all random choices [default: another each time]
@@ -140,7 +141,7 @@ pub struct ClientArgs {
     pub seed: Option<u64>,
     #[command(flatten)]
     pub access: AccessArgs,
-    /// As of any run.
+    /// Options of every run.
     #[command(flatten)]
     pub record: RecordArgs,
     /// Print help
@@ -148,7 +149,7 @@ pub struct ClientArgs {
     help: Option<bool>,
 }
 
-/// A name of up to so many bytes that stands between separators in what servers say.
+/// A name of up to `BYTES` bytes that servers use between separators.
 fn name<const BYTES: usize>(text: &str) -> Result<String, String> {
     match text.len() <= BYTES && !text.contains(|c: char| c.is_control() || matches!(c, ':' | ';' | ',')) {
         true => Ok(text.to_owned()),
@@ -173,66 +174,66 @@ Examples:
 Any Aerospike server will do, \"flashproof engine serve\" among them. Records are written to the namespace: take one whose
 data are not needed. docs/transactions.md explains what is recorded.";
 
-/// Options of the table of transactions.
+/// Options of the transactions benchmark.
 #[derive(Args, Debug)]
 pub struct TransactionsArgs {
-    /// Block device or file, or a simulated drive: "sim:", "sim:ftl+op=12%"; two of them for rows with replication [default:
-    /// files in the run directory]
+    /// Block device or file, or a simulated drive: "sim:", "sim:ftl+op=12%"; two of them for rows with replication
+    /// [default: files in the run directory]
     #[arg(value_name = "DEVICE", num_args = 0..=2)]
     pub devices: Vec<String>,
-    /// Put a server between the transactions and the drive, in this process, with its clients on the loopback interface
+    /// Run a server between the transactions and the drive, in this process, with clients on the loopback interface
     #[arg(long)]
     pub loopback: bool,
-    /// Size of a file; of a simulated drive how much of it is used, which takes as much memory
+    /// Size of a file, or the part of a simulated drive to use, which takes as much memory
     #[arg(long, value_name = "SIZE", default_value = "512MiB", value_parser = size)]
     pub size: u64,
     /// Rows of the table: bytes of a record with k for 1,024; 1k-replicated has each record on two servers (--loopback)
-    /// [default: 1k,2k,4k, and 1k-replicated with --loopback where there are files or two devices]
+    /// [default: 1k,2k,4k, and 1k-replicated with --loopback and files or two devices]
     #[arg(long, value_name = "ROWS", value_delimiter = ',')]
     pub rows: Option<Vec<RowKind>>,
-    /// How many records [default: as many as fill 40 % of the device, at most 100 million]
+    /// Number of records [default: as many as fill 40 % of the device, at most 100 million]
     #[arg(short, long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
     pub keys: Option<u32>,
-    /// What is measured: RU,95 reads in 95 of 100 transactions and writes in the others
+    /// Measured load: RU,95 reads in 95 of 100 transactions and writes in the others
     #[arg(short, long, value_name = "RU,PCT", default_value = "RU,95")]
     pub workload: Mix,
-    /// Transactions at once
+    /// Transactions in flight
     #[arg(short = 'z', long, value_name = "N", default_value_t = 64, value_parser = clap::value_parser!(u32).range(1..=16_384))]
     pub connections: u32,
-    /// Transactions a second [default: as many as it does]
+    /// Transactions per second [default: closed loop]
     #[arg(short = 'g', long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..=100_000_000))]
     pub rate: Option<u64>,
-    /// Cores of the store, or of each server, each with a thread of its own [default: all; one on a simulated drive]
+    /// Cores of the store, or of each server, each with its own thread [default: all; one on a simulated drive]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u16).range(1..=1024))]
     pub threads: Option<u16>,
-    /// Have a write answered only when it is on the device
+    /// Acknowledge a write only when it is durable on the device
     #[arg(hide_short_help = true, long)]
     pub commit_to_device: bool,
-    /// Write blocks in memory of each device that are read from there (post-write-queue)
+    /// Write blocks of each device that are cached in memory after writing (post-write-queue)
     #[arg(hide_short_help = true, long, value_name = "N", default_value_t = 0)]
     pub post_write_queue: u32,
-    /// How long each row is measured
+    /// Measured time of each row
     #[arg(long, value_name = "TIME", default_value_t = 3, value_parser = seconds)]
     pub duration: u32,
-    /// How long it runs before
+    /// Warm-up time before the measurement
     #[arg(long, value_name = "TIME", default_value_t = 1, value_parser = seconds)]
     pub warm_up: u32,
-    /// Look at all that is read
+    /// Verify all data read
     #[arg(long)]
     pub verify: bool,
     /// Allow the erasure of the device, by its serial number, wwid, by-id link or path
     #[arg(long, value_name = "DEVICE")]
     pub erase: Vec<String>,
-    /// Write the table as JSON, too
+    /// Also write the table as JSON
     #[arg(long, value_name = "FILE")]
     pub json: Option<PathBuf>,
-    /// Replace the file of --json if it is there
+    /// Replace an existing file of --json
     #[arg(long, requires = "json")]
     pub force: bool,
     /// Seed of all random choices [default: another each time]
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
-    /// As of any run.
+    /// Options of every run.
     #[command(flatten)]
     pub record: RecordArgs,
 }
@@ -248,7 +249,7 @@ fn size(text: &str) -> Result<u64, String> {
 pub struct RowKind {
     /// Bytes of a record.
     pub bytes: u32,
-    /// Whether each record is on two servers.
+    /// True if each record is on two servers.
     pub replicated: bool,
 }
 

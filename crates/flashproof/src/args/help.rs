@@ -1,4 +1,4 @@
-//! Help: the first page, the order of a command's page, examples laid out for a terminal, man pages and completions.
+//! Help: the first page, the layout of a command's page, examples laid out for a terminal, man pages and completions.
 
 use super::{Cli, loads};
 use clap::{Args, Command, CommandFactory, ValueEnum};
@@ -58,7 +58,7 @@ Examples:
   flashproof completions zsh > ~/.zfunc/_flashproof
   flashproof completions fish > ~/.config/fish/completions/flashproof.fish";
 
-/// All commands, with their help in our order.
+/// All commands, with their help in flashproof's order.
 pub(super) fn whole() -> Command {
     let command = Cli::command().mut_subcommand("storage", |storage| {
         loads::beside_replay(storage).mut_subcommand("tenants", loads::beside_tenants)
@@ -81,17 +81,17 @@ fn first_page(command: &Command) -> String {
     page + "\nOptions:\n{options}{after-help}"
 }
 
-/// `command` and all below it, with examples before options.
+/// `command` and all its subcommands, with examples before options.
 fn in_order(command: Command) -> Command {
     let names: Vec<String> = command.get_subcommands().map(|inner| inner.get_name().to_owned()).collect();
     let command = command.help_template(TEMPLATE).disable_help_subcommand(true);
     names.iter().fold(command, |command, name| command.mut_subcommand(name, in_order))
 }
 
-/// The help of the command that `words` name; the first page without any.
+/// Help of the command that `words` name; without words the first page.
 pub fn page(words: &[String]) -> Result<String, Failure> {
     let mut command = whole();
-    // So that the usage has the whole name.
+    // Makes the usage line contain the full name.
     command.build();
     let mut at = &mut command;
     match words {
@@ -122,7 +122,7 @@ fn keys_page(tests: &[String]) -> Result<String, Failure> {
     Ok(tests.iter().map(of).collect::<Vec<_>>().join("\n"))
 }
 
-/// The script that completes command lines in a shell.
+/// Completion script for a shell.
 pub fn completions(args: &CompletionsArgs) -> Result<String, Failure> {
     let shell = match args.shell {
         Completed::Bash => Shell::Bash,
@@ -143,14 +143,13 @@ pub fn man_pages(dir: &Path) -> Result<(), Failure> {
     clap_mangen::generate_to(whole(), dir).map_err(failed)
 }
 
-/// Columns that the narrowest common terminal shows. Clap breaks longer lines, and it would do so in the
-/// middle of a command.
+/// Columns of the narrowest common terminal. Clap wraps longer lines, which would break a command in the middle.
 const COLUMNS: usize = 79;
 
-/// Lays `text` out: an indented line is a command, and its comment behind three blanks or more; other
-/// lines are paragraphs, which clap breaks at the width of the terminal.
+/// Lays out `text`. An indented line is a command, with its comment after three or more blanks. Other lines are
+/// paragraphs, which clap wraps at the width of the terminal.
 ///
-/// Comments stand in a column where all fit beside their commands, else below.
+/// Comments are in a column next to their commands if all fit, otherwise below.
 pub(super) fn laid_out(text: &str) -> String {
     let examples: Vec<_> = text.lines().filter(|line| line.starts_with("  ")).map(example).collect();
     let column = examples.iter().filter(|(_, comment)| !comment.is_empty()).map(|(command, _)| command.len() + 2).max();
@@ -160,7 +159,7 @@ pub(super) fn laid_out(text: &str) -> String {
     for line in text.lines() {
         let (command, comment) = example(line);
         let is_example = line.starts_with("  ");
-        // A paragraph goes on.
+        // Continues a paragraph.
         if !is_example && !line.is_empty() && !page.is_empty() && !page.ends_with('\n') {
             page.push(' ');
         }
@@ -176,7 +175,7 @@ pub(super) fn laid_out(text: &str) -> String {
     page.trim_end().to_owned()
 }
 
-/// A command, indented, and its comment.
+/// Splits an indented line into a command and its comment.
 fn example(line: &str) -> (&str, &str) {
     let at = line.trim_start().find("   ").map(|at| at + line.len() - line.trim_start().len());
     at.map_or((line, ""), |at| (&line[..at], line[at..].trim_start()))

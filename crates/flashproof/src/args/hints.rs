@@ -1,11 +1,11 @@
-//! Words that people type where a command is wanted, and what they want.
+//! Suggestions for words typed in place of a command.
 
 use clap::Command;
 use results::units::quoted;
 use std::ffi::OsString;
 use std::path::Path;
 
-/// Words that are no command, each with the one that does it: names of earlier versions, and what others call it.
+/// Words that are no command, each with the right command: names of earlier versions and common synonyms.
 const INSTEAD: [(&str, &str); 22] = [
     ("devices", "doctor"),
     ("list", "doctor"),
@@ -31,8 +31,8 @@ const INSTEAD: [(&str, &str); 22] = [
     ("version", "--version"),
 ];
 
-/// What to say instead of reading `arguments`: the first is a device, a file, or the name of something that is called
-/// otherwise. `None`: they are for the parser.
+/// Suggestion if the first of `arguments` is a device, a file, or another name of a command. `None`: the parser takes
+/// the arguments.
 pub(super) fn instead_of(command: &Command, arguments: &[OsString]) -> Option<String> {
     let word = arguments.get(1)?.to_str()?;
     if word.starts_with('-') || command.find_subcommand(word).is_some() {

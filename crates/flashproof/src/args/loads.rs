@@ -16,8 +16,8 @@ use std::path::PathBuf;
 /// Options of a storage or index test.
 #[derive(Args, Debug)]
 pub struct TestArgs {
-    /// Configuration file in ACT's dialect, one "name: value" a line. Several are run at once, on the same
-    /// devices or on others, each with a verdict of its own beside the one of all
+    /// Configuration file in ACT's dialect, one "name: value" per line. Several files run at the same time, on the same
+    /// devices or on others, with a verdict for each and one for all
     #[arg(value_name = "CONFIG", required = true)]
     pub configs: Vec<PathBuf>,
     #[command(flatten)]
@@ -25,26 +25,25 @@ pub struct TestArgs {
     /// Allow the erasure of this device, by its serial number, wwid, by-id link or path; may be repeated
     #[arg(long, value_name = "DEVICE")]
     pub erase: Vec<String>,
-    /// Let other runs that say so too use the devices at the same time
+    /// Share the devices with other runs that also give this option
     #[arg(long, hide_short_help = true)]
     pub shared: bool,
     /// Length of the test, instead of test-duration-sec of the file: 24h, 10m, or a number of seconds
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = seconds)]
     pub duration: Option<u32>,
-    /// Pace and spread operations as ACT 6 does, to compare with its results (arrival: act)
+    /// Pace and distribute operations as ACT 6 does, to compare with its results (arrival: act)
     #[arg(long)]
     pub as_act: bool,
-    /// Do not sample the kernel's block tracepoints (0.5 s in every 30, as root), which tell the kernel's
-    /// part of a latency from the device's
+    /// Do not sample the block tracepoints (0.5 s in every 30, as root) that separate kernel and device latency
     #[arg(long, hide_short_help = true)]
     pub no_trace: bool,
-    /// Show the configuration as resolved and the rates that follow, and touch no device
+    /// Show the resolved configuration and its rates, without access to any device
     #[arg(long)]
     pub dry_run: bool,
 }
 
 impl TestArgs {
-    /// The run of `workloads` that the options ask for.
+    /// Builds the run of `workloads` from the options.
     pub fn request<W>(&self, workloads: Vec<Named<W>>) -> RunRequest<'_, W> {
         RunRequest {
             consents: Consents { erase: &self.erase, others: &[], shared: self.shared },
@@ -54,13 +53,13 @@ impl TestArgs {
     }
 }
 
-/// How a run is recorded and judged.
+/// Recording and judging of a run.
 #[derive(Args, Debug)]
 pub struct RecordArgs {
     /// Run directory: manifest, logs, histograms, verdict [default: flashproof-results/TEST-TIME]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// What the verdict allows: shares of operations that may be slower than a threshold
+    /// Limits of the verdict: shares of operations that may be slower than a threshold
     #[arg(long, value_name = "LIMITS", default_value_t = Sla::default(), allow_hyphen_values = true, value_parser = Sla::wanted)]
     pub sla: Sla,
     /// Length of a slice of the verdict: 1h, 30m, or a number of seconds; the worst slice decides
@@ -68,13 +67,13 @@ pub struct RecordArgs {
     pub slice: u32,
     #[command(flatten)]
     pub patience: PatienceArgs,
-    /// Say the verdict, warnings and errors only
+    /// Print only the verdict, warnings and errors
     #[arg(long, short)]
     pub quiet: bool,
 }
 
 impl RecordArgs {
-    /// The run of `workloads` that the options ask for.
+    /// Builds the run of `workloads` from the options.
     pub fn request<W>(&self, workloads: Vec<Named<W>>) -> RunRequest<'_, W> {
         RunRequest {
             sla: self.sla.clone(),
@@ -86,13 +85,13 @@ impl RecordArgs {
     }
 }
 
-/// Limits of failure: a run that goes beyond one ends as failed.
+/// Limits beyond which a run ends as failed.
 #[derive(Args, Debug, Clone, Copy)]
 pub struct PatienceArgs {
-    /// Stop after more failed operations than this; any fails the run
+    /// Stop after more failed operations than this; any failed operation fails the run
     #[arg(long, hide_short_help = true, value_name = "N", default_value_t = 1000, allow_hyphen_values = true, value_parser = count)]
     pub max_errors: u64,
-    /// After the end, give up a device with operations in flight that returns nothing for so long: 60, 5m
+    /// I/O timeout after the end: give up a device with operations in flight that completes none for this time: 60, 5m
     #[arg(long, hide_short_help = true, value_name = "TIME", default_value_t = HANG_SEC, allow_hyphen_values = true, value_parser = seconds)]
     pub hang: u32,
 }
@@ -103,7 +102,7 @@ impl From<PatienceArgs> for Patience {
     }
 }
 
-/// A number of things, from none.
+/// Parses a number from 0 on.
 fn count(text: &str) -> Result<u64, String> {
     text.trim().parse().map_err(|_| format!("give a whole number from 0 to {}", u64::MAX))
 }
@@ -144,7 +143,7 @@ struct ActCli {
     args: TestArgs,
 }
 
-/// Reads the command line of ACT's program for `test`, or exits as it does.
+/// Parses the command line of ACT's program for `test`, or exits with ACT's exit code.
 pub(super) fn parse_test_as_act(test: Test, arguments: Vec<OsString>) -> TestArgs {
     let matches = with_keys(ActCli::command(), test).try_get_matches_from(arguments);
     matches
@@ -153,7 +152,7 @@ pub(super) fn parse_test_as_act(test: Test, arguments: Vec<OsString>) -> TestArg
         .args
 }
 
-/// With examples, and in the long help the keys of the configuration: ACT's users look for them there.
+/// Adds examples, and to the long help the configuration keys, where ACT's users look for them.
 fn with_keys(command: clap::Command, test: Test) -> clap::Command {
     let examples = laid_out(match test {
         Test::Storage => STORAGE_EXAMPLES,
@@ -167,13 +166,13 @@ fn with_keys(command: clap::Command, test: Test) -> clap::Command {
     command.name(name).after_help(examples).after_long_help(long)
 }
 
-/// Options of a storage test: of ACT's load, or of a trace.
+/// Options of a storage test, with ACT's load or a trace.
 #[derive(Args, Debug)]
 pub struct StorageArgs {
-    /// As any test.
+    /// Options of every test.
     #[command(flatten)]
     pub test: TestArgs,
-    /// Of a trace.
+    /// Options of a replay.
     #[command(flatten)]
     pub replay: ReplayArgs,
 }
@@ -182,25 +181,25 @@ pub struct StorageArgs {
 #[derive(Args, Debug)]
 #[command(next_help_heading = "Replay of a trace")]
 pub struct ReplayArgs {
-    /// Replay a trace in place of a CONFIG: its operations at their instants. Its writes and discards ERASE. Any form that
-    /// flashproof trace --from reads
+    /// Replay a trace instead of a CONFIG: its operations at their times. Writes and discards of the trace ERASE. Reads
+    /// every format that flashproof trace --from reads
     #[arg(long, value_name = "TRACE", requires = "device")]
     pub replay: Option<String>,
-    /// A device to replay on, or "sim:": one for each device of the trace, by the order of their numbers; may be repeated
+    /// Device to replay on, or "sim:": one for each device of the trace, in the order of their numbers; may be repeated
     #[arg(long, value_name = "DEVICE", requires = "replay")]
     pub device: Vec<String>,
-    /// So many times as fast as it was recorded
+    /// Speed as a multiple of the recorded one
     #[arg(long, hide_short_help = true, value_name = "N", default_value = "1", allow_hyphen_values = true, value_parser = clap::value_parser!(Factor))]
     pub speed: Factor,
-    /// So often, one after the other
+    /// Number of times to replay the trace
     #[arg(long, hide_short_help = true, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1_000_000))]
     pub repeat: u32,
-    /// Offsets beyond the end of a smaller device begin again at its start, instead of being refused
+    /// Wrap offsets beyond the end of a smaller device to its start, instead of refusing them
     #[arg(long, hide_short_help = true, requires = "replay")]
     pub fit: bool,
 }
 
-/// Where a trace can stand for the configuration.
+/// Lets a trace replace the configuration.
 pub(super) fn beside_replay(storage: clap::Command) -> clap::Command {
     storage
         .mut_arg("configs", |configs| {
@@ -213,10 +212,10 @@ pub(super) fn beside_replay(storage: clap::Command) -> clap::Command {
 /// Options of a run of tenants.
 #[derive(Args, Debug)]
 pub struct TenantsArgs {
-    /// As any test.
+    /// Options of every test.
     #[command(flatten)]
     pub test: TestArgs,
-    /// The device of the tenants that name none, or a simulated drive: "sim:", "sim:ftl+op=12%"
+    /// Device of the tenants without a device of their own, or a simulated drive: "sim:", "sim:ftl+op=12%"
     #[arg(long, value_name = "DEVICE")]
     pub on: Option<String>,
 }
@@ -231,7 +230,7 @@ Examples:
 Each tenant has a verdict of its own beside the one of all. Keys of the file: docs/tenants.md;
 an example: examples/tenants/ycsb-a-four.toml.";
 
-/// One file, and nothing of ACT.
+/// Restricts the options to one file, without ACT's options.
 pub(super) fn beside_tenants(tenants: clap::Command) -> clap::Command {
     tenants
         .mut_arg("configs", |configs| {
@@ -247,7 +246,7 @@ pub(super) fn beside_tenants(tenants: clap::Command) -> clap::Command {
         .mut_arg("as_act", |as_act| as_act.hide(true).conflicts_with("configs"))
 }
 
-/// What stands behind `flashproof fio`.
+/// Arguments of `flashproof fio`.
 #[derive(Args, Debug)]
 pub struct FioArgs {
     /// fio's options and job files
@@ -260,8 +259,8 @@ Run fio's jobs, from its command lines and job files, with a verdict
 
 Usage: flashproof fio [OPTIONS] [--name=JOB --OPTION=VALUE...] [JOBFILE...]
 
-A rate makes an open loop: what a stall keeps from being issued is counted as waiting. An option that is not
-among ours is named, with what would be run without it, and nothing runs.
+A rate makes an open loop: operations that a stall delays are counted as waiting. Unknown options are rejected
+before anything runs; the message shows the job without them.
 
 Examples:
   flashproof fio --name=bench --filename=/dev/nvme1n1 --direct=1 --rw=randread --bs=4k --runtime=60
@@ -272,25 +271,25 @@ Examples:
       --time_based --runtime=1h                              an hour on a simulated drive, in seconds
 
 Options of fio's program:
-  --output=FILE              what is reported, in a file instead of standard output
+  --output=FILE              report in a file instead of standard output
   --output-format=FORMATS    normal, json, json+, terse; several with commas
-  --status-interval=TIME     the report so far, so often
-  --section=NAME             this section of a job file only; may be repeated
+  --status-interval=TIME     interval at which the report so far is printed
+  --section=NAME             only this section of a job file; may be repeated
   --parse-only               read the jobs, and touch no device
   --readonly                 refuse jobs that write or trim
-  --cmdhelp                  fio's options that we have, with what they mean
+  --cmdhelp                  supported options of fio, and their meaning
 
-Our own:
-  --out=DIR                  run directory, of several groups one in it for each [default: flashproof-results/fio-TIME]
-  --force                    replace a file of --output or of a log that is none of these already
+Options of flashproof:
+  --out=DIR                  run directory, with one for each of several groups [default: flashproof-results/fio-TIME]
+  --force                    replace an existing file of --output or of a log, even of other origin
   --erase=DEVICE             allow the erasure of this device, by serial number, wwid, by-id link or path
-  --shared                   let other runs that say so too use the devices at the same time
-  --sla=LIMITS               what the verdict allows, such as 5%>1ms,1%>8ms [default: no limits]
+  --shared                   share the devices with other runs that also give this option
+  --sla=LIMITS               limits of the verdict, such as 5%>1ms,1%>8ms [default: no limits]
   --slice=TIME               length of a slice of the verdict [default: 1h]
   --max-errors=N             stop after more I/O errors than this [default: 1000]
   --no-trace                 do not sample the kernel's block tracepoints
   --cross-check              run the jobs with the installed fio, too: three rounds of both in turns, side by side
-  --dry-run                  the same as --parse-only, with what would be run
+  --dry-run                  same as --parse-only, and show the runs
   --quiet                    no progress and no notes
 
 Linked as fio (ln -s flashproof fio), it prints what fio prints, keeps no run directory without --out, and exits
@@ -298,18 +297,17 @@ with 0 or 1. Reading needs no consent; writing does: see docs/guard.md. All opti
 Exit codes: 0 pass or done, 1 fail, 2 usage, 3 environment (device, permission, kernel), 4 invalid run
 ";
 
-/// Those of a program that is called fio.
+/// Arguments of a program called fio.
 pub(super) fn fio_words(arguments: Vec<OsString>) -> FioArgs {
     let words = arguments.into_iter().skip(1).map(|word| word.to_string_lossy().into_owned()).collect();
     FioArgs { words }
 }
 
-/// The help.
 pub fn fio_help() -> &'static str {
     HELP
 }
 
-/// The options of jobs, for `--cmdhelp`.
+/// Options of jobs, for `--cmdhelp`.
 pub fn fio_job_options() -> String {
     options::help()
 }

@@ -11,14 +11,15 @@ use std::path::PathBuf;
 #[derive(Args, Debug)]
 #[command(disable_help_flag = true, infer_long_args = true, args_override_self = true)]
 pub struct LatencyArgs {
-    /// Log of act_storage, act_index or flashproof, plain or compressed by gzip or zstd; a run
-    /// directory; "-" for standard input. May be repeated: the logs side by side
+    /// Log of act_storage, act_index or flashproof, plain or compressed by gzip or zstd; a run directory; "-" for
+    /// standard input. May be repeated: the logs are shown side by side
     #[arg(short, long = "log", value_name = "LOG", allow_hyphen_values = true)]
     pub logs: Vec<String>,
     /// Histogram to show, one of HISTOGRAM NAMES in the log; may be repeated [default: reads]
     #[arg(short = 'h', long = "histogram", value_name = "NAME", allow_hyphen_values = true)]
     pub histograms: Vec<String>,
-    /// Length of a slice in seconds, rounded up to whole report intervals [default: 3600; of run directories the run's own]
+    /// Length of a slice in seconds, rounded up to whole report intervals [default: 3600; for run directories the run's
+    /// own]
     #[arg(short = 't', long, value_name = "SECONDS", allow_hyphen_values = true)]
     pub slice: Option<String>,
     /// First threshold to show, as a power of two (0: 1 ms, 3: 8 ms), up to 16
@@ -51,10 +52,10 @@ pub struct LatencyArgs {
         allow_hyphen_values = true
     )]
     pub every_nth: String,
-    /// Show operations a second, too
+    /// Also show operations per second
     #[arg(short = 'x', long)]
     pub extra: bool,
-    /// Form of the result
+    /// Output format
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub format: Format,
     /// Judge by these limits: a pass or fail line at the end, exit code 1 on fail
@@ -63,17 +64,17 @@ pub struct LatencyArgs {
     /// Print help
     #[arg(long, action = ArgAction::Help)]
     help: Option<bool>,
-    /// The arguments as they were typed, for the first line of a table
+    /// Arguments as typed, for the first line of a table
     #[arg(skip)]
     pub typed: Vec<String>,
 }
 
-/// The forms of a latency table.
+/// Output formats of a latency table.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub enum Format {
-    /// As ACT's script prints it
+    /// ACT's table
     Table,
-    /// A line for each log, histogram, slice and threshold
+    /// One line per log, histogram, slice and threshold
     Csv,
     /// Everything, with names
     Json,
@@ -93,7 +94,7 @@ struct ActCli {
     args: LatencyArgs,
 }
 
-/// How ACT's script explains its options.
+/// Usage text of ACT's script.
 pub const ACT_USAGE: &str = "\
 Usage:
  -l act_storage or act_index output file
@@ -124,7 +125,7 @@ Examples:
 
 A run directory gives percentiles, rates and errors, too. What the columns mean: docs/latency.md.";
 
-/// Reads the options of ACT's script. What it would not accept is told as it would.
+/// Parses the options of ACT's script. Errors are reported in the script's words.
 pub(super) fn parse_latency_as_act(arguments: Vec<OsString>) -> LatencyArgs {
     let typed = typed(&arguments, 1);
     let matches = ActCli::command().after_help(super::help::laid_out(LATENCY_EXAMPLES)).try_get_matches_from(arguments);
@@ -134,15 +135,15 @@ pub(super) fn parse_latency_as_act(arguments: Vec<OsString>) -> LatencyArgs {
     }
 }
 
-/// The arguments behind the first `skipped`, for people.
+/// The arguments after the first `skipped`, for people.
 pub(super) fn typed(arguments: &[OsString], skipped: usize) -> Vec<String> {
     arguments.iter().skip(skipped).map(|argument| argument.to_string_lossy().into_owned()).collect()
 }
 
-/// Help goes where clap puts it; a mistake is told on standard output, as the script does.
+/// Prints help where clap does, and errors on standard output, as the script does.
 fn refuse_as_act(error: &clap::Error, typed: &[String]) -> ! {
     if !error.use_stderr() {
-        // Who closed the terminal does not want to read it.
+        // Write errors are ignored: the terminal may be closed.
         let _ = error.print();
         std::process::exit(0);
     }
@@ -171,8 +172,8 @@ fn in_acts_words(error: &clap::Error, typed: &[String]) -> String {
     }
 }
 
-/// The short form of the option `long`, if that is how it was typed: clap always names the long one.
-/// An option without its value is the last argument, or the last letter of it.
+/// Short form of the option `long`, if it was typed so: clap always reports the long form. An option without its value
+/// is the last argument, or the last letter of it.
 fn short_as_typed(long: &str, typed: &[String]) -> Option<String> {
     let command = ActCli::command();
     let option = command.get_arguments().find(|option| option.get_long() == long.strip_prefix("--"))?;
@@ -185,24 +186,24 @@ fn short_as_typed(long: &str, typed: &[String]) -> Option<String> {
 #[derive(Args, Debug)]
 #[command(disable_help_flag = true, args_override_self = true)]
 pub struct LogLatencyArgs {
-    /// Log of the server, plain or compressed by gzip or zstd; "-" for standard input. May be repeated: the
-    /// rotated files of one node, in any order
+    /// Log of the server, plain or compressed by gzip or zstd; "-" for standard input. May be repeated: the rotated
+    /// files of one node, in any order
     #[arg(short, long = "log", value_name = "LOG", default_value = "/var/log/aerospike/aerospike.log")]
     pub logs: Vec<PathBuf>,
     /// Histogram to show: "{test}-read", "{test}-/dev/nvme0n1-read", or "read" for the sum of all namespaces
     #[arg(short = 'h', long = "histogram", value_name = "NAME", allow_hyphen_values = true)]
     pub histogram: Option<String>,
-    /// Namespace of the histogram, where its name has none: -N test -h read
+    /// Namespace of the histogram, if its name has none: -N test -h read
     #[arg(short = 'N', long, value_name = "NAMESPACE")]
     pub namespace: Option<String>,
     /// Length of a slice: 3600 or 1:00:00
     #[arg(short = 't', long, value_name = "TIME", default_value = "10", allow_hyphen_values = true)]
     pub slice: String,
-    /// Where to begin: head, tail (5 minutes before the end), "Sep 22 2011 22:40:14", or -3600 and -1:00:00, so
-    /// long before the end
+    /// Start: head, tail (5 minutes before the end), "Sep 22 2011 22:40:14", or a time before the end such as -3600 or
+    /// -1:00:00
     #[arg(short = 'f', long, value_name = "TIME", default_value = "tail", allow_hyphen_values = true)]
     pub from: String,
-    /// How far to go: 3600 or 1:00:00 [default: to the end]
+    /// Length of the analysed time: 3600 or 1:00:00 [default: to the end]
     #[arg(short = 'd', long, value_name = "TIME", allow_hyphen_values = true)]
     pub duration: Option<String>,
     /// Number of thresholds to show
@@ -211,7 +212,7 @@ pub struct LogLatencyArgs {
     /// Show the first threshold, then every n-th
     #[arg(short = 'e', long = "every-nth", alias = "every_nth", value_name = "N", default_value = "3", value_parser = from_one)]
     pub every_nth: usize,
-    /// Form of the result
+    /// Output format
     #[arg(long, value_enum, default_value_t = Format::Table)]
     pub format: Format,
     /// Print help
@@ -232,10 +233,10 @@ struct AsCli {
 }
 
 impl LogLatencyArgs {
-    /// Options that show a server's logs as `flashproof latency FILE` was asked to; what it does not name is
-    /// asloglatency's default, and the histogram the reads of all namespaces.
+    /// Options that show a server's logs as `flashproof latency FILE` requests. Other options have asloglatency's
+    /// defaults; the default histogram is the reads of all namespaces.
     ///
-    /// Errors: an option that these logs have no use for.
+    /// Errors: an option that does not apply to these logs.
     pub fn of(args: &LatencyArgs) -> Result<Self, String> {
         let refused = |what: &str| {
             format!(
@@ -279,7 +280,7 @@ fn from_one(text: &str) -> Result<usize, String> {
     text.trim().parse().ok().filter(|number| *number > 0).ok_or_else(|| "give a whole number from 1".to_owned())
 }
 
-/// Reads the options of asloglatency, or exits as it does.
+/// Parses the options of asloglatency, or exits with its exit code.
 pub(super) fn parse_as_asloglatency(arguments: Vec<OsString>) -> LogLatencyArgs {
     let command = AsCli::command().after_help(super::help::laid_out(LOGLATENCY_EXAMPLES));
     let matches = command.try_get_matches_from(arguments);
@@ -289,7 +290,7 @@ pub(super) fn parse_as_asloglatency(arguments: Vec<OsString>) -> LogLatencyArgs 
     }
 }
 
-/// What `-f` says.
+/// Parses the value of `-f`.
 pub fn from(text: &str) -> Result<From, String> {
     let trimmed = text.trim();
     match trimmed {
@@ -334,7 +335,7 @@ mod tests {
         assert_eq!(parse(&["-l"]).unwrap_err(), "option -l requires argument");
         assert_eq!(parse(&["-l", "x", "-xh"]).unwrap_err(), "option -h requires argument");
         assert_eq!(parse(&["--hist"]).unwrap_err(), "option --histogram requires argument");
-        // The last argument can be another option, when the value is there and empty.
+        // The last argument can be another option, if a value was given and is empty.
         assert_eq!(parse(&["--format=", "-x"]).unwrap_err(), "option --format requires argument");
     }
 }

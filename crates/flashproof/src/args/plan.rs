@@ -17,15 +17,15 @@ use session::output_file::Output;
 use std::path::PathBuf;
 use store::nodes::{DEFAULT_PORT, Host};
 
-/// How nodes are spoken to.
+/// Connections to nodes.
 #[derive(Args, Debug)]
 pub struct NodeArgs {
     #[command(flatten)]
     pub access: AccessArgs,
-    /// Longest time for a connection, and for a request with its reply
+    /// Timeout of a connection, and of a request with its reply
     #[arg(long, value_name = "TIME", default_value = "5s", allow_hyphen_values = true, value_parser = seconds)]
     pub timeout: u32,
-    /// How long a node that does not answer is tried again when its settings are put back
+    /// How long to retry a node that does not answer while its settings are restored
     #[arg(hide_short_help = true, long, value_name = "TIME", default_value = "2m", allow_hyphen_values = true, value_parser = seconds)]
     pub retry: u32,
 }
@@ -42,29 +42,29 @@ pub struct CollectArgs {
     /// Only the nodes given as --host, not their peers
     #[arg(long, requires = "host")]
     pub one_node: bool,
-    /// Reach the peers by their alternate addresses
+    /// Use the peers' alternate addresses
     #[arg(hide_short_help = true, long, requires = "host")]
     pub services_alternate: bool,
-    /// Turn on, for as long as it samples, the histograms of devices and the detail of drv_ssd in the log; then
-    /// put back what was changed
+    /// While sampling, turn on the histograms of devices and the detail of drv_ssd in the log; then restore the changed
+    /// settings
     #[arg(long, requires = "host")]
     pub enable: bool,
-    /// How long to sample: 10m, 1h, or a number of seconds
+    /// Sampling time: 10m, 1h, or a number of seconds
     #[arg(long = "duration", value_name = "TIME", default_value = "10m", allow_hyphen_values = true, value_parser = seconds)]
     pub window: u32,
-    /// Time from sample to sample
+    /// Interval between samples
     #[arg(long, value_name = "TIME", default_value = "10s", allow_hyphen_values = true, value_parser = seconds)]
     pub every: u32,
-    /// Logs of nodes to put beside, plain or compressed; "-" for standard input; copied after the samples
+    /// Logs of nodes to add, plain or compressed; "-" for standard input; copied after the samples
     #[arg(long, value_name = "FILE", num_args = 1..)]
     pub log: Vec<PathBuf>,
-    /// Output of iostat (text or JSON) to put beside; of several nodes NODE=FILE, with the node's id
+    /// Output of iostat (text or JSON) to add; for several nodes NODE=FILE, with the node's id
     #[arg(long, value_name = "FILE", num_args = 1..)]
     pub iostat: Vec<PathBuf>,
-    /// Folder to make [default: flashproof-results/cluster-TIME]
+    /// Folder to create [default: flashproof-results/cluster-TIME]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Print the commands of asadm and asinfo that do the same by hand, and do nothing
+    /// Print the asadm and asinfo commands that do the same by hand, and do nothing
     #[arg(long)]
     pub print_commands: bool,
     #[command(flatten)]
@@ -74,7 +74,7 @@ pub struct CollectArgs {
 /// Options of `flashproof size restore`.
 #[derive(Args, Debug)]
 pub struct RestoreArgs {
-    /// The folder of that collection
+    /// Folder of the collection
     #[arg(value_name = "DIR")]
     pub dir: PathBuf,
     #[command(flatten)]
@@ -107,65 +107,66 @@ Only what the collection changed, and what still is as it made it, is put back. 
 /// Options of a profile.
 #[derive(Args, Debug)]
 pub struct SizeArgs {
-    /// Folders of "flashproof size collect": each file in them is taken as what it is
+    /// Folders of "flashproof size collect"; the kind of each file is recognised
     #[arg(value_name = "DIR")]
     pub dirs: Vec<PathBuf>,
-    /// Logs of the server, rotated ones too, plain, gzip or zstd, of one or several nodes; "-" is standard input.
+    /// Logs of the server, also rotated ones, plain, gzip or zstd, of one or several nodes; "-" is standard input.
     /// Tables of asloglatency, pasted in a file, are read as well
     #[arg(long, value_name = "FILE", num_args = 1..)]
     pub log: Vec<PathBuf>,
-    /// What "iostat -x -t" printed on the machine of the log, as text or JSON; with several nodes, NODE=FILE each
+    /// Output of "iostat -x -t" on the machine of the log, as text or JSON; with several nodes, NODE=FILE each
     #[arg(long, value_name = "[NODE=]FILE", num_args = 1..)]
     pub iostat: Vec<PathBuf>,
-    /// What the servers replied to info requests: files, or a folder of them
+    /// Servers' replies to info requests: files, or a folder of them
     #[arg(long, value_name = "FILE|DIR", num_args = 1..)]
     pub info: Vec<PathBuf>,
     /// Only these namespaces; may be repeated
     #[arg(long, value_name = "NS")]
     pub namespace: Vec<String>,
-    /// Begin of the window, UTC: "2026-11-20 23:04:05", or 23:04:05 of the log's last day [default: searched for]
+    /// Start of the window, UTC: "2026-11-20 23:04:05", or 23:04:05 of the log's last day [default: searched for]
     #[arg(long, value_name = "TIME", value_parser = instant)]
     pub from: Option<Instant>,
-    /// End of the window, likewise
+    /// End of the window, in the same form
     #[arg(long, value_name = "TIME", value_parser = instant)]
     pub to: Option<Instant>,
-    /// The shortest steady window that is searched for
+    /// Minimum length of the steady window to search for
     #[arg(hide_short_help = true, long, value_name = "TIME", default_value_t = 180, allow_hyphen_values = true, value_parser = seconds)]
     pub at_least: u32,
-    /// Drive of a device whose name does not tell it, as iostat calls it: dm-3=/dev/mapper/data; may be repeated
+    /// Drive of a device, as iostat names it, if the device's name does not contain it: dm-3=/dev/mapper/data; may be
+    /// repeated
     #[arg(long, value_name = "DRIVE=DEVICE", value_parser = drive)]
     pub drive: Vec<(String, String)>,
-    /// Time zone of iostat's clock, such as +02:00; the server's log says its own
+    /// Time zone of iostat's clock, such as +02:00; the server's log states its own
     #[arg(hide_short_help = true, long, value_name = "ZONE", default_value = "+00:00", allow_hyphen_values = true, value_parser = zone)]
     pub iostat_zone: Offset,
-    /// write-block-size of the servers, such as 128K, where no source says it (servers before 7.1)
+    /// write-block-size of the servers, such as 128K, if no source states it (servers before 7.1)
     #[arg(hide_short_help = true, long, value_name = "SIZE", value_parser = block)]
     pub write_block_size: Option<u64>,
-    /// flush-size of the servers, such as 128K, where no source says it (servers from 7.1 on)
+    /// flush-size of the servers, such as 128K, if no source states it (servers from 7.1 on)
     #[arg(hide_short_help = true, long, value_name = "SIZE", value_parser = block)]
     pub flush_size: Option<u64>,
-    /// Write profile.json and a configuration for each namespace into this folder, which is made
+    /// Write profile.json and a configuration for each namespace into this folder, created if missing
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Replace the files that are there
+    /// Replace existing files
     #[arg(long, requires = "out")]
     pub force: bool,
-    /// The node whose drives the configurations are of [default: the one whose drives move most bytes]
+    /// Node whose drives the configurations model [default: the one whose drives move most bytes]
     #[arg(long, value_name = "NODE")]
     pub node: Option<String>,
-    /// Device to be tested, for the configurations
+    /// Device to test, for the configurations
     #[arg(long, value_name = "DEVICE")]
     pub device: Option<DeviceName>,
     /// Length of the test, for the configurations
     #[arg(long, value_name = "TIME", default_value_t = 86_400, allow_hyphen_values = true, value_parser = seconds)]
     pub duration: u32,
-    /// Load of the configurations as a multiple of the cluster's: 2 for a candidate that is to take twice as much
+    /// Load of the configurations as a multiple of the cluster's: 2 for a drive that must hold twice the load
     #[arg(long, value_name = "FACTOR", default_value_t = Factor::ONE, allow_hyphen_values = true)]
     pub scale: Factor,
-    /// Write configurations although the profile does not balance; it stays marked
+    /// Write configurations even if the profile does not balance; it stays marked
     #[arg(long)]
     pub accept_unbalanced: bool,
-    /// Write one page of HTML with bars, which needs no network and no other file
+    /// Write one self-contained HTML page with bars
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
     /// Print the profile as JSON
@@ -173,12 +174,12 @@ pub struct SizeArgs {
     pub json: bool,
 }
 
-/// A moment as the user gives it.
+/// A time given by the user.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Instant {
-    /// With its day.
+    /// With a date.
     At(Timestamp),
-    /// Of the last day that it lies in.
+    /// Time of day, on the last day that contains it.
     Of(Time),
 }
 
@@ -223,7 +224,7 @@ fn drive(text: &str) -> Result<(String, String), String> {
     Ok((drive.to_owned(), device.to_owned()))
 }
 
-/// A size as aerospike.conf has it.
+/// Parses a size as aerospike.conf writes it.
 fn block(text: &str) -> Result<u64, String> {
     sizing::server_log::size_bytes(text)
         .filter(|bytes| bytes.is_power_of_two() && (4096..=8 << 20).contains(bytes))
@@ -233,14 +234,14 @@ fn block(text: &str) -> Result<u64, String> {
 /// Options of an alignment.
 #[derive(Args, Debug)]
 pub struct AlignArgs {
-    /// Configuration with histograms, as of "flashproof size profile" or by hand
+    /// Configuration with histograms, from "flashproof size profile" or written by hand
     #[arg(value_name = "CONFIG")]
     pub config: PathBuf,
-    /// What has to reach each device: a profile (profile.json), what "iostat -xty" printed beside the cluster, or its
-    /// numbers as r/s=N,w/s=N,rkB/s=N,wkB/s=N; with f/s=N flushes that w/s counts are taken off it
+    /// Target for each device: a profile (profile.json), output of "iostat -xty" on the cluster, or numbers as
+    /// r/s=N,w/s=N,rkB/s=N,wkB/s=N; with f/s=N, flushes that w/s includes are subtracted
     #[arg(long, value_name = "PROFILE")]
     pub target: String,
-    /// Device to run on instead of those of CONFIG, as many as it has; may be repeated: ALL that is on it is erased
+    /// Device to run on instead of those of CONFIG, as many as CONFIG has; may be repeated: ALL its data is erased
     #[arg(long, value_name = "DEVICE")]
     pub device: Vec<DeviceName>,
     /// Allow the erasure of this device, by its serial number, wwid, by-id link or path; may be repeated
@@ -249,43 +250,43 @@ pub struct AlignArgs {
     /// Write the aligned configuration to this file
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
-    /// Replace the file if it is there
+    /// Replace an existing file
     #[arg(long, requires = "out")]
     pub force: bool,
-    /// How near to the target each of the four numbers must come, in percent
+    /// Tolerance for each of the four numbers, in percent
     #[arg(long, value_name = "PERCENT", default_value_t = 2.0, allow_hyphen_values = true, value_parser = |text: &str| percent(text, 0.5..=20.0))]
     pub within: f64,
-    /// Most bursts after the first, which runs CONFIG as it is
+    /// Maximum bursts after the first, which runs CONFIG as it is
     #[arg(long, value_name = "N", default_value_t = 4, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub rounds: u32,
-    /// How long a burst is measured, beside 3 s to begin and end [default: as long as --within asks for, 5 s to 5 min]
+    /// Measured time of a burst, plus 3 s to begin and end [default: by --within, 5 s to 5 min]
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = seconds)]
     pub burst: Option<u32>,
     /// Node of the profile [default: the one whose drives move most bytes]
     #[arg(long, value_name = "ID")]
     pub node: Option<String>,
-    /// Drive of the profile or of iostat; of a node with several drives the mean is taken otherwise
+    /// Drive of the profile or of iostat [default: the mean of the node's drives]
     #[arg(long, value_name = "NAME")]
     pub drive: Option<String>,
-    /// Namespace that CONFIG stands for, where several share the drive [default: the name of the file]
+    /// Namespace that CONFIG models, if several share the drive [default: the name of the file]
     #[arg(long, value_name = "NS")]
     pub namespace: Option<String>,
     /// Use a profile that is marked as not balanced
     #[arg(long)]
     pub accept_unbalanced: bool,
-    /// Why an offset may be below 80 or over 125: a sentence for the aligned configuration
+    /// Reason for an offset below 80 or above 125: a sentence for the aligned configuration
     #[arg(long, value_name = "WHY")]
     pub because: Option<String>,
     /// Keep the run directories of the bursts in this new directory
     #[arg(long, value_name = "DIR")]
     pub out_dir: Option<PathBuf>,
-    /// Say results, warnings and errors only
+    /// Print only results, warnings and errors
     #[arg(long, short)]
     pub quiet: bool,
 }
 
 impl AlignArgs {
-    /// The alignment that the options ask for.
+    /// Builds the alignment from the options.
     pub fn alignment(&self) -> Alignment {
         Alignment {
             config: self.config.clone(),
@@ -328,19 +329,19 @@ pub struct SelectArgs {
     /// Directories of runs or of series (certify, rate), each as DIR or NAME=DIR
     #[arg(long = "candidate", value_name = "DIR", num_args = 1.., required_unless_present = "published", value_parser = named)]
     pub candidates: Vec<Named>,
-    /// Published ratings, too: of drives with these words in their names, or all; may be repeated
+    /// Also published ratings: of drives with these words in their names, or all; may be repeated
     #[arg(long, value_name = "NAME")]
     pub published: Vec<String>,
-    /// A list of published ratings of your own, in the format of the one that is built in
+    /// Your own list of published ratings, in the format of the built-in one
     #[arg(long, value_name = "CSV", requires = "published")]
     pub ratings: Option<PathBuf>,
-    /// The load to be held later, as a multiple of the present one
+    /// Future load, as a multiple of the present one
     #[arg(long, value_name = "N", default_value_t = 2.0, allow_hyphen_values = true, value_parser = positive)]
     pub scale: f64,
-    /// The data to be held then, likewise
+    /// Future data, as a multiple of the present data
     #[arg(long, value_name = "N", default_value_t = 1.0, allow_hyphen_values = true, value_parser = positive)]
     pub data_scale: f64,
-    /// How full a drive may be, in percent of its capacity
+    /// Maximum fill of a drive, in percent of its capacity
     #[arg(long, value_name = "PERCENT", default_value_t = 50.0, allow_hyphen_values = true, value_parser = fill)]
     pub fill: f64,
     #[command(flatten)]
@@ -354,10 +355,10 @@ pub struct SelectArgs {
     /// Use a profile that is marked as not balanced
     #[arg(long)]
     pub accept_unbalanced: bool,
-    /// Print all of it as JSON
+    /// Print as JSON
     #[arg(long, conflicts_with = "markdown")]
     pub json: bool,
-    /// Print it as Markdown
+    /// Print as Markdown
     #[arg(long)]
     pub markdown: bool,
 }
@@ -395,28 +396,28 @@ means goes to standard error and into the file.";
 /// Options of the writer of configurations.
 #[derive(Args, Debug, Default)]
 pub struct ConfigArgs {
-    /// A configuration to start from, of any ACT from 1 to 6 or of flashproof; "-" reads standard input
+    /// Configuration to start from, of any ACT version from 1 to 6 or of flashproof; "-" reads standard input
     #[arg(value_name = "CONFIG", group = "source")]
     pub config: Option<PathBuf>,
     /// The same as CONFIG
     #[arg(long, value_name = "CONFIG", group = "source")]
     pub from: Option<PathBuf>,
-    /// The test to configure [default: storage, or what CONFIG is for]
+    /// Test to configure [default: storage, or the test of CONFIG]
     #[arg(long, value_name = "TEST", value_parser = test)]
     pub model: Option<Test>,
     /// A device, partition, file or simulated drive; may be repeated, or several joined by commas
     #[arg(long, value_name = "DEVICE", value_delimiter = ',')]
     pub device: Vec<String>,
-    /// N times 2000 reads and 1000 writes a second for each drive; partitions of one drive count once
+    /// Load: N times 2000 reads and 1000 writes per second for each drive; partitions of one drive count once
     #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = clap::value_parser!(Factor))]
     pub load: Option<Factor>,
-    /// Reads a second, over all devices
+    /// Reads per second, over all devices
     #[arg(long, value_name = "RATE", conflicts_with = "load", allow_hyphen_values = true)]
     pub reads: Option<String>,
-    /// Writes a second, over all devices
+    /// Writes per second, over all devices
     #[arg(long, value_name = "RATE", conflicts_with = "load", allow_hyphen_values = true)]
     pub writes: Option<String>,
-    /// How long the test runs: 24h, 90m, or a number of seconds [default: 24h]
+    /// Length of the test: 24h, 90m, or a number of seconds [default: 24h]
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = seconds)]
     pub duration: Option<u32>,
     /// Size of a record
@@ -428,25 +429,25 @@ pub struct ConfigArgs {
     /// Multiply every rate; shares and sizes stay
     #[arg(long, value_name = "FACTOR", allow_hyphen_values = true, value_parser = clap::value_parser!(Factor))]
     pub scale: Option<Factor>,
-    /// Read CONFIG as the ACT of this number would have [default: by its keys]
+    /// Read CONFIG as this ACT version would have [default: by its keys]
     #[arg(long, value_name = "1-6", requires = "source", value_parser = clap::value_parser!(u8).range(1..=6))]
     pub act: Option<u8>,
-    /// CPUs of the machine on which CONFIG ran, where its defaults depended on them
+    /// CPUs of the machine on which CONFIG ran, if its defaults depended on them
     #[arg(long, value_name = "N", requires = "source", value_parser = clap::value_parser!(u32).range(1..=100_000))]
     pub cpus: Option<u32>,
-    /// Size of each drive that cannot be asked, for the drive writes a day
+    /// Size of each drive that cannot be queried, for the drive writes per day
     #[arg(long, value_name = "SIZE", allow_hyphen_values = true, value_parser = capacity)]
     pub capacity: Option<u64>,
-    /// Drive writes a day for which the drives are rated, to compare with
+    /// Rated drive writes per day of the drives, for comparison
     #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = rated)]
     pub dwpd: Option<f64>,
-    /// Ask for what is not given, even when standard input is no terminal
+    /// Ask for missing values, even if standard input is no terminal
     #[arg(long, conflicts_with_all = ["config", "from"])]
     pub ask: bool,
     /// Write to this file instead of standard output
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
-    /// Replace the file if it is there
+    /// Replace an existing file
     #[arg(long, requires = "out")]
     pub force: bool,
 }

@@ -10,7 +10,7 @@ use std::time::Duration;
 /// Options of a preparation.
 #[derive(Args, Debug)]
 pub struct PrepArgs {
-    /// Devices or files to prepare: ALL that is on them is erased
+    /// Devices or files to prepare: ALL their data is erased
     #[arg(required = true, value_name = "DEVICE", value_parser = NonEmptyStringValueParser::new())]
     pub devices: Vec<String>,
     /// Allow the erasure of this device, by its serial number, wwid, by-id link or path; may be repeated
@@ -25,19 +25,19 @@ pub struct PrepArgs {
     /// Write zeros only
     #[arg(long, conflicts_with_all = ["skip_zero", "fills"])]
     pub zero_only: bool,
-    /// Discard (TRIM, deallocate) all of each device before anything is written
+    /// Discard (TRIM, deallocate) the whole of each device before the first write
     #[arg(long)]
     pub discard_first: bool,
     /// Prepare the first P percent only and discard the rest; later runs use no more than that part
     #[arg(long, value_name = "P", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=100))]
     pub use_pct: u32,
-    /// The salt follows from this number [default: another one each time; it is recorded]
+    /// Seed of the salt [default: random; it is recorded]
     #[arg(long, value_name = "N")]
     pub seed: Option<u64>,
-    /// Show what would be written and how long it takes, and write nothing
+    /// Show what would be written and for how long, and write nothing
     #[arg(long, conflicts_with = "verify")]
     pub dry_run: bool,
-    /// Begin anew where a preparation was interrupted, instead of going on
+    /// Start again where a preparation was interrupted, instead of resuming it
     #[arg(long)]
     pub restart: bool,
     /// Write nothing: read a sample of devices prepared before, and compare
@@ -46,19 +46,19 @@ pub struct PrepArgs {
         conflicts_with_all = ["erase", "fills", "skip_zero", "zero_only", "discard_first", "use_pct", "seed", "restart"]
     )]
     pub verify: bool,
-    /// Places of 4 KiB to read back from each device; a number beyond its size reads all, 0 nothing
+    /// Number of 4 KiB places to read back from each device; all if the number exceeds its size, none for 0
     #[arg(long, value_name = "N", default_value_t = SAMPLES)]
     pub samples: u64,
-    /// How often progress is put on the medium and recorded, in seconds; 0: ten times a second
+    /// Interval in seconds at which data is synced and progress is recorded; 0: ten times a second
     #[arg(long, value_name = "SECONDS", default_value_t = CHECKPOINT_SEC)]
     pub checkpoint: u64,
-    /// Say results, warnings and errors only
+    /// Print only results, warnings and errors
     #[arg(long, short)]
     pub quiet: bool,
 }
 
 impl PrepArgs {
-    /// The preparation that the options ask for.
+    /// Builds the preparation from the options.
     pub fn preparation(&self) -> Preparation {
         Preparation {
             wanted: Wanted {
@@ -102,7 +102,7 @@ All of a device is erased; what is on it is asked about before, see docs/guard.m
 variable FLASHPROOF_ERASE names devices as --erase does. A terminal that goes away does not end it. Exit codes: 0 done, 1 a device failed or does
 not hold what was written, 2 usage, 3 environment, 4 interrupted. More in docs/prep.md.";
 
-/// Reads the options of ACT's program, or exits as it does.
+/// Parses the options of ACT's program, or exits with ACT's exit code.
 pub(super) fn parse_prep_as_act(arguments: Vec<OsString>) -> PrepArgs {
     let matches = ActCli::command().after_help(super::help::laid_out(PREP_EXAMPLES)).try_get_matches_from(arguments);
     let cli = matches.and_then(|matches| ActCli::from_arg_matches(&matches));
@@ -118,19 +118,19 @@ pub struct DoctorArgs {
     /// Examine every disk of this machine
     #[arg(long, conflicts_with = "devices")]
     pub every: bool,
-    /// Where runs are to be recorded: whether there is room [default: the working directory]
+    /// Directory for run directories, checked for space [default: the working directory]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// Show what is as it should be, too
+    /// Also show checks that passed
     #[arg(long)]
     pub all: bool,
-    /// Print all that is known as JSON
+    /// Print all facts as JSON
     #[arg(long)]
     pub json: bool,
 }
 
 impl DoctorArgs {
-    /// True if nothing of an examination was given: the devices are listed.
+    /// True if no option of an examination was given: the devices are listed.
     pub fn lists(&self) -> bool {
         self.devices.is_empty() && !self.every && !self.all && self.out.is_none()
     }

@@ -11,13 +11,13 @@ pub struct ReportArgs {
     /// Directories of runs, or of series of runs
     #[arg(required = true, value_name = "DIR")]
     pub dirs: Vec<PathBuf>,
-    /// Write one page of HTML with charts, which needs no network and no other file
+    /// Write one self-contained HTML page with charts
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
-    /// Print all of it as JSON (docs/report.schema.json says what is in it)
+    /// Print as JSON (schema: docs/report.schema.json)
     #[arg(long, conflicts_with = "markdown")]
     pub json: bool,
-    /// Print it as Markdown, for a ticket or a wiki
+    /// Print as Markdown, for a ticket or a wiki
     #[arg(long)]
     pub markdown: bool,
 }
@@ -41,39 +41,39 @@ pub struct CompareArgs {
     pub dirs: Vec<Named>,
     #[command(flatten)]
     pub endurance: EnduranceArgs,
-    /// Years of warranty that drive writes per day are rated for
+    /// Years of warranty for which drive writes per day are rated
     #[arg(long, value_name = "YEARS", default_value_t = 5.0, value_parser = positive)]
     pub warranty: f64,
     /// Price of one drive, all in the same currency
     #[arg(long, value_name = "NAME=PRICE", value_parser = number)]
     pub price: Vec<(String, f64)>,
-    /// A list of published ratings of your own, in the format of the one that is built in
+    /// Your own list of published ratings, in the format of the built-in one
     #[arg(long, value_name = "CSV")]
     pub published: Option<PathBuf>,
-    /// Write one page of HTML with bars, which needs no network and no other file
+    /// Write one self-contained HTML page with bars
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
-    /// Print all of it as JSON
+    /// Print as JSON
     #[arg(long, conflicts_with = "markdown")]
     pub json: bool,
-    /// Print it as Markdown
+    /// Print as Markdown
     #[arg(long)]
     pub markdown: bool,
 }
 
-/// What makers rate drives for.
+/// Endurance ratings of drives.
 #[derive(Args, Debug)]
 pub struct EnduranceArgs {
-    /// Drive writes per day that the maker rates a drive for; NAME is a candidate's or a device's
+    /// Rated drive writes per day; NAME is a candidate's or a device's
     #[arg(long, value_name = "NAME=N", value_parser = number)]
     pub dwpd: Vec<(String, f64)>,
-    /// Terabytes written that the maker rates a drive for
+    /// Rated terabytes written
     #[arg(long, value_name = "NAME=TB", value_parser = number)]
     pub tbw: Vec<(String, f64)>,
 }
 
 impl EnduranceArgs {
-    /// Of both kinds, by name. Of a name with both the terabytes count: they are what a warranty says.
+    /// Ratings of both kinds, by name. If a name has both, the terabytes count, as in a warranty.
     pub fn by_name(&self) -> Vec<(String, Endurance)> {
         let Self { dwpd, tbw } = self;
         let dwpd = dwpd.iter().filter(|(name, _)| tbw.iter().all(|(other, _)| other != name));
@@ -101,10 +101,10 @@ pub struct StatusArgs {
     /// Directories of runs or of series (certify, rate), running or finished
     #[arg(required = true, value_name = "DIR")]
     pub dirs: Vec<PathBuf>,
-    /// Renew it each second until all have ended
+    /// Refresh each second until all have ended
     #[arg(long, short)]
     pub watch: bool,
-    /// Print all of it as JSON, a document for each directory; with --watch in one line, each time
+    /// Print as JSON, one document per directory; with --watch one line each, at every refresh
     #[arg(long)]
     pub json: bool,
 }

@@ -13,11 +13,10 @@ use results::baseline::Pts;
 use results::judge::Sla;
 use std::path::PathBuf;
 
-/// How the runs of a series are made.
+/// Options of the runs of a series.
 #[derive(Args, Debug)]
 pub struct SeriesArgs {
-    /// Do not sample the kernel's block tracepoints (0.5 s in every 30, as root), which tell the kernel's
-    /// part of a latency from the device's
+    /// Do not sample the block tracepoints (0.5 s in every 30, as root) that separate kernel and device latency
     #[arg(long, hide_short_help = true)]
     pub no_trace: bool,
     /// Allow the erasure of this device, by its serial number, wwid, by-id link or path; may be repeated
@@ -26,19 +25,19 @@ pub struct SeriesArgs {
     /// Show what would run and for how long, or why it is refused; write nothing
     #[arg(long)]
     pub dry_run: bool,
-    /// Write the report into this file, too; it is report.html in the directory of the series anyway
+    /// Also write the report into this file; report.html in the directory of the series is always written
     #[arg(long, value_name = "FILE", hide_short_help = true)]
     pub html: Option<PathBuf>,
-    /// Begin anew, in a new directory beside the one that is there; nothing is deleted
+    /// Start a new series, in a new directory next to the existing one; nothing is deleted
     #[arg(long, hide_short_help = true)]
     pub fresh: bool,
-    /// Say results, warnings and errors only
+    /// Print only results, warnings and errors
     #[arg(long, short)]
     pub quiet: bool,
 }
 
 impl SeriesArgs {
-    /// How the options want the runs to be made.
+    /// Options of the runs, for the series.
     pub fn options(&self) -> Options {
         let Self { no_trace, ref erase, dry_run, fresh, ref html, quiet } = *self;
         Options { trace: !no_trace, erase: erase.clone(), dry_run, fresh, html: html.clone(), quiet }
@@ -48,14 +47,14 @@ impl SeriesArgs {
 /// Options of a certification.
 #[derive(Args, Debug)]
 pub struct CertifyArgs {
-    /// Devices to certify: ALL that is on them is erased [default: those of CONFIG, or a simulated drive]
+    /// Devices to certify: ALL their data is erased [default: those of CONFIG, or a simulated drive]
     #[arg(value_name = "DEVICE", value_parser = NonEmptyStringValueParser::new())]
     pub devices: Vec<String>,
-    /// N times the load of 1x: 2000 reads and 1000 writes a second on each device, or what CONFIG says
-    /// [default: 30 on real devices; 1 for CONFIG and for simulated drives]
+    /// Load as a multiple of 1x: 2000 reads and 1000 writes per second on each device, or the load of CONFIG [default:
+    /// 30 on real devices; 1 for CONFIG and for simulated drives]
     #[arg(long, value_name = "N", allow_hyphen_values = true, value_parser = clap::value_parser!(Factor))]
     pub load: Option<Factor>,
-    /// A configuration of any ACT as the load of 1x of all the devices that it names
+    /// Configuration of any ACT version that defines the load of 1x, for all its devices together
     #[arg(long, value_name = "CONFIG")]
     pub config: Option<PathBuf>,
     /// Stages of 6 hours: a screening, which gives a good idea and certifies nothing
@@ -64,26 +63,26 @@ pub struct CertifyArgs {
     /// Length of a stage [default: 24h; 1h of simulated time on simulated drives]; below 24h a screening
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = seconds)]
     pub duration: Option<u32>,
-    /// Of several devices, the one that is tested alone in stages 1 and 2 [default: the first]
+    /// With several devices, the one that is tested alone in stages 1 and 2 [default: the first]
     #[arg(long, value_name = "DEVICE")]
     pub single: Option<String>,
-    /// Run the stages after a failed one, too
+    /// Run all stages, even after a failed one
     #[arg(long)]
     pub all_stages: bool,
-    /// What the verdicts allow: shares of operations that may be slower than a threshold
+    /// Limits of the verdicts: shares of operations that may be slower than a threshold
     #[arg(long, value_name = "LIMITS", default_value_t = Sla::default(), allow_hyphen_values = true, value_parser = Sla::wanted)]
     pub sla: Sla,
     /// Length of a slice of the verdict: 1h, 30m, or a number of seconds; the worst slice decides
     #[arg(long, value_name = "TIME", default_value_t = 3600, allow_hyphen_values = true, value_parser = seconds)]
     pub slice: u32,
-    /// Pace and spread operations as ACT 6 does, to compare with published ratings (arrival: act)
+    /// Pace and distribute operations as ACT 6 does, to compare with published ratings (arrival: act)
     #[arg(long)]
     pub as_act: bool,
     #[command(flatten)]
     pub series: SeriesArgs,
     #[command(flatten)]
     pub patience: PatienceArgs,
-    /// Do not prepare devices; one that is not on record as prepared is then screened, not certified
+    /// Do not prepare devices; a device that is not recorded as prepared is then screened, not certified
     #[arg(long)]
     pub no_prep: bool,
     /// Directory of the series: its state, and a run directory for each stage
@@ -109,37 +108,39 @@ devices 3 and 4, the same on all of them. Exit codes: 0 all stages passed, 1 one
 /// Options of a search for the highest rating.
 #[derive(Args, Debug)]
 pub struct RateArgs {
-    /// Device to rate (several: all get the load at once): ALL that is on it is erased
+    /// Device to rate (several: all get the load at once): ALL its data is erased
     #[arg(value_name = "DEVICE", required_unless_present = "config", value_parser = NonEmptyStringValueParser::new())]
     pub devices: Vec<String>,
-    /// A configuration of any ACT as the load of 1x [default: ACT's, 2000 reads and 1000 writes a second on each device]
+    /// Configuration of any ACT version with the load of 1x [default: ACT's, 2000 reads and 1000 writes per second
+    /// each]
     #[arg(long, value_name = "CONFIG")]
     pub config: Option<PathBuf>,
-    /// The first load that is tried, as a multiple of 1x: one that the device surely holds
+    /// First load to try, as a multiple of 1x: one that the device surely holds
     #[arg(long, value_name = "N", default_value = "1", allow_hyphen_values = true, value_parser = clap::value_parser!(Factor))]
     pub from: Factor,
-    /// The highest load that is tried, as a multiple of 1x
+    /// Highest load to try, as a multiple of 1x
     #[arg(long, value_name = "N", default_value = "1000", allow_hyphen_values = true, value_parser = clap::value_parser!(Factor))]
     pub up_to: Factor,
-    /// Longest time under load: 8h, 90m, or a number of seconds; what is known by then is the result [default: no bound]
+    /// Maximum time under load: 8h, 90m, or a number of seconds; the result is what is known by then [default: no
+    /// limit]
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = seconds)]
     pub max_duration: Option<u32>,
-    /// How near the load that is held and the one that is not must be, in percent
+    /// Maximum distance between the highest load held and the lowest not held, in percent
     #[arg(long, value_name = "PERCENT", default_value_t = 2.0, allow_hyphen_values = true, value_parser = resolution)]
     pub resolution: f64,
-    /// Limits that a load must meet: shares of operations that may be slower than a threshold
+    /// Latency limits of a load that is held: shares of operations that may be slower than a threshold
     #[arg(long, value_name = "LIMITS", default_value_t = Sla::default(), allow_hyphen_values = true, value_parser = Sla::wanted)]
     pub sla: Sla,
-    /// How long a load is judged, and the rating is confirmed at the end: 1h, 30m, or a number of seconds; a round is
-    /// a twelfth of it and at most 60 s [default: 3600, on simulated drives less where that takes over a minute of CPU]
+    /// Time over which a load is judged, and the rating confirmed at the end: 1h, 30m, or a number of seconds; a round
+    /// is a twelfth of it, at most 60 s [default: 3600; less on simulated drives if that takes over a minute of CPU]
     #[arg(long, value_name = "TIME", allow_hyphen_values = true, value_parser = confirmation)]
     pub slice: Option<u32>,
-    /// Pace and spread operations as ACT 6 does, to compare with published ratings (arrival: act)
+    /// Pace and distribute operations as ACT 6 does, to compare with published ratings (arrival: act)
     #[arg(long)]
     pub as_act: bool,
     #[command(flatten)]
     pub series: SeriesArgs,
-    /// Do not prepare devices; the rating is then not to be compared with published ones
+    /// Do not prepare devices; the rating is then not comparable with published ones
     #[arg(long)]
     pub no_prep: bool,
     /// Directory of the series: its state, and a run directory for each step
@@ -148,7 +149,7 @@ pub struct RateArgs {
     pub out: Option<PathBuf>,
 }
 
-/// A time that has twelve rounds of a second at least.
+/// A time of at least twelve rounds of a second.
 fn confirmation(text: &str) -> Result<u32, String> {
     match seconds(text)? {
         seconds if seconds < 12 => Err("a rating is confirmed for 12 s at least".to_owned()),
@@ -156,7 +157,7 @@ fn confirmation(text: &str) -> Result<u32, String> {
     }
 }
 
-/// Below 1 % multiples of three digits are not told apart.
+/// Below 1 %, multiples of three digits cannot be distinguished.
 fn resolution(text: &str) -> Result<f64, String> {
     percent(text, 1.0..=50.0)
 }
@@ -179,15 +180,15 @@ own limit). More in docs/rate.md.";
 /// Options of a prediction.
 #[derive(Args, Debug)]
 pub struct PredictArgs {
-    /// Directory of a baseline, as `flashproof baseline` makes it
+    /// Directory of a baseline, made by `flashproof baseline`
     #[arg(value_name = "DIR")]
     pub dir: PathBuf,
     #[command(flatten)]
     pub load: PredictedLoadArgs,
-    /// Replace a drive.sim in DIR that this program did not write
+    /// Replace a drive.sim in DIR of other origin
     #[arg(long)]
     pub force: bool,
-    /// Say results, warnings and errors only
+    /// Print only results, warnings and errors
     #[arg(long, short)]
     pub quiet: bool,
 }
@@ -195,19 +196,20 @@ pub struct PredictArgs {
 /// The load whose rating is predicted.
 #[derive(Args, Debug)]
 pub struct PredictedLoadArgs {
-    /// A configuration of any ACT as the load of 1x [default: ACT's, 2000 reads and 1000 writes a second]
+    /// Configuration of any ACT version that defines the load of 1x [default: ACT's, 2000 reads and 1000 writes per
+    /// second]
     #[arg(long, value_name = "CONFIG")]
     pub config: Option<PathBuf>,
-    /// Limits that a load must meet: shares of operations that may be slower than a threshold
+    /// Latency limits of a load that is held: shares of operations that may be slower than a threshold
     #[arg(long, value_name = "LIMITS", default_value_t = Sla::default(), allow_hyphen_values = true, value_parser = Sla::wanted)]
     pub sla: Sla,
-    /// Pace and spread operations as ACT 6 does (arrival: act)
+    /// Pace and distribute operations as ACT 6 does (arrival: act)
     #[arg(long)]
     pub as_act: bool,
 }
 
 impl PredictedLoadArgs {
-    /// The load that the options name.
+    /// Builds the load from the options.
     pub fn load(&self) -> PredictedLoad {
         PredictedLoad { config: self.config.clone(), sla: self.sla.clone(), as_act: self.as_act }
     }
@@ -226,45 +228,45 @@ them has to run. A drive that drifts, collects garbage or is unlike the model is
 Exit codes: 0 predicted, 2 usage, 3 environment, 4 declined, or no load is predicted to be held. More in
 docs/predict.md.";
 
-/// The shortest form in which everything has its place, seconds.
+/// Length of a quick baseline, the shortest that contains every job, seconds.
 const QUICK_SEC: u32 = 600;
 
 /// Options of a drive's baseline.
 #[derive(Args, Debug)]
 pub struct BaselineArgs {
-    /// Device to measure (several: all at the same time, each with jobs of its own): ALL that is on it is erased
+    /// Device to measure (several: all at the same time, each with its own jobs): ALL its data is erased
     #[arg(value_name = "DEVICE", required = true, value_parser = NonEmptyStringValueParser::new())]
     pub devices: Vec<String>,
-    /// Time under load: 24h characterises a drive, 6h gives a good idea; each job has a second at least, together about a
-    /// minute
+    /// Time under load: 24h characterises a drive, 6h gives a good idea; each job takes at least a second, all together
+    /// about a minute
     #[arg(long = "duration", value_name = "TIME", default_value = "6h", allow_hyphen_values = true, value_parser = seconds)]
     pub seconds: u32,
-    /// In 10 minutes: the same as --duration 10m
+    /// Same as --duration 10m
     #[arg(long, conflicts_with = "seconds")]
     pub quick: bool,
-    /// Sizes of the database's operations, with commas between; depths, rates and grid have the first
+    /// Sizes of the database's operations, separated by commas; depths, rates and grid use the first
     #[arg(long, value_name = "SIZES", default_value = "4k", value_delimiter = ',', value_parser = block_bytes)]
     pub bs: Vec<u64>,
-    /// The largest queue depth that is tried, a power of two
+    /// Largest queue depth to try, a power of two
     #[arg(long, value_name = "DEPTH", default_value_t = 256, allow_hyphen_values = true, value_parser = depth)]
     pub max_depth: u32,
-    /// Read only: nobody is asked, nothing is erased, and a device in use can be measured
+    /// Read only: no questions, nothing is erased, and a device in use can be measured
     #[arg(long)]
     pub read_only: bool,
-    /// Run these tests of SNIA's PTS 2.0.2 instead: iops, throughput, latency, saturation; the whole device is discarded before
-    /// each, and written twice but for the last
+    /// Run these tests of SNIA's PTS 2.0.2 instead: iops, throughput, latency, saturation; the whole device is
+    /// discarded before each, and also written twice, except for saturation
     #[arg(long, value_name = "TESTS", value_delimiter = ',', value_parser = pts, conflicts_with_all = ["seconds", "quick", "bs", "max_depth", "read_only", "no_prep"])]
     pub pts: Vec<Pts>,
-    /// Length of a job of these tests, which is then not SNIA's [default: 60, on simulated drives 2]
+    /// Length of a job of these tests, if not SNIA's [default: 60, on simulated drives 2]
     #[arg(long, value_name = "TIME", requires = "pts", allow_hyphen_values = true, value_parser = seconds)]
     pub pts_round: Option<u32>,
-    /// Run each profile with the installed fio too, three times each in turns, on the descriptors that are held here: both stand
-    /// side by side
+    /// Run each profile with the installed fio, too, three times each in turns, on descriptors held by flashproof, and
+    /// compare the results
     #[arg(long, conflicts_with = "pts")]
     pub cross_check: bool,
     #[command(flatten)]
     pub series: SeriesArgs,
-    /// Do not prepare devices; what an empty drive shows is not what it will do in use
+    /// Do not prepare devices; an empty drive does not show how a used one behaves
     #[arg(long)]
     pub no_prep: bool,
     /// Directory of the series: its state, and a run directory for each job
@@ -280,7 +282,7 @@ impl BaselineArgs {
     }
 }
 
-/// A size of an operation, as fio takes it.
+/// Parses the size of an operation in fio's syntax.
 fn block_bytes(text: &str) -> Result<u64, String> {
     let bytes = parse_number(text, BYTES)?;
     match bytes {
@@ -289,13 +291,13 @@ fn block_bytes(text: &str) -> Result<u64, String> {
     }
 }
 
-/// A test of SNIA's.
+/// Parses the name of a SNIA test.
 fn pts(text: &str) -> Result<Pts, String> {
     let test = Pts::ALL.into_iter().find(|test| test.word() == text.trim());
     test.ok_or_else(|| "the tests are iops, throughput, latency and saturation".to_owned())
 }
 
-/// A depth of the sweep.
+/// Parses the maximum depth of the sweep.
 fn depth(text: &str) -> Result<u32, String> {
     let depth = text.trim().parse().ok().filter(|depth: &u32| depth.is_power_of_two() && *depth <= 4_096);
     depth.ok_or_else(|| "give a power of two from 1 to 4096".to_owned())

@@ -9,26 +9,26 @@ pub struct TraceArgs {
     /// Block devices or partitions to trace; with --from, numbers such as 259,0 [default there: all]
     #[arg(value_name = "DEVICE", required_unless_present = "from")]
     pub devices: Vec<String>,
-    /// How long: a number of seconds, 5m, 1h [default: until Ctrl-C]
+    /// Duration: a number of seconds, 5m, 1h [default: until Ctrl-C]
     #[arg(long, value_name = "TIME", conflicts_with = "from", allow_hyphen_values = true, value_parser = super::values::seconds)]
     pub duration: Option<u32>,
-    /// Read a trace that was recorded: ftrace, trace-cmd report, perf script, blkparse, iosnoop, --ops; gzip, zstd;
-    /// "-" is standard input
+    /// Read a recorded trace: ftrace, trace-cmd report, perf script, blkparse, iosnoop, --ops; gzip, zstd; "-" is
+    /// standard input
     #[arg(long, value_name = "FILE")]
     pub from: Option<String>,
-    /// Print one line an operation as it completes, instead of the sums
+    /// Print one line per operation instead of the summary
     #[arg(long)]
     pub ops: bool,
-    /// Write the sums to a file, one row for each device, type and size
+    /// Write the summary to a file, a row per device, type and size
     #[arg(long, value_name = "FILE")]
     pub csv: Option<PathBuf>,
-    /// Replace the file if it is there
+    /// Replace an existing file
     #[arg(long, requires = "csv")]
     pub force: bool,
-    /// Print the sums as JSON
+    /// Print the summary as JSON
     #[arg(long, conflicts_with = "ops")]
     pub json: bool,
-    /// Memory of the kernel's for events that are not read yet, in MiB over all CPUs
+    /// Kernel memory for events not read yet, in MiB over all CPUs
     #[arg(long, value_name = "MIB", default_value_t = 64, value_parser = clap::value_parser!(u64).range(1..=16_384))]
     pub buffer: u64,
 }

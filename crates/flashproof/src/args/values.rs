@@ -1,11 +1,11 @@
-//! Values of options that several commands have.
+//! Parsers of option values that several commands share.
 
 use jiff::{Span, SpanRelativeTo};
 use report::comparison::Named;
 use std::ops::RangeInclusive;
 use std::path::Path;
 
-/// A time span as whole seconds: `24h`, `1h 30m`, `5400`.
+/// Parses a time span as whole seconds: `24h`, `1h 30m`, `5400`.
 pub fn seconds(text: &str) -> Result<u32, String> {
     let expected = "give something like 24h, 90m or 3600 (seconds)";
     let seconds = match text.trim().parse::<u64>() {
@@ -27,7 +27,7 @@ pub fn seconds(text: &str) -> Result<u32, String> {
     }
 }
 
-/// `DIR` or `NAME=DIR`. A directory whose own path has an equals sign is one.
+/// Parses `DIR` or `NAME=DIR`. An existing directory with `=` in its path is a `DIR`.
 pub(super) fn named(text: &str) -> Result<Named, String> {
     match text.split_once('=') {
         Some((name, dir)) if !name.is_empty() && !dir.is_empty() && !Path::new(text).exists() => {
@@ -37,7 +37,7 @@ pub(super) fn named(text: &str) -> Result<Named, String> {
     }
 }
 
-/// `NAME=N`. The name of a device may have an equals sign in it.
+/// Parses `NAME=N`. The name may contain `=`.
 pub(super) fn number(text: &str) -> Result<(String, f64), String> {
     let (name, value) = text.rsplit_once('=').ok_or("write NAME=NUMBER")?;
     if name.is_empty() {
@@ -53,7 +53,7 @@ pub(super) fn positive(text: &str) -> Result<f64, String> {
     }
 }
 
-/// A percentage within `range`, with or without its sign.
+/// Parses a percentage within `range`, with or without `%`.
 pub(super) fn percent(text: &str, range: RangeInclusive<f64>) -> Result<f64, String> {
     let percent = text.trim().trim_end_matches('%').parse().ok().filter(|percent| range.contains(percent));
     percent.ok_or_else(|| format!("that is no percentage from {} to {}, such as 2", range.start(), range.end()))

@@ -1,4 +1,4 @@
-//! The options of `flashproof waf` and of each of its programs.
+//! The options of `flashproof waf` and of each of its subcommands.
 
 use super::values::positive;
 use super::values::seconds;
@@ -9,7 +9,7 @@ use procedures::waf::Rated;
 use report::comparison::Endurance;
 use std::path::PathBuf;
 
-/// Options of tenants whose write amplification is found, predicted or measured.
+/// Options of tenants whose write amplification is predicted or measured.
 #[derive(Args, Debug)]
 pub struct OnDriveArgs {
     /// File of the tenants, as for flashproof storage tenants
@@ -18,7 +18,7 @@ pub struct OnDriveArgs {
     /// Arrangements: a drive each, one drive without handles, one drive with a placement handle each
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub arrange: Vec<Arrangement>,
-    /// Give up after so many drive fills, if it is not steady before
+    /// Give up after this many drive fills, if not steady before
     #[arg(long, value_name = "N", default_value_t = 40, value_parser = clap::value_parser!(u16).range(5..=1_000))]
     pub max_fills: u16,
     /// Seed of all random choices [default: that of the file, or 1]
@@ -26,30 +26,30 @@ pub struct OnDriveArgs {
     pub seed: Option<u64>,
     #[command(flatten)]
     pub rated: RatedArgs,
-    /// Print all of it as JSON
+    /// Print as JSON
     #[arg(long)]
     pub json: bool,
-    /// Write a page with charts, too
+    /// Also write an HTML page with charts
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
 }
 
-/// How much a maker rates a drive for.
+/// Endurance rating of a drive.
 #[derive(Args, Debug, Clone, Copy)]
 pub struct RatedArgs {
-    /// Drive writes a day that the maker rates the drive for
+    /// Rated drive writes per day
     #[arg(long, value_name = "N", value_parser = positive)]
     pub dwpd: Option<f64>,
-    /// Terabytes written that the maker rates the drive for
+    /// Rated terabytes written
     #[arg(long, value_name = "TB", value_parser = positive, conflicts_with = "dwpd")]
     pub tbw: Option<f64>,
-    /// Years of warranty that drive writes a day are rated for
+    /// Years of warranty for which drive writes per day are rated
     #[arg(long, value_name = "YEARS", default_value_t = 5.0, value_parser = positive)]
     pub warranty: f64,
 }
 
 impl RatedArgs {
-    /// The rating that the options name.
+    /// The rating given by the options.
     pub fn rated(&self) -> Rated {
         let endurance = self.tbw.map(Endurance::TerabytesWritten).or(self.dwpd.map(Endurance::DriveWritesPerDay));
         Rated { endurance, warranty: self.warranty }
@@ -61,19 +61,20 @@ impl RatedArgs {
 pub struct WafModelArgs {
     #[command(flatten)]
     pub on_drive: OnDriveArgs,
-    /// The simulated drive: sim:ftl+... [default: 16 GiB with 7 % over-provisioning, 32 KiB units and a handle a tenant]
+    /// The simulated drive: sim:ftl+... [default: 16 GiB with 7 % over-provisioning, 32 KiB units and a handle per
+    /// tenant]
     #[arg(long, value_name = "DEVICE")]
     pub on: Option<String>,
     /// Writes of blocks are split into commands of this size (the kernel: queue/max_sectors_kb) [default: 128KiB]
     #[arg(long, value_name = "SIZE", value_parser = command)]
     pub command: Option<u32>,
-    /// So many blocks are being written at once; the drive takes a command of each in turn [default: 4]
+    /// Number of blocks written at the same time; the drive takes a command of each in turn [default: 4]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4_096))]
     pub in_flight: Option<u32>,
-    /// Leave out what clients wait for, and find only what needs no clock
+    /// Do not measure clients' latencies; find only what needs no clock
     #[arg(long)]
     pub no_latency: bool,
-    /// Vary assumptions, each by itself: op=7%:14.5%:28%,fill=40:50:60,handles=1:2:4; a name alone takes usual values.
+    /// Vary assumptions one by one: op=7%:14.5%:28%,fill=40:50:60,handles=1:2:4; a name alone takes default values.
     /// Also lwm, record, keys, reuse, rates, command, in-flight and every parameter of the simulated drive
     #[arg(long, value_name = "LIST", value_delimiter = ',')]
     pub sweep: Vec<String>,
@@ -84,10 +85,10 @@ pub struct WafModelArgs {
 pub struct WafMeasureArgs {
     #[command(flatten)]
     pub on_drive: OnDriveArgs,
-    /// The drive, one that counts what its media take: it is ERASED
+    /// Drive that counts its media writes: it is ERASED
     #[arg(long, value_name = "DEVICE")]
     pub on: String,
-    /// Beside what is measured: the same predicted for this simulated drive, sim:ftl+...
+    /// Also predict the result for this simulated drive, for comparison: sim:ftl+...
     #[arg(long, value_name = "DEVICE")]
     pub predict: Option<String>,
     /// Give up after this time, for each arrangement: 8h, 30m, or a number of seconds
@@ -96,7 +97,7 @@ pub struct WafMeasureArgs {
     /// Allow this device to be erased, by its serial number, wwid, by-id link or path
     #[arg(long, value_name = "DEVICE")]
     pub erase: Vec<String>,
-    /// The directory of the run directories, one an arrangement [default: flashproof-results/waf-TIME]
+    /// Parent of the run directories, one for each arrangement [default: flashproof-results/waf-TIME]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
 }
@@ -104,7 +105,7 @@ pub struct WafMeasureArgs {
 /// Options of a probe.
 #[derive(Args, Debug)]
 pub struct WafProbeArgs {
-    /// The drive: sim:ftl+..., or a real one with FDP, which is ERASED and written ten times its size
+    /// Drive: sim:ftl+..., or a real one with FDP, which is ERASED and written ten times its size
     #[arg(value_name = "DEVICE")]
     pub device: String,
     /// Seed of all random choices
@@ -113,21 +114,21 @@ pub struct WafProbeArgs {
     /// Allow this device to be erased, by its serial number, wwid, by-id link or path
     #[arg(long, value_name = "DEVICE")]
     pub erase: Vec<String>,
-    /// Write what it found to FILE, too, as JSON
+    /// Also write the result to FILE as JSON
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
-    /// Replace FILE if it is there
+    /// Replace an existing FILE
     #[arg(long, requires = "out")]
     pub force: bool,
-    /// Print all of it as JSON
+    /// Print as JSON
     #[arg(long)]
     pub json: bool,
 }
 
-/// Options of the commands to set a namespace up.
+/// Options of the command that prints how to set a namespace up.
 #[derive(Args, Debug)]
 pub struct WafSetupArgs {
-    /// The namespace
+    /// Namespace to set up
     #[arg(value_name = "DEVICE")]
     pub device: String,
 }

@@ -1,4 +1,4 @@
-//! `flashproof engine client`: transactions on the records of a database, recorded and judged as operations of a device are.
+//! `flashproof engine client`: transactions on the records of a database, recorded and judged like device operations.
 
 use crate::access::access;
 use crate::args::ClientArgs;
@@ -27,16 +27,16 @@ use store::nodes::Host;
 use store::object::Object;
 use sys::process;
 
-/// Length of a run, seconds, unless asked for.
+/// Default length of a run, seconds.
 const DURATION_SEC: u64 = 60;
 
-/// Until all keys are written: longer than anybody waits.
+/// Maximum length of an insertion, which ends when all keys are written: longer than anyone waits.
 const INSERT_SEC: u64 = 30 * 86_400;
 
-/// Transactions at once for which one issuing thread is taken.
+/// Transactions in flight per issuing thread.
 const THREAD_TRANSACTIONS: u32 = 64;
 
-/// Finds the cluster, and runs the transactions on it.
+/// Finds the cluster, and runs the transactions.
 pub fn run(args: &ClientArgs) -> Result<ExitCode, Failure> {
     let seeds = seeds(args)?;
     let value = args.object;
@@ -104,7 +104,7 @@ pub fn run(args: &ClientArgs) -> Result<ExitCode, Failure> {
     }
     let opened = Opened { devices, engine: Engine::client(settings) };
     let dir = args.record.out.clone().unwrap_or_else(|| default_dir("client"));
-    // Of the host alone: the devices are others' business.
+    // Findings about this host only: the devices belong to other machines.
     let part = SeriesContext { findings: Some(findings_about(&[], &dir)), ..SeriesContext::default() };
     let request = args.record.request(Named::alone(workload, command_line()));
     let request = RunRequest { opened: Some(&opened), part, ..request };
@@ -116,7 +116,7 @@ pub fn run(args: &ClientArgs) -> Result<ExitCode, Failure> {
     Ok(ended)
 }
 
-/// The arguments of this program, which are the configuration of its run.
+/// Arguments of this program, which are the configuration of the run.
 pub fn command_line() -> String {
     std::env::args().skip(1).collect::<Vec<_>>().join(" ")
 }
@@ -133,7 +133,7 @@ pub fn as_devices(namespace: &str, map: &Map) -> (String, Devices) {
     (name.clone(), Devices::Namespace(name, facts))
 }
 
-/// Looks whether the first record is one that could be verified. Errors: it was inserted with another `-o` or `-b`.
+/// Checks that the first record can be verified. Errors: it was inserted with another `-o` or `-b`.
 fn check_records(settings: &ClientSettings, args: &ClientArgs) -> Result<(), Failure> {
     // If the node cannot be queried now, the run reports it.
     let Ok(Some(Stored { bins, value })) = settings.stored(args.start_key.into()) else { return Ok(()) };
@@ -142,7 +142,7 @@ fn check_records(settings: &ClientSettings, args: &ClientArgs) -> Result<(), Fai
     }
     Err(Failure::usage(format!(
         "cannot verify records of namespace {} - that of key {} has {} of {value}, and this load reads and writes {} of {} - give \
-         -b {bins} -o {value}, as they were inserted, or insert them anew (-w I)",
+         -b {bins} -o {value}, as they were inserted, or insert them again (-w I)",
         quoted(&args.namespace),
         args.start_key,
         units::count(bins.into(), "bin"),
@@ -151,16 +151,16 @@ fn check_records(settings: &ClientSettings, args: &ClientArgs) -> Result<(), Fai
     )))
 }
 
-/// Has room made for so many connections. Errors: the system does not allow as many.
+/// Raises the limit of open files for `connections`. Errors: the system does not allow enough.
 pub fn check_open_files(connections: u32) -> Result<(), Failure> {
     // Descriptors of the run directory, the samples, and the cluster queries.
     let wanted = u64::from(connections) + 100;
     match process::raise_open_files() {
         Ok(most) if most < wanted => Err(Failure::environment(format!(
             "cannot open {connections} connections - a process may have {most} files open, {wanted} are needed - raise the limit \
-             (ulimit -Hn), lower -z, or take several transactions on each connection (--pipeline)"
+             (ulimit -Hn), lower -z, or use several transactions per connection (--pipeline)"
         ))),
-        // Without an answer it is tried.
+        // If the limit is unknown, the connections are tried.
         _ => Ok(()),
     }
 }
@@ -173,19 +173,19 @@ fn seeds(args: &ClientArgs) -> Result<Vec<Host>, Failure> {
     args.host.iter().map(seed).collect()
 }
 
-/// Issuing threads for so many transactions at once.
+/// Issuing threads for `at_once` transactions in flight.
 pub fn threads(at_once: u32) -> u32 {
     let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32);
     at_once.div_ceil(THREAD_TRANSACTIONS).min(cpus / 2).max(1)
 }
 
-/// As many at once on a connection as wanted, if all nodes take several.
+/// Transactions in flight per connection: `wanted` if all nodes support pipelining, else 1.
 fn pipeline(wanted: u32, map: &Map) -> u32 {
     match map.nodes.iter().find(|node| wanted > 1 && !node.pipelines) {
         None => wanted,
         Some(node) => {
             console::warning(&format!(
-                "--pipeline {wanted} has no effect: node {} does not say that it takes several transactions on a connection",
+                "--pipeline {wanted} has no effect: node {} does not announce pipelining",
                 printable(&node.name)
             ));
             1
@@ -193,7 +193,7 @@ fn pipeline(wanted: u32, map: &Map) -> u32 {
     }
 }
 
-/// The nodes that were found, in a line; with `debug` each in one of its own.
+/// The nodes found, in one line; with `debug` one line per node.
 fn about(map: &Map, debug: bool) -> String {
     let mut text = format!("cluster of {}", units::count(map.nodes.len() as u64, "node"));
     if map.unowned() > 0 {

@@ -9,7 +9,7 @@ use session::output_file::write_page;
 use session::runner::tool;
 use std::process::ExitCode;
 
-/// Reads the candidates, says what must be known before they are compared, and prints the comparison.
+/// Reads the candidates, prints warnings, and prints the comparison.
 pub fn run(args: &CompareArgs) -> Result<ExitCode, Failure> {
     let ratings = match &args.published {
         Some(path) => read_published(path).map_err(Failure::usage)?,

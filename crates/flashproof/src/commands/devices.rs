@@ -1,6 +1,6 @@
 //! `flashproof doctor` without a device: the block devices of this machine, and which of them may be tested.
 //!
-//! Whether one may is the guard's to say ([`Guard::outlook`]); this is the table around it.
+//! The guard decides about the safety ([`Guard::outlook`]); this module prints the table.
 
 use crate::args::DoctorArgs;
 use device::discover::{self, Roots};
@@ -15,10 +15,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Column titles.
 const TITLES: [&str; 9] = ["DEVICE", "SIZE", "MODEL", "SERIAL", "FIRMWARE", "TRANSPORT", "ON IT", "SAFE", "WHY"];
 
-/// Looks at every device and prints the table.
+/// Examines every device and prints the table.
 pub fn run(args: &DoctorArgs) -> Result<ExitCode, Failure> {
     let (disks, empty) = discover::list(&Roots::default());
     let paths: Vec<String> =
@@ -38,7 +37,7 @@ pub fn run(args: &DoctorArgs) -> Result<ExitCode, Failure> {
                 let lines: Vec<_> = fdp.to_string().lines().map(|line| format!("  {line}\n")).collect();
                 console::result(&format!("\nFDP of {}:\n{}", outlook.path, lines.concat()))?;
             }
-            Err(why) => console::note(&format!("{}: it could not be asked whether it has FDP: {why}", outlook.path)),
+            Err(why) => console::note(&format!("{}: its FDP state could not be queried: {why}", outlook.path)),
         }
     }
     notes(&outlooks).iter().for_each(|note| console::note(note));
@@ -57,8 +56,8 @@ fn fdp_of(outlook: &Outlook) -> Result<Option<Fdp>, String> {
     outlook.facts.as_ref().map_or(Ok(None), |facts| Fdp::of(Path::new("/"), facts))
 }
 
-/// Limitations, each once: with the name of the device if it concerns one alone. A user who may not examine a process
-/// may not do so for any device.
+/// Limitations, each once, with the name of the device if it concerns a single one. A user without permission to
+/// examine processes lacks it for all devices.
 fn notes(outlooks: &[Outlook]) -> Vec<String> {
     let mut by_note: BTreeMap<&str, Vec<&str>> = BTreeMap::new();
     for outlook in outlooks {
@@ -71,7 +70,7 @@ fn notes(outlooks: &[Outlook]) -> Vec<String> {
     by_note.into_iter().map(told).collect()
 }
 
-/// A device as a line of the table.
+/// A row of the table.
 fn row(outlook: &Outlook) -> [String; 9] {
     let facts = outlook.facts.as_ref();
     let is_partition = is_partition(outlook);
@@ -93,7 +92,7 @@ fn row(outlook: &Outlook) -> [String; 9] {
     ]
 }
 
-/// Data on the device, in a phrase.
+/// Data on the device, a phrase.
 fn content(safety: &Safety) -> String {
     let first_of = |evidence: &Evidence| {
         let text = evidence.to_string();
@@ -106,7 +105,7 @@ fn content(safety: &Safety) -> String {
     }
 }
 
-/// Why it is not simply safe, in a phrase.
+/// Why the device is not simply safe, a phrase.
 fn why(outlook: &Outlook) -> String {
     match &outlook.safety {
         Safety::Yes => String::new(),
@@ -121,7 +120,7 @@ fn why(outlook: &Outlook) -> String {
     }
 }
 
-/// A reason without its advice, which stands behind the last semicolon.
+/// A reason without its advice, which follows the last semicolon.
 fn phrase(reason: &Reason) -> String {
     let text = reason.to_string();
     text.rsplit_once("; ").map_or(text.as_str(), |(why, _)| why).to_owned()

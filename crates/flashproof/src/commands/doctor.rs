@@ -1,7 +1,7 @@
-//! `flashproof doctor`: what about this host and its devices will spoil a result, and what to do about it.
+//! `flashproof doctor`: reports what may spoil a result on this host and its devices, and what to do about it.
 //!
-//! The findings are [`device::doctor`]'s; here they are put in the order in which a reader needs them:
-//! what spoils first, what is as it should be only counted.
+//! The findings come from [`device::doctor`]; this module sorts them: the most harmful first, passed checks only
+//! counted.
 
 use crate::args::DoctorArgs;
 use device::discover::{self, Roots};
@@ -16,7 +16,7 @@ use session::failure::Failure;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Examines, prints, and tells by the exit code whether there is a problem.
+/// Examines and prints the findings. The exit code tells whether there is a problem.
 pub fn run(args: &DoctorArgs) -> Result<ExitCode, Failure> {
     let out = args.out.as_deref().unwrap_or(Path::new("."));
     let findings = match args.devices.is_empty() {
@@ -33,7 +33,7 @@ pub fn run(args: &DoctorArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(u8::from(problem)))
 }
 
-/// Simulated drives have nothing to examine, and are not asked for.
+/// Findings about `devices`. Simulated drives have nothing to examine.
 fn of_devices(devices: &[String], out: &Path) -> Result<Vec<Finding>, Failure> {
     let (simulated, real): (Vec<_>, Vec<_>) = parsed(devices)?.into_iter().partition(|name| name.drive().is_some());
     let real: Vec<_> = real.iter().map(DeviceName::as_str).collect();

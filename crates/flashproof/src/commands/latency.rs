@@ -1,7 +1,7 @@
-//! `flashproof latency`: tables of latencies from logs and run directories, and judging by them.
+//! `flashproof latency`: tables of latencies from logs and run directories, and judgements of them.
 //!
-//! What ACT's script would have printed is on standard output, its complaints included; what it would
-//! not have known (what was left out, what is damaged, what to do) is on standard error.
+//! The output of ACT's script goes to standard output, including its error messages. Additional information (left-out
+//! or damaged data, advice) goes to standard error.
 
 use crate::args::{ACT_USAGE, Format, LatencyArgs};
 use report::latency::log::BUCKETS;
@@ -20,7 +20,7 @@ use std::io::Read;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Why there is no table, or none to the end.
+/// Why there is no table, or an incomplete one.
 struct Stop {
     /// Output of ACT's script on standard output for this error.
     in_acts_words: String,
@@ -43,7 +43,7 @@ impl From<LatencyError> for Stop {
     }
 }
 
-/// Prints what was asked for of each log.
+/// Prints the requested table of each log.
 pub fn run(args: &LatencyArgs) -> Result<ExitCode, Failure> {
     let mut page = if args.format == Format::Table { table::echo(&args.typed) } else { String::new() };
     let done = page_of(args, &mut page);
@@ -56,11 +56,11 @@ pub fn run(args: &LatencyArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(outcome.map_or(0, Outcome::exit_code)))
 }
 
-/// A log that was opened, and what judges it.
+/// An open log, and its judgement.
 struct Opened<'a> {
     path: &'a Path,
     source: Source<Input<Box<dyn Read>>>,
-    /// By a run's own counts, where it has those that the SLA wants.
+    /// From a run's own counts, if it has those that the SLA needs.
     judgement: Option<Judgement>,
 }
 
@@ -146,14 +146,14 @@ fn choice(args: &LatencyArgs) -> Result<Choice, Stop> {
     })
 }
 
-/// The length of a slice when none is given: an hour, as ACT's script has it; of run directories, and of the logs
-/// of a run of several configurations, that of the run's own slices, the shortest of several.
+/// Default length of a slice: an hour, as in ACT's script. For run directories, and logs of runs of several
+/// configurations, the run's own slice; of several runs the shortest.
 fn default_slice_sec(logs: &[String]) -> u64 {
     let own = logs.iter().map(|name| run::slice_sec(Path::new(name))).collect::<Option<Vec<_>>>();
     own.and_then(|own| own.into_iter().min()).unwrap_or(3_600)
 }
 
-/// A whole number as Python reads one: blanks around it, a sign, single underscores between digits. A number too large
+/// Parses an integer as Python does: surrounding blanks, a sign, single underscores between digits. A number too large
 /// for 128 bits becomes the largest.
 fn integer(text: &str) -> Option<i128> {
     let text = text.trim();
@@ -182,7 +182,7 @@ fn open<'a>(name: &'a str, args: &LatencyArgs, choice: &Choice) -> Result<Opened
     Ok(opened)
 }
 
-/// The bytes of a log: a file, that of a run's directory, standard input.
+/// Opens a log: a file, the log of a run directory, or standard input.
 fn input_of(name: &str, path: &Path) -> Result<Box<dyn Read>, Failure> {
     if !path.is_dir() {
         return input::open(name, "log", "-l -");
@@ -240,7 +240,7 @@ fn say_remarks(log: &Log, opened: &Opened<'_>) {
         console::warning(&remark);
     }
     if opened.source.input().is_cut() {
-        console::warning(&format!("{} is compressed and ends early: what there is of it is shown", log.name));
+        console::warning(&format!("{} is compressed and ends early: the part up to there is shown", log.name));
     }
 }
 

@@ -1,7 +1,7 @@
 //! `flashproof latency server`: tables of one histogram of a server's log, as asloglatency prints them.
 //!
-//! A table is on standard output; what asloglatency would not have known (what is damaged, a restart, the names that are
-//! there) is on standard error. Under its name what it says of a mistake is on standard output, too.
+//! The table goes to standard output. Additional information (damage, a restart, available names) goes to standard
+//! error. Under the name asloglatency, its error messages go to standard output, too.
 
 use super::Manner;
 use crate::args::{self, Format, LogLatencyArgs};
@@ -18,9 +18,9 @@ use std::process::ExitCode;
 
 /// Command that reads a log from standard input.
 const PIPED: &str = "flashproof latency server -l -";
-/// Lines from which a log is recognised: the rest of a line, in a file that was rotated, is one of them.
+/// Number of first lines in which a log is recognised: a rotated file may start in the middle of a line.
 const FIRST_LINES: usize = 10;
-/// Names of histograms that are told.
+/// Maximum number of histogram names printed.
 const NAMES_TOLD: usize = 60;
 
 /// Why there is no table.
@@ -36,7 +36,7 @@ impl std::convert::From<Failure> for Stop {
     }
 }
 
-/// True if all `logs` are files that begin as a server's log does: one of the first lines has a server's time.
+/// True if all `logs` are files that start like a server's log: one of the first lines has a server's time stamp.
 pub fn are_of_server(logs: &[String]) -> bool {
     let begins = |log: &String| {
         let path = Path::new(log);
@@ -112,7 +112,7 @@ fn page_of(args: &LogLatencyArgs, manner: Manner, page: &mut String) -> Result<(
             table.from.unwrap_or_default(),
             found.tail.unwrap_or_default()
         );
-        // To asloglatency that is no error.
+        // Not an error for asloglatency.
         if manner == Manner::Own {
             return Err(Failure::usage(why).into());
         }
@@ -144,7 +144,7 @@ fn wanted(args: &LogLatencyArgs, manner: Manner) -> Result<Wanted, Stop> {
     Ok(Wanted { histogram, namespace, slice_sec, from: From::Head, duration_sec, buckets, every, as_asloglatency })
 }
 
-/// Why there is nothing, and what there is.
+/// Explains why nothing was found, and what is available.
 fn not_there(found: &Found, wanted: &Wanted, table: &Table, logs: &[String]) -> String {
     let name = match &wanted.namespace {
         Some(namespace) => format!("{{{namespace}}}-{}", wanted.histogram),
@@ -185,7 +185,7 @@ fn not_there(found: &Found, wanted: &Wanted, table: &Table, logs: &[String]) -> 
     format!("showing {} of {logs} - it has no such histogram - {hint}it has {names}", quoted(&name))
 }
 
-/// A line a slice and threshold.
+/// A line per slice and threshold.
 fn csv(table: &Table, page: &mut String) {
     page.push_str("histogram,from,to,seconds,ops_per_sec,over,unit,percent\n");
     let mut from = table.from.unwrap_or_default();

@@ -38,7 +38,7 @@ use session::console;
 use session::failure::Failure;
 use std::process::ExitCode;
 
-/// Runs `command` as a program of this manner does.
+/// Runs `command` with the behaviour of `manner`.
 pub fn run(command: &Command, manner: Manner) -> Result<ExitCode, Failure> {
     match command {
         Command::Storage(storage) => match &storage.other {

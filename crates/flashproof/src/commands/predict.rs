@@ -12,12 +12,12 @@ use session::signals::Switch;
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
-/// Most sentences about what the simulated drive does otherwise.
+/// Maximum number of sentences about differences of the simulated drive.
 const MISSES_TOLD: usize = 3;
 
 /// Predicts from the directory of a baseline.
 pub fn run(args: &PredictArgs) -> Result<ExitCode, Failure> {
-    let switch = Switch::install("nothing is kept of it; the same command begins it again", Manner::Own)?;
+    let switch = Switch::install("no result was saved; the same command starts it again", Manner::Own)?;
     let predictions = predict(&args.dir, &args.load.load(), args.force, &switch)?;
     let outcome = match &predictions {
         Some(predictions) => {

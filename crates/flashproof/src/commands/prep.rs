@@ -9,13 +9,13 @@ use session::leave;
 use session::signals::Switch;
 use std::process::ExitCode;
 
-/// Prepares the devices, or verifies that they are, or tells what it would do.
+/// Prepares or verifies the devices, or prints the plan.
 pub fn run(args: &PrepArgs, manner: Manner) -> Result<ExitCode, Failure> {
     if args.dry_run {
         console::result(&args.preparation().plan()?)?;
         return Ok(ExitCode::SUCCESS);
     }
-    let switch = Switch::install("what was recorded before holds; the same command goes on from there", manner)?;
+    let switch = Switch::install("recorded progress is kept; the same command resumes from there", manner)?;
     let style = if manner == Manner::Act && !args.quiet { Style::Plain } else { Style::of(args.quiet) };
     let code = Preparation { style, ..args.preparation() }.run(&switch)?;
     match (manner, switch.was_asked()) {

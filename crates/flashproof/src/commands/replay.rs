@@ -1,4 +1,4 @@
-//! `flashproof storage --replay TRACE`: the operations of a trace as a load, recorded and judged as any other.
+//! `flashproof storage --replay TRACE`: replays a trace as a load, recorded and judged like any other.
 
 use crate::args::StorageArgs;
 use device::observe::DeviceNumber;
@@ -13,7 +13,7 @@ use session::record::record;
 use session::runner::Named;
 use std::process::ExitCode;
 
-/// Reads the trace, and runs it.
+/// Reads and replays the trace.
 pub fn run(args: &StorageArgs) -> Result<ExitCode, Failure> {
     let options = &args.replay;
     let name = options.replay.as_deref().unwrap_or_default();

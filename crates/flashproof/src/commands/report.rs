@@ -1,4 +1,4 @@
-//! `flashproof report`: judges runs again, from their directories alone, and says so in four forms.
+//! `flashproof report`: judges runs again, from their directories alone, and prints the report in one of four forms.
 
 use crate::args::ReportArgs;
 use report::document::Document;
@@ -8,7 +8,7 @@ use session::failure::Failure;
 use session::output_file::write_page;
 use std::process::ExitCode;
 
-/// Reads the directories, judges, says what to know first, and gives the report in the form asked for.
+/// Reads and judges the directories, prints warnings, and writes the report in the requested form.
 pub fn run(args: &ReportArgs) -> Result<ExitCode, Failure> {
     let document = Document::read(&args.dirs).map_err(Failure::environment)?;
     for banner in document.banners() {

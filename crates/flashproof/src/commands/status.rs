@@ -1,4 +1,4 @@
-//! `flashproof report status`: how runs and series stand, from another terminal.
+//! `flashproof report status`: shows the progress of runs and series, from another terminal.
 
 use crate::args::StatusArgs;
 use device::observe::process::{Alive, is_alive};
@@ -17,10 +17,10 @@ use std::time::{Duration, Instant, SystemTime};
 /// Refresh interval of a watched status.
 const RENEW: Duration = Duration::from_secs(1);
 
-/// Reading may take at most this part of the time: the host is under test, and a day's tables are long.
+/// Reading may take at most 1/50 of the time: the host is under test, and a day's tables are long.
 const READING_PART: u32 = 50;
 
-/// Shows how the runs or series stand, once or until they end.
+/// Shows the progress of the runs or series, once or until they end.
 pub fn run(args: &StatusArgs) -> Result<ExitCode, Failure> {
     let mut drawn_lines = 0;
     loop {
@@ -64,8 +64,8 @@ fn end(read: &[Result<Status, RunDirError>]) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(worst.unwrap_or(0)))
 }
 
-/// `text` over the `drawn` lines of the time before, cut to the terminal: a line that is broken in two
-/// would be counted as one. Gives its lines, too.
+/// `text` drawn over the previous `drawn` lines, cut to the terminal's width, because a wrapped line would be counted
+/// as one. Also returns the number of lines.
 fn drawing(text: &str, drawn: usize) -> (String, usize) {
     let width = columns(io::stdout());
     let mut drawing = if drawn > 0 { format!("\x1b[{drawn}A\x1b[J") } else { String::new() };

@@ -1,4 +1,4 @@
-//! `flashproof storage tenants FILE`: record stores that share a drive, recorded and judged each as any other load.
+//! `flashproof storage tenants FILE`: record stores that share a drive, each recorded and judged like any other load.
 
 use crate::args::TenantsArgs;
 use engine::DeviceName;
@@ -13,7 +13,7 @@ use session::record::record;
 use session::runner::Named;
 use std::process::ExitCode;
 
-/// Blocks of a space whose size is not known: what follows hardly depends on them.
+/// Assumed blocks of a space of unknown size; the results hardly depend on it.
 const BLOCKS_ASSUMED: u64 = 1_000_000;
 
 /// Reads the file, and runs it.
@@ -40,7 +40,7 @@ pub fn run(args: &TenantsArgs) -> Result<ExitCode, Failure> {
 
 /// Table of the tenants' loads, and the effect of their fill.
 ///
-/// Errors: an invalid store, whatever its device.
+/// Errors: a store that is invalid on any device.
 fn describe(tenants: &Tenants, default: Option<&DeviceName>) -> Result<String, Failure> {
     let mut table = Table::new("").text(["tenant", "on"]).numbers([
         "write block",
@@ -83,9 +83,9 @@ fn describe(tenants: &Tenants, default: Option<&DeviceName>) -> Result<String, F
     Ok(text)
 }
 
-/// Write blocks of a tenant, where its space says so by itself.
+/// Write blocks of a tenant, if its space is known without opening a device.
 ///
-/// Errors: its space is not there, or another's.
+/// Errors: the space does not exist, or overlaps another tenant's.
 fn blocks(tenants: &Tenants, place: usize, default: Option<&DeviceName>) -> Result<u64, Failure> {
     let tenant: &Tenant = &tenants.tenants[place];
     let own: Option<DeviceName> = tenant.device.as_ref().and_then(|name| name.parse().ok());

@@ -1,7 +1,7 @@
 //! `flashproof storage` and `flashproof index`: one ACT test from its configuration to its verdict.
 //!
-//! Called `act_storage` or `act_index` it takes the place of that program in a script: its log on standard
-//! output, its pacing, its ends, and nothing left behind that nobody asked for.
+//! Called `act_storage` or `act_index`, it replaces that program in a script: its log on standard output, its pacing,
+//! its exit codes, and no files that were not requested.
 
 use crate::args::TestArgs;
 use load::workload::act::ActWorkload;

@@ -1,4 +1,4 @@
-//! `flashproof waf`: write amplification, modelled and measured, and what a drive does with placement handles.
+//! `flashproof waf`: write amplification, modelled and measured, and how a drive treats placement handles.
 
 use crate::args::{OnDriveArgs, WafMeasureArgs, WafModelArgs, WafProbeArgs};
 use load::waf::Interleaving;
@@ -13,7 +13,7 @@ use session::output_file::{check_page, write_file, write_page};
 use session::place::default_dir;
 use std::process::ExitCode;
 
-/// Predicts what the tenants of a file come to on a simulated drive.
+/// Predicts the write amplification of a file's tenants on a simulated drive.
 pub fn model(args: &WafModelArgs) -> Result<ExitCode, Failure> {
     let usual = Interleaving::default();
     let model = Model {
@@ -29,7 +29,7 @@ pub fn model(args: &WafModelArgs) -> Result<ExitCode, Failure> {
     shown(&args.on_drive, report, Ok(0))
 }
 
-/// Measures what the tenants of a file come to on a real drive, with a prediction beside it if one is wanted.
+/// Measures the write amplification of a file's tenants on a real drive, with a prediction next to it if requested.
 pub fn measure(args: &WafMeasureArgs) -> Result<ExitCode, Failure> {
     let measurement = Measurement {
         on: args.on.clone(),
@@ -41,26 +41,26 @@ pub fn measure(args: &WafMeasureArgs) -> Result<ExitCode, Failure> {
     if report.arrangements.is_empty() {
         return ended.map(ExitCode::from);
     }
-    // What was found before it ended is shown.
+    // Results before an early end are shown.
     shown(&args.on_drive, report, ended)
 }
 
-/// Probes what a drive, simulated or real, does with placement handles.
+/// Probes how a drive, simulated or real, treats placement handles.
 pub fn probe(args: &WafProbeArgs) -> Result<ExitCode, Failure> {
     if let Some(path) = &args.out {
-        // Before hours are spent.
+        // Checked before hours are spent.
         write_file("result", path, None, args.force)?;
     }
     let (report, ended) = probe::run(&args.device, args.seed, &args.erase)?;
     let json = serde_json::to_string_pretty(&report).map_err(Failure::environment)? + "\n";
-    // Whatever becomes of one of them, the other may have hours of work in it.
+    // If one output fails, the other must still be written: it may hold hours of work.
     let kept = args.out.as_ref().map_or(Ok(()), |path| write_file("result", path, Some(&json), args.force));
     console::result(&if args.json { json } else { report.text() })?;
     kept?;
     ended.map(|()| ExitCode::SUCCESS)
 }
 
-/// What is asked of the tenants of the file, if an arrangement may decide on which drive each is.
+/// The question about a file's tenants, if they leave the choice of drives to the arrangement.
 fn question(args: &OnDriveArgs) -> Result<Question, Failure> {
     let (tenants, text) = read_tenants(&args.tenants)?;
     if let Some(tenant) = tenants.tenants.iter().find(|tenant| tenant.device.is_some()) {
@@ -84,10 +84,10 @@ fn question(args: &OnDriveArgs) -> Result<Question, Failure> {
     })
 }
 
-/// Prints `report` and writes its page; the exit code is that of `ended`, or 4 where an arrangement was never steady.
+/// Prints `report` and writes its page. Returns the exit code of `ended`, or 4 if an arrangement was never steady.
 fn shown(args: &OnDriveArgs, mut report: WafReport, ended: Result<u8, Failure>) -> Result<ExitCode, Failure> {
     report.remarks.extend(report.about_latencies());
-    // Neither is lost because the other cannot be written.
+    // If one output fails, the other is still written.
     let shown = console::result(&if args.json { report.json().map_err(Failure::environment)? } else { report.text() });
     if let Some(path) = &args.html {
         write_page(path, &report.html())?;

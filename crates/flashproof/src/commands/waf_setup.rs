@@ -1,8 +1,8 @@
-//! `flashproof waf setup`: the nvme-cli commands that give a namespace placement handles, made from what the drive
-//! tells of itself. They are printed and never run: what each erases stands beside it, and the way back below.
+//! `flashproof waf setup`: prints the nvme-cli commands that give a namespace placement handles, derived from the
+//! drive's own data. They are never run; the output states what each erases, and how to undo them.
 //!
-//! Handles are given when a namespace is created (Namespace Management, NPHNDLS), and FDP is switched for a whole
-//! endurance group, in which no namespace may be then (Set Features 1Dh). So either one namespace or all of its group go.
+//! A namespace gets handles at its creation (Namespace Management, NPHNDLS). FDP is switched for a whole endurance
+//! group without namespaces (Set Features 1Dh). So either one namespace or the whole group must be deleted.
 
 use crate::args::WafSetupArgs;
 use device::discover::{self, Roots};
@@ -16,7 +16,6 @@ use std::fmt::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Prints the commands.
 pub fn run(args: &WafSetupArgs) -> Result<ExitCode, Failure> {
     let device = args.device.as_str();
     let cannot =
@@ -29,7 +28,9 @@ pub fn run(args: &WafSetupArgs) -> Result<ExitCode, Failure> {
     let controller =
         facts.disk_number().and_then(|number| Controller::find(Path::new("/"), (number.major, number.minor)));
     let controller = controller.ok_or_else(|| asked(&"its controller cannot be opened"))?;
-    let nsid = controller.nsid().ok_or_else(|| cannot("sysfs does not tell which namespace it is - is it mounted?"))?;
+    let nsid = controller
+        .nsid()
+        .ok_or_else(|| cannot("sysfs does not show the number of the namespace - is sysfs mounted?"))?;
     let namespaces = controller.namespaces().map_err(|error| asked(&error))?;
     console::result(
         &commands(&format!("/dev/{}", controller.name()), nsid, &fdp, &namespaces).map_err(|why| cannot(&why))?,
@@ -37,7 +38,7 @@ pub fn run(args: &WafSetupArgs) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The page. Errors: why there is no way.
+/// The page. Errors: why it is impossible.
 fn commands(controller: &str, nsid: u32, fdp: &Fdp, namespaces: &Namespaces) -> Result<String, String> {
     let group = fdp.endurance_group;
     if fdp.hindrance().is_none() {
@@ -61,7 +62,7 @@ fn commands(controller: &str, nsid: u32, fdp: &Fdp, namespaces: &Namespaces) -> 
         None => best(&fdp.configurations).ok_or("it names no valid FDP configuration - look for newer firmware")?,
     };
     let handles = (configuration.handles.len() as u32).min(configuration.placement_handles_max);
-    // While FDP is off all of the group go; otherwise only the one that is to have handles.
+    // While FDP is off, the whole group must be deleted; otherwise only the namespace that is to have handles.
     let is_on = fdp.state != State::Off;
     let gone: Vec<&Namespace> = namespaces
         .all
@@ -114,7 +115,7 @@ fn commands(controller: &str, nsid: u32, fdp: &Fdp, namespaces: &Namespaces) -> 
     Ok(page)
 }
 
-/// Of those that the drive would take, the one with most handles; of several, with the smallest reclaim unit.
+/// The valid configuration with the most handles; of several, the one with the smallest reclaim unit.
 fn best(configurations: &[Configuration]) -> Option<&Configuration> {
     let valid = configurations.iter().filter(|one| one.valid && !one.handles.is_empty());
     valid.max_by_key(|one| (one.handles.len(), std::cmp::Reverse(one.reclaim_unit_bytes)))

@@ -58,7 +58,7 @@ impl fmt::Display for Cause {
             Self::Asked { signal } => write!(f, "signal {signal}"),
             Self::Enough { why } | Self::Stuck { why } => f.write_str(why),
             Self::Lag { lane, behind_ns, .. } => {
-                write!(f, "{lane} was {} behind what was intended", units::duration(*behind_ns))
+                write!(f, "{lane} was {} behind its schedule", units::duration(*behind_ns))
             }
             Self::Gone { error, .. } => write!(f, "the drive is gone: {error}"),
             Self::Errors { count } => write!(f, "{} failed", units::count(*count, "operation")),

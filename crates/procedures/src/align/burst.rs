@@ -1,13 +1,13 @@
-//! A burst seen from outside: what was issued, and what of it reached the device.
+//! A burst observed from outside: the I/O issued, and the I/O that reached the device.
 //!
 //! ```text
 //! run      |- begins -|------- measured -------|- ends -|
 //! issued              sum of the cells of these intervals
 //! reached             diskstats     ...        diskstats     flushes apart
-//! requests            block_rq_issue: how many have the size of a large block, where the kernel lets us see
+//! requests            block_rq_issue: how many have the size of a large block, if tracing is permitted
 //! ```
 //!
-//! Of a simulated drive, and of a file, there are the cells alone: all that is issued reaches it.
+//! Simulated drives and files have only the cells: all issued I/O counts as reached.
 
 use device::discover::{Kind, Roots, discover};
 use device::observe::diskstats::{self, Counters, Rates, SECTOR_BYTES};
@@ -24,16 +24,16 @@ use std::ops::Range;
 use std::path::Path;
 use std::time::Instant;
 
-/// Intervals, of a second, at the beginning that are not measured.
+/// Seconds, and so intervals, at the start that are not measured.
 pub(super) const BEGINS_SEC: u64 = 2;
-/// Intervals, of a second, at the end that are not measured.
+/// Seconds, and so intervals, at the end that are not measured.
 pub(super) const ENDS_SEC: u64 = 1;
 
-/// Delay of our reading or issuing, seconds, above which a difference may be our own doing.
+/// Delay of a reading or of issuing, seconds, above which a difference may come from this program.
 const LATE_SEC: f64 = 0.02;
 
-/// Trace buffer of a CPU, bytes, for the events between two readings a second apart. One thread may issue all requests,
-/// so each CPU has room for 100,000; less with more than 32 CPUs, which share these requests.
+/// Trace buffer of a CPU, bytes, for the events of a second. One thread may issue all requests, so each CPU has room
+/// for 100,000; less with more than 32 CPUs, which share [`TRACE_BYTES`].
 const CPU_TRACE_BYTES: u64 = 8 << 20;
 const TRACE_BYTES: u64 = 256 << 20;
 
@@ -50,23 +50,21 @@ pub(super) fn place(index: usize, name: &DeviceName, is_file: bool) -> Result<Op
     Ok(number.map(|number| Place::of(index, number, facts.partition.as_ref(), facts.size_bytes)))
 }
 
-/// KiB of the largest request that the queue of a place makes.
+/// Largest request of the place's queue, KiB.
 fn max_request_kib(place: &Place) -> Option<u64> {
     let (major, minor) = place.disk;
     let text = fs::read_to_string(format!("/sys/dev/block/{major}:{minor}/queue/max_sectors_kb")).ok()?;
     text.trim().parse().ok()
 }
 
-/// Operations of a stream a second, as issued and done.
+/// Rates of a stream: offered and achieved.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Issued {
-    /// Stream name.
     pub stream: String,
     /// Configured rate.
     pub offered_per_sec: f64,
     /// Achieved rate.
     pub per_sec: f64,
-    /// KiB a second.
     pub kib_per_sec: f64,
 }
 
@@ -76,7 +74,7 @@ impl Issued {
     }
 }
 
-/// Requests by size, a second, as the tracepoints show them.
+/// Requests per second by size, from the tracepoints.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Traced {
     /// Reads of the size of a large block.
@@ -84,32 +82,32 @@ pub(super) struct Traced {
     pub other_reads: f64,
     /// Writes of the size of a large block.
     pub block_writes: f64,
-    /// Other writes that have data.
+    /// Other writes with data.
     pub other_writes: f64,
 }
 
-/// Measurements of a burst, a second, over all devices.
+/// Measurements of a burst, per second, over all devices.
 #[derive(Debug, Clone)]
 pub(super) struct Measure {
     /// Measured time, seconds.
     pub seconds: f64,
-    /// By how much longer or shorter the kernel's counters were watched: this program had no CPU when it should
-    /// have looked.
+    /// Difference between the period of the kernel's counters and the measured time, seconds: this program had no CPU
+    /// when it should have read them.
     pub late_sec: f64,
     pub issued: Vec<Issued>,
     /// I/O that reached the devices.
     pub reached: DriveIo,
-    /// True if from the kernel's counters; otherwise it equals the issued I/O.
+    /// True if `reached` comes from the kernel's counters; otherwise it equals the issued I/O.
     pub counted: bool,
-    /// Flushes, which are not among the writes.
+    /// Flushes per second, not counted as writes.
     pub flushes_per_sec: f64,
-    /// True if w/s is the expected value for the issued writes, as counters cannot separate flushes from writes.
+    /// True if w/s is the expected value for the issued writes: the counters could not separate flushes from writes.
     pub writes_as_issued: bool,
     /// Requests that were merged into others.
     pub merged_per_sec: f64,
-    /// Requests by size; or why they are not known.
+    /// Requests by size; or why they are unknown.
     pub traced: Result<Traced, String>,
-    /// KiB of the largest request that the first device's queue makes.
+    /// Largest request of the first device's queue, KiB.
     pub max_request_kib: Option<u64>,
 }
 
@@ -124,8 +122,8 @@ impl Measure {
         DriveIo::from([ops(true), ops(false), kib(true), kib(false)])
     }
 
-    /// True if a difference may come from a time shift between issued and counted I/O: we read the counters late, or
-    /// issued late operations of an earlier period.
+    /// True if a difference may come from a time shift between issued and counted I/O: counters were read late, or
+    /// operations of an earlier period were issued late.
     pub(super) fn is_disturbed(&self) -> bool {
         let caught_up_sec = |it: &Issued| (it.per_sec / it.offered_per_sec - 1.0) * self.seconds;
         let late_sec = self.issued.iter().map(caught_up_sec).fold(self.late_sec, f64::max);
@@ -133,7 +131,7 @@ impl Measure {
         late_sec > LATE_SEC && off.abs() * self.seconds < 2.0 * late_sec
     }
 
-    /// Write requests a second that the kernel makes of what was issued, by what its queue allows.
+    /// Write requests per second that the kernel makes of the issued writes, split at its queue's limit.
     fn requests_expected(&self, block_sectors: u32) -> f64 {
         let block_kib = u64::from(block_sectors) * SECTOR_BYTES / 1024;
         let parts = self.max_request_kib.filter(|max| *max > 0).map_or(1, |max| block_kib.div_ceil(max).max(1));
@@ -142,9 +140,8 @@ impl Measure {
         writes.map(each).sum()
     }
 
-    /// The stream that fell most behind what was asked of it, if one did by more than the fraction `allowed`, and by
-    /// more operations than begin or end on the edges of the time; if they come by chance (`poisson`), by four of its
-    /// standard deviations more.
+    /// The stream that fell furthest behind its offered rate; none if all are within the fraction `allowed`, or miss
+    /// at most 2 operations (the edges of the period). Poisson arrivals get four standard deviations more.
     pub(super) fn not_held(&self, allowed: f64, poisson: bool) -> Option<&Issued> {
         let short = |it: &&Issued| {
             let missing = it.offered_per_sec - it.per_sec;
@@ -163,15 +160,15 @@ struct Mark {
     counters: Vec<Counters>,
 }
 
-/// Watches a burst.
+/// Observer of a burst.
 pub(super) struct Watched {
     places: Vec<Place>,
-    /// Intervals that are measured, by their index.
+    /// Indices of the measured intervals.
     measured: Range<u64>,
     block_sectors: u32,
     streams: Vec<Issued>,
     devices: usize,
-    /// Smallest I/O of the first device, as the run found it.
+    /// Smallest I/O of the first device, found by the run.
     pub min_io_bytes: u32,
     bytes: Vec<u64>,
     ops: Vec<u64>,
@@ -183,7 +180,7 @@ pub(super) struct Watched {
 }
 
 impl Watched {
-    /// A burst on `places`, one for each device or none, that is measured for `seconds`.
+    /// Observer of a burst measured for `seconds`. `places`: one for each device, or none.
     pub(super) fn new(places: Vec<Place>, seconds: u64, block_bytes: u32, min_io_bytes: u32) -> Self {
         Self {
             places,
@@ -384,16 +381,17 @@ impl Watch for Watched {
     }
 }
 
-/// Writes a second that have data, where the kernel counted `writes` and so many flushes, and `expected` were expected.
+/// Writes with data per second, given the counted `writes` and `flushes` and the `expected` rate.
 ///
-/// A flush after a synchronous write is a write without data where pwrite asks for it, and none where it is a
-/// part of the write (io_uring; a drive without FUA has both with pwrite), and one flush may do for several writes.
-/// Counters do not tell which; between what is possible the expected number is taken.
+/// A flush after a synchronous write is counted as a write without data with pwrite, but not if it is part of the
+/// write (io_uring; with pwrite, a drive without FUA has both). One flush may serve several writes. Counters do not
+/// separate these cases, so the result is the possible value nearest to `expected`.
 fn with_data(writes: f64, flushes: f64, expected: f64) -> f64 {
     expected.clamp((writes - flushes).max(0.0), writes.max(0.0))
 }
 
-/// By how much `found` is off `asked`, the largest of the four, with its place among them; what neither has is not.
+/// Largest relative difference between `found` and `asked` among `places`, and its index. Numbers that are 0 in both
+/// do not count.
 pub(super) fn furthest(asked: &DriveIo, found: &DriveIo, places: Range<usize>) -> (usize, f64) {
     let (asked, found) = (asked.numbers(), found.numbers());
     let off = |n: usize| match asked[n].max(found[n]) {
@@ -412,16 +410,16 @@ mod tests {
 
     #[test]
     fn writes_with_data_lie_between_what_was_counted_and_what_flushes_leave_of_it() {
-        // As seen on a loop device: io_uring, pwrite; a drive with FUA; one without a cache.
+        // As observed on a loop device: io_uring, pwrite; a drive with FUA; one without a cache.
         for (writes, flushes) in [(190.0, 190.0), (380.0, 380.0), (380.0, 190.0), (190.0, 0.0)] {
             assert_eq!(with_data(writes, flushes, 190.0), 190.0);
         }
-        // Without a cache there is nothing to choose from: twice as many are splits.
+        // Without flushes there is no range: twice as many writes are splits.
         assert_eq!(with_data(380.0, 0.0, 190.0), 380.0);
         assert_eq!(with_data(95.0, 0.0, 190.0), 95.0);
     }
 
-    /// A burst of 10 s with so many writes and flushes a second by the counters, where 100 a second are issued.
+    /// A burst of 10 s with these counted writes and flushes per second, where 100 writes per second are issued.
     fn counted(writes: u64, flushes: u64) -> Measure {
         let place = Place { index: 0, own: (0, 0), disk: (0, 0), sectors: 0..u64::MAX };
         let mut watched = Watched::new(vec![place], 10, 128 << 10, 512);
@@ -445,10 +443,10 @@ mod tests {
     #[test]
     fn where_flushes_hide_writes_it_is_known_that_they_are_as_issued() {
         for (writes, flushes, reached, as_issued) in [
-            // Half of them were merged, or split, or somebody else wrote as many: nothing tells.
+            // Half of them were merged, or split, or another program wrote as many: the counters do not tell.
             (150, 100, 100.0, true),
             (100, 50, 100.0, true),
-            // Without flushes, and beyond them, it is what was counted.
+            // Without flushes, or with more writes than flushes explain, the counted number is used.
             (150, 0, 150.0, false),
             (400, 100, 300.0, false),
         ] {
@@ -464,7 +462,7 @@ mod tests {
         for (per_sec, evenly, by_chance) in [(100.0, true, true), (97.0, false, true), (85.0, false, false)] {
             measure.issued[0].per_sec = per_sec;
             let held = [false, true].map(|poisson| measure.not_held(0.01, poisson).is_none());
-            // 1,000 operations: 3.2 % as a standard deviation, four of them are 12.6 %.
+            // 1,000 operations: a standard deviation is 3.2 %, four are 12.6 %.
             assert_eq!(held, [evenly, by_chance], "{per_sec}");
         }
     }

@@ -1,14 +1,14 @@
 //! An alignment: adjusts a configuration until a device receives the I/O that a cluster's drive received.
 //!
 //! ```text
-//! CONFIG as it is -> burst -> what reached the device, by what was asked
+//! CONFIG unchanged -> burst -> I/O that reached the device, and I/O issued
 //!                               -> sizing::align::solve -> offsets -> burst -> ...   within 2 %, or no nearer
 //! ```
 //!
-//! A burst is an ordinary run: guarded, recorded, ended by a signal. An offset may compensate for the one thing that a
-//! histogram lacks, the position of a size in its bucket. It must not compensate for anything else: a drive that did
-//! not hold the load, another user of the device, requests that are split here and were not in the cluster, a wrong
-//! profile. Such causes are searched for and reported, and end the alignment without a configuration.
+//! A burst is an ordinary run: guarded, recorded, ended by a signal. An offset may compensate only for what a
+//! histogram lacks: the position of a size in its bucket. Other causes of a difference are a drive that did not hold
+//! the load, another user of the device, requests that are split here but not in the cluster, and a wrong profile.
+//! They are searched for and reported, and end the alignment without a configuration.
 
 mod burst;
 mod page;
@@ -40,37 +40,37 @@ use target::Target;
 pub use target::{balanced, read_profile};
 use tempfile::TempDir;
 
-/// Bounds of the length of a burst that nobody gave, seconds.
+/// Bounds of the default length of a burst, seconds.
 const BURST_SEC: [f64; 2] = [5.0, 300.0];
-/// Chance may move a number by this part of what is allowed, as a standard deviation: four of them are all of it.
+/// Standard deviation of a number by chance, as a fraction of the tolerance: four of them fill the tolerance.
 const NOISE_PART: f64 = 0.25;
-/// Maximum difference between issued and counted I/O, as a fraction; and seconds' worth of I/O: the kernel's counters
-/// are read some milliseconds after the end of an interval.
+/// Allowed difference between issued and counted I/O: a fraction, plus this many seconds' worth of I/O, because the
+/// kernel's counters are read some milliseconds after the end of an interval.
 const UNSEEN: f64 = 0.01;
 const UNSEEN_SEC: f64 = 0.05;
-/// Most bursts in place of one that was disturbed by a lack of CPU.
+/// Maximum number of attempts for a burst that is disturbed by a lack of CPU.
 const DISTURBED_MAX: usize = 4;
-/// The smallest I/O of a device, as long as it is not known, bytes.
+/// Smallest I/O of a device until it is known, bytes.
 const SECTOR_BYTES: u32 = 512;
 
-/// An alignment as it is asked for.
+/// Request for an alignment.
 #[derive(Debug, Clone)]
 pub struct Alignment {
     /// File of a configuration with histograms.
     pub config: PathBuf,
-    /// What has to reach each device: the file of a profile or of iostat's output, or iostat's numbers.
+    /// Target for each device: the file of a profile or of iostat's output, or iostat's numbers.
     pub target: String,
     /// Devices to run on instead of those of the configuration.
     pub device: Vec<DeviceName>,
     /// Names of devices that may be erased.
     pub erase: Vec<String>,
-    /// Where the aligned configuration is written.
+    /// Destination of the aligned configuration.
     pub output: Option<Output>,
-    /// By how much each of the four numbers may differ from the target, a fraction.
+    /// Maximum difference of each of the four numbers from the target, a fraction.
     pub within: f64,
-    /// Most bursts after the first.
+    /// Maximum number of bursts after the first.
     pub rounds: u32,
-    /// Seconds that a burst is measured; `None`: as long as `within` asks for.
+    /// Seconds that a burst is measured; `None`: derived from `within`.
     pub burst: Option<u32>,
     /// Node and drive of the profile or of iostat, and namespace.
     pub node: Option<String>,
@@ -78,15 +78,15 @@ pub struct Alignment {
     pub namespace: Option<String>,
     /// True to use a profile that does not balance.
     pub accept_unbalanced: bool,
-    /// Why an offset may be implausible.
+    /// Reason given by the user for an implausible offset.
     pub because: Option<String>,
-    /// Where the run directories of the bursts stay; `None` for nowhere.
+    /// Parent of the bursts' run directories; `None`: they are temporary.
     pub out_dir: Option<PathBuf>,
     /// Suppress progress.
     pub quiet: bool,
 }
 
-/// A burst with what it showed.
+/// A burst and its measurements.
 #[derive(Debug)]
 pub struct Round {
     config: ActConfig,
@@ -106,14 +106,14 @@ impl Round {
     }
 }
 
-/// By how much, as a fraction, what reached a device may differ from what was issued without a reason.
+/// Difference between reached and issued I/O that needs no explanation, a fraction.
 fn unseen(measure: &Measure) -> f64 {
     UNSEEN + UNSEEN_SEC / measure.seconds
 }
 
-/// Runs bursts until the offsets reproduce the target, shows how near they come, and writes the configuration.
+/// Runs bursts until the offsets reproduce the target, shows the remaining differences, and writes the configuration.
 ///
-/// Errors: it is not aligned, or only by offsets that hide something.
+/// Errors: the target is not met, or only by offsets that hide a problem.
 pub fn run(args: &Alignment) -> Result<(), Failure> {
     let (text, written) = read_test(Test::Storage, &args.config)?;
     args.output.iter().try_for_each(Output::check)?;
@@ -122,7 +122,7 @@ pub fn run(args: &Alignment) -> Result<(), Failure> {
     let mut target = Target::of(args, &config)?;
     let devices = config.device_names.len();
     if devices > 1 {
-        // The rates of a configuration are those of all its devices together.
+        // The rates of a configuration cover all its devices together.
         target.io = target.io.map(|n| n * devices as f64);
         target.large_block_reads = target.large_block_reads.map(|n| n * devices as f64);
         target.source = format!("{devices} times {}", target.source);
@@ -161,7 +161,7 @@ pub fn run(args: &Alignment) -> Result<(), Failure> {
     Ok(())
 }
 
-/// `config` on other devices, if there are any.
+/// `config` on `devices`, or unchanged if there are none.
 fn on_devices(config: &ActConfig, devices: &[DeviceName]) -> Result<ActConfig, Failure> {
     if devices.is_empty() {
         return Ok(config.clone());
@@ -178,7 +178,7 @@ fn on_devices(config: &ActConfig, devices: &[DeviceName]) -> Result<ActConfig, F
     Ok(config)
 }
 
-/// Checks that offsets affect the configuration, and that the I/O of a device follows from it.
+/// Checks that offsets affect the configuration, and that it determines the I/O of a device.
 fn can_be_aligned(config: &ActConfig) -> Result<(), Failure> {
     let refused = |why: &str| Err(Failure::usage(format!("cannot align this configuration - {why}")));
     match config {
@@ -196,7 +196,7 @@ fn can_be_aligned(config: &ActConfig) -> Result<(), Failure> {
     }
 }
 
-/// Bursts until the target is met, no whole percent comes nearer, or there were enough.
+/// Runs bursts until the target is met, no whole percent comes nearer, or `args.rounds` is reached.
 fn rounds(
     bursts: &mut Bursts<'_>,
     config: ActConfig,
@@ -229,7 +229,7 @@ struct Bursts<'a> {
     within: f64,
     dirs: Dirs,
     places: Vec<Place>,
-    /// Seconds that are measured.
+    /// Measured time, seconds.
     seconds: u64,
     findings: Option<Vec<Finding>>,
     count: usize,
@@ -267,7 +267,7 @@ impl<'a> Bursts<'a> {
         Ok(Self { args, switch, within, dirs: Dirs::of(args)?, places, seconds, findings: None, count: 0 })
     }
 
-    /// One burst, repeated if it was disturbed. Errors: as [`Self::once`].
+    /// Runs a burst, repeated while it is disturbed. Errors: as [`Self::once`].
     fn run(&mut self, config: ActConfig) -> Result<Round, Failure> {
         for _ in 1..DISTURBED_MAX {
             let round = self.once(config.clone())?;
@@ -281,7 +281,7 @@ impl<'a> Bursts<'a> {
         self.is_a_measure(&round).map(|()| round)
     }
 
-    /// Errors: it did not come to its end.
+    /// Runs a burst once. Errors: it did not complete.
     fn once(&mut self, config: ActConfig) -> Result<Round, Failure> {
         self.count += 1;
         let seconds = u32::try_from(self.seconds + BEGINS_SEC + ENDS_SEC).unwrap_or(u32::MAX);
@@ -310,7 +310,7 @@ impl<'a> Bursts<'a> {
                 heading: Some(name),
             },
             quiet: self.args.quiet,
-            // The bursts look at requests themselves, all the time that is measured.
+            // Bursts trace requests themselves during the whole measured time.
             trace: false,
             ..RunRequest::new(Named::alone(workload, load::workload::act::echo::to_text(&config)))
         };

@@ -10,7 +10,7 @@ use sizing::align::{self, Load, Offsets, PLAUSIBLE_PCT, errors, other_rules, wor
 use sizing::drive_io::{DriveIo, NAMES};
 use std::fmt;
 
-/// Large-block reads that are so far, as a fraction, from those that the server counted are said.
+/// Relative difference from the server's large-block reads above which the page mentions it.
 const LARGE_READS_OFF: f64 = 0.1;
 
 pub(super) struct Page<'a> {
@@ -20,7 +20,7 @@ pub(super) struct Page<'a> {
 }
 
 impl Page<'_> {
-    /// The burst that came nearest.
+    /// The burst nearest to the target.
     pub(super) fn best(&self) -> &Round {
         let off = |round: &&Round| worst(&self.target.io, &round.measure.reached);
         let best = self.rounds.iter().min_by(|a, b| off(a).total_cmp(&off(b)));
@@ -31,7 +31,7 @@ impl Page<'_> {
         errors(&self.target.io, &round.measure.reached).map(|off| format!("{:+.1} %", off * 100.0))
     }
 
-    /// Notes on a burst whose numbers can be used.
+    /// Notes on a burst with usable numbers.
     pub(super) fn notes(&self) -> Vec<String> {
         let best = self.best();
         let measure = &best.measure;
@@ -91,7 +91,7 @@ impl Page<'_> {
         notes
     }
 
-    /// Why what came nearest is not near enough; `None`: it is.
+    /// Why the nearest burst is outside the tolerance; `None`: it is within.
     pub(super) fn not_aligned(&self) -> Option<String> {
         let best = self.best();
         if worst(&self.target.io, &best.measure.reached) <= self.within {
@@ -163,7 +163,7 @@ impl Page<'_> {
         for (key, pct) in found {
             lines.push(format!("{key}: {}", what_it_may_hide(key, pct, &best.config)));
         }
-        lines.push("if it is right all the same, say why: --because \"...\"".to_owned());
+        lines.push("if it is right nevertheless, give a reason: --because \"...\"".to_owned());
         Some(lines.join("\n"))
     }
 }
@@ -189,14 +189,14 @@ fn what_it_may_hide(key: &str, pct: u32, config: &ActConfig) -> String {
     }
 }
 
-/// The largest read-size-offset that can run.
+/// The largest read-size-offset that is valid.
 fn largest_read_size(config: &ActConfig) -> u32 {
     let runs = |pct: &u32| align::Load::of(&ActConfig { read_size_offset: *pct, ..config.clone() }, 512).is_ok();
     (1..=200).rev().find(runs).unwrap_or(1)
 }
 
-/// Why no offset can meet both w/s and wkB/s: writes have another size than the target's. `None`: they have the same,
-/// or records of many sizes are among them.
+/// Explains why no offset can meet both w/s and wkB/s: the size of writes differs from the target's. `None`: the
+/// sizes are equal, or the writes include records of many sizes.
 pub(super) fn other_size_of_writes(target: &Target, round: &Round, within: f64) -> Option<String> {
     let (theirs, ours) = (target.io.write_kib()?, round.measure.reached.write_kib()?);
     if round.config.commit_to_device || (ours / theirs).max(theirs / ours) <= 1.0 + 2.0 * within {

@@ -15,17 +15,17 @@ use sizing::source::Source;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-/// A profile has a few hundred bytes for each device and namespace.
+/// Maximum size of a profile, which has a few hundred bytes per device and namespace.
 const PROFILE_BYTES_MAX: u64 = 64 << 20;
 
 /// Target of one device of the configuration.
 #[derive(Debug)]
 pub(super) struct Target {
-    /// In iostat's numbers.
+    /// Target in iostat's numbers.
     pub io: DriveIo,
-    /// Large-block reads a second among its reads, as the server counted them.
+    /// Large-block reads per second among the reads, as the server counted them.
     pub large_block_reads: Option<f64>,
-    /// Source, a phrase.
+    /// Source of the target, a phrase.
     pub source: String,
 }
 
@@ -66,7 +66,7 @@ pub fn read_profile(path: &Path) -> Result<Profile, Failure> {
              r/s=N,w/s=N,rkB/s=N,wkB/s=N"
         ))
     })?;
-    // Of a later version the rest may be another; so this is looked at first.
+    // Checked before the other fields, which may differ in a later version.
     let format = serde_json::from_slice(&bytes).ok().and_then(|value: serde_json::Value| value.get("format")?.as_u64());
     if let Some(format) = format.filter(|format| *format > FORMAT.into()) {
         return Err(Failure::usage(format!(
@@ -103,8 +103,8 @@ pub fn balanced(profile: &Profile, accepted: bool) -> Result<(), Failure> {
     }
 }
 
-/// `r/s=N,w/s=N,rkB/s=N,wkB/s=N`, in any order. With f/s those flushes that w/s counts are taken off it: which they are
-/// is told by the size of writes, where all are large blocks of `block_kib`.
+/// Parses `r/s=N,w/s=N,rkB/s=N,wkB/s=N`, in any order. With f/s, flushes that w/s includes are subtracted; the size
+/// of writes tells how many, if all are large blocks of `block_kib`.
 fn typed(text: &str, block_kib: Option<f64>) -> Result<DriveIo, String> {
     const KEYS: [&str; 5] = ["r/s", "w/s", "rkB/s", "wkB/s", "f/s"];
     let mut values = [None; 5];
@@ -130,7 +130,7 @@ fn typed(text: &str, block_kib: Option<f64>) -> Result<DriveIo, String> {
     }
 }
 
-/// The mean of what iostat showed of one drive.
+/// Target from iostat's output: the mean of one drive.
 fn of_iostat(iostat: &Iostat, args: &Alignment, block_kib: Option<f64>) -> Result<Target, Failure> {
     if let Some((option, _)) =
         [("--node", &args.node), ("--namespace", &args.namespace)].iter().find(|it| it.1.is_some())

@@ -1,4 +1,4 @@
-//! Rounds of both programs side by side: where they agree, where not, and why not.
+//! Comparison of the rounds of both programs: agreements, differences, and their causes.
 
 use super::{PERCENTILES, Side};
 use report::table::Table;
@@ -7,10 +7,10 @@ use results::units;
 use serde_json::{Value, json};
 use std::fmt::Write;
 
-/// A smaller part is no difference: histograms of both know a time within 1 to 2 %.
+/// Largest relative difference that counts as equal: both histograms have an error of 1 to 2 %.
 const TOLERANCE: f64 = 0.05;
 
-/// Nor is less time than this.
+/// Largest time difference that counts as equal, ns.
 const TOLERANCE_NS: f64 = 2_000.0;
 
 /// Both programs side by side.
@@ -28,12 +28,12 @@ struct Stream {
     notes: Vec<String>,
 }
 
-/// A number of each round, of ours and of fio's.
+/// A number in each round of both programs.
 #[derive(Debug)]
 struct Row {
     what: String,
     values: [Vec<f64>; 2],
-    /// `None`: nobody expects them to agree.
+    /// `None`: agreement is not expected.
     agrees: Option<bool>,
     show: fn(f64) -> String,
 }
@@ -48,7 +48,7 @@ impl Row {
         [0, 1].map(|side: usize| median(&self.values[side]))
     }
 
-    /// Difference of ours from fio's, as a fraction of fio's.
+    /// Relative difference between flashproof and fio.
     fn more(&self) -> f64 {
         let [ours, theirs] = self.medians();
         if theirs > 0.0 { ours / theirs - 1.0 } else { 0.0 }
@@ -77,7 +77,8 @@ fn median(values: &[f64]) -> f64 {
     }
 }
 
-/// Rounds of ours beside rounds of `fio`: of each the sides of one job, in the same order.
+/// Compares the rounds `ours` with `theirs`, of the program `fio`: each round has the sides of a job, in the same
+/// order.
 pub fn compare(fio: &str, ours: &[Vec<Side>], theirs: &[Vec<Side>]) -> Checked {
     let sides = ours.iter().chain(theirs).map(Vec::len).min().unwrap_or(0);
     let stream = |at: usize| {
@@ -108,7 +109,7 @@ fn notes(rows: &[Row], ours: &[&Side]) -> Vec<String> {
     let mut notes = Vec::new();
     if iops.differs() {
         notes.push(match (is_paced, iops.more() > 0.0) {
-            (true, true) => "fio fell behind the rate: it waits for what is in flight before it sleeps until the next is due, and issues nothing while its depth is full".to_owned(),
+            (true, true) => "fio fell behind the rate: it waits for operations in flight before it sleeps until the next is due, and issues nothing while its depth is full".to_owned(),
             (true, false) => "flashproof did less: its depth was full, or it was late; wait and lag of its report tell which".to_owned(),
             (false, _) => format!(
                 "both keep the same depth in flight, so what differs is the CPU between a completion and the next operation: {} each with flashproof and {} with fio",
@@ -120,7 +121,7 @@ fn notes(rows: &[Row], ours: &[&Side]) -> Vec<String> {
     if let Some(row) = times.iter().find(|row| row.differs()) {
         notes.push(match (is_paced, row.more() > 0.0) {
             (true, true) => "with a rate flashproof issues each operation at its instant, whatever is in flight, and looks for completions once a wake-up period; fio waits for what is in flight before it sleeps, so its operations meet fewer others".to_owned(),
-            (true, false) => "fio sees a completion when it looks again after issuing or sleeping, which is later".to_owned(),
+            (true, false) => "fio sees a completion later, at its next poll after issuing or sleeping".to_owned(),
             (false, _) if iops.differs() => "at one depth time and rate are two sides of one thing: who does more a second takes less time for each".to_owned(),
             (false, true) => "flashproof counts from handing over a batch until it sees the completion, of several in one look".to_owned(),
             (false, false) => "fio counts from taking up an operation, with filling its buffer and submitting it".to_owned(),
@@ -143,7 +144,6 @@ impl Checked {
         !self.streams.iter().flat_map(|stream| &stream.rows).any(Row::differs)
     }
 
-    /// As text for people.
     pub fn text(&self) -> String {
         let [ours, theirs] = self.rounds;
         let rounds = |count: usize| units::count(count as u64, "round");
@@ -181,7 +181,6 @@ impl Checked {
         }
     }
 
-    /// As JSON.
     pub fn json(&self) -> Value {
         let of_row = |row: &Row| {
             let [ours, theirs] = &row.values;

@@ -1,13 +1,13 @@
-//! The same job by the real fio, in turns with ours: whether both see the same drive.
+//! Runs the same job with the real fio, in turns with flashproof, to check that both measure the same drive.
 //!
 //! ```text
 //! FioLoad, open devices -> RealFio::run -> Side of each direction   real_fio.rs
-//! FioLoad, Totals       -> ours         -> the same of our run
+//! FioLoad, Totals       -> ours         -> Side of our run
 //! rounds of both        -> compare      -> Checked                  compare.rs
 //! ```
 //!
-//! The one idea: a difference counts only when it is larger than what either program differs from itself by, from round to
-//! round. fio writes to nothing but descriptors that the guard gave us, and ends when we end.
+//! A difference counts only if it is larger than the differences between rounds of the same program. fio writes only to
+//! descriptors from the guard, and ends when flashproof ends.
 
 mod compare;
 mod real_fio;
@@ -22,11 +22,11 @@ use session::devices::Devices;
 use session::failure::Failure;
 use session::signals::Switch;
 
-/// Rounds of each program that tell a difference from noise.
+/// Rounds of each program, enough to separate a difference from noise.
 pub const ROUNDS: usize = 3;
 
-/// Runs `load` on what is `open` in turns, each program as often: `ours` runs a round of ours and gives what it came to; `None`
-/// from it, or a signal, is the end. `None`: there is no round of both.
+/// Runs `load` on `open` in turns, equally often by each program. `ours` runs a round of flashproof and returns its
+/// results; its `None`, or a signal, ends the check. `None`: there is no round of both.
 pub fn in_turns(
     fio: &RealFio,
     load: &FioLoad,
@@ -50,7 +50,8 @@ pub fn in_turns(
     Ok((!ours.is_empty() && !theirs.is_empty()).then(|| compare(fio.version(), ours, theirs)))
 }
 
-/// Rounds with whose turn it is: fio's or ours. Each begins every other round, because what one leaves in the drive meets the next.
+/// Round numbers, and true for fio's turn. The programs alternate in starting a round, because each leaves a trace in
+/// the drive.
 fn turns() -> impl Iterator<Item = (usize, bool)> {
     (1..=ROUNDS).flat_map(|round| [(round, round % 2 == 1), (round, round % 2 == 0)])
 }
@@ -60,32 +61,31 @@ const PERCENTILES: [f64; 5] = [50.0, 90.0, 99.0, 99.9, 99.99];
 
 const DIRECTIONS: [&str; 3] = ["reads", "writes", "trims"];
 
-/// Result of a direction of a job, in one round of one program.
+/// Result of one direction of a job in one round of one program.
 #[derive(Debug, Clone, Default)]
 pub struct Side {
-    /// Such as `mix reads`.
+    /// Name, such as `mix reads`.
     pub name: String,
-    /// True if it has a rate.
+    /// True for a load with a rate.
     pub is_paced: bool,
     /// Operations that were done.
     pub ops: u64,
-    /// Operations a second.
     pub iops: f64,
     /// Times from submission to completion at p50, p90, p99, p99.9 and p99.99, nanoseconds.
     pub latency_ns: [u64; PERCENTILES.len()],
-    /// CPU of the whole run for each of its operations, nanoseconds.
+    /// CPU time of the whole run per operation, nanoseconds.
     pub cpu_ns: f64,
-    /// The longest wait for a free place under the depth; fio has no such time.
+    /// Longest wait for the queue depth limit; fio has no such time.
     pub wait_max_ns: u64,
-    /// Operations that were wanted and never issued; fio does not count them.
+    /// Operations scheduled and never issued; fio does not count them.
     pub never_issued: u64,
 }
 
-/// The sides that `load` has: entry, direction, and a side with name alone.
+/// Sides of `load`: entry, direction, and a side with only its name.
 fn sides(load: &FioLoad) -> impl Iterator<Item = (usize, usize, Side)> {
     load.reported().into_iter().filter(|(_, kind, _)| *kind < DIRECTIONS.len()).map(|(entry, direction, _)| {
         let job = &load.entries[entry].job;
-        // Clones that are reported one by one have one name.
+        // Clones that are reported separately have the same name.
         let is_alone = load.entries.iter().filter(|other| other.job.name == job.name).count() == 1;
         let number =
             if is_alone { String::new() } else { format!("~{}", load.threads[load.entries[entry].threads[0]].number) };
@@ -94,7 +94,7 @@ fn sides(load: &FioLoad) -> impl Iterator<Item = (usize, usize, Side)> {
     })
 }
 
-/// Results of our run of `load`, which took `cpu_ns`.
+/// Results of flashproof's run of `load`, which used `cpu_ns`.
 pub fn ours(load: &FioLoad, totals: &Totals, cpu_ns: u64) -> Vec<Side> {
     let ops: u64 = totals.kinds.iter().map(|kind| kind.ops).sum();
     let of = |(entry, direction, side): (usize, usize, Side)| {

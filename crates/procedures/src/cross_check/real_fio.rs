@@ -22,11 +22,11 @@ use std::time::Duration;
 /// Maximum size of its output: thousands of jobs.
 const OUTPUT_BYTES_MAX: u64 = 64 << 20;
 
-/// Time between two looks at whether it has ended.
+/// Poll interval for the end of fio.
 const LOOK: Duration = Duration::from_millis(20);
 
-/// Options of ours that are not handed on: what is opened is ours to say, logs would lie over ours, and of what waits for
-/// whom there is only one run here.
+/// Options not passed to fio: flashproof opens the files, fio's logs would overwrite flashproof's, and with a single
+/// run here nothing has to wait.
 const NOT_HANDED_ON: &[&str] = &[
     "name",
     "filename",
@@ -44,7 +44,7 @@ const NOT_HANDED_ON: &[&str] = &[
     "lat_percentiles",
 ];
 
-/// Options that make no difference here, and some in fio, without danger to any file.
+/// Options without effect in flashproof, and with some in fio, that are harmless to files.
 const HANDED_ON_TOO: &[&str] = &[
     "iodepth_batch",
     "iodepth_batch_submit",
@@ -62,7 +62,7 @@ const HANDED_ON_TOO: &[&str] = &[
     "force_async",
 ];
 
-/// The fio that is installed.
+/// The installed fio.
 #[derive(Debug, Clone)]
 pub struct RealFio {
     path: PathBuf,
@@ -70,7 +70,7 @@ pub struct RealFio {
 }
 
 impl RealFio {
-    /// Looks for it on the path, where a link of that name to this program is none. Errors: there is none.
+    /// Searches the path, ignoring links to this program. Errors: not found.
     pub fn find() -> Result<Self, Failure> {
         let own = std::env::current_exe().and_then(std::fs::canonicalize).ok();
         let path = std::env::var_os("PATH").unwrap_or_default();
@@ -92,22 +92,22 @@ impl RealFio {
         let version = String::from_utf8_lossy(&said.stdout).trim().to_owned();
         match version.starts_with("fio-") {
             true => Ok(Self { path, version }),
-            false => Err(missing(format!("{} does not say that it is fio", path.display()))),
+            false => Err(missing(format!("{} does not identify itself as fio", path.display()))),
         }
     }
 
-    /// The one that is there, which can run all of `loads` beside us. Errors: there is none, or it cannot.
+    /// The installed fio, if it can run all of `loads` for comparison. Errors: not found, or unsuitable.
     pub fn beside(loads: &[FioLoad]) -> Result<Self, Failure> {
         let fio = Self::find()?;
         loads.iter().try_for_each(|load| fio.check(load)).map(|()| fio)
     }
 
-    /// Version that it reports: `fio-3.33`.
+    /// Version that fio reports: `fio-3.33`.
     pub fn version(&self) -> &str {
         &self.version
     }
 
-    /// Checks that it can run `load`. Errors: the reason.
+    /// Checks that fio can run `load`. Errors: the reason.
     pub fn check(&self, load: &FioLoad) -> Result<(), Failure> {
         let cannot =
             |why: &str, what: &str| Err(Failure::usage(format!("cannot cross-check with fio - {why} - {what}")));
@@ -122,9 +122,9 @@ impl RealFio {
         }
     }
 
-    /// Runs `load` once on what is open, and nothing else: by its descriptors. `None`: a signal ended it.
+    /// Runs `load` once, only on the descriptors of `open`. `None`: a signal ended it.
     ///
-    /// Errors: `open` has not all of its devices, or not for writing; fio failed.
+    /// Errors: a device is missing in `open`, or not open for writing; fio failed.
     pub fn run(&self, load: &FioLoad, open: &Devices, switch: &Switch) -> Result<Option<Vec<Side>>, Failure> {
         self.check(load)?;
         let mut command = Command::new(&self.path);
@@ -152,7 +152,7 @@ impl RealFio {
     }
 }
 
-/// The descriptors, by name, of what `thread` works on.
+/// Descriptor paths of the files of `thread`.
 fn descriptors(load: &FioLoad, thread: &Thread, open: &Devices) -> Result<String, Failure> {
     let Devices::Real(targets) = open else {
         return Err(Failure::usage("cannot cross-check with fio without a device"));
@@ -160,7 +160,9 @@ fn descriptors(load: &FioLoad, thread: &Thread, open: &Devices) -> Result<String
     let path = |name: String| {
         let is_it = |target: &&Arc<Target>| target.name() == name && (target.is_writable() || !load.writes());
         let target = targets.iter().find(is_it).ok_or_else(|| {
-            Failure::environment(format!("cannot cross-check with fio on {name} - it is not open for that"))
+            Failure::environment(format!(
+                "cannot cross-check with fio on {name} - it is not among the open devices, or not open for writing"
+            ))
         })?;
         Ok(format!("/proc/{}/fd/{}", std::process::id(), target.fd().as_raw_fd()))
     };
@@ -179,9 +181,9 @@ fn words(thread: &Thread, filename: &str) -> Vec<String> {
         Some(value) => format!("--{}={value}", given.name),
         None => format!("--{}", given.name),
     };
-    // As threads of one process all jobs end together. Separate processes would go on writing.
+    // As threads of one process, all jobs end together; separate processes would continue writing.
     let mut words = vec![format!("--name={}", job.name), format!("--filename={filename}"), "--thread=1".into()];
-    // The values that we use by default.
+    // Defaults of flashproof.
     words.push("--ioengine=io_uring".into());
     words.extend(job.in_force.iter().filter(handed_on).map(word));
     let percentiles = PERCENTILES.map(|percentile| percentile.to_string()).join(":");
@@ -200,7 +202,7 @@ fn drain(from: Option<impl Read + Send + 'static>) -> thread::JoinHandle<String>
     })
 }
 
-/// Waits for the end of `child`, which a signal to us ends.
+/// Waits for the end of `child`; a signal to this program kills it.
 fn wait(child: &mut Child, control: &Control) -> std::io::Result<std::process::ExitStatus> {
     loop {
         if let Some(status) = child.try_wait()? {
@@ -214,7 +216,7 @@ fn wait(child: &mut Child, control: &Control) -> std::io::Result<std::process::E
     }
 }
 
-/// Results of `load` in its JSON.
+/// Results of `load` from fio's JSON.
 fn measured(load: &FioLoad, text: &str) -> Result<Vec<Side>, String> {
     // Messages may precede the JSON.
     let json = text.find("\n{").map_or(text, |at| &text[at..]);

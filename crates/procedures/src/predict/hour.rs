@@ -1,8 +1,9 @@
 //! The highest load that a simulated drive holds for an hour, from runs of seconds.
 //!
-//! Without rare stalls one second of the drive is like the next, so a short run stands for the hour. With rare stalls the hour
-//! consists of windows with a stall and of others without: one run shows the shares with a stall in each window, another
-//! the shares without any, and the hour's shares are both, mixed by how many stalls the hour has.
+//! Without rare stalls, every second of the drive is alike, so a short run represents the hour. With rare stalls, the
+//! hour consists of windows with a stall and windows without. One run measures the shares with a stall in each
+//! window, another the shares without, and the hour's shares are a mix of both, weighted by the number of stalls per
+//! hour.
 
 use super::PredictedLoad;
 use crate::series::{self, Base1x};
@@ -21,24 +22,24 @@ use tempfile::TempDir;
 
 const HOUR_SEC: f64 = 3_600.0;
 
-/// Loads that are tried, multiples of 1x.
+/// Bounds of the loads tried, multiples of 1x.
 pub(super) const LEAST: f64 = 1.0 / 64.0;
 const MOST: f64 = 1_000.0;
-/// The highest load held and the lowest not held are as near as this.
+/// The search ends when the lowest load not held is within this factor of the highest load held.
 const NEAR: f64 = 1.01;
-/// The first step away from where a search begins. Each further step is the square of the one before.
+/// First step factor of a search. Each further step is the square of the previous one.
 const FIRST_STEP: f64 = 1.05;
 
-/// A run without stalls has so many operations, and lasts so long, seconds.
+/// Operations of a run without stalls, and bounds of its length, seconds.
 const OPS: f64 = 300_000.0;
 const RUN_SEC: std::ops::RangeInclusive<f64> = 2.0..=120.0;
-/// Windows of limits, or frequent stalls, in such a run.
+/// Minimum number of limit windows, or of frequent stalls, in such a run.
 const PERIODS: f64 = 20.0;
 
-/// A window with a stall is so many times longer than the stall, so that what waited is done before the next.
+/// Length of a window with a stall as a multiple of the stall, so that the backlog is gone before the next stall.
 const WINDOW_STALLS: f64 = 100.0;
 const WINDOW_SEC: std::ops::RangeInclusive<f64> = 2.0..=30.0;
-/// Windows in a run with stalls.
+/// Number of windows in a run with stalls.
 const WINDOWS: std::ops::RangeInclusive<f64> = 3.0..=12.0;
 
 /// Estimate of the number of stalls in an hour, if stalls come every `every_s`.
@@ -46,9 +47,9 @@ const WINDOWS: std::ops::RangeInclusive<f64> = 3.0..=12.0;
 pub(super) enum Count {
     /// The mean number.
     Mean,
-    /// As few as an hour can have.
+    /// Fewest stalls that an hour can have.
     Least,
-    /// As many as an hour can have.
+    /// Most stalls that an hour can have.
     Most,
 }
 
@@ -66,14 +67,14 @@ impl Count {
 /// A search for the highest load that a drive holds.
 pub(super) struct HourSearch<'a> {
     steady: Base1x,
-    /// The drive with a stall in each window, how long a window is, and how many stalls the hour has.
+    /// The drive with a stall in each window; the length of a window; the number of stalls in the hour.
     stalled: Option<(Base1x, f64, f64)>,
-    /// Time that a run without stalls has to last for what the drive does periodically, seconds.
+    /// Minimum length of a run without stalls that covers the drive's periodic behaviour, seconds.
     period_sec: f64,
     load: &'a PredictedLoad,
     switch: &'a Switch,
     place: TempDir,
-    /// Operations a second of 1x.
+    /// Operations per second at 1x.
     iops: f64,
     runs: u32,
 }
@@ -92,7 +93,7 @@ impl<'a> HourSearch<'a> {
         let place = tempfile::tempdir().map_err(|error| {
             Failure::environment(format!("cannot make a directory for a search - {error} - is there room in TMPDIR?"))
         })?;
-        // The same baseline predicts the same rating.
+        // A fixed seed, so that the same baseline predicts the same rating.
         let base =
             |name: &str| series::base(load.config.as_deref(), &[format!("{name}+seed=1")], load.as_act, "predict");
         let steady = console::quietly(|| base(&drive.steady))?;
@@ -109,7 +110,7 @@ impl<'a> HourSearch<'a> {
         Ok(Self { steady, stalled, period_sec, load, switch, place, iops: 0.0, runs: 0 })
     }
 
-    /// The highest load held, searched from the load `from` on; `Ok(None)`: not even the least that is tried.
+    /// The highest load held, starting the search at `from`; `Ok(None)`: not even [`LEAST`] is held.
     pub(super) fn highest(&mut self, from: f64) -> Result<Result<Option<f64>, Interrupted>, Failure> {
         let (mut held, mut not_held, mut at, mut step) =
             (None::<f64>, None::<f64>, from.clamp(LEAST, MOST), FIRST_STEP);
@@ -130,11 +131,11 @@ impl<'a> HourSearch<'a> {
         Ok(Ok(held.map(|held| Multiple::new(held).get())))
     }
 
-    /// True where the drive holds `multiple` times 1x for an hour.
+    /// True if the drive holds `multiple` times 1x for an hour.
     fn holds(&mut self, multiple: f64) -> Result<Result<bool, Interrupted>, Failure> {
         let multiple = Multiple::new(multiple);
         if self.iops == 0.0 {
-            // A run tells the rates of 1x.
+            // A first run determines the rates of 1x.
             self.run(&self.steady.clone(), Multiple::new(1.0), 1)?;
         }
         let iops = (self.iops * multiple.get()).max(1.0);
@@ -152,12 +153,12 @@ impl<'a> HourSearch<'a> {
         if let End::Interrupted { .. } = stalled.end {
             return Ok(Err(Interrupted));
         }
-        // The first window has no stall at its begin.
+        // The first window does not start with a stall.
         let part = stalls * windows * window_sec / (windows - 1.0) / HOUR_SEC;
         Ok(Ok(stalled.end.is_complete() && self.mixed_holds(&steady, &stalled, part)))
     }
 
-    /// True where an hour is within the limits, a part of it as `stalled` and the rest as `steady`.
+    /// True if an hour is within the limits when `part` of it is like `stalled` and the remainder like `steady`.
     fn mixed_holds(&self, steady: &Verdict, stalled: &Verdict, part: f64) -> bool {
         let shares = |verdict: &Verdict| -> Vec<Vec<f64>> {
             let of = verdict.groups.iter().map(|group| group.slices.first()?.judged_share.clone());
@@ -170,7 +171,7 @@ impl<'a> HourSearch<'a> {
         shares(steady).iter().zip(&shares(stalled)).all(|(steady, stalled)| within(steady, stalled))
     }
 
-    /// The verdict on `seconds` of `multiple` times the load of `base`.
+    /// Verdict on `seconds` at `multiple` times the load of `base`.
     fn run(&mut self, base: &Base1x, multiple: Multiple, seconds: u64) -> Result<Box<Verdict>, Failure> {
         let mut base = base.clone();
         base.set_duration(u32::try_from(seconds).unwrap_or(u32::MAX));
@@ -192,7 +193,7 @@ impl<'a> HourSearch<'a> {
         let mut offered = Offered(0.0);
         let ended = console::quietly(|| runner::run(request, self.switch, &mut offered))?;
         self.iops = if self.iops == 0.0 { offered.0 / multiple.get() } else { self.iops };
-        // Runs are many, and of each only its verdict is wanted.
+        // Runs are many, and only their verdicts are needed.
         let _ = std::fs::remove_dir_all(dir);
         match ended {
             Ended::Recorded(verdict) => Ok(verdict),
@@ -201,7 +202,7 @@ impl<'a> HourSearch<'a> {
     }
 }
 
-/// Operations a second that a run is asked for.
+/// Operations per second that a run offers.
 struct Offered(f64);
 
 impl Watch for Offered {

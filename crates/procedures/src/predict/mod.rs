@@ -1,4 +1,4 @@
-//! A prediction: the rating of a simulated drive that does what the drive did, or why there is none.
+//! A prediction: the rating of a simulated drive fitted to a real one, or why there is none.
 //!
 //! ```text
 //! series.json -> points of each drive -> what its watch saw   seen.rs: stalls, drift
@@ -6,8 +6,8 @@
 //!             -> the highest load that each holds for an hour  hour.rs
 //!             -> conclusion.details.prediction, and a page
 //! ```
-//! A prediction has an interval that the truth lies in, or there is none: whatever makes the interval wide, or the simulated drive
-//! unlike the real one, is the reason by name.
+//! A prediction has an interval that contains the true rating. If the interval would be too wide, or the simulated
+//! drive differs from the real one, there is no prediction, and the reason is named.
 
 mod hour;
 mod seen;
@@ -31,27 +31,27 @@ use std::path::{Path, PathBuf};
 /// The load whose rating is predicted.
 #[derive(Debug, Clone)]
 pub struct PredictedLoad {
-    /// A configuration of any ACT as the load of 1x; `None` for ACT's own.
+    /// Configuration of any ACT version, whose load is 1x; `None`: ACT's own.
     pub config: Option<PathBuf>,
-    /// Limits that a load must meet.
+    /// Latency limits for a load that is held.
     pub sla: Sla,
     /// True to pace operations as ACT does.
     pub as_act: bool,
 }
 
-/// The smallest operation of a simulated drive, bytes: what a drive's is, a series does not say.
+/// Smallest operation of the simulated drive, bytes; a series does not record the real drive's.
 const MIN_IO_BYTES: u32 = 512;
 
-/// The ends of an interval are further apart by this much, percent: a search names up to 2 % less than the truth, here and on the
-/// drive, and of a drive whose times vary by 100 % the truth was up to 3 % beyond the parameters' ends.
+/// Margin at both ends of an interval, percent. A search names up to 2 % less than the truth, here and on the drive.
+/// For a drive whose times vary by 100 %, the truth was up to 3 % beyond the ends of the parameters.
 const MARGIN_PCT: f64 = 5.0;
-/// The highest rating of an interval by the lowest: a wider one says nothing.
+/// Maximum ratio of an interval's ends; a wider one says nothing.
 const WIDEST: f64 = 2.0;
 
-/// A prediction for each drive of the baseline in `dir`; `None`: it was interrupted. Writes the simulated drives and the
-/// predictions into the directory; `force`: also over files of others.
+/// Predicts each drive of the baseline in `dir`; `None`: interrupted. Writes the simulated drives and the predictions
+/// into the directory; with `force`, also over files of other origin.
 ///
-/// Errors: there is no baseline; the points of a drive do not say enough.
+/// Errors: there is no baseline, or too few points of a drive.
 pub fn predict(
     dir: &Path,
     load: &PredictedLoad,
@@ -107,7 +107,7 @@ fn of_series(
     Ok(Some(predictions))
 }
 
-/// Puts predictions into the series and its report, if it has come to its conclusion.
+/// Adds predictions to the series and its report, if the series has its conclusion.
 fn keep(kept: &mut Kept, predictions: &[Prediction]) -> Result<(), Failure> {
     let Some(conclusion) = &mut kept.series.conclusion else { return Ok(()) };
     if !conclusion.details.is_object() {
@@ -157,8 +157,7 @@ fn of_drive(
     let Some(ratings) = ratings(&fit, load, switch)? else { return Ok(None) };
     let Some([rating, low, high]) = interval(ratings) else { return declined(seen.undecided(ratings)) };
     let mut remarks = vec![
-        "the interval says how far the parameters could be varied until they no longer describe the points; it knows nothing of \
-         drives that are unlike the model"
+        "the interval covers all parameters that still describe the points; it does not cover drives that differ from the model"
             .to_owned(),
     ];
     remarks.extend(seen.remarks(points));
@@ -180,12 +179,12 @@ fn of_drive(
     }))
 }
 
-/// The ratings of the drive that was fitted and of those at both ends; `None`: interrupted.
+/// Ratings of the fitted drive and of the drives at both ends; `None`: interrupted.
 fn ratings(fit: &Fit, load: &PredictedLoad, switch: &Switch) -> Result<Option<[Option<f64>; 3]>, Failure> {
     let mut ratings = [None; 3];
     let drives = [(&fit.nearest, Count::Mean), (&fit.slow, Count::Most), (&fit.fast, Count::Least)];
     for (number, (drive, count)) in drives.into_iter().enumerate() {
-        // The others are not far from the first.
+        // The ratings at both ends are near the first.
         let from = ratings[0].unwrap_or(if number == 0 { 1.0 } else { hour::LEAST });
         let Ok(highest) = HourSearch::new(drive, count, load, switch)?.highest(from)? else { return Ok(None) };
         ratings[number] = highest;
@@ -193,14 +192,14 @@ fn ratings(fit: &Fit, load: &PredictedLoad, switch: &Switch) -> Result<Option<[O
     Ok(Some(ratings))
 }
 
-/// The rating and its interval, of the ratings of the drive itself and of those at both ends; where no load is held, of none. `None`:
-/// the interval is too wide to say anything.
+/// The rating and its interval, from the ratings of the fitted drive and of both ends; all `None` if no drive holds
+/// any load. `None`: the interval is too wide.
 fn interval(ratings: [Option<f64>; 3]) -> Option<[Option<f64>; 3]> {
     if ratings == [None; 3] {
         return Some(ratings);
     }
     let [Some(rating), Some(slow), Some(fast)] = ratings else { return None };
-    // More channels can make a drive slower, by having more of what is slow in flight.
+    // More channels can make a drive slower, because more slow operations are then in flight.
     let (low, high) = (rating.min(slow).min(fast), rating.max(slow).max(fast));
     let bounds = [low * (1.0 - MARGIN_PCT / 100.0), high * (1.0 + MARGIN_PCT / 100.0)];
     let [low, high] = bounds.map(|bound| Multiple::new(bound).get());

@@ -6,17 +6,18 @@ use results::baseline::{Declined, DeclinedBy, Done, PAUSES_MIN, Part, Point, Sta
 use results::series::Identity;
 use results::units;
 
-/// An event is known if the watch is so many times longer than the time from one to the next.
+/// An event's period is known if the watch lasts this many periods.
 const TIMES_SEEN: u64 = PAUSES_MIN;
 
-/// An event that a reader will want to know of: once an hour, seconds.
+/// Events that occur once an hour matter to readers, seconds.
 const HOUR_SEC: u64 = 3_600;
 
-/// A drive collects garbage if the writes of its saturation are slower by more than this part in so many last rounds.
+/// Garbage collection is assumed if the saturation's last [`LAST_ROUNDS`] rounds of writes are slower by this
+/// fraction.
 const FELL: f64 = 0.1;
 const LAST_ROUNDS: usize = 3;
 
-/// The watch after the jobs is short: its median drifted if it differs by more than this factor, and by this time.
+/// The second watch is short: a drift must exceed this factor and this time.
 const DRIFT_FACTOR: f64 = 1.2;
 const DRIFT_US: f64 = 5.0;
 
@@ -51,7 +52,7 @@ impl<'a> Seen<'a> {
         }
     }
 
-    /// Why nothing is predicted of a drive that drifts; `None`: it does not.
+    /// Why a drive that drifts has no prediction; `None`: it does not drift.
     pub(super) fn drift(&self) -> Option<Declined> {
         let watch = self.watch?;
         let seen = watch.drift().or_else(|| drift_between(watch, self.later?))?;
@@ -60,7 +61,7 @@ impl<'a> Seen<'a> {
         Some(Declined { cause: DeclinedBy::Drift, reason })
     }
 
-    /// Why nothing is predicted of a drive that `fit` does not describe; `None`: it does.
+    /// Why a drive that `fit` does not describe has no prediction; `None`: it describes the drive.
     pub(super) fn undescribed(&self, points: &[Point], fit: &Fit) -> Option<Declined> {
         let collects = |seen: String| Declined {
             cause: DeclinedBy::GarbageCollection,
@@ -88,7 +89,7 @@ impl<'a> Seen<'a> {
         })
     }
 
-    /// Why nothing is predicted where the drives at both ends differ by too much.
+    /// Why there is no prediction if the drives at both ends differ too much.
     pub(super) fn undecided(&self, [_, slow, fast]: [Option<f64>; 3]) -> Declined {
         let rating = |rating: Option<f64>| rating.map_or("no load".to_owned(), units::multiple);
         let ends = format!("anything from {} to {} is possible", rating(slow), rating(fast));
@@ -101,7 +102,7 @@ impl<'a> Seen<'a> {
         }
     }
 
-    /// Events that the baseline of `device` cannot know.
+    /// Events that the baseline of `device` cannot have observed.
     pub(super) fn unknown(&self, device: &Identity) -> String {
         let simulated = device.simulated;
         // A real drive is filled before its baseline.

@@ -1,9 +1,8 @@
-//! The preparation of one device: its steps in order, each recorded when it is on the medium.
+//! Preparation of one device: its steps in order, each recorded once its data are durable.
 //!
-//! Devices of one preparation share nothing: each has its own thread, run loop and record, so a slow or
-//! broken one holds up no other.
+//! Devices share nothing: each has its own thread, run loop and record, so a slow or broken device delays no other.
 //!
-//! At the end, and before one goes on, a sample is read back and compared with what ought to be on the device.
+//! A sample is read back and compared with the expected data at the end, and before a resume.
 
 use super::ledger::{Broken, Ledger};
 use super::status::Tracker;
@@ -43,7 +42,6 @@ pub(super) struct Written {
 /// The preparation of one device, or its verification.
 pub(super) struct Job {
     pub name: DeviceName,
-    /// The one device.
     pub devices: Devices,
     pub engine: Arc<Engine>,
     pub prepared: Prepared,
@@ -58,7 +56,7 @@ pub(super) struct Job {
 }
 
 impl Job {
-    /// Prepares the device, from where its record says that it is, and reads back a sample.
+    /// Prepares the device from the recorded position on, and reads back a sample.
     pub(super) fn prepare(mut self) -> Result<Done, Broken> {
         let begun = self.prepared.passes_done > 0 || self.prepared.mark_bytes > 0;
         if begun {
@@ -77,7 +75,7 @@ impl Job {
         Ok(Done { prepared: self.prepared, verified, written: self.written })
     }
 
-    /// Reads back a sample of a device that was prepared before.
+    /// Reads back a sample of a prepared device.
     pub(super) fn verify_only(mut self) -> Result<Done, Broken> {
         let verified = self.verify()?;
         Ok(Done { prepared: self.prepared, verified, written: self.written })
@@ -87,14 +85,14 @@ impl Job {
         self.ledger.target.as_ref()
     }
 
-    /// Bytes to prepare, and those of them that direct I/O reaches.
+    /// Bytes to prepare, and how many of them direct I/O can write.
     pub(super) fn extent(&self) -> (u64, u64) {
         let used = self.prepared.used_bytes;
         let unit = self.target().map_or(1, |target| u64::from(target.min_io_bytes()));
         (used, used / unit * unit)
     }
 
-    /// Discards all, or the part that is not to be used.
+    /// Discards the whole device, or the part that is not used.
     fn discard(&mut self) -> Result<(), Broken> {
         let Prepared { discard_first, used_bytes, size_bytes, .. } = self.prepared;
         let from = if discard_first { 0 } else { used_bytes };
@@ -124,7 +122,7 @@ impl Job {
         Ok(())
     }
 
-    /// Writes the device once, from the mark on.
+    /// Writes one pass, from the mark on.
     fn pass(&mut self) -> Result<(), Broken> {
         let pass = self.prepared.passes_done;
         let content = self.content(self.prepared.fill_of(pass));
@@ -136,7 +134,7 @@ impl Job {
         let mark = Arc::new(AtomicU64::new(from));
         let pass = Pass { device: self.name.clone(), range: from..reached, mark: mark.clone(), content };
         let ran = if from < reached { self.run(&pass, Some(&mark)) } else { Ok(()) };
-        // A device that failed is not trusted with another sync: what was recorded before holds.
+        // A failed device is not trusted with another sync: the earlier record remains valid.
         if matches!(ran, Ok(()) | Err(Broken::Asked)) {
             let (begun, mark) = (Instant::now(), mark.load(Ordering::Acquire));
             self.ledger.checkpoint(&mut self.prepared, mark)?;
@@ -151,10 +149,10 @@ impl Job {
         Ok(())
     }
 
-    /// Writes what direct I/O cannot: fewer bytes than its unit, at the end of a file.
+    /// Writes the remainder that direct I/O cannot: less than its unit, at the end of a file.
     fn write_remainder(&self, reached: u64, used: u64, content: Content) -> Result<(), Broken> {
         let (Some(target), true) = (self.target(), reached < used) else { return Ok(()) };
-        // From the last place at which salt can begin.
+        // From the last aligned start of salt.
         let begin = reached / SPOT_BYTES as u64 * SPOT_BYTES as u64;
         let mut bytes = vec![0; (used - begin) as usize];
         content.put(&mut bytes, begin);
@@ -170,7 +168,7 @@ impl Job {
         fill.map_or(Content::Zeros, |fill| Content::Salt(PlacedSalt::new(self.prepared.seed, fill, self.key)))
     }
 
-    /// Runs `workload` until its stream ends. With a `mark`, records from time to time how far it is.
+    /// Runs `workload` until its stream ends. With a `mark`, records progress periodically.
     pub(super) fn run<W: Workload>(&mut self, workload: &W, mark: Option<&Arc<AtomicU64>>) -> Result<(), Broken> {
         let facts = EngineFacts::unpaced(&self.engine);
         let choices = Choices { seed: 1, shards_max: 1, cpus: 1, in_flight_max: None };
@@ -196,7 +194,7 @@ impl Job {
         self.check_asked()
     }
 
-    /// Error if the user asked for the end, or if the run ended for another reason than the end of its stream.
+    /// Fails if the user interrupted the run, or if it ended for another reason than the end of its stream.
     fn check_asked(&self) -> Result<(), Broken> {
         match self.control.cause() {
             None => Ok(()),
@@ -208,16 +206,16 @@ impl Job {
     }
 }
 
-/// Places read before a preparation goes on: a device that lost a part of what is on record to that extent
-/// is found out with a chance of at least `1 - (1 - part)^64`, and no option can turn it off.
+/// Places read before a resume. A device that lost a fraction `part` of its recorded data is detected with a
+/// probability of at least `1 - (1 - part)^64`. No option turns this off.
 const BEGUN_SPOTS: u64 = 64;
 
 /// Result of a sample.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Verified {
-    /// All as written.
+    /// All places hold the written data.
     Equal(Sampled),
-    /// A simulated drive keeps nothing that could be read back.
+    /// Not possible: a simulated drive stores no data.
     Simulated,
     /// Not requested.
     No,
@@ -251,12 +249,12 @@ impl Job {
         }
     }
 
-    /// Checks before a resume, by a small sample, that the device holds the recorded data. It may have been discarded,
-    /// or a new file may have got the number of an old one, without a change of the record.
+    /// Checks before a resume, by a small sample, that the device holds the recorded data. The device may have been
+    /// discarded, or a new file may have the number of an old one, without a change of the record.
     pub(super) fn check_begun(&mut self) -> Result<(), Broken> {
         let Prepared { passes_done, mark_bytes, .. } = self.prepared;
         let (_, reached) = self.extent();
-        // Behind the mark all is yet to be written, so a pass at its beginning relies on nothing.
+        // Everything after the mark is still to be written, so a pass at its start relies on nothing.
         let (end, pass) = match self.prepared.passes().checked_sub(passes_done) {
             None | Some(0) => (reached, self.prepared.passes().saturating_sub(1)),
             Some(_) => (mark_bytes.min(reached), passes_done),
@@ -276,7 +274,7 @@ impl Job {
         }
     }
 
-    /// Compares `spots` places before `end` with `content`; each time other ones.
+    /// Compares `spots` random places before `end` with `content`.
     fn compare(&mut self, end: u64, spots: u64, content: Content) -> Result<Arc<Compared>, Broken> {
         let compared = Arc::new(Compared::default());
         let now = unix_s() ^ u64::from(std::process::id()) << 32;

@@ -7,33 +7,33 @@ use std::cell::Cell;
 use std::sync::Arc;
 use std::time::Duration;
 
-/// Why the preparation of a device ended before its end.
+/// Why the preparation of a device ended early.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Broken {
-    /// The device failed, or does not hold what was written: exit code 1.
+    /// The device failed, or does not hold the written data: exit code 1.
     Device(String),
-    /// The host did: exit code 3.
+    /// The host failed: exit code 3.
     Environment(String),
-    /// Somebody asked for the end: exit code 4.
+    /// The user interrupted the preparation: exit code 4.
     Asked,
 }
 
-/// Keeps how far the preparation of one device is.
+/// Records the progress of a device's preparation.
 pub(super) struct Ledger {
     pub records: Records,
-    /// Of the device; without one nothing is recorded.
+    /// Identity of the device; without one nothing is recorded.
     pub identity: Option<String>,
     /// Interval at which data are synced and progress is recorded.
     pub every: Duration,
     /// None for a simulated drive.
     pub target: Option<Arc<Target>>,
-    /// True once the user was told that nothing can be recorded.
+    /// True once the user was warned that nothing can be recorded.
     pub told: Cell<bool>,
 }
 
 impl Ledger {
-    /// Records `prepared` before anything is written. The old record is wrong from the first write on, so if this fails
-    /// nothing is written.
+    /// Records `prepared` before the first write. After the first write the old record is wrong, so if recording
+    /// fails nothing is written.
     pub(super) fn begin(&self, prepared: &Prepared) -> Result<(), Broken> {
         self.record(prepared).map_err(|error| {
             let path = &prepared.path;
@@ -50,8 +50,8 @@ impl Ledger {
         }
     }
 
-    /// Records what was read back, and nothing else. Says whether the record is still of `prepared`: a test
-    /// or another preparation may have begun on a device that is only read.
+    /// Records only the sample. False if the record no longer belongs to `prepared`: a test or another preparation
+    /// may have begun on a device that is only read.
     pub(super) fn keep_sample(&self, prepared: &Prepared, sample: &Sampled) -> bool {
         let Some(identity) = &self.identity else { return true };
         self.records.keep_sample(identity, prepared, sample).unwrap_or_else(|error| {
@@ -73,7 +73,7 @@ impl Ledger {
         }
     }
 
-    /// Puts on the medium what was written, and only then records that all before `mark` is.
+    /// Syncs the device, and only then records that all data before `mark` are durable.
     pub(super) fn checkpoint(&self, prepared: &mut Prepared, mark: u64) -> Result<(), Broken> {
         if let Some(Err(error)) = self.target.as_ref().map(|target| target.sync()) {
             let name = &prepared.path;

@@ -1,8 +1,7 @@
-//! A preparation: writes devices from end to end, so that a test meets a drive in use and not a new one, and reads a
-//! sample back.
+//! A preparation: fills devices, so that a test finds a used drive and not a new one, and reads a sample back.
 //!
-//! What to do on each device is decided, and every device's consent had, before anything is written to
-//! any. Then each goes its own way, on a thread of its own.
+//! The work on each device is decided, and consent obtained for all, before the first write to any. Then each device
+//! has its own thread.
 
 mod job;
 mod ledger;
@@ -33,38 +32,38 @@ use std::time::{Duration, Instant};
 /// Refresh interval of the screen.
 const RENEW: Duration = Duration::from_millis(200);
 
-/// Places of 4 KiB that a preparation reads back from each device, unless told otherwise.
+/// Default number of 4 KiB places that are read back from each device.
 pub const SAMPLES: u64 = 16_384;
 
-/// Seconds between two records of progress, unless told otherwise.
+/// Default interval between two records of progress, seconds.
 pub const CHECKPOINT_SEC: u64 = 5;
 
-/// Write rate for which a plan states its time, bytes a second: a slow NVMe drive, filled from end to end.
+/// Write rate assumed for the time in a plan, bytes per second: a slow NVMe drive during a complete fill.
 const PLANNED_RATE: f64 = 1e9;
 
-/// A preparation of devices as it is asked for.
+/// Request for a preparation.
 #[derive(Debug, Clone)]
 pub struct Preparation {
-    /// Devices or files to prepare: all that is on them is erased.
+    /// Devices or files to prepare; all their data are erased.
     pub devices: Vec<String>,
     /// Names of devices that may be erased.
     pub erase: Vec<String>,
-    /// Further devices of what it is part of, which nobody is warned of.
+    /// Other devices of the same configuration; naming them for erasure causes no warning.
     pub others: Vec<String>,
     /// Passes, and the part to use.
     pub wanted: Wanted,
-    /// True to write nothing, and read a sample of devices prepared before.
+    /// True to write nothing, and only read a sample of devices prepared before.
     pub verify: bool,
     /// Places to read back from each device; 0 for none.
     pub samples: u64,
-    /// Interval at which progress is put on the medium and recorded.
+    /// Interval at which data are synced and progress is recorded.
     pub checkpoint: Duration,
     /// Display of its progress.
     pub style: Style,
 }
 
 impl Preparation {
-    /// The usual preparation of `devices`: zeros and one pass of salt. `erase` names those that may be erased.
+    /// The default preparation of `devices`: zeros and one pass of salt. `erase` names those that may be erased.
     pub fn usual(devices: Vec<String>, erase: &[String], style: Style) -> Self {
         Self {
             devices,
@@ -78,8 +77,8 @@ impl Preparation {
         }
     }
 
-    /// Prepares the devices, or verifies that they are. A signal ends it by way of `switch`. Gives the exit code:
-    /// 0, 1 for a device that failed, 3 for a failure of the host, 4 if it was interrupted.
+    /// Prepares or verifies the devices; a signal ends it through `switch`. Returns the exit code: 0, 1 for a failed
+    /// device, 3 for a failure of the host, 4 if interrupted.
     pub fn run(&self, switch: &Switch) -> Result<u8, Failure> {
         if self.verify && self.samples == 0 {
             return Err(Failure::usage("cannot verify with --samples 0 - nothing would be read - leave --samples out"));
@@ -110,7 +109,7 @@ impl Preparation {
         self.tell(&ended)
     }
 
-    /// Tells what would be written, and writes nothing. Errors: those of [`Self::run`] before its first write.
+    /// Describes what would be written, and writes nothing. Errors: those of [`Self::run`] before its first write.
     pub fn plan(&self) -> Result<String, Failure> {
         let prepared = match self.simulated()? {
             None => open::plan(self)?,
@@ -119,7 +118,7 @@ impl Preparation {
         Ok(prepared.iter().map(|prepared| planned(prepared, self.samples)).collect())
     }
 
-    /// The simulated drives, if the devices are such; `None` for real ones.
+    /// The simulated drives, if all devices are simulated; `None` for real ones.
     fn simulated(&self) -> Result<Option<Vec<DeviceName>>, Failure> {
         let names = parsed(&self.devices)?;
         match names.iter().filter(|name| name.drive().is_some()).count() {
@@ -131,7 +130,7 @@ impl Preparation {
         }
     }
 
-    /// Runs all jobs at once, and draws how they go.
+    /// Runs all jobs in parallel, and draws their progress.
     fn work(&self, jobs: Vec<Job>, simulated: bool) -> Result<Vec<JobEnd>, Failure> {
         let status = jobs.iter().map(|job| job.status.clone()).collect();
         let mut bars = Bars::new(self.style, &self.devices, status, simulated);
@@ -157,7 +156,7 @@ impl Preparation {
         Ok(threads.into_iter().filter_map(|thread| thread.join().ok()).collect())
     }
 
-    /// Tells what came of it, and with which exit code: a device that failed outweighs the rest.
+    /// Prints the results and returns the exit code; a failed device has precedence.
     fn tell(&self, ended: &[JobEnd]) -> Result<u8, Failure> {
         let mut code = 0;
         for ((ended, seconds), name) in ended.iter().zip(&self.devices) {
@@ -185,23 +184,23 @@ impl Preparation {
 /// Result of a device's job, and its duration in seconds.
 type JobEnd = (Result<Done, Broken>, u64);
 
-/// The command line, without what would begin anew.
+/// The command line without `--restart`.
 fn command_to_go_on() -> String {
     let arguments = std::env::args_os().map(|argument| argument.to_string_lossy().into_owned());
     arguments.filter(|argument| argument != "--restart").map(quoted).collect::<Vec<_>>().join(" ")
 }
 
-/// An argument as a shell takes it: in quotes, where it would read more into it.
+/// Quotes an argument for a shell, if needed.
 fn quoted(argument: String) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+%@".contains(c);
     match !argument.is_empty() && argument.chars().all(is_plain) {
         true => argument,
-        // Nothing ends a quotation but the quote itself, which stands behind a backslash outside of it.
+        // In single quotes only the quote itself is special; it goes outside, after a backslash.
         false => format!("'{}'", argument.replace('\'', r"'\''")),
     }
 }
 
-/// What is written, pass by pass.
+/// Passes to write, as text.
 fn passes(prepared: &Prepared) -> String {
     match prepared {
         Prepared { zeros: true, fills: 0, .. } => "zeros".to_owned(),
@@ -210,7 +209,7 @@ fn passes(prepared: &Prepared) -> String {
     }
 }
 
-/// Of how many bytes.
+/// Bytes to prepare, as text.
 fn part(prepared: &Prepared) -> String {
     let Prepared { used_bytes, size_bytes, .. } = prepared;
     match used_bytes == size_bytes {
@@ -219,7 +218,7 @@ fn part(prepared: &Prepared) -> String {
     }
 }
 
-/// One line on a device that would be prepared, with the time that a drive of [`PLANNED_RATE`] takes.
+/// Plan of a device in one line, with the time at [`PLANNED_RATE`].
 fn planned(prepared: &Prepared, samples: u64) -> String {
     let (total, done) = (u64::from(prepared.passes()), u64::from(prepared.passes_done));
     let left = (total - done) * prepared.used_bytes - prepared.mark_bytes;
@@ -235,7 +234,7 @@ fn planned(prepared: &Prepared, samples: u64) -> String {
     )
 }
 
-/// One line on a device that was prepared, or verified.
+/// Result of a prepared or verified device in one line.
 fn summary(name: &str, done: &Done, seconds: u64, verify: bool) -> String {
     let Done { prepared, verified, written } = done;
     let used_bytes = prepared.used_bytes;
@@ -252,7 +251,7 @@ fn summary(name: &str, done: &Done, seconds: u64, verify: bool) -> String {
     };
     let at = match written.ns {
         0 => String::new(),
-        // Bytes in a microsecond are megabytes in a second.
+        // Bytes per microsecond are megabytes per second.
         ns => format!(" written at {:.0} MB/s", written.bytes as f64 * 1e3 / ns as f64),
     };
     let done = if verify { "verified" } else { "prepared" };

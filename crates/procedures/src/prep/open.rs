@@ -1,4 +1,4 @@
-//! The devices of a preparation: decided upon one by one, opened all or none.
+//! The devices of a preparation: decided one by one, opened all or none.
 
 use super::Preparation;
 use super::job::{Job, Written};
@@ -17,7 +17,7 @@ use session::failure::{Failure, all};
 use std::cell::Cell;
 use std::sync::Arc;
 
-/// A device that is open, and what is to be done on it.
+/// An open device and its planned preparation.
 pub(super) struct Drive {
     name: DeviceName,
     pub devices: Devices,
@@ -53,7 +53,7 @@ impl Drive {
     }
 }
 
-/// What is to be done on each device, before anybody is asked for consent.
+/// Decides the work on each device, before any question about consent.
 fn decided(asked: &Preparation, records: &Records) -> Result<Vec<(DeviceFacts, Resume)>, Failure> {
     let wanted = asked.wanted;
     let looked = asked.devices.iter().map(|name| {
@@ -98,7 +98,7 @@ pub(super) fn open(asked: &Preparation) -> Result<Vec<Drive>, Failure> {
     )
 }
 
-/// What [`open`] would have done on each device, if the guard agrees to all of them. Writes nothing.
+/// Decides what [`open`] would do on each device, if the guard agrees to all of them. Writes nothing.
 pub(super) fn plan(asked: &Preparation) -> Result<Vec<Prepared>, Failure> {
     let decided = decided(asked, &Records::open(None))?;
     let requests: Vec<_> = decided.iter().map(|(facts, _)| request(facts)).collect();
@@ -115,7 +115,7 @@ fn request(facts: &DeviceFacts) -> Request {
     }
 }
 
-/// The drive of a `resume` that was decided upon by `facts`, now that there is consent.
+/// Opens the drive for a `resume` that was decided from `facts`, with consent.
 fn opened(
     consent: WriteConsent,
     resume: Resume,
@@ -129,7 +129,7 @@ fn opened(
     if now.identity != identity {
         return Err(format!("cannot prepare {path} - another device took its place - start again"));
     }
-    // Of a file the consent is for the length that was asked for; it may be longer by now.
+    // The consent for a file covers the requested length; the file may have grown since then.
     if let Some(size_bytes) = [now.size_bytes, consent.size_bytes()].iter().find(|size| **size != facts.size_bytes) {
         return Err(format!(
             "cannot prepare {path} - it had {} bytes and has {size_bytes} now - start again",
@@ -152,8 +152,8 @@ fn opened(
     Ok(Drive { name, devices: Devices::Real(vec![target]), prepared: resume.prepared, key, identity })
 }
 
-/// Says what it means that nothing can be recorded; refuses what would then be a false record, or none
-/// where later runs rely on one.
+/// Warns that nothing can be recorded. Refuses if the record would then be false, or missing where later runs need
+/// it.
 fn check_unrecorded(resume: &Resume, facts: &DeviceFacts, records: &Records) -> Result<(), String> {
     let path = &facts.path;
     let refuse = |why: &str| {
@@ -174,8 +174,8 @@ fn check_unrecorded(resume: &Resume, facts: &DeviceFacts, records: &Records) -> 
     }
 }
 
-/// Refuses to go on with another key than the one on what is written so far: half of the device would not
-/// be what the record says.
+/// Refuses to resume with another stamp key than that of the data written so far: half of the device would differ
+/// from the record.
 fn check_same_key(resume: &Resume, consent: &WriteConsent) -> Result<(), String> {
     match resume.key {
         Some(key) if key != consent.stamp_key() => Err(format!(
@@ -186,7 +186,7 @@ fn check_same_key(resume: &Resume, consent: &WriteConsent) -> Result<(), String>
     }
 }
 
-/// Says where a record is that cannot be used, because it is as good as none then.
+/// Warns of a record that is unusable, and so treated as missing.
 fn tell_unusable(records: &Records, name: &str, identity: Option<&str>) {
     if let Some(path) = identity.and_then(|identity| records.unusable(identity)) {
         console::warning(&format!(
@@ -196,7 +196,7 @@ fn tell_unusable(records: &Records, name: &str, identity: Option<&str>) {
     }
 }
 
-/// Opens devices for reading that are recorded as prepared.
+/// Opens for reading the devices that are recorded as prepared.
 pub(super) fn open_prepared(devices: &[String]) -> Result<Vec<Drive>, Failure> {
     let records = Records::open(None);
     let drives = devices.iter().map(|name| {
@@ -231,7 +231,7 @@ pub(super) fn open_prepared(devices: &[String]) -> Result<Vec<Drive>, Failure> {
     all(drives, Failure::environment)
 }
 
-/// Simulated drives, of which nothing is recorded.
+/// Simulated drives; nothing is recorded about them.
 pub(super) fn simulate(wanted: &Wanted, names: &[DeviceName]) -> Result<Vec<Drive>, Failure> {
     let nowhere = Records::nowhere();
     let beginning = Beginning { seed: session::runner::fresh_seed(), unix_s: unix_s() };
@@ -296,7 +296,7 @@ mod tests {
             guard.consent(&[request(facts)], &mut Answers::default()).unwrap().remove(0)
         }
 
-        /// A preparation that was interrupted in its first pass.
+        /// A place whose preparation was interrupted in its first pass.
         fn interrupted(self) -> Self {
             let facts = self.facts();
             let prepared = Prepared { mark_bytes: 131_072, ..self.resume().prepared };

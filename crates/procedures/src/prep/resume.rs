@@ -17,12 +17,12 @@ pub struct Wanted {
     pub use_pct: u32,
     /// `None`: any seed.
     pub seed: Option<u64>,
-    /// Begin anew, whatever was interrupted.
+    /// True to start again, even after an interrupted preparation.
     pub restart: bool,
 }
 
 impl Wanted {
-    /// Zeros, then salt, over all of it.
+    /// Zeros, then salt, on the whole device.
     pub const USUAL: Self =
         Self { discard_first: false, zeros: true, fills: 1, use_pct: 100, seed: None, restart: false };
 }
@@ -31,14 +31,14 @@ impl Wanted {
 #[derive(Debug, Clone)]
 pub(super) struct Subject {
     pub path: String,
-    /// Its identity, if it has one.
+    /// Identity of the device, if it has one.
     pub identity: Option<String>,
     pub serial: Option<String>,
     pub size_bytes: u64,
 }
 
 impl Subject {
-    /// The device or file that `facts` are of.
+    /// The device or file described by `facts`.
     pub(super) fn of(facts: &DeviceFacts) -> Self {
         Self {
             path: facts.path.clone(),
@@ -52,7 +52,7 @@ impl Subject {
 /// Parameters of a new preparation.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Beginning {
-    /// For the salt, unless the user names one.
+    /// Seed of the salt, unless the user gives one.
     pub seed: u64,
     /// Time, seconds since 1970.
     pub unix_s: u64,
@@ -62,14 +62,14 @@ pub(super) struct Beginning {
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Resume {
     pub prepared: Prepared,
-    /// Key of the stamps in what is written so far; `None` at the beginning.
+    /// Key of the stamps written so far; `None` for a new preparation.
     pub key: Option<u64>,
 }
 
 impl Resume {
-    /// The resume for `subject`, from what is recorded of it. `beginning` is for one that begins anew.
+    /// The preparation of `subject`, from its record; `beginning` applies to a new one.
     ///
-    /// Errors: why not, with what to do.
+    /// Errors: why it is refused, and what to do.
     pub(super) fn of(
         subject: &Subject,
         wanted: &Wanted,
@@ -108,10 +108,10 @@ impl Resume {
         Ok(Self { prepared, key: None })
     }
 
-    /// Finds out again what is to be done, when nobody else can write to the device any more: a test or another
-    /// preparation may have come in between.
+    /// Decides again when no other process can write to the device any more: a test or another preparation may have
+    /// run in between.
     ///
-    /// Errors: why not, or that it is no longer the same.
+    /// Errors: refused, or no longer the same.
     pub(super) fn check(&self, subject: &Subject, wanted: &Wanted, records: &Records) -> Result<(), String> {
         let Prepared { seed, started_unix_s: unix_s, .. } = self.prepared;
         match Self::of(subject, wanted, records, Beginning { seed, unix_s })? == *self {
@@ -129,7 +129,7 @@ impl Resume {
     }
 }
 
-/// The first `use_pct` percent, in whole blocks; all of it for 100.
+/// The first `use_pct` percent in whole blocks; all bytes for 100.
 fn used_bytes(path: &str, size_bytes: u64, use_pct: u32) -> Result<u64, String> {
     if use_pct >= 100 {
         return Ok(size_bytes);
@@ -144,10 +144,10 @@ fn used_bytes(path: &str, size_bytes: u64, use_pct: u32) -> Result<u64, String> 
     }
 }
 
-/// Refuses when what was interrupted under this name was another drive.
+/// Refuses if the preparation interrupted under this name was on another drive.
 fn check_same_drive(subject: &Subject, own: Option<&Prepared>, records: &Records) -> Result<(), String> {
     let Subject { path, identity, size_bytes, .. } = subject;
-    // A drive that was prepared here after the other is the one that is meant.
+    // If this drive was prepared here after the other one, the user means this drive.
     let since = own.map_or(0, |own| own.started_unix_s);
     let last = records.last_under(path).filter(|(_, last)| !last.is_complete() && last.started_unix_s > since);
     match last {
@@ -161,7 +161,7 @@ fn check_same_drive(subject: &Subject, own: Option<&Prepared>, records: &Records
     }
 }
 
-/// Refuses what would write something else than `prepared` did so far.
+/// Refuses if `wanted` would write other data than `prepared` did so far.
 fn check_same_work(subject: &Subject, prepared: &Prepared, wanted: &Wanted) -> Result<(), String> {
     let Subject { path, size_bytes, .. } = subject;
     let refuse = |why: String, instead: &str| {
@@ -208,12 +208,12 @@ pub(super) mod tests {
 
     const BEGINNING: Beginning = Beginning { seed: 9, unix_s: 1_000 };
 
-    /// A preparation of the device `identity` at its beginning.
+    /// A preparation of the device `identity` at its start.
     pub(in crate::prep) fn begun(identity: &str) -> Prepared {
         Resume::of(&subject(identity), &WANTED, &Records::nowhere(), BEGINNING).unwrap().prepared
     }
 
-    /// Records with a preparation of `serial a`, with seed 5, that was interrupted in its second pass.
+    /// Records with a preparation of `serial a`, with seed 5, interrupted in its second pass.
     fn interrupted() -> (tempfile::TempDir, Records, Prepared) {
         let dir = tempfile::tempdir().unwrap();
         let records = Records::open(Some(dir.path().into()));

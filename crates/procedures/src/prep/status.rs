@@ -1,6 +1,6 @@
 //! Progress of a preparation, and its display: a bar per device, periodic lines, or ACT's plain lines.
 //!
-//! The run reports on the job's thread, not on the issuing one: a sync delays no write.
+//! The run reports on the job's thread, not on the issuing one, so that a sync delays no write.
 
 use super::ledger::{Broken, Ledger};
 use device::guard::Prepared;
@@ -14,7 +14,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// Share of the newest interval in the rate: what is shown covers about the last two seconds.
+/// Weight of the newest interval in the rate: the rate covers about the last two seconds.
 const NEWEST: f64 = 0.05;
 
 /// Current step.
@@ -25,12 +25,12 @@ pub(super) enum Step {
     Discard,
     /// Writing zeros.
     Zeros,
-    /// Writing salt, of this number.
+    /// Writing salt; the number of the pass.
     Salt(u32),
     /// Reading back a sample.
     ReadBack,
     Done,
-    /// Broken off, by a failure or because it was asked for.
+    /// Ended early by a failure or by the user.
     BrokenOff,
 }
 
@@ -38,12 +38,12 @@ pub(super) enum Step {
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Status {
     pub step: Step,
-    /// Bytes of this step that are done, and all of them.
+    /// Bytes of this step done, and in all.
     pub done: u64,
     pub of: u64,
     /// Bytes of later steps.
     pub later: u64,
-    /// Bytes a second; none before the first interval.
+    /// Bytes per second; none before the first interval.
     pub rate: Option<f64>,
 }
 
@@ -60,14 +60,14 @@ impl Status {
     }
 }
 
-/// A status that its job writes and others read.
+/// Status written by the job's thread and read by others.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Shared(Arc<Mutex<Inner>>);
 
 #[derive(Debug)]
 struct Inner {
     now: Status,
-    /// Steps that were begun, in order.
+    /// Steps begun, in order.
     begun: Vec<Step>,
 }
 
@@ -78,14 +78,14 @@ impl Default for Inner {
 }
 
 impl Shared {
-    /// Begins a step of `of` bytes of which `done` are done; `later` are those of steps after it.
+    /// Begins a step of `of` bytes, `done` of them done; `later`: bytes of later steps.
     pub(super) fn begin(&self, step: Step, of: u64, done: u64, later: u64) {
         let mut inner = self.lock();
         inner.now = Status { step, done, of, later, rate: None };
         inner.begun.push(step);
     }
 
-    /// Adds what an interval of `ns` did.
+    /// Adds the bytes of an interval of `ns`.
     pub(super) fn add(&self, bytes: u64, ns: u64) {
         let status = &mut self.lock().now;
         status.done = status.of.min(status.done + bytes);
@@ -124,7 +124,7 @@ const ADD: Duration = Duration::from_secs(10);
 /// Cells of a bar.
 const WIDTH: u64 = 24;
 
-/// Longest name shown whole.
+/// Longest name shown without truncation.
 const NAME_MAX: usize = 28;
 
 /// Style of the progress display.
@@ -132,14 +132,14 @@ const NAME_MAX: usize = 28;
 pub enum Style {
     /// No display.
     Quiet,
-    /// Bars on standard error, or lines where that is no terminal.
+    /// Bars on standard error; lines if it is no terminal.
     Bars,
-    /// Plain lines on standard output: each step, and each tenth of it.
+    /// Plain lines on standard output: each step, and each tenth of a step.
     Plain,
 }
 
 impl Style {
-    /// The display that `--quiet` turns off.
+    /// Bars, or no display if `quiet`.
     pub fn of(quiet: bool) -> Self {
         if quiet { Self::Quiet } else { Self::Bars }
     }
@@ -152,10 +152,10 @@ pub(super) struct Bars {
     simulated: bool,
     names: Vec<String>,
     status: Vec<Shared>,
-    /// Lines that the next drawing goes over.
+    /// Number of lines that the next drawing overwrites.
     drawn: usize,
     added: Option<Instant>,
-    /// Of each device, how many steps were told, and the last tenth.
+    /// For each device, the number of steps printed and the last tenth printed.
     told: Vec<(usize, u64)>,
 }
 
@@ -167,7 +167,7 @@ impl Bars {
         Self { style, terminal, simulated, names: names.to_vec(), status, drawn: 0, added: None, told }
     }
 
-    /// Shows what there is to show now.
+    /// Updates the display.
     pub(super) fn draw(&mut self) {
         match self.style {
             Style::Quiet => {}
@@ -175,7 +175,7 @@ impl Bars {
             Style::Bars if self.terminal => self.redraw(),
             Style::Bars => {
                 if self.added.is_none_or(|added| added.elapsed() >= ADD) {
-                    // Nothing is known of the first moment.
+                    // There is no rate yet at the first call.
                     if self.added.replace(Instant::now()).is_some() {
                         self.lines().iter().for_each(|line| console::note(line));
                     }
@@ -190,7 +190,7 @@ impl Bars {
             text += &format!("\x1b[{}A", self.drawn);
         }
         let lines = self.lines();
-        // A line that is broken in two would be counted as one.
+        // A wrapped line would be counted as one.
         let width = columns(io::stderr());
         for line in &lines {
             text.push('\r');
@@ -207,7 +207,7 @@ impl Bars {
         lines.map(|(name, status)| line(name, width, &status.now(), self.simulated)).collect()
     }
 
-    /// Tells steps and tenths that are new, on standard output.
+    /// Prints new steps and tenths on standard output.
     fn tell(&mut self) {
         for ((name, status), told) in self.names.iter().zip(&self.status).zip(&mut self.told) {
             let (now, begun) = (status.now(), status.begun());
@@ -260,7 +260,7 @@ fn line(name: &str, width: usize, status: &Status, simulated: bool) -> String {
     format!("{name:width$}  {step:9}  [{bar}] {pct:3} %  {rate:>6} MB/s  {left} left{of}")
 }
 
-/// Takes what a run yields: progress for the screen and for the record, and the first failure.
+/// Receives the results of a run: progress for the screen and the record, and the first failure.
 pub(super) struct Tracker<'a> {
     prepared: &'a mut Prepared,
     ledger: &'a Ledger,
@@ -276,7 +276,7 @@ pub(super) struct Tracker<'a> {
 }
 
 impl<'a> Tracker<'a> {
-    /// A tracker of a run on the device of `prepared`. With a `mark` it records how far that is.
+    /// A tracker of a run on the device of `prepared`. With a `mark`, it records the mark.
     pub(super) fn new(
         prepared: &'a mut Prepared,
         ledger: &'a Ledger,

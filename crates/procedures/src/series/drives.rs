@@ -10,33 +10,32 @@ use results::units::{bytes, span};
 use session::console;
 use session::failure::Failure;
 
-/// Times that a preparation writes a drive: zeros, then random data.
+/// Number of passes of a preparation: zeros, then random data.
 const PREPARED_TIMES: u64 = 2;
 
 /// The drives of a series, in the order of its devices.
 pub struct Drives {
-    /// Identity of each drive.
     pub identities: Vec<Identity>,
-    /// Devices that nobody prepares and that are not on record as prepared.
+    /// Devices that are neither recorded as prepared nor to be prepared.
     pub left_unprepared: Vec<String>,
-    /// Devices that are no drives, whatever they are called, each a phrase with its name and what it is:
-    /// `/dev/loop3 is a loop device, which is a file`. Simulated drives and files are not among them.
+    /// Devices that are no physical drives, each a phrase with the name and kind: `/dev/loop3 is a loop device, which
+    /// is a file`. Without simulated drives and files.
     pub virtual_kinds: Vec<String>,
-    /// Devices that are to be prepared.
+    /// Devices to prepare.
     wanting: Vec<Wanting>,
 }
 
-/// A device that is not on record as prepared.
+/// A device that is not recorded as prepared.
 struct Wanting {
     name: String,
-    /// True if it has a lasting name under which a preparation can be recorded.
+    /// True if it has a lasting name, so that a preparation can be recorded.
     recordable: bool,
 }
 
 impl Drives {
-    /// Looks at the devices of `spec`, without opening them. `no_prep`: leave them as they are.
+    /// Examines the devices of `spec`, without opening them. `no_prep`: do not prepare them.
     ///
-    /// Errors: a device that is not there, or is none.
+    /// Errors: a device does not exist, or is no device.
     pub fn look(spec: &RunSpec, no_prep: bool) -> Result<Self, Failure> {
         let mut drives = Self {
             identities: Vec::new(),
@@ -85,14 +84,14 @@ impl Drives {
         }
     }
 
-    /// Devices to prepare now. A device that cannot be recorded is prepared at the beginning of a series only: in a
-    /// series that has `begun` it is prepared already.
+    /// Devices to prepare now. A device that cannot be recorded is prepared only at the start of a series: if the
+    /// series has `begun`, it is prepared already.
     pub fn to_prepare(&self, begun: bool) -> Vec<String> {
         let now = self.wanting.iter().filter(|wanting| wanting.recordable || !begun);
         now.map(|wanting| wanting.name.clone()).collect()
     }
 
-    /// A line for each drive: its size, and what is written if it is one `to_prepare` first.
+    /// One line per drive: its size, and what is written first if it is one of `to_prepare`.
     pub fn plan(&self, to_prepare: &[String]) -> String {
         let line = |drive: &Identity| {
             let written = drive.size_bytes * PREPARED_TIMES;
@@ -118,8 +117,8 @@ fn file(name: &str, size_bytes: u64) -> Identity {
     Identity { name: name.to_owned(), model: None, serial: None, size_bytes, simulated: false }
 }
 
-/// The identity of a device: its serial number, with what tells it from other parts of the same drive; or,
-/// where it has none, whatever else lasts.
+/// Identity of a device: its serial number, with the partition or namespace; without a serial number, another lasting
+/// name.
 fn identity(facts: &DeviceFacts) -> Identity {
     let part = match (&facts.partition, facts.nsid) {
         (Some(part), _) => format!(" partition {} at {}", part.index, part.start_bytes),
@@ -136,14 +135,14 @@ fn identity(facts: &DeviceFacts) -> Identity {
     }
 }
 
-/// True if the record shows that the device was written full, with incompressible data.
+/// True if the device is recorded as completely filled with incompressible data.
 fn is_prepared(facts: &DeviceFacts) -> bool {
     let record = facts.identity().and_then(|identity| Records::open(None).find(&identity));
     let prepared = record.and_then(|record| record.prepared);
     prepared.is_some_and(|it| it.is_complete() && it.fills > 0 && it.size_bytes == facts.size_bytes)
 }
 
-/// Says when several devices are one drive, which then has to carry several loads.
+/// Warns if several devices are parts of one drive, which then carries several loads.
 fn warn_of_shared_drives(names: &[String]) {
     for drive in drives_of(names, &Roots::default()).iter().filter(|drive| drive.members.len() > 1) {
         console::warning(&format!(

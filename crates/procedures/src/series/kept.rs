@@ -1,7 +1,7 @@
-//! The directory of a series: found again by the same command, locked, and begun or gone on with.
+//! The directory of a series: found by the same command, locked, and started or resumed.
 //!
-//! Nothing in it is ever deleted: `--fresh` begins beside it, in `NAME.2`, and the same command then goes
-//! on with the newest.
+//! Nothing in it is ever deleted: `--fresh` starts a new series next to it, in `NAME.2`, and later the same command
+//! resumes the newest.
 
 use super::Options;
 use report::document::Document;
@@ -20,31 +20,31 @@ use std::path::{Path, PathBuf};
 /// The report in the directory of a series.
 const REPORT: &str = "report.html";
 
-/// Longest name of drives in the name of a directory, in characters.
+/// Maximum length of the drives' names in the name of a directory, characters.
 const NAME_CHARS_MAX: usize = 120;
 
-/// The series, where it is, and the right to run it.
+/// A series, its directory, and the lock to run it.
 pub struct Kept {
     pub dir: PathBuf,
-    /// State, as on disk after each [`Self::save`].
+    /// State of the series, on disk after each [`Self::save`].
     pub series: Series,
-    /// How its runs are made.
+    /// Options of its runs.
     pub options: Options,
-    /// Names of devices that may be erased: those given by options, and those that somebody agreed to.
+    /// Names of devices that may be erased: given by options, or agreed to on the terminal.
     pub erase: Vec<String>,
-    /// None of a dry run, which changes nothing.
+    /// None for a dry run, which changes nothing.
     _lock: Option<SeriesLock>,
 }
 
 impl Kept {
-    /// Opens the directory of the series `now`: `first`, or with [`Options::fresh`] an unused one beside it. A series
-    /// that is there goes on, with its own values of the terms `settled`, which were settled when it began. A dry run
-    /// reads what is there and makes nothing.
+    /// Opens the directory of the series `now`: `first`, or with [`Options::fresh`] an unused one next to it. An
+    /// existing series is resumed, with its own values of the terms `settled`, which are fixed at its start. A dry
+    /// run only reads.
     ///
-    /// `agreed` asks for consent to what the series erases, and returns the names under which it may be. It is called
-    /// before the directory is made, so that a refusal leaves nothing behind; not for a series that ended.
+    /// `agreed` asks for consent to the erasures of the series, and returns the names agreed to. It is called before
+    /// the directory is made, so that a refusal leaves nothing behind; not for a series that has ended.
     ///
-    /// Errors: another process runs it; what is there is another series, or a run; there is no consent.
+    /// Errors: another process runs it; the directory holds another series, or a run; there is no consent.
     pub fn open(
         first: &Path,
         options: Options,
@@ -62,7 +62,7 @@ impl Kept {
         }
         let cannot =
             |error| Failure::environment(format!("cannot make the directory {shown} - {error} - give another --out"));
-        // Whoever runs a series has its devices, too, so a lock that is held is the better reason.
+        // The process that runs a series also holds its devices, so a held lock is the better explanation.
         let locked = |dir: &Path| SeriesLock::take(dir).map_err(Failure::environment);
         let is_there = dir.is_dir();
         let mut lock = (is_there && !options.dry_run).then(|| locked(&dir)).transpose()?;
@@ -82,7 +82,7 @@ impl Kept {
         Ok(Self { dir, series: Series { process, ..series }, options, erase, _lock: lock })
     }
 
-    /// The series that is in `dir`, to add to what followed from it.
+    /// Opens the existing series in `dir`, to add to its conclusion.
     ///
     /// Errors: there is none; another process runs it.
     pub fn there(dir: &Path) -> Result<Self, Failure> {
@@ -103,25 +103,25 @@ impl Kept {
         Ok(Self { dir: dir.to_owned(), series, options: Options::default(), erase: Vec::new(), _lock: Some(lock) })
     }
 
-    /// The value of a term; empty where there is none of that name.
+    /// Value of a term; empty if there is no such term.
     pub fn term(&self, name: &str) -> &str {
         self.series.terms.iter().find(|(other, _)| other == name).map_or("", |(_, value)| value)
     }
 
-    /// True if the series has made a run.
+    /// True if a run of the series has begun.
     pub fn has_begun(&self) -> bool {
         has_begun(&self.series)
     }
 
-    /// A line that says how many steps are done already; nothing at the beginning.
+    /// A line with the number of steps done already; empty at the start.
     pub fn done_before(&self) -> String {
         match self.series.steps.iter().filter(|step| step.state == State::Done).count() {
             0 => String::new(),
-            done => format!("\ngoing on after {} that are done", count(done as u64, "step")),
+            done => format!("\nresuming after {} already done", count(done as u64, "step")),
         }
     }
 
-    /// Notes what is found about host and devices. Simulated drives have neither.
+    /// Records the doctor's findings about host and devices; none for simulated drives.
     pub fn examine(&mut self) {
         if self.series.devices.iter().any(|device| device.simulated) {
             return;
@@ -130,7 +130,7 @@ impl Kept {
         self.series.findings = device::doctor::examine(Path::new("/"), &names, Some(&self.dir));
     }
 
-    /// Tells of the findings that may spoil a result.
+    /// Prints the findings that may spoil a result.
     pub fn tell_findings(&self) {
         let told = report::findings::listed(&self.series.findings, Level::Warning);
         if !told.is_empty() {
@@ -141,8 +141,8 @@ impl Kept {
         }
     }
 
-    /// Writes the report on the series beside its runs. A failure does not lose the result: `flashproof report` can
-    /// make it at any time.
+    /// Writes the report of the series into its directory. A failure does not lose the result: `flashproof report`
+    /// can make it at any time.
     pub fn write_report(&self) {
         if let Err(failure) = self.page().and_then(|page| write_page(&self.dir.join(REPORT), &page)) {
             console::warning(&format!(
@@ -152,7 +152,7 @@ impl Kept {
         }
     }
 
-    /// Writes the report where `--html` wants it, too.
+    /// Writes a second copy of the report to the file of `--html`.
     pub fn write_html(&self) -> Result<(), Failure> {
         self.options.html.as_ref().map_or(Ok(()), |file| write_page(file, &self.page()?))
     }
@@ -179,7 +179,7 @@ fn has_begun(series: &Series) -> bool {
     series.steps.iter().any(|step| step.attempts > 0)
 }
 
-/// The series `then`, from `dir`, if it is the one that `now` would begin.
+/// The series `then` from `dir`, if it equals the one that `now` would begin.
 fn gone_on(dir: &Path, then: Series, mut now: Series, settled: &[&str]) -> Result<Series, Failure> {
     for name in settled {
         let kept = then.terms.iter().find(|(other, _)| other == name);
@@ -188,7 +188,7 @@ fn gone_on(dir: &Path, then: Series, mut now: Series, settled: &[&str]) -> Resul
     }
     check_same(&then, &now).map_err(|differs| refusal(dir, &differs))?;
     let mut series = then;
-    // The same drives may have other names by now.
+    // The same drives may have other names now.
     series.devices = now.devices;
     Ok(series)
 }
@@ -202,8 +202,8 @@ fn refusal(dir: &Path, differs: &[Differs]) -> Failure {
     Failure::usage(differs.iter().map(line).collect::<Vec<_>>().join("\n"))
 }
 
-/// The name under which the same command finds its series again, after a reboot too: what it does, the
-/// drives by their serial numbers, and `load`.
+/// Name under which the same command finds its series again, also after a reboot: the command, the drives by their
+/// serial numbers, and `load`.
 pub fn default_name(command: &str, drives: &[Identity], load: &str) -> PathBuf {
     let names = drives.iter().map(|drive| drive.serial.as_deref().unwrap_or(&drive.name));
     let drives = shortened(names.map(plain).collect::<Vec<_>>().join("+"));
@@ -214,7 +214,7 @@ pub fn default_name(command: &str, drives: &[Identity], load: &str) -> PathBuf {
     })
 }
 
-/// A name without what means something in a path or to a shell.
+/// A name without characters that are special in a path or to a shell.
 fn plain(name: &str) -> String {
     let kept = |c: char| if c.is_ascii_alphanumeric() || "._".contains(c) { c } else { '-' };
     let mapped: String = name.trim_start_matches("/dev/").chars().map(kept).collect();
@@ -222,12 +222,12 @@ fn plain(name: &str) -> String {
     parts.join("-")
 }
 
-/// A name of at most [`NAME_CHARS_MAX`] characters, with a sum over all of it where it had to be cut.
+/// A name of at most [`NAME_CHARS_MAX`] characters; if cut, with a hash of the whole.
 fn shortened(name: String) -> String {
     if name.len() <= NAME_CHARS_MAX {
         return name;
     }
-    // FNV-1a: told apart, not protected.
+    // FNV-1a: the hash distinguishes names; it need not be secure.
     let sum = name
         .bytes()
         .fold(0xcbf2_9ce4_8422_2325_u64, |sum, byte| (sum ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3));
@@ -241,18 +241,18 @@ fn numbered(first: &Path, number: u32) -> PathBuf {
     if number < 2 {
         return first.to_owned();
     }
-    // Without the slash at its end, or it would be a hidden directory in the first one.
+    // Without a trailing slash, which would make it a hidden directory in the first one.
     let mut name = first.components().collect::<PathBuf>().into_os_string();
     name.push(format!(".{number}"));
     name.into()
 }
 
-/// The first of the numbered directories that is not there.
+/// The first of the numbered directories that does not exist.
 fn unused(first: &Path) -> PathBuf {
     (1..).map(|number| numbered(first, number)).find(|dir| !dir.exists()).unwrap_or_else(|| first.to_owned())
 }
 
-/// The last of the numbered directories that is there, without a gap; the first, if none is.
+/// The last of the consecutive numbered directories that exist; `first` if none does.
 fn newest(first: &Path) -> PathBuf {
     let there = (1..).map(|number| numbered(first, number)).take_while(|dir| dir.exists());
     there.last().unwrap_or_else(|| first.to_owned())

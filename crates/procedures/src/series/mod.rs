@@ -1,5 +1,5 @@
-//! Common parts of every series of runs: the load of 1x, the drives, their preparation, and the directory in which the
-//! series is kept.
+//! Common parts of every series of runs: the load of 1x, the drives, their preparation, and the directory of the
+//! series.
 //!
 //! A certification and a search for a rating add their choice of runs and their conclusions.
 
@@ -24,28 +24,28 @@ use session::failure::Failure;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// How the runs of a series are made.
+/// Options of the runs of a series.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
-    /// Sample the block layer's tracepoints, where that can be done.
+    /// Sample the block layer's tracepoints, if possible.
     pub trace: bool,
     /// Names of devices that may be erased.
     pub erase: Vec<String>,
-    /// True to tell what would run, ask nobody and change nothing.
+    /// True to print what would run, without questions and changes.
     pub dry_run: bool,
-    /// True to begin anew beside the series that is there.
+    /// True to start a new series next to the existing one.
     pub fresh: bool,
-    /// A second file for the report.
+    /// Second file for the report.
     pub html: Option<PathBuf>,
     /// Suppress progress.
     pub quiet: bool,
 }
 
-/// A term that is settled when a series begins, and kept when it goes on: which devices were not prepared.
+/// Term that lists the devices that were not prepared; fixed at the start of a series.
 pub const NOT_PREPARED: &str = "not prepared";
 
-/// The load of 1x: that of the file `config`, or ACT's on `devices`, or on a simulated drive; paced `as_act`.
-/// `task`: what it is for, for the refusal of a load that cannot be multiplied.
+/// The load of 1x: from the file `config`, or ACT's on `devices`, or on a simulated drive; paced `as_act`. `task`
+/// names the purpose, for the error message if the load cannot be multiplied.
 pub fn base(config: Option<&Path>, devices: &[String], as_act: bool, task: &str) -> Result<Base1x, Failure> {
     let mut devices = parsed(devices)?;
     let base = match config {
@@ -71,19 +71,19 @@ pub fn base(config: Option<&Path>, devices: &[String], as_act: bool, task: &str)
     Ok(base)
 }
 
-/// The names of devices that a series of loads like `base` may erase: [`erasable`].
+/// Names of devices that a series of loads like `base` may erase: [`erasable`].
 pub fn may_erase(base: &Base1x, no_prep: bool, options: &Options) -> Result<Vec<String>, Failure> {
     let writes = |workload: ActWorkload| workload.writes();
     let writes = !no_prep || ActWorkload::of(base.config().clone()).map_or(true, writes);
     erasable(&base.spec(), writes, &options.erase, !options.dry_run)
 }
 
-/// Now, milliseconds since 1970; a clock before that is no reason not to test a drive.
+/// Now, milliseconds since 1970; 0 if the clock is before 1970, which does not prevent a test.
 pub fn now_unix_ms() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64
 }
 
-/// The time `seconds` after `now_unix_ms` on the clock of UTC, with its day where that is another one.
+/// The time `seconds` after `now_unix_ms` in UTC, with the date if it is another day.
 pub fn utc(now_unix_ms: u64, seconds: u64) -> String {
     let [today, then] = [0, seconds].map(|sec| date_to_minute(now_unix_ms.saturating_add(sec.saturating_mul(1_000))));
     match then.split_once(' ') {

@@ -1,5 +1,4 @@
-//! The run of one step of a series: what all have in common, and what is kept of one that did not come to a
-//! verdict. And what comes before the first: preparing the drives that are not on record as prepared.
+//! Runs one step of a series, and records an interrupted step. Prepares the drives before the first step.
 
 use super::{Drives, Kept};
 use crate::prep::{Preparation, Style};
@@ -16,27 +15,27 @@ use std::process::ExitCode;
 
 pub struct StepRun<'a, W> {
     pub load: Load<W>,
-    /// Devices and what carries operations to them, where they are open for all of the series.
+    /// Devices and engine, if they stay open for the whole series.
     pub opened: Option<&'a Opened>,
     /// Devices of the whole series, which other steps may erase.
     pub others: &'a [String],
     pub sla: &'a Sla,
-    /// Length of a slice as wanted, seconds.
+    /// Requested length of a slice, seconds.
     pub slice_sec: u64,
-    /// Length of a round; `None`: that of its slices.
+    /// Length of a round; `None`: from the slices.
     pub round_sec: Option<u64>,
     /// Tolerance before the run ends as failed.
     pub patience: Patience,
-    /// Of a step that is run again beside its own run: the number of the round, which has a directory within the step's.
+    /// For a repetition of a step: the number of the round, with a directory within the step's.
     pub round: Option<usize>,
     /// Prefix of each line of progress.
     pub heading: String,
 }
 
 impl Kept {
-    /// Runs the step of this number, which is on disk as running, into its directory; gives the verdict.
+    /// Runs the step `index`, which is on disk as running, into its directory. Returns the verdict.
     ///
-    /// Errors: it did not begin, or could not be recorded; it is on disk as interrupted then.
+    /// Errors: the run did not begin, or could not be recorded; the step is then on disk as interrupted.
     pub fn run_step<W: Workload>(
         &mut self,
         index: usize,
@@ -58,7 +57,7 @@ impl Kept {
             patience,
             part: SeriesContext {
                 purpose: Some(step.name.clone()),
-                // The jobs of a baseline are no multiples of anything.
+                // The jobs of a baseline are no multiples of 1x.
                 multiple: (self.series.purpose != Purpose::Baseline).then_some(step.multiple),
                 findings: Some(self.series.findings.clone()),
                 heading: Some(heading),
@@ -80,8 +79,8 @@ impl Kept {
     }
 }
 
-/// Prepares the drives that are not on record as prepared; `begun`: whether the series made a run before.
-/// Gives an exit code where that did not come to its end.
+/// Prepares the drives that are not recorded as prepared. `begun`: a run of the series has begun. Returns an exit
+/// code if the preparation did not complete.
 pub fn prepare(
     drives: &Drives,
     begun: bool,

@@ -1,4 +1,4 @@
-//! A real drive that tenants can be measured on: one that counts what its media take. Asked before anything is written.
+//! A real drive on which tenants can be measured: it must count media writes. Checked before the first write.
 
 use device::discover::{DeviceFacts, Roots, discover};
 use device::observe::nvme::fdp::Fdp;
@@ -12,23 +12,23 @@ use serde_json::Value;
 use session::failure::Failure;
 use std::path::Path;
 
-/// The counters are asked once a second, and an octile is to be told from the next.
+/// Minimum length of a drive fill: the counters are polled once a second, and octiles must be distinguishable.
 const FILL_SEC_MIN: f64 = OCTILES as f64;
 
-/// The drive.
+/// The drive to measure.
 pub(super) struct Subject {
     facts: DeviceFacts,
     controller: Controller,
     counted_by: CountedBy,
-    /// What it tells of FDP, or why it tells nothing.
+    /// FDP state of the drive, or why it is unknown.
     fdp: Result<Option<Fdp>, String>,
-    /// Bytes of all tenants' spaces, and what they write in a second.
+    /// Bytes of all tenants' spaces, and bytes that the tenants write per second.
     spaces: u64,
     bytes_per_sec: f64,
 }
 
 impl Subject {
-    /// The drive at `path` for `tenants`. Errors: why it does not do, and what to do.
+    /// The drive at `path` for `tenants`. Errors: why it is unsuitable, and what to do.
     pub(super) fn of(path: &str, tenants: &Tenants) -> Result<Self, Failure> {
         let cannot = |why: &str| Failure::environment(format!("cannot measure write amplification on {path} - {why}"));
         let facts = discover(path, &Roots::default()).map_err(|error| cannot(&error.to_string()))?;
@@ -54,7 +54,7 @@ impl Subject {
             Err(error) => return Err(cannot(&format!("its counters cannot be read: {error} - run as root"))),
         };
         check_writes(tenants).map_err(Failure::usage)?;
-        // Stores that cannot be are refused before anything is erased.
+        // Impossible stores are refused before anything is erased.
         let (mut spaces, mut bytes_per_sec) = (0, 0.0);
         for (place, range) in tenants.layout(path, true, facts.size_bytes).map_err(Failure::usage)? {
             let tenant = &tenants.tenants[place];
@@ -67,18 +67,17 @@ impl Subject {
         Ok(Self { facts, controller, counted_by, fdp, spaces, bytes_per_sec })
     }
 
-    /// Its path.
     pub(super) fn path(&self) -> &str {
         &self.facts.path
     }
 
-    /// Whether `opened`, facts as a manifest has them, are of the same namespace.
+    /// True if `opened`, facts from a manifest, describes the same namespace.
     pub(super) fn is_same(&self, opened: &Value) -> bool {
         let own = serde_json::to_value(&self.facts).unwrap_or_default();
         ["wwid", "serial", "nsid", "partition"].iter().all(|fact| opened[fact] == own[fact])
     }
 
-    /// Refuses a device that was opened under its path and is another.
+    /// Refuses a device that was opened under the same path and is a different one.
     pub(super) fn check_same(&self, opened: Option<&str>, size_bytes: u64) -> Result<(), Failure> {
         let cannot = |why: &str| {
             Err(Failure::environment(format!(
@@ -99,7 +98,7 @@ impl Subject {
         Ok(())
     }
 
-    /// What a reader has to know of a result on it.
+    /// Remarks for readers of a result on this drive.
     pub(super) fn remarks(&self) -> Vec<String> {
         let mut remarks = vec![
             format!(
@@ -117,12 +116,11 @@ impl Subject {
         remarks
     }
 
-    /// Bytes of it.
     pub(super) fn size_bytes(&self) -> u64 {
         self.facts.size_bytes
     }
 
-    /// What it counted in its life. Errors: it does not say, any more.
+    /// Lifetime counters of the drive. Errors: it no longer reports them.
     pub(super) fn counted(&self) -> Result<Bytes, String> {
         match self.controller.counted() {
             Ok(Some((bytes, by))) if by == self.counted_by => Ok(bytes),
@@ -131,7 +129,7 @@ impl Subject {
         }
     }
 
-    /// `tenants` as they are in an arrangement on it. Errors: why they cannot be.
+    /// `tenants` in an arrangement on this drive. Errors: why the arrangement is impossible.
     pub(super) fn arranged(&self, arrangement: Arrangement, tenants: &Tenants) -> Result<Tenants, String> {
         match arrangement {
             Arrangement::Dedicated => {
@@ -162,14 +160,14 @@ impl Subject {
         }
     }
 
-    /// Reclaim units that were erased, where it counts them.
+    /// Reclaim units erased, if the drive counts them.
     pub(super) fn erases(&self, counted: Bytes) -> Option<u64> {
         let fdp = self.fdp.as_ref().ok()?.as_ref()?;
         let unit = fdp.configuration()?.reclaim_unit_bytes;
         (self.counted_by == CountedBy::FdpStatistics).then(|| counted.erased.checked_div(unit))?
     }
 
-    /// How long it takes. Errors: too fast to be seen.
+    /// Expected duration. Errors: too fast to measure.
     pub(super) fn pace(&self, fills_max: usize) -> Result<Pace, Failure> {
         let fill_sec = self.size_bytes() as f64 / self.bytes_per_sec;
         if fill_sec < FILL_SEC_MIN {
@@ -180,12 +178,12 @@ impl Subject {
                 bytes(self.size_bytes() as f64)
             )));
         }
-        // Streams end with a little more or less than they are expected to write.
+        // A stream writes slightly more or less than expected.
         let seconds_max = (fill_sec * fills_max as f64 * 1.1 + 60.0).min(u32::MAX.into()) as u32;
         Ok(Pace { fill_sec, fills_max, seconds_max })
     }
 
-    /// What it is, for the report.
+    /// Description of the drive for the report.
     pub(super) fn about(&self) -> Vec<Pair> {
         let DeviceFacts { path, model, serial, firmware, size_bytes, .. } = &self.facts;
         let known = |what: &Option<String>| what.as_deref().map_or("unknown".to_owned(), |it| printable(it).into());
@@ -212,16 +210,16 @@ impl Subject {
     }
 }
 
-/// How fast tenants write.
+/// Write speed of the tenants.
 pub(super) struct Pace {
     fill_sec: f64,
     fills_max: usize,
-    /// In this time as many drive fills as are allowed are written.
+    /// Time that is enough for the maximum number of drive fills, seconds.
     pub seconds_max: u32,
 }
 
 impl Pace {
-    /// How long it takes, in words.
+    /// The duration as text.
     pub(super) fn told(&self, subject: &Subject, arrangements: usize, duration_sec: Option<u32>) -> String {
         let Self { fill_sec, fills_max, .. } = self;
         let most = fill_sec * *fills_max as f64;

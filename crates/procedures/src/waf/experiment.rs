@@ -12,25 +12,25 @@ use session::console;
 use std::collections::BTreeMap;
 use std::time::{Duration, Instant};
 
-/// How often it is told how far it is.
+/// Interval between progress messages.
 const TOLD: Duration = Duration::from_secs(10);
 
-/// All that an experiment depends on.
+/// Inputs of an experiment.
 #[derive(Debug, Clone)]
 pub(super) struct Setup {
     pub tenants: Tenants,
-    /// The drive as it was named, and what that says.
+    /// Description of the drive as given, and its parsed parts.
     pub on: String,
     pub base: DriveSpec,
     pub drive: FtlDrive,
     pub interleaving: Interleaving,
     pub seed: u64,
     pub fills_max: usize,
-    /// Whether what clients wait for is measured, too.
+    /// True to measure the latencies of clients, too.
     pub timed: bool,
 }
 
-/// Runs one arrangement until it is steady; what came out, and what its drives are like.
+/// Runs one arrangement until it is steady. Returns the result, and a description of the drives.
 pub(super) fn arrange(setup: &Setup, arrangement: Arrangement) -> Result<(Arranged, String), WafError> {
     let layout = Layout::new(arrangement, &setup.tenants, &setup.drive)?;
     let mut experiment = Experiment::new(&layout, setup.interleaving, setup.seed)?;
@@ -78,7 +78,7 @@ pub(super) fn arrange(setup: &Setup, arrangement: Arrangement) -> Result<(Arrang
     Ok((arranged, shapes))
 }
 
-/// What clients waited for.
+/// Latencies of clients, and the amplification in the same time.
 fn with_time(seen: waf::Timed) -> Timed {
     Timed {
         latencies: latencies(seen.streams.iter().map(|(stream, cell, end)| (stream, cell, *end)), seen.seconds),
@@ -89,7 +89,7 @@ fn with_time(seen: waf::Timed) -> Timed {
     }
 }
 
-/// Latencies of the streams that are of clients.
+/// Latencies of client streams.
 pub(super) fn latencies<'a>(
     streams: impl Iterator<Item = (&'a StreamInfo, &'a Cell, Backlog)>,
     seconds: f64,

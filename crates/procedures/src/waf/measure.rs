@@ -1,12 +1,12 @@
-//! Tenants on a real drive: one arrangement after the other, each from the same state of the drive.
+//! Tenants on a real drive: one arrangement after another, each from the same state of the drive.
 //!
 //! ```text
 //! all deallocated -> each space written once -> the load, open loop, in the run loop -> steady, or an end before
 //!                                               counters asked after each eighth of a drive fill
 //! ```
 //!
-//! The one idea: nothing is new but the order. The load is that of `flashproof storage tenants`, with a run directory for each
-//! arrangement; a [`Watch`] ([`Watched`]) asks the drive and ends the run when enough was seen.
+//! The load is that of `flashproof storage tenants`, with a run directory for each arrangement. A [`Watch`]
+//! ([`Watched`]) polls the drive's counters and ends the run when enough was seen.
 
 use super::drive::Subject;
 use super::watched::Watched;
@@ -36,7 +36,7 @@ use session::signals::Switch;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-/// A share of the bytes that hosts wrote which need not be ours.
+/// Fraction of host writes that may come from other programs.
 const OTHERS: f64 = 0.02;
 
 /// A measurement on a real drive, which is erased.
@@ -44,16 +44,16 @@ const OTHERS: f64 = 0.02;
 pub struct Measurement {
     /// The drive.
     pub on: String,
-    /// Most time for each arrangement, seconds.
+    /// Maximum time for each arrangement, seconds.
     pub duration: Option<u32>,
     /// Names of devices that may be erased.
     pub erase: Vec<String>,
-    /// The directory of the run directories, one for each arrangement.
+    /// Parent of the run directories, one for each arrangement.
     pub dir: PathBuf,
 }
 
-/// Measures the tenants of `question` on the drive at `path`. Adds what was found to `report`, until it ended; gives the
-/// exit code, or why it ended early.
+/// Measures the tenants of `question` on the drive at `path`, and adds the results to `report` until the end. Returns
+/// the exit code, or why it ended early.
 pub(super) fn run(
     question: &Question,
     measurement: &Measurement,
@@ -87,7 +87,7 @@ pub(super) fn run(
     for ((arrangement, mut tenants), dir) in plans.into_iter().zip(dirs) {
         tenants.seed = Some(report.seed);
         tenants.duration_sec = measurement.duration.unwrap_or(pace.seconds_max);
-        // Between two runs, too, a signal ends it with what was found.
+        // Between two runs, too, a signal ends the measurement and keeps its results.
         let armed = switch.arm(vec![control.clone()]);
         let (subject, switch, control) = (&subject, &switch, &control);
         let measured =
@@ -105,7 +105,7 @@ pub(super) fn run(
     Ok(code)
 }
 
-/// What is run, with the tenants' handles. Errors: one that was asked for cannot be.
+/// Arrangements to run, with the tenants' handles. Errors: a requested one is impossible.
 fn arrangements(
     asked: &[Arrangement],
     subject: &Subject,
@@ -132,7 +132,7 @@ struct Measured<'a> {
     tenants: &'a Tenants,
     dir: &'a Path,
     switch: &'a Switch,
-    /// What a signal ends while no run does.
+    /// Control for a signal while no run is in progress.
     control: &'a Arc<Control>,
 }
 
@@ -145,7 +145,7 @@ impl Measured<'_> {
         Consents { erase: &self.measurement.erase, others: &[], shared: false }
     }
 
-    /// Runs it; what was found, and the exit code.
+    /// Runs the arrangement. Returns the result and the exit code.
     fn run(&self, report: &mut WafReport) -> Result<(Arranged, u8), Failure> {
         let loads = TenantLoad::all(self.tenants.clone(), Some(&self.device())).map_err(Failure::usage)?;
         self.fill(loads.iter().cloned().map(TenantFill).collect())?;
@@ -169,7 +169,7 @@ impl Measured<'_> {
         report.assumptions.push(Pair { name: format!("run of {name}"), value: dir.to_string() });
         if let Some(why) = watched.failed() {
             return Err(Failure::environment(format!(
-                "cannot tell the amplification of {} - {why} - begin again, with nobody else at the drive; what was run is in {dir}",
+                "cannot tell the amplification of {} - {why} - start again without other users of the drive; the runs are in {dir}",
                 self.subject.path()
             )));
         }
@@ -183,14 +183,14 @@ impl Measured<'_> {
         };
         let Some(meter) = watched.meter() else {
             return Err(Failure::environment(format!(
-                "{} was not asked what it counts - see {dir}",
+                "the counters of {} were not polled - see {dir}",
                 self.subject.path()
             )));
         };
         let mut found = Found { tenants: watched.tenants().to_vec(), ..meter.found().clone() };
         let (ours, hosts) = meter.host_bytes();
         if hosts as f64 > ours as f64 * (1.0 + OTHERS) && hosts > ours + self.subject.size_bytes() / 64 {
-            // What the drive did for others is in its amplification.
+            // The amplification includes writes of others.
             found.steady_after = None;
             code = 4;
             report.remarks.push(format!(
@@ -214,7 +214,7 @@ impl Measured<'_> {
         Ok((arranged, code))
     }
 
-    /// Brings the drive to the state in which every arrangement begins.
+    /// Brings the drive to the initial state of every arrangement.
     fn fill(&self, fills: Vec<TenantFill>) -> Result<(), Failure> {
         let specs: Vec<_> = fills.iter().map(Workload::spec).collect();
         let spec = RunSpec::joined(&specs).map_err(Failure::usage)?;
@@ -224,7 +224,7 @@ impl Measured<'_> {
         let identity = devices.real_facts().first().and_then(|(_, facts)| facts.identity());
         self.subject.check_same(identity.as_deref(), shapes[0].size_bytes)?;
         if let Some(identity) = &identity {
-            // What is deallocated is no longer prepared, whatever becomes of it.
+            // A deallocated drive is no longer prepared, whatever happens later.
             Records::open(None).forget_prepared(identity).map_err(Failure::environment)?;
         }
         let control = self.control;
@@ -296,7 +296,7 @@ impl Measured<'_> {
     }
 }
 
-/// Takes in the first writes: how far they are, and what failed.
+/// Progress and failures of the first writes.
 struct Filling {
     progress: Written,
     failed: Option<String>,

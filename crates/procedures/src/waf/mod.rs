@@ -1,9 +1,9 @@
 //! Write amplification of tenants with a drive each, on one drive, and with placement handles.
 //!
 //! * `experiment`: tenants on a simulated drive, without time
-//! * `sweep`: the same with one assumption varied
-//! * `measure`: the same on a real drive, which `drive` is, asked by `watched`
-//! * [`probe`]: what a drive's firmware does with handles
+//! * `sweep`: experiments with one assumption varied
+//! * `measure`: tenants on a real drive (`drive`), observed by `watched`
+//! * [`probe`]: how a drive's firmware treats handles
 
 mod drive;
 mod experiment;
@@ -28,58 +28,58 @@ use session::console;
 use session::failure::Failure;
 use session::runner;
 
-/// Seed where nobody names one: the same command gives the same result.
+/// Default seed: the same command gives the same result.
 const SEED: u64 = 1;
 
-/// What a column is called that stands beside a measured one.
+/// Suffix of the name of a predicted column next to a measured one.
 const PREDICTED: &str = ", predicted";
 
-/// The question: what do these tenants come to?
+/// Question: which write amplification do these tenants cause?
 #[derive(Debug, Clone)]
 pub struct Question {
-    /// Tenants without a device of their own: an arrangement decides on which drive each is.
+    /// Tenants without devices: the arrangement assigns drives.
     pub tenants: Tenants,
-    /// Their file as it was named, and its text.
+    /// Name of their file as given, and its text.
     pub file: String,
     pub text: String,
-    /// Arrangements; empty for all that the drive can have.
+    /// Arrangements; empty: all that the drive supports.
     pub arrange: Vec<Arrangement>,
-    /// Drive fills after which an arrangement that is not steady ends.
+    /// Maximum number of drive fills of an arrangement that does not become steady.
     pub fills_max: usize,
-    /// Seed of all random choices; `None`: that of the file, or 1.
+    /// Seed of all random choices; `None`: the file's, or 1.
     pub seed: Option<u64>,
     pub rated: Rated,
 }
 
-/// What a maker rates a drive for.
+/// Endurance rating of a drive.
 #[derive(Debug, Clone, Copy)]
 pub struct Rated {
     pub endurance: Option<Endurance>,
-    /// Years for which drive writes a day are rated.
+    /// Years for which drive writes per day are rated.
     pub warranty: f64,
 }
 
-/// A simulated drive for the tenants, and what is assumed of the host.
+/// A simulated drive for the tenants, and assumptions about the host.
 #[derive(Debug, Clone)]
 pub struct Model {
     /// The drive, `sim:ftl+...`; `None` for one of 16 GiB with a handle for each tenant.
     pub on: Option<String>,
     pub interleaving: Interleaving,
-    /// True to find what clients wait for, too.
+    /// True to measure the latencies of clients, too.
     pub timed: bool,
     /// Assumptions to vary, each NAME or NAME=VALUE:VALUE:...
     pub sweep: Vec<String>,
 }
 
 impl Model {
-    /// The drive `on` with the usual assumptions.
+    /// The drive `on` with default assumptions.
     fn usual(on: &str) -> Self {
         Self { on: Some(on.to_owned()), interleaving: Interleaving::default(), timed: true, sweep: Vec::new() }
     }
 }
 
 impl Question {
-    /// The answer by a simulated drive.
+    /// Answers by simulation.
     pub fn predict(&self, model: &Model) -> Result<WafReport, Failure> {
         let on = model.on.clone().unwrap_or_else(|| default_drive(self.tenants.tenants.len()));
         if let DeviceName::Path(path) = on.parse::<DeviceName>().map_err(Failure::usage)? {
@@ -93,8 +93,8 @@ impl Question {
         Ok(report)
     }
 
-    /// The answer by a real drive, as far as it was found, and how the measurement ended: its exit code.
-    /// `predicted`: a simulated drive whose answer stands beside it.
+    /// Answers by measurement on a real drive. Returns what was found, and how the measurement ended: its exit code.
+    /// `predicted`: a simulated drive whose answer is added for comparison.
     ///
     /// Errors: nothing was measured.
     pub fn measure(
@@ -122,7 +122,7 @@ impl Question {
         Ok((report, ended))
     }
 
-    /// A report without an arrangement.
+    /// An empty report.
     fn report(&self) -> WafReport {
         WafReport {
             format_version: FORMAT_VERSION,
@@ -136,18 +136,18 @@ impl Question {
         }
     }
 
-    /// What the tenants come to on the simulated drive `on`, each column and assumption marked as predicted.
+    /// Result of the tenants on the simulated drive `on`, with each column and assumption marked as predicted.
     fn predicted(&self, on: &str, empty: &WafReport) -> Result<WafReport, Failure> {
         let mut report = empty.clone();
         self.simulate(&Model::usual(on), on.to_owned(), &mut report)?;
         report.arrangements.iter_mut().for_each(|one| one.arrangement += PREDICTED);
-        // What the tenants are is the same.
+        // The tenants' own assumptions are the same.
         report.assumptions.drain(..self.tenants.tenants.len());
         report.assumptions.iter_mut().for_each(|one| one.name += PREDICTED);
         Ok(report)
     }
 
-    /// Adds to `report` what the tenants come to on the simulated drive `on`.
+    /// Adds to `report` the results of the tenants on the simulated drive `on`.
     fn simulate(&self, model: &Model, on: String, report: &mut WafReport) -> Result<(), Failure> {
         let (base, drive) = simulated(&on)?;
         let setup = Setup {
@@ -179,8 +179,8 @@ impl Question {
     }
 }
 
-/// A drive for so many tenants where none is named. Superblocks are a sixteenth of those of a large drive, so that there are as many, and
-/// their erases take a sixteenth of the time.
+/// Default drive for this number of tenants. Superblocks have a sixteenth of the size on a large drive, so that there
+/// are as many, and their erases take a sixteenth of the time.
 fn default_drive(tenants: usize) -> String {
     format!(
         "sim:ftl+capacity=16GiB+op=7%+unit=32KiB+superblock=16MiB+erase-us=300+reserve=1+append=per-handle+isolation=persistently+handles={}",
@@ -188,7 +188,7 @@ fn default_drive(tenants: usize) -> String {
     )
 }
 
-/// The simulated drive of this description. Errors: it is a real one, or has no FTL.
+/// The simulated drive of this description. Errors: a real drive, or no FTL.
 fn simulated(name: &str) -> Result<(DriveSpec, FtlDrive), Failure> {
     let device: DeviceName = name.parse().map_err(Failure::usage)?;
     match device.drive() {
@@ -204,7 +204,7 @@ fn simulated(name: &str) -> Result<(DriveSpec, FtlDrive), Failure> {
     }
 }
 
-/// Those that were asked for; else all that the drive has handles for.
+/// Requested arrangements; if none, all for which the drive has handles.
 fn chosen(asked: &[Arrangement], setup: &Setup) -> Vec<Arrangement> {
     if !asked.is_empty() {
         return asked.to_vec();
@@ -218,7 +218,7 @@ fn chosen(asked: &[Arrangement], setup: &Setup) -> Vec<Arrangement> {
     }
 }
 
-/// What tenants are, in words.
+/// Description of the tenants.
 fn assumed_of_tenants(tenants: &Tenants) -> Vec<Pair> {
     let of = |tenant: &Tenant| Pair {
         name: tenant.name.clone(),
@@ -237,7 +237,7 @@ fn assumed_of_tenants(tenants: &Tenants) -> Vec<Pair> {
     tenants.tenants.iter().map(of).collect()
 }
 
-/// What was assumed, in words.
+/// Description of the assumptions.
 fn assumptions(setup: &Setup) -> Vec<Pair> {
     let Interleaving { command_bytes, in_flight } = setup.interleaving;
     let mut pairs = assumed_of_tenants(&setup.tenants);
@@ -269,7 +269,7 @@ fn assumptions(setup: &Setup) -> Vec<Pair> {
     pairs
 }
 
-/// What latencies are of.
+/// Description of what the latencies cover.
 fn covered(timed: &Timed) -> String {
     let operations: u64 = timed.latencies.iter().map(|of| of.service.count).sum();
     format!(
@@ -282,8 +282,8 @@ fn covered(timed: &Timed) -> String {
 }
 
 impl Rated {
-    /// Years until the media of one of the drives took what that drive is rated for; none where it was never steady. A
-    /// rating is that of all flash of the arrangement: each drive has its part of it.
+    /// Years until the first drive reaches its rated media writes; none if the amplification was never steady. The
+    /// rating is for all flash of the arrangement, and each drive has its share.
     fn years(&self, tenants: &Tenants, arranged: &Arranged) -> Option<f64> {
         let drives = &arranged.counted.drives;
         let bytes: u64 = drives.iter().map(|drive| drive.logical_bytes).sum();

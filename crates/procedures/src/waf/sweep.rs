@@ -1,4 +1,4 @@
-//! The same experiment with one assumption varied: where the cliffs are, and which assumptions matter.
+//! Repeats an experiment with one assumption varied: finds cliffs, and which assumptions matter.
 
 use super::experiment::{Setup, arrange};
 use super::simulated;
@@ -10,7 +10,7 @@ use report::waf::{Sweep, SweepPoint};
 use results::units::quoted;
 use session::failure::Failure;
 
-/// Values where only a name is given.
+/// Default values of each parameter.
 const USUAL: [(&str, &str); 11] = [
     ("op", "7%:10%:12%:14.5%:18%:22%:28%"),
     ("fill", "30:40:50:55:60:65"),
@@ -31,9 +31,9 @@ pub(super) struct Varied {
     points: Vec<(String, Setup)>,
 }
 
-/// What `--sweep` asks for: NAME or NAME=VALUE:VALUE:...
+/// Parses the arguments of `--sweep`: NAME or NAME=VALUE:VALUE:...
 ///
-/// Errors: a name or a value that is none.
+/// Errors: an unknown name or an invalid value.
 pub(super) fn parsed(asked: &[String], setup: &Setup) -> Result<Vec<Varied>, Failure> {
     asked.iter().map(|text| one(text, setup)).collect()
 }
@@ -60,7 +60,7 @@ fn one(text: &str, setup: &Setup) -> Result<Varied, Failure> {
     Ok(Varied { parameter: parameter.to_owned(), points: points.collect::<Result<_, Failure>>()? })
 }
 
-/// `setup` where `parameter` is `value`.
+/// `setup` with `parameter` set to `value`.
 fn varied(setup: &Setup, parameter: &str, value: &str) -> Result<Setup, Failure> {
     let mut setup = setup.clone();
     let wrong =
@@ -80,7 +80,7 @@ fn varied(setup: &Setup, parameter: &str, value: &str) -> Result<Setup, Failure>
             each(&|tenant| tenant.defrag_lwm_pct = lwm);
         }
         "record" => {
-            // As stored: whole 16 bytes.
+            // As stored: a multiple of 16 bytes.
             let bytes = number(1..=32 << 10, "bytes from 1 to 32768")?.next_multiple_of(16);
             each(&|tenant| tenant.record_bytes = bytes);
         }
@@ -121,7 +121,7 @@ fn varied(setup: &Setup, parameter: &str, value: &str) -> Result<Setup, Failure>
             setup.on = with_parameter(&setup.on, parameter, value);
             (setup.base, setup.drive) = simulated(&setup.on)?;
             let (handles, tenants) = (usize::from(setup.drive.spec.handles), setup.tenants.tenants.len());
-            // Neighbours share a handle where there are fewer than tenants.
+            // With fewer handles than tenants, adjacent tenants share a handle.
             if parameter == "handles" && handles < tenants {
                 for (number, tenant) in setup.tenants.tenants.iter_mut().enumerate() {
                     tenant.placement = Some((number * handles / tenants) as u16 + 1);
@@ -133,11 +133,11 @@ fn varied(setup: &Setup, parameter: &str, value: &str) -> Result<Setup, Failure>
     Ok(setup)
 }
 
-/// The description of a drive in which a parameter has another value.
+/// The description of a drive with a parameter changed.
 fn with_parameter(on: &str, parameter: &str, value: &str) -> String {
     let is_other = |part: &&str| {
         let name = part.split('=').next().unwrap_or_default();
-        // Two ways to say one thing.
+        // Two spellings of one parameter.
         name != parameter && !(parameter == "op" && name == "op-of-flash" || parameter == "op-of-flash" && name == "op")
     };
     let others: Vec<_> = on.split('+').filter(is_other).collect();
@@ -154,7 +154,7 @@ pub(super) fn run(varied: &Varied, setup: &Setup, arrangements: &[Arrangement]) 
         Err(why) => SweepPoint::Missing(why.to_string()),
     };
     let points = |arrangement: Arrangement| match arrangement {
-        // Without handles nothing varies: lines to compare with.
+        // Without handles nothing varies; the lines serve for comparison.
         Arrangement::Dedicated | Arrangement::Shared if varied.parameter == "handles" => {
             let same = varied.points.first().map(|(_, setup)| point(arrangement, setup));
             varied.points.iter().filter_map(|_| same.clone()).collect()
@@ -176,11 +176,11 @@ pub(super) fn run(varied: &Varied, setup: &Setup, arrangements: &[Arrangement]) 
     }
 }
 
-/// Where values lie on a line of numbers, and its unit; sizes in the unit of the largest. `None`: one of them is a word.
+/// Values as numbers on an axis, and the unit; sizes in the unit of the largest. `None`: a value is a word.
 fn on_a_line(parameter: &str, values: &[String]) -> (Option<Vec<f64>>, &'static str) {
     let all =
         |number: &dyn Fn(&str) -> Option<f64>| values.iter().map(|value| number(value)).collect::<Option<Vec<f64>>>();
-    // Over-provisioning without a sign is a share, as the drive reads it.
+    // Over-provisioning without `%` is a share, as in the drive's description.
     let plain = if parameter.starts_with("op") { 100.0 } else { 1.0 };
     if let Some(numbers) = all(&|value| value.parse().ok()).filter(|_| plain == 1.0) {
         return (Some(numbers), "");

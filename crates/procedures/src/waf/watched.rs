@@ -1,4 +1,5 @@
-//! What a real drive counts, and what its clients wait for, while a run on it goes on; and the end of the run when enough was seen.
+//! Observes the counters of a real drive and the latencies of its clients during a run, and ends the run when enough
+//! was seen.
 
 use super::drive::Subject;
 use super::experiment::latencies;
@@ -14,22 +15,22 @@ use session::recording::Watch;
 use session::signals::Switch;
 use std::collections::VecDeque;
 
-/// Asks the drive while the run goes on.
+/// Polls the drive during the run.
 pub(super) struct Watched<'a> {
     subject: &'a Subject,
     switch: &'a Switch,
     fills_max: usize,
     meter: Option<Meter>,
     layout: Option<Layout>,
-    /// What each tenant wrote.
+    /// Bytes written by each tenant.
     tenants: Vec<TenantBytes>,
-    /// What was recorded in each of the last drive fills: latencies are of the time of which the amplification is.
+    /// Records of the last drive fills: latencies cover the same time as the amplification.
     window: VecDeque<Fill>,
     ended_ns: u64,
     failure: Option<String>,
 }
 
-/// What was recorded in a drive fill.
+/// Records of one drive fill.
 #[derive(Default)]
 struct Fill {
     cells: Vec<Cell>,
@@ -49,7 +50,7 @@ impl Fill {
 }
 
 impl<'a> Watched<'a> {
-    /// Asks `subject` what it counts while `tenants` write to it, for `fills_max` drive fills at most.
+    /// Polls the counters of `subject` while `tenants` write to it, for at most `fills_max` drive fills.
     pub(super) fn new(subject: &'a Subject, switch: &'a Switch, tenants: &Tenants, fills_max: usize) -> Self {
         let tenant = |tenant: &Tenant| TenantBytes { name: tenant.name.clone(), client: 0, defrag: 0 };
         Self {
@@ -65,17 +66,17 @@ impl<'a> Watched<'a> {
         }
     }
 
-    /// What the drive counted; none before it was asked.
+    /// Counters of the drive; none before the first poll.
     pub(super) fn meter(&self) -> Option<&Meter> {
         self.meter.as_ref()
     }
 
-    /// What each tenant wrote.
+    /// Bytes written by each tenant.
     pub(super) fn tenants(&self) -> &[TenantBytes] {
         &self.tenants
     }
 
-    /// Bytes that tenants wrote in an interval.
+    /// Adds an interval. Returns the bytes that tenants wrote in it.
     fn add(&mut self, interval: &Interval) -> u64 {
         let Some(layout) = &self.layout else { return 0 };
         let mut written = 0;
@@ -93,7 +94,7 @@ impl<'a> Watched<'a> {
         written
     }
 
-    /// What clients waited for in the last five drive fills, or in what there was of them.
+    /// Latencies of clients in the last five drive fills, or in fewer if there are fewer.
     pub(super) fn timed(&self, size_bytes: u64) -> Timed {
         let begun = self.window.iter().rev().filter(|fill| !fill.cells.is_empty());
         let mut fills = begun.take(ROUNDS_IN_WINDOW);
@@ -126,7 +127,7 @@ impl<'a> Watched<'a> {
 impl Watch for Watched<'_> {
     fn begins(&mut self, manifest: &Manifest) {
         self.layout = Some(manifest.layout());
-        // Nobody may have put another drive in its place.
+        // Guards against a swapped drive.
         if !manifest.device_facts.first().is_some_and(|facts| self.subject.is_same(facts)) {
             self.failure = Some("another drive took its place, and nothing was written to that".to_owned());
             return;
@@ -158,7 +159,7 @@ impl Watch for Watched<'_> {
             Ok(None) => {
                 if is_over {
                     self.window.push_back(Fill::default());
-                    // The one that is under way is one more.
+                    // One more for the current drive fill.
                     while self.window.len() > ROUNDS_IN_WINDOW + 1 {
                         self.window.pop_front();
                     }

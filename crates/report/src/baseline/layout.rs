@@ -25,7 +25,7 @@ pub(super) fn notes(device: &Identity, run: Option<Recorded<'_>>, points: &[Poin
             format!("The drive is simulated, {size}: what it keeps to itself is in its description, {}.", device.name)
         }
         Some(facts) => in_use(facts, &size),
-        None => format!("{size} were in use; what they are of was not recorded."),
+        None => format!("{size} were in use; of what size was not recorded."),
     });
     for (mix, curve) in curves(points, Part::Saturation) {
         let (Some(first), Some(last)) = (curve.first(), curve.last()) else { continue };

@@ -70,8 +70,7 @@ const GRID: About = (
 );
 const PROFILES: About =
     ("profiles", "Profiles", "The most that the drive does under mixes of reads and writes, flat out.");
-const SATURATION: About =
-    ("saturation", "Write saturation", "What was left of random writes when there was no erased space left to take.");
+const SATURATION: About = ("saturation", "Write saturation", "Rate of random writes once no erased space was left.");
 const PTS: About =
     ("pts", "SNIA's tests", "What the drive does in its steady state, by a procedure that others follow, too.");
 const PREDICTION: About = (

@@ -121,7 +121,7 @@ pub(crate) fn thresholds(manifest: &Manifest) -> Vec<Limit> {
 
 /// Reason for an empty chart.
 pub(crate) fn nothing(windows: &Windows) -> String {
-    windows.damage.clone().unwrap_or_else(|| "no operation of it succeeded in a window that was recorded".to_owned())
+    windows.damage.clone().unwrap_or_else(|| "no operation of the stream succeeded in a recorded window".to_owned())
 }
 
 /// A map of service times for each judged stream, over all devices.

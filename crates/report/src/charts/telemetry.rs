@@ -15,8 +15,7 @@ const DEVICE: [Quantity; 9] = [
         unit: "/s",
         stat: Stat::Mean,
         parts: &[("reads", Column::ReadsPerSec), ("writes", Column::WritesPerSec), ("flushes", Column::FlushesPerSec)],
-        look: "Counted by the kernel, whoever asked: more than this test offered means that somebody else uses the \
-               drive.",
+        look: "Counted by the kernel for all processes: more than this test offered means another user of the drive.",
     },
     Quantity {
         id: "throughput",

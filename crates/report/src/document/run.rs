@@ -286,7 +286,7 @@ fn sections(
             "Whether the load was the one asked for.",
             rates::charts(manifest, timeline),
         ),
-        Section::new("devices", "Devices", "What the kernel and the drives say of themselves.", devices),
+        Section::new("devices", "Devices", "Reported by the kernel and the drives.", devices),
         Section::new(
             "host",
             "Host and this program",

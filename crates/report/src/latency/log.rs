@@ -386,7 +386,7 @@ pub enum LatencyError {
         edges: String,
     },
     /// There is no histogram to judge.
-    #[error("judging {log} - it has neither reads nor writes; name what to judge with -h: it has {}", .has.join(", "))]
+    #[error("judging {log} - it has neither reads nor writes; name the histogram to judge with -h: it has {}", .has.join(", "))]
     NothingToJudge {
         /// Name of the log as given.
         log: String,

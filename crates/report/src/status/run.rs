@@ -144,7 +144,7 @@ impl RunStatus {
         let mut this = Self::new(dir, &manifest, &verdict, last, now);
         this.remarks.extend(intervals.damage().map(str::to_owned));
         if manifest.process.is_none() {
-            let how = "the manifest names no process: whether it still runs is told by its files alone";
+            let how = "the manifest names no process, so only its files show whether it still runs";
             this.remarks.push(how.to_owned());
         }
         this.seen = seen;

@@ -91,7 +91,7 @@ impl RunStatus {
                  disk under the run directory",
                 self.recorded_ago_sec.map_or_else(|| "long".to_owned(), units::span_about)
             ),
-            Phase::Stopped => format!("STOPPED{pid}: somebody holds the process (kill -CONT goes on); {ago}"),
+            Phase::Stopped => format!("STOPPED{pid}: the process is stopped (kill -CONT resumes it); {ago}"),
             Phase::Gone => format!("GONE{pid}: there is no such process here: killed, or of another container; {ago}"),
             Phase::Killed => format!("KILLED{pid}: the process is gone and left no verdict; {ago}"),
             Phase::Unknown => format!("NOT RUNNING as far as its files tell: there is no verdict; {ago}"),
@@ -122,7 +122,9 @@ impl fmt::Display for SeriesStatus {
         writeln!(f, "{}  {purpose}: {}", self.dir.display(), self.progress())?;
         match self.outcome {
             Some(outcome) => writeln!(f, "  {outcome}: {}", self.conclusion)?,
-            None if self.is_over() => writeln!(f, "  NOT RUNNING: it is not finished; the same command goes on")?,
+            None if self.is_over() => {
+                writeln!(f, "  NOT RUNNING: the series is not finished; the same command resumes it")?
+            }
             None if self.seen == Some(Seen::Elsewhere) => {
                 writeln!(f, "  its process is gone, unless another container has it")?
             }

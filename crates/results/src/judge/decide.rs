@@ -161,7 +161,7 @@ fn weigh(
             }
             Outcome::Invalid if doubts.is_empty() => "it would pass so far",
             Outcome::Fail => "it had already failed",
-            _ => "nothing can be said of what was seen so far",
+            _ => "the observations so far allow no verdict",
         };
         let (ran_sec, duration_sec) = (judge.ran_ns / 1_000_000_000, judge.plan.duration_sec);
         let (code, why) = match elsewhere {

@@ -39,7 +39,7 @@ pub enum RunDirError {
     },
     /// An earlier write had failed; nothing was tried.
     #[error(
-        "recording in {} - stopped after an earlier error ({earlier}); what was recorded before it can be read",
+        "recording in {} - stopped after an earlier error ({earlier}); earlier records can be read",
         .dir.display()
     )]
     Stopped { dir: PathBuf, earlier: String },
@@ -135,7 +135,7 @@ fn advice(tried: &str, error: &io::Error) -> &'static str {
             "read it as the user who ran it or as root, or let this user read it (chmod)"
         }
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
-            "free some space or give another --out; what was written before is whole and can be read"
+            "free some space or give another --out; data written before is complete and can be read"
         }
         ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => "give an --out that this user may write to",
         ErrorKind::NotFound => "give the directory of a run, or a place where one can be made",

@@ -4,7 +4,7 @@
 //! plan -> Tracing (a thread behind all others) -> sample -> trace.csv
 //! ```
 //!
-//! Tracing all the time would cost more than the run itself at high rates; periodic samples show where requests wait.
+//! Continuous tracing would cost more than the run itself at high rates; periodic samples show where requests wait.
 //! They do not disturb the run: the thread has the lowest priority, a sample ends early when it has enough requests,
 //! and a failure ends the tracing and not the run.
 
@@ -23,14 +23,14 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use sys::process;
 
-/// From the beginning of the run to its first sample; of a short run a quarter at most.
+/// From the start of the run to its first sample; at most a quarter of a short run.
 const FIRST_AFTER: Duration = Duration::from_secs(1);
-/// From the beginning of one sample to that of the next.
+/// From the start of one sample to the start of the next.
 const PERIOD: Duration = Duration::from_secs(30);
-/// Length of a sample; of a short run a quarter at most.
+/// Length of a sample; at most a quarter of a short run.
 const LENGTH: Duration = Duration::from_millis(500);
 
-/// Missing measurement without samples.
+/// Measurement that is missing without samples.
 const UNMEASURED: &str = "which part of a latency was the kernel's queue and which the device";
 
 /// Devices that can be traced in a run.
@@ -62,7 +62,7 @@ pub fn plan(devices: &Devices, wanted: bool, unmeasured: &mut Vec<String>) -> Op
     if places.is_empty() {
         return None;
     }
-    // A trial, so that a run says at its beginning what it will not have at its end.
+    // A trial, so that a run reports at its start what it cannot measure.
     match Sample::trial(&places) {
         Ok(()) => Some(TracePlan { places }),
         Err(error) => {
@@ -72,13 +72,13 @@ pub fn plan(devices: &Devices, wanted: bool, unmeasured: &mut Vec<String>) -> Op
     }
 }
 
-/// Says it once, and keeps it for the manifest.
+/// Warns once, and adds the sentence to the manifest.
 fn told(unmeasured: &mut Vec<String>, sentence: String) {
     console::warning_once(&format!("not measured: {sentence}"));
     unmeasured.push(sentence);
 }
 
-/// Position of a device of `size_bytes` in the block layer; `Err` gives the reason if it has none.
+/// Position of a device of `size_bytes` in the block layer. Errors: the reason if it has none.
 fn place(
     index: usize,
     number: Option<DevNum>,
@@ -94,7 +94,7 @@ fn place(
     }
 }
 
-/// The thread that takes samples. Dropping it ends it, after the sample under way was written.
+/// The thread that takes samples. Dropping it ends it after the current sample is written.
 #[derive(Debug)]
 pub struct Tracing {
     stop: Option<Sender<()>>,
@@ -102,10 +102,10 @@ pub struct Tracing {
 }
 
 impl Tracing {
-    /// Begins with the run whose directory is `dir`; `None`, said aloud, if it cannot.
+    /// Starts tracing of the run in `dir`; `None` after a warning if it cannot start.
     pub fn start(plan: TracePlan, dir: &Path, manifest: &Manifest) -> Option<Self> {
         let began = Instant::now();
-        let ended = |why: &dyn std::fmt::Display| console::warning(&format!("tracing ended, the run goes on: {why}"));
+        let ended = |why: &dyn std::fmt::Display| console::warning(&format!("tracing ended, the run continues: {why}"));
         let writer = TraceWriter::create(dir, &manifest.sla).inspect_err(|error| ended(error)).ok()?;
         let (stop, stopped) = channel();
         let quarter = Duration::from_secs(manifest.duration_sec) / 4;
@@ -120,7 +120,7 @@ impl Tracing {
         let run = move || {
             process::go_behind_others();
             if let Err(why) = sampling.run(FIRST_AFTER.min(quarter)) {
-                console::warning(&format!("tracing ended, the run goes on: {why}"));
+                console::warning(&format!("tracing ended, the run continues: {why}"));
             }
         };
         let thread =
@@ -149,7 +149,7 @@ struct Sampling {
 }
 
 impl Sampling {
-    /// Samples until it is stopped. Errors: what ended it before.
+    /// Samples until stopped. Errors: the reason for an earlier end.
     fn run(&mut self, first_after: Duration) -> Result<(), String> {
         let mut next = self.began + first_after;
         let mut sample = Sample::new(&self.places);
@@ -158,7 +158,7 @@ impl Sampling {
             let taken = sample.take(self.length, |pause| self.pause(pause)).map_err(|error| error.to_string())?;
             let lines = lines(&taken, at_sec, &self.places, &self.thresholds_ns);
             self.writer.append(&lines).map_err(|error| error.to_string())?;
-            // Of samples that were missed, as on a machine that slept, none is made up for.
+            // Samples that were missed, as on a machine that slept, are skipped.
             while next <= Instant::now() {
                 next += PERIOD;
             }
@@ -166,7 +166,7 @@ impl Sampling {
         Ok(())
     }
 
-    /// Waits so long; true if the run is over.
+    /// Waits for `pause`; true if the run is over.
     fn pause(&self, pause: Duration) -> bool {
         self.stopped.recv_timeout(pause) != Err(RecvTimeoutError::Timeout)
     }

@@ -1,7 +1,7 @@
-//! One sample: the events of half a second, paired into requests, and as lines of trace.csv.
+//! One sample: the block layer's events of half a second, paired into requests, as lines of trace.csv.
 //!
-//! A sample counts the requests that were queued within it. Requests in flight at its end get some more time, so that
-//! slow ones are not missing; still slower ones show only in the run's own times.
+//! A sample counts the requests queued within it. Requests in flight at its end get up to half a second more, so that
+//! slow ones are included; still slower ones show only in the run's own latencies.
 
 use device::discover::Partition;
 use device::observe::DeviceNumber;
@@ -18,29 +18,28 @@ const READ_EVERY: Duration = Duration::from_millis(10);
 /// Waits for requests in flight at the end: most need only the first.
 const TAIL: [Duration; 2] = [Duration::from_millis(50), Duration::from_millis(450)];
 
-/// A sample that has seen so many events ends: at 60x that is about half a second, and a bound for what
-/// it may cost.
+/// A sample ends after this many events: about half a second at 60x, and a bound on its cost.
 const EVENTS_MAX: usize = 250_000;
-/// Buffers of the kernel for all CPUs together; emptied every 10 ms, a hundredth of it would mostly do.
+/// Kernel buffers of all CPUs together, bytes. They are emptied every 10 ms; a hundredth would mostly be enough.
 const BUFFER_BYTES: u64 = 16 << 20;
 
-/// Takes samples, one after the other, into the same memory.
+/// Takes samples, one after another, into the same memory.
 #[derive(Debug)]
 pub(super) struct Sample<'a> {
     places: &'a [Place],
     events: Vec<Event>,
 }
 
-/// The part of the block layer that belongs to a device of the run.
+/// Position of a device of the run in the block layer.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Place {
-    /// Index among the devices: in the manifest, or as the user gave them.
+    /// Index among the devices: in the manifest, or in the order that the user gave.
     pub index: usize,
-    /// The device's own number, which bios carry.
+    /// Number of the device itself, as in bios.
     pub own: DeviceNumber,
-    /// Number of the disk, which requests carry.
+    /// Number of the disk, as in requests.
     pub disk: DeviceNumber,
-    /// Its sectors on the disk.
+    /// Sectors of the device on the disk.
     pub sectors: Range<u64>,
 }
 
@@ -62,7 +61,7 @@ pub(super) struct Taken {
     pub(super) length: Duration,
     /// Requests that were queued in it and completed.
     pub(super) requests: Vec<Request>,
-    /// Events that the kernel could not keep.
+    /// Events that the kernel dropped.
     pub(super) lost: u64,
 }
 
@@ -71,12 +70,12 @@ impl<'a> Sample<'a> {
         Self { places, events: Vec::new() }
     }
 
-    /// Sees whether a sample could be taken, and takes none.
+    /// Checks that a sample could be taken, without taking one.
     pub(super) fn trial(places: &[Place]) -> Result<(), TraceError> {
         start(places).map(drop)
     }
 
-    /// Takes one of `length`. `pause` waits, and says whether the run is over: then what was seen so far counts.
+    /// Takes a sample of `length`. `pause` waits and returns true if the run is over; the sample then ends early.
     pub(super) fn take(&mut self, length: Duration, pause: impl Fn(Duration) -> bool) -> Result<Taken, TraceError> {
         self.events.clear();
         let mut trace = start(self.places)?;
@@ -109,7 +108,7 @@ impl<'a> Sample<'a> {
         Ok(Taken { length: Duration::from_nanos(end_ns - begin_ns), requests, lost })
     }
 
-    /// Takes what the kernel has.
+    /// Reads all available events.
     fn read(&mut self, trace: &mut Trace) -> Result<(), TraceError> {
         let Self { places, events } = self;
         trace.read(&mut |mut event| {
@@ -122,7 +121,7 @@ impl<'a> Sample<'a> {
     }
 }
 
-/// True if all three times of a request are known, the first of them `within` the sample, and it moves data.
+/// True if all three times of a request are known, its queueing is `within` the sample, and it moves data.
 fn is_whole(request: &Request, within: Range<u64>) -> bool {
     let moves_data = matches!(request.op, EventOp::Read | EventOp::Write) && request.sectors > 0;
     moves_data && request.completed_ns.is_some() && request.queued_ns.is_some_and(|ns| within.contains(&ns))
@@ -145,9 +144,9 @@ struct Times {
     total_over: Vec<u64>,
 }
 
-/// The lines of one sample that began `at_sec` into the run: by device, kind and size.
+/// Lines of one sample that began `at_sec` into the run: by device, kind and size.
 ///
-/// A request on a disk outside the run's own sectors is somebody else's and is left out.
+/// Requests on a disk outside the run's own sectors come from other programs and are left out.
 pub(super) fn lines(taken: &Taken, at_sec: f64, places: &[Place], thresholds_ns: &[u64]) -> Vec<TraceLine> {
     let mut groups: BTreeMap<(usize, TraceKind, TraceSize), Times> = BTreeMap::new();
     for request in &taken.requests {
@@ -191,13 +190,13 @@ impl Times {
         let counts = [&mut self.queue_over, &mut self.device_over, &mut self.total_over];
         for (over, ns) in counts.into_iter().zip([queue_ns, device_ns, queue_ns + device_ns]) {
             over.resize(thresholds_ns.len(), 0);
-            // Reaching a threshold is over it, as everywhere in a run.
+            // Reaching a threshold counts as over it, as everywhere in a run.
             over.iter_mut().zip(thresholds_ns).for_each(|(over, threshold)| *over += u64::from(ns >= *threshold));
         }
     }
 }
 
-/// Median, 99th percentile (by nearest rank) and the longest.
+/// Median, 99th percentile (nearest rank) and maximum.
 fn spread(times_ns: &mut [u64]) -> Spread {
     times_ns.sort_unstable();
     let rank = |percent: usize| times_ns.get((times_ns.len() * percent).div_ceil(100).saturating_sub(1));

@@ -132,7 +132,7 @@ impl<'a> Scanner<'a> {
             ));
         }
         if file.lines.input().is_cut() {
-            self.say(format!("{} is compressed and ends early: what there is of it is shown", file.name));
+            self.say(format!("{} is compressed and ends early: the part up to there is shown", file.name));
         }
         Ok(())
     }

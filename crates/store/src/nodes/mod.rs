@@ -65,7 +65,7 @@ impl Node {
                 Err(error) => errors.push(format!("{host}: {error}")),
             }
         }
-        Err(if errors.is_empty() { "it tells no address of itself".to_owned() } else { errors.join("; ") })
+        Err(if errors.is_empty() { "it advertises no address".to_owned() } else { errors.join("; ") })
     }
 
     /// Queries its identity.

@@ -1,11 +1,10 @@
-//! NVMe commands that ask a drive and change nothing on it.
+//! Read-only NVMe queries to a drive.
 //!
-//! The kernel's passthrough would carry any command. Here it carries the questions of [`Query`] and no other, so
-//! that whoever has a descriptor can neither format nor write with it. Sources: `include/uapi/linux/nvme_ioctl.h`;
-//! NVM Express Base Specification 2.1: Get Log Page 5.1.12, Identify 5.1.13, Get Features 5.1.11, I/O Management
-//! Receive 7.3.
+//! The kernel's passthrough would carry any command. This module sends only those of [`Query`], so that a holder of a
+//! descriptor can neither format nor write with it. Sources: `include/uapi/linux/nvme_ioctl.h`; NVM Express Base
+//! Specification 2.1: Get Log Page 5.1.12, Identify 5.1.13, Get Features 5.1.11, I/O Management Receive 7.3.
 //!
-//! [`ring`] is the other door: reads and writes of data through io_uring. [`status`]: what a drive answers.
+//! [`ring`] reads and writes data through io_uring. [`status`]: status of NVMe commands.
 
 pub mod ring;
 pub use crate::status;
@@ -13,10 +12,10 @@ pub use crate::status;
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
 
-/// Length of both SMART pages.
+/// Bytes of both SMART pages.
 pub const LOG_PAGE_BYTES: usize = 512;
 
-/// Length of every structure that Identify gives.
+/// Bytes of every Identify structure.
 pub const IDENTIFY_BYTES: usize = 4096;
 
 /// A read-only query to a drive.
@@ -24,15 +23,15 @@ pub const IDENTIFY_BYTES: usize = 4096;
 pub enum Query {
     /// Log page 02h, SMART / Health Information, which every drive has.
     Smart,
-    /// Log page C0h, SMART / Health Information Extended of the OCP Datacenter NVMe SSD Specification. Elsewhere the
-    /// number is the vendor's own, so what comes must be looked at before it is believed.
+    /// Log page C0h, SMART / Health Information Extended of the OCP Datacenter NVMe SSD Specification. On other
+    /// drives the page is vendor-specific, so check its contents first.
     OcpSmart,
     /// Log page 20h: the FDP configurations of an endurance group.
     FdpConfigurations {
         /// Identifier of the endurance group.
         group: u16,
     },
-    /// Log page 21h: who uses the reclaim unit handles of an endurance group.
+    /// Log page 21h: usage of the reclaim unit handles of an endurance group.
     FdpUsage {
         /// Identifier of the endurance group.
         group: u16,
@@ -42,7 +41,7 @@ pub enum Query {
         /// Identifier of the endurance group.
         group: u16,
     },
-    /// Feature 1Dh, whether FDP is on in an endurance group: no bytes, the answer is the command's result.
+    /// Feature 1Dh: is FDP on in an endurance group? No bytes; the answer is the command's result.
     FdpFeature {
         /// Identifier of the endurance group.
         group: u16,
@@ -54,41 +53,41 @@ pub enum Query {
         /// Namespace identifier.
         nsid: u32,
     },
-    /// Identify: a namespace, attached to the controller or not, of a drive that manages namespaces.
+    /// Identify: an allocated namespace, attached or not. Only drives with namespace management.
     AllocatedNamespace {
         /// Namespace identifier.
         nsid: u32,
     },
-    /// Identify: the numbers of namespaces.
+    /// Identify: list of namespace identifiers.
     NamespaceNumbers {
-        /// Also of those that are not attached, of a drive that manages namespaces.
+        /// Includes namespaces that are not attached. Only drives with namespace management.
         allocated: bool,
     },
-    /// Identify: the names of a namespace that no other has.
+    /// Identify: unique identifiers of a namespace.
     NamespaceNames {
         /// Namespace identifier.
         nsid: u32,
     },
-    /// I/O Management Receive: the reclaim unit handles that a namespace may write by. To be asked of the
-    /// namespace's own device.
+    /// I/O Management Receive: reclaim unit handles that a namespace may use. Must be sent to the namespace's own
+    /// device.
     ReclaimUnitHandles {
         /// Namespace identifier.
         nsid: u32,
     },
 }
 
-/// Why an answer did not come.
+/// Error of a query.
 #[derive(Debug, thiserror::Error)]
 pub enum QueryError {
     /// The drive refused the command.
     #[error("the drive answered with {0}")]
     Status(status::Status),
-    /// The kernel refused, or could not reach the drive.
+    /// The kernel refused the command or could not reach the drive.
     #[error(transparent)]
     Io(#[from] io::Error),
 }
 
-/// `struct nvme_passthru_cmd`, and `struct nvme_uring_cmd`, of which the last field is reserved.
+/// `struct nvme_passthru_cmd`, and `struct nvme_uring_cmd`, whose last field is reserved.
 #[repr(C)]
 #[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
 struct Command {
@@ -129,9 +128,9 @@ impl Query {
         if matches!(self, Self::ReclaimUnitHandles { .. }) { NVME_IOCTL_IO_CMD } else { NVME_IOCTL_ADMIN_CMD }
     }
 
-    /// The command that asks for the first `len` bytes of the answer.
+    /// Command for the first `len` bytes of the answer.
     fn command(self, len: u32) -> Command {
-        // Counted from 0, in dwords.
+        // Zero-based number of dwords.
         let dwords = (len / 4).saturating_sub(1);
         let log = |page: u32, group: u16, nsid: u32| Command {
             opcode: GET_LOG_PAGE,
@@ -162,12 +161,12 @@ impl Query {
     }
 }
 
-/// Asks the drive behind `fd` (`/dev/nvme0`, or a device of a namespace), waits for the answer and puts its first
-/// bytes into `answer`: whole dwords, of which Identify always gives [`IDENTIFY_BYTES`]. Gives the command's result.
+/// Sends the query to the drive behind `fd` (`/dev/nvme0`, or a namespace device), waits, and stores the first bytes
+/// of the answer in `answer`: whole dwords; for Identify exactly [`IDENTIFY_BYTES`]. Returns the command's result.
 ///
-/// No timeout of our own: the kernel resets a controller that misses one.
+/// No timeout here: the kernel resets a controller that does not answer in time.
 pub fn ask(fd: BorrowedFd<'_>, query: Query, answer: &mut [u8]) -> Result<u32, QueryError> {
-    // A drive that is asked for part of an identify structure would still send all of it.
+    // A drive sends the whole Identify structure even if less is requested.
     let fits = query.command(0).opcode != IDENTIFY || answer.len() == IDENTIFY_BYTES;
     let Some(len) = u32::try_from(answer.len()).ok().filter(|len| len % 4 == 0 && fits) else {
         return Err(io::Error::from(io::ErrorKind::InvalidInput).into());
@@ -179,7 +178,7 @@ pub fn ask(fd: BorrowedFd<'_>, query: Query, answer: &mut [u8]) -> Result<u32, Q
     match unsafe { libc::ioctl(fd.as_raw_fd(), query.request() as _, &raw mut command) } {
         0 => Ok(command.result),
         -1 => Err(io::Error::last_os_error().into()),
-        // The kernel gives the status of a command that the drive refused as a positive number.
+        // The kernel returns the status of a refused command as a positive number.
         status => Err(QueryError::Status(status::Status::of_field(status as u16))),
     }
 }
@@ -190,7 +189,7 @@ pub fn answer(fd: BorrowedFd<'_>, query: Query, len: usize) -> Result<Vec<u8>, Q
     ask(fd, query, &mut bytes).map(|_| bytes)
 }
 
-/// Number of the namespace behind its block or character device (`NVME_IOCTL_ID`).
+/// Identifier of the namespace behind a block or character device (`NVME_IOCTL_ID`).
 pub fn namespace_id(fd: BorrowedFd<'_>) -> io::Result<u32> {
     // SAFETY: the request takes no argument.
     match unsafe { libc::ioctl(fd.as_raw_fd(), NVME_IOCTL_ID as _) } {
@@ -215,7 +214,7 @@ mod tests {
         assert_eq!(offset_of!(Command, cdw10), 40);
         assert_eq!(offset_of!(Command, timeout_ms), 64);
         assert_eq!(offset_of!(Command, result), 68);
-        // Direction both ways, the size, the letter, the number.
+        // Direction (both), size, letter, number.
         assert_eq!(NVME_IOCTL_ADMIN_CMD, 3 << 30 | 72 << 16 | u32::from(b'N') << 8 | 0x41);
         assert_eq!(NVME_IOCTL_IO_CMD, 3 << 30 | 72 << 16 | u32::from(b'N') << 8 | 0x43);
     }
@@ -226,7 +225,7 @@ mod tests {
         assert_eq!(dwords(Query::Smart, 512), (0x007f_0002, 0));
         assert_eq!(dwords(Query::OcpSmart, 512), (0x007f_00c0, 0));
         assert_eq!(dwords(Query::FdpStatistics { group: 3 }, 64), (0x000f_0022, 0x0003_0000));
-        // 1 MiB are 262,144 dwords: the upper half of the number stands in the next dword.
+        // 1 MiB are 262,144 dwords: the upper half of the count is in the next dword.
         assert_eq!(dwords(Query::FdpConfigurations { group: 1 }, 1 << 20), (0xffff_0020, 0x0001_0003));
         assert_eq!(dwords(Query::ReclaimUnitHandles { nsid: 2 }, 4096), (1, 1023));
         assert_eq!(dwords(Query::FdpFeature { group: 7 }, 0), (0x1d, 7));
@@ -234,7 +233,7 @@ mod tests {
 
     #[test]
     fn every_query_reads_and_none_writes() {
-        // The lowest two bits of an opcode say which way data goes: 01b and 11b are to the drive.
+        // The lowest two bits of an opcode are the data direction: 01b and 11b are to the drive.
         for query in [
             Query::Smart,
             Query::OcpSmart,

@@ -1,9 +1,8 @@
-//! Operations as NVMe commands on character devices of namespaces (`/dev/ng0n1`): the form of a ring that bypasses the
-//! block layer.
+//! A ring's form for NVMe commands on character devices of namespaces (`/dev/ng0n1`), which bypass the block layer.
 //!
-//! The kernel (5.19) takes a command in the second half of a submission queue entry of 128 bytes, and answers with the
-//! drive's own status. The kernel checks no range: the drive executes whatever the command addresses. So [`Commands`]
-//! enforces whole logical blocks and the buffer's length, and its user has to enforce the range of bytes.
+//! The kernel (5.19) takes a command in the second half of a 128-byte submission queue entry, and returns the drive's
+//! own status. The kernel checks no range: the drive executes whatever the command addresses. So [`Commands`]
+//! enforces whole logical blocks and the buffer's length, and its user must enforce the range of bytes.
 //!
 //! Sources: `include/uapi/linux/nvme_ioctl.h` (`struct nvme_uring_cmd`), `drivers/nvme/host/ioctl.c` of the kernel;
 //! NVM Command Set Specification 1.1, figures 60 (write) and 33 (dataset management).
@@ -25,13 +24,13 @@ const WRITE: u8 = 0x01;
 const READ: u8 = 0x02;
 const DATASET_MANAGEMENT: u8 = 0x09;
 
-/// Of command dword 12: force unit access, and the directive type "data placement".
+/// Command dword 12: force unit access (FUA), and the directive type "data placement".
 const FUA: u32 = 1 << 30;
 const DATA_PLACEMENT: u32 = 2 << 20;
-/// Of command dword 11 of Dataset Management: deallocate.
+/// Command dword 11 of Dataset Management: deallocate.
 const DEALLOCATE: u32 = 1 << 2;
 
-/// Most logical blocks of one command, whose number has 16 bits.
+/// Maximum number of logical blocks per command: the field has 16 bits.
 pub const BLOCKS_MAX: u32 = 1 << 16;
 
 /// A namespace behind an open character device.
@@ -41,9 +40,9 @@ pub struct Namespace {
     pub nsid: u32,
     /// Logical block, bytes; a power of two.
     pub block_bytes: u32,
-    /// Position of offset 0 of operations on the namespace, bytes: the start of a partition. Whole blocks.
+    /// Position on the namespace of offset 0 of operations, bytes: the start of a partition. Whole blocks.
     pub first_byte: u64,
-    /// Most bytes of a command, whole blocks: what is longer becomes several.
+    /// Maximum bytes per command, whole blocks; larger operations are split.
     pub transfer_bytes_max: u32,
     /// True if every write sets FUA.
     pub fua: bool,
@@ -51,18 +50,19 @@ pub struct Namespace {
     pub placement_ids: Vec<u16>,
 }
 
-/// A range of Dataset Management: attributes, logical blocks, the first of them.
+/// Bytes of a Dataset Management range: attributes, number of logical blocks, first logical block.
 const RANGE_BYTES: usize = 16;
 
-/// NVMe commands on namespaces, which are targets 0, 1...
+/// Form of NVMe commands on namespaces, numbered as targets 0, 1...
 pub struct Commands {
     namespaces: Vec<Namespace>,
-    /// The range of a deallocation, by the operation's token: the drive fetches it as data.
+    /// Range of each deallocation, by token: the drive fetches the range as data.
     ranges: Buf,
 }
 
 impl Commands {
-    /// Commands to `namespaces`. Panics when a block is no power of two, or when one or a command begins inside of one.
+    /// Form for `namespaces`. Panics if a block size is no power of two, or if a partition start or transfer limit is
+    /// not block-aligned.
     pub fn new(namespaces: Vec<Namespace>) -> Self {
         for namespace in &namespaces {
             assert!(namespace.block_bytes.is_power_of_two(), "{namespace:?}");
@@ -105,8 +105,8 @@ impl sealed::Form for Commands {
         in_flight_max + memory_bytes / least as usize
     }
 
-    /// Panics when offset or length are no whole blocks, or the buffer is shorter than what is to be moved: the
-    /// drive would reach beyond it.
+    /// Panics if offset or length is not block-aligned, or if the buffer is shorter than the transfer: the drive
+    /// would access memory beyond it.
     fn entry(&mut self, op: &mut Op, number: usize) -> squeue::Entry128 {
         let namespace = &self.namespaces[usize::from(op.target)];
         let block_bytes = namespace.block_bytes;
@@ -140,7 +140,7 @@ impl sealed::Form for Commands {
                 range[8..].copy_from_slice(&first_block.to_le_bytes());
                 command.opcode = DATASET_MANAGEMENT;
                 (command.addr, command.data_len) = (range.as_mut_ptr() as u64, RANGE_BYTES as u32);
-                // One range; the field counts from 0.
+                // One range: the number is zero-based.
                 command.cdw11 = DEALLOCATE;
             }
         }
@@ -154,7 +154,7 @@ impl sealed::Form for Commands {
             }
         }
         let mut bytes = [0; 80];
-        // SAFETY: `Command` is integers without padding, and as long as the part of `bytes` that it is read into.
+        // SAFETY: `Command` is integers without padding, and as long as the target part of `bytes`.
         bytes[..size_of::<Command>()]
             .copy_from_slice(&unsafe { std::mem::transmute::<Command, [u8; size_of::<Command>()]>(command) });
         opcode::UringCmd80::new(Fixed(op.target.into()), NVME_URING_CMD_IO).cmd(bytes).buf_index(fixed).build()
@@ -201,7 +201,7 @@ mod tests {
         Op { target, kind, offset: 8192, len: 16384, sync: false, placement: None, buf, token: 3 }
     }
 
-    /// The command of an entry: opcode, number of the namespace, length of data and dwords 10 to 13.
+    /// Command of an entry: opcode, namespace identifier, data length and dwords 10 to 13.
     fn told(entry: &squeue::Entry128) -> (u8, u32, u32, [u32; 4]) {
         // SAFETY: an entry is 128 bytes of integers.
         let bytes: [u8; 128] = unsafe { std::mem::transmute_copy(entry) };
@@ -228,9 +228,9 @@ mod tests {
         let mut pool = Pool::new(1 << 20).unwrap();
         let mut commands = commands(&mut pool);
         let mut buf = || pool.cut(16384).unwrap();
-        // 8,192 bytes are block 16 of 512 bytes; 16,384 bytes are 32 blocks, counted from 0.
+        // 8,192 bytes are block 16 of 512 bytes; 16,384 bytes are 32 blocks, zero-based.
         assert_eq!(told(&commands.entry(&mut op(OpKind::Read, 0, buf()), 0)), (READ, 1, 16384, [16, 0, 31, 0]));
-        // A partition at 1 MiB, blocks of 4 KiB: 256 + 2; every write is forced to the medium.
+        // A partition at 1 MiB, blocks of 4 KiB: 256 + 2; every write has FUA.
         assert_eq!(told(&commands.entry(&mut op(OpKind::Write, 1, buf()), 0)), (WRITE, 2, 16384, [258, 0, 3 | FUA, 0]));
         let far = Op { offset: 5 << 41, ..op(OpKind::Read, 0, buf()) };
         assert_eq!(told(&commands.entry(&mut { far }, 0)).3, [0, 5, 31, 0], "5 << 32 blocks");

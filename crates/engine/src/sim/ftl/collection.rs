@@ -1,17 +1,16 @@
-//! Garbage collection beside the host's writes: the less free space, the more of it runs at once.
+//! Garbage collection alongside host writes: the less free space, the more steps run in parallel.
 //!
 //! Collection works in steps of one stripe each: the valid units of the stripe are read, then the stripes that they
-//! fill are programmed. While the host fills a superblock, the next one is collected for it: the less space is left,
-//! the more steps run at once, up to one for each die; if only the reserve is left, the host's writes wait. So the
-//! drive has as many superblocks in reserve as the same layer without time, which collects when the host finds no
-//! space.
+//! fill are programmed. While the host fills a superblock, collection frees the next one. The less space is left, the
+//! more steps run in parallel, up to [`STEPS`] per die. If only the reserve is left, host writes wait. So this drive
+//! needs the same reserve as the FTL without time, which collects when the host finds no space.
 
 use ftl::{Append, Ftl};
 
-/// Marker: no step waits for it.
+/// Marker: no step waits for the work.
 pub(super) const NO_STEP: u16 = u16::MAX;
 
-/// Steps at once for each die, at most: one is programmed while others are read behind programs of other dies.
+/// Maximum number of parallel steps per die: one programs while others read or wait for programs of other dies.
 const STEPS: u64 = 4;
 
 /// Garbage collection in progress.
@@ -19,19 +18,19 @@ const STEPS: u64 = 4;
 pub(super) struct Collection {
     steps: Vec<Step>,
     running: u32,
-    /// By slot: dies that have not erased their part of a superblock yet.
+    /// By slot: dies that still have to erase their part of a superblock.
     erasing: Vec<u32>,
     erasing_superblocks: u32,
     /// Units that were read to be moved.
     pub(super) read_units: u64,
 }
 
-/// A step of garbage collection, over when nothing is left of either.
+/// A step of garbage collection. It is over when no reads and programs are left.
 #[derive(Debug, Clone, Default)]
 struct Step {
     reads: u32,
     programs: u32,
-    /// Begin when all is read: stripes with the host's units in them.
+    /// Stripes to program when all reads are done, with their number of host units.
     filled: Vec<(u32, u32)>,
 }
 
@@ -114,7 +113,7 @@ impl Collection {
         slot
     }
 
-    /// A die has erased its part of a superblock.
+    /// Records that a die has erased its part of a superblock.
     pub(super) fn erased(&mut self, slot: u16) {
         let left = &mut self.erasing[usize::from(slot)];
         *left -= 1;
@@ -122,7 +121,7 @@ impl Collection {
     }
 }
 
-/// A place of `all` that is free, a new one if need be.
+/// Index of a free entry of `all`; adds an entry if there is none.
 fn vacant<T: Default>(all: &mut Vec<T>, is_free: impl Fn(&T) -> bool) -> u16 {
     let at = all.iter().position(is_free).unwrap_or_else(|| {
         all.push(T::default());

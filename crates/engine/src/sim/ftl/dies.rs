@@ -1,8 +1,8 @@
 //! The dies of a drive: current work, waiting work, and the time when each die is free.
 //!
-//! A die does one thing at a time. A host's reads come before all other work and, if the drive supports it, suspend a
-//! program or an erase, which continues after them; other work is done in its order. So that it does continue, only a
-//! limited number of reads run in a row, and resumed work runs for the time of a read before it is suspended again.
+//! A die does one thing at a time. Host reads have priority and, if the drive supports it, suspend a program or an
+//! erase, which resumes after them; other work is done in FIFO order. To avoid starvation, only a limited number of
+//! reads run in a row, and resumed work runs for at least the time of a read before the next suspension.
 
 use crate::sim::spec::Flash;
 use std::collections::VecDeque;
@@ -13,31 +13,31 @@ const READS_IN_ROW: u32 = 16;
 /// Work of a die.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) enum Work {
-    /// Reads for the operation of that token; not before it has passed the controller.
+    /// Host read for the operation `token`; not before `from_ns`, when the controller has passed it.
     Read { token: u32, bytes: u32, from_ns: u64 },
-    /// Reads what is moved by that step of garbage collection.
+    /// Reads valid units for a step of garbage collection.
     Collect { step: u16, bytes: u32 },
-    /// Programs a stripe: units of the host in it, and the step of garbage collection that waits for it.
+    /// Programs a stripe with `host_units` units of the host; `step` of garbage collection waits for it.
     Program { stripe: u32, host_units: u32, step: u16 },
-    /// Erases its part of a superblock.
+    /// Erases the die's part of a superblock.
     Erase { slot: u16 },
 }
 
-/// A die will be done with what it does, unless that is suspended before.
+/// End of a die's current work, void if that work is suspended before.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Turn {
     die: u16,
-    /// Number of the work: a suspended one ends another time.
+    /// Value of [`Die::count`] at the start: after a suspension it no longer matches.
     count: u32,
 }
 
 #[derive(Debug, Clone, Default)]
 struct Die {
     work: Option<Work>,
-    /// Bytes that the array reads, which then go over the channel.
+    /// Bytes that the array is reading; the channel transfers them afterwards.
     reading_bytes: u32,
     ends_ns: u64,
-    /// Times that it began something, or went on with it.
+    /// Number of times that the die began or resumed work.
     count: u32,
     /// Work suspended for reads, and its remaining time.
     suspended: Option<(Work, u64)>,
@@ -52,7 +52,7 @@ struct Die {
 pub(super) struct Dies {
     flash: Flash,
     dies: Vec<Die>,
-    /// When each channel has passed what it was asked to.
+    /// Instant at which each channel finishes its transfers.
     channel_free_ns: Vec<u64>,
 }
 
@@ -69,7 +69,7 @@ impl Dies {
         self.dies.len() as u32
     }
 
-    /// Gives a die something to do. When its turn ends, if it begins with that at once.
+    /// Gives a die work. If the die begins it at once: the end of that turn.
     #[inline]
     pub(super) fn add(&mut self, at: u32, work: Work, now_ns: u64) -> Option<(u64, Turn)> {
         let die = &mut self.dies[at as usize];
@@ -98,8 +98,8 @@ impl Dies {
         }
     }
 
-    /// The work that a die has finished, and its next turn. No work if the turn was suspended, or if its array has read
-    /// data that the channel transfers now: nobody else has that before it is used.
+    /// Ends a turn: the work that the die has finished, and its next turn. No work if the turn was suspended, or if
+    /// the channel now transfers what the array has read; only then is the channel occupied.
     #[inline]
     pub(super) fn end(&mut self, turn: Turn, now_ns: u64) -> (Option<Work>, Option<(u64, Turn)>) {
         let at = u32::from(turn.die);
@@ -130,7 +130,7 @@ impl Dies {
         (done, next.map(|work| self.begin(at, work, now_ns)))
     }
 
-    /// Begins something from its beginning.
+    /// Begins new work.
     #[inline]
     fn begin(&mut self, at: u32, work: Work, start_ns: u64) -> (u64, Turn) {
         let die = &mut self.dies[at as usize];
@@ -147,7 +147,7 @@ impl Dies {
         self.until(at, ends_ns)
     }
 
-    /// When the channel of a die has passed some bytes for it: behind all that it was asked to before.
+    /// Instant at which the channel has transferred `bytes` for a die, after all earlier transfers.
     #[inline]
     fn transfer(&mut self, at: u32, bytes: u32, now_ns: u64) -> u64 {
         let free_ns = &mut self.channel_free_ns[(at % self.flash.channels) as usize];
@@ -155,7 +155,7 @@ impl Dies {
         *free_ns
     }
 
-    /// The die is busy until then.
+    /// Marks the die as busy until `ends_ns`.
     #[inline]
     fn until(&mut self, at: u32, ends_ns: u64) -> (u64, Turn) {
         let die = &mut self.dies[at as usize];

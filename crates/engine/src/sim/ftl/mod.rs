@@ -1,16 +1,16 @@
-//! The model of a drive with a flash translation layer inside: crate `ftl` on dies that take their time.
+//! The model of a drive with a flash translation layer (FTL): crate `ftl`, with the time that dies take.
 //!
 //! ```text
 //! host write -> write buffer, done -> stripe full -> program on its die -> room in the buffer
 //! host read  -> from the buffer, or a read on each die that has some of it -> done
-//! room for the host little -> steps of garbage collection: reads -> programs, erases, on the same dies
+//! little room for the host -> steps of garbage collection: reads -> programs, erases, on the same dies
 //! ```
 //!
-//! The layer maps at once, and time follows: what it says was done to the flash becomes work of the dies, in
-//! that order on each. A unit is in a buffer until its stripe, which is what a die programs at once, is programmed.
-//! The write buffer survives a power loss (drives for databases have capacitors), so a flush has nothing to wait for.
+//! The FTL maps at once, and its flash operations become timed work of the dies, in the same order on each die. A
+//! stripe is what a die programs at once. A unit stays buffered until its stripe is programmed. The write buffer
+//! survives a power loss (database drives have capacitors), so a flush has nothing to wait for.
 //!
-//! * `dies`: who has a die, and when; `collection`: how much garbage is collected when
+//! * `dies`: scheduling of the dies; `collection`: pace of garbage collection
 
 mod collection;
 mod dies;
@@ -41,18 +41,18 @@ pub struct FtlModel {
     dies: Dies,
     events: EventQueue<u64, Event>,
     collection: Collection,
-    /// Handles that were written under.
+    /// Handles with at least one write.
     handles: Vec<u16>,
     /// Operations in the drive, by token.
     taken: Vec<Taken>,
     /// Writes not fully buffered yet, in FIFO order.
     writes: VecDeque<Writing>,
-    /// Units of the host that the buffer has room for, and those that are in it.
+    /// Capacity of the write buffer, and its fill; units of the host.
     buffer_units: u32,
     buffered_units: u32,
     random: Random,
     counted: Counted,
-    /// Bytes of the host's writes that went into the buffer.
+    /// Bytes of host writes that are completely buffered.
     host_bytes: u64,
     /// Counters before the run.
     before: Bytes,
@@ -70,12 +70,12 @@ enum Event {
 struct Taken {
     kind: OpKind,
     len: u32,
-    /// Of a read: what dies still do for it.
+    /// Reads only: dies that have not finished their part.
     parts: u32,
     submitted_ns: u64,
 }
 
-/// A write that goes into the buffer.
+/// A write that is not fully buffered.
 #[derive(Debug, Clone, Copy)]
 struct Writing {
     token: u32,
@@ -85,17 +85,17 @@ struct Writing {
     handle: u16,
 }
 
-/// Stripes of the flash, and what the layer did to them in its last call.
+/// Stripes of the flash, and the flash operations of the last FTL call.
 #[derive(Debug, Clone)]
 struct Stripes {
     units_each: u32,
     superblock_units: u32,
-    /// By stripe, a bit: it is in a buffer.
+    /// By stripe, a bit: the stripe is in the buffer.
     buffered: Vec<u64>,
-    /// Stripes begun and not full, with their units of the host.
+    /// Partly filled stripes, with their number of host units.
     begun: Vec<(u32, u32)>,
     programs: Vec<(u32, u32)>,
-    /// Stripes and how many of their units are read.
+    /// Stripes and the number of their units to read.
     reads: Vec<(u32, u32)>,
     erases: Vec<u32>,
 }
@@ -136,7 +136,7 @@ impl Stripes {
         *bits = *bits & !(1 << (stripe % 64)) | u64::from(buffered) << (stripe % 64);
     }
 
-    /// The stripes of an extent, each with its units and the first behind them, in the stripe.
+    /// Stripes of an extent: the stripe, its units in the extent, and the end of these units within the stripe.
     #[inline]
     fn parts(&self, at: Extent) -> impl Iterator<Item = (u32, u32, u32)> + use<> {
         let (units_each, first_stripe) = (self.units_each, self.of(at.superblock, 0));
@@ -188,14 +188,14 @@ impl FtlModel {
     const COLUMNS: [Column; 5] =
         [Column::SimHbmw, Column::SimMbmw, Column::SimMbe, Column::SimCollectionReadBytes, Column::SimFreeSuperblocks];
 
-    /// All columns of its counters.
+    /// All columns of the counters.
     pub(super) fn columns() -> Vec<Column> {
         [&Counted::COLUMNS[..], &Self::COLUMNS].concat()
     }
 
-    /// A preconditioned drive with the parameters of `drive` and its `ftl`. Its randomness is fixed by the seed of
-    /// `drive`, or by `seed` if that has none. Errors: an invalid FTL; never for a description parsed from text, which
-    /// is checked.
+    /// A preconditioned drive with the parameters of `drive` and its `ftl`. Randomness depends on the seed of
+    /// `drive`, or on `seed` if `drive` has none. Errors: an invalid FTL; never for a description parsed from text,
+    /// which is checked.
     pub fn new(drive: &DriveSpec, of: &FtlDrive, seed: u64) -> Result<Self, SpecError> {
         let seed = drive.seed.unwrap_or(seed);
         let mut ftl = Ftl::new(&of.spec, seed)?;
@@ -204,7 +204,7 @@ impl FtlModel {
         Ok(Self::in_use(drive, of, ftl, random))
     }
 
-    /// The same with `ftl` inside, which has the spec of `of`, as it is.
+    /// [`Self::new`] with an existing `ftl` in its current state, whose spec must be that of `of`.
     pub fn in_use(drive: &DriveSpec, of: &FtlDrive, ftl: Ftl, random: Random) -> Self {
         Self {
             controller_ns: of.flash.controller_ns.max(1),
@@ -227,12 +227,12 @@ impl FtlModel {
         }
     }
 
-    /// Counts every unit of the drive again; says what does not add up.
+    /// Recounts every unit of the drive, see [`Ftl::check`].
     pub fn check(&self) -> Result<(), String> {
         self.ftl.check()
     }
 
-    /// Why an operation fails, if it does.
+    /// Errno and end of an operation that fails.
     fn refusal(&mut self, op: &Op, now_ns: u64) -> Option<(i32, u64)> {
         let op_end = op.offset.saturating_add(op.len.into());
         let later_ns = now_ns + self.controller_ns;
@@ -244,7 +244,7 @@ impl FtlModel {
         }
         match op.placement {
             Some(_) if self.ftl.spec().handles == 1 => return Some((libc::EOPNOTSUPP, now_ns)),
-            // As the kernel does with a write stream that the drive does not have.
+            // As the kernel does for an unknown write stream.
             Some(placement) if !(1..=self.ftl.spec().handles).contains(&placement.0) => {
                 return Some((libc::EINVAL, now_ns));
             }
@@ -258,7 +258,7 @@ impl FtlModel {
         self.events.push(at_ns, Event::Done(Done { token, submitted_ns, outcome }));
     }
 
-    /// An operation ends at `at_ns`: well, if the drive is still there.
+    /// Ends an operation at `at_ns`, with ENODEV if the drive is gone.
     #[inline]
     fn done(&mut self, at_ns: u64, mut done: Done) -> Done {
         if self.drive.is_gone(at_ns) {
@@ -269,7 +269,7 @@ impl FtlModel {
         done
     }
 
-    /// Gives a die something to do with a stripe.
+    /// Gives work on a stripe to its die.
     #[inline]
     fn work(&mut self, stripe: u32, work: Work, now_ns: u64) {
         let die = stripe % self.dies.count();
@@ -278,13 +278,13 @@ impl FtlModel {
         }
     }
 
-    /// Reads on each die that has some of it; what is in a buffer or was never written takes the controller alone.
+    /// Reads the parts on each die. Buffered and unwritten units take only the controller's time.
     #[inline]
     fn read(&mut self, op: &Op, now_ns: u64) {
         let from_ns = now_ns + self.controller_ns;
         let (first, end) = (op.offset / self.unit_bytes, (op.offset + u64::from(op.len)).div_ceil(self.unit_bytes));
         let token = op.token as usize;
-        // Neighbours in a stripe are read at once.
+        // Adjacent units of a stripe are one read.
         let (mut stripe, mut units) = (0, 0);
         for unit in first..end {
             let at = self.ftl.locate(unit).map(|at| self.media.of(at.superblock, at.first));
@@ -312,7 +312,7 @@ impl FtlModel {
 
     fn write(&mut self, op: &Op, now_ns: u64) {
         let (first, last) = (op.offset / self.unit_bytes, (op.offset + u64::from(op.len) - 1) / self.unit_bytes);
-        // Of a unit that is written in part the rest is read, to be written with it.
+        // A partial write of a unit reads the unit first (read-modify-write).
         let is_part = |at: u64| !at.is_multiple_of(self.unit_bytes);
         let parts = [(first, is_part(op.offset)), (last, is_part(op.offset + u64::from(op.len)))];
         for (place, (unit, is_part)) in parts.into_iter().enumerate() {
@@ -339,7 +339,7 @@ impl FtlModel {
         self.fill_buffer(now_ns);
     }
 
-    /// Takes into the buffer what there is room for.
+    /// Moves writes into the buffer, as far as it has room.
     fn fill_buffer(&mut self, now_ns: u64) {
         while let Some(&Writing { units, handle, .. }) = self.writes.front() {
             let units = units.min(self.buffer_units - self.buffered_units).min(self.collection.room(&self.ftl, handle));
@@ -482,7 +482,7 @@ impl DriveModel for FtlModel {
     fn counters(&self) -> Vec<(Column, u64)> {
         let Bytes { media, erased, .. } = self.ftl.counters().since(self.before).expect("an FTL counts up");
         let read_bytes = self.collection.read_units * self.unit_bytes;
-        // Of a unit that is written in part the host wrote only that.
+        // A partial write counts only its own bytes as host bytes, not the whole unit.
         let own = [self.host_bytes, media, erased, read_bytes, u64::from(self.ftl.free_superblocks())];
         Self::columns().into_iter().zip(self.counted.values().into_iter().chain(own)).collect()
     }

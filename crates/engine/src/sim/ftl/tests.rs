@@ -1,4 +1,4 @@
-//! The model against closed forms, and against what must follow from what it counts.
+//! The model compared with closed forms and with its own counters.
 
 use super::*;
 use crate::sim::SimEngine;
@@ -9,7 +9,7 @@ use sys::op::Placement;
 /// One die, and only the array's time: a queue with one server.
 const ONE_DIE: &str = "channels=1+dies=1+planes=1+read-us=50+bus-mbps=1000000+controller-us=10+superblock=1MiB";
 
-/// Four dies, where nothing but programs and erases takes time, and nothing suspends them.
+/// Four dies where only programs and erases take time, without suspension.
 const FLASH_OF_WRITES: &str = "capacity=1GiB+op=20%+superblock=4MiB+precondition=3+channels=4+dies=1+read-us=0\
     +program-us=500+erase-us=5000+bus-mbps=1000000+suspend-us=off+controller-us=0.1";
 
@@ -42,12 +42,12 @@ impl Run {
     }
 }
 
-/// Operations that arrive at given instants after now, whatever the drive does; in the order of the instants.
+/// Submits operations at given instants after now, in ascending order, regardless of completions.
 fn open_loop(engine: &mut SimEngine<FtlModel>, arrivals: impl Iterator<Item = (u64, OpKind, u64, u32)>) -> Run {
     open_loop_with(engine, arrivals, |_| None)
 }
 
-/// As that, each with the placement of its offset.
+/// [`open_loop`] with a placement by offset.
 fn open_loop_with(
     engine: &mut SimEngine<FtlModel>,
     arrivals: impl Iterator<Item = (u64, OpKind, u64, u32)>,
@@ -86,7 +86,7 @@ fn open_loop_with(
     run
 }
 
-/// Instants of a Poisson process, so many.
+/// `count` instants of a Poisson process.
 fn poisson(count: usize, per_s: f64, seed: u64) -> impl Iterator<Item = u64> {
     let (mut random, mut at_ns) = (Random::new(seed), 0.0);
     (0..count).map(move |_| {
@@ -95,7 +95,7 @@ fn poisson(count: usize, per_s: f64, seed: u64) -> impl Iterator<Item = u64> {
     })
 }
 
-/// Random reads and writes of 4 KiB, both Poisson, for so many operations.
+/// Random 4 KiB reads and writes, both Poisson, `operations` in all.
 fn mixed(
     operations: usize,
     reads_per_s: f64,
@@ -132,14 +132,14 @@ fn reads_of_one_die_wait_as_in_the_queue_m_d_1() {
         let mean_us = run.reads_ns.iter().sum::<u64>() as f64 / count as f64 / 1e3;
         let wait_us = mean_us - service_us - 10.0;
         let wanted_us = load * service_us / (2.0 * (1.0 - load));
-        // Waits of neighbours are alike: the busier, the fewer of them count as measured by themselves.
+        // Waits of neighbouring reads are correlated, the more the higher the load: the effective sample is smaller.
         assert!((wait_us / wanted_us - 1.0).abs() < 0.04, "load {load}: {wait_us} us, not {wanted_us}");
     }
 }
 
 #[test]
 fn reads_in_a_fixed_rhythm_wait_as_in_the_queue_d_d_c_exactly() {
-    // Four dies on channels of their own, and reads that go from one to the next.
+    // Four dies on separate channels, read in rotation.
     let mut engine = engine(
         "capacity=64MiB+op=50%+precondition=1+channels=4+dies=1+planes=1+read-us=50+bus-mbps=1000000+controller-us=10\
          +superblock=1MiB",
@@ -150,7 +150,7 @@ fn reads_in_a_fixed_rhythm_wait_as_in_the_queue_d_d_c_exactly() {
         open_loop(engine, (0..400).map(|n| (n * gap_ns, OpKind::Read, stripe(n), 4096))).reads_ns
     };
     assert!(at_most(&mut engine, 12_501).iter().all(|ns| *ns == latency_ns), "below what four dies can");
-    // Above it each read of a die waits for those before it: the n-th so much longer.
+    // Above that rate each read of a die waits for the earlier ones: the n-th by n times the difference.
     let over = at_most(&mut engine, 10_000);
     let wanted: Vec<_> = (0..400).map(|n| latency_ns + n / 4 * (50_004 - 40_000)).collect();
     assert_eq!(over, wanted);
@@ -158,12 +158,12 @@ fn reads_in_a_fixed_rhythm_wait_as_in_the_queue_d_d_c_exactly() {
 
 #[test]
 fn a_channel_passes_the_data_of_its_dies_in_turn() {
-    // 64 KiB at 1000 MB/s are 65.536 us; two dies read at once and share the way out.
+    // 64 KiB at 1000 MB/s take 65.536 us. Two dies read in parallel and share the channel.
     let text = "capacity=64MiB+op=50%+precondition=1+channels=1+dies=2+read-us=50+bus-mbps=1000+controller-us=10+superblock=1MiB";
     let mut engine = engine(text);
     let reads = (0..2).map(|n| (0, OpKind::Read, n * (64 << 10), 64 << 10));
     assert_eq!(open_loop(&mut engine, reads).reads_ns, [125_536, 191_072]);
-    // Both stripes at once are one operation, which ends with the second.
+    // One operation over both stripes ends with the second.
     let both = std::iter::once((0, OpKind::Read, 0, 128 << 10));
     assert_eq!(open_loop(&mut engine, both).reads_ns, [191_072]);
 }
@@ -174,7 +174,8 @@ fn a_channel_is_not_kept_for_a_read_whose_array_is_not_done() {
         engine("capacity=64MiB+op=50%+channels=1+dies=2+read-us=50+bus-mbps=1000+controller-us=10+superblock=1MiB");
     open_loop(&mut engine, std::iter::once((0, OpKind::Write, 0, 64 << 10)));
     engine.reap(Wait { until_ns: 1_000_000_000, completions: 1 }, &mut Vec::new()).unwrap();
-    // A program of the other die takes it from 5 to 70.536 us; what was read is ready at 60 us, and 4 KiB take 4.096.
+    // The other die's program occupies the channel from 5 to 70.536 us. The read is ready at 60 us and transfers
+    // 4.096 us.
     let both = [(0, OpKind::Read, 0, 4096), (5_000, OpKind::Write, 64 << 10, 64 << 10)];
     assert_eq!(open_loop(&mut engine, both.into_iter()).reads_ns, [74_632]);
 }
@@ -191,7 +192,7 @@ fn what_is_in_no_flash_takes_the_controller_alone() {
         "in the buffer: no stripe is full"
     );
     assert_eq!(open_loop(&mut engine, at(OpKind::Flush, 0, 0)).writes_ns, [10_000], "the buffer outlives the power");
-    // The rest of the stripe: it is programmed.
+    // Fills the stripe, so that it is programmed.
     open_loop(&mut engine, at(OpKind::Write, 4096, 60 << 10));
     engine.reap(Wait { until_ns: 1_000_000_000, completions: 1 }, &mut Vec::new()).unwrap();
     assert_eq!(open_loop(&mut engine, at(OpKind::Read, 0, 4096)).reads_ns, [10_000 + 50_000 + 2_560]);
@@ -217,7 +218,7 @@ fn a_unit_that_is_written_in_part_is_read_before() {
 #[test]
 fn a_full_buffer_holds_writes_to_what_the_dies_program() {
     let mut engine = engine("capacity=1GiB+channels=4+dies=1+buffer=1MiB+suspend-us=off");
-    // Four dies program 64 KiB each in 500 us, after 41 us of transfer: 484.6 MB/s. Twice as much arrives.
+    // Four dies program 64 KiB each in 500 us, after 41 us of transfer: 484.6 MB/s. The load offers twice that rate.
     let total: u64 = 256 << 20;
     let writes = (0..total >> 17).map(|n| (n * 135_000, OpKind::Write, n << 17, 1 << 17));
     let run = open_loop(&mut engine, writes);
@@ -241,7 +242,7 @@ fn sustained_writes_go_at_the_bandwidth_of_the_dies_over_the_write_amplification
             let end_ns = open_loop(&mut engine, all).end_ns;
             ((end_ns - begun_ns) as f64, busy_ns(&engine) - before)
         };
-        // Until the buffer is full, and collection as far behind as it gets.
+        // Warm-up, until the buffer is full and collection lags by its maximum.
         run(20_000);
         let (took_ns, busy_ns) = run(200_000);
         let ratio = took_ns / busy_ns;
@@ -250,7 +251,7 @@ fn sustained_writes_go_at_the_bandwidth_of_the_dies_over_the_write_amplification
     }
 }
 
-/// Time that each die programs and erases, by the counters of a drive as [`FLASH_OF_WRITES`].
+/// Time that each die is programming and erasing, by the counters, for a drive as [`FLASH_OF_WRITES`].
 fn busy_ns(engine: &SimEngine<FtlModel>) -> f64 {
     let programs = counter(engine, Column::SimMbmw) as f64 / 65_536.0;
     let erases = counter(engine, Column::SimMbe) as f64 / f64::from(4 << 20);
@@ -289,7 +290,7 @@ fn the_same_text_is_amplified_the_same_with_time_and_without() {
         overwritten().for_each(|unit| untimed.write(unit, 1, 0));
         let wanted = untimed.counters().since(before).unwrap().waf().unwrap();
 
-        // As fast as it goes, and at a seventh of that.
+        // At full speed, and with a gap of 200 us.
         for gap_ns in [1_000, 200_000] {
             let mut engine = engine(&parameters);
             let all = (0..).zip(overwritten()).map(|(n, unit)| (n * gap_ns, OpKind::Write, unit << 12, 4096));
@@ -302,7 +303,7 @@ fn the_same_text_is_amplified_the_same_with_time_and_without() {
 
 #[test]
 fn a_handle_waits_no_longer_for_its_superblock_because_others_have_room() {
-    // Data that lives equally long: handles gain nothing, and lose nothing but open superblocks.
+    // All data has the same lifetime: handles gain nothing, and cost only open superblocks.
     let run = |placement: fn(u64) -> Option<Placement>| {
         let text =
             "capacity=512MiB+op=25%+superblock=1MiB+precondition=3+channels=4+dies=1+handles=4+append=per-handle";
@@ -312,7 +313,7 @@ fn a_handle_waits_no_longer_for_its_superblock_because_others_have_room() {
             let all = poisson(count, 6_000.0, 1).map(|at| (at, OpKind::Write, random.below(1 << 17) << 12, 4096));
             open_loop_with(&mut engine, all, placement).writes_ns
         };
-        // A handle's first superblock is what nobody had collected for it.
+        // Collection has not prepared a handle's first superblock.
         writes(20_000);
         let mut writes_ns = writes(100_000);
         writes_ns.sort_unstable();

@@ -4,18 +4,18 @@ use super::value::{nanoseconds, number, share, size_bytes};
 use ftl::{Append, Isolation, Spec, Victim};
 use std::ops::RangeInclusive;
 
-/// A drive with a flash translation layer inside, as described.
+/// Description of a drive with a flash translation layer.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub struct FtlDrive {
     /// Parameters of the translation layer.
     pub spec: Spec,
-    /// The flash that it works on, and how long that takes.
+    /// Geometry and timing of the flash.
     pub flash: Flash,
-    /// Before the run: the drive is filled once sequentially, then overwritten so often less one, randomly.
+    /// Drive fills before the run: the first sequential, the others random.
     pub precondition_fills: u32,
 }
 
-/// Channels x dies x planes, and the time that each thing takes.
+/// Flash geometry (channels x dies x planes) and its times.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub struct Flash {
     /// Buses, each with its own dies.
@@ -24,9 +24,9 @@ pub struct Flash {
     pub dies: u32,
     /// Planes of a die, which read and program at once.
     pub planes: u32,
-    /// Bytes of a page, of which each plane takes one at a time.
+    /// Bytes of a page; a die reads and programs one page of each plane at once.
     pub page_bytes: u32,
-    /// Time of the array to read (tR).
+    /// Array read time (tR).
     pub read_ns: u64,
     /// Time to program one page of each plane (tPROG).
     pub program_ns: u64,
@@ -34,10 +34,10 @@ pub struct Flash {
     pub erase_ns: u64,
     /// Speed of a channel, MB/s.
     pub bus_mbps: u64,
-    /// Time to suspend a program or an erase for a host's read, and again to resume it, nanoseconds; `None`: they are
-    /// never suspended.
+    /// Time to suspend a program or an erase for a host read, and again to resume it, nanoseconds; `None`: no
+    /// suspension.
     pub suspend_ns: Option<u64>,
-    /// Time of the controller with each operation of the host.
+    /// Controller time per host operation.
     pub controller_ns: u64,
     /// Bytes of the write buffer.
     pub buffer_bytes: u64,
@@ -55,19 +55,19 @@ impl Flash {
     }
 }
 
-/// Parameters of a drive with an FTL, those that drives of all models have first.
+/// Parameters of a drive with an FTL; those of all models come first.
 pub(super) const FTL_NAMES: &str = "capacity, min-io, error-rate, bad, gone-at-s, seed, name, op, op-of-flash, unit, \
     superblock, victim, append, handles, isolation, reserve, wear-gap, firmware, channels, dies, planes, page, read-us, \
     program-us, erase-us, bus-mbps, suspend-us, controller-us, buffer, precondition";
 
-/// A mapping unit can be as small and as large as this.
+/// Smallest and largest mapping unit.
 const UNIT_BYTES: RangeInclusive<u64> = 4 << 10..=64 << 10;
 
-/// Of a drive whose superblocks have no size given, one has this share of the capacity.
+/// Without a given size, a superblock has this fraction of the capacity: 1/512.
 const SUPERBLOCKS: u64 = 512;
 
 impl Default for FtlDrive {
-    /// TLC flash of 2019 to 2024, enough of it to be busy; no particular drive.
+    /// TLC flash of 2019 to 2024, with few enough dies to be busy; no particular drive.
     fn default() -> Self {
         Self {
             spec: Spec { superblock_bytes: 0, isolation: Isolation::Initially, reserve_superblocks: 4, ..Spec::of(0) },
@@ -90,7 +90,7 @@ impl Default for FtlDrive {
 }
 
 impl FtlDrive {
-    /// Sets one parameter; the error says what would fit.
+    /// Sets one parameter. Errors: a description of valid values.
     pub(super) fn set(&mut self, name: &str, value: &str) -> Result<(), &'static str> {
         let (spec, flash) = (&mut self.spec, &mut self.flash);
         match name {
@@ -162,8 +162,8 @@ impl FtlDrive {
         Ok(())
     }
 
-    /// Fills in what follows from `capacity_bytes`. Errors: the parameter that does not fit the others, what it
-    /// is, and what would fit.
+    /// Fills in defaults that depend on `capacity_bytes`. Errors: the inconsistent parameter, its value, and what
+    /// would be valid.
     pub(super) fn complete(&mut self, capacity_bytes: u64) -> Result<(), (&'static str, String, &'static str)> {
         let (spec, flash) = (&mut self.spec, &self.flash);
         let unit_bytes = u64::from(spec.unit_bytes);
@@ -187,7 +187,7 @@ impl FtlDrive {
             let value = spec.superblock_bytes.to_string();
             return Err(("superblock", value, "a multiple of planes x page, which is 64KiB unless given"));
         }
-        // Each handle can have begun a program that only its next writes complete.
+        // Each handle can have one partly filled stripe in the buffer, until later writes complete it.
         if flash.buffer_bytes < program_bytes * (u64::from(spec.handles) + 1) {
             return Err((
                 "buffer",

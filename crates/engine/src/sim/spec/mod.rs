@@ -1,7 +1,7 @@
-//! The text form of a simulated drive: `sim:capacity=64GiB+channels=16+read-us=80`, or with an FTL inside
-//! `sim:ftl+capacity=64GiB+op=7%`, whose own parameters are in `ftl.rs`.
+//! The text form of a simulated drive: `sim:capacity=64GiB+channels=16+read-us=80`, or with an FTL
+//! `sim:ftl+capacity=64GiB+op=7%` (parameters in `ftl.rs`).
 //!
-//! Parameters are joined by `+`, because commas and spaces already separate devices in ACT's dialect.
+//! `+` joins parameters, because commas and spaces separate devices in ACT's dialect.
 
 mod ftl;
 mod value;
@@ -20,14 +20,14 @@ use value::{kilobytes, nanoseconds, number, range};
 /// Prefix of the description of a simulated drive.
 pub const SIM_PREFIX: &str = "sim:";
 
-/// A simulated drive as described.
+/// Description of a simulated drive.
 #[derive(Debug, Clone, PartialEq, serde::Serialize)]
 pub struct DriveSpec {
     /// Size of the drive, bytes.
     pub capacity_bytes: u64,
     /// Smallest operation, a power of two from 512 to 4096 bytes.
     pub min_io_bytes: u32,
-    /// Operations served at once.
+    /// Operations served in parallel.
     pub channels: u32,
     /// Time that a channel works on a read, before its transfer.
     pub read_ns: u64,
@@ -37,14 +37,14 @@ pub struct DriveSpec {
     pub read_kbps: u64,
     /// Write bandwidth of the whole drive, kB/s; 0: unlimited.
     pub write_kbps: u64,
-    /// Reads a second of the whole drive; 0: unlimited.
+    /// Reads per second of the whole drive; 0: unlimited.
     pub read_iops: u64,
-    /// Writes a second of the whole drive; 0: unlimited.
+    /// Writes per second of the whole drive; 0: unlimited.
     pub write_iops: u64,
-    /// If above 0, bandwidths and operations a second are limits as cloud volumes and cgroups have them: so much in each
-    /// window of this length, at full speed, and the rest waits for the next. Unused parts are lost.
+    /// If above 0, limits work by windows of this length, as in cloud volumes and cgroups: operations up to the limit
+    /// run at full speed, the others wait for the next window. Unused parts are lost.
     pub window_ns: u64,
-    /// Service times vary uniformly by so much to either side.
+    /// Service times vary uniformly by this percentage in both directions.
     pub jitter_pct: u32,
     /// Freezes of the whole drive.
     pub stalls: Stalls,
@@ -52,32 +52,32 @@ pub struct DriveSpec {
     pub error_rate: f64,
     /// Operations that touch these bytes fail with EIO.
     pub bad_range: Option<Range<u64>>,
-    /// From then on service times are longer...
+    /// Instant from which service times are longer...
     pub slow_after_ns: Option<u64>,
     /// ...by this factor.
     pub slow_factor: f64,
-    /// From then on the drive is gone: ENODEV.
+    /// Instant from which the drive is gone: ENODEV.
     pub gone_at_ns: Option<u64>,
-    /// Seed of its own; none: the run's.
+    /// The drive's own seed; none: the run's.
     pub seed: Option<u64>,
-    /// FTL, if there is one: then times and channels are those of its flash.
+    /// FTL model, if chosen; its flash then determines times and channels.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ftl: Option<FtlDrive>,
 }
 
-/// When the drive is frozen: nothing starts, nothing goes on, everything resumes afterwards.
+/// Stalls: the drive freezes, and all work resumes afterwards.
 #[derive(Debug, Clone, PartialEq, Default, serde::Serialize)]
 pub struct Stalls {
     /// Length of each stall, nanoseconds.
     pub length_ns: u64,
-    /// Stalls begin at every multiple of this, the first after one period; 0: none such.
+    /// Stalls begin at every multiple of this period, not at 0; 0: no periodic stalls.
     pub every_ns: u64,
-    /// Stalls begin at these instants too, ascending.
+    /// Further stalls begin at these instants, ascending.
     pub at_ns: Vec<u64>,
 }
 
 impl Default for DriveSpec {
-    /// A drive of a size and speed that many SATA and NVMe drives have, and no particular one.
+    /// A drive with the size and speed of many SATA and NVMe drives, no particular one.
     fn default() -> Self {
         Self {
             capacity_bytes: 64 << 30,
@@ -103,7 +103,7 @@ impl Default for DriveSpec {
     }
 }
 
-/// A description that makes no drive.
+/// An invalid description of a simulated drive.
 #[derive(Debug, Error, PartialEq)]
 #[error("cannot simulate {}: {why}", quoted(.spec))]
 pub struct SpecError {
@@ -111,13 +111,13 @@ pub struct SpecError {
     why: String,
 }
 
-/// Parameters of a drive of whatever model.
+/// Parameters of every model.
 const NAMES_OF_ALL: &[&str] = &["capacity", "min-io", "error-rate", "bad", "gone-at-s", "seed", "name"];
 
-/// The word that chooses the model with an FTL.
+/// The word that selects the model with an FTL.
 const MODEL: &str = "ftl";
 
-/// Parameters of the queueing model, those of all models included.
+/// Parameters of the queueing model, including those of all models.
 const NAMES: &str = "capacity, min-io, channels, read-us, write-us, read-mbps, write-mbps, read-iops, write-iops, window-ms, \
     jitter-pct, stall-ms, stall-every-s, stall-at-s, error-rate, bad, slow-after-s, slow-factor, gone-at-s, seed, name";
 
@@ -134,7 +134,7 @@ fn unfit(name: &str, value: &str, expected: &str) -> String {
 }
 
 impl DriveSpec {
-    /// Errors: why there is no such drive.
+    /// Errors: why the description is invalid.
     fn parse(text: &str) -> Result<Self, String> {
         let parameters = text
             .strip_prefix(SIM_PREFIX)
@@ -184,14 +184,14 @@ impl DriveSpec {
         self.gone_at_ns.is_some_and(|gone_ns| at_ns >= gone_ns)
     }
 
-    /// True if an operation on these bytes fails, by its place or by chance.
+    /// True if an operation on these bytes fails: in the bad range, or at random.
     pub(super) fn fails(&self, bytes: Range<u64>, random: &mut Random) -> bool {
         let is_bad = self.bad_range.as_ref().is_some_and(|bad| bytes.start < bad.end && bad.start < bytes.end);
         let is_unlucky = self.error_rate > 0.0 && random.unit() < self.error_rate;
         is_bad || is_unlucky
     }
 
-    /// The first of the parameters `given` that changes nothing, why, and what to do.
+    /// The first of the parameters `given` without effect, the reason, and advice.
     fn without_effect(&self, given: &[&str]) -> Option<(&'static str, &'static str, &'static str)> {
         if given.contains(&"slow-factor") && self.slow_after_ns.is_none() {
             return Some(("slow-factor", "without slow-after-s", "say from when on the drive is slow, 0 for always"));
@@ -230,7 +230,7 @@ impl DriveSpec {
         Ok(())
     }
 
-    /// Sets one parameter; the error says what would fit.
+    /// Sets one parameter. Errors: a description of valid values.
     fn set(&mut self, name: &str, value: &str) -> Result<(), &'static str> {
         match name {
             "capacity" => {
@@ -266,7 +266,7 @@ impl DriveSpec {
             }
             "gone-at-s" => self.gone_at_ns = Some(nanoseconds(value, 1e9)?),
             "seed" => self.seed = Some(value.parse().map_err(|_| "a whole number")?),
-            // Only tells drives apart in logs and tables.
+            // `name` only distinguishes drives in logs and tables.
             _ if value.is_empty() => return Err("a word"),
             _ => {}
         }

@@ -3,14 +3,14 @@
 use std::ops::{Range, RangeInclusive};
 use std::str::FromStr;
 
-/// Megabytes a second, with decimals or without, as kB/s.
+/// Parses megabytes per second, decimals allowed, as kB/s.
 pub(super) fn kilobytes(value: &str) -> Result<u64, &'static str> {
     let kbps = value.parse::<f64>().ok().map(|mbps| (mbps * 1e3).round());
     let fits = kbps.filter(|kbps| (0.0..1e15).contains(kbps) && (*kbps > 0.0 || value.parse() == Ok(0.0)));
     fits.map(|kbps| kbps as u64).ok_or("megabytes a second, 0.001 or more, or 0 for no limit")
 }
 
-/// A number of `unit_ns` as nanoseconds, at most about a century.
+/// Parses a number of `unit_ns` as nanoseconds, at most about a century.
 pub(super) fn nanoseconds(value: &str, unit_ns: f64) -> Result<u64, &'static str> {
     let number: f64 = value.parse().map_err(|_| "a number, such as 80 or 0.5")?;
     let ns = number * unit_ns;
@@ -23,8 +23,8 @@ pub(super) fn range(value: &str) -> Option<Range<u64>> {
     (!range.is_empty()).then_some(range)
 }
 
-/// A size in bytes: a number and none or one of the units KiB MiB GiB TiB KB MB GB TB; `None` for
-/// anything else and beyond 1e18.
+/// Parses a size in bytes: a number with an optional unit KiB MiB GiB TiB KB MB GB TB. `None` for anything else and
+/// above 1e18.
 pub fn size_bytes(value: &str) -> Option<u64> {
     const UNITS: [(&str, u64); 8] = [
         ("KiB", 1 << 10),
@@ -42,7 +42,7 @@ pub fn size_bytes(value: &str) -> Option<u64> {
     (0.0..=1e18).contains(&size).then_some(size.round() as u64)
 }
 
-/// `7%` or `0.07`, above 0. Without a sign 1 and more is refused: 7 would be 700 %.
+/// Parses `7%` or `0.07`, above 0. Without `%`, 1 and more is refused: 7 would mean 700 %.
 pub(super) fn share(value: &str) -> Option<f64> {
     let share = match value.strip_suffix('%') {
         Some(percent) => percent.parse::<f64>().ok()? / 100.0,
@@ -51,7 +51,7 @@ pub(super) fn share(value: &str) -> Option<f64> {
     (share > 0.0 && share.is_finite()).then_some(share)
 }
 
-/// A whole number in `range`.
+/// Parses a whole number in `range`.
 pub(super) fn number<T: FromStr + PartialOrd>(value: &str, range: RangeInclusive<T>) -> Option<T> {
     value.parse().ok().filter(|n| range.contains(n))
 }

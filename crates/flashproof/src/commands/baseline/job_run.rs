@@ -1,4 +1,4 @@
-//! The jobs of drives that run at the same time: which are next, their run, and a step with a point for each.
+//! Runs of jobs on several drives at the same time: the next jobs, their run, and a step with a point for each.
 
 use super::measuring::Measuring;
 use super::messages;
@@ -18,19 +18,19 @@ use session::failure::Failure;
 use session::runner::{Opened, Patience};
 use session::signals::Switch;
 
-/// Most I/O errors of a run of jobs: a drive with any of them has no further jobs.
+/// Maximum I/O errors of a run of jobs: a drive with an error has no further jobs.
 const PATIENCE: Patience = Patience::with_errors(100);
 
 /// End of a run of jobs.
 pub enum JobEnd {
-    /// With a point for each drive, but for those beside one that failed and ended their run.
+    /// Each drive has a point, except drives whose run ended because another drive failed.
     Measured,
     /// Ended by a signal.
     Interrupted,
 }
 
-/// The next jobs, each with the number of its drive: those that are furthest behind, which can run at the same time. A drive that
-/// failed has none; the others go on.
+/// The next jobs, each with the number of its drive: the jobs furthest behind that can run at the same time. A failed
+/// drive has none; the others continue.
 pub fn next_jobs(form: &Form, series: &Series) -> Vec<(usize, Job)> {
     let of = |(device, identity): (usize, &Identity)| {
         let points = (!has_failed(series, device)).then(|| points_of(series, device))?;
@@ -42,7 +42,7 @@ pub fn next_jobs(form: &Form, series: &Series) -> Vec<(usize, Job)> {
     next
 }
 
-/// Runs `jobs` at the same time. Their steps are in `kept`, on disk, before and after.
+/// Runs `jobs` at the same time. Their steps are saved in `kept` before and after.
 pub fn run_jobs(
     jobs: &[(usize, Job)],
     request: &Request,
@@ -61,7 +61,7 @@ pub fn run_jobs(
     kept.save()?;
     let lines: Vec<_> =
         jobs.iter().map(|(device, job)| format!("{}: {}", request.devices[*device], job.line())).collect();
-    // No latency is too long: a drive is measured, not judged.
+    // Unlimited latency: a drive is measured, not judged.
     let sla = Sla::wanted(Sla::UNLIMITED).map_err(Failure::usage)?;
     let what = |round| StepRun {
         load: Load { workload: load.clone(), text: lines.join("\n") + "\n", rounded: Vec::new() },
@@ -115,7 +115,8 @@ pub fn run_jobs(
         let point = measuring.point(place, job, doubt.clone());
         let so_far = points_of(&kept.series, *device);
         let step = &mut kept.series.steps[index + place];
-        // Another drive's errors are not its own, but may have ended its run. It runs again, without that drive.
+        // A drive whose run was ended by another drive's errors is not at fault. Its job is repeated without that
+        // drive.
         if judged.outcome == Outcome::Invalid {
             step.interrupt(&judged.reason);
             continue;
@@ -125,7 +126,7 @@ pub fn run_jobs(
         step.reason.clone_from(&judged.reason);
         step.ended_unix_ms = Some(now_unix_ms());
         step.details = json!(with_rounds(point, so_far));
-        // The cross-check has the streams of all jobs.
+        // The cross-check contains the streams of all jobs.
         if let Some(checked) = checked.take() {
             step.details["cross_check"] = checked.json();
         }
@@ -135,7 +136,7 @@ pub fn run_jobs(
     Ok(JobEnd::Measured)
 }
 
-/// `point` with what it makes of the rounds of its part `so_far`: whether the drive is steady, if there are enough.
+/// `point` with the steady state of the drive, if the rounds `so_far` of its part are enough.
 fn with_rounds(point: Point, mut so_far: Vec<Point>) -> Point {
     let part = point.part;
     let test = Pts::ALL.into_iter().find(|test| test.has(&point));
@@ -150,14 +151,14 @@ fn with_rounds(point: Point, mut so_far: Vec<Point>) -> Point {
     Point { steady: (point.round as usize + 1 >= ROUNDS_IN_WINDOW).then_some(is_steady), ..point }
 }
 
-/// The step of a job, begun.
+/// The step of a job, marked as begun.
 fn step(device: usize, job: &Job, dir: &str, series: &Series) -> Step {
     let on = if series.devices.len() > 1 { format!(" on {}", series.devices[device].name) } else { String::new() };
     let name = format!("{}{on}", job.name);
     Step::planned(name, dir.to_owned(), 1.0, vec![device], job.seconds, Rule::Completes).begun(now_unix_ms())
 }
 
-/// A name as it stands in that of a directory.
+/// A name for use in a directory name.
 fn slug(name: &str) -> String {
     let plain: String = name.chars().map(|c| if c.is_ascii_alphanumeric() { c } else { '-' }).collect();
     plain.split('-').filter(|part| !part.is_empty()).collect::<Vec<_>>().join("-")

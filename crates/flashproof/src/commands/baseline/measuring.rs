@@ -15,13 +15,13 @@ use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Instant;
 
-/// Part of a run for which its threads may have had no CPU without a doubt.
+/// Largest fraction of a run without a CPU that raises no doubt.
 const RUN_DELAY_MAX: f64 = 0.05;
 
-/// Part of a job's depth that is in flight on average, or it was not kept.
+/// Fraction of a job's depth that must be in flight on average, otherwise the depth was not kept.
 const DEPTH_KEPT: f64 = 0.8;
 
-/// Part of a run for which threads without a rate may have been busy without a doubt: beyond, it is they who set the rate.
+/// Largest busy fraction of closed-loop threads that raises no doubt: above it, the threads limit the rate.
 const BUSY_MAX: f64 = 0.9;
 
 /// Observes a run of jobs.
@@ -29,9 +29,9 @@ pub struct Measuring<'a> {
     load: &'a FioLoad,
     totals: Totals,
     cpu_ns: u64,
-    /// Time for which the issuing threads wanted a CPU and had none.
+    /// Time for which the issuing threads were runnable without a CPU.
     run_delay_ns: u64,
-    /// Of the run, once it has begun.
+    /// State of the run, once it has begun.
     begun: Option<Begun>,
 }
 
@@ -41,13 +41,13 @@ struct Begun {
     streams: Vec<(String, f64)>,
     simulated: bool,
     rounds: Rounds,
-    /// Of the job at each place, second by second: the median of its reads, and its longest operation.
+    /// By job and second: median of the reads, and the longest operation.
     seconds: Vec<Vec<Option<Second>>>,
-    /// From the first interval on, so that what ran before it does not count.
+    /// Counted from the first interval on, so that earlier I/O is excluded.
     queues: Option<Queues>,
 }
 
-/// Requests in flight in the kernel on each device of a load: at the beginning, and now.
+/// Kernel counters of requests in flight on each device of a load: at the start, and now.
 struct Queues {
     began: Instant,
     now: Instant,
@@ -65,7 +65,7 @@ impl<'a> Measuring<'a> {
         }
     }
 
-    /// The point of `job`, at this place in the load. The run must have begun.
+    /// The point of `job`, which is at `place` in the load. The run must have begun.
     pub fn point(&self, place: usize, job: &Job, doubt: Option<String>) -> Point {
         let seconds = self.totals.ran_ns as f64 / 1e9;
         let side = |direction: usize| {
@@ -105,20 +105,20 @@ impl<'a> Measuring<'a> {
         }
     }
 
-    /// The same as it stands beside the real fio's.
+    /// Results in the form of the cross-check.
     pub fn sides(&self) -> Vec<Side> {
         cross_check::ours(self.load, &self.totals, self.cpu_ns)
     }
 
-    /// Doubt: this program lacked a CPU for a part of the time, which may have caused the result.
+    /// Doubt: this program lacked a CPU for part of the time, which may have caused the result.
     fn lacked_cpu(&self) -> Option<String> {
         let share = self.of_threads(self.run_delay_ns);
         (share > RUN_DELAY_MAX).then(|| {
-            format!("this program wanted a CPU and had none for {} of the time", results::units::percent(share))
+            format!("this program was runnable without a CPU for {} of the time", results::units::percent(share))
         })
     }
 
-    /// Doubt: the threads were never idle, so more of them may do more.
+    /// Doubt: the threads were never idle, so more threads might reach a higher rate.
     fn was_busy(&self, job: &Job) -> Option<String> {
         let share = self.of_threads(self.cpu_ns);
         (!self.is_simulated() && job.rates.is_none() && share > BUSY_MAX).then(|| {
@@ -130,8 +130,8 @@ impl<'a> Measuring<'a> {
         })
     }
 
-    /// Doubt: this program did not keep the queue depth, whatever took the CPU: by Little's law rate times mean time is
-    /// the number in flight.
+    /// Doubt: the queue depth was not kept, for any reason. By Little's law, rate times mean time is the number in
+    /// flight.
     fn lost_depth(&self, job: &Job, sides: [&Option<Done>; 2]) -> Option<String> {
         let in_flight: f64 = sides.into_iter().flatten().map(|done| done.iops * done.service.mean_us / 1e6).sum();
         let depth = f64::from(job.depth * job.numjobs);
@@ -144,8 +144,7 @@ impl<'a> Measuring<'a> {
         self.begun.as_ref().is_none_or(|begun| begun.simulated)
     }
 
-    /// A time of all issuing threads together as a part of that of the run. Clones share threads where there are more of them
-    /// than CPUs.
+    /// Time `ns` of all issuing threads as a fraction of the run. With more clones than CPUs, clones share threads.
     fn of_threads(&self, ns: u64) -> f64 {
         let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get());
         let all_ns = self.totals.ran_ns.max(1).saturating_mul(self.load.threads.len().clamp(1, cpus) as u64);
@@ -197,7 +196,7 @@ impl Watch for Measuring<'_> {
     }
 }
 
-/// The second of one job that its `cells` show, reads first; `None` if nothing completed.
+/// Median and maximum of one second of a job from its `cells`, reads first; `None` if nothing completed.
 fn second<'a>(cells: impl Iterator<Item = &'a Cell>) -> Option<Second> {
     let (mut median_ns, mut max_ns) = (None, 0);
     for cell in cells.filter(|cell| cell.counts.ops > 0) {
@@ -216,7 +215,7 @@ impl Queues {
     }
 
     fn look(&mut self, load: &FioLoad) {
-        // A simulated drive is in no file of the kernel's, and its seconds are too many to look.
+        // Simulated drives have no kernel counters, and their seconds pass too fast to poll.
         if self.counters.iter().all(Option::is_none) {
             return;
         }
@@ -226,7 +225,7 @@ impl Queues {
         }
     }
 
-    /// Operations in flight on the device at this place on average.
+    /// Mean number of operations in flight on the device at this place.
     fn mean(&self, place: usize) -> Option<f64> {
         let (began, now) = self.counters.get(place).copied().flatten()?;
         let elapsed_ms = self.now.duration_since(self.began).as_secs_f64() * 1e3;
@@ -251,10 +250,9 @@ fn counters(load: &FioLoad) -> Vec<Option<Counters>> {
 
 fn done(kind: &Kind, bytes: u64, offered_iops: Option<f64>, seconds: f64) -> Done {
     let service = latency(&kind.clat, 0);
-    // Operations never done were wanted before the last completed one: they took longer.
+    // Operations never done were scheduled before the last completion, so they took longer.
     let answer = if offered_iops.is_some() { latency(&kind.answers(), kind.undone) } else { service.clone() };
-    // Operations in flight at the end are not part of the measured time: with a deep queue and a short job they are a
-    // tenth.
+    // Operations in flight at the end are not counted: with a deep queue and a short job they are a tenth.
     let in_time = kind.ops.saturating_sub(kind.overtime) as f64;
     let iops = if seconds > 0.0 { in_time / seconds } else { 0.0 };
     let bytes_each = if kind.ops > 0 { kind.bytes as f64 / kind.ops as f64 } else { bytes as f64 };
@@ -271,7 +269,8 @@ fn done(kind: &Kind, bytes: u64, offered_iops: Option<f64>, seconds: f64) -> Don
     }
 }
 
-/// Durations as they are kept; further `unknown` ones took longer than all of them, so that percentiles among these are not known.
+/// Latency summary of `durations`. Another `unknown` operations took longer than all of them; percentiles among those
+/// are unknown.
 fn latency(durations: &Durations, unknown: u64) -> Latency {
     if durations.is_empty() {
         return Latency::default();

@@ -18,9 +18,9 @@ pub fn beginning(kept: &Kept, request: &Request) {
     console::note(&summary(kept, request));
 }
 
-/// What would be done, for a dry run; gives its exit code.
+/// Prints the plan of a dry run. Returns the exit code.
 pub fn plan(kept: &Kept, request: &Request, drives: &Drives) -> Result<ExitCode, Failure> {
-    // SNIA's tests prepare the drives themselves, each as it asks.
+    // SNIA's tests prepare the drives themselves.
     let to_prepare = if request.form.pts.is_empty() { drives.to_prepare(kept.has_begun()) } else { Vec::new() };
     let devices = drives.plan(&to_prepare);
     console::page(&format!("{}\n{devices}nothing was written\n", summary(kept, request)))?;
@@ -50,7 +50,7 @@ pub fn heading(request: &Request, job: &Job) -> String {
     }
 }
 
-/// Says what the jobs from the step of this number on showed.
+/// Prints the results of the jobs from step `index` on.
 pub fn jobs_ended(kept: &Kept, index: usize) {
     for step in &kept.series.steps[index..] {
         if let Some(point) = point_of(step) {
@@ -62,7 +62,7 @@ pub fn jobs_ended(kept: &Kept, index: usize) {
     }
 }
 
-/// Result of a job, in a line.
+/// Result of a job in one line.
 fn shown(point: &Point) -> String {
     let side = |done: &Option<Done>, what: &str| {
         let done = done.as_ref()?;
@@ -73,7 +73,7 @@ fn shown(point: &Point) -> String {
     sides.into_iter().flatten().collect::<Vec<_>>().join("; ")
 }
 
-/// Operations a second that were done, and how many were offered where that were more.
+/// Operations per second done, and also offered if more were offered.
 fn achieved(done: &Done) -> String {
     match done.offered_iops {
         Some(offered) if done.undone > 0 => format!("{} of {}", number(done.iops), number(offered)),
@@ -81,7 +81,7 @@ fn achieved(done: &Done) -> String {
     }
 }
 
-/// The result of a baseline that ended; gives its exit code.
+/// Prints the result of a finished baseline. Returns the exit code.
 pub fn conclusion(kept: &Kept) -> Result<ExitCode, Failure> {
     let Some(conclusion) = &kept.series.conclusion else { return Ok(ExitCode::from(Outcome::Invalid.exit_code())) };
     let mut page = format!("\n{}\n", conclusion.sentence);
@@ -97,7 +97,7 @@ pub fn conclusion(kept: &Kept) -> Result<ExitCode, Failure> {
         }
     }
     page.push_str(&table(kept));
-    // SNIA's tests alone are not read by it.
+    // A prediction does not use SNIA's tests.
     let read: Vec<_> =
         kept.series.steps.iter().filter_map(point_of).filter(|point| point.part == Part::Depth).collect();
     if conclusion.outcome == Outcome::Pass && !read.is_empty() {
@@ -114,13 +114,13 @@ pub fn conclusion(kept: &Kept) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(conclusion.outcome.exit_code()))
 }
 
-/// The state of a baseline that was interrupted; gives its exit code.
+/// Prints the state of an interrupted baseline. Returns the exit code.
 pub fn interruption(kept: &Kept) -> Result<ExitCode, Failure> {
     console::page(&format!("\nINTERRUPTED: the same command goes on with the job that was ended\n{}", table(kept)))?;
     Ok(ExitCode::from(Outcome::Invalid.exit_code()))
 }
 
-/// The jobs in a table, and where they are recorded.
+/// Table of the jobs, and their directories.
 fn table(kept: &Kept) -> String {
     let table =
         Table::new("").text(["job", "does"]).numbers(["IOPS", "MB/s", "mean", "p50", "p99", "p99.99", "in flight"]);
@@ -132,7 +132,7 @@ fn table(kept: &Kept) -> String {
     format!("\n{}\n{}", table.rows(rows), kept.places())
 }
 
-/// A row for what is read and one for what is written.
+/// A row for reads and a row for writes.
 fn rows(name: &str, point: &Point) -> Vec<Vec<String>> {
     let row = |done: &Option<Done>, what: &str| {
         let done = done.as_ref()?;

@@ -1,15 +1,15 @@
-//! `flashproof baseline`: what drives do under fio's jobs, one after the other, whatever comes between.
+//! `flashproof baseline`: measures drives under fio's jobs, one job after another, across interruptions.
 //!
 //! ```text
 //! options -> Request   form, devices, terms; nothing touched
-//!         -> Kept      the directory of the series, begun or gone on with
+//!         -> Kept      the directory of the series, started or resumed
 //!         -> prep, doctor, and the devices opened for all of it
-//!         -> of each drive: form + its points -> its next job
-//!            the jobs that are furthest behind, at the same time -> a run -> a point for each drive
+//!         -> per drive: form + its points -> its next job
+//!            the jobs furthest behind, at the same time -> a run -> a point for each drive
 //!         -> conclusion, report
 //! ```
-//! Which job is next is decided in `load::baseline`, what follows from points in `results::baseline`. Several drives work at
-//! the same time, as those of a server do: each has a job of its own, and a step for it.
+//! `load::baseline` decides which job is next, `results::baseline` what follows from points. Several drives work at the
+//! same time, as in a server: each has its own job, and a step for it.
 
 mod job_run;
 mod measuring;
@@ -31,7 +31,7 @@ use session::failure::Failure;
 use session::signals::Switch;
 use std::process::ExitCode;
 
-/// Measures devices, from where the state on disk says that it is.
+/// Measures devices, resuming from the state on disk.
 pub fn run(args: &BaselineArgs) -> Result<ExitCode, Failure> {
     let mut request = Request::of(args)?;
     let no_prep = args.no_prep || args.read_only;
@@ -65,7 +65,7 @@ pub fn run(args: &BaselineArgs) -> Result<ExitCode, Failure> {
     messages::beginning(&kept, &request);
     let mut opened = Some(request.open(&kept.erase)?);
     loop {
-        // A signal that came while the last job was being recorded did not end that job.
+        // A signal during the recording of the last job did not end that job.
         if switch.was_asked().is_some() {
             return messages::interruption(&kept);
         }
@@ -74,7 +74,7 @@ pub fn run(args: &BaselineArgs) -> Result<ExitCode, Failure> {
             break;
         }
         if is_pts && jobs[0].1.place.1 == 0 {
-            // The preparation opens them itself, and nobody else may have them then. A simulated drive begins a new life.
+            // The preparation opens the devices itself and needs them exclusively. A simulated drive starts anew.
             drop(opened.take());
         }
         if is_pts && jobs[0].1.place.1 == 0 && !request.form.simulated {
@@ -100,7 +100,7 @@ pub fn run(args: &BaselineArgs) -> Result<ExitCode, Failure> {
     messages::conclusion(&kept)
 }
 
-/// The fio that is to run the profiles too. Errors: there is none, or it cannot.
+/// The fio for the cross-check. Errors: none is installed, or it is unsuitable.
 fn real_fio(request: &Request, drives: &Drives) -> Result<RealFio, Failure> {
     let first = |(device, drive): (usize, &Identity)| Some((device, request.form.next(&[], drive.size_bytes)?));
     let jobs: Vec<_> = drives.identities.iter().enumerate().filter_map(first).collect();
@@ -108,8 +108,8 @@ fn real_fio(request: &Request, drives: &Drives) -> Result<RealFio, Failure> {
     RealFio::beside(&[request.load(&borrowed)?])
 }
 
-/// Discards all of each of `devices`, and writes it twice from end to end: as SNIA's tests begin, but for the saturation, which begins on
-/// a drive that is empty. Gives an exit code where that did not come to its end.
+/// Discards each of `devices` and writes it twice completely, as SNIA's tests start; the saturation starts on an empty
+/// drive. Returns an exit code if the preconditioning did not complete.
 fn precondition(
     part: Part,
     devices: Vec<String>,

@@ -13,21 +13,21 @@ use session::engine::{Demand, Engine};
 use session::failure::Failure;
 use session::runner::{self, Opened};
 
-/// Length of a job of SNIA's tests, seconds; and on simulated drives, which do not change by waiting.
+/// Length of a job of SNIA's tests, seconds; shorter on simulated drives, which do not change over time.
 const PTS_SEC: u64 = 60;
 const SIMULATED_PTS_SEC: u64 = 2;
 
-/// Threads of a job at most, as those of SNIA's tests are.
+/// Maximum number of threads of a job, as in SNIA's tests.
 const THREADS_MAX: u32 = PTS_THREADS;
 
 /// The requested baseline.
 pub struct Request {
     /// Jobs and their times.
     pub form: Form,
-    /// The devices, as the user named them.
+    /// Devices by the user's names.
     pub devices: Vec<String>,
     no_prep: bool,
-    /// A job on each device that does all that others do.
+    /// Load that contains the operations of all jobs, on each device.
     widest: FioLoad,
 }
 
@@ -69,7 +69,7 @@ impl Request {
             pts: Pts::ALL.into_iter().filter(|test| args.pts.iter().any(|asked| asked.word() == test.word())).collect(),
             pts_sec: args.pts_round.map_or(pts_sec, u64::from),
             threads: if simulated.contains(&true) { 1 } else { threads() },
-            // Until the devices were looked at.
+            // Until the devices are examined.
             min_io_bytes: 512,
         };
         if form.pts.is_empty() && form.seconds < form.seconds_min() {
@@ -97,14 +97,14 @@ impl Request {
         format!("{}{reads}", span(self.form.seconds).replace(' ', ""))
     }
 
-    /// SNIA's tests that are wanted, by name.
+    /// Names of the requested SNIA tests.
     fn tests(&self) -> Vec<&'static str> {
         let mut words: Vec<_> = self.form.pts.iter().map(|test| test.word()).collect();
         words.dedup();
         words
     }
 
-    /// Remarks for readers of SNIA's tests: they follow the procedure, with these deviations.
+    /// Remarks for readers of SNIA's tests: the procedure, and deviations from it.
     pub fn remarks(&self) -> Vec<String> {
         if self.form.pts.is_empty() {
             return Vec::new();
@@ -132,13 +132,13 @@ impl Request {
         self.widest.spec()
     }
 
-    /// The load of `jobs`, each with the number of its device, at the same time.
+    /// The load of `jobs`, run at the same time, each with the number of its device.
     pub fn load(&self, jobs: &[(usize, &Job)]) -> Result<FioLoad, Failure> {
         load_of(&self.devices, self.form.read_only, jobs)
     }
 
-    /// Looks at the devices, which are opened for reading alone, before hours are spent on them: how small their operations can
-    /// be. Errors: they cannot be opened, or do no operations of one of the sizes.
+    /// Opens the devices read-only, before hours are spent, to find their smallest operation. Errors: they cannot be
+    /// opened, or do not support one of the sizes.
     pub fn look(&mut self) -> Result<(), Failure> {
         let reads = Job { read_pct: 100, ..Job::default() };
         let on_all: Vec<_> = (0..self.devices.len()).map(|device| (device, &reads)).collect();
@@ -178,7 +178,7 @@ impl Request {
         Ok(())
     }
 
-    /// Opens the devices for all of the series, with the guard's consent unless it only reads. Errors: they are refused.
+    /// Opens the devices for the whole series, with the guard's consent unless read-only. Errors: refused.
     pub fn open(&self, erase: &[String]) -> Result<Opened, Failure> {
         let (load, spec, consents) =
             (|| std::iter::once(&self.widest), self.spec(), Consents { erase, others: &[], shared: false });
@@ -187,7 +187,7 @@ impl Request {
         Ok(Opened { devices, engine })
     }
 
-    /// A series of this on `devices`, of which nothing is done.
+    /// A new series of this request on `devices`.
     pub fn series(&self, devices: Vec<Identity>, unprepared: &[String]) -> Series {
         let sizes: Vec<_> = self.form.block_sizes.iter().map(|bytes| size(*bytes)).collect();
         let (access, prepared) = (
@@ -225,13 +225,13 @@ impl Request {
     }
 }
 
-/// Threads of a job: a power of two, so that every depth can be divided among them.
+/// Number of threads of a job: a power of two, so that every depth can be divided among them.
 fn threads() -> u32 {
     let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32);
     1 << cpus.min(THREADS_MAX).ilog2()
 }
 
-/// The load of jobs on `devices`, each with the number of its own.
+/// The load of jobs on `devices`, each with the number of its device.
 fn load_of(devices: &[String], readonly: bool, of: &[(usize, &Job)]) -> Result<FioLoad, Failure> {
     let section = |(device, job): &(usize, &Job)| job.section(&job_name(*device), &devices[*device]);
     let sections: Vec<_> = of.iter().map(section).collect();

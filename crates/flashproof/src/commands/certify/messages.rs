@@ -11,12 +11,12 @@ use session::failure::Failure;
 use std::fmt::Write as _;
 use std::process::ExitCode;
 
-/// Says what will be done, and how long it will take.
+/// Announces the work and its duration.
 pub fn beginning(place: &Place) {
     console::note(&summary(place));
 }
 
-/// What would be done, for a dry run; gives its exit code.
+/// Prints the plan of a dry run. Returns the exit code.
 pub fn plan(place: &Place, drives: &Drives) -> Result<ExitCode, Failure> {
     let devices = drives.plan(&drives.to_prepare(place.kept.has_begun()));
     let slices = span(place.claim.slice_sec.min(place.claim.stage_sec));
@@ -45,7 +45,7 @@ fn summary(place: &Place) -> String {
     )
 }
 
-/// Announces a stage to who follows the work; the log of a script has the stage's result alone.
+/// Announces a stage on a terminal; the log of a script has only its result.
 pub fn stage_begins(place: &Place, index: usize) {
     if !console::is_watched() {
         return;
@@ -79,7 +79,7 @@ pub fn heading(place: &Place, index: usize) -> String {
     }
 }
 
-/// The result of a series that ended; gives its exit code.
+/// Prints the result of a finished series. Returns the exit code.
 pub fn conclusion(place: &Place) -> Result<ExitCode, Failure> {
     let Some(conclusion) = &place.kept.series.conclusion else {
         return Ok(ExitCode::from(Outcome::Invalid.exit_code()));
@@ -95,13 +95,13 @@ pub fn conclusion(place: &Place) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(conclusion.outcome.exit_code()))
 }
 
-/// The state of a series that was interrupted in a stage; gives its exit code.
+/// Prints the state of a series interrupted in a stage. Returns the exit code.
 pub fn interruption(place: &Place, index: usize) -> Result<ExitCode, Failure> {
     let reason = &place.kept.series.steps[index].reason;
     interrupted(place, &format!("{} was ended by {reason}", place.which(index)), "with it, from its beginning")
 }
 
-/// The state of a series that `signal` ended before the stage of this number began; gives its exit code.
+/// Prints the state of a series that `signal` ended before stage `index` began. Returns the exit code.
 pub fn interruption_between(place: &Place, index: usize, signal: &str) -> Result<ExitCode, Failure> {
     interrupted(place, &format!("{signal} came before {} began", place.which(index)), "with it")
 }
@@ -113,7 +113,7 @@ fn interrupted(place: &Place, what: &str, how: &str) -> Result<ExitCode, Failure
     Ok(ExitCode::from(Outcome::Invalid.exit_code()))
 }
 
-/// The stages in a table, and where they are recorded.
+/// Table of the stages, and their directories.
 fn stages(place: &Place) -> String {
     let headings = ["stage", "load", "devices", "length", "outcome", "run directory"];
     let rows = place.kept.series.steps.iter().map(|step| row(place, step));
@@ -133,7 +133,7 @@ fn load(place: &Place, step: &Step) -> String {
     }
 }
 
-/// The devices of a stage by their names, or their number where they are many.
+/// Names of the devices of a stage, or their number if they are many.
 fn devices(place: &Place, step: &Step) -> String {
     let named = step.devices.iter().filter_map(|device| place.kept.series.devices.get(*device));
     let names: Vec<_> = named.map(|device| device.name.as_str()).collect();

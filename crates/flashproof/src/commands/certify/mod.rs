@@ -1,17 +1,16 @@
-//! `flashproof certify`: the stages of a certification on devices, one after another, whatever comes
-//! between.
+//! `flashproof certify`: runs the stages of a certification on devices, one after another, across interruptions.
 //!
 //! ```text
 //! options, CONFIG -> Request     load, devices, terms; nothing touched
-//!                 -> Drives    which drives they are, and whether they are prepared
-//!                 -> Place     the directory of the series, its lock, its state: begun or gone on with
-//!                 -> doctor    what will spoil the result: shown and recorded, never in the way
-//!                 -> prep      where a drive is not on record as prepared
+//!                 -> Drives    identities of the drives, and whether they are prepared
+//!                 -> Place     the directory of the series, its lock, its state: started or resumed
+//!                 -> doctor    what may spoil the result: shown and recorded, never blocking
+//!                 -> prep      drives that are not recorded as prepared
 //!                 -> stages    one after another; series.json before and after each
 //!                 -> conclusion, report.html
 //! ```
-//! What the stages are, what passes one and what may be said of it is in `results::certify`; the load of
-//! a stage is `load::workload::act::staged`'s; a run is the runner's. This joins them, and keeps the state on disk.
+//! `results::certify` defines the stages, their rules and the claims; `load::workload::act::staged` the load of a
+//! stage; the runner runs it. This module joins them, and keeps the state on disk.
 
 mod messages;
 mod place;
@@ -31,7 +30,7 @@ use session::signals::{self, Switch};
 use stage::StageEnd;
 use std::process::ExitCode;
 
-/// Certifies devices, from where the state on disk says that it is.
+/// Certifies devices, resuming from the state on disk.
 pub fn run(args: &CertifyArgs) -> Result<ExitCode, Failure> {
     let request = Request::of(args)?;
     let drives = Drives::look(&request.base.spec(), args.no_prep)?;
@@ -50,7 +49,7 @@ pub fn run(args: &CertifyArgs) -> Result<ExitCode, Failure> {
     let switch = Switch::install("the stage will be run again from its beginning; the same command does", Manner::Own)?;
     place.kept.examine();
     place.kept.tell_findings();
-    // The preparation can take hours, in which `flashproof report status` is asked.
+    // The preparation can take hours, in which `flashproof report status` may be called.
     place.kept.series.conclusion = None;
     place.kept.save()?;
     if !args.no_prep && !drives.to_prepare(place.kept.has_begun()).is_empty() {
@@ -63,12 +62,12 @@ pub fn run(args: &CertifyArgs) -> Result<ExitCode, Failure> {
     }
     messages::beginning(&place);
     while let Some(index) = certify::next(&place.kept.series, args.all_stages) {
-        // A signal that came while the last run or the preparation was being recorded did not end that.
+        // A signal during the recording of the last run or preparation did not end it.
         if let Some(signal) = switch.was_asked() {
             return messages::interruption_between(&place, index, &signals::name(signal));
         }
         match stage::run(args, &request, &mut place, index, &switch)? {
-            // Nothing would be other in another run now; the same command tries again.
+            // Another run now would have the same result; the same command tries again later.
             StageEnd::Judged(Outcome::Invalid) => break,
             StageEnd::Judged(_) => {}
             StageEnd::Interrupted => return messages::interruption(&place, index),

@@ -1,4 +1,4 @@
-//! A certification as it is kept on disk, with what may be said of it.
+//! A certification on disk, with its claim.
 
 use super::request::{NAMED, Request};
 use crate::args::CertifyArgs;
@@ -6,7 +6,7 @@ use procedures::series::{Drives, Kept, NOT_PREPARED, default_name, may_erase};
 use results::certify::Claim;
 use session::failure::Failure;
 
-/// The certification, where it is, and the right to run it.
+/// The certification, its directory, and the lock to run it.
 pub struct Place {
     /// Directory and state.
     pub kept: Kept,
@@ -15,9 +15,9 @@ pub struct Place {
 }
 
 impl Place {
-    /// Opens the directory of the series that is `request` for.
+    /// Opens the directory of the series of `request`.
     ///
-    /// Errors: another process runs it; what is there is another series, or a run.
+    /// Errors: another process runs it; the directory holds another series, or a run.
     pub fn open(args: &CertifyArgs, request: &Request, drives: &Drives) -> Result<Self, Failure> {
         let claim = Claim {
             unprepared: drives.left_unprepared.clone(),
@@ -28,7 +28,7 @@ impl Place {
         let load = format!("{}x{config}", claim.multiple);
         let first = args.out.clone().unwrap_or_else(|| default_name("certify", &drives.identities, &load));
         let now = request.series(drives.identities.clone(), &claim);
-        // A drive that was not prepared when it began did not become so by being tested.
+        // A drive that was unprepared at the start is still unprepared after tests.
         let kept = Kept::open(&first, args.series.options(), now, &[NAMED, NOT_PREPARED], || {
             may_erase(&request.base, args.no_prep, &args.series.options())
         })?;
@@ -37,7 +37,7 @@ impl Place {
         Ok(Self { kept, claim })
     }
 
-    /// Such as `stage 2 of 4`.
+    /// Name of a stage, such as `stage 2 of 4`.
     pub fn which(&self, index: usize) -> String {
         format!("stage {} of {}", index + 1, self.kept.series.steps.len())
     }

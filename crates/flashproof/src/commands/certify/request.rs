@@ -18,7 +18,7 @@ const SCREEN_SEC: u32 = 21_600;
 /// Length of a stage on simulated drives, whose hours pass in seconds.
 const SIMULATED_SEC: u32 = 3_600;
 
-/// A term that is settled when a series begins, and kept when it goes on: what it is called.
+/// Term that names the kind of the series; fixed when the series starts.
 pub const NAMED: &str = "named";
 
 /// The requested certification.
@@ -28,9 +28,9 @@ pub struct Request {
     /// Multiple of the load.
     pub factor: Factor,
     pub outline: Outline,
-    /// The claim, as far as it follows from the options.
+    /// The claim, as far as the options determine it.
     pub claim: Claim,
-    /// Terms that must be equal for a series to go on.
+    /// Terms that must be equal to resume a series.
     terms: Vec<(String, String)>,
 }
 
@@ -65,7 +65,7 @@ impl Request {
             multiple: factor.to_string(),
             config: args.config.as_deref().filter(|_| !base.is_standard()).map(file_name),
             sla: args.sla.clone(),
-            // The value that its runs will have: CONFIG may have a report interval longer than a slice.
+            // The value used by its runs: CONFIG may have a report interval longer than a slice.
             slice_sec: runner::length_of_slices(args.slice.into(), stage_sec.into(), spec.report_interval_sec, false)?,
             stage_sec: stage_sec.into(),
             simulated,
@@ -87,7 +87,7 @@ impl Request {
             ),
         ];
         let request = Self { base, factor, outline, claim, terms };
-        // Nobody wants to hear on the third day that a rate is too large.
+        // Reports rates that are too large now, not on the third day.
         for step in request.outline.stages() {
             request.load(&step)?;
         }
@@ -106,7 +106,7 @@ impl Request {
         })
     }
 
-    /// A series of this on `devices`, of which nothing is done.
+    /// A new series of this request on `devices`.
     pub fn series(&self, devices: Vec<Identity>, claim: &Claim) -> Series {
         let mut terms = self.terms.clone();
         terms.push((NAMED.to_owned(), claim.noun().to_owned()));

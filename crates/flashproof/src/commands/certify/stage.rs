@@ -21,8 +21,8 @@ pub enum StageEnd {
     Interrupted,
 }
 
-/// Runs the stage of this number. Errors: it did not begin, or could not be recorded; it is marked as
-/// interrupted then, and the same command runs it again.
+/// Runs the stage `index`. Errors: it did not begin, or could not be recorded; it is then marked as interrupted, and
+/// the same command runs it again.
 pub fn run(
     args: &CertifyArgs,
     request: &Request,
@@ -54,8 +54,8 @@ pub fn run(
     Ok(ended)
 }
 
-/// Settles what an earlier process left running: a stage whose run is recorded to its end is done,
-/// whatever came between its verdict and our note of it; any other was interrupted.
+/// Settles a stage that an earlier process left as running: done if its run is completely recorded, even if the process
+/// ended before it noted the verdict; otherwise interrupted.
 pub fn settle(place: &mut Place) {
     for index in 0..place.kept.series.steps.len() {
         let step = &place.kept.series.steps[index];
@@ -74,7 +74,7 @@ pub fn settle(place: &mut Place) {
     }
 }
 
-/// Takes in the verdict on the run of a stage.
+/// Records the verdict on the run of a stage.
 fn take(place: &mut Place, index: usize, verdict: &Verdict, ended_unix_ms: u64) -> StageEnd {
     let step = &mut place.kept.series.steps[index];
     step.ended_unix_ms = Some(ended_unix_ms);
@@ -113,7 +113,7 @@ fn linearity(place: &Place, index: usize) -> Option<Linearity> {
     }
     let is_alone = |step: &&Step| step.rule == Rule::Limits && step.devices.len() == 1 && step.state == State::Done;
     let alone = place.kept.series.steps.iter().find(is_alone)?;
-    // Names can have swapped at a reboot between the two: what lasts is the number in the series.
+    // Names may have changed at a reboot between the two runs; the number in the series is permanent.
     let numbers = |step: &Step| {
         let devices = step.devices.iter().filter_map(|device| place.kept.series.devices.get(*device));
         let names: Vec<_> = devices.map(|device| device.name.as_str()).collect();

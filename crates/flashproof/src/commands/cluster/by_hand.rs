@@ -1,4 +1,4 @@
-//! The commands of asadm and asinfo that do what a collection does, for those who may not connect from here.
+//! The asadm and asinfo commands of a collection, for users who may not connect from here.
 
 use super::collect::{self, Watched, fetch};
 use super::put_back::asinfo;
@@ -13,7 +13,7 @@ use std::fmt::Write;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Prints them: of the nodes as they are, or in general where no `--host` is given.
+/// Prints the commands: for the current state of the nodes, or in general form without `--host`.
 pub fn print(args: &CollectArgs) -> Result<ExitCode, Failure> {
     let text = if args.host.is_empty() {
         general(args)
@@ -43,7 +43,7 @@ fn of_nodes(watched: &[Watched], args: &CollectArgs) -> String {
         changes.map(command).collect::<String>()
     };
     let (wanted, before) = (|change: &Change| change.to.clone(), |change: &Change| change.was.clone());
-    // asadm sets all nodes alike: where they were not, each has to be put back by itself.
+    // asadm sets all nodes alike. If their settings differed, each node needs its own commands to restore them.
     let alike = watched.iter().all(|node| node.changes == watched[0].changes);
     let mut text = String::new();
     if watched.iter().all(|node| node.changes.is_empty()) {
@@ -75,7 +75,7 @@ fn of_nodes(watched: &[Watched], args: &CollectArgs) -> String {
     text + NEXT
 }
 
-/// Without knowledge of the cluster.
+/// Commands without knowledge of the cluster.
 fn general(args: &CollectArgs) -> String {
     let mut text = "# NS is each namespace on devices, LOG the path of the log (asinfo -v logs).\n".to_owned();
     let of_namespace = Setting::Benchmarks { namespace: "NS".to_owned() };
@@ -122,7 +122,7 @@ fn meanwhile(args: &CollectArgs, namespaces: &[String]) -> String {
 
 const NEXT: &str = "# 5. Size it, from the folder with all of these files:\nflashproof size profile .\n";
 
-/// A word in double quotes, where nothing in it is of meaning to a shell; else in single ones.
+/// Quotes a word: double quotes if it contains nothing special to a shell, else single quotes.
 fn quotes(word: &str) -> String {
     if word.contains(['"', '$', '`', '\\', '!', '\'']) { shell(word) } else { format!("\"{word}\"") }
 }

@@ -1,4 +1,5 @@
-//! `flashproof size collect`: samples of all nodes over a while, with what a sizing needs turned on meanwhile.
+//! `flashproof size collect`: samples of all nodes over a while, with the settings that a sizing needs turned on
+//! meanwhile.
 
 use super::folder::{self, Folder, NodeFile};
 use super::put_back::{self, NodeChanges, PutBack};
@@ -22,17 +23,17 @@ use store::nodes::{self, Access, Cluster, Node, PeersQuery, at_once};
 /// A node that is sampled.
 pub struct Watched {
     pub node: Node,
-    /// The namespaces that are wanted of it.
+    /// The requested namespaces that the node has.
     pub namespaces: Vec<String>,
     /// Sinks of its log with their files.
     pub logs: Vec<(u32, String)>,
     /// Replies to queries made once, by name.
     once: Vec<(String, String)>,
-    /// Settings that matter: what they are, and what they should be.
+    /// Relevant settings: current value, and required value.
     settings: Vec<(Setting, Option<String>, &'static str)>,
-    /// Settings that would have to be changed.
+    /// Settings that would have to change.
     pub changes: Vec<Change>,
-    /// Samples that did not come, and whether the last one did not.
+    /// Number of missing samples, and true if the last one is missing.
     missed: u64,
     is_away: bool,
 }
@@ -86,7 +87,7 @@ pub fn run(args: &CollectArgs) -> Result<ExitCode, Failure> {
     end(&watched, &files, &missing, args, &ending)
 }
 
-/// Finds the nodes and asks each how it is configured. Gives what is missing, too.
+/// Finds the nodes and queries their configuration. Also returns what is missing.
 pub fn look(args: &CollectArgs, access: &Access) -> Result<(Vec<Watched>, Vec<String>), Failure> {
     let query = PeersQuery { tls: args.nodes.access.tls, alternate: args.services_alternate };
     let Cluster { nodes, mut missing } = nodes::find(&args.host, Some(query).filter(|_| !args.one_node), access);
@@ -151,7 +152,7 @@ impl Watched {
         }
     }
 
-    /// Takes a sample; says once that the node is away, and once that it is back.
+    /// Takes a sample. Prints one note when the node stops answering, and one when it answers again.
     fn sample(&mut self, file: &mut NodeFile, access: &Access) -> Result<(), Failure> {
         let at = SystemTime::now();
         match self.node.replies(sample_names(build(&self.node), &self.namespaces), access) {
@@ -172,7 +173,7 @@ impl Watched {
     }
 }
 
-/// Says what would be changed, or will be.
+/// Prints the changes to make, or those that --enable would make.
 fn show(watched: &[Watched], args: &CollectArgs) {
     for node in watched {
         for change in &node.changes {
@@ -194,7 +195,7 @@ fn show(watched: &[Watched], args: &CollectArgs) {
     }
 }
 
-/// Does `work` with the settings changed, if they are to be; then puts them back whatever came of it.
+/// Runs `work` with the settings changed, if requested; then restores them in any case.
 fn with_settings(
     watched: &mut Vec<Watched>,
     args: &CollectArgs,
@@ -230,7 +231,7 @@ fn with_settings(
     }
 }
 
-/// Says which settings somebody else turned off meanwhile: the logs lack what they would have had.
+/// Warns of settings that another user turned off meanwhile: the logs lack their data.
 fn still_on(watched: &mut [Watched], access: &Access) {
     at_once(watched.iter_mut().filter(|watched| !watched.is_away).collect(), |watched| {
         let was_on = watched.settings.iter().filter(|(_, now, wanted)| now.as_deref() == Some(wanted));
@@ -316,7 +317,7 @@ pub fn fetch(node: &Node, file: &str, folder: &Path) -> String {
     let to = folder.join(format!("{}-{name}", node.id));
     match file.starts_with('/') {
         true => format!("scp {} {}", shell(&format!("{host}:{file}")), shell(&to.display().to_string())),
-        // stderr: of a container, or of systemd's.
+        // The log goes to standard error, of a container or to systemd.
         false => format!("(on {host}: the log goes to {}, see journalctl -u aerospike or docker logs)", quoted(file)),
     }
 }

@@ -1,5 +1,5 @@
-//! The folder of a collection: one file per node, written during the collection, with logs and iostat's output beside
-//! it. The name of a file gives its kind: `NODE.info`, `.log` in it, `iostat` in it.
+//! The folder of a collection: one file per node, written during the collection, plus logs and iostat's output. The
+//! name of a file gives its kind: `NODE.info`, or it contains `.log` or `iostat`.
 
 use super::build;
 use super::put_back::{self, Lock};
@@ -13,7 +13,7 @@ use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 use store::nodes::Node;
 
-/// A folder that this collection made.
+/// A folder created by this collection.
 pub struct Folder {
     pub dir: PathBuf,
     _lock: Lock,
@@ -41,17 +41,17 @@ pub fn check(dir: &Path) -> Result<(), Failure> {
     }
 }
 
-/// True if a collection in `dir` was cut off, or is running.
+/// True if a collection in `dir` was killed, or is running.
 fn is_to_be_put_back(dir: &Path) -> bool {
     dir.join(put_back::FILE).symlink_metadata().is_ok()
 }
 
-/// Folders of collections beside `dir` that were cut off before they put back what they had changed.
+/// Folders next to `dir` whose collections were killed before they restored the settings.
 pub fn cut_off_beside(dir: &Path) -> Vec<PathBuf> {
     let entries = fs::read_dir(files::dir_of(dir)).into_iter().flatten().flatten();
     let mut cut_off: Vec<_> = entries
         .map(|entry| dir.with_file_name(entry.file_name()))
-        // Of one that goes on the lock is taken.
+        // A running collection holds the lock.
         .filter(|path| path != dir && is_to_be_put_back(path) && Lock::take(path).is_ok())
         .collect();
     cut_off.sort();
@@ -59,7 +59,6 @@ pub fn cut_off_beside(dir: &Path) -> Vec<PathBuf> {
 }
 
 impl Folder {
-    /// Creates the folder.
     pub fn create(dir: PathBuf) -> Result<Self, Failure> {
         check(&dir)?;
         if !dir.is_dir() {
@@ -69,7 +68,7 @@ impl Folder {
         Ok(Self { dir, _lock: lock })
     }
 
-    /// Begins the file of a node with what it said once.
+    /// Creates the file of a node, with the replies queried once.
     pub fn begin(&self, node: &Node, once: &[(String, String)]) -> Result<NodeFile, Failure> {
         let path = self.dir.join(format!("{}{FILE_ENDING}", node.id));
         let file =
@@ -83,7 +82,7 @@ impl Folder {
         Ok(this)
     }
 
-    /// Copies logs and iostat's output in; compressed ones stay so.
+    /// Copies logs and iostat's output into the folder; compressed files stay compressed.
     pub fn copy(&self, logs: &[PathBuf], iostat: &[PathBuf]) -> Result<(), Failure> {
         logs.iter().try_for_each(|path| copy("", path, Content::Log, &self.dir))?;
         iostat.iter().try_for_each(|path| {
@@ -101,7 +100,7 @@ enum Content {
 }
 
 impl Content {
-    /// The name of a file, so that it says what is in it.
+    /// Name of the copied file, which must show its kind.
     fn name(self, name: &str) -> String {
         let lower = name.to_ascii_lowercase();
         let is_other = lower.contains(FILE_ENDING);
@@ -129,7 +128,7 @@ fn open(path: &Path) -> Result<File, Failure> {
         .map_err(|error| Failure::usage(format!("cannot read {} - {error} - check the path", path.display())))
 }
 
-/// Copies one file, as long as it is now: a log grows.
+/// Copies one file up to its current length: a log grows.
 fn copy(node: &str, path: &Path, content: Content, dir: &Path) -> Result<(), Failure> {
     let is_stdin = path.as_os_str() == "-";
     let name = path.file_name().filter(|_| !is_stdin).unwrap_or("stdin".as_ref());
@@ -168,7 +167,7 @@ pub struct NodeFile {
 }
 
 impl NodeFile {
-    /// Adds a sample, in one write: what ends the program leaves it whole or not at all.
+    /// Adds a sample in one write, so that a kill leaves it whole or absent.
     pub fn sample(&mut self, at: SystemTime, replies: &[(String, String)]) -> Result<(), Failure> {
         self.write(&sample_text(at, replies))?;
         self.samples += 1;

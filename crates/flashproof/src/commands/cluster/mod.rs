@@ -1,13 +1,13 @@
-//! `flashproof size collect`: what a live cluster says of its load, collected into a folder that can be sized anywhere.
+//! `flashproof size collect`: collects data about a live cluster's load into a folder, for a sizing anywhere.
 //!
 //! ```text
 //! --host -> nodes, walked by their peers              store::nodes
 //!        -> settings that a sizing needs, changed     put_back.rs
-//!        -> samples, a file a node                    collect.rs, folder.rs
+//!        -> samples, a file per node                  collect.rs, folder.rs
 //!        -> settings put back, also after a signal    put_back.rs
 //! ```
 //!
-//! What replies mean is in `sizing::info`; nothing here opens a device.
+//! `sizing::info` interprets the replies; this module opens no device.
 
 mod by_hand;
 mod collect;
@@ -24,12 +24,12 @@ use std::process::ExitCode;
 use std::time::Duration;
 use store::nodes::{Access, Node};
 
-/// Collects, or prints how to do so by hand.
+/// Collects, or prints the commands to do so by hand.
 pub fn collect(args: &CollectArgs) -> Result<ExitCode, Failure> {
     if args.print_commands { by_hand::print(args) } else { collect::run(args) }
 }
 
-/// Puts back what a collection that was killed had changed.
+/// Restores the settings that a killed collection had changed.
 pub fn restore(args: &RestoreArgs) -> Result<ExitCode, Failure> {
     let dir = args.dir.display();
     if !args.dir.is_dir() {
@@ -43,7 +43,9 @@ pub fn restore(args: &RestoreArgs) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     };
     let access = access(&args.nodes)?;
-    let _listening = Ending::listen(format!("what is left stays in {dir}: flashproof size restore {dir}"))?;
+    let _listening = Ending::listen(format!(
+        "settings still to restore are recorded in {dir} - restore them: flashproof size restore {dir}"
+    ))?;
     put_back.put_back(&access, retry(&args.nodes))?;
     drop(lock);
     console::note("everything is put back");
@@ -62,7 +64,7 @@ fn build(node: &Node) -> Option<Build> {
     Build::parse(&node.build)
 }
 
-/// A word as a shell takes it, whatever is in it: names come from servers.
+/// Quotes a word for a shell: names come from servers and may contain anything.
 fn shell(word: &str) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._:@%+=,-".contains(c);
     match !word.is_empty() && word.chars().all(is_plain) {

@@ -1,13 +1,12 @@
-//! Settings of nodes that are changed for a while, and put back.
+//! Temporary changes of node settings, and their restoration.
 //!
 //! ```text
-//! what is to be changed -> put-back.json in the folder, on the disk -> set -> ... -> put back -> the file is gone
+//! changes -> put-back.json in the folder, on disk -> set -> ... -> restore -> remove the file
 //! ```
 //!
-//! The file is written before anything is changed, so whatever ends the program, what is to be put back is
-//! known. A setting is put back only where it still is what was made of it: somebody who changed it since meant it, and
-//! where nothing was changed yet there is nothing to put back. Two collections at once: the second finds the
-//! settings on, changes none of them, and so puts none back.
+//! The file is written before any change, so the settings to restore are known however the program ends. A setting is
+//! restored only if it still has the value that was set: a later change by a user is intended, and an unchanged setting
+//! needs nothing. Of two simultaneous collections, the second finds the settings on, changes none, and restores none.
 
 use super::{build, shell};
 use results::files::{self, Links, Over};
@@ -32,7 +31,7 @@ pub const FILE: &str = "put-back.json";
 /// Maximum size, bytes.
 const FILE_BYTES_MAX: u64 = 16 << 20;
 
-/// Between two trials of a node that did not answer.
+/// Interval between attempts to reach a node.
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// Settings to restore, kept on disk as long as there are any.
@@ -78,7 +77,7 @@ pub fn asinfo(host: &str, command: &str) -> String {
 }
 
 impl PutBack {
-    /// Notes in `dir` what is about to be changed. Nothing may be changed before.
+    /// Records the planned changes in `dir`. Must be called before any change.
     pub fn begin(dir: &Path, nodes: Vec<NodeChanges>) -> Result<Self, Failure> {
         let this = Self { path: dir.join(FILE), nodes };
         this.save().map_err(Failure::environment)?;
@@ -102,7 +101,7 @@ impl PutBack {
         Ok(Some(Self { path, nodes }))
     }
 
-    /// Makes the changes. Errors: what a node did not do; what was done before that stays to be put back.
+    /// Makes the changes. Errors: a node refused; changes made before remain to be restored.
     pub fn change<'a>(
         &self,
         nodes: impl Iterator<Item = &'a mut Node>,
@@ -122,9 +121,9 @@ impl PutBack {
         Ok(())
     }
 
-    /// Puts everything back, all nodes at once, and tries each that does not answer again for `patience`.
+    /// Restores everything, on all nodes in parallel, and retries unreachable nodes for `patience`.
     ///
-    /// Errors: what is left, with what to type.
+    /// Errors: what remains, and the command for it.
     pub fn put_back(self, access: &Access, patience: Duration) -> Result<(), Failure> {
         let nodes = self.nodes.clone();
         let left = Mutex::new(self);
@@ -161,7 +160,7 @@ impl PutBack {
             _ => " (with the options for user and TLS)",
         };
         lines.push(format!(
-            "what is left stays in {}; later: flashproof size restore {dir}{options}",
+            "settings still to restore are recorded in {}; later: flashproof size restore {dir}{options}",
             self.path.display()
         ));
         Failure::environment(lines.join("\n"))
@@ -170,7 +169,7 @@ impl PutBack {
     /// Writes the remaining settings to disk.
     fn save(&self) -> Result<(), String> {
         let failed = |error: &dyn std::fmt::Display| {
-            format!("cannot write what is to be put back to {} - {error}", self.path.display())
+            format!("cannot record the settings to restore in {} - {error}", self.path.display())
         };
         if self.nodes.is_empty() {
             return std::fs::remove_file(&self.path).map_err(|error| failed(&error));
@@ -180,7 +179,7 @@ impl PutBack {
     }
 }
 
-/// Puts back the settings of one node, and tries again for `patience` while it does not answer.
+/// Restores the settings of one node, with retries for `patience` while it does not answer.
 fn put_back_patiently(planned: &NodeChanges, access: &Access, patience: Duration) -> Result<(), String> {
     let began = Instant::now();
     let mut said = false;
@@ -197,15 +196,16 @@ fn put_back_patiently(planned: &NodeChanges, access: &Access, patience: Duration
                 span(patience.as_secs())
             ));
         }
-        // Whatever signal came: a second one ends the program, and the first may be what brought us here.
+        // Signals do not interrupt the sleep: a second one ends the program, and the first may be the reason to
+        // restore.
         thread::sleep(AGAIN);
     }
 }
 
-/// Puts back the settings of one node, and looks whether they are.
+/// Restores the settings of one node, and checks them.
 fn put_back_node(planned: &NodeChanges, access: &Access) -> Result<(), String> {
     let host = Host::parse(&planned.host, DEFAULT_PORT)?;
-    // A connection of its own: what went wrong may have been the one before.
+    // A new connection: the error may have come from the previous one.
     let mut node =
         Node::known(planned.node.clone(), host, planned.tls_name.clone(), planned.build.clone().unwrap_or_default());
     for change in &planned.changes {
@@ -227,7 +227,7 @@ fn put_back_node(planned: &NodeChanges, access: &Access) -> Result<(), String> {
     Ok(())
 }
 
-/// The present value of a setting.
+/// Current value of a setting.
 pub fn value(node: &mut Node, setting: &Setting, access: &Access) -> Result<String, String> {
     let query = setting.query(build(node));
     let reply = node.ask(std::slice::from_ref(&query), access)?.pop().flatten();
@@ -251,11 +251,11 @@ fn set(node: &mut Node, setting: &Setting, value: &str, access: &Access) -> Resu
     }
 }
 
-/// A folder that is worked on, for as long as this lives.
+/// Lock on a folder, released when dropped.
 pub struct Lock(#[expect(dead_code, reason = "the lock is gone with its file")] File);
 
 impl Lock {
-    /// Errors: a collection is at work there, or it cannot be told.
+    /// Locks the folder. Errors: a collection is running there, or locking failed.
     pub fn take(dir: &Path) -> Result<Self, Failure> {
         let failed =
             |error: &dyn std::fmt::Display| Failure::environment(format!("cannot work in {} - {error}", dir.display()));

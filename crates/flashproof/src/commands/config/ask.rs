@@ -1,8 +1,7 @@
-//! The dialogue: the questions of ACT's helper, in its order, and one more about the test.
+//! The dialogue: the questions of ACT's helper in its order, and one more about the test.
 //!
-//! What was given as an option is not asked. Nonsense is asked again; the end of the input ends the
-//! dialogue, and nothing is written then. Questions go to standard error, so that the configuration
-//! can go to standard output.
+//! Values given by options are not asked. Invalid answers are asked again. The end of the input ends the dialogue, and
+//! nothing is written. Questions go to standard error, so that the configuration can go to standard output.
 
 use super::request::{ConfigRequest, Rates};
 use crate::args::seconds;
@@ -16,12 +15,12 @@ use std::fmt::Display;
 use std::io::{BufRead, Read, Write};
 use std::path::PathBuf;
 
-/// More answers than this that make no sense are not meant for us.
+/// Maximum number of invalid answers to a question; then the input is not meant for this program.
 const TRIES_MAX: u32 = 10;
-/// Longer than any device name.
+/// Maximum length of an answer, longer than any device name.
 const ANSWER_BYTES_MAX: u64 = 1 << 16;
 
-/// Asks for everything that `request` does not have yet, with `input` for the answers.
+/// Asks for everything that `request` lacks; `input` has the answers.
 pub fn ask(request: &mut ConfigRequest, input: impl BufRead, output: impl Write) -> Result<(), Failure> {
     let mut dialogue = Dialogue { input, output };
     if request.test.is_none() {
@@ -65,7 +64,7 @@ fn devices(dialogue: &mut Dialogue<impl BufRead, impl Write>) -> Result<Vec<Stri
             if answer.contains(|c: char| c == ',' || c == ';' || c.is_whitespace()) {
                 return Err("give one name".to_owned());
             }
-            // The rules for names are the configuration's.
+            // The configuration's rules for names apply.
             let all = [&devices[..], &[answer.to_owned()]].concat().join(" ");
             let mut tried = ActConfig::new(Test::default());
             said(tried.set("device-names", &all)).map(|()| answer.to_owned())
@@ -100,7 +99,7 @@ fn details(request: &mut ConfigRequest, dialogue: &mut Dialogue<impl BufRead, im
     Ok(())
 }
 
-/// Checks that a test with standard values otherwise can run with this value.
+/// Checks that a test with this value, and standard values otherwise, can run.
 fn runnable(test: Test, key: &str, value: &str) -> Result<(), String> {
     let mut tried = ActConfig::new(test);
     for (key, value) in [("device-names", "a"), ("test-duration-sec", "1"), ("read-reqs-per-sec", "1"), (key, value)] {
@@ -109,7 +108,7 @@ fn runnable(test: Test, key: &str, value: &str) -> Result<(), String> {
     check(&tried).first().map_or(Ok(()), |problem| Err(problem.to_string()))
 }
 
-/// As the helper, a plain number is hours.
+/// Parses a duration. As in the helper, a plain number is hours.
 fn hours(answer: &str) -> Result<u32, String> {
     match answer.parse::<u32>() {
         Ok(hours) => seconds(&format!("{hours}h")),
@@ -132,10 +131,10 @@ struct Dialogue<R, W> {
 }
 
 impl<R: BufRead, W: Write> Dialogue<R, W> {
-    /// Asks until the answer makes sense.
+    /// Asks until the answer is valid.
     fn answer<T>(&mut self, question: &str, mut read: impl FnMut(&str) -> Result<T, String>) -> Result<T, Failure> {
         for _ in 0..TRIES_MAX {
-            // If the terminal is closed, nobody will answer either.
+            // Write errors are ignored: if the terminal is closed, the read fails, too.
             let _ = write!(self.output, "{question}: ").and_then(|()| self.output.flush());
             match read(&self.line(question)?) {
                 Ok(answer) => return Ok(answer),
@@ -163,7 +162,7 @@ impl<R: BufRead, W: Write> Dialogue<R, W> {
         let read = (&mut self.input).take(ANSWER_BYTES_MAX).read_until(b'\n', &mut bytes);
         match read {
             Err(error) => Err(Failure::environment(format!("cannot read the answer to \"{question}\" - {error}"))),
-            // A line that ends without its end is an answer that was broken off.
+            // A line without a line end is an incomplete answer.
             Ok(_) if !bytes.ends_with(b"\n") => {
                 let _ = writeln!(self.output);
                 Err(Failure::usage(format!("the answers end at \"{question}\" - nothing was written")))
@@ -195,7 +194,7 @@ mod tests {
 
     #[test]
     fn the_answers_of_the_sizing_paper_give_its_configuration() {
-        // As printed there, with the factor asked again after an empty answer.
+        // As printed in the paper, with the factor asked again after an empty answer.
         let (request, asked) = told("1\n/dev/nvme0n1\n\n\n\n3\ny\n\n");
         assert_eq!((&request.devices[..], request.duration_sec), (&["/dev/nvme0n1".to_owned()][..], None));
         assert_eq!(request.rates, factor("3"));

@@ -1,13 +1,13 @@
-//! `flashproof size config`: writes the configuration of a test and says what its load means.
+//! `flashproof size config`: writes the configuration of a test and explains its load.
 //!
 //! ```text
 //! CONFIG of any ACT, or the defaults
 //!   + devices, duration, keys     options, or answers to questions
-//!   x load or scale               by drives, not by devices
+//!   x load or scale               per drive, not per device
 //!   -> checked -> summary -> commented text -> standard output or a file
 //! ```
 //!
-//! Devices are only asked what they are; nothing but the file is opened for writing.
+//! Devices are only queried; only the output file is opened for writing.
 
 mod ask;
 mod request;
@@ -30,7 +30,7 @@ use std::io::{self, IsTerminal};
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Length of a test that certifies, which is the default, in seconds.
+/// Default length of a test, which is enough to certify, seconds.
 const DAY_SEC: u32 = 86_400;
 
 pub fn run(args: &ConfigArgs) -> Result<ExitCode, Failure> {
@@ -52,7 +52,7 @@ pub fn run(args: &ConfigArgs) -> Result<ExitCode, Failure> {
     let plan = Draft::new(base, &request, args)?;
     let text = plan.document(args)?;
     if let Err(failure) = output.write(&text) {
-        // Nobody answers all of it twice: what cannot be saved is shown.
+        // The answers must not be lost: what cannot be saved is printed.
         if asked {
             console::result(&text)?;
         }
@@ -75,20 +75,20 @@ fn output(request: &ConfigRequest, args: &ConfigArgs) -> Output {
     }
 }
 
-/// Reads a configuration of any ACT.
+/// Reads a configuration of any ACT version.
 fn translated(path: &Path, args: &ConfigArgs) -> Result<(String, Translation), Failure> {
     let reading = Reading { test: args.model, act: args.act, cpus: args.cpus };
     Ok((path.display().to_string(), translation_of(path, &bytes_of(path)?, &reading)?))
 }
 
-/// A configuration that can be written, and what led to it.
+/// A configuration that can be written, and its origin.
 struct Draft {
     config: ActConfig,
     drives: Vec<Drive>,
     source: Option<(String, Translation)>,
     /// Form in which the load was given.
     rates: Option<Rates>,
-    /// True if it was scaled since.
+    /// True if it was scaled afterwards.
     scaled: bool,
     notes: Notes,
 }
@@ -97,7 +97,7 @@ struct Draft {
 type Notes = Vec<(&'static str, String)>;
 
 impl Draft {
-    /// Puts everything together. Errors: everything that is wrong with it.
+    /// Combines base, request and options. Errors: all invalid values.
     fn new(base: Option<(String, Translation)>, request: &ConfigRequest, args: &ConfigArgs) -> Result<Self, Failure> {
         let mut config = match &base {
             Some((_, translation)) => translation.config.clone(),
@@ -134,7 +134,7 @@ impl Draft {
         Ok(Self { config, drives, source: base, rates: request.rates, scaled: args.scale.is_some(), notes })
     }
 
-    /// The text of the file; what it means and what was changed is said, too.
+    /// Text of the file; also prints what the load means and what was changed.
     fn document(&self, args: &ConfigArgs) -> Result<String, Failure> {
         let summary = LoadSummary::of(&self.config, &self.drives).map_err(Failure::usages)?;
         let summary = summary.lines(args.dwpd);
@@ -183,7 +183,7 @@ impl Draft {
         )
     }
 
-    /// The multiple of 1x that was asked for, if that is what the load still is.
+    /// The requested multiple of 1x, unless the load was scaled afterwards.
     fn load(&self) -> Option<Factor> {
         match self.rates {
             Some(Rates::Load(factor)) if !self.scaled => Some(factor),
@@ -218,7 +218,7 @@ impl Draft {
         ))
     }
 
-    /// As whose file the source was read, and the parser's warnings.
+    /// The ACT version of the source, and the parser's warnings.
     fn translation(&self) -> Vec<String> {
         let Some((name, translation)) = &self.source else { return Vec::new() };
         let act = translation.act;
@@ -262,7 +262,7 @@ impl Draft {
     }
 }
 
-/// The drives on which the devices `names` lie; `capacity` is the size of those that do not tell theirs.
+/// Drives that hold the devices `names`; `capacity` is the size of drives of unknown size.
 fn drives(names: &[DeviceName], capacity: Option<u64>) -> Vec<Drive> {
     let simulated = |name: &DeviceName| {
         let spec = name.drive()?;
@@ -277,12 +277,12 @@ fn drives(names: &[DeviceName], capacity: Option<u64>) -> Vec<Drive> {
     drives
 }
 
-/// A number to hundredths, without zeros at its end.
+/// A number with up to two decimals, without trailing zeros.
 fn hundredths(number: f64) -> String {
     format!("{number:.2}").trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// The value of `device-names`, in which white space separates names.
+/// Value of `device-names`, in which white space separates names.
 fn device_list(devices: &[String]) -> Result<String, Failure> {
     match devices.iter().find(|name| name.contains(|c: char| c.is_whitespace() || c == ';')) {
         Some(name) => Err(Failure::usage(format!(
@@ -294,7 +294,7 @@ fn device_list(devices: &[String]) -> Result<String, Failure> {
     }
 }
 
-/// Sets the rates, and says what had to be rounded.
+/// Sets the rates, and returns notes on rounded values.
 fn set_rates(config: &mut ActConfig, rates: Option<Rates>, drives: usize) -> Result<Notes, Failure> {
     let drives = drives as u64;
     match rates {

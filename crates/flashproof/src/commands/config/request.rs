@@ -14,12 +14,10 @@ pub struct ConfigRequest {
     pub test: Option<Test>,
     /// Devices; empty: keep the existing ones.
     pub devices: Vec<String>,
-    /// Duration, seconds.
     pub duration_sec: Option<u32>,
     pub rates: Option<Rates>,
     /// Other keys and their values, in the order in which they are set.
     pub set: Vec<(String, String)>,
-    /// Output file.
     pub out: Option<PathBuf>,
 }
 
@@ -28,14 +26,14 @@ pub struct ConfigRequest {
 pub enum Rates {
     /// A multiple of 1x on each drive.
     Load(Factor),
-    /// Rates a second for each drive.
+    /// Reads and writes per second for each drive.
     PerDrive { reads: u32, writes: u32 },
-    /// Rates are among the keys that are set.
+    /// The rates are among the keys in `set`.
     Set,
 }
 
 impl ConfigRequest {
-    /// The request in the options. Errors: keys that two options set.
+    /// The request of the options. Errors: keys that two options set.
     pub fn of(args: &ConfigArgs) -> Result<Self, Failure> {
         all(twice(args))?;
         let keys = [
@@ -56,17 +54,15 @@ impl ConfigRequest {
         })
     }
 
-    /// True if nothing is requested.
     pub fn is_empty(&self) -> bool {
         *self == Self { test: self.test, out: self.out.clone(), ..Self::default() }
     }
 
-    /// True if `key` is set.
     pub fn sets(&self, key: &str) -> bool {
         self.set.iter().any(|(set, _)| set == key)
     }
 
-    /// A name that says what is in the file.
+    /// File name that describes the contents.
     pub fn file_name(&self) -> String {
         let test = self.test.unwrap_or_default().name();
         let load = match self.rates {
@@ -78,7 +74,7 @@ impl ConfigRequest {
     }
 }
 
-/// A message for each key that is set twice, of which only one could hold.
+/// A message for each key that is set twice.
 fn twice(args: &ConfigArgs) -> Vec<String> {
     let load = args.load.iter().flat_map(|_| LOAD_1X.map(|(key, _)| (key, "--load")));
     let options = [
@@ -98,7 +94,7 @@ fn twice(args: &ConfigArgs) -> Vec<String> {
     again.collect()
 }
 
-/// Nothing, or a failure with a line for each problem.
+/// Failure with a line for each problem, if there is any.
 pub(super) fn all<T: Display>(problems: Vec<T>) -> Result<(), Failure> {
     if problems.is_empty() { Ok(()) } else { Err(Failure::usages(problems)) }
 }

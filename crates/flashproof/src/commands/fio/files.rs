@@ -11,7 +11,7 @@ use std::io::ErrorKind;
 
 /// Object at a path.
 enum There {
-    /// A block device, or what the guard will refuse with its reason.
+    /// A block device, or an object that the guard refuses with a reason.
     Device,
     /// A file of this size.
     File(u64),
@@ -21,7 +21,7 @@ enum There {
 fn look(name: &str) -> There {
     match fs::metadata(name) {
         Ok(metadata) if metadata.is_file() => There::File(metadata.len()),
-        // A name under /dev that is not there is a device mistyped.
+        // A missing name under /dev is a mistyped device.
         Err(error)
             if error.kind() == ErrorKind::NotFound && (!name.starts_with("/dev/") || name.starts_with("/dev/shm/")) =>
         {
@@ -34,16 +34,15 @@ fn look(name: &str) -> There {
 /// A file that has to be written before it can be read.
 pub struct Layout {
     pub name: String,
-    /// Size, bytes.
     pub bytes: u64,
     /// Load that writes the file.
     pub load: FioLoad,
 }
 
-/// Settles the size of the files of `load`, and tells which have to be written first. `made` are the sizes of files that the
-/// runs before will have made, and then those of this one too.
+/// Settles the file sizes of `load`, and returns the files to write first. `made` holds the sizes of files made by
+/// earlier runs, and then also those of this run.
 ///
-/// Errors: a file that is not there and of no known size; files and devices in one run.
+/// Errors: a missing file of unknown size; files and devices in one run.
 pub fn settle(load: &mut FioLoad, made: &mut HashMap<String, u64>) -> Result<Vec<Layout>, Failure> {
     let (mut sizes, mut layouts, mut device) = (Vec::new(), Vec::new(), None);
     let (reads, writes) = (load.reads(), load.writes());
@@ -55,7 +54,7 @@ pub fn settle(load: &mut FioLoad, made: &mut HashMap<String, u64>) -> Result<Vec
                 device.get_or_insert_with(|| name.clone());
                 continue;
             }
-            // Laying it out would be writing over what somebody keeps there.
+            // Laying it out would overwrite existing data of the user.
             (There::File(len), Some(wanted))
                 if !writes && (1..wanted).contains(&len) && !made.contains_key(name.as_str()) =>
             {
@@ -73,7 +72,7 @@ pub fn settle(load: &mut FioLoad, made: &mut HashMap<String, u64>) -> Result<Vec
         };
         sizes.push(size);
         made.insert(name.to_string(), size);
-        // As fio does, for mixes as well: what was never written does not reach the drive when it is read.
+        // As fio does, also for mixed loads: reads of unwritten blocks do not reach the drive.
         if is_short && reads {
             layouts.push(layout(name, size)?);
         }
@@ -92,7 +91,7 @@ pub fn settle(load: &mut FioLoad, made: &mut HashMap<String, u64>) -> Result<Vec
 
 /// The load that writes `bytes` to the file `name`.
 fn layout(name: &DeviceName, bytes: u64) -> Result<Layout, Failure> {
-    // The largest operations of which it is whole ones.
+    // Largest operation that divides the size.
     let block = 1_u64 << bytes.trailing_zeros().min(20);
     let given = |name: &str, value: String| Given { name: name.into(), value: Some(value), at: "layout".into() };
     let options = vec![

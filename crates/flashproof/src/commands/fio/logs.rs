@@ -1,4 +1,4 @@
-//! The logs that jobs ask for, of each clone its own: written while the run goes on, what is new every second.
+//! The logs that jobs request, separate for each clone; new lines are written every second during the run.
 
 use load::workload::fio::{FioLoad, Sample};
 use session::failure::Failure;
@@ -10,17 +10,17 @@ use std::path::{Path, PathBuf};
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Log {
-    /// KiB a second.
+    /// KiB per second.
     Bandwidth,
     /// Completion latency, nanoseconds.
     Latency,
-    /// Operations a second.
+    /// Operations per second.
     Iops,
 }
 
 impl Log {
-    /// Suffixes of its files, before the number of the job, and false for an empty file: fio's slat is part of clat
-    /// here.
+    /// Suffixes of its files, before the number of the job. False: the file stays empty, because fio's slat is part of
+    /// clat here.
     fn endings(self) -> &'static [(&'static str, bool)] {
         match self {
             Self::Bandwidth => &[("bw", true)],
@@ -29,7 +29,7 @@ impl Log {
         }
     }
 
-    /// The value of a line. Source: fio's `add_bw_sample()`, `add_iops_sample()`, of single operations.
+    /// Value of a log line. Source: fio's `add_bw_sample()` and `add_iops_sample()` for single operations.
     fn value(self, sample: &Sample) -> u64 {
         let Sample { ops, bytes, latency_ns, length_ns, .. } = *sample;
         let in_a_second = |count: u64| u128::from(count) * 1_000_000_000 / u128::from(length_ns.max(1));
@@ -51,7 +51,7 @@ impl Log {
     }
 }
 
-/// The logs of a clone: its place among all, which, and its files.
+/// Logs of each clone: position of the clone, kind of log, and files.
 fn logs_of(load: &FioLoad) -> impl Iterator<Item = (usize, Log, Vec<(PathBuf, bool)>)> {
     load.threads.iter().enumerate().flat_map(|(place, thread)| {
         let job = &thread.job;
@@ -76,7 +76,7 @@ pub fn check(load: &FioLoad, force: bool) -> Result<(), Failure> {
     logs_of(load).flat_map(|(.., paths)| paths).try_for_each(|(path, _)| write(&path, None, force))
 }
 
-/// Earlier logs are replaced, other files by `force` alone.
+/// Replaces earlier logs; other files only with `force`.
 fn write(path: &Path, text: Option<&str>, force: bool) -> Result<(), Failure> {
     let is_number = |field: &str| field.trim().parse::<i64>().is_ok();
     let is_log = |text: &str| {
@@ -92,7 +92,7 @@ pub struct Logs {
 }
 
 impl Logs {
-    /// Creates or truncates them.
+    /// Creates or truncates the logs.
     pub fn create(load: &FioLoad, force: bool) -> Result<Self, Failure> {
         let mut files = HashMap::new();
         for (path, _) in logs_of(load).flat_map(|(.., paths)| paths) {
@@ -106,7 +106,7 @@ impl Logs {
         Ok(Self { files })
     }
 
-    /// Writes what is new; the run is over after `ran_ns`, if that is given. Errors: why it cannot be.
+    /// Appends new lines; `ran_ns` is the end of a finished run. Errors: why writing failed.
     pub fn write(&mut self, load: &FioLoad, ran_ns: Option<u64>) -> Result<(), String> {
         let taken: Vec<_> =
             load.threads.iter().map(|thread| thread.samples.as_ref().map(|samples| samples.take(ran_ns))).collect();
@@ -124,7 +124,7 @@ impl Logs {
     }
 }
 
-/// Lines of logs that nobody could write in time.
+/// Number of log lines dropped because they were not written in time.
 pub fn left_out(load: &FioLoad) -> u64 {
     load.threads.iter().filter_map(|thread| thread.samples.as_ref()).map(|samples| samples.left_out()).sum()
 }
@@ -144,7 +144,7 @@ mod tests {
             length_ns: 0,
             offset: 40_960,
         };
-        // As the real fio wrote them of such an operation.
+        // As fio itself wrote them for such an operation.
         assert_eq!(Log::Bandwidth.line(&operation, true), "1, 53552, 1, 8192, 40960, 0\n");
         assert_eq!(Log::Latency.line(&operation, false), "1, 152970, 1, 8192, 0\n");
         assert_eq!(Log::Iops.line(&operation, false), "1, 1, 1, 8192, 0\n");

@@ -1,7 +1,7 @@
-//! `flashproof fio`: fio's jobs from their text to fio's report, recorded and judged as any other load.
+//! `flashproof fio`: runs fio's jobs from their text to fio's report, recorded and judged like any other load.
 //!
-//! Groups that a stonewall parts are runs one after the other, each with a run directory and a verdict; the report
-//! is one of all of them. Linked as fio, the report is all that is printed.
+//! Groups separated by a stonewall are consecutive runs, each with a run directory and a verdict; one report covers
+//! all. Called as fio, the program prints only the report.
 
 mod files;
 mod logs;
@@ -35,14 +35,14 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// A sentence for each engine of fio's that is named and carried out by io_uring.
+/// A sentence for each other fio engine that is named and replaced by io_uring.
 fn other_engines(sections: &[Section]) -> BTreeSet<String> {
     let given = sections.iter().flat_map(|section| &section.options).filter(|given| given.name == "ioengine");
     let engines = given.filter_map(|given| given.value.as_deref()).filter(|engine| *engine != "io_uring");
     engines.map(|engine| format!("ioengine={engine} is run by io_uring")).collect()
 }
 
-/// Runs what the words say, as the program whose `manner` it is to have.
+/// Runs `args` with the behaviour of `manner`.
 pub fn run(args: &FioArgs, manner: Manner) -> Result<ExitCode, Failure> {
     let line = command_line(&args.words).map_err(several)?;
     tell(&line.warnings);
@@ -165,7 +165,7 @@ fn read_text(path: &str) -> Result<String, String> {
     String::from_utf8(bytes).map_err(|error| format!("it is no text: {error}"))
 }
 
-/// All sections, those of the command line first, and the text of all of them.
+/// All sections, those of the command line first, and their text.
 fn sections(
     mut sections: Vec<Section>,
     files: &[String],
@@ -181,7 +181,7 @@ fn sections(
         let mut of_file =
             job_file(file, &content, &mut surroundings(&mut read, program.readonly), &mut warnings).map_err(several)?;
         tell(&warnings);
-        // Files wait for each other.
+        // The jobs of a file wait for those of the previous file.
         let has_jobs = sections.iter().any(|section| !section.is_global());
         if let Some(first) = of_file.iter_mut().find(|section| !section.is_global()).filter(|_| has_jobs) {
             let stonewall = load::workload::fio::Given { name: "stonewall".into(), value: None, at: file.clone() };
@@ -230,7 +230,7 @@ fn begin_lines(loads: &[FioLoad]) -> Vec<String> {
     lines
 }
 
-/// Description of the runs, and their bounds.
+/// Description of the runs and their limits.
 fn describe(loads: &[FioLoad]) -> String {
     let mut text = String::new();
     for (number, load) in loads.iter().enumerate() {
@@ -271,7 +271,7 @@ fn check_outputs(program: &Program, loads: &[FioLoad]) -> Result<(), Failure> {
     loads.iter().try_for_each(|load| logs::check(load, program.force))
 }
 
-/// An earlier report is replaced, fio's own, too; another file by `--force` alone.
+/// Replaces an earlier report, also one of fio; other files only with `--force`.
 fn write_output(program: &Program, path: &Path, text: Option<&str>) -> Result<(), Failure> {
     const MARKS: [&str; 4] = [": (g=", ": (groupid=", "\"fio version\"", "3;fio-"];
     let replaces = program.force || is_ours(path, |text| MARKS.iter().any(|mark| text.contains(mark)));
@@ -291,7 +291,7 @@ fn report(program: &Program, runs: &[Ran], global: &[(String, String)], checks: 
     program.formats.iter().map(form).collect()
 }
 
-/// On standard output, or in its file, whose last word is all of it.
+/// Writes the report to standard output, or to its file, which then holds only the latest report.
 fn write_report(program: &Program, text: &str) -> Result<(), Failure> {
     match &program.output {
         None => console::result(text),
@@ -299,7 +299,7 @@ fn write_report(program: &Program, text: &str) -> Result<(), Failure> {
     }
 }
 
-/// Shows what there is up to now.
+/// Shows the results so far.
 type Show<'a> = dyn FnMut(&[Ran]) -> Result<(), String> + 'a;
 
 /// Data common to all runs of a call.
@@ -339,7 +339,7 @@ impl Session<'_> {
         }
     }
 
-    /// Writes the files that are to be read and are not there.
+    /// Writes missing files that are to be read.
     fn lay_out(&self, layouts: Vec<files::Layout>) -> Result<(), Failure> {
         for files::Layout { name, bytes, load } in layouts {
             console::notice(&format!("laying out the file {name}: {bytes} bytes"));
@@ -359,8 +359,8 @@ impl Session<'_> {
         Ok(())
     }
 
-    /// Runs the last of `runs` in turns with the real fio, and adds the comparison to `checks`. Our report is that of
-    /// the last round. The devices stay claimed all the time.
+    /// Runs the last of `runs` in turns with the real fio, and adds the comparison to `checks`. flashproof's report is
+    /// that of the last round. The devices stay claimed all the time.
     fn cross_check(
         &self,
         fio: &RealFio,
@@ -388,7 +388,7 @@ impl Session<'_> {
         Ok(worst)
     }
 
-    /// Runs the last of `runs`, recorded in `dir`, on what is `opened` if that was done before.
+    /// Performs the last of `runs`, recorded in `dir`, on the devices of `opened` if they are open already.
     fn run(
         &self,
         dir: &Path,
@@ -420,14 +420,14 @@ impl Session<'_> {
             let left_out = logs::left_out(&ran.load);
             if left_out > 0 {
                 console::warning(&format!(
-                    "in no log: {}, which came faster than logs could be written - give log_avg_msec",
+                    "{} are missing in the logs: they came faster than the logs could be written - give log_avg_msec",
                     units::count(left_out, "operation")
                 ));
             }
         }
         if self.manner == Manner::Own {
             let text = verdict.to_string();
-            // Up to its first empty line: the verdict and what decided it.
+            // The part up to the first empty line: the verdict and what decided it.
             let head = text.split("\n\n").next().unwrap_or_default();
             console::notice(if self.program.quiet { head } else { text.trim_end() });
         } else if verdict.outcome.exit_code() != 0 {

@@ -1,4 +1,4 @@
-//! Options of the program, beside its jobs.
+//! Options of the program, as opposed to its jobs.
 
 use crate::args::seconds;
 use load::workload::fio::{SECONDS, parse_number};
@@ -43,7 +43,7 @@ pub struct Program {
 }
 
 impl Program {
-    /// Reads them. Errors: a value that is none.
+    /// Parses the options. Errors: an invalid value.
     pub fn of(given: &[(String, Option<String>)]) -> Result<Self, Failure> {
         let mut program = Self {
             help: false,

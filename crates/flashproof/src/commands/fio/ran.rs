@@ -1,4 +1,4 @@
-//! A run of fio's jobs while it goes on and afterwards, as it is reported.
+//! A run of fio's jobs, as it is reported during the run and afterwards.
 
 use super::logs::Logs;
 use device::observe::DeviceNumber;
@@ -18,18 +18,18 @@ use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 use sys::usage::{Usage, usage};
 
-/// A run and what it yielded up to now.
+/// A run and its results so far.
 pub struct Ran {
     pub load: FioLoad,
     pub totals: Totals,
     devices: usize,
     usage: Option<Usage>,
     cpu: Cpu,
-    /// The disks under it when it began, and now.
+    /// Disks under the load: at the start, and now.
     disks: [Vec<diskstats::Disk>; 2],
-    /// The logs that its jobs ask for.
+    /// Logs requested by the jobs.
     pub logs: Logs,
-    /// The result of its verdict, once it ended.
+    /// Result of the verdict, once the run has ended.
     pub result: Option<RunResult>,
 }
 
@@ -58,7 +58,7 @@ impl Ran {
 
     fn add(&mut self, interval: &Interval) {
         self.totals.add(interval, self.devices);
-        // Whoever looked for a depth reports what came of it.
+        // After a search for a depth, the report covers only the time at the depth found.
         for ((entry, ..), kind) in self.load.reported().into_iter().zip(&mut self.totals.kinds) {
             if interval.end_ns <= counts_from_ns(&self.load, entry) {
                 *kind = Kind::default();
@@ -81,7 +81,7 @@ impl Ran {
         self.cpu.user_ns + self.cpu.system_ns
     }
 
-    /// Goals that jobs missed, a sentence each. A search that was stopped has not failed.
+    /// Goals that jobs missed, a sentence each. A stopped search has not failed.
     pub fn missed(&self, is_complete: bool) -> Vec<String> {
         let missed = |thread: &Thread| Some((thread.job.name.clone(), thread.progress.missed()?.to_owned()));
         let missed: Vec<_> = self.load.threads.iter().filter_map(missed).collect();
@@ -96,7 +96,7 @@ impl Ran {
         too_slow.chain(too_short).collect()
     }
 
-    /// The jobs whose runtime was over before they had done the operations that they were to do, a sentence each.
+    /// Jobs whose runtime ended before all their operations were done, a sentence each.
     pub fn cut_short(&self) -> Vec<String> {
         let cut = |thread: &Thread| {
             let job = &thread.job;
@@ -114,15 +114,14 @@ impl Ran {
         self.load.threads.iter().filter_map(cut).collect()
     }
 
-    /// When an entry ended, nanoseconds since what counts began: with its last operation, and where time ended it no earlier than
-    /// that did.
+    /// End of an entry, nanoseconds since counting began: its last completion, or the end of its time if that is later.
     fn end_ns(&self, entry: &Entry, kinds: &[Option<&report::fio::Kind>; KINDS]) -> u64 {
         let timed = entry.threads.iter().map(|thread| &self.load.threads[*thread]).filter(|thread| !thread.is_done());
         let timed_ns = timed.map(|thread| thread.end_ns().min(self.totals.ran_ns)).max();
         kinds.iter().flatten().map(|kind| kind.last_back_ns).chain(timed_ns).max().unwrap_or(0)
     }
 
-    /// Names of the jobs that were to find a depth, and did not come to what they were to measure at it.
+    /// Names of jobs that search a depth and did not measure at it.
     fn unmeasured(&self) -> Vec<&str> {
         let has_ops = |number| self.kinds(number).into_iter().flatten().any(|kind| kind.ops > 0);
         let entries = self.load.entries.iter().enumerate();
@@ -133,7 +132,7 @@ impl Ran {
         unmeasured.map(|(_, entry)| entry.job.name.as_str()).collect()
     }
 
-    /// The kinds of an entry, as they were recorded.
+    /// Recorded results of an entry by kind.
     pub fn kinds(&self, entry: usize) -> [Option<&report::fio::Kind>; KINDS] {
         let mut kinds = [None; KINDS];
         for ((of, kind, _), recorded) in self.load.reported().into_iter().zip(&self.totals.kinds) {
@@ -180,14 +179,14 @@ impl Ran {
                 percentiles: entry.job.percentiles.clone(),
                 kb_base: entry.job.kb_base,
                 ran_ns: self.totals.ran_ns,
-                // Threads serve several jobs: each has the part of its operations.
+                // Threads serve several jobs: each job gets the share of its operations.
                 cpu: self.cpu.part(ops_of(number), all),
             }
         })
     }
 }
 
-/// When what is reported of an entry begins, nanoseconds since what counts began.
+/// Start of the reported part of an entry, nanoseconds since counting began.
 fn counts_from_ns(load: &FioLoad, entry: usize) -> u64 {
     let threads = load.entries[entry].threads.iter().map(|thread| &load.threads[*thread]);
     let from_ns = threads.map(|thread| thread.progress.counts_from_ns().saturating_sub(thread.job.ramp_ns));
@@ -208,7 +207,7 @@ pub fn page<'a>(runs: &'a [Ran], global: &[(String, String)], checks: &[Checked]
     }
 }
 
-/// Counts the last of `runs` while it goes on, and shows all of them every `status_sec` seconds.
+/// Counts the last of `runs` while it runs, and shows all of them every `status_sec` seconds.
 pub struct Counting<'a> {
     pub runs: &'a mut Vec<Ran>,
     pub status_sec: Option<u64>,

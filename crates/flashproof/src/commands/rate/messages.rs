@@ -18,7 +18,7 @@ pub fn beginning(kept: &Kept, request: &Request) {
     console::note(&summary(kept, request));
 }
 
-/// What would be done, for a dry run; gives its exit code.
+/// Prints the plan of a dry run. Returns the exit code.
 pub fn plan(kept: &Kept, request: &Request, drives: &Drives) -> Result<ExitCode, Failure> {
     let (least_sec, most_sec) = SearchRun::replayed(request, &kept.series).range_sec(request);
     let devices = drives.plan(&drives.to_prepare(kept.has_begun()));
@@ -48,7 +48,7 @@ fn summary(kept: &Kept, request: &Request) -> String {
     )
 }
 
-/// Announces a step to who follows the work; the log of a script has the step's result alone.
+/// Announces a step on a terminal; the log of a script has only its result.
 pub fn step_begins(step: &Step) {
     if console::is_watched() {
         console::note(&format!("\n{}: at most {}", step.name, span(step.duration_sec)));
@@ -60,7 +60,7 @@ pub fn step_ended(step: &Step) {
     console::note(&format!("{}: {}: {}", step.name, shown(step), step.reason));
 }
 
-/// The result of a search that ended; gives its exit code.
+/// Prints the result of a finished search. Returns the exit code.
 pub fn conclusion(kept: &Kept) -> Result<ExitCode, Failure> {
     let Some(conclusion) = &kept.series.conclusion else { return Ok(ExitCode::from(Outcome::Invalid.exit_code())) };
     let mut page = format!("\n{}\n", conclusion.sentence);
@@ -74,13 +74,13 @@ pub fn conclusion(kept: &Kept) -> Result<ExitCode, Failure> {
     Ok(ExitCode::from(conclusion.outcome.exit_code()))
 }
 
-/// The state of a search that was interrupted; gives its exit code.
+/// Prints the state of an interrupted search. Returns the exit code.
 pub fn interruption(kept: &Kept) -> Result<ExitCode, Failure> {
     console::page(&format!("\nINTERRUPTED: the same command goes on with the step that was ended\n{}", steps(kept)))?;
     Ok(ExitCode::from(Outcome::Invalid.exit_code()))
 }
 
-/// The steps in a table, and where they are recorded.
+/// Table of the steps, and their directories.
 fn steps(kept: &Kept) -> String {
     let headings = ["step", "shown", "rounds", "worst share", "run directory"];
     format!("\n{}\n{}", Table::new("").text(headings).rows(kept.series.steps.iter().map(row)), kept.places())
@@ -89,7 +89,7 @@ fn steps(kept: &Kept) -> String {
 fn row(step: &Step) -> Vec<String> {
     let details = Details::of(step);
     let rounds = details.as_ref().map_or(String::new(), |details| details.judged.rounds.to_string());
-    // The tightest threshold's: the others are in the report.
+    // Only for the tightest threshold; the report has the others.
     let shares = details.iter().flat_map(|details| &details.judged.shares).filter_map(|shares| shares.share.first());
     let worst = shares.copied().reduce(f64::max).map_or(String::new(), |share| format!("{:.3} %", share * 100.0));
     vec![step.name.clone(), shown(step).to_owned(), rounds, worst, step.dir.clone()]

@@ -2,13 +2,13 @@
 //!
 //! ```text
 //! options, CONFIG -> Request   load, bounds, terms; nothing touched
-//!                 -> Kept    the directory of the series, begun or gone on with
-//!                 -> SearchRun  the search, replayed from the steps that are done
+//!                 -> Kept    the directory of the series, started or resumed
+//!                 -> SearchRun  the search, replayed from the steps done
 //!                     next move -> a watched run -> what it showed -> next move ...
 //!                 -> conclusion
 //! ```
-//! Which load comes next, and what a step showed, is decided in `results::rating`. This joins it with the
-//! runner, and keeps the state on disk, before and after each step.
+//! `results::rating` decides the next load and the result of a step. This module joins it with the runner, and saves
+//! the state before and after each step.
 
 mod messages;
 mod request;
@@ -26,7 +26,7 @@ use session::failure::Failure;
 use session::signals::Switch;
 use std::process::ExitCode;
 
-/// Rates devices, from where the state on disk says that it is.
+/// Rates devices, resuming from the state on disk.
 pub fn run(args: &RateArgs) -> Result<ExitCode, Failure> {
     let request = Request::of(args)?;
     let drives = Drives::look(&request.base.spec(), args.no_prep)?;
@@ -64,11 +64,11 @@ pub fn run(args: &RateArgs) -> Result<ExitCode, Failure> {
     messages::conclusion(&kept)
 }
 
-/// Runs one load after the other until the rating is found; `None`: interrupted.
+/// Runs loads until the rating is found; `None`: interrupted.
 fn climb(args: &RateArgs, request: &Request, kept: &mut Kept, switch: &Switch) -> Result<Option<Finding>, Failure> {
     let mut search = SearchRun::replayed(request, &kept.series);
     loop {
-        // A signal that came while the last step or the preparation was being recorded did not end that.
+        // A signal during the recording of the last step or preparation did not end it.
         if switch.was_asked().is_some() {
             return Ok(None);
         }

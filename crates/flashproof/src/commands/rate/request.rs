@@ -15,47 +15,46 @@ use session::runner;
 
 /// Duration of the confirmation, seconds: ACT's slice.
 const SLICE_SEC: u32 = 3_600;
-/// Most operations of a step on simulated drives, unless --slice says how long it is: about a minute of CPU.
+/// Maximum operations of a step on simulated drives without --slice: about a minute of CPU.
 const SIMULATED_OPS_MAX: f64 = 250e6;
-/// Shortest slice, seconds, that this leaves: a minute of load shows what a drive does at that rate.
+/// Minimum length of a slice shortened so, seconds: a minute of load shows what a drive does at that rate.
 const SIMULATED_SLICE_SEC_MIN: u64 = 60;
 
 /// The requested search.
 pub struct Request {
     /// The load of 1x, on all devices.
     pub base: Base1x,
-    /// The first and the highest load.
+    /// First load to try.
     pub from: Multiple,
-    /// Upper bound, see `from`.
+    /// Highest load to try.
     pub up_to: Multiple,
     /// Maximum distance of the result from the true rating, as a fraction.
     pub resolution: f64,
     /// Duration of the confirmation.
     slice: Slice,
-    /// Operations a second on simulated drives at 1x, if they bound the length of a step.
+    /// Operations per second at 1x on simulated drives, if they limit the length of a step.
     bounding_iops: Option<f64>,
     /// Maximum time under load, seconds.
     pub max_sec: Option<f64>,
-    /// True if the devices are simulated.
     pub simulated: bool,
-    /// The name of CONFIG, or nothing.
+    /// Name of CONFIG; empty without one.
     pub config_name: String,
     sla: Sla,
     as_act: bool,
     no_prep: bool,
 }
 
-/// The stretch of time in which a load is judged.
+/// Time in which a load is judged.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Slice {
-    /// Whole rounds, seconds.
+    /// Seconds, in whole rounds.
     pub sec: u64,
     /// Length of a round, seconds.
     pub round_sec: u64,
 }
 
 impl Slice {
-    /// A slice of `sec` or little more, of a run that reports every `interval_sec`.
+    /// A slice of at least `sec` in whole rounds, for a run that reports every `interval_sec`.
     fn of(sec: u64, interval_sec: u64) -> Self {
         let round_sec = round_sec(None, sec, interval_sec);
         Self { sec: sec.div_ceil(round_sec) * round_sec, round_sec }
@@ -91,12 +90,12 @@ impl Request {
             no_prep: args.no_prep,
             base,
         };
-        // Nobody wants to hear in the evening that the first rate is too large.
+        // Reports a first rate that is too large now, not in the evening.
         request.load(from, request.slice(from).sec)?;
         Ok(request)
     }
 
-    /// The slice in which `multiple` times 1x is judged.
+    /// Slice in which `multiple` times 1x is judged.
     pub fn slice(&self, multiple: Multiple) -> Slice {
         match self.bounding_iops {
             Some(iops) if iops * multiple.get() * self.slice.sec as f64 > SIMULATED_OPS_MAX => {
@@ -121,7 +120,7 @@ impl Request {
         }
     }
 
-    /// Fewest seconds in which a move can show anything.
+    /// Minimum time in which a move can have a result, seconds.
     pub fn least_sec(&self, moved: Move, wait_sec: f64) -> u64 {
         match moved {
             Move::Confirm(_) => self.longest_sec(moved, wait_sec),
@@ -129,7 +128,7 @@ impl Request {
         }
     }
 
-    /// Why a confirmation of `multiple` is shorter than it would be; `None` if it is not.
+    /// Why a confirmation of `multiple` is shorter than normal; `None` if it is not.
     pub fn shortened(&self, multiple: Multiple) -> Option<String> {
         let sec = self.slice(multiple).sec;
         (sec < self.slice.sec).then(|| {
@@ -150,7 +149,7 @@ impl Request {
         })
     }
 
-    /// A series of this on `devices`, of which nothing is done.
+    /// A new series of this request on `devices`.
     pub fn series(&self, devices: Vec<Identity>, unprepared: &[String]) -> Series {
         let mut terms = vec![
             ("limits".to_owned(), self.sla.to_string()),

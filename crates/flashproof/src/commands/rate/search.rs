@@ -1,4 +1,4 @@
-//! A search under way: its next move, the run of it, and what that showed.
+//! A search in progress: its next move, the move's run, and its result.
 
 use super::messages;
 use super::request::Request;
@@ -16,13 +16,13 @@ use session::recording::Watch;
 use session::runner::Patience;
 use session::signals::Switch;
 
-/// Most I/O errors of a step: any of them fails it, and a dying drive need not be driven on.
+/// Maximum I/O errors of a step: any of them fails it, so a dying drive is not loaded further.
 const PATIENCE: Patience = Patience::with_errors(100);
 
 /// Consecutive steps limited by this program or host after which the search ends.
 const OUR_LIMIT_MAX: u32 = 3;
 
-/// Ratings for which a dry run follows the search, and how far they go below its first load and above its highest one.
+/// Number of ratings simulated for a dry run, and their range: factors below the first load and above the highest.
 const RATINGS_TRIED: u32 = 200;
 const RANGE_BELOW: f64 = 100.0;
 const RANGE_ABOVE: f64 = 1.1;
@@ -37,22 +37,22 @@ pub enum StepEnd {
 /// A search in progress.
 pub struct SearchRun {
     search: Search,
-    /// The shares at each load that was held, as they were last.
+    /// Shares at each load that was held, from its last run.
     shares: Vec<(Move, Vec<Shares>)>,
-    /// The longest time before a slow spell of the drive, seconds.
+    /// Longest time before a slow spell of the drive so far, seconds.
     wait_sec: f64,
-    /// Each run of a simulated drive is that of a new one: none is seen again after it was overdriven.
+    /// Simulated drives are new in each run, so none has to recover from overload.
     simulated: bool,
     /// Seconds under load so far.
     ran_sec: f64,
     /// Consecutive steps limited by this program or host.
     our_limit: u32,
-    /// The time that was given ended a step before it had shown anything.
+    /// The time limit ended a step before it had a result.
     time_up: bool,
 }
 
 impl SearchRun {
-    /// The search up to where the steps in `series` that are done have brought it.
+    /// The search after the steps done in `series`.
     pub fn replayed(request: &Request, series: &Series) -> Self {
         let search = Search::new(request.from, request.up_to, request.resolution);
         let mut search = Self {
@@ -66,7 +66,7 @@ impl SearchRun {
         };
         for step in &series.steps {
             search.ran_sec += step.details["ran_sec"].as_f64().unwrap_or(0.0);
-            // A limit of this program or host at that time need not hold now.
+            // A limit of this program or host at that time need not apply now.
             if let Some(details) = Details::of(step).filter(|details| details.judged.seen != Seen::OurLimit) {
                 search.take(details.moved, &details.judged);
             }
@@ -74,7 +74,7 @@ impl SearchRun {
         search
     }
 
-    /// The next move; `Err` with what was found when there is none, or no time for it.
+    /// The next move. `Err`: the finding, if there is no move or no time for it.
     pub fn next(&self, request: &Request) -> Result<Move, Finding> {
         let moved = self.search.next()?;
         let needed_sec = request.least_sec(moved, self.wait_sec);
@@ -85,8 +85,8 @@ impl SearchRun {
         }
     }
 
-    /// Shortest and longest time under load from here to the end, seconds, over all ratings that can be found, on a drive
-    /// without slow spells.
+    /// Shortest and longest remaining time under load, seconds, over all possible ratings, for a drive without slow
+    /// spells.
     pub fn range_sec(&self, request: &Request) -> (u64, u64) {
         let (lowest, highest) = (request.from.get() / RANGE_BELOW, request.up_to.get() * RANGE_ABOVE);
         let ratings =
@@ -112,7 +112,7 @@ impl SearchRun {
         (least_sec, most_sec)
     }
 
-    /// Runs a move and takes in what it shows. The step is in `kept`, on disk, before and after it.
+    /// Runs a move and takes its result. The step is saved in `kept` before and after.
     pub fn run(
         &mut self,
         moved: Move,
@@ -149,7 +149,7 @@ impl SearchRun {
         };
         let mut watched = Watched { target: self.target(moved), step_sec: longest_sec, watcher: None };
         let verdict = kept.run_step(index, what, switch, &mut watched)?;
-        // Without a watcher the run has not begun, although it has a verdict.
+        // The run has a verdict but never began.
         let Some(watcher) = watched.watcher else { return Ok(StepEnd::Interrupted) };
         let judged = watcher.judge(&verdict);
         let step = &mut kept.series.steps[index];
@@ -173,7 +173,7 @@ impl SearchRun {
 
     fn target(&self, moved: Move) -> Target {
         match moved {
-            // The rare events of a simulated drive are shown by its confirmation, at little cost.
+            // The confirmation covers the rare events of a simulated drive, at little cost.
             Move::Try(_) if self.simulated => Target::Try { wait_sec: 0.0, exact: true },
             Move::Try(_) => Target::Try { wait_sec: self.wait_sec, exact: false },
             Move::Confirm(_) => Target::Whole,
@@ -193,17 +193,17 @@ impl SearchRun {
                 self.search.held(moved, judged.whole);
             }
             Seen::Failed => self.search.not_held(moved, !self.simulated),
-            // A drive that does not come back to what it was is still slow.
+            // A drive that does not recover is still slow.
             Seen::NotSteady => self.search.not_held(moved, matches!(moved, Move::Recover(_))),
             Seen::Broken => self.search.broken(),
-            // A busy minute passes: the same move again.
+            // A busy minute passes, so the move is repeated.
             Seen::OurLimit if self.our_limit < OUR_LIMIT_MAX => {}
             Seen::OurLimit => self.search.out_of_reach(),
             Seen::Interrupted => {}
         }
     }
 
-    /// The step of a move, begun.
+    /// The step of a move, marked as begun.
     fn step(&self, moved: Move, request: &Request, series: &Series) -> Step {
         let multiple = moved.multiple();
         let (name, rule) = match moved {
@@ -220,7 +220,7 @@ impl SearchRun {
     }
 }
 
-/// Ends a step with what it showed.
+/// Ends a step with its result.
 fn end(step: &mut Step, moved: Move, judged: &Judged, ran_sec: f64) {
     step.state = State::Done;
     step.outcome = Some(match judged.seen {
@@ -232,10 +232,10 @@ fn end(step: &mut Step, moved: Move, judged: &Judged, ran_sec: f64) {
     step.details = json!(Details { moved, judged: judged.clone(), ran_sec });
 }
 
-/// Watches the run of a step.
+/// Observer of a step's run.
 struct Watched {
     target: Target,
-    /// Duration of the step if nothing ends it, seconds.
+    /// Duration of the step unless ended early, seconds.
     step_sec: u64,
     watcher: Option<Watcher>,
 }

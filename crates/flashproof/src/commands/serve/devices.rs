@@ -1,7 +1,7 @@
-//! The devices of a server: those that have its records are opened with them, others are formatted with the guard's consent.
+//! The devices of a server: devices with its records are opened, others are formatted with the guard's consent.
 //!
-//! What a device holds is read before the consent through a descriptor that cannot write, and again through the one that the
-//! guard gave: nothing is written to a device that has changed meanwhile.
+//! The header of a device is read before the consent through a read-only descriptor, and again through the guard's
+//! descriptor: a device that has changed meanwhile is not written.
 
 use device::guard::Request;
 use device::target::Target;
@@ -18,16 +18,16 @@ use store::conf::{Config, NamespaceConfig};
 use store::server::{Device, cores};
 use store::{DeviceHeader, Plan, WRITTEN_BYTES};
 
-/// A device of a namespace: where it is, and what its header must say.
+/// A device of a namespace, and its expected header.
 struct Wanted<'a> {
     name: &'a str,
     file_bytes: Option<u64>,
     header: DeviceHeader,
 }
 
-/// Opens the devices of all namespaces of `config`. `erase` names those that may be erased.
+/// Opens the devices of all namespaces of `config`. `erase` names devices that may be erased.
 ///
-/// Errors: what the guard refuses; a device that other settings wrote, whose header is damaged, or that is too small.
+/// Errors: the guard refuses; other settings wrote the device; its header is damaged; it is too small.
 pub fn open(config: &Config, erase: &[String]) -> Result<Vec<Vec<Device>>, Failure> {
     let wanted: Vec<_> = config.namespaces.iter().flat_map(|namespace| wanted(namespace, cores(config))).collect();
     let kept = all(wanted.iter().map(before), Failure::environment)?;
@@ -45,7 +45,7 @@ pub fn open(config: &Config, erase: &[String]) -> Result<Vec<Vec<Device>>, Failu
         consent.notes().iter().for_each(|note| told(note, consent.name()));
         Arc::new(Target::writable(consent))
     });
-    // All is looked at before anything is written.
+    // All devices are checked before the first write.
     let opened: Vec<_> = opened.collect();
     let header = |((target, wanted), kept)| header(target, wanted, kept);
     let headers = all(opened.iter().zip(&wanted).zip(&kept).map(header), Failure::environment)?;
@@ -62,7 +62,7 @@ pub fn open(config: &Config, erase: &[String]) -> Result<Vec<Vec<Device>>, Failu
 
 fn wanted(namespace: &NamespaceConfig, cores: u16) -> Vec<Wanted<'_>> {
     let devices = namespace.devices.len() as u16;
-    // No other set of devices was given it.
+    // Random identifier of the set of devices.
     let set = RandomState::new().hash_one(&namespace.devices);
     (0..)
         .zip(&namespace.devices)
@@ -74,7 +74,7 @@ fn wanted(namespace: &NamespaceConfig, cores: u16) -> Vec<Wanted<'_>> {
         .collect()
 }
 
-/// The header of a store that is there and is the one that is wanted. Errors: it is another, a sentence.
+/// The header of an existing store with the expected settings. Errors: another store, a sentence.
 fn before(wanted: &Wanted<'_>) -> Result<Option<DeviceHeader>, String> {
     // The guard refuses a path that cannot be read, or is neither file nor device.
     let Ok(metadata) = fs::metadata(wanted.name) else { return Ok(None) };
@@ -100,7 +100,7 @@ fn before(wanted: &Wanted<'_>) -> Result<Option<DeviceHeader>, String> {
     }
 }
 
-/// The header on the device, compared with the wanted one; `None` if there is none.
+/// The header on the device, compared with the expected one; `None` if there is none.
 fn planned(wanted: &Wanted<'_>, bytes: &[u8], size_bytes: u64) -> Result<Option<DeviceHeader>, String> {
     let lost = "or clear the device (blkdiscard -z; of a file: remove it), and with it the records";
     match wanted.header.clone().sized(size_bytes).plan(bytes) {
@@ -119,8 +119,8 @@ fn planned(wanted: &Wanted<'_>, bytes: &[u8], size_bytes: u64) -> Result<Option<
     }
 }
 
-/// Of the devices of a namespace, all have its records or none, and those of one set: without one of them records would be missing,
-/// and with one of another set older ones would come back.
+/// Checks that all devices of a namespace have its records, from one set, or none has. Without one device records would
+/// be missing; with a device of another set, older records would reappear.
 fn check_sets(wanted: &[Wanted<'_>], kept: &[Option<DeviceHeader>]) -> Result<(), Failure> {
     for (this, header) in wanted.iter().zip(kept) {
         let of = &this.header.namespace;
@@ -145,12 +145,12 @@ fn check_sets(wanted: &[Wanted<'_>], kept: &[Option<DeviceHeader>]) -> Result<()
     Ok(())
 }
 
-/// The header that a device is to have, which is now open for writing: what it had is read again.
+/// The header for a device that is now open for writing; an existing header is read again.
 fn header(target: &Arc<Target>, wanted: &Wanted<'_>, kept: &Option<DeviceHeader>) -> Result<DeviceHeader, String> {
     let cannot = |why: &str| format!("cannot open {} - {why}", wanted.name);
     let space = wanted.header.space(target.size_bytes(), 0, 0, target.min_io_bytes());
     space.map_err(|why| cannot(&why))?;
-    // Earlier data had no owner, or was given up.
+    // Nothing to keep: earlier data had no owner, or the user gave it up.
     let Some(kept) = kept else { return Ok(wanted.header.clone().sized(target.size_bytes())) };
     let bytes = formatting::read_begin(target, WRITTEN_BYTES)
         .map_err(|error| cannot(&format!("its header cannot be read: {error}")))?;

@@ -1,4 +1,4 @@
-//! `flashproof engine serve CONFIG`: the record engine as a server, until a signal ends it.
+//! `flashproof engine serve CONFIG`: runs the record engine as a server, until a signal ends it.
 
 mod devices;
 
@@ -18,19 +18,19 @@ use store::observe::{Facts, Line, Logs, NamespaceCounts, Ticker, start_lines};
 use store::server::{Cluster, Limits, Node, Server, Setup, State, cores};
 use store::wire;
 
-/// No configuration is larger.
+/// Maximum size of a configuration.
 const BYTES_MAX: u64 = 1 << 20;
 
-/// Descriptors that are no clients'.
+/// Descriptors that are not client connections.
 const OWN_FILES: u64 = 64;
 
-/// Lines that wait to be written; more are lost.
+/// Maximum number of queued log lines; more are dropped.
 const LINES_MAX: usize = 10_000;
 
-/// Time between two looks at what is due for the log.
+/// Poll interval for due log lines.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// For how long a port may still be a dying server's.
+/// Maximum time for which a killed server may still hold the port.
 const SETTLE: Duration = Duration::from_secs(2);
 
 /// Serves until SIGTERM or SIGINT.
@@ -41,7 +41,7 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
         return Ok(ExitCode::SUCCESS);
     }
     check_files(&config);
-    let ending = Ending::listen("what was not written yet is lost".to_owned())?;
+    let ending = Ending::listen("data that was only in memory is lost".to_owned())?;
     let listeners = listen(&config)?;
     let address = address(&config, &listeners)?;
     let cluster = cluster(&config, address)?;
@@ -102,7 +102,8 @@ fn serve(
     }
 }
 
-/// Of a node of several, what its records may be after a kill: what it acknowledged and had not written yet is elsewhere.
+/// Warnings for a node of several after a kill: acknowledged data that was only in memory is lost here, but not on the
+/// other node.
 fn maybe_older(facts: &Facts) -> Vec<Line> {
     let namespaces = facts.config.namespaces.iter().zip(&facts.counts.namespaces);
     let doubtful = namespaces.filter(|(namespace, counts)| {
@@ -127,7 +128,7 @@ fn tick(state: &State, ticker: &mut Ticker, now_ms: u64, logs: &mut Logs) {
     write(logs, &lines);
 }
 
-/// Writes lines to the log. A log that cannot be written ends no service: its lines are lost.
+/// Writes lines to the log. Errors do not end the service: the lines are lost.
 fn write(logs: &mut Logs, lines: &[Line]) {
     if !lines.is_empty() {
         let _ = logs.write(Timestamp::now(), lines);
@@ -165,7 +166,7 @@ fn places(config: &Config) -> Vec<String> {
     config.listen.addresses.iter().map(|address| SocketAddr::from((*address, config.listen.port)).to_string()).collect()
 }
 
-/// Raises the limit of open files, and says when it is too low for as many clients as the configuration allows.
+/// Raises the limit of open files, and warns if it is too low for the clients that the configuration allows.
 fn check_files(config: &Config) {
     let wanted = u64::from(config.proto_fd_max) + OWN_FILES;
     match sys::process::raise_open_files() {
@@ -180,8 +181,8 @@ fn check_files(config: &Config) {
     }
 }
 
-/// Listens at `at`, also where a server that was killed just now still does: its ring holds the port until the kernel has
-/// taken it down.
+/// Listens at `at`, with retries while a server killed just before still holds the port: the kernel closes its ring
+/// with a delay.
 fn bind_settled(at: SocketAddr) -> std::io::Result<TcpListener> {
     let begin = Instant::now();
     loop {
@@ -218,7 +219,7 @@ fn address(config: &Config, listeners: &[TcpListener]) -> Result<SocketAddr, Fai
         config.listen.addresses.iter().find(|address| address.is_unspecified() && config.access.is_none())
     {
         return Err(Failure::usage(format!(
-            "cannot tell clients where to come in - the address {any} is any of this machine - give one, or access-address beside it"
+            "cannot advertise an address to clients - {any} stands for all addresses of this machine - give one of them, or add access-address"
         )));
     }
     let unknown = |error| Failure::environment(format!("cannot learn the port that was given - {error}"));

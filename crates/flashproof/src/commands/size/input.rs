@@ -81,7 +81,7 @@ pub fn read(args: &SizeArgs) -> Result<Sources, Failure> {
 }
 
 impl Files {
-    /// Takes each file in a folder as what its name says.
+    /// Adds each file of a folder by the kind that its name shows.
     fn take_folder(&mut self, dir: &Path) -> Result<(), Failure> {
         let cannot = |error: std::io::Error| {
             Failure::usage(format!(
@@ -113,7 +113,7 @@ impl Files {
     }
 }
 
-/// The node that a file is of: the one named, the one that its name begins with, or the only one.
+/// Node of a file: the given one, the one that its name starts with, or the only one.
 fn node_of(node: Option<&str>, path: &Path, nodes: &[String]) -> Result<String, Failure> {
     let name = path.file_name().unwrap_or_default().to_string_lossy().to_ascii_uppercase();
     match (node, nodes) {
@@ -183,7 +183,7 @@ fn told(args: &SizeArgs) -> Option<Facts> {
 pub fn wanted(args: &SizeArgs, logs: &[ServerLog]) -> Wanted {
     let last = logs.iter().filter_map(|log| log.span).map(|(_, last)| last).max();
     let first = logs.iter().filter_map(|log| log.span).map(|(first, _)| first).min();
-    // A time of day is of the log's last day, or of the day before where only that one is in the log.
+    // A time of day is on the log's last day, or the day before if only that day contains it.
     let at = |instant: Option<Instant>, after: Option<Timestamp>| match instant? {
         Instant::At(at) => Some(at),
         Instant::Of(time) => {

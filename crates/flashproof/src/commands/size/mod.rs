@@ -1,4 +1,4 @@
-//! `flashproof size profile`: a load profile of a live cluster from what it logged, and the configurations of tests.
+//! `flashproof size profile`: a load profile of a live cluster from its logs, and test configurations.
 
 mod input;
 mod page;
@@ -14,13 +14,13 @@ use sizing::profile::derive::profile;
 use std::path::Path;
 use std::process::ExitCode;
 
-/// Exit code of a profile that does not balance: it tells nothing about the drives.
+/// Exit code of a profile that does not balance: it is no statement about the drives.
 const IN_DOUBT: u8 = 4;
 
 /// Name of the profile in the folder.
 const PROFILE: &str = "profile.json";
 
-/// Derives, shows and writes.
+/// Derives the profile, shows it, and writes the files.
 pub fn run(args: &SizeArgs) -> Result<ExitCode, Failure> {
     if let Some(path) = &args.html {
         check_page(path)?;
@@ -62,7 +62,7 @@ fn write(dir: &Path, force: bool, json: &str, configurations: &[Configuration]) 
     texts.iter().try_for_each(|(name, text)| write(name, Some(*text)))
 }
 
-/// The file of a namespace. A name of a namespace has no slash, but a log is what somebody hands over.
+/// File name for a namespace. Namespaces contain no slash, but a log may come from anywhere.
 fn file_name(namespace: &str) -> String {
     let safe = |c: char| if c.is_ascii_alphanumeric() || "-_.".contains(c) { c } else { '_' };
     format!("{}.conf", namespace.chars().map(safe).collect::<String>().trim_start_matches('.'))
@@ -80,7 +80,7 @@ fn say_what_next(args: &SizeArgs, profile: &Profile, node: &str, dir: &Path, wri
     let files: Vec<String> = written.iter().map(|one| format!("{dir}/{}", file_name(&one.namespace))).collect();
     let of_node = if profile.nodes.len() > 1 { format!(" --node {node}") } else { String::new() };
     let device = if args.device.is_none() { "put your drive into it, then: " } else { "" };
-    // Alignment needs the cluster's own load: a multiple of it has another target.
+    // Alignment needs the cluster's own load; the target of a multiple differs.
     let align = match args.scale == Factor::ONE {
         true => format!("flashproof size align {} --target {dir}/{PROFILE}{of_node}, and: ", files[0]),
         false => String::new(),

@@ -1,4 +1,4 @@
-//! A profile on the screen and as a page: loads, what reached the drives, what had to balance.
+//! A profile on the screen and as a page: loads, I/O that reached the drives, checks of the balance.
 
 use report::bars::Bars;
 use report::html::Page;
@@ -34,7 +34,7 @@ pub fn page(profile: &Profile, configurations: &[Configuration]) -> String {
     text
 }
 
-/// The profile as a page of HTML: its balance, the sizes, the load that follows, then all in numbers.
+/// The profile as an HTML page: balance, sizes, the resulting load, then all numbers.
 pub fn html(profile: &Profile, configurations: &[Configuration]) -> String {
     let mut page = Page::new(format!("Load of {}", units::count(profile.drives.len() as u64, "drive")));
     page.warnings(&profile.doubts());
@@ -62,7 +62,7 @@ pub fn html(profile: &Profile, configurations: &[Configuration]) -> String {
     page.html(&tool())
 }
 
-/// How far each check is off, against what is allowed.
+/// Deviation of each check, against its tolerance.
 fn balance(profile: &Profile) -> Bars {
     let mut bars = Bars::new(
         "What has to balance",
@@ -76,7 +76,7 @@ fn balance(profile: &Profile) -> Bars {
     bars
 }
 
-/// Histograms of the sizes that were read and written.
+/// Histograms of the sizes of reads and writes.
 fn sizes(load: &DeviceLoad) -> Vec<Bars> {
     let of = |what: &str, over: &[f64]| {
         let title = format!("{what} of {} on {}", load.namespace, load.device);
@@ -116,7 +116,7 @@ fn nodes(profile: &Profile) -> Vec<String> {
     profile.nodes.iter().map(of).collect()
 }
 
-/// Sentences about each namespace of a node: numbers for which the columns have no place.
+/// Sentences about each namespace of a node: numbers that have no column.
 fn namespaces(profile: &Profile) -> Vec<String> {
     let same = |a: &DeviceLoad, b: &DeviceLoad| (&a.node, &a.namespace) == (&b.node, &b.namespace);
     let of = |loads: &[DeviceLoad]| {
@@ -150,7 +150,7 @@ fn loads(profile: &Profile) -> Table {
     table
 }
 
-/// Details of a namespace that the columns lack: sizes, clients' rates, parts of the counts.
+/// Details of a namespace that have no column: sizes, clients' rates, parts of the counts.
 fn told(loads: &[&DeviceLoad]) -> String {
     let Some(first) = loads.first() else { return String::new() };
     let sum = |of: fn(&DeviceLoad) -> f64| loads.iter().map(|load| of(load)).sum::<f64>();
@@ -196,7 +196,7 @@ fn told(loads: &[&DeviceLoad]) -> String {
 fn read_before_update(reads: f64, asked: f64, written: f64) -> String {
     let both = asked + written;
     match reads {
-        // Counters of reads that are in step within a percent need no explanation.
+        // Differences up to a percent need no explanation.
         _ if reads <= asked * 1.01 => {
             format!(
                 "{} of the reads were answered from a cache. ",
@@ -270,7 +270,7 @@ fn checks(profile: &Profile) -> Table {
     table
 }
 
-/// A number a second: whole from 1,000 on.
+/// A rate per second: without decimals from 1,000 on.
 fn rate(value: f64) -> String {
     if value.abs() >= 1000.0 { units::number(value.round()) } else { format!("{value:.1}") }
 }

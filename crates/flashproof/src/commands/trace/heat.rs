@@ -6,16 +6,16 @@
 use results::units;
 use std::fmt::Write;
 
-/// Columns that are kept; the terminal shows all of them.
+/// Maximum number of columns; the terminal shows all of them.
 pub const COLUMNS: usize = 64;
 /// Initial width of a column, nanoseconds.
 const FIRST_WIDTH_NS: u64 = 1_000_000;
 /// Rows: below 2 us, and each power of two up to 2^24 us (17 s) and more.
 const ROWS: usize = 25;
 
-/// From none to most, without colour.
+/// From no requests to the most, without colour.
 const SHADES: [char; 5] = [' ', '░', '▒', '▓', '█'];
-/// The same in the 256 colours of terminals: from dark to bright.
+/// From few requests to the most in the 256 terminal colours, dark to bright.
 const COLOURS: [u8; 8] = [17, 19, 55, 91, 127, 163, 203, 220];
 
 /// Counts by time and device time.
@@ -23,7 +23,7 @@ const COLOURS: [u8; 8] = [17, 19, 55, 91, 127, 163, 203, 220];
 pub struct Heat {
     columns: Vec<[u64; ROWS]>,
     width_ns: u64,
-    /// Beginning of the first column.
+    /// Start of the first column.
     start_ns: Option<u64>,
 }
 
@@ -37,7 +37,7 @@ impl Heat {
     /// Counts a request that began at `at_ns`.
     pub fn add(&mut self, at_ns: u64, device_ns: u64) {
         let start_ns = *self.start_ns.get_or_insert(at_ns);
-        // Requests come as they complete: the first may have begun after another.
+        // Requests are added at completion: the first one added need not have begun first.
         let after_ns = at_ns.saturating_sub(start_ns);
         while after_ns / self.width_ns >= COLUMNS as u64 {
             self.halve();
@@ -56,7 +56,7 @@ impl Heat {
         self.width_ns *= 2;
     }
 
-    /// The map; nothing without any request. With `colour` in escape sequences of a terminal.
+    /// Draws the map; empty without requests. With `colour`, terminal escape sequences are used.
     pub fn draw(&self, colour: bool) -> String {
         let rows_in_use: Vec<usize> =
             (0..ROWS).filter(|row| self.columns.iter().any(|column| column[*row] > 0)).collect();

@@ -1,4 +1,4 @@
-//! The block layer of this machine, traced until the time is over, a signal comes, or a device goes.
+//! Traces the block layer of this machine until the time is over, a signal comes, or a device disappears.
 
 use super::summary::Summary;
 use device::discover::{DeviceFacts, Kind, Roots, discover};
@@ -18,7 +18,7 @@ use sys::usage::monotonic_ns;
 const READ_EVERY: Duration = Duration::from_millis(50);
 /// Interval at which devices and terminal are checked, nanoseconds.
 const LOOK_EVERY_NS: u64 = 1_000_000_000;
-/// An event younger than this waits for the next round: another CPU's older one may not be there yet.
+/// Age at which events are processed: an older event of another CPU may arrive later.
 const SETTLED_AFTER_NS: u64 = 10_000_000;
 
 /// Devices to trace.
@@ -26,23 +26,22 @@ const SETTLED_AFTER_NS: u64 = 10_000_000;
 pub struct Subject {
     places: Vec<Place>,
     names: Vec<String>,
-    /// True if one of them has no requests.
+    /// True if a device has no requests, only bios.
     bios: bool,
 }
 
 /// Result of a trace.
 #[derive(Debug)]
 pub struct Traced {
-    /// Duration, seconds.
     pub seconds: f64,
-    /// Events that the kernel could not keep.
+    /// Events that the kernel dropped.
     pub lost: u64,
-    /// A device that went away.
+    /// Name of a device that disappeared.
     pub gone: Option<String>,
 }
 
 impl Subject {
-    /// The devices of these names. Says aloud what is different about one.
+    /// The devices of these names. Warns of limitations.
     ///
     /// Errors: one is no block device.
     pub fn of(devices: &[String]) -> Result<Self, Failure> {
@@ -74,7 +73,7 @@ impl Subject {
         names
     }
 
-    /// Begins to record, in buffers of so many bytes over all CPUs.
+    /// Starts tracing, with buffers of `buffer_bytes` over all CPUs.
     pub fn start(&self, buffer_bytes: u64) -> Result<Trace, Failure> {
         let mut numbers: Vec<_> = self.places.iter().flat_map(|place| [place.own, place.disk]).collect();
         numbers.sort_unstable();
@@ -83,8 +82,8 @@ impl Subject {
         Trace::start(&numbers, options).map_err(Failure::environment)
     }
 
-    /// Traces for `seconds`, or until a signal comes, that of a terminal that goes away, too; `sink` takes the requests as they complete, and says
-    /// whether more are wanted.
+    /// Traces for `seconds`, or until a signal, including SIGHUP. `sink` takes completed requests, and returns false
+    /// when no more are wanted.
     pub fn follow(
         &self,
         mut trace: Trace,
@@ -114,7 +113,7 @@ impl Subject {
         let seconds = monotonic_ns().saturating_sub(begin_ns) as f64 / 1e9;
         self.read(&mut trace, &mut held)?;
         let lost = trace.lost().map_err(Failure::environment)?.events();
-        // Removes the trace instance from the kernel before anything else can fail.
+        // Removes the kernel's trace instance before anything else can fail.
         drop(trace);
         self.hand_over(&mut held, u64::MAX, &mut pairing, sink)?;
         pairing.finish();
@@ -122,7 +121,7 @@ impl Subject {
         Ok(Traced { seconds, lost, gone })
     }
 
-    /// Takes what the kernel has. A bio of a partition belongs to its disk, whose number its request has.
+    /// Reads available events. A bio of a partition gets the disk's number, as its request has.
     fn read(&self, trace: &mut Trace, held: &mut Vec<Event>) -> Result<(), Failure> {
         let read = trace.read(&mut |mut event| {
             if let Some(place) = self.places.iter().find(|place| place.own == event.device) {
@@ -133,7 +132,7 @@ impl Subject {
         read.map(drop).map_err(Failure::environment)
     }
 
-    /// Pairs the events of `held` before `until_ns`, and gives the requests that are complete to `sink`.
+    /// Pairs the events of `held` before `until_ns`, and passes completed requests to `sink`.
     fn hand_over(
         &self,
         held: &mut Vec<Event>,
@@ -152,7 +151,7 @@ impl Subject {
         pairing: &mut Pairing,
         sink: &mut dyn FnMut(&[Request]) -> Result<bool, Failure>,
     ) -> Result<bool, Failure> {
-        // Of a disk with partitions only what lies on those that are traced; a flush is of the whole disk.
+        // On a disk with partitions, only requests to traced partitions; a flush concerns the whole disk.
         let ours = |request: &Request| {
             let on = |place: &&Place| place.disk == request.device;
             self.places.iter().filter(on).any(|place| request.sectors == 0 || place.sectors.contains(&request.sector))
@@ -161,7 +160,7 @@ impl Subject {
         sink(&requests)
     }
 
-    /// The name of a device that is there no more, or has no medium.
+    /// Name of a device that has disappeared, or has no medium.
     fn gone(&self) -> Option<String> {
         let is_there = |place: &Place| {
             let (major, minor) = place.own;
@@ -172,7 +171,7 @@ impl Subject {
     }
 }
 
-/// Adds requests to a summary, in the shape of a sink.
+/// Adds requests to a summary; for use in a sink.
 pub fn add_all(summary: &mut Summary, requests: &[Request]) {
     requests.iter().for_each(|request| summary.add(request));
 }

@@ -1,4 +1,4 @@
-//! `flashproof trace`: what reaches a device, how large, from whom, and how long the kernel and the device take.
+//! `flashproof trace`: shows the requests that reach a device: size, process, and the times of kernel and device.
 //!
 //! ```text
 //! tracepoints --live---> \
@@ -26,10 +26,10 @@ use std::collections::BTreeMap;
 use std::process::ExitCode;
 use summary::Summary;
 
-/// Traces devices, or reads a trace, and shows what came of it.
+/// Traces devices, or reads a trace, and shows the result.
 pub fn run(args: &TraceArgs) -> Result<ExitCode, Failure> {
     if let Some(path) = &args.csv {
-        // Before anything is waited for.
+        // Checked before the wait.
         write_file("table", path, None, args.force)?;
     }
     if args.ops {
@@ -46,7 +46,7 @@ fn from_kernel(args: &TraceArgs) -> Result<ExitCode, Failure> {
     let ending =
         Ending::listen("nothing is shown of the trace; the next one removes what it set up in the kernel".to_owned())?;
     let trace = subject.start(args.buffer << 20)?;
-    // Only now: whoever waits for this line sees all that follows it.
+    // Printed only now: everything after this line is in the trace.
     let length =
         args.duration.map_or("until Ctrl-C".to_owned(), |seconds| format!("for {}", units::span(seconds.into())));
     console::note(&format!("tracing {} {length}", args.devices.join(", ")));
@@ -103,7 +103,7 @@ fn from_text(args: &TraceArgs, name: &str) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Prints operations, if that was asked for; tells whether somebody still reads.
+/// Prints operations, if requested; false if the reader is gone.
 fn print_ops(args: &TraceArgs, requests: &[Request]) -> Result<bool, Failure> {
     if !args.ops || requests.is_empty() {
         return Ok(true);
@@ -111,7 +111,7 @@ fn print_ops(args: &TraceArgs, requests: &[Request]) -> Result<bool, Failure> {
     console::result_if_read(&requests.iter().map(show::op).collect::<String>())
 }
 
-/// Shows the result in the forms that were asked for.
+/// Shows the result in the requested forms.
 fn finish(args: &TraceArgs, shown: &Shown<'_>) -> Result<(), Failure> {
     if shown.summary.left_out > 0 {
         console::warning(&format!(
@@ -137,12 +137,12 @@ fn finish(args: &TraceArgs, shown: &Shown<'_>) -> Result<(), Failure> {
     let page = shown.text(false);
     match console::has_colour() {
         false => console::result(&page),
-        // The colours are escape sequences, which other text must not have.
+        // Colours are escape sequences, which are not allowed in other text.
         true => console::drawing_if_read(&shown.text(true)).map(|_| ()),
     }
 }
 
-/// The number of a device in a trace that was read: `7,2` or `7:2`.
+/// Parses the number of a device in a recorded trace: `7,2` or `7:2`.
 fn number(text: &str) -> Result<DeviceNumber, Failure> {
     let number =
         text.split_once([',', ':']).and_then(|(major, minor)| Some((major.parse().ok()?, minor.parse().ok()?)));

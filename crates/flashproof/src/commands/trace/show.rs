@@ -1,4 +1,4 @@
-//! A trace shown: as tables and a heat map, as CSV, as JSON, and as one line an operation.
+//! Output of a trace: as tables and a heat map, as CSV, as JSON, and as one line per operation.
 
 use super::summary::{Kind, Size, Summary, Times};
 use device::observe::DeviceNumber;
@@ -10,14 +10,14 @@ use session::failure::Failure;
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-/// Processes in the table.
+/// Number of processes in the table.
 const TASKS_SHOWN: usize = 10;
 
-/// Names with which threads of the kernel's begin that issue, or write back, what somebody else wanted.
+/// Name prefixes of kernel threads that issue or write back requests of other processes.
 const KERNEL_THREADS: [&str; 8] =
     ["kworker/", "ksoftirqd/", "swapper/", "jbd2/", "kswapd", "xfsaild/", "txg_sync", "dmcrypt_write/"];
 
-/// A trace with what has to be known beside its sums.
+/// A trace's summary, with facts that its numbers depend on.
 pub struct Shown<'a> {
     pub summary: &'a Summary,
     /// Names of devices; other devices are shown by their numbers.
@@ -31,16 +31,16 @@ pub struct Shown<'a> {
 impl Shown<'_> {
     fn name(&self, device: DeviceNumber) -> String {
         let number = || format!("{},{}", device.0, device.1);
-        // Drawn as it is on a terminal, where a name must not move the cursor.
+        // The text is drawn on a terminal, so a name must not move the cursor.
         self.names.get(&device).map_or_else(number, |name| units::printable(name).into_owned())
     }
 
-    /// A number of something as a rate.
+    /// A count as a rate.
     fn per_sec(&self, count: f64) -> Option<f64> {
         self.seconds.filter(|seconds| *seconds > 0.0).map(|seconds| count / seconds)
     }
 
-    /// The page for a terminal. `colour`: it takes escape sequences.
+    /// Page for a terminal. `colour`: with escape sequences.
     pub fn text(&self, colour: bool) -> String {
         let mut page = String::new();
         let count = units::count(self.summary.count(), "request");
@@ -59,7 +59,7 @@ impl Shown<'_> {
         if unfinished > 0 {
             let _ = writeln!(page, "{} not seen to complete; their device times are missing", Grouped(unfinished));
         }
-        let _ = write!(page, "\n{}\n{}\nBy whom they were wanted:\n{}", self.kinds(), self.sizes(), self.tasks());
+        let _ = write!(page, "\n{}\n{}\nBy issuing process:\n{}", self.kinds(), self.sizes(), self.tasks());
         let map = self.summary.heat.draw(colour);
         if !map.is_empty() {
             let _ = write!(page, "\nDevice time over time:\n{map}");
@@ -142,7 +142,7 @@ impl Shown<'_> {
         }
     }
 
-    /// One row for each size of each kind.
+    /// One row for each kind and size.
     pub fn csv(&self) -> Result<String, Failure> {
         let us = |ns: Option<u64>| ns.map_or(String::new(), |ns| format!("{:.3}", ns as f64 / 1e3));
         let rows = self.by_size().map(|(device, op, kind, bytes, size)| {
@@ -165,7 +165,6 @@ impl Shown<'_> {
         table.csv().map_err(Failure::environment)
     }
 
-    /// Everything as JSON.
     pub fn json(&self) -> Value {
         let times = |times: &Times| -> Value {
             let quantiles = QUANTILES.map(|(name, at)| (format!("{name}_ns"), json!(times.quantile(at))));
@@ -211,10 +210,10 @@ impl Shown<'_> {
     }
 }
 
-/// Quantiles of tables for programs.
+/// Quantiles in the output for programs.
 const QUANTILES: [(&str, f64); 5] = [("p50", 0.5), ("p90", 0.9), ("p99", 0.99), ("p99.9", 0.999), ("max", 1.0)];
 
-/// Operation of a request, in a word.
+/// Operation of a request, one word.
 fn word(op: EventOp) -> &'static str {
     match op {
         EventOp::Read => "read",
@@ -225,7 +224,7 @@ fn word(op: EventOp) -> &'static str {
     }
 }
 
-/// A size, or the power of two where it begins.
+/// A size, or the start of its power-of-two group.
 fn size_text(kind: &Kind, bytes: u64) -> String {
     match kind.gathered {
         true => format!("{}+", Grouped(bytes)),
@@ -233,7 +232,7 @@ fn size_text(kind: &Kind, bytes: u64) -> String {
     }
 }
 
-/// A process's name on one line: it can have anything in it.
+/// A process's name on one line: names may contain any character.
 fn comm(name: &str) -> String {
     match units::printable(name).trim() {
         "" => "<...>".to_owned(),
@@ -241,7 +240,7 @@ fn comm(name: &str) -> String {
     }
 }
 
-/// The heading of the lines of operations: the columns of iosnoop, and the time in the queue.
+/// Heading of the operation lines: the columns of iosnoop, and the time in the queue.
 pub fn ops_heading() -> String {
     ops_line(["STARTs", "COMM", "PID", "TYPE", "DEV", "BLOCK", "BYTES", "QUEms", "LATms"].map(str::to_owned))
 }
@@ -266,7 +265,7 @@ fn ops_line([start, comm, pid, kind, device, block, bytes, queue, latency]: [Str
     format!("{start:<15} {comm:<16} {pid:<7} {kind:<5} {device:<7} {block:<12} {bytes:<8} {queue:>8} {latency:>9}\n")
 }
 
-/// The letters of the kernel for what a request is.
+/// The kernel's letters for the flags of a request.
 fn letters(request: &Request) -> String {
     let Request { op, preflush, fua, sync, meta, .. } = request;
     let mut text = if *preflush { "F".to_owned() } else { String::new() };

@@ -1,7 +1,7 @@
 //! Summary of a trace: requests by device, operation and size, and by process.
 //!
-//! Memory does not depend on the length of the trace. Sizes are counted exactly while a device has few different ones
-//! of a kind, as with a database; beyond that they are grouped by powers of two.
+//! Memory does not depend on the length of the trace. Sizes are counted exactly while a kind has few different ones on
+//! a device, as with a database; beyond that they are grouped by powers of two.
 
 use super::heat::Heat;
 use device::observe::DeviceNumber;
@@ -9,28 +9,28 @@ use device::observe::trace::{EventOp, Request, Task};
 use results::cell::{Latencies, latencies};
 use std::collections::{BTreeMap, HashMap};
 
-/// Sizes of a kind on a device that are kept apart.
+/// Maximum number of exact sizes per kind and device.
 const SIZES_MAX: usize = 32;
 
-/// Sizes of all kinds on all devices, 36 KB each; requests of further ones are left out.
+/// Maximum number of sizes of all kinds and devices, 36 KB each; requests of further sizes are left out.
 const SIZES_ALL_MAX: usize = 8_192;
 
-/// Processes that are kept apart; further ones count together.
+/// Maximum number of separate processes; further ones are counted together.
 const TASKS_MAX: usize = 4_096;
 
 /// Summary of all requests.
 #[derive(Debug, Default)]
 pub struct Summary {
-    /// By device and by what the requests do.
+    /// By device and operation.
     pub kinds: BTreeMap<(DeviceNumber, EventOp), Kind>,
-    /// Requests and bytes by who wanted them.
+    /// Requests and bytes by issuing process.
     tasks: HashMap<Task, Wanted>,
     sizes: usize,
-    /// Requests of kinds or sizes for which there was no place any more; they are counted nowhere else.
+    /// Requests of kinds or sizes that exceeded the limits; not counted elsewhere.
     pub left_out: u64,
     /// Device times over time.
     pub heat: Heat,
-    /// When the first request was wanted, and the last event of any; nothing where no times are known.
+    /// Queue time of the first request, and time of the last event; none if no times are known.
     span_ns: Option<(u64, u64)>,
 }
 
@@ -49,23 +49,23 @@ impl Wanted {
     }
 }
 
-/// Requests of a device that do the same.
+/// Requests of a device with the same operation.
 #[derive(Debug, Default)]
 pub struct Kind {
-    /// By size in bytes: of so many, or of so many and more up to the next power of two.
+    /// By size in bytes: exact, or from this power of two up to the next.
     pub sizes: BTreeMap<u64, Size>,
     /// True if sizes are grouped by powers of two.
     pub gathered: bool,
     pub all: Wanted,
-    /// Requests that somebody waits for.
+    /// Requests for which a process waits.
     pub sync: u64,
-    /// Done only when on the medium.
+    /// Writes with FUA.
     pub fua: u64,
-    /// The cache is emptied before.
+    /// Requests that flush the cache first.
     pub preflush: u64,
-    /// Requests for a file system's own data.
+    /// Requests for file system metadata.
     pub meta: u64,
-    /// Requests that begin where another one ended.
+    /// Requests that start where another one ended.
     pub sequential: u64,
 }
 
@@ -73,13 +73,13 @@ pub struct Kind {
 #[derive(Debug, Default)]
 pub struct Size {
     pub all: Wanted,
-    /// From the block layer to the driver, of those of which it is known.
+    /// Times from the block layer to the driver, where known.
     pub queue: Times,
-    /// From the driver until it is done, likewise.
+    /// Times from the driver to completion, where known.
     pub device: Times,
 }
 
-/// Times in nanoseconds: by buckets, and the longest as it was.
+/// Times in nanoseconds: a histogram, and the exact maximum.
 #[derive(Debug)]
 pub struct Times {
     buckets: Latencies,
@@ -99,7 +99,7 @@ impl Times {
     }
 
     fn add(&mut self, other: &Self) {
-        // Of one layout, they always add up.
+        // Equal layouts always add up.
         let _ = self.buckets.add(&other.buckets);
         self.longest_ns = self.longest_ns.max(other.longest_ns);
     }
@@ -108,7 +108,7 @@ impl Times {
         self.buckets.len()
     }
 
-    /// A quantile, by the upper edge of its bucket; `None`: there is no time.
+    /// A quantile, as the upper edge of its bucket; `None` without times.
     pub fn quantile(&self, at: f64) -> Option<u64> {
         (self.len() > 0)
             .then(|| self.longest_ns.min(if at < 1.0 { self.buckets.value_at_quantile(at) } else { u64::MAX }))
@@ -143,7 +143,7 @@ impl Summary {
         }
     }
 
-    /// Seconds from the first request to the last event; `None` where no times are known.
+    /// Seconds from the first request to the last event; `None` if no times are known.
     pub fn span_sec(&self) -> Option<f64> {
         self.span_ns.map(|(first, last)| last.saturating_sub(first) as f64 / 1e9)
     }
@@ -153,7 +153,7 @@ impl Summary {
         self.kinds.values().map(|kind| kind.all.count).sum()
     }
 
-    /// Requests that were not seen to complete.
+    /// Requests without a completion.
     pub fn unfinished(&self) -> u64 {
         let sizes = self.kinds.values().flat_map(|kind| kind.sizes.values());
         sizes.map(|size| size.all.count - size.device.len().min(size.all.count)).sum()
@@ -178,7 +178,7 @@ impl Kind {
         self.all.add(wanted);
         self.sync += u64::from(request.sync);
         self.fua += u64::from(request.fua);
-        // Of a flush that is all it does.
+        // Not counted for flushes, which do nothing else.
         self.preflush += u64::from(request.preflush && request.op != EventOp::Flush);
         self.meta += u64::from(request.meta);
         self.sequential += u64::from(request.sequential);

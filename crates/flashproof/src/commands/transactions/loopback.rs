@@ -1,7 +1,7 @@
-//! Servers in this process, on a device each, and what their clients need to find them over the loopback interface.
+//! Servers in this process, on a device each, and the data that clients need to find them over the loopback interface.
 //!
-//! A server is [`store::server`] as `flashproof engine serve` starts it, told by values what a configuration would say. Server and client
-//! share the CPUs of this machine: what it does is less than a server does that has its machine for itself.
+//! A server is [`store::server`] as in `flashproof engine serve`, configured by values. Server and clients share the
+//! CPUs of this machine, so a server with its own machine does more.
 
 use crate::commands::client::{as_devices, check_open_files};
 use session::console;
@@ -29,7 +29,7 @@ const PATIENCE: Duration = Duration::from_secs(60);
 /// Timeout of a transaction, ms: longer than any delay of a device that is merely slow.
 const TIMEOUT_MS: u32 = 10_000;
 
-/// Connections beside those of clients.
+/// Connections in addition to those of clients.
 const SPARE: u32 = 100;
 
 /// Servers, and their cluster as clients see it.
@@ -37,13 +37,13 @@ pub(super) struct Loopback {
     servers: Vec<Server>,
     cluster: Arc<ClientCluster>,
     namespace: String,
-    /// Set before they end, when each of two is missed by the other.
+    /// Set before the shutdown, when each of two servers misses the other.
     ends: Arc<AtomicBool>,
 }
 
 impl Loopback {
-    /// Starts a server of `namespace` on each of `devices`, which are formatted; with two of them each record is on both. At
-    /// most `connections` clients come to each.
+    /// Starts a server of `namespace` on each of `devices`, which are formatted; with two servers each record is on
+    /// both. At most `connections` clients connect to each.
     pub(super) fn start(
         namespace: &Namespace,
         devices: Vec<Device>,
@@ -51,7 +51,7 @@ impl Loopback {
         connections: u32,
     ) -> Result<Self, Failure> {
         let nodes = devices.len() as u32;
-        // Both ends of each are this process's.
+        // Both ends of each connection are in this process.
         check_open_files(connections * nodes * 2 + SPARE)?;
         let cannot = |why: String| Failure::environment(format!("cannot serve on 127.0.0.1 - {why}"));
         let listen = |_: &Device| TcpListener::bind((Ipv4Addr::LOCALHOST, 0));
@@ -68,7 +68,7 @@ impl Loopback {
                 namespaces: vec![NamespaceConfig {
                     settings: namespace.clone(),
                     replication_factor: nodes as u8,
-                    // As in the table that was published: asynchronous.
+                    // Asynchronous, as in the published table.
                     answers_before_replica: true,
                     devices: vec![device.0.name().to_owned()],
                     file_bytes: None,
@@ -117,7 +117,7 @@ impl Loopback {
         (name, Opened { devices, engine: Engine::client(settings) })
     }
 
-    /// Waits until no write block waits for a device, as where a run opens the store anew, but not for one that hangs.
+    /// Waits until no write block is queued for a device, as an opening of the store does; not for a hung device.
     pub(super) fn settle(&self, switch: &Switch) {
         let blocks = |server: &Server| {
             let waiting = |of: &NamespaceCounts| of.store.devices.iter().map(|device| device.write_q).sum::<u64>();
@@ -132,20 +132,20 @@ impl Loopback {
         }
     }
 
-    /// Tells what all servers did to their devices.
+    /// Function that returns the I/O of all servers so far.
     pub(super) fn io(&self) -> impl Fn() -> IoCounted + use<> {
         let states: Vec<Arc<State>> = self.servers.iter().map(|server| server.state().clone()).collect();
         move || states.iter().fold(IoCounted::default(), |sum, state| sum.plus(&state.io()))
     }
 
-    /// Ends the servers. Errors: what was in memory is not on their devices.
+    /// Stops the servers. Errors: data in memory was not written to their devices.
     pub(super) fn stop(self) -> Result<(), Failure> {
         self.ends.store(true, Ordering::Relaxed);
         self.servers.into_iter().try_for_each(Server::stop).map_err(Failure::environment)
     }
 }
 
-/// Tells the user what a server warns of, until they end.
+/// Prints the servers' warnings, until the shutdown.
 fn warnings(ends: Arc<AtomicBool>) -> Box<dyn Fn(Line) + Send + Sync> {
     Box::new(move |line| {
         if line.level <= Level::Warning && !ends.load(Ordering::Relaxed) {

@@ -1,4 +1,4 @@
-//! A row from what was recorded of its run, and what limited it.
+//! A row from the record of its run, and the limiting resource.
 
 use super::page::{Row, Side};
 use super::{Running, Site, Table};
@@ -16,13 +16,13 @@ use store::IoCounted;
 use store::embedded::VIRTUAL_CPU_NS;
 use sys::process::process_cpu_ns;
 
-/// From this share of the time on, the CPU is what limits.
+/// Busy fraction from which the CPU is the limit.
 const BUSY_MIN: f64 = 0.9;
 
-/// From this share of a rate on it was held.
+/// Fraction of the requested rate that counts as held.
 const HELD_MIN: f64 = 0.99;
 
-/// From this share of the transactions at once on, what they wait for is the drive.
+/// Fraction of the transactions in flight that must wait for the drive to make it the limit.
 const AT_DRIVE_MIN: f64 = 0.5;
 
 /// I/O of the devices, and CPU time of this process, in a run.
@@ -32,8 +32,8 @@ pub(super) struct Seen {
     cpu_ns: u64,
 }
 
-/// Observes a run from within. The observation ends with the last interval, so the writes of a closing store are not
-/// included.
+/// Observes a run from within. The observation ends with the last interval, so the writes of a closing store are
+/// excluded.
 pub(super) struct Watched<'a> {
     io: &'a dyn Fn() -> IoCounted,
     before: Seen,
@@ -67,7 +67,7 @@ impl Watch for Watched<'_> {
 }
 
 impl Table<'_> {
-    /// The row that follows from the run in `dir`.
+    /// The row of the run in `dir`.
     pub(super) fn measured(
         &self,
         running: &Running,
@@ -100,7 +100,7 @@ impl Table<'_> {
         let cpu_sec = match () {
             // A simulated core takes its nominal time.
             () if self.is_simulated() => tps * ran_sec * VIRTUAL_CPU_NS as f64 / 1e9,
-            // The servers' is what is not the clients'.
+            // The servers' CPU time is the part that is not the clients'.
             () if over_loopback => (cpu_ns as f64 / 1e9 - host.issuing_cpu_sec).max(0.0),
             () => host.issuing_cpu_sec,
         };
@@ -111,7 +111,7 @@ impl Table<'_> {
         let queue = io.service_ns as f64 / 1e9 / ran_sec;
         let at_once = self.args.connections;
         let limit = match () {
-            // Whoever else is busy: it was done.
+            // A requested rate that was held is the limit, even if a CPU is busy.
             () if self.args.rate.is_some_and(|rate| tps >= HELD_MIN * rate as f64) => {
                 "the rate that was asked for (-g)".to_owned()
             }
@@ -168,12 +168,12 @@ impl Table<'_> {
 struct Host {
     /// CPU time of the issuing threads, seconds.
     issuing_cpu_sec: f64,
-    /// Of all CPUs of the machine, percent.
+    /// Busy fraction of all CPUs of the machine, percent.
     cpu_busy_pct: Option<f64>,
 }
 
 impl Host {
-    /// From the tables of the run in `dir`.
+    /// Reads the values from the tables of the run in `dir`.
     fn read(dir: &Path) -> Result<Self, Failure> {
         let manifest = read(dir).map_err(Failure::environment)?.manifest;
         let mut intervals = Intervals::open(dir, &manifest).map_err(Failure::environment)?;

@@ -1,11 +1,12 @@
-//! `flashproof engine bench [DEVICE]`: how many transactions a record engine does on a drive, and what limits them.
+//! `flashproof engine bench [DEVICE]`: measures the transactions of a record engine on a drive, and finds the limit.
 //!
 //! ```text
-//! a row: format -> insert -> warm up -> measure      each a run of its own, with its directory and report
+//! a row: format -> insert -> warm up -> measure      each is a run with its own directory and report
 //! ```
 //!
-//! On a device each run opens the store anew, as a restart of a database does; on a simulated drive, which lives as long as this
-//! process, it goes on with the one before. With `--loopback` a server has the store for as long as the row lasts (`loopback`).
+//! On a device each run opens the store anew, like a restart of a database. On a simulated drive, which exists as long
+//! as this process, it continues with the previous one. With `--loopback` a server keeps the store open for the whole
+//! row (`loopback`).
 
 mod loopback;
 mod measured;
@@ -41,22 +42,22 @@ use std::sync::Arc;
 use store::object::{Object, Value};
 use store::{DEVICE_HEADER_BYTES, DeviceHeader, IoCounted, IoCounts, Namespace, Overload};
 
-/// Share of the device that the records of a row fill by default: below the mark at which blocks are collected.
+/// Default fill of the device by the records of a row: below the mark at which blocks are collected.
 const FILL: f64 = 0.4;
 
-/// Most records by default, as in the table beside which a row is laid.
+/// Default maximum of records, as in the published table.
 const KEYS_MAX: u64 = 100_000_000;
 
-/// Overhead of a record on its device, rounded, bytes: its header.
+/// Overhead of a record on the device, rounded, bytes.
 const RECORD_HEADER_BYTES: u64 = 96;
 
-/// Fewest blocks of a core's space.
+/// Minimum number of blocks in a core's space.
 const BLOCKS_MIN: u64 = 16;
 
-/// Longest insertion, seconds.
+/// Maximum duration of the insertion, seconds.
 const INSERT_SEC: u64 = 30 * 86_400;
 
-/// The rows, and the devices of all of them.
+/// Requested rows, and the devices for all of them.
 fn asked(args: &TransactionsArgs, dir: &Path) -> Result<(Vec<RowKind>, Vec<DeviceName>), Failure> {
     let given = args.devices.iter().map(|name| name.parse::<DeviceName>()).collect::<Result<Vec<_>, _>>();
     let given = given.map_err(Failure::usage)?;
@@ -118,7 +119,7 @@ pub fn run(args: &TransactionsArgs) -> Result<ExitCode, Failure> {
         return Err(Failure::usage("cannot measure an insertion - each row begins with one - give RU,PCT"));
     }
     let write_table = |text| args.json.as_ref().map_or(Ok(()), |path| write_file("table", path, text, args.force));
-    // Before hours are spent.
+    // Checked before hours are spent.
     write_table(None)?;
     let dir = args.record.out.clone().unwrap_or_else(|| default_dir("transactions"));
     std::fs::create_dir_all(&dir)
@@ -128,7 +129,7 @@ pub fn run(args: &TransactionsArgs) -> Result<ExitCode, Failure> {
     let switch = Switch::install("the table has no further row", Manner::Own)?;
     let rows = table.rows(&kinds, &switch);
     if args.devices.is_empty() {
-        // Nobody asked for the files to stay; that one does is no reason to fail.
+        // The user did not ask to keep the files, and failing to remove one is no error.
         table.names.iter().for_each(|name| _ = std::fs::remove_file(name.as_str()));
     }
     let rows = rows?;
@@ -157,7 +158,7 @@ struct Phase<'a> {
 /// The first run of a row.
 const INSERT: Phase<'static> = Phase { name: "insert", mix: Mix::Insert, rate: None, duration_sec: INSERT_SEC };
 
-/// Carries out the transactions of a row.
+/// Where the transactions of a row are performed.
 enum Site {
     /// A store in this process.
     Here(Box<Opened>),
@@ -172,7 +173,7 @@ struct Running {
     cores: u16,
     site: Site,
     object: Object,
-    /// True while transactions wait for an overloaded device, as insertions do; and the number that did.
+    /// True while transactions wait for an overloaded device, as insertions do; also counts those that waited.
     overload: Arc<Overload>,
     /// I/O of the devices.
     io: Box<dyn Fn() -> IoCounted>,
@@ -188,7 +189,7 @@ impl Table<'_> {
         !self.is_simulated() && kind.unwrap_or(true)
     }
 
-    /// All rows, on devices that are opened once: the user is asked once.
+    /// All rows, on devices that are opened once, so that the user is asked once.
     fn rows(&self, kinds: &[RowKind], switch: &Switch) -> Result<Vec<Row>, Failure> {
         let cpus = std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u16);
         let cores = if self.is_simulated() { 1 } else { self.args.threads.unwrap_or(cpus) };
@@ -272,7 +273,8 @@ impl Table<'_> {
         Ok((row, devices.expect("either has them")))
     }
 
-    /// Formats the devices of a row, and opens the store or starts servers on them. The devices, where the store has not got them.
+    /// Formats the devices of a row, and opens the store or starts servers on them. Also returns the devices, unless
+    /// the store owns them.
     fn format(&self, kind: RowKind, cores: u16, devices: Devices) -> Result<(Running, Option<Devices>), Failure> {
         let args = self.args;
         let is_simulated = self.is_simulated();
@@ -283,7 +285,7 @@ impl Table<'_> {
         let mut shapes = devices.shapes();
         shapes.truncate(if kind.replicated { 2 } else { 1 });
         if is_simulated {
-            // A simulated drive's bytes are in memory, and in time the log covers all of it.
+            // The bytes of a simulated drive are in memory, and the log eventually covers all of it.
             shapes[0].size_bytes = shapes[0].size_bytes.min(args.size);
             load::memory::check(shapes[0].size_bytes).map_err(|why| {
                 let name = &self.names[0];
@@ -340,7 +342,7 @@ impl Table<'_> {
         Ok((Running { kind, keys, cores, site, object, overload, io: Box::new(move || counts.now()) }, None))
     }
 
-    /// A run of a row: its verdict, its directory, and what it did.
+    /// One run of a row. Returns its verdict, directory, and observations.
     fn run(
         &self,
         running: &Running,
@@ -354,7 +356,7 @@ impl Table<'_> {
         let (target, issuing, opened) = match &running.site {
             Site::Here(opened) => (self.names[0].clone(), cores.into(), &**opened),
             Site::Loopback(loopback) => {
-                // To a client, what was written before is of another run.
+                // Clients treat earlier records as those of another run.
                 let object = Object { began: began(false), ..running.object.clone() };
                 let (name, opened) = loopback.opened(Arc::new(object), self.args.verify, running.overload.clone());
                 clients = opened;

@@ -1,4 +1,4 @@
-//! The two tables, beside those of the report that set the measure: a million transactions a second on one server.
+//! The two tables, next to the published ones that set the standard: a million transactions per second on one server.
 
 use report::table::Table;
 use results::units::{self, Grouped};
@@ -10,17 +10,17 @@ use std::fmt::Write;
 pub(super) struct Row {
     pub(super) record_size: String,
     pub(super) record_bytes: u32,
-    /// On how many servers each record is.
+    /// Number of servers that hold each record.
     pub(super) copies: u8,
     pub(super) over_loopback: bool,
     pub(super) keys: u32,
     pub(super) transactions_at_once: u32,
     pub(super) cores: u16,
     pub(super) transactions_per_sec: f64,
-    /// None on a simulated drive, where what a transaction takes is assumed.
+    /// None on a simulated drive, where the CPU time of a transaction is assumed.
     pub(super) transactions_per_cpu: Option<f64>,
     pub(super) inserted_per_sec: f64,
-    /// Insertions that the store refused at first, because too many waited for the drive (code 18).
+    /// Insertions that the store refused at first because too many waited for the drive (code 18).
     pub(super) inserts_that_waited: u64,
     pub(super) reads: Option<Side>,
     pub(super) writes: Option<Side>,
@@ -29,7 +29,7 @@ pub(super) struct Row {
     pub(super) write_mb_per_sec: f64,
     pub(super) average_queue: f64,
     pub(super) average_drive_ms: f64,
-    /// `None` on a simulated drive, too.
+    /// `None` on a simulated drive.
     pub(super) cpu_busy_pct: Option<f64>,
     pub(super) limit: String,
     pub(super) outcome: String,

@@ -190,7 +190,7 @@ pub fn fit(points: &[Point], capacity_bytes: u64, min_io_bytes: u32, stalls: Opt
     let roughly = starts.into_iter().take(STARTS).map(|start| search.nearest(start, STEP_ROUGH, STEP_ROUGH / 4.0));
     let Some(rough) = roughly.min_by(|one, other| one.0.total_cmp(&other.0)).filter(|(cost, _)| cost.is_finite())
     else {
-        return Err("no simulated drive comes near the points".into());
+        return Err("no simulated drive fits the points".into());
     };
     let (cost, values) = search.nearest(rough, STEP_ROUGH / 8.0, STEP_FINE);
     Ok(search.conclude(cost, values))

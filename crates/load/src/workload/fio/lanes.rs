@@ -245,7 +245,7 @@ fn area(
         .flat_map(|direction| job.sizes[direction].each().into_iter().chain([job.align_bytes(direction)]));
     if let Some(bytes) = sizes.chain([start, unit, job.skip.unsigned_abs()]).find(|bytes| coarse && uneven(bytes)) {
         return Err(cannot(format!(
-            "{bytes} bytes are no multiple of {min_io}, which direct I/O on it demands of sizes and offsets - round it, or say direct=0 to use the page cache"
+            "{bytes} bytes are no multiple of {min_io}: direct I/O must be aligned to it - round it, or set direct=0 to use the page cache"
         )));
     }
     // A split's sizes that are no multiple of its smallest would leave gaps in a map.

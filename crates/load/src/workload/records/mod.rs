@@ -207,7 +207,7 @@ impl Workload for Records {
             let arrival = match self.rate {
                 None => Arrival::Closed { depth, think_ns: 0 },
                 Some(rate) => Arrival::even(rate, shard.into(), shards.into(), phase(place.workload))
-                    .ok_or_else(|| CannotRun("a rate of no transactions is none - give a higher one".to_owned()))?,
+                    .ok_or_else(|| CannotRun("the rate is below one transaction - give a higher one".to_owned()))?,
             };
             // The record is the engine's: there is nothing to pass.
             plan.add_buffers(BufferClass::plain(0, depth));

@@ -1,7 +1,7 @@
-//! A probe: what a drive's firmware does with its handles.
+//! A probe: how a drive's firmware treats placement handles.
 //!
-//! * `subject`: whether a real drive can be probed at all, and what it is
-//! * `real`: its writes, deallocations and counters
+//! * `subject`: checks whether a real drive can be probed, and describes it
+//! * `real`: writes, deallocations and counters of a real drive
 
 mod real;
 mod subject;
@@ -20,30 +20,30 @@ use session::runner;
 /// Size of the probe's writes.
 const COMMAND_BYTES: u32 = 128 << 10;
 
-/// Version of the fields. Raised when one changes its meaning.
+/// Version of the fields. Raised when a field changes its meaning.
 const FORMAT_VERSION: u32 = 1;
 
-/// A probe, for people, programs and a file.
+/// Result of a probe, for people, programs and a file.
 #[derive(Debug, Serialize)]
 pub struct ProbeReport {
     format_version: u32,
     made_by: String,
-    /// What was probed, and by which means.
+    /// The probed drive and the means of the probe.
     drive: Value,
     seed: u64,
     #[serde(flatten)]
     probe: Probe,
-    /// Why it ended before all was run; none: it did not.
+    /// Reason for an early end; none: the probe completed.
     ended_early: Option<String>,
-    /// What to bear in mind, each a sentence.
+    /// Caveats, each a sentence.
     remarks: Vec<String>,
-    /// The same of the drive, a line each.
+    /// Description of the drive, a line each.
     #[serde(skip)]
     about: Vec<String>,
 }
 
-/// Probes the drive `name`, simulated or real; `erase` names a real one that may be erased. Gives what was found until the
-/// probe ended, and why that was early.
+/// Probes the drive `name`, simulated or real; `erase` names a real drive that may be erased. Returns the results
+/// until the end, and the reason for an early end.
 pub fn run(name: &str, seed: u64, erase: &[String]) -> Result<(ProbeReport, Result<(), Failure>), Failure> {
     match name.parse().map_err(Failure::usage)? {
         DeviceName::Simulated(..) => Ok((of_simulated(name, seed)?, Ok(()))),
@@ -89,7 +89,7 @@ impl ProbeReport {
         }
     }
 
-    /// The result on the screen; that of a real drive looks the same, below what it is.
+    /// The result for the screen; a real drive's is preceded by its description.
     pub fn text(&self) -> String {
         let mut table =
             Table::new("").text(["streams", "handles"]).numbers(["written", "device WAF", "if they isolate"]);
@@ -106,7 +106,8 @@ impl ProbeReport {
         text += &format!("{table}\nWhat the firmware does:\n");
         let unknown: Vec<_> = self.probe.unknown().collect();
         if self.probe.found.is_empty() && unknown.is_empty() {
-            text += "  isolates: what is written under one handle moves no data of another's, and streams in order cost nothing\n";
+            text +=
+                "  isolates: writes under one handle move no data of another's, and sequential streams cost nothing\n";
         }
         self.probe.found.iter().for_each(|found| text += &wrapped(found.sentence(), "  ", 110));
         let why = if self.ended_early.is_some() { "the probe ended before" } else { "it cannot be told beside that" };

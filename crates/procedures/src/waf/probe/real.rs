@@ -1,5 +1,5 @@
-//! A real drive under the probe: writes of one size by placement handles, several in flight; deallocations; and what the
-//! drive counts, once all that was written is complete and flushed.
+//! Probe of a real drive: writes of one size with placement handles, several in flight; deallocations; and the
+//! drive's counters after all writes are complete and flushed.
 
 use super::subject::Subject;
 use super::{COMMAND_BYTES, ProbeReport};
@@ -28,7 +28,8 @@ use sys::op::{Completion, Op, OpKind};
 /// Writes in flight: 4 MiB, which keeps the dies of a large drive busy.
 const IN_FLIGHT: usize = 32;
 
-/// Probes the namespace at `path`, which erases it. What was found until it ended, and why that was early.
+/// Probes the namespace at `path`, which erases it. Returns the results until the end, and the reason for an early
+/// end.
 pub(super) fn run(path: &str, seed: u64, erase: &[String]) -> Result<(ProbeReport, Result<(), Failure>), Failure> {
     let shown = in_one_line(path);
     let switch = Switch::install("nothing is kept of the probe", Manner::Own)?;
@@ -59,7 +60,7 @@ pub(super) fn run(path: &str, seed: u64, erase: &[String]) -> Result<(ProbeRepor
     let devices = Devices::Real(vec![target.clone()]);
     let engine = Engine::choose(&demand, &devices)?;
     if let Some(identity) = target.facts().identity() {
-        // What is deallocated is no longer prepared, whatever becomes of the probe.
+        // A deallocated drive is no longer prepared, whatever happens to the probe.
         Records::open(None).forget_prepared(&identity).map_err(Failure::environment)?;
     }
     let control = Arc::new(Control::default());
@@ -91,13 +92,13 @@ pub(super) fn run(path: &str, seed: u64, erase: &[String]) -> Result<(ProbeRepor
     Ok((report, ended.map_err(|ended| early(&shown, ended))))
 }
 
-/// Why all was not run; what was found until then stands above.
+/// Reason for an early end, printed below the results so far.
 fn early(path: &str, ended: Ended<Failure>) -> Failure {
     let message = format!("the probe of {path} ended before all was run - {ended}");
     match ended {
         Ended::Drive(failure) => failure.told(message),
         Ended::WentBack(_) | Ended::OtherCount { .. } => {
-            Failure::invalid(format!("{message} - see that nobody else uses the drive, and begin again"))
+            Failure::invalid(format!("{message} - make sure that the drive has no other user, and start again"))
         }
     }
 }
@@ -119,13 +120,13 @@ fn remarks(report: &ProbeReport, subject: &Subject) -> Vec<String> {
     remarks
 }
 
-/// The drive, with what is in flight.
+/// The drive and the operations in flight.
 struct Drive<'a, E> {
     engine: E,
     target: &'a Target,
     subject: &'a Subject,
     control: &'a Control,
-    /// Buffers of random bytes that are not in flight, each with its token.
+    /// Buffers of random bytes not in flight, each with its token.
     free: Vec<(u32, Buf)>,
     completed: Vec<Completion>,
     progress: Written,
@@ -137,18 +138,18 @@ impl<'a, E: BlockEngine> Drive<'a, E> {
         Self { engine, target, subject, control, free, completed, progress }
     }
 
-    /// Runs all of it.
+    /// Runs the whole probe.
     fn probe(mut self, seed: u64) -> (Probe, Result<(), Ended<Failure>>) {
         let mut salt = Salt::new(seed, 100, self.target.stamp_key().unwrap_or(0));
         for token in 0..IN_FLIGHT as u32 {
-            // A shortage shows as fewer in flight; without any the first write says so.
+            // With fewer buffers, fewer writes are in flight; with none, the first write fails.
             let Some(mut buf) = self.engine.buffer(COMMAND_BYTES as usize) else { break };
             salt.fill(&mut buf);
             self.free.push((token, buf));
         }
         let handles = self.subject.handles.len() as u16;
         let ended = probe::probe(&mut self, handles, seed);
-        // What is in flight after a failure goes back to where it came from, if the drive still answers.
+        // After a failure, waits for the operations in flight, if the drive still answers.
         let _ = self.drain();
         self.progress.end();
         ended
@@ -165,7 +166,7 @@ impl<'a, E: BlockEngine> Drive<'a, E> {
         Ok(())
     }
 
-    /// Waits for one in flight at least, and looks what became of all that are complete.
+    /// Waits for at least one completion, and checks the outcome of all.
     fn reap(&mut self) -> Result<(), Failure> {
         if self.engine.in_flight() == 0 {
             return Err(Failure::environment("there is no memory for writes"));

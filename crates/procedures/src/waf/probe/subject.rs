@@ -1,5 +1,5 @@
-//! Whether a real drive can be probed: a whole NVMe namespace with two placement handles or more, of a drive that counts
-//! what its media take. Asked before anything is opened for writing.
+//! Requirements of the probe on a real drive: a whole NVMe namespace with at least two placement handles, on a drive
+//! that counts media writes. Checked before anything is opened for writing.
 
 use device::discover::{DeviceFacts, Kind};
 use device::observe::nvme::fdp::{Configuration, Fdp, Isolation, PlacementHandle};
@@ -9,21 +9,21 @@ use session::failure::Failure;
 use std::path::Path;
 use sys::op::Placement;
 
-/// A hot stream and two cold ones.
+/// One hot stream and two cold ones.
 const HANDLES_MAX: usize = 3;
 
-/// Reclaim units that the namespace has to have room for: the hot stream then has four of its own to empty.
+/// Minimum size of the namespace in reclaim units: the hot stream then fills and invalidates four.
 const RECLAIM_UNITS_MIN: u64 = 9;
 
 /// A namespace that can be probed.
 pub(super) struct Subject {
     pub facts: DeviceFacts,
     pub controller: Controller,
-    /// The log that its counters come from.
+    /// Log page of the counters.
     pub counted_by: CountedBy,
-    /// What the probe's handles are named by, and what each stands for.
+    /// Placements of the probe's handles, and the handles that they stand for.
     pub handles: Vec<(Placement, PlacementHandle)>,
-    /// How FDP is set up.
+    /// FDP configuration.
     pub configuration: Configuration,
 }
 
@@ -91,7 +91,7 @@ impl Subject {
         }
     }
 
-    /// What it is, a line each.
+    /// Description of the namespace, a line each.
     pub(super) fn about(&self) -> Vec<String> {
         let DeviceFacts { path, model, serial, firmware, size_bytes, .. } = &self.facts;
         let known = |what: &Option<String>| what.as_deref().map_or("unknown".to_owned(), |it| printable(it).into());
@@ -111,7 +111,7 @@ impl Subject {
         ]
     }
 
-    /// Whether the drive says of one of the handles that its data may be moved together with that of others.
+    /// True if the drive may move data of one of the handles together with data of others.
     pub(super) fn may_mix(&self) -> bool {
         self.handles.iter().any(|(_, handle)| self.isolation(handle) == Isolation::Initially)
     }
@@ -131,8 +131,8 @@ impl Subject {
     }
 }
 
-/// The first places of a list that stand for different reclaim unit handles: each handle is listed again for every further
-/// reclaim group.
+/// First list entries with different reclaim unit handles: the list repeats each handle for every further reclaim
+/// group.
 fn distinct(list: &[PlacementHandle]) -> Vec<(Placement, PlacementHandle)> {
     let mut found: Vec<(Placement, PlacementHandle)> = Vec::new();
     for (place, handle) in (1..).zip(list) {

@@ -240,7 +240,7 @@ fn default_threads(lines: &mut Lines, act: u8, threads_per_cpu: u32, cpus: Optio
         Some(cpus) => {
             lines.take("service-threads");
             lines.add("service-threads", u64::from(cpus) * u64::from(threads_per_cpu));
-            format!("was left to ACT {act}: {threads_per_cpu} for each CPU, of which there were {cpus}")
+            format!("was the default of ACT {act}: {threads_per_cpu} per CPU, with {cpus} CPUs")
         }
         None => format!(
             "not given: ACT {act} takes {threads_per_cpu} for each CPU of its machine, flashproof bounds each device \
