@@ -15,6 +15,7 @@ use device::observe::trace::{Event, EventOp, Options, Trace, has_requests};
 use engine::DeviceName;
 use results::cell::Interval;
 use results::run_dir::Manifest;
+use session::console;
 use session::failure::Failure;
 use session::recording::Watch;
 use session::tracing::Place;
@@ -348,6 +349,10 @@ impl Watched {
 
 impl Watch for Watched {
     fn begins(&mut self, manifest: &Manifest) {
+        // A terminal shows progress instead.
+        if let Some(purpose) = manifest.purpose.as_ref().filter(|_| !console::is_watched()) {
+            console::note(&format!("{purpose}: begins"));
+        }
         let stream = |info: &results::cell::StreamInfo| Issued {
             stream: info.name.clone(),
             offered_per_sec: info.offered_iops,

@@ -295,10 +295,6 @@ impl<'a> Bursts<'a> {
             1 => "burst 1, as it is".to_owned(),
             n => format!("burst {n}"),
         };
-        // A terminal shows its progress.
-        if !console::is_watched() {
-            console::note(&name);
-        }
         let request = RunRequest {
             dir,
             consents: Consents { erase: &self.args.erase, others: &[], shared: false },
