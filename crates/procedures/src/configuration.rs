@@ -143,7 +143,7 @@ pub fn read_trace(name: &str, sink: &mut dyn FnMut(Request)) -> Result<Requests,
     }
     if facts.of_further_devices > 0 {
         console::warning(&format!(
-            "{name}: {} of further devices than the first 256 passed over - give a part of the trace (grep)",
+            "{name}: {} skipped, because only the first 256 devices of a trace are read - extract the devices that you need (grep)",
             units::count(facts.of_further_devices, "event")
         ));
     }

@@ -79,7 +79,7 @@ impl WriteConsent {
         &self.opened.notes
     }
 
-    /// Records that the run of `request` writes to it from now on.
+    /// Notes in the records that the run of `request` writes to the device from now on.
     pub(super) fn note_writing(&mut self, records: &Records, request: &Request) {
         let Some(identity) = self.opened.facts.identity() else { return };
         if let Err(error) = records.note_writing(&identity, &request.purpose) {

@@ -123,7 +123,7 @@ impl Recorder {
     pub fn new(layout: &Layout, interval_ns: u64, slice_ns: u64, duration_ns: u64, patient: bool) -> (Self, Feed) {
         let (messages, from_shard) = channel();
         let (to_shard, clean) = channel();
-        // A patient recorder needs one to fill while another is away.
+        // A recorder that waits for its coordinator fills one buffer while the other is being merged.
         for _ in 0..if patient { 1 } else { SPARES } {
             // Cannot fail: the receiver is right here.
             let _ = to_shard.send(Box::new(Interval::new(layout)));

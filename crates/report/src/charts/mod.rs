@@ -123,7 +123,7 @@ pub enum Points {
 pub struct Style {
     /// Index of the colour.
     pub colour: usize,
-    /// Number of the dash and of the symbol; 0 is a solid line.
+    /// Index of the dash pattern and of the marker symbol; 0 is a solid line.
     pub dash: usize,
     /// True if points have symbols.
     pub symbols: bool,

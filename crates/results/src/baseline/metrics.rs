@@ -29,7 +29,7 @@ pub enum What {
     Cpu,
     /// The depth from which more in flight brings little more.
     Knee,
-    /// Operations a second flat out, by the depths from the knee on.
+    /// Highest IOPS without a rate limit, from the depths at and above the knee.
     Highest,
     /// As [`Self::P99`], at about half of the highest rate.
     P99AtHalf,

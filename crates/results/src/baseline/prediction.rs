@@ -15,7 +15,7 @@ pub struct Prediction {
     /// Events that the baseline cannot know: rarer than what, later than when; and how long a baseline would have to run for them.
     #[serde(default)]
     pub unknown: String,
-    /// The simulated one, as it is named wherever a device is: `sim:capacity=...`.
+    /// The simulated drive as a device argument: `sim:capacity=...`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub simulated: Option<String>,
     /// Its parameters, and how surely they are known.

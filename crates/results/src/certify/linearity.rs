@@ -162,7 +162,7 @@ fn sentence(ratios: &[Ratio], linear: bool) -> String {
         let (device, times) = (&ratio.together.device, ratio.p99.unwrap_or(1.0));
         if is_itself(ratio) {
             format!(
-                "; {device} does {times:.1} times the p99 that it has alone: a sign that the bus, the controller or \
+                "; the p99 of {device} is {times:.1} times its p99 alone: a sign that the bus, the controller or \
                  the power is shared"
             )
         } else {
@@ -268,7 +268,7 @@ mod tests {
         let found = linearity(&alone(), &[numbers("/dev/a", 60_000.0, 720_000, true)]).unwrap();
         assert!(found.linear, "it is within the limits all the same");
         assert!(
-            found.sentence.contains("/dev/a does 1.8 times the p99 that it has alone: a sign that the bus"),
+            found.sentence.contains("the p99 of /dev/a is 1.8 times its p99 alone: a sign that the bus"),
             "{}",
             found.sentence
         );

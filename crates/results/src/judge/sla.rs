@@ -20,7 +20,7 @@ const PERCENT_PPB: u64 = WHOLE_PPB / 100;
 /// Largest threshold: the longest duration that histograms resolve.
 const THRESHOLD_MAX_NS: u64 = crate::cell::DURATION_MAX_NS;
 
-/// At most (strictly: below) this share may be slower than the threshold.
+/// Upper bound of a share: fewer than this share of the operations may take the threshold or longer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limit {
     /// The share, in parts per billion; 1 to 10^9.

@@ -127,7 +127,7 @@ impl<'a> Scanner<'a> {
         if skipped.long_lines > 0 || skipped.nul_bytes > 0 {
             let lines = count(skipped.long_lines, "line");
             self.say(format!(
-                "{}: {lines} too long ({} bytes) and {} NUL bytes before lines are skipped",
+                "{}: skipped {lines} that were too long ({} bytes) and {} NUL bytes at the start of lines",
                 file.name, skipped.long_bytes, skipped.nul_bytes
             ));
         }

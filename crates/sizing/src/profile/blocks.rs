@@ -67,7 +67,7 @@ pub fn of_device(
     };
     let guessed = |block_bytes: u64, io_bytes: u64, what: &str, option: &str| {
         let assumed = Some(format!(
-            "{device}: {what} is taken for {} - no source says it: give the log with the server's start, the server's \
+            "{device}: {what} is assumed to be {} - no input states it: give the log with the server's start, the server's \
              configuration by --info, or {option}",
             kib(io_bytes)
         ));

@@ -123,7 +123,7 @@ impl NodeSources<'_> {
                 let window = window::check(log, id, wanted)?;
                 if window != wanted {
                     profile.remarks.push(format!(
-                        "node {id}: {from} to {to} was asked for, and the log is of {} to {} of it",
+                        "node {id}: {from} to {to} was requested, and the log covers only {} to {}",
                         window.from, window.to
                     ));
                 }

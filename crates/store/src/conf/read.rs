@@ -294,7 +294,7 @@ impl Reader {
     fn storage(&mut self, of: &Directive<'_>, namespace: &mut NamespaceConfig) {
         if of.values != ["device"] {
             let found = quoted(&of.values.join(" "));
-            return self.problems.add(of.line, format!("storage-engine {found}: this server has device alone"));
+            return self.problems.add(of.line, format!("storage-engine {found}: this server supports only device"));
         }
         let mut files = Vec::new();
         let mut cache_bytes = None;

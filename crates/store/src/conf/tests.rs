@@ -82,7 +82,7 @@ fn all_mistakes_are_told_at_once_each_with_its_line() {
                     line 3: proto-fd-max is there already, in line 2\n\
                     line 4: \"colour\" is not known in service\n\
                     line 6: security: this server does not have logins: anybody who can connect may read and write\n\
-                    line 9: storage-engine \"memory\": this server has device alone";
+                    line 9: storage-engine \"memory\": this server supports only device";
     assert_eq!(problems(text), expected);
 }
 

@@ -122,7 +122,7 @@ pub struct FittedDrive {
     pub stalls: Option<(f64, f64)>,
 }
 
-/// The drive with its stalls, as it is named wherever a device is.
+/// The drive with its stalls, as a device argument names it.
 impl std::fmt::Display for FittedDrive {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         f.write_str(&self.steady)?;

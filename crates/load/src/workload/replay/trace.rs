@@ -153,7 +153,7 @@ impl TraceBuilder {
         if request.bytes() > bytes_max {
             let bytes = request.bytes();
             return wrong(format!(
-                "one of its operations has {bytes} bytes, more than {BYTES_MAX} that are sent as one - it is damaged"
+                "one of its operations has {bytes} bytes, and {BYTES_MAX} are the maximum for one request - the trace is damaged"
             ));
         }
         self.operations += 1;
