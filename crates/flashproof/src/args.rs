@@ -86,7 +86,7 @@ pub enum Command {
     /// List the devices and which are safe to test; examine some of them
     #[command(after_long_help = help::laid_out(prepare::DOCTOR_EXAMPLES))]
     Doctor(DoctorArgs),
-    /// Fill devices, so that they are in the state of a used drive; ERASES them
+    /// Fill devices to the state of a drive in use; ERASES them
     #[command(after_long_help = help::laid_out(prepare::PREP_EXAMPLES))]
     Prep(PrepArgs),
     /// Judge runs from their directories, watch them, compare them
