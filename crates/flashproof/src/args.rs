@@ -274,7 +274,7 @@ pub enum RecordEngine {
     /// Read and write records of a database, Aerospike's or flashproof's, with a verdict; WRITES to its namespace
     #[command(after_long_help = help::laid_out(engine::CLIENT_EXAMPLES))]
     Client(Box<ClientArgs>),
-    /// Show how many transactions per second a record engine does on a drive and what limits them; ERASES the drive
+    /// Show the transactions per second of a record engine on a drive, and what limits them; ERASES it
     #[command(after_long_help = help::laid_out(engine::TRANSACTIONS_EXAMPLES))]
     Bench(Box<TransactionsArgs>),
 }

@@ -56,7 +56,7 @@ impl TestArgs {
 /// Recording and judging of a run.
 #[derive(Args, Debug)]
 pub struct RecordArgs {
-    /// Run directory: manifest, logs, histograms, verdict [default: flashproof-results/TEST-TIME]
+    /// Run directory [default: flashproof-results/COMMAND-TIME]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
     /// Limits of the verdict: shares of operations that may be slower than a threshold
