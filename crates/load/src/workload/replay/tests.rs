@@ -195,7 +195,7 @@ fn what_cannot_be_replayed_says_why() {
     assert!(why(&[timeless]).contains("when 1 of its operations began"));
     assert!(why(&[traced(1, EventOp::Read, u64::MAX, 8)]).contains("lies on no device"));
     assert!(why(&[traced(1, EventOp::Read, 0, 1 << 18)]).contains("has 134217728 bytes, and 33554432 are the maximum"));
-    assert!(why(&[traced(1, EventOp::Discard, 0, u32::MAX)]).contains("it is damaged"));
+    assert!(why(&[traced(1, EventOp::Discard, 0, u32::MAX)]).contains("the trace is damaged"));
     let far = trace(&[traced(1, EventOp::Read, 0, 8), traced(u64::MAX / 2, EventOp::Read, 0, 8)], "0.5").unwrap();
     let far = Replay::new(far, vec!["sim:".parse().unwrap()], 1, false).unwrap_err().to_string();
     assert!(far.contains("more than 4294967295 s"), "{far}");

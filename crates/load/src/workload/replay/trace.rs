@@ -153,7 +153,7 @@ impl TraceBuilder {
         if request.bytes() > bytes_max {
             let bytes = request.bytes();
             return wrong(format!(
-                "one of its operations has {bytes} bytes, and {BYTES_MAX} are the maximum for one request - the trace is damaged"
+                "one of its operations has {bytes} bytes, and {bytes_max} are the maximum for one request - the trace is damaged"
             ));
         }
         self.operations += 1;
