@@ -3,14 +3,14 @@
 //! `compare` and `select` read candidates the same way; `sizing::select` does the arithmetic. A number not measured
 //! with this exact load is called an estimate.
 
-use report::comparison::{Candidate, Cell, Given, Named, Published, built_in, compare, read_published};
+use crate::align::{balanced, read_profile};
+use report::comparison::{Candidate, Cell, Comparison, Given, Named, Published, built_in, compare, read_published};
 use report::table::Table;
 use results::units::{multiple, number, percent, percent_exact};
 use serde::Serialize;
 use session::console;
 use session::failure::Failure;
 use sizing::drive_io::{DriveIo, NAMES};
-use sizing::profile::Profile;
 use sizing::select::{self, Demand, Need, Supply, Terms};
 use std::path::Path;
 
@@ -87,36 +87,50 @@ pub struct Shelf<'a> {
     pub given: Given,
 }
 
-/// Selects for the load of `profile` under `terms`. Prints warnings and remarks of the candidates.
+/// Selects for the load of the profile in the file `path` under `terms`. Prints warnings and remarks of the candidates.
 ///
-/// Errors: the profile has no load, a candidate or list is unreadable, or a name matches no published drive.
-pub fn select(profile: &Profile, shelf: &Shelf<'_>, terms: Terms) -> Result<Selection, Failure> {
-    let demand = Demand::of(profile);
+/// Errors: the profile is unreadable, has no load, or does not balance and is not accepted so; a candidate or list is
+/// unreadable; a name matches no published drive.
+pub fn select(path: &Path, accept_unbalanced: bool, shelf: &Shelf<'_>, terms: Terms) -> Result<Selection, Failure> {
+    let profile = read_profile(path)?;
+    balanced(&profile, accept_unbalanced)?;
+    let demand = Demand::of(&profile);
     if demand.nodes.iter().all(|node| node.drives.iter().all(|io| *io == DriveIo::default())) {
-        return Err(Failure::usage("cannot select for this profile - it has no load"));
+        return Err(Failure::usage(format!("cannot select for {} - it has no load", path.display())));
     }
-    let ratings = match shelf.ratings {
-        Some(path) => read_published(path).map_err(Failure::usage)?,
-        None => built_in().map_err(Failure::environment)?,
-    };
+    let ratings = ratings(shelf.ratings)?;
     let published = chosen(&ratings, shelf.published)?;
     // Prices given for a published drive apply to no candidate.
     let of_published = |name: &String| published.iter().any(|rating| rating.device == *name);
     let (published_prices, prices): (Vec<_>, Vec<_>) =
         shelf.given.prices.iter().cloned().partition(|(name, _)| of_published(name));
     let given = Given { prices: prices.clone(), ..shelf.given.clone() };
-    let comparison = compare(shelf.candidates, &given, &ratings).map_err(|error| match error.is_usage() {
-        true => Failure::usage(error),
-        false => Failure::environment(error),
-    })?;
-    comparison.warnings.iter().for_each(|warning| console::warning(warning));
-    comparison.remarks.iter().for_each(|remark| console::note(remark));
+    let comparison = compared(shelf.candidates, &given, &ratings)?;
     let of_candidate =
         comparison.candidates.iter().map(|candidate| candidate_choice(candidate, &demand, &terms, &prices));
     let of_published = published.iter().map(|rating| published_choice(rating, &demand, &terms, &published_prices));
     let choices = of_candidate.chain(of_published).collect();
     let damaged = comparison.candidates.iter().any(|candidate| candidate.damaged);
     Ok(Selection { demand, terms, choices, damaged })
+}
+
+/// Published ratings, in the file `path` or the built-in list.
+pub fn ratings(path: Option<&Path>) -> Result<Vec<Published>, Failure> {
+    match path {
+        Some(path) => read_published(path).map_err(Failure::usage),
+        None => built_in().map_err(Failure::environment),
+    }
+}
+
+/// The comparison of `candidates`; prints its warnings and remarks.
+pub fn compared(candidates: &[Named], given: &Given, ratings: &[Published]) -> Result<Comparison, Failure> {
+    let comparison = compare(candidates, given, ratings).map_err(|error| match error.is_usage() {
+        true => Failure::usage(error),
+        false => Failure::environment(error),
+    })?;
+    comparison.warnings.iter().for_each(|warning| console::warning(warning));
+    comparison.remarks.iter().for_each(|remark| console::note(remark));
+    Ok(comparison)
 }
 
 /// Published ratings whose names contain one of the given texts, or all.

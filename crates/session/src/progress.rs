@@ -11,10 +11,10 @@ use std::time::{Duration, Instant};
 const NS_PER_SEC: u64 = 1_000_000_000;
 
 /// Refresh interval of the line on a terminal: simulated intervals pass faster than anyone can read.
-const RENEW: Duration = Duration::from_millis(200);
+pub const RENEW: Duration = Duration::from_millis(200);
 
 /// Interval between progress lines if standard error is not a terminal.
-const ADD: Duration = Duration::from_secs(10);
+pub const ADD: Duration = Duration::from_secs(10);
 
 /// Interval between progress lines of a series in a log, which has one line per step: shorter steps have none.
 const ADD_IN_SERIES: Duration = Duration::from_secs(600);
@@ -91,10 +91,7 @@ impl Progress {
             return;
         }
         self.told = Some(Instant::now());
-        match self.terminal {
-            true => console::draw(format!("\r{}\x1b[K", self.line(interval.end_ns, columns(io::stderr()))), false),
-            false => console::note(&self.line(interval.end_ns, usize::MAX - 2)),
-        }
+        show(self.terminal, |columns| self.line(interval.end_ns, columns));
         self.since.from_ns = interval.end_ns;
         self.since.ops = 0;
         self.since.lag.reset();
@@ -150,6 +147,14 @@ impl Progress {
     }
 }
 
+/// Draws the line of at most so many columns on a terminal, over the one before; elsewhere adds it whole.
+fn show(terminal: bool, line: impl Fn(usize) -> String) {
+    match terminal {
+        true => console::draw(format!("\r{}\x1b[K", line(columns(io::stderr()))), false),
+        false => console::note(&line(usize::MAX - 2)),
+    }
+}
+
 fn milliseconds(ns: u64) -> String {
     format!("{:.3} ms", ns as f64 / 1e6)
 }
@@ -194,13 +199,7 @@ impl Written {
             units::bytes(rate),
             units::span_about(left)
         );
-        match self.terminal {
-            true => {
-                let line: String = line.chars().take(columns(io::stderr())).collect();
-                console::draw(format!("\r{line}\x1b[K"), false);
-            }
-            false => console::note(&line),
-        }
+        show(self.terminal, |columns| line.chars().take(columns).collect());
     }
 
     /// Ends the line, so that the next text starts on a new line.

@@ -1,8 +1,8 @@
 //! The options of `flashproof size`.
 
 use super::AccessArgs;
-use super::reports::EnduranceArgs;
-use super::values::{named, number, percent, positive, seconds};
+use super::reports::GivenArgs;
+use super::values::{named, percent, positive, seconds};
 use clap::Args;
 use engine::DeviceName;
 use engine::sim::size_bytes;
@@ -345,13 +345,10 @@ pub struct SelectArgs {
     #[arg(long, value_name = "PERCENT", default_value_t = 50.0, allow_hyphen_values = true, value_parser = fill)]
     pub fill: f64,
     #[command(flatten)]
-    pub endurance: EnduranceArgs,
+    pub given: GivenArgs,
     /// Years that a drive must last, and that drive writes per day are rated for
     #[arg(long, value_name = "YEARS", default_value_t = 5.0, value_parser = positive)]
     pub warranty: f64,
-    /// Price of one drive, all in the same currency
-    #[arg(long, value_name = "NAME=PRICE", value_parser = number)]
-    pub price: Vec<(String, f64)>,
     /// Use a profile that is marked as not balanced
     #[arg(long)]
     pub accept_unbalanced: bool,

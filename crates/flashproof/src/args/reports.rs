@@ -2,7 +2,7 @@
 
 use super::values::{named, number, positive};
 use clap::Args;
-use report::comparison::{Endurance, Named};
+use report::comparison::{Endurance, Given, Named};
 use std::path::PathBuf;
 
 /// Options of a report.
@@ -40,13 +40,10 @@ pub struct CompareArgs {
     #[arg(required = true, value_name = "DIR", value_parser = named)]
     pub dirs: Vec<Named>,
     #[command(flatten)]
-    pub endurance: EnduranceArgs,
+    pub given: GivenArgs,
     /// Years of warranty for which drive writes per day are rated
     #[arg(long, value_name = "YEARS", default_value_t = 5.0, value_parser = positive)]
     pub warranty: f64,
-    /// Price of one drive, all in the same currency
-    #[arg(long, value_name = "NAME=PRICE", value_parser = number)]
-    pub price: Vec<(String, f64)>,
     /// Your own list of published ratings, in the format of the built-in one
     #[arg(long, value_name = "CSV")]
     pub published: Option<PathBuf>,
@@ -61,25 +58,29 @@ pub struct CompareArgs {
     pub markdown: bool,
 }
 
-/// Endurance ratings of drives.
+/// Endurance ratings and prices of drives, which no run records.
 #[derive(Args, Debug)]
-pub struct EnduranceArgs {
+pub struct GivenArgs {
     /// Rated drive writes per day; NAME is a candidate's or a device's
     #[arg(long, value_name = "NAME=N", value_parser = number)]
     pub dwpd: Vec<(String, f64)>,
     /// Rated terabytes written
     #[arg(long, value_name = "NAME=TB", value_parser = number)]
     pub tbw: Vec<(String, f64)>,
+    /// Price of one drive, all in the same currency
+    #[arg(long, value_name = "NAME=PRICE", value_parser = number)]
+    pub price: Vec<(String, f64)>,
 }
 
-impl EnduranceArgs {
-    /// Ratings of both kinds, by name. If a name has both, the terabytes count, as in a warranty.
-    pub fn by_name(&self) -> Vec<(String, Endurance)> {
-        let Self { dwpd, tbw } = self;
+impl GivenArgs {
+    /// What the options say, with drive writes per day rated for `warranty_years`. If a name has ratings of both kinds,
+    /// the terabytes count, as in a warranty.
+    pub fn given(&self, warranty_years: f64) -> Given {
+        let Self { dwpd, tbw, price } = self;
         let dwpd = dwpd.iter().filter(|(name, _)| tbw.iter().all(|(other, _)| other != name));
         let dwpd = dwpd.map(|(name, n)| (name.clone(), Endurance::DriveWritesPerDay(*n)));
         let tbw = tbw.iter().map(|(name, tb)| (name.clone(), Endurance::TerabytesWritten(*tb)));
-        dwpd.chain(tbw).collect()
+        Given { endurance: dwpd.chain(tbw).collect(), prices: price.clone(), warranty_years }
     }
 }
 

@@ -17,7 +17,7 @@ use session::failure::Failure;
 use session::in_process::began;
 use session::place::default_dir;
 use session::record::record;
-use session::runner::{Named, Opened, RunRequest, SeriesContext, findings_about};
+use session::runner::{self, Named, Opened, RunRequest, SeriesContext, findings_about};
 use std::process::ExitCode;
 use std::sync::Arc;
 use store::Overload;
@@ -118,7 +118,7 @@ pub fn run(args: &ClientArgs) -> Result<ExitCode, Failure> {
 
 /// Arguments of this program, which are the configuration of the run.
 pub fn command_line() -> String {
-    std::env::args().skip(1).collect::<Vec<_>>().join(" ")
+    runner::command().split_off(1).join(" ")
 }
 
 /// Name and facts under which a run records a namespace as its device.

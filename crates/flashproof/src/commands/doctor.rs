@@ -78,15 +78,8 @@ mod tests {
     use super::*;
 
     fn finding(level: Level, check: &str, device: Option<&str>) -> Finding {
-        let text = |text: &str| if level == Level::Ok { String::new() } else { text.to_owned() };
-        Finding {
-            check: check.to_owned(),
-            level,
-            device: device.map(str::to_owned),
-            finding: "it is so".to_owned(),
-            reason: text("that is why"),
-            remedy: text("do this"),
-        }
+        let [finding, reason, remedy] = Default::default();
+        Finding { check: check.to_owned(), level, device: device.map(str::to_owned), finding, reason, remedy }
     }
 
     #[test]

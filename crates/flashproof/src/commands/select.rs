@@ -1,9 +1,7 @@
 //! `flashproof size select`.
 
 use crate::args::SelectArgs;
-use procedures::align::{balanced, read_profile};
 use procedures::select::{Shelf, select};
-use report::comparison::Given;
 use results::judge::Outcome;
 use session::console;
 use session::failure::Failure;
@@ -11,14 +9,14 @@ use sizing::select::Terms;
 use std::process::ExitCode;
 
 pub fn run(args: &SelectArgs) -> Result<ExitCode, Failure> {
-    let profile = read_profile(&args.profile)?;
-    balanced(&profile, args.accept_unbalanced)?;
-    let given =
-        Given { endurance: args.endurance.by_name(), prices: args.price.clone(), warranty_years: args.warranty };
-    let shelf =
-        Shelf { candidates: &args.candidates, published: &args.published, ratings: args.ratings.as_deref(), given };
+    let shelf = Shelf {
+        candidates: &args.candidates,
+        published: &args.published,
+        ratings: args.ratings.as_deref(),
+        given: args.given.given(args.warranty),
+    };
     let terms = Terms { scale: args.scale, data_scale: args.data_scale, fill: args.fill / 100.0, years: args.warranty };
-    let selection = select(&profile, &shelf, terms)?;
+    let selection = select(&args.profile, args.accept_unbalanced, &shelf, terms)?;
     console::result(&match () {
         () if args.json => serde_json::to_string_pretty(&selection).map_err(Failure::environment)? + "\n",
         () if args.markdown => format!("{}\n{}", selection.table().markdown(), selection.notes("* ")),

@@ -5,8 +5,7 @@
 //! A sample is read back and compared with the expected data at the end, and before a resume.
 
 use super::ledger::{Broken, Ledger};
-use super::status::Tracker;
-use super::status::{Shared, Step};
+use super::status::{Shared, Step, Tracker};
 use device::guard::{Prepared, Sampled, unix_s};
 use device::salt::PlacedSalt;
 use device::target::Target;

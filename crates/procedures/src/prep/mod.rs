@@ -14,8 +14,7 @@ pub use status::Style;
 
 use device::guard::{Prepared, unix_s};
 use engine::DeviceName;
-use job::Verified;
-use job::{Done, Job};
+use job::{Done, Job, Verified};
 use ledger::Broken;
 use load::workload::prepare::{BLOCK_BYTES, SPOT_BYTES};
 use results::units::{self, clock};
@@ -23,14 +22,13 @@ use session::console;
 use session::devices::parsed;
 use session::engine::{Demand, Engine};
 use session::failure::Failure;
+use session::progress::RENEW;
+use session::runner::command;
 use session::signals::Switch;
 use status::Bars;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
-
-/// Refresh interval of the screen.
-const RENEW: Duration = Duration::from_millis(200);
 
 /// Default number of 4 KiB places that are read back from each device.
 pub const SAMPLES: u64 = 16_384;
@@ -186,7 +184,7 @@ type JobEnd = (Result<Done, Broken>, u64);
 
 /// The command line without `--restart`.
 fn command_to_go_on() -> String {
-    let arguments = std::env::args_os().map(|argument| argument.to_string_lossy().into_owned());
+    let arguments = command().into_iter();
     arguments.filter(|argument| argument != "--restart").map(quoted).collect::<Vec<_>>().join(" ")
 }
 
@@ -223,14 +221,22 @@ fn planned(prepared: &Prepared, samples: u64) -> String {
     let (total, done) = (u64::from(prepared.passes()), u64::from(prepared.passes_done));
     let left = (total - done) * prepared.used_bytes - prepared.mark_bytes;
     format!(
-        "{}: {}, {}: {} to write, {} at {}/s; then {} read back. Nothing was written.\n",
+        "{}: {}, {}: {}; then {} read back. Nothing was written.\n",
         prepared.path,
         part(prepared),
         passes(prepared),
-        units::bytes(left as f64),
-        units::span_about((left as f64 / PLANNED_RATE).max(1.0)),
-        units::bytes(PLANNED_RATE),
+        to_write(left),
         units::count(samples, "place"),
+    )
+}
+
+/// So many bytes, and the time that a drive of [`PLANNED_RATE`] takes to write them.
+pub(crate) fn to_write(bytes: u64) -> String {
+    format!(
+        "{} to write, {} at {}/s",
+        units::bytes(bytes as f64),
+        units::span_about((bytes as f64 / PLANNED_RATE).max(1.0)),
+        units::bytes(PLANNED_RATE)
     )
 }
 

@@ -25,6 +25,11 @@ impl Wanted {
     /// Zeros, then salt, on the whole device.
     pub const USUAL: Self =
         Self { discard_first: false, zeros: true, fills: 1, use_pct: 100, seed: None, restart: false };
+
+    /// Times that the used part is written.
+    pub fn passes(&self) -> u64 {
+        u64::from(self.zeros) + u64::from(self.fills)
+    }
 }
 
 /// The device to prepare.

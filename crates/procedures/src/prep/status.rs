@@ -8,11 +8,12 @@ use load::run::{Failure, Sink, SinkError};
 use results::cell::Interval;
 use results::units::{clock, printable};
 use session::console;
+use session::progress::ADD;
 use session::screen::columns;
-use std::io::{self, IsTerminal};
+use std::io::{self};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 /// Weight of the newest interval in the rate: the rate covers about the last two seconds.
 const NEWEST: f64 = 0.05;
@@ -118,9 +119,6 @@ impl Shared {
     }
 }
 
-/// Interval between progress lines if standard error is not a terminal.
-const ADD: Duration = Duration::from_secs(10);
-
 /// Cells of a bar.
 const WIDTH: u64 = 24;
 
@@ -162,7 +160,7 @@ pub(super) struct Bars {
 impl Bars {
     /// Bars for devices by name. Time passes faster on `simulated` drives.
     pub(super) fn new(style: Style, names: &[String], status: Vec<Shared>, simulated: bool) -> Self {
-        let terminal = io::stderr().is_terminal();
+        let terminal = console::is_watched();
         let told = vec![(0, 0); names.len()];
         Self { style, terminal, simulated, names: names.to_vec(), status, drawn: 0, added: None, told }
     }

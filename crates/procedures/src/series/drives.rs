@@ -1,17 +1,15 @@
 //! Identities of the drives, and their preparation.
 
+use crate::prep::{Wanted, to_write};
 use device::discover::{DeviceFacts, Kind, Roots, discover, drives_of, no_drive};
 use device::guard::Records;
 use engine::DeviceName;
 use engine::sim::DriveSpec;
 use load::workload::RunSpec;
 use results::series::Identity;
-use results::units::{bytes, span};
+use results::units::bytes;
 use session::console;
 use session::failure::Failure;
-
-/// Number of passes of a preparation: zeros, then random data.
-const PREPARED_TIMES: u64 = 2;
 
 /// The drives of a series, in the order of its devices.
 pub struct Drives {
@@ -94,13 +92,8 @@ impl Drives {
     /// One line per drive: its size, and what is written first if it is one of `to_prepare`.
     pub fn plan(&self, to_prepare: &[String]) -> String {
         let line = |drive: &Identity| {
-            let written = drive.size_bytes * PREPARED_TIMES;
             let first = match to_prepare.contains(&drive.name) {
-                true => format!(
-                    ", prepared first: {} to write, {} at 1 GB/s",
-                    bytes(written as f64),
-                    span(written.div_ceil(1_000_000_000))
-                ),
+                true => format!(", prepared first: {}", to_write(drive.size_bytes * Wanted::USUAL.passes())),
                 false => String::new(),
             };
             format!("device {}, {}{first}\n", drive.name, bytes(drive.size_bytes as f64))

@@ -50,7 +50,7 @@ impl Kept {
         options: Options,
         now: Series,
         settled: &[&str],
-        agreed: impl FnOnce() -> Result<Vec<String>, Failure>,
+        agreed: impl FnOnce(&Options) -> Result<Vec<String>, Failure>,
     ) -> Result<Self, Failure> {
         options.html.as_ref().map(|file| check_page(file)).transpose()?;
         let dir = if options.fresh { unused(first) } else { newest(first) };
@@ -68,7 +68,7 @@ impl Kept {
         let mut lock = (is_there && !options.dry_run).then(|| locked(&dir)).transpose()?;
         let then = if is_there { Series::read(&dir).map_err(Failure::environment)? } else { None };
         let ended = |series: &Series| series.conclusion.as_ref().is_some_and(|it| it.outcome != Outcome::Invalid);
-        let erase = if then.as_ref().is_some_and(ended) { Vec::new() } else { agreed()? };
+        let erase = if then.as_ref().is_some_and(ended) { Vec::new() } else { agreed(&options)? };
         if !is_there && !options.dry_run {
             fs::create_dir_all(&dir).map_err(cannot)?;
             lock = Some(locked(&dir)?);

@@ -40,8 +40,8 @@ pub fn run(args: &BaselineArgs) -> Result<ExitCode, Failure> {
     let fio = args.cross_check.then(|| real_fio(&request, &drives)).transpose()?;
     let first = args.out.clone().unwrap_or_else(|| default_name("baseline", &drives.identities, &request.name()));
     let now = request.series(drives.identities.clone(), &drives.left_unprepared);
-    let mut kept = Kept::open(&first, args.series.options(), now, &[NOT_PREPARED], || {
-        erasable(&request.spec(), !args.read_only, &args.series.erase, !args.series.dry_run)
+    let mut kept = Kept::open(&first, args.series.options(), now, &[NOT_PREPARED], |options| {
+        erasable(&request.spec(), !args.read_only, &options.erase, !options.dry_run)
     })?;
     kept.series.settle();
     if kept.series.conclusion.is_some() {

@@ -29,8 +29,8 @@ impl Place {
         let first = args.out.clone().unwrap_or_else(|| default_name("certify", &drives.identities, &load));
         let now = request.series(drives.identities.clone(), &claim);
         // A drive that was unprepared at the start is still unprepared after tests.
-        let kept = Kept::open(&first, args.series.options(), now, &[NAMED, NOT_PREPARED], || {
-            may_erase(&request.base, args.no_prep, &args.series.options())
+        let kept = Kept::open(&first, args.series.options(), now, &[NAMED, NOT_PREPARED], |options| {
+            may_erase(&request.base, args.no_prep, options)
         })?;
         let unprepared = kept.term(NOT_PREPARED).split(", ").filter(|name| !name.is_empty());
         let claim = Claim { unprepared: unprepared.map(str::to_owned).collect(), ..claim };

@@ -32,8 +32,8 @@ pub fn run(args: &RateArgs) -> Result<ExitCode, Failure> {
     let drives = Drives::look(&request.base.spec(), args.no_prep)?;
     let first = args.out.clone().unwrap_or_else(|| default_name("rate", &drives.identities, &request.config_name));
     let now = request.series(drives.identities.clone(), &drives.left_unprepared);
-    let mut kept = Kept::open(&first, args.series.options(), now, &[NOT_PREPARED], || {
-        may_erase(&request.base, args.no_prep, &args.series.options())
+    let mut kept = Kept::open(&first, args.series.options(), now, &[NOT_PREPARED], |options| {
+        may_erase(&request.base, args.no_prep, options)
     })?;
     kept.series.settle();
     if kept.series.conclusion.as_ref().is_some_and(|conclusion| conclusion.outcome != Outcome::Invalid) {
