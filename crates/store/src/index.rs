@@ -33,6 +33,8 @@ pub(crate) struct Entry {
     pub(crate) void_time: u32,
     pub(crate) generation: u16,
     flags: u8,
+    /// Moves of the record before a cold start found it, modulo 128.
+    pub(crate) moves: u8,
 }
 
 /// Sizing counts on this size.
@@ -45,7 +47,7 @@ const MARKED: u8 = 8;
 
 impl Entry {
     pub(crate) fn new(digest: Digest, version: u64, place: Place, void_time: u32, generation: u16) -> Self {
-        Self { digest, next: NONE, version, place, void_time, generation, flags: 0 }
+        Self { digest, next: NONE, version, place, void_time, generation, flags: 0, moves: 0 }
     }
 
     pub(crate) fn with(self, tombstone: bool, has_key: bool) -> Self {
@@ -177,7 +179,7 @@ impl Index {
         seen
     }
 
-    /// The record of this digest is at another place.
+    /// The record of this digest was moved to another place.
     pub(crate) fn move_to(&mut self, digest: &Digest, place: Place) {
         if let Some(number) = self.find(digest) {
             self.at_mut(number).place = place;

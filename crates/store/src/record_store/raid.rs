@@ -8,7 +8,7 @@
 use super::Store;
 use crate::Disk;
 use crate::io::Pending;
-use crate::record::{Found, Walk};
+use crate::walk::{Found, Walk};
 use sys::buffer::Buf;
 use sys::op::{Completion, OpKind};
 
@@ -105,18 +105,18 @@ impl Store {
             },
             Stage::Walking(number, block, buf, mut walk) => {
                 let bytes = self.volumes[number].block_bytes();
-                let mut records = std::iter::from_fn(|| match walk.next(&buf[..bytes]) {
-                    Found::Record(record, ..) => Some(record),
-                    Found::End { .. } => None,
-                });
-                let mut left = TURN;
-                for record in records.by_ref().take(TURN as usize) {
-                    left -= 1;
-                    if !record.tombstone {
-                        self.index.unmark(&record.digest);
+                let mut is_over = false;
+                for _ in 0..TURN {
+                    match walk.next(&buf[..bytes]) {
+                        Found::Record(record, ..) if !record.tombstone => self.index.unmark(&record.digest),
+                        Found::End(_) => {
+                            is_over = true;
+                            break;
+                        }
+                        _ => {}
                     }
                 }
-                if left == 0 {
+                if !is_over {
                     (Stage::Walking(number, block, buf, walk), 0)
                 } else {
                     self.io.recycle(buf);

@@ -11,7 +11,8 @@ fn on(drive: &str, change: impl FnOnce(&mut Namespace)) -> Bench {
     let mut namespace = Namespace { write_block_bytes: BLOCK as u32, post_write_blocks: 0, ..Namespace::new("test") };
     change(&mut namespace);
     let engine = SimEngine::holding(vec![QueueModel::new(&drive.parse().unwrap(), 1)], vec![Contents::new(512, 1)]);
-    let space = Space { target: 0, range: 0..64 * BLOCK, min_io_bytes: 512, write_unit_bytes: 512, id: 9 };
+    let space =
+        Space { target: 0, range: 0..64 * BLOCK, marks: MARKS, min_io_bytes: 512, write_unit_bytes: 512, id: 9 };
     Bench::on(&namespace, &[space], engine)
 }
 
@@ -218,7 +219,8 @@ fn opened_where_flushes_fail(failures: u64) -> Bench {
     assert_eq!(bench.ask(1, put(b"kept")).result, ResultCode::OK);
     bench.write_out();
     let namespace = Namespace { write_block_bytes: BLOCK as u32, post_write_blocks: 0, ..Namespace::new("test") };
-    let space = Space { target: 0, range: 0..64 * BLOCK, min_io_bytes: 512, write_unit_bytes: 512, id: 9 };
+    let space =
+        Space { target: 0, range: 0..64 * BLOCK, marks: MARKS, min_io_bytes: 512, write_unit_bytes: 512, id: 9 };
     bench.store = Store::open(&namespace, &[space], 0..64, WALL_MS, 2, &mut bench.engine).unwrap();
     let mut flushes = 0;
     while !bench.store.is_ready() {
@@ -247,7 +249,11 @@ fn a_cold_start_whose_flush_fails_tries_again_and_then_refuses_writes_but_reads(
     assert_eq!(again.ask(2, put(b"new")).result, ResultCode::OK);
     let mut never = opened_where_flushes_fail(6);
     let remark = never.store.take_remark().unwrap();
-    assert!(remark.contains("device 0 could not be flushed - ") && remark.contains("writes are refused"), "{remark}");
+    let Remark { device, text } = remark;
+    assert!(
+        device == Some(0) && text.contains("could not be flushed - ") && text.contains("writes are refused"),
+        "{text}"
+    );
     // The data may have been in the drive's cache only, so nothing may be based on it.
     assert_eq!(never.ask(2, put(b"new")).result, ResultCode::SERVER_ERROR);
     assert_eq!(value(&never.ask(1, Work::ReadAll)), b"kept");

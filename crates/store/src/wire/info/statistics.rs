@@ -85,6 +85,10 @@ pub(super) fn namespace(facts: &Facts, index: usize) -> String {
         add("defrag_writes", of.defrag_writes);
         add("read_errors", of.errors);
     }
+    pairs.add("corrupted_records", store.corrupted);
+    pairs.add("lost_blocks", store.losses.blocks);
+    pairs.add("lost_bytes", store.losses.bytes);
+    pairs.add("lost_records_max", store.losses.records);
     pairs.add("migrate_tx_partitions_remaining", 0);
     pairs.add("migrate_rx_partitions_remaining", 0);
     transactions(&mut pairs, "client", &counts.client);
