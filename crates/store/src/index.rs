@@ -121,6 +121,11 @@ impl Index {
         self.bytes() >= self.bytes_max
     }
 
+    /// True if an eighth of the memory or less is left.
+    pub(crate) fn is_nearly_full(&self) -> bool {
+        self.bytes() / 7 >= self.bytes_max / 8
+    }
+
     fn hash(&self, digest: &Digest) -> usize {
         let word = |at: usize| u64::from_le_bytes(digest[at..at + 8].try_into().expect("8 bytes"));
         let product = u128::from(word(4) ^ self.keys[0]) * u128::from(word(12) ^ self.keys[1]);
@@ -182,7 +187,9 @@ impl Index {
     /// The record of this digest was moved to another place.
     pub(crate) fn move_to(&mut self, digest: &Digest, place: Place) {
         if let Some(number) = self.find(digest) {
-            self.at_mut(number).place = place;
+            let entry = self.at_mut(number);
+            // The block that it left may hold an older version, too.
+            (entry.place, entry.flags) = (place, entry.flags & !MARKED);
         }
     }
 
@@ -193,11 +200,15 @@ impl Index {
         }
     }
 
-    /// Takes the mark off this digest's entry.
-    pub(crate) fn unmark(&mut self, digest: &Digest) {
-        if let Some(number) = self.find(digest) {
-            self.at_mut(number).flags &= !MARKED;
+    /// Takes the mark off this digest's entry, unless that is in `block` of `volume`. Returns true if it had one.
+    pub(crate) fn unmark(&mut self, digest: &Digest, volume: u8, block: u32) -> bool {
+        let Some(number) = self.find(digest) else { return false };
+        let entry = self.at_mut(number);
+        let is_marked = entry.is_marked() && (entry.place.volume, entry.place.block) != (volume, block);
+        if is_marked {
+            entry.flags &= !MARKED;
         }
+        is_marked
     }
 
     /// Inserts an entry, or replaces that of its digest, which is returned.

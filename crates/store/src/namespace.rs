@@ -186,8 +186,10 @@ pub struct Statistics {
     pub cache_reads: u64,
     /// Reads of records from a device.
     pub device_reads: u64,
-    /// Writes refused for want of space.
+    /// New records are refused for want of space or memory.
     pub stop_writes: bool,
+    /// Space or memory is short, and is being reclaimed.
+    pub hwm_breached: bool,
     /// Bytes that the index takes now.
     pub index_bytes: u64,
     /// Records with a wrong checksum.

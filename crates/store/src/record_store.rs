@@ -36,13 +36,16 @@ use std::ops::Range;
 use std::sync::Arc;
 use sys::op::{Completion, OpKind, TargetId};
 use sys::random::Random;
-use transact::Step;
+use transact::{Step, replaces};
 
 /// Seconds from 1970 to 2010, where the protocol's times begin.
 const EPOCH_SEC: u64 = 1_262_304_000;
 
 /// Writes that wait for another of the same record (`transaction-pending-limit`).
 const PENDING_MAX: usize = 20;
+
+/// Writes that may wait for space or memory; more are refused.
+const HELD_MAX: usize = 10_000;
 
 /// Maximum number of pending log lines.
 const REMARKS_MAX: usize = 100;
@@ -76,6 +79,8 @@ pub struct Store {
     busy: HashMap<Digest, VecDeque<(u64, Transaction)>>,
     /// Transactions waiting for an operation number or a buffer.
     waiting: VecDeque<(u64, Transaction)>,
+    /// Writes that wait for space or memory that is being reclaimed.
+    held: VecDeque<(u64, Transaction)>,
     scan: Option<Scan>,
     collectors: Vec<Collector>,
     expiry: Expiry,
@@ -131,6 +136,7 @@ impl Store {
             version: 0,
             busy: HashMap::new(),
             waiting: VecDeque::new(),
+            held: VecDeque::new(),
             scan: Some(Scan::new(volumes.len())),
             collectors: volumes.iter().map(|_| Collector::default()).collect(),
             expiry: Expiry::default(),
@@ -231,6 +237,7 @@ impl Store {
         let entry = self.living(&digest, now);
         match self.step(&transaction, entry.as_ref()) {
             Step::Reply(reply) => replies.push((number, reply)),
+            Step::Waits => self.held.push_back((number, transaction)),
             Step::Go => self.finish(number, &transaction, None, now, replies),
             Step::Needs(place) => {
                 let volume = &self.volumes[usize::from(place.volume)];
@@ -358,7 +365,13 @@ impl Store {
                         format!("a record in write block {} could not be read - {}", place.block, done.outcome),
                     );
                 }
-                replies.push((number, Reply::of(ResultCode::SERVER_ERROR)));
+                match &transaction.work {
+                    // Only its key would have been kept.
+                    Work::Write(write) if replaces(write) => {
+                        self.finish(number, &transaction, None, disk.now_ns(), replies);
+                    }
+                    _ => replies.push((number, Reply::of(ResultCode::SERVER_ERROR))),
+                }
             }
         }
         self.io.recycle(done.buf);
@@ -378,7 +391,24 @@ impl Store {
             next = next.min(self.volumes[volume].drive(&mut self.io, disk));
         }
         self.resume(disk, replies);
+        while !self.held.is_empty() {
+            let (before, Some((number, transaction))) = (self.held.len(), self.held.pop_front()) else { break };
+            self.begin(number, transaction, false, disk, replies);
+            if self.held.len() >= before {
+                break;
+            }
+        }
         next
+    }
+
+    /// True if memory of deleted records can be reclaimed.
+    fn is_reclaiming(&self) -> bool {
+        self.is_short_of_memory() && !self.raider.is_fruitless
+    }
+
+    /// True if one more write may wait for space or memory.
+    fn may_hold(&self) -> bool {
+        !self.draining && self.held.len() < HELD_MAX
     }
 
     /// Starts transactions that waited for a number or a buffer.
@@ -415,7 +445,10 @@ impl Store {
 
     /// True if nothing is in flight and all buffers are on the device.
     pub fn is_idle(&self) -> bool {
-        self.io.in_flight() == 0 && self.waiting.is_empty() && self.volumes.iter().all(Volume::is_at_rest)
+        self.io.in_flight() == 0
+            && self.waiting.is_empty()
+            && self.held.is_empty()
+            && self.volumes.iter().all(Volume::is_at_rest)
     }
 
     fn remark(&mut self, text: String) {
@@ -440,7 +473,8 @@ impl Store {
     pub fn statistics(&self) -> Statistics {
         Statistics {
             devices: self.volumes.iter().map(Volume::statistics).collect(),
-            stop_writes: self.stops_writes(),
+            stop_writes: self.stops_writes() || self.index.is_full() && !self.is_reclaiming(),
+            hwm_breached: self.index.is_nearly_full() || self.volumes.iter().any(Volume::is_short_of_blocks),
             index_bytes: self.index.bytes(),
             damage: self.damage().unwrap_or_default(),
             losses: self.losses(),

@@ -178,7 +178,7 @@ merged!(Transactions: read, write, delete, read_times, write_times);
 merged!(NamespaceCounts: client, batch_sub, key_busy, record_too_big, store);
 merged!(Counts: namespaces, connections_opened, connections_closed, connections_reaped, malformed, batches, info_requests,
     in_progress);
-merged!(Statistics: objects, tombstones, devices, expired, raided, cache_reads, device_reads, stop_writes, index_bytes,
+merged!(Statistics: objects, tombstones, devices, expired, raided, cache_reads, device_reads, stop_writes, hwm_breached, index_bytes,
     corrupted, damage, losses, read_bytes, write_bytes);
 merged!(DeviceStatistics: used_bytes, free_wblocks, pristine_wblocks, write_q, writes, defrag_q, defrag_reads,
     defrag_writes, defrag_io_skips, direct_frees, partial_writes, errors, read_us, large_block_read_us, write_us);

@@ -6,7 +6,7 @@
 //! once every block that a cold start would read has such a number, the tombstone is no longer needed.
 //!
 //! A block that is never collected, because most of it stays live, preserves the tombstones of its time; `raid`
-//! searches for those.
+//! searches for those. When few blocks are free, the emptiest is collected whatever the low-water mark.
 
 use super::Store;
 use crate::Disk;
@@ -69,6 +69,9 @@ impl Store {
 
     fn collect_next(&mut self, number: usize, disk: &mut impl Disk) -> u64 {
         let (now, volume) = (disk.now_ns(), &mut self.volumes[number]);
+        if volume.blocks.queued() == 0 && volume.is_short_of_blocks() {
+            volume.queue_emptiest();
+        }
         if self.draining || volume.blocks.queued() == 0 {
             return u64::MAX;
         }

@@ -20,6 +20,13 @@ pub(crate) const NO_BUFFER: u32 = u32::MAX;
 /// No data on the device that a cold start would read as ours.
 const NOTHING: u64 = u64::MAX;
 
+/// Free blocks that get an empty header at once, and free ones that are left meanwhile.
+const EMPTIED: usize = 16;
+const LEFT: usize = 4;
+
+/// Blocks among which the emptiest is sought when few are free.
+const LOOKED_AT: usize = 10_000;
+
 /// Blocks that are looked at for each that is allocated, to know the oldest.
 const SWEPT: usize = 8;
 
@@ -53,6 +60,8 @@ pub(crate) struct Block {
     pub(crate) state: State,
     /// Has to get an empty header before it is used again.
     pub(crate) renew: bool,
+    /// Has an empty header: no versions of records.
+    pub(crate) is_empty: bool,
 }
 
 /// Of each kind how many blocks went which way, since the start.
@@ -73,6 +82,7 @@ pub(crate) struct Blocks {
     /// The first that was never used; all after it were not either.
     pristine: u32,
     queue: VecDeque<u32>,
+    collecting: Option<u32>,
     /// Blocks that wait for an empty header, and whether all of the block has to be overwritten.
     renewable: VecDeque<(u32, bool)>,
     /// Blocks before the pristine ones that have no header on the device.
@@ -87,6 +97,8 @@ pub(crate) struct Blocks {
     /// Number of the last record.
     pub(crate) appended: u64,
     pub(crate) flows: Flows,
+    /// Where the search for the emptiest block goes on.
+    looked: usize,
     sweep: usize,
     sweep_min: u64,
     oldest: u64,
@@ -94,8 +106,15 @@ pub(crate) struct Blocks {
 
 impl Blocks {
     pub(crate) fn new(count: usize, low_water: u32) -> Self {
-        let block =
-            Block { sequence: NOTHING, seed: 0, live: 0, buffer: NO_BUFFER, state: State::Pristine, renew: false };
+        let block = Block {
+            sequence: NOTHING,
+            seed: 0,
+            live: 0,
+            buffer: NO_BUFFER,
+            state: State::Pristine,
+            renew: false,
+            is_empty: true,
+        };
         Self { blocks: vec![block; count], low_water, ..Self::default() }
     }
 
@@ -136,6 +155,11 @@ impl Blocks {
         self.available() + self.freed.len()
     }
 
+    /// True if a block is being collected or waits for it.
+    pub(crate) fn is_collecting(&self) -> bool {
+        !self.queue.is_empty() || self.collecting.is_some()
+    }
+
     pub(crate) fn queued(&self) -> usize {
         self.queue.len()
     }
@@ -163,7 +187,7 @@ impl Blocks {
         };
         self.look_for_oldest(sequence);
         let of = self.get_mut(block);
-        (of.state, of.sequence) = (State::Open, of.sequence.min(sequence));
+        (of.state, of.sequence, of.is_empty) = (State::Open, of.sequence.min(sequence), false);
         Some(block)
     }
 
@@ -289,8 +313,44 @@ impl Blocks {
     /// The block has an empty header and is free.
     pub(crate) fn renewed(&mut self, block: u32) {
         let of = self.get_mut(block);
-        (of.state, of.renew) = (State::Free, false);
+        (of.state, of.renew, of.is_empty) = (State::Free, false, true);
         self.free.push_back(block);
+    }
+
+    /// Has some free blocks with old versions of records get an empty header. Returns true if there are none, or too few
+    /// blocks are free for it.
+    pub(crate) fn empty_some(&mut self) -> bool {
+        let spare = self.available().saturating_sub(LEFT).min(EMPTIED);
+        let old: Vec<_> = self.free.iter().copied().filter(|block| !self.get(*block).is_empty).take(spare).collect();
+        self.free.retain(|block| !old.contains(block));
+        for block in &old {
+            self.get_mut(*block).state = State::Renewing;
+            self.renewable.push_back((*block, false));
+        }
+        old.is_empty() && !self.blocks.iter().any(|block| block.state == State::Renewing)
+    }
+
+    /// Queues a used block to be collected, whatever its share of live records. Returns true if it was one.
+    pub(crate) fn queue_used(&mut self, block: u32) -> bool {
+        let is_used = self.get(block).state == State::Used;
+        if is_used {
+            self.enqueue(block);
+        }
+        is_used
+    }
+
+    /// Queues the used block with the fewest live units among the next ones, if it has fewer than `units`.
+    pub(crate) fn queue_emptiest(&mut self, units: u32) {
+        let count = self.pristine as usize;
+        let looked = LOOKED_AT.min(count);
+        let next = (self.looked..self.looked + looked).map(|block| block % count);
+        let emptiest = next
+            .filter(|block| self.blocks[*block].state == State::Used && self.blocks[*block].live < units)
+            .min_by_key(|block| self.blocks[*block].live);
+        self.looked = (self.looked + looked) % count.max(1);
+        if let Some(block) = emptiest {
+            self.enqueue(block as u32);
+        }
     }
 
     /// The block cannot be written and is never used again.
@@ -304,6 +364,7 @@ impl Blocks {
         while let Some(block) = self.queue.pop_front() {
             if self.get(block).live > 0 {
                 self.get_mut(block).state = State::Collecting;
+                self.collecting = Some(block);
                 return Some(block);
             }
             self.flows.skipped += 1;
@@ -314,12 +375,14 @@ impl Blocks {
 
     /// Ends the collection of a block: nothing in it is live, or the rest could not be moved.
     pub(crate) fn collected(&mut self, block: u32) {
+        self.collecting = None;
         self.get_mut(block).state = State::Stuck;
         self.look_at(block);
     }
 
     /// Puts a block back that was to be collected.
     pub(crate) fn put_back(&mut self, block: u32) {
+        self.collecting = None;
         self.get_mut(block).state = State::Queued;
         self.queue.push_front(block);
     }
@@ -327,7 +390,7 @@ impl Blocks {
     /// A block that the cold start found by its header.
     pub(crate) fn found(&mut self, block: u32, sequence: u64, seed: u32) {
         let of = self.get_mut(block);
-        (of.sequence, of.seed, of.state) = (sequence, seed, State::Open);
+        (of.sequence, of.seed, of.state, of.is_empty) = (sequence, seed, State::Open, false);
     }
 
     /// A block with a damaged header: nothing in it can be read.

@@ -30,6 +30,9 @@ const SPARE_MAX: usize = 8;
 /// Blocks that clients' records leave to deletions, and these to collecting.
 const RESERVED: [usize; 2] = [4, 2];
 
+/// Free blocks, or percent of all, above the limit for writes at which collection becomes urgent.
+const SHORT: usize = 2;
+
 /// Maximum number of blocks of this size that are begun and not written at once: a cold start that finds more unused
 /// ones in a row has seen all.
 pub(crate) fn unwritten_max(block_bytes: usize) -> u32 {
@@ -112,6 +115,7 @@ pub(crate) struct Volume {
     sector: usize,
     block_bytes: usize,
     flush_max_ns: u64,
+    min_avail_pct: u8,
     post_write_blocks: usize,
     write_cache_blocks: usize,
     opening: u64,
@@ -161,6 +165,7 @@ impl Volume {
                 0 => u64::MAX,
                 ms => u64::from(ms) * 1_000_000,
             },
+            min_avail_pct: namespace.min_avail_pct,
             post_write_blocks: namespace.post_write_blocks as usize,
             // Fewer than a cold start reads on behind the last block that it finds.
             write_cache_blocks: ((namespace.max_write_cache_bytes / block_bytes as u64) as usize)
@@ -205,6 +210,17 @@ impl Volume {
             direct_frees: blocks.flows.direct,
             ..self.counted.clone()
         }
+    }
+
+    /// True if so few blocks are free that writes will soon be refused: any block whose collection gains space helps.
+    pub(crate) fn is_short_of_blocks(&self) -> bool {
+        let free = self.blocks.free();
+        free <= RESERVED[0] + SHORT || free * 100 < (usize::from(self.min_avail_pct) + SHORT) * self.blocks.len()
+    }
+
+    /// Queues a block to be collected although more of it is live than the low-water mark.
+    pub(crate) fn queue_emptiest(&mut self) {
+        self.blocks.queue_emptiest((self.block_bytes / UNIT / 8 * 7) as u32);
     }
 
     /// True if too many blocks wait to be written.
@@ -287,7 +303,7 @@ impl Volume {
         if self.blocks.available() <= reserved {
             // Freed blocks become free when the buffers are written.
             self.flush();
-            let is_passing = self.blocks.free() > reserved;
+            let is_passing = self.blocks.free() > reserved || self.blocks.is_collecting();
             return Err(if is_passing { ResultCode::DEVICE_OVERLOAD } else { ResultCode::OUT_OF_SPACE });
         }
         if let Some(number) = self.current[which].take() {
@@ -321,6 +337,7 @@ impl Volume {
     /// Gives blocks an empty header that were incomplete or damaged at the cold start.
     fn renew(&mut self) {
         while let Some((block, whole)) = self.blocks.next_to_renew() {
+            self.forget(block);
             let bytes = vec![0; if whole { self.block_bytes } else { self.sector }].into();
             let number = self.begin_block(block, Purpose::Renewal, bytes);
             self.close(number);

@@ -59,7 +59,7 @@ pub(super) fn namespace(facts: &Facts, index: usize) -> String {
     pairs.add("unavailable_partitions", 0);
     pairs.add("clock_skew_stop_writes", false);
     pairs.add("stop_writes", store.stop_writes);
-    pairs.add("hwm_breached", false);
+    pairs.add("hwm_breached", store.hwm_breached);
     pairs.add("current_time", (facts.wall_ms / 1_000).saturating_sub(EPOCH_SEC));
     pairs.add("expired_objects", store.expired);
     pairs.add("evicted_objects", 0);
