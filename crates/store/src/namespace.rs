@@ -29,7 +29,7 @@ pub struct Namespace {
     pub default_ttl_sec: u32,
     /// `nsup-period`: seconds between two searches for expired records; 0: never.
     pub nsup_period_sec: u32,
-    /// `tomb-raider-period`: seconds between two searches for tombstones that hide nothing; 0: never.
+    /// `tomb-raider-period`: seconds between two searches for tombstones that hide nothing; 0: only when memory is short.
     pub tomb_raider_period_sec: u32,
     /// `tomb-raider-sleep`: time between two blocks that are read for it, us.
     pub tomb_raider_sleep_us: u32,

@@ -112,6 +112,8 @@ struct Story<'a> {
     writes: Vec<usize>,
     next_number: u64,
     flying: HashMap<u64, (usize, bool, u64)>,
+    /// Completions until power is cut.
+    completions_left: u64,
     seen: &'a mut Seen,
 }
 
@@ -191,6 +193,7 @@ impl<'a> Story<'a> {
             writes: vec![usize::MAX],
             next_number: 0,
             flying: HashMap::new(),
+            completions_left: u64::MAX,
             seen,
         }
     }
@@ -211,12 +214,13 @@ impl<'a> Story<'a> {
             let next_ns = self.store.poll(&mut self.engine, &mut replies);
             self.take(&mut replies);
             let now_ns = self.engine.now();
-            if now_ns >= until_ns {
+            if now_ns >= until_ns || self.completions_left == 0 {
                 return;
             }
             let until_ns = until_ns.min(next_ns.max(now_ns + 1));
             self.engine.reap(Wait { until_ns, completions: 1 }, &mut done).unwrap();
-            for done in done.drain(..) {
+            for done in done.drain(..).take(self.completions_left as usize) {
+                self.completions_left -= 1;
                 self.store.on_completion(done, &mut self.engine, &mut replies);
             }
             self.take(&mut replies);
@@ -225,7 +229,7 @@ impl<'a> Story<'a> {
 
     fn run_until_answered(&mut self) {
         for _ in 0..10_000 {
-            if self.flying.is_empty() {
+            if self.flying.is_empty() || self.completions_left == 0 {
                 return;
             }
             // A day at most: there is nothing to wait for that takes so long.
@@ -657,6 +661,36 @@ impl<'a> Story<'a> {
             _ => {}
         }
     }
+}
+
+/// Power is cut after each completion of a story, one after the other.
+#[test]
+fn power_may_be_cut_after_any_operation() {
+    let mut seen = Seen::default();
+    let mut cuts = 0;
+    for seed in (0..).filter(|seed| seed % 7 == 0).take(24) {
+        for completions in 1.. {
+            let mut story = Story::new(seed, &mut seen);
+            story.completions_left = completions;
+            for _ in 0..250 {
+                story.transact();
+                story.run(200_000);
+                if story.flying.len() > 12 {
+                    story.run_until_answered();
+                }
+            }
+            let is_cut = story.completions_left == 0;
+            println!("seed {seed}, after {completions} completions");
+            story.completions_left = u64::MAX;
+            story.restart(true, true);
+            if !is_cut {
+                break;
+            }
+            cuts += 1;
+        }
+    }
+    println!("{cuts} cuts");
+    assert!(cuts > 1_000, "{cuts}");
 }
 
 #[test]
