@@ -337,6 +337,25 @@ mod tests {
     }
 
     #[test]
+    fn a_mark_is_of_one_place() {
+        let mut index = Index::new(u64::MAX, 5);
+        let place = |block| Place { block, offset: 2, units: 3, volume: 0 };
+        let mark = |index: &mut Index| {
+            index.put(Entry::new(digest(1), 1, place(1), 0, 1).with(true, false));
+            index.mark_tombstone(0);
+        };
+        let is_marked = |index: &Index| index.get(&digest(1)).is_some_and(Entry::is_marked);
+        mark(&mut index);
+        assert!(!index.unmark(&digest(1), 0, 1) && is_marked(&index), "a version in its own block goes with it");
+        assert!(index.unmark(&digest(1), 0, 2) && !is_marked(&index));
+        mark(&mut index);
+        assert!(index.unmark(&digest(1), 1, 1), "of another device");
+        mark(&mut index);
+        index.move_to(&digest(1), place(2));
+        assert!(!is_marked(&index), "a version may be in the block that it left");
+    }
+
+    #[test]
     fn a_record_takes_68_bytes_and_chains_stay_short() {
         let mut index = Index::new(64 * 100_000, 1);
         let place = Place { block: 1, offset: 2, units: 3, volume: 0 };

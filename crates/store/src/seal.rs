@@ -3,7 +3,7 @@
 //! ```text
 //! block:  header | piece | piece | ...       a piece is what one write adds: seal, records, padding to the sector
 //! seal:   checksum u32 | magic u32 | position u32 | length u32 | end of the records u32 | records u32 | bounds
-//! bounds: sequence u64 | complete before u64 | certain blocks u32 | 2 times: sequence u64, bytes u32 | 5 times: block u32, ended u64    little-endian
+//! bounds: sequence u64 | closed before u64 | certain blocks u32 | 2 times: sequence u64, bytes u32 | 5 times: block u32, ended u64    little-endian
 //! ```
 //!
 //! The pieces of a block follow each other without gap and are written one after the other. A block whose pieces reach
@@ -40,8 +40,8 @@ pub(crate) type Next = [(u32, u64); NEXT];
 pub(crate) struct Bounds {
     /// Of the block that was begun last.
     pub(crate) sequence: u64,
-    /// All blocks with a lower sequence number are complete.
-    pub(crate) complete_before: u64,
+    /// All blocks with a lower sequence number are complete, but the open ones.
+    pub(crate) closed_before: u64,
     /// All blocks before this one have a header.
     pub(crate) certain: u32,
     /// Sequence numbers of the open blocks, and their durable bytes.
@@ -51,7 +51,7 @@ pub(crate) struct Bounds {
 
 impl Default for Bounds {
     fn default() -> Self {
-        Self { sequence: 0, complete_before: 0, certain: 0, open: [(0, 0); 2], next: [(NO_BLOCK, 0); NEXT] }
+        Self { sequence: 0, closed_before: 0, certain: 0, open: [(0, 0); 2], next: [(NO_BLOCK, 0); NEXT] }
     }
 }
 
@@ -59,7 +59,7 @@ impl Bounds {
     pub(crate) fn write(&self, out: &mut [u8]) {
         let mut fields = Vec::with_capacity(BOUNDS);
         fields.extend_from_slice(&self.sequence.to_le_bytes());
-        fields.extend_from_slice(&self.complete_before.to_le_bytes());
+        fields.extend_from_slice(&self.closed_before.to_le_bytes());
         fields.extend_from_slice(&self.certain.to_le_bytes());
         for (sequence, bytes) in self.open {
             fields.extend_from_slice(&sequence.to_le_bytes());
@@ -80,10 +80,10 @@ impl Bounds {
             rest = after;
             field.iter().rev().fold(0_u64, |word, byte| word << 8 | u64::from(*byte))
         };
-        let (sequence, complete_before, certain) = (word(8), word(8), word(4) as u32);
+        let (sequence, closed_before, certain) = (word(8), word(8), word(4) as u32);
         let open = [(); 2].map(|()| (word(8), word(4) as u32));
         let next = [(); NEXT].map(|()| (word(4) as u32, word(8)));
-        Some(Self { sequence, complete_before, certain, open, next })
+        Some(Self { sequence, closed_before, certain, open, next })
     }
 }
 
@@ -130,9 +130,9 @@ impl Seal {
 #[derive(Debug, Default, Clone)]
 pub(crate) struct Evidence {
     pub(crate) sequence: u64,
-    pub(crate) complete_before: u64,
+    pub(crate) closed_before: u64,
     pub(crate) certain: u32,
-    /// Durable bytes of blocks by sequence number, as far as `complete_before` does not say it.
+    /// Durable bytes of blocks by sequence number, where no statement says that the block is complete.
     open: BTreeMap<u64, u32>,
     /// Sequence number up to which a use of a block has ended.
     ended: BTreeMap<u32, u64>,
@@ -142,22 +142,23 @@ impl Evidence {
     /// Adds the bounds of a seal in a volume of `blocks` blocks, with sequence numbers below `limit`; those that no
     /// store writes are ignored.
     pub(crate) fn add(&mut self, bounds: &Bounds, blocks: u32, limit: u64) {
-        let is_possible = bounds.complete_before <= bounds.sequence + 1 && bounds.certain <= blocks;
+        let is_possible = bounds.closed_before <= bounds.sequence + 1 && bounds.certain <= blocks;
         if bounds.sequence >= limit || !is_possible {
             return;
         }
         self.sequence = self.sequence.max(bounds.sequence);
         self.certain = self.certain.max(bounds.certain);
-        if bounds.complete_before > self.complete_before {
-            self.complete_before = bounds.complete_before;
-            self.open = self.open.split_off(&bounds.complete_before);
-        }
+        // A block that some statement calls open is complete by another that is about it and does not.
+        let is_open = |sequence: u64| bounds.open.iter().any(|(open, _)| *open == sequence);
+        self.open.retain(|sequence, _| *sequence >= bounds.closed_before || is_open(*sequence));
         for (sequence, bytes) in bounds.open {
-            if sequence >= self.complete_before && bytes > 0 {
-                let known = self.open.entry(sequence).or_default();
-                *known = bytes.max(*known);
+            if sequence == 0 || !self.open.contains_key(&sequence) && sequence < self.closed_before {
+                continue;
             }
+            let known = self.open.entry(sequence).or_default();
+            *known = bytes.max(*known);
         }
+        self.closed_before = self.closed_before.max(bounds.closed_before);
         for (block, ended) in bounds.next.into_iter().filter(|(block, _)| *block < blocks) {
             let known = self.ended.entry(block).or_default();
             *known = ended.max(*known);
@@ -166,10 +167,8 @@ impl Evidence {
 
     /// Bytes of the block of this sequence number that were on the device for certain.
     pub(crate) fn durable_bytes(&self, sequence: u64, block_bytes: u32) -> u32 {
-        if sequence < self.complete_before {
-            return block_bytes;
-        }
-        self.open.get(&sequence).copied().unwrap_or(0)
+        let is_complete = sequence < self.closed_before;
+        self.open.get(&sequence).copied().unwrap_or(if is_complete { block_bytes } else { 0 })
     }
 
     /// True if the use of `block` with this sequence number had ended: nothing in it was needed.
@@ -184,7 +183,7 @@ mod tests {
 
     const BOUNDS_OF: Bounds = Bounds {
         sequence: 9,
-        complete_before: 7,
+        closed_before: 7,
         certain: 5,
         open: [(7, 512), (9, 2048)],
         next: [(1, 8), (2, 8), (3, 8), (4, 8), (0, 8)],
@@ -208,21 +207,41 @@ mod tests {
     }
 
     #[test]
+    fn a_block_is_complete_by_any_statement_about_it_in_which_it_is_not_open() {
+        let of = |closed_before, open| Bounds { sequence: 9, closed_before, open, ..Bounds::default() };
+        // 5 stays open for long, 7 is begun, filled and complete, 9 is begun.
+        let in_time = [
+            of(8, [(5, 512), (7, 0)]),
+            of(8, [(5, 512), (7, 1024)]),
+            of(7, [(5, 512), (9, 0)]),
+            of(9, [(5, 1024), (9, 0)]),
+        ];
+        for order in [[0, 1, 2, 3], [3, 2, 1, 0], [1, 3, 0, 2], [2, 0, 3, 1]] {
+            let mut evidence = Evidence::default();
+            order.iter().for_each(|at| evidence.add(&in_time[*at], 8, 100));
+            let durable = [4, 5, 6, 7, 8, 9].map(|sequence| evidence.durable_bytes(sequence, 4096));
+            assert_eq!(durable, [4096, 1024, 4096, 4096, 4096, 0], "{order:?}");
+        }
+        let mut evidence = Evidence::default();
+        in_time[..2].iter().for_each(|bounds| evidence.add(bounds, 8, 100));
+        assert_eq!([7, 8].map(|sequence| evidence.durable_bytes(sequence, 4096)), [1024, 0]);
+    }
+
+    #[test]
     fn evidence_only_grows() {
         let mut evidence = Evidence::default();
         evidence.add(&BOUNDS_OF, 8, 100);
-        let older =
-            Bounds { sequence: 3, complete_before: 2, certain: 2, open: [(3, 9), (0, 0)], next: [(5, 3); NEXT] };
+        let older = Bounds { sequence: 3, closed_before: 2, certain: 2, open: [(3, 9), (0, 0)], next: [(5, 3); NEXT] };
         evidence.add(&older, 8, 100);
-        assert_eq!((evidence.sequence, evidence.complete_before, evidence.certain), (9, 7, 5));
+        assert_eq!((evidence.sequence, evidence.closed_before, evidence.certain), (9, 7, 5));
         let durable = |sequence| evidence.durable_bytes(sequence, 4096);
         assert_eq!([durable(6), durable(7), durable(8), durable(9)], [4096, 512, 0, 2048]);
         assert!(evidence.has_ended(1, 8) && !evidence.has_ended(1, 9), "block 1 may be in use again");
         assert!(evidence.has_ended(5, 3) && !evidence.has_ended(5, 4));
         // Numbers that no store writes.
         evidence.add(&Bounds { sequence: 100, ..BOUNDS_OF }, 8, 100);
-        evidence.add(&Bounds { complete_before: 90, ..BOUNDS_OF }, 8, 100);
+        evidence.add(&Bounds { closed_before: 90, ..BOUNDS_OF }, 8, 100);
         evidence.add(&Bounds { certain: 9, ..BOUNDS_OF }, 8, 100);
-        assert_eq!((evidence.sequence, evidence.complete_before, evidence.certain), (9, 7, 5));
+        assert_eq!((evidence.sequence, evidence.closed_before, evidence.certain), (9, 7, 5));
     }
 }

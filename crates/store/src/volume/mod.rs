@@ -234,9 +234,11 @@ impl Volume {
             let buffer = number.and_then(|number| self.buffers[number as usize].as_ref());
             buffer.map_or((0, 0), |buffer| (buffer.header.sequence, buffer.written as u32))
         });
+        let is_open = |sequence: &u64| open.iter().any(|(open, _)| open == sequence);
+        let incomplete = self.incomplete.iter().copied().filter(|sequence| !is_open(sequence));
         Bounds {
             sequence: self.sequence,
-            complete_before: self.incomplete.iter().copied().min().unwrap_or(self.sequence + 1),
+            closed_before: incomplete.min().unwrap_or(self.sequence + 1),
             certain: self.blocks.certain(),
             open,
             next: self.blocks.next(self.sequence),
