@@ -110,6 +110,16 @@ assert all(record.result == 0 for record in client.batch_remove(keys[3:]).batch_
 assert client.exists(keys[2])[1] is None and client.exists(keys[3])[1] is None and client.exists(keys[0])[1] is not None
 step("batches that read, write and delete")
 
+keys = [("test", "copies", number) for number in range(400)]
+for key_of, number in zip(keys, range(400)):
+    client.put(key_of, {"n": number}, None, {"key": aerospike.POLICY_KEY_SEND})
+for name in ["MASTER", "ANY", "SEQUENCE", "PREFER_RACK", "RANDOM"]:
+    policy = {"replica": getattr(aerospike, "POLICY_REPLICA_" + name), "max_retries": 0, "total_timeout": 10000}
+    assert [client.get(key_of, policy)[2]["n"] for key_of in keys] == list(range(400)), name
+    assert [record.record[2]["n"] for record in client.batch_read(keys, policy=policy).batch_records] == list(range(400)), name
+assert all(record.result == 0 for record in client.batch_remove(keys).batch_records)
+step("400 reads by each policy of replicas")
+
 refused(exception.NamespaceNotFound, client.get, ("other", None, 1))
 refused(exception.RecordTooBig, client.put, key, {"big": bytearray(1 << 20)})
 refused(exception.UnsupportedFeature, client.query("test", "people").results)

@@ -135,6 +135,9 @@ impl Ticker {
         if let Some(text) = transactions(&counts.batch_sub) {
             say(format!("batch-sub: {text}"));
         }
+        if let Some(text) = transactions(&counts.from_proxy) {
+            say(format!("from-proxy: {text}"));
+        }
         if counts.key_busy + counts.record_too_big > 0 {
             let (busy, big) = (counts.key_busy, counts.record_too_big);
             say(format!("special-errors: key-busy {busy} record-too-big {big} lost-conflict (0,0)"));
@@ -227,10 +230,13 @@ fn cache_read_pct(now: &Statistics, before: Option<&Statistics>) -> f64 {
 /// `tsvc (..) ... lang (..)`, or nothing where there was no transaction.
 fn transactions(of: &Transactions) -> Option<String> {
     let all = |of: &Outcomes| of.success + of.error + of.timeout + of.not_found;
-    let Transactions { read, write, delete, .. } = of;
-    (all(read) + all(write) + all(delete) > 0).then(|| {
+    let Transactions { read, write, delete, proxy, refused, .. } = of;
+    (all(read) + all(write) + all(delete) + all(proxy) + refused > 0).then(|| {
         format!(
-            "tsvc (0,0) proxy (0,0,0) read ({},{},{},{},0) write ({},{},{},0) delete ({},{},{},{},0) udf (0,0,0,0) lang (0,0,0,0)",
+            "tsvc ({refused},0) proxy ({},{},{}) read ({},{},{},{},0) write ({},{},{},0) delete ({},{},{},{},0) udf (0,0,0,0) lang (0,0,0,0)",
+            proxy.success,
+            proxy.error,
+            proxy.timeout,
             read.success,
             read.error,
             read.timeout,

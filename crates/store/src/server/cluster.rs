@@ -18,8 +18,8 @@ pub(super) const MAGIC: u8 = 0xfb;
 /// Bytes before the body.
 const HEADER_BYTES: usize = 16;
 
-/// Longest body: a record and its digest.
-const BODY_BYTES_MAX: usize = (8 << 20) + 4096;
+/// Longest body: a record and its digest, or a client's message about it.
+pub(super) const BODY_BYTES_MAX: usize = (8 << 20) + 4096;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
@@ -73,6 +73,11 @@ impl Cluster {
         self.nodes.iter().enumerate().filter(|(at, _)| *at != self.own)
     }
 
+    /// The master of `partition`.
+    pub(super) fn master(&self, partition: u16) -> usize {
+        self.owners[usize::from(partition)][0]
+    }
+
     /// True if this node is the master of `partition` (`place` 0) or its replica (1).
     pub fn has(&self, partition: u16, place: usize) -> bool {
         place < self.nodes.len().min(2) && self.owners[usize::from(partition)][place] == self.own
@@ -114,6 +119,10 @@ pub(super) enum Said<'a> {
     Image { number: u64, namespace: u16, digest: Digest, image: &'a [u8] },
     /// Result of that write.
     Done { number: u64, result: ResultCode },
+    /// A client's transaction for which the receiver has the partition, as the client's protocol has it.
+    Proxy { number: u64, message: &'a [u8] },
+    /// The reply to it, as in the client's protocol.
+    Answer { number: u64, reply: &'a [u8] },
 }
 
 /// Not a valid message: close the connection.
@@ -127,6 +136,8 @@ impl Said<'_> {
             Said::Hello { id, namespaces } => (0, 0, *id, [namespaces, &[]]),
             Said::Image { number, namespace, digest, image } => (1, *namespace, *number, [digest, image]),
             Said::Done { number, result } => (2, result.0.into(), *number, [&[], &[]]),
+            Said::Proxy { number, message } => (3, 0, *number, [message, &[]]),
+            Said::Answer { number, reply } => (4, 0, *number, [reply, &[]]),
         };
         out.extend_from_slice(&[MAGIC, what]);
         out.extend_from_slice(&word.to_le_bytes());
@@ -153,6 +164,8 @@ pub(super) fn take<'a>(bytes: &mut &'a [u8]) -> Result<Option<Said<'a>>, NotSaid
             Said::Image { number, namespace: word, digest: *digest, image }
         }
         2 => Said::Done { number, result: ResultCode(word as u8) },
+        3 => Said::Proxy { number, message: body },
+        4 => Said::Answer { number, reply: body },
         _ => return Err(NotSaid),
     };
     *bytes = rest;
@@ -190,6 +203,8 @@ mod tests {
             Said::Hello { id: 7, namespaces: b"a\nb" },
             Said::Image { number: 1 << 40, namespace: 1, digest: [3; 20], image: b"image" },
             Said::Done { number: 5, result: ResultCode::OUT_OF_SPACE },
+            Said::Proxy { number: 6, message: b"message" },
+            Said::Answer { number: 6, reply: b"" },
         ];
         let mut bytes = Vec::new();
         all.iter().for_each(|said| said.put(&mut bytes));

@@ -5,6 +5,7 @@ use super::connection::Link;
 use super::mailbox::Mailbox;
 use crate::conf::Config;
 use crate::observe::{self, Counts, Facts, Line, Merge, Peer};
+use crate::wire::{self, Command, Fault};
 use crate::{DeviceHeader, IoCounted, IoCounts, Reply, Transaction};
 use device::target::Target;
 use std::net::{IpAddr, TcpListener, TcpStream};
@@ -182,6 +183,13 @@ impl State {
     /// I/O of its stores.
     pub fn io(&self) -> IoCounted {
         self.io.now()
+    }
+
+    /// The transactions of a client's message.
+    pub(super) fn parse(&self, message: &[u8]) -> Result<Command, Fault> {
+        let namespaces = &self.setup.config.namespaces;
+        let namespace_of = |name: &[u8]| namespaces.iter().position(|of| of.settings.name.as_bytes() == name);
+        wire::parse(message, self.setup.limits.batch, namespace_of)
     }
 
     /// Names of the namespaces, a line each.

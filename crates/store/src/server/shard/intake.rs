@@ -6,7 +6,7 @@ use super::super::state::State;
 use super::transactions::{Batch, Origin};
 use super::{CANCEL, MS, RECEIVE, SEND, Shard};
 use crate::wire::{self, Command, Fault, Kind, frame, reply};
-use crate::{Digest, Reply, ResultCode, Transaction, Work};
+use crate::{Reply, ResultCode, Transaction, Work};
 use engine::IoEngine as _;
 use std::net::TcpStream;
 use std::sync::Arc;
@@ -132,10 +132,8 @@ impl Shard {
         };
         let Some(connection) = self.connections.get(at) else { return Ok(false) };
         let request = connection.ask();
-        let namespace_of =
-            |name: &[u8]| state.setup.config.namespaces.iter().position(|of| of.settings.name.as_bytes() == name);
         let parsed = match kind {
-            Kind::Message => wire::parse(body, state.setup.limits.batch, namespace_of),
+            Kind::Message => state.parse(body),
             Kind::Info => {
                 connection.answer(request, |out| state.facts(|facts| wire::info::put(out, body, facts)));
                 self.counts.info_requests += 1;
@@ -149,22 +147,19 @@ impl Shard {
             }
         };
         let serial = connection.serial;
-        let default_ms = state.setup.config.transaction_max_ms;
-        let deadline_ns = |timeout_ms: u32| match if timeout_ms > 0 { timeout_ms } else { default_ms } {
-            0 => u64::MAX,
-            ms => self.now_ns + u64::from(ms) * MS,
-        };
         match parsed {
             Ok(Command::Single(single)) => {
-                let deadline_ns = deadline_ns(single.timeout_ms);
+                let deadline_ns = self.deadline_ns(single.timeout_ms);
                 self.start(Origin::Single { connection: at, serial, request }, single.request, deadline_ns);
             }
             Ok(Command::Batch(batch)) => {
-                let deadline_ns = deadline_ns(batch.timeout_ms);
+                let deadline_ns = self.deadline_ns(batch.timeout_ms);
                 let batch = Batch::new(at, serial, request, batch.requests, deadline_ns);
                 let held = batch.held();
                 let batch = self.batches.insert(batch);
-                connection.batch = Some((batch, held));
+                if let Some(connection) = self.connections.get(at) {
+                    connection.batch = Some((batch, held));
+                }
                 self.moved(held);
                 self.pump(batch);
             }
@@ -175,6 +170,14 @@ impl Shard {
             Err(Fault::Malformed(_)) => return Err(Malformed),
         }
         Ok(true)
+    }
+
+    /// When a transaction with this timeout of its client ends.
+    fn deadline_ns(&self, timeout_ms: u32) -> u64 {
+        match if timeout_ms > 0 { timeout_ms } else { self.state.setup.config.transaction_max_ms } {
+            0 => u64::MAX,
+            ms => self.now_ns + u64::from(ms) * MS,
+        }
     }
 
     /// Takes a node's message and executes it. `false` if it is incomplete.
@@ -206,12 +209,29 @@ impl Shard {
                 }
                 let origin = Origin::Node { connection: at, serial: connection.serial, number };
                 let transaction = Transaction { digest, set: Box::default(), work: Work::Image(image.to_vec()) };
-                let request = wire::Request { namespace: namespace.into(), transaction };
+                let request = wire::Request { namespace: namespace.into(), transaction, at_master: false };
                 self.start(origin, request, u64::MAX);
             }
             (Said::Done { number, result }, Role::Outbound(node)) => {
                 if self.links[node] == Some(at) {
                     self.on_done(number, result);
+                }
+            }
+            (Said::Proxy { number, message }, Role::Inbound) => {
+                let origin = Origin::Proxied { connection: at, serial: connection.serial, number };
+                match state.parse(message) {
+                    Ok(Command::Single(single)) => {
+                        let deadline_ns = self.deadline_ns(single.timeout_ms);
+                        self.start(origin, single.request, deadline_ns);
+                    }
+                    Err(Fault::Refused(code)) => self.answer(origin, Reply::of(code)),
+                    _ => return Err(Malformed),
+                }
+            }
+            (Said::Answer { number, reply }, Role::Outbound(node)) => {
+                let reply = reply::parse(reply).map_err(|_| Malformed)?;
+                if self.links[node] == Some(at) {
+                    self.on_answer(number, reply);
                 }
             }
             _ => return Err(Malformed),
@@ -330,18 +350,11 @@ impl Shard {
         }
     }
 
-    /// Sends a node a write; `number` comes back.
-    pub(super) fn send_image(
-        &mut self,
-        node: usize,
-        number: u64,
-        namespace: u16,
-        digest: Digest,
-        image: &[u8],
-    ) -> bool {
+    /// Sends a node a message. `false` if there is no link to it.
+    pub(super) fn say(&mut self, node: usize, said: &Said<'_>) -> bool {
         let Some(at) = self.links[node] else { return false };
         let Some(connection) = self.connections.get(at).filter(|connection| !connection.ended) else { return false };
-        Said::Image { number, namespace, digest, image }.put(connection.out());
+        said.put(connection.out());
         self.list(at);
         true
     }

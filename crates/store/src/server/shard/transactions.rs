@@ -1,6 +1,6 @@
 //! Transactions in progress: origin, place of execution, and replica.
 
-use super::super::cluster::Said;
+use super::super::cluster::{BODY_BYTES_MAX, Said};
 use super::super::connection::UNSENT_BYTES_MAX;
 use super::super::state::Message;
 use super::{MS, RingDisk, Shard};
@@ -32,6 +32,8 @@ pub(super) enum Origin {
     Core { core: usize, number: u32 },
     /// Another node, by its number.
     Node { connection: u32, serial: u32, number: u64 },
+    /// Another node's client, by that node's number.
+    Proxied { connection: u32, serial: u32, number: u64 },
     /// The client no longer waits.
     Nobody,
 }
@@ -46,15 +48,16 @@ pub(super) struct Pending {
     began_ns: u64,
     digest: Digest,
     deadline_ns: u64,
-    /// The node that must have the write.
-    replica: Option<usize>,
-    /// Reply to send once the other node has answered.
+    /// The node that must have the write, or that carries out the transaction.
+    node: Option<usize>,
+    is_proxied: bool,
+    /// Reply to send once the other node has the write.
     reply: Option<Reply>,
 }
 
 impl Pending {
     pub(super) fn waits_for(&self, node: usize) -> bool {
-        self.replica == Some(node) && self.reply.is_some()
+        self.node == Some(node) && (self.is_proxied || self.reply.is_some())
     }
 }
 
@@ -66,6 +69,7 @@ pub(super) struct Answered {
     kind: Kind,
     result: ResultCode,
     began_ns: u64,
+    is_proxied: bool,
 }
 
 /// A batch that is not answered.
@@ -116,21 +120,32 @@ fn is_beyond(work: &Work, block_bytes: usize) -> bool {
 }
 
 impl Shard {
-    /// Begins a transaction, here or on the core that has its partition.
+    /// Numbers a transaction that begins.
+    fn pend(&mut self, origin: Origin, namespace: u16, kind: Option<Kind>, digest: Digest, deadline_ns: u64) -> u32 {
+        let began_ns = self.now_ns;
+        let (node, is_proxied, reply) = (None, false, None);
+        self.pending.insert(Pending { origin, namespace, kind, began_ns, digest, deadline_ns, node, is_proxied, reply })
+    }
+
+    /// Begins a transaction, here or on the core or node that has its partition.
     pub(super) fn start(&mut self, origin: Origin, request: Request, deadline_ns: u64) {
-        let Request { namespace, transaction } = request;
-        let (digest, namespace) = (transaction.digest, namespace as u16);
-        let (kind, began_ns) = (Kind::of(&transaction.work), self.now_ns);
-        let pending = Pending { origin, namespace, kind, began_ns, digest, deadline_ns, replica: None, reply: None };
-        let number = self.pending.insert(pending);
-        let partition = partition(&digest);
-        let is_image = matches!(transaction.work, Work::Image(_));
-        if !is_image && !self.state.setup.cluster.has(partition, 0) {
-            return self.replies.push((number.into(), Reply::of(ResultCode::UNAVAILABLE)));
-        }
+        let Request { namespace, transaction, at_master } = request;
+        let (namespace, kind) = (namespace as u16, Kind::of(&transaction.work));
+        let number = self.pend(origin, namespace, kind, transaction.digest, deadline_ns);
+        let partition = partition(&transaction.digest);
+        let cluster = &self.state.setup.cluster;
+        let is_replicated = self.state.setup.config.namespaces[usize::from(namespace)].replication_factor > 1;
+        let is_here = match kind {
+            None => true,
+            Some(Kind::Read) if is_replicated && !at_master => cluster.has(partition, 0) || cluster.has(partition, 1),
+            Some(_) => cluster.has(partition, 0),
+        };
         let block_bytes = self.state.setup.config.namespaces[usize::from(namespace)].settings.write_block_bytes;
         if is_beyond(&transaction.work, block_bytes as usize) {
             return self.replies.push((number.into(), Reply::of(ResultCode::TOO_BIG)));
+        }
+        if !is_here {
+            return self.proxy(number, &transaction);
         }
         let to = usize::from(partition) % self.state.mailboxes.len();
         if to == self.core {
@@ -140,12 +155,39 @@ impl Shard {
         }
     }
 
+    /// Has the master of its partition carry out a transaction.
+    fn proxy(&mut self, number: u32, transaction: &Transaction) {
+        let node = self.state.setup.cluster.master(partition(&transaction.digest));
+        let refused = self.refusal(node);
+        let Some(pending) = self.pending.get(number) else { return };
+        // Two nodes that take each other for the master would send it to and fro.
+        let is_again = matches!(pending.origin, Origin::Proxied { .. });
+        if let Some(code) = if is_again { Some(ResultCode::UNAVAILABLE) } else { refused } {
+            return self.replies.push((number.into(), Reply::of(code)));
+        }
+        let timeout_ms = (pending.deadline_ns.saturating_sub(self.now_ns) / MS).clamp(1, u32::MAX.into()) as u32;
+        let name = self.state.setup.config.namespaces[usize::from(pending.namespace)].settings.name.as_bytes();
+        let mut message = Vec::new();
+        wire::request::put(&mut message, name, transaction, timeout_ms);
+        if message.len() > BODY_BYTES_MAX {
+            return self.replies.push((number.into(), Reply::of(ResultCode::TOO_BIG)));
+        }
+        (pending.node, pending.is_proxied) = (Some(node), true);
+        self.say(node, &Said::Proxy { number: number.into(), message: &message });
+    }
+
+    /// Why nothing can be sent to a node now.
+    fn refusal(&mut self, node: usize) -> Option<ResultCode> {
+        match self.links[node].and_then(|link| self.connections.get(link)) {
+            None => Some(ResultCode::UNAVAILABLE),
+            Some(link) if link.ended => Some(ResultCode::UNAVAILABLE),
+            Some(link) => (link.unsent() > LINK_BYTES_MAX).then_some(ResultCode::DEVICE_OVERLOAD),
+        }
+    }
+
     /// Carries out a transaction of another core's client.
     pub(super) fn execute_for(&mut self, core: usize, number: u32, namespace: u16, transaction: Transaction) {
-        let (origin, digest) = (Origin::Core { core, number }, transaction.digest);
-        let (kind, began_ns, deadline_ns) = (None, self.now_ns, u64::MAX);
-        let pending = Pending { origin, namespace, kind, began_ns, digest, deadline_ns, replica: None, reply: None };
-        let number = self.pending.insert(pending);
+        let number = self.pend(Origin::Core { core, number }, namespace, None, transaction.digest, u64::MAX);
         self.execute(number, namespace, transaction);
     }
 
@@ -159,17 +201,12 @@ impl Shard {
         if let Some(image) = image.filter(|_| is_replicated)
             && let Some(node) = self.state.setup.cluster.replica(partition(&transaction.digest))
         {
-            let link = self.links[node].and_then(|link| self.connections.get(link));
-            let refusal = match link {
-                None => Some(ResultCode::UNAVAILABLE),
-                Some(link) => (link.unsent() > LINK_BYTES_MAX).then_some(ResultCode::DEVICE_OVERLOAD),
-            };
-            if let Some(refusal) = refusal {
+            if let Some(refusal) = self.refusal(node) {
                 return self.replies.push((number.into(), Reply::of(refusal)));
             }
             *image = true;
             if let Some(pending) = self.pending.get(number) {
-                pending.replica = Some(node);
+                pending.node = Some(node);
             }
         }
         let (store, _) = &mut self.stores[usize::from(namespace)];
@@ -190,11 +227,11 @@ impl Shard {
     /// A store has answered: a write goes to its replica first.
     fn stored(&mut self, number: u32, mut reply: Reply) {
         let Some(pending) = self.pending.get(number) else { return };
-        if let (Some(node), Some(image)) = (pending.replica, reply.image.take()) {
+        if let (Some(node), Some(image)) = (pending.node, reply.image.take()) {
             let (namespace, digest) = (pending.namespace, pending.digest);
             let asynchronous = self.state.setup.config.namespaces[usize::from(namespace)].answers_before_replica;
             let answer = if asynchronous { NO_ANSWER } else { number.into() };
-            let is_sent = self.send_image(node, answer, namespace, digest, &image);
+            let is_sent = self.say(node, &Said::Image { number: answer, namespace, digest, image: &image });
             if !is_sent {
                 reply = Reply::of(ResultCode::TIMEOUT);
             } else if !asynchronous && let Some(pending) = self.pending.get(number) {
@@ -216,6 +253,14 @@ impl Shard {
         self.complete(number, reply);
     }
 
+    /// The node that carried out a transaction has answered.
+    pub(super) fn on_answer(&mut self, number: u64, reply: Reply) {
+        let Ok(number) = u32::try_from(number) else { return };
+        if self.pending.get(number).is_some_and(|pending| pending.is_proxied) {
+            self.complete(number, reply);
+        }
+    }
+
     pub(super) fn complete(&mut self, number: u32, reply: Reply) {
         let Some(pending) = self.pending.remove(number) else { return };
         self.count(&pending, reply.result);
@@ -226,10 +271,12 @@ impl Shard {
         let from = match pending.origin {
             Origin::Single { .. } => observe::Origin::Client,
             Origin::Batch { .. } => observe::Origin::Batch,
+            Origin::Proxied { .. } => observe::Origin::Proxy,
             Origin::Core { .. } | Origin::Node { .. } | Origin::Nobody => return,
         };
-        let (Some(kind), namespace) = (pending.kind, pending.namespace) else { return };
-        self.answered.push(Answered { namespace, from, kind, result, began_ns: pending.began_ns });
+        let Pending { namespace, began_ns, is_proxied, .. } = *pending;
+        let Some(kind) = pending.kind else { return };
+        self.answered.push(Answered { namespace, from, kind, result, began_ns, is_proxied });
     }
 
     /// Counts the transactions answered in this pass, once their replies are with the kernel.
@@ -239,13 +286,16 @@ impl Shard {
         }
         let now_ns = self.net.now();
         let unit_ns = if self.state.setup.config.microsecond_histograms { 1_000 } else { MS };
-        for Answered { namespace, from, kind, result, began_ns } in self.answered.drain(..) {
-            let time = now_ns.saturating_sub(began_ns) / unit_ns;
-            self.counts.namespaces[usize::from(namespace)].record(from, kind, result, time);
+        for Answered { namespace, from, kind, result, began_ns, is_proxied } in self.answered.drain(..) {
+            let counts = &mut self.counts.namespaces[usize::from(namespace)];
+            match is_proxied {
+                true => counts.record_proxied(from, result),
+                false => counts.record(from, kind, result, now_ns.saturating_sub(began_ns) / unit_ns),
+            }
         }
     }
 
-    fn answer(&mut self, origin: Origin, reply: Reply) {
+    pub(super) fn answer(&mut self, origin: Origin, reply: Reply) {
         match origin {
             Origin::Single { connection: at, serial, request } => {
                 if let Some(connection) = self.connections.get(at).filter(|of| of.serial == serial && !of.ended) {
@@ -267,6 +317,18 @@ impl Shard {
                     if number != NO_ANSWER {
                         Said::Done { number, result: reply.result }.put(connection.out());
                     }
+                    self.list(at);
+                }
+            }
+            Origin::Proxied { connection: at, serial, number } => {
+                if let Some(connection) = self.connections.get(at).filter(|of| of.serial == serial && !of.ended) {
+                    let mut entry = Vec::new();
+                    reply::put_entry(&mut entry, 0, &reply);
+                    if entry.len() > BODY_BYTES_MAX {
+                        entry.clear();
+                        reply::put_entry(&mut entry, 0, &Reply::of(ResultCode::TOO_BIG));
+                    }
+                    Said::Answer { number, reply: &entry }.put(connection.out());
                     self.list(at);
                 }
             }

@@ -89,6 +89,7 @@ pub(super) fn namespace(facts: &Facts, index: usize) -> String {
     pairs.add("migrate_rx_partitions_remaining", 0);
     transactions(&mut pairs, "client", &counts.client);
     transactions(&mut pairs, "batch_sub", &counts.batch_sub);
+    transactions(&mut pairs, "from_proxy", &counts.from_proxy);
     pairs.add("fail_key_busy", counts.key_busy);
     pairs.add("fail_record_too_big", counts.record_too_big);
     // As the real server: clients and sizing find the settings behind the counters.
@@ -96,6 +97,12 @@ pub(super) fn namespace(facts: &Facts, index: usize) -> String {
 }
 
 fn transactions(pairs: &mut Pairs, origin: &str, of: &Transactions) {
+    pairs.add(&format!("{origin}_tsvc_error"), of.refused);
+    if origin != "from_proxy" {
+        pairs.add(&format!("{origin}_proxy_complete"), of.proxy.success);
+        pairs.add(&format!("{origin}_proxy_error"), of.proxy.error);
+        pairs.add(&format!("{origin}_proxy_timeout"), of.proxy.timeout);
+    }
     for (kind, outcomes) in [("read", of.read), ("write", of.write), ("delete", of.delete)] {
         let mut add = |name: &str, value: u64| pairs.add(&format!("{origin}_{kind}_{name}"), value);
         add("success", outcomes.success);
