@@ -125,6 +125,10 @@ refused(exception.RecordTooBig, client.put, key, {"big": bytearray(1 << 20)})
 refused(exception.UnsupportedFeature, client.query("test", "people").results)
 refused(exception.UnsupportedFeature, client.apply, key, "module", "function", [])
 refused(exception.UnsupportedFeature, client.operate, key, [list_operations.list_append("only", 1)])
+for call in [client.put, client.get, client.remove]:
+    more = [{"only": 2}] if call == client.put else []
+    raised = refused(exception.AerospikeError, call, key, *more, policy={"txn": aerospike.Transaction()})
+    assert raised.code == 25, raised
 assert client.get(key)[2] == {"only": 1}
 step("what is not done, and what is too much")
 

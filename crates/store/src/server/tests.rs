@@ -12,6 +12,7 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 mod hangs;
+mod unsupported;
 
 const LIMIT: Duration = Duration::from_secs(20);
 

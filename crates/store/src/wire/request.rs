@@ -9,6 +9,9 @@ use thiserror::Error;
 /// Longest name of a set, bytes.
 const SET_BYTES_MAX: usize = 63;
 
+/// Set of the records with which clients begin a transaction over several records. Source: the clients.
+const TRANSACTION_SET: &[u8] = b"<ERO~MRT";
+
 /// Limits of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
@@ -106,6 +109,9 @@ fn request(
     let digest: Digest = digest.ok_or(ResultCode::UNSUPPORTED)?.try_into().map_err(|_| ResultCode::PARAMETER)?;
     if fields.set.len() > SET_BYTES_MAX {
         return Err(ResultCode::PARAMETER);
+    }
+    if fields.set == TRANSACTION_SET {
+        return Err(ResultCode::ENTERPRISE_ONLY);
     }
     let work = work(header, fields.key, ops)?;
     let is_linearizable = header.info[2] & (info3::READ_TYPE | info3::READ_RELAX) == info3::READ_TYPE;
