@@ -73,6 +73,16 @@ pub struct Transactions {
     pub write_times: Buckets,
 }
 
+impl Transactions {
+    /// All transactions, and those among them that were refused for want of a node or timed out.
+    pub(crate) fn requests(&self) -> [u64; 2] {
+        let kinds = [self.read, self.write, self.delete, self.proxy];
+        let ended: u64 = kinds.iter().map(|of| of.success + of.error + of.not_found).sum();
+        let failed = self.refused + kinds.iter().map(|of| of.timeout).sum::<u64>();
+        [ended + failed, failed]
+    }
+}
+
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NamespaceCounts {
     /// Single transactions.

@@ -109,8 +109,8 @@ impl Ticker {
         let counts = facts.counts.namespaces.get(index).unwrap_or(&default);
         let store = &counts.store;
         let mut say = |text: String| lines.push(Line::info("info", "ticker.c", format!("{{{name}}} {text}")));
-        let (masters, replicas) = facts.split_objects(index);
-        say(format!("objects: all {} master {masters} prole {replicas} non-replica 0", store.objects));
+        let [masters, replicas, others] = facts.split_objects(index);
+        say(format!("objects: all {} master {masters} prole {replicas} non-replica {others}", store.objects));
         if store.tombstones > 0 {
             say(format!(
                 "tombstones: all {} xdr (0,0) master {} prole 0 non-replica 0",

@@ -510,7 +510,12 @@ fn two_nodes_have_each_a_part_and_copies_of_the_other_s() {
     a.until("said", |of| of.lines.lock().unwrap().iter().any(|line| line.contains("is gone")));
     let own = (0..200).find(|key| cluster(0).has(crate::partition(&digest_of(*key)), 0)).unwrap();
     assert_eq!(to_a.ask(&get(own)).0, 0);
-    a.until("writes fail", |_| to_a.ask(&put(own, b"y")).0 == 11);
+    a.until("it takes over", |of| of.lines.lock().unwrap().iter().any(|line| line.starts_with("took over")));
+    for key in 0..200 {
+        assert_eq!(to_a.ask(&put(key, b"z")), (0, 3, Vec::new()));
+    }
+    a.until("said", |of| of.lines.lock().unwrap().iter().any(|line| line.starts_with("has writes")));
+    a.until("and its record of that", |of| of.counted(objects) == 201);
 }
 
 #[test]
@@ -562,7 +567,10 @@ fn every_node_answers_for_every_record_and_one_without_its_partition_through_the
         results.sort_unstable();
         assert_eq!(results, [vec![0; 61], vec![2]].concat(), "60 records, the last entry, and one that is missing");
     }
-    let clients_read = |of: &Counts| of.namespaces[0].client.read.success;
-    let all: u64 = benches.iter().map(|bench| bench.counted(|of| of.namespaces[0].client.proxy.success)).sum();
-    assert!(all > 100 && benches.iter().all(|bench| bench.counted(clients_read) > 0), "{all}");
+    let counted =
+        |of: fn(&NamespaceCounts) -> u64| benches.iter().map(move |bench| bench.counted(|all| of(&all.namespaces[0])));
+    benches[0].until("all are counted", |_| {
+        counted(|of| of.client.proxy.success).sum::<u64>() > 100
+            && counted(|of| of.client.read.success).all(|reads| reads > 0)
+    });
 }

@@ -2,11 +2,13 @@
 
 use super::super::cluster::{BODY_BYTES_MAX, Said};
 use super::super::connection::UNSENT_BYTES_MAX;
+use super::super::pair::{self, LEASE_NS, Mode};
 use super::super::state::Message;
 use super::{MS, RingDisk, Shard};
 use crate::observe::{self, Kind};
+use crate::ops::{Entry, operation, particle};
 use crate::wire::{self, Keyed, Request, frame, reply};
-use crate::{Digest, Reply, ResultCode, Transaction, Work, ops, partition};
+use crate::{Digest, Policy, Reply, ResultCode, Transaction, Ttl, Work, Write, ops, partition};
 use engine::IoEngine as _;
 
 /// Keys of a batch that are under way at once.
@@ -34,6 +36,8 @@ pub(super) enum Origin {
     Node { connection: u32, serial: u32, number: u64 },
     /// Another node's client, by that node's number.
     Proxied { connection: u32, serial: u32, number: u64 },
+    /// This node, which records that it is ahead.
+    Record,
     /// The client no longer waits.
     Nobody,
 }
@@ -132,20 +136,39 @@ impl Shard {
         let Request { namespace, transaction, at_master } = request;
         let (namespace, kind) = (namespace as u16, Kind::of(&transaction.work));
         let number = self.pend(origin, namespace, kind, transaction.digest, deadline_ns);
-        let partition = partition(&transaction.digest);
-        let cluster = &self.state.setup.cluster;
-        let is_replicated = self.state.setup.config.namespaces[usize::from(namespace)].replication_factor > 1;
-        let is_here = match kind {
-            None => true,
-            Some(Kind::Read) if is_replicated && !at_master => cluster.has(partition, 0) || cluster.has(partition, 1),
-            Some(_) => cluster.has(partition, 0),
-        };
-        let block_bytes = self.state.setup.config.namespaces[usize::from(namespace)].settings.write_block_bytes;
-        if is_beyond(&transaction.work, block_bytes as usize) {
+        let settings = &self.state.setup.config.namespaces[usize::from(namespace)].settings;
+        if is_beyond(&transaction.work, settings.write_block_bytes as usize) {
             return self.replies.push((number.into(), Reply::of(ResultCode::TOO_BIG)));
         }
+        if matches!(kind, Some(Kind::Write | Kind::Delete)) && self.has_copies(namespace) {
+            if transaction.digest == self.state.record_digest {
+                return self.replies.push((number.into(), Reply::of(ResultCode::PARAMETER)));
+            }
+            if self.state.pair.must_record() {
+                return self.park(number, transaction);
+            }
+        }
+        self.route(number, namespace, transaction, at_master);
+    }
+
+    /// Has a transaction carried out here, or on the core or node that has its partition.
+    fn route(&mut self, number: u32, namespace: u16, transaction: Transaction, at_master: bool) {
+        let (kind, partition) = (Kind::of(&transaction.work), partition(&transaction.digest));
+        let (cluster, pair) = (&self.state.setup.cluster, &self.state.pair);
+        let copies = self.has_copies(namespace);
+        let place = pair.place(cluster, partition, copies);
+        let is_here = match kind {
+            None => true,
+            Some(Kind::Read) if !at_master => place.is_some(),
+            Some(_) => place == Some(0),
+        };
         if !is_here {
             return self.proxy(number, &transaction);
+        }
+        // The other node may have taken over and written since.
+        let other = cluster.replica(partition).filter(|_| at_master && copies && pair.mode() == Mode::Paired);
+        if other.is_some_and(|node| !self.has_lease(node)) {
+            return self.replies.push((number.into(), Reply::of(ResultCode::UNAVAILABLE)));
         }
         let to = usize::from(partition) % self.state.mailboxes.len();
         if to == self.core {
@@ -155,9 +178,60 @@ impl Shard {
         }
     }
 
+    fn has_copies(&self, namespace: u16) -> bool {
+        self.state.setup.config.namespaces[usize::from(namespace)].replication_factor > 1
+    }
+
+    /// True if a node has answered so lately that it has taken over nothing.
+    fn has_lease(&mut self, node: usize) -> bool {
+        let now_ns = self.net.now();
+        let link = self.links[node].and_then(|link| self.connections.get(link));
+        link.is_some_and(|link| !link.ended && now_ns < link.heard_ns + LEASE_NS)
+    }
+
+    /// Has a write wait until it is recorded that this node is ahead.
+    fn park(&mut self, number: u32, transaction: Transaction) {
+        self.parked.push((number, transaction));
+        self.state.on_mode(Some(Mode::Ahead));
+    }
+
+    /// Records that this node is ahead.
+    pub(super) fn record(&mut self) {
+        let Some((namespace, _)) = self.state.record_place() else { return };
+        let name: &[u8] = match self.state.setup.config.namespaces[namespace].settings.single_bin {
+            true => b"",
+            false => b"ahead",
+        };
+        let mut ops = Vec::new();
+        let (operation, particle) = (operation::WRITE, particle::INTEGER);
+        ops::put(&mut ops, &Entry { operation, particle, name, value: &1_u64.to_be_bytes() });
+        let policy = Policy { ttl: Ttl::Never, ..Policy::default() };
+        let (digest, set) = (self.state.record_digest, pair::RECORD_SET.into());
+        let transaction = Transaction { digest, set, work: Work::Write(Write { policy, ops, ..Write::default() }) };
+        let number = self.pend(Origin::Record, namespace as u16, None, digest, u64::MAX);
+        let (store, _) = &mut self.stores[namespace];
+        store.execute(number.into(), transaction, &mut RingDisk(&mut self.net), &mut self.replies);
+    }
+
+    /// Continues with the parked writes, or refuses them.
+    pub(super) fn resume(&mut self, result: ResultCode) {
+        for (number, transaction) in std::mem::take(&mut self.parked) {
+            let Some(namespace) = self.pending.get(number).map(|pending| pending.namespace) else { continue };
+            match result {
+                ResultCode::OK => self.route(number, namespace, transaction, false),
+                refused => self.complete(number, Reply::of(refused)),
+            }
+        }
+    }
+
     /// Has the master of its partition carry out a transaction.
     fn proxy(&mut self, number: u32, transaction: &Transaction) {
-        let node = self.state.setup.cluster.master(partition(&transaction.digest));
+        let cluster = &self.state.setup.cluster;
+        let node = match self.state.pair.mode() {
+            Mode::Behind => cluster.others().next().map(|(node, _)| node),
+            _ => Some(cluster.master(partition(&transaction.digest))),
+        };
+        let Some(node) = node else { return };
         let refused = self.refusal(node);
         let Some(pending) = self.pending.get(number) else { return };
         // Two nodes that take each other for the master would send it to and fro.
@@ -180,7 +254,7 @@ impl Shard {
     fn refusal(&mut self, node: usize) -> Option<ResultCode> {
         match self.links[node].and_then(|link| self.connections.get(link)) {
             None => Some(ResultCode::UNAVAILABLE),
-            Some(link) if link.ended => Some(ResultCode::UNAVAILABLE),
+            Some(link) if link.ended || self.now_ns >= link.heard_ns + LEASE_NS => Some(ResultCode::UNAVAILABLE),
             Some(link) => (link.unsent() > LINK_BYTES_MAX).then_some(ResultCode::DEVICE_OVERLOAD),
         }
     }
@@ -192,22 +266,31 @@ impl Shard {
     }
 
     fn execute(&mut self, number: u32, namespace: u16, mut transaction: Transaction) {
-        let image = match &mut transaction.work {
-            Work::Write(write) => Some(&mut write.image),
-            Work::Delete(delete) => Some(&mut delete.image),
-            _ => None,
-        };
-        let is_replicated = self.state.setup.config.namespaces[usize::from(namespace)].replication_factor > 1;
-        if let Some(image) = image.filter(|_| is_replicated)
-            && let Some(node) = self.state.setup.cluster.replica(partition(&transaction.digest))
-        {
-            if let Some(refusal) = self.refusal(node) {
-                return self.replies.push((number.into(), Reply::of(refusal)));
+        let mut replica = None;
+        if self.has_copies(namespace) {
+            // The mode may have changed since the transaction was routed. Here it decides: this core executes all
+            // transactions of the partition, one after another.
+            let refused = match (&transaction.work, self.state.pair.mode()) {
+                (Work::Write(_) | Work::Delete(_), Mode::Paired) => {
+                    replica = self.state.setup.cluster.replica(partition(&transaction.digest));
+                    replica.and_then(|node| self.refusal(node))
+                }
+                (Work::Write(_) | Work::Delete(_), Mode::Ahead) if self.state.pair.is_recorded() => None,
+                (Work::Image(_), Mode::Starting | Mode::Paired) => None,
+                (Work::Exists | Work::ReadAll | Work::Read(_), Mode::Paired | Mode::Alone | Mode::Ahead) => None,
+                _ => Some(ResultCode::UNAVAILABLE),
+            };
+            if let Some(code) = refused {
+                return self.replies.push((number.into(), Reply::of(code)));
             }
-            *image = true;
-            if let Some(pending) = self.pending.get(number) {
-                pending.node = Some(node);
-            }
+        }
+        match &mut transaction.work {
+            Work::Write(write) => write.image = replica.is_some(),
+            Work::Delete(delete) => delete.image = replica.is_some(),
+            _ => {}
+        }
+        if let Some(pending) = self.pending.get(number) {
+            pending.node = replica;
         }
         let (store, _) = &mut self.stores[usize::from(namespace)];
         store.execute(number.into(), transaction, &mut RingDisk(&mut self.net), &mut self.replies);
@@ -232,7 +315,8 @@ impl Shard {
             let asynchronous = self.state.setup.config.namespaces[usize::from(namespace)].answers_before_replica;
             let answer = if asynchronous { NO_ANSWER } else { number.into() };
             let is_sent = self.say(node, &Said::Image { number: answer, namespace, digest, image: &image });
-            if !is_sent {
+            let may_answer = !asynchronous || self.has_lease(node) && self.state.pair.mode() == Mode::Paired;
+            if !is_sent || !may_answer {
                 reply = Reply::of(ResultCode::TIMEOUT);
             } else if !asynchronous && let Some(pending) = self.pending.get(number) {
                 pending.reply = Some(reply);
@@ -272,7 +356,7 @@ impl Shard {
             Origin::Single { .. } => observe::Origin::Client,
             Origin::Batch { .. } => observe::Origin::Batch,
             Origin::Proxied { .. } => observe::Origin::Proxy,
-            Origin::Core { .. } | Origin::Node { .. } | Origin::Nobody => return,
+            Origin::Core { .. } | Origin::Node { .. } | Origin::Record | Origin::Nobody => return,
         };
         let Pending { namespace, began_ns, is_proxied, .. } = *pending;
         let Some(kind) = pending.kind else { return };
@@ -331,6 +415,12 @@ impl Shard {
                     Said::Answer { number, reply: &entry }.put(connection.out());
                     self.list(at);
                 }
+            }
+            Origin::Record => {
+                // Written before the writes that wait for it, where those are not awaited either.
+                self.stores.iter_mut().for_each(|(store, _)| store.flush(&mut RingDisk(&mut self.net)));
+                self.state.pair.end_record(reply.result == ResultCode::OK);
+                self.state.tell_all(|| Message::Recorded(reply.result));
             }
             Origin::Nobody => {}
         }

@@ -32,6 +32,11 @@ pub(super) fn server(facts: &Facts) -> String {
     pairs.add("batch_index_error", counts.batches.error);
     pairs.add("batch_index_timeout", counts.batches.timeout);
     pairs.add("paxos_principal", format!("{principal:X}"));
+    if let Some(takeover) = facts.node.takeover {
+        pairs.add("takeover_ms", takeover.ms);
+        pairs.add("takeover_requests", takeover.requests);
+        pairs.add("takeover_failed", takeover.failed);
+    }
     pairs.add("migrate_allowed", true);
     pairs.add("migrate_partitions_remaining", 0);
     pairs.0
@@ -42,7 +47,7 @@ pub(super) fn namespace(facts: &Facts, index: usize) -> String {
     let counts = facts.counts.namespaces.get(index).unwrap_or(&default);
     let config = &facts.config.namespaces[index];
     let store = &counts.store;
-    let (masters, replicas) = facts.split_objects(index);
+    let [masters, replicas, others] = facts.split_objects(index);
     let mut pairs = Pairs::new();
     let nodes = facts.node.peers.len() + 1;
     pairs.add("ns_cluster_size", nodes);
@@ -53,10 +58,10 @@ pub(super) fn namespace(facts: &Facts, index: usize) -> String {
     pairs.add("master_tombstones", store.tombstones);
     pairs.add("prole_objects", replicas);
     pairs.add("prole_tombstones", 0);
-    pairs.add("non_replica_objects", 0);
+    pairs.add("non_replica_objects", others);
     pairs.add("non_replica_tombstones", 0);
     pairs.add("dead_partitions", 0);
-    pairs.add("unavailable_partitions", 0);
+    pairs.add("unavailable_partitions", if config.replication_factor > 1 { facts.node.unavailable } else { 0 });
     pairs.add("clock_skew_stop_writes", false);
     pairs.add("stop_writes", store.stop_writes);
     pairs.add("hwm_breached", false);
