@@ -262,11 +262,16 @@ impl State {
     /// A process of another node has begun a connection.
     pub(super) fn greeted(&self, process: [u8; 8], mode: Mode, now_ns: u64) {
         self.on_mode(self.pair.greeted(u64::from_le_bytes(process), mode, now_ns));
-        if mode == Mode::Ahead && self.pair.mode() == Mode::Ahead {
-            let what =
-                "both nodes took over, and each has writes that the other lacks - stop one and clear its devices";
-            self.warn("hb", "hb.c", what.to_owned());
-        }
+        let what = match (self.pair.mode(), mode) {
+            (Mode::Ahead, Mode::Ahead) => {
+                "both nodes took over, and each has writes that the other lacks - stop one and clear its devices"
+            }
+            (Mode::Starting, Mode::Behind) => {
+                "the other node lacks writes that this node does not have either - restart the other to do without them"
+            }
+            _ => return,
+        };
+        self.warn("hb", "hb.c", what.to_owned());
     }
 
     /// Tells clients and the log of this node's new mode, if it has one.

@@ -119,11 +119,12 @@ fn request(
     Ok(Request { namespace, transaction: Transaction { digest, set: fields.set.into(), work }, at_master })
 }
 
-/// Appends the message of a transaction, as [`parse`] reads it. The set of a deletion, which needs none, is left out.
+/// Appends the message of a transaction, as [`parse`] reads it. `at_master`: see [`Request::at_master`].
 ///
 /// Another node's write has no message: only its header is appended.
-pub fn put(out: &mut Vec<u8>, namespace: &[u8], transaction: &Transaction, timeout_ms: u32) {
+pub fn put(out: &mut Vec<u8>, namespace: &[u8], transaction: &Transaction, at_master: bool, timeout_ms: u32) {
     let mut header = Header { timeout: timeout_ms, fields: 2, ..Header::default() };
+    header.info[2] = if at_master { info3::READ_TYPE } else { 0 };
     let (mut key, mut ops): (&[u8], &[u8]) = (&[], &[]);
     let mut condition = |generation| match generation {
         Generation::Any => {}
@@ -144,9 +145,9 @@ pub fn put(out: &mut Vec<u8>, namespace: &[u8], transaction: &Transaction, timeo
             match write.policy.exists {
                 Exists::Any => {}
                 Exists::CreateOnly => header.info[1] |= info2::CREATE_ONLY,
-                Exists::UpdateOnly => header.info[2] = info3::UPDATE_ONLY,
-                Exists::CreateOrReplace => header.info[2] = info3::CREATE_OR_REPLACE,
-                Exists::ReplaceOnly => header.info[2] = info3::REPLACE_ONLY,
+                Exists::UpdateOnly => header.info[2] |= info3::UPDATE_ONLY,
+                Exists::CreateOrReplace => header.info[2] |= info3::CREATE_OR_REPLACE,
+                Exists::ReplaceOnly => header.info[2] |= info3::REPLACE_ONLY,
             }
             header.ttl = match write.policy.ttl {
                 Ttl::Default => ttl::DEFAULT,

@@ -172,10 +172,13 @@ fn a_message_for_another_node_is_parsed_as_the_transaction_it_was_made_of() {
     for body in bodies {
         let transaction = single(&body).unwrap();
         let mut again = Vec::new();
-        request::put(&mut again, b"test", &transaction, 77);
-        let Ok(Command::Single(single)) = parsed(&again) else { panic!("{transaction:?}") };
-        assert_eq!(single.timeout_ms, 77);
-        assert_eq!(format!("{:?}", single.request.transaction), format!("{transaction:?}"));
+        for at_master in [false, true] {
+            again.clear();
+            request::put(&mut again, b"test", &transaction, at_master, 77);
+            let Ok(Command::Single(single)) = parsed(&again) else { panic!("{transaction:?}") };
+            assert_eq!((single.timeout_ms, single.request.at_master), (77, at_master));
+            assert_eq!(format!("{:?}", single.request.transaction), format!("{transaction:?}"));
+        }
     }
     let reply = Reply { generation: 7, void_time_sec: 8, bins: 0, ..Reply::of(ResultCode::GENERATION) };
     let mut bytes = Vec::new();

@@ -163,7 +163,7 @@ impl Shard {
             Some(_) => place == Some(0),
         };
         if !is_here {
-            return self.proxy(number, &transaction);
+            return self.proxy(number, &transaction, at_master);
         }
         // The other node may have taken over and written since.
         let other = cluster.replica(partition).filter(|_| at_master && copies && pair.mode() == Mode::Paired);
@@ -225,7 +225,7 @@ impl Shard {
     }
 
     /// Has the master of its partition carry out a transaction.
-    fn proxy(&mut self, number: u32, transaction: &Transaction) {
+    fn proxy(&mut self, number: u32, transaction: &Transaction, at_master: bool) {
         let cluster = &self.state.setup.cluster;
         let node = match self.state.pair.mode() {
             Mode::Behind => cluster.others().next().map(|(node, _)| node),
@@ -242,7 +242,7 @@ impl Shard {
         let timeout_ms = (pending.deadline_ns.saturating_sub(self.now_ns) / MS).clamp(1, u32::MAX.into()) as u32;
         let name = self.state.setup.config.namespaces[usize::from(pending.namespace)].settings.name.as_bytes();
         let mut message = Vec::new();
-        wire::request::put(&mut message, name, transaction, timeout_ms);
+        wire::request::put(&mut message, name, transaction, at_master, timeout_ms);
         if message.len() > BODY_BYTES_MAX {
             return self.replies.push((number.into(), Reply::of(ResultCode::TOO_BIG)));
         }
