@@ -303,7 +303,7 @@ impl Networks {
     /// Host 1 or 2 of link 1 to 3: two to here, and the one between the nodes. 198.18.0.0/15 is for such tests (RFC 2544).
     fn address(link: u32, host: u32) -> String {
         let id = std::process::id();
-        format!("198.{}.{}.{}", 18 + id / 64 % 2, id / 128 % 256, id % 64 * 4 % 64 + link * 64 - 64 + host)
+        format!("198.{}.{}.{}", 18 + id / 4096 % 2, id / 16 % 256, id % 16 * 16 + (link - 1) * 4 + host)
     }
 
     /// Joins the nodes, or cuts them off from each other.

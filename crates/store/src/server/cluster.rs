@@ -105,47 +105,21 @@ fn hash(number: u64) -> u64 {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Said<'a> {
     /// Node id, mode, number of the process, and what all nodes must have in common.
-    Hello {
-        id: u64,
-        mode: Mode,
-        process: [u8; 8],
-        common: &'a [u8],
-    },
+    Hello { id: u64, mode: Mode, process: [u8; 8], common: &'a [u8] },
     /// Asks for an answer with the same number.
-    Ping {
-        number: u64,
-        mode: Mode,
-    },
-    Pong {
-        number: u64,
-        mode: Mode,
-    },
+    Ping { number: u64, mode: Mode },
+    /// That answer.
+    Pong { number: u64, mode: Mode },
     /// A record written by the sender.
-    Image {
-        number: u64,
-        namespace: u16,
-        digest: Digest,
-        image: &'a [u8],
-    },
+    Image { number: u64, namespace: u16, digest: Digest, image: &'a [u8] },
     /// Result of that write.
-    Done {
-        number: u64,
-        result: ResultCode,
-    },
+    Done { number: u64, result: ResultCode },
     /// A client's transaction for which the receiver has the partition, as the client's protocol has it.
-    Proxy {
-        number: u64,
-        message: &'a [u8],
-    },
+    Proxy { number: u64, message: &'a [u8] },
     /// The reply to it, as in the client's protocol.
-    Answer {
-        number: u64,
-        reply: &'a [u8],
-    },
+    Answer { number: u64, reply: &'a [u8] },
     /// The sender's core, one of `cores`, has written all to the device and ends.
-    End {
-        cores: u64,
-    },
+    End { cores: u64 },
 }
 
 /// Not a valid message: close the connection.

@@ -5,19 +5,20 @@
 //! ```
 //!
 //! Each pass makes one system call, however many requests it served. `intake` parses requests, `transactions` executes
-//! them, here or on another core or node.
+//! them, here or on another core or node; `ahead` records that this node took over.
 
+mod ahead;
 mod intake;
 mod transactions;
 
 use super::cluster::Said;
 use super::connection::{Connection, Role};
-use super::pair::{self, LEASE_NS, Mode, PING_NS};
+use super::pair::{LEASE_NS, PING_NS};
 use super::slab::Slab;
 use super::state::{Message, State, lock};
 use crate::conf::NamespaceConfig;
 use crate::observe::{Counts, NamespaceCounts};
-use crate::{Disk, Namespace, Reply, ResultCode, Space, Store, Transaction, Work, write_unit_bytes};
+use crate::{Disk, Namespace, Reply, Space, Store, Transaction, write_unit_bytes};
 use engine::net::{Arrivals, Completion, Event, Net};
 use engine::{IoEngine, Wait};
 use std::net::{TcpListener, TcpStream};
@@ -400,21 +401,6 @@ impl Shard {
             self.counts.connections_reaped += 1;
             if bytes == 0 {
                 return;
-            }
-        }
-    }
-
-    /// Looks for the record that this node is ahead. A store answers that from its index, at once.
-    fn find_record(&mut self) {
-        let Some((namespace, core)) = self.state.record_place() else { return };
-        if core == self.core {
-            let digest = pair::record_digest();
-            let exists = Transaction { digest, set: Box::default(), work: Work::Exists };
-            let mut replies = Vec::new();
-            self.stores[namespace].0.execute(0, exists, &mut RingDisk(&mut self.net), &mut replies);
-            if replies.iter().any(|(_, reply)| reply.result == ResultCode::OK) {
-                self.state.pair.found_record();
-                self.state.on_mode(Some(Mode::Ahead));
             }
         }
     }

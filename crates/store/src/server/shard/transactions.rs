@@ -2,13 +2,12 @@
 
 use super::super::cluster::{BODY_BYTES_MAX, Said};
 use super::super::connection::UNSENT_BYTES_MAX;
-use super::super::pair::{self, LEASE_NS, Mode};
+use super::super::pair::{LEASE_NS, Mode};
 use super::super::state::Message;
 use super::{MS, RingDisk, Shard};
 use crate::observe::{self, Kind};
-use crate::ops::{Entry, operation, particle};
 use crate::wire::{self, Keyed, Request, frame, reply};
-use crate::{Digest, Policy, Reply, ResultCode, Transaction, Ttl, Work, Write, ops, partition};
+use crate::{Digest, Reply, ResultCode, Transaction, Work, ops, partition};
 use engine::IoEngine as _;
 
 /// Keys of a batch that are under way at once.
@@ -46,7 +45,7 @@ pub(super) enum Origin {
 #[derive(Debug)]
 pub(super) struct Pending {
     origin: Origin,
-    namespace: u16,
+    pub(super) namespace: u16,
     /// `None` for another node's write, or a transaction that another core counts.
     kind: Option<Kind>,
     began_ns: u64,
@@ -125,7 +124,14 @@ fn is_beyond(work: &Work, block_bytes: usize) -> bool {
 
 impl Shard {
     /// Numbers a transaction that begins.
-    fn pend(&mut self, origin: Origin, namespace: u16, kind: Option<Kind>, digest: Digest, deadline_ns: u64) -> u32 {
+    pub(super) fn pend(
+        &mut self,
+        origin: Origin,
+        namespace: u16,
+        kind: Option<Kind>,
+        digest: Digest,
+        deadline_ns: u64,
+    ) -> u32 {
         let began_ns = self.now_ns;
         let (node, is_proxied, reply) = (None, false, None);
         self.pending.insert(Pending { origin, namespace, kind, began_ns, digest, deadline_ns, node, is_proxied, reply })
@@ -152,7 +158,7 @@ impl Shard {
     }
 
     /// Has a transaction carried out here, or on the core or node that has its partition.
-    fn route(&mut self, number: u32, namespace: u16, transaction: Transaction, at_master: bool) {
+    pub(super) fn route(&mut self, number: u32, namespace: u16, transaction: Transaction, at_master: bool) {
         let (kind, partition) = (Kind::of(&transaction.work), partition(&transaction.digest));
         let (cluster, pair) = (&self.state.setup.cluster, &self.state.pair);
         let copies = self.has_copies(namespace);
@@ -187,41 +193,6 @@ impl Shard {
         let now_ns = self.net.now();
         let link = self.links[node].and_then(|link| self.connections.get(link));
         link.is_some_and(|link| !link.ended && now_ns < link.heard_ns + LEASE_NS)
-    }
-
-    /// Has a write wait until it is recorded that this node is ahead.
-    fn park(&mut self, number: u32, transaction: Transaction) {
-        self.parked.push((number, transaction));
-        self.state.on_mode(Some(Mode::Ahead));
-    }
-
-    /// Records that this node is ahead.
-    pub(super) fn record(&mut self) {
-        let Some((namespace, _)) = self.state.record_place() else { return };
-        let name: &[u8] = match self.state.setup.config.namespaces[namespace].settings.single_bin {
-            true => b"",
-            false => b"ahead",
-        };
-        let mut ops = Vec::new();
-        let (operation, particle) = (operation::WRITE, particle::INTEGER);
-        ops::put(&mut ops, &Entry { operation, particle, name, value: &1_u64.to_be_bytes() });
-        let policy = Policy { ttl: Ttl::Never, ..Policy::default() };
-        let (digest, set) = (self.state.record_digest, pair::RECORD_SET.into());
-        let transaction = Transaction { digest, set, work: Work::Write(Write { policy, ops, ..Write::default() }) };
-        let number = self.pend(Origin::Record, namespace as u16, None, digest, u64::MAX);
-        let (store, _) = &mut self.stores[namespace];
-        store.execute(number.into(), transaction, &mut RingDisk(&mut self.net), &mut self.replies);
-    }
-
-    /// Continues with the parked writes, or refuses them.
-    pub(super) fn resume(&mut self, result: ResultCode) {
-        for (number, transaction) in std::mem::take(&mut self.parked) {
-            let Some(namespace) = self.pending.get(number).map(|pending| pending.namespace) else { continue };
-            match result {
-                ResultCode::OK => self.route(number, namespace, transaction, false),
-                refused => self.complete(number, Reply::of(refused)),
-            }
-        }
     }
 
     /// Has the master of its partition carry out a transaction.
@@ -416,12 +387,7 @@ impl Shard {
                     self.list(at);
                 }
             }
-            Origin::Record => {
-                // Written before the writes that wait for it, where those are not awaited either.
-                self.stores.iter_mut().for_each(|(store, _)| store.flush(&mut RingDisk(&mut self.net)));
-                self.state.pair.end_record(reply.result == ResultCode::OK);
-                self.state.tell_all(|| Message::Recorded(reply.result));
-            }
+            Origin::Record => self.on_record(reply.result),
             Origin::Nobody => {}
         }
     }
