@@ -208,7 +208,8 @@ impl Pair {
         words.looked_ns = words.looked_ns.max(now_ns);
         let word_ns = words.word_ns;
         let is_silent = self.is_first && now_ns.saturating_sub(word_ns) > SILENCE_NS;
-        let is_dead = refused_ns.is_some_and(|since_ns| word_ns < since_ns && now_ns >= since_ns + REFUSED_NS);
+        // A last word may be read only after the first refusal.
+        let is_dead = refused_ns.is_some_and(|since_ns| now_ns >= since_ns.max(word_ns) + REFUSED_NS);
         if !self.takes_over || self.mode() != Mode::Paired || !(is_silent || is_dead) {
             return None;
         }
@@ -295,8 +296,9 @@ mod tests {
             pair.core_ended(1);
             assert_eq!((takeover(&pair, S, Some(2 * S)), pair.mode()), (Some(3 * S), Mode::Alone));
             let pair = paired(own);
-            pair.heard(Mode::Paired, 2 * S + 1);
-            assert_eq!(pair.look(3 * S, Some(2 * S)), None);
+            assert_eq!((pair.look(2 * S, None), pair.heard(Mode::Paired, 2 * S + S / 2)), (None, None));
+            assert_eq!(pair.look(3 * S, Some(2 * S)), None, "it still said something");
+            assert_eq!(pair.look(3 * S + S / 2, Some(2 * S)), Some(2 * S + S / 2));
         }
     }
 
