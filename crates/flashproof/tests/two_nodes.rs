@@ -57,7 +57,7 @@ impl Pair {
     fn config(&self, node: usize, network: &str) -> String {
         let ([service, namespace, storage], at, name) = (self.settings, self.addresses[node], NAMES[node]);
         format!(
-            "service {{\n service-threads 1\n {service}\n}}\nnetwork {{\n service {{\n address {}\n port {}\n }}\n{network}}}\n\
+            "service {{\n service-threads 2\n {service}\n}}\nnetwork {{\n service {{\n address {}\n port {}\n }}\n{network}}}\n\
              namespace test {{\n {namespace}\n storage-engine device {{\n file {name}.records\n filesize 32M\n \
              write-block-size 32K\n {storage}\n }}\n}}\n",
             at.ip(),

@@ -108,7 +108,7 @@ pub(super) enum Said<'a> {
     Hello { id: u64, mode: Mode, process: [u8; 8], common: &'a [u8] },
     /// Asks for an answer with the same number.
     Ping { number: u64, mode: Mode },
-    /// That answer.
+    /// The answer to a ping.
     Pong { number: u64, mode: Mode },
     /// A record written by the sender.
     Image { number: u64, namespace: u16, digest: Digest, image: &'a [u8] },

@@ -1,4 +1,4 @@
-//! Which of two nodes answers for which partitions, and when one takes over those of the other.
+//! Takeover between two nodes: the mode of this node, and the partitions for which it answers in that mode.
 //!
 //! ```text
 //!            the other is there              it is gone                 first write without it
@@ -8,28 +8,26 @@
 //!       `---------------------------+----------------------------------> Behind: passes all requests on
 //! ```
 //!
-//! **Each acknowledged write is on the node that answers for it.** While the nodes are paired a master acknowledges a write
-//! when its replica has it, so either node alone has all. A node that is ahead takes no more writes from the other:
-//! without that acknowledgement the other cannot acknowledge one, however late it notices. Before a node acknowledges
-//! its first write without the other, it writes a record of that to its own device; with this record it starts as ahead. A node
-//! that starts without the record answers for nothing until the other has said that it is not ahead: the other may
-//! have written meanwhile. Records are not copied from one node to the other, so a node that is behind stays behind.
+//! **No acknowledged write is lost.** While the nodes are paired, a master acknowledges a write when its replica has
+//! it: each node has all acknowledged writes. A node that is ahead refuses the other node's writes, so the other
+//! cannot acknowledge any, however late it learns of the takeover. Before a node acknowledges its first write without
+//! the other, it records on its own device that it is ahead; with that record it is ahead after a restart too. Without
+//! it a starting node answers for nothing until the other says that it is not ahead. Records are not copied between
+//! nodes: a node that is behind stays behind.
 //!
-//! A process that is killed may lack acknowledged writes that it had in memory only (`commit-to-device false`). So a node
-//! whose other node is killed, or starts again without having ended in order, is ahead at once.
+//! **A killed process** lacks what it had in memory only, unless all is committed to the device. So a node is ahead at
+//! once if the other was killed, or starts again and did not end in order.
 //!
-//! **Dead or silent.** A refused connection proves that no process listens where the other node did, and its host does
-//! answer: either node takes over after [`REFUSED_NS`] of nothing else. Silence may be a broken network with a node that
-//! still serves clients behind it, or a node that was stopped and continues: then one node of the two must not write, and
-//! that must be settled before. It is the second of the list of nodes. The first takes over after [`SILENCE_NS`], the
-//! second never. The proof fails where something else answers in the node's place with a reset: a firewall that rejects,
-//! a forwarded port, an address that moved to another host.
+//! **Dead or silent.** A refused connection proves that the host answers and the process is gone: either node takes
+//! over after [`REFUSED_NS`] of refusals and nothing else. Silence may be a split or a stopped process, and the other
+//! may still serve clients. Then one node must not write, and both must know which: the first node of the list takes
+//! over after [`SILENCE_NS`], the second never. A reset by something else than the node's host defeats the proof: a
+//! firewall that rejects, a forwarded port, an address that moved to another host.
 //!
-//! **Lease.** With `write-commit-level-override master` a write is acknowledged before the replica has it, so that
-//! acknowledgement proves nothing. There a node needs a lease: [`LEASE_NS`] from when it sent a message that the other
-//! has answered, on its own monotonic clock, checked when the write is acknowledged. The first node takes over only
-//! [`SILENCE_NS`] after its last answer, which is later by a second than the end of any lease that it gave, whatever the
-//! message took. Clocks need not agree, only run about as fast.
+//! **Lease.** With `write-commit-level-override master` an acknowledgement does not need the replica. Such a node
+//! acknowledges for [`LEASE_NS`] from when it sent the last message that the other answered, by its own monotonic
+//! clock, looked at when it acknowledges. The first node takes over [`SILENCE_NS`] after it received the last message:
+//! a second later than any lease ends. Clocks need not agree, only run at about the same speed.
 
 use super::cluster::Cluster;
 use super::state::lock;
@@ -114,7 +112,7 @@ pub(super) struct Pair {
 }
 
 impl Pair {
-    /// `has_copies`: a namespace has two copies of each record. `is_durable`: each such namespace commits to its device.
+    /// `has_copies`: a namespace has two copies of each record. `is_durable`: all such namespaces commit to the device.
     pub(super) fn new(cluster: &Cluster, has_copies: bool, is_durable: bool) -> Self {
         let takes_over = cluster.nodes().len() == 2 && has_copies;
         let mode = if takes_over { Mode::Starting } else { Mode::Paired };
@@ -141,7 +139,7 @@ impl Pair {
         self.mode.store(mode as u8, Ordering::SeqCst);
     }
 
-    /// The place of this node for a partition: 0 master, 1 replica. `copies`: its namespace has two copies of each record.
+    /// The place of this node for a partition: 0 master, 1 replica. `copies`: the namespace has two of each record.
     pub(super) fn place(&self, cluster: &Cluster, partition: u16, copies: bool) -> Option<usize> {
         match self.mode() {
             _ if !copies => cluster.has(partition, 0).then_some(0),
@@ -198,8 +196,8 @@ impl Pair {
         Some(new)
     }
 
-    /// Takes over if the other node is gone, and returns since when, nanoseconds. `refused_ns`: since when all attempts to
-    /// connect have been refused.
+    /// Takes over if the other node is gone, and returns the time of its last word. `refused_ns`: since when all
+    /// attempts to connect have been refused.
     pub(super) fn look(&self, now_ns: u64, refused_ns: Option<u64>) -> Option<u64> {
         let mut words = lock(&self.words);
         if now_ns.saturating_sub(words.looked_ns) > STOPPED_NS {

@@ -210,7 +210,7 @@ impl State {
         wire::parse(message, self.setup.limits.batch, namespace_of)
     }
 
-    /// Properties that all nodes must have in common, a line each: the nodes in order, and the namespaces with their copies.
+    /// Properties that all nodes must have in common, a line each: the nodes in order, the namespaces with their copies.
     pub(super) fn common(&self) -> Vec<u8> {
         let nodes = self.setup.cluster.nodes().iter().map(|node| format!("{}\n", node.name()));
         let namespaces = self.setup.config.namespaces.iter();

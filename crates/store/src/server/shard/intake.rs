@@ -357,7 +357,8 @@ impl Shard {
         }
     }
 
-    /// Tells the other nodes that nothing is left in memory only. A link that is busy does not: then this core counts as killed.
+    /// Tells the other nodes that nothing is left in memory only. On a busy link they do not hear of it: then this core
+    /// counts as killed.
     pub(super) fn say_end(&mut self) {
         let mut end = Vec::new();
         Said::End { cores: self.state.mailboxes.len() as u64 }.put(&mut end);

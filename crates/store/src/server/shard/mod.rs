@@ -416,7 +416,8 @@ impl Shard {
         let now_ns = self.now_ns;
         let late = |since_ns: u64, limit_ns: u64| limit_ns > 0 && now_ns.saturating_sub(since_ns) > limit_ns;
         let mut reaped = 0;
-        let mode = self.state.pair.mode();
+        // Links are idle at the end, for their last message.
+        let (mode, pings) = (self.state.pair.mode(), self.stops_ns.is_none());
         for (at, connection) in self.connections.iter().filter(|(_, connection)| !connection.ended) {
             // Another program than a server, a node that hangs, or a broken network.
             let is_deaf = matches!(connection.role, Role::Outbound(_)) && late(connection.heard_ns, LEASE_NS);
@@ -426,7 +427,7 @@ impl Shard {
             if stalls || idles || is_deaf {
                 reaped += 1;
                 connection.end();
-            } else if self.links.contains(&Some(at)) && late(connection.pinged_ns, PING_NS) {
+            } else if pings && self.links.contains(&Some(at)) && late(connection.pinged_ns, PING_NS) {
                 connection.pinged_ns = now_ns;
                 Said::Ping { number: now_ns, mode }.put(connection.out());
                 if !std::mem::replace(&mut connection.is_listed, true) {
