@@ -45,6 +45,7 @@ mod size;
 mod sizing_doc;
 mod status;
 mod support;
+mod takeover;
 mod tenants;
 mod terminal;
 mod trace;

@@ -12,7 +12,9 @@ from aerospike_helpers.batch import records
 from aerospike_helpers.operations import list_operations, operations
 
 host, port = sys.argv[1], int(sys.argv[2])
-client = aerospike.client({"hosts": [(host, port)], "policies": {"read": {"total_timeout": 10000}, "write": {"total_timeout": 10000}}}).connect()
+# A machine may be busy.
+patient = {"total_timeout": 10000}
+client = aerospike.client({"hosts": [(host, port)], "policies": {"read": patient, "write": patient, "batch": patient}}).connect()
 key = ("test", "people", "ada")
 
 
@@ -89,7 +91,7 @@ step("keys of every type, sent with the record or not, and digests")
 keys = [("test", "many", number) for number in range(500)]
 written = client.batch_write(records.BatchRecords([
     records.Write(key, [operations.write("n", key[2]), operations.write("pad", "x" * 100)]) for key in keys
-]))
+]), patient)
 assert all(record.result == 0 for record in written.batch_records), [record.result for record in written.batch_records][:5]
 read = client.batch_read(keys + [missing])
 assert [record.result for record in read.batch_records] == [0] * 500 + [2]
@@ -103,18 +105,32 @@ mixed = client.batch_write(records.BatchRecords([
     records.Write(keys[1], [operations.increment("n", 100), operations.read("n")]),
     records.Remove(keys[2]),
     records.Remove(missing),
-]))
+]), patient)
 assert [record.result for record in mixed.batch_records] == [0, 0, 0, 2], [record.result for record in mixed.batch_records]
 assert mixed.batch_records[1].record[2] == {"n": 101}
-assert all(record.result == 0 for record in client.batch_remove(keys[3:]).batch_records)
+assert all(record.result == 0 for record in client.batch_remove(keys[3:], patient).batch_records)
 assert client.exists(keys[2])[1] is None and client.exists(keys[3])[1] is None and client.exists(keys[0])[1] is not None
 step("batches that read, write and delete")
+
+keys = [("test", "copies", number) for number in range(400)]
+for key_of, number in zip(keys, range(400)):
+    client.put(key_of, {"n": number}, None, {"key": aerospike.POLICY_KEY_SEND})
+for name in ["MASTER", "ANY", "SEQUENCE", "PREFER_RACK", "RANDOM"]:
+    policy = {"replica": getattr(aerospike, "POLICY_REPLICA_" + name), "max_retries": 0, **patient}
+    assert [client.get(key_of, policy)[2]["n"] for key_of in keys] == list(range(400)), name
+    assert [record.record[2]["n"] for record in client.batch_read(keys, policy=policy).batch_records] == list(range(400)), name
+assert all(record.result == 0 for record in client.batch_remove(keys, patient).batch_records)
+step("400 reads by each policy of replicas")
 
 refused(exception.NamespaceNotFound, client.get, ("other", None, 1))
 refused(exception.RecordTooBig, client.put, key, {"big": bytearray(1 << 20)})
 refused(exception.UnsupportedFeature, client.query("test", "people").results)
 refused(exception.UnsupportedFeature, client.apply, key, "module", "function", [])
 refused(exception.UnsupportedFeature, client.operate, key, [list_operations.list_append("only", 1)])
+for call in [client.put, client.get, client.remove]:
+    more = [{"only": 2}] if call == client.put else []
+    raised = refused(exception.AerospikeError, call, key, *more, policy={"txn": aerospike.Transaction()})
+    assert raised.code == 25, raised
 assert client.get(key)[2] == {"only": 1}
 step("what is not done, and what is too much")
 

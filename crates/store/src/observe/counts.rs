@@ -10,6 +10,8 @@ pub enum Origin {
     /// A message of its own.
     Client,
     Batch,
+    /// Another node's client.
+    Proxy,
 }
 
 /// Kind of a transaction, with the real server's distinction.
@@ -61,10 +63,24 @@ pub struct Transactions {
     pub read: Outcomes,
     pub write: Outcomes,
     pub delete: Outcomes,
+    /// Transactions that another node carried out.
+    pub proxy: Outcomes,
+    /// Transactions whose partition no node could serve (`tsvc_error`).
+    pub refused: u64,
     /// Times of reads, in the unit of the configuration (`{ns}-read`, `{ns}-batch-sub-read`).
     pub read_times: Buckets,
     /// Times of writes (`{ns}-write`, `{ns}-batch-sub-write`).
     pub write_times: Buckets,
+}
+
+impl Transactions {
+    /// All transactions, and those among them that were refused for want of a node or timed out.
+    pub(crate) fn requests(&self) -> [u64; 2] {
+        let kinds = [self.read, self.write, self.delete, self.proxy];
+        let ended: u64 = kinds.iter().map(|of| of.success + of.error + of.not_found).sum();
+        let failed = self.refused + kinds.iter().map(|of| of.timeout).sum::<u64>();
+        [ended + failed, failed]
+    }
 }
 
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -73,6 +89,8 @@ pub struct NamespaceCounts {
     pub client: Transactions,
     /// Transactions of batches.
     pub batch_sub: Transactions,
+    /// Transactions of clients of other nodes.
+    pub from_proxy: Transactions,
     /// Refused because too many wait for the same record.
     pub key_busy: u64,
     /// Refused because the record is too big.
@@ -90,11 +108,9 @@ impl NamespaceCounts {
             ResultCode::TOO_BIG => self.record_too_big += 1,
             _ => {}
         }
-        let of = match origin {
-            Origin::Client => &mut self.client,
-            Origin::Batch => &mut self.batch_sub,
-        };
+        let of = self.of(origin);
         match kind {
+            _ if result == ResultCode::UNAVAILABLE => of.refused += 1,
             Kind::Read => {
                 of.read.record(kind, result);
                 of.read_times.record(time);
@@ -104,6 +120,24 @@ impl NamespaceCounts {
                 of.write_times.record(time);
             }
             Kind::Delete => of.delete.record(kind, result),
+        }
+    }
+
+    /// Counts a transaction that another node carried out.
+    pub fn record_proxied(&mut self, origin: Origin, result: ResultCode) {
+        let of = self.of(origin);
+        match result {
+            ResultCode::UNAVAILABLE => of.refused += 1,
+            ResultCode::NOT_FOUND => of.proxy.success += 1,
+            _ => of.proxy.record(Kind::Write, result),
+        }
+    }
+
+    fn of(&mut self, origin: Origin) -> &mut Transactions {
+        match origin {
+            Origin::Client => &mut self.client,
+            Origin::Batch => &mut self.batch_sub,
+            Origin::Proxy => &mut self.from_proxy,
         }
     }
 }
@@ -174,8 +208,8 @@ macro_rules! merged {
 
 merged!(Losses: blocks, bytes, records);
 merged!(Outcomes: success, error, timeout, not_found);
-merged!(Transactions: read, write, delete, read_times, write_times);
-merged!(NamespaceCounts: client, batch_sub, key_busy, record_too_big, store);
+merged!(Transactions: read, write, delete, proxy, refused, read_times, write_times);
+merged!(NamespaceCounts: client, batch_sub, from_proxy, key_busy, record_too_big, store);
 merged!(Counts: namespaces, connections_opened, connections_closed, connections_reaped, malformed, batches, info_requests,
     in_progress);
 merged!(Statistics: objects, tombstones, devices, expired, raided, cache_reads, device_reads, stop_writes, hwm_breached, index_bytes,

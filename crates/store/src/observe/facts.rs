@@ -31,6 +31,21 @@ pub struct Node {
     pub partition_generation: u32,
     /// Partitions of which this node is the master, then those of which it is the replica.
     pub partitions: Vec<Bitmap>,
+    /// Partitions of this node in namespaces with one copy of each record.
+    pub own: Bitmap,
+    /// Number of partitions whose writes are refused.
+    pub unavailable: u64,
+    pub takeover: Option<Takeover>,
+}
+
+/// The last time that this node took over the partitions of another.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Takeover {
+    /// Time since the other node's last word, ms.
+    pub ms: u64,
+    /// Clients' requests since the link was lost, and those among them that were refused or timed out.
+    pub requests: u64,
+    pub failed: u64,
 }
 
 impl Node {
@@ -43,6 +58,9 @@ impl Node {
             peers_generation: 0,
             partition_generation: 0,
             partitions: vec![[0xff; 512]],
+            own: [0xff; 512],
+            unavailable: 0,
+            takeover: None,
         }
     }
 }
@@ -87,16 +105,27 @@ pub struct Facts {
 }
 
 impl Facts {
-    /// Records of which this node is the master, and those of which it is the replica: by its shares of the partitions,
-    /// because stores do not distinguish them.
-    pub(crate) fn split_objects(&self, namespace: usize) -> (u64, u64) {
+    /// Records of which this node is the master, those of which it is the replica, and others: by its shares of the
+    /// partitions, because stores do not distinguish them.
+    pub(crate) fn split_objects(&self, namespace: usize) -> [u64; 3] {
         let objects = self.counts.namespaces.get(namespace).map_or(0, |counts| counts.store.objects);
-        let columns = self.node.partitions.iter().take(self.config.namespaces[namespace].replication_factor.into());
-        let owned: Vec<_> =
-            columns.map(|bitmap| bitmap.iter().map(|byte| u64::from(byte.count_ones())).sum()).collect();
-        let all: u64 = owned.iter().sum();
-        let masters = owned.first().map_or(0, |masters| objects * masters / all.max(1));
-        (masters, objects - masters)
+        let count = |bitmap: &Bitmap| bitmap.iter().map(|byte| u64::from(byte.count_ones())).sum();
+        let owned: Vec<u64> = self.columns(namespace).iter().map(count).collect();
+        match owned.iter().sum() {
+            0 => [0, 0, objects],
+            all => {
+                let masters = objects * owned[0] / all;
+                [masters, objects - masters, 0]
+            }
+        }
+    }
+
+    /// Partitions of this node in a namespace: those of which it is the master, then those of which it is the replica.
+    pub(crate) fn columns(&self, namespace: usize) -> &[Bitmap] {
+        match self.config.namespaces[namespace].replication_factor {
+            1 => std::slice::from_ref(&self.node.own),
+            _ => &self.node.partitions,
+        }
     }
 
     pub(crate) fn wblocks(&self, namespace: usize, device: usize) -> u64 {

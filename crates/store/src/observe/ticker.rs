@@ -109,8 +109,8 @@ impl Ticker {
         let counts = facts.counts.namespaces.get(index).unwrap_or(&default);
         let store = &counts.store;
         let mut say = |text: String| lines.push(Line::info("info", "ticker.c", format!("{{{name}}} {text}")));
-        let (masters, replicas) = facts.split_objects(index);
-        say(format!("objects: all {} master {masters} prole {replicas} non-replica 0", store.objects));
+        let [masters, replicas, others] = facts.split_objects(index);
+        say(format!("objects: all {} master {masters} prole {replicas} non-replica {others}", store.objects));
         if store.tombstones > 0 {
             say(format!(
                 "tombstones: all {} xdr (0,0) master {} prole 0 non-replica 0",
@@ -138,6 +138,9 @@ impl Ticker {
         }
         if let Some(text) = transactions(&counts.batch_sub) {
             say(format!("batch-sub: {text}"));
+        }
+        if let Some(text) = transactions(&counts.from_proxy) {
+            say(format!("from-proxy: {text}"));
         }
         if counts.key_busy + counts.record_too_big > 0 {
             let (busy, big) = (counts.key_busy, counts.record_too_big);
@@ -231,10 +234,13 @@ fn cache_read_pct(now: &Statistics, before: Option<&Statistics>) -> f64 {
 /// `tsvc (..) ... lang (..)`, or nothing where there was no transaction.
 fn transactions(of: &Transactions) -> Option<String> {
     let all = |of: &Outcomes| of.success + of.error + of.timeout + of.not_found;
-    let Transactions { read, write, delete, .. } = of;
-    (all(read) + all(write) + all(delete) > 0).then(|| {
+    let Transactions { read, write, delete, proxy, refused, .. } = of;
+    (all(read) + all(write) + all(delete) + all(proxy) + refused > 0).then(|| {
         format!(
-            "tsvc (0,0) proxy (0,0,0) read ({},{},{},{},0) write ({},{},{},0) delete ({},{},{},{},0) udf (0,0,0,0) lang (0,0,0,0)",
+            "tsvc ({refused},0) proxy ({},{},{}) read ({},{},{},{},0) write ({},{},{},0) delete ({},{},{},{},0) udf (0,0,0,0) lang (0,0,0,0)",
+            proxy.success,
+            proxy.error,
+            proxy.timeout,
             read.success,
             read.error,
             read.timeout,

@@ -7,7 +7,7 @@
 //! u8 0xfb | u8 what | u16 namespace or result | u32 bytes of the body | u64 number | body      little-endian
 //! ```
 
-use crate::observe::Bitmap;
+use super::pair::Mode;
 use crate::{Digest, PARTITIONS, ResultCode, digest};
 use sys::random::Random;
 use thiserror::Error;
@@ -18,8 +18,8 @@ pub(super) const MAGIC: u8 = 0xfb;
 /// Bytes before the body.
 const HEADER_BYTES: usize = 16;
 
-/// Longest body: a record and its digest.
-const BODY_BYTES_MAX: usize = (8 << 20) + 4096;
+/// Longest body: a record and its digest, or a client's message about it.
+pub(super) const BODY_BYTES_MAX: usize = (8 << 20) + 4096;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
@@ -73,18 +73,14 @@ impl Cluster {
         self.nodes.iter().enumerate().filter(|(at, _)| *at != self.own)
     }
 
+    /// The master of `partition`.
+    pub(super) fn master(&self, partition: u16) -> usize {
+        self.owners[usize::from(partition)][0]
+    }
+
     /// True if this node is the master of `partition` (`place` 0) or its replica (1).
     pub fn has(&self, partition: u16, place: usize) -> bool {
         place < self.nodes.len().min(2) && self.owners[usize::from(partition)][place] == self.own
-    }
-
-    /// The partitions that this node has in `place`.
-    pub(super) fn bitmap(&self, place: usize) -> Bitmap {
-        let mut bitmap = [0; PARTITIONS as usize / 8];
-        for partition in (0..PARTITIONS).filter(|partition| self.has(*partition, place)) {
-            bitmap[usize::from(partition / 8)] |= 0x80 >> (partition % 8);
-        }
-        bitmap
     }
 
     /// The other node for writes to `partition`, if there is one.
@@ -108,12 +104,22 @@ fn hash(number: u64) -> u64 {
 /// A message between nodes.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Said<'a> {
-    /// Node id, and its namespaces by name, a line each.
-    Hello { id: u64, namespaces: &'a [u8] },
+    /// Node id, mode, number of the process, and what all nodes must have in common.
+    Hello { id: u64, mode: Mode, process: [u8; 8], common: &'a [u8] },
+    /// Asks for an answer with the same number.
+    Ping { number: u64, mode: Mode },
+    /// The answer to a ping.
+    Pong { number: u64, mode: Mode },
     /// A record written by the sender.
     Image { number: u64, namespace: u16, digest: Digest, image: &'a [u8] },
     /// Result of that write.
     Done { number: u64, result: ResultCode },
+    /// A client's transaction for which the receiver has the partition, as the client's protocol has it.
+    Proxy { number: u64, message: &'a [u8] },
+    /// The reply to it, as in the client's protocol.
+    Answer { number: u64, reply: &'a [u8] },
+    /// The sender's core, one of `cores`, has written all to the device and ends.
+    End { cores: u64 },
 }
 
 /// Not a valid message: close the connection.
@@ -124,9 +130,14 @@ pub(super) struct NotSaid;
 impl Said<'_> {
     pub(super) fn put(&self, out: &mut Vec<u8>) {
         let (what, word, number, body): (u8, u16, u64, [&[u8]; 2]) = match self {
-            Said::Hello { id, namespaces } => (0, 0, *id, [namespaces, &[]]),
+            Said::Hello { id, mode, process, common } => (0, *mode as u16, *id, [process, common]),
             Said::Image { number, namespace, digest, image } => (1, *namespace, *number, [digest, image]),
             Said::Done { number, result } => (2, result.0.into(), *number, [&[], &[]]),
+            Said::Proxy { number, message } => (3, 0, *number, [message, &[]]),
+            Said::Answer { number, reply } => (4, 0, *number, [reply, &[]]),
+            Said::Ping { number, mode } => (5, *mode as u16, *number, [&[], &[]]),
+            Said::Pong { number, mode } => (6, *mode as u16, *number, [&[], &[]]),
+            Said::End { cores } => (7, 0, *cores, [&[], &[]]),
         };
         out.extend_from_slice(&[MAGIC, what]);
         out.extend_from_slice(&word.to_le_bytes());
@@ -146,13 +157,22 @@ pub(super) fn take<'a>(bytes: &mut &'a [u8]) -> Result<Option<Said<'a>>, NotSaid
     }
     let Some((body, rest)) = rest.split_at_checked(len) else { return Ok(None) };
     let (word, number) = (u16::from_le_bytes([w0, w1]), u64::from_le_bytes(number));
+    let mode = || Mode::of(word as u8).ok_or(NotSaid);
     let said = match what {
-        0 => Said::Hello { id: number, namespaces: body },
+        0 => {
+            let (process, common) = body.split_first_chunk().ok_or(NotSaid)?;
+            Said::Hello { id: number, mode: mode()?, process: *process, common }
+        }
         1 => {
             let (digest, image) = body.split_first_chunk().ok_or(NotSaid)?;
             Said::Image { number, namespace: word, digest: *digest, image }
         }
         2 => Said::Done { number, result: ResultCode(word as u8) },
+        3 => Said::Proxy { number, message: body },
+        4 => Said::Answer { number, reply: body },
+        5 => Said::Ping { number, mode: mode()? },
+        6 => Said::Pong { number, mode: mode()? },
+        7 => Said::End { cores: number },
         _ => return Err(NotSaid),
     };
     *bytes = rest;
@@ -187,9 +207,14 @@ mod tests {
     #[test]
     fn what_nodes_say_is_read_as_it_was_put_and_anything_else_is_refused() {
         let all = [
-            Said::Hello { id: 7, namespaces: b"a\nb" },
+            Said::Hello { id: 7, mode: Mode::Starting, process: [5; 8], common: b"a\nb" },
+            Said::End { cores: 4 },
+            Said::Ping { number: 8, mode: Mode::Paired },
+            Said::Pong { number: 8, mode: Mode::Behind },
             Said::Image { number: 1 << 40, namespace: 1, digest: [3; 20], image: b"image" },
             Said::Done { number: 5, result: ResultCode::OUT_OF_SPACE },
+            Said::Proxy { number: 6, message: b"message" },
+            Said::Answer { number: 6, reply: b"" },
         ];
         let mut bytes = Vec::new();
         all.iter().for_each(|said| said.put(&mut bytes));
@@ -207,7 +232,8 @@ mod tests {
             header.resize(64, 0);
             header
         };
-        for wrong in [header(1, 19), header(9, 0), header(1, u32::MAX), vec![2; 64]] {
+        let no_mode = [&[MAGIC, 5, 9][..], &[0; 61]].concat();
+        for wrong in [no_mode, header(0, 7), header(1, 19), header(9, 0), header(1, u32::MAX), vec![2; 64]] {
             assert_eq!(take(&mut &wrong[..]), Err(NotSaid));
         }
     }

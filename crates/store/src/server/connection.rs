@@ -51,6 +51,10 @@ pub(super) struct Connection {
     pub(super) half_since_ns: Option<u64>,
     /// When something arrived last.
     pub(super) arrived_ns: u64,
+    /// Of a link: when the last message was sent that the node has answered.
+    pub(super) heard_ns: u64,
+    /// Of a link: when an answer was asked for last.
+    pub(super) pinged_ns: u64,
     /// True while the ring receives for it.
     pub(super) receives: bool,
     /// For a connection to a node: tells its thread that the link is lost.
@@ -91,6 +95,8 @@ impl Connection {
             input: Vec::new(),
             half_since_ns: None,
             arrived_ns: now_ns,
+            heard_ns: now_ns,
+            pinged_ns: now_ns,
             receives: false,
             link: None,
             cancels: false,

@@ -2,7 +2,9 @@
 //!
 //! ```text
 //!  connection -> Shard (frames, replies in order) -> own Store, or the Mailbox of the shard that has the partition
-//!                                                     -> Link: what a master wrote goes to its replica on another node
+//!                                                     -> Link: what a master wrote goes to its replica on another node,
+//!                                                        a transaction to the node that has its partition
+//!  Pair: which of two nodes answers for which partitions
 //! ```
 //!
 //! Only mailboxes and observers' data are shared. Partition p belongs to shard p modulo the number of shards, on any
@@ -12,6 +14,7 @@ mod cluster;
 mod connection;
 mod links;
 mod mailbox;
+mod pair;
 mod shard;
 mod slab;
 mod state;

@@ -3,9 +3,11 @@
 use super::cluster::{Cluster, Node};
 use super::connection::Link;
 use super::mailbox::Mailbox;
+use super::pair::{self, Mode, Pair};
 use crate::conf::Config;
-use crate::observe::{self, Counts, Facts, Line, Merge, Peer};
-use crate::{DeviceHeader, IoCounted, IoCounts, Losses, Reply, Transaction};
+use crate::observe::{self, Bitmap, Counts, Facts, Line, Merge, Peer, Takeover, Transactions};
+use crate::wire::{self, Command, Fault};
+use crate::{DeviceHeader, Digest, IoCounted, IoCounts, Losses, PARTITIONS, Reply, ResultCode, Transaction, partition};
 use device::target::Target;
 use std::net::{IpAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -26,6 +28,10 @@ pub(super) enum Message {
     Transaction { from: usize, number: u32, namespace: u16, transaction: Transaction },
     /// Result of a transaction forwarded to this core.
     Reply { number: u32, reply: Reply },
+    /// Record that this node is ahead.
+    Record,
+    /// Result of that.
+    Recorded(ResultCode),
     /// Takes no more requests, and ends when all are answered.
     Stop,
     /// Fails for this reason, as when its ring does.
@@ -104,6 +110,13 @@ pub struct State {
     pub(super) refused: AtomicUsize,
     /// Number of shards' links to other nodes that are up.
     pub(super) links: AtomicUsize,
+    pub(super) pair: Pair,
+    /// Number of this process: the time of its start.
+    pub(super) process: [u8; 8],
+    /// Digest of the record that this node is ahead, which no client writes.
+    pub(super) record_digest: Digest,
+    /// Requests, and failed ones among them, when the link to a node was lost.
+    pub(super) cut: Mutex<Option<[u64; 2]>>,
     /// I/O of all stores.
     pub(super) io: Arc<IoCounts>,
     /// Shards that take no more requests and have answered all.
@@ -119,13 +132,10 @@ pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl State {
     pub(super) fn new(setup: Setup, cores: usize) -> Self {
         let cluster = &setup.cluster;
-        let is_alone = cluster.nodes().len() == 1;
-        let peer = |(_, node): (usize, &Node)| Peer { id: node.id, address: (node.host.clone(), node.port) };
         let facts = Facts {
             config: setup.config.clone(),
             node: observe::Node {
-                peers: cluster.others().map(peer).collect(),
-                partitions: (0..if is_alone { 1 } else { 2 }).map(|place| cluster.bitmap(place)).collect(),
+                own: bitmap(|partition| cluster.has(partition, 0)),
                 ..observe::Node::alone(cluster.own().id, setup.address)
             },
             device_bytes: setup
@@ -139,7 +149,14 @@ impl State {
             latencies: Vec::new(),
         };
         let began = Instant::now();
-        Self {
+        let copied = || setup.config.namespaces.iter().filter(|namespace| namespace.replication_factor > 1);
+        let is_durable = copied().all(|namespace| namespace.settings.commit_to_device);
+        let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
+        let state = Self {
+            pair: Pair::new(&setup.cluster, copied().next().is_some(), is_durable),
+            process: (since_1970.as_nanos() as u64).to_le_bytes(),
+            record_digest: pair::record_digest(),
+            cut: Mutex::default(),
             began,
             mailboxes: (0..cores).map(|_| Mailbox::new()).collect(),
             counts: (0..cores).map(|_| Mutex::default()).collect(),
@@ -152,7 +169,9 @@ impl State {
             quiet: AtomicUsize::new(0),
             has_failed: AtomicBool::new(false),
             setup,
-        }
+        };
+        state.show_cluster();
+        state
     }
 
     /// Calls `read` with the current facts; its changes are kept.
@@ -201,9 +220,131 @@ impl State {
         self.io.now()
     }
 
-    /// Names of the namespaces, a line each.
-    pub(super) fn namespaces(&self) -> Vec<u8> {
-        self.setup.config.namespaces.iter().flat_map(|of| [of.settings.name.as_bytes(), b"\n"].concat()).collect()
+    /// The transactions of a client's message.
+    pub(super) fn parse(&self, message: &[u8]) -> Result<Command, Fault> {
+        let namespaces = &self.setup.config.namespaces;
+        let namespace_of = |name: &[u8]| namespaces.iter().position(|of| of.settings.name.as_bytes() == name);
+        wire::parse(message, self.setup.limits.batch, namespace_of)
+    }
+
+    /// Properties that all nodes must have in common, a line each: the nodes in order, the namespaces with their copies.
+    pub(super) fn common(&self) -> Vec<u8> {
+        let nodes = self.setup.cluster.nodes().iter().map(|node| format!("{}\n", node.name()));
+        let namespaces = self.setup.config.namespaces.iter();
+        let namespaces = namespaces.map(|of| format!("{} {}\n", of.settings.name, of.replication_factor));
+        nodes.chain(namespaces).collect::<String>().into_bytes()
+    }
+
+    /// Namespace and core of the record that this node is ahead. `None`: this node never takes over.
+    pub(super) fn record_place(&self) -> Option<(usize, usize)> {
+        let namespace = self.setup.config.namespaces.iter().position(|of| of.replication_factor > 1)?;
+        let core = usize::from(partition(&self.record_digest)) % self.mailboxes.len();
+        self.pair.takes_over().then_some((namespace, core))
+    }
+
+    /// Time since the start, ns: the clock of the shards.
+    pub(super) fn now_ns(&self) -> u64 {
+        self.began.elapsed().as_nanos() as u64
+    }
+
+    /// Takes over if the other node is gone; see [`Pair::look`].
+    pub(super) fn look(&self, refused_ns: Option<u64>) {
+        let now_ns = self.now_ns();
+        let Some(since_ns) = self.pair.look(now_ns, refused_ns) else { return };
+        let ([before, failed_before], [all, failed]) = (lock(&self.cut).unwrap_or_default(), self.requests());
+        let takeover = Takeover {
+            ms: now_ns.saturating_sub(since_ns) / 1_000_000,
+            requests: all.saturating_sub(before),
+            failed: failed.saturating_sub(failed_before),
+        };
+        self.facts(|facts| facts.node.takeover = Some(takeover));
+        self.on_mode(Some(Mode::Alone));
+        self.on_mode(Some(self.pair.mode()).filter(|mode| *mode == Mode::Ahead));
+    }
+
+    /// Requests of clients so far, and those among them that were refused for want of a node or timed out.
+    pub(super) fn requests(&self) -> [u64; 2] {
+        let mut sums = [0; 2];
+        for counts in &self.counts {
+            for namespace in &lock(counts).namespaces {
+                let origins = [&namespace.client, &namespace.batch_sub, &namespace.from_proxy];
+                for [all, failed] in origins.map(Transactions::requests) {
+                    sums = [sums[0] + all, sums[1] + failed];
+                }
+            }
+        }
+        sums
+    }
+
+    /// A process of another node has begun a connection.
+    pub(super) fn greeted(&self, process: [u8; 8], mode: Mode, now_ns: u64) {
+        self.on_mode(self.pair.greeted(u64::from_le_bytes(process), mode, now_ns));
+        let what = match (self.pair.mode(), mode) {
+            (Mode::Ahead, Mode::Ahead) => {
+                "both nodes took over, and each has writes that the other lacks - stop one and clear its devices"
+            }
+            (Mode::Starting, Mode::Behind) => {
+                "the other node lacks writes that this node does not have either - restart the other to do without them"
+            }
+            _ => return,
+        };
+        self.warn("hb", "hb.c", what.to_owned());
+    }
+
+    /// Tells clients and the log of this node's new mode, if it has one.
+    pub(super) fn on_mode(&self, mode: Option<Mode>) {
+        let Some(mode) = mode else { return };
+        let is_recorded = self.pair.is_recorded();
+        if mode == Mode::Ahead && !is_recorded {
+            let Some((_, core)) = self.record_place().filter(|_| self.pair.begins_record()) else { return };
+            self.mailboxes[core].push(Message::Record);
+            self.mailboxes[core].wake();
+        }
+        self.show_cluster();
+        let other = self.setup.cluster.others().map(|(_, node)| node.name()).collect::<String>();
+        let takeover = self.facts(|facts| facts.node.takeover).unwrap_or_default();
+        let Takeover { ms, requests, failed } = takeover;
+        let pct = failed as f64 * 100.0 / requests.max(1) as f64;
+        let text = match mode {
+            Mode::Starting => return,
+            Mode::Paired => format!("paired with node {other}: each node has all records"),
+            Mode::Alone => format!(
+                "took over the partitions of node {other}, {ms} ms after its last word - {failed} of {requests} requests failed \
+                 meanwhile ({pct:.1} %)"
+            ),
+            Mode::Ahead => format!(
+                "has writes that node {other} lacks: that node passes requests on to this one, for records are not copied to \
+                 it - for two copies again stop both and clear the devices of both"
+            ),
+            Mode::Behind => format!(
+                "lacks writes of node {other}, which took over: passes all requests on to it - records are not copied from it"
+            ),
+        };
+        match mode {
+            Mode::Paired => self.inform("hb", "hb.c", text),
+            _ => self.warn("hb", "hb.c", text),
+        }
+    }
+
+    /// Tells clients which partitions this node has now, and which nodes there are.
+    pub(super) fn show_cluster(&self) {
+        let (cluster, mode) = (&self.setup.cluster, self.pair.mode());
+        let is_linked = self.links.load(Ordering::Acquire) > 0;
+        let places = cluster.nodes().len().min(2);
+        let partitions: Vec<_> = (0..places)
+            .map(|place| bitmap(|partition| self.pair.place(cluster, partition, true) == Some(place)))
+            .collect();
+        let is_alone = matches!(mode, Mode::Alone | Mode::Ahead) && !is_linked;
+        let peer = |(_, node): (usize, &Node)| Peer { id: node.id, address: (node.host.clone(), node.port) };
+        let peers: Vec<_> = cluster.others().filter(|_| !is_alone).map(peer).collect();
+        let is_available = !self.pair.takes_over() || is_alone || is_linked && mode != Mode::Starting;
+        self.facts(|facts| {
+            let node = &mut facts.node;
+            node.peers_generation += u32::from(node.peers != peers);
+            node.partition_generation += u32::from(node.partitions != partitions);
+            node.unavailable = if is_available { 0 } else { PARTITIONS.into() };
+            (node.peers, node.partitions) = (peers, partitions);
+        });
     }
 
     pub(super) fn inform(&self, context: &'static str, source: &'static str, text: String) {
@@ -220,6 +361,14 @@ impl State {
             mailbox.wake();
         }
     }
+}
+
+fn bitmap(has: impl Fn(u16) -> bool) -> Bitmap {
+    let mut bitmap = [0; PARTITIONS as usize / 8];
+    for partition in (0..PARTITIONS).filter(|partition| has(*partition)) {
+        bitmap[usize::from(partition / 8)] |= 0x80 >> (partition % 8);
+    }
+    bitmap
 }
 
 /// Time since 1970, ms.

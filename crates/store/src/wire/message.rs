@@ -21,6 +21,8 @@ pub mod info1 {
     pub const BATCH: u8 = 1 << 3;
     /// No bins: generation and time to live alone.
     pub const GET_NO_BINS: u8 = 1 << 5;
+    /// The read consults all copies.
+    pub const CONSISTENCY_ALL: u8 = 1 << 6;
 }
 
 /// Bits of the second: writes.
@@ -51,6 +53,9 @@ pub mod info3 {
     pub const CREATE_OR_REPLACE: u8 = 1 << 4;
     /// There must be such a record, and bins that are not written are gone.
     pub const REPLACE_ONLY: u8 = 1 << 5;
+    /// With [`READ_RELAX`] the mode of a read: 0 session, this alone linearizable, the other alone any replica.
+    pub const READ_TYPE: u8 = 1 << 6;
+    pub const READ_RELAX: u8 = 1 << 7;
 }
 
 /// Bits of the fourth byte, all for transactions over several records.

@@ -1,7 +1,7 @@
 //! Replies, appended to a connection's output.
 
-use super::frame::{self, Kind};
-use super::message::{self, Header, info3};
+use super::frame::{self, Kind, Malformed};
+use super::message::{self, Header, info3, take_ops};
 use super::query::put_security;
 use super::request::expects_last;
 use crate::{Reply, ResultCode};
@@ -31,6 +31,13 @@ pub fn put(out: &mut Vec<u8>, reply: &Reply) {
 pub fn put_entry(out: &mut Vec<u8>, index: u32, reply: &Reply) {
     header(reply, index).put(out);
     out.extend_from_slice(&reply.ops);
+}
+
+/// The reply that [`put_entry`] appended.
+pub fn parse(mut body: &[u8]) -> Result<Reply, Malformed> {
+    let Header { result, generation, ttl: void_time_sec, ops: bins, .. } = Header::take(&mut body)?;
+    let ops = take_ops(&mut body, bins)?.to_vec();
+    Ok(Reply { generation: generation as u16, void_time_sec, bins, ops, ..Reply::of(ResultCode(result)) })
 }
 
 /// Appends to the last frame of a batch's reply that it is the last.

@@ -1,13 +1,16 @@
 //! Parses a message: one transaction, or a batch of them.
 
 use super::frame::Malformed;
-use super::message::{Fields, Header, info1, info2, info3, info4, take_ops, ttl};
+use super::message::{Fields, Header, field, info1, info2, info3, info4, put_field, take_ops, ttl};
 use crate::ops::{self, operation, particle};
 use crate::{Delete, Digest, Exists, Generation, Policy, ResultCode, Transaction, Ttl, Work, Write};
 use thiserror::Error;
 
 /// Longest name of a set, bytes.
 const SET_BYTES_MAX: usize = 63;
+
+/// Set of the records with which clients begin a transaction over several records. Source: the clients.
+const TRANSACTION_SET: &[u8] = b"<ERO~MRT";
 
 /// Limits of a batch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -30,6 +33,8 @@ pub struct Request {
     /// Index of the namespace.
     pub namespace: usize,
     pub transaction: Transaction,
+    /// A read that a replica must not answer: linearizable, or of all copies.
+    pub at_master: bool,
 }
 
 /// A message with one transaction.
@@ -105,8 +110,64 @@ fn request(
     if fields.set.len() > SET_BYTES_MAX {
         return Err(ResultCode::PARAMETER);
     }
+    if fields.set == TRANSACTION_SET {
+        return Err(ResultCode::ENTERPRISE_ONLY);
+    }
     let work = work(header, fields.key, ops)?;
-    Ok(Request { namespace, transaction: Transaction { digest, set: fields.set.into(), work } })
+    let is_linearizable = header.info[2] & (info3::READ_TYPE | info3::READ_RELAX) == info3::READ_TYPE;
+    let at_master = is_linearizable || header.info[0] & info1::CONSISTENCY_ALL != 0;
+    Ok(Request { namespace, transaction: Transaction { digest, set: fields.set.into(), work }, at_master })
+}
+
+/// Appends the message of a transaction, as [`parse`] reads it. `at_master`: see [`Request::at_master`].
+///
+/// Another node's write has no message: only its header is appended.
+pub fn put(out: &mut Vec<u8>, namespace: &[u8], transaction: &Transaction, at_master: bool, timeout_ms: u32) {
+    let mut header = Header { timeout: timeout_ms, fields: 2, ..Header::default() };
+    header.info[2] = if at_master { info3::READ_TYPE } else { 0 };
+    let (mut key, mut ops): (&[u8], &[u8]) = (&[], &[]);
+    let mut condition = |generation| match generation {
+        Generation::Any => {}
+        Generation::Equal(wanted) => (header.info[1], header.generation) = (info2::GENERATION, wanted.into()),
+        Generation::Less(given) => (header.info[1], header.generation) = (info2::GENERATION_GREATER, given.into()),
+    };
+    match &transaction.work {
+        Work::Exists => header.info[0] = info1::READ | info1::GET_NO_BINS,
+        Work::ReadAll => header.info[0] = info1::READ | info1::GET_ALL,
+        Work::Read(bins) => (header.info[0], ops) = (info1::READ, bins),
+        Work::Delete(delete) => {
+            condition(delete.generation);
+            header.info[1] |= info2::WRITE | info2::DELETE;
+        }
+        Work::Write(write) => {
+            condition(write.policy.generation);
+            header.info[1] |= info2::WRITE | if write.answers_each { info2::RESPOND_ALL_OPS } else { 0 };
+            match write.policy.exists {
+                Exists::Any => {}
+                Exists::CreateOnly => header.info[1] |= info2::CREATE_ONLY,
+                Exists::UpdateOnly => header.info[2] |= info3::UPDATE_ONLY,
+                Exists::CreateOrReplace => header.info[2] |= info3::CREATE_OR_REPLACE,
+                Exists::ReplaceOnly => header.info[2] |= info3::REPLACE_ONLY,
+            }
+            header.ttl = match write.policy.ttl {
+                Ttl::Default => ttl::DEFAULT,
+                Ttl::Never => ttl::NEVER,
+                Ttl::Keep => ttl::KEEP,
+                Ttl::Seconds(seconds) => seconds,
+            };
+            (key, ops) = (&write.key, &write.ops);
+        }
+        Work::Image(_) => {}
+    }
+    let fields = [(field::SET, &*transaction.set), (field::KEY, key)];
+    let fields = fields.iter().filter(|(_, value)| !value.is_empty());
+    header.fields += fields.clone().count() as u16;
+    header.ops = ops::entries(ops).count() as u16;
+    header.put(out);
+    put_field(out, field::NAMESPACE, namespace);
+    put_field(out, field::DIGEST, &transaction.digest);
+    fields.for_each(|(kind, value)| put_field(out, *kind, value));
+    out.extend_from_slice(ops);
 }
 
 fn work(header: &Header, key: &[u8], ops: &[u8]) -> Result<Work, ResultCode> {

@@ -2,7 +2,7 @@
 
 use super::message::{self, Header, field, info1, info2, info3};
 use super::request::Keyed;
-use super::{Command, Fault, Kind, Limits, frame, parse, reply};
+use super::{Command, Fault, Kind, Limits, frame, parse, reply, request};
 use crate::ops::{self, Entry, operation, particle};
 use crate::{Digest, Exists, Generation, Reply, ResultCode, Transaction, Ttl, Work, digest};
 
@@ -148,6 +148,53 @@ fn conditions_of_a_write_are_read_from_its_bits() {
     let delete = [0, info2::WRITE | info2::DELETE | info2::GENERATION, 0, 0];
     let Work::Delete(delete) = single(&message(delete, &KEY, &[])).unwrap().work else { panic!() };
     assert_eq!(delete.generation, Generation::Equal(0));
+}
+
+#[test]
+fn a_message_for_another_node_is_parsed_as_the_transaction_it_was_made_of() {
+    let bin = [op(operation::WRITE, particle::STRING, "b", b"x"), op(operation::READ, 0, "c", b"")];
+    let (all, keyed) = (
+        message([info1::READ | info1::GET_ALL, 0, 0, 0], &KEY, &[]),
+        [KEY[0], KEY[1], (field::SET, b"s"), (field::KEY, b"\x03user")],
+    );
+    let mut bodies = vec![all, message([info1::READ | info1::GET_NO_BINS, 0, 0, 0], &KEY, &[])];
+    bodies.push(message([info1::READ, 0, 0, 0], &KEY, &bin[1..]));
+    for info2 in [0, info2::CREATE_ONLY, info2::GENERATION, info2::GENERATION_GREATER, info2::RESPOND_ALL_OPS] {
+        for info3 in [0, info3::UPDATE_ONLY, info3::CREATE_OR_REPLACE, info3::REPLACE_ONLY] {
+            for ttl in [0, 60, u32::MAX, u32::MAX - 1] {
+                let mut body = message([0, info2::WRITE | info2, info3, 0], &keyed, &bin);
+                body[6..14].copy_from_slice(&[&[0, 0, 0, 7][..], &ttl.to_be_bytes()].concat());
+                bodies.push(body);
+            }
+        }
+        bodies.push(message([0, info2::WRITE | info2::DELETE | info2, 0, 0], &KEY, &[]));
+    }
+    for body in bodies {
+        let transaction = single(&body).unwrap();
+        let mut again = Vec::new();
+        for at_master in [false, true] {
+            again.clear();
+            request::put(&mut again, b"test", &transaction, at_master, 77);
+            let Ok(Command::Single(single)) = parsed(&again) else { panic!("{transaction:?}") };
+            assert_eq!((single.timeout_ms, single.request.at_master), (77, at_master));
+            assert_eq!(format!("{:?}", single.request.transaction), format!("{transaction:?}"));
+        }
+    }
+    let reply = Reply { generation: 7, void_time_sec: 8, bins: 0, ..Reply::of(ResultCode::GENERATION) };
+    let mut bytes = Vec::new();
+    reply::put_entry(&mut bytes, 0, &reply);
+    assert_eq!(reply::parse(&bytes), Ok(reply));
+}
+
+#[test]
+fn a_linearizable_read_and_one_of_all_copies_are_for_the_master() {
+    let at_master =
+        |reads: u8, mode: u8| match parsed(&message([info1::READ | info1::GET_ALL | reads, 0, mode, 0], &KEY, &[])) {
+            Ok(Command::Single(single)) => single.request.at_master,
+            other => panic!("{other:?}"),
+        };
+    assert!(at_master(0, info3::READ_TYPE) && at_master(info1::CONSISTENCY_ALL, 0));
+    assert!(![0, info3::READ_RELAX, info3::READ_TYPE | info3::READ_RELAX].iter().any(|mode| at_master(0, *mode)));
 }
 
 #[test]

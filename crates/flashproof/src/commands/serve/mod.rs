@@ -119,8 +119,7 @@ fn refuse(damage: &[(String, Losses)]) -> Result<(), Failure> {
     )))
 }
 
-/// Warnings for a node of several after a kill: acknowledged data that was only in memory is lost here, but not on the
-/// other node.
+/// Warnings for a node of several after a kill: acknowledged data that was only in memory is lost here.
 fn maybe_older(facts: &Facts) -> Vec<Line> {
     let namespaces = facts.config.namespaces.iter().zip(&facts.counts.namespaces);
     let doubtful = namespaces.filter(|(namespace, counts)| {
@@ -128,8 +127,8 @@ fn maybe_older(facts: &Facts) -> Vec<Line> {
     });
     let line = |(namespace, counts): (&NamespaceConfig, &NamespaceCounts)| {
         let text = format!(
-            "{{{}}} {} records of an earlier run: if that was killed, what it had in memory only is lost here and not fetched \
-             from the other node - such records are older here, or gone - commit-to-device leaves nothing in memory only",
+            "{{{}}} {} records of an earlier run: if both nodes were killed at once, what they had in memory only is lost, and \
+             what is on one node is not fetched by the other - commit-to-device leaves nothing in memory only",
             namespace.settings.name, counts.store.objects
         );
         Line::warning("hb", "hb.c", text)

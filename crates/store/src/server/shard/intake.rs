@@ -2,25 +2,31 @@
 
 use super::super::cluster::{self, MAGIC, Said};
 use super::super::connection::{Connection, Link, Role};
-use super::super::state::State;
+use super::super::state::{State, lock};
 use super::transactions::{Batch, Origin};
 use super::{CANCEL, MS, RECEIVE, SEND, Shard};
 use crate::wire::{self, Command, Fault, Kind, frame, reply};
-use crate::{Digest, Reply, ResultCode, Transaction, Work};
+use crate::{Reply, ResultCode, Transaction, Work};
 use engine::IoEngine as _;
+use std::io::Write;
 use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
+use std::time::Duration;
 use sys::net::{Op, Outcome};
 
 /// Limit on waiting bytes of requests, beyond which no more are received.
 const UNTAKEN_BYTES_MAX: usize = 64 << 10;
 
+/// Timeout for the last message to a node.
+const END_TIMEOUT: Duration = Duration::from_millis(100);
+
 /// Not an Aerospike protocol frame.
 struct Malformed;
 
 fn hello(state: &State, out: &mut Vec<u8>) {
-    Said::Hello { id: state.setup.cluster.own().id, namespaces: &state.namespaces() }.put(out);
+    let (id, process) = (state.setup.cluster.own().id, state.process);
+    Said::Hello { id, mode: state.pair.mode(), process, common: &state.common() }.put(out);
 }
 
 impl Shard {
@@ -132,10 +138,8 @@ impl Shard {
         };
         let Some(connection) = self.connections.get(at) else { return Ok(false) };
         let request = connection.ask();
-        let namespace_of =
-            |name: &[u8]| state.setup.config.namespaces.iter().position(|of| of.settings.name.as_bytes() == name);
         let parsed = match kind {
-            Kind::Message => wire::parse(body, state.setup.limits.batch, namespace_of),
+            Kind::Message => state.parse(body),
             Kind::Info => {
                 connection.answer(request, |out| state.facts(|facts| wire::info::put(out, body, facts)));
                 self.counts.info_requests += 1;
@@ -149,22 +153,19 @@ impl Shard {
             }
         };
         let serial = connection.serial;
-        let default_ms = state.setup.config.transaction_max_ms;
-        let deadline_ns = |timeout_ms: u32| match if timeout_ms > 0 { timeout_ms } else { default_ms } {
-            0 => u64::MAX,
-            ms => self.now_ns + u64::from(ms) * MS,
-        };
         match parsed {
             Ok(Command::Single(single)) => {
-                let deadline_ns = deadline_ns(single.timeout_ms);
+                let deadline_ns = self.deadline_ns(single.timeout_ms);
                 self.start(Origin::Single { connection: at, serial, request }, single.request, deadline_ns);
             }
             Ok(Command::Batch(batch)) => {
-                let deadline_ns = deadline_ns(batch.timeout_ms);
+                let deadline_ns = self.deadline_ns(batch.timeout_ms);
                 let batch = Batch::new(at, serial, request, batch.requests, deadline_ns);
                 let held = batch.held();
                 let batch = self.batches.insert(batch);
-                connection.batch = Some((batch, held));
+                if let Some(connection) = self.connections.get(at) {
+                    connection.batch = Some((batch, held));
+                }
                 self.moved(held);
                 self.pump(batch);
             }
@@ -177,28 +178,52 @@ impl Shard {
         Ok(true)
     }
 
+    /// When a transaction with this timeout of its client ends.
+    fn deadline_ns(&self, timeout_ms: u32) -> u64 {
+        match if timeout_ms > 0 { timeout_ms } else { self.state.setup.config.transaction_max_ms } {
+            0 => u64::MAX,
+            ms => self.now_ns + u64::from(ms) * MS,
+        }
+    }
+
     /// Takes a node's message and executes it. `false` if it is incomplete.
     fn take_said(&mut self, at: u32, rest: &mut &[u8]) -> Result<bool, Malformed> {
         let Some(said) = cluster::take(rest).map_err(|_| Malformed)? else { return Ok(false) };
         let state = self.state.clone();
         let Some(connection) = self.connections.get(at) else { return Ok(false) };
         match (said, connection.role) {
-            (Said::Hello { id, namespaces }, Role::Client) => {
+            (Said::Hello { id, mode, process, common }, Role::Client) => {
                 let known = state.setup.cluster.others().any(|(_, node)| node.id == id);
-                if !known || namespaces != state.namespaces() {
+                if !known || common != state.common() {
                     if !std::mem::replace(&mut self.has_refused, true) {
-                        let what =
-                            format!("node {id:016X} was refused - it has other nodes or namespaces than this one");
+                        let what = format!(
+                            "node {id:016X} was refused - it has other nodes or namespaces than this one, or in another order"
+                        );
                         state.warn("hb", "hb.c", what);
                     }
                     return Err(Malformed);
                 }
                 connection.role = Role::Inbound;
+                state.greeted(process, mode, self.now_ns);
                 hello(&state, connection.out());
                 self.list(at);
             }
-            (Said::Hello { id, .. }, Role::Outbound(node)) if id == state.setup.cluster.nodes()[node].id => {
+            (Said::Hello { id, mode, process, .. }, Role::Outbound(node))
+                if id == state.setup.cluster.nodes()[node].id =>
+            {
+                state.greeted(process, mode, self.now_ns);
                 self.linked(at, node);
+            }
+            (Said::End { cores }, Role::Inbound) => state.pair.core_ended(cores),
+            (Said::Ping { number, mode }, Role::Inbound) => {
+                state.on_mode(state.pair.heard(mode, self.now_ns));
+                Said::Pong { number, mode: state.pair.mode() }.put(connection.out());
+                self.list(at);
+            }
+            (Said::Pong { number, mode }, Role::Outbound(_)) => {
+                state.on_mode(state.pair.heard(mode, self.now_ns));
+                // A later number than was sent would be a lease without end.
+                connection.heard_ns = connection.heard_ns.max(number.min(connection.pinged_ns));
             }
             (Said::Image { number, namespace, digest, image }, Role::Inbound) => {
                 if usize::from(namespace) >= self.stores.len() {
@@ -206,12 +231,29 @@ impl Shard {
                 }
                 let origin = Origin::Node { connection: at, serial: connection.serial, number };
                 let transaction = Transaction { digest, set: Box::default(), work: Work::Image(image.to_vec()) };
-                let request = wire::Request { namespace: namespace.into(), transaction };
+                let request = wire::Request { namespace: namespace.into(), transaction, at_master: false };
                 self.start(origin, request, u64::MAX);
             }
             (Said::Done { number, result }, Role::Outbound(node)) => {
                 if self.links[node] == Some(at) {
                     self.on_done(number, result);
+                }
+            }
+            (Said::Proxy { number, message }, Role::Inbound) => {
+                let origin = Origin::Proxied { connection: at, serial: connection.serial, number };
+                match state.parse(message) {
+                    Ok(Command::Single(single)) => {
+                        let deadline_ns = self.deadline_ns(single.timeout_ms);
+                        self.start(origin, single.request, deadline_ns);
+                    }
+                    Err(Fault::Refused(code)) => self.answer(origin, Reply::of(code)),
+                    _ => return Err(Malformed),
+                }
+            }
+            (Said::Answer { number, reply }, Role::Outbound(node)) => {
+                let reply = reply::parse(reply).map_err(|_| Malformed)?;
+                if self.links[node] == Some(at) {
+                    self.on_answer(number, reply);
                 }
             }
             _ => return Err(Malformed),
@@ -297,6 +339,7 @@ impl Shard {
     pub(super) fn greet(&mut self, at: u32, link: Arc<Link>) {
         let Some(connection) = self.connections.get(at) else { return };
         connection.link = Some(link);
+        connection.heard_ns = self.now_ns;
         hello(&self.state, connection.out());
         self.list(at);
     }
@@ -306,9 +349,25 @@ impl Shard {
         if self.links[node].replace(at).is_none() {
             self.state.links.fetch_add(1, Ordering::AcqRel);
         }
+        self.state.show_cluster();
         if self.core == 0 {
+            *lock(&self.state.cut) = None;
             let to = &self.state.setup.cluster.nodes()[node];
             self.state.inform("hb", "hb.c", format!("node {} at {}:{} is there", to.name(), to.host, to.port));
+        }
+    }
+
+    /// Tells the other nodes that nothing is left in memory only. On a busy link they do not hear of it: then this core
+    /// counts as killed.
+    pub(super) fn say_end(&mut self) {
+        let mut end = Vec::new();
+        Said::End { cores: self.state.mailboxes.len() as u64 }.put(&mut end);
+        for at in self.links.iter().flatten() {
+            if let Some(connection) = self.connections.get(*at).filter(|of| !of.ended && of.unsent() == 0) {
+                // Neither error changes the end of this core.
+                let _ = connection.socket.set_write_timeout(Some(END_TIMEOUT));
+                let _ = (&*connection.socket).write_all(&end);
+            }
         }
     }
 
@@ -318,11 +377,14 @@ impl Shard {
             return;
         }
         self.state.links.fetch_sub(1, Ordering::AcqRel);
+        self.state.show_cluster();
         if self.core == 0 {
+            *lock(&self.state.cut) = Some(self.state.requests());
             let to = &self.state.setup.cluster.nodes()[node];
             let (name, host, port) = (to.name(), &to.host, to.port);
             let what = "is gone - writes to records of which it has the other copy fail until it is back";
-            self.state.warn("hb", "hb.c", format!("node {name} at {host}:{port} {what}"));
+            let or = if self.state.pair.takes_over() { ", or this node takes over" } else { "" };
+            self.state.warn("hb", "hb.c", format!("node {name} at {host}:{port} {what}{or}"));
         }
         // Nobody knows if the node received them: for a client the transaction timed out.
         for number in self.pending.iter().filter(|(_, of)| of.waits_for(node)).map(|(at, _)| at).collect::<Vec<_>>() {
@@ -330,18 +392,11 @@ impl Shard {
         }
     }
 
-    /// Sends a node a write; `number` comes back.
-    pub(super) fn send_image(
-        &mut self,
-        node: usize,
-        number: u64,
-        namespace: u16,
-        digest: Digest,
-        image: &[u8],
-    ) -> bool {
+    /// Sends a node a message. `false` if there is no link to it.
+    pub(super) fn say(&mut self, node: usize, said: &Said<'_>) -> bool {
         let Some(at) = self.links[node] else { return false };
         let Some(connection) = self.connections.get(at).filter(|connection| !connection.ended) else { return false };
-        Said::Image { number, namespace, digest, image }.put(connection.out());
+        said.put(connection.out());
         self.list(at);
         true
     }

@@ -5,17 +5,20 @@
 //! ```
 //!
 //! Each pass makes one system call, however many requests it served. `intake` parses requests, `transactions` executes
-//! them, here or on another core or node.
+//! them, here or on another core or node; `ahead` records that this node took over.
 
+mod ahead;
 mod intake;
 mod transactions;
 
+use super::cluster::Said;
 use super::connection::{Connection, Role};
+use super::pair::{LEASE_NS, PING_NS};
 use super::slab::Slab;
 use super::state::{Message, State, lock};
 use crate::conf::NamespaceConfig;
 use crate::observe::{Counts, NamespaceCounts};
-use crate::{Disk, Namespace, Reply, Space, Store, write_unit_bytes};
+use crate::{Disk, Namespace, Reply, Space, Store, Transaction, write_unit_bytes};
 use engine::net::{Arrivals, Completion, Event, Net};
 use engine::{IoEngine, Wait};
 use std::net::{TcpListener, TcpStream};
@@ -40,9 +43,6 @@ const REPORT_NS: u64 = 20 * MS;
 
 /// Pause of a listener without free descriptors.
 const REST_NS: u64 = 100 * MS;
-
-/// Timeout for a node's greeting.
-const GREETING_NS: u64 = 5_000 * MS;
 
 /// Timeout for clients to read replies when the server ends.
 const PARTING_NS: u64 = 2_000 * MS;
@@ -85,6 +85,8 @@ pub(super) struct Shard {
     connections: Slab<Connection>,
     serial: u32,
     pending: Slab<Pending>,
+    /// Writes that wait until it is recorded that this node is ahead.
+    parked: Vec<(u32, Transaction)>,
     batches: Slab<Batch>,
     replies: Vec<(u64, Reply)>,
     /// Transactions that were answered in this pass.
@@ -169,6 +171,7 @@ impl Shard {
             connections: Slab::new(),
             serial: 0,
             pending: Slab::new(),
+            parked: Vec::new(),
             batches: Slab::new(),
             replies: Vec::new(),
             answered: Vec::new(),
@@ -216,6 +219,9 @@ impl Shard {
             self.count_answered();
             if self.has_ended() {
                 self.publish();
+                if self.stores.iter().all(|(store, _)| store.is_idle()) {
+                    self.say_end();
+                }
                 return Ok(());
             }
             self.wake_others();
@@ -247,6 +253,8 @@ impl Shard {
                 self.execute_for(from, number, namespace, transaction);
             }
             Message::Reply { number, reply } => self.complete(number, reply),
+            Message::Record => self.record(),
+            Message::Recorded(result) => self.resume(result),
             Message::Stop => _ = self.stops_ns.get_or_insert(self.now_ns),
             #[cfg(test)]
             Message::Fail(_) => unreachable!("it ends the thread"),
@@ -349,6 +357,7 @@ impl Shard {
         }
         if ready && !self.is_ready {
             self.is_ready = true;
+            self.find_record();
             self.publish();
             if self.state.ready.fetch_add(1, Ordering::AcqRel) + 1 == self.state.mailboxes.len() {
                 // The listeners' core waits for this.
@@ -368,6 +377,7 @@ impl Shard {
         }
         due_ns = self.resting.iter().fold(due_ns, |due_ns, (_, until_ns)| due_ns.min(*until_ns));
         let busy = self.connections.len() + self.pending.len() > 0 || self.stops_ns.is_some();
+        let busy = busy || self.core == 0 && self.state.pair.takes_over();
         if self.swept_ns + SWEEP_NS <= self.now_ns {
             self.swept_ns = self.now_ns;
             self.sweep();
@@ -415,24 +425,34 @@ impl Shard {
         }
     }
 
-    /// Ends connections and transactions that have taken too long.
+    /// Ends connections and transactions that have taken too long, and asks nodes for an answer.
     fn sweep(&mut self) {
+        if self.core == 0 && self.stops_ns.is_none() {
+            self.state.look(None);
+        }
         self.time_out();
         let limits = &self.state.setup.limits;
         let (idle_ns, stalled_ns) = (limits.idle_ms * MS, limits.stalled_ms * MS);
         let now_ns = self.now_ns;
         let late = |since_ns: u64, limit_ns: u64| limit_ns > 0 && now_ns.saturating_sub(since_ns) > limit_ns;
         let mut reaped = 0;
-        for (_, connection) in self.connections.iter().filter(|(_, connection)| !connection.ended) {
-            // Another program than a server, or a hanging one.
-            let is_deaf = matches!(connection.role, Role::Outbound(node) if self.links[node].is_none())
-                && late(connection.arrived_ns, GREETING_NS);
+        // Links are idle at the end, for their last message.
+        let (mode, pings) = (self.state.pair.mode(), self.stops_ns.is_none());
+        for (at, connection) in self.connections.iter().filter(|(_, connection)| !connection.ended) {
+            // Another program than a server, a node that hangs, or a broken network.
+            let is_deaf = matches!(connection.role, Role::Outbound(_)) && late(connection.heard_ns, LEASE_NS);
             let stalls = connection.half_since_ns.is_some_and(|since_ns| late(since_ns, stalled_ns))
                 || (connection.is_sending() && late(connection.sending_since_ns, stalled_ns));
             let idles = connection.role == Role::Client && connection.is_idle() && late(connection.arrived_ns, idle_ns);
             if stalls || idles || is_deaf {
                 reaped += 1;
                 connection.end();
+            } else if pings && self.links.contains(&Some(at)) && late(connection.pinged_ns, PING_NS) {
+                connection.pinged_ns = now_ns;
+                Said::Ping { number: now_ns, mode }.put(connection.out());
+                if !std::mem::replace(&mut connection.is_listed, true) {
+                    self.listed.push(at);
+                }
             }
         }
         self.counts.connections_reaped += reaped;

@@ -1,7 +1,8 @@
 //! Transactions in progress: origin, place of execution, and replica.
 
-use super::super::cluster::Said;
+use super::super::cluster::{BODY_BYTES_MAX, Said};
 use super::super::connection::UNSENT_BYTES_MAX;
+use super::super::pair::{LEASE_NS, Mode};
 use super::super::state::Message;
 use super::{MS, RingDisk, Shard};
 use crate::observe::{self, Kind};
@@ -32,6 +33,10 @@ pub(super) enum Origin {
     Core { core: usize, number: u32 },
     /// Another node, by its number.
     Node { connection: u32, serial: u32, number: u64 },
+    /// Another node's client, by that node's number.
+    Proxied { connection: u32, serial: u32, number: u64 },
+    /// This node, which records that it is ahead.
+    Record,
     /// The client no longer waits.
     Nobody,
 }
@@ -40,21 +45,22 @@ pub(super) enum Origin {
 #[derive(Debug)]
 pub(super) struct Pending {
     origin: Origin,
-    namespace: u16,
+    pub(super) namespace: u16,
     /// `None` for another node's write, or a transaction that another core counts.
     kind: Option<Kind>,
     began_ns: u64,
     digest: Digest,
     deadline_ns: u64,
-    /// The node that must have the write.
-    replica: Option<usize>,
-    /// Reply to send once the other node has answered.
+    /// The node that must have the write, or that carries out the transaction.
+    node: Option<usize>,
+    is_proxied: bool,
+    /// Reply to send once the other node has the write.
     reply: Option<Reply>,
 }
 
 impl Pending {
     pub(super) fn waits_for(&self, node: usize) -> bool {
-        self.replica == Some(node) && self.reply.is_some()
+        self.node == Some(node) && (self.is_proxied || self.reply.is_some())
     }
 }
 
@@ -66,6 +72,7 @@ pub(super) struct Answered {
     kind: Kind,
     result: ResultCode,
     began_ns: u64,
+    is_proxied: bool,
 }
 
 /// A batch that is not answered.
@@ -116,21 +123,58 @@ fn is_beyond(work: &Work, block_bytes: usize) -> bool {
 }
 
 impl Shard {
-    /// Begins a transaction, here or on the core that has its partition.
+    /// Numbers a transaction that begins.
+    pub(super) fn pend(
+        &mut self,
+        origin: Origin,
+        namespace: u16,
+        kind: Option<Kind>,
+        digest: Digest,
+        deadline_ns: u64,
+    ) -> u32 {
+        let began_ns = self.now_ns;
+        let (node, is_proxied, reply) = (None, false, None);
+        self.pending.insert(Pending { origin, namespace, kind, began_ns, digest, deadline_ns, node, is_proxied, reply })
+    }
+
+    /// Begins a transaction, here or on the core or node that has its partition.
     pub(super) fn start(&mut self, origin: Origin, request: Request, deadline_ns: u64) {
-        let Request { namespace, transaction } = request;
-        let (digest, namespace) = (transaction.digest, namespace as u16);
-        let (kind, began_ns) = (Kind::of(&transaction.work), self.now_ns);
-        let pending = Pending { origin, namespace, kind, began_ns, digest, deadline_ns, replica: None, reply: None };
-        let number = self.pending.insert(pending);
-        let partition = partition(&digest);
-        let is_image = matches!(transaction.work, Work::Image(_));
-        if !is_image && !self.state.setup.cluster.has(partition, 0) {
-            return self.replies.push((number.into(), Reply::of(ResultCode::UNAVAILABLE)));
-        }
-        let block_bytes = self.state.setup.config.namespaces[usize::from(namespace)].settings.write_block_bytes;
-        if is_beyond(&transaction.work, block_bytes as usize) {
+        let Request { namespace, transaction, at_master } = request;
+        let (namespace, kind) = (namespace as u16, Kind::of(&transaction.work));
+        let number = self.pend(origin, namespace, kind, transaction.digest, deadline_ns);
+        let settings = &self.state.setup.config.namespaces[usize::from(namespace)].settings;
+        if is_beyond(&transaction.work, settings.write_block_bytes as usize) {
             return self.replies.push((number.into(), Reply::of(ResultCode::TOO_BIG)));
+        }
+        if matches!(kind, Some(Kind::Write | Kind::Delete)) && self.has_copies(namespace) {
+            if transaction.digest == self.state.record_digest {
+                return self.replies.push((number.into(), Reply::of(ResultCode::PARAMETER)));
+            }
+            if self.state.pair.must_record() {
+                return self.park(number, transaction);
+            }
+        }
+        self.route(number, namespace, transaction, at_master);
+    }
+
+    /// Has a transaction carried out here, or on the core or node that has its partition.
+    pub(super) fn route(&mut self, number: u32, namespace: u16, transaction: Transaction, at_master: bool) {
+        let (kind, partition) = (Kind::of(&transaction.work), partition(&transaction.digest));
+        let (cluster, pair) = (&self.state.setup.cluster, &self.state.pair);
+        let copies = self.has_copies(namespace);
+        let place = pair.place(cluster, partition, copies);
+        let is_here = match kind {
+            None => true,
+            Some(Kind::Read) if !at_master => place.is_some(),
+            Some(_) => place == Some(0),
+        };
+        if !is_here {
+            return self.proxy(number, &transaction, at_master);
+        }
+        // The other node may have taken over and written since.
+        let other = cluster.replica(partition).filter(|_| at_master && copies && pair.mode() == Mode::Paired);
+        if other.is_some_and(|node| !self.has_lease(node)) {
+            return self.replies.push((number.into(), Reply::of(ResultCode::UNAVAILABLE)));
         }
         let to = usize::from(partition) % self.state.mailboxes.len();
         if to == self.core {
@@ -140,37 +184,84 @@ impl Shard {
         }
     }
 
+    fn has_copies(&self, namespace: u16) -> bool {
+        self.state.setup.config.namespaces[usize::from(namespace)].replication_factor > 1
+    }
+
+    /// True if a node has answered so lately that it has taken over nothing.
+    fn has_lease(&mut self, node: usize) -> bool {
+        let now_ns = self.net.now();
+        let link = self.links[node].and_then(|link| self.connections.get(link));
+        link.is_some_and(|link| !link.ended && now_ns < link.heard_ns + LEASE_NS)
+    }
+
+    /// Has the master of its partition carry out a transaction.
+    fn proxy(&mut self, number: u32, transaction: &Transaction, at_master: bool) {
+        let cluster = &self.state.setup.cluster;
+        let node = match self.state.pair.mode() {
+            Mode::Behind => cluster.others().next().map(|(node, _)| node),
+            _ => Some(cluster.master(partition(&transaction.digest))),
+        };
+        let Some(node) = node else { return };
+        let refused = self.refusal(node);
+        let Some(pending) = self.pending.get(number) else { return };
+        // Two nodes that take each other for the master would send it to and fro.
+        let is_again = matches!(pending.origin, Origin::Proxied { .. });
+        if let Some(code) = if is_again { Some(ResultCode::UNAVAILABLE) } else { refused } {
+            return self.replies.push((number.into(), Reply::of(code)));
+        }
+        let timeout_ms = (pending.deadline_ns.saturating_sub(self.now_ns) / MS).clamp(1, u32::MAX.into()) as u32;
+        let name = self.state.setup.config.namespaces[usize::from(pending.namespace)].settings.name.as_bytes();
+        let mut message = Vec::new();
+        wire::request::put(&mut message, name, transaction, at_master, timeout_ms);
+        if message.len() > BODY_BYTES_MAX {
+            return self.replies.push((number.into(), Reply::of(ResultCode::TOO_BIG)));
+        }
+        (pending.node, pending.is_proxied) = (Some(node), true);
+        self.say(node, &Said::Proxy { number: number.into(), message: &message });
+    }
+
+    /// Why nothing can be sent to a node now.
+    fn refusal(&mut self, node: usize) -> Option<ResultCode> {
+        match self.links[node].and_then(|link| self.connections.get(link)) {
+            None => Some(ResultCode::UNAVAILABLE),
+            Some(link) if link.ended || self.now_ns >= link.heard_ns + LEASE_NS => Some(ResultCode::UNAVAILABLE),
+            Some(link) => (link.unsent() > LINK_BYTES_MAX).then_some(ResultCode::DEVICE_OVERLOAD),
+        }
+    }
+
     /// Carries out a transaction of another core's client.
     pub(super) fn execute_for(&mut self, core: usize, number: u32, namespace: u16, transaction: Transaction) {
-        let (origin, digest) = (Origin::Core { core, number }, transaction.digest);
-        let (kind, began_ns, deadline_ns) = (None, self.now_ns, u64::MAX);
-        let pending = Pending { origin, namespace, kind, began_ns, digest, deadline_ns, replica: None, reply: None };
-        let number = self.pending.insert(pending);
+        let number = self.pend(Origin::Core { core, number }, namespace, None, transaction.digest, u64::MAX);
         self.execute(number, namespace, transaction);
     }
 
     fn execute(&mut self, number: u32, namespace: u16, mut transaction: Transaction) {
-        let image = match &mut transaction.work {
-            Work::Write(write) => Some(&mut write.image),
-            Work::Delete(delete) => Some(&mut delete.image),
-            _ => None,
-        };
-        let is_replicated = self.state.setup.config.namespaces[usize::from(namespace)].replication_factor > 1;
-        if let Some(image) = image.filter(|_| is_replicated)
-            && let Some(node) = self.state.setup.cluster.replica(partition(&transaction.digest))
-        {
-            let link = self.links[node].and_then(|link| self.connections.get(link));
-            let refusal = match link {
-                None => Some(ResultCode::UNAVAILABLE),
-                Some(link) => (link.unsent() > LINK_BYTES_MAX).then_some(ResultCode::DEVICE_OVERLOAD),
+        let mut replica = None;
+        if self.has_copies(namespace) {
+            // The mode may have changed since the transaction was routed. Here it decides: this core executes all
+            // transactions of the partition, one after another.
+            let refused = match (&transaction.work, self.state.pair.mode()) {
+                (Work::Write(_) | Work::Delete(_), Mode::Paired) => {
+                    replica = self.state.setup.cluster.replica(partition(&transaction.digest));
+                    replica.and_then(|node| self.refusal(node))
+                }
+                (Work::Write(_) | Work::Delete(_), Mode::Ahead) if self.state.pair.is_recorded() => None,
+                (Work::Image(_), Mode::Starting | Mode::Paired) => None,
+                (Work::Exists | Work::ReadAll | Work::Read(_), Mode::Paired | Mode::Alone | Mode::Ahead) => None,
+                _ => Some(ResultCode::UNAVAILABLE),
             };
-            if let Some(refusal) = refusal {
-                return self.replies.push((number.into(), Reply::of(refusal)));
+            if let Some(code) = refused {
+                return self.replies.push((number.into(), Reply::of(code)));
             }
-            *image = true;
-            if let Some(pending) = self.pending.get(number) {
-                pending.replica = Some(node);
-            }
+        }
+        match &mut transaction.work {
+            Work::Write(write) => write.image = replica.is_some(),
+            Work::Delete(delete) => delete.image = replica.is_some(),
+            _ => {}
+        }
+        if let Some(pending) = self.pending.get(number) {
+            pending.node = replica;
         }
         let (store, _) = &mut self.stores[usize::from(namespace)];
         store.execute(number.into(), transaction, &mut RingDisk(&mut self.net), &mut self.replies);
@@ -190,12 +281,13 @@ impl Shard {
     /// A store has answered: a write goes to its replica first.
     fn stored(&mut self, number: u32, mut reply: Reply) {
         let Some(pending) = self.pending.get(number) else { return };
-        if let (Some(node), Some(image)) = (pending.replica, reply.image.take()) {
+        if let (Some(node), Some(image)) = (pending.node, reply.image.take()) {
             let (namespace, digest) = (pending.namespace, pending.digest);
             let asynchronous = self.state.setup.config.namespaces[usize::from(namespace)].answers_before_replica;
             let answer = if asynchronous { NO_ANSWER } else { number.into() };
-            let is_sent = self.send_image(node, answer, namespace, digest, &image);
-            if !is_sent {
+            let is_sent = self.say(node, &Said::Image { number: answer, namespace, digest, image: &image });
+            let may_answer = !asynchronous || self.has_lease(node) && self.state.pair.mode() == Mode::Paired;
+            if !is_sent || !may_answer {
                 reply = Reply::of(ResultCode::TIMEOUT);
             } else if !asynchronous && let Some(pending) = self.pending.get(number) {
                 pending.reply = Some(reply);
@@ -216,6 +308,14 @@ impl Shard {
         self.complete(number, reply);
     }
 
+    /// The node that carried out a transaction has answered.
+    pub(super) fn on_answer(&mut self, number: u64, reply: Reply) {
+        let Ok(number) = u32::try_from(number) else { return };
+        if self.pending.get(number).is_some_and(|pending| pending.is_proxied) {
+            self.complete(number, reply);
+        }
+    }
+
     pub(super) fn complete(&mut self, number: u32, reply: Reply) {
         let Some(pending) = self.pending.remove(number) else { return };
         self.count(&pending, reply.result);
@@ -226,10 +326,12 @@ impl Shard {
         let from = match pending.origin {
             Origin::Single { .. } => observe::Origin::Client,
             Origin::Batch { .. } => observe::Origin::Batch,
-            Origin::Core { .. } | Origin::Node { .. } | Origin::Nobody => return,
+            Origin::Proxied { .. } => observe::Origin::Proxy,
+            Origin::Core { .. } | Origin::Node { .. } | Origin::Record | Origin::Nobody => return,
         };
-        let (Some(kind), namespace) = (pending.kind, pending.namespace) else { return };
-        self.answered.push(Answered { namespace, from, kind, result, began_ns: pending.began_ns });
+        let Pending { namespace, began_ns, is_proxied, .. } = *pending;
+        let Some(kind) = pending.kind else { return };
+        self.answered.push(Answered { namespace, from, kind, result, began_ns, is_proxied });
     }
 
     /// Counts the transactions answered in this pass, once their replies are with the kernel.
@@ -239,13 +341,16 @@ impl Shard {
         }
         let now_ns = self.net.now();
         let unit_ns = if self.state.setup.config.microsecond_histograms { 1_000 } else { MS };
-        for Answered { namespace, from, kind, result, began_ns } in self.answered.drain(..) {
-            let time = now_ns.saturating_sub(began_ns) / unit_ns;
-            self.counts.namespaces[usize::from(namespace)].record(from, kind, result, time);
+        for Answered { namespace, from, kind, result, began_ns, is_proxied } in self.answered.drain(..) {
+            let counts = &mut self.counts.namespaces[usize::from(namespace)];
+            match is_proxied {
+                true => counts.record_proxied(from, result),
+                false => counts.record(from, kind, result, now_ns.saturating_sub(began_ns) / unit_ns),
+            }
         }
     }
 
-    fn answer(&mut self, origin: Origin, reply: Reply) {
+    pub(super) fn answer(&mut self, origin: Origin, reply: Reply) {
         match origin {
             Origin::Single { connection: at, serial, request } => {
                 if let Some(connection) = self.connections.get(at).filter(|of| of.serial == serial && !of.ended) {
@@ -270,6 +375,19 @@ impl Shard {
                     self.list(at);
                 }
             }
+            Origin::Proxied { connection: at, serial, number } => {
+                if let Some(connection) = self.connections.get(at).filter(|of| of.serial == serial && !of.ended) {
+                    let mut entry = Vec::new();
+                    reply::put_entry(&mut entry, 0, &reply);
+                    if entry.len() > BODY_BYTES_MAX {
+                        entry.clear();
+                        reply::put_entry(&mut entry, 0, &Reply::of(ResultCode::TOO_BIG));
+                    }
+                    Said::Answer { number, reply: &entry }.put(connection.out());
+                    self.list(at);
+                }
+            }
+            Origin::Record => self.on_record(reply.result),
             Origin::Nobody => {}
         }
     }

@@ -37,8 +37,8 @@ pub(super) fn services(facts: &Facts) -> String {
 
 /// Each namespace's bitmaps: the partitions that this node is master of, and those that it is the replica of.
 fn bitmaps(facts: &Facts) -> impl Iterator<Item = (&str, Vec<String>)> {
-    facts.config.namespaces.iter().map(|namespace| {
-        let columns = facts.node.partitions.iter().take(usize::from(namespace.replication_factor));
+    facts.config.namespaces.iter().enumerate().map(|(index, namespace)| {
+        let columns = facts.columns(index).iter();
         (&*namespace.settings.name, columns.map(|bitmap| STANDARD.encode(bitmap)).collect())
     })
 }

@@ -32,6 +32,11 @@ pub(super) fn server(facts: &Facts) -> String {
     pairs.add("batch_index_error", counts.batches.error);
     pairs.add("batch_index_timeout", counts.batches.timeout);
     pairs.add("paxos_principal", format!("{principal:X}"));
+    if let Some(takeover) = facts.node.takeover {
+        pairs.add("takeover_ms", takeover.ms);
+        pairs.add("takeover_requests", takeover.requests);
+        pairs.add("takeover_failed", takeover.failed);
+    }
     pairs.add("migrate_allowed", true);
     pairs.add("migrate_partitions_remaining", 0);
     pairs.0
@@ -42,7 +47,7 @@ pub(super) fn namespace(facts: &Facts, index: usize) -> String {
     let counts = facts.counts.namespaces.get(index).unwrap_or(&default);
     let config = &facts.config.namespaces[index];
     let store = &counts.store;
-    let (masters, replicas) = facts.split_objects(index);
+    let [masters, replicas, others] = facts.split_objects(index);
     let mut pairs = Pairs::new();
     let nodes = facts.node.peers.len() + 1;
     pairs.add("ns_cluster_size", nodes);
@@ -53,10 +58,10 @@ pub(super) fn namespace(facts: &Facts, index: usize) -> String {
     pairs.add("master_tombstones", store.tombstones);
     pairs.add("prole_objects", replicas);
     pairs.add("prole_tombstones", 0);
-    pairs.add("non_replica_objects", 0);
+    pairs.add("non_replica_objects", others);
     pairs.add("non_replica_tombstones", 0);
     pairs.add("dead_partitions", 0);
-    pairs.add("unavailable_partitions", 0);
+    pairs.add("unavailable_partitions", if config.replication_factor > 1 { facts.node.unavailable } else { 0 });
     pairs.add("clock_skew_stop_writes", false);
     pairs.add("stop_writes", store.stop_writes);
     pairs.add("hwm_breached", store.hwm_breached);
@@ -93,6 +98,7 @@ pub(super) fn namespace(facts: &Facts, index: usize) -> String {
     pairs.add("migrate_rx_partitions_remaining", 0);
     transactions(&mut pairs, "client", &counts.client);
     transactions(&mut pairs, "batch_sub", &counts.batch_sub);
+    transactions(&mut pairs, "from_proxy", &counts.from_proxy);
     pairs.add("fail_key_busy", counts.key_busy);
     pairs.add("fail_record_too_big", counts.record_too_big);
     // As the real server: clients and sizing find the settings behind the counters.
@@ -100,6 +106,12 @@ pub(super) fn namespace(facts: &Facts, index: usize) -> String {
 }
 
 fn transactions(pairs: &mut Pairs, origin: &str, of: &Transactions) {
+    pairs.add(&format!("{origin}_tsvc_error"), of.refused);
+    if origin != "from_proxy" {
+        pairs.add(&format!("{origin}_proxy_complete"), of.proxy.success);
+        pairs.add(&format!("{origin}_proxy_error"), of.proxy.error);
+        pairs.add(&format!("{origin}_proxy_timeout"), of.proxy.timeout);
+    }
     for (kind, outcomes) in [("read", of.read), ("write", of.write), ("delete", of.delete)] {
         let mut add = |name: &str, value: u64| pairs.add(&format!("{origin}_{kind}_{name}"), value);
         add("success", outcomes.success);

@@ -1,0 +1,379 @@
+//! Two nodes of which one is killed, stopped, or cut off: whether the other takes over, and what was acknowledged is there.
+
+use crate::support::{Bench, FLASHPROOF, OUT, Running, Undo, ask, skip, tool, totals};
+use crate::two_nodes::{OK, PATIENT, Pair, TIMEOUT, end, stands_still, until};
+use std::net::SocketAddr;
+use std::thread;
+use std::time::{Duration, Instant};
+
+const UNAVAILABLE: u8 = 11;
+
+/// Longest takeover on a busy machine; the documentation promises 5 s.
+const TAKEOVER_MAX: Duration = Duration::from_secs(20);
+
+/// Longer than any takeover by silence.
+const NO_TAKEOVER: Duration = Duration::from_secs(6);
+
+const TOOK_OVER: &str = "took over the partitions of node";
+const LACKS: &str = "lacks writes of node";
+
+/// Writes until that is acknowledged; before it is only refused, or not known. Returns how long that took.
+fn until_written(at: SocketAddr, key: u64, value: &[u8]) -> Duration {
+    let begin = Instant::now();
+    loop {
+        match ask(at, key, Some(value)).result {
+            OK => return begin.elapsed(),
+            result => assert!([TIMEOUT, UNAVAILABLE].contains(&result), "{result}"),
+        }
+        assert!(begin.elapsed() < TAKEOVER_MAX, "{key} is not written");
+        thread::sleep(Duration::from_millis(20));
+    }
+}
+
+/// The value of a record, once it is answered: each core has a link of its own to the other node, and some are up later.
+fn value_of(at: SocketAddr, key: u64) -> Vec<u8> {
+    let mut answer = ask(at, key, None);
+    until("it answers", || {
+        answer = ask(at, key, None);
+        ![TIMEOUT, UNAVAILABLE].contains(&answer.result)
+    });
+    assert_eq!(answer.result, OK);
+    answer.value
+}
+
+/// The line of a node's log about its takeover.
+fn takeover_line(node: &mut Running) -> String {
+    node.wait_to_hear(TOOK_OVER);
+    node.said().lines().find(|line| line.contains(TOOK_OVER)).unwrap().to_owned()
+}
+
+/// Clients that read and write the records of a pair, and verify what they read.
+struct Load(Running);
+
+impl Load {
+    fn start(pair: &Pair) -> Self {
+        pair.client(&["-w", "I", "-T", "20000", "--out", "inserted"]).end().expect(0);
+        let load = ["-w", "RU,50", "-T", "20000", "--duration", "3600", "--max-errors", "1000000000", "--quiet"];
+        let mut load = pair.client(&[&load[..], &["--out", OUT]].concat());
+        load.wait_until("it runs", || pair.bench.exists(&format!("{OUT}/manifest.json")));
+        thread::sleep(Duration::from_millis(200));
+        Self(load)
+    }
+
+    /// No read had anything older than the last acknowledged write.
+    fn end(self, pair: &Pair) {
+        self.0.signal("INT");
+        let ended = self.0.end();
+        let run = pair.bench.run();
+        let wrong =
+            |line: &&String| ["acknowledged", "of the value", "value ends"].iter().any(|word| line.contains(word));
+        let wrong: Vec<_> = run.verdict.failures.iter().filter(wrong).collect();
+        assert!(wrong.is_empty(), "{wrong:#?}");
+        let ((reads, lost, _), (writes, unwritten, _)) = (totals(&run, "reads"), totals(&run, "writes"));
+        println!("{reads} reads, {writes} writes, {lost} and {unwritten} failed");
+        assert!(reads > 100 && writes > 100, "{}", ended.stderr);
+    }
+}
+
+fn kill_9(node: Option<Running>) {
+    let node = node.unwrap();
+    node.signal("KILL");
+    assert_eq!(node.end().signal, Some(9));
+}
+
+/// A node is killed under load, and returns; then the other is killed, and returns.
+fn kill(killed: usize) {
+    let survivor = 1 - killed;
+    let pair = Pair::new([PATIENT, "", "commit-to-device true"]);
+    let Some(mut nodes) = pair.start_both().map(|nodes| nodes.map(Some)) else { return };
+    let load = Load::start(&pair);
+    let [of_killed, at] = [pair.addresses[killed], pair.addresses[survivor]];
+    let key = pair.key_of(killed, 1000);
+    until_written(of_killed, key, b"before");
+
+    kill_9(nodes[killed].take());
+    let took = until_written(at, key, b"after");
+    assert_eq!(value_of(at, key), b"after");
+    let line = takeover_line(nodes[survivor].as_mut().unwrap());
+    println!("node {killed} killed, written after {took:?}: {line}");
+    thread::sleep(Duration::from_millis(300));
+
+    // The old records of the node that returns are served to nobody.
+    let mut returned = pair.start(killed).unwrap();
+    returned.wait_to_hear(LACKS);
+    assert_eq!(value_of(of_killed, key), b"after");
+    until_written(of_killed, key, b"through it");
+    assert_eq!(value_of(at, key), b"through it");
+
+    // It does not take over with them either.
+    kill_9(nodes[survivor].take());
+    let begin = Instant::now();
+    while begin.elapsed() < NO_TAKEOVER {
+        for value in [None, Some(&b"lost"[..])] {
+            let result = ask(of_killed, key, value).result;
+            assert!([TIMEOUT, UNAVAILABLE].contains(&result), "{result}");
+        }
+        thread::sleep(Duration::from_millis(100));
+    }
+    let again = pair.start(survivor).unwrap();
+    pair.addresses.iter().for_each(|at| assert_eq!(value_of(*at, key), b"through it"));
+    thread::sleep(Duration::from_millis(300));
+    load.end(&pair);
+    [returned, again].into_iter().for_each(end);
+    let records = pair.records(survivor, key + 1);
+    assert!(records[..1000].iter().all(|record| record.result == OK && record.value.len() == 500));
+    assert_eq!(records[key as usize].value, b"through it");
+}
+
+#[test]
+fn the_second_node_is_killed_and_the_first_takes_over() {
+    kill(1);
+}
+
+#[test]
+fn the_first_node_is_killed_and_the_second_takes_over() {
+    kill(0);
+}
+
+#[test]
+fn a_node_that_returns_before_anything_was_written_gets_its_partitions_back() {
+    let pair = Pair::new([PATIENT, "", ""]);
+    let Some([mut a, b]) = pair.start_both() else { return };
+    let (key, other) = (pair.key_of(0, 0), pair.key_of(1, 0));
+    [key, other].iter().for_each(|key| _ = until_written(pair.addresses[0], *key, b"x"));
+    end(b);
+    a.wait_to_hear(TOOK_OVER);
+    assert_eq!(value_of(pair.addresses[0], other), b"x");
+    let mut b = pair.start(1).unwrap();
+    b.wait_to_hear("paired with");
+    for at in pair.addresses {
+        until_written(at, key, b"y");
+        until_written(at, other, b"y");
+    }
+    [a, b].into_iter().for_each(end);
+    let [of_a, of_b] = [0, 1].map(|node| pair.records(node, key.max(other) + 1));
+    assert_eq!((of_a[key as usize].value.as_slice(), &of_a), (&b"y"[..], &of_b));
+}
+
+#[test]
+fn what_a_killed_node_had_in_memory_only_is_answered_by_the_other_however_soon_it_returns() {
+    let pair = Pair::new([PATIENT, "", "flush-max-ms 0"]);
+    let Some([a, b]) = pair.start_both() else { return };
+    let key = pair.key_of(1, 0);
+    until_written(pair.addresses[1], key, b"in memory");
+    kill_9(Some(b));
+    let mut b = pair.start(1).unwrap();
+    b.wait_to_hear(LACKS);
+    pair.addresses.iter().for_each(|at| assert_eq!(value_of(*at, key), b"in memory"));
+    // In memory only at this node, too, but recorded that it is ahead.
+    until_written(pair.addresses[1], key, b"later");
+    end(a);
+    let mut a = pair.start(0).unwrap();
+    assert_eq!(value_of(pair.addresses[0], key), b"later");
+    assert!(!a.said().contains(LACKS), "{}", a.said());
+    a.wait_to_hear(" is there");
+    [a, b].into_iter().for_each(end);
+}
+
+/// A node is stopped, and continues. `namespace`: a line of its namespace.
+fn stop_second(namespace: &'static str) {
+    let pair = Pair::new([PATIENT, namespace, ""]);
+    let Some([mut a, mut b]) = pair.start_both() else { return };
+    // Where the master alone acknowledges, its last writes before the stop may be lost.
+    let load = namespace.is_empty().then(|| Load::start(&pair));
+    let key = pair.key_of(1, 1000);
+    let keys = [key, pair.key_of(1, key + 1)];
+    keys.iter().for_each(|key| _ = until_written(pair.addresses[1], *key, b"before"));
+    b.signal("STOP");
+    until("it stands still", || stands_still(b.pid()));
+    let took = until_written(pair.addresses[0], keys[0], b"after");
+    println!("node 1 stopped, written after {took:?}: {}", takeover_line(&mut a));
+    b.signal("CONT");
+    // Each write that it acknowledges is the other's from now on.
+    let begin = Instant::now();
+    let mut acknowledged = b"before".to_vec();
+    for number in 0.. {
+        let value = format!("number {number}").into_bytes();
+        if ask(pair.addresses[1], keys[1], Some(&value)).result == OK {
+            acknowledged = value;
+            assert_eq!(value_of(pair.addresses[0], keys[1]), acknowledged);
+        }
+        if begin.elapsed() > Duration::from_secs(2) && b.said().contains(LACKS) {
+            break;
+        }
+        assert!(begin.elapsed() < TAKEOVER_MAX, "{}", b.said());
+    }
+    b.wait_to_hear(LACKS);
+    assert_eq!(value_of(pair.addresses[1], keys[0]), b"after");
+    assert_eq!(value_of(pair.addresses[1], keys[1]), acknowledged);
+    if let Some(load) = load {
+        load.end(&pair);
+    }
+    [a, b].into_iter().for_each(end);
+}
+
+#[test]
+fn the_second_node_is_stopped_and_learns_what_it_lost_before_it_acknowledges_a_write() {
+    stop_second("");
+}
+
+#[test]
+fn or_that_its_lease_is_over_where_the_master_alone_acknowledges() {
+    stop_second("write-commit-level-override master");
+}
+
+#[test]
+fn a_lease_ends_where_the_master_alone_acknowledges() {
+    let pair = Pair::new(["transaction-max-ms 500", "write-commit-level-override master", ""]);
+    let Some([a, b]) = pair.start_both() else { return };
+    let key = pair.key_of(1, 0);
+    a.signal("STOP");
+    until("it stands still", || stands_still(a.pid()));
+    let (begin, mut last) = (Instant::now(), Duration::ZERO);
+    while begin.elapsed() < NO_TAKEOVER {
+        if ask(pair.addresses[1], key, Some(b"x")).result == OK {
+            last = begin.elapsed();
+        }
+        thread::sleep(Duration::from_millis(20));
+    }
+    println!("last acknowledged {last:?} after the other node was stopped");
+    // Of 2 s, and a busy machine.
+    assert!(last < Duration::from_secs(4), "{last:?}");
+    a.signal("CONT");
+    until_written(pair.addresses[1], key, b"y");
+    [a, b].into_iter().for_each(end);
+}
+
+#[test]
+fn the_first_node_is_stopped_and_the_second_refuses_writes_until_it_continues() {
+    let pair = Pair::new(["transaction-max-ms 500", "", ""]);
+    let Some([a, b]) = pair.start_both() else { return };
+    let keys = [pair.key_of(0, 0), pair.key_of(1, 0)];
+    keys.iter().for_each(|key| _ = until_written(pair.addresses[1], *key, b"before"));
+    a.signal("STOP");
+    until("it stands still", || stands_still(a.pid()));
+    let begin = Instant::now();
+    while begin.elapsed() < NO_TAKEOVER {
+        for key in keys {
+            let result = ask(pair.addresses[1], key, Some(b"during")).result;
+            assert!([TIMEOUT, UNAVAILABLE].contains(&result), "{result}");
+            assert_eq!(ask(pair.addresses[1], key, None).result, OK, "reads go on");
+        }
+        thread::sleep(Duration::from_millis(50));
+    }
+    a.signal("CONT");
+    for at in pair.addresses {
+        keys.iter().for_each(|key| _ = until_written(at, *key, b"after"));
+    }
+    assert!(![&a, &b].iter().any(|node| node.said().contains(TOOK_OVER)), "{}\n{}", a.said(), b.said());
+    [a, b].into_iter().for_each(end);
+}
+
+/// Two network namespaces with a link between them, and one to here from each.
+struct Networks {
+    names: [String; 2],
+    _undo: Vec<Undo>,
+}
+
+impl Networks {
+    /// `None`, with a message: not allowed, or no `ip`.
+    fn new() -> Option<Self> {
+        let id = std::process::id();
+        let names = ["a", "b"].map(|side| format!("fp{id}{side}"));
+        let mut undo = Vec::new();
+        let ip = |line: &str| tool("ip", &line.split(' ').collect::<Vec<_>>());
+        for name in &names {
+            ip(&format!("netns add {name}"))?;
+            // The links go with it.
+            undo.push(Undo::with("ip", &["netns", "del", name]));
+        }
+        for (name, side) in names.iter().zip(1..) {
+            ip(&format!("link add {name}h type veth peer name eth0 netns {name}"))?;
+            ip(&format!("addr add {}/30 dev {name}h", Self::address(side, 1)))?;
+            ip(&format!("link set {name}h up"))?;
+            ip(&format!("-n {name} addr add {}/30 dev eth0", Self::address(side, 2)))?;
+            ip(&format!("-n {name} link set eth0 up"))?;
+        }
+        let [a, b] = &names;
+        ip(&format!("-n {a} link add eth1 type veth peer name eth1 netns {b}"))?;
+        for (name, host) in names.iter().zip(1..) {
+            ip(&format!("-n {name} addr add {}/30 dev eth1", Self::address(3, host)))?;
+            ip(&format!("-n {name} link set eth1 up"))?;
+        }
+        Some(Self { names, _undo: undo })
+    }
+
+    /// Host 1 or 2 of link 1 to 3: two to here, and the one between the nodes. 198.18.0.0/15 is for such tests (RFC 2544).
+    fn address(link: u32, host: u32) -> String {
+        let id = std::process::id();
+        format!("198.{}.{}.{}", 18 + id / 4096 % 2, id / 16 % 256, id % 16 * 16 + (link - 1) * 4 + host)
+    }
+
+    /// Joins the nodes, or cuts them off from each other.
+    fn join(&self, state: &str) {
+        for name in &self.names {
+            tool("ip", &["-n", name, "link", "set", "eth1", state]).unwrap();
+        }
+    }
+
+    /// A node whose clients are here.
+    fn serve(&self, bench: &Bench, node: usize) -> Running {
+        let (mine, shared) = (Self::address(node as u32 + 1, 2), Self::address(3, node as u32 + 1));
+        let seeds = [1, 2].map(|host| format!("mesh-seed-address-port {} 3000\n", Self::address(3, host))).concat();
+        let name = &self.names[node];
+        bench.write(
+            format!("{name}.conf").as_str(),
+            format!(
+                "service {{\n service-threads 1\n transaction-max-ms 500\n}}\nnetwork {{\n service {{\n address {mine}\n \
+                 address {shared}\n port 3000\n }}\n heartbeat {{\n mode mesh\n{seeds}}}\n}}\nnamespace test {{\n \
+                 storage-engine device {{\n file {name}.records\n filesize 32M\n write-block-size 32K\n \
+                 commit-to-device true\n }}\n}}\n"
+            ),
+        );
+        let mut command = bench.command("ip");
+        command.args(["netns", "exec", name, FLASHPROOF, "engine", "serve", &format!("{name}.conf")]);
+        Running::start(command)
+    }
+}
+
+#[test]
+fn under_a_split_the_first_node_alone_acknowledges_writes() {
+    let Some(networks) = Networks::new() else { return };
+    let bench = Bench::new();
+    let mut nodes = [0, 1].map(|node| networks.serve(&bench, node));
+    for node in &mut nodes {
+        node.wait_until("it listens or cannot", || true);
+    }
+    until("they are linked", || {
+        let said = nodes.each_ref().map(Running::said);
+        assert!(!said.iter().any(|said| said.contains("error: ") && !said.contains("cannot make a ring")), "{said:?}");
+        said.iter().any(|said| said.contains("cannot make a ring"))
+            || said.iter().all(|said| said.contains("paired with"))
+    });
+    if nodes[0].said().contains("cannot make a ring") {
+        return skip("no io_uring with sockets").unwrap_or_default();
+    }
+    let at = [1, 2].map(|side| SocketAddr::new(Networks::address(side, 2).parse().unwrap(), 3000));
+    for key in 0..50 {
+        until_written(at[key as usize % 2], key, b"joined");
+    }
+    networks.join("down");
+    let took = (0..50).map(|key| until_written(at[0], key, b"first")).max().unwrap();
+    println!("cut off, written after {took:?}: {}", takeover_line(&mut nodes[0]));
+    let begin = Instant::now();
+    let mut refused = 0;
+    while begin.elapsed() < NO_TAKEOVER {
+        for key in 0..50 {
+            let result = ask(at[1], key, Some(b"second")).result;
+            assert!([TIMEOUT, UNAVAILABLE].contains(&result), "{result}");
+            refused += 1;
+        }
+        let read = ask(at[1], 0, None);
+        assert_eq!(read.result, OK, "it answers reads, with records that may be old");
+    }
+    println!("{refused} writes refused by the second node");
+    networks.join("up");
+    nodes[1].wait_to_hear(LACKS);
+    (0..50).for_each(|key| assert_eq!(value_of(at[1], key), b"first"));
+    nodes.into_iter().for_each(end);
+}
