@@ -1,8 +1,9 @@
 //! Between the run loop's operations and transactions: state of the transactions in flight.
 
-use crate::object::{Object, Verifier};
+use crate::object::Object;
 use crate::overload::{Held, Overload};
-use crate::{ResultCode, Transaction};
+use crate::verification::Verifier;
+use crate::{Digest, ResultCode, Transaction, Verification};
 use std::sync::Arc;
 use sys::buffer::Buf;
 use sys::op::{Completion, Op, OpKind, Outcome};
@@ -49,6 +50,10 @@ struct Out {
     write: u32,
     /// Number of times it was held back.
     held: u32,
+    /// For a batch: each key, and the write of it that was acknowledged when the batch began.
+    batch: Vec<(u64, u32)>,
+    /// For a batch: the worst outcome of its records so far.
+    worst: Outcome,
 }
 
 /// Makes transactions of operations, and completions of their answers.
@@ -56,6 +61,7 @@ struct Out {
 pub(crate) struct Issuer {
     object: Arc<Object>,
     verifier: Option<Verifier>,
+    verification: Arc<Verification>,
     /// Indexed by token.
     out: Vec<Option<Out>>,
     /// Numbers writes where no verifier does.
@@ -65,11 +71,10 @@ pub(crate) struct Issuer {
 }
 
 impl Issuer {
-    /// An issuer for `object`; `verify` checks all data read. `overload` sets the behaviour when a device is
-    /// overloaded.
-    pub(crate) fn new(object: Arc<Object>, verify: bool, overload: Arc<Overload>) -> Self {
-        let (verifier, held) = (verify.then(Verifier::default), Held::new(overload));
-        Self { object, verifier, out: Vec::new(), writes: 0, in_flight: 0, held }
+    /// An issuer for `object`. `overload` sets the behaviour when a device is overloaded.
+    pub(crate) fn new(object: Arc<Object>, verification: Arc<Verification>, overload: Arc<Overload>) -> Self {
+        let (verifier, held) = (verification.is_on().then(Verifier::default), Held::new(overload));
+        Self { object, verifier, verification, out: Vec::new(), writes: 0, in_flight: 0, held }
     }
 
     /// Operations that were begun and not ended.
@@ -79,6 +84,33 @@ impl Issuer {
 
     /// Takes an operation; its transaction, unless it has to wait for one before it on its key.
     pub(crate) fn begin(&mut self, op: Op, now_ns: u64) -> Option<Transaction> {
+        let (kind, key, token) = (op.kind, op.offset, op.token);
+        self.insert(op, now_ns);
+        let write = match (&mut self.verifier, kind) {
+            (Some(verifier), OpKind::Write) => verifier.begin_write(key, token)?,
+            _ => {
+                self.writes = self.writes.wrapping_add(1);
+                self.writes
+            }
+        };
+        self.out[token as usize].as_mut()?.write = write;
+        Some(self.object.transaction(kind, key, write))
+    }
+
+    /// Takes a read of all `keys` at once; their digests, in the same order.
+    pub(crate) fn begin_batch(&mut self, op: Op, keys: impl Iterator<Item = u64>, now_ns: u64) -> Vec<Digest> {
+        let token = op.token as usize;
+        self.insert(op, now_ns);
+        let verifier = self.verifier.as_ref();
+        let batch: Vec<_> = keys.map(|key| (key, verifier.map_or(0, |verifier| verifier.acknowledged(key)))).collect();
+        let digests = batch.iter().map(|(key, _)| self.object.digest(*key)).collect();
+        if let Some(out) = &mut self.out[token] {
+            out.batch = batch;
+        }
+        digests
+    }
+
+    fn insert(&mut self, op: Op, now_ns: u64) {
         let Op { kind, offset: key, buf, token, .. } = op;
         let place = token as usize;
         if self.out.len() <= place {
@@ -86,16 +118,26 @@ impl Issuer {
         }
         self.in_flight += 1;
         let acknowledged = self.verifier.as_ref().map_or(0, |verifier| verifier.acknowledged(key));
-        let out = Out { kind, key, buf, issued_ns: now_ns, acknowledged, write: 0, held: 0 };
-        let out = self.out[place].insert(out);
-        out.write = match (&mut self.verifier, kind) {
-            (Some(verifier), OpKind::Write) => verifier.begin_write(key, token)?,
-            _ => {
-                self.writes = self.writes.wrapping_add(1);
-                self.writes
-            }
-        };
-        Some(self.object.transaction(kind, key, out.write))
+        let (batch, worst) = (Vec::new(), Outcome::Done);
+        self.out[place] =
+            Some(Out { kind, key, buf, issued_ns: now_ns, acknowledged, write: 0, held: 0, batch, worst });
+    }
+
+    /// Takes the answer about one record of the batch `token`, the `index`-th.
+    pub(crate) fn answer(&mut self, token: u32, index: u32, answer: Answer<'_>) {
+        let Some(out) = self.out.get_mut(token as usize).and_then(Option::as_mut) else { return };
+        let Some(begun) = out.batch.get(index as usize) else { return };
+        let outcome = read(&self.object, &mut self.verifier, &self.verification, *begun, &answer);
+        let is_worse = out.worst.is_done() || outcome.is_wrong_data() && !out.worst.is_wrong_data();
+        if is_worse {
+            out.worst = outcome;
+        }
+    }
+
+    /// The read or write of `token` anew.
+    pub(crate) fn transaction(&self, token: u32) -> Option<Transaction> {
+        let Out { kind, key, write, .. } = self.out.get(token as usize)?.as_ref()?;
+        Some(self.object.transaction(*kind, *key, *write))
     }
 
     /// Ends the operation `token`, unless it is held back; and starts the one that waited for it, if any.
@@ -113,18 +155,24 @@ impl Issuer {
             out.held += 1;
             return None;
         }
-        let Out { kind, key, buf, issued_ns, acknowledged, .. } = place.take()?;
+        let Out { kind, key, buf, issued_ns, acknowledged, batch, worst, .. } = place.take()?;
         self.in_flight -= 1;
-        let (mut outcome, mut next) = (answer.outcome, None);
-        if let Some(verifier) = &mut self.verifier {
-            if kind == OpKind::Write {
-                next = verifier.end_write(key, outcome.is_done(), answer.in_doubt);
-            } else if outcome.is_done() {
-                outcome = verifier.check(&self.object, key, acknowledged, answer.bins);
-            } else if outcome == Outcome::Result(ResultCode::NOT_FOUND.0) && acknowledged > 0 {
-                outcome = Outcome::Older { acknowledged, found: 0 };
+        let mut next = None;
+        let outcome = match kind {
+            OpKind::Write => {
+                let verifier = self.verifier.as_mut();
+                next = verifier.and_then(|of| of.end_write(key, answer.outcome.is_done(), answer.in_doubt));
+                answer.outcome
             }
-        }
+            _ if !batch.is_empty() => {
+                if worst.is_done() {
+                    answer.outcome
+                } else {
+                    worst
+                }
+            }
+            _ => read(&self.object, &mut self.verifier, &self.verification, (key, acknowledged), &answer),
+        };
         let Seen { at_ns: completed_ns, unseen_ns } = seen;
         let completion = Completion { token, buf, outcome, issued_ns, completed_ns, unseen_ns };
         let next = next.and_then(|token| {
@@ -140,12 +188,29 @@ impl Issuer {
     /// The next held transaction that is due for a retry.
     pub(crate) fn again(&mut self, now_ns: u64) -> Option<(u32, Transaction)> {
         let token = self.held.take(now_ns)?;
-        let Out { kind, key, write, .. } = *self.out.get(token as usize)?.as_ref()?;
-        Some((token, self.object.transaction(kind, key, write)))
+        Some((token, self.transaction(token)?))
     }
 
     /// When [`Self::again`] has the next.
     pub(crate) fn again_ns(&self) -> u64 {
         self.held.next_ns()
+    }
+}
+
+/// Outcome of a read of one record, verified if there is a verifier. `begun`: key, and the write of it that was
+/// acknowledged before.
+fn read(
+    object: &Object,
+    verifier: &mut Option<Verifier>,
+    verification: &Verification,
+    begun: (u64, u32),
+    answer: &Answer<'_>,
+) -> Outcome {
+    if answer.outcome.is_done() {
+        verification.add_record();
+    }
+    match verifier {
+        Some(verifier) => verifier.check(object, begun, (answer.outcome, answer.bins), verification),
+        None => answer.outcome,
     }
 }

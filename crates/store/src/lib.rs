@@ -35,6 +35,7 @@ pub mod server;
 #[cfg(test)]
 mod testing;
 mod transaction;
+mod verification;
 mod volume;
 pub mod wire;
 
@@ -45,3 +46,4 @@ pub use namespace::{Buckets, DeviceStatistics, Disk, Namespace, Space, Statistic
 pub use overload::Overload;
 pub use record_store::Store;
 pub use transaction::{Delete, Exists, Generation, Policy, Reply, ResultCode, Transaction, Ttl, Work, Write};
+pub use verification::Verification;

@@ -1,7 +1,7 @@
 //! `flashproof engine client`: transactions on the records of a database, recorded and judged like device operations.
 
 use crate::access::access;
-use crate::args::ClientArgs;
+use crate::args::{ClientArgs, ReplicaArg};
 use engine::DeviceName;
 use load::keys::Keys;
 use load::rate::Rate;
@@ -17,14 +17,15 @@ use session::failure::Failure;
 use session::in_process::began;
 use session::place::default_dir;
 use session::record::record;
-use session::runner::{self, Named, Opened, RunRequest, SeriesContext, findings_about};
+use session::runner::{self, Named, Opened, RunRequest, SeriesContext, findings_about, fresh_seed};
+use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::sync::Arc;
-use store::Overload;
 use store::client::cluster::{Cluster, Map};
-use store::client::{ClientSettings, Stored};
+use store::client::{BatchReads, ClientSettings, Replica, Stored};
 use store::nodes::Host;
 use store::object::Object;
+use store::{Overload, Verification};
 use sys::process;
 
 /// Default length of a run, seconds.
@@ -69,6 +70,7 @@ pub fn run(args: &ClientArgs) -> Result<ExitCode, Failure> {
     }
     let (name, devices) = as_devices(&args.namespace, &map);
     let object = Arc::new(object);
+    let seed = args.seed.unwrap_or_else(fresh_seed);
     let workload = Records {
         target: DeviceName::Path(name.clone()),
         file_size_bytes: None,
@@ -78,6 +80,7 @@ pub fn run(args: &ClientArgs) -> Result<ExitCode, Failure> {
         mix: args.workload,
         next_key: args.zipfian.map_or(Keys::Uniform, |theta| Keys::Zipfian { theta }),
         record_bytes: object.bytes(),
+        batch_records: args.batch_read_size,
         depth: args.connections,
         rate: args.rate.filter(|rate| *rate > 0).map(Rate::per_sec),
         threads: args.threads.unwrap_or_else(|| threads(args.connections)),
@@ -86,15 +89,19 @@ pub fn run(args: &ClientArgs) -> Result<ExitCode, Failure> {
             (None, Mix::Insert) => INSERT_SEC,
             (None, Mix::ReadUpdate { .. }) => DURATION_SEC,
         },
-        seed: args.seed,
+        seed: Some(seed),
     };
+    let batch = (args.batch_read_size > 1)
+        .then(|| BatchReads { records: args.batch_read_size, keys: Arc::new(workload.batch_keys(seed)) });
     let overload = Arc::new(Overload::default());
     overload.set_waits(args.workload == Mix::Insert);
     let settings = ClientSettings {
         cluster,
         namespace: args.namespace.clone(),
         object,
-        verify: args.verify,
+        verification: Arc::new(Verification::new(args.verify)),
+        batch,
+        replica: replica(args, &map),
         timeout_ms: args.timeout,
         pipeline: pipeline(args.pipeline, &map),
         overload: overload.clone(),
@@ -165,6 +172,25 @@ pub fn check_open_files(connections: u32) -> Result<(), Failure> {
     }
 }
 
+/// Nodes that reads go to. Warns if no node is in the preferred rack.
+fn replica(args: &ClientArgs, map: &Map) -> Replica {
+    match (args.replica, args.rack_id) {
+        (ReplicaArg::PreferRack, Some(rack)) => {
+            if map.nodes.iter().all(|node| node.rack != Some(rack)) {
+                let racks: BTreeSet<_> = map.nodes.iter().filter_map(|node| node.rack).collect();
+                let racks: Vec<_> = racks.iter().map(u32::to_string).collect();
+                let has =
+                    if racks.is_empty() { "reports no racks".to_owned() } else { format!("has {}", racks.join(", ")) };
+                console::warning(&format!("no node is in rack {rack}: the cluster {has} - reads go to the masters"));
+            }
+            Replica::PreferRack(rack)
+        }
+        (ReplicaArg::Any, _) => Replica::Any,
+        (ReplicaArg::Sequence, _) => Replica::Sequence,
+        _ => Replica::Master,
+    }
+}
+
 fn seeds(args: &ClientArgs) -> Result<Vec<Host>, Failure> {
     let seed = |text: &String| {
         let failed = |why| Failure::usage(format!("cannot use host {} - {why}", quoted(text)));
@@ -201,11 +227,12 @@ fn about(map: &Map, debug: bool) -> String {
     }
     for node in map.nodes.iter().filter(|_| debug) {
         text += &format!(
-            "\n  {} at {}, build {}, {}{}",
+            "\n  {} at {}, build {}, {}{}{}",
             printable(&node.name),
             node.host,
             printable(&node.build),
             units::count(map.owned(node.number) as u64, "partition"),
+            node.rack.map_or_else(String::new, |rack| format!(", rack {rack}")),
             if node.pipelines { ", takes several transactions on a connection" } else { "" }
         );
     }

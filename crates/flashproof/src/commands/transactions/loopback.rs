@@ -14,14 +14,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
-use store::client::ClientSettings;
 use store::client::cluster::Cluster as ClientCluster;
+use store::client::{ClientSettings, Replica};
 use store::conf::{Config, Level, NamespaceConfig};
 use store::nodes::{Access, Host};
 use store::object::Object;
 use store::observe::{Line, NamespaceCounts};
 use store::server::{Cluster, Device, Limits, Node, Server, Setup, State};
-use store::{IoCounted, Namespace, Overload};
+use store::{IoCounted, Namespace, Overload, Verification};
 
 /// Timeout for servers to get ready.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -109,7 +109,9 @@ impl Loopback {
             cluster: self.cluster.clone(),
             namespace: self.namespace.clone(),
             object,
-            verify,
+            verification: Arc::new(Verification::new(verify)),
+            batch: None,
+            replica: Replica::Master,
             timeout_ms: TIMEOUT_MS,
             pipeline: 1,
             overload,

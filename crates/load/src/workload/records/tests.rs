@@ -11,6 +11,7 @@ fn records(mix: Mix) -> Records {
         mix,
         next_key: Keys::Uniform,
         record_bytes: 1_024,
+        batch_records: 1,
         depth: 7,
         rate: None,
         threads: 3,
