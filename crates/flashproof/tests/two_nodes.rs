@@ -202,6 +202,7 @@ fn a_node_that_is_killed_stops_writes_to_its_partitions_until_it_is_back() {
     let run = pair.bench.run();
     let refused = run.verdict.records_read.and_then(|read| read.refused);
     assert_eq!(refused, Some(Refused::default()), "{:#?}", run.verdict.failures);
+    assert!(run.verdict.streams.iter().all(|stream| stream.lost == 0), "each ends once: {:?}", run.verdict.streams);
     let ((reads, lost, _), (writes, unwritten, _)) = (totals(&run, "reads"), totals(&run, "writes"));
     println!("{reads} reads, {writes} writes, {lost} and {unwritten} failed");
     assert!(reads > 100 && writes > 100 && unwritten > 0, "{}", ended.stderr);

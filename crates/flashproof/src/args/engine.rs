@@ -84,6 +84,9 @@ pub struct ClientArgs {
     /// Port of the nodes
     #[arg(short, long, value_name = "PORT", default_value_t = 3000)]
     pub port: u16,
+    /// Use the nodes' alternate addresses
+    #[arg(hide_short_help = true, long)]
+    pub services_alternate: bool,
     /// Namespace
     #[arg(short, long, value_name = "NAMESPACE", default_value = "test", value_parser = name::<31>)]
     pub namespace: String,

@@ -57,7 +57,8 @@ pub fn run(args: &ClientArgs) -> Result<ExitCode, Failure> {
     }
     check_open_files(args.connections.div_ceil(args.pipeline))?;
     let access = access(&args.access)?;
-    let cluster = Cluster::find(&seeds, &args.namespace, access).map_err(Failure::environment)?;
+    let cluster =
+        Cluster::find(&seeds, &args.namespace, access, args.services_alternate).map_err(Failure::environment)?;
     let map = cluster.map();
     console::note(&about(&map, args.debug));
     object.single_bin = cluster.has_single_bins();

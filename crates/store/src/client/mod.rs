@@ -2,10 +2,10 @@
 //!
 //! ```text
 //! operation -> Issuer -> Transaction -> its partition's node -> a connection -> Net (one ring a thread)
-//! Cluster (two threads): who has which partition; connections that are to be made
+//! Cluster (threads): who has which partition; connections that are to be made
 //! ```
 //!
-//! * [`cluster`]: nodes and partitions; `routes`: connections to them, and requests waiting for one
+//! * [`cluster`]: nodes and partitions; `tend`: queries about them; `routes`: connections to them, and requests waiting for one
 //! * `connection`: requests; `batch`: requests for several records; [`replies`]: their replies; `answers`: what follows
 //!
 //! The one idea: an issuing thread never waits but in its ring. Requests for a missing node wait for a connection until
@@ -21,6 +21,7 @@ mod connection;
 mod probe;
 pub mod replies;
 mod routes;
+mod tend;
 
 pub use batch::{BatchReads, Keys};
 pub use probe::Stored;

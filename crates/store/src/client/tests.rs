@@ -21,7 +21,7 @@ fn seed(address: SocketAddr) -> Host {
 }
 
 fn refusal(address: SocketAddr, namespace: &str, access: Access) -> String {
-    Cluster::find(&[seed(address)], namespace, access).err().expect("a cluster was found")
+    Cluster::find(&[seed(address)], namespace, access, false).err().expect("a cluster was found")
 }
 
 /// Without sockets on the kernel's ring the test is skipped.

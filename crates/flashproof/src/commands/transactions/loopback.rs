@@ -95,7 +95,8 @@ impl Loopback {
             thread::sleep(Duration::from_millis(2));
         }
         let seed = Host { name: Ipv4Addr::LOCALHOST.to_string(), port: ports[0] };
-        let cluster = ClientCluster::find(&[seed], &namespace.name, Access::default()).map_err(Failure::environment)?;
+        let cluster =
+            ClientCluster::find(&[seed], &namespace.name, Access::default(), false).map_err(Failure::environment)?;
         if cluster.map().nodes.len() != servers.len() {
             return Err(cannot("clients do not see all servers".to_owned()));
         }

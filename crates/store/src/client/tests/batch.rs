@@ -63,7 +63,8 @@ fn a_batch_is_read_from_all_of_its_nodes_and_every_record_of_it_is_verified() {
         outcomes[2..].iter().all(|outcome| outcome.is_done() || [old(0), old(1)].contains(outcome)),
         "{outcomes:?}"
     );
-    assert_eq!(outcomes[..2], [old(0), old(1)]);
+    // Both are in the first batch.
+    assert!(outcomes[..2].iter().all(|outcome| [old(0), old(1)].contains(outcome)), "{outcomes:?}");
     assert!(outcomes[2..].iter().any(|outcome| !outcome.is_done()), "in a batch of another key: {outcomes:?}");
     let read = client.settings.verification.take();
     assert_eq!(read.records, u64::from(20 * RECORDS));
@@ -90,7 +91,7 @@ fn a_batch_that_is_answered_wrongly_or_not_at_all_fails_and_the_next_is_read() {
     const ALL: &[(u32, u8)] = &[(0, 1), (1, 1), (2, 1), (3, 1), (4, 1)];
     let [protocol, timed_out] = [libc::EPROTO, libc::ETIMEDOUT].map(Outcome::Errno);
     let server = Server::new();
-    let mut client = server.client_as(1_000, |settings| {
+    let mut client = server.client_as(3_000, |settings| {
         batches(settings);
         settings.pipeline = 1;
     });

@@ -48,7 +48,7 @@ pub(super) struct State {
     pub(super) requests: AtomicU32,
     pub(super) connections: AtomicU32,
     pub(super) most_at_once: AtomicU32,
-    pub(super) owned: String,
+    pub(super) owned: Mutex<String>,
     pub(super) peers: Mutex<String>,
     /// Counts as both generations.
     pub(super) generation: AtomicU32,
@@ -87,7 +87,7 @@ impl Server {
             requests: AtomicU32::new(0),
             connections: AtomicU32::new(0),
             most_at_once: AtomicU32::new(0),
-            owned: owned.to_owned(),
+            owned: Mutex::new(owned.to_owned()),
             peers: Mutex::new("0,3000,[]".to_owned()),
             generation: AtomicU32::new(1),
             racks: Mutex::new("ERROR:25:enterprise only".to_owned()),
@@ -127,7 +127,7 @@ impl Server {
     /// Stops the server, and starts it with the same records at another address.
     pub(super) fn moved(self) -> Self {
         let State { name, owned, records, .. } = &*self.state;
-        let [name, owned] = [name, owned].map(Clone::clone);
+        let (name, owned) = (name.clone(), owned.lock().unwrap().clone());
         let records = records.lock().unwrap().clone();
         drop(self);
         let server = Self::with(&name, &owned);
@@ -155,14 +155,14 @@ impl Server {
     }
 
     pub(super) fn client_with(&self, access: Access, bytes: u32, pipeline: u32, timeout_ms: u32) -> Client {
-        let cluster = Cluster::find(&[seed(self.address)], "test", access).unwrap();
+        let cluster = Cluster::find(&[seed(self.address)], "test", access, false).unwrap();
         let settings = ClientSettings { pipeline, ..settings(cluster, bytes, timeout_ms) };
         Client::new(settings, (0, 1), 8, Instant::now(), 0).unwrap()
     }
 
     /// A client with these changes of its settings.
     pub(super) fn client_as(&self, timeout_ms: u32, change: impl FnOnce(&mut ClientSettings)) -> Client {
-        let cluster = Cluster::find(&[seed(self.address)], "test", Access::default()).unwrap();
+        let cluster = Cluster::find(&[seed(self.address)], "test", Access::default(), false).unwrap();
         let mut settings = settings(cluster, 300, timeout_ms);
         change(&mut settings);
         Client::new(settings, (0, 1), 8, Instant::now(), 0).unwrap()
@@ -272,11 +272,11 @@ impl State {
                 "node" => self.name.clone(),
                 "build" => "8.0.0.15".to_owned(),
                 "features" => "peers;pipelining;replicas".to_owned(),
-                "peers-clear-std" | "peers-tls-std" => self.peers.lock().unwrap().clone(),
+                "peers-clear-std" | "peers-clear-alt" | "peers-tls-std" => self.peers.lock().unwrap().clone(),
                 "replicas" => {
                     self.maps.fetch_add(1, Ordering::Relaxed);
-                    let (regime, copies) = (self.regime.load(Ordering::SeqCst), self.owned.split(',').count());
-                    format!("other:0,1,AAAA;test:{regime},{copies},{}", self.owned)
+                    let (regime, owned) = (self.regime.load(Ordering::SeqCst), self.owned.lock().unwrap());
+                    format!("other:0,1,AAAA;test:{regime},{},{owned}", owned.split(',').count())
                 }
                 "peers-generation" | "partition-generation" => self.generation.load(Ordering::SeqCst).to_string(),
                 "rack-ids" => self.racks.lock().unwrap().clone(),

@@ -68,7 +68,7 @@ fn nonsense_at_the_start_is_an_error_in_time() {
             *server.state.liar.lock().unwrap() = Some(lies(place, nonsense));
             let login = (place.0 == Kind::Security).then(|| Login::new("me", "secret".to_owned(), false).unwrap());
             let (begin, sent) = (Instant::now(), SENT.load(Ordering::Relaxed));
-            let found = Cluster::find(&[seed(server.address)], "test", impatient(login));
+            let found = Cluster::find(&[seed(server.address)], "test", impatient(login), false);
             let Err(error) = found else {
                 // As of a server before generations.
                 assert_eq!((place.1, what), ("generation", "an empty body"));
@@ -158,7 +158,7 @@ fn peers_without_an_end_are_asked_up_to_a_limit() {
     });
     *server.state.liar.lock().unwrap() = Some(liar);
     let begin = Instant::now();
-    let cluster = Cluster::find(&[seed(address)], "test", Access::default());
+    let cluster = Cluster::find(&[seed(address)], "test", Access::default(), false);
     if let Ok(cluster) = cluster {
         assert!(cluster.map().nodes.len() <= crate::nodes::NODES_MAX);
     }

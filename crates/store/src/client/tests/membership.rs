@@ -2,6 +2,7 @@
 
 use super::fake::Server;
 use super::*;
+use crate::wire::frame::Kind;
 use std::time::Duration;
 
 /// Maps of a cluster of two, of which the second has the half of the partitions with the higher numbers.
@@ -78,7 +79,7 @@ fn a_single_node_that_leaves_and_is_replaced_is_found_behind_its_seed() {
     // Both are seeds; they do not know each other.
     let seeds = [&one, &other].map(|server| seed(server.address));
     other.state.is_away.store(true, Ordering::SeqCst);
-    let cluster = Cluster::find(&seeds, "test", Access::default()).unwrap();
+    let cluster = Cluster::find(&seeds, "test", Access::default(), false).unwrap();
     let mut client = one.client_as(1_000, |settings| settings.cluster = cluster);
     assert!(all(&mut client, OpKind::Write, 20, 8).iter().all(|outcome| outcome.is_done()));
     drop(one);
@@ -102,4 +103,26 @@ fn connections_of_nodes_that_left_are_given_to_those_that_join() {
         assert!(other.requests() > 0, "{name}");
     }
     assert!(client.connections.len() <= client.slots_max);
+}
+
+#[test]
+fn a_node_that_hangs_delays_neither_requests_to_others_nor_the_map_of_those_that_take_over() {
+    if !has_ring() {
+        return;
+    }
+    let (one, other) = (Server::with("A1", &half(255, 0)), Server::with("A2", &half(0, 255)));
+    one.names(&[("A2", other.address)]);
+    let mut client = one.client(1, 3_000);
+    assert!(all(&mut client, OpKind::Write, 100, 8).iter().all(|outcome| outcome.is_done()));
+    // Neither queries nor transactions are answered any more, on old and new connections.
+    *other.state.liar.lock().unwrap() = Some(Arc::new(|_: Kind, _: &[u8], _: &mut dyn std::io::Write| Some(true)));
+    let own = |client: &Client, key| client.map.master(&client.settings.object.digest(key)) == Some(0);
+    let outcomes = all(&mut client, OpKind::Write, 16, 8);
+    for (key, outcome) in (0..).zip(&outcomes) {
+        let expected = if own(&client, key) { Outcome::Done } else { Outcome::Errno(libc::ETIMEDOUT) };
+        assert_eq!(*outcome, expected, "key {key}");
+    }
+    *one.state.owned.lock().unwrap() = half(255, 255);
+    one.names(&[]);
+    until_all_are_written(&mut client);
 }
