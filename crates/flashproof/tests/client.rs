@@ -130,22 +130,15 @@ fn losses_of_a_server_that_is_killed_are_counted_by_their_kinds_and_writes_in_do
     let RecordsRead { records, refused: Some(refused) } = run.verdict.records_read.unwrap() else { panic!() };
     let Refused { old, missing, foreign, torn } = refused;
     let (reads, failed, _) = totals(&run, "reads");
-    assert!((1..=200).contains(&old.records) && old.reads >= old.records, "{refused:?}");
-    assert_eq!((missing.reads, foreign.reads, torn.reads), (0, 0, 0), "{refused:?} {:?}", run.verdict.failures);
-    // All others failed on their connections.
-    assert!(
-        failed >= old.reads && failed - old.reads < 100 && records >= reads && records <= reads + failed,
-        "{failed} of {reads}, {records}"
-    );
-    assert!(
-        ended.stdout.contains(&format!(" read and verified: {} old (in", Grouped(old.records))),
-        "{}",
-        ended.stdout
-    );
+    assert!((1..=200).contains(&old) && failed >= old, "{refused:?}");
+    assert_eq!((missing, foreign, torn), (0, 0, 0), "{:?}", run.verdict.failures);
+    assert!(records >= reads && records <= reads + failed, "{failed} of {reads} failed, {records} were read");
+    let said = format!(" read and verified: {} old, 0 missing, 0 foreign, 0 torn", Grouped(old));
+    assert!(ended.stdout.contains(&said), "{}", ended.stdout);
     assert!(run.verdict.failures[0].contains("although write"), "{:?}", run.verdict.failures);
     let json = bench.flashproof(&["report", OUT, "--json"]).expect(1).stdout;
     let json: serde_json::Value = serde_json::from_str(&json).unwrap();
-    assert_eq!(json["reports"][0]["result"]["records_read"]["refused"]["old"]["records"], old.records, "{json}");
+    assert_eq!(json["reports"][0]["result"]["records_read"]["refused"]["old"], old, "{json}");
 
     // Records that another run inserted, and that are gone.
     server.signal("TERM");
@@ -158,8 +151,7 @@ fn losses_of_a_server_that_is_killed_are_counted_by_their_kinds_and_writes_in_do
     assert!(ended.stdout.contains("missing: no such record; this run has not written it"), "{}", ended.stdout);
     assert!(ended.stdout.contains("0 records read and verified: 0 old, "), "{}", ended.stdout);
     let gone = run_dir::read(&bench.path("gone")).unwrap().verdict.records_read.unwrap();
-    let missing = gone.refused.unwrap().missing;
-    assert!(gone.records == 0 && (1..=200).contains(&missing.records) && missing.reads >= missing.records, "{gone:?}");
+    assert!(gone.records == 0 && (1..=200).contains(&gone.refused.unwrap().missing), "{gone:?}");
     server.signal("TERM");
     server.end().expect(0);
 }
@@ -200,7 +192,7 @@ fn a_rack_that_is_not_there_is_told_and_one_must_be_given() {
     let port = port.to_string();
     let load = ["--rack-id", "3", "-p", &port, "-k", "50", "-o", "B:100", "-w", "I", "--sla", "99%>10s", "-T", "20000"];
     let ended = bench.flashproof(&[&prefer[..], &load, &["--out", OUT]].concat()).expect(0);
-    let said = "no node is in rack 3: the cluster reports no racks - reads go to the masters";
+    let said = "no node reports rack 3: reads go to the masters - -D shows the racks";
     assert_eq!(ended.warnings(), [said]);
     running.signal("TERM");
     running.end().expect(0);

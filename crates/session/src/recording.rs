@@ -204,13 +204,6 @@ impl<'a> Recording<'a> {
         }
     }
 
-    fn reads_batches(&self) -> bool {
-        self.manifest
-            .workloads
-            .iter()
-            .any(|workload| workload.config.settings.iter().any(|(name, _)| name == BATCH_SIZE))
-    }
-
     /// An unplugged device still has a descriptor, but its size is 0.
     fn check_gone(&self, index: usize, error: &str) {
         let Devices::Real(targets) = self.devices else { return };
@@ -298,10 +291,12 @@ impl Sink for Recording<'_> {
         let FailedOp { device, kind, offset, len, error, is_wrong_data } = failure;
         let name = &self.manifest.devices[*device];
         let line = match self.manifest.kind().as_str() {
-            TRANSACTIONS if !is_wrong_data && *kind == OpKind::Read && self.reads_batches() => {
-                format!("{kind} of a batch of records whose first key is {offset}, of {name}, failed: {error}")
+            TRANSACTIONS => {
+                let mut settings = self.manifest.workloads.iter().flat_map(|workload| &workload.config.settings);
+                let is_batch = !is_wrong_data && *kind == OpKind::Read && settings.any(|(name, _)| name == BATCH_SIZE);
+                let what = if is_batch { "a batch that begins" } else { "the record" };
+                format!("{kind} of {what} with key {offset} of {name} failed: {error}")
             }
-            TRANSACTIONS => format!("{kind} of the record with key {offset} of {name} failed: {error}"),
             _ => format!("{kind} of {len} bytes at byte {offset} of {name} failed: {error}"),
         };
         self.act_error(&line);

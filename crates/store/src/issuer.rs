@@ -60,12 +60,9 @@ struct Out {
 #[derive(Debug)]
 pub(crate) struct Issuer {
     object: Arc<Object>,
-    verifier: Option<Verifier>,
-    verification: Arc<Verification>,
+    verifier: Verifier,
     /// Indexed by token.
     out: Vec<Option<Out>>,
-    /// Numbers writes where no verifier does.
-    writes: u32,
     in_flight: usize,
     held: Held,
 }
@@ -73,8 +70,8 @@ pub(crate) struct Issuer {
 impl Issuer {
     /// An issuer for `object`. `overload` sets the behaviour when a device is overloaded.
     pub(crate) fn new(object: Arc<Object>, verification: Arc<Verification>, overload: Arc<Overload>) -> Self {
-        let (verifier, held) = (verification.is_on().then(Verifier::default), Held::new(overload));
-        Self { object, verifier, verification, out: Vec::new(), writes: 0, in_flight: 0, held }
+        let (verifier, held) = (Verifier::new(verification), Held::new(overload));
+        Self { object, verifier, out: Vec::new(), in_flight: 0, held }
     }
 
     /// Operations that were begun and not ended.
@@ -85,51 +82,38 @@ impl Issuer {
     /// Takes an operation; its transaction, unless it has to wait for one before it on its key.
     pub(crate) fn begin(&mut self, op: Op, now_ns: u64) -> Option<Transaction> {
         let (kind, key, token) = (op.kind, op.offset, op.token);
-        self.insert(op, now_ns);
-        let write = match (&mut self.verifier, kind) {
-            (Some(verifier), OpKind::Write) => verifier.begin_write(key, token)?,
-            _ => {
-                self.writes = self.writes.wrapping_add(1);
-                self.writes
-            }
-        };
+        self.insert(op, Vec::new(), now_ns);
+        let write = if kind == OpKind::Write { self.verifier.begin_write(key, token)? } else { 0 };
         self.out[token as usize].as_mut()?.write = write;
         Some(self.object.transaction(kind, key, write))
     }
 
     /// Takes a read of all `keys` at once; their digests, in the same order.
     pub(crate) fn begin_batch(&mut self, op: Op, keys: impl Iterator<Item = u64>, now_ns: u64) -> Vec<Digest> {
-        let token = op.token as usize;
-        self.insert(op, now_ns);
-        let verifier = self.verifier.as_ref();
-        let batch: Vec<_> = keys.map(|key| (key, verifier.map_or(0, |verifier| verifier.acknowledged(key)))).collect();
+        let batch: Vec<_> = keys.map(|key| (key, self.verifier.acknowledged(key))).collect();
         let digests = batch.iter().map(|(key, _)| self.object.digest(*key)).collect();
-        if let Some(out) = &mut self.out[token] {
-            out.batch = batch;
-        }
+        self.insert(op, batch, now_ns);
         digests
     }
 
-    fn insert(&mut self, op: Op, now_ns: u64) {
+    fn insert(&mut self, op: Op, batch: Vec<(u64, u32)>, now_ns: u64) {
         let Op { kind, offset: key, buf, token, .. } = op;
         let place = token as usize;
         if self.out.len() <= place {
             self.out.resize_with(place + 1, || None);
         }
         self.in_flight += 1;
-        let acknowledged = self.verifier.as_ref().map_or(0, |verifier| verifier.acknowledged(key));
-        let (batch, worst) = (Vec::new(), Outcome::Done);
+        let (acknowledged, worst) = (self.verifier.acknowledged(key), Outcome::Done);
         self.out[place] =
             Some(Out { kind, key, buf, issued_ns: now_ns, acknowledged, write: 0, held: 0, batch, worst });
     }
 
     /// Takes the answer about one record of the batch `token`, the `index`-th.
     pub(crate) fn answer(&mut self, token: u32, index: u32, answer: Answer<'_>) {
-        let Some(out) = self.out.get_mut(token as usize).and_then(Option::as_mut) else { return };
+        let Some(Some(out)) = self.out.get_mut(token as usize) else { return };
         let Some(begun) = out.batch.get(index as usize) else { return };
-        let outcome = read(&self.object, &mut self.verifier, &self.verification, *begun, &answer);
-        let is_worse = out.worst.is_done() || outcome.is_wrong_data() && !out.worst.is_wrong_data();
-        if is_worse {
+        let outcome = self.verifier.check(&self.object, *begun, (answer.outcome, answer.bins));
+        if out.worst.is_done() || outcome.is_wrong_data() && !out.worst.is_wrong_data() {
             out.worst = outcome;
         }
     }
@@ -157,29 +141,22 @@ impl Issuer {
         }
         let Out { kind, key, buf, issued_ns, acknowledged, batch, worst, .. } = place.take()?;
         self.in_flight -= 1;
-        let mut next = None;
-        let outcome = match kind {
-            OpKind::Write => {
-                let verifier = self.verifier.as_mut();
-                next = verifier.and_then(|of| of.end_write(key, answer.outcome.is_done(), answer.in_doubt));
-                answer.outcome
+        let (mut outcome, mut next) = (answer.outcome, None);
+        match kind {
+            OpKind::Write => next = self.verifier.end_write(key, outcome.is_done(), answer.in_doubt),
+            _ if batch.is_empty() => {
+                outcome = self.verifier.check(&self.object, (key, acknowledged), (outcome, answer.bins));
             }
-            _ if !batch.is_empty() => {
-                if worst.is_done() {
-                    answer.outcome
-                } else {
-                    worst
-                }
-            }
-            _ => read(&self.object, &mut self.verifier, &self.verification, (key, acknowledged), &answer),
-        };
+            _ if !worst.is_done() => outcome = worst,
+            _ => {}
+        }
         let Seen { at_ns: completed_ns, unseen_ns } = seen;
         let completion = Completion { token, buf, outcome, issued_ns, completed_ns, unseen_ns };
         let next = next.and_then(|token| {
             // The transaction is issued only now: until then this program delayed it.
             let out = self.out.get_mut(token as usize)?.as_mut()?;
             out.issued_ns = completed_ns;
-            out.write = self.verifier.as_mut()?.begin_write(key, token)?;
+            out.write = self.verifier.begin_write(key, token)?;
             Some((token, self.object.transaction(OpKind::Write, key, out.write)))
         });
         Some((completion, next))
@@ -194,23 +171,5 @@ impl Issuer {
     /// When [`Self::again`] has the next.
     pub(crate) fn again_ns(&self) -> u64 {
         self.held.next_ns()
-    }
-}
-
-/// Outcome of a read of one record, verified if there is a verifier. `begun`: key, and the write of it that was
-/// acknowledged before.
-fn read(
-    object: &Object,
-    verifier: &mut Option<Verifier>,
-    verification: &Verification,
-    begun: (u64, u32),
-    answer: &Answer<'_>,
-) -> Outcome {
-    if answer.outcome.is_done() {
-        verification.add_record();
-    }
-    match verifier {
-        Some(verifier) => verifier.check(object, begun, (answer.outcome, answer.bins), verification),
-        None => answer.outcome,
     }
 }

@@ -172,20 +172,23 @@ impl Object {
     /// Errors: no write of this client to `key` leaves such bins.
     pub(crate) fn written(&self, key: u64, bins: &[u8]) -> Result<(u64, u32), WrongRecord> {
         // The word with the stamp begins each value, and determines the rest of it.
-        let word_of = |value: &[u8]| match self.value {
-            Value::String(_) => word_of(value.first_chunk()?),
-            _ => value.first_chunk().map(|word| u64::from_be_bytes(*word)),
+        let stamp_in = |value: &[u8]| match self.value {
+            Value::String(_) => Some(word_of(value.first_chunk()?)? ^ mask(key)),
+            _ => Some(u64::from_be_bytes(*value.first_chunk()?) ^ mask(key)),
         };
-        let words = || (0..self.bins).filter_map(|bin| word_of(self.value_in(bins, bin)));
-        let can_be = |stamp: u64| (BEGAN_MIN..=self.began).contains(&(stamp >> NUMBER_BITS));
-        let Some(stamp) = words().map(|word| word ^ mask(key)).find(|stamp| can_be(*stamp)) else {
-            let whole = words().next().is_some_and(|word| self.differs(key, word ^ mask(key), bins).is_none());
-            return Err(WrongRecord::Foreign { whole });
-        };
+        let stamps = (0..self.bins).filter_map(|bin| stamp_in(self.value_in(bins, bin)));
+        let mut possible = stamps.filter(|stamp| (BEGAN_MIN..=self.began).contains(&(stamp >> NUMBER_BITS)));
+        let stamp = possible.next().ok_or(WrongRecord::Foreign)?;
         match self.differs(key, stamp, bins) {
-            Some(torn) => Err(torn),
+            Some((torn, _)) => Err(torn),
             None => Ok((stamp >> NUMBER_BITS, stamp as u32 & NUMBER_MAX)),
         }
+    }
+
+    /// The difference of `bins` from the `write`-th write of `key`, if at least half of the bytes are of that write.
+    pub(crate) fn torn_write(&self, key: u64, write: u32, bins: &[u8]) -> Option<WrongRecord> {
+        let (torn, equal) = self.differs(key, self.stamp(write), bins)?;
+        (2 * equal >= self.bytes() as usize).then_some(torn)
     }
 
     /// The value of a bin of a record; empty if it is missing or of another type.
@@ -195,34 +198,24 @@ impl Object {
         found.filter(|entry| entry.particle == self.value.particle()).map_or(&[], |entry| entry.value)
     }
 
-    /// The first difference of `bins` from the write of `key` with this stamp.
-    fn differs(&self, key: u64, stamp: u64, bins: &[u8]) -> Option<WrongRecord> {
-        let mut expected = Vec::new();
-        (0..self.bins).find_map(|bin| {
+    /// The first difference of `bins` from the write of `key` with this stamp, and the number of equal bytes.
+    fn differs(&self, key: u64, stamp: u64, bins: &[u8]) -> Option<(WrongRecord, usize)> {
+        let (mut torn, mut equal, mut expected) = (None, 0, Vec::new());
+        for bin in 0..self.bins {
             expected.clear();
             self.fill(key, stamp, bin, &mut expected);
             let value = self.value_in(bins, bin);
-            if expected == value {
-                return None;
+            if expected != value {
+                let is_equal = |at: &usize| expected.get(*at) == value.get(*at);
+                equal += (0..expected.len()).filter(is_equal).count();
+                let at = (0..).find(|at| !is_equal(at)).unwrap_or(0);
+                let (expected, found) = (expected.get(at).copied().unwrap_or(0), value.get(at).copied());
+                torn = torn.or(Some(WrongRecord::Torn { bin: bin + 1, at: at as u32, expected, found }));
+            } else {
+                equal += expected.len();
             }
-            let at = expected.iter().zip(value).position(|(expected, found)| expected != found);
-            let at = at.unwrap_or(expected.len().min(value.len()));
-            let expected = expected.get(at).copied().unwrap_or(0);
-            Some(WrongRecord::Torn { bin: bin + 1, at: at as u32, expected, found: value.get(at).copied() })
-        })
-    }
-
-    /// The difference of `bins` from the `write`-th write of `key`, if at least half of the bytes are of that write.
-    pub(crate) fn torn_write(&self, key: u64, write: u32, bins: &[u8]) -> Option<WrongRecord> {
-        let (mut expected, mut equal) = (Vec::new(), 0);
-        for bin in 0..self.bins {
-            expected.clear();
-            self.fill(key, self.stamp(write), bin, &mut expected);
-            equal +=
-                expected.iter().zip(self.value_in(bins, bin)).filter(|(expected, found)| expected == found).count();
         }
-        let is_most = 2 * equal >= self.bytes() as usize;
-        is_most.then(|| self.differs(key, self.stamp(write), bins)).flatten()
+        torn.map(|torn| (torn, equal))
     }
 }
 
@@ -288,7 +281,7 @@ mod tests {
             let object = object(value);
             let bins = object.ops(7, 3);
             assert_eq!(object.written(7, &bins), Ok((170_000_000_000, 3)), "{value}");
-            assert_eq!(object.written(8, &bins), Err(WrongRecord::Foreign { whole: true }), "another record");
+            assert_eq!(object.written(8, &bins), Err(WrongRecord::Foreign), "another record");
             // Header and name of a bin are 12 bytes.
             let in_values = (0..bins.len()).filter(|at| at % (12 + value.bytes() as usize) >= 12);
             for at in in_values {
@@ -305,7 +298,7 @@ mod tests {
             );
             let [earlier, later] = [150_000_000_000, 180_000_000_000].map(|began| Object { began, ..object.clone() });
             for other in [earlier.ops(7, 3), later.ops(7, 3)] {
-                assert_eq!(object.written(7, &other), Err(WrongRecord::Foreign { whole: true }), "{value}");
+                assert_eq!(object.written(7, &other), Err(WrongRecord::Foreign), "{value}");
             }
         }
         assert!(!object(Value::String(15)).can_be_verified() && object(Value::Blob(8)).can_be_verified());

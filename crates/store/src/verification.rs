@@ -8,7 +8,7 @@ use crate::object::{NUMBER_MAX, Object};
 use results::records_read::{RecordsRead, Refused};
 use std::collections::{HashMap, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Arc, Mutex, PoisonError};
 use sys::op::{Outcome, WrongRecord};
 
 /// Records that the issuers of a run read and refused.
@@ -36,26 +36,23 @@ impl Verification {
         RecordsRead { records: self.records.swap(0, Ordering::Relaxed), refused: self.is_on.then_some(refused) }
     }
 
-    pub(crate) fn add_record(&self) {
-        self.records.fetch_add(1, Ordering::Relaxed);
-    }
-
-    fn add_refused(&self, wrong: WrongRecord, is_first: bool) {
+    fn add_refused(&self, wrong: WrongRecord) {
         let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
-        let count = match wrong {
+        *match wrong {
             WrongRecord::Old { .. } => &mut refused.old,
             WrongRecord::Missing { .. } => &mut refused.missing,
-            WrongRecord::Foreign { .. } => &mut refused.foreign,
+            WrongRecord::Foreign => &mut refused.foreign,
             WrongRecord::Torn { .. } => &mut refused.torn,
-        };
-        count.reads += 1;
-        count.records += u64::from(is_first);
+        } += 1;
     }
 }
 
 /// One issuer's knowledge of the keys that only it writes: the possible writes of each.
 #[derive(Debug, Default)]
 pub(crate) struct Verifier {
+    verification: Arc<Verification>,
+    /// Numbers writes without verification.
+    writes: u32,
     keys: HashMap<u64, Writes>,
     /// Writes that may have been done and may still be: their answer never came.
     in_doubt: HashMap<u64, Vec<u32>>,
@@ -74,9 +71,17 @@ struct Writes {
 }
 
 impl Verifier {
+    pub(crate) fn new(verification: Arc<Verification>) -> Self {
+        Self { verification, ..Self::default() }
+    }
+
     /// The number of a new write of `key`; `None` if another write is in flight, for which the new one, `token` to the
     /// issuer, has to wait. With two in flight the last one would be unknown.
     pub(crate) fn begin_write(&mut self, key: u64, token: u32) -> Option<u32> {
+        if !self.verification.is_on {
+            self.writes = self.writes.wrapping_add(1);
+            return Some(self.writes);
+        }
         let writes = self.keys.entry(key).or_default();
         if writes.is_out {
             self.waiting.entry(key).or_default().push_back(token);
@@ -91,7 +96,7 @@ impl Verifier {
     /// A write was answered; `done`: with success; `in_doubt`: it may still be done. Returns the write that waited for
     /// it.
     pub(crate) fn end_write(&mut self, key: u64, done: bool, in_doubt: bool) -> Option<u32> {
-        let writes = self.keys.entry(key).or_default();
+        let writes = self.keys.get_mut(&key)?;
         writes.is_out = false;
         if done {
             writes.acknowledged = writes.sent;
@@ -113,14 +118,19 @@ impl Verifier {
     }
 
     /// Outcome of a read of `key` that began when `acknowledged` was the last acknowledged write, and ended as
-    /// `outcome` with `bins`. A wrong record is counted in `counts`.
+    /// `outcome` with `bins`.
     pub(crate) fn check(
         &mut self,
         object: &Object,
         (key, acknowledged): (u64, u32),
         (outcome, bins): (Outcome, &[u8]),
-        counts: &Verification,
     ) -> Outcome {
+        if outcome.is_done() {
+            self.verification.records.fetch_add(1, Ordering::Relaxed);
+        }
+        if !self.verification.is_on {
+            return outcome;
+        }
         let wrong = match outcome {
             Outcome::Done => self.wrong(object, key, acknowledged, bins),
             Outcome::Result(code) if code == ResultCode::NOT_FOUND.0 => Some(WrongRecord::Missing { acknowledged }),
@@ -128,7 +138,9 @@ impl Verifier {
         };
         let Some(wrong) = wrong else { return outcome };
         let is_counted = &mut self.keys.entry(key).or_default().is_refused;
-        counts.add_refused(wrong, !std::mem::replace(is_counted, true));
+        if !std::mem::replace(is_counted, true) {
+            self.verification.add_refused(wrong);
+        }
         Outcome::Wrong { key, wrong }
     }
 
@@ -136,18 +148,18 @@ impl Verifier {
         let sent = self.keys.get(&key).map_or(0, |writes| writes.sent);
         let (began, found) = match object.written(key, bins) {
             Ok(written) => written,
-            Err(WrongRecord::Foreign { whole: false }) => {
+            Err(WrongRecord::Foreign) => {
                 // The damage may be in the stamp itself.
                 let writes = [acknowledged, sent].into_iter().filter(|write| *write > 0);
                 let torn = writes.filter_map(|write| object.torn_write(key, write, bins)).next();
-                return Some(torn.unwrap_or(WrongRecord::Foreign { whole: false }));
+                return Some(torn.unwrap_or(WrongRecord::Foreign));
             }
-            Err(wrong) => return Some(wrong),
+            Err(torn) => return Some(torn),
         };
         let is_earlier = began < object.began;
         match () {
             // Never sent.
-            () if !is_earlier && (found == 0 || found > sent) => Some(WrongRecord::Foreign { whole: true }),
+            () if !is_earlier && (found == 0 || found > sent) => Some(WrongRecord::Foreign),
             () if is_earlier && acknowledged == 0 => None,
             () if is_earlier => Some(WrongRecord::Old { acknowledged, found: 0 }),
             () if found >= acknowledged || self.is_in_doubt(key, found) => None,
@@ -171,26 +183,25 @@ mod tests {
         Object { set: (*b"set").into(), bins: 2, value, single_bin: false, replace: false, began: 170_000_000_000 }
     }
 
-    /// A verifier with acknowledged writes of key 5, and one that is out; and the counts of its checks.
+    /// A verifier with acknowledged writes of key 5.
     struct Bench {
         object: Object,
         verifier: Verifier,
-        counts: Verification,
     }
 
     impl Bench {
         fn new(acknowledged: u32) -> Self {
-            let mut verifier = Verifier::default();
+            let mut verifier = Verifier::new(Arc::new(Verification::new(true)));
             for write in 1..=acknowledged {
                 assert_eq!(verifier.begin_write(5, 0), Some(write));
                 verifier.end_write(5, true, false);
             }
-            Self { object: object(), verifier, counts: Verification::new(true) }
+            Self { object: object(), verifier }
         }
 
         fn check(&mut self, bins: &[u8]) -> Option<WrongRecord> {
             let begun = (5, self.verifier.acknowledged(5));
-            match self.verifier.check(&self.object, begun, (Outcome::Done, bins), &self.counts) {
+            match self.verifier.check(&self.object, begun, (Outcome::Done, bins)) {
                 Outcome::Done => None,
                 Outcome::Wrong { key: 5, wrong } => Some(wrong),
                 other => panic!("{other:?}"),
@@ -218,7 +229,7 @@ mod tests {
         bench.verifier.end_write(5, true, false);
         assert_eq!(bench.check_write(2), None, "it may be done late");
         assert_eq!(bench.check_write(1), Some(WrongRecord::Old { acknowledged: 3, found: 1 }));
-        assert_eq!(bench.check_write(4), Some(WrongRecord::Foreign { whole: true }), "never written");
+        assert_eq!(bench.check_write(4), Some(WrongRecord::Foreign), "never written");
     }
 
     #[test]
@@ -227,12 +238,12 @@ mod tests {
         let earlier = Object { began: 160_000_000_000, ..object() };
         assert_eq!(bench.check(&earlier.ops(5, 9)), Some(WrongRecord::Old { acknowledged: 3, found: 0 }));
         assert_eq!(bench.check_write(2), Some(WrongRecord::Old { acknowledged: 3, found: 2 }));
-        assert_eq!(bench.check(&earlier.ops(6, 9)), Some(WrongRecord::Foreign { whole: true }), "another key");
+        assert_eq!(bench.check(&earlier.ops(6, 9)), Some(WrongRecord::Foreign), "another key");
         let noise = ops::entries(&bench.object.ops(5, 3)).fold(Vec::new(), |mut bins, entry| {
             ops::put(&mut bins, &ops::Entry { value: &[0x5a; 64], ..entry });
             bins
         });
-        assert_eq!(bench.check(&noise), Some(WrongRecord::Foreign { whole: false }));
+        assert_eq!(bench.check(&noise), Some(WrongRecord::Foreign));
         let [third, second] = [3, 2].map(|write| bench.object.ops(5, write));
         // Header and name of a bin are 12 bytes.
         for (cut, torn_bin) in [(12 + 40, 1), (12 + 64, 2)] {
@@ -248,15 +259,15 @@ mod tests {
         assert!(matches!(found, Some(WrongRecord::Torn { bin: 1, at: 0, .. })), "in both stamps: {found:?}");
         let missing = Outcome::Result(ResultCode::NOT_FOUND.0);
         for (key, acknowledged) in [(5, 3), (8, 0)] {
-            let outcome = bench.verifier.check(&bench.object, (key, acknowledged), (missing, &[]), &bench.counts);
+            let outcome = bench.verifier.check(&bench.object, (key, acknowledged), (missing, &[]));
             assert_eq!(outcome, Outcome::Wrong { key, wrong: WrongRecord::Missing { acknowledged } });
         }
         assert_eq!(bench.verifier.begin_write(5, 0), Some(4));
         bench.verifier.end_write(5, true, false);
         assert!(bench.check_write(3).is_some() && bench.check_write(4).is_none());
-        let Refused { old, missing, foreign, torn } = bench.counts.take().refused.unwrap();
-        assert_eq!([old, missing, foreign, torn].map(|of| (of.reads, of.records)), [(3, 2), (2, 1), (2, 0), (3, 0)]);
-        assert_eq!(bench.counts.take().refused, Some(Refused::default()), "counts of the next run");
+        let counts = bench.verifier.verification.take().refused;
+        assert_eq!(counts, Some(Refused { old: 2, missing: 1, ..Refused::default() }), "of keys 5 and 8");
+        assert_eq!(bench.verifier.verification.take().refused, Some(Refused::default()), "of the next run");
     }
 
     #[test]

@@ -106,11 +106,8 @@ pub enum WrongRecord {
         /// Number of the last acknowledged write; 0: the run has not written it.
         acknowledged: u32,
     },
-    /// Not the value of any write of this record.
-    Foreign {
-        /// True for a whole value of this client: of another key, or of a run that began later.
-        whole: bool,
-    },
+    /// A value of another key, or of no write of this client.
+    Foreign,
     /// A mix of two writes, or a write with bytes that differ inside.
     Torn {
         /// The bin, from 1.
@@ -171,10 +168,7 @@ impl fmt::Display for WrongRecord {
             Self::Missing { acknowledged } => {
                 write!(f, "missing: no such record, although write {acknowledged} was acknowledged")
             }
-            Self::Foreign { whole: true } => {
-                f.write_str("foreign: a value of another key, or of a run of this client that began later")
-            }
-            Self::Foreign { whole: false } => f.write_str("foreign: a value that no write of this client has"),
+            Self::Foreign => f.write_str("foreign: a value of another key, or of no write of this client"),
             Self::Torn { bin, at, expected, found: Some(found) } => {
                 write!(
                     f,

@@ -18,7 +18,6 @@ use session::in_process::began;
 use session::place::default_dir;
 use session::record::record;
 use session::runner::{self, Named, Opened, RunRequest, SeriesContext, findings_about, fresh_seed};
-use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::sync::Arc;
 use store::client::cluster::{Cluster, Map};
@@ -178,11 +177,7 @@ fn replica(args: &ClientArgs, map: &Map) -> Replica {
     match (args.replica, args.rack_id) {
         (ReplicaArg::PreferRack, Some(rack)) => {
             if map.nodes.iter().all(|node| node.rack != Some(rack)) {
-                let racks: BTreeSet<_> = map.nodes.iter().filter_map(|node| node.rack).collect();
-                let racks: Vec<_> = racks.iter().map(u32::to_string).collect();
-                let has =
-                    if racks.is_empty() { "reports no racks".to_owned() } else { format!("has {}", racks.join(", ")) };
-                console::warning(&format!("no node is in rack {rack}: the cluster {has} - reads go to the masters"));
+                console::warning(&format!("no node reports rack {rack}: reads go to the masters - -D shows the racks"));
             }
             Replica::PreferRack(rack)
         }

@@ -8,7 +8,7 @@ use super::replies::{take_entry, take_reply};
 use super::routes::{Replica, Request, Waiting};
 use crate::issuer::{Answer, Seen};
 use crate::wire::frame::Malformed;
-use crate::{ResultCode, Work};
+use crate::{Digest, ResultCode, Work};
 use sys::op::Outcome;
 
 impl Client {
@@ -52,55 +52,43 @@ impl Client {
     ///
     /// Errors: it is none.
     fn reply(&mut self, slot: usize, mut body: &[u8], seen: Seen) -> Result<(), Malformed> {
-        let awaited = self.connections[slot].awaited.front();
-        let is_batch = awaited.ok_or(Malformed::Body("replies, without a request,"))?.part.is_some();
-        if !is_batch {
+        loop {
             let entry = take_entry(&mut body)?;
-            let Some(Awaited { token, tries, .. }) = self.connections[slot].awaited.pop_front() else { return Ok(()) };
-            let Some(token) = token else { return Ok(()) };
             let answer = Answer::of(ResultCode(entry.code), entry.bins);
-            if !(self.is_elsewhere(answer.outcome) && self.retry_read(token, tries)) {
-                self.finish(token, answer, seen);
-            }
-            return Ok(());
-        }
-        while !body.is_empty() {
-            let entry = take_entry(&mut body)?;
-            let Some(Awaited { token, tries, part: Some(part) }) = self.connections[slot].awaited.front_mut() else {
-                return Err(Malformed::Body("entries behind the last"));
-            };
+            let awaited = self.connections[slot].awaited.front_mut();
+            let Awaited { token, tries, part } = awaited.ok_or(Malformed::Body("replies without a request"))?;
             let (token, tries) = (*token, *tries);
-            let (answer, keys) = (
-                Answer::of(ResultCode(entry.code), entry.bins),
-                match entry.is_last {
-                    // The whole part was refused, or all of it is answered.
-                    true if entry.code == 0 && part.rest().next().is_some() => {
-                        return Err(Malformed::Body("records of a batch"));
-                    }
-                    true => part.rest().collect(),
-                    false => vec![part.answered(&entry)?],
-                },
-            );
+            let Some(part) = part else {
+                self.connections[slot].awaited.pop_front();
+                if let Some(token) = token
+                    && !(self.is_elsewhere(answer.outcome) && self.retry_read(token, tries))
+                {
+                    self.finish(token, answer, seen);
+                }
+                return Ok(());
+            };
+            let keys = part.answered(&entry)?;
             if entry.is_last {
                 self.connections[slot].awaited.pop_front();
             }
             if let Some(token) = token {
                 keys.into_iter().for_each(|key| self.record(token, key, tries, answer, seen));
             }
+            if entry.is_last || body.is_empty() {
+                return Ok(());
+            }
         }
-        Ok(())
     }
 
     /// Sends a read to another node with a copy of its record; `false`: there is none, or it is not a read.
     pub(super) fn retry_read(&mut self, token: u32, tries: usize) -> bool {
         let read = self.issuer.transaction(token).filter(|transaction| matches!(transaction.work, Work::ReadAll));
-        read.is_some_and(|read| self.retry(token, tries, Request::One(read)))
+        read.is_some_and(|read| self.retry(token, tries, read.digest, Request::One(read)))
     }
 
-    fn retry(&mut self, token: u32, tries: usize, request: Request) -> bool {
+    fn retry(&mut self, token: u32, tries: usize, digest: Digest, request: Request) -> bool {
         let tries = tries + 1;
-        let may =
-            self.settings.replica != Replica::Master && request.digest().is_some_and(|of| tries < self.map.copies(of));
+        let may = self.settings.replica != Replica::Master && tries < self.map.owners(&digest).count();
         if may {
             let number = self.out[token as usize].number;
             self.route(Waiting { token, number, tries, request });
@@ -111,7 +99,8 @@ impl Client {
     /// Takes the answer about one record of a batch.
     pub(super) fn record(&mut self, token: u32, key: Key, tries: usize, answer: Answer<'_>, seen: Seen) {
         let is_lost = !matches!(answer.outcome, Outcome::Done | Outcome::Result(_));
-        if (is_lost || self.is_elsewhere(answer.outcome)) && self.retry(token, tries, Request::Batch(vec![key])) {
+        let request = Request::Batch(vec![key]);
+        if (is_lost || self.is_elsewhere(answer.outcome)) && self.retry(token, tries, key.1, request) {
             return;
         }
         self.issuer.answer(token, key.0, answer);

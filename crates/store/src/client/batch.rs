@@ -9,7 +9,6 @@ use super::replies::Entry;
 use crate::Digest;
 use crate::wire::frame::{self, Kind, Malformed};
 use crate::wire::message::{self, Header, field, info1};
-use std::fmt;
 use std::sync::Arc;
 
 /// Keys, one after the other.
@@ -23,12 +22,6 @@ pub struct BatchReads {
     /// Further keys of the batches of an issuing thread, by its number and the number of threads. Each thread has keys of
     /// its own.
     pub keys: Arc<dyn Fn(usize, usize) -> Keys + Send + Sync>,
-}
-
-impl fmt::Debug for BatchReads {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("BatchReads").field("records", &self.records).finish_non_exhaustive()
-    }
 }
 
 /// Index of a record in its batch, and its digest.
@@ -78,12 +71,17 @@ impl Part {
         Self { keys: keys.into_iter().map(Some).collect() }
     }
 
-    /// The key that `entry` answers.
+    /// The keys that `entry` answers: one, or as the last entry, all that are left.
     ///
-    /// Errors: no such key, or a second answer.
-    pub(super) fn answered(&mut self, entry: &Entry<'_>) -> Result<Key, Malformed> {
-        let key = self.keys.get_mut(entry.index as usize).and_then(Option::take);
-        key.ok_or(Malformed::Body("records of a batch"))
+    /// Errors: no such key, a second answer, or none for some.
+    pub(super) fn answered(&mut self, entry: &Entry<'_>) -> Result<Vec<Key>, Malformed> {
+        let wrong = Malformed::Body("records of a batch");
+        match entry.is_last {
+            true if entry.code == 0 && self.rest().next().is_some() => Err(wrong),
+            // The whole part was refused, or all of it is answered.
+            true => Ok(self.rest().collect()),
+            false => self.keys.get_mut(entry.index as usize).and_then(Option::take).map(|key| vec![key]).ok_or(wrong),
+        }
     }
 
     /// Keys without an answer.

@@ -5,7 +5,7 @@
 //! Cluster (threads): who has which partition; connections that are to be made
 //! ```
 //!
-//! * [`cluster`]: nodes and partitions; `tend`: queries about them; `routes`: connections to them, and requests waiting for one
+//! * [`cluster`]: nodes and partitions; `routes`: connections to them, and requests waiting for one
 //! * `connection`: requests; `batch`: requests for several records; [`replies`]: their replies; `answers`: what follows
 //!
 //! The one idea: an issuing thread never waits but in its ring. Requests for a missing node wait for a connection until
@@ -21,7 +21,6 @@ mod connection;
 mod probe;
 pub mod replies;
 mod routes;
-mod tend;
 
 pub use batch::{BatchReads, Keys};
 pub use probe::Stored;
@@ -192,7 +191,8 @@ impl Client {
             self.out.resize_with(token as usize + 1, Out::default);
         }
         let out = &mut self.out[token as usize];
-        (out.number, out.left) = (number, request.records());
+        let records = if let Request::Batch(keys) = &request { keys.len() as u32 } else { 1 };
+        (out.number, out.left) = (number, records);
         out.slots.clear();
         let until_ns = self.net.now() + u64::from(self.settings.timeout_ms.max(1)) * 1_000_000;
         self.deadlines.push_back((until_ns, token, number));

@@ -59,7 +59,7 @@ pub struct Owned {
 ///
 /// Errors: no such maps, a sentence.
 pub fn owned(replicas: &str, namespace: &str) -> Result<Option<Owned>, String> {
-    let Some(value) = of_namespace(replicas, "", namespace) else { return Ok(None) };
+    let Some(value) = of_namespace(replicas, namespace) else { return Ok(None) };
     let wrong = || format!("expected partitions such as {namespace}:0,1,MAP, found {}", begin_of(value));
     let mut parts = value.split(',');
     let regime = parts.next().and_then(|regime| regime.parse().ok()).ok_or_else(wrong)?;
@@ -70,22 +70,14 @@ pub fn owned(replicas: &str, namespace: &str) -> Result<Option<Owned>, String> {
     if copies.is_empty() { Err(wrong()) } else { Ok(Some(Owned { regime, copies })) }
 }
 
-/// The value of a namespace among `KEYns:value;KEYns:value`.
-fn of_namespace<'a>(text: &'a str, key: &str, namespace: &str) -> Option<&'a str> {
-    text.split(';').find_map(|one| one.strip_prefix(key)?.strip_prefix(namespace)?.strip_prefix(':'))
+/// The value of a namespace among `ns:value;ns:value`.
+fn of_namespace<'a>(text: &'a str, namespace: &str) -> Option<&'a str> {
+    text.split(';').find_map(|one| one.strip_prefix(namespace)?.strip_prefix(':'))
 }
 
 /// The rack of a node in `namespace`: `ns:rack;ns:rack`.
 pub fn rack(rack_ids: &str, namespace: &str) -> Option<u32> {
-    of_namespace(rack_ids, "", namespace)?.parse().ok()
-}
-
-/// The rack of `node` in `namespace`: `ns=NAME:rack_1=NODE,NODE:rack_2=NODE;ns=..`.
-pub fn rack_among(racks: &str, namespace: &str, node: &str) -> Option<u32> {
-    of_namespace(racks, "ns=", namespace)?.split(':').find_map(|rack| {
-        let (number, nodes) = rack.strip_prefix("rack_")?.split_once('=')?;
-        nodes.split(',').any(|name| name.eq_ignore_ascii_case(node)).then(|| number.parse().ok())?
-    })
+    of_namespace(rack_ids, namespace)?.parse().ok()
 }
 
 #[cfg(test)]
@@ -121,8 +113,6 @@ mod tests {
             (rack("ERROR:25:enterprise only", "test"), rack("test:-1", "test"), rack("test", "test")),
             (None, None, None)
         );
-        let racks = "ns=bar:rack_9=BB9;ns=test:rack_1=BB9,AA1:rack_22=CC3";
-        assert_eq!(["aa1", "CC3", "DD4"].map(|node| rack_among(racks, "test", node)), [Some(1), Some(22), None]);
     }
 
     #[test]

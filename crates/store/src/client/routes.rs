@@ -2,9 +2,7 @@
 
 use super::Client;
 use super::batch::Key;
-use super::cluster::Connect;
 use super::connection::Connection;
-use super::replies::COPIES_MAX;
 use crate::{Digest, Transaction, Work, nodes};
 use engine::IoEngine;
 use std::collections::VecDeque;
@@ -17,6 +15,9 @@ pub(super) const MAP_NS: u64 = 10_000_000;
 
 /// Time between two attempts to connect to a node, and between two checks of the requests waiting for that.
 const RETRY_NS: u64 = 50_000_000;
+
+/// Attempts to connect to a node at once.
+const ATTEMPTS_MAX: usize = 64;
 
 /// Nodes that reads go to; writes go to the master. As `Replica` of Aerospike's clients.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -35,23 +36,6 @@ pub enum Replica {
 pub(super) enum Request {
     One(Transaction),
     Batch(Vec<Key>),
-}
-
-impl Request {
-    pub(super) fn records(&self) -> u32 {
-        match self {
-            Self::One(_) => 1,
-            Self::Batch(keys) => keys.len() as u32,
-        }
-    }
-
-    /// Digest of the first record.
-    pub(super) fn digest(&self) -> Option<&Digest> {
-        match self {
-            Self::One(transaction) => Some(&transaction.digest),
-            Self::Batch(keys) => keys.first().map(|(_, digest)| digest),
-        }
-    }
 }
 
 /// A request that has no connection.
@@ -199,18 +183,13 @@ impl Client {
 
     /// The node for a request about a record, after `tries` others; `number` spreads requests over copies.
     fn node_of(&self, digest: &Digest, replica: Replica, number: u64, tries: usize) -> Option<usize> {
-        let mut owners = self.map.owners(digest);
         if replica == Replica::Master {
             return self.map.master(digest);
         }
-        let (mut nodes, mut count) = ([0; COPIES_MAX], 0);
-        owners.by_ref().take(COPIES_MAX).for_each(|node| {
-            nodes[count] = node;
-            count += 1;
-        });
-        let nodes = nodes.get_mut(..count).filter(|nodes| !nodes.is_empty())?;
+        let mut nodes: Vec<_> = self.map.owners(digest).collect();
+        let count = nodes.len().max(1);
         match replica {
-            Replica::Any => nodes.rotate_left((number % count as u64) as usize),
+            Replica::Any => nodes.rotate_left(number as usize % count),
             // The sort is stable: the master of the rest comes first.
             Replica::PreferRack(rack) => nodes.sort_by_key(|node| self.map.nodes[*node].rack != Some(rack)),
             Replica::Master | Replica::Sequence => {}
@@ -261,15 +240,14 @@ impl Client {
             return;
         }
         let pipeline = self.settings.pipeline.max(1) as usize;
-        // To a node that did not answer only one connection is attempted at a time: each may take long, and others wait
-        // behind it.
-        let most = if self.nodes[node].errno.is_some() { 1 } else { usize::MAX };
+        // To a node that did not answer only one connection is attempted at a time. Each attempt has a thread.
+        let most = if self.nodes[node].errno.is_some() { 1 } else { ATTEMPTS_MAX };
         while self.nodes[node].wanted < most && self.nodes[node].wanted * pipeline < self.nodes[node].waiting.len() {
             let Some(slot) = self.slot(node) else { return };
             self.connections[slot].is_wanted = true;
             self.nodes[node].wanted += 1;
             let (node, made, waker) = (self.map.nodes[node].clone(), self.tell_made.clone(), self.net.waker().clone());
-            self.settings.cluster.connect(Connect { node, slot, made, waker });
+            self.settings.cluster.connect(node, slot, made, waker);
         }
     }
 

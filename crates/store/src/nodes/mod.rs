@@ -223,19 +223,14 @@ pub fn find(seeds: &[Host], query: Option<PeersQuery>, access: &Access) -> Clust
         for peers in peers_of_new {
             match peers {
                 Ok(peers) => wanted.extend(peers.into_iter().filter(|peer| {
-                    let name = if peer.node.is_empty() { peer.hosts[0].to_string() } else { peer.node.clone() };
+                    let host = peer.hosts.first().map_or_else(String::new, Host::to_string);
+                    let name = if peer.node.is_empty() { host } else { peer.node.clone() };
                     tried.len() < NODES_MAX && tried.insert(name)
                 })),
                 Err(error) => missing.push(error),
             }
         }
         nodes.extend(new.into_iter().map(|node| (node.id.clone(), node)));
-        if wanted.is_empty() {
-            break;
-        }
-    }
-    if !wanted.is_empty() {
-        missing.push(format!("nodes that their peers named only after {ROUNDS_MAX} rounds of queries were not asked"));
     }
     Cluster { nodes: nodes.into_values().collect(), missing }
 }

@@ -166,6 +166,16 @@ fn peers_without_an_end_are_asked_up_to_a_limit() {
 }
 
 #[test]
+fn a_peer_without_a_name_or_an_address_is_none() {
+    for peers in ["0,3000,[[,,[]]]", "0,3000,[[,,[]],[,,[]],[B1,,[]]]", "0,3000,[[[[", ",,", "ERROR"] {
+        let server = Server::new();
+        *server.state.peers.lock().unwrap() = peers.to_owned();
+        let cluster = Cluster::find(&[seed(server.address)], "test", Access::default(), false).unwrap();
+        assert_eq!(cluster.map().nodes.len(), 1, "{peers}");
+    }
+}
+
+#[test]
 fn nonsense_instead_of_a_record_fails_the_transaction_in_time_and_the_next_succeeds() {
     if !has_ring() {
         return;
