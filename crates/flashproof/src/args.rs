@@ -13,7 +13,7 @@ mod trace;
 mod values;
 mod waf;
 
-pub use engine::{AccessArgs, Auth, ClientArgs, ReplicaArg, RowKind, ServeArgs, TransactionsArgs};
+pub use engine::{AccessArgs, Auth, ClientArgs, RowKind, ServeArgs, TransactionsArgs};
 pub use help::{CompletionsArgs, HelpArgs, completions, man_pages, page as help_page};
 pub use loads::{FioArgs, PatienceArgs, RecordArgs, StorageArgs, TenantsArgs, TestArgs, fio_help, fio_job_options};
 pub use logs::{ACT_USAGE, Format, LatencyArgs, LogLatencyArgs, from as log_from};

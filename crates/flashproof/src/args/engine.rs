@@ -7,6 +7,7 @@ use load::workload::records::Mix;
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
+use store::client::Replica;
 use store::object::Value;
 
 /// Login and TLS.
@@ -129,9 +130,10 @@ pub struct ClientArgs {
     /// Records of a read: several are read in one request to each node (a batch), and the latency is that of the whole
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=5000))]
     pub batch_read_size: u32,
-    /// Nodes that reads go to
-    #[arg(hide_short_help = true, long, value_enum, default_value_t = ReplicaArg::Master)]
-    pub replica: ReplicaArg,
+    /// Nodes that reads go to: the master; in sequence the replicas, too, while it fails; any copy in turn; or nodes of
+    /// the rack --rack-id first
+    #[arg(hide_short_help = true, long, value_name = "master|sequence|any|prefer-rack", default_value = "master")]
+    pub replica: Replica,
     /// Rack of this client, for --replica prefer-rack
     #[arg(hide_short_help = true, long, value_name = "N", required_if_eq("replica", "prefer-rack"))]
     pub rack_id: Option<u32>,
@@ -159,20 +161,6 @@ pub struct ClientArgs {
     /// Print help
     #[arg(long, action = ArgAction::Help)]
     help: Option<bool>,
-}
-
-/// Nodes that reads go to, as `Replica` of Aerospike's clients.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
-pub enum ReplicaArg {
-    /// The master of the record's partition
-    Master,
-    /// The master; the replicas while it fails
-    Sequence,
-    /// Master and replicas in turn
-    #[value(alias = "master-proles")]
-    Any,
-    /// Nodes of the rack --rack-id first, then as sequence
-    PreferRack,
 }
 
 /// A name of up to `BYTES` bytes that servers use between separators.

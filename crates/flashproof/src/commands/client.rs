@@ -1,7 +1,7 @@
 //! `flashproof engine client`: transactions on the records of a database, recorded and judged like device operations.
 
 use crate::access::access;
-use crate::args::{ClientArgs, ReplicaArg};
+use crate::args::ClientArgs;
 use engine::DeviceName;
 use load::keys::Keys;
 use load::rate::Rate;
@@ -21,7 +21,7 @@ use session::runner::{self, Named, Opened, RunRequest, SeriesContext, findings_a
 use std::process::ExitCode;
 use std::sync::Arc;
 use store::client::cluster::{Cluster, Map};
-use store::client::{BatchReads, ClientSettings, Replica, Stored};
+use store::client::{BatchReads, ClientSettings, Stored};
 use store::nodes::Host;
 use store::object::Object;
 use store::{Overload, Verification};
@@ -60,6 +60,9 @@ pub fn run(args: &ClientArgs) -> Result<ExitCode, Failure> {
         Cluster::find(&seeds, &args.namespace, access, args.services_alternate).map_err(Failure::environment)?;
     let map = cluster.map();
     console::note(&about(&map, args.debug));
+    if let Some(rack) = args.rack_id.filter(|rack| map.nodes.iter().all(|node| node.rack != Some(*rack))) {
+        console::warning(&format!("no node reports rack {rack}: reads go to the masters - -D shows the racks"));
+    }
     object.single_bin = cluster.has_single_bins();
     if object.single_bin && object.bins > 1 {
         return Err(Failure::usage(format!(
@@ -101,7 +104,8 @@ pub fn run(args: &ClientArgs) -> Result<ExitCode, Failure> {
         object,
         verification: Arc::new(Verification::new(args.verify)),
         batch,
-        replica: replica(args, &map),
+        replica: args.replica,
+        rack: args.rack_id,
         timeout_ms: args.timeout,
         pipeline: pipeline(args.pipeline, &map),
         overload: overload.clone(),
@@ -169,21 +173,6 @@ pub fn check_open_files(connections: u32) -> Result<(), Failure> {
         ))),
         // If the limit is unknown, the connections are tried.
         _ => Ok(()),
-    }
-}
-
-/// Nodes that reads go to. Warns if no node is in the preferred rack.
-fn replica(args: &ClientArgs, map: &Map) -> Replica {
-    match (args.replica, args.rack_id) {
-        (ReplicaArg::PreferRack, Some(rack)) => {
-            if map.nodes.iter().all(|node| node.rack != Some(rack)) {
-                console::warning(&format!("no node reports rack {rack}: reads go to the masters - -D shows the racks"));
-            }
-            Replica::PreferRack(rack)
-        }
-        (ReplicaArg::Any, _) => Replica::Any,
-        (ReplicaArg::Sequence, _) => Replica::Sequence,
-        _ => Replica::Master,
     }
 }
 

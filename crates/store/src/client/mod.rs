@@ -63,6 +63,8 @@ pub struct ClientSettings {
     pub batch: Option<BatchReads>,
     /// Nodes that reads go to.
     pub replica: Replica,
+    /// Rack of this client.
+    pub rack: Option<u32>,
     /// Timeout of a transaction, ms. At least 1.
     pub timeout_ms: u32,
     /// Requests on a connection at once. At least 1.

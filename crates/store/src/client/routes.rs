@@ -7,6 +7,7 @@ use crate::{Digest, Transaction, Work, nodes};
 use engine::IoEngine;
 use std::collections::VecDeque;
 use std::io;
+use std::str::FromStr;
 use std::sync::Arc;
 use sys::net::Op as NetOp;
 
@@ -27,8 +28,23 @@ pub enum Replica {
     Sequence,
     /// Master and replicas in turn.
     Any,
-    /// Nodes of this rack first, then as [`Self::Sequence`].
-    PreferRack(u32),
+    /// Nodes of the client's rack first, then as [`Self::Sequence`].
+    PreferRack,
+}
+
+/// As Aerospike's benchmark writes it.
+impl FromStr for Replica {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "master" => Ok(Self::Master),
+            "sequence" => Ok(Self::Sequence),
+            "any" => Ok(Self::Any),
+            "prefer-rack" => Ok(Self::PreferRack),
+            _ => Err("give master, sequence, any or prefer-rack"),
+        }
+    }
 }
 
 /// A message to one node.
@@ -191,7 +207,7 @@ impl Client {
         match replica {
             Replica::Any => nodes.rotate_left(number as usize % count),
             // The sort is stable: the master of the rest comes first.
-            Replica::PreferRack(rack) => nodes.sort_by_key(|node| self.map.nodes[*node].rack != Some(rack)),
+            Replica::PreferRack => nodes.sort_by_key(|node| self.map.nodes[*node].rack != self.settings.rack),
             Replica::Master | Replica::Sequence => {}
         }
         nodes.rotate_left(tries % count);

@@ -113,6 +113,7 @@ impl Loopback {
             verification: Arc::new(Verification::new(verify)),
             batch: None,
             replica: Replica::Master,
+            rack: None,
             timeout_ms: TIMEOUT_MS,
             pipeline: 1,
             overload,

@@ -192,6 +192,7 @@ fn settings(cluster: Arc<Cluster>, bytes: u32, timeout_ms: u32) -> ClientSetting
         verification: Arc::new(Verification::new(true)),
         batch: None,
         replica: Replica::Master,
+        rack: Some(2),
         timeout_ms,
         pipeline: 4,
         overload: Arc::default(),
