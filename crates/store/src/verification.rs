@@ -131,9 +131,13 @@ impl Verifier {
         if !self.verification.is_on {
             return outcome;
         }
+        let sent = self.keys.get(&key).map_or(0, |writes| writes.sent);
         let wrong = match outcome {
-            Outcome::Done => self.wrong(object, key, acknowledged, bins),
-            Outcome::Result(code) if code == ResultCode::NOT_FOUND.0 => Some(WrongRecord::Missing { acknowledged }),
+            Outcome::Done => self.wrong(object, (key, acknowledged, sent), bins),
+            // With a first write that is in doubt there need not be a record.
+            Outcome::Result(code) if code == ResultCode::NOT_FOUND.0 && (acknowledged > 0 || sent == 0) => {
+                Some(WrongRecord::Missing { acknowledged })
+            }
             _ => None,
         };
         let Some(wrong) = wrong else { return outcome };
@@ -144,8 +148,7 @@ impl Verifier {
         Outcome::Wrong { key, wrong }
     }
 
-    fn wrong(&self, object: &Object, key: u64, acknowledged: u32, bins: &[u8]) -> Option<WrongRecord> {
-        let sent = self.keys.get(&key).map_or(0, |writes| writes.sent);
+    fn wrong(&self, object: &Object, (key, acknowledged, sent): (u64, u32, u32), bins: &[u8]) -> Option<WrongRecord> {
         let (began, found) = match object.written(key, bins) {
             Ok(written) => written,
             Err(WrongRecord::Foreign) => {
@@ -262,6 +265,9 @@ mod tests {
             let outcome = bench.verifier.check(&bench.object, (key, acknowledged), (missing, &[]));
             assert_eq!(outcome, Outcome::Wrong { key, wrong: WrongRecord::Missing { acknowledged } });
         }
+        assert_eq!(bench.verifier.begin_write(9, 0), Some(1));
+        bench.verifier.end_write(9, false, true);
+        assert_eq!(bench.verifier.check(&bench.object, (9, 0), (missing, &[])), missing, "in doubt");
         assert_eq!(bench.verifier.begin_write(5, 0), Some(4));
         bench.verifier.end_write(5, true, false);
         assert!(bench.check_write(3).is_some() && bench.check_write(4).is_none());

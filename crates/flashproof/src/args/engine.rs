@@ -140,8 +140,8 @@ pub struct ClientArgs {
     /// Issuing threads, each with its own keys [default: one per 64 transactions in flight, up to half of the CPUs]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub threads: Option<u32>,
-    /// Verify all data read: a record fails if it is older than an acknowledged write (old), or missing, foreign or torn;
-    /// each kind is counted
+    /// Verify all data read: a record fails if it is older than an acknowledged write (old), or missing, foreign or
+    /// torn; each kind is counted
     #[arg(long)]
     pub verify: bool,
     /// Zipfian key popularity: the n-th key in proportion to n^-THETA
