@@ -2,6 +2,9 @@
 
 use crate::support::{self, Bench, LoopDevice, Running, serve, serve_as};
 use std::net::TcpListener;
+use std::thread;
+use std::time::Duration;
+use sys::random::Random;
 
 /// A namespace in a file, on any port.
 fn config(more: &str) -> String {
@@ -90,6 +93,49 @@ fn what_is_on_a_device_is_asked_for_and_a_damaged_store_is_not_written() {
     bench.write("serve.conf", config(SMALL).replace("16M", "8M"));
     bench.write("records", []);
     bench.flashproof(&["engine", "serve", "serve.conf"]).expect_error(3, &["8 write blocks for each of 2 cores"]);
+}
+
+#[test]
+fn a_store_with_flipped_bytes_stays_closed_until_its_losses_are_accepted_and_never_goes_back_in_silence() {
+    let bench = Bench::new();
+    let Some((running, port)) = serve(&bench, &config(SMALL)) else { return };
+    let value = |key: u64, write: u8| [&key.to_be_bytes()[..], &[write; 300]].concat();
+    for (write, key) in (1..=2).flat_map(|write| (0..1_000).map(move |key| (write, key))) {
+        assert_eq!(ask(port, key, Some(&value(key, write))).0, 0);
+    }
+    running.signal("TERM");
+    running.end().expect(0);
+
+    let mut random = Random::new(7);
+    let mut bytes = bench.read("records");
+    // Where blocks are; most of them are written.
+    let blocks = 8 << 20..11 << 20;
+    for _ in 0..40 {
+        bytes[blocks.start + random.below(blocks.len() as u64) as usize] ^= 1 << random.below(8);
+    }
+    bench.write("records", &bytes);
+    let wanted = ["cannot open namespace test - ", "may be missing or older", "start with --accept-losses"];
+    let refused = bench.flashproof(&["engine", "serve", "serve.conf"]).expect_error(3, &wanted);
+    assert!(refused.stderr.contains("records: write block "), "the blocks are named: {}", refused.stderr);
+    assert!(bench.read("records")[blocks.clone()] == bytes[blocks.clone()], "what is damaged was not touched");
+
+    let Some((running, address)) = serve_as(&bench, "serve.conf", &config(SMALL), &["--accept-losses"]) else { return };
+    let said = support::statistic(address, "lost_records_max");
+    let lost = (0..1_000).filter(|key| ask(address.port(), *key, None) != (0, value(*key, 2))).count() as u64;
+    println!("{lost} records are lost, {said} were said to be");
+    assert!((1..=said).contains(&lost), "{lost} records are lost, {said} were said to be");
+    assert!(running.said().contains("losses were accepted: "), "{}", running.said());
+    // Until what can be read is moved.
+    let whole = |key: &u64| ask(address.port(), *key, None).0 == 0;
+    let key = (0..1_000).find(whole).unwrap();
+    thread::sleep(Duration::from_secs(3));
+    running.signal("TERM");
+    running.end().expect(0);
+    let Some((running, port)) = serve(&bench, &config(SMALL)) else { return };
+    assert_eq!(support::statistic(("127.0.0.1", port), "lost_records_max"), said, "they are not forgotten");
+    assert_eq!(ask(port, key, None).0, 0);
+    running.signal("TERM");
+    running.end().expect(0);
 }
 
 #[test]

@@ -30,10 +30,8 @@ pub(crate) struct BlockHeader {
 pub(crate) enum Header {
     /// No header of this device.
     None,
-    /// A damaged header of this device.
+    /// A damaged header of this device, or that of another of its blocks.
     Damaged,
-    /// A header of another block: the device, or this core's part of it, had another size.
-    Misplaced(u32),
     Whole(BlockHeader),
 }
 
@@ -65,7 +63,6 @@ impl BlockHeader {
         let is_whole = u32_at(0) == MAGIC && u32_at(4) == crc32fast::hash(&header[8..]);
         match (found.id == id, found.block == block) {
             (true, true) if is_whole => Header::Whole(found),
-            (true, false) if is_whole => Header::Misplaced(found.block),
             // A bit of any field, or more of most.
             (true, _) => Header::Damaged,
             (_, true) if !is_whole && u32_at(0) == MAGIC && (found.id ^ id).count_ones() < 4 => Header::Damaged,
@@ -85,7 +82,7 @@ mod tests {
         header.write(&mut bytes);
         assert_eq!(BlockHeader::read(&bytes, 1, 7), Header::Whole(header));
         assert_eq!(BlockHeader::read(&bytes, 2, 7), Header::None, "another device's");
-        assert_eq!(BlockHeader::read(&bytes, 1, 8), Header::Misplaced(7), "another block's");
+        assert_eq!(BlockHeader::read(&bytes, 1, 8), Header::Damaged, "another block's");
         for bit in 0..BYTES * 8 {
             bytes[bit / 8] ^= 1 << (bit % 8);
             assert_eq!(BlockHeader::read(&bytes, 1, 7), Header::Damaged, "bit {bit}");

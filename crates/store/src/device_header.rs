@@ -1,4 +1,4 @@
-//! The first 8 MiB of a device: owner, and the settings for reading its blocks.
+//! The first 8 MiB of a device: owner, and the settings for reading its blocks. After 4 KiB the marks of each core follow.
 //!
 //! ```text
 //! magic "flashproof store" 16 | version u32 | checksum u32 | set u64 | write-block size u32 | devices u16 | index of this one u16 |
@@ -8,7 +8,7 @@
 //! Written once, when the device is formatted, after both of its ends were cleared. Devices of a namespace that are
 //! formatted together have the same random number, the set: a device of another set does not belong to the namespace.
 
-use crate::{Namespace, Space};
+use crate::{MARKS_BYTES, Namespace, Space};
 use crc32fast::Hasher;
 use std::ops::Range;
 use sys::op::TargetId;
@@ -23,8 +23,11 @@ pub const WRITTEN_BYTES: usize = 4096;
 /// Minimum blocks of a space: those reserved for collection, and some for records.
 const BLOCKS_MIN: u64 = 8;
 
+/// Most cores whose marks have room behind the header.
+const CORES_MAX: u16 = ((DEVICE_HEADER_BYTES - WRITTEN_BYTES as u64) / MARKS_BYTES) as u16;
+
 const MAGIC: &[u8; 16] = b"flashproof store";
-const FORMAT: u32 = 2;
+const FORMAT: u32 = 3;
 const NAME_AT: usize = 44;
 const DEVICE_BYTES_AT: usize = WRITTEN_BYTES - 8;
 
@@ -93,12 +96,15 @@ impl DeviceHeader {
     /// Step for a device that begins with `bytes` ([`WRITTEN_BYTES`]) and should have this header; the set is the
     /// device's own.
     pub fn plan(&self, bytes: &[u8]) -> Plan {
-        let Some(bytes) = bytes.get(..WRITTEN_BYTES).filter(|bytes| bytes.starts_with(MAGIC)) else {
-            return Plan::Format;
-        };
+        let Some(bytes) = bytes.get(..WRITTEN_BYTES) else { return Plan::Format };
         let u16_at = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
         let u32_at = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
         let u64_at = |at: usize| u64::from(u32_at(at)) | u64::from(u32_at(at + 4)) << 32;
+        if !bytes.starts_with(MAGIC) {
+            // A damaged magic number must not make a store look like something that may be erased.
+            let restored = [MAGIC, &bytes[MAGIC.len()..]].concat();
+            return if checksum(&restored) == u32_at(20) { Plan::Damaged } else { Plan::Format };
+        }
         let name = bytes.get(NAME_AT..NAME_AT + usize::from(u16_at(42))).and_then(|name| str::from_utf8(name).ok());
         let Some(name) = name.filter(|_| u32_at(20) == checksum(bytes)) else { return Plan::Damaged };
         let found = Self {
@@ -146,9 +152,13 @@ impl DeviceHeader {
                 self.cores
             ));
         }
+        if self.cores > CORES_MAX {
+            return Err(format!("{} cores share it - a device has room for the marks of {CORES_MAX}", self.cores));
+        }
         let begin = DEVICE_HEADER_BYTES + blocks * block * u64::from(core);
         let range: Range<u64> = begin..begin + blocks * block;
-        Ok(Space { target, range, min_io_bytes, write_unit_bytes: min_io_bytes, id: self.id() })
+        let marks = WRITTEN_BYTES as u64 + MARKS_BYTES * u64::from(core);
+        Ok(Space { target, range, marks, min_io_bytes, write_unit_bytes: min_io_bytes, id: self.id() })
     }
 }
 
@@ -172,11 +182,10 @@ mod tests {
     fn a_header_is_read_as_it_was_written_and_every_flipped_bit_is_seen() {
         let bytes = header().to_bytes();
         assert_eq!(DeviceHeader { set: 0, ..header() }.plan(&bytes), Plan::Open(header()));
-        for at in 0..200 {
+        for bit in 0..WRITTEN_BYTES * 8 {
             let mut damaged = bytes.clone();
-            damaged[at] ^= 1 << (at % 8);
-            let wanted = if at < 16 { Plan::Format } else { Plan::Damaged };
-            assert_eq!(header().plan(&damaged), wanted, "byte {at}");
+            damaged[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(header().plan(&damaged), Plan::Damaged, "bit {bit}");
         }
         assert_eq!(header().plan(&[0; WRITTEN_BYTES]), Plan::Format);
         assert_eq!(header().plan(&bytes[..100]), Plan::Format);

@@ -78,7 +78,7 @@ pub struct Embedding {
 impl<E: BlockEngine> Embedded<E> {
     /// Opens the store on `engine`, and waits until it has read the devices.
     ///
-    /// Errors: an invalid space or setting; an engine that fails.
+    /// Errors: an invalid space or setting; an engine that fails; damage.
     pub fn open(mut engine: E, embedding: Embedding) -> io::Result<Self> {
         let Embedding { namespace, spaces, operations, object, verification, counts, overload, wall_ms, seed } =
             embedding;
@@ -96,8 +96,14 @@ impl<E: BlockEngine> Embedded<E> {
             core_free_ns: 0,
             poll_ns: 0,
         };
-        embedded.turn_until(u64::MAX, Store::is_ready)?;
-        Ok(embedded)
+        embedded.turn_until(u64::MAX, |store| store.is_ready() || store.damage().is_some())?;
+        match embedded.store.damage() {
+            Some(losses) => Err(io::Error::other(format!(
+                "the records on the device are damaged: {losses} - start `flashproof engine serve --accept-losses` on it, \
+                 or clear the device and with it the records"
+            ))),
+            None => Ok(embedded),
+        }
     }
 
     pub fn statistics(&self) -> Statistics {
@@ -278,6 +284,7 @@ mod tests {
     use sys::op::{OpKind, Outcome};
 
     const KEYS: u64 = 500;
+    const MARKS: u64 = 4 << 20;
 
     fn embedding(verify: bool) -> Embedding {
         let object = Object {
@@ -288,7 +295,14 @@ mod tests {
             replace: true,
             began: 170_000_000_000,
         };
-        let space = Space { target: 0, range: 8 << 20..40 << 20, min_io_bytes: 512, write_unit_bytes: 512, id: 7 };
+        let space = Space {
+            target: 0,
+            range: 8 << 20..40 << 20,
+            marks: MARKS,
+            min_io_bytes: 512,
+            write_unit_bytes: 512,
+            id: 7,
+        };
         Embedding {
             namespace: Namespace { single_bin: true, ..Namespace::new("test") },
             spaces: vec![space],

@@ -33,6 +33,8 @@ pub(crate) struct Entry {
     pub(crate) void_time: u32,
     pub(crate) generation: u16,
     flags: u8,
+    /// Moves of the record before a cold start found it, modulo 128.
+    pub(crate) moves: u8,
 }
 
 /// Sizing counts on this size.
@@ -45,7 +47,7 @@ const MARKED: u8 = 8;
 
 impl Entry {
     pub(crate) fn new(digest: Digest, version: u64, place: Place, void_time: u32, generation: u16) -> Self {
-        Self { digest, next: NONE, version, place, void_time, generation, flags: 0 }
+        Self { digest, next: NONE, version, place, void_time, generation, flags: 0, moves: 0 }
     }
 
     pub(crate) fn with(self, tombstone: bool, has_key: bool) -> Self {
@@ -119,6 +121,11 @@ impl Index {
         self.bytes() >= self.bytes_max
     }
 
+    /// True if an eighth of the memory or less is left.
+    pub(crate) fn is_nearly_full(&self) -> bool {
+        self.bytes() / 7 >= self.bytes_max / 8
+    }
+
     fn hash(&self, digest: &Digest) -> usize {
         let word = |at: usize| u64::from_le_bytes(digest[at..at + 8].try_into().expect("8 bytes"));
         let product = u128::from(word(4) ^ self.keys[0]) * u128::from(word(12) ^ self.keys[1]);
@@ -177,10 +184,12 @@ impl Index {
         seen
     }
 
-    /// The record of this digest is at another place.
+    /// The record of this digest was moved to another place.
     pub(crate) fn move_to(&mut self, digest: &Digest, place: Place) {
         if let Some(number) = self.find(digest) {
-            self.at_mut(number).place = place;
+            let entry = self.at_mut(number);
+            // The block that it left may hold an older version, too.
+            (entry.place, entry.flags) = (place, entry.flags & !MARKED);
         }
     }
 
@@ -191,11 +200,15 @@ impl Index {
         }
     }
 
-    /// Takes the mark off this digest's entry.
-    pub(crate) fn unmark(&mut self, digest: &Digest) {
-        if let Some(number) = self.find(digest) {
-            self.at_mut(number).flags &= !MARKED;
+    /// Takes the mark off this digest's entry, unless that is in `block` of `volume`. Returns true if it had one.
+    pub(crate) fn unmark(&mut self, digest: &Digest, volume: u8, block: u32) -> bool {
+        let Some(number) = self.find(digest) else { return false };
+        let entry = self.at_mut(number);
+        let is_marked = entry.is_marked() && (entry.place.volume, entry.place.block) != (volume, block);
+        if is_marked {
+            entry.flags &= !MARKED;
         }
+        is_marked
     }
 
     /// Inserts an entry, or replaces that of its digest, which is returned.

@@ -20,6 +20,10 @@ pub(crate) enum Pending {
     Scan { volume: u8, blocks: Range<u32>, tries: u32 },
     /// The block being read for hidden versions.
     Raid,
+    /// The marks of a volume at a cold start.
+    Marks { volume: u8, tries: u32 },
+    /// A mark of a volume.
+    Mark { volume: u8 },
     /// Ends a cold start.
     Flush { volume: u8, tries: u32 },
 }

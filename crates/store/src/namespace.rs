@@ -1,7 +1,9 @@
 //! Settings of a store's namespace and space, and its statistics.
 
 use device::target::Target;
-use std::ops::Range;
+use results::units::count;
+use std::fmt;
+use std::ops::{AddAssign, Range};
 use sys::buffer::Buf;
 use sys::op::{Op, TargetId};
 
@@ -27,7 +29,7 @@ pub struct Namespace {
     pub default_ttl_sec: u32,
     /// `nsup-period`: seconds between two searches for expired records; 0: never.
     pub nsup_period_sec: u32,
-    /// `tomb-raider-period`: seconds between two searches for tombstones that hide nothing; 0: never.
+    /// `tomb-raider-period`: seconds between two searches for tombstones that hide nothing; 0: only when memory is short.
     pub tomb_raider_period_sec: u32,
     /// `tomb-raider-sleep`: time between two blocks that are read for it, us.
     pub tomb_raider_sleep_us: u32,
@@ -79,6 +81,8 @@ pub struct Space {
     pub target: TargetId,
     /// Bytes of the device that are the store's.
     pub range: Range<u64>,
+    /// Where its two marks are, [`crate::MARKS_BYTES`] outside of `range`.
+    pub marks: u64,
     /// The device's smallest direct I/O, bytes: of these records are read.
     pub min_io_bytes: u32,
     /// Unit that the device writes as a whole, bytes: its physical block, or its smallest direct I/O if that is larger.
@@ -92,6 +96,37 @@ pub struct Space {
 /// The [`Space::write_unit_bytes`] of a device. Drives whose physical block is larger than 4 KiB have capacitors.
 pub fn write_unit_bytes(target: &Target) -> u32 {
     target.min_io_bytes().max(target.facts().physical_sector_bytes.unwrap_or(0).min(4096))
+}
+
+/// Data that cannot be read any more.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Losses {
+    /// Damaged write blocks.
+    pub blocks: u64,
+    /// Bytes of them that cannot be read.
+    pub bytes: u64,
+    /// Records that are missing or older than they were, at most.
+    pub records: u64,
+}
+
+impl AddAssign for Losses {
+    fn add_assign(&mut self, other: Self) {
+        let Self { blocks, bytes, records } = self;
+        (*blocks, *bytes, *records) = (*blocks + other.blocks, *bytes + other.bytes, *records + other.records);
+    }
+}
+
+impl fmt::Display for Losses {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { blocks, bytes, records } = self;
+        write!(
+            f,
+            "{} of {} cannot be read, so that up to {} may be missing or older than they were",
+            count(*bytes, "byte"),
+            count(*blocks, "write block"),
+            count(*records, "record")
+        )
+    }
 }
 
 /// Carries out a store's I/O.
@@ -151,12 +186,18 @@ pub struct Statistics {
     pub cache_reads: u64,
     /// Reads of records from a device.
     pub device_reads: u64,
-    /// Writes refused for want of space.
+    /// New records are refused for want of space or memory.
     pub stop_writes: bool,
+    /// Space or memory is short, and is being reclaimed.
+    pub hwm_breached: bool,
     /// Bytes that the index takes now.
     pub index_bytes: u64,
     /// Records with a wrong checksum.
     pub corrupted: u64,
+    /// Losses because of which the store does not open.
+    pub damage: Losses,
+    /// Losses that were accepted since the devices were formatted.
+    pub losses: Losses,
     /// Bytes of each read of a record from a device (`device-read-size`).
     pub read_bytes: Buckets,
     /// Bytes of each record as it came into a write buffer (`device-write-size`).

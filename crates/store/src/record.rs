@@ -2,17 +2,16 @@
 //!
 //! ```text
 //!  0 checksum u32 | magic u16 | length of key u16
-//!  8 length u32: units of 16 bytes in the upper 28 bits, bytes that pad the last in the lower 4 | generation u16 | flags u8 | length of set u8
+//!  8 length u32: units of 16 bytes in the upper 28 bits, bytes that pad the last in the lower 4 | generation u16 | moves and, in the lowest bit, tombstone u8 | length of set u8
 //! 16 version u64 | digest 20 | void time u32
 //! 48 set | key (particle type and bytes) | body: bins as ops entries | padding                                little-endian
 //! ```
 //!
 //! The checksum is CRC-32 over all that follows it (crc32fast: the IEEE polynomial with the CPU's carry-less
-//! multiplication), begun with the seed of the write block: the device's id, the block's sequence number and the number
+//! multiplication), begun with the position and the seed of the write block: the device's id, the block's sequence number and the number
 //! of the opening. Leftovers of earlier uses of the block or the device therefore never pass as records.
 
 use crate::Digest;
-use crate::block_header::FIRST_BYTE;
 use crc32fast::Hasher;
 
 /// Bytes of a unit.
@@ -21,13 +20,16 @@ pub(crate) const UNIT: usize = 16;
 /// Bytes before the set.
 pub(crate) const HEADER: usize = 48;
 
+/// Fewest bytes of a record on the device: no body is empty.
+pub(crate) const RECORD_MIN: usize = HEADER + UNIT;
+
 /// Longest name of a set, bytes.
 pub(crate) const SET_BYTES_MAX: usize = 63;
 
 /// Longest key that is stored, bytes with its type.
 pub(crate) const KEY_BYTES_MAX: usize = u16::MAX as usize;
 
-const MAGIC: u16 = 0xf1a5;
+pub(crate) const MAGIC: u16 = 0xf1a5;
 const TOMBSTONE: u8 = 1;
 
 /// A record, wherever its bytes are.
@@ -110,68 +112,41 @@ pub(crate) fn seal(record: &mut [u8], seed: u32) {
     record[..4].copy_from_slice(&sum.to_le_bytes());
 }
 
-fn checksum(bytes: &[u8], seed: u32) -> u32 {
+/// Counts another move of a whole record, and replaces its checksum by that for its new place.
+pub(crate) fn seal_moved(record: &mut [u8], seed: u32) {
+    record[14] = record[14] & TOMBSTONE | moves(record).wrapping_add(1) << 1;
+    seal(record, seed);
+}
+
+/// Moves of a record since it was written, modulo 128.
+pub(crate) fn moves(record: &[u8]) -> u8 {
+    record[14] >> 1
+}
+
+/// True if the first of two copies of a record was moved more often.
+pub(crate) fn is_later(moves: u8, other: u8) -> bool {
+    (1..64).contains(&(moves.wrapping_sub(other) & 127))
+}
+
+/// Start value of the checksum of a record at byte `at` of a block with this seed: a copy of it elsewhere is none.
+pub(crate) fn seed_at(seed: u32, at: usize) -> u32 {
+    // An odd factor, so that no two positions have the same.
+    seed.wrapping_add((at as u32).wrapping_mul(0x9e37_79b1))
+}
+
+/// Of bytes in a write block whose checksums begin with `seed`.
+pub(crate) fn checksum(bytes: &[u8], seed: u32) -> u32 {
     let mut hasher = Hasher::new_with_initial(seed);
     hasher.update(bytes);
     hasher.finalize()
 }
 
 /// Length of the record by its header, bytes.
-fn length(header: &[u8; HEADER]) -> Option<usize> {
+pub(crate) fn length(header: &[u8; HEADER]) -> Option<usize> {
     let field = u32::from_le_bytes([header[8], header[9], header[10], header[11]]);
     let len = (field >> 4) as usize * UNIT;
     let magic = u16::from_le_bytes([header[4], header[5]]);
     (magic == MAGIC && len >= HEADER).then_some(len)
-}
-
-/// Item found in a write block.
-pub(crate) enum Found<'a> {
-    /// A record, where it begins, and the bytes that it takes.
-    Record(Record<'a>, usize, usize),
-    /// End of the records; `damaged`: true if other bytes lay between records.
-    End { damaged: bool },
-}
-
-/// Looks for records in a write block.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Walk {
-    at: usize,
-    seed: u32,
-    /// Bytes whose checksum may still be wrong: crafted bytes could otherwise force a checksum at every unit.
-    patience: usize,
-    /// Bytes that are no record were passed since the last one.
-    passed: bool,
-    damaged: bool,
-}
-
-impl Walk {
-    /// A walk through a block of `block_bytes` with this seed, from its first record on.
-    pub(crate) fn new(block_bytes: usize, seed: u32) -> Self {
-        Self { at: FIRST_BYTE, seed, patience: 8 * block_bytes, passed: false, damaged: false }
-    }
-
-    /// The next record of the block.
-    pub(crate) fn next<'a>(&mut self, block: &'a [u8]) -> Found<'a> {
-        while let Some(header) = block.get(self.at..).and_then(|rest| rest.first_chunk::<HEADER>()) {
-            let (begin, len) = (self.at, length(header));
-            if let Some(record) = Record::read(&block[begin..], self.seed) {
-                let len = len.unwrap_or(HEADER);
-                self.at += len;
-                self.damaged |= std::mem::take(&mut self.passed);
-                return Found::Record(record, begin, len);
-            }
-            // Whole records follow a damaged one at its end, or at any unit if its length is wrong as well. Zeros pad
-            // sectors.
-            self.passed |= header[..UNIT].iter().any(|byte| *byte != 0);
-            self.at += UNIT;
-            self.patience = self.patience.saturating_sub(len.filter(|len| *len <= block.len() - begin).unwrap_or(0));
-            if self.patience == 0 {
-                self.damaged = true;
-                break;
-            }
-        }
-        Found::End { damaged: self.damaged }
-    }
 }
 
 #[cfg(test)]
@@ -206,46 +181,17 @@ mod tests {
         assert_eq!(Record::read(&bytes, 10), Some(RECORD));
     }
 
-    fn walk(block: &[u8]) -> (Vec<u64>, bool) {
-        let (mut walk, mut versions) = (Walk::new(block.len(), 1), Vec::new());
-        loop {
-            match walk.next(block) {
-                Found::Record(record, ..) => versions.push(record.version),
-                Found::End { damaged } => return (versions, damaged),
-            }
-        }
-    }
-
     #[test]
-    fn a_walk_passes_what_is_damaged_and_what_another_life_left() {
-        let mut block = vec![0; 4096];
-        for number in 0..20 {
-            Record { version: number as u64, ..RECORD }.write(&mut block[512 + number * 80..], 1);
+    fn the_last_copy_of_a_record_is_known() {
+        let mut bytes = vec![0; 80];
+        Record { tombstone: true, ..RECORD }.write(&mut bytes, 9);
+        for _ in 0..300 {
+            let before = moves(&bytes);
+            seal_moved(&mut bytes, 10);
+            assert_eq!(Record::read(&bytes, 10), Some(Record { tombstone: true, ..RECORD }));
+            assert!(is_later(moves(&bytes), before) && !is_later(before, moves(&bytes)));
         }
-        let versions = |walked: &[u64]| (0..20).filter(|number| !walked.contains(number)).collect::<Vec<_>>();
-        assert_eq!(walk(&block), ((0..20).collect(), false));
-        // Of an earlier life, behind the last.
-        RECORD.write(&mut block[3000 / 16 * 16..], 2);
-        assert_eq!(walk(&block), ((0..20).collect(), false));
-        block[512 + 80 * 3 + 60] ^= 1;
-        // A length that leads nowhere.
-        block[512 + 80 * 7 + 9] ^= 4;
-        let (walked, damaged) = walk(&block);
-        assert_eq!((versions(&walked), damaged), (vec![3, 7], true));
-    }
-
-    #[test]
-    fn bytes_made_to_take_long_do_not() {
-        // A header with the length of the rest of the block, at every third unit.
-        let mut block = vec![0; 8 << 20];
-        for at in (512..block.len() - 48).step_by(48) {
-            let units = ((block.len() - at) / UNIT) as u32;
-            block[at + 4..at + 6].copy_from_slice(&MAGIC.to_le_bytes());
-            block[at + 8..at + 12].copy_from_slice(&(units << 4).to_le_bytes());
-        }
-        let mut walk = Walk::new(block.len(), 1);
-        assert!(matches!(walk.next(&block), Found::End { damaged: true }));
-        assert!(walk.at < 1024, "{}", walk.at);
+        assert!(!is_later(5, 5));
     }
 
     #[test]
@@ -261,7 +207,6 @@ mod tests {
             if let Some(len) = bytes.first_chunk().and_then(length).filter(|len| *len <= bytes.len()) {
                 seal(&mut bytes[..len], 1);
             }
-            let _ = walk(&[&[0; 512], &bytes[..]].concat());
             let _ = Record::read(&bytes, 1);
         }
     }

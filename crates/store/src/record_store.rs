@@ -8,10 +8,12 @@
 //! Reads continue, and use the index entry at their begin. A block can be reused during a read of it; the record's
 //! checksum detects that, and the index has the new position.
 //!
-//! * `transact`: execution of transactions; `scan`: the cold start; `collect`: defragmentation, and tombstones
+//! * `transact`: execution of transactions; `scan`: the cold start; `damage`: what it could not read
+//! * `collect`: defragmentation, and tombstones
 //! * `expire`: expired records; `raid`: tombstones that are no longer needed
 
 mod collect;
+mod damage;
 mod expire;
 mod raid;
 mod scan;
@@ -24,7 +26,7 @@ use crate::io::{Io, Pending, TOKENS_MIN, read_range};
 use crate::namespace::Statistics;
 use crate::record::{Record, UNIT};
 use crate::volume::Volume;
-use crate::{Digest, Disk, IoCounts, Namespace, Reply, ResultCode, Space, Transaction, Work};
+use crate::{Digest, Disk, IoCounts, Losses, Namespace, Reply, ResultCode, Space, Transaction, Work};
 use collect::Collector;
 use expire::Expiry;
 use raid::Raider;
@@ -32,15 +34,18 @@ use scan::Scan;
 use std::collections::{HashMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
-use sys::op::{Completion, OpKind};
+use sys::op::{Completion, OpKind, TargetId};
 use sys::random::Random;
-use transact::Step;
+use transact::{Step, replaces};
 
 /// Seconds from 1970 to 2010, where the protocol's times begin.
 const EPOCH_SEC: u64 = 1_262_304_000;
 
 /// Writes that wait for another of the same record (`transaction-pending-limit`).
 const PENDING_MAX: usize = 20;
+
+/// Writes that may wait for space or memory; more are refused.
+const HELD_MAX: usize = 10_000;
 
 /// Maximum number of pending log lines.
 const REMARKS_MAX: usize = 100;
@@ -50,6 +55,14 @@ const READS: usize = 256;
 
 /// Number of a transaction without a client.
 const NOBODY: u64 = u64::MAX;
+
+/// A line for the log.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Remark {
+    /// Number of the device that it is about.
+    pub device: Option<TargetId>,
+    pub text: String,
+}
 
 /// The records of a namespace whose partitions belong to one core.
 #[derive(Debug)]
@@ -66,6 +79,8 @@ pub struct Store {
     busy: HashMap<Digest, VecDeque<(u64, Transaction)>>,
     /// Transactions waiting for an operation number or a buffer.
     waiting: VecDeque<(u64, Transaction)>,
+    /// Writes that wait for space or memory that is being reclaimed.
+    held: VecDeque<(u64, Transaction)>,
     scan: Option<Scan>,
     collectors: Vec<Collector>,
     expiry: Expiry,
@@ -73,7 +88,7 @@ pub struct Store {
     /// True while everything is being written, so that no further block is collected.
     draining: bool,
     statistics: Statistics,
-    remarks: VecDeque<String>,
+    remarks: VecDeque<Remark>,
     scratch: Vec<u8>,
 }
 
@@ -121,6 +136,7 @@ impl Store {
             version: 0,
             busy: HashMap::new(),
             waiting: VecDeque::new(),
+            held: VecDeque::new(),
             scan: Some(Scan::new(volumes.len())),
             collectors: volumes.iter().map(|_| Collector::default()).collect(),
             expiry: Expiry::default(),
@@ -221,6 +237,7 @@ impl Store {
         let entry = self.living(&digest, now);
         match self.step(&transaction, entry.as_ref()) {
             Step::Reply(reply) => replies.push((number, reply)),
+            Step::Waits => self.held.push_back((number, transaction)),
             Step::Go => self.finish(number, &transaction, None, now, replies),
             Step::Needs(place) => {
                 let volume = &self.volumes[usize::from(place.volume)];
@@ -231,7 +248,7 @@ impl Store {
                     return self.read(number, transaction, place, disk);
                 };
                 self.statistics.cache_reads += 1;
-                let seed = volume.blocks.get(place.block).seed;
+                let seed = volume.seed_of(place);
                 let mut scratch = std::mem::take(&mut self.scratch);
                 scratch.clear();
                 scratch.extend_from_slice(bytes);
@@ -262,10 +279,10 @@ impl Store {
     /// Begins to read a record, now or when there is room.
     fn read(&mut self, number: u64, transaction: Transaction, place: Place, disk: &mut impl Disk) {
         let volume = &self.volumes[usize::from(place.volume)];
-        let (space, block) = (volume.space(), volume.blocks.get(place.block));
+        let space = volume.space();
         let begin = volume.bytes_of(place.block..place.block + 1).start;
         let (bytes, skip) = read_range(begin, place, space.min_io_bytes.max(512).into());
-        let (len, target, seed) = ((bytes.end - bytes.start) as usize, space.target, block.seed);
+        let (len, target, seed) = ((bytes.end - bytes.start) as usize, space.target, volume.seed_of(place));
         let buf = if self.io.may_read() { self.io.buffer(len, disk) } else { None };
         let Some(buf) = buf else { return self.waiting.push_back((number, transaction)) };
         self.statistics.device_reads += 1;
@@ -291,13 +308,22 @@ impl Store {
                 let volume = &mut self.volumes[usize::from(volume)];
                 let target = volume.space().target;
                 if let Some(what) = volume.on_written(buffer, &done, replies) {
-                    self.remark(format!("device {target}: {what}"));
+                    self.remark_on(target, what);
                 }
                 self.io.recycle(done.buf);
             }
             Some(Pending::Collect { volume }) => self.on_block_read(volume.into(), done, disk),
             Some(Pending::Scan { volume, blocks, tries }) => self.on_scanned(volume.into(), blocks, tries, done),
             Some(Pending::Raid) => self.on_raided(done),
+            Some(Pending::Marks { volume, tries }) => self.on_marks(volume.into(), tries, done, disk),
+            Some(Pending::Mark { volume }) => {
+                let volume = &mut self.volumes[usize::from(volume)];
+                let target = volume.space().target;
+                if let Some(what) = volume.on_marked(&done) {
+                    self.remark_on(target, what);
+                }
+                self.io.recycle(done.buf);
+            }
             Some(Pending::Flush { volume, tries }) => self.on_scan_flushed(volume.into(), tries, &done, disk),
             None => {}
         }
@@ -331,15 +357,21 @@ impl Store {
                 let target = self.volumes[usize::from(place.volume)].space().target;
                 if done.outcome.is_done() {
                     self.statistics.corrupted += 1;
-                    self.remark(format!("device {target}: a record in write block {} is damaged", place.block));
+                    self.remark_on(target, format!("a record in write block {} is damaged", place.block));
                 } else {
                     self.volumes[usize::from(place.volume)].counted.errors += 1;
-                    self.remark(format!(
-                        "device {target}: a record in write block {} could not be read - {}",
-                        place.block, done.outcome
-                    ));
+                    self.remark_on(
+                        target,
+                        format!("a record in write block {} could not be read - {}", place.block, done.outcome),
+                    );
                 }
-                replies.push((number, Reply::of(ResultCode::SERVER_ERROR)));
+                match &transaction.work {
+                    // Only its key would have been kept.
+                    Work::Write(write) if replaces(write) => {
+                        self.finish(number, &transaction, None, disk.now_ns(), replies);
+                    }
+                    _ => replies.push((number, Reply::of(ResultCode::SERVER_ERROR))),
+                }
             }
         }
         self.io.recycle(done.buf);
@@ -359,7 +391,24 @@ impl Store {
             next = next.min(self.volumes[volume].drive(&mut self.io, disk));
         }
         self.resume(disk, replies);
+        while !self.held.is_empty() {
+            let (before, Some((number, transaction))) = (self.held.len(), self.held.pop_front()) else { break };
+            self.begin(number, transaction, false, disk, replies);
+            if self.held.len() >= before {
+                break;
+            }
+        }
         next
+    }
+
+    /// True if memory of deleted records can be reclaimed.
+    fn is_reclaiming(&self) -> bool {
+        self.is_short_of_memory() && !self.raider.is_fruitless
+    }
+
+    /// True if one more write may wait for space or memory.
+    fn may_hold(&self) -> bool {
+        !self.draining && self.held.len() < HELD_MAX
     }
 
     /// Starts transactions that waited for a number or a buffer.
@@ -389,34 +438,56 @@ impl Store {
     pub fn flush(&mut self, disk: &mut impl Disk) {
         self.draining = true;
         for volume in &mut self.volumes {
-            volume.flush();
+            volume.finish();
             volume.drive(&mut self.io, disk);
         }
     }
 
     /// True if nothing is in flight and all buffers are on the device.
     pub fn is_idle(&self) -> bool {
-        self.io.in_flight() == 0 && self.waiting.is_empty() && !self.volumes.iter().any(Volume::is_dirty)
+        self.io.in_flight() == 0
+            && self.waiting.is_empty()
+            && self.held.is_empty()
+            && self.volumes.iter().all(Volume::is_at_rest)
     }
 
-    fn remark(&mut self, line: String) {
+    fn remark(&mut self, text: String) {
+        self.push_remark(Remark { device: None, text });
+    }
+
+    fn remark_on(&mut self, target: TargetId, text: String) {
+        self.push_remark(Remark { device: Some(target), text });
+    }
+
+    fn push_remark(&mut self, remark: Remark) {
         if self.remarks.len() < REMARKS_MAX {
-            self.remarks.push_back(line);
+            self.remarks.push_back(remark);
         }
     }
 
     /// Takes the oldest pending log line: damage or a failure.
-    pub fn take_remark(&mut self) -> Option<String> {
+    pub fn take_remark(&mut self) -> Option<Remark> {
         self.remarks.pop_front()
     }
 
     pub fn statistics(&self) -> Statistics {
         Statistics {
             devices: self.volumes.iter().map(Volume::statistics).collect(),
-            stop_writes: self.stops_writes(),
+            stop_writes: self.stops_writes() || self.index.is_full() && !self.is_reclaiming(),
+            hwm_breached: self.index.is_nearly_full() || self.volumes.iter().any(Volume::is_short_of_blocks),
             index_bytes: self.index.bytes(),
+            damage: self.damage().unwrap_or_default(),
+            losses: self.losses(),
             ..self.statistics.clone()
         }
+    }
+
+    /// Losses that were accepted since the devices were formatted.
+    fn losses(&self) -> Losses {
+        self.volumes.iter().fold(Losses::default(), |mut losses, volume| {
+            losses += volume.losses();
+            losses
+        })
     }
 
     /// Recounts the running totals. Errors: the difference, a sentence.

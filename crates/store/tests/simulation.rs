@@ -8,13 +8,14 @@ use engine::sim::{Contents, QueueModel, SimEngine};
 use engine::{IoEngine, Wait};
 use std::collections::HashMap;
 use store::{
-    Delete, Exists, Namespace, Policy, Reply, ResultCode, Space, Store, Transaction, Ttl, Work, Write, digest, ops,
+    Delete, Exists, Losses, Namespace, Policy, Reply, ResultCode, Space, Store, Transaction, Ttl, Work, Write, digest,
+    ops,
 };
 use sys::random::Random;
 
 const SEEDS: u64 = 1_000;
 const WALL_MS: u64 = 1_700_000_000_000;
-const HEADER: u64 = 4096;
+const HEADER: u64 = 16 << 10;
 const TOKENS: u32 = 48;
 
 /// Contents of a record at one time.
@@ -89,9 +90,12 @@ struct Seen {
     expired: u64,
     raided: u64,
     errors: u64,
-    /// Stories that ended on a device with flipped bits, and records that were lost by that.
-    flipped: u64,
+    /// Stories that ended on a damaged device, those whose damage did harm, and records lost by that.
     damaged: u64,
+    found: u64,
+    lost_to_damage: u64,
+    /// Stories where damage to the last write before a crash could not be told from the crash.
+    vague: u64,
 }
 
 struct Story<'a> {
@@ -108,6 +112,8 @@ struct Story<'a> {
     writes: Vec<usize>,
     next_number: u64,
     flying: HashMap<u64, (usize, bool, u64)>,
+    /// Completions until power is cut.
+    completions_left: u64,
     seen: &'a mut Seen,
 }
 
@@ -128,6 +134,9 @@ fn open(namespace: &Namespace, spaces: &[Space], wall_ms: u64, seed: u64, engine
         engine.reap(Wait { until_ns: u64::MAX, completions: 1 }, &mut done).unwrap();
         for done in done.drain(..) {
             store.on_completion(done, engine, &mut Vec::new());
+        }
+        if store.damage().is_some() {
+            break;
         }
     }
     store
@@ -157,12 +166,19 @@ impl<'a> Story<'a> {
         let errors = ["0", "0", "0", "0.02"][random.below(4) as usize];
         let spec = format!("sim:capacity=4MiB+channels=4+jitter-pct=100+error-rate={errors}");
         let range = HEADER..HEADER + u64::from(blocks) * (32 << 10);
-        let space =
-            |target| Space { target, range: range.clone(), min_io_bytes: 512, write_unit_bytes: sector, id: seed };
+        let space = |target| Space {
+            target,
+            range: range.clone(),
+            marks: HEADER / 2,
+            min_io_bytes: 512,
+            write_unit_bytes: sector,
+            id: seed + 1,
+        };
         let spaces: Vec<_> = (0..devices as u16).map(space).collect();
         let contents = spaces.iter().map(|space| Contents::new(sector, seed ^ u64::from(space.target) << 48)).collect();
         let mut engine = new_engine(&spec, seed, contents);
         let store = open(&namespace, &spaces, WALL_MS, seed, &mut engine);
+        assert_eq!(store.damage(), None, "an unused device");
         // From nearly empty to nearly full.
         let keys = (random.below(12) + 2) * u64::from(devices * blocks) / 2 + 1;
         Self {
@@ -177,6 +193,7 @@ impl<'a> Story<'a> {
             writes: vec![usize::MAX],
             next_number: 0,
             flying: HashMap::new(),
+            completions_left: u64::MAX,
             seen,
         }
     }
@@ -197,12 +214,13 @@ impl<'a> Story<'a> {
             let next_ns = self.store.poll(&mut self.engine, &mut replies);
             self.take(&mut replies);
             let now_ns = self.engine.now();
-            if now_ns >= until_ns {
+            if now_ns >= until_ns || self.completions_left == 0 {
                 return;
             }
             let until_ns = until_ns.min(next_ns.max(now_ns + 1));
             self.engine.reap(Wait { until_ns, completions: 1 }, &mut done).unwrap();
-            for done in done.drain(..) {
+            for done in done.drain(..).take(self.completions_left as usize) {
+                self.completions_left -= 1;
                 self.store.on_completion(done, &mut self.engine, &mut replies);
             }
             self.take(&mut replies);
@@ -211,7 +229,7 @@ impl<'a> Story<'a> {
 
     fn run_until_answered(&mut self) {
         for _ in 0..10_000 {
-            if self.flying.is_empty() {
+            if self.flying.is_empty() || self.completions_left == 0 {
                 return;
             }
             // A day at most: there is nothing to wait for that takes so long.
@@ -401,13 +419,18 @@ impl<'a> Story<'a> {
             // In the middle of writes.
             self.store.flush(&mut self.engine);
         }
-        self.past_ns += self.engine.now();
+        // A store is told the time in milliseconds.
+        self.past_ns = (self.past_ns + self.engine.now()).next_multiple_of(1_000_000);
         let spare = SimEngine::new(Vec::new());
         let contents = std::mem::replace(&mut self.engine, spare).stop(power_fails);
         let seed = self.random.next_u64();
         self.engine = new_engine(&self.spec, seed, contents);
         let wall_ms = WALL_MS + self.past_ns / 1_000_000;
         self.store = open(&self.namespace, &self.spaces, wall_ms, seed, &mut self.engine);
+        if let Some(losses) = self.store.damage() {
+            let remarks: Vec<_> = std::iter::from_fn(|| self.store.take_remark()).map(|remark| remark.text).collect();
+            panic!("nothing is damaged, and the store says that {losses}: {remarks:?}");
+        }
         self.check();
         self.flying.clear();
         let nothing = ResultCode::NOT_FOUND;
@@ -483,51 +506,105 @@ impl<'a> Story<'a> {
         panic!("all is deleted, and nothing can be written: {:?}", self.store.statistics());
     }
 
-    /// Flipped bits anywhere: what is found then is something that was written to that key.
-    fn flip(&mut self) {
+    /// Damages random bytes anywhere: the store says so before it opens, and how much is lost at most. Opened all the
+    /// same, it serves nothing older without having said so, and after that the device is whole again.
+    fn damage(&mut self) {
+        let is_drained = self.random.below(2) == 0;
+        if is_drained {
+            self.drain();
+        }
         let mut contents = std::mem::replace(&mut self.engine, SimEngine::new(Vec::new())).stop(false);
-        let flips = [1, 10, 1_000][self.random.below(3) as usize];
+        let flips = [1, 1, 10, 100][self.random.below(4) as usize];
         for _ in 0..flips {
             let drive = self.random.below(contents.len() as u64) as usize;
-            let offset = HEADER + self.random.below(self.spaces[drive].range.end - HEADER);
-            let mut byte = [0];
-            contents[drive].read(offset, &mut byte);
-            contents[drive].write(offset, &[byte[0] ^ 1 << self.random.below(8)]);
+            // Marks are hit as often as blocks.
+            let begin = if self.random.below(4) == 0 { HEADER / 2 } else { HEADER };
+            let end = if begin == HEADER { self.spaces[drive].range.end } else { HEADER };
+            let offset = begin + self.random.below(end - begin);
+            let (sector, mut bytes) = (offset / 512 * 512, [0; 512]);
+            contents[drive].read(sector, &mut bytes);
+            match self.random.below(8) {
+                0 => bytes.fill(0),
+                // A sector of somewhere else.
+                1 => contents[drive]
+                    .read(HEADER + self.random.below(self.spaces[drive].range.end / 512) * 512, &mut bytes),
+                _ => bytes[(offset - sector) as usize] ^= 1 << self.random.below(8),
+            }
+            contents[drive].write(sector, &bytes);
         }
+        self.past_ns = (self.past_ns + self.engine.now()).next_multiple_of(1_000_000);
+        let losses = self.reopen(contents);
+        self.seen.damaged += 1;
+        self.seen.found += u64::from(losses != Losses::default());
+        let mut said = losses.records;
+        let remarks: Vec<_> = std::iter::from_fn(|| self.store.take_remark()).map(|remark| remark.text).collect();
+        // Without a mark of its end damage to the last write looks like a crash.
+        let is_vague =
+            !is_drained || remarks.iter().any(|remark| remark.contains("marks of its end are missing or damaged"));
+        for cut in remarks.iter().filter(|remark| remark.contains("are incomplete")) {
+            let records = cut.split_once("up to ").and_then(|(_, rest)| rest.split_once(" record"));
+            said += records.unwrap().0.replace(',', "").parse::<u64>().unwrap();
+        }
+        let (mut lost, mut states) = (0, Vec::new());
+        for key in 0..self.keys.len() {
+            let (from_sec, reply) = (self.now_sec(), self.read_alone(key));
+            let (known, to_sec) = (&self.keys[key], from_sec + 1);
+            let mut current =
+                known.history[known.history.len() - 1..].iter().map(|(_, state)| state).chain(&known.pending);
+            let is_lost = !current.any(|state| Self::shows(state, &reply, from_sec, to_sec));
+            lost += u64::from(is_lost);
+            if let Some(write) = ops::entries(&reply.ops).next().and_then(|bin| bin.value.first_chunk().copied()) {
+                assert_eq!(self.writes.get(u64::from_be_bytes(write) as usize), Some(&key), "a record of another key");
+            }
+            states.push(reply);
+        }
+        self.seen.lost_to_damage += lost;
+        self.seen.vague += u64::from(is_vague && lost > said);
+        assert!(lost <= said || is_vague, "{lost} records are lost and {said} were said to be: {losses}, {remarks:?}");
+        self.comes_to_rest();
+        let contents = std::mem::replace(&mut self.engine, SimEngine::new(Vec::new())).stop(false);
+        assert_eq!(self.reopen(contents), Losses::default(), "losses are accepted once: {losses}");
+        assert_eq!(self.store.statistics().losses, losses, "and not forgotten");
+        for (key, state) in states.into_iter().enumerate() {
+            let again = self.read_alone(key);
+            assert!(again == state || state.void_time_sec != 0, "key {key} was {state:?} and is {again:?}");
+        }
+    }
+
+    /// Opens the store whatever is lost.
+    fn reopen(&mut self, contents: Vec<Contents>) -> Losses {
         let seed = self.random.next_u64();
-        self.engine = new_engine(&self.spec, seed, contents);
-        self.past_ns += self.engine.now();
-        let wall_ms = WALL_MS + self.past_ns / 1_000_000;
-        self.store = open(&self.namespace, &self.spaces, wall_ms, seed, &mut self.engine);
-        self.seen.flipped += 1;
+        let spec = format!("{}+error-rate=0", self.spec.split_once("+error").unwrap().0);
+        self.engine = new_engine(&spec, seed, contents);
+        self.store = open(&self.namespace, &self.spaces, WALL_MS + self.past_ns / 1_000_000, seed, &mut self.engine);
+        let losses = self.store.damage().unwrap_or_default();
+        self.store.accept_losses(&mut self.engine);
+        let mut done = Vec::new();
+        while !self.store.is_ready() {
+            self.engine.reap(Wait { until_ns: u64::MAX, completions: 1 }, &mut done).unwrap();
+            done.drain(..).for_each(|done| self.store.on_completion(done, &mut self.engine, &mut Vec::new()));
+        }
         self.check();
         self.flying.clear();
-        let keys = std::mem::take(&mut self.keys);
-        for (key, known) in keys.iter().enumerate() {
-            let reply = self.read_alone(key);
-            let write = ops::entries(&reply.ops).next().and_then(|bin| bin.value.first_chunk().copied());
-            match write.map(u64::from_be_bytes) {
-                Some(write) => assert_eq!(self.writes.get(write as usize), Some(&key)),
-                None => self.seen.damaged += u64::from(known.current().as_ref().is_some_and(|now| now.void_time == 0)),
-            }
-        }
-        // And it goes on.
-        for key in 0..keys.len() {
-            self.read_alone(key);
-            let work = Work::Delete(Delete::default());
-            let transaction = Transaction { digest: digest_of(key), set: (*b"set").into(), work };
-            self.store.execute(0, transaction, &mut self.engine, &mut Vec::new());
-        }
+        losses
+    }
+
+    /// Lets the store move what lies in blocks that are not whole, and write all.
+    fn comes_to_rest(&mut self) {
         let mut done = Vec::new();
-        for _ in 0..300 {
+        for turn in 0..2_000 {
+            if turn >= 1_000 {
+                self.store.flush(&mut self.engine);
+                if self.store.is_idle() {
+                    return self.check();
+                }
+            }
             self.store.poll(&mut self.engine, &mut Vec::new());
             let until_ns = self.engine.now() + 1_000_000;
             self.engine.reap(Wait { until_ns, completions: 1 }, &mut done).unwrap();
-            for done in done.drain(..) {
-                self.store.on_completion(done, &mut self.engine, &mut Vec::new());
-            }
+            done.drain(..).for_each(|done| self.store.on_completion(done, &mut self.engine, &mut Vec::new()));
         }
-        self.check();
+        panic!("the store does not come to rest");
     }
 
     fn tell(mut self) {
@@ -580,10 +657,40 @@ impl<'a> Story<'a> {
         match self.random.below(3) {
             // Tombstones may fill a small index.
             0 if is_good && self.namespace.memory_bytes > 1 << 20 => self.comes_back(),
-            1 => self.flip(),
+            1 => self.damage(),
             _ => {}
         }
     }
+}
+
+/// Power is cut after each completion of a story, one after the other.
+#[test]
+fn power_may_be_cut_after_any_operation() {
+    let mut seen = Seen::default();
+    let mut cuts = 0;
+    for seed in (0..).filter(|seed| seed % 7 == 0).take(24) {
+        for completions in 1.. {
+            let mut story = Story::new(seed, &mut seen);
+            story.completions_left = completions;
+            for _ in 0..250 {
+                story.transact();
+                story.run(200_000);
+                if story.flying.len() > 12 {
+                    story.run_until_answered();
+                }
+            }
+            let is_cut = story.completions_left == 0;
+            println!("seed {seed}, after {completions} completions");
+            story.completions_left = u64::MAX;
+            story.restart(true, true);
+            if !is_cut {
+                break;
+            }
+            cuts += 1;
+        }
+    }
+    println!("{cuts} cuts");
+    assert!(cuts > 1_000, "{cuts}");
 }
 
 #[test]
@@ -603,7 +710,10 @@ fn what_was_durable_is_there_and_nothing_older() {
         }
     }
     println!("{seen:?}");
-    let Seen { done, refused, lost, crashes, collected, tombstones, expired, raided, errors, flipped, damaged } = seen;
-    let all = [done, refused, lost, crashes, collected, tombstones, expired, raided, errors, flipped, damaged];
+    let Seen { done, refused, lost, crashes, collected, tombstones, expired, raided, errors, .. } = seen;
+    let Seen { damaged, found, lost_to_damage, vague, .. } = seen;
+    let all =
+        [done, refused, lost, crashes, collected, tombstones, expired, raided, errors, damaged, found, lost_to_damage];
     assert!(!many || all.iter().all(|count| *count > 50), "{all:?}");
+    assert!(vague * 20 < damaged, "{vague} of {damaged}");
 }

@@ -59,6 +59,9 @@ pub struct ServeArgs {
     /// or world-wide name
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     pub erase: Vec<String>,
+    /// Open damaged devices although records may be missing or older than they were
+    #[arg(long)]
+    pub accept_losses: bool,
     /// Show the effect of the configuration and its errors, and exit
     #[arg(long)]
     pub dry_run: bool,
@@ -69,6 +72,7 @@ pub const SERVE_EXAMPLES: &str = "Examples:
   flashproof engine serve examples/serve.conf     a namespace in a file, on 127.0.0.1 port 3000
   flashproof engine serve --dry-run my.conf     what of a real server's configuration has no effect here
   flashproof engine serve my.conf --erase SERIAL     a drive that held something else
+  flashproof engine serve my.conf --accept-losses     a damaged drive: serve what can be read
 
 An instrument, not a database to keep data in: it shows what a drive gives a record engine, to existing clients and \
 benchmarks. A device that has the namespace's records on it is opened with them. SIGTERM or SIGINT writes what is in \

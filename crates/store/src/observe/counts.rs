@@ -2,7 +2,7 @@
 //! up.
 
 use crate::namespace::DeviceStatistics;
-use crate::{Buckets, ResultCode, Statistics, Work};
+use crate::{Buckets, Losses, ResultCode, Statistics, Work};
 
 /// Source of a transaction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -172,12 +172,13 @@ macro_rules! merged {
     };
 }
 
+merged!(Losses: blocks, bytes, records);
 merged!(Outcomes: success, error, timeout, not_found);
 merged!(Transactions: read, write, delete, read_times, write_times);
 merged!(NamespaceCounts: client, batch_sub, key_busy, record_too_big, store);
 merged!(Counts: namespaces, connections_opened, connections_closed, connections_reaped, malformed, batches, info_requests,
     in_progress);
-merged!(Statistics: objects, tombstones, devices, expired, raided, cache_reads, device_reads, stop_writes, index_bytes,
-    corrupted, read_bytes, write_bytes);
+merged!(Statistics: objects, tombstones, devices, expired, raided, cache_reads, device_reads, stop_writes, hwm_breached, index_bytes,
+    corrupted, damage, losses, read_bytes, write_bytes);
 merged!(DeviceStatistics: used_bytes, free_wblocks, pristine_wblocks, write_q, writes, defrag_q, defrag_reads,
     defrag_writes, defrag_io_skips, direct_frees, partial_writes, errors, read_us, large_block_read_us, write_us);

@@ -5,7 +5,7 @@ use super::facts::COLUMNS;
 use super::{BUILD, Facts, Latency, LatencyValues, Line, NamespaceCounts, Outcomes, Transactions};
 use crate::conf::Level;
 use crate::namespace::DeviceStatistics;
-use crate::{Buckets, Statistics};
+use crate::{Buckets, Losses, Statistics};
 use std::fmt::Write;
 
 /// A device has a line in one of this many sets of the ticker: every 20 s, as in the real server, while the ticker's
@@ -129,6 +129,10 @@ impl Ticker {
             "data-usage: used-bytes {used} avail-pct {} cache-read-pct {cached:.2}",
             facts.available_pct(index)
         ));
+        if store.losses.blocks > 0 {
+            let Losses { blocks, bytes, records } = store.losses;
+            say(format!("accepted-losses: blocks {blocks} bytes {bytes} records-max {records}"));
+        }
         if let Some(text) = transactions(&counts.client) {
             say(format!("client: {text}"));
         }

@@ -6,13 +6,14 @@
 //! once every block that a cold start would read has such a number, the tombstone is no longer needed.
 //!
 //! A block that is never collected, because most of it stays live, preserves the tombstones of its time; `raid`
-//! searches for those.
+//! searches for those. When few blocks are free, the emptiest is collected whatever the low-water mark.
 
 use super::Store;
 use crate::Disk;
 use crate::index::Place;
 use crate::io::Pending;
-use crate::record::{Found, UNIT, Walk};
+use crate::record::UNIT;
+use crate::walk::{Found, Walk};
 use sys::buffer::Buf;
 use sys::op::{Completion, OpKind};
 
@@ -68,6 +69,9 @@ impl Store {
 
     fn collect_next(&mut self, number: usize, disk: &mut impl Disk) -> u64 {
         let (now, volume) = (disk.now_ns(), &mut self.volumes[number]);
+        if volume.blocks.queued() == 0 && volume.is_short_of_blocks() {
+            volume.queue_emptiest();
+        }
         if self.draining || volume.blocks.queued() == 0 {
             return u64::MAX;
         }
@@ -118,9 +122,7 @@ impl Store {
         self.collectors[number].next_ns = now + u64::from(self.namespace.defrag_sleep_us) * 1_000;
         if live > 0 {
             let bytes = live as usize * UNIT;
-            self.remark(format!(
-                "device {target}: {bytes} bytes of records in write block {block} were not moved - {why}"
-            ));
+            self.remark_on(target, format!("{bytes} bytes of records in write block {block} were not moved - {why}"));
         }
     }
 
@@ -129,10 +131,14 @@ impl Store {
         let mut moved = 0;
         while moved < SLICE && self.volumes[number].blocks.get(block).live > 0 {
             let before = walk;
-            let Found::Record(record, at, len) = walk.next(&buf[..bytes]) else {
-                self.io.recycle(buf);
-                self.leave(number, block, "they are damaged", now);
-                return self.collect_next(number, disk);
+            let (record, at, len) = match walk.next(&buf[..bytes]) {
+                Found::Record(record, at, len) => (record, at, len),
+                Found::Seal(_) | Found::Flaw(_) => continue,
+                Found::End(_) => {
+                    self.io.recycle(buf);
+                    self.leave(number, block, "they are damaged", now);
+                    return self.collect_next(number, disk);
+                }
             };
             let units = (len / UNIT) as u32;
             let place = Place { block, offset: (at / UNIT) as u32, units, volume: number as u8 };

@@ -1,14 +1,18 @@
 //! Removes unneeded tombstones although older blocks were never collected: the server's tomb raider.
 //!
 //! All tombstones are marked; all records appended until then are written; every block that a cold start would read is
-//! read, and a tombstone loses its mark when a version of its record is found. Deleted records are never appended
-//! again, so tombstones that are still marked hide nothing. A block whose header is being written can read differently
-//! after a power failure, so it is read afterwards; an unreadable block ends the search.
+//! read, and a tombstone loses its mark when a version of its record is found in another block than its own: what is in
+//! one block is overwritten together. Deleted records are never appended again, so tombstones that are still marked hide
+//! nothing. A block whose header is being written can read differently after a power failure, so it is read afterwards;
+//! an unreadable block ends the search.
+//!
+//! When memory for the index is short, the search begins at once and does not rest. Before it, free blocks get an empty
+//! header, so that their old versions need no tombstones; after it, blocks with hidden versions are collected.
 
 use super::Store;
 use crate::Disk;
 use crate::io::Pending;
-use crate::record::{Found, Walk};
+use crate::walk::{Found, Walk};
 use sys::buffer::Buf;
 use sys::op::{Completion, OpKind};
 
@@ -18,17 +22,30 @@ const TURN: u32 = 2_000;
 /// Delay before the next turn, or before a retry for lack of space, nanoseconds.
 const PAUSE_NS: u64 = 1_000_000;
 
+/// Time between two urgent searches, if the first gained little.
+const REST_NS: u64 = 5_000_000_000;
+
 /// A search for tombstones that hide nothing.
 #[derive(Debug, Default)]
 pub(super) struct Raider {
     stage: Stage,
     next_ns: u64,
+    /// True if this search began because memory is short.
+    is_urgent: bool,
+    /// True if the last one gained little.
+    pub(super) is_fruitless: bool,
+    /// Tombstones that this search removed, and blocks that it had collected.
+    gained: u64,
+    /// When the next urgent search may begin.
+    again_ns: u64,
 }
 
 #[derive(Debug, Default)]
 enum Stage {
     #[default]
     Waiting,
+    /// Free blocks get an empty header.
+    Emptying,
     /// From this entry on.
     Marking(u32),
     /// Until of each volume the records up to this number are on the device.
@@ -46,12 +63,17 @@ enum Stage {
 impl Store {
     /// Continues the search. Returns the time of the next step.
     pub(super) fn raid(&mut self, disk: &mut impl Disk) -> u64 {
-        let (now, period) = (disk.now_ns(), u64::from(self.namespace.tomb_raider_period_sec) * 1_000_000_000);
-        if period == 0 {
-            return u64::MAX;
-        }
+        let now = disk.now_ns();
+        let period = match u64::from(self.namespace.tomb_raider_period_sec) * 1_000_000_000 {
+            0 => u64::MAX / 2,
+            period => period,
+        };
         if self.raider.next_ns == 0 {
             self.raider.next_ns = now + period;
+        }
+        let is_waiting = matches!(self.raider.stage, Stage::Waiting);
+        if is_waiting && self.is_short_of_memory() && now >= self.raider.again_ns && !self.draining {
+            self.raider = Raider { is_urgent: true, next_ns: now, ..Raider::default() };
         }
         if now < self.raider.next_ns {
             return self.raider.next_ns;
@@ -68,7 +90,12 @@ impl Store {
             _ if self.draining => (Stage::Waiting, period),
             // An unreadable block may hold anything.
             Stage::Waiting if self.volumes.iter().any(|volume| volume.blocks.has_bad()) => (Stage::Waiting, period),
+            Stage::Waiting if self.raider.is_urgent => (Stage::Emptying, 0),
             Stage::Waiting => (Stage::Marking(0), 0),
+            Stage::Emptying => {
+                let are_empty = self.volumes.iter_mut().all(|volume| volume.blocks.empty_some());
+                (if are_empty { Stage::Marking(0) } else { Stage::Emptying }, PAUSE_NS)
+            }
             Stage::Marking(from) => {
                 let to = self.index.end().min(from.saturating_add(TURN));
                 (from..to).for_each(|number| self.index.mark_tombstone(number));
@@ -86,6 +113,7 @@ impl Store {
             Stage::Looking(number, block) => match self.volumes.get_mut(number) {
                 None => (Stage::Removing(0), 0),
                 Some(volume) if block >= volume.blocks.used() => (Stage::Looking(number + 1, 0), 0),
+                Some(volume) if volume.blocks.get(block).is_empty => (Stage::Looking(number, block + 1), 0),
                 Some(volume) if !volume.is_certain(block) => {
                     volume.flush();
                     (Stage::Looking(number, block), PAUSE_NS)
@@ -94,7 +122,7 @@ impl Store {
                     let bytes = volume.block_bytes();
                     let buf = if self.io.may_begin() { self.io.buffer(bytes, disk) } else { None };
                     let Some(buf) = buf else {
-                        self.raider = Raider { stage: Stage::Looking(number, block), next_ns: now + PAUSE_NS };
+                        (self.raider.stage, self.raider.next_ns) = (Stage::Looking(number, block), now + PAUSE_NS);
                         return self.raider.next_ns;
                     };
                     self.raider.stage = Stage::Reading(number, block, volume.blocks.get(block).seed);
@@ -105,22 +133,27 @@ impl Store {
             },
             Stage::Walking(number, block, buf, mut walk) => {
                 let bytes = self.volumes[number].block_bytes();
-                let mut records = std::iter::from_fn(|| match walk.next(&buf[..bytes]) {
-                    Found::Record(record, ..) => Some(record),
-                    Found::End { .. } => None,
-                });
-                let mut left = TURN;
-                for record in records.by_ref().take(TURN as usize) {
-                    left -= 1;
-                    if !record.tombstone {
-                        self.index.unmark(&record.digest);
+                let (mut is_over, mut hides) = (false, false);
+                for _ in 0..TURN {
+                    match walk.next(&buf[..bytes]) {
+                        Found::Record(record, ..) if !record.tombstone => {
+                            hides |= self.index.unmark(&record.digest, number as u8, block);
+                        }
+                        Found::End(_) => {
+                            is_over = true;
+                            break;
+                        }
+                        _ => {}
                     }
                 }
-                if left == 0 {
+                if hides && self.raider.is_urgent && self.volumes[number].blocks.queue_used(block) {
+                    self.raider.gained += 1;
+                }
+                if !is_over {
                     (Stage::Walking(number, block, buf, walk), 0)
                 } else {
                     self.io.recycle(buf);
-                    let sleep_us = self.namespace.tomb_raider_sleep_us;
+                    let sleep_us = if self.raider.is_urgent { 0 } else { self.namespace.tomb_raider_sleep_us };
                     (Stage::Looking(number, block + 1), u64::from(sleep_us) * 1_000)
                 }
             }
@@ -134,12 +167,25 @@ impl Store {
                     self.volumes[usize::from(entry.place.volume)].blocks.remove(entry.place.block, entry.place.units);
                     self.count(old.as_ref(), None);
                     self.statistics.raided += 1;
+                    self.raider.gained += 1;
                 }
                 if to == self.index.end() { (Stage::Waiting, period) } else { (Stage::Removing(to), PAUSE_NS) }
             }
         };
-        self.raider = Raider { stage, next_ns: now + pause };
-        self.raider.next_ns
+        if matches!(stage, Stage::Waiting) {
+            // A search that gained little would gain little again.
+            let is_fruitless = self.raider.is_urgent && self.raider.gained * 64 <= self.index.len();
+            let rest_ns = if is_fruitless { REST_NS } else { PAUSE_NS };
+            self.raider = Raider { next_ns: now + pause, again_ns: now + rest_ns, is_fruitless, ..Raider::default() };
+        } else {
+            (self.raider.stage, self.raider.next_ns) = (stage, now + pause);
+        }
+        self.raider.next_ns.min(if self.is_short_of_memory() { self.raider.again_ns.max(now) } else { u64::MAX })
+    }
+
+    /// True if little memory is left for the index, and tombstones take a part of it.
+    pub(super) fn is_short_of_memory(&self) -> bool {
+        self.index.is_nearly_full() && self.statistics.tombstones * 64 > self.index.len()
     }
 
     pub(super) fn on_raided(&mut self, done: Completion) {
@@ -156,7 +202,9 @@ impl Store {
             self.raider.stage = Stage::Looking(number, block);
         } else {
             self.volumes[number].counted.errors += 1;
-            self.raider.next_ns += u64::from(self.namespace.tomb_raider_period_sec) * 1_000_000_000;
+            (self.raider.is_urgent, self.raider.is_fruitless) = (false, true);
+            self.raider.again_ns = self.raider.next_ns + REST_NS;
+            self.raider.next_ns += u64::from(self.namespace.tomb_raider_period_sec.max(1)) * 1_000_000_000;
         }
     }
 }

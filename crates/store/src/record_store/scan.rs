@@ -2,16 +2,21 @@
 //!
 //! Blocks are read in large chunks, several at once, in whatever order they come. A block whose header is not of this
 //! device is unused. Blocks are allocated from the first on, so the search ends after more unused blocks in a row than
-//! can have been begun and not written. A flush ends the cold start, because the data may have been in the drive's
-//! cache only.
+//! can have been begun and not written. Then `damage` judges what could not be read. A flush ends the cold start,
+//! because the data may have been in the drive's cache only.
 
 use super::Store;
-use crate::Disk;
+use super::damage::{Suspect, Verdict};
 use crate::block_header::{BlockHeader, Header};
 use crate::index::{Entry, Place};
 use crate::io::Pending;
-use crate::record::{Found, UNIT, Walk};
+use crate::mark::Mark;
+use crate::record::{UNIT, is_later, moves};
+use crate::seal::Evidence;
 use crate::volume::unwritten_max;
+use crate::walk::{Flaw, Found, Walk};
+use crate::{Disk, MARKS_BYTES};
+use std::cmp::Ordering;
 use std::ops::Range;
 use sys::buffer::Buf;
 use sys::op::{Completion, OpKind};
@@ -23,7 +28,7 @@ pub(super) const DEPTH: usize = 8;
 const TRIES: u32 = 5;
 
 /// Versions and sequence numbers are below this.
-const NUMBER_MAX: u64 = 1 << 62;
+pub(super) const NUMBER_MAX: u64 = 1 << 62;
 
 /// Records that are looked up at once.
 const BATCH: usize = 64;
@@ -36,29 +41,38 @@ pub(super) fn chunk_bytes(block_bytes: usize) -> usize {
 /// A cold start in progress.
 #[derive(Debug)]
 pub(super) struct Scan {
-    volumes: Vec<Progress>,
+    pub(super) volumes: Vec<Progress>,
     /// Records of a block that are not indexed yet.
     found: Vec<Entry>,
+    /// True if what cannot be read may be lost.
+    pub(super) is_accepted: bool,
 }
 
 #[derive(Debug, Default, Clone)]
-struct Progress {
+pub(super) struct Progress {
     /// Next block to read.
     next: u32,
     /// One past the last used block.
-    used: u32,
+    pub(super) used: u32,
     /// Unreadable blocks, and the number of attempts.
     again: Vec<(Range<u32>, u32)>,
+    /// True if the marks are read, or being read.
+    reads_marks: bool,
     flying: usize,
-    damaged: u64,
-    is_misplaced: bool,
-    is_sorted: bool,
+    /// The newest mark.
+    pub(super) mark: Option<Mark>,
+    pub(super) damaged_marks: usize,
+    pub(super) evidence: Evidence,
+    /// Blocks that have a header, and that are not whole to their ends.
+    pub(super) suspects: Vec<Suspect>,
+    pub(super) verdict: Option<Verdict>,
+    pub(super) is_started: bool,
     is_done: bool,
 }
 
 impl Scan {
     pub(super) fn new(volumes: usize) -> Self {
-        Self { volumes: vec![Progress::default(); volumes], found: Vec::with_capacity(BATCH) }
+        Self { volumes: vec![Progress::default(); volumes], found: Vec::with_capacity(BATCH), is_accepted: false }
     }
 }
 
@@ -68,7 +82,8 @@ impl Store {
         for number in 0..self.volumes.len() {
             while self.read_chunk(number, disk) {}
         }
-        if self.scan.as_ref().is_some_and(|scan| scan.volumes.iter().all(|progress| progress.is_done)) {
+        let all = |is_so: fn(&Progress) -> bool| self.scan.as_ref().is_some_and(|scan| scan.volumes.iter().all(is_so));
+        if all(|progress| progress.is_done) {
             self.scan = None;
             if self.index.is_full() {
                 self.remark(format!(
@@ -76,16 +91,21 @@ impl Store {
                     self.index.len()
                 ));
             }
+        } else if all(|progress| progress.verdict.is_some()) && self.damage().is_none() {
+            self.start(disk);
         }
         u64::MAX
     }
 
-    /// Begins the next read of a volume, or ends its scan.
+    /// Begins the next read of a volume, or judges what was found.
     fn read_chunk(&mut self, number: usize, disk: &mut impl Disk) -> bool {
         let Some(scan) = &mut self.scan else { return false };
         let (progress, volume) = (&mut scan.volumes[number], &mut self.volumes[number]);
-        if progress.is_sorted || progress.flying >= DEPTH || !self.io.may_begin() {
+        if progress.verdict.is_some() || progress.flying >= DEPTH || !self.io.may_begin() {
             return false;
+        }
+        if !progress.reads_marks {
+            return self.read_marks(number, 0, disk);
         }
         let behind = progress.used.saturating_add(unwritten_max(volume.block_bytes()) + 1);
         let end = behind.min(volume.blocks.len() as u32);
@@ -95,15 +115,7 @@ impl Store {
             None if progress.next < end => (progress.next..end.min(progress.next + chunk), 0),
             None if progress.flying > 0 => return false,
             None => {
-                progress.is_sorted = true;
-                volume.blocks.start(progress.used);
-                let (target, damaged) = (volume.space().target, progress.damaged);
-                self.flush_device(number, 0, disk);
-                if damaged > 0 {
-                    self.remark(format!(
-                        "device {target}: {damaged} write blocks are damaged - what could not be read was skipped"
-                    ));
-                }
+                self.judge(number);
                 return false;
             }
         };
@@ -128,6 +140,39 @@ impl Store {
         true
     }
 
+    /// Begins to read the marks of a volume, if there is a buffer.
+    fn read_marks(&mut self, number: usize, tries: u32, disk: &mut impl Disk) -> bool {
+        let Some(buf) = self.io.buffer(MARKS_BYTES as usize, disk) else { return false };
+        let space = self.volumes[number].space();
+        let (target, bytes) = (space.target, space.marks..space.marks + MARKS_BYTES);
+        self.io.submit(Pending::Marks { volume: number as u8, tries }, (target, OpKind::Read), bytes, buf, disk);
+        if let Some(scan) = &mut self.scan {
+            let progress = &mut scan.volumes[number];
+            (progress.reads_marks, progress.flying) = (true, progress.flying + 1);
+        }
+        true
+    }
+
+    pub(super) fn on_marks(&mut self, number: usize, tries: u32, done: Completion, disk: &mut impl Disk) {
+        let (volume, Some(scan)) = (&mut self.volumes[number], &mut self.scan) else { return };
+        let progress = &mut scan.volumes[number];
+        progress.flying -= 1;
+        if done.outcome.is_done() {
+            let (marks, damaged) = Mark::read_both(&done.buf[..MARKS_BYTES as usize], volume.space().id);
+            for mark in &marks {
+                progress.evidence.add(&mark.bounds, volume.blocks.len() as u32, NUMBER_MAX);
+            }
+            (progress.mark, progress.damaged_marks) = (marks.last().copied(), damaged);
+        } else {
+            volume.counted.errors += 1;
+            progress.damaged_marks = 2;
+        }
+        self.io.recycle(done.buf);
+        if !done.outcome.is_done() && tries < TRIES {
+            self.read_marks(number, tries + 1, disk);
+        }
+    }
+
     pub(super) fn on_scanned(&mut self, number: usize, blocks: Range<u32>, tries: u32, done: Completion) {
         let Some(mut scan) = self.scan.take() else { return };
         let progress = &mut scan.volumes[number];
@@ -146,10 +191,7 @@ impl Store {
                     self.volumes[number].blocks.bad(block);
                     progress.used = progress.used.max(block + 1);
                     let target = self.volumes[number].space().target;
-                    self.remark(format!(
-                        "device {target}: write block {block} could not be read - {} - skipped",
-                        done.outcome
-                    ));
+                    self.remark_on(target, format!("write block {block} could not be read - {}", done.outcome));
                 }
             }
         }
@@ -158,32 +200,17 @@ impl Store {
     }
 
     /// Indexes the records of a block.
-    fn take_block(&mut self, number: usize, block: u32, bytes: &[u8], progress: &mut Progress, batch: &mut Vec<Entry>) {
+    fn take_block(&mut self, number: usize, block: u32, bytes: &[u8], progress: &mut Progress, found: &mut Vec<Entry>) {
         let volume = &mut self.volumes[number];
         let header = match BlockHeader::read(bytes, volume.space().id, block) {
             Header::None => return,
             Header::Damaged => {
                 progress.used = progress.used.max(block + 1);
-                progress.damaged += 1;
                 return volume.blocks.damaged(block);
-            }
-            Header::Misplaced(is) => {
-                progress.used = progress.used.max(block + 1);
-                if !progress.is_misplaced {
-                    progress.is_misplaced = true;
-                    volume.refuse_writes();
-                    let target = volume.space().target;
-                    self.remark(format!(
-                        "device {target}: where write block {block} should be is block {is} - the device was formatted with \
-                         another size - writes are refused, so that nothing is lost: give it that size again"
-                    ));
-                }
-                return;
             }
             // Numbers that no store reaches: bytes made to look like a block.
             Header::Whole(header) if header.sequence >= NUMBER_MAX => {
                 progress.used = progress.used.max(block + 1);
-                progress.damaged += 1;
                 return volume.blocks.damaged(block);
             }
             Header::Whole(header) => header,
@@ -191,53 +218,70 @@ impl Store {
         progress.used = progress.used.max(block + 1);
         volume.sequence = volume.sequence.max(header.sequence);
         volume.blocks.found(block, header.sequence, header.seed());
+        let blocks = volume.blocks.len() as u32;
         let mut walk = Walk::new(bytes.len(), header.seed());
+        let mut suspect = Suspect::new(block, header.sequence);
         loop {
             match walk.next(bytes) {
+                Found::Seal(seal) => {
+                    progress.evidence.add(&seal.bounds, blocks, NUMBER_MAX);
+                    (suspect.last_seal, suspect.pieces_end) = (seal.at, seal.end);
+                }
                 Found::Record(record, at, len)
                     if self.volume_of(&record.digest) == number && record.version < NUMBER_MAX =>
                 {
                     let (offset, units) = ((at / UNIT) as u32, (len / UNIT) as u32);
                     let place = Place { block, offset, units, volume: number as u8 };
                     let (version, generation) = (record.version, record.generation);
-                    let entry = Entry::new(record.digest, version, place, record.void_time, generation);
-                    batch.push(entry.with(record.tombstone, !record.key.is_empty()));
-                    if batch.len() == BATCH {
-                        self.take_records(batch, header.sequence);
-                    }
+                    let mut entry = Entry::new(record.digest, version, place, record.void_time, generation);
+                    entry.moves = moves(&bytes[at..]);
+                    suspect.is_torn |= at as u32 >= suspect.pieces_end;
+                    found.push(entry.with(record.tombstone, !record.key.is_empty()));
                 }
-                Found::Record(..) => progress.damaged += 1,
-                Found::End { damaged } => {
-                    progress.damaged += u64::from(damaged);
-                    return self.take_records(batch, header.sequence);
+                // Bytes made to look like a record.
+                Found::Record(_, at, len) => suspect.flaws.push(Flaw { at: at as u32, bytes: len as u32, records: 1 }),
+                Found::Flaw(flaw) => suspect.flaws.push(flaw),
+                Found::End(end) => {
+                    suspect.end = end;
+                    if end.is_none() && suspect.flaws.is_empty() {
+                        return self.take_records(found);
+                    }
+                    suspect.records = std::mem::take(found);
+                    return progress.suspects.push(suspect);
                 }
             }
         }
     }
 
-    /// Indexes records of a block of this sequence number.
-    fn take_records(&mut self, batch: &mut Vec<Entry>, sequence: u64) {
-        self.index.warm(batch.iter().map(|entry| &entry.digest));
-        for entry in batch.drain(..) {
+    /// Indexes the records of a block.
+    pub(super) fn take_records(&mut self, found: &mut Vec<Entry>) {
+        for (number, entry) in found.iter().enumerate() {
+            if number % BATCH == 0 {
+                let batch = &found[number..found.len().min(number + BATCH)];
+                self.index.warm(batch.iter().map(|entry| &entry.digest));
+            }
             let blocks = &mut self.volumes[usize::from(entry.place.volume)].blocks;
             let known = self.index.get(&entry.digest).copied();
-            // A moved record is in two blocks as the same version; the later block is valid.
-            let is_newer =
-                |known: &Entry| (entry.version, sequence) > (known.version, blocks.get(known.place.block).sequence);
+            // A moved record is in two blocks as the same version; the last copy is valid.
+            let is_newer = |known: &Entry| match entry.version.cmp(&known.version) {
+                Ordering::Equal => is_later(entry.moves, known.moves),
+                order => order.is_gt(),
+            };
             if !known.as_ref().is_none_or(is_newer) {
                 continue;
             }
             self.version = self.version.max(entry.version);
-            self.index.put(entry);
+            self.index.put(*entry);
             blocks.add(entry.place.block, entry.place.units);
             if let Some(known) = &known {
                 blocks.remove(known.place.block, known.place.units);
             }
-            self.count(known.as_ref(), Some(&entry));
+            self.count(known.as_ref(), Some(entry));
         }
+        found.clear();
     }
 
-    fn flush_device(&mut self, number: usize, tries: u32, disk: &mut impl Disk) {
+    pub(super) fn flush_device(&mut self, number: usize, tries: u32, disk: &mut impl Disk) {
         let target = self.volumes[number].space().target;
         let pending = Pending::Flush { volume: number as u8, tries };
         self.io.submit(pending, (target, OpKind::Flush), 0..0, Buf::empty(), disk);
@@ -251,7 +295,7 @@ impl Store {
             }
             self.volumes[number].refuse_writes();
             let target = self.volumes[number].space().target;
-            self.remark(format!("device {target} could not be flushed - {} - writes are refused", done.outcome));
+            self.remark_on(target, format!("the device could not be flushed - {} - writes are refused", done.outcome));
         }
         if let Some(scan) = &mut self.scan {
             scan.volumes[number].is_done = true;

@@ -22,6 +22,8 @@ pub(super) type Answer = Result<Option<Reply>, ResultCode>;
 /// Result of a transaction from the index alone.
 pub(super) enum Step {
     Reply(Reply),
+    /// Memory is full and is being reclaimed.
+    Waits,
     /// The record's bytes are needed.
     Needs(Place),
     /// The record's bytes are not needed.
@@ -60,8 +62,12 @@ impl Store {
                 if is_too_long || write.key.len() > KEY_BYTES_MAX {
                     return refuse(ResultCode::PARAMETER);
                 }
-                if let Some(code) = self.refusal(&transaction.digest) {
-                    return refuse(code);
+                match self.refusal(&transaction.digest) {
+                    Some(ResultCode::OUT_OF_SPACE) if self.is_reclaiming() && !self.stops_writes() => {
+                        return Step::Waits;
+                    }
+                    Some(code) => return refuse(code),
+                    None => {}
                 }
                 let keeps_key = |entry: &&Entry| entry.has_key() && write.key.is_empty();
                 match entry.filter(|entry| !replaces(write) || keeps_key(entry)) {
@@ -77,7 +83,12 @@ impl Store {
         if self.stops_writes() || self.index.is_full() && self.index.get(digest).is_none() {
             return Some(ResultCode::OUT_OF_SPACE);
         }
-        self.volumes[self.volume_of(digest)].is_overloaded().then_some(ResultCode::DEVICE_OVERLOAD)
+        self.is_overloaded(digest).then_some(ResultCode::DEVICE_OVERLOAD)
+    }
+
+    /// True if too much waits to be written to the record's device.
+    fn is_overloaded(&self, digest: &Digest) -> bool {
+        self.volumes[self.volume_of(digest)].is_overloaded()
     }
 
     /// Finishes a transaction that has the record's bytes if needed.
@@ -100,8 +111,14 @@ impl Store {
             Work::Image(bytes) => self.take_over(number, &transaction.digest, bytes, now),
             Work::Exists => Err(ResultCode::SERVER_ERROR),
         };
-        if let Some(reply) = result.unwrap_or_else(|code| Some(Reply::of(code))) {
-            replies.push((number, reply));
+        match result {
+            Ok(None) => {}
+            Ok(Some(reply)) => replies.push((number, reply)),
+            // Blocks are becoming free.
+            Err(ResultCode::DEVICE_OVERLOAD) if self.may_hold() && !self.is_overloaded(&transaction.digest) => {
+                self.held.push_back((number, transaction.clone()));
+            }
+            Err(code) => replies.push((number, Reply::of(code))),
         }
     }
 
@@ -241,7 +258,7 @@ impl Store {
 }
 
 /// True if bins that are not written are removed.
-fn replaces(write: &Write) -> bool {
+pub(super) fn replaces(write: &Write) -> bool {
     matches!(write.policy.exists, Exists::CreateOrReplace | Exists::ReplaceOnly)
 }
 

@@ -5,7 +5,7 @@ use super::connection::Link;
 use super::mailbox::Mailbox;
 use crate::conf::Config;
 use crate::observe::{self, Counts, Facts, Line, Merge, Peer};
-use crate::{DeviceHeader, IoCounted, IoCounts, Reply, Transaction};
+use crate::{DeviceHeader, IoCounted, IoCounts, Losses, Reply, Transaction};
 use device::target::Target;
 use std::net::{IpAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -82,6 +82,8 @@ pub struct Setup {
     /// Limits on clients.
     pub limits: Limits,
     pub cluster: Cluster,
+    /// Opens damaged devices, whatever is lost.
+    pub accept_losses: bool,
     /// Receives log lines.
     pub log: Box<dyn Fn(Line) + Send + Sync>,
 }
@@ -98,6 +100,8 @@ pub struct State {
     pub(super) connections: AtomicUsize,
     /// Number of shards with indexed records.
     pub(super) ready: AtomicUsize,
+    /// Number of shards that do not open because of damage.
+    pub(super) refused: AtomicUsize,
     /// Number of shards' links to other nodes that are up.
     pub(super) links: AtomicUsize,
     /// I/O of all stores.
@@ -142,6 +146,7 @@ impl State {
             facts: Mutex::new((facts, began)),
             connections: AtomicUsize::new(0),
             ready: AtomicUsize::new(0),
+            refused: AtomicUsize::new(0),
             links: AtomicUsize::new(0),
             io: Arc::default(),
             quiet: AtomicUsize::new(0),
@@ -171,6 +176,18 @@ impl State {
     /// True if all records are indexed.
     pub fn is_ready(&self) -> bool {
         self.ready.load(Ordering::Acquire) == self.mailboxes.len()
+    }
+
+    /// Each namespace that does not open because of damage, with its losses, once all devices are read.
+    pub fn damage(&self) -> Vec<(String, Losses)> {
+        let refused = self.refused.load(Ordering::Acquire);
+        if refused == 0 || self.ready.load(Ordering::Acquire) + refused < self.mailboxes.len() {
+            return Vec::new();
+        }
+        let mut counts = Counts::default();
+        self.counts.iter().for_each(|of| counts.merge(&lock(of)));
+        let names = self.setup.config.namespaces.iter().map(|of| of.settings.name.clone());
+        names.zip(counts.namespaces.iter().map(|of| of.store.damage)).filter(|(_, losses)| losses.blocks > 0).collect()
     }
 
     /// True if each core has its link to each other node: before that, writes of two copies are refused.

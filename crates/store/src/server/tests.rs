@@ -69,6 +69,7 @@ impl Bench {
         let consent = guard.consent(&[request], &mut answers).unwrap().remove(0);
         let header = DeviceHeader::new(&config.namespaces[0].settings, 1, 0, cores, 1);
         let setup = Setup {
+            accept_losses: false,
             config,
             devices: vec![vec![(Arc::new(Target::writable(consent)), header)]],
             listeners: vec![listener],

@@ -3,6 +3,7 @@
 //! ```text
 //! pristine, free -> open -> used -> (live below the low-water mark) queued -> collecting -> freed -> free
 //!                             \-> (nothing live) -----------------------------------------> freed
+//! found incomplete or damaged at the cold start: as used, then freed -> renewing (gets an empty header) -> free
 //! ```
 //!
 //! A freed block is not free yet: it may be overwritten only when everything that made its records obsolete is on the
@@ -11,12 +12,20 @@
 //! device until a newer one is, and the greatest version that a cold start finds is never older than that: it need not
 //! distinguish free blocks from used ones.
 
-use std::collections::VecDeque;
+use crate::seal::{Bounds, NEXT, NO_BLOCK, Next};
+use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 pub(crate) const NO_BUFFER: u32 = u32::MAX;
 
 /// No data on the device that a cold start would read as ours.
 const NOTHING: u64 = u64::MAX;
+
+/// Free blocks that get an empty header at once, and free ones that are left meanwhile.
+const EMPTIED: usize = 16;
+const LEFT: usize = 4;
+
+/// Blocks among which the emptiest is sought when few are free.
+const LOOKED_AT: usize = 10_000;
 
 /// Blocks that are looked at for each that is allocated, to know the oldest.
 const SWEPT: usize = 8;
@@ -31,8 +40,10 @@ pub(crate) enum State {
     Collecting,
     /// Collected, but for records that could not be read.
     Stuck,
-    /// Could not be read at the cold start: never used.
+    /// Could not be read at the cold start.
     Bad,
+    /// Gets an empty header before it is free.
+    Renewing,
 }
 
 /// State of a write block in memory.
@@ -47,6 +58,10 @@ pub(crate) struct Block {
     /// Its buffer, if it is in memory.
     pub(crate) buffer: u32,
     pub(crate) state: State,
+    /// Has to get an empty header before it is used again.
+    pub(crate) renew: bool,
+    /// Has an empty header: no versions of records.
+    pub(crate) is_empty: bool,
 }
 
 /// Of each kind how many blocks went which way, since the start.
@@ -67,12 +82,23 @@ pub(crate) struct Blocks {
     /// The first that was never used; all after it were not either.
     pristine: u32,
     queue: VecDeque<u32>,
+    collecting: Option<u32>,
+    /// Blocks that wait for an empty header, and whether all of the block has to be overwritten.
+    renewable: VecDeque<(u32, bool)>,
+    /// Blocks before the pristine ones that have no header on the device.
+    bare: BTreeSet<u32>,
+    /// Blocks in use again that are not written yet, with their new sequence numbers, in this order.
+    unwritten: VecDeque<(u32, u64)>,
+    /// Sequence number up to which the use of a block has ended, by a durable seal.
+    announced: BTreeMap<u32, u64>,
     /// Units; blocks with fewer live ones are collected.
     low_water: u32,
     live: u64,
     /// Number of the last record.
     pub(crate) appended: u64,
     pub(crate) flows: Flows,
+    /// Where the search for the emptiest block goes on.
+    looked: usize,
     sweep: usize,
     sweep_min: u64,
     oldest: u64,
@@ -80,7 +106,15 @@ pub(crate) struct Blocks {
 
 impl Blocks {
     pub(crate) fn new(count: usize, low_water: u32) -> Self {
-        let block = Block { sequence: NOTHING, seed: 0, live: 0, buffer: NO_BUFFER, state: State::Pristine };
+        let block = Block {
+            sequence: NOTHING,
+            seed: 0,
+            live: 0,
+            buffer: NO_BUFFER,
+            state: State::Pristine,
+            renew: false,
+            is_empty: true,
+        };
         Self { blocks: vec![block; count], low_water, ..Self::default() }
     }
 
@@ -121,6 +155,11 @@ impl Blocks {
         self.available() + self.freed.len()
     }
 
+    /// True if a block is being collected or waits for it.
+    pub(crate) fn is_collecting(&self) -> bool {
+        !self.queue.is_empty() || self.collecting.is_some()
+    }
+
     pub(crate) fn queued(&self) -> usize {
         self.queue.len()
     }
@@ -132,15 +171,61 @@ impl Blocks {
     /// Takes a free block: the one that has been free longest, then pristine ones from the first on. Its new header
     /// gets this sequence number.
     pub(crate) fn allocate(&mut self, sequence: u64) -> Option<u32> {
-        let block = self.free.pop_front().or_else(|| {
-            let next = self.pristine;
-            ((next as usize) < self.blocks.len()).then(|| self.pristine += 1)?;
-            Some(next)
-        })?;
+        let block = match self.free.pop_front() {
+            Some(block) => {
+                if self.get(block).sequence != NOTHING {
+                    self.unwritten.push_back((block, sequence));
+                }
+                block
+            }
+            None => {
+                let next = self.pristine;
+                ((next as usize) < self.blocks.len()).then(|| self.pristine += 1)?;
+                self.bare.insert(next);
+                next
+            }
+        };
         self.look_for_oldest(sequence);
         let of = self.get_mut(block);
-        (of.state, of.sequence) = (State::Open, of.sequence.min(sequence));
+        (of.state, of.sequence, of.is_empty) = (State::Open, of.sequence.min(sequence), false);
         Some(block)
+    }
+
+    /// All blocks before this one have a header on the device.
+    pub(crate) fn certain(&self) -> u32 {
+        self.bare.first().copied().unwrap_or(self.pristine)
+    }
+
+    /// The blocks that are overwritten next. `sequence`: of the block that was begun last.
+    pub(crate) fn next(&self, sequence: u64) -> Next {
+        let unwritten = self.unwritten.iter().map(|(block, sequence)| (*block, sequence - 1));
+        let mut next = [(NO_BLOCK, 0); NEXT];
+        next.iter_mut()
+            .zip(unwritten.chain(self.free.iter().map(|block| (*block, sequence))))
+            .for_each(|(slot, ended)| *slot = ended);
+        next
+    }
+
+    /// These bounds are on the device.
+    pub(crate) fn announce(&mut self, bounds: &Bounds) {
+        for (block, ended) in bounds.next.into_iter().filter(|(block, _)| (*block as usize) < self.blocks.len()) {
+            let known = self.announced.entry(block).or_default();
+            *known = ended.max(*known);
+        }
+    }
+
+    /// True if a torn write to the block can be told from damage: nothing is in it, or its use has ended for certain.
+    pub(crate) fn may_be_torn(&self, block: u32) -> bool {
+        let is_used = self.unwritten.iter().any(|(unwritten, _)| *unwritten == block);
+        !is_used || self.announced.get(&block).is_some_and(|ended| self.get(block).sequence <= *ended)
+    }
+
+    /// The header with this sequence number is on the device.
+    pub(crate) fn written(&mut self, block: u32, sequence: u64) {
+        self.get_mut(block).sequence = sequence;
+        self.bare.remove(&block);
+        self.unwritten.retain(|(unwritten, _)| *unwritten != block);
+        self.announced.remove(&block);
     }
 
     /// Looks at a few blocks more. Sequence numbers only grow, so the least of one pass bounds all from below.
@@ -209,10 +294,69 @@ impl Blocks {
 
     /// All records up to number `durable` are on the device.
     pub(crate) fn settle(&mut self, durable: u64) {
-        while let Some((_, block)) = self.freed.front().filter(|(appended, _)| *appended <= durable) {
-            self.free.push_back(*block);
+        while let Some((_, block)) = self.freed.front().copied().filter(|(appended, _)| *appended <= durable) {
             self.freed.pop_front();
+            if self.get(block).renew {
+                self.get_mut(block).state = State::Renewing;
+                self.renewable.push_back((block, false));
+            } else {
+                self.free.push_back(block);
+            }
         }
+    }
+
+    /// The next block that needs an empty header; true if all of it has to be overwritten.
+    pub(crate) fn next_to_renew(&mut self) -> Option<(u32, bool)> {
+        self.renewable.pop_front()
+    }
+
+    /// The block has an empty header and is free.
+    pub(crate) fn renewed(&mut self, block: u32) {
+        let of = self.get_mut(block);
+        (of.state, of.renew, of.is_empty) = (State::Free, false, true);
+        self.free.push_back(block);
+    }
+
+    /// Has some free blocks with old versions of records get an empty header. Returns true if there are none, or too few
+    /// blocks are free for it.
+    pub(crate) fn empty_some(&mut self) -> bool {
+        let spare = self.available().saturating_sub(LEFT).min(EMPTIED);
+        let old: Vec<_> = self.free.iter().copied().filter(|block| !self.get(*block).is_empty).take(spare).collect();
+        self.free.retain(|block| !old.contains(block));
+        for block in &old {
+            self.get_mut(*block).state = State::Renewing;
+            self.renewable.push_back((*block, false));
+        }
+        old.is_empty() && !self.blocks.iter().any(|block| block.state == State::Renewing)
+    }
+
+    /// Queues a used block to be collected, whatever its share of live records. Returns true if it was one.
+    pub(crate) fn queue_used(&mut self, block: u32) -> bool {
+        let is_used = self.get(block).state == State::Used;
+        if is_used {
+            self.enqueue(block);
+        }
+        is_used
+    }
+
+    /// Queues the used block with the fewest live units among the next ones, if it has fewer than `units`.
+    pub(crate) fn queue_emptiest(&mut self, units: u32) {
+        let count = self.pristine as usize;
+        let looked = LOOKED_AT.min(count);
+        let next = (self.looked..self.looked + looked).map(|block| block % count);
+        let emptiest = next
+            .filter(|block| self.blocks[*block].state == State::Used && self.blocks[*block].live < units)
+            .min_by_key(|block| self.blocks[*block].live);
+        self.looked = (self.looked + looked) % count.max(1);
+        if let Some(block) = emptiest {
+            self.enqueue(block as u32);
+        }
+    }
+
+    /// The block cannot be written and is never used again.
+    pub(crate) fn give_up(&mut self, block: u32) {
+        self.bad(block);
+        self.bare.remove(&block);
     }
 
     /// The next block to collect. Blocks without live records are freed without it.
@@ -220,6 +364,7 @@ impl Blocks {
         while let Some(block) = self.queue.pop_front() {
             if self.get(block).live > 0 {
                 self.get_mut(block).state = State::Collecting;
+                self.collecting = Some(block);
                 return Some(block);
             }
             self.flows.skipped += 1;
@@ -230,12 +375,14 @@ impl Blocks {
 
     /// Ends the collection of a block: nothing in it is live, or the rest could not be moved.
     pub(crate) fn collected(&mut self, block: u32) {
+        self.collecting = None;
         self.get_mut(block).state = State::Stuck;
         self.look_at(block);
     }
 
     /// Puts a block back that was to be collected.
     pub(crate) fn put_back(&mut self, block: u32) {
+        self.collecting = None;
         self.get_mut(block).state = State::Queued;
         self.queue.push_front(block);
     }
@@ -243,10 +390,10 @@ impl Blocks {
     /// A block that the cold start found by its header.
     pub(crate) fn found(&mut self, block: u32, sequence: u64, seed: u32) {
         let of = self.get_mut(block);
-        (of.sequence, of.seed, of.state) = (sequence, seed, State::Open);
+        (of.sequence, of.seed, of.state, of.is_empty) = (sequence, seed, State::Open, false);
     }
 
-    /// A block with a damaged header: nothing in it can be read, and it is reused after all others.
+    /// A block with a damaged header: nothing in it can be read.
     pub(crate) fn damaged(&mut self, block: u32) {
         self.get_mut(block).state = State::Stuck;
     }
@@ -257,29 +404,36 @@ impl Blocks {
         (of.sequence, of.state) = (0, State::Bad);
     }
 
-    /// Sorts the blocks after the cold start has read those before `end`.
-    pub(crate) fn start(&mut self, end: u32) {
+    /// Sorts the blocks after the cold start has read those before `end`. Those of `renew` have to get an empty header.
+    pub(crate) fn start(&mut self, end: u32, renew: &BTreeSet<u32>) {
         self.pristine = end;
         let mut free = Vec::new();
         for block in 0..end {
-            let Block { live, state, .. } = *self.get(block);
+            self.get_mut(block).renew = renew.contains(&block);
+            let Block { live, state, sequence, renew, .. } = *self.get(block);
             match state {
-                State::Bad => {}
                 State::Open if live > 0 => {
                     self.get_mut(block).state = State::Used;
-                    if live < self.low_water {
+                    if renew || live < self.low_water {
                         self.enqueue(block);
                     }
                 }
+                _ if renew => {
+                    self.get_mut(block).state = State::Renewing;
+                    self.renewable.push_back((block, state == State::Bad));
+                }
                 _ => {
                     self.get_mut(block).state = State::Free;
-                    free.push((state == State::Stuck, self.get(block).sequence.wrapping_add(1), block));
+                    free.push((sequence.wrapping_add(1), block));
                 }
+            }
+            if state != State::Open {
+                self.bare.insert(block);
             }
         }
         // Blocks without our header first, then in the order of their sequence.
         free.sort_unstable();
-        self.free = free.into_iter().map(|(.., block)| block).collect();
+        self.free = free.into_iter().map(|(_, block)| block).collect();
     }
 
     /// Recounts the running totals. Errors: the difference, a sentence.
@@ -330,7 +484,7 @@ mod tests {
                 } else if !open.is_empty() {
                     let (block, sequence) = open.swap_remove(random.below(open.len() as u64) as usize);
                     device[block as usize] = [sequence; 2];
-                    blocks.get_mut(block).sequence = sequence;
+                    blocks.written(block, sequence);
                     blocks.close(block);
                     blocks.settle(0);
                 }

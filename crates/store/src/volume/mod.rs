@@ -5,20 +5,22 @@
 //! ```
 //!
 //! A buffer has its own memory, from which records are read as long as it is kept; writes copy it. A write covers the
-//! bytes added since the last, in whole sectors, and the next record begins on a sector: a sector on the device is not
-//! rewritten while it holds a record.
+//! bytes added since the last, in whole sectors, with a seal before them: a sector on the device is not rewritten while
+//! it holds a record.
 //!
-//! * `writes`: times of writes, and durability; `blocks`: states of blocks; `block_header`: their headers for the cold
-//!   start
+//! * `writes`: times of writes, and durability; `marks`: the state at rest; `blocks`: states of blocks
 
 pub(crate) mod blocks;
+mod marks;
 mod writes;
 
-use crate::block_header::BlockHeader;
+use crate::block_header::{BlockHeader, FIRST_BYTE};
 use crate::namespace::DeviceStatistics;
-use crate::record::{Record, UNIT};
+use crate::record::{Record, UNIT, seal_moved, seed_at};
+use crate::seal::{Bounds, SEAL};
 use crate::{Namespace, Reply, ResultCode, Space, index::Place};
 use blocks::{Blocks, NO_BUFFER};
+use marks::Marks;
 use std::collections::VecDeque;
 use std::ops::Range;
 
@@ -27,6 +29,9 @@ const SPARE_MAX: usize = 8;
 
 /// Blocks that clients' records leave to deletions, and these to collecting.
 const RESERVED: [usize; 2] = [4, 2];
+
+/// Free blocks, or percent of all, above the limit for writes at which collection becomes urgent.
+const SHORT: usize = 2;
 
 /// Maximum number of blocks of this size that are begun and not written at once: a cold start that finds more unused
 /// ones in a row has seen all.
@@ -44,6 +49,18 @@ pub(crate) enum Purpose {
     Tombstone,
     /// A record that was in a block to be collected.
     Collected,
+    /// An empty header.
+    Renewal,
+}
+
+/// Records that are in no write yet.
+#[derive(Debug, Clone, Copy)]
+struct Piece {
+    /// Where its seal belongs.
+    at: usize,
+    /// End of its records.
+    used: usize,
+    records: u32,
 }
 
 /// A write block in memory.
@@ -59,6 +76,9 @@ struct Buffer {
     written: usize,
     /// Bytes that will be when the write under way is done.
     flying: Option<usize>,
+    piece: Option<Piece>,
+    /// The piece of the write under way, and the bounds in its seal.
+    flying_piece: Option<(Piece, Bounds)>,
     closed: bool,
     /// True if queued for a write.
     queued: bool,
@@ -73,6 +93,20 @@ struct Buffer {
     retry_ns: u64,
 }
 
+impl Buffer {
+    /// Bytes for one more record.
+    fn room(&self) -> usize {
+        let seal = if self.piece.is_some() { 0 } else { SEAL };
+        self.bytes.len().saturating_sub(self.filled + seal)
+    }
+
+    /// The piece that is being filled.
+    fn piece(&mut self) -> &mut Piece {
+        let at = self.filled;
+        self.piece.get_or_insert(Piece { at, used: at + SEAL, records: 0 })
+    }
+}
+
 /// The log of one space.
 #[derive(Debug, Default)]
 pub(crate) struct Volume {
@@ -81,6 +115,7 @@ pub(crate) struct Volume {
     sector: usize,
     block_bytes: usize,
     flush_max_ns: u64,
+    min_avail_pct: u8,
     post_write_blocks: usize,
     write_cache_blocks: usize,
     opening: u64,
@@ -99,6 +134,11 @@ pub(crate) struct Volume {
     kept: VecDeque<u32>,
     closed: usize,
     flying: usize,
+    /// Sequence numbers of blocks whose pieces do not reach the end.
+    incomplete: Vec<u64>,
+    marks: Marks,
+    /// When the last write ended.
+    rested_ns: u64,
     /// The last write failed too often: the device is considered read-only.
     failing: bool,
     /// Counters that are not kept elsewhere.
@@ -125,6 +165,7 @@ impl Volume {
                 0 => u64::MAX,
                 ms => u64::from(ms) * 1_000_000,
             },
+            min_avail_pct: namespace.min_avail_pct,
             post_write_blocks: namespace.post_write_blocks as usize,
             // Fewer than a cold start reads on behind the last block that it finds.
             write_cache_blocks: ((namespace.max_write_cache_bytes / block_bytes as u64) as usize)
@@ -171,9 +212,35 @@ impl Volume {
         }
     }
 
+    /// True if so few blocks are free that writes will soon be refused: any block whose collection gains space helps.
+    pub(crate) fn is_short_of_blocks(&self) -> bool {
+        let free = self.blocks.free();
+        free <= RESERVED[0] + SHORT || free * 100 < (usize::from(self.min_avail_pct) + SHORT) * self.blocks.len()
+    }
+
+    /// Queues a block to be collected although more of it is live than the low-water mark.
+    pub(crate) fn queue_emptiest(&mut self) {
+        self.blocks.queue_emptiest((self.block_bytes / UNIT / 8 * 7) as u32);
+    }
+
     /// True if too many blocks wait to be written.
     pub(crate) fn is_overloaded(&self) -> bool {
         self.closed >= self.write_cache_blocks
+    }
+
+    /// Contents that are durable now.
+    fn bounds(&self) -> Bounds {
+        let open = self.current.map(|number| {
+            let buffer = number.and_then(|number| self.buffers[number as usize].as_ref());
+            buffer.map_or((0, 0), |buffer| (buffer.header.sequence, buffer.written as u32))
+        });
+        Bounds {
+            sequence: self.sequence,
+            complete_before: self.incomplete.iter().copied().min().unwrap_or(self.sequence + 1),
+            certain: self.blocks.certain(),
+            open,
+            next: self.blocks.next(self.sequence),
+        }
     }
 
     /// Refuses writes for good.
@@ -193,9 +260,12 @@ impl Volume {
 
     /// Space for a record of this many units. Errors: the result for the client.
     pub(crate) fn append(&mut self, purpose: Purpose, units: u32, now: u64) -> Result<Appended<'_>, ResultCode> {
+        if self.failing {
+            return Err(ResultCode::SERVER_ERROR);
+        }
         let len = units as usize * UNIT;
         let which = usize::from(purpose == Purpose::Collected);
-        let fits = |buffer: &Buffer| buffer.filled + len <= buffer.bytes.len();
+        let fits = |buffer: &Buffer| buffer.room() >= len;
         let current = self.current[which].filter(|number| self.buffers[*number as usize].as_ref().is_some_and(fits));
         let number = match current {
             Some(number) => number,
@@ -209,32 +279,31 @@ impl Volume {
                 self.active.push(number);
             }
         }
-        let at = buffer.filled;
-        buffer.filled += len;
+        let piece = buffer.piece();
+        let at = piece.used;
+        (piece.used, piece.records) = (at + len, piece.records + 1);
+        buffer.filled = at + len;
         let offset = (at / UNIT) as u32;
         let place = Place { block: buffer.block, offset, units, volume: self.number };
         self.blocks.add(buffer.block, units);
-        Ok(Appended { place, room: &mut buffer.bytes[at..at + len], seed: buffer.header.seed() })
+        Ok(Appended { place, room: &mut buffer.bytes[at..at + len], seed: seed_at(buffer.header.seed(), at) })
     }
 
     /// Takes a new block for a current buffer, and has the one before written.
     fn begin(&mut self, purpose: Purpose, which: usize) -> Result<u32, ResultCode> {
-        if self.failing {
-            return Err(ResultCode::SERVER_ERROR);
-        }
         if purpose != Purpose::Collected && self.is_overloaded() {
             return Err(ResultCode::DEVICE_OVERLOAD);
         }
         let reserved = match purpose {
             Purpose::Record => RESERVED[0],
             Purpose::Tombstone => RESERVED[1],
-            Purpose::Collected => 0,
+            Purpose::Collected | Purpose::Renewal => 0,
         };
         self.blocks.settle(self.durable());
         if self.blocks.available() <= reserved {
             // Freed blocks become free when the buffers are written.
             self.flush();
-            let is_passing = self.blocks.free() > reserved;
+            let is_passing = self.blocks.free() > reserved || self.blocks.is_collecting();
             return Err(if is_passing { ResultCode::DEVICE_OVERLOAD } else { ResultCode::OUT_OF_SPACE });
         }
         if let Some(number) = self.current[which].take() {
@@ -242,11 +311,19 @@ impl Volume {
         }
         let Some(block) = self.blocks.allocate(self.sequence + 1) else { return Err(ResultCode::OUT_OF_SPACE) };
         self.forget(block);
+        let bytes = self.spare.pop().unwrap_or_else(|| vec![0; self.block_bytes].into());
+        let number = self.begin_block(block, purpose, bytes);
+        self.current[which] = Some(number);
+        Ok(number)
+    }
+
+    /// A buffer for a block that gets the next sequence number.
+    fn begin_block(&mut self, block: u32, purpose: Purpose, mut bytes: Box<[u8]>) -> u32 {
         self.sequence += 1;
+        self.incomplete.push(self.sequence);
         let header = BlockHeader { id: self.space.id, sequence: self.sequence, opening: self.opening, block };
-        let mut bytes = self.spare.pop().unwrap_or_else(|| vec![0; self.block_bytes].into());
         header.write(&mut bytes[..self.sector]);
-        let buffer = Buffer { block, header, purpose, bytes, filled: self.sector, ..Buffer::default() };
+        let buffer = Buffer { block, header, purpose, bytes, filled: FIRST_BYTE, ..Buffer::default() };
         let number = self.unused.pop().unwrap_or_else(|| {
             self.buffers.push(None);
             self.buffers.len() as u32 - 1
@@ -254,18 +331,35 @@ impl Volume {
         let of = self.blocks.get_mut(block);
         (of.buffer, of.seed) = (number, header.seed());
         self.buffers[number as usize] = Some(buffer);
-        self.current[which] = Some(number);
-        Ok(number)
+        number
+    }
+
+    /// Gives blocks an empty header that were incomplete or damaged at the cold start.
+    fn renew(&mut self) {
+        while let Some((block, whole)) = self.blocks.next_to_renew() {
+            self.forget(block);
+            let bytes = vec![0; if whole { self.block_bytes } else { self.sector }].into();
+            let number = self.begin_block(block, Purpose::Renewal, bytes);
+            self.close(number);
+        }
     }
 
     /// Nothing more comes into this buffer.
     fn close(&mut self, number: u32) {
         let Some(buffer) = &mut self.buffers[number as usize] else { return };
-        buffer.bytes[buffer.filled..].fill(0);
-        buffer.filled = buffer.bytes.len();
+        if buffer.filled < buffer.bytes.len() {
+            let used = buffer.piece().used;
+            buffer.bytes[used..].fill(0);
+            buffer.filled = buffer.bytes.len();
+        }
         buffer.closed = true;
         self.closed += 1;
         self.enqueue(number);
+    }
+
+    /// Start value of the checksum of the record at `place`.
+    pub(crate) fn seed_of(&self, place: Place) -> u32 {
+        seed_at(self.blocks.get(place.block).seed, place.offset as usize * UNIT)
     }
 
     /// The bytes of a record that is in memory.
@@ -287,7 +381,7 @@ impl Volume {
         let Some(buffer) = self.buffers[number as usize].take() else { return };
         self.blocks.get_mut(buffer.block).buffer = NO_BUFFER;
         self.unused.push(number);
-        if self.spare.len() < SPARE_MAX {
+        if self.spare.len() < SPARE_MAX && buffer.bytes.len() == self.block_bytes {
             self.spare.push(buffer.bytes);
         }
     }
@@ -302,7 +396,7 @@ impl Volume {
     pub(crate) fn append_copy(&mut self, bytes: &[u8], now: u64) -> Result<Place, ResultCode> {
         let Appended { place, room, seed } = self.append(Purpose::Collected, (bytes.len() / UNIT) as u32, now)?;
         room.copy_from_slice(bytes);
-        crate::record::seal(room, seed);
+        seal_moved(room, seed);
         Ok(place)
     }
 

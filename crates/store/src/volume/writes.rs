@@ -1,9 +1,10 @@
 //! Writes of a volume's buffers: their times, durability, and the buffers kept afterwards.
 
-use super::{Purpose, Volume};
+use super::{Piece, Purpose, Volume};
 use crate::index::Place;
 use crate::io::{Io, Pending};
 use crate::record::UNIT;
+use crate::seal::Seal;
 use crate::{Disk, Reply, ResultCode};
 use sys::op::{Completion, OpKind};
 
@@ -46,6 +47,7 @@ impl Volume {
     pub(crate) fn drive(&mut self, io: &mut Io, disk: &mut impl Disk) -> u64 {
         let now = disk.now_ns();
         let mut next = u64::MAX;
+        self.renew();
         for number in self.current.into_iter().flatten() {
             let Some(buffer) = &self.buffers[number as usize] else { continue };
             if buffer.first.is_some() && !buffer.queued && buffer.flying.is_none() {
@@ -57,7 +59,8 @@ impl Volume {
                 }
             }
         }
-        next.min(self.write(now, io, disk))
+        next = next.min(self.write(now, io, disk));
+        next.min(self.mark(now, io, disk))
     }
 
     /// Starts queued writes.
@@ -68,9 +71,11 @@ impl Volume {
                 break;
             }
             let Some(number) = self.queue.pop_front() else { break };
+            let bounds = self.bounds();
+            let may_be_written = self.buffers[number as usize].as_ref().is_none_or(|it| self.may_be_written(it));
             let Some(buffer) = &mut self.buffers[number as usize] else { continue };
-            if buffer.retry_ns > now {
-                next = next.min(buffer.retry_ns);
+            if buffer.retry_ns > now || !may_be_written {
+                next = if may_be_written { next.min(buffer.retry_ns) } else { next };
                 self.queue.push_back(number);
                 continue;
             }
@@ -82,6 +87,13 @@ impl Volume {
             };
             buffer.bytes[buffer.filled..end].fill(0);
             buffer.filled = end;
+            let piece = buffer.piece.take();
+            if let Some(Piece { at, used, records }) = piece {
+                let end = if buffer.closed { self.block_bytes } else { end };
+                let (at, used, end) = (at as u32, used as u32, end as u32);
+                Seal { at, end, used, records, bounds }.write(&mut buffer.bytes, buffer.header.seed());
+            }
+            buffer.flying_piece = piece.map(|piece| (piece, bounds));
             buf[..len].copy_from_slice(&buffer.bytes[buffer.written..end]);
             (buffer.queued, buffer.flying, buffer.flying_first) = (false, Some(end), buffer.first.take());
             self.flying += 1;
@@ -108,9 +120,22 @@ impl Volume {
         if !done.outcome.is_done() {
             self.counted.errors += 1;
             buffer.failures += 1;
+            if buffer.purpose == Purpose::Renewal && buffer.failures >= TRIES {
+                let (block, sequence) = (buffer.block, buffer.header.sequence);
+                self.incomplete.retain(|incomplete| *incomplete != sequence);
+                self.closed -= 1;
+                self.blocks.give_up(block);
+                self.drop_buffer(number);
+                return Some(format!("write block {block} cannot be overwritten - {} - left out", done.outcome));
+            }
             buffer.first = buffer.flying_first.take();
+            // The next attempt is one piece with what came meanwhile, because a write must not be torn between pieces.
+            if let Some((piece, _)) = buffer.flying_piece.take() {
+                let (used, records) = buffer.piece.map_or((piece.used, 0), |more| (more.used, more.records));
+                buffer.piece = Some(Piece { used, records: piece.records + records, ..piece });
+            }
             buffer.retry_ns = done.completed_ns + RETRY_NS * u64::from(buffer.failures.min(100));
-            let failing = buffer.failures >= TRIES;
+            let failing = buffer.failures >= TRIES && buffer.purpose != Purpose::Renewal;
             if failing {
                 replies.extend(
                     buffer.waiting.drain(..).map(|(_, number, _)| (number, Reply::of(ResultCode::SERVER_ERROR))),
@@ -126,14 +151,24 @@ impl Volume {
             self.enqueue(number);
             return remark;
         }
+        let (is_first, sequence) = (buffer.written == 0, buffer.header.sequence);
         (buffer.written, buffer.flying_first, buffer.failures) = (end, None, 0);
         self.failing = false;
+        self.rested_ns = done.completed_ns;
+        if let Some((_, bounds)) = buffer.flying_piece.take() {
+            self.blocks.announce(&bounds);
+        }
         let durable = buffer.waiting.partition_point(|(wanted, ..)| *wanted <= end);
         replies.extend(buffer.waiting.drain(..durable).map(|(_, number, reply)| (number, reply)));
         let (block, purpose, is_full) = (buffer.block, buffer.purpose, buffer.closed && end == buffer.bytes.len());
         let more = buffer.closed && !is_full || !buffer.waiting.is_empty();
         let clean = buffer.first.is_none();
-        self.blocks.get_mut(block).sequence = buffer.header.sequence;
+        if is_first {
+            // What was left of an earlier use is gone.
+            let before = self.blocks.get(block).sequence;
+            self.incomplete.retain(|incomplete| *incomplete != before || before == sequence);
+            self.blocks.written(block, sequence);
+        }
         if clean {
             self.active.retain(|active| *active != number);
         }
@@ -143,8 +178,14 @@ impl Volume {
         self.blocks.settle(self.durable());
         if is_full {
             self.closed -= 1;
+            self.incomplete.retain(|incomplete| *incomplete != sequence);
             match purpose {
                 Purpose::Collected => self.counted.defrag_writes += 1,
+                Purpose::Renewal => {
+                    self.drop_buffer(number);
+                    self.blocks.renewed(block);
+                    return None;
+                }
                 _ => self.counted.writes += 1,
             }
             self.keep(number, purpose);

@@ -16,7 +16,7 @@ use std::time::{Duration, Instant};
 use store::conf::{self, Config, NamespaceConfig, Parsed};
 use store::observe::{Facts, Line, Logs, NamespaceCounts, Ticker, start_lines};
 use store::server::{Cluster, Limits, Node, Server, Setup, State, cores};
-use store::wire;
+use store::{Losses, wire};
 
 /// Maximum size of a configuration.
 const BYTES_MAX: u64 = 1 << 20;
@@ -58,15 +58,18 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
     let (sender, lines) = mpsc::sync_channel(LINES_MAX);
     let log = Box::new(move |line| _ = sender.try_send(line));
     let address = (address.ip(), address.port());
-    let setup = Setup { config, devices, listeners, address, limits, cluster, log };
+    let accept_losses = args.accept_losses;
+    let setup = Setup { config, devices, listeners, address, limits, cluster, accept_losses, log };
     let begin = Instant::now();
     let server = Server::start(setup).map_err(Failure::environment)?;
     let started = server.state().facts(|facts| start_lines(facts, &text));
     write(&mut logs, &started);
     serve(&server, begin, &mut logs, &lines, &ending, SocketAddr::from(address));
+    let damage = server.state().damage();
     let stopped = server.stop();
     write(&mut logs, &lines.try_iter().collect::<Vec<_>>());
     stopped.map_err(Failure::environment)?;
+    refuse(&damage)?;
     write(&mut logs, &[Line::info("as", "as.c", "finished clean shutdown - exiting".to_owned())]);
     Ok(ExitCode::SUCCESS)
 }
@@ -83,7 +86,8 @@ fn serve(
     let state = server.state();
     let mut ticker: Option<Ticker> = None;
     let now_ms = || begin.elapsed().as_millis() as u64;
-    while ending.wait(if ticker.is_some() { LOOK } else { LOOK / 20 }).is_none() && !server.has_ended() {
+    let pause = |ticker: &Option<Ticker>| if ticker.is_some() { LOOK } else { LOOK / 20 };
+    while ending.wait(pause(&ticker)).is_none() && !server.has_ended() && state.damage().is_empty() {
         write(logs, &lines.try_iter().collect::<Vec<_>>());
         match &mut ticker {
             None if state.is_ready() => {
@@ -100,6 +104,19 @@ fn serve(
             Some(ticker) => tick(state, ticker, now_ms(), logs),
         }
     }
+}
+
+/// Refuses to serve damaged devices.
+fn refuse(damage: &[(String, Losses)]) -> Result<(), Failure> {
+    if damage.is_empty() {
+        return Ok(());
+    }
+    let lines = damage.iter().map(|(name, losses)| format!("cannot open namespace {name} - {losses}"));
+    Err(Failure::environment(format!(
+        "{} - the log names the blocks; none of them was overwritten - copy the devices if you may want more of them, then start with \
+         --accept-losses, or clear them and with them all records",
+        lines.collect::<Vec<_>>().join("\n")
+    )))
 }
 
 /// Warnings for a node of several after a kill: acknowledged data that was only in memory is lost here, but not on the

@@ -77,6 +77,7 @@ impl Loopback {
                 ..Config::default()
             };
             let setup = Setup {
+                accept_losses: false,
                 config,
                 devices: vec![vec![device]],
                 listeners: vec![listener],

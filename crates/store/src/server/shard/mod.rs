@@ -106,6 +106,10 @@ pub(super) struct Shard {
     has_changed: bool,
     counts: Counts,
     is_ready: bool,
+    /// True if its devices are read and a store does not open because of damage.
+    is_refused: bool,
+    /// Names of its devices, by their numbers in the ring.
+    devices: Vec<String>,
     /// Since when it takes no more requests.
     stops_ns: Option<u64>,
     is_quiet: bool,
@@ -141,6 +145,7 @@ impl Shard {
         }
         let connections = setup.limits.connections + setup.cluster.nodes().len();
         let tokens = first_token as usize + listeners.len() + connections * TOKENS_EACH as usize;
+        let devices = targets.iter().map(|target| target.name().to_string()).collect();
         let (mut net, _) = Net::new(targets, tokens, memory_bytes, ARRIVALS, state.began)
             .map_err(|error| format!("cannot make a ring - {error}{}", sys::remedy(&error, "")))?;
         state.mailboxes[core].set_waker(net.waker().clone());
@@ -181,6 +186,8 @@ impl Shard {
                 ..Counts::default()
             },
             is_ready: false,
+            is_refused: false,
+            devices,
             stops_ns: None,
             is_quiet: false,
         })
@@ -324,10 +331,21 @@ impl Shard {
     /// Does due work. Returns the time of the next call.
     fn poll(&mut self) -> u64 {
         let mut due_ns = u64::MAX;
-        let mut ready = true;
+        let (mut ready, mut damaged, mut read) = (true, false, true);
         for (store, _) in &mut self.stores {
-            due_ns = due_ns.min(store.poll(&mut RingDisk(&mut self.net), &mut self.replies));
-            ready &= store.is_ready();
+            let disk = &mut RingDisk(&mut self.net);
+            due_ns = due_ns.min(store.poll(disk, &mut self.replies));
+            if self.state.setup.accept_losses && store.damage().is_some() {
+                store.accept_losses(disk);
+            }
+            let is_damaged = store.damage().is_some();
+            (ready, damaged) = (ready && store.is_ready(), damaged || is_damaged);
+            read &= store.is_ready() || is_damaged;
+        }
+        if damaged && read && !self.is_refused {
+            self.is_refused = true;
+            self.publish();
+            self.state.refused.fetch_add(1, Ordering::AcqRel);
         }
         if ready && !self.is_ready {
             self.is_ready = true;
@@ -340,7 +358,9 @@ impl Shard {
         for at in 0..self.stores.len() {
             while let Some(remark) = self.stores[at].0.take_remark() {
                 let name = &self.state.setup.config.namespaces[at].settings.name;
-                self.state.warn("drv_ssd", "drv_ssd.c", format!("{{{name}}} {remark}"));
+                let device = remark.device.and_then(|target| self.devices.get(usize::from(target)));
+                let device = device.map_or(String::new(), |device| format!(" {device}:"));
+                self.state.warn("drv_ssd", "drv_ssd.c", format!("{{{name}}}{device} {}", remark.text));
             }
         }
         for (at, _) in self.resting.extract_if(.., |(_, until_ns)| *until_ns <= self.now_ns).collect::<Vec<_>>() {

@@ -59,7 +59,7 @@ pub(super) fn namespace(facts: &Facts, index: usize) -> String {
     pairs.add("unavailable_partitions", 0);
     pairs.add("clock_skew_stop_writes", false);
     pairs.add("stop_writes", store.stop_writes);
-    pairs.add("hwm_breached", false);
+    pairs.add("hwm_breached", store.hwm_breached);
     pairs.add("current_time", (facts.wall_ms / 1_000).saturating_sub(EPOCH_SEC));
     pairs.add("expired_objects", store.expired);
     pairs.add("evicted_objects", 0);
@@ -85,6 +85,10 @@ pub(super) fn namespace(facts: &Facts, index: usize) -> String {
         add("defrag_writes", of.defrag_writes);
         add("read_errors", of.errors);
     }
+    pairs.add("corrupted_records", store.corrupted);
+    pairs.add("lost_blocks", store.losses.blocks);
+    pairs.add("lost_bytes", store.losses.bytes);
+    pairs.add("lost_records_max", store.losses.records);
     pairs.add("migrate_tx_partitions_remaining", 0);
     pairs.add("migrate_rx_partitions_remaining", 0);
     transactions(&mut pairs, "client", &counts.client);

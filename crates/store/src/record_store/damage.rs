@@ -1,0 +1,218 @@
+//! Damage that a cold start finds. A store with damage does not open until its owner accepts the losses: a damaged record may
+//! have been the newest version of its key, so an older one would be served as right.
+//!
+//! ```text
+//! part of a block that cannot be read:  its use of the block had ended -> harmless
+//!                                       it was on the device for certain (seals, marks) -> damage
+//!                                       else -> the write that a crash cut off: said, and no reason to stay closed
+//! ```
+//!
+//! All blocks that are not whole get an empty header once their records are moved, so that no later cold start judges
+//! them with other evidence.
+
+use super::Store;
+use crate::block_header::FIRST_BYTE;
+use crate::index::Entry;
+use crate::volume::blocks::{Block, State};
+use crate::walk::Flaw;
+use crate::{Disk, Losses};
+use results::units::{Grouped, count};
+use std::collections::BTreeSet;
+use std::ops::ControlFlow;
+
+/// Damaged blocks of a device that are named.
+const NAMED_MAX: u64 = 20;
+
+/// A block that has a header, and that is not whole to its end.
+#[derive(Debug, Clone)]
+pub(super) struct Suspect {
+    block: u32,
+    sequence: u64,
+    /// Where the last whole piece begins and ends.
+    pub(super) last_seal: u32,
+    pub(super) pieces_end: u32,
+    pub(super) flaws: Vec<Flaw>,
+    pub(super) records: Vec<Entry>,
+    /// Part behind the last whole piece.
+    pub(super) end: Option<Flaw>,
+    /// True if there are records in that part.
+    pub(super) is_torn: bool,
+}
+
+impl Suspect {
+    pub(super) fn new(block: u32, sequence: u64) -> Self {
+        Self {
+            block,
+            sequence,
+            last_seal: 0,
+            pieces_end: 0,
+            flaws: Vec::new(),
+            records: Vec::new(),
+            end: None,
+            is_torn: false,
+        }
+    }
+}
+
+/// What a cold start found on a volume.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Verdict {
+    pub(super) losses: Losses,
+    /// Blocks that get an empty header.
+    renew: BTreeSet<u32>,
+}
+
+impl Store {
+    /// Judges the blocks of a volume after all were read.
+    pub(super) fn judge(&mut self, number: usize) {
+        let Some(mut scan) = self.scan.take() else { return };
+        let progress = &mut scan.volumes[number];
+        let mut verdict = Verdict::default();
+        let volume = &self.volumes[number];
+        let (target, block_bytes) = (volume.space().target, volume.block_bytes() as u32);
+        progress.used = progress.used.max(progress.evidence.certain);
+        let mut cut = Losses::default();
+        for suspect in &mut progress.suspects {
+            let Suspect { block, sequence, last_seal, .. } = *suspect;
+            verdict.renew.insert(block);
+            if progress.evidence.has_ended(block, sequence) {
+                continue;
+            }
+            self.take_records(&mut suspect.records);
+            let durable = progress.evidence.durable_bytes(sequence, block_bytes);
+            let inner = suspect.flaws.iter().map(|flaw| (*flaw, flaw.at < last_seal.max(durable)));
+            let end = suspect.end.map(|flaw| match durable.saturating_sub(flaw.at) {
+                0 => (flaw, false),
+                bytes => {
+                    let sure = Flaw::unsealed(flaw.at as usize, bytes.min(flaw.bytes) as usize);
+                    (Flaw { records: sure.records.max(1), ..sure }, true)
+                }
+            });
+            // Nothing of a cut-off write may be there: only the next one's place.
+            let end = end.filter(|(_, is_sure)| *is_sure || suspect.is_torn);
+            let (sure, unsure): (Vec<_>, Vec<_>) = inner.chain(end).partition(|(_, is_sure)| *is_sure);
+            self.add(target, block, &mut verdict.losses, &sure.into_iter().map(|(flaw, _)| flaw).collect::<Vec<_>>());
+            for (flaw, _) in unsure {
+                cut += Losses { blocks: 1, bytes: flaw.bytes.into(), records: flaw.records.into() };
+            }
+        }
+        for block in 0..progress.used {
+            let Block { sequence, live, .. } = *self.volumes[number].blocks.get(block);
+            // The newer copies are lost: these must be copied before seals that are still on the device say that they are not needed.
+            if live > 0 && progress.evidence.has_ended(block, sequence) {
+                verdict.renew.insert(block);
+            }
+            let is_lost = match self.volumes[number].blocks.get(block).state {
+                State::Stuck | State::Bad => true,
+                State::Pristine if block < progress.evidence.certain => {
+                    self.volumes[number].blocks.damaged(block);
+                    true
+                }
+                _ => false,
+            };
+            if is_lost {
+                verdict.renew.insert(block);
+                let flaw = Flaw::unsealed(FIRST_BYTE, block_bytes as usize - FIRST_BYTE);
+                self.add(target, block, &mut verdict.losses, &[Flaw { at: 0, bytes: block_bytes, ..flaw }]);
+            }
+        }
+        let no_marks = progress.mark.is_none() && progress.used > 0;
+        let damaged_marks = if no_marks { 2 } else { progress.damaged_marks };
+        self.say(target, damaged_marks, &verdict.losses, &cut);
+        progress.verdict = Some(verdict);
+        self.scan = Some(scan);
+    }
+
+    /// Adds the damage of a block, and names it.
+    fn add(&mut self, target: u16, block: u32, losses: &mut Losses, flaws: &[Flaw]) {
+        let Some(first) = flaws.first() else { return };
+        let (bytes, records) = flaws
+            .iter()
+            .fold((0, 0), |(bytes, records), flaw| (bytes + u64::from(flaw.bytes), records + u64::from(flaw.records)));
+        *losses += Losses { blocks: 1, bytes, records };
+        if losses.blocks <= NAMED_MAX {
+            self.remark_on(
+                target,
+                format!(
+                    "write block {block} is damaged from byte {} on: {} cannot be read, which held up to {}",
+                    Grouped(first.at.into()),
+                    count(bytes, "byte"),
+                    count(records, "record")
+                ),
+            );
+        }
+    }
+
+    /// Adds the log lines about a volume.
+    fn say(&mut self, target: u16, damaged_marks: usize, losses: &Losses, cut: &Losses) {
+        if damaged_marks > 0 {
+            self.remark_on(
+                target,
+                format!(
+                    "{damaged_marks} of the 2 marks of its end are missing or damaged - damage to the last writes \
+                 cannot be told from a crash"
+                ),
+            );
+        }
+        if losses.blocks > NAMED_MAX {
+            self.remark_on(target, format!("{} more are damaged", count(losses.blocks - NAMED_MAX, "write block")));
+        }
+        if losses.blocks > 0 {
+            self.remark_on(target, losses.to_string());
+        }
+        if cut.blocks > 0 {
+            self.remark_on(
+                target,
+                format!(
+                    "the last writes before the end are incomplete, as after a loss of power: up to {} of {} are \
+                 missing",
+                    count(cut.records, "record"),
+                    count(cut.bytes, "byte")
+                ),
+            );
+        }
+    }
+
+    /// Losses because of which the store does not open; `None` while its devices are read, and if there are none or they
+    /// were accepted.
+    pub fn damage(&self) -> Option<Losses> {
+        let scan = self.scan.as_ref().filter(|scan| !scan.is_accepted)?;
+        let mut losses = Losses::default();
+        let read = scan.volumes.iter().try_for_each(|progress| match &progress.verdict {
+            Some(verdict) => {
+                losses += verdict.losses;
+                ControlFlow::Continue(())
+            }
+            None => ControlFlow::Break(()),
+        });
+        (read.is_continue() && losses.blocks > 0).then_some(losses)
+    }
+
+    /// Opens the store in spite of its [`Self::damage`]. The losses stay in its statistics.
+    pub fn accept_losses(&mut self, disk: &mut impl Disk) {
+        if let Some(scan) = &mut self.scan {
+            scan.is_accepted = true;
+        }
+        self.drive_scan(disk);
+    }
+
+    /// Starts the volumes with what was found.
+    pub(super) fn start(&mut self, disk: &mut impl Disk) {
+        let Some(mut scan) = self.scan.take() else { return };
+        for (number, progress) in scan.volumes.iter_mut().enumerate() {
+            let Some(verdict) = progress.verdict.as_mut().filter(|_| !progress.is_started) else { continue };
+            progress.is_started = true;
+            let volume = &mut self.volumes[number];
+            volume.start(progress.mark, &progress.evidence, progress.used, &std::mem::take(&mut verdict.renew));
+            if verdict.losses.blocks > 0 {
+                volume.accept(verdict.losses);
+            }
+            let (target, losses) = (volume.space().target, volume.losses());
+            if losses.blocks > 0 {
+                self.remark_on(target, format!("losses were accepted: {losses}"));
+            }
+            self.flush_device(number, 0, disk);
+        }
+        self.scan = Some(scan);
+    }
+}

@@ -1,0 +1,228 @@
+//! Proofs of what is on a device, so that a cold start tells damage from a write that a crash cut off.
+//!
+//! ```text
+//! block:  header | piece | piece | ...       a piece is what one write adds: seal, records, padding to the sector
+//! seal:   checksum u32 | magic u32 | position u32 | length u32 | end of the records u32 | records u32 | bounds
+//! bounds: sequence u64 | complete before u64 | certain blocks u32 | 2 times: sequence u64, bytes u32 | 5 times: block u32, ended u64    little-endian
+//! ```
+//!
+//! The pieces of a block follow each other without gap and are written one after the other. A block whose pieces reach
+//! its end is complete. Each seal also says what was on the device when it was written ([`Bounds`]): such statements
+//! stay true, so a cold start joins those of all seals and marks, and anything that contradicts them is damage.
+//!
+//! A drive that loses power in the middle of a write may have written any of its sectors. In a block that is used again
+//! that destroys records of its former use. Therefore the first write to such a block waits until a durable seal or
+//! mark has announced the block: a cold start then ignores the former use.
+
+use crate::record::checksum;
+use std::collections::BTreeMap;
+
+const MAGIC: u32 = 0xf1a5_5ea1;
+
+/// Bytes of a seal.
+pub(crate) const SEAL: usize = 24 + BOUNDS;
+
+/// Bytes of encoded [`Bounds`].
+pub(crate) const BOUNDS: usize = 2 * 8 + 4 + 2 * 12 + 12 * NEXT;
+
+/// Blocks that a seal announces.
+pub(crate) const NEXT: usize = 5;
+
+/// No block.
+pub(crate) const NO_BLOCK: u32 = u32::MAX;
+
+/// Blocks that may be overwritten from now on, each with the sequence number up to which its uses have ended: nothing
+/// in them is needed.
+pub(crate) type Next = [(u32, u64); NEXT];
+
+/// Contents of a volume that are durable, at one instant.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Bounds {
+    /// Of the block that was begun last.
+    pub(crate) sequence: u64,
+    /// All blocks with a lower sequence number are complete.
+    pub(crate) complete_before: u64,
+    /// All blocks before this one have a header.
+    pub(crate) certain: u32,
+    /// Sequence numbers of the open blocks, and their durable bytes.
+    pub(crate) open: [(u64, u32); 2],
+    pub(crate) next: Next,
+}
+
+impl Default for Bounds {
+    fn default() -> Self {
+        Self { sequence: 0, complete_before: 0, certain: 0, open: [(0, 0); 2], next: [(NO_BLOCK, 0); NEXT] }
+    }
+}
+
+impl Bounds {
+    pub(crate) fn write(&self, out: &mut [u8]) {
+        let mut fields = Vec::with_capacity(BOUNDS);
+        fields.extend_from_slice(&self.sequence.to_le_bytes());
+        fields.extend_from_slice(&self.complete_before.to_le_bytes());
+        fields.extend_from_slice(&self.certain.to_le_bytes());
+        for (sequence, bytes) in self.open {
+            fields.extend_from_slice(&sequence.to_le_bytes());
+            fields.extend_from_slice(&bytes.to_le_bytes());
+        }
+        for (block, ended) in self.next {
+            fields.extend_from_slice(&block.to_le_bytes());
+            fields.extend_from_slice(&ended.to_le_bytes());
+        }
+        out[..BOUNDS].copy_from_slice(&fields);
+    }
+
+    /// The bounds in the first [`BOUNDS`] of `bytes`.
+    pub(crate) fn read(bytes: &[u8]) -> Option<Self> {
+        let mut rest = bytes.get(..BOUNDS)?;
+        let mut word = |len: usize| {
+            let (field, after) = rest.split_at(len);
+            rest = after;
+            field.iter().rev().fold(0_u64, |word, byte| word << 8 | u64::from(*byte))
+        };
+        let (sequence, complete_before, certain) = (word(8), word(8), word(4) as u32);
+        let open = [(); 2].map(|()| (word(8), word(4) as u32));
+        let next = [(); NEXT].map(|()| (word(4) as u32, word(8)));
+        Some(Self { sequence, complete_before, certain, open, next })
+    }
+}
+
+/// The seal of a piece.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Seal {
+    /// Where it begins in its block. Its piece begins there, too, or with the block's header before it.
+    pub(crate) at: u32,
+    /// End of the piece in the block.
+    pub(crate) end: u32,
+    /// End of its records.
+    pub(crate) used: u32,
+    pub(crate) records: u32,
+    pub(crate) bounds: Bounds,
+}
+
+impl Seal {
+    /// Writes it into its block. `seed`: of the block's checksums.
+    pub(crate) fn write(&self, block: &mut [u8], seed: u32) {
+        let out = &mut block[self.at as usize..][..SEAL];
+        out[4..8].copy_from_slice(&MAGIC.to_le_bytes());
+        for (at, field) in [(8, self.at), (12, self.end), (16, self.used), (20, self.records)] {
+            out[at..at + 4].copy_from_slice(&field.to_le_bytes());
+        }
+        self.bounds.write(&mut out[24..]);
+        let sum = checksum(&out[4..], seed);
+        out[..4].copy_from_slice(&sum.to_le_bytes());
+    }
+
+    /// The seal at byte `at` of a block, if there is one.
+    pub(crate) fn read(block: &[u8], at: usize, seed: u32) -> Option<Self> {
+        let bytes = block.get(at..at + SEAL)?;
+        let u32_at = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
+        if u32_at(4) != MAGIC || u32_at(8) as usize != at || u32_at(0) != checksum(&bytes[4..], seed) {
+            return None;
+        }
+        let (at, end, used, records) = (u32_at(8), u32_at(12), u32_at(16), u32_at(20));
+        let is_possible = at + SEAL as u32 <= used && used <= end && end as usize <= block.len();
+        is_possible.then_some(Self { at, end, used, records, bounds: Bounds::read(&bytes[24..])? })
+    }
+}
+
+/// The bounds of all seals and marks of a volume, joined.
+#[derive(Debug, Default, Clone)]
+pub(crate) struct Evidence {
+    pub(crate) sequence: u64,
+    pub(crate) complete_before: u64,
+    pub(crate) certain: u32,
+    /// Durable bytes of blocks by sequence number, as far as `complete_before` does not say it.
+    open: BTreeMap<u64, u32>,
+    /// Sequence number up to which a use of a block has ended.
+    ended: BTreeMap<u32, u64>,
+}
+
+impl Evidence {
+    /// Adds the bounds of a seal in a volume of `blocks` blocks, with sequence numbers below `limit`; those that no
+    /// store writes are ignored.
+    pub(crate) fn add(&mut self, bounds: &Bounds, blocks: u32, limit: u64) {
+        let is_possible = bounds.complete_before <= bounds.sequence + 1 && bounds.certain <= blocks;
+        if bounds.sequence >= limit || !is_possible {
+            return;
+        }
+        self.sequence = self.sequence.max(bounds.sequence);
+        self.certain = self.certain.max(bounds.certain);
+        if bounds.complete_before > self.complete_before {
+            self.complete_before = bounds.complete_before;
+            self.open = self.open.split_off(&bounds.complete_before);
+        }
+        for (sequence, bytes) in bounds.open {
+            if sequence >= self.complete_before && bytes > 0 {
+                let known = self.open.entry(sequence).or_default();
+                *known = bytes.max(*known);
+            }
+        }
+        for (block, ended) in bounds.next.into_iter().filter(|(block, _)| *block < blocks) {
+            let known = self.ended.entry(block).or_default();
+            *known = ended.max(*known);
+        }
+    }
+
+    /// Bytes of the block of this sequence number that were on the device for certain.
+    pub(crate) fn durable_bytes(&self, sequence: u64, block_bytes: u32) -> u32 {
+        if sequence < self.complete_before {
+            return block_bytes;
+        }
+        self.open.get(&sequence).copied().unwrap_or(0)
+    }
+
+    /// True if the use of `block` with this sequence number had ended: nothing in it was needed.
+    pub(crate) fn has_ended(&self, block: u32, sequence: u64) -> bool {
+        self.ended.get(&block).is_some_and(|ended| sequence <= *ended)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const BOUNDS_OF: Bounds = Bounds {
+        sequence: 9,
+        complete_before: 7,
+        certain: 5,
+        open: [(7, 512), (9, 2048)],
+        next: [(1, 8), (2, 8), (3, 8), (4, 8), (0, 8)],
+    };
+
+    #[test]
+    fn a_seal_is_read_as_it_was_written_where_it_was_written_and_every_flipped_bit_is_seen() {
+        let mut block = vec![0; 4096];
+        let seal = Seal { at: 512, end: 1536, used: 1000, records: 3, bounds: BOUNDS_OF };
+        seal.write(&mut block, 5);
+        assert_eq!(Seal::read(&block, 512, 5), Some(seal));
+        assert_eq!(Seal::read(&block, 512, 6), None, "of another use of the block");
+        block.copy_within(512..512 + SEAL, 1024);
+        assert_eq!(Seal::read(&block, 1024, 5), None, "of another place");
+        for bit in 512 * 8..(512 + SEAL) * 8 {
+            block[bit / 8] ^= 1 << (bit % 8);
+            assert_eq!(Seal::read(&block, 512, 5), None, "bit {bit}");
+            block[bit / 8] ^= 1 << (bit % 8);
+        }
+        assert_eq!(Seal::read(&block, 4096 - SEAL + 16, 5), None, "past the end");
+    }
+
+    #[test]
+    fn evidence_only_grows() {
+        let mut evidence = Evidence::default();
+        evidence.add(&BOUNDS_OF, 8, 100);
+        let older =
+            Bounds { sequence: 3, complete_before: 2, certain: 2, open: [(3, 9), (0, 0)], next: [(5, 3); NEXT] };
+        evidence.add(&older, 8, 100);
+        assert_eq!((evidence.sequence, evidence.complete_before, evidence.certain), (9, 7, 5));
+        let durable = |sequence| evidence.durable_bytes(sequence, 4096);
+        assert_eq!([durable(6), durable(7), durable(8), durable(9)], [4096, 512, 0, 2048]);
+        assert!(evidence.has_ended(1, 8) && !evidence.has_ended(1, 9), "block 1 may be in use again");
+        assert!(evidence.has_ended(5, 3) && !evidence.has_ended(5, 4));
+        // Numbers that no store writes.
+        evidence.add(&Bounds { sequence: 100, ..BOUNDS_OF }, 8, 100);
+        evidence.add(&Bounds { complete_before: 90, ..BOUNDS_OF }, 8, 100);
+        evidence.add(&Bounds { certain: 9, ..BOUNDS_OF }, 8, 100);
+        assert_eq!((evidence.sequence, evidence.complete_before, evidence.certain), (9, 7, 5));
+    }
+}
