@@ -1,9 +1,12 @@
 //! `flashproof engine client`: transactions on a database.
 
 use crate::support;
+use results::records_read::{RecordsRead, Refused};
+use results::run_dir;
+use results::units::Grouped;
 use std::net::{TcpListener, TcpStream};
 use support::info_server::{CREDENTIAL_OF_ADMIN, InfoServer, Mode, OF_8_0, tls as server_tls, tls_file};
-use support::{Bench, OUT, serve};
+use support::{Bench, OUT, Running, TlsFront, serve, statistic, totals};
 
 const CONFIG: &str = "service {\n service-threads 1\n}\nnetwork {\n service {\n port 0\n }\n}\n\
                       namespace test {\n storage-engine device {\n file records\n filesize 16M\n }\n}\n";
@@ -12,7 +15,9 @@ const CONFIG: &str = "service {\n service-threads 1\n}\nnetwork {\n service {\n 
 fn help_is_a_long_option_because_h_is_the_host() {
     let bench = Bench::new();
     let help = bench.flashproof(&["engine", "client", "--help"]).expect(0).stdout;
-    for said in ["-h, --host", "-z, --connections", "-g, --rate", "RU,95", "--verify"] {
+    for said in
+        ["-h, --host", "-z, --connections", "-g, --rate", "RU,95", "--verify", "--batch-read-size", "prefer-rack"]
+    {
         assert!(help.contains(said), "{said}: {help}");
     }
 }
@@ -82,6 +87,142 @@ fn a_login_is_that_of_a_collection_and_a_server_without_security_takes_any_user(
     let host = format!("localhost:{port}");
     let open: Vec<_> = user.iter().map(|word| if word.starts_with("127.") { host.as_str() } else { word }).collect();
     bench.flashproof(&[&open[..], &["--sla", "99%>10s", "-T", "20000", "--out", OUT]].concat()).expect(0);
+    running.signal("TERM");
+    running.end().expect(0);
+}
+
+/// The configuration of a server that writes its buffers when they are full alone, at an address that it has again after a
+/// restart.
+fn forgetful() -> (u16, String) {
+    let port = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
+    let config = CONFIG.replace("port 0", &format!("address 127.0.0.1\n port {port}"));
+    (port, config.replace("filesize 16M", "filesize 16M\n flush-max-ms 0"))
+}
+
+#[test]
+fn losses_of_a_server_that_is_killed_are_counted_by_their_kinds_and_writes_in_doubt_are_none() {
+    let bench = Bench::new();
+    let (port, config) = forgetful();
+    let Some((mut server, _)) = serve(&bench, &config) else { return };
+    let (address, port) = (format!("127.0.0.1:{port}"), port.to_string());
+    let restart = |server: Running| {
+        server.signal("KILL");
+        assert_eq!(server.end().signal, Some(9));
+        serve(&bench, &config).expect("it was there before").0
+    };
+    let client = ["engine", "client", "-p", &port, "-k", "200", "-o", "B:100", "-z", "4", "-T", "20000"];
+    let client = |more: &[&str]| bench.prepare(&[&client[..], &["--sla", "99%>3600s"], more].concat());
+    // 200 records stay in memory, below a write block, until the server stops in order.
+    Running::start(client(&["-w", "I", "--out", "first"])).end().expect(0);
+    server.signal("TERM");
+    server.end().expect(0);
+    server = serve(&bench, &config).expect("it was there before").0;
+
+    // All that is written before the kill is below a write block, too.
+    let load = ["-w", "RU,50", "-g", "400", "--verify", "--duration", "3600", "--max-errors", "1000000000", "--quiet"];
+    let mut load = Running::start(client(&[&load[..], &["--out", OUT]].concat()));
+    load.wait_until("it has written", || statistic(&address, "client_write_success") >= 150);
+    server = restart(server);
+    load.wait_until("it has read", || statistic(&address, "client_read_success") >= 100);
+    load.signal("INT");
+    let ended = load.end();
+    let run = bench.run();
+    let RecordsRead { records, refused: Some(refused) } = run.verdict.records_read.unwrap() else { panic!() };
+    let Refused { old, missing, foreign, torn } = refused;
+    let (reads, failed, _) = totals(&run, "reads");
+    assert!((1..=200).contains(&old) && failed >= old, "{refused:?}");
+    assert_eq!((missing, foreign, torn), (0, 0, 0), "{:?}", run.verdict.failures);
+    assert!(records >= reads && records <= reads + failed, "{failed} of {reads} failed, {records} were read");
+    let said = format!(" read and verified: {} old, 0 missing, 0 foreign, 0 torn", Grouped(old));
+    assert!(ended.stdout.contains(&said), "{}", ended.stdout);
+    assert!(run.verdict.failures[0].contains("although write"), "{:?}", run.verdict.failures);
+    let json = bench.flashproof(&["report", OUT, "--json"]).expect(1).stdout;
+    let json: serde_json::Value = serde_json::from_str(&json).unwrap();
+    assert_eq!(json["reports"][0]["result"]["records_read"]["refused"]["old"], old, "{json}");
+
+    // Records that another run inserted, and that are gone.
+    server.signal("TERM");
+    server.end().expect(0);
+    server = serve(&bench, &config).expect("it was there before").0;
+    Running::start(client(&["-w", "I", "-S", "1000", "--out", "second"])).end().expect(0);
+    server = restart(server);
+    let reads = ["-w", "RU,100", "-S", "1000", "--verify", "--duration", "1s", "--max-errors", "1000000000"];
+    let ended = Running::start(client(&[&reads[..], &["--out", "gone"]].concat())).end().expect(1);
+    assert!(ended.stdout.contains("missing: no such record; this run has not written it"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("0 records read and verified: 0 old, "), "{}", ended.stdout);
+    let gone = run_dir::read(&bench.path("gone")).unwrap().verdict.records_read.unwrap();
+    assert!(gone.records == 0 && (1..=200).contains(&gone.refused.unwrap().missing), "{gone:?}");
+    server.signal("TERM");
+    server.end().expect(0);
+}
+
+#[test]
+fn a_batch_counts_its_records_and_is_verified() {
+    let bench = Bench::new();
+    let Some((running, port)) = serve(&bench, CONFIG) else { return };
+    let port = port.to_string();
+    let client =
+        ["engine", "client", "-p", &port, "-k", "300", "-o", "B:100", "-z", "4", "-T", "20000", "--sla", "99%>10s"];
+    bench.flashproof(&[&client[..], &["-w", "I", "--batch-read-size", "16", "--out", "inserted"]].concat()).expect(0);
+    for verify in [&["--verify"][..], &[]] {
+        let out = if verify.is_empty() { OUT } else { "verified" };
+        let load = ["-w", "RU,95", "--batch-read-size", "16", "--threads", "2", "--duration", "1s", "--out", out];
+        let ended = bench.flashproof(&[&client[..], &load, verify].concat()).expect(0);
+        assert!(ended.stdout.contains(if verify.is_empty() {
+            " records read\n"
+        } else {
+            ": 0 old, 0 missing, 0 foreign, 0 torn"
+        }));
+    }
+    let run = bench.run();
+    let (reads, failed, _) = totals(&run, "reads");
+    assert_eq!((run.verdict.records_read, failed), (Some(RecordsRead { records: 16 * reads, refused: None }), 0));
+    let totals = run.verdict.streams.iter().find(|stream| stream.name == "reads").unwrap();
+    assert_eq!(totals.bytes, 16 * 100 * reads);
+    running.signal("TERM");
+    running.end().expect(0);
+}
+
+#[test]
+fn a_rack_that_is_not_there_is_told_and_one_must_be_given() {
+    let bench = Bench::new();
+    let prefer = ["engine", "client", "--replica", "prefer-rack"];
+    assert!(bench.flashproof(&prefer).expect(2).stderr.contains("--rack-id"));
+    let Some((running, port)) = serve(&bench, CONFIG) else { return };
+    let port = port.to_string();
+    let load = ["--rack-id", "3", "-p", &port, "-k", "50", "-o", "B:100", "-w", "I", "--sla", "99%>10s", "-T", "20000"];
+    let ended = bench.flashproof(&[&prefer[..], &load, &["--out", OUT]].concat()).expect(0);
+    let said = "no node reports rack 3: reads go to the masters - -D shows the racks";
+    assert_eq!(ended.warnings(), [said]);
+    running.signal("TERM");
+    running.end().expect(0);
+}
+
+#[test]
+fn a_load_runs_over_tls_with_a_certificate_of_its_own_and_a_login_on_each_connection() {
+    let bench = Bench::new();
+    let Some((running, port)) = serve(&bench, CONFIG) else { return };
+    let front = TlsFront::of(([127, 0, 0, 1], port).into());
+    bench.write("password", "admin\n");
+    let file = |name| tls_file(name).into_os_string().into_string().unwrap();
+    let (host, authorities, certificate, key) =
+        (front.address.to_string(), file("ca.pem"), file("client.pem"), file("client.key"));
+    let load = ["-k", "200", "-o", "B:5000", "-z", "4", "-T", "20000", "--sla", "99%>10s"];
+    let access = ["-h", &host, "--user", "admin", "--password-file", "password", "--tls", "--tls-cafile", &authorities];
+    let access = [&access[..], &["--tls-name", "node.test"]].concat();
+    let client = [&["engine", "client"][..], &load, &access].concat();
+    let refused = ["no seed answered", &host, "check host, port, login and TLS"];
+    bench.flashproof(&[&client[..], &["-w", "I"]].concat()).expect_error(3, &refused);
+    let client = [&client[..], &["--tls-certfile", &certificate, "--tls-keyfile", &key]].concat();
+    bench.flashproof(&[&client[..], &["-w", "I", "--out", "inserted"]].concat()).expect(0);
+    // One connection for queries, and four for transactions.
+    assert_eq!((front.logins(), front.used()), (5, 5));
+    let verify = ["-w", "RU,80", "--verify", "--batch-read-size", "8", "--duration", "1s", "--out", OUT];
+    bench.flashproof(&[&client[..], &verify].concat()).expect(0);
+    let read = bench.run().verdict.records_read.unwrap();
+    assert!(read.records > 0 && read.refused == Some(Refused::default()), "{read:?}");
+    bench.write("password", "wrong\n");
+    bench.flashproof(&client).expect_error(3, &["user admin cannot log in - the password is wrong (code 65)"]);
     running.signal("TERM");
     running.end().expect(0);
 }

@@ -2,6 +2,7 @@
 
 use crate::support::{Bench, FLASHPROOF, OUT, Running, Undo, ask, skip, tool, totals};
 use crate::two_nodes::{OK, PATIENT, Pair, TIMEOUT, end, stands_still, until};
+use results::records_read::Refused;
 use std::net::SocketAddr;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -65,10 +66,9 @@ impl Load {
         self.0.signal("INT");
         let ended = self.0.end();
         let run = pair.bench.run();
-        let wrong =
-            |line: &&String| ["acknowledged", "of the value", "value ends"].iter().any(|word| line.contains(word));
-        let wrong: Vec<_> = run.verdict.failures.iter().filter(wrong).collect();
-        assert!(wrong.is_empty(), "{wrong:#?}");
+        let refused = run.verdict.records_read.and_then(|read| read.refused);
+        assert_eq!(refused, Some(Refused::default()), "{:#?}", run.verdict.failures);
+        assert!(run.verdict.streams.iter().all(|stream| stream.lost == 0), "each ends once: {:?}", run.verdict.streams);
         let ((reads, lost, _), (writes, unwritten, _)) = (totals(&run, "reads"), totals(&run, "writes"));
         println!("{reads} reads, {writes} writes, {lost} and {unwritten} failed");
         assert!(reads > 100 && writes > 100, "{}", ended.stderr);

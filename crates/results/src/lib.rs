@@ -20,6 +20,7 @@
 //! * [`certify`]: the stages of a certification, and its claims
 //! * [`telemetry`]: the columns of telemetry.csv, declared once
 //! * [`trace`]: samples of the block layer
+//! * [`records_read`]: records that a run read, and those that a verification refused
 //! * [`units`]: numbers as text
 //! * [`waf`]: write amplification measured by an experiment
 //! * [`series`]: several runs with one purpose (a certification, a search for the highest rating)
@@ -38,6 +39,7 @@ pub mod finding;
 pub mod judge;
 pub mod percentile;
 pub mod rating;
+pub mod records_read;
 pub mod run_dir;
 pub mod series;
 pub mod steady;

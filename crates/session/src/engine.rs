@@ -18,6 +18,7 @@ use load::plan::Plan;
 use load::run::{Pacing, Run, RunError, Sink, run};
 use load::workload::{RunSpec, Workload};
 use results::cell::harmless_gap_ns;
+use results::records_read::RecordsRead;
 use serde_json::{Value, json};
 use std::io;
 use std::sync::{Arc, Mutex};
@@ -199,8 +200,8 @@ impl Engine {
             Kind::Threads(why) => json!({"engine": "threads", "why": why}),
             Kind::Simulated => json!({"engine": "simulated"}),
             Kind::Client(settings) => {
-                let ClientSettings { timeout_ms, pipeline, verify, .. } = **settings;
-                json!({"engine": "client", "timeout_ms": timeout_ms, "pipeline": pipeline, "verify": verify})
+                let ClientSettings { timeout_ms, pipeline, verification, .. } = &**settings;
+                json!({"engine": "client", "timeout_ms": timeout_ms, "pipeline": pipeline, "verify": verification.is_on()})
             }
         };
         if self.store.is_some() {
@@ -210,6 +211,17 @@ impl Engine {
             value["placement"] = placement.to_string().into();
         }
         value
+    }
+
+    /// Records that the run which just ended read from a store or database, if they were verified or read in batches.
+    pub fn take_records_read(&self) -> Option<RecordsRead> {
+        let (verification, in_batches) = match (&self.kind, &self.store) {
+            (Kind::Client(settings), _) => (&settings.verification, settings.batch.is_some()),
+            (_, Some(store)) => (&store.verification, false),
+            _ => return None,
+        };
+        let read = verification.take();
+        (verification.is_on() || in_batches).then_some(read)
     }
 
     /// Runs `plans` on `devices`. `seed` is that of simulated drives. `facts` collects properties of the engine
@@ -228,8 +240,11 @@ impl Engine {
         let harmless_gap_ns = harmless_gap_ns(tightest_ns);
         match (&self.kind, devices) {
             (Kind::Client(settings), _) => {
-                let engine =
-                    |_, plan: &Plan| Client::new((**settings).clone(), plan.in_flight_max(), epoch, harmless_gap_ns);
+                let shards = plans.len();
+                let engine = |shard, plan: &Plan| {
+                    let depth = plan.in_flight_max();
+                    Client::new((**settings).clone(), (shard, shards), depth, epoch, harmless_gap_ns)
+                };
                 run(what, plans, engine, sink)
             }
             (_, Devices::Simulated(drives)) => {

@@ -10,7 +10,7 @@ use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 use store::embedded::{Embedded, Embedding};
 use store::object::Object;
-use store::{DeviceHeader, IoCounts, Namespace, Overload, Space, Store};
+use store::{DeviceHeader, IoCounts, Namespace, Overload, Space, Store, Verification};
 
 /// Start time of simulated runs, ms since 1970: the same for all, so that results are reproducible.
 const SIMULATED_MS: u64 = 1_700_000_000_000;
@@ -37,8 +37,8 @@ pub struct InProcess {
     /// Unit that the device writes as a whole, bytes.
     pub write_unit_bytes: u32,
     pub object: Arc<Object>,
-    /// Verify all data read.
-    pub verify: bool,
+    /// Counts of records read, and their verification.
+    pub verification: Arc<Verification>,
     /// I/O counters of the store.
     pub counts: Arc<IoCounts>,
     /// Behaviour when the device is overloaded.
@@ -70,7 +70,7 @@ impl InProcess {
             operations: self.needs().0 as u32,
             // A store opened anew has another issuer, and treats older records as those of an earlier run.
             object: Arc::new(Object { began: began(is_simulated), ..(*self.object).clone() }),
-            verify: self.verify,
+            verification: self.verification.clone(),
             counts: self.counts.clone(),
             overload: self.overload.clone(),
             wall_ms: wall_ms(is_simulated),

@@ -10,15 +10,17 @@ use crate::signals;
 use crate::tracing::{self, Tracing};
 use device::observe::telemetry::{Row, Sampler};
 use load::run::{Cause, Control, Failure as FailedOp, Settings, Sink, SinkError, Whose};
-use load::workload::records::TRANSACTIONS;
+use load::workload::records::{BATCH_SIZE, TRANSACTIONS};
 use results::cell::Interval;
 use results::judge::{End, Judge, Verdict};
+use results::records_read::RecordsRead;
 use results::run_dir::{self, Manifest, Writer};
 use results::telemetry::Column;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use sys::ioctl;
+use sys::op::OpKind;
 
 /// Observer of a run, which can end it.
 pub trait Watch {
@@ -89,6 +91,8 @@ pub struct Recording<'a> {
     failures: Vec<String>,
     /// Operations that returned wrong data.
     wrong: Vec<String>,
+    /// Records read from a database, if they were counted.
+    pub records_read: Option<RecordsRead>,
     workers_told: bool,
     stopped: Option<Instant>,
     watch: &'a mut dyn Watch,
@@ -121,6 +125,7 @@ impl<'a> Recording<'a> {
             sampler: None,
             failures: Vec::new(),
             wrong: Vec::new(),
+            records_read: None,
             workers_told: false,
             stopped: None,
             watch,
@@ -161,7 +166,8 @@ impl<'a> Recording<'a> {
         let blame = if self.has_begun() { run_dir::blame(&self.dir).unwrap_or_default() } else { Vec::new() };
         // Wrong data first, even if other failures came earlier.
         let failures = self.wrong.iter().chain(&self.failures).cloned().collect();
-        let mut verdict = Verdict { blame, failures, ..self.judge.verdict(end) };
+        let records_read = self.records_read;
+        let mut verdict = Verdict { blame, failures, records_read, ..self.judge.verdict(end) };
         verdict.fail_for(self.watch.missed(end));
         verdict.note(self.watch.notes());
         verdict
@@ -285,7 +291,12 @@ impl Sink for Recording<'_> {
         let FailedOp { device, kind, offset, len, error, is_wrong_data } = failure;
         let name = &self.manifest.devices[*device];
         let line = match self.manifest.kind().as_str() {
-            TRANSACTIONS => format!("{kind} of the record with key {offset} of {name} failed: {error}"),
+            TRANSACTIONS => {
+                let mut settings = self.manifest.workloads.iter().flat_map(|workload| &workload.config.settings);
+                let is_batch = !is_wrong_data && *kind == OpKind::Read && settings.any(|(name, _)| name == BATCH_SIZE);
+                let what = if is_batch { "a batch that begins" } else { "the record" };
+                format!("{kind} of {what} with key {offset} of {name} failed: {error}")
+            }
             _ => format!("{kind} of {len} bytes at byte {offset} of {name} failed: {error}"),
         };
         self.act_error(&line);

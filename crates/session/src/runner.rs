@@ -231,7 +231,9 @@ pub fn run<W: Workload>(request: RunRequest<'_, W>, switch: &Switch, watch: &mut
     let _armed = switch.arm(vec![control.clone()]);
     let options = Options { quiet, heading: part.heading, act_log, trace, settings };
     let mut recording = Recording::new(dir, manifest, devices, &facts, control, options, watch);
-    match engine.run(&what, plan.shards, devices, seed, &facts, &mut recording) {
+    let ran = engine.run(&what, plan.shards, devices, seed, &facts, &mut recording);
+    recording.records_read = engine.take_records_read();
+    match ran {
         Ok(()) => {
             let end = recording.end();
             Ok(Ended::Recorded(Box::new(recording.finish(end)?)))

@@ -10,7 +10,7 @@
 
 use crate::issuer::{Answer, Issuer, Seen};
 use crate::object::Object;
-use crate::{Disk, IoCounts, Namespace, Overload, Reply, Space, Statistics, Store, Transaction};
+use crate::{Disk, IoCounts, Namespace, Overload, Reply, Space, Statistics, Store, Transaction, Verification};
 use engine::pool::{Pool, Pooled};
 use engine::{BlockEngine, IoEngine, Wait};
 use std::collections::VecDeque;
@@ -63,8 +63,8 @@ pub struct Embedding {
     /// Operations on devices at most at once: the engine carries as many.
     pub operations: u32,
     pub object: Arc<Object>,
-    /// Looks at all that is read.
-    pub verify: bool,
+    /// Counts of records read, and their verification.
+    pub verification: Arc<Verification>,
     /// Counts its I/O.
     pub counts: Arc<IoCounts>,
     /// Behaviour when a device is overloaded.
@@ -80,14 +80,15 @@ impl<E: BlockEngine> Embedded<E> {
     ///
     /// Errors: an invalid space or setting; an engine that fails; damage.
     pub fn open(mut engine: E, embedding: Embedding) -> io::Result<Self> {
-        let Embedding { namespace, spaces, operations, object, verify, counts, overload, wall_ms, seed } = embedding;
+        let Embedding { namespace, spaces, operations, object, verification, counts, overload, wall_ms, seed } =
+            embedding;
         let store = Store::open(&namespace, &spaces, 0..operations, wall_ms, seed, &mut engine);
         let mut store = store.map_err(io::Error::other)?;
         store.count_into(counts);
         let mut embedded = Self {
             engine,
             store,
-            issuer: Issuer::new(object, verify, overload),
+            issuer: Issuer::new(object, verification, overload),
             replies: Vec::new(),
             blocks: Vec::new(),
             done: Vec::new(),
@@ -307,7 +308,7 @@ mod tests {
             spaces: vec![space],
             operations: 64,
             object: Arc::new(object),
-            verify,
+            verification: Arc::new(Verification::new(verify)),
             counts: Arc::default(),
             overload: Arc::default(),
             wall_ms: 1_700_000_000_000,

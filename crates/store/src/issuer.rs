@@ -1,8 +1,9 @@
 //! Between the run loop's operations and transactions: state of the transactions in flight.
 
-use crate::object::{Object, Verifier};
+use crate::object::Object;
 use crate::overload::{Held, Overload};
-use crate::{ResultCode, Transaction};
+use crate::verification::Verifier;
+use crate::{Digest, ResultCode, Transaction, Verification};
 use std::sync::Arc;
 use sys::buffer::Buf;
 use sys::op::{Completion, Op, OpKind, Outcome};
@@ -49,27 +50,28 @@ struct Out {
     write: u32,
     /// Number of times it was held back.
     held: u32,
+    /// For a batch: each key, and the write of it that was acknowledged when the batch began.
+    batch: Vec<(u64, u32)>,
+    /// For a batch: the worst outcome of its records so far.
+    worst: Outcome,
 }
 
 /// Makes transactions of operations, and completions of their answers.
 #[derive(Debug)]
 pub(crate) struct Issuer {
     object: Arc<Object>,
-    verifier: Option<Verifier>,
+    verifier: Verifier,
     /// Indexed by token.
     out: Vec<Option<Out>>,
-    /// Numbers writes where no verifier does.
-    writes: u32,
     in_flight: usize,
     held: Held,
 }
 
 impl Issuer {
-    /// An issuer for `object`; `verify` checks all data read. `overload` sets the behaviour when a device is
-    /// overloaded.
-    pub(crate) fn new(object: Arc<Object>, verify: bool, overload: Arc<Overload>) -> Self {
-        let (verifier, held) = (verify.then(Verifier::default), Held::new(overload));
-        Self { object, verifier, out: Vec::new(), writes: 0, in_flight: 0, held }
+    /// An issuer for `object`. `overload` sets the behaviour when a device is overloaded.
+    pub(crate) fn new(object: Arc<Object>, verification: Arc<Verification>, overload: Arc<Overload>) -> Self {
+        let (verifier, held) = (Verifier::new(verification), Held::new(overload));
+        Self { object, verifier, out: Vec::new(), in_flight: 0, held }
     }
 
     /// Operations that were begun and not ended.
@@ -79,23 +81,47 @@ impl Issuer {
 
     /// Takes an operation; its transaction, unless it has to wait for one before it on its key.
     pub(crate) fn begin(&mut self, op: Op, now_ns: u64) -> Option<Transaction> {
+        let (kind, key, token) = (op.kind, op.offset, op.token);
+        self.insert(op, Vec::new(), now_ns);
+        let write = if kind == OpKind::Write { self.verifier.begin_write(key, token)? } else { 0 };
+        self.out[token as usize].as_mut()?.write = write;
+        Some(self.object.transaction(kind, key, write))
+    }
+
+    /// Takes a read of all `keys` at once; their digests, in the same order.
+    pub(crate) fn begin_batch(&mut self, op: Op, keys: impl Iterator<Item = u64>, now_ns: u64) -> Vec<Digest> {
+        let batch: Vec<_> = keys.map(|key| (key, self.verifier.acknowledged(key))).collect();
+        let digests = batch.iter().map(|(key, _)| self.object.digest(*key)).collect();
+        self.insert(op, batch, now_ns);
+        digests
+    }
+
+    fn insert(&mut self, op: Op, batch: Vec<(u64, u32)>, now_ns: u64) {
         let Op { kind, offset: key, buf, token, .. } = op;
         let place = token as usize;
         if self.out.len() <= place {
             self.out.resize_with(place + 1, || None);
         }
         self.in_flight += 1;
-        let acknowledged = self.verifier.as_ref().map_or(0, |verifier| verifier.acknowledged(key));
-        let out = Out { kind, key, buf, issued_ns: now_ns, acknowledged, write: 0, held: 0 };
-        let out = self.out[place].insert(out);
-        out.write = match (&mut self.verifier, kind) {
-            (Some(verifier), OpKind::Write) => verifier.begin_write(key, token)?,
-            _ => {
-                self.writes = self.writes.wrapping_add(1);
-                self.writes
-            }
-        };
-        Some(self.object.transaction(kind, key, out.write))
+        let (acknowledged, worst) = (self.verifier.acknowledged(key), Outcome::Done);
+        self.out[place] =
+            Some(Out { kind, key, buf, issued_ns: now_ns, acknowledged, write: 0, held: 0, batch, worst });
+    }
+
+    /// Takes the answer about one record of the batch `token`, the `index`-th.
+    pub(crate) fn answer(&mut self, token: u32, index: u32, answer: Answer<'_>) {
+        let Some(Some(out)) = self.out.get_mut(token as usize) else { return };
+        let Some(begun) = out.batch.get(index as usize) else { return };
+        let outcome = self.verifier.check(&self.object, *begun, (answer.outcome, answer.bins));
+        if out.worst.is_done() || outcome.is_wrong_data() && !out.worst.is_wrong_data() {
+            out.worst = outcome;
+        }
+    }
+
+    /// The read or write of `token` anew.
+    pub(crate) fn transaction(&self, token: u32) -> Option<Transaction> {
+        let Out { kind, key, write, .. } = self.out.get(token as usize)?.as_ref()?;
+        Some(self.object.transaction(*kind, *key, *write))
     }
 
     /// Ends the operation `token`, unless it is held back; and starts the one that waited for it, if any.
@@ -113,17 +139,16 @@ impl Issuer {
             out.held += 1;
             return None;
         }
-        let Out { kind, key, buf, issued_ns, acknowledged, .. } = place.take()?;
+        let Out { kind, key, buf, issued_ns, acknowledged, batch, worst, .. } = place.take()?;
         self.in_flight -= 1;
         let (mut outcome, mut next) = (answer.outcome, None);
-        if let Some(verifier) = &mut self.verifier {
-            if kind == OpKind::Write {
-                next = verifier.end_write(key, outcome.is_done(), answer.in_doubt);
-            } else if outcome.is_done() {
-                outcome = verifier.check(&self.object, key, acknowledged, answer.bins);
-            } else if outcome == Outcome::Result(ResultCode::NOT_FOUND.0) && acknowledged > 0 {
-                outcome = Outcome::Older { acknowledged, found: 0 };
+        match kind {
+            OpKind::Write => next = self.verifier.end_write(key, outcome.is_done(), answer.in_doubt),
+            _ if batch.is_empty() => {
+                outcome = self.verifier.check(&self.object, (key, acknowledged), (outcome, answer.bins));
             }
+            _ if !worst.is_done() => outcome = worst,
+            _ => {}
         }
         let Seen { at_ns: completed_ns, unseen_ns } = seen;
         let completion = Completion { token, buf, outcome, issued_ns, completed_ns, unseen_ns };
@@ -131,7 +156,7 @@ impl Issuer {
             // The transaction is issued only now: until then this program delayed it.
             let out = self.out.get_mut(token as usize)?.as_mut()?;
             out.issued_ns = completed_ns;
-            out.write = self.verifier.as_mut()?.begin_write(key, token)?;
+            out.write = self.verifier.begin_write(key, token)?;
             Some((token, self.object.transaction(OpKind::Write, key, out.write)))
         });
         Some((completion, next))
@@ -140,8 +165,7 @@ impl Issuer {
     /// The next held transaction that is due for a retry.
     pub(crate) fn again(&mut self, now_ns: u64) -> Option<(u32, Transaction)> {
         let token = self.held.take(now_ns)?;
-        let Out { kind, key, write, .. } = *self.out.get(token as usize)?.as_ref()?;
-        Some((token, self.object.transaction(kind, key, write)))
+        Some((token, self.transaction(token)?))
     }
 
     /// When [`Self::again`] has the next.

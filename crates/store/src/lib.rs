@@ -37,6 +37,7 @@ pub mod server;
 #[cfg(test)]
 mod testing;
 mod transaction;
+mod verification;
 mod volume;
 mod walk;
 pub mod wire;
@@ -49,3 +50,4 @@ pub use namespace::{Buckets, DeviceStatistics, Disk, Losses, Namespace, Space, S
 pub use overload::Overload;
 pub use record_store::{Remark, Store};
 pub use transaction::{Delete, Exists, Generation, Policy, Reply, ResultCode, Transaction, Ttl, Work, Write};
+pub use verification::Verification;

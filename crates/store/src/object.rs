@@ -6,15 +6,14 @@
 //! ```
 //!
 //! The one idea: the content is a function of the key and of the number of its write, and contains that number. The
-//! server's own generation has 16 bits that wrap, and is unknown after a write in doubt. [`Verifier`] records for each
-//! key the writes sent and acknowledged: a read must return one of the possible writes, and whole.
+//! server's own generation has 16 bits that wrap, and is unknown after a write in doubt. `verification` compares the
+//! numbers with those of the writes sent and acknowledged.
 
 use crate::ops::{self, Entry, operation, particle};
 use crate::{Digest, Exists, Policy, Transaction, Work, Write, digest};
-use std::collections::{HashMap, VecDeque};
 use std::fmt;
 use std::str::FromStr;
-use sys::op::{OpKind, Outcome};
+use sys::op::{OpKind, WrongRecord};
 use sys::random::Random;
 
 /// Type of values.
@@ -51,7 +50,10 @@ impl Value {
 
 /// Bits of a stamp that number the write.
 const NUMBER_BITS: u32 = 24;
-const NUMBER_MAX: u32 = (1 << NUMBER_BITS) - 1;
+pub(crate) const NUMBER_MAX: u32 = (1 << NUMBER_BITS) - 1;
+
+/// No run began before 2020: an earlier time, in 10 ms since 1970, is no stamp.
+const BEGAN_MIN: u64 = 157_000_000_000;
 
 /// Longest value, bytes: a write block of 8 MiB less its headers.
 const VALUE_BYTES_MAX: u32 = (8 << 20) - 4096;
@@ -106,7 +108,7 @@ impl Object {
         self.value.bytes().saturating_mul(self.bins.into())
     }
 
-    /// True if values are long enough for the stamp that a [`Verifier`] checks.
+    /// True if values are long enough for the stamp that a verification needs.
     pub fn can_be_verified(&self) -> bool {
         self.value.bytes() >= self.value.stamp_bytes()
     }
@@ -132,7 +134,7 @@ impl Object {
         Transaction { digest: self.digest(key), set: self.set.clone(), work }
     }
 
-    fn ops(&self, key: u64, write: u32) -> Vec<u8> {
+    pub(crate) fn ops(&self, key: u64, write: u32) -> Vec<u8> {
         let mut ops = Vec::with_capacity(usize::from(self.bins) * (ops::HEADER_BYTES + 8) + self.bytes() as usize);
         let mut value = Vec::new();
         for bin in 0..self.bins {
@@ -165,48 +167,56 @@ impl Object {
         out.truncate(len);
     }
 
-    /// Stamp at the start of a value; `None` if the value is too short, or has no stamp.
-    fn stamp_of(&self, key: u64, value: &[u8]) -> Option<u64> {
-        let word = match self.value {
-            Value::String(_) => word_of(value.first_chunk()?)?,
-            _ => u64::from_be_bytes(*value.first_chunk()?),
+    /// Number of the write in the bins of `key`, and the start of its run.
+    ///
+    /// Errors: no write of this client to `key` leaves such bins.
+    pub(crate) fn written(&self, key: u64, bins: &[u8]) -> Result<(u64, u32), WrongRecord> {
+        // The word with the stamp begins each value, and determines the rest of it.
+        let stamp_in = |value: &[u8]| match self.value {
+            Value::String(_) => Some(word_of(value.first_chunk()?)? ^ mask(key)),
+            _ => Some(u64::from_be_bytes(*value.first_chunk()?) ^ mask(key)),
         };
-        Some(word ^ mask(key))
+        let stamps = (0..self.bins).filter_map(|bin| stamp_in(self.value_in(bins, bin)));
+        let mut possible = stamps.filter(|stamp| (BEGAN_MIN..=self.began).contains(&(stamp >> NUMBER_BITS)));
+        let stamp = possible.next().ok_or(WrongRecord::Foreign)?;
+        match self.differs(key, stamp, bins) {
+            Some((torn, _)) => Err(torn),
+            None => Ok((stamp >> NUMBER_BITS, stamp as u32 & NUMBER_MAX)),
+        }
     }
 
-    /// The number of the write in the bins of `key`, and the start of its run.
-    ///
-    /// Errors: the first byte that no write could have put there.
-    fn written(&self, key: u64, bins: &[u8]) -> Result<(u64, u32), Outcome> {
-        let (mut stamp, mut expected) = (None, Vec::new());
+    /// The difference of `bins` from the `write`-th write of `key`, if at least half of the bytes are of that write.
+    pub(crate) fn torn_write(&self, key: u64, write: u32, bins: &[u8]) -> Option<WrongRecord> {
+        let (torn, equal) = self.differs(key, self.stamp(write), bins)?;
+        (2 * equal >= self.bytes() as usize).then_some(torn)
+    }
+
+    /// The value of a bin of a record; empty if it is missing or of another type.
+    fn value_in<'a>(&self, bins: &'a [u8], bin: u16) -> &'a [u8] {
+        let name = Name::of(bin, self.single_bin);
+        let found = ops::entries(bins).find(|entry| entry.name == name.get());
+        found.filter(|entry| entry.particle == self.value.particle()).map_or(&[], |entry| entry.value)
+    }
+
+    /// The first difference of `bins` from the write of `key` with this stamp, and the number of equal bytes.
+    fn differs(&self, key: u64, stamp: u64, bins: &[u8]) -> Option<(WrongRecord, usize)> {
+        let (mut torn, mut equal, mut expected) = (None, 0, Vec::new());
         for bin in 0..self.bins {
-            let name = Name::of(bin, self.single_bin);
-            let found = ops::entries(bins).find(|entry| entry.name == name.get());
-            let value =
-                found.filter(|entry| entry.particle == self.value.particle()).map_or(&[][..], |entry| entry.value);
-            // An invalid stamp yields bytes that differ, or a time at which no run began.
-            let stamp = *stamp.get_or_insert_with(|| self.stamp_of(key, value).unwrap_or(self.stamp(0)));
             expected.clear();
-            let known = if stamp >> NUMBER_BITS > self.began { self.stamp(0) } else { stamp };
-            self.fill(key, known, bin, &mut expected);
-            if let Some(outcome) = differs(&expected, value) {
-                return Err(outcome);
+            self.fill(key, stamp, bin, &mut expected);
+            let value = self.value_in(bins, bin);
+            if expected != value {
+                let is_equal = |at: &usize| expected.get(*at) == value.get(*at);
+                equal += (0..expected.len()).filter(is_equal).count();
+                let at = (0..).find(|at| !is_equal(at)).unwrap_or(0);
+                let (expected, found) = (expected.get(at).copied().unwrap_or(0), value.get(at).copied());
+                torn = torn.or(Some(WrongRecord::Torn { bin: bin + 1, at: at as u32, expected, found }));
+            } else {
+                equal += expected.len();
             }
         }
-        let stamp = stamp.unwrap_or(0);
-        Ok((stamp >> NUMBER_BITS, stamp as u32 & NUMBER_MAX))
+        torn.map(|torn| (torn, equal))
     }
-}
-
-/// The first difference of a value from the expected one.
-fn differs(expected: &[u8], value: &[u8]) -> Option<Outcome> {
-    if expected == value {
-        return None;
-    }
-    let at = expected.iter().zip(value).position(|(expected, found)| expected != found);
-    let at = at.unwrap_or(expected.len().min(value.len()));
-    let expected = expected.get(at).copied().unwrap_or(0);
-    Some(Outcome::Differs { at: at as u32, expected, found: value.get(at).copied() })
 }
 
 /// Makes stamps of different keys differ.
@@ -247,83 +257,6 @@ impl Name {
     }
 }
 
-/// One issuer's knowledge of the keys that only it writes: the possible writes of each.
-#[derive(Debug, Default)]
-pub struct Verifier {
-    keys: HashMap<u64, Writes>,
-    /// Writes that may have been done and may still be: their answer never came.
-    in_doubt: HashMap<u64, Vec<u32>>,
-    /// Writes that wait for the one before them on their key, by the issuer's numbers.
-    waiting: HashMap<u64, VecDeque<u32>>,
-}
-
-#[derive(Debug, Clone, Copy, Default)]
-struct Writes {
-    sent: u32,
-    acknowledged: u32,
-    /// True if the last write sent has no answer yet.
-    is_out: bool,
-}
-
-impl Verifier {
-    /// The number of a new write of `key`; `None` if another write is in flight, for which the new one, `token` to the
-    /// issuer, has to wait. With two in flight the last one would be unknown.
-    pub fn begin_write(&mut self, key: u64, token: u32) -> Option<u32> {
-        let writes = self.keys.entry(key).or_default();
-        if writes.is_out {
-            self.waiting.entry(key).or_default().push_back(token);
-            return None;
-        }
-        writes.is_out = true;
-        // More writes of a key than that are no run of a benchmark.
-        writes.sent = (writes.sent + 1).min(NUMBER_MAX);
-        Some(writes.sent)
-    }
-
-    /// A write was answered; `done`: with success; `in_doubt`: it may still be done. Returns the write that waited for
-    /// it.
-    pub fn end_write(&mut self, key: u64, done: bool, in_doubt: bool) -> Option<u32> {
-        let writes = self.keys.entry(key).or_default();
-        writes.is_out = false;
-        if done {
-            writes.acknowledged = writes.sent;
-        } else if in_doubt {
-            self.in_doubt.entry(key).or_default().push(writes.sent);
-        }
-        let waiting = self.waiting.get_mut(&key)?;
-        let next = waiting.pop_front();
-        if waiting.is_empty() {
-            self.waiting.remove(&key);
-        }
-        next
-    }
-
-    /// The last acknowledged write of `key`: a read that begins now must return at least this one.
-    pub fn acknowledged(&self, key: u64) -> u32 {
-        self.keys.get(&key).map_or(0, |writes| writes.acknowledged)
-    }
-
-    /// Checks that `bins` of `key` are a possible result of a read that began when `acknowledged` was. Returns the
-    /// difference otherwise.
-    pub fn check(&self, object: &Object, key: u64, acknowledged: u32, bins: &[u8]) -> Outcome {
-        let (began, found) = match object.written(key, bins) {
-            Ok(written) => written,
-            Err(outcome) => return outcome,
-        };
-        let sent = self.keys.get(&key).map_or(0, |writes| writes.sent);
-        let of_this_run = began == object.began && found > 0;
-        let may_stand = match of_this_run {
-            false => acknowledged == 0,
-            true if found >= acknowledged => found <= sent,
-            true => self.in_doubt.get(&key).is_some_and(|numbers| numbers.contains(&found)),
-        };
-        match may_stand {
-            true => Outcome::Done,
-            false => Outcome::Older { acknowledged, found: if of_this_run { found } else { 0 } },
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -348,20 +281,25 @@ mod tests {
             let object = object(value);
             let bins = object.ops(7, 3);
             assert_eq!(object.written(7, &bins), Ok((170_000_000_000, 3)), "{value}");
-            assert!(object.written(8, &bins).is_err(), "another record");
+            assert_eq!(object.written(8, &bins), Err(WrongRecord::Foreign), "another record");
             // Header and name of a bin are 12 bytes.
             let in_values = (0..bins.len()).filter(|at| at % (12 + value.bytes() as usize) >= 12);
             for at in in_values {
                 let mut changed = bins.clone();
                 changed[at] ^= 4;
                 let found = object.written(7, &changed);
-                assert!(
-                    found.is_err_and(|outcome| matches!(outcome, Outcome::Differs { .. })),
-                    "{value} byte {at}: {found:?}"
-                );
+                assert!(matches!(found, Err(WrongRecord::Torn { .. })), "{value} byte {at}: {found:?}");
             }
             let missing = ops::HEADER_BYTES + 4 + value.bytes() as usize;
-            assert!(object.written(7, &bins[..missing]).is_err(), "a bin is missing");
+            let torn = object.written(7, &bins[..missing]);
+            assert!(
+                matches!(torn, Err(WrongRecord::Torn { bin: 2, at: 0, found: None, .. })),
+                "a bin is missing: {torn:?}"
+            );
+            let [earlier, later] = [150_000_000_000, 180_000_000_000].map(|began| Object { began, ..object.clone() });
+            for other in [earlier.ops(7, 3), later.ops(7, 3)] {
+                assert_eq!(object.written(7, &other), Err(WrongRecord::Foreign), "{value}");
+            }
         }
         assert!(!object(Value::String(15)).can_be_verified() && object(Value::Blob(8)).can_be_verified());
     }
@@ -370,30 +308,5 @@ mod tests {
     fn strings_are_letters() {
         let bins = object(Value::String(1_000)).ops(1, 1);
         assert!(ops::entries(&bins).all(|entry| entry.value.len() == 1_000 && entry.value.is_ascii()));
-    }
-
-    #[test]
-    fn an_older_write_than_was_acknowledged_is_told_unless_it_is_in_doubt() {
-        let object = object(Value::Blob(64));
-        let mut verifier = Verifier::default();
-        let check =
-            |verifier: &Verifier, write| verifier.check(&object, 5, verifier.acknowledged(5), &object.ops(5, write));
-        assert_eq!(verifier.begin_write(5, 0), Some(1));
-        assert_eq!(verifier.begin_write(5, 1), None, "one at a time");
-        assert_eq!(check(&verifier, 1), Outcome::Done, "it may be done before it is answered");
-        assert_eq!(verifier.end_write(5, true, false), Some(1));
-        assert_eq!(verifier.begin_write(5, 1), Some(2));
-        assert_eq!(check(&verifier, 1), Outcome::Done);
-        assert_eq!(verifier.end_write(5, false, true), None);
-        assert_eq!((check(&verifier, 1), check(&verifier, 2)), (Outcome::Done, Outcome::Done), "nobody knows");
-        assert_eq!(verifier.begin_write(5, 2), Some(3));
-        verifier.end_write(5, true, false);
-        assert_eq!(check(&verifier, 2), Outcome::Done, "it may be done late");
-        assert_eq!(check(&verifier, 1), Outcome::Older { acknowledged: 3, found: 1 });
-        assert_eq!(check(&verifier, 4), Outcome::Older { acknowledged: 3, found: 4 }, "never written");
-        let earlier = Object { began: 160_000_000_000, ..object.clone() }.ops(5, 9);
-        assert_eq!(verifier.check(&object, 5, 3, &earlier), Outcome::Older { acknowledged: 3, found: 0 });
-        let others = Object { began: 160_000_000_000, ..object.clone() }.ops(6, 9);
-        assert_eq!(verifier.check(&object, 6, 0, &others), Outcome::Done, "what a run before wrote");
     }
 }

@@ -82,16 +82,37 @@ pub enum Outcome {
     Nvme(Status),
     /// Result code of a database server, other than 0.
     Result(u8),
-    /// A read record is older than the last acknowledged write of it.
-    Older {
+    /// A read record is not a possible result of the writes to it.
+    Wrong {
+        /// Key of the record: a batch reads several.
+        key: u64,
+        /// The difference.
+        wrong: WrongRecord,
+    },
+}
+
+/// Kinds of records that a verifying reader refuses.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WrongRecord {
+    /// The whole value of a write before the last acknowledged one.
+    Old {
         /// Number of the last acknowledged write.
         acknowledged: u32,
-        /// Number of the write found; 0: a write before the run, or no record at all.
+        /// Number of the write found; 0: one of an earlier run.
         found: u32,
     },
-    /// A read record differs from what was written.
-    Differs {
-        /// First byte of the value that differs.
+    /// No record.
+    Missing {
+        /// Number of the last acknowledged write; 0: the run has not written it.
+        acknowledged: u32,
+    },
+    /// A value of another key, or of no write of this client.
+    Foreign,
+    /// A mix of two writes, or a write with bytes that differ inside.
+    Torn {
+        /// The bin, from 1.
+        bin: u16,
+        /// First byte of its value that differs.
         at: u32,
         /// Expected byte.
         expected: u8,
@@ -109,7 +130,7 @@ impl Outcome {
 
     /// True if the data read differ from the data written.
     pub fn is_wrong_data(self) -> bool {
-        matches!(self, Self::Older { .. } | Self::Differs { .. })
+        matches!(self, Self::Wrong { .. })
     }
 
     /// True if the target itself is gone, so that all later operations fail, too.
@@ -129,17 +150,33 @@ impl fmt::Display for Outcome {
                 Some(word) => write!(f, "result code {code}: {word}"),
                 None => write!(f, "result code {code}"),
             },
-            Self::Older { acknowledged, found: 0 } => {
-                write!(f, "no record, or one from before the run, not write {acknowledged}, which was acknowledged")
+            Self::Wrong { wrong, .. } => write!(f, "{wrong}"),
+        }
+    }
+}
+
+impl fmt::Display for WrongRecord {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            Self::Old { acknowledged, found: 0 } => {
+                write!(f, "old: a write of an earlier run, although write {acknowledged} of this run was acknowledged")
             }
-            Self::Older { acknowledged, found } => {
-                write!(f, "write {found} of this record, older than write {acknowledged}, which was acknowledged")
+            Self::Old { acknowledged, found } => {
+                write!(f, "old: write {found} of this record, although write {acknowledged} was acknowledged")
             }
-            Self::Differs { at, expected, found: Some(found) } => {
-                write!(f, "byte {at} of the value is 0x{found:02x}, not 0x{expected:02x} as written")
+            Self::Missing { acknowledged: 0 } => f.write_str("missing: no such record; this run has not written it"),
+            Self::Missing { acknowledged } => {
+                write!(f, "missing: no such record, although write {acknowledged} was acknowledged")
             }
-            Self::Differs { at, expected, found: None } => {
-                write!(f, "the value ends before its byte {at}, which was written as 0x{expected:02x}")
+            Self::Foreign => f.write_str("foreign: a value of another key, or of no write of this client"),
+            Self::Torn { bin, at, expected, found: Some(found) } => {
+                write!(
+                    f,
+                    "torn: byte {at} of bin {bin} is 0x{found:02x}, not 0x{expected:02x} as the bytes before it say"
+                )
+            }
+            Self::Torn { bin, at, expected, found: None } => {
+                write!(f, "torn: bin {bin} ends before its byte {at}, which was written as 0x{expected:02x}")
             }
         }
     }
@@ -198,12 +235,12 @@ mod tests {
             (Outcome::Result(18), "result code 18: device overload"),
             (Outcome::Result(200), "result code 200"),
             (
-                Outcome::Older { acknowledged: 3, found: 2 },
-                "write 2 of this record, older than write 3, which was acknowledged",
+                Outcome::Wrong { key: 7, wrong: WrongRecord::Old { acknowledged: 3, found: 2 } },
+                "old: write 2 of this record, although write 3 was acknowledged",
             ),
             (
-                Outcome::Differs { at: 9, expected: 0x41, found: Some(0) },
-                "byte 9 of the value is 0x00, not 0x41 as written",
+                Outcome::Wrong { key: 7, wrong: WrongRecord::Torn { bin: 2, at: 9, expected: 0x41, found: Some(0) } },
+                "torn: byte 9 of bin 2 is 0x00, not 0x41 as the bytes before it say",
             ),
         ] {
             assert_eq!(outcome.to_string(), text);

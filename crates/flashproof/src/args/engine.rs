@@ -7,6 +7,7 @@ use load::workload::records::Mix;
 use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
+use store::client::Replica;
 use store::object::Value;
 
 /// Login and TLS.
@@ -88,6 +89,9 @@ pub struct ClientArgs {
     /// Port of the nodes
     #[arg(short, long, value_name = "PORT", default_value_t = 3000)]
     pub port: u16,
+    /// Use the nodes' alternate addresses
+    #[arg(hide_short_help = true, long)]
+    pub services_alternate: bool,
     /// Namespace
     #[arg(short, long, value_name = "NAMESPACE", default_value = "test", value_parser = name::<31>)]
     pub namespace: String,
@@ -127,11 +131,21 @@ pub struct ClientArgs {
     /// Transactions in flight on each connection, if the server supports pipelining
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub pipeline: u32,
+    /// Records of a read: several are read in one request to each node (a batch), and the latency is that of the whole
+    #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u32).range(1..=5000))]
+    pub batch_read_size: u32,
+    /// Nodes that reads go to: the master; in sequence the replicas, too, while it fails; any copy in turn; or nodes of
+    /// the rack --rack-id first
+    #[arg(hide_short_help = true, long, value_name = "master|sequence|any|prefer-rack", default_value = "master")]
+    pub replica: Replica,
+    /// Rack of this client, for --replica prefer-rack
+    #[arg(hide_short_help = true, long, value_name = "N", required_if_eq("replica", "prefer-rack"))]
+    pub rack_id: Option<u32>,
     /// Issuing threads, each with its own keys [default: one per 64 transactions in flight, up to half of the CPUs]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1024))]
     pub threads: Option<u32>,
-    /// Verify all data read: a record fails if its bytes differ from those written, or if it is older than an
-    /// acknowledged write
+    /// Verify all data read: a record fails if it is older than an acknowledged write (old), or missing, foreign or
+    /// torn; each kind is counted
     #[arg(long)]
     pub verify: bool,
     /// Zipfian key popularity: the n-th key in proportion to n^-THETA
@@ -173,6 +187,8 @@ Examples:
   flashproof engine client -h db1 -n test -k 1000000 -w RU,95 -z 256 -g 50000       50,000 a second, whatever comes back
   flashproof engine client -h db1 -k 1000000 -w RU,50 --zipfian --verify    with a look at all that is read
   flashproof engine client -h 127.0.0.1 -k 100000 -w RU,95 -z 256 --pipeline 32     several at once on each connection
+  flashproof engine client -h db1 -k 1000000 -w RU,95 --batch-read-size 32     32 records in each read
+  flashproof engine client -h db1,db2 -k 1000000 --replica prefer-rack --rack-id 2     reads from nodes of rack 2
   flashproof engine client -h db1:4333 --tls --tls-cafile ca.pem --user me     over TLS, with a login
 
 Any Aerospike server will do, \"flashproof engine serve\" among them. Records are written to the namespace: take one whose

@@ -17,14 +17,14 @@ use session::failure::Failure;
 use session::in_process::began;
 use session::place::default_dir;
 use session::record::record;
-use session::runner::{self, Named, Opened, RunRequest, SeriesContext, findings_about};
+use session::runner::{self, Named, Opened, RunRequest, SeriesContext, findings_about, fresh_seed};
 use std::process::ExitCode;
 use std::sync::Arc;
-use store::Overload;
 use store::client::cluster::{Cluster, Map};
-use store::client::{ClientSettings, Stored};
+use store::client::{BatchReads, ClientSettings, Stored};
 use store::nodes::Host;
 use store::object::Object;
+use store::{Overload, Verification};
 use sys::process;
 
 /// Default length of a run, seconds.
@@ -56,9 +56,13 @@ pub fn run(args: &ClientArgs) -> Result<ExitCode, Failure> {
     }
     check_open_files(args.connections.div_ceil(args.pipeline))?;
     let access = access(&args.access)?;
-    let cluster = Cluster::find(&seeds, &args.namespace, access).map_err(Failure::environment)?;
+    let cluster =
+        Cluster::find(&seeds, &args.namespace, access, args.services_alternate).map_err(Failure::environment)?;
     let map = cluster.map();
     console::note(&about(&map, args.debug));
+    if let Some(rack) = args.rack_id.filter(|rack| map.nodes.iter().all(|node| node.rack != Some(*rack))) {
+        console::warning(&format!("no node reports rack {rack}: reads go to the masters - -D shows the racks"));
+    }
     object.single_bin = cluster.has_single_bins();
     if object.single_bin && object.bins > 1 {
         return Err(Failure::usage(format!(
@@ -69,6 +73,7 @@ pub fn run(args: &ClientArgs) -> Result<ExitCode, Failure> {
     }
     let (name, devices) = as_devices(&args.namespace, &map);
     let object = Arc::new(object);
+    let seed = args.seed.unwrap_or_else(fresh_seed);
     let workload = Records {
         target: DeviceName::Path(name.clone()),
         file_size_bytes: None,
@@ -78,6 +83,7 @@ pub fn run(args: &ClientArgs) -> Result<ExitCode, Failure> {
         mix: args.workload,
         next_key: args.zipfian.map_or(Keys::Uniform, |theta| Keys::Zipfian { theta }),
         record_bytes: object.bytes(),
+        batch_records: args.batch_read_size,
         depth: args.connections,
         rate: args.rate.filter(|rate| *rate > 0).map(Rate::per_sec),
         threads: args.threads.unwrap_or_else(|| threads(args.connections)),
@@ -86,15 +92,20 @@ pub fn run(args: &ClientArgs) -> Result<ExitCode, Failure> {
             (None, Mix::Insert) => INSERT_SEC,
             (None, Mix::ReadUpdate { .. }) => DURATION_SEC,
         },
-        seed: args.seed,
+        seed: Some(seed),
     };
+    let batch = (args.batch_read_size > 1)
+        .then(|| BatchReads { records: args.batch_read_size, keys: Arc::new(workload.batch_keys(seed)) });
     let overload = Arc::new(Overload::default());
     overload.set_waits(args.workload == Mix::Insert);
     let settings = ClientSettings {
         cluster,
         namespace: args.namespace.clone(),
         object,
-        verify: args.verify,
+        verification: Arc::new(Verification::new(args.verify)),
+        batch,
+        replica: args.replica,
+        rack: args.rack_id,
         timeout_ms: args.timeout,
         pipeline: pipeline(args.pipeline, &map),
         overload: overload.clone(),
@@ -201,11 +212,12 @@ fn about(map: &Map, debug: bool) -> String {
     }
     for node in map.nodes.iter().filter(|_| debug) {
         text += &format!(
-            "\n  {} at {}, build {}, {}{}",
+            "\n  {} at {}, build {}, {}{}{}",
             printable(&node.name),
             node.host,
             printable(&node.build),
             units::count(map.owned(node.number) as u64, "partition"),
+            node.rack.map_or_else(String::new, |rack| format!(", rack {rack}")),
             if node.pipelines { ", takes several transactions on a connection" } else { "" }
         );
     }

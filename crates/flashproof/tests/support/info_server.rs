@@ -218,7 +218,8 @@ impl State {
             let mode = self.mode.lock().unwrap().clone();
             let reply = match (header[1], &mode) {
                 (2, Mode::Login(user, credential)) => {
-                    let result = self.log_in(&body, user, credential);
+                    self.logins.fetch_add(usize::from(body[2] == LOGIN), Ordering::SeqCst);
+                    let result = log_in(&body, user, credential);
                     is_in |= result == 0;
                     security_reply(result)
                 }
@@ -250,25 +251,6 @@ impl State {
                 _ => stream.write_all(&reply)?,
             }
             stream.flush()?;
-        }
-    }
-
-    fn log_in(&self, body: &[u8], user: &str, credential: &str) -> u8 {
-        let mut fields = BTreeMap::new();
-        let mut rest = &body[16..];
-        for _ in 0..body[3] {
-            let length = u32::from_be_bytes(rest[..4].try_into().unwrap()) as usize;
-            fields.insert(rest[4], rest[5..4 + length].to_vec());
-            rest = &rest[4 + length..];
-        }
-        match body[2] {
-            _ if fields.get(&0).is_none_or(|name| name != user.as_bytes()) => 60,
-            20 => {
-                self.logins.fetch_add(1, Ordering::SeqCst);
-                if fields[&3] == credential.as_bytes() { 0 } else { 65 }
-            }
-            0 if fields.get(&5).is_some_and(|token| token == b"token") => 0,
-            _ => 66,
         }
     }
 
@@ -313,13 +295,34 @@ impl State {
     }
 }
 
+/// Command of a login by password.
+const LOGIN: u8 = 20;
+
+/// The result of a login: a command, and the user with the credential or the token of a session.
+pub fn log_in(body: &[u8], user: &str, credential: &str) -> u8 {
+    let mut fields = BTreeMap::new();
+    let mut rest = &body[16..];
+    for _ in 0..body[3] {
+        let length = u32::from_be_bytes(rest[..4].try_into().unwrap()) as usize;
+        fields.insert(rest[4], rest[5..4 + length].to_vec());
+        rest = &rest[4 + length..];
+    }
+    match body[2] {
+        _ if fields.get(&0).is_none_or(|name| name != user.as_bytes()) => 60,
+        LOGIN if fields[&3] == credential.as_bytes() => 0,
+        LOGIN => 65,
+        0 if fields.get(&5).is_some_and(|token| token == b"token") => 0,
+        _ => 66,
+    }
+}
+
 fn frame(kind: u8, body: &[u8]) -> Vec<u8> {
     let header = (2 << 56) | (u64::from(kind) << 48) | body.len() as u64;
     [&header.to_be_bytes(), body].concat()
 }
 
 /// A reply with a session that lasts an hour, or a refusal.
-fn security_reply(result: u8) -> Vec<u8> {
+pub fn security_reply(result: u8) -> Vec<u8> {
     let mut body = vec![0; 16];
     body[1] = result;
     if result == 0 {

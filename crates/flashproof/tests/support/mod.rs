@@ -11,11 +11,13 @@ mod loop_device;
 mod process;
 mod server;
 mod throttled;
+mod tls_front;
 
 pub use loop_device::LoopDevice;
 pub use process::{Ended, Running};
 pub use server::{Answer, ask, serve, serve_as, statistic};
 pub use throttled::Throttled;
+pub use tls_front::TlsFront;
 
 use results::run_dir::{self, Run};
 use serde_json::Value;

@@ -238,6 +238,7 @@ impl Recorder {
         if *told < FAILURES_TOLD_MAX {
             *told += 1;
             let device = cell as usize % self.layout.devices.len();
+            let offset = if let Outcome::Wrong { key, .. } = outcome { key } else { offset };
             let failure = Failure { device, kind, offset, len, error: outcome.to_string(), is_wrong_data };
             let _ = self.messages.send(Message::Failure(failure));
         }

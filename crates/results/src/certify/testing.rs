@@ -35,6 +35,7 @@ pub(super) fn verdict(outcome: Outcome, end: End, share: f64) -> Verdict {
         reasons: vec![Reason::new(Code::Unknown, "the first reason")],
         missed: Vec::new(),
         notes: Vec::new(),
+        records_read: None,
         decided_by: Some(Deciding {
             stream: "reads".into(),
             device: Some("x".into()),

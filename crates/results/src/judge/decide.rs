@@ -111,6 +111,7 @@ fn verdict(judge: &Judge, end: &End, elsewhere: Option<&str>) -> Verdict {
         failures: Vec::new(),
         missed: Vec::new(),
         notes: Vec::new(),
+        records_read: None,
         workloads: judge.parts.iter().map(|part| of_workload(part, end)).collect(),
         decided_by: judged.map(|worst| worst.deciding),
         worst: by_limit.into_iter().map(|worst| worst.deciding).collect(),

@@ -4,6 +4,7 @@
 
 use super::text::deciding_sentence;
 use super::{Code, Outcome, Reason, Sla, StreamTotals, Verdict, WorkloadVerdict};
+use crate::records_read::RecordsRead;
 use crate::units::Grouped;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -25,6 +26,9 @@ pub struct RunResult {
     pub worst_slice: Option<u64>,
     /// Operations each stream wanted and did.
     pub streams: Vec<StreamTotals>,
+    /// Records read from a database, where they were verified or read in batches.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub records_read: Option<RecordsRead>,
     /// Of several workloads, each alone.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub workloads: Vec<WorkloadVerdict>,
@@ -51,6 +55,7 @@ impl Verdict {
             first_bad_slice: bad.map(|(first, worst)| first.unwrap_or(worst).min(worst)),
             worst_slice: bad.map(|(_, worst)| worst),
             streams: self.streams.clone(),
+            records_read: self.records_read,
             workloads: self.workloads.clone(),
             not_judged: self.not_judged(),
         }
@@ -77,7 +82,7 @@ impl Verdict {
 }
 
 impl RunResult {
-    /// The reasons after the first, each one sentence.
+    /// What follows the first reason: records read, and the other reasons; each one sentence.
     pub fn others(&self) -> impl Iterator<Item = String> + '_ {
         let reasons = self.reasons.iter().skip(1).map(ToString::to_string);
         let workloads = self.workloads.iter().map(|workload| {
@@ -85,6 +90,7 @@ impl RunResult {
             format!("{}: {}: {why}", workload.name, workload.outcome)
         });
         let not_judged = self.not_judged.iter().map(|what| format!("not judged: {what}"));
-        reasons.chain(workloads).chain(not_judged)
+        let records_read = self.records_read.map(|read| read.to_string());
+        records_read.into_iter().chain(reasons).chain(workloads).chain(not_judged)
     }
 }

@@ -1,6 +1,7 @@
 //! The verdict as data: the contents of `verdict.json`.
 
 use super::End;
+use crate::records_read::RecordsRead;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -289,6 +290,9 @@ pub struct Verdict {
     /// Remarks of the jobs, which decide nothing, one sentence each.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub notes: Vec<String>,
+    /// Records read from a database, where they were verified or read in batches.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub records_read: Option<RecordsRead>,
     /// Of a run of several workloads: each alone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub workloads: Vec<WorkloadVerdict>,

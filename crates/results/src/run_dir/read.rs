@@ -83,7 +83,9 @@ pub fn read(dir: &Path) -> Result<Run, RunDirError> {
     damage.extend(records.damage().filter(|known| !damage.iter().any(|other| other == known)).map(str::to_owned));
     let end = written.as_ref().map_or(End::Unrecorded, |written| written.end.clone());
     let failures = written.as_ref().map_or(Vec::new(), |written| written.failures.clone());
-    let mut verdict = Verdict { blame: blamer.blame(&judge), failures, ..judge.verdict(&end) };
+    // Counted in the run alone: the directory has no record of each read.
+    let records_read = written.as_ref().and_then(|written| written.records_read);
+    let mut verdict = Verdict { blame: blamer.blame(&judge), failures, records_read, ..judge.verdict(&end) };
     if let Some(written) = &written {
         verdict.fail_for(written.missed.clone());
         verdict.note(written.notes.clone());

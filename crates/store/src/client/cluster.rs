@@ -1,12 +1,20 @@
 //! The nodes of a cluster and their partitions, queried from the nodes and kept up to date.
 //!
-//! A thread asks all known nodes once a second, as Aerospike's clients do; issuing threads read the latest map. Replies
-//! are not trusted: an empty map, a truncated or endless reply costs the node its partitions, and nothing else.
+//! ```text
+//! once a second, or when a node lacked a partition that it had reported:
+//!   nodes that answer -> generations -> if changed: peers, partitions, racks -> Map
+//!   nodes that do not, peers that are unknown, seeds -> a thread of their own -> nodes that answer
+//! ```
+//!
+//! A node keeps its number for the run, also when it returns under another address. Replies are not trusted: an empty map,
+//! a truncated or endless reply costs the node its partitions, and nothing else.
 
-use super::replies::bitmap;
-use crate::nodes::{self, Access, Connection, Host, NODES_MAX, PeersQuery, connect, peers};
+use super::replies::{COPIES_MAX, Owned, owned, rack};
+use crate::nodes::{self, Access, Connection, Host, NODES_MAX, Peer, PeersQuery, at_once, connect, peers};
+use crate::wire::query::{begin_of, is_refusal};
 use crate::{Digest, PARTITIONS, partition};
 use results::units::quoted;
+use std::collections::BTreeMap;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
@@ -19,8 +27,8 @@ const TEND: Duration = Duration::from_secs(1);
 /// Delay of another query after a node lacked a partition that it had reported.
 const ASK_AGAIN: Duration = Duration::from_millis(50);
 
-/// Most addresses of a node that joins during a run: each that does not answer takes a while.
-const ADDRESSES_MAX: usize = 8;
+/// Namespaces that a message names.
+const NAMESPACES_TOLD_MAX: usize = 32;
 
 /// A node as it was seen last.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -34,6 +42,8 @@ pub struct Node {
     tls_name: String,
     /// Stands for the password on further connections.
     session: Option<Vec<u8>>,
+    /// Rack of the node in the namespace; `None` if servers report none, as those without racks do.
+    pub rack: Option<u32>,
     /// Server version.
     pub build: String,
     /// True if the server accepts several requests on a connection at once.
@@ -45,24 +55,34 @@ pub struct Node {
 pub struct Map {
     /// Indexed by [`Node::number`].
     pub nodes: Vec<Node>,
-    /// By partition: the number of its node.
-    masters: Vec<Option<u16>>,
+    /// By copy and partition: the number of its node. The first copy is the master's.
+    copies: Vec<Vec<Option<u16>>>,
 }
 
 impl Map {
-    /// The number of the node that has the record, if one is known.
+    /// The numbers of the nodes that have the record, the master first.
+    pub fn owners(&self, digest: &Digest) -> impl Iterator<Item = usize> {
+        let partition = usize::from(partition(digest));
+        self.copies.iter().filter_map(move |nodes| nodes[partition].map(usize::from))
+    }
+
+    /// The number of the node that is the record's master, if one is known.
     pub fn master(&self, digest: &Digest) -> Option<usize> {
-        self.masters[usize::from(partition(digest))].map(usize::from)
+        self.masters()[usize::from(partition(digest))].map(usize::from)
     }
 
-    /// Partitions that a node has.
+    fn masters(&self) -> &[Option<u16>] {
+        &self.copies[0]
+    }
+
+    /// Partitions of which a node is master.
     pub fn owned(&self, node: usize) -> usize {
-        self.masters.iter().filter(|master| master.map(usize::from) == Some(node)).count()
+        self.masters().iter().filter(|master| master.map(usize::from) == Some(node)).count()
     }
 
-    /// Partitions that no node has.
+    /// Partitions without a master.
     pub fn unowned(&self) -> usize {
-        self.masters.iter().filter(|master| master.is_none()).count()
+        self.masters().iter().filter(|master| master.is_none()).count()
     }
 }
 
@@ -71,7 +91,6 @@ pub struct Cluster {
     access: Arc<Access>,
     map: Arc<Mutex<Arc<Map>>>,
     has_single_bins: bool,
-    connect: Sender<Connect>,
     /// Dropping it ends the thread; a message triggers a query at once.
     ask: Sender<()>,
 }
@@ -79,21 +98,13 @@ pub struct Cluster {
 /// A connection to a node; or the error number of operations that waited for it, and a sentence.
 pub(super) type Connected = Result<Connection, (i32, String)>;
 
-/// A requested connection, and its receiver.
-pub(super) struct Connect {
-    pub(super) node: Node,
-    pub(super) slot: usize,
-    pub(super) made: Sender<(usize, Connected)>,
-    pub(super) waker: Waker,
-}
-
 impl Cluster {
-    /// The cluster with one of `seeds` as a node, for `namespace`.
+    /// The cluster with one of `seeds` as a node, for `namespace`; `alternate`: by the nodes' alternate addresses.
     ///
     /// Errors: none of them answers, or the cluster has no such namespace; a sentence.
-    pub fn find(seeds: &[Host], namespace: &str, access: Access) -> Result<Arc<Self>, String> {
+    pub fn find(seeds: &[Host], namespace: &str, access: Access, alternate: bool) -> Result<Arc<Self>, String> {
         let access = Arc::new(access);
-        let query = PeersQuery { tls: access.tls.is_some(), alternate: false };
+        let query = PeersQuery { tls: access.tls.is_some(), alternate };
         let nodes::Cluster { mut nodes, missing } = nodes::find(seeds, Some(query), &access);
         if nodes.is_empty() {
             return Err(format!(
@@ -103,11 +114,15 @@ impl Cluster {
         }
         // A run is named after the first node: a seed.
         nodes.sort_by_key(|node| seeds.iter().position(|seed| *seed == node.host).unwrap_or(seeds.len()));
-        let nodes = nodes.into_iter().map(Asked::new).collect();
-        let mut asker = Asker { namespace: namespace.to_owned(), access: access.clone(), query, nodes };
+        let mut asker = Asker::new(nodes, namespace, seeds, query, access.clone())?;
         let map = asker.ask();
-        if map.masters.iter().all(Option::is_none) {
-            let has: Vec<_> = asker.nodes[0].node.namespaces.iter().map(|name| quoted(name)).collect();
+        if map.masters().iter().all(Option::is_none) {
+            let failed = |asked: &Asked| Some(format!("node {}: {}", asked.node, asked.failed.as_ref()?));
+            if let Some(why) = asker.nodes.iter().find_map(failed) {
+                return Err(format!("cannot find the partitions of namespace {} - {why}", quoted(namespace)));
+            }
+            let has = asker.nodes[0].node.namespaces.iter().take(NAMESPACES_TOLD_MAX).map(|name| begin_of(name));
+            let has: Vec<_> = has.collect();
             return Err(format!(
                 "cannot use namespace {} - no node has a partition of it; it has {} - name one of its namespaces (-n)",
                 quoted(namespace),
@@ -117,15 +132,9 @@ impl Cluster {
         let has_single_bins = asker.settings().split(';').any(|pair| pair == "single-bin=true");
         let map = Arc::new(Mutex::new(Arc::new(map)));
         let (ask, asked) = channel();
-        let (connect, wanted) = channel();
-        let (shared, to_connect) = (map.clone(), access.clone());
-        let spawn = |name: &str, body: Box<dyn FnOnce() + Send>| {
-            let spawned = thread::Builder::new().name(name.to_owned()).spawn(body);
-            spawned.map_err(|error| format!("cannot start a thread that asks the cluster: {error}"))
-        };
-        spawn("tend", Box::new(move || tend(asker, &shared, &asked)))?;
-        spawn("connect", Box::new(move || connect_all(&wanted, &to_connect)))?;
-        Ok(Arc::new(Self { access, map, has_single_bins, connect, ask }))
+        let shared = map.clone();
+        spawn("tend", move || tend(asker, &shared, &asked))?;
+        Ok(Arc::new(Self { access, map, has_single_bins, ask }))
     }
 
     /// The map that was made last.
@@ -148,9 +157,17 @@ impl Cluster {
         connected(node, &self.access)
     }
 
-    /// Requests a connection.
-    pub(super) fn connect(&self, wanted: Connect) {
-        let _ = self.connect.send(wanted);
+    /// Requests a connection; it is sent to `made` with its slot.
+    pub(super) fn connect(&self, node: Node, slot: usize, made: Sender<(usize, Connected)>, waker: Waker) {
+        let (access, failed) = (self.access.clone(), made.clone());
+        let spawned = spawn("connect", move || {
+            if made.send((slot, connected(&node, &access))).is_ok() {
+                waker.wake();
+            }
+        });
+        if let Err(error) = spawned {
+            let _ = failed.send((slot, Err((libc::EAGAIN, error))));
+        }
     }
 }
 
@@ -162,14 +179,15 @@ fn connected(node: &Node, access: &Access) -> Connected {
     connection.map_err(|error| (libc::ECONNREFUSED, error))
 }
 
-fn connect_all(wanted: &Receiver<Connect>, access: &Access) {
-    for Connect { node, slot, made, waker } in wanted {
-        if made.send((slot, connected(&node, access))).is_ok() {
-            waker.wake();
-        }
-    }
+/// Starts a thread.
+///
+/// Errors: the system allows none, a sentence.
+fn spawn(name: &str, body: impl FnOnce() + Send + 'static) -> Result<(), String> {
+    let spawned = thread::Builder::new().name(name.to_owned()).spawn(body);
+    spawned.map(drop).map_err(|error| format!("cannot start a thread that asks the cluster: {error}"))
 }
 
+/// Keeps `map` up to date until the sender of `asked` is dropped; a message triggers a query at once.
 fn tend(mut asker: Asker, map: &Mutex<Arc<Map>>, asked: &Receiver<()>) {
     loop {
         match asked.recv_timeout(TEND) {
@@ -194,75 +212,156 @@ struct Asker {
     namespace: String,
     access: Arc<Access>,
     query: PeersQuery,
+    seeds: Vec<Host>,
     /// Indexed by [`Node::number`].
     nodes: Vec<Asked>,
+    /// Peers for the thread that looks for them, and the nodes that it found.
+    wanted: Sender<Vec<Peer>>,
+    found: Receiver<Vec<nodes::Node>>,
+    is_looking: bool,
 }
 
 struct Asked {
     node: nodes::Node,
-    /// True if the last query succeeded.
-    answers: bool,
-    /// Its partitions, by its last reply.
-    bitmap: Option<Vec<u8>>,
+    /// Why the last query failed, if it did.
+    failed: Option<String>,
+    /// Generations of peers and partitions, and the connection that they came on, at the last reply about these.
+    generations: Option<(Vec<String>, u64)>,
+    peers: Vec<Peer>,
+    owned: Option<Owned>,
+    rack: Option<u32>,
 }
 
 impl Asked {
     fn new(node: nodes::Node) -> Self {
-        Self { node, answers: true, bitmap: None }
+        Self { node, failed: None, generations: None, peers: Vec::new(), owned: None, rack: None }
+    }
+
+    fn answers(&self) -> bool {
+        self.failed.is_none()
+    }
+
+    /// Queries the node for its generations, and for peers and partitions if they changed or are unknown.
+    ///
+    /// Errors: it does not answer, or nonsense, a sentence. Its last valid replies hold.
+    fn refresh(&mut self, namespace: &str, query: PeersQuery, access: &Access) -> Result<(), String> {
+        let names = ["peers-generation", "partition-generation"].map(str::to_owned);
+        let generations = self.node.ask(&names, access)?;
+        let known = generations.into_iter().map(|value| value.filter(|value| !is_refusal(value)));
+        // After a restart of the node its generations may be the same by chance.
+        let generations = known.collect::<Option<Vec<_>>>().map(|known| (known, self.node.connections));
+        if generations.is_some() && generations == self.generations {
+            return Ok(());
+        }
+        let names = [&query.name(), "replicas", "rack-ids"].map(str::to_owned);
+        let Ok([list, replicas, rack_ids]) = <[_; 3]>::try_from(self.node.ask(&names, access)?) else {
+            return Err("it answers nothing".to_owned());
+        };
+        self.peers = list.and_then(|list| peers(&list).ok()).unwrap_or_default();
+        self.peers.truncate(NODES_MAX);
+        self.owned = owned(&replicas.unwrap_or_default(), namespace)?;
+        self.rack = rack_ids.and_then(|ids| rack(&ids, namespace));
+        self.generations = generations;
+        Ok(())
     }
 }
 
 impl Asker {
-    /// Queries all nodes for their partitions, and adds nodes that they name.
+    /// Queries `nodes` for `namespace`, and nodes that join them.
+    ///
+    /// Errors: no thread, a sentence.
+    fn new(
+        nodes: Vec<nodes::Node>,
+        namespace: &str,
+        seeds: &[Host],
+        query: PeersQuery,
+        access: Arc<Access>,
+    ) -> Result<Self, String> {
+        let ((wanted, to_look), (tell, found)) = (channel::<Vec<Peer>>(), channel());
+        let looking = access.clone();
+        spawn("look for nodes", move || {
+            for wanted in to_look {
+                let reach = |peer: Peer| nodes::Node::reach(&peer.hosts, peer.tls_name.as_deref(), &looking);
+                let reached = at_once(wanted, reach).into_iter().flatten().collect();
+                if tell.send(reached).is_err() {
+                    return;
+                }
+            }
+        })?;
+        let (namespace, seeds) = (namespace.to_owned(), seeds.to_vec());
+        let nodes = nodes.into_iter().map(Asked::new).collect();
+        Ok(Self { namespace, access, query, seeds, nodes, wanted, found, is_looking: false })
+    }
+
+    /// Queries all nodes that answer for their partitions, and has others looked for, which takes their time-outs.
     fn ask(&mut self) -> Map {
-        let names = [self.query.name(), "replicas".to_owned()];
-        let mut at = 0;
-        // Nodes added here are queried in the same turn.
-        while let Some(asked) = self.nodes.get_mut(at) {
-            at += 1;
-            let replies = asked.node.ask(&names, &self.access);
-            asked.answers = replies.is_ok();
-            let Ok([list, replicas]) = <[_; 2]>::try_from(replies.unwrap_or_default()) else { continue };
-            asked.bitmap = replicas.and_then(|replicas| bitmap(&replicas, &self.namespace));
-            for peer in list.and_then(|list| peers(&list).ok()).into_iter().flatten().take(NODES_MAX) {
-                if self.nodes.len() == NODES_MAX || self.knows(&peer.node) {
-                    continue;
-                }
-                // If none of its addresses answers, the next turn is a second later.
-                let hosts = &peer.hosts[..peer.hosts.len().min(ADDRESSES_MAX)];
-                match nodes::Node::reach(hosts, peer.tls_name.as_deref(), &self.access) {
-                    Ok(node) if !self.knows(&node.id) => self.nodes.push(Asked::new(node)),
-                    _ => {}
-                }
-            }
+        while let Ok(found) = self.found.try_recv() {
+            self.is_looking = false;
+            found.into_iter().for_each(|node| self.add(node));
         }
-        let mut masters = vec![None; usize::from(PARTITIONS)];
+        let (namespace, query, access) = (&self.namespace, self.query, &*self.access);
+        let nodes = self.nodes.iter_mut().filter(|asked| asked.answers()).collect();
+        at_once(nodes, |asked: &mut Asked| asked.failed = asked.refresh(namespace, query, access).err());
+        let wanted = self.missing();
+        if !self.is_looking && !wanted.is_empty() {
+            self.is_looking = self.wanted.send(wanted).is_ok();
+        }
+        self.map()
+    }
+
+    /// Nodes that do not answer, at their last address and those that peers name; unknown peers; and while a node does not
+    /// answer, the seeds.
+    fn missing(&self) -> Vec<Peer> {
+        let (here, away): (Vec<_>, Vec<_>) = self.nodes.iter().partition(|asked| asked.answers());
+        let named = here.iter().flat_map(|asked| &asked.peers);
+        let named = named.filter(|peer| here.iter().all(|asked| asked.node.id != peer.node));
+        let named: BTreeMap<_, _> = named.map(|peer| (&peer.node, peer.clone())).collect();
+        let at = |host: &Host, tls_name| Peer { node: String::new(), tls_name, hosts: vec![host.clone()] };
+        let last = away.iter().map(|asked| at(&asked.node.host, Some(asked.node.tls_name.clone())));
+        let is_missing = |seed: &&Host| !away.is_empty() && here.iter().all(|asked| asked.node.host != **seed);
+        let seeds = self.seeds.iter().filter(is_missing).map(|seed| at(seed, None));
+        named.into_values().chain(last).chain(seeds).take(NODES_MAX).collect()
+    }
+
+    /// Adds a node, or a new address of one that no longer answers at its last one.
+    fn add(&mut self, node: nodes::Node) {
+        if let Some(known) = self.nodes.iter_mut().find(|asked| asked.node.id == node.id) {
+            if !known.answers() {
+                // Its partitions hold until it is queried, unless another node reports them.
+                *known = Asked { owned: known.owned.take(), ..Asked::new(node) };
+            }
+        } else if self.nodes.len() < NODES_MAX {
+            self.nodes.push(Asked::new(node));
+        } else if let Some(left) = self.nodes.iter_mut().find(|asked| !asked.answers() && asked.owned.is_none()) {
+            *left = Asked::new(node);
+        }
+    }
+
+    fn map(&self) -> Map {
+        let most = self.nodes.iter().filter_map(|asked| Some(asked.owned.as_ref()?.copies.len())).max();
+        let mut copies = vec![vec![None; usize::from(PARTITIONS)]; most.unwrap_or(1).min(COPIES_MAX)];
         // A node that does not answer now keeps its partitions, unless another reports them.
-        for answers in [false, true] {
-            for (number, asked) in self.nodes.iter().enumerate().filter(|(_, asked)| asked.answers == answers) {
-                let Some(bitmap) = &asked.bitmap else { continue };
-                let owned = |partition: usize| bitmap[partition / 8] & (0x80 >> (partition % 8)) != 0;
-                masters
-                    .iter_mut()
-                    .enumerate()
-                    .filter(|(partition, _)| owned(*partition))
-                    .for_each(|(_, master)| *master = Some(number as u16));
+        let mut nodes: Vec<_> =
+            self.nodes.iter().enumerate().filter_map(|(at, asked)| Some((at, asked, asked.owned.as_ref()?))).collect();
+        nodes.sort_by_key(|(_, asked, owned)| (asked.answers(), owned.regime));
+        for (number, _, owned) in nodes {
+            for (nodes, bitmap) in copies.iter_mut().zip(&owned.copies) {
+                let is_owned = |partition: usize| bitmap[partition / 8] & (0x80 >> (partition % 8)) != 0;
+                let owned = nodes.iter_mut().enumerate().filter(|(partition, _)| is_owned(*partition));
+                owned.for_each(|(_, node)| *node = Some(number as u16));
             }
         }
-        let node = |(number, Asked { node, .. }): (usize, &Asked)| Node {
+        let node = |(number, Asked { node, rack, .. }): (usize, &Asked)| Node {
             number,
             name: node.id.clone(),
             host: node.host.clone(),
             tls_name: node.tls_name.clone(),
             session: node.session.clone(),
+            rack: *rack,
             build: node.build.clone(),
             pipelines: node.features.split(';').any(|feature| feature == "pipelining"),
         };
-        Map { nodes: self.nodes.iter().enumerate().map(node).collect(), masters }
-    }
-
-    fn knows(&self, id: &str) -> bool {
-        self.nodes.iter().any(|asked| asked.node.id == id)
+        Map { nodes: self.nodes.iter().enumerate().map(node).collect(), copies }
     }
 
     /// Namespace settings as a node reports them; empty if none does.

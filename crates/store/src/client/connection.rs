@@ -1,5 +1,6 @@
 //! One connection to a node: requests, and their replies in the same order.
 
+use super::batch::Part;
 use crate::ops;
 use crate::wire::frame::{self, Kind};
 use crate::wire::message::{self, Header, field, info1, info2, info3};
@@ -42,10 +43,14 @@ pub(super) fn put_request(out: &mut Vec<u8>, namespace: &[u8], transaction: &Tra
 }
 
 /// A request with an outstanding reply.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub(super) struct Awaited {
     /// The transaction's token; `None` if nobody waits for it.
     pub(super) token: Option<u32>,
+    /// Nodes that were tried before.
+    pub(super) tries: usize,
+    /// For a batch: its keys on this node.
+    pub(super) part: Option<Part>,
 }
 
 /// A connection, or the place of one.

@@ -2,34 +2,39 @@
 //!
 //! ```text
 //! operation -> Issuer -> Transaction -> its partition's node -> a connection -> Net (one ring a thread)
-//! Cluster (two threads): who has which partition; connections that are to be made
+//! Cluster (threads): who has which partition; connections that are to be made
 //! ```
 //!
 //! * [`cluster`]: nodes and partitions; `routes`: connections to them, and requests waiting for one
-//! * `connection`: requests; [`replies`]: their replies
+//! * `connection`: requests; `batch`: requests for several records; [`replies`]: their replies; `answers`: what follows
 //!
 //! The one idea: an issuing thread never waits but in its ring. Requests for a missing node wait for a connection until
 //! their timeout, so that a returning server is used at once, and a missing one does not cause a storm of failures.
+//! A read whose node fails goes to another one that has a copy, if [`Replica`] allows it; a write never does.
 //! Replies come in the order of the requests of their connection; with one request at a time on each, which is what
 //! Aerospike's own clients do, or several if the server supports that.
 
+mod answers;
+mod batch;
 pub mod cluster;
 mod connection;
 mod probe;
 pub mod replies;
 mod routes;
 
+pub use batch::{BatchReads, Keys};
 pub use probe::Stored;
+pub use routes::Replica;
 
 use crate::issuer::{Answer, Issuer, Seen};
 use crate::object::Object;
-use crate::{Overload, ResultCode, Transaction};
+use crate::{Overload, Verification};
+use batch::{Part, put_batch};
 use cluster::{Cluster, Connected, Map};
 use connection::{Awaited, Connection, put_request};
 use engine::net::{Arrivals, Completion as NetCompletion, Event, Net};
 use engine::{IoEngine, Wait};
-use replies::take_reply;
-use routes::{MAP_NS, ToNode, Waiting};
+use routes::{MAP_NS, Request, ToNode, Waiting};
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
@@ -37,7 +42,7 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::time::Instant;
 use sys::buffer::Buf;
 use sys::net::{Op as NetOp, Outcome as NetOutcome};
-use sys::op::{Completion, Op};
+use sys::op::{Completion, Op, OpKind};
 
 /// Nodes that may join during a run.
 const NODES_SPARE: usize = 2;
@@ -52,8 +57,14 @@ pub struct ClientSettings {
     pub cluster: Arc<Cluster>,
     pub namespace: String,
     pub object: Arc<Object>,
-    /// Looks at all that is read.
-    pub verify: bool,
+    /// Counts of records read, and their verification.
+    pub verification: Arc<Verification>,
+    /// Reads of several records at once; `None`: one each.
+    pub batch: Option<BatchReads>,
+    /// Nodes that reads go to.
+    pub replica: Replica,
+    /// Rack of this client.
+    pub rack: Option<u32>,
     /// Timeout of a transaction, ms. At least 1.
     pub timeout_ms: u32,
     /// Requests on a connection at once. At least 1.
@@ -63,12 +74,14 @@ pub struct ClientSettings {
 }
 
 /// A transaction that is out.
-#[derive(Debug, Clone, Copy, Default)]
+#[derive(Debug, Default)]
 struct Out {
     /// Distinguishes it from earlier users of its token; 0: unused.
     number: u64,
-    /// The connection that it went out on.
-    slot: Option<usize>,
+    /// Records without an answer.
+    left: u32,
+    /// Connections that it went out on.
+    slots: Vec<usize>,
 }
 
 /// A client on one thread.
@@ -78,6 +91,8 @@ pub struct Client {
     map: Arc<Map>,
     map_ns: u64,
     issuer: Issuer,
+    /// Further keys of batches.
+    keys: Option<Keys>,
     connections: Vec<Connection>,
     slots_max: usize,
     slots_each: usize,
@@ -98,11 +113,18 @@ pub struct Client {
 }
 
 impl Client {
-    /// A client with at most `depth` transactions in flight. Makes as many connections as these need. `epoch` is
-    /// instant 0 of its clock; a reply may lie unseen for `harmless_gap_ns` without raising a doubt.
+    /// Client number `shard.0` of `shard.1`, with at most `depth` transactions in flight. Makes as many connections as
+    /// these need. `epoch` is instant 0 of its clock; a reply may lie unseen for `harmless_gap_ns` without raising a
+    /// doubt.
     ///
     /// Errors: a node refuses; no io_uring.
-    pub fn new(settings: ClientSettings, depth: usize, epoch: Instant, harmless_gap_ns: u64) -> io::Result<Self> {
+    pub fn new(
+        settings: ClientSettings,
+        shard: (usize, usize),
+        depth: usize,
+        epoch: Instant,
+        harmless_gap_ns: u64,
+    ) -> io::Result<Self> {
         let map = settings.cluster.map();
         let slots_each = depth.div_ceil(settings.pipeline.max(1) as usize).max(1);
         let slots_max = slots_each * (map.nodes.len() + NODES_SPARE);
@@ -112,7 +134,8 @@ impl Client {
         let (tell_made, made) = channel();
         let mut client = Self {
             net: net.with_harmless_gap(harmless_gap_ns),
-            issuer: Issuer::new(settings.object.clone(), settings.verify, settings.overload.clone()),
+            issuer: Issuer::new(settings.object.clone(), settings.verification.clone(), settings.overload.clone()),
+            keys: settings.batch.as_ref().map(|batch| (batch.keys)(shard.0, shard.1)),
             settings,
             map_ns: 0,
             connections: Vec::new(),
@@ -135,12 +158,22 @@ impl Client {
         Ok(client)
     }
 
-    fn send(&mut self, slot: usize, token: u32, transaction: &Transaction) {
-        let connection = &mut self.connections[slot];
-        let Self { settings, out, .. } = self;
-        put_request(&mut connection.unsent, settings.namespace.as_bytes(), transaction, settings.timeout_ms);
-        connection.awaited.push_back(Awaited { token: Some(token) });
-        out[token as usize].slot = Some(slot);
+    fn send(&mut self, slot: usize, waiting: Waiting) {
+        let Waiting { token, tries, request, .. } = waiting;
+        let Self { settings, out, connections, .. } = self;
+        let (namespace, unsent) = (settings.namespace.as_bytes(), &mut connections[slot].unsent);
+        let part = match request {
+            Request::One(transaction) => {
+                put_request(unsent, namespace, &transaction, settings.timeout_ms);
+                None
+            }
+            Request::Batch(keys) => {
+                put_batch(unsent, namespace, &settings.object.set, &keys, settings.timeout_ms);
+                Some(Part::new(keys))
+            }
+        };
+        connections[slot].awaited.push_back(Awaited { token: Some(token), tries, part });
+        out[token as usize].slots.push(slot);
         self.list(slot);
     }
 
@@ -153,24 +186,27 @@ impl Client {
         }
     }
 
-    fn start(&mut self, token: u32, transaction: Transaction) {
+    fn start(&mut self, token: u32, request: Request) {
         self.numbers += 1;
         let number = self.numbers;
         if self.out.len() <= token as usize {
-            self.out.resize(token as usize + 1, Out::default());
+            self.out.resize_with(token as usize + 1, Out::default);
         }
-        self.out[token as usize] = Out { number, slot: None };
+        let out = &mut self.out[token as usize];
+        let records = if let Request::Batch(keys) = &request { keys.len() as u32 } else { 1 };
+        (out.number, out.left) = (number, records);
+        out.slots.clear();
         let until_ns = self.net.now() + u64::from(self.settings.timeout_ms.max(1)) * 1_000_000;
         self.deadlines.push_back((until_ns, token, number));
-        self.route(Waiting { token, number, transaction });
+        self.route(Waiting { token, number, tries: 0, request });
     }
 
     fn finish(&mut self, token: u32, answer: Answer<'_>, seen: Seen) {
-        self.out[token as usize] = Out::default();
+        self.out[token as usize].number = 0;
         if let Some((completion, next)) = self.issuer.end(token, answer, seen) {
             self.done.push(completion);
             if let Some((token, transaction)) = next {
-                self.start(token, transaction);
+                self.start(token, Request::One(transaction));
             }
         }
     }
@@ -181,10 +217,14 @@ impl Client {
         connection.end();
         connection.unsent.clear();
         let seen = Seen { at_ns: self.net.now(), unseen_ns: 0 };
-        for Awaited { token } in std::mem::take(&mut self.connections[slot].awaited) {
-            if let Some(token) = token {
-                // The request was sent, at least possibly.
-                self.finish(token, Answer::lost(errno, true), seen);
+        for Awaited { token, tries, part } in std::mem::take(&mut self.connections[slot].awaited) {
+            let Some(token) = token else { continue };
+            // The request was sent, at least possibly.
+            let lost = Answer::lost(errno, true);
+            match part {
+                Some(part) => part.rest().for_each(|key| self.record(token, key, tries, lost, seen)),
+                None if self.retry_read(token, tries) => {}
+                None => self.finish(token, lost, seen),
             }
         }
         self.vacate(slot);
@@ -248,81 +288,6 @@ impl Client {
         }
     }
 
-    /// Takes received bytes; returns an error number if they violate the protocol.
-    fn arrived(&mut self, slot: usize, bytes: &[u8], seen: Seen) -> Option<i32> {
-        if self.connections[slot].is_ending {
-            return None;
-        }
-        let Ok(bytes) = self.connections[slot].received(bytes) else { return Some(libc::EPROTO) };
-        if self.connections[slot].has_unsent() {
-            self.list(slot);
-        }
-        if self.connections[slot].arrived.is_empty() {
-            let (rest, errno) = self.replies(slot, &bytes, seen);
-            self.connections[slot].arrived.extend_from_slice(rest);
-            return errno;
-        }
-        let mut all = std::mem::take(&mut self.connections[slot].arrived);
-        all.extend_from_slice(&bytes);
-        let (rest, errno) = self.replies(slot, &all, seen);
-        let taken = all.len() - rest.len();
-        all.drain(..taken);
-        self.connections[slot].arrived = all;
-        errno
-    }
-
-    /// Ends the transactions whose replies are in `bytes`; returns the rest.
-    fn replies<'a>(&mut self, slot: usize, mut bytes: &'a [u8], seen: Seen) -> (&'a [u8], Option<i32>) {
-        loop {
-            match take_reply(&mut bytes) {
-                Ok(None) => break,
-                Ok(Some((code, bins))) => match self.connections[slot].awaited.pop_front() {
-                    Some(Awaited { token: Some(token) }) => {
-                        let result = ResultCode(code);
-                        if result == ResultCode::UNAVAILABLE {
-                            self.settings.cluster.ask_now();
-                        }
-                        self.finish(token, Answer::of(result, bins), seen);
-                    }
-                    Some(Awaited { token: None }) => {}
-                    // A reply without a request.
-                    None => return (bytes, Some(libc::EPROTO)),
-                },
-                Err(_) => return (bytes, Some(libc::EPROTO)),
-            }
-        }
-        self.free(slot);
-        (bytes, None)
-    }
-
-    /// Ends expired transactions.
-    fn expire(&mut self, now_ns: u64) {
-        while let Some((until_ns, token, number)) = self.deadlines.front().copied() {
-            let Out { number: present, slot } = self.out[token as usize];
-            if present == number && until_ns > now_ns {
-                return;
-            }
-            self.deadlines.pop_front();
-            if present != number {
-                continue;
-            }
-            let seen = Seen { at_ns: now_ns, unseen_ns: 0 };
-            let Some(slot) = slot else {
-                // The request was never sent: that is certain. The node's error, if any, gives the reason.
-                let refused = self.nodes.iter().filter(|node| !node.waiting.is_empty()).find_map(|node| node.errno);
-                self.finish(token, Answer::lost(refused.unwrap_or(libc::ETIMEDOUT), false), seen);
-                continue;
-            };
-            let awaited = &mut self.connections[slot].awaited;
-            awaited.iter_mut().filter(|one| one.token == Some(token)).for_each(|one| one.token = None);
-            let is_useless = awaited.iter().all(|one| one.token.is_none());
-            self.finish(token, Answer::lost(libc::ETIMEDOUT, true), seen);
-            if is_useless {
-                self.end(slot, libc::ETIMEDOUT);
-            }
-        }
-    }
-
     /// Sends pending bytes.
     fn flush(&mut self) {
         for slot in std::mem::take(&mut self.listed) {
@@ -362,8 +327,14 @@ impl IoEngine for Client {
 
     fn submit(&mut self, op: Op) {
         let (token, now_ns) = (op.token, self.net.now());
-        if let Some(transaction) = self.issuer.begin(op, now_ns) {
-            self.start(token, transaction);
+        let batch = self.settings.batch.as_ref().filter(|_| op.kind == OpKind::Read);
+        if let (Some(BatchReads { records, .. }), Some(further)) = (batch, &mut self.keys) {
+            let first = op.offset;
+            let keys = std::iter::once(first).chain(std::iter::repeat_with(further)).take(*records as usize);
+            let digests = self.issuer.begin_batch(op, keys, now_ns);
+            self.start(token, Request::Batch((0..).zip(digests).collect()));
+        } else if let Some(transaction) = self.issuer.begin(op, now_ns) {
+            self.start(token, Request::One(transaction));
         }
     }
 
@@ -375,7 +346,7 @@ impl IoEngine for Client {
             self.expire(now_ns);
             self.tend(now_ns);
             while let Some((token, transaction)) = self.issuer.again(now_ns) {
-                self.start(token, transaction);
+                self.start(token, Request::One(transaction));
             }
             self.flush();
             let until_ns = if out.len() >= enough { 0 } else { wait.until_ns.min(self.timer_ns(now_ns)) };

@@ -2,7 +2,7 @@
 
 use super::ClientSettings;
 use super::connection::put_request;
-use super::replies::reply;
+use super::replies::take_entry;
 use crate::object::Value;
 use crate::ops::{self, particle};
 use crate::wire::Kind;
@@ -29,8 +29,8 @@ impl ClientSettings {
         put_request(&mut request, self.namespace.as_bytes(), &transaction, self.timeout_ms);
         let mut connection = self.cluster.connect_now(&map.nodes[node]).map_err(|(_, error)| error)?;
         let body = connection.exchange(Kind::Message, &request)?;
-        let (code, bins) = reply(&body).map_err(|error| error.to_string())?;
-        Ok(if code == 0 { of(bins) } else { None })
+        let entry = take_entry(&mut &body[..]).map_err(|error| error.to_string())?;
+        Ok(if entry.code == 0 { of(entry.bins) } else { None })
     }
 }
 

@@ -2,39 +2,82 @@
 
 use crate::PARTITIONS;
 use crate::wire::frame::{self, Kind, Malformed};
-use crate::wire::message::{self, Fields, Header};
+use crate::wire::message::{self, Fields, Header, info3};
+use crate::wire::query::begin_of;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 
 /// Longest reply, bytes: a record of the largest write block, with room.
 const REPLY_BYTES_MAX: usize = 16 << 20;
 
+/// Copies of a record that are used; more are ignored.
+pub(super) const COPIES_MAX: usize = 8;
+
 /// Partitions by bits of a byte.
 const MAP_BYTES: usize = PARTITIONS as usize / 8;
 
-/// Takes the first reply off `bytes`: its result code and its bins. `None` if it is incomplete.
-pub fn take_reply<'a>(bytes: &mut &'a [u8]) -> Result<Option<(u8, &'a [u8])>, Malformed> {
-    let Some((kind, body)) = frame::take(bytes, REPLY_BYTES_MAX)? else { return Ok(None) };
-    if kind != Kind::Message {
-        return Err(Malformed::Kind(kind as u8));
+/// An answer about one record.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Entry<'a> {
+    pub code: u8,
+    /// In a batch: position of its key in the request.
+    pub index: u32,
+    /// True for the end of a batch's reply, which is about no record.
+    pub is_last: bool,
+    pub bins: &'a [u8],
+}
+
+/// Takes the body of the first reply off `bytes`. `None` if it is incomplete.
+pub fn take_reply<'a>(bytes: &mut &'a [u8]) -> Result<Option<&'a [u8]>, Malformed> {
+    match frame::take(bytes, REPLY_BYTES_MAX)? {
+        Some((Kind::Message, body)) => Ok(Some(body)),
+        Some((kind, _)) => Err(Malformed::Kind(kind as u8)),
+        None => Ok(None),
     }
-    reply(body).map(Some)
 }
 
-/// The result code and the bins of a reply.
-pub(super) fn reply(mut body: &[u8]) -> Result<(u8, &[u8]), Malformed> {
-    let header = Header::take(&mut body)?;
-    Fields::take(&mut body, header.fields)?;
-    let bins = message::take_ops(&mut body, header.ops)?;
-    Ok((header.result, bins))
+/// Takes the first entry off the body of a reply.
+pub fn take_entry<'a>(body: &mut &'a [u8]) -> Result<Entry<'a>, Malformed> {
+    let header = Header::take(body)?;
+    Fields::take(body, header.fields)?;
+    let bins = message::take_ops(body, header.ops)?;
+    let is_last = header.info[2] & info3::LAST != 0;
+    Ok(Entry { code: header.result, index: header.timeout, is_last, bins })
 }
 
-/// The partitions that a node is master of, in `namespace`: `ns:regime,columns,map,map..;ns:..`, each map in Base64.
-pub fn bitmap(replicas: &str, namespace: &str) -> Option<Vec<u8>> {
-    let of = |one: &str| one.split_once(':').filter(|(name, _)| *name == namespace).map(|(_, value)| value.to_owned());
-    let value = replicas.split(';').find_map(of)?;
-    let map = BASE64.decode(value.split(',').nth(2)?).ok()?;
-    (map.len() == MAP_BYTES).then_some(map)
+/// Partitions that a node has.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Owned {
+    /// Grows with each change of masters; of two nodes that claim a partition the one with the higher regime is right.
+    pub regime: u32,
+    /// A bitmap for each copy: the partitions of which the node is master, then those of which it is a replica.
+    pub copies: Vec<Vec<u8>>,
+}
+
+/// The partitions that a node has in `namespace`: `ns:regime,columns,map,map..;ns:..`, each map in Base64. `None`: it
+/// does not have the namespace.
+///
+/// Errors: no such maps, a sentence.
+pub fn owned(replicas: &str, namespace: &str) -> Result<Option<Owned>, String> {
+    let Some(value) = of_namespace(replicas, namespace) else { return Ok(None) };
+    let wrong = || format!("expected partitions such as {namespace}:0,1,MAP, found {}", begin_of(value));
+    let mut parts = value.split(',');
+    let regime = parts.next().and_then(|regime| regime.parse().ok()).ok_or_else(wrong)?;
+    // Decoded only if it has about the right length: a reply may have 16 MiB.
+    let short = |map: &&str| map.len() < 2 * MAP_BYTES;
+    let decoded = |map: &str| BASE64.decode(Some(map).filter(short)?).ok().filter(|map| map.len() == MAP_BYTES);
+    let copies: Vec<_> = parts.skip(1).take(COPIES_MAX).map(decoded).collect::<Option<_>>().ok_or_else(wrong)?;
+    if copies.is_empty() { Err(wrong()) } else { Ok(Some(Owned { regime, copies })) }
+}
+
+/// The value of a namespace among `ns:value;ns:value`.
+fn of_namespace<'a>(text: &'a str, namespace: &str) -> Option<&'a str> {
+    text.split(';').find_map(|one| one.strip_prefix(namespace)?.strip_prefix(':'))
+}
+
+/// The rack of a node in `namespace`: `ns:rack;ns:rack`.
+pub fn rack(rack_ids: &str, namespace: &str) -> Option<u32> {
+    of_namespace(rack_ids, namespace)?.parse().ok()
 }
 
 #[cfg(test)]
@@ -46,14 +89,30 @@ mod tests {
     use sys::op::OpKind;
 
     #[test]
-    fn a_map_has_a_bit_for_each_partition() {
-        let all = format!("{}8=", "/".repeat(682));
-        let of = |text: &str| bitmap(text, "test").map(|map| map.iter().map(|byte| byte.count_ones()).sum::<u32>());
-        assert_eq!(of(&format!("bar:0,1,{all};test:0,1,{all}")), Some(4096));
+    fn a_map_has_a_bit_for_each_partition_and_copy() {
+        let (all, none) = (format!("{}8=", "/".repeat(682)), format!("{}A=", "A".repeat(682)));
+        let of = |text: &str| {
+            let Owned { regime, copies } = owned(text, "test").unwrap()?;
+            let bits = |map: &Vec<u8>| map.iter().map(|byte| byte.count_ones()).sum::<u32>();
+            Some((regime, copies.iter().map(bits).collect::<Vec<_>>()))
+        };
+        assert_eq!(of(&format!("bar:0,1,{none};test:7,2,{all},{none}")), Some((7, vec![4096, 0])));
         assert_eq!(of(&format!("testx:0,1,{all}")), None);
-        for wrong in ["", "test", "test:", "test:0,1", "test:0,1,////", "test:0,1,!"] {
-            assert_eq!(of(wrong), None, "{wrong}");
+        assert_eq!((of(""), of("test")), (None, None));
+        let long = format!("test:0,1,{}", "/".repeat(1 << 20));
+        for wrong in ["test:", "test:0,1", "test:0,1,////", "test:0,1,!", &format!("test:x,1,{all}"), &long] {
+            let error = owned(wrong, "test").unwrap_err();
+            assert!(error.starts_with("expected partitions such as") && error.len() < 200, "{error}");
         }
+    }
+
+    #[test]
+    fn racks_are_read_as_servers_write_them() {
+        assert_eq!(rack("bar:1;test:22", "test"), Some(22));
+        assert_eq!(
+            (rack("ERROR:25:enterprise only", "test"), rack("test:-1", "test"), rack("test", "test")),
+            (None, None, None)
+        );
     }
 
     #[test]
@@ -67,15 +126,22 @@ mod tests {
         message::put_field(&mut bytes, 99, b"of a later server");
         bytes.extend_from_slice(&ops);
         frame::end(&mut bytes, begin);
-        assert_eq!(take_reply(&mut &bytes[..]), Ok(Some((3, &ops[..]))));
+        fn first(mut bytes: &[u8]) -> Result<Option<Entry<'_>>, Malformed> {
+            match take_reply(&mut bytes)? {
+                Some(mut body) => take_entry(&mut body).map(Some),
+                None => Ok(None),
+            }
+        }
+        let entry = first(&bytes).unwrap().unwrap();
+        assert_eq!((entry.code, entry.bins, entry.is_last), (3, &ops[..], false));
         for end in 0..bytes.len() {
-            assert_eq!(take_reply(&mut &bytes[..end]), Ok(None));
+            assert_eq!(first(&bytes[..end]), Ok(None));
         }
         // More fields, more operations, another kind, a gigabyte.
         for (at, value) in [(8 + 19, 9), (8 + 21, 3), (1, 1), (1, 77), (4, 0x40), (8, 200)] {
             let mut lies = bytes.clone();
             lies[at] = value;
-            assert!(take_reply(&mut &lies[..]).is_err(), "byte {at}");
+            assert!(first(&lies).is_err(), "byte {at}");
         }
     }
 }

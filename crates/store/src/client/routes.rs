@@ -1,12 +1,13 @@
 //! Routes to the nodes: connections, free ones, and requests waiting for one.
 
 use super::Client;
-use super::cluster::Connect;
+use super::batch::Key;
 use super::connection::Connection;
-use crate::{Transaction, nodes};
+use crate::{Digest, Transaction, Work, nodes};
 use engine::IoEngine;
 use std::collections::VecDeque;
 use std::io;
+use std::str::FromStr;
 use std::sync::Arc;
 use sys::net::Op as NetOp;
 
@@ -16,12 +17,51 @@ pub(super) const MAP_NS: u64 = 10_000_000;
 /// Time between two attempts to connect to a node, and between two checks of the requests waiting for that.
 const RETRY_NS: u64 = 50_000_000;
 
-/// A transaction that has no connection.
+/// Attempts to connect to a node at once.
+const ATTEMPTS_MAX: usize = 64;
+
+/// Nodes that reads go to; writes go to the master. As `Replica` of Aerospike's clients.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Replica {
+    Master,
+    /// The master; while it fails, the replicas.
+    Sequence,
+    /// Master and replicas in turn.
+    Any,
+    /// Nodes of the client's rack first, then as [`Self::Sequence`].
+    PreferRack,
+}
+
+/// As Aerospike's benchmark writes it.
+impl FromStr for Replica {
+    type Err = &'static str;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        match text {
+            "master" => Ok(Self::Master),
+            "sequence" => Ok(Self::Sequence),
+            "any" => Ok(Self::Any),
+            "prefer-rack" => Ok(Self::PreferRack),
+            _ => Err("give master, sequence, any or prefer-rack"),
+        }
+    }
+}
+
+/// A message to one node.
+#[derive(Debug)]
+pub(super) enum Request {
+    One(Transaction),
+    Batch(Vec<Key>),
+}
+
+/// A request that has no connection.
 #[derive(Debug)]
 pub(super) struct Waiting {
     pub(super) token: u32,
     pub(super) number: u64,
-    pub(super) transaction: Transaction,
+    /// Nodes that were tried before.
+    pub(super) tries: usize,
+    pub(super) request: Request,
 }
 
 /// An issuing thread's state for one node.
@@ -63,12 +103,23 @@ impl Client {
         if let Some(slot) = self.nodes[node].slots.iter().copied().find(is_empty) {
             return Some(slot);
         }
-        if self.nodes[node].slots.len() == self.slots_each || self.connections.len() == self.slots_max {
+        if self.nodes[node].slots.len() == self.slots_each {
             return None;
         }
-        self.connections.push(Connection { node, ..Connection::default() });
-        self.nodes[node].slots.push(self.connections.len() - 1);
-        Some(self.connections.len() - 1)
+        let slot = match self.connections.len() < self.slots_max {
+            true => {
+                self.connections.push(Connection::default());
+                self.connections.len() - 1
+            }
+            // Of a node that left.
+            false => (0..self.connections.len()).find(is_empty)?,
+        };
+        let Connection { node: before, is_listed, .. } = self.connections[slot];
+        self.nodes[before].slots.retain(|of| *of != slot);
+        self.nodes[before].free.retain(|of| *of != slot);
+        self.connections[slot] = Connection { node, is_listed, ..Connection::default() };
+        self.nodes[node].slots.push(slot);
+        Some(slot)
     }
 
     fn begin(&mut self, slot: usize, made: nodes::Connection) {
@@ -87,9 +138,9 @@ impl Client {
         let most = self.settings.pipeline.max(1) as usize;
         let node = self.connections[slot].node;
         while self.connections[slot].takes(most) {
-            let Some(Waiting { token, number, transaction }) = self.nodes[node].waiting.pop_front() else { break };
-            if self.out[token as usize].number == number {
-                self.send(slot, token, &transaction);
+            let Some(waiting) = self.nodes[node].waiting.pop_front() else { break };
+            if self.out[waiting.token as usize].number == waiting.number {
+                self.send(slot, waiting);
             }
         }
         let connection = &mut self.connections[slot];
@@ -112,16 +163,59 @@ impl Client {
         None
     }
 
-    /// Sends a request, or queues it at its node.
+    /// Sends a request, or queues it at its node; a batch in parts to several nodes.
     pub(super) fn route(&mut self, waiting: Waiting) {
-        let Some(node) = self.map.master(&waiting.transaction.digest) else {
-            self.unowned.push_back(waiting);
-            return;
-        };
+        let Waiting { token, number, tries, request } = waiting;
+        match request {
+            Request::One(transaction) => {
+                let replica = match transaction.work {
+                    Work::Write(_) => Replica::Master,
+                    _ => self.settings.replica,
+                };
+                let node = self.node_of(&transaction.digest, replica, number, tries);
+                self.route_to(node, Waiting { token, number, tries, request: Request::One(transaction) });
+            }
+            Request::Batch(keys) => {
+                let node_of = |key: Key| {
+                    (self.node_of(&key.1, self.settings.replica, number.wrapping_add(key.0.into()), tries), key)
+                };
+                let mut keys: Vec<_> = keys.into_iter().map(node_of).collect();
+                keys.sort_by_key(|(node, _)| *node);
+                for part in keys.chunk_by(|(one, _), (other, _)| one == other) {
+                    let request = Request::Batch(part.iter().map(|(_, key)| *key).collect());
+                    self.route_to(part[0].0, Waiting { token, number, tries, request });
+                }
+            }
+        }
+    }
+
+    fn route_to(&mut self, node: Option<usize>, waiting: Waiting) {
+        let Some(node) = node else { return self.unowned.push_back(waiting) };
         match self.pick(node) {
-            Some(slot) => self.send(slot, waiting.token, &waiting.transaction),
+            Some(slot) => self.send(slot, waiting),
             None => self.nodes[node].waiting.push_back(waiting),
         }
+    }
+
+    /// The node for a request about a record, after `tries` others; `number` spreads requests over copies.
+    fn node_of(&self, digest: &Digest, replica: Replica, number: u64, tries: usize) -> Option<usize> {
+        if replica == Replica::Master {
+            return self.map.master(digest);
+        }
+        let mut nodes: Vec<_> = self.map.owners(digest).collect();
+        let count = nodes.len().max(1);
+        match replica {
+            Replica::Any => nodes.rotate_left(number as usize % count),
+            // The sort is stable: the master of the rest comes first.
+            Replica::PreferRack => nodes.sort_by_key(|node| self.map.nodes[*node].rack != self.settings.rack),
+            Replica::Master | Replica::Sequence => {}
+        }
+        nodes.rotate_left(tries % count);
+        let is_up = |node: &&usize| {
+            let to = &self.nodes[**node];
+            to.errno.is_none() || to.slots.iter().any(|slot| self.connections[*slot].socket.is_some())
+        };
+        nodes.iter().find(is_up).or(nodes.first()).copied()
     }
 
     /// Checks the partition map, and requests connections for waiting requests.
@@ -136,10 +230,19 @@ impl Client {
             self.nodes.resize_with(self.map.nodes.len(), ToNode::default);
             let waiting = self.nodes.iter_mut().flat_map(|node| node.waiting.drain(..));
             let waiting: Vec<_> = waiting.chain(self.unowned.drain(..)).collect();
-            waiting.into_iter().for_each(|waiting| self.route(waiting));
+            self.route_again(waiting);
         }
         for node in 0..self.nodes.len() {
             self.supply(node, now_ns);
+        }
+    }
+
+    /// Routes requests anew, except those that have ended.
+    fn route_again(&mut self, waiting: Vec<Waiting>) {
+        for waiting in waiting {
+            if self.out[waiting.token as usize].number == waiting.number {
+                self.route(waiting);
+            }
         }
     }
 
@@ -153,15 +256,14 @@ impl Client {
             return;
         }
         let pipeline = self.settings.pipeline.max(1) as usize;
-        // To a node that did not answer only one connection is attempted at a time: each may take long, and others wait
-        // behind it.
-        let most = if self.nodes[node].errno.is_some() { 1 } else { usize::MAX };
+        // To a node that did not answer only one connection is attempted at a time. Each attempt has a thread.
+        let most = if self.nodes[node].errno.is_some() { 1 } else { ATTEMPTS_MAX };
         while self.nodes[node].wanted < most && self.nodes[node].wanted * pipeline < self.nodes[node].waiting.len() {
             let Some(slot) = self.slot(node) else { return };
             self.connections[slot].is_wanted = true;
             self.nodes[node].wanted += 1;
             let (node, made, waker) = (self.map.nodes[node].clone(), self.tell_made.clone(), self.net.waker().clone());
-            self.settings.cluster.connect(Connect { node, slot, made, waker });
+            self.settings.cluster.connect(node, slot, made, waker);
         }
     }
 
@@ -178,6 +280,9 @@ impl Client {
                 Err((errno, _)) => {
                     self.nodes[node].errno = Some(errno);
                     self.nodes[node].retry_ns = self.net.now() + RETRY_NS;
+                    // Reads may go to another node now.
+                    let waiting = self.nodes[node].waiting.drain(..).collect();
+                    self.route_again(waiting);
                 }
             }
         }

@@ -1,249 +1,28 @@
 //! Tests against a server with records in memory, with injected faults.
 
+mod batch;
+mod fake;
+mod hostile;
+mod membership;
+
 use super::*;
 use crate::nodes::{Access, Host, Login, Tls};
 use crate::object::Value;
-use crate::ops::{self, Entry, operation};
 use crate::testing::all;
-use crate::wire::frame::{self, Kind};
-use crate::wire::{self, Command, Limits, query, reply};
-use crate::{Digest, Reply, Work};
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
-use std::collections::HashMap;
-use std::io::{Read, Write};
-use std::net::{SocketAddr, TcpListener, TcpStream};
-use std::sync::Mutex;
-use std::sync::atomic::{AtomicU32, Ordering};
-use sys::op::{OpKind, Outcome};
-
-#[derive(Debug, Clone, Copy, PartialEq)]
-enum Manner {
-    Serves,
-    /// Acknowledges writes and does not do them.
-    Forgets,
-    /// Changes a byte of the data read.
-    Flips,
-    /// Never answers a transaction.
-    Hangs,
-    /// Closes the connection instead of every fifth answer.
-    Closes,
-    /// Sends an invalid answer.
-    Lies,
-    /// Answers twice.
-    Repeats,
-    /// Answers with this result code.
-    Refuses(u8),
-    /// Reports overload for this many requests.
-    Overloaded(u32),
-}
-
-struct Server {
-    address: SocketAddr,
-    state: Arc<State>,
-}
-
-struct State {
-    manner: Mutex<Manner>,
-    records: Mutex<HashMap<Digest, Vec<u8>>>,
-    requests: AtomicU32,
-    connections: AtomicU32,
-    most_at_once: AtomicU32,
-    owned: String,
-    peers: Mutex<String>,
-    name: String,
-    /// If there is one, nobody is served without a login.
-    password: Mutex<Option<&'static str>>,
-    /// Logins by password and by session.
-    logins: [AtomicU32; 2],
-    tls: Option<Arc<rustls::ServerConfig>>,
-}
-
-impl Server {
-    /// A server that has all partitions of namespace test.
-    fn new() -> Self {
-        Self::with("BB9", &format!("{}8=", "/".repeat(682)))
-    }
-
-    fn with(name: &str, owned: &str) -> Self {
-        Self::with_tls(name, owned, None)
-    }
-
-    fn with_tls(name: &str, owned: &str, tls: Option<Arc<rustls::ServerConfig>>) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let address = listener.local_addr().unwrap();
-        let state = Arc::new(State {
-            manner: Mutex::new(Manner::Serves),
-            records: Mutex::default(),
-            requests: AtomicU32::new(0),
-            connections: AtomicU32::new(0),
-            most_at_once: AtomicU32::new(0),
-            owned: owned.to_owned(),
-            peers: Mutex::new("0,3000,[]".to_owned()),
-            name: name.to_owned(),
-            password: Mutex::new(None),
-            logins: Default::default(),
-            tls,
-        });
-        let shared = state.clone();
-        std::thread::spawn(move || {
-            for socket in listener.incoming().flatten() {
-                shared.connections.fetch_add(1, Ordering::Relaxed);
-                let state = shared.clone();
-                std::thread::spawn(move || state.serve(socket));
-            }
-        });
-        Self { address, state }
-    }
-
-    fn set(&self, manner: Manner) {
-        *self.state.manner.lock().unwrap() = manner;
-    }
-
-    fn client(&self, pipeline: u32, timeout_ms: u32) -> Client {
-        self.client_with(Access::default(), 300, pipeline, timeout_ms)
-    }
-
-    fn client_with(&self, access: Access, bytes: u32, pipeline: u32, timeout_ms: u32) -> Client {
-        let cluster = Cluster::find(&[seed(self.address)], "test", access).unwrap();
-        let object = Object {
-            set: (*b"set").into(),
-            bins: 2,
-            value: Value::Blob(bytes),
-            single_bin: false,
-            replace: false,
-            began: 170_000_000_000,
-        };
-        let settings = ClientSettings {
-            cluster,
-            namespace: "test".to_owned(),
-            object: Arc::new(object),
-            verify: true,
-            timeout_ms,
-            pipeline,
-            overload: Arc::default(),
-        };
-        Client::new(settings, 8, Instant::now(), 0).unwrap()
-    }
-}
-
-impl State {
-    fn serve(&self, socket: TcpStream) {
-        socket.set_nodelay(true).unwrap();
-        match &self.tls {
-            Some(config) => {
-                let connection = rustls::ServerConnection::new(config.clone()).unwrap();
-                self.talk(rustls::StreamOwned::new(connection, socket));
-            }
-            None => self.talk(socket),
-        }
-    }
-
-    fn talk(&self, mut socket: impl Read + Write) {
-        let (mut bytes, mut chunk) = (Vec::new(), [0; 8192]);
-        let mut is_in = self.password.lock().unwrap().is_none();
-        while let Ok(count @ 1..) = socket.read(&mut chunk) {
-            bytes.extend_from_slice(&chunk[..count]);
-            let (mut rest, mut out, mut at_once) = (&bytes[..], Vec::new(), 0);
-            while let Some((kind, body)) = frame::take(&mut rest, 1 << 20).unwrap() {
-                at_once += u32::from(kind == Kind::Message);
-                match kind {
-                    Kind::Security => is_in |= self.log_in(body, &mut out),
-                    Kind::Info if !is_in => {
-                        let begin = frame::begin(&mut out, Kind::Info);
-                        out.extend_from_slice(b"ERROR:80:not authenticated\n");
-                        frame::end(&mut out, begin);
-                    }
-                    _ if !is_in => reply::put(&mut out, &Reply::of(ResultCode(80))),
-                    Kind::Info => self.info(body, &mut out),
-                    _ if !self.transaction(body, &mut out) => return,
-                    _ => {}
-                }
-            }
-            self.most_at_once.fetch_max(at_once, Ordering::Relaxed);
-            let taken = bytes.len() - rest.len();
-            bytes.drain(..taken);
-            if socket.write_all(&out).is_err() {
-                return;
-            }
-        }
-    }
-
-    fn log_in(&self, body: &[u8], out: &mut Vec<u8>) -> bool {
-        let password = self.password.lock().unwrap().unwrap_or_default().to_owned();
-        let login = Login::new("me", password, false).unwrap();
-        let known = [login.request(), login.session_request(b"token")];
-        let matching = known.iter().position(|request| request[frame::HEADER_BYTES..] == *body);
-        if let Some(by) = matching {
-            self.logins[by].fetch_add(1, Ordering::Relaxed);
-        }
-        let result = if matching.is_some() { 0 } else { 65 };
-        query::put_security(out, result, 0, &[(5, b"token")]);
-        matching.is_some()
-    }
-
-    fn info(&self, body: &[u8], out: &mut Vec<u8>) {
-        let begin = frame::begin(out, Kind::Info);
-        for name in std::str::from_utf8(body).unwrap().lines() {
-            let value = match name {
-                "node" => self.name.clone(),
-                "build" => "8.0.0.15".to_owned(),
-                "features" => "peers;pipelining;replicas".to_owned(),
-                "peers-clear-std" | "peers-tls-std" => self.peers.lock().unwrap().clone(),
-                "replicas" => format!("other:0,1,AAAA;test:0,1,{}", self.owned),
-                "namespaces" => "other;test".to_owned(),
-                _ => "ERROR".to_owned(),
-            };
-            out.extend_from_slice(format!("{name}\t{value}\n").as_bytes());
-        }
-        frame::end(out, begin);
-    }
-
-    /// Handles a transaction; true if the connection stays open.
-    fn transaction(&self, body: &[u8], out: &mut Vec<u8>) -> bool {
-        let manner = *self.manner.lock().unwrap();
-        let number = self.requests.fetch_add(1, Ordering::Relaxed);
-        let Ok(Command::Single(single)) = wire::parse(body, Limits::default(), |_| Some(0)) else { panic!("{body:?}") };
-        let transaction = single.request.transaction;
-        let mut records = self.records.lock().unwrap();
-        let mut answer = Reply::of(ResultCode::OK);
-        match transaction.work {
-            Work::Write(_) if manner == Manner::Forgets => {}
-            Work::Write(write) => {
-                let mut bins = Vec::new();
-                ops::entries(&write.ops)
-                    .for_each(|op| ops::put(&mut bins, &Entry { operation: operation::READ, ..op }));
-                records.insert(transaction.digest, bins);
-            }
-            _ => match records.get(&transaction.digest) {
-                Some(bins) => (answer.bins, answer.ops) = (2, bins.clone()),
-                None => answer.result = ResultCode::NOT_FOUND,
-            },
-        }
-        match manner {
-            Manner::Hangs => return true,
-            Manner::Closes if number.is_multiple_of(5) => return false,
-            Manner::Lies => {
-                out.extend_from_slice(b"HTTP/1.1 400 Bad Request\r\n\r\n");
-                return true;
-            }
-            Manner::Refuses(code) => answer.result = ResultCode(code),
-            Manner::Overloaded(requests) if number < requests => answer.result = ResultCode::DEVICE_OVERLOAD,
-            Manner::Repeats => reply::put(out, &answer),
-            Manner::Flips if !answer.ops.is_empty() => answer.ops[100] ^= 1,
-            _ => {}
-        }
-        reply::put(out, &answer);
-        true
-    }
-}
+use fake::{Manner, Server};
+use results::records_read::Refused;
+use std::net::{SocketAddr, TcpListener};
+use std::sync::atomic::Ordering;
+use sys::op::{OpKind, Outcome, WrongRecord};
 
 fn seed(address: SocketAddr) -> Host {
     Host { name: address.ip().to_string(), port: address.port() }
 }
 
 fn refusal(address: SocketAddr, namespace: &str, access: Access) -> String {
-    Cluster::find(&[seed(address)], namespace, access).err().unwrap()
+    Cluster::find(&[seed(address)], namespace, access, false).err().expect("a cluster was found")
 }
 
 /// Without sockets on the kernel's ring the test is skipped.
@@ -287,20 +66,26 @@ fn what_a_server_forgets_or_changes_is_told() {
     server.set(Manner::Forgets);
     all(&mut client, OpKind::Write, 10, 8);
     let outcomes = all(&mut client, OpKind::Read, 20, 8);
-    assert_eq!(outcomes[..10], [Outcome::Older { acknowledged: 2, found: 1 }; 10]);
+    let old = |key| Outcome::Wrong { key, wrong: WrongRecord::Old { acknowledged: 2, found: 1 } };
+    assert_eq!(outcomes[..10], (0..10).map(old).collect::<Vec<_>>());
     assert!(outcomes[10..].iter().all(|outcome| outcome.is_done()));
     server.set(Manner::Flips);
     let outcomes = all(&mut client, OpKind::Read, 20, 8);
     // Behind the header and the name of its bin, of 12 bytes.
-    assert!(
-        outcomes.iter().all(|outcome| matches!(outcome, Outcome::Differs { at: 88, found: Some(_), .. })),
-        "{outcomes:?}"
-    );
+    let is_torn = |outcome: &Outcome| {
+        matches!(outcome, Outcome::Wrong { wrong: WrongRecord::Torn { bin: 1, at: 88, found: Some(_), .. }, .. })
+    };
+    assert!(outcomes.iter().all(is_torn), "{outcomes:?}");
     server.state.records.lock().unwrap().clear();
     server.set(Manner::Serves);
     let outcomes = all(&mut client, OpKind::Read, 30, 8);
-    assert_eq!(outcomes[10..20], [Outcome::Older { acknowledged: 1, found: 0 }; 10], "records that are gone");
-    assert_eq!(outcomes[20..], [Outcome::Result(2); 10], "records that never were");
+    let missing = |(key, acknowledged)| Outcome::Wrong { key, wrong: WrongRecord::Missing { acknowledged } };
+    let acknowledged = (0..30).zip([2; 10].into_iter().chain([1; 10]).chain([0; 10]));
+    assert_eq!(outcomes, acknowledged.map(missing).collect::<Vec<_>>());
+    let read = client.settings.verification.take();
+    // Those that were old are torn and missing later, and counted once.
+    let refused = Refused { old: 10, missing: 10, foreign: 0, torn: 10 };
+    assert_eq!((read.records, read.refused), (40, Some(refused)));
 }
 
 #[test]

@@ -22,11 +22,20 @@ pub use tls::Tls;
 
 pub(crate) use socket::connect;
 
-use crate::wire::query::is_refusal;
-use results::units::quoted;
+use crate::wire::query::{begin_of, is_refusal};
 use socket::why;
 use std::collections::{BTreeMap, BTreeSet};
 use std::thread;
+use std::time::Instant;
+
+/// Time for all addresses of a node, in time-outs of one.
+const REACH_TIMEOUTS: u32 = 4;
+
+/// Rounds of queries for peers: each node knows all others, so that two are the rule.
+const ROUNDS_MAX: u32 = 8;
+
+/// Longest version of a server, bytes.
+const BUILD_BYTES_MAX: usize = 64;
 
 /// Nodes of a cluster, at most. Source: the server's `AS_CLUSTER_SZ` is 256 in its largest edition.
 pub(crate) const NODES_MAX: usize = 256;
@@ -43,6 +52,8 @@ pub struct Node {
     pub namespaces: Vec<String>,
     pub(crate) features: String,
     connection: Option<Connection>,
+    /// Number of connections so far.
+    pub(crate) connections: u64,
     /// Stands for the password on further connections.
     pub(crate) session: Option<Vec<u8>>,
 }
@@ -51,13 +62,17 @@ impl Node {
     /// A node known from before, not queried yet.
     pub fn known(id: String, host: Host, tls_name: String, build: String) -> Self {
         let (namespaces, features) = (Vec::new(), String::new());
-        Self { id, host, tls_name, build, namespaces, features, connection: None, session: None }
+        Self { id, host, tls_name, build, namespaces, features, connection: None, connections: 0, session: None }
     }
 
-    /// The first of `hosts` that answers.
+    /// The first of `hosts` that answers. Each that does not takes a while, so there is a limit for all together.
     pub(crate) fn reach(hosts: &[Host], tls_name: Option<&str>, access: &Access) -> Result<Self, String> {
-        let mut errors = Vec::new();
+        let (begin, mut errors) = (Instant::now(), Vec::new());
         for host in hosts {
+            if begin.elapsed() > REACH_TIMEOUTS * access.timeout {
+                errors.push("its other addresses were not tried".to_owned());
+                break;
+            }
             let tls_name = tls_name.unwrap_or(&host.name).to_owned();
             let mut node = Self::known(String::new(), host.clone(), tls_name, String::new());
             match node.introduce(access) {
@@ -75,16 +90,18 @@ impl Node {
         let [node, build, namespaces, features] = &values[..] else { return Err("it answers nothing".to_owned()) };
         let said = |value: &Option<String>| match value {
             Some(value) if !is_refusal(value) => Ok(value.clone()),
-            other => Err(quoted(other.as_deref().unwrap_or("nothing"))),
+            other => Err(begin_of(other.as_deref().unwrap_or("nothing"))),
         };
         let id = said(node).map(|id| id.to_uppercase()).and_then(|id| {
             // The id becomes a file name.
             let is_id = !id.is_empty() && id.len() <= 32 && id.chars().all(|c| c.is_ascii_alphanumeric());
-            if is_id { Ok(id) } else { Err(quoted(&id)) }
+            if is_id { Ok(id) } else { Err(begin_of(&id)) }
         });
         self.id = id.map_err(|found| format!("expected the id of a node such as BB9020011AC4202, found {found}"))?;
-        let is_version = |build: &String| build.starts_with(|c: char| c.is_ascii_digit()) && build.contains('.');
-        let build = said(build).and_then(|build| if is_version(&build) { Ok(build) } else { Err(quoted(&build)) });
+        let is_version = |build: &String| {
+            build.len() <= BUILD_BYTES_MAX && build.starts_with(|c: char| c.is_ascii_digit()) && build.contains('.')
+        };
+        let build = said(build).and_then(|build| if is_version(&build) { Ok(build) } else { Err(begin_of(&build)) });
         self.build = build.map_err(|found| format!("expected a version such as 8.0.0.15, found {found}"))?;
         let namespaces = said(namespaces).map_err(|found| format!("expected names of namespaces, found {found}"))?;
         self.namespaces = namespaces.split(';').filter(|name| !name.is_empty()).map(str::to_owned).collect();
@@ -123,6 +140,7 @@ impl Node {
                 self.is_the_same(&mut connection)?;
             }
             self.connection = Some(connection);
+            self.connections += 1;
         }
         self.connection.as_mut().ok_or_else(|| "not connected".to_owned())
     }
@@ -132,7 +150,7 @@ impl Node {
         let id = connection.ask(&["node".to_owned()])?.pop().flatten().unwrap_or_default();
         match id.eq_ignore_ascii_case(&self.id) {
             true => Ok(()),
-            false => Err(format!("node {} was there before, and now {} answers", self.id, quoted(&id))),
+            false => Err(format!("node {} was there before, and now {} answers", self.id, begin_of(&id))),
         }
     }
 
@@ -145,7 +163,7 @@ impl Node {
             // Addresses without TLS are of no use with it.
             [_, Some(old)] if !query.tls && !is_refusal(old) => services(old),
             [new, _] => {
-                Err(format!("it answers {} with {}", query.name(), quoted(new.as_deref().unwrap_or("nothing"))))
+                Err(format!("it answers {} with {}", query.name(), begin_of(new.as_deref().unwrap_or("nothing"))))
             }
             _ => Err("it answers nothing".to_owned()),
         }
@@ -178,7 +196,7 @@ pub fn find(seeds: &[Host], query: Option<PeersQuery>, access: &Access) -> Clust
             wanted.push(Peer { node: String::new(), tls_name: None, hosts: vec![seed.clone()] });
         }
     }
-    while !wanted.is_empty() {
+    for _ in 0..ROUNDS_MAX {
         let reached = at_once(std::mem::take(&mut wanted), |peer| {
             let reached = Node::reach(&peer.hosts, peer.tls_name.as_deref(), access);
             reached.map_err(|error| match peer.node.as_str() {
@@ -205,7 +223,8 @@ pub fn find(seeds: &[Host], query: Option<PeersQuery>, access: &Access) -> Clust
         for peers in peers_of_new {
             match peers {
                 Ok(peers) => wanted.extend(peers.into_iter().filter(|peer| {
-                    let name = if peer.node.is_empty() { peer.hosts[0].to_string() } else { peer.node.clone() };
+                    let host = peer.hosts.first().map_or_else(String::new, Host::to_string);
+                    let name = if peer.node.is_empty() { host } else { peer.node.clone() };
                     tried.len() < NODES_MAX && tried.insert(name)
                 })),
                 Err(error) => missing.push(error),

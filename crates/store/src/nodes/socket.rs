@@ -8,11 +8,13 @@ use std::time::{Duration, Instant};
 /// Addresses of one host name that are tried.
 const ADDRESSES_MAX: usize = 8;
 
-/// Connects to the first address of `host` that answers.
+/// Connects to the first address of `host` that answers, within `timeout` for all.
 pub(crate) fn connect(host: &Host, timeout: Duration) -> io::Result<TcpStream> {
     let mut last = io::Error::other("the name has no address");
-    for address in (host.name.as_str(), host.port).to_socket_addrs()?.take(ADDRESSES_MAX) {
-        match TcpStream::connect_timeout(&address, timeout) {
+    let addresses: Vec<_> = (host.name.as_str(), host.port).to_socket_addrs()?.take(ADDRESSES_MAX).collect();
+    let share = timeout / addresses.len().max(1) as u32;
+    for address in addresses {
+        match TcpStream::connect_timeout(&address, share) {
             Ok(socket) => {
                 // A request is one write; waiting for more would only delay it.
                 let _ = socket.set_nodelay(true);

@@ -2,7 +2,7 @@
 //!
 //! Shared by the tests and the fuzzer.
 
-use store::client::replies::{bitmap, take_reply};
+use store::client::replies::{owned, rack, take_entry, take_reply};
 use store::nodes::{Host, peers, services};
 use store::ops;
 use store::wire::Kind;
@@ -12,11 +12,14 @@ use store::wire::query::{body_bytes, info_replies, security_reply};
 /// Reads `bytes` as replies of a connection, and as the body of an info reply. Returns true if they are valid.
 pub(crate) fn assert_replies_property(bytes: &[u8]) -> bool {
     let (mut rest, mut replies) = (bytes, 0);
-    while let Ok(Some((_, bins))) = take_reply(&mut rest) {
+    while let Ok(Some(mut body)) = take_reply(&mut rest) {
         replies += 1;
-        let mut bins = bins;
-        while !bins.is_empty() {
-            ops::take(&mut bins).expect("a whole bin");
+        while !body.is_empty() {
+            let Ok(entry) = take_entry(&mut body) else { break };
+            let mut bins = entry.bins;
+            while !bins.is_empty() {
+                ops::take(&mut bins).expect("a whole bin");
+            }
         }
         // While less of it has arrived, it is the same or nothing yet.
         let len = bytes.len() - rest.len();
@@ -35,8 +38,13 @@ pub(crate) fn assert_replies_property(bytes: &[u8]) -> bool {
 }
 
 fn assert_value(value: &str) {
-    let map = bitmap(value, "test");
-    assert!(map.is_none_or(|map| map.len() == 512));
+    match owned(value, "test") {
+        Ok(owned) => {
+            assert!(owned.is_none_or(|of| of.copies.iter().all(|map| map.len() == 512) && of.copies.len() <= 8))
+        }
+        Err(error) => assert!(!error.contains('\n') && error.len() < 2000, "one line: {error}"),
+    }
+    let _ = rack(value, "test");
     for found in [peers(value), services(value)] {
         match found {
             Ok(peers) => {
@@ -85,9 +93,14 @@ pub(crate) fn examples() -> Vec<Vec<u8>> {
         "peers-tls-alt\t7,3000,[[BB9,db2.tls,[10.0.0.2,[fe80::2]:3100,db2:3200]],[CC1,,]]\nservices\t10.0.0.2:3000;db3\n"
             .to_owned(),
         "node\tBB9\nERROR:80:not authenticated\n".to_owned(),
+        "rack-ids\tbar:1;test:2\n".to_owned(),
     ];
     // A login's reply: a session, and how long it lasts.
     let mut login = vec![2, 2, 0, 0, 0, 0, 0, 35, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
     login.extend(b"\0\0\0\x06\x05token\0\0\0\x05\x06\0\0\x0e\x10");
-    [reply, login].into_iter().chain(info.map(String::into_bytes)).collect()
+    // A batch: two records and the last entry.
+    let entry = |info3: u8, index: u8| [&[22, 0, 0, info3, 0, 2][..], &[0; 11], &[index], &[0; 4]].concat();
+    let entries = [entry(0, 1), entry(0, 0), entry(1, 0)].concat();
+    let batch = [&[2, 3, 0, 0, 0, 0, 0, entries.len() as u8], &entries[..]].concat();
+    [reply, login, batch].into_iter().chain(info.map(String::into_bytes)).collect()
 }

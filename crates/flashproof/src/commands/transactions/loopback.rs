@@ -14,14 +14,14 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::{Duration, Instant};
-use store::client::ClientSettings;
 use store::client::cluster::Cluster as ClientCluster;
+use store::client::{ClientSettings, Replica};
 use store::conf::{Config, Level, NamespaceConfig};
 use store::nodes::{Access, Host};
 use store::object::Object;
 use store::observe::{Line, NamespaceCounts};
 use store::server::{Cluster, Device, Limits, Node, Server, Setup, State};
-use store::{IoCounted, Namespace, Overload};
+use store::{IoCounted, Namespace, Overload, Verification};
 
 /// Timeout for servers to get ready.
 const PATIENCE: Duration = Duration::from_secs(60);
@@ -96,7 +96,8 @@ impl Loopback {
             thread::sleep(Duration::from_millis(2));
         }
         let seed = Host { name: Ipv4Addr::LOCALHOST.to_string(), port: ports[0] };
-        let cluster = ClientCluster::find(&[seed], &namespace.name, Access::default()).map_err(Failure::environment)?;
+        let cluster =
+            ClientCluster::find(&[seed], &namespace.name, Access::default(), false).map_err(Failure::environment)?;
         if cluster.map().nodes.len() != servers.len() {
             return Err(cannot("clients do not see all servers".to_owned()));
         }
@@ -110,7 +111,10 @@ impl Loopback {
             cluster: self.cluster.clone(),
             namespace: self.namespace.clone(),
             object,
-            verify,
+            verification: Arc::new(Verification::new(verify)),
+            batch: None,
+            replica: Replica::Master,
+            rack: None,
             timeout_ms: TIMEOUT_MS,
             pipeline: 1,
             overload,

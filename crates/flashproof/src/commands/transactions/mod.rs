@@ -40,7 +40,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 use store::object::{Object, Value};
-use store::{DEVICE_HEADER_BYTES, DeviceHeader, IoCounted, IoCounts, Namespace, Overload};
+use store::{DEVICE_HEADER_BYTES, DeviceHeader, IoCounted, IoCounts, Namespace, Overload, Verification};
 
 /// Default fill of the device by the records of a row: below the mark at which blocks are collected.
 const FILL: f64 = 0.4;
@@ -221,6 +221,7 @@ impl Table<'_> {
             mix: phase.mix,
             next_key: Keys::Uniform,
             record_bytes,
+            batch_records: 1,
             depth: self.args.connections.max(threads),
             rate: phase.rate.map(Rate::per_sec),
             threads,
@@ -330,7 +331,7 @@ impl Table<'_> {
             header: headers[0].clone(),
             device: shapes.remove(0),
             object: Arc::new(object.clone()),
-            verify: args.verify,
+            verification: Arc::new(Verification::new(args.verify)),
             counts: counts.clone(),
             overload: overload.clone(),
             seed: self.seed,

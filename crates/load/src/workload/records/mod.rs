@@ -45,6 +45,8 @@ pub struct Records {
     pub next_key: Keys,
     /// Bytes of a record's values.
     pub record_bytes: u32,
+    /// Records of a read. At least 1; several are a batch.
+    pub batch_records: u32,
     /// Transactions in flight at most. At least 1.
     pub depth: u32,
     /// Transactions a second; `None`: closed loop.
@@ -107,6 +109,8 @@ impl std::str::FromStr for Mix {
 
 /// Kind of the workload.
 pub const TRANSACTIONS: &str = "transactions";
+/// Setting of runs whose reads are batches: records of each.
+pub const BATCH_SIZE: &str = "batch-read-size";
 /// The stream of reads, and that of writes.
 pub const READS: &str = "reads";
 pub const WRITES: &str = "writes";
@@ -129,7 +133,7 @@ impl Records {
 
     /// Settings in force, for the manifest.
     fn record(&self, shards: u32) -> Config {
-        let settings = vec![
+        let mut settings = vec![
             setting("on", &self.target),
             setting("keys", &self.keys),
             setting("first-key", &self.first_key),
@@ -139,15 +143,36 @@ impl Records {
             setting("transactions-in-flight", &self.depth),
             setting("threads", &shards),
         ];
+        if self.batch_records > 1 {
+            settings.push(setting(BATCH_SIZE, &self.batch_records));
+        }
         let derived = self.streams().iter().filter(|stream| stream.offered_iops > 0.0).map(offered).collect();
         Config { derived, settings, ..Config::default() }
     }
 
+    fn keys_of(&self, shard: u32, shards: u32) -> u32 {
+        (self.keys - shard).div_ceil(shards)
+    }
+
+    /// Further keys of the batches of a shard, by its number and the number of shards: of the shard's own keys, with the
+    /// distribution of the first.
+    pub fn batch_keys(&self, seed: u64) -> impl Fn(usize, usize) -> Box<dyn FnMut() -> u64> + Send + Sync + 'static {
+        let records = self.clone();
+        move |shard, shards| {
+            let (number, stride) = (shard as u32, shards as u32);
+            let mut draw = Draw::new(records.next_key, records.keys_of(number, stride));
+            let first = records.first_key + u64::from(number);
+            let mut random = Random::for_part(!seed, u64::from(number));
+            Box::new(move || first + u64::from(draw.next(&mut random)) * u64::from(stride))
+        }
+    }
+
     fn stream(&self, shard: u32, shards: u32, place: &Place, target: u16, choices: &Choices) -> Transactions {
         let cell = |name| place.cell(self.streams().iter().position(|info| info.name == name).unwrap_or(0), target);
-        let keys = (self.keys - shard).div_ceil(shards);
+        let keys = self.keys_of(shard, shards);
         Transactions {
             request: Request { len: self.record_bytes, ..Request::new(OpKind::Write, 0, 0, place.buffers(0)) },
+            batch_bytes: self.record_bytes.saturating_mul(self.batch_records.max(1)),
             reads: cell(READS),
             writes: cell(WRITES),
             read_pct: self.mix.read_pct(),
@@ -224,6 +249,8 @@ impl Workload for Records {
 pub struct Transactions {
     /// Fields that all requests share.
     request: Request,
+    /// Bytes of a read.
+    batch_bytes: u32,
     /// Cells of reads and of writes.
     reads: u32,
     writes: u32,
@@ -244,9 +271,12 @@ impl Stream for Transactions {
             *left = left.checked_sub(1)?;
         }
         let is_read = self.read_pct > 0 && self.random.below(100) < u64::from(self.read_pct);
-        let (kind, cell) = if is_read { (OpKind::Read, self.reads) } else { (OpKind::Write, self.writes) };
+        let (kind, cell, len) = match is_read {
+            true => (OpKind::Read, self.reads, self.batch_bytes),
+            false => (OpKind::Write, self.writes, self.request.len),
+        };
         let offset = self.first + u64::from(self.draw.next(&mut self.random)) * self.stride;
-        Some(Request { kind, cell, offset, ..self.request })
+        Some(Request { kind, cell, offset, len, ..self.request })
     }
 
     fn follows(&self) -> bool {

@@ -11,6 +11,7 @@ fn records(mix: Mix) -> Records {
         mix,
         next_key: Keys::Uniform,
         record_bytes: 1_024,
+        batch_records: 1,
         depth: 7,
         rate: None,
         threads: 3,
@@ -79,4 +80,19 @@ fn a_mix_is_written_as_the_benchmarks_of_aerospike_write_it() {
     for wrong in ["", "RU,", "RU,101", "RU,-1", "RMU", "I,5", "RU,9.5"] {
         assert!(wrong.parse::<Mix>().is_err(), "{wrong}");
     }
+}
+
+#[test]
+fn a_batch_has_the_shards_own_keys_and_the_bytes_of_its_records() {
+    let records = Records { batch_records: 4, ..records(Mix::ReadUpdate { read_pct: 50 }) };
+    let keys = records.batch_keys(1);
+    for shard in 0..3 {
+        let mut next = keys(shard, 3);
+        let drawn: Vec<_> = (0..1_000).map(|_| next()).collect();
+        assert!(drawn.iter().all(|key| (500..1_500).contains(key) && (key - 500) % 3 == shard as u64));
+        assert!(drawn.iter().collect::<std::collections::BTreeSet<_>>().len() > 200, "about 316 of 333");
+    }
+    let mut plan = built(&records).shards.remove(0);
+    let requests = (0..100).filter_map(|_| plan.lanes[0].stream.next());
+    assert!(requests.into_iter().all(|of| of.len == if of.kind == OpKind::Read { 4_096 } else { 1_024 }));
 }

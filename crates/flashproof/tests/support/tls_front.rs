@@ -1,0 +1,118 @@
+//! TLS and a login in front of a server that has neither: frames are passed on once a client has logged in.
+
+use super::info_server::{CREDENTIAL_OF_ADMIN, log_in, security_reply, tls};
+use rustls::{ServerConnection, StreamOwned};
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread;
+use std::time::Duration;
+
+/// Time that each direction waits for bytes before the other has its turn.
+const TURN: Duration = Duration::from_millis(1);
+
+/// Listens for clients with a certificate, for user admin with password admin; gone when dropped.
+pub struct TlsFront {
+    pub address: SocketAddr,
+    state: Arc<State>,
+}
+
+#[derive(Default)]
+struct State {
+    is_over: AtomicBool,
+    logins: AtomicUsize,
+    /// Connections that passed on a frame of a client.
+    used: AtomicUsize,
+}
+
+impl TlsFront {
+    pub fn of(server: SocketAddr) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let state = Arc::new(State::default());
+        let serving = state.clone();
+        thread::spawn(move || {
+            for socket in listener.incoming().map_while(Result::ok) {
+                if serving.is_over.load(Ordering::SeqCst) {
+                    break;
+                }
+                let state = serving.clone();
+                // A client without a certificate fails its handshake, and goes away.
+                thread::spawn(move || drop(state.pass_on(socket, server)));
+            }
+        });
+        Self { address, state }
+    }
+
+    /// Logins by password or session.
+    pub fn logins(&self) -> usize {
+        self.state.logins.load(Ordering::SeqCst)
+    }
+
+    /// Connections that did more than to log in.
+    pub fn used(&self) -> usize {
+        self.state.used.load(Ordering::SeqCst)
+    }
+}
+
+impl Drop for TlsFront {
+    fn drop(&mut self) {
+        self.state.is_over.store(true, Ordering::SeqCst);
+        let _ = TcpStream::connect(self.address);
+    }
+}
+
+impl State {
+    fn pass_on(&self, client: TcpStream, server: SocketAddr) -> io::Result<()> {
+        let mut server = TcpStream::connect(server)?;
+        for socket in [&client, &server] {
+            socket.set_nodelay(true)?;
+            socket.set_read_timeout(Some(TURN))?;
+        }
+        let mut client = StreamOwned::new(ServerConnection::new(tls(true)).map_err(io::Error::other)?, client);
+        let (mut asked, mut is_in, mut is_used) = (Vec::new(), false, false);
+        while !self.is_over.load(Ordering::SeqCst) {
+            read_some(&mut client, &mut asked)?;
+            while let Some(frame) = take_frame(&mut asked) {
+                if frame[1] == 2 {
+                    let result = log_in(&frame[8..], "admin", CREDENTIAL_OF_ADMIN);
+                    is_in |= result == 0;
+                    self.logins.fetch_add(usize::from(result == 0), Ordering::SeqCst);
+                    client.write_all(&security_reply(result))?;
+                } else if is_in {
+                    self.used.fetch_add(usize::from(!is_used), Ordering::SeqCst);
+                    is_used = true;
+                    server.write_all(&frame)?;
+                } else {
+                    return Ok(());
+                }
+            }
+            let mut answered = Vec::new();
+            read_some(&mut server, &mut answered)?;
+            client.write_all(&answered)?;
+            client.flush()?;
+        }
+        Ok(())
+    }
+}
+
+fn read_some(from: &mut impl Read, to: &mut Vec<u8>) -> io::Result<()> {
+    let mut bytes = [0; 65_536];
+    match from.read(&mut bytes) {
+        Ok(0) => Err(ErrorKind::UnexpectedEof.into()),
+        Ok(count) => {
+            to.extend_from_slice(&bytes[..count]);
+            Ok(())
+        }
+        Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut) => Ok(()),
+        Err(error) => Err(error),
+    }
+}
+
+/// Takes the first whole frame, with its header.
+fn take_frame(bytes: &mut Vec<u8>) -> Option<Vec<u8>> {
+    let header: [u8; 8] = *bytes.first_chunk()?;
+    let length = 8 + (u64::from_be_bytes(header) & 0xffff_ffff_ffff) as usize;
+    (bytes.len() >= length).then(|| bytes.drain(..length).collect())
+}

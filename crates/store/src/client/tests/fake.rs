@@ -1,0 +1,352 @@
+//! A server with records in memory and injected faults.
+
+use super::*;
+use crate::ops::{self, Entry, operation};
+use crate::wire::frame::{self, Kind};
+use crate::wire::{self, Command, Limits, query, reply};
+use crate::{Digest, Reply, ResultCode, Work};
+use std::collections::HashMap;
+use std::io::{self, ErrorKind, Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
+use std::time::Duration;
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Manner {
+    Serves,
+    /// Acknowledges writes and does not do them.
+    Forgets,
+    /// Changes a byte of the data read.
+    Flips,
+    /// Never answers a transaction.
+    Hangs,
+    /// Closes the connection instead of every fifth answer.
+    Closes,
+    /// Sends an invalid answer.
+    Lies,
+    /// Answers twice.
+    Repeats,
+    /// Answers with this result code.
+    Refuses(u8),
+    /// Reports overload for this many requests.
+    Overloaded(u32),
+}
+
+/// Takes a request, and answers it: true if the connection stays open; `None`: the server answers.
+pub(super) type Liar = Arc<dyn Fn(Kind, &[u8], &mut dyn Write) -> Option<bool> + Send + Sync>;
+
+/// A server; gone when dropped.
+pub(super) struct Server {
+    pub(super) address: SocketAddr,
+    pub(super) state: Arc<State>,
+}
+
+pub(super) struct State {
+    pub(super) manner: Mutex<Manner>,
+    pub(super) records: Mutex<HashMap<Digest, Vec<u8>>>,
+    pub(super) requests: AtomicU32,
+    pub(super) connections: AtomicU32,
+    pub(super) most_at_once: AtomicU32,
+    pub(super) owned: Mutex<String>,
+    pub(super) peers: Mutex<String>,
+    /// Counts as both generations.
+    pub(super) generation: AtomicU32,
+    pub(super) racks: Mutex<String>,
+    /// Answers instead of the server, if it can.
+    pub(super) liar: Mutex<Option<Liar>>,
+    /// The server has gone: it closes all connections.
+    pub(super) is_over: AtomicBool,
+    /// The server closes new connections at once.
+    pub(super) is_away: AtomicBool,
+    pub(super) regime: AtomicU32,
+    /// Queries for partitions.
+    pub(super) maps: AtomicU32,
+    pub(super) name: String,
+    /// If there is one, nobody is served without a login.
+    pub(super) password: Mutex<Option<&'static str>>,
+    /// Logins by password and by session.
+    pub(super) logins: [AtomicU32; 2],
+    pub(super) tls: Option<Arc<rustls::ServerConfig>>,
+}
+
+impl Server {
+    /// A server that has all partitions of namespace test.
+    pub(super) fn new() -> Self {
+        Self::with("BB9", &format!("{}8=", "/".repeat(682)))
+    }
+
+    pub(super) fn with(name: &str, owned: &str) -> Self {
+        Self::with_tls(name, owned, None)
+    }
+
+    pub(super) fn with_tls(name: &str, owned: &str, tls: Option<Arc<rustls::ServerConfig>>) -> Self {
+        let state = Arc::new(State {
+            manner: Mutex::new(Manner::Serves),
+            records: Mutex::default(),
+            requests: AtomicU32::new(0),
+            connections: AtomicU32::new(0),
+            most_at_once: AtomicU32::new(0),
+            owned: Mutex::new(owned.to_owned()),
+            peers: Mutex::new("0,3000,[]".to_owned()),
+            generation: AtomicU32::new(1),
+            racks: Mutex::new("ERROR:25:enterprise only".to_owned()),
+            liar: Mutex::default(),
+            is_over: AtomicBool::new(false),
+            is_away: AtomicBool::new(false),
+            regime: AtomicU32::new(0),
+            maps: AtomicU32::new(0),
+            name: name.to_owned(),
+            password: Mutex::new(None),
+            logins: Default::default(),
+            tls,
+        });
+        Self::listen(state)
+    }
+
+    fn listen(state: Arc<State>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let shared = state.clone();
+        std::thread::spawn(move || {
+            for socket in listener.incoming().flatten() {
+                if shared.is_over.load(Ordering::SeqCst) {
+                    return;
+                }
+                if shared.is_away.load(Ordering::SeqCst) {
+                    continue;
+                }
+                shared.connections.fetch_add(1, Ordering::Relaxed);
+                let state = shared.clone();
+                std::thread::spawn(move || state.serve(socket));
+            }
+        });
+        Self { address, state }
+    }
+
+    /// Stops the server, and starts it with the same records at another address.
+    pub(super) fn moved(self) -> Self {
+        let State { name, owned, records, .. } = &*self.state;
+        let (name, owned) = (name.clone(), owned.lock().unwrap().clone());
+        let records = records.lock().unwrap().clone();
+        drop(self);
+        let server = Self::with(&name, &owned);
+        *server.state.records.lock().unwrap() = records;
+        server
+    }
+
+    /// Tells of other nodes.
+    pub(super) fn names(&self, others: &[(&str, SocketAddr)]) {
+        let generation = self.state.generation.fetch_add(1, Ordering::SeqCst) + 1;
+        let others: Vec<_> = others.iter().map(|(id, address)| format!("[{id},,[{address}]]")).collect();
+        *self.state.peers.lock().unwrap() = format!("{generation},3000,[{}]", others.join(","));
+    }
+
+    pub(super) fn requests(&self) -> u32 {
+        self.state.requests.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn set(&self, manner: Manner) {
+        *self.state.manner.lock().unwrap() = manner;
+    }
+
+    pub(super) fn client(&self, pipeline: u32, timeout_ms: u32) -> Client {
+        self.client_with(Access::default(), 300, pipeline, timeout_ms)
+    }
+
+    pub(super) fn client_with(&self, access: Access, bytes: u32, pipeline: u32, timeout_ms: u32) -> Client {
+        let cluster = Cluster::find(&[seed(self.address)], "test", access, false).unwrap();
+        let settings = ClientSettings { pipeline, ..settings(cluster, bytes, timeout_ms) };
+        Client::new(settings, (0, 1), 8, Instant::now(), 0).unwrap()
+    }
+
+    /// A client with these changes of its settings.
+    pub(super) fn client_as(&self, timeout_ms: u32, change: impl FnOnce(&mut ClientSettings)) -> Client {
+        let cluster = Cluster::find(&[seed(self.address)], "test", Access::default(), false).unwrap();
+        let mut settings = settings(cluster, 300, timeout_ms);
+        change(&mut settings);
+        Client::new(settings, (0, 1), 8, Instant::now(), 0).unwrap()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        self.state.is_over.store(true, Ordering::SeqCst);
+        let _ = TcpStream::connect(self.address);
+    }
+}
+
+fn settings(cluster: Arc<Cluster>, bytes: u32, timeout_ms: u32) -> ClientSettings {
+    let object = Object {
+        set: (*b"set").into(),
+        bins: 2,
+        value: Value::Blob(bytes),
+        single_bin: false,
+        replace: false,
+        began: 170_000_000_000,
+    };
+    ClientSettings {
+        cluster,
+        namespace: "test".to_owned(),
+        object: Arc::new(object),
+        verification: Arc::new(Verification::new(true)),
+        batch: None,
+        replica: Replica::Master,
+        rack: Some(2),
+        timeout_ms,
+        pipeline: 4,
+        overload: Arc::default(),
+    }
+}
+
+impl State {
+    fn serve(&self, socket: TcpStream) {
+        socket.set_nodelay(true).unwrap();
+        // Looks now and then whether the server has gone.
+        socket.set_read_timeout(Some(Duration::from_millis(20))).unwrap();
+        match &self.tls {
+            Some(config) => {
+                let connection = rustls::ServerConnection::new(config.clone()).unwrap();
+                self.talk(rustls::StreamOwned::new(connection, socket));
+            }
+            None => self.talk(socket),
+        }
+    }
+
+    fn talk(&self, mut socket: impl Read + Write) {
+        let (mut bytes, mut chunk) = (Vec::new(), [0; 8192]);
+        let mut is_in = self.password.lock().unwrap().is_none();
+        loop {
+            let read = socket.read(&mut chunk);
+            let is_over = self.is_over.load(Ordering::SeqCst);
+            match read {
+                Ok(count @ 1..) if !is_over => bytes.extend_from_slice(&chunk[..count]),
+                Err(error) if !is_over && is_timeout(&error) => continue,
+                _ => return,
+            }
+            let (mut rest, mut out, mut at_once) = (&bytes[..], Vec::new(), 0);
+            while let Some((kind, body)) = frame::take(&mut rest, 1 << 20).unwrap() {
+                at_once += u32::from(kind == Kind::Message);
+                let liar = self.liar.lock().unwrap().clone();
+                let lie = liar.and_then(|liar| liar(kind, body, &mut socket));
+                match kind {
+                    _ if lie == Some(false) => return,
+                    _ if lie == Some(true) => {}
+                    Kind::Security => is_in |= self.log_in(body, &mut out),
+                    Kind::Info if !is_in => {
+                        let begin = frame::begin(&mut out, Kind::Info);
+                        out.extend_from_slice(b"ERROR:80:not authenticated\n");
+                        frame::end(&mut out, begin);
+                    }
+                    _ if !is_in => reply::put(&mut out, &Reply::of(ResultCode(80))),
+                    Kind::Info => self.info(body, &mut out),
+                    _ if !self.transaction(body, &mut out) => return,
+                    _ => {}
+                }
+            }
+            self.most_at_once.fetch_max(at_once, Ordering::Relaxed);
+            let taken = bytes.len() - rest.len();
+            bytes.drain(..taken);
+            if socket.write_all(&out).is_err() {
+                return;
+            }
+        }
+    }
+
+    fn log_in(&self, body: &[u8], out: &mut Vec<u8>) -> bool {
+        let password = self.password.lock().unwrap().unwrap_or_default().to_owned();
+        let login = Login::new("me", password, false).unwrap();
+        let known = [login.request(), login.session_request(b"token")];
+        let matching = known.iter().position(|request| request[frame::HEADER_BYTES..] == *body);
+        if let Some(by) = matching {
+            self.logins[by].fetch_add(1, Ordering::Relaxed);
+        }
+        let result = if matching.is_some() { 0 } else { 65 };
+        query::put_security(out, result, 0, &[(5, b"token")]);
+        matching.is_some()
+    }
+
+    fn info(&self, body: &[u8], out: &mut Vec<u8>) {
+        let begin = frame::begin(out, Kind::Info);
+        for name in std::str::from_utf8(body).unwrap().lines() {
+            let value = match name {
+                "node" => self.name.clone(),
+                "build" => "8.0.0.15".to_owned(),
+                "features" => "peers;pipelining;replicas".to_owned(),
+                "peers-clear-std" | "peers-clear-alt" | "peers-tls-std" => self.peers.lock().unwrap().clone(),
+                "replicas" => {
+                    self.maps.fetch_add(1, Ordering::Relaxed);
+                    let (regime, owned) = (self.regime.load(Ordering::SeqCst), self.owned.lock().unwrap());
+                    format!("other:0,1,AAAA;test:{regime},{},{owned}", owned.split(',').count())
+                }
+                "peers-generation" | "partition-generation" => self.generation.load(Ordering::SeqCst).to_string(),
+                "rack-ids" => self.racks.lock().unwrap().clone(),
+                "namespaces" => "other;test".to_owned(),
+                _ => "ERROR".to_owned(),
+            };
+            out.extend_from_slice(format!("{name}\t{value}\n").as_bytes());
+        }
+        frame::end(out, begin);
+    }
+
+    /// Handles a transaction; true if the connection stays open.
+    fn transaction(&self, body: &[u8], out: &mut Vec<u8>) -> bool {
+        let manner = *self.manner.lock().unwrap();
+        let number = self.requests.fetch_add(1, Ordering::Relaxed);
+        let transaction = match wire::parse(body, Limits::default(), |_| Some(0)) {
+            Ok(Command::Single(single)) => single.request.transaction,
+            Ok(Command::Batch(batch)) => {
+                let begin = frame::begin(out, Kind::Message);
+                // In another order than asked.
+                for wire::Keyed { index, request } in batch.requests.into_iter().rev() {
+                    let mut answer = self.read(request.unwrap().transaction.digest);
+                    if let Manner::Refuses(code) = manner {
+                        answer = Reply::of(ResultCode(code));
+                    }
+                    reply::put_entry(out, index, &answer);
+                }
+                reply::put_last(out, ResultCode::OK);
+                frame::end(out, begin);
+                return true;
+            }
+            other => panic!("{other:?}"),
+        };
+        let mut answer = Reply::of(ResultCode::OK);
+        match transaction.work {
+            Work::Write(_) if manner == Manner::Forgets => {}
+            Work::Write(write) => {
+                let mut bins = Vec::new();
+                ops::entries(&write.ops)
+                    .for_each(|op| ops::put(&mut bins, &Entry { operation: operation::READ, ..op }));
+                self.records.lock().unwrap().insert(transaction.digest, bins);
+            }
+            _ => answer = self.read(transaction.digest),
+        }
+        match manner {
+            Manner::Hangs => return true,
+            Manner::Closes if number.is_multiple_of(5) => return false,
+            Manner::Lies => {
+                out.extend_from_slice(b"HTTP/1.1 400 Bad Request\r\n\r\n");
+                return true;
+            }
+            Manner::Refuses(code) => answer.result = ResultCode(code),
+            Manner::Overloaded(requests) if number < requests => answer.result = ResultCode::DEVICE_OVERLOAD,
+            Manner::Repeats => reply::put(out, &answer),
+            Manner::Flips if !answer.ops.is_empty() => answer.ops[100] ^= 1,
+            _ => {}
+        }
+        reply::put(out, &answer);
+        true
+    }
+
+    fn read(&self, digest: Digest) -> Reply {
+        match self.records.lock().unwrap().get(&digest) {
+            Some(bins) => Reply { bins: 2, ops: bins.clone(), ..Reply::of(ResultCode::OK) },
+            None => Reply::of(ResultCode::NOT_FOUND),
+        }
+    }
+}
+
+fn is_timeout(error: &io::Error) -> bool {
+    matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::TimedOut)
+}

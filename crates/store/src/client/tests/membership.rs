@@ -1,0 +1,128 @@
+//! A cluster whose nodes leave, return and join while requests go on.
+
+use super::fake::Server;
+use super::*;
+use crate::wire::frame::Kind;
+use std::time::Duration;
+
+/// Maps of a cluster of two, of which the second has the half of the partitions with the higher numbers.
+fn half(first: u8, second: u8) -> String {
+    BASE64.encode([[first; 256], [second; 256]].concat())
+}
+
+/// Writes again and again until all writes succeed.
+fn until_all_are_written(client: &mut Client) {
+    let begin = Instant::now();
+    loop {
+        let outcomes = all(client, OpKind::Write, 100, 8);
+        assert_eq!(outcomes.len(), 100);
+        if outcomes.iter().all(|outcome| outcome.is_done()) {
+            return;
+        }
+        assert!(begin.elapsed() < Duration::from_secs(60), "{outcomes:?}");
+    }
+}
+
+#[test]
+fn a_node_that_returns_under_another_address_is_found_by_its_peers_and_requests_for_it_wait() {
+    if !has_ring() {
+        return;
+    }
+    let (one, other) = (Server::with("A1", &half(255, 0)), Server::with("A2", &half(0, 255)));
+    one.names(&[("A2", other.address)]);
+    let mut client = one.client(4, PATIENT_MS);
+    assert!(all(&mut client, OpKind::Write, 100, 8).iter().all(|outcome| outcome.is_done()));
+    let other = other.moved();
+    one.names(&[("A2", other.address)]);
+    // Those that were out on the old connections fail, all others wait for the node.
+    let outcomes = all(&mut client, OpKind::Write, 200, 8);
+    let failed = outcomes.iter().filter(|outcome| !outcome.is_done()).count();
+    assert!(failed <= 8, "{failed} of 200 failed");
+    assert!(other.requests() > 60);
+    let outcomes = all(&mut client, OpKind::Read, 100, 8);
+    assert!(outcomes.iter().all(|outcome| outcome.is_done()), "{outcomes:?}");
+    assert_eq!(client.map.nodes.len(), 2, "the same node");
+}
+
+#[test]
+fn a_node_that_joins_gets_its_partitions_and_no_write_is_lost() {
+    if !has_ring() {
+        return;
+    }
+    let one = Server::with("A1", &half(255, 255));
+    let mut client = one.client(4, PATIENT_MS);
+    assert!(all(&mut client, OpKind::Write, 100, 8).iter().all(|outcome| outcome.is_done()));
+    let queries = one.state.maps.load(Ordering::Relaxed);
+    // The newcomer claims its half with a higher regime, while the other still reports all.
+    let other = Server::with("A2", &half(0, 255));
+    *other.state.records.lock().unwrap() = one.state.records.lock().unwrap().clone();
+    other.state.regime.store(1, Ordering::SeqCst);
+    one.names(&[("A2", other.address)]);
+    let begin = Instant::now();
+    while other.requests() == 0 {
+        assert!(all(&mut client, OpKind::Write, 100, 8).iter().all(|outcome| outcome.is_done()));
+        assert!(begin.elapsed() < Duration::from_secs(60));
+        std::thread::sleep(Duration::from_millis(10));
+    }
+    assert!(all(&mut client, OpKind::Write, 100, 8).iter().all(|outcome| outcome.is_done()));
+    let outcomes = all(&mut client, OpKind::Read, 100, 8);
+    assert!(outcomes.iter().all(|outcome| outcome.is_done()), "{outcomes:?}");
+    assert_eq!(one.state.maps.load(Ordering::Relaxed), queries + 1, "partitions are asked for after a change alone");
+}
+
+#[test]
+fn a_single_node_that_leaves_and_is_replaced_is_found_behind_its_seed() {
+    if !has_ring() {
+        return;
+    }
+    let [one, other] = ["A1", "A2"].map(|name| Server::with(name, &half(255, 255)));
+    // Both are seeds; they do not know each other.
+    let seeds = [&one, &other].map(|server| seed(server.address));
+    other.state.is_away.store(true, Ordering::SeqCst);
+    let cluster = Cluster::find(&seeds, "test", Access::default(), false).unwrap();
+    let mut client = one.client_as(1_000, |settings| settings.cluster = cluster);
+    assert!(all(&mut client, OpKind::Write, 20, 8).iter().all(|outcome| outcome.is_done()));
+    drop(one);
+    other.state.is_away.store(false, Ordering::SeqCst);
+    until_all_are_written(&mut client);
+    assert!(other.requests() >= 100);
+}
+
+#[test]
+fn connections_of_nodes_that_left_are_given_to_those_that_join() {
+    if !has_ring() {
+        return;
+    }
+    let one = Server::with("A0", &half(255, 0));
+    let mut client = one.client(1, PATIENT_MS);
+    for joined in 1..=5 {
+        let name = format!("A{joined}");
+        let other = Server::with(&name, &half(0, 255));
+        one.names(&[(&name, other.address)]);
+        until_all_are_written(&mut client);
+        assert!(other.requests() > 0, "{name}");
+    }
+    assert!(client.connections.len() <= client.slots_max);
+}
+
+#[test]
+fn a_node_that_hangs_delays_neither_requests_to_others_nor_the_map_of_those_that_take_over() {
+    if !has_ring() {
+        return;
+    }
+    let (one, other) = (Server::with("A1", &half(255, 0)), Server::with("A2", &half(0, 255)));
+    one.names(&[("A2", other.address)]);
+    let mut client = one.client(1, 3_000);
+    assert!(all(&mut client, OpKind::Write, 100, 8).iter().all(|outcome| outcome.is_done()));
+    // Neither queries nor transactions are answered any more, on old and new connections.
+    *other.state.liar.lock().unwrap() = Some(Arc::new(|_: Kind, _: &[u8], _: &mut dyn std::io::Write| Some(true)));
+    let own = |client: &Client, key| client.map.master(&client.settings.object.digest(key)) == Some(0);
+    let outcomes = all(&mut client, OpKind::Write, 16, 8);
+    for (key, outcome) in (0..).zip(&outcomes) {
+        let expected = if own(&client, key) { Outcome::Done } else { Outcome::Errno(libc::ETIMEDOUT) };
+        assert_eq!(*outcome, expected, "key {key}");
+    }
+    *one.state.owned.lock().unwrap() = half(255, 255);
+    one.names(&[]);
+    until_all_are_written(&mut client);
+}
