@@ -26,6 +26,9 @@ const TRIES: u32 = 3;
 /// Delay before a retry for lack of space, nanoseconds.
 const PAUSE_NS: u64 = 1_000_000;
 
+/// Delay before the next search for a block worth collecting on a full device, nanoseconds.
+const FULL_NS: u64 = 20_000_000;
+
 /// Collector of one volume's blocks.
 #[derive(Debug, Default)]
 pub(super) struct Collector {
@@ -69,14 +72,16 @@ impl Store {
 
     fn collect_next(&mut self, number: usize, disk: &mut impl Disk) -> u64 {
         let (now, volume) = (disk.now_ns(), &mut self.volumes[number]);
-        if volume.blocks.queued() == 0 && volume.is_short_of_blocks() {
-            volume.queue_emptiest();
-        }
-        if self.draining || volume.blocks.queued() == 0 {
+        let is_short = volume.is_short_of_blocks();
+        if self.draining || volume.blocks.queued() == 0 && !is_short {
             return u64::MAX;
         }
         if now < self.collectors[number].next_ns {
             return self.collectors[number].next_ns;
+        }
+        if volume.blocks.queued() == 0 && !volume.queue_emptiest() {
+            self.collectors[number].next_ns = now + FULL_NS;
+            return u64::MAX;
         }
         if volume.is_overloaded() || !self.io.may_begin() {
             return now + PAUSE_NS;

@@ -113,7 +113,11 @@ impl Store {
             Stage::Looking(number, block) => match self.volumes.get_mut(number) {
                 None => (Stage::Removing(0), 0),
                 Some(volume) if block >= volume.blocks.used() => (Stage::Looking(number + 1, 0), 0),
-                Some(volume) if volume.blocks.get(block).is_empty => (Stage::Looking(number, block + 1), 0),
+                Some(volume) if volume.blocks.get(block).is_empty => {
+                    let end = volume.blocks.used().min(block.saturating_add(TURN));
+                    let next = (block..end).find(|block| !volume.blocks.get(*block).is_empty);
+                    (Stage::Looking(number, next.unwrap_or(end)), 0)
+                }
                 Some(volume) if !volume.is_certain(block) => {
                     volume.flush();
                     (Stage::Looking(number, block), PAUSE_NS)

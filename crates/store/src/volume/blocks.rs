@@ -24,6 +24,9 @@ const NOTHING: u64 = u64::MAX;
 const EMPTIED: usize = 16;
 const LEFT: usize = 4;
 
+/// Free blocks that are looked at for that at once.
+const ROTATED: usize = 1_000;
+
 /// Blocks among which the emptiest is sought when few are free.
 const LOOKED_AT: usize = 10_000;
 
@@ -85,6 +88,10 @@ pub(crate) struct Blocks {
     collecting: Option<u32>,
     /// Blocks that wait for an empty header, and whether all of the block has to be overwritten.
     renewable: VecDeque<(u32, bool)>,
+    /// Blocks that get one or wait for it.
+    renewing: usize,
+    /// Free blocks in a row that have nothing to empty.
+    rotated: usize,
     /// Blocks before the pristine ones that have no header on the device.
     bare: BTreeSet<u32>,
     /// Blocks in use again that are not written yet, with their new sequence numbers, in this order.
@@ -297,8 +304,7 @@ impl Blocks {
         while let Some((_, block)) = self.freed.front().copied().filter(|(appended, _)| *appended <= durable) {
             self.freed.pop_front();
             if self.get(block).renew {
-                self.get_mut(block).state = State::Renewing;
-                self.renewable.push_back((block, false));
+                self.set_renewing(block, false);
             } else {
                 self.free.push_back(block);
             }
@@ -314,20 +320,38 @@ impl Blocks {
     pub(crate) fn renewed(&mut self, block: u32) {
         let of = self.get_mut(block);
         (of.state, of.renew, of.is_empty) = (State::Free, false, true);
+        self.renewing -= 1;
         self.free.push_back(block);
     }
 
-    /// Has some free blocks with old versions of records get an empty header. Returns true if there are none, or too few
-    /// blocks are free for it.
+    /// Has some free blocks with old versions of records get an empty header. Returns true if there are none any more, or
+    /// too few blocks are free for it.
     pub(crate) fn empty_some(&mut self) -> bool {
-        let spare = self.available().saturating_sub(LEFT).min(EMPTIED);
-        let old: Vec<_> = self.free.iter().copied().filter(|block| !self.get(*block).is_empty).take(spare).collect();
-        self.free.retain(|block| !old.contains(block));
-        for block in &old {
-            self.get_mut(*block).state = State::Renewing;
-            self.renewable.push_back((*block, false));
+        let mut spare = self.available().saturating_sub(LEFT).min(EMPTIED);
+        for _ in 0..ROTATED {
+            if self.rotated >= self.free.len() {
+                break;
+            }
+            let Some(block) = self.free.pop_front() else { break };
+            if self.get(block).is_empty || spare == 0 {
+                self.free.push_back(block);
+                self.rotated += 1;
+            } else {
+                (spare, self.rotated) = (spare - 1, 0);
+                self.set_renewing(block, false);
+            }
         }
-        old.is_empty() && !self.blocks.iter().any(|block| block.state == State::Renewing)
+        let is_done = self.renewing == 0 && self.rotated >= self.free.len();
+        if is_done {
+            self.rotated = 0;
+        }
+        is_done
+    }
+
+    fn set_renewing(&mut self, block: u32, whole: bool) {
+        self.get_mut(block).state = State::Renewing;
+        self.renewing += 1;
+        self.renewable.push_back((block, whole));
     }
 
     /// Queues a used block to be collected, whatever its share of live records. Returns true if it was one.
@@ -339,8 +363,9 @@ impl Blocks {
         is_used
     }
 
-    /// Queues the used block with the fewest live units among the next ones, if it has fewer than `units`.
-    pub(crate) fn queue_emptiest(&mut self, units: u32) {
+    /// Queues the used block with the fewest live units among the next ones, if it has fewer than `units`. Returns true if
+    /// there is one.
+    pub(crate) fn queue_emptiest(&mut self, units: u32) -> bool {
         let count = self.pristine as usize;
         let looked = LOOKED_AT.min(count);
         let next = (self.looked..self.looked + looked).map(|block| block % count);
@@ -351,11 +376,13 @@ impl Blocks {
         if let Some(block) = emptiest {
             self.enqueue(block as u32);
         }
+        emptiest.is_some()
     }
 
     /// The block cannot be written and is never used again.
     pub(crate) fn give_up(&mut self, block: u32) {
         self.bad(block);
+        self.renewing -= 1;
         self.bare.remove(&block);
     }
 
@@ -418,10 +445,7 @@ impl Blocks {
                         self.enqueue(block);
                     }
                 }
-                _ if renew => {
-                    self.get_mut(block).state = State::Renewing;
-                    self.renewable.push_back((block, state == State::Bad));
-                }
+                _ if renew => self.set_renewing(block, state == State::Bad),
                 _ => {
                     self.get_mut(block).state = State::Free;
                     free.push((sequence.wrapping_add(1), block));

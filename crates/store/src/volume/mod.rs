@@ -218,9 +218,9 @@ impl Volume {
         free <= RESERVED[0] + SHORT || free * 100 < (usize::from(self.min_avail_pct) + SHORT) * self.blocks.len()
     }
 
-    /// Queues a block to be collected although more of it is live than the low-water mark.
-    pub(crate) fn queue_emptiest(&mut self) {
-        self.blocks.queue_emptiest((self.block_bytes / UNIT / 8 * 7) as u32);
+    /// Queues a block to be collected although more of it is live than the low-water mark. Returns true if there is one.
+    pub(crate) fn queue_emptiest(&mut self) -> bool {
+        self.blocks.queue_emptiest((self.block_bytes / UNIT / 8 * 7) as u32)
     }
 
     /// True if too many blocks wait to be written.
