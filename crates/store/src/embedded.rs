@@ -112,6 +112,9 @@ impl<E: BlockEngine> Embedded<E> {
 
     /// Makes the store write its buffers, and waits for that, but not for a hanging device.
     fn flush(&mut self) -> io::Result<()> {
+        if !self.store.is_ready() {
+            return Ok(());
+        }
         self.store.flush(&mut self.engine);
         let until_ns = self.engine.now() + FLUSH_NS;
         self.turn_until(until_ns, Store::is_idle)

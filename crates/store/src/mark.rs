@@ -8,6 +8,9 @@
 use crate::Losses;
 use crate::seal::{BOUNDS, Bounds};
 
+/// Numbers of marks are below this.
+const NUMBER_MAX: u64 = 1 << 62;
+
 const MAGIC: u32 = 0xf1a5_3a2c;
 const LOSSES_AT: usize = 24 + BOUNDS;
 const BYTES: usize = LOSSES_AT + 24;
@@ -59,7 +62,7 @@ impl Mark {
             return Err(());
         }
         let [blocks, bytes_lost, records] = [0, 8, 16].map(|at| u64_at(LOSSES_AT + at));
-        let bounds = Bounds::read(&bytes[24..]).ok_or(())?;
+        let bounds = Bounds::read(&bytes[24..]).filter(|_| u64_at(16) < NUMBER_MAX).ok_or(())?;
         Ok(Some(Self { number: u64_at(16), bounds, losses: Losses { blocks, bytes: bytes_lost, records } }))
     }
 

@@ -111,8 +111,10 @@ pub struct Losses {
 
 impl AddAssign for Losses {
     fn add_assign(&mut self, other: Self) {
-        let Self { blocks, bytes, records } = self;
-        (*blocks, *bytes, *records) = (*blocks + other.blocks, *bytes + other.bytes, *records + other.records);
+        let add = |to: &mut u64, more: u64| *to = to.saturating_add(more);
+        add(&mut self.blocks, other.blocks);
+        add(&mut self.bytes, other.bytes);
+        add(&mut self.records, other.records);
     }
 }
 

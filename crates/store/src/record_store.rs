@@ -8,7 +8,7 @@
 //! Reads continue, and use the index entry at their begin. A block can be reused during a read of it; the record's
 //! checksum detects that, and the index has the new position.
 //!
-//! * `transact`: execution of transactions; `scan`: the cold start; `damage`: what it could not read
+//! * `transact`: execution of transactions; `scan`: the cold start; `damage`: unreadable data found by it
 //! * `collect`: defragmentation, and tombstones
 //! * `expire`: expired records; `raid`: tombstones that are no longer needed
 
@@ -45,7 +45,10 @@ const EPOCH_SEC: u64 = 1_262_304_000;
 const PENDING_MAX: usize = 20;
 
 /// Writes that may wait for space or memory; more are refused.
-const HELD_MAX: usize = 10_000;
+const DEFERRED_MAX: usize = 10_000;
+
+/// How long, nanoseconds.
+const DEFERRED_NS: u64 = 1_000_000_000;
 
 /// Maximum number of pending log lines.
 const REMARKS_MAX: usize = 100;
@@ -79,8 +82,8 @@ pub struct Store {
     busy: HashMap<Digest, VecDeque<(u64, Transaction)>>,
     /// Transactions waiting for an operation number or a buffer.
     waiting: VecDeque<(u64, Transaction)>,
-    /// Writes that wait for space or memory that is being reclaimed.
-    held: VecDeque<(u64, Transaction)>,
+    /// Writes that wait for space or memory that is being reclaimed, with the time since when.
+    deferred: VecDeque<(u64, u64, Transaction)>,
     scan: Option<Scan>,
     collectors: Vec<Collector>,
     expiry: Expiry,
@@ -136,7 +139,7 @@ impl Store {
             version: 0,
             busy: HashMap::new(),
             waiting: VecDeque::new(),
-            held: VecDeque::new(),
+            deferred: VecDeque::new(),
             scan: Some(Scan::new(volumes.len())),
             collectors: volumes.iter().map(|_| Collector::default()).collect(),
             expiry: Expiry::default(),
@@ -191,13 +194,24 @@ impl Store {
             return replies.push((number, Reply::of(ResultCode::UNAVAILABLE)));
         }
         let volume = self.volume_of(&transaction.digest);
+        self.dispatch(number, transaction, disk, replies);
+        if self.volumes[volume].has_queued() {
+            self.volumes[volume].drive(&mut self.io, disk);
+        }
+    }
+
+    /// Begins a transaction, behind those that its record is busy with.
+    fn dispatch(
+        &mut self,
+        number: u64,
+        transaction: Transaction,
+        disk: &mut impl Disk,
+        replies: &mut Vec<(u64, Reply)>,
+    ) {
         match if is_write(&transaction) { self.busy.get_mut(&transaction.digest) } else { None } {
             Some(queue) if queue.len() >= PENDING_MAX => replies.push((number, Reply::of(ResultCode::KEY_BUSY))),
             Some(queue) => queue.push_back((number, transaction)),
             None => self.begin(number, transaction, false, disk, replies),
-        }
-        if self.volumes[volume].has_queued() {
-            self.volumes[volume].drive(&mut self.io, disk);
         }
     }
 
@@ -237,7 +251,7 @@ impl Store {
         let entry = self.living(&digest, now);
         match self.step(&transaction, entry.as_ref()) {
             Step::Reply(reply) => replies.push((number, reply)),
-            Step::Waits => self.held.push_back((number, transaction)),
+            Step::Waits => self.defer(number, transaction, now),
             Step::Go => self.finish(number, &transaction, None, now, replies),
             Step::Needs(place) => {
                 let volume = &self.volumes[usize::from(place.volume)];
@@ -386,19 +400,39 @@ impl Store {
             return self.drive_scan(disk);
         }
         let mut next = self.raid(disk);
+        next = next.min(self.begin_deferred(disk, replies));
         for volume in 0..self.volumes.len() {
             next = next.min(self.collect(volume, disk));
             next = next.min(self.volumes[volume].drive(&mut self.io, disk));
         }
         self.resume(disk, replies);
-        while !self.held.is_empty() {
-            let (before, Some((number, transaction))) = (self.held.len(), self.held.pop_front()) else { break };
-            self.begin(number, transaction, false, disk, replies);
-            if self.held.len() >= before {
-                break;
+        next
+    }
+
+    /// Begins writes that waited for space or memory, and refuses those that waited too long. Returns the time of the next
+    /// call.
+    fn begin_deferred(&mut self, disk: &mut impl Disk, replies: &mut Vec<(u64, Reply)>) -> u64 {
+        let now = disk.now_ns();
+        while let Some((since_ns, number, transaction)) = self.deferred.pop_front() {
+            if now >= since_ns + DEFERRED_NS || self.draining {
+                replies.push((number, Reply::of(ResultCode::DEVICE_OVERLOAD)));
+                continue;
+            }
+            let others = self.deferred.len();
+            self.dispatch(number, transaction, disk, replies);
+            if self.deferred.len() > others {
+                // In its old place, and as old as it is.
+                if let Some((_, number, transaction)) = self.deferred.pop_back() {
+                    self.deferred.push_front((since_ns, number, transaction));
+                }
+                return since_ns + DEFERRED_NS;
             }
         }
-        next
+        u64::MAX
+    }
+
+    fn defer(&mut self, number: u64, transaction: Transaction, now: u64) {
+        self.deferred.push_back((now, number, transaction));
     }
 
     /// True if memory of deleted records can be reclaimed.
@@ -407,8 +441,8 @@ impl Store {
     }
 
     /// True if one more write may wait for space or memory.
-    fn may_hold(&self) -> bool {
-        !self.draining && self.held.len() < HELD_MAX
+    fn may_defer(&self) -> bool {
+        !self.draining && self.deferred.len() < DEFERRED_MAX
     }
 
     /// Starts transactions that waited for a number or a buffer.
@@ -436,6 +470,10 @@ impl Store {
     /// Starts writing all buffers, and collects nothing more until the next transaction; [`Self::is_idle`] when that is
     /// done.
     pub fn flush(&mut self, disk: &mut impl Disk) {
+        if self.scan.is_some() {
+            // A store in its cold start has written nothing, and knows too little to say what is durable.
+            return;
+        }
         self.draining = true;
         for volume in &mut self.volumes {
             volume.finish();
@@ -447,7 +485,7 @@ impl Store {
     pub fn is_idle(&self) -> bool {
         self.io.in_flight() == 0
             && self.waiting.is_empty()
-            && self.held.is_empty()
+            && self.deferred.is_empty()
             && self.volumes.iter().all(Volume::is_at_rest)
     }
 
@@ -474,7 +512,7 @@ impl Store {
         Statistics {
             devices: self.volumes.iter().map(Volume::statistics).collect(),
             stop_writes: self.stops_writes() || self.index.is_full() && !self.is_reclaiming(),
-            hwm_breached: self.index.is_nearly_full() || self.volumes.iter().any(Volume::is_short_of_blocks),
+            hwm_breached: self.is_short_of_memory() || self.volumes.iter().any(Volume::is_short_of_blocks),
             index_bytes: self.index.bytes(),
             damage: self.damage().unwrap_or_default(),
             losses: self.losses(),

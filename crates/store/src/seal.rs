@@ -90,7 +90,7 @@ impl Bounds {
 /// The seal of a piece.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Seal {
-    /// Where it begins in its block. Its piece begins there, too, or with the block's header before it.
+    /// First byte of the seal in its block. Its piece begins here, or with the block's header before it.
     pub(crate) at: u32,
     /// End of the piece in the block.
     pub(crate) end: u32,
@@ -142,8 +142,7 @@ impl Evidence {
     /// Adds the bounds of a seal in a volume of `blocks` blocks, with sequence numbers below `limit`; those that no
     /// store writes are ignored.
     pub(crate) fn add(&mut self, bounds: &Bounds, blocks: u32, limit: u64) {
-        let is_possible = bounds.closed_before <= bounds.sequence + 1 && bounds.certain <= blocks;
-        if bounds.sequence >= limit || !is_possible {
+        if bounds.sequence >= limit || bounds.closed_before > bounds.sequence + 1 || bounds.certain > blocks {
             return;
         }
         self.sequence = self.sequence.max(bounds.sequence);

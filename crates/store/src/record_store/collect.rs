@@ -81,7 +81,7 @@ impl Store {
         }
         if volume.blocks.queued() == 0 && !volume.queue_emptiest() {
             self.collectors[number].next_ns = now + FULL_NS;
-            return u64::MAX;
+            return now + FULL_NS;
         }
         if volume.is_overloaded() || !self.io.may_begin() {
             return now + PAUSE_NS;
@@ -126,6 +126,7 @@ impl Store {
         let (live, target) = (volume.blocks.get(block).live, volume.space().target);
         self.collectors[number].next_ns = now + u64::from(self.namespace.defrag_sleep_us) * 1_000;
         if live > 0 {
+            volume.leave(block);
             let bytes = live as usize * UNIT;
             self.remark_on(target, format!("{bytes} bytes of records in write block {block} were not moved - {why}"));
         }

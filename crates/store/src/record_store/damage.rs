@@ -2,7 +2,7 @@
 //! have been the newest version of its key, so an older one would be served as right.
 //!
 //! ```text
-//! part of a block that cannot be read:  its use of the block had ended -> harmless
+//! part of a block that cannot be read:  all records of the block were obsolete -> harmless
 //!                                       it was on the device for certain (seals, marks) -> damage
 //!                                       else -> the write that a crash cut off: said, and no reason to stay closed
 //! ```
@@ -54,7 +54,7 @@ impl Suspect {
     }
 }
 
-/// What a cold start found on a volume.
+/// Result of a volume's cold start.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Verdict {
     pub(super) losses: Losses,
@@ -78,7 +78,7 @@ impl Store {
             if progress.evidence.has_ended(block, sequence) {
                 continue;
             }
-            self.take_records(&mut suspect.records);
+            self.take_records(&mut std::mem::take(&mut suspect.records));
             let durable = progress.evidence.durable_bytes(sequence, block_bytes);
             let inner = suspect.flaws.iter().map(|flaw| (*flaw, flaw.at < last_seal.max(durable)));
             let end = suspect.end.map(|flaw| match durable.saturating_sub(flaw.at) {

@@ -36,6 +36,7 @@ pub(super) struct Raider {
     pub(super) is_fruitless: bool,
     /// Tombstones that this search removed, and blocks that it had collected.
     gained: u64,
+    began_ns: u64,
     /// When the next urgent search may begin.
     again_ns: u64,
 }
@@ -64,19 +65,19 @@ impl Store {
     /// Continues the search. Returns the time of the next step.
     pub(super) fn raid(&mut self, disk: &mut impl Disk) -> u64 {
         let now = disk.now_ns();
-        let period = match u64::from(self.namespace.tomb_raider_period_sec) * 1_000_000_000 {
-            0 => u64::MAX / 2,
-            period => period,
-        };
+        let period = self.raid_period_ns();
         if self.raider.next_ns == 0 {
             self.raider.next_ns = now + period;
         }
         let is_waiting = matches!(self.raider.stage, Stage::Waiting);
         if is_waiting && self.is_short_of_memory() && now >= self.raider.again_ns && !self.draining {
-            self.raider = Raider { is_urgent: true, next_ns: now, ..Raider::default() };
+            self.raider = Raider { is_urgent: true, began_ns: now, next_ns: now, ..Raider::default() };
         }
+        // A search that began at leisure goes on in haste.
+        self.raider.is_urgent |= !is_waiting && self.is_short_of_memory();
         if now < self.raider.next_ns {
-            return self.raider.next_ns;
+            let is_short = is_waiting && !self.draining && self.is_short_of_memory();
+            return self.raider.next_ns.min(if is_short { self.raider.again_ns } else { u64::MAX });
         }
         let (stage, pause) = match std::mem::take(&mut self.raider.stage) {
             reading @ Stage::Reading(..) => {
@@ -90,7 +91,10 @@ impl Store {
             _ if self.draining => (Stage::Waiting, period),
             // An unreadable block may hold anything.
             Stage::Waiting if self.volumes.iter().any(|volume| volume.blocks.has_bad()) => (Stage::Waiting, period),
-            Stage::Waiting if self.raider.is_urgent => (Stage::Emptying, 0),
+            Stage::Waiting if self.raider.is_urgent => {
+                self.volumes.iter_mut().for_each(|volume| volume.blocks.begin_to_empty());
+                (Stage::Emptying, 0)
+            }
             Stage::Waiting => (Stage::Marking(0), 0),
             Stage::Emptying => {
                 let are_empty = self.volumes.iter_mut().all(|volume| volume.blocks.empty_some());
@@ -179,12 +183,20 @@ impl Store {
         if matches!(stage, Stage::Waiting) {
             // A search that gained little would gain little again.
             let is_fruitless = self.raider.is_urgent && self.raider.gained * 64 <= self.index.len();
-            let rest_ns = if is_fruitless { REST_NS } else { PAUSE_NS };
+            let rest_ns = if is_fruitless { REST_NS.max(now - self.raider.began_ns) } else { PAUSE_NS };
             self.raider = Raider { next_ns: now + pause, again_ns: now + rest_ns, is_fruitless, ..Raider::default() };
         } else {
             (self.raider.stage, self.raider.next_ns) = (stage, now + pause);
         }
-        self.raider.next_ns.min(if self.is_short_of_memory() { self.raider.again_ns.max(now) } else { u64::MAX })
+        let begins_again = matches!(self.raider.stage, Stage::Waiting) && !self.draining && self.is_short_of_memory();
+        self.raider.next_ns.min(if begins_again { self.raider.again_ns } else { u64::MAX })
+    }
+
+    fn raid_period_ns(&self) -> u64 {
+        match u64::from(self.namespace.tomb_raider_period_sec) * 1_000_000_000 {
+            0 => u64::MAX / 4,
+            period => period,
+        }
     }
 
     /// True if little memory is left for the index, and tombstones take a part of it.
@@ -208,7 +220,7 @@ impl Store {
             self.volumes[number].counted.errors += 1;
             (self.raider.is_urgent, self.raider.is_fruitless) = (false, true);
             self.raider.again_ns = self.raider.next_ns + REST_NS;
-            self.raider.next_ns += u64::from(self.namespace.tomb_raider_period_sec.max(1)) * 1_000_000_000;
+            self.raider.next_ns += self.raid_period_ns();
         }
     }
 }

@@ -63,7 +63,9 @@ impl Store {
                     return refuse(ResultCode::PARAMETER);
                 }
                 match self.refusal(&transaction.digest) {
-                    Some(ResultCode::OUT_OF_SPACE) if self.is_reclaiming() && !self.stops_writes() => {
+                    Some(ResultCode::OUT_OF_SPACE)
+                        if self.may_defer() && self.is_reclaiming() && !self.stops_writes() =>
+                    {
                         return Step::Waits;
                     }
                     Some(code) => return refuse(code),
@@ -115,8 +117,8 @@ impl Store {
             Ok(None) => {}
             Ok(Some(reply)) => replies.push((number, reply)),
             // Blocks are becoming free.
-            Err(ResultCode::DEVICE_OVERLOAD) if self.may_hold() && !self.is_overloaded(&transaction.digest) => {
-                self.held.push_back((number, transaction.clone()));
+            Err(ResultCode::DEVICE_OVERLOAD) if self.may_defer() && !self.is_overloaded(&transaction.digest) => {
+                self.defer(number, transaction.clone(), now);
             }
             Err(code) => replies.push((number, Reply::of(code))),
         }
@@ -204,7 +206,8 @@ impl Store {
             return Ok(Some(Reply::of(ResultCode::OK)));
         }
         if let Some(code) = self.refusal(digest).filter(|_| !record.tombstone) {
-            return Err(code);
+            let is_passing = self.is_reclaiming() && !self.stops_writes();
+            return Err(if is_passing { ResultCode::DEVICE_OVERLOAD } else { code });
         }
         self.version = self.version.max(record.version);
         let body = self.tombstone_body(digest);

@@ -20,12 +20,9 @@ pub(crate) const NO_BUFFER: u32 = u32::MAX;
 /// No data on the device that a cold start would read as ours.
 const NOTHING: u64 = u64::MAX;
 
-/// Free blocks that get an empty header at once, and free ones that are left meanwhile.
+/// Free blocks that get an empty header at once, and free blocks kept for writes.
 const EMPTIED: usize = 16;
 const LEFT: usize = 4;
-
-/// Free blocks that are looked at for that at once.
-const ROTATED: usize = 1_000;
 
 /// Blocks among which the emptiest is sought when few are free.
 const LOOKED_AT: usize = 10_000;
@@ -90,8 +87,8 @@ pub(crate) struct Blocks {
     renewable: VecDeque<(u32, bool)>,
     /// Blocks that get one or wait for it.
     renewing: usize,
-    /// Free blocks in a row that have nothing to empty.
-    rotated: usize,
+    /// Free blocks that are still looked at for old versions.
+    to_empty: usize,
     /// Blocks before the pristine ones that have no header on the device.
     bare: BTreeSet<u32>,
     /// Blocks in use again that are not written yet, with their new sequence numbers, in this order.
@@ -159,7 +156,7 @@ impl Blocks {
 
     /// Available blocks, and blocks that become free when the buffers are durable.
     pub(crate) fn free(&self) -> usize {
-        self.available() + self.freed.len()
+        self.available() + self.freed.len() + self.renewing
     }
 
     /// True if a block is being collected or waits for it.
@@ -324,28 +321,29 @@ impl Blocks {
         self.free.push_back(block);
     }
 
-    /// Has some free blocks with old versions of records get an empty header. Returns true if there are none any more, or
-    /// too few blocks are free for it.
+    /// Begins to empty the blocks that are free now.
+    pub(crate) fn begin_to_empty(&mut self) {
+        self.to_empty = self.free.len();
+    }
+
+    /// Has some free blocks with old versions of records get an empty header. Returns true if all have one that were free
+    /// at the begin, or too few blocks are free for more.
     pub(crate) fn empty_some(&mut self) -> bool {
-        let mut spare = self.available().saturating_sub(LEFT).min(EMPTIED);
-        for _ in 0..ROTATED {
-            if self.rotated >= self.free.len() {
-                break;
-            }
-            let Some(block) = self.free.pop_front() else { break };
-            if self.get(block).is_empty || spare == 0 {
+        let may_begin = self.available().saturating_sub(LEFT).min(EMPTIED).saturating_sub(self.renewing);
+        let mut left = may_begin;
+        while left > 0
+            && self.to_empty > 0
+            && let Some(block) = self.free.pop_front()
+        {
+            self.to_empty -= 1;
+            if self.get(block).is_empty {
                 self.free.push_back(block);
-                self.rotated += 1;
             } else {
-                (spare, self.rotated) = (spare - 1, 0);
+                left -= 1;
                 self.set_renewing(block, false);
             }
         }
-        let is_done = self.renewing == 0 && self.rotated >= self.free.len();
-        if is_done {
-            self.rotated = 0;
-        }
-        is_done
+        self.renewing == 0 && (self.to_empty == 0 || may_begin == 0 || self.free.is_empty())
     }
 
     fn set_renewing(&mut self, block: u32, whole: bool) {
@@ -422,13 +420,14 @@ impl Blocks {
 
     /// A block with a damaged header: nothing in it can be read.
     pub(crate) fn damaged(&mut self, block: u32) {
-        self.get_mut(block).state = State::Stuck;
+        let of = self.get_mut(block);
+        (of.state, of.is_empty) = (State::Stuck, false);
     }
 
     /// A block that the cold start could not read.
     pub(crate) fn bad(&mut self, block: u32) {
         let of = self.get_mut(block);
-        (of.sequence, of.state) = (0, State::Bad);
+        (of.sequence, of.state, of.is_empty) = (0, State::Bad, false);
     }
 
     /// Sorts the blocks after the cold start has read those before `end`. Those of `renew` have to get an empty header.

@@ -1,6 +1,7 @@
 //! Marks of a volume: written at rest, so that a cold start knows where the log ended, and where nothing else announces a
 //! block that is to be overwritten.
 
+use super::blocks::State;
 use super::{Buffer, Purpose, Volume};
 use crate::io::{Io, Pending};
 use crate::mark::Mark;
@@ -21,8 +22,10 @@ pub(super) struct Marks {
     last: Mark,
     is_flying: bool,
     failures: u32,
-    /// True if a mark has to be written now.
+    /// True if a mark has to be written as soon as the volume is at rest.
     is_hurried: bool,
+    /// True if a mark has to be written before anything else.
+    is_first: bool,
 }
 
 impl Volume {
@@ -30,14 +33,14 @@ impl Volume {
     /// that have to get an empty header.
     pub(crate) fn start(&mut self, mark: Option<Mark>, evidence: &Evidence, used: u32, renew: &BTreeSet<u32>) {
         self.sequence = self.sequence.max(evidence.sequence);
-        self.incomplete = renew.iter().map(|block| self.blocks.get(*block).sequence).collect();
+        let sequences = renew.iter().map(|block| self.blocks.get(*block));
+        // A block that could not be read has no sequence number.
+        let known = sequences.filter(|block| block.state == State::Open);
+        self.incomplete = known.map(|block| block.sequence).collect();
         self.blocks.start(used, renew);
-        self.marks.last = mark.unwrap_or_else(|| Mark {
-            // An unused device needs none.
-            bounds: if used == 0 { self.bounds() } else { Bounds::default() },
-            ..Mark::default()
-        });
-        self.blocks.announce(&self.marks.last.bounds.clone());
+        self.marks.last = mark.unwrap_or_default();
+        self.marks.is_first = used == 0;
+        self.blocks.announce(&self.marks.last.bounds);
     }
 
     /// All losses that were accepted.
@@ -49,7 +52,8 @@ impl Volume {
     pub(crate) fn accept(&mut self, losses: Losses) {
         self.marks.last.losses += losses;
         self.marks.last.bounds = Bounds::default();
-        self.marks.is_hurried = true;
+        // The losses are recorded before the damaged blocks are overwritten.
+        self.marks.is_first = true;
     }
 
     /// Has a mark written as soon as the volume is at rest.
@@ -60,7 +64,8 @@ impl Volume {
 
     /// True if nothing is or has to be written.
     pub(crate) fn is_at_rest(&self) -> bool {
-        let is_marked = self.failing || self.marks.failures >= TRIES || !self.needs_mark(&self.bounds());
+        let is_marked =
+            self.failing || self.refuses || self.marks.failures >= TRIES || !self.needs_mark(&self.bounds());
         !self.is_dirty() && self.queue.is_empty() && self.flying == 0 && !self.marks.is_flying && is_marked
     }
 
@@ -71,15 +76,16 @@ impl Volume {
 
     /// Writes a mark if one is due. Returns the time of the next work.
     pub(super) fn mark(&mut self, now: u64, io: &mut Io, disk: &mut impl Disk) -> u64 {
-        if self.flying > 0 || self.marks.is_flying || self.marks.failures >= TRIES {
+        if self.flying > 0 || self.marks.is_flying || self.marks.failures >= TRIES || self.refuses {
             return u64::MAX;
         }
-        // Buffers that wait, and no write that could announce their blocks.
-        let are_held = self.queue.iter().any(|number| {
+        // Buffers that wait, and no write that could announce their blocks; the second mark follows the first at once.
+        let are_unannounced = self.queue.iter().any(|number| {
             let buffer = self.buffers[*number as usize].as_ref();
             buffer.is_some_and(|buffer| buffer.retry_ns <= now && !self.may_be_written(buffer))
         });
-        if !are_held && (self.is_dirty() || !self.queue.is_empty()) {
+        let is_now = are_unannounced || self.marks.is_first || self.marks.last.number == 1;
+        if !is_now && (self.is_dirty() || !self.queue.is_empty()) {
             return u64::MAX;
         }
         let bounds = self.bounds();
@@ -87,7 +93,7 @@ impl Volume {
             return u64::MAX;
         }
         let due = self.rested_ns + REST_NS;
-        if !are_held && !self.marks.is_hurried && self.marks.last.number != 1 && now < due {
+        if !is_now && !self.marks.is_hurried && now < due {
             return due;
         }
         let buf = if io.may_begin() { io.buffer(self.sector, disk) } else { None };
@@ -101,6 +107,11 @@ impl Volume {
         u64::MAX
     }
 
+    /// True if a mark has to be written before anything else.
+    pub(super) fn awaits_mark(&self) -> bool {
+        self.marks.is_first
+    }
+
     /// True if a crash during the buffer's first write can be told from damage, or marks cannot be written.
     pub(super) fn may_be_written(&self, buffer: &Buffer) -> bool {
         let is_renewal = buffer.purpose == Purpose::Renewal;
@@ -111,8 +122,8 @@ impl Volume {
     pub(crate) fn on_marked(&mut self, done: &Completion) -> Option<String> {
         self.marks.is_flying = false;
         if done.outcome.is_done() {
-            self.marks.failures = 0;
-            self.blocks.announce(&self.marks.last.bounds.clone());
+            (self.marks.failures, self.marks.is_first) = (0, false);
+            self.blocks.announce(&self.marks.last.bounds);
             return None;
         }
         self.counted.errors += 1;
@@ -122,8 +133,9 @@ impl Volume {
         self.marks.last.bounds = Bounds::default();
         self.marks.is_hurried = true;
         (self.marks.failures == TRIES).then(|| {
+            self.marks.is_first = false;
             format!(
-                "the end of its log could not be marked - {} - damage to it may not be told from a crash",
+                "the mark of the log's end could not be written - {} - the next start may take damage for a crash",
                 done.outcome
             )
         })

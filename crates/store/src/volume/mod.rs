@@ -30,6 +30,9 @@ const SPARE_MAX: usize = 8;
 /// Blocks that clients' records leave to deletions, and these to collecting.
 const RESERVED: [usize; 2] = [4, 2];
 
+/// Empty headers that are written at once.
+const RENEWALS_MAX: usize = 4;
+
 /// Free blocks, or percent of all, above the limit for writes at which collection becomes urgent.
 const SHORT: usize = 2;
 
@@ -133,6 +136,10 @@ pub(crate) struct Volume {
     /// On the device and kept in memory, oldest first.
     kept: VecDeque<u32>,
     closed: usize,
+    /// Empty headers that are being written.
+    renewals: usize,
+    /// Units of a block that collection filled last.
+    packed_units: u32,
     flying: usize,
     /// Sequence numbers of blocks whose pieces do not reach the end.
     incomplete: Vec<u64>,
@@ -141,6 +148,8 @@ pub(crate) struct Volume {
     rested_ns: u64,
     /// The last write failed too often: the device is considered read-only.
     failing: bool,
+    /// Writes are refused for good.
+    refuses: bool,
     /// Counters that are not kept elsewhere.
     pub(crate) counted: DeviceStatistics,
 }
@@ -166,6 +175,7 @@ impl Volume {
                 ms => u64::from(ms) * 1_000_000,
             },
             min_avail_pct: namespace.min_avail_pct,
+            packed_units: (block_bytes / UNIT) as u32,
             post_write_blocks: namespace.post_write_blocks as usize,
             // Fewer than a cold start reads on behind the last block that it finds.
             write_cache_blocks: ((namespace.max_write_cache_bytes / block_bytes as u64) as usize)
@@ -220,7 +230,14 @@ impl Volume {
 
     /// Queues a block to be collected although more of it is live than the low-water mark. Returns true if there is one.
     pub(crate) fn queue_emptiest(&mut self) -> bool {
-        self.blocks.queue_emptiest((self.block_bytes / UNIT / 8 * 7) as u32)
+        // Where long records leave gaps at the ends of blocks, a copy would leave them, too.
+        self.blocks.queue_emptiest(self.packed_units / 8 * 7)
+    }
+
+    /// The rest of the block's records cannot be moved: the next start judges it as it is.
+    pub(crate) fn leave(&mut self, block: u32) {
+        let sequence = self.blocks.get(block).sequence;
+        self.incomplete.retain(|incomplete| *incomplete != sequence);
     }
 
     /// True if too many blocks wait to be written.
@@ -247,7 +264,7 @@ impl Volume {
 
     /// Refuses writes for good.
     pub(crate) fn refuse_writes(&mut self) {
-        self.failing = true;
+        self.refuses = true;
     }
 
     /// True if writes are due.
@@ -262,7 +279,7 @@ impl Volume {
 
     /// Space for a record of this many units. Errors: the result for the client.
     pub(crate) fn append(&mut self, purpose: Purpose, units: u32, now: u64) -> Result<Appended<'_>, ResultCode> {
-        if self.failing {
+        if self.failing || self.refuses {
             return Err(ResultCode::SERVER_ERROR);
         }
         let len = units as usize * UNIT;
@@ -338,7 +355,10 @@ impl Volume {
 
     /// Gives blocks an empty header that were incomplete or damaged at the cold start.
     fn renew(&mut self) {
-        while let Some((block, whole)) = self.blocks.next_to_renew() {
+        while self.renewals < RENEWALS_MAX
+            && let Some((block, whole)) = self.blocks.next_to_renew()
+        {
+            self.renewals += 1;
             self.forget(block);
             let bytes = vec![0; if whole { self.block_bytes } else { self.sector }].into();
             let number = self.begin_block(block, Purpose::Renewal, bytes);
@@ -349,13 +369,21 @@ impl Volume {
     /// Nothing more comes into this buffer.
     fn close(&mut self, number: u32) {
         let Some(buffer) = &mut self.buffers[number as usize] else { return };
+        let used = buffer.filled;
         if buffer.filled < buffer.bytes.len() {
             let used = buffer.piece().used;
             buffer.bytes[used..].fill(0);
             buffer.filled = buffer.bytes.len();
         }
         buffer.closed = true;
-        self.closed += 1;
+        match buffer.purpose {
+            Purpose::Renewal => {}
+            Purpose::Collected => {
+                self.packed_units = (used / UNIT) as u32;
+                self.closed += 1;
+            }
+            _ => self.closed += 1,
+        }
         self.enqueue(number);
     }
 

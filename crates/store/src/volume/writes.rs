@@ -47,7 +47,9 @@ impl Volume {
     pub(crate) fn drive(&mut self, io: &mut Io, disk: &mut impl Disk) -> u64 {
         let now = disk.now_ns();
         let mut next = u64::MAX;
-        self.renew();
+        if !self.awaits_mark() && !self.refuses {
+            self.renew();
+        }
         for number in self.current.into_iter().flatten() {
             let Some(buffer) = &self.buffers[number as usize] else { continue };
             if buffer.first.is_some() && !buffer.queued && buffer.flying.is_none() {
@@ -66,19 +68,22 @@ impl Volume {
     /// Starts queued writes.
     fn write(&mut self, now: u64, io: &mut Io, disk: &mut impl Disk) -> u64 {
         let mut next = u64::MAX;
-        for _ in 0..self.queue.len() {
-            if self.flying >= WRITES_MAX || !io.may_begin() {
-                break;
-            }
-            let Some(number) = self.queue.pop_front() else { break };
-            let bounds = self.bounds();
-            let may_be_written = self.buffers[number as usize].as_ref().is_none_or(|it| self.may_be_written(it));
-            let Some(buffer) = &mut self.buffers[number as usize] else { continue };
-            if buffer.retry_ns > now || !may_be_written {
-                next = if may_be_written { next.min(buffer.retry_ns) } else { next };
-                self.queue.push_back(number);
+        let mut at = 0;
+        while self.flying < WRITES_MAX && io.may_begin() {
+            let Some(number) = self.queue.get(at).copied() else { break };
+            let Some(buffer) = &self.buffers[number as usize] else {
+                self.queue.remove(at);
+                continue;
+            };
+            let is_late = buffer.retry_ns <= now;
+            if !is_late || !self.may_be_written(buffer) {
+                next = if is_late { next } else { next.min(buffer.retry_ns) };
+                at += 1;
                 continue;
             }
+            self.queue.remove(at);
+            let bounds = self.bounds();
+            let Some(buffer) = &mut self.buffers[number as usize] else { continue };
             let end = buffer.filled.next_multiple_of(self.sector);
             let len = end - buffer.written;
             let Some(mut buf) = io.buffer(len, disk) else {
@@ -122,8 +127,9 @@ impl Volume {
             buffer.failures += 1;
             if buffer.purpose == Purpose::Renewal && buffer.failures >= TRIES {
                 let (block, sequence) = (buffer.block, buffer.header.sequence);
-                self.incomplete.retain(|incomplete| *incomplete != sequence);
-                self.closed -= 1;
+                let before = self.blocks.get(block).sequence;
+                self.incomplete.retain(|incomplete| ![before, sequence].contains(incomplete));
+                self.renewals -= 1;
                 self.blocks.give_up(block);
                 self.drop_buffer(number);
                 return Some(format!("write block {block} cannot be overwritten - {} - left out", done.outcome));
@@ -164,7 +170,7 @@ impl Volume {
         let more = buffer.closed && !is_full || !buffer.waiting.is_empty();
         let clean = buffer.first.is_none();
         if is_first {
-            // What was left of an earlier use is gone.
+            // The first write overwrites the header of an earlier use.
             let before = self.blocks.get(block).sequence;
             self.incomplete.retain(|incomplete| *incomplete != before || before == sequence);
             self.blocks.written(block, sequence);
@@ -177,17 +183,18 @@ impl Volume {
         }
         self.blocks.settle(self.durable());
         if is_full {
-            self.closed -= 1;
             self.incomplete.retain(|incomplete| *incomplete != sequence);
             match purpose {
                 Purpose::Collected => self.counted.defrag_writes += 1,
                 Purpose::Renewal => {
+                    self.renewals -= 1;
                     self.drop_buffer(number);
                     self.blocks.renewed(block);
                     return None;
                 }
                 _ => self.counted.writes += 1,
             }
+            self.closed -= 1;
             self.keep(number, purpose);
             self.blocks.close(block);
         }
