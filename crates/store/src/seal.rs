@@ -158,7 +158,9 @@ impl Evidence {
             *known = bytes.max(*known);
         }
         self.closed_before = self.closed_before.max(bounds.closed_before);
-        for (block, ended) in bounds.next.into_iter().filter(|(block, _)| *block < blocks) {
+        for (block, ended) in
+            bounds.next.into_iter().filter(|(block, ended)| *block < blocks && *ended <= bounds.sequence)
+        {
             let known = self.ended.entry(block).or_default();
             *known = ended.max(*known);
         }
@@ -241,6 +243,8 @@ mod tests {
         evidence.add(&Bounds { sequence: 100, ..BOUNDS_OF }, 8, 100);
         evidence.add(&Bounds { closed_before: 90, ..BOUNDS_OF }, 8, 100);
         evidence.add(&Bounds { certain: 9, ..BOUNDS_OF }, 8, 100);
+        evidence.add(&Bounds { next: [(6, 10); NEXT], ..BOUNDS_OF }, 8, 100);
+        assert!(!evidence.has_ended(6, 1), "a use that was not begun cannot have ended");
         assert_eq!((evidence.sequence, evidence.closed_before, evidence.certain), (9, 7, 5));
     }
 }
