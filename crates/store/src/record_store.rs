@@ -412,6 +412,9 @@ impl Store {
     /// Begins writes that waited for space or memory, and refuses those that waited too long. Returns the time of the next
     /// call.
     fn begin_deferred(&mut self, disk: &mut impl Disk, replies: &mut Vec<(u64, Reply)>) -> u64 {
+        if self.deferred.is_empty() {
+            return u64::MAX;
+        }
         let now = disk.now_ns();
         while let Some((since_ns, number, transaction)) = self.deferred.pop_front() {
             if now >= since_ns + DEFERRED_NS || self.draining {
