@@ -4,6 +4,7 @@
 //! magic u32 | checksum u32 | id of the device u64 | sequence u64 | opening u64 | block u32                     little-endian
 //! ```
 
+use crate::little_endian::{u32_at, u64_at};
 use crc32fast::Hasher;
 
 const MAGIC: u32 = 0xf1a5_b10c;
@@ -57,15 +58,18 @@ impl BlockHeader {
     /// The header of block `block` of the device `id`, if `bytes` begin with one, whole or damaged.
     pub(crate) fn read(bytes: &[u8], id: u64, block: u32) -> Header {
         let Some(header) = bytes.first_chunk::<BYTES>() else { return Header::None };
-        let u32_at = |at: usize| u32::from_le_bytes([header[at], header[at + 1], header[at + 2], header[at + 3]]);
-        let u64_at = |at: usize| u64::from(u32_at(at)) | u64::from(u32_at(at + 4)) << 32;
-        let found = Self { id: u64_at(8), sequence: u64_at(16), opening: u64_at(24), block: u32_at(32) };
-        let is_whole = u32_at(0) == MAGIC && u32_at(4) == crc32fast::hash(&header[8..]);
+        let found = Self {
+            id: u64_at(header, 8),
+            sequence: u64_at(header, 16),
+            opening: u64_at(header, 24),
+            block: u32_at(header, 32),
+        };
+        let is_whole = u32_at(header, 0) == MAGIC && u32_at(header, 4) == crc32fast::hash(&header[8..]);
         match (found.id == id, found.block == block) {
             (true, true) if is_whole => Header::Whole(found),
             // A bit of any field, or more of most.
             (true, _) => Header::Damaged,
-            (_, true) if !is_whole && u32_at(0) == MAGIC && (found.id ^ id).count_ones() < 4 => Header::Damaged,
+            (_, true) if !is_whole && u32_at(header, 0) == MAGIC && (found.id ^ id).count_ones() < 4 => Header::Damaged,
             _ => Header::None,
         }
     }

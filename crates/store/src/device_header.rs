@@ -8,6 +8,7 @@
 //! Written once, when the device is formatted, after both of its ends were cleared. Devices of a namespace that are
 //! formatted together have the same random number, the set: a device of another set does not belong to the namespace.
 
+use crate::little_endian::{u16_at, u32_at, u64_at};
 use crate::{MARKS_BYTES, Namespace, Space};
 use crc32fast::Hasher;
 use std::ops::Range;
@@ -97,27 +98,25 @@ impl DeviceHeader {
     /// device's own.
     pub fn plan(&self, bytes: &[u8]) -> Plan {
         let Some(bytes) = bytes.get(..WRITTEN_BYTES) else { return Plan::Format };
-        let u16_at = |at: usize| u16::from_le_bytes([bytes[at], bytes[at + 1]]);
-        let u32_at = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
-        let u64_at = |at: usize| u64::from(u32_at(at)) | u64::from(u32_at(at + 4)) << 32;
         if !bytes.starts_with(MAGIC) {
             // A damaged magic number must not make a store look like something that may be erased.
             let restored = [MAGIC, &bytes[MAGIC.len()..]].concat();
-            return if checksum(&restored) == u32_at(20) { Plan::Damaged } else { Plan::Format };
+            return if checksum(&restored) == u32_at(bytes, 20) { Plan::Damaged } else { Plan::Format };
         }
-        let name = bytes.get(NAME_AT..NAME_AT + usize::from(u16_at(42))).and_then(|name| str::from_utf8(name).ok());
-        let Some(name) = name.filter(|_| u32_at(20) == checksum(bytes)) else { return Plan::Damaged };
+        let name =
+            bytes.get(NAME_AT..NAME_AT + usize::from(u16_at(bytes, 42))).and_then(|name| str::from_utf8(name).ok());
+        let Some(name) = name.filter(|_| u32_at(bytes, 20) == checksum(bytes)) else { return Plan::Damaged };
         let found = Self {
             namespace: name.to_owned(),
-            write_block_bytes: u32_at(32),
-            devices: u16_at(36),
-            index: u16_at(38),
-            cores: u16_at(40),
-            set: u64_at(24),
-            device_bytes: u64_at(DEVICE_BYTES_AT),
+            write_block_bytes: u32_at(bytes, 32),
+            devices: u16_at(bytes, 36),
+            index: u16_at(bytes, 38),
+            cores: u16_at(bytes, 40),
+            set: u64_at(bytes, 24),
+            device_bytes: u64_at(bytes, DEVICE_BYTES_AT),
         };
         let rows = [
-            ("format", u32_at(16).to_string(), FORMAT.to_string()),
+            ("format", u32_at(bytes, 16).to_string(), FORMAT.to_string()),
             ("namespace", found.namespace.clone(), self.namespace.clone()),
             ("write-block-size", found.write_block_bytes.to_string(), self.write_block_bytes.to_string()),
             ("devices", found.devices.to_string(), self.devices.to_string()),

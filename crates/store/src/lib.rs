@@ -23,6 +23,7 @@ mod index;
 mod io;
 mod io_counts;
 mod issuer;
+mod little_endian;
 mod mark;
 mod namespace;
 pub mod nodes;

@@ -6,6 +6,7 @@
 //! ```
 
 use crate::Losses;
+use crate::little_endian::{u32_at, u64_at};
 use crate::seal::{BOUNDS, Bounds};
 
 /// Numbers of marks are below this.
@@ -53,17 +54,15 @@ impl Mark {
     /// The mark in a slot. Errors: a damaged one.
     fn read(slot: &[u8], id: u64) -> Result<Option<Self>, ()> {
         let Some(bytes) = slot.get(..BYTES) else { return Err(()) };
-        let u32_at = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
-        let u64_at = |at: usize| u64::from(u32_at(at)) | u64::from(u32_at(at + 4)) << 32;
         if bytes.iter().all(|byte| *byte == 0) {
             return Ok(None);
         }
-        if u32_at(0) != MAGIC || u32_at(4) != crc32fast::hash(&bytes[8..]) || u64_at(8) != id {
+        if u32_at(bytes, 0) != MAGIC || u32_at(bytes, 4) != crc32fast::hash(&bytes[8..]) || u64_at(bytes, 8) != id {
             return Err(());
         }
-        let [blocks, bytes_lost, records] = [0, 8, 16].map(|at| u64_at(LOSSES_AT + at));
-        let bounds = Bounds::read(&bytes[24..]).filter(|_| u64_at(16) < NUMBER_MAX).ok_or(())?;
-        Ok(Some(Self { number: u64_at(16), bounds, losses: Losses { blocks, bytes: bytes_lost, records } }))
+        let [blocks, bytes_lost, records] = [0, 8, 16].map(|at| u64_at(bytes, LOSSES_AT + at));
+        let bounds = Bounds::read(&bytes[24..]).filter(|_| u64_at(bytes, 16) < NUMBER_MAX).ok_or(())?;
+        Ok(Some(Self { number: u64_at(bytes, 16), bounds, losses: Losses { blocks, bytes: bytes_lost, records } }))
     }
 
     /// The marks in both slots, older first, and how many are missing or damaged. Without any, both may be still to come.

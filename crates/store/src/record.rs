@@ -12,6 +12,7 @@
 //! of the opening. Leftovers of earlier uses of the block or the device therefore never pass as records.
 
 use crate::Digest;
+use crate::little_endian::{u16_at, u32_at, u64_at};
 use crc32fast::Hasher;
 
 /// Bytes of a unit.
@@ -86,18 +87,18 @@ impl<'a> Record<'a> {
         let header = bytes.first_chunk::<HEADER>()?;
         let len = length(header)?;
         let whole = bytes.get(..len)?;
-        if checksum(&whole[4..], seed) != u32::from_le_bytes([header[0], header[1], header[2], header[3]]) {
+        if checksum(&whole[4..], seed) != u32_at(header, 0) {
             return None;
         }
         let end = len - usize::from(header[8] & 15);
         let rest = whole.get(HEADER..end)?;
         let (set, rest) = rest.split_at_checked(header[15].into())?;
-        let (key, body) = rest.split_at_checked(u16::from_le_bytes([header[6], header[7]]).into())?;
+        let (key, body) = rest.split_at_checked(u16_at(header, 6).into())?;
         Some(Self {
             digest: header[24..44].try_into().ok()?,
-            version: u64::from_le_bytes(header[16..24].try_into().ok()?),
-            generation: u16::from_le_bytes([header[12], header[13]]),
-            void_time: u32::from_le_bytes(header[44..48].try_into().ok()?),
+            version: u64_at(header, 16),
+            generation: u16_at(header, 12),
+            void_time: u32_at(header, 44),
             tombstone: header[14] & TOMBSTONE != 0,
             set,
             key,
@@ -143,9 +144,9 @@ pub(crate) fn checksum(bytes: &[u8], seed: u32) -> u32 {
 
 /// Length of the record by its header, bytes.
 pub(crate) fn length(header: &[u8; HEADER]) -> Option<usize> {
-    let field = u32::from_le_bytes([header[8], header[9], header[10], header[11]]);
+    let field = u32_at(header, 8);
     let len = (field >> 4) as usize * UNIT;
-    let magic = u16::from_le_bytes([header[4], header[5]]);
+    let magic = u16_at(header, 4);
     (magic == MAGIC && len >= HEADER).then_some(len)
 }
 

@@ -14,6 +14,7 @@
 //! that destroys records of its former use. Therefore the first write to such a block waits until a durable seal or
 //! mark has announced the block: a cold start then ignores the former use.
 
+use crate::little_endian::{u32_at, u64_at};
 use crate::record::checksum;
 use std::collections::BTreeMap;
 
@@ -23,7 +24,10 @@ const MAGIC: u32 = 0xf1a5_5ea1;
 pub(crate) const SEAL: usize = 24 + BOUNDS;
 
 /// Bytes of encoded [`Bounds`].
-pub(crate) const BOUNDS: usize = 2 * 8 + 4 + 2 * 12 + 12 * NEXT;
+pub(crate) const BOUNDS: usize = NEXT_AT + 12 * NEXT;
+
+const OPEN_AT: usize = 2 * 8 + 4;
+const NEXT_AT: usize = OPEN_AT + 2 * 12;
 
 /// Blocks that a seal announces.
 pub(crate) const NEXT: usize = 5;
@@ -57,33 +61,31 @@ impl Default for Bounds {
 
 impl Bounds {
     pub(crate) fn write(&self, out: &mut [u8]) {
-        let mut fields = Vec::with_capacity(BOUNDS);
-        fields.extend_from_slice(&self.sequence.to_le_bytes());
-        fields.extend_from_slice(&self.closed_before.to_le_bytes());
-        fields.extend_from_slice(&self.certain.to_le_bytes());
-        for (sequence, bytes) in self.open {
-            fields.extend_from_slice(&sequence.to_le_bytes());
-            fields.extend_from_slice(&bytes.to_le_bytes());
+        out[..8].copy_from_slice(&self.sequence.to_le_bytes());
+        out[8..16].copy_from_slice(&self.closed_before.to_le_bytes());
+        out[16..20].copy_from_slice(&self.certain.to_le_bytes());
+        for ((sequence, bytes), out) in self.open.iter().zip(out[OPEN_AT..].chunks_exact_mut(12)) {
+            out[..8].copy_from_slice(&sequence.to_le_bytes());
+            out[8..].copy_from_slice(&bytes.to_le_bytes());
         }
-        for (block, ended) in self.next {
-            fields.extend_from_slice(&block.to_le_bytes());
-            fields.extend_from_slice(&ended.to_le_bytes());
+        for ((block, ended), out) in self.next.iter().zip(out[NEXT_AT..].chunks_exact_mut(12)) {
+            out[..4].copy_from_slice(&block.to_le_bytes());
+            out[4..].copy_from_slice(&ended.to_le_bytes());
         }
-        out[..BOUNDS].copy_from_slice(&fields);
     }
 
     /// The bounds in the first [`BOUNDS`] of `bytes`.
     pub(crate) fn read(bytes: &[u8]) -> Option<Self> {
-        let mut rest = bytes.get(..BOUNDS)?;
-        let mut word = |len: usize| {
-            let (field, after) = rest.split_at(len);
-            rest = after;
-            field.iter().rev().fold(0_u64, |word, byte| word << 8 | u64::from(*byte))
-        };
-        let (sequence, closed_before, certain) = (word(8), word(8), word(4) as u32);
-        let open = [(); 2].map(|()| (word(8), word(4) as u32));
-        let next = [(); NEXT].map(|()| (word(4) as u32, word(8)));
-        Some(Self { sequence, closed_before, certain, open, next })
+        let bytes = bytes.get(..BOUNDS)?;
+        let open = |number: usize| OPEN_AT + 12 * number;
+        let next = |number: usize| NEXT_AT + 12 * number;
+        Some(Self {
+            sequence: u64_at(bytes, 0),
+            closed_before: u64_at(bytes, 8),
+            certain: u32_at(bytes, 16),
+            open: std::array::from_fn(|number| (u64_at(bytes, open(number)), u32_at(bytes, open(number) + 8))),
+            next: std::array::from_fn(|number| (u32_at(bytes, next(number)), u64_at(bytes, next(number) + 4))),
+        })
     }
 }
 
@@ -116,11 +118,13 @@ impl Seal {
     /// The seal at byte `at` of a block, if there is one.
     pub(crate) fn read(block: &[u8], at: usize, seed: u32) -> Option<Self> {
         let bytes = block.get(at..at + SEAL)?;
-        let u32_at = |at: usize| u32::from_le_bytes([bytes[at], bytes[at + 1], bytes[at + 2], bytes[at + 3]]);
-        if u32_at(4) != MAGIC || u32_at(8) as usize != at || u32_at(0) != checksum(&bytes[4..], seed) {
+        if u32_at(bytes, 4) != MAGIC
+            || u32_at(bytes, 8) as usize != at
+            || u32_at(bytes, 0) != checksum(&bytes[4..], seed)
+        {
             return None;
         }
-        let (at, end, used, records) = (u32_at(8), u32_at(12), u32_at(16), u32_at(20));
+        let (at, end, used, records) = (u32_at(bytes, 8), u32_at(bytes, 12), u32_at(bytes, 16), u32_at(bytes, 20));
         let is_possible = at + SEAL as u32 <= used && used <= end && end as usize <= block.len();
         is_possible.then_some(Self { at, end, used, records, bounds: Bounds::read(&bytes[24..])? })
     }

@@ -73,7 +73,7 @@ pub struct GivenArgs {
 }
 
 impl GivenArgs {
-    /// What the options say, with drive writes per day rated for `warranty_years`. If a name has ratings of both kinds,
+    /// The options as values, with drive writes per day rated for `warranty_years`. If a name has ratings of both kinds,
     /// the terabytes count, as in a warranty.
     pub fn given(&self, warranty_years: f64) -> Given {
         let Self { dwpd, tbw, price } = self;

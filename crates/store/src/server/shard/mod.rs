@@ -343,10 +343,11 @@ impl Shard {
         for (store, _) in &mut self.stores {
             let disk = &mut RingDisk(&mut self.net);
             due_ns = due_ns.min(store.poll(disk, &mut self.replies));
-            if self.state.setup.accept_losses && store.damage().is_some() {
+            let mut is_damaged = store.damage().is_some();
+            if is_damaged && self.state.setup.accept_losses {
                 store.accept_losses(disk);
+                is_damaged = false;
             }
-            let is_damaged = store.damage().is_some();
             (ready, damaged) = (ready && store.is_ready(), damaged || is_damaged);
             read &= store.is_ready() || is_damaged;
         }
