@@ -50,5 +50,5 @@ pub use mark::MARKS_BYTES;
 pub use namespace::{Buckets, DeviceStatistics, Disk, Losses, Namespace, Space, Statistics, write_unit_bytes};
 pub use overload::Overload;
 pub use record_store::{Remark, Store};
-pub use transaction::{Delete, Exists, Generation, Policy, Reply, ResultCode, Transaction, Ttl, Work, Write};
+pub use transaction::{Delete, Exists, Generation, Policy, Reply, ResultCode, Transaction, Ttl, Version, Work, Write};
 pub use verification::Verification;

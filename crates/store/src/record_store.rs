@@ -26,7 +26,7 @@ use crate::io::{Io, Pending, TOKENS_MIN, read_range};
 use crate::namespace::Statistics;
 use crate::record::{Record, UNIT};
 use crate::volume::Volume;
-use crate::{Digest, Disk, IoCounts, Losses, Namespace, Reply, ResultCode, Space, Transaction, Work};
+use crate::{Digest, Disk, IoCounts, Losses, Namespace, Reply, ResultCode, Space, Transaction, Version, Work};
 use collect::Collector;
 use expire::Expiry;
 use raid::Raider;
@@ -511,6 +511,16 @@ impl Store {
         self.remarks.pop_front()
     }
 
+    /// The record or tombstone of this number, if one is there; all have numbers below [`Self::end`], and keep them.
+    pub(crate) fn nth(&self, number: u32) -> Option<(Digest, Version)> {
+        let entry = self.index.nth(number)?;
+        Some((entry.digest, Version { number: entry.version, tombstone: entry.is_tombstone() }))
+    }
+
+    pub(crate) fn end(&self) -> u32 {
+        self.index.end()
+    }
+
     pub fn statistics(&self) -> Statistics {
         Statistics {
             devices: self.volumes.iter().map(Volume::statistics).collect(),
@@ -550,5 +560,5 @@ impl Store {
 }
 
 fn is_write(transaction: &Transaction) -> bool {
-    matches!(transaction.work, Work::Write(_) | Work::Delete(_) | Work::Image(_))
+    matches!(transaction.work, Work::Write(_) | Work::Delete(_) | Work::Image(_) | Work::Compare(_))
 }

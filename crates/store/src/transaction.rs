@@ -120,6 +120,13 @@ pub struct Delete {
     pub image: bool,
 }
 
+/// Version of a record, or of the tombstone in its place.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Version {
+    pub(crate) number: u64,
+    pub(crate) tombstone: bool,
+}
+
 /// Operation on a record.
 #[derive(Debug, Clone)]
 pub enum Work {
@@ -133,6 +140,10 @@ pub enum Work {
     Delete(Delete),
     /// Applies another node's write, if it is newer.
     Image(Vec<u8>),
+    /// Tells the version that is here, of a record or a tombstone; 0: of neither.
+    Version,
+    /// The other node has this version. Unless that is the one here, the reply has an image with a greater version.
+    Compare(Version),
 }
 
 /// A transaction on one record.
@@ -158,11 +169,13 @@ pub struct Reply {
     pub ops: Vec<u8>,
     /// The record for a replica, if requested and written.
     pub image: Option<Vec<u8>>,
+    /// Version, if that was asked for.
+    pub version: u64,
 }
 
 impl Reply {
     /// A reply with a result only.
     pub fn of(result: ResultCode) -> Self {
-        Self { result, generation: 0, void_time_sec: 0, bins: 0, ops: Vec::new(), image: None }
+        Self { result, generation: 0, void_time_sec: 0, bins: 0, ops: Vec::new(), image: None, version: 0 }
     }
 }

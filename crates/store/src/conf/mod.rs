@@ -116,6 +116,8 @@ pub struct NamespaceConfig {
     pub replication_factor: u8,
     /// `write-commit-level-override master`: a write is answered before the replica has it.
     pub answers_before_replica: bool,
+    /// `migrate-sleep`: time between two records that a core sends to a node that lacks them, us.
+    pub migrate_sleep_us: u32,
     /// Values of `device` or `file`.
     pub devices: Vec<String>,
     /// `filesize`, bytes, when the devices are files.

@@ -253,6 +253,7 @@ impl Reader {
             settings: Namespace::new(&name),
             replication_factor: 0,
             answers_before_replica: false,
+            migrate_sleep_us: 1,
             devices: Vec::new(),
             file_bytes: None,
             benchmarks_storage: false,
@@ -271,6 +272,9 @@ impl Reader {
                 }
                 "nsup-period" => reader.set(&mut settings.nsup_period_sec, d, seconds(d, 0..=86_400)),
                 "single-bin" => reader.set(&mut settings.single_bin, d, flag(d)),
+                "migrate-sleep" => {
+                    reader.set(&mut namespace.migrate_sleep_us, d, number(d, 0..=1_000_000_000));
+                }
                 "write-commit-level-override" => match text(d) {
                     Ok("off" | "all") => {}
                     Ok("master") => namespace.answers_before_replica = true,

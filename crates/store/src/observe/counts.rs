@@ -24,13 +24,13 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// Kind of `work`. `None` for a transaction from another node.
+    /// Kind of `work`. `None` for one from another node, or for a comparison with it.
     pub fn of(work: &Work) -> Option<Self> {
         match work {
             Work::Exists | Work::ReadAll | Work::Read(_) => Some(Self::Read),
             Work::Write(_) => Some(Self::Write),
             Work::Delete(_) => Some(Self::Delete),
-            Work::Image(_) => None,
+            Work::Image(_) | Work::Version | Work::Compare(_) => None,
         }
     }
 }
@@ -83,6 +83,20 @@ impl Transactions {
     }
 }
 
+/// Copying of records to the other node, or from it.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct Migration {
+    /// Partitions that are not compared yet, of the node that sends and of the one that receives.
+    pub tx_remaining: u64,
+    pub rx_remaining: u64,
+    /// Records sent.
+    pub transmitted: u64,
+    /// Records that the other node had.
+    pub skipped: u64,
+    /// Records received.
+    pub received: u64,
+}
+
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct NamespaceCounts {
     /// Single transactions.
@@ -95,6 +109,7 @@ pub struct NamespaceCounts {
     pub key_busy: u64,
     /// Refused because the record is too big.
     pub record_too_big: u64,
+    pub migration: Migration,
     /// Statistics of its stores.
     pub store: Statistics,
 }
@@ -209,7 +224,8 @@ macro_rules! merged {
 merged!(Losses: blocks, bytes, records);
 merged!(Outcomes: success, error, timeout, not_found);
 merged!(Transactions: read, write, delete, proxy, refused, read_times, write_times);
-merged!(NamespaceCounts: client, batch_sub, from_proxy, key_busy, record_too_big, store);
+merged!(NamespaceCounts: client, batch_sub, from_proxy, key_busy, record_too_big, migration, store);
+merged!(Migration: tx_remaining, rx_remaining, transmitted, skipped, received);
 merged!(Counts: namespaces, connections_opened, connections_closed, connections_reaped, malformed, batches, info_requests,
     in_progress);
 merged!(Statistics: objects, tombstones, devices, expired, raided, cache_reads, device_reads, stop_writes, hwm_breached, index_bytes,

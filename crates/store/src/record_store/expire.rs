@@ -1,6 +1,7 @@
 //! Turns expired records into tombstones, a part of the index at a time: an older version with a longer life may still
 //! be on the device.
 
+use super::transact::tombstone;
 use super::{NOBODY, Store};
 use crate::{Disk, Reply, ResultCode};
 
@@ -34,12 +35,16 @@ impl Store {
         for number in begin..end {
             let over = |void_time| void_time != 0 && void_time <= now_sec;
             let entry = self.index.nth(number).filter(|entry| over(entry.void_time) && !entry.is_tombstone());
-            let Some(digest) = entry.map(|entry| entry.digest) else { continue };
+            let Some(entry) = entry.copied() else { continue };
+            let digest = entry.digest;
             if self.busy.contains_key(&digest) {
                 continue;
             }
-            let reply = Reply::of(ResultCode::OK);
-            if self.bury(NOBODY, &digest, false, reply, now).is_err() {
+            // Just above the record's: the other node may know of a write after that, by another clock.
+            let body = self.tombstone_body(&digest);
+            let tombstone = tombstone(digest, entry.version + 1, entry.generation, &body);
+            self.version = self.version.max(tombstone.version);
+            if self.save(NOBODY, &tombstone, false, Reply::of(ResultCode::OK), now).is_err() {
                 refused = Some(number);
                 break;
             }

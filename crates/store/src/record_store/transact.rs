@@ -5,7 +5,7 @@ use crate::bins;
 use crate::index::{Entry, Place};
 use crate::ops;
 use crate::record::{KEY_BYTES_MAX, Record, SET_BYTES_MAX, UNIT};
-use crate::{Delete, Digest, Exists, Generation, Reply, ResultCode, Transaction, Ttl, Work, Write};
+use crate::{Delete, Digest, Exists, Generation, Reply, ResultCode, Transaction, Ttl, Version, Work, Write};
 
 /// Longest time to live, seconds: ten years, as in the server.
 const TTL_MAX_SEC: u32 = 10 * 365 * 86_400;
@@ -49,6 +49,16 @@ impl Store {
             (Work::ReadAll | Work::Read(_), Some(entry)) => Step::Needs(entry.place),
             (Work::Delete(delete), Some(_)) if !allows(delete.generation, generation) => refuse(ResultCode::GENERATION),
             (Work::Delete(_) | Work::Image(_), _) => Step::Go,
+            (Work::Version, _) => {
+                let version = self.index.get(&transaction.digest).map_or(0, |entry| entry.version);
+                Step::Reply(Reply { version, ..Reply::of(ResultCode::OK) })
+            }
+            // Of an expired record, too: it is there until it is buried.
+            (Work::Compare(other), _) => match self.index.get(&transaction.digest) {
+                Some(own) if own.version == other.number => Step::Reply(Reply::of(ResultCode::OK)),
+                Some(own) if !own.is_tombstone() => Step::Needs(own.place),
+                _ => Step::Go,
+            },
             (Work::Write(write), entry) => {
                 match (write.policy.exists, entry) {
                     (Exists::CreateOnly, Some(_)) => return refuse(ResultCode::EXISTS),
@@ -111,7 +121,8 @@ impl Store {
                 self.bury(number, &transaction.digest, *image, Reply::of(ResultCode::OK), now)
             }
             Work::Image(bytes) => self.take_over(number, &transaction.digest, bytes, now),
-            Work::Exists => Err(ResultCode::SERVER_ERROR),
+            Work::Compare(other) => self.differ(number, &transaction.digest, *other, record, now),
+            Work::Exists | Work::Version => Err(ResultCode::SERVER_ERROR),
         };
         match result {
             Ok(None) => {}
@@ -174,21 +185,11 @@ impl Store {
     }
 
     /// Writes a tombstone in the place of a record.
-    pub(super) fn bury(&mut self, number: u64, digest: &Digest, image: bool, reply: Reply, now: u64) -> Answer {
+    fn bury(&mut self, number: u64, digest: &Digest, image: bool, reply: Reply, now: u64) -> Answer {
         let generation = self.index.get(digest).map_or(0, |entry| entry.generation);
         let body = self.tombstone_body(digest);
         let version = self.next_version(now);
-        let tombstone = Record {
-            digest: *digest,
-            version,
-            generation,
-            void_time: 0,
-            tombstone: true,
-            set: b"",
-            key: b"",
-            body: &body,
-        };
-        self.save(number, &tombstone, image, reply, now)
+        self.save(number, &tombstone(*digest, version, generation, &body), image, reply, now)
     }
 
     /// The first write block that will hold nothing older of a record than a tombstone that is written now.
@@ -215,8 +216,43 @@ impl Store {
         self.save(number, &record, false, Reply::of(ResultCode::OK), now)
     }
 
+    /// The image of a record that the other node has in another version. The other's may be of a write that nobody
+    /// acknowledged: then the record here gets a greater version. The reply has the version that is sent; 0: none.
+    fn differ(
+        &mut self,
+        number: u64,
+        digest: &Digest,
+        other: Version,
+        record: Option<&Record<'_>>,
+        now: u64,
+    ) -> Answer {
+        let same = Ok(Some(Reply::of(ResultCode::OK)));
+        let sent = |version| Reply { version, ..Reply::of(ResultCode::OK) };
+        self.version = self.version.max(other.number);
+        let known = self.index.get(digest).map(|entry| entry.version);
+        match (known, record) {
+            (Some(version), Some(record)) if version > other.number => {
+                Ok(Some(Reply { image: Some(image(record)), ..sent(version) }))
+            }
+            (Some(_), Some(record)) => {
+                let record = Record { version: self.next_version(now), ..*record };
+                self.save(number, &record, true, sent(record.version), now)
+            }
+            // The tombstone search has removed it meanwhile, or nobody has a record.
+            (None, Some(_)) => same,
+            (None, None) if other.tombstone => same,
+            (Some(version), None) if version < other.number => self.bury(number, digest, true, sent(other.number), now),
+            (known, None) => {
+                let version = known.unwrap_or_else(|| self.next_version(now));
+                let body = self.tombstone_body(digest);
+                let image = image(&tombstone(*digest, version, 0, &body));
+                Ok(Some(Reply { image: Some(image), ..sent(version) }))
+            }
+        }
+    }
+
     /// Writes a record, and answers now or when it is on the device.
-    fn save(&mut self, number: u64, record: &Record<'_>, image: bool, reply: Reply, now: u64) -> Answer {
+    pub(super) fn save(&mut self, number: u64, record: &Record<'_>, image: bool, reply: Reply, now: u64) -> Answer {
         let volume = self.volume_of(&record.digest);
         let volume = &mut self.volumes[volume];
         let bytes = record.units() as usize * UNIT;
@@ -232,11 +268,7 @@ impl Store {
         }
         self.count(old.as_ref(), Some(&entry));
         self.statistics.write_bytes.record(bytes as u64);
-        let image = image.then(|| {
-            let mut bytes = vec![0; bytes];
-            record.write(&mut bytes, IMAGE_SEED);
-            bytes
-        });
+        let image = image.then(|| self::image(record));
         let (generation, void_time_sec) = (record.generation, record.void_time);
         let reply = Reply { generation, void_time_sec, image, ..reply };
         if self.namespace.commit_to_device && number != NOBODY {
@@ -258,6 +290,17 @@ impl Store {
         self.version = (self.version + 1).max(self.now_us(now));
         self.version
     }
+}
+
+pub(super) fn tombstone(digest: Digest, version: u64, generation: u16, body: &[u8]) -> Record<'_> {
+    Record { digest, version, generation, void_time: 0, tombstone: true, set: b"", key: b"", body }
+}
+
+/// A record as another node gets it.
+fn image(record: &Record<'_>) -> Vec<u8> {
+    let mut bytes = vec![0; record.units() as usize * UNIT];
+    record.write(&mut bytes, IMAGE_SEED);
+    bytes
 }
 
 /// True if bins that are not written are removed.

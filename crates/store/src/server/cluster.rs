@@ -7,8 +7,8 @@
 //! u8 0xfb | u8 what | u16 namespace or result | u32 bytes of the body | u64 number | body      little-endian
 //! ```
 
-use super::pair::Mode;
-use crate::{Digest, PARTITIONS, ResultCode, digest};
+use super::pair::Word;
+use crate::{Digest, PARTITIONS, ResultCode, Version, digest};
 use sys::random::Random;
 use thiserror::Error;
 
@@ -105,21 +105,27 @@ fn hash(number: u64) -> u64 {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Said<'a> {
     /// Node id, mode, number of the process, and what all nodes must have in common.
-    Hello { id: u64, mode: Mode, process: [u8; 8], common: &'a [u8] },
+    Hello { id: u64, word: Word, process: u64, common: &'a [u8] },
     /// Asks for an answer with the same number.
-    Ping { number: u64, mode: Mode },
+    Ping { number: u64, word: Word },
     /// The answer to a ping.
-    Pong { number: u64, mode: Mode },
+    Pong { number: u64, word: Word },
     /// A record written by the sender.
     Image { number: u64, namespace: u16, digest: Digest, image: &'a [u8] },
     /// Result of that write.
     Done { number: u64, result: ResultCode },
     /// A client's transaction for which the receiver has the partition, as the client's protocol has it.
-    Proxy { number: u64, message: &'a [u8] },
+    Proxy { number: u64, word: Word, message: &'a [u8] },
     /// The reply to it, as in the client's protocol.
     Answer { number: u64, reply: &'a [u8] },
     /// The sender's core, one of `cores`, has written all to the device and ends.
     End { cores: u64 },
+    /// The version that the sender has of a record.
+    Compare { number: u64, namespace: u16, digest: Digest, version: Version },
+    /// The version that the receiver of that has, or has now.
+    Compared { number: u64, version: u64 },
+    /// The sender's core, one of so many, has compared all its records, in the comparison of this number.
+    ComparedAll { comparison: u16, core: u32, cores: u32 },
 }
 
 /// Not a valid message: close the connection.
@@ -129,15 +135,30 @@ pub(super) struct NotSaid;
 
 impl Said<'_> {
     pub(super) fn put(&self, out: &mut Vec<u8>) {
+        let (version_bytes, process_bytes);
         let (what, word, number, body): (u8, u16, u64, [&[u8]; 2]) = match self {
-            Said::Hello { id, mode, process, common } => (0, *mode as u16, *id, [process, common]),
+            Said::Hello { id, word, process, common } => {
+                process_bytes = process.to_le_bytes();
+                (0, word.number(), *id, [&process_bytes, common])
+            }
             Said::Image { number, namespace, digest, image } => (1, *namespace, *number, [digest, image]),
             Said::Done { number, result } => (2, result.0.into(), *number, [&[], &[]]),
-            Said::Proxy { number, message } => (3, 0, *number, [message, &[]]),
+            Said::Proxy { number, word, message } => (3, word.number(), *number, [message, &[]]),
             Said::Answer { number, reply } => (4, 0, *number, [reply, &[]]),
-            Said::Ping { number, mode } => (5, *mode as u16, *number, [&[], &[]]),
-            Said::Pong { number, mode } => (6, *mode as u16, *number, [&[], &[]]),
+            Said::Ping { number, word } => (5, word.number(), *number, [&[], &[]]),
+            Said::Pong { number, word } => (6, word.number(), *number, [&[], &[]]),
             Said::End { cores } => (7, 0, *cores, [&[], &[]]),
+            Said::Compare { number, namespace, digest, version } => {
+                version_bytes = (version.number << 1 | u64::from(version.tombstone)).to_le_bytes();
+                (8, *namespace, *number, [digest, &version_bytes])
+            }
+            Said::Compared { number, version } => {
+                version_bytes = version.to_le_bytes();
+                (9, 0, *number, [&version_bytes, &[]])
+            }
+            Said::ComparedAll { comparison, core, cores } => {
+                (10, *comparison, u64::from(*core) << 32 | u64::from(*cores), [&[], &[]])
+            }
         };
         out.extend_from_slice(&[MAGIC, what]);
         out.extend_from_slice(&word.to_le_bytes());
@@ -157,22 +178,31 @@ pub(super) fn take<'a>(bytes: &mut &'a [u8]) -> Result<Option<Said<'a>>, NotSaid
     }
     let Some((body, rest)) = rest.split_at_checked(len) else { return Ok(None) };
     let (word, number) = (u16::from_le_bytes([w0, w1]), u64::from_le_bytes(number));
-    let mode = || Mode::of(word as u8).ok_or(NotSaid);
+    let said_word = || Word::of(word).ok_or(NotSaid);
+    let u64_of = |bytes: &[u8]| bytes.first_chunk().map(|bytes| u64::from_le_bytes(*bytes)).ok_or(NotSaid);
     let said = match what {
         0 => {
             let (process, common) = body.split_first_chunk().ok_or(NotSaid)?;
-            Said::Hello { id: number, mode: mode()?, process: *process, common }
+            Said::Hello { id: number, word: said_word()?, process: u64::from_le_bytes(*process), common }
         }
         1 => {
             let (digest, image) = body.split_first_chunk().ok_or(NotSaid)?;
             Said::Image { number, namespace: word, digest: *digest, image }
         }
         2 => Said::Done { number, result: ResultCode(word as u8) },
-        3 => Said::Proxy { number, message: body },
+        3 => Said::Proxy { number, word: said_word()?, message: body },
         4 => Said::Answer { number, reply: body },
-        5 => Said::Ping { number, mode: mode()? },
-        6 => Said::Pong { number, mode: mode()? },
+        5 => Said::Ping { number, word: said_word()? },
+        6 => Said::Pong { number, word: said_word()? },
         7 => Said::End { cores: number },
+        8 => {
+            let (digest, version) = body.split_first_chunk().ok_or(NotSaid)?;
+            let version = u64_of(version)?;
+            let version = Version { number: version >> 1, tombstone: version & 1 != 0 };
+            Said::Compare { number, namespace: word, digest: *digest, version }
+        }
+        9 => Said::Compared { number, version: u64_of(body)? },
+        10 => Said::ComparedAll { comparison: word, core: (number >> 32) as u32, cores: number as u32 },
         _ => return Err(NotSaid),
     };
     *bytes = rest;
@@ -182,6 +212,7 @@ pub(super) fn take<'a>(bytes: &mut &'a [u8]) -> Result<Option<Said<'a>>, NotSaid
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::server::pair::Mode;
 
     fn cluster(nodes: u16, own: usize) -> Cluster {
         Cluster::new((0..nodes).map(|at| Node::new("127.0.0.1", 3000 + at)).collect(), own)
@@ -206,15 +237,24 @@ mod tests {
 
     #[test]
     fn what_nodes_say_is_read_as_it_was_put_and_anything_else_is_refused() {
+        let word = |mode| Word { mode, changes: 4095 };
         let all = [
-            Said::Hello { id: 7, mode: Mode::Starting, process: [5; 8], common: b"a\nb" },
+            Said::Hello { id: 7, word: word(Mode::Starting), process: 5, common: b"a\nb" },
             Said::End { cores: 4 },
-            Said::Ping { number: 8, mode: Mode::Paired },
-            Said::Pong { number: 8, mode: Mode::Behind },
+            Said::Ping { number: 8, word: word(Mode::Paired) },
+            Said::Pong { number: 8, word: word(Mode::Handing) },
             Said::Image { number: 1 << 40, namespace: 1, digest: [3; 20], image: b"image" },
             Said::Done { number: 5, result: ResultCode::OUT_OF_SPACE },
-            Said::Proxy { number: 6, message: b"message" },
+            Said::Proxy { number: 6, word: word(Mode::Behind), message: b"message" },
             Said::Answer { number: 6, reply: b"" },
+            Said::Compare {
+                number: 7,
+                namespace: 2,
+                digest: [4; 20],
+                version: Version { number: 1 << 60, tombstone: true },
+            },
+            Said::Compared { number: 7, version: 9 },
+            Said::ComparedAll { comparison: 4095, core: 3, cores: 4 },
         ];
         let mut bytes = Vec::new();
         all.iter().for_each(|said| said.put(&mut bytes));
@@ -233,7 +273,16 @@ mod tests {
             header
         };
         let no_mode = [&[MAGIC, 5, 9][..], &[0; 61]].concat();
-        for wrong in [no_mode, header(0, 7), header(1, 19), header(9, 0), header(1, u32::MAX), vec![2; 64]] {
+        for wrong in [
+            no_mode,
+            header(0, 7),
+            header(1, 19),
+            header(8, 27),
+            header(9, 0),
+            header(11, 0),
+            header(1, u32::MAX),
+            vec![2; 64],
+        ] {
             assert_eq!(take(&mut &wrong[..]), Err(NotSaid));
         }
     }

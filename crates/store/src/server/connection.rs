@@ -45,6 +45,8 @@ pub(super) struct Connection {
     /// Distinguishes it from an earlier connection of the same number.
     pub(super) serial: u32,
     pub(super) role: Role,
+    /// Number of the process of a node.
+    pub(super) process: u64,
     /// Bytes received and not parsed yet.
     pub(super) input: Vec<u8>,
     /// Since when there has been half a frame.
@@ -92,6 +94,7 @@ impl Connection {
             socket,
             serial,
             role,
+            process: 0,
             input: Vec::new(),
             half_since_ns: None,
             arrived_ns: now_ns,

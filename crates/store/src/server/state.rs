@@ -3,7 +3,7 @@
 use super::cluster::{Cluster, Node};
 use super::connection::Link;
 use super::mailbox::Mailbox;
-use super::pair::{self, Mode, Pair};
+use super::pair::{self, Mode, Pair, Word};
 use crate::conf::Config;
 use crate::observe::{self, Bitmap, Counts, Facts, Line, Merge, Peer, Takeover, Transactions};
 use crate::wire::{self, Command, Fault};
@@ -17,6 +17,10 @@ use std::time::{Duration, Instant, SystemTime};
 /// Maximum age of the facts that answer an info request.
 const FACTS_AGE: Duration = Duration::from_millis(5);
 
+/// Log text when the only node with all records is gone.
+const NO_COPY: &str = "start the node that has them with its devices, or this one without `heartbeat` and with \
+                       `replication-factor 1` to use what it has";
+
 /// A message between threads.
 #[derive(Debug)]
 pub(super) enum Message {
@@ -28,7 +32,7 @@ pub(super) enum Message {
     Transaction { from: usize, number: u32, namespace: u16, transaction: Transaction },
     /// Result of a transaction forwarded to this core.
     Reply { number: u32, reply: Reply },
-    /// Record that this node is ahead.
+    /// Record this node's mode.
     Record,
     /// Result of that.
     Recorded(ResultCode),
@@ -106,14 +110,15 @@ pub struct State {
     pub(super) connections: AtomicUsize,
     /// Number of shards with indexed records.
     pub(super) ready: AtomicUsize,
+    pub(super) start: Mutex<Start>,
     /// Number of shards that do not open because of damage.
     pub(super) refused: AtomicUsize,
     /// Number of shards' links to other nodes that are up.
     pub(super) links: AtomicUsize,
     pub(super) pair: Pair,
     /// Number of this process: the time of its start.
-    pub(super) process: [u8; 8],
-    /// Digest of the record that this node is ahead, which no client writes.
+    pub(super) process: u64,
+    /// Digest of the record with this node's mode, which no client writes.
     pub(super) record_digest: Digest,
     /// Requests, and failed ones among them, when the link to a node was lost.
     pub(super) cut: Mutex<Option<[u64; 2]>>,
@@ -123,6 +128,16 @@ pub struct State {
     pub(super) quiet: AtomicUsize,
     /// True if a shard failed: then no other waits for it.
     pub(super) has_failed: AtomicBool,
+}
+
+/// What the shards found on their devices.
+#[derive(Debug, Default)]
+pub(super) struct Start {
+    pub(super) shards: usize,
+    pub(super) recorded: Option<Mode>,
+    /// Records of which the other node has copies.
+    pub(super) records: u64,
+    pub(super) is_damaged: bool,
 }
 
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
@@ -153,8 +168,8 @@ impl State {
         let is_durable = copied().all(|namespace| namespace.settings.commit_to_device);
         let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let state = Self {
-            pair: Pair::new(&setup.cluster, copied().next().is_some(), is_durable),
-            process: (since_1970.as_nanos() as u64).to_le_bytes(),
+            pair: Pair::new(&setup.cluster, copied().next().is_some(), is_durable, cores),
+            process: since_1970.as_nanos() as u64,
             record_digest: pair::record_digest(),
             cut: Mutex::default(),
             began,
@@ -163,6 +178,7 @@ impl State {
             facts: Mutex::new((facts, began)),
             connections: AtomicUsize::new(0),
             ready: AtomicUsize::new(0),
+            start: Mutex::default(),
             refused: AtomicUsize::new(0),
             links: AtomicUsize::new(0),
             io: Arc::default(),
@@ -227,15 +243,17 @@ impl State {
         wire::parse(message, self.setup.limits.batch, namespace_of)
     }
 
-    /// Properties that all nodes must have in common, a line each: the nodes in order, the namespaces with their copies.
+    /// Properties that all nodes must have in common, a line each: the nodes in order, the namespaces with their copies
+    /// and the bytes of their write blocks.
     pub(super) fn common(&self) -> Vec<u8> {
         let nodes = self.setup.cluster.nodes().iter().map(|node| format!("{}\n", node.name()));
         let namespaces = self.setup.config.namespaces.iter();
-        let namespaces = namespaces.map(|of| format!("{} {}\n", of.settings.name, of.replication_factor));
+        let namespaces = namespaces
+            .map(|of| format!("{} {} {}\n", of.settings.name, of.replication_factor, of.settings.write_block_bytes));
         nodes.chain(namespaces).collect::<String>().into_bytes()
     }
 
-    /// Namespace and core of the record that this node is ahead. `None`: this node never takes over.
+    /// Namespace and core of the record with this node's mode. `None`: this node never takes over.
     pub(super) fn record_place(&self) -> Option<(usize, usize)> {
         let namespace = self.setup.config.namespaces.iter().position(|of| of.replication_factor > 1)?;
         let core = usize::from(partition(&self.record_digest)) % self.mailboxes.len();
@@ -277,51 +295,74 @@ impl State {
     }
 
     /// A process of another node has begun a connection.
-    pub(super) fn greeted(&self, process: [u8; 8], mode: Mode, now_ns: u64) {
-        self.on_mode(self.pair.greeted(u64::from_le_bytes(process), mode, now_ns));
-        let what = match (self.pair.mode(), mode) {
-            (Mode::Ahead, Mode::Ahead) => {
-                "both nodes took over, and each has writes that the other lacks - stop one and clear its devices"
+    pub(super) fn greeted(&self, process: u64, word: Word, now_ns: u64) {
+        self.on_mode(self.pair.greeted(process, word, now_ns));
+        let what = match (self.pair.mode(), word.mode) {
+            (Mode::Ahead, Mode::Ahead) => "both nodes took over, and each has writes that the other lacks",
+            (Mode::Damaged, Mode::Damaged) => {
+                "both nodes lost records to damage, and each may have what the other lost"
             }
-            (Mode::Starting, Mode::Behind) => {
-                "the other node lacks writes that this node does not have either - restart the other to do without them"
+            (Mode::Behind, Mode::Behind | Mode::Fresh) | (Mode::Fresh, Mode::Behind) => {
+                return self.warn("hb", "hb.c", format!("no node has all records - {NO_COPY}"));
             }
             _ => return,
         };
-        self.warn("hb", "hb.c", what.to_owned());
+        let what = format!("{what} - stop one and clear its devices: it gets the records of the other");
+        self.warn("hb", "hb.c", what);
+    }
+
+    /// Tells each core what this shard found. The last sets this node's mode.
+    pub(super) fn started(&self, recorded: Option<Mode>, records: u64, is_damaged: bool) {
+        let mut start = lock(&self.start);
+        start.shards += 1;
+        start.recorded = start.recorded.or(recorded);
+        start.records += records;
+        start.is_damaged |= is_damaged;
+        if start.shards == self.mailboxes.len() {
+            let mode = self.pair.started(start.recorded, start.records > 0, start.is_damaged);
+            drop(start);
+            self.on_mode(mode);
+        }
+    }
+
+    /// Has this node's mode recorded, if it is not.
+    pub(super) fn record(&self) {
+        if let Some((_, core)) = self.record_place()
+            && self.pair.must_record()
+        {
+            self.mailboxes[core].push(Message::Record);
+            self.mailboxes[core].wake();
+        }
     }
 
     /// Tells clients and the log of this node's new mode, if it has one.
     pub(super) fn on_mode(&self, mode: Option<Mode>) {
         let Some(mode) = mode else { return };
-        let is_recorded = self.pair.is_recorded();
-        if mode == Mode::Ahead && !is_recorded {
-            let Some((_, core)) = self.record_place().filter(|_| self.pair.begins_record()) else { return };
-            self.mailboxes[core].push(Message::Record);
-            self.mailboxes[core].wake();
-        }
+        self.record();
         self.show_cluster();
+        self.mailboxes.iter().for_each(Mailbox::wake);
         let other = self.setup.cluster.others().map(|(_, node)| node.name()).collect::<String>();
         let takeover = self.facts(|facts| facts.node.takeover).unwrap_or_default();
         let Takeover { ms, requests, failed } = takeover;
         let pct = failed as f64 * 100.0 / requests.max(1) as f64;
         let text = match mode {
-            Mode::Starting => return,
+            Mode::Starting | Mode::Handing => return,
+            Mode::Fresh => format!("has no records yet, unlike node {other}, perhaps: waits for it"),
+            Mode::Damaged => format!("lost records to damage: waits for node {other}, which may have them"),
             Mode::Paired => format!("paired with node {other}: each node has all records"),
             Mode::Alone => format!(
                 "took over the partitions of node {other}, {ms} ms after its last word - {failed} of {requests} requests failed \
                  meanwhile ({pct:.1} %)"
             ),
             Mode::Ahead => format!(
-                "has writes that node {other} lacks: that node passes requests on to this one, for records are not copied to \
-                 it - for two copies again stop both and clear the devices of both"
+                "has records that node {other} lacks: answers all requests until that node is there and has them"
             ),
-            Mode::Behind => format!(
-                "lacks writes of node {other}, which took over: passes all requests on to it - records are not copied from it"
-            ),
+            Mode::Behind => {
+                format!("lacks writes of node {other}: passes all requests on to that node and gets records from it")
+            }
         };
         match mode {
-            Mode::Paired => self.inform("hb", "hb.c", text),
+            Mode::Paired | Mode::Fresh => self.inform("hb", "hb.c", text),
             _ => self.warn("hb", "hb.c", text),
         }
     }
@@ -334,10 +375,11 @@ impl State {
         let partitions: Vec<_> = (0..places)
             .map(|place| bitmap(|partition| self.pair.place(cluster, partition, true) == Some(place)))
             .collect();
-        let is_alone = matches!(mode, Mode::Alone | Mode::Ahead) && !is_linked;
+        let is_alone = matches!(mode, Mode::Alone | Mode::Ahead | Mode::Handing) && !is_linked;
         let peer = |(_, node): (usize, &Node)| Peer { id: node.id, address: (node.host.clone(), node.port) };
         let peers: Vec<_> = cluster.others().filter(|_| !is_alone).map(peer).collect();
-        let is_available = !self.pair.takes_over() || is_alone || is_linked && mode != Mode::Starting;
+        let is_starting = matches!(mode, Mode::Starting | Mode::Fresh | Mode::Damaged);
+        let is_available = !self.pair.takes_over() || is_alone || is_linked && !is_starting;
         self.facts(|facts| {
             let node = &mut facts.node;
             node.peers_generation += u32::from(node.peers != peers);

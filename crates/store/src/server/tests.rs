@@ -36,14 +36,21 @@ impl Bench {
     }
 
     fn on(listener: TcpListener, cores: u16, limits: Limits, cluster: Cluster) -> Option<Self> {
-        Self::of_blocks("256K", listener, cores, limits, cluster)
+        Self::with(40 << 20, "", listener, cores, limits, cluster)
     }
 
-    fn of_blocks(size: &str, listener: TcpListener, cores: u16, limits: Limits, cluster: Cluster) -> Option<Self> {
+    fn with(
+        bytes: u64,
+        settings: &str,
+        listener: TcpListener,
+        cores: u16,
+        limits: Limits,
+        cluster: Cluster,
+    ) -> Option<Self> {
         let dir = tempfile::tempdir().unwrap();
         let file = dir.path().join("records").to_str().unwrap().to_owned();
-        let storage = format!("file {file}\n filesize 40M\n write-block-size {size}");
-        let request = Request { file_size_bytes: Some(40 << 20), ..Request::new(file, "test") };
+        let storage = format!("file {file}\n filesize {bytes}\n write-block-size 256K\n {settings}");
+        let request = Request { file_size_bytes: Some(bytes), ..Request::new(file, "test") };
         Self::storing(dir, &storage, request, listener, cores, limits, cluster)
     }
 
@@ -104,6 +111,10 @@ impl Bench {
 
     fn is_linked(&self) -> bool {
         self.server.as_ref().unwrap().state().is_linked()
+    }
+
+    fn has_said(&self, begin: &str) -> bool {
+        self.lines.lock().unwrap().iter().any(|line| line.starts_with(begin))
     }
 
     fn counted(&self, of: impl FnOnce(&Counts) -> u64) -> u64 {
@@ -439,8 +450,8 @@ fn a_core_whose_ring_fails_ends_the_server_and_the_others_write_what_they_have()
     let listener = listener();
     let cluster = Cluster::new(vec![Node::new("127.0.0.1", listener.local_addr().unwrap().port())], 0);
     // Nothing is written before its time.
-    let settings = "256K\n flush-max-ms 0";
-    let Some(mut bench) = Bench::of_blocks(settings, listener, 2, Limits::default(), cluster) else { return };
+    let settings = "flush-max-ms 0";
+    let Some(mut bench) = Bench::with(40 << 20, settings, listener, 2, Limits::default(), cluster) else { return };
     // One client on each core.
     let mut clients = [bench.client(), bench.client()];
     let value = |key: u32| format!("value {key:04}");
@@ -476,8 +487,7 @@ fn two_nodes_have_each_a_part_and_copies_of_the_other_s() {
     let cluster = |own| Cluster::new(nodes.clone(), own);
     let Some(a) = Bench::on(first, 2, Limits::default(), cluster(0)) else { return };
     let b = Bench::on(second, 3, Limits::default(), cluster(1)).unwrap();
-    a.until("linked", Bench::is_linked);
-    b.until("linked", Bench::is_linked);
+    [&a, &b].iter().for_each(|of| of.until("paired", |of| of.has_said("paired with")));
     let (mut to_a, mut to_b) = (a.client(), b.client());
     let mut masters = [0, 0];
     for key in 0..200 {
@@ -511,12 +521,11 @@ fn two_nodes_have_each_a_part_and_copies_of_the_other_s() {
     a.until("said", |of| of.lines.lock().unwrap().iter().any(|line| line.contains("is gone")));
     let own = (0..200).find(|key| cluster(0).has(crate::partition(&digest_of(*key)), 0)).unwrap();
     assert_eq!(to_a.ask(&get(own)).0, 0);
-    a.until("it takes over", |of| of.lines.lock().unwrap().iter().any(|line| line.starts_with("took over")));
+    a.until("it takes over", |of| of.has_said("took over"));
     for key in 0..200 {
         assert_eq!(to_a.ask(&put(key, b"z")), (0, 3, Vec::new()));
     }
-    a.until("said", |of| of.lines.lock().unwrap().iter().any(|line| line.starts_with("has writes")));
-    a.until("and its record of that", |of| of.counted(objects) == 201);
+    a.until("said", |of| of.has_said("has records"));
 }
 
 #[test]
@@ -526,13 +535,16 @@ fn what_a_replica_cannot_take_is_not_said_to_be_written() {
     let [first, second] = listeners;
     let cluster = |own| Cluster::new(nodes.clone(), own);
     let Some(a) = Bench::on(first, 1, Limits::default(), cluster(0)) else { return };
-    let b = Bench::of_blocks("32K", second, 1, Limits::default(), cluster(1)).unwrap();
-    a.until("linked", Bench::is_linked);
-    let key = (0..200).find(|key| cluster(0).has(crate::partition(&digest_of(*key)), 0)).unwrap();
+    let b = Bench::with(12 << 20, "", second, 1, Limits::default(), cluster(1)).unwrap();
+    a.until("they are paired", |of| of.has_said("paired with"));
+    let mut keys = (0..).filter(|key| cluster(0).has(crate::partition(&digest_of(*key)), 0));
     let mut client = a.client();
-    assert_eq!(client.ask(&put(key, &[1; 10_000])).0, 0);
-    assert_eq!(client.ask(&put(key, &[2; 100_000])).0, ResultCode::TOO_BIG.0, "larger than the other's write blocks");
-    b.until("it has the first", |of| of.counted(|counts| counts.namespaces[0].store.objects) == 1);
+    let written = keys.by_ref().take(100).take_while(|key| client.ask(&put(*key, &[1; 100_000])).0 == 0).count();
+    assert!((8..40).contains(&written), "the other has no space for more: {written}");
+    let refused = client.ask(&put(keys.next().unwrap(), &[2; 100_000])).0;
+    assert!([ResultCode::OUT_OF_SPACE.0, ResultCode::DEVICE_OVERLOAD.0].contains(&refused), "{refused}");
+    let objects = b.counted(|counts| counts.namespaces[0].store.objects);
+    assert_eq!(objects, written as u64);
 }
 
 #[test]

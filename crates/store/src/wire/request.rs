@@ -157,7 +157,7 @@ pub fn put(out: &mut Vec<u8>, namespace: &[u8], transaction: &Transaction, at_ma
             };
             (key, ops) = (&write.key, &write.ops);
         }
-        Work::Image(_) => {}
+        Work::Image(_) | Work::Version | Work::Compare(_) => {}
     }
     let fields = [(field::SET, &*transaction.set), (field::KEY, key)];
     let fields = fields.iter().filter(|(_, value)| !value.is_empty());

@@ -2,11 +2,12 @@
 
 use super::super::cluster::{self, MAGIC, Said};
 use super::super::connection::{Connection, Link, Role};
+use super::super::pair::Mode;
 use super::super::state::{State, lock};
 use super::transactions::{Batch, Origin};
 use super::{CANCEL, MS, RECEIVE, SEND, Shard};
 use crate::wire::{self, Command, Fault, Kind, frame, reply};
-use crate::{Reply, ResultCode, Transaction, Work};
+use crate::{Reply, Transaction, Work};
 use engine::IoEngine as _;
 use std::io::Write;
 use std::net::TcpStream;
@@ -26,7 +27,7 @@ struct Malformed;
 
 fn hello(state: &State, out: &mut Vec<u8>) {
     let (id, process) = (state.setup.cluster.own().id, state.process);
-    Said::Hello { id, mode: state.pair.mode(), process, common: &state.common() }.put(out);
+    Said::Hello { id, word: state.pair.told(), process, common: &state.common() }.put(out);
 }
 
 impl Shard {
@@ -192,38 +193,41 @@ impl Shard {
         let state = self.state.clone();
         let Some(connection) = self.connections.get(at) else { return Ok(false) };
         match (said, connection.role) {
-            (Said::Hello { id, mode, process, common }, Role::Client) => {
+            (Said::Hello { id, word, process, common }, Role::Client) => {
                 let known = state.setup.cluster.others().any(|(_, node)| node.id == id);
                 if !known || common != state.common() {
                     if !std::mem::replace(&mut self.has_refused, true) {
                         let what = format!(
-                            "node {id:016X} was refused - it has other nodes or namespaces than this one, or in another order"
+                            "node {id:016X} was refused - it has other nodes, namespaces or write blocks than this one, or in another order"
                         );
                         state.warn("hb", "hb.c", what);
                     }
                     return Err(Malformed);
                 }
-                connection.role = Role::Inbound;
-                state.greeted(process, mode, self.now_ns);
+                (connection.role, connection.process) = (Role::Inbound, process);
+                state.greeted(process, word, self.now_ns);
                 hello(&state, connection.out());
                 self.list(at);
             }
-            (Said::Hello { id, mode, process, .. }, Role::Outbound(node))
+            (Said::Hello { id, word, process, .. }, Role::Outbound(node))
                 if id == state.setup.cluster.nodes()[node].id =>
             {
-                state.greeted(process, mode, self.now_ns);
+                connection.process = process;
+                state.greeted(process, word, self.now_ns);
+                state.pair.answered(process, word, connection.heard_ns);
                 self.linked(at, node);
             }
             (Said::End { cores }, Role::Inbound) => state.pair.core_ended(cores),
-            (Said::Ping { number, mode }, Role::Inbound) => {
-                state.on_mode(state.pair.heard(mode, self.now_ns));
-                Said::Pong { number, mode: state.pair.mode() }.put(connection.out());
+            (Said::Ping { number, word }, Role::Inbound) => {
+                state.on_mode(state.pair.heard(connection.process, word, self.now_ns));
+                Said::Pong { number, word: state.pair.told() }.put(connection.out());
                 self.list(at);
             }
-            (Said::Pong { number, mode }, Role::Outbound(_)) => {
-                state.on_mode(state.pair.heard(mode, self.now_ns));
+            (Said::Pong { number, word }, Role::Outbound(_)) => {
+                state.on_mode(state.pair.heard(connection.process, word, self.now_ns));
                 // A later number than was sent would be a lease without end.
                 connection.heard_ns = connection.heard_ns.max(number.min(connection.pinged_ns));
+                state.pair.answered(connection.process, word, connection.heard_ns);
             }
             (Said::Image { number, namespace, digest, image }, Role::Inbound) => {
                 if usize::from(namespace) >= self.stores.len() {
@@ -239,7 +243,26 @@ impl Shard {
                     self.on_done(number, result);
                 }
             }
-            (Said::Proxy { number, message }, Role::Inbound) => {
+            (Said::Compare { number, namespace, digest, version }, Role::Inbound) => {
+                if usize::from(namespace) >= self.stores.len() {
+                    return Err(Malformed);
+                }
+                let origin = Origin::Compared { connection: at, serial: connection.serial, number, namespace };
+                let work = if state.pair.mode() == Mode::Behind { Work::Version } else { Work::Compare(version) };
+                let transaction = Transaction { digest, set: Box::default(), work };
+                let request = wire::Request { namespace: namespace.into(), transaction, at_master: false };
+                self.start(origin, request, u64::MAX);
+            }
+            (Said::Compared { number, version }, Role::Outbound(node)) => {
+                if self.links[node] == Some(at) {
+                    self.on_compared(number, version);
+                }
+            }
+            (Said::ComparedAll { comparison, core, cores }, Role::Inbound) => {
+                state.on_mode(state.pair.other_compared(comparison, core as usize, cores as usize));
+            }
+            (Said::Proxy { number, word, message }, Role::Inbound) => {
+                state.on_mode(state.pair.heard(connection.process, word, self.now_ns));
                 let origin = Origin::Proxied { connection: at, serial: connection.serial, number };
                 match state.parse(message) {
                     Ok(Command::Single(single)) => {
@@ -376,6 +399,7 @@ impl Shard {
         if self.links[node].take_if(|current| *current == at).is_none() {
             return;
         }
+        self.end_migration();
         self.state.links.fetch_sub(1, Ordering::AcqRel);
         self.state.show_cluster();
         if self.core == 0 {
@@ -386,9 +410,8 @@ impl Shard {
             let or = if self.state.pair.takes_over() { ", or this node takes over" } else { "" };
             self.state.warn("hb", "hb.c", format!("node {name} at {host}:{port} {what}{or}"));
         }
-        // Nobody knows if the node received them: for a client the transaction timed out.
         for number in self.pending.iter().filter(|(_, of)| of.waits_for(node)).map(|(at, _)| at).collect::<Vec<_>>() {
-            self.complete(number, Reply::of(ResultCode::TIMEOUT));
+            self.unanswered(number);
         }
     }
 

@@ -5,10 +5,12 @@
 //! ```
 //!
 //! Each pass makes one system call, however many requests it served. `intake` parses requests, `transactions` executes
-//! them, here or on another core or node; `ahead` records that this node took over.
+//! them, here or on another core or node; `recorded_mode` records this node's mode, `migration` copies records to the other
+//! node.
 
-mod ahead;
 mod intake;
+mod migration;
+mod recorded_mode;
 mod transactions;
 
 use super::cluster::Said;
@@ -18,7 +20,7 @@ use super::slab::Slab;
 use super::state::{Message, State, lock};
 use crate::conf::NamespaceConfig;
 use crate::observe::{Counts, NamespaceCounts};
-use crate::{Disk, Namespace, Reply, Space, Store, Transaction, write_unit_bytes};
+use crate::{Disk, Namespace, Reply, ResultCode, Space, Store, Transaction, write_unit_bytes};
 use engine::net::{Arrivals, Completion, Event, Net};
 use engine::{IoEngine, Wait};
 use std::net::{TcpListener, TcpStream};
@@ -85,7 +87,7 @@ pub(super) struct Shard {
     connections: Slab<Connection>,
     serial: u32,
     pending: Slab<Pending>,
-    /// Writes that wait until it is recorded that this node is ahead.
+    /// Writes that wait until this node's mode is recorded.
     parked: Vec<(u32, Transaction)>,
     batches: Slab<Batch>,
     replies: Vec<(u64, Reply)>,
@@ -99,6 +101,14 @@ pub(super) struct Shard {
     links: Vec<Option<u32>>,
     /// True if the refusal of a node was logged.
     has_refused: bool,
+    /// Its part of the comparison with the other node's records.
+    migration: Option<migration::Migration>,
+    /// When a failed comparison may be logged again.
+    compares_again_ns: u64,
+    /// True if the record of this node's mode is in one of its stores.
+    is_recorded: bool,
+    /// True if a store opened without records that were lost.
+    has_losses: bool,
     /// Bytes that arrived or were answered since memory was looked at.
     moved_bytes: usize,
     now_ns: u64,
@@ -179,6 +189,10 @@ impl Shard {
             mailed: vec![false; state.mailboxes.len()],
             links: vec![None; setup.cluster.nodes().len()],
             has_refused: false,
+            migration: None,
+            compares_again_ns: 0,
+            is_recorded: false,
+            has_losses: false,
             moved_bytes: 0,
             now_ns: 0,
             swept_ns: 0,
@@ -346,7 +360,7 @@ impl Shard {
             let mut is_damaged = store.damage().is_some();
             if is_damaged && self.state.setup.accept_losses {
                 store.accept_losses(disk);
-                is_damaged = false;
+                (is_damaged, self.has_losses) = (false, true);
             }
             (ready, damaged) = (ready && store.is_ready(), damaged || is_damaged);
             read &= store.is_ready() || is_damaged;
@@ -358,13 +372,9 @@ impl Shard {
         }
         if ready && !self.is_ready {
             self.is_ready = true;
-            self.find_record();
-            self.publish();
-            if self.state.ready.fetch_add(1, Ordering::AcqRel) + 1 == self.state.mailboxes.len() {
-                // The listeners' core waits for this.
-                self.mailed[0] = true;
-            }
+            self.indexed();
         }
+        due_ns = due_ns.min(self.migrate());
         for at in 0..self.stores.len() {
             while let Some(remark) = self.stores[at].0.take_remark() {
                 let name = &self.state.setup.config.namespaces[at].settings.name;
@@ -398,6 +408,10 @@ impl Shard {
         for (counts, (store, _)) in self.counts.namespaces.iter_mut().zip(&self.stores) {
             counts.store = store.statistics();
         }
+        if let Some((namespace, _)) = self.state.record_place().filter(|_| self.is_recorded) {
+            self.counts.namespaces[namespace].store.objects -= 1;
+        }
+        self.count_remaining();
         self.counts.in_progress = self.pending.len() as u64;
         lock(&self.state.counts[self.core]).clone_from(&self.counts);
     }
@@ -430,6 +444,10 @@ impl Shard {
     fn sweep(&mut self) {
         if self.core == 0 && self.stops_ns.is_none() {
             self.state.look(None);
+            self.state.record();
+        }
+        if !self.parked.is_empty() && !self.state.pair.must_wait() {
+            self.resume(ResultCode::OK);
         }
         self.time_out();
         let limits = &self.state.setup.limits;
@@ -438,7 +456,7 @@ impl Shard {
         let late = |since_ns: u64, limit_ns: u64| limit_ns > 0 && now_ns.saturating_sub(since_ns) > limit_ns;
         let mut reaped = 0;
         // Links are idle at the end, for their last message.
-        let (mode, pings) = (self.state.pair.mode(), self.stops_ns.is_none());
+        let (word, pings) = (self.state.pair.told(), self.stops_ns.is_none());
         for (at, connection) in self.connections.iter().filter(|(_, connection)| !connection.ended) {
             // Another program than a server, a node that hangs, or a broken network.
             let is_deaf = matches!(connection.role, Role::Outbound(_)) && late(connection.heard_ns, LEASE_NS);
@@ -450,7 +468,7 @@ impl Shard {
                 connection.end();
             } else if pings && self.links.contains(&Some(at)) && late(connection.pinged_ns, PING_NS) {
                 connection.pinged_ns = now_ns;
-                Said::Ping { number: now_ns, mode }.put(connection.out());
+                Said::Ping { number: now_ns, word }.put(connection.out());
                 if !std::mem::replace(&mut connection.is_listed, true) {
                     self.listed.push(at);
                 }

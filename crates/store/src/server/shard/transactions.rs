@@ -35,8 +35,14 @@ pub(super) enum Origin {
     Node { connection: u32, serial: u32, number: u64 },
     /// Another node's client, by that node's number.
     Proxied { connection: u32, serial: u32, number: u64 },
-    /// This node, which records that it is ahead.
-    Record,
+    /// Another node that compares its records, by its number.
+    Compared { connection: u32, serial: u32, number: u64, namespace: u16 },
+    /// This node, which compares a record with the other node's.
+    Comparison { serial: u32, namespace: u16 },
+    /// This node, which looks for its recorded mode.
+    Found,
+    /// This node, which records its mode.
+    Record(Mode),
     /// The client no longer waits.
     Nobody,
 }
@@ -46,10 +52,10 @@ pub(super) enum Origin {
 pub(super) struct Pending {
     origin: Origin,
     pub(super) namespace: u16,
-    /// `None` for another node's write, or a transaction that another core counts.
+    /// `None` for another node's write or comparison, or a transaction that another core counts.
     kind: Option<Kind>,
     began_ns: u64,
-    digest: Digest,
+    pub(super) digest: Digest,
     deadline_ns: u64,
     /// The node that must have the write, or that carries out the transaction.
     node: Option<usize>,
@@ -61,6 +67,20 @@ pub(super) struct Pending {
 impl Pending {
     pub(super) fn waits_for(&self, node: usize) -> bool {
         self.node == Some(node) && (self.is_proxied || self.reply.is_some())
+    }
+
+    pub(super) fn is_comparison(&self) -> bool {
+        matches!(self.origin, Origin::Comparison { .. })
+    }
+
+    /// A node answers for it.
+    pub(super) fn is_sent_to(&mut self, node: usize) {
+        (self.node, self.is_proxied) = (Some(node), true);
+    }
+
+    /// True if the other node must have the write before it has its partitions back.
+    pub(super) fn is_copied(&self) -> bool {
+        self.node.is_some() && !self.is_proxied
     }
 }
 
@@ -146,13 +166,9 @@ impl Shard {
         if is_beyond(&transaction.work, settings.write_block_bytes as usize) {
             return self.replies.push((number.into(), Reply::of(ResultCode::TOO_BIG)));
         }
-        if matches!(kind, Some(Kind::Write | Kind::Delete)) && self.has_copies(namespace) {
-            if transaction.digest == self.state.record_digest {
-                return self.replies.push((number.into(), Reply::of(ResultCode::PARAMETER)));
-            }
-            if self.state.pair.must_record() {
-                return self.park(number, transaction);
-            }
+        let is_write = matches!(kind, Some(Kind::Write | Kind::Delete));
+        if is_write && self.has_copies(namespace) && transaction.digest == self.state.record_digest {
+            return self.replies.push((number.into(), Reply::of(ResultCode::PARAMETER)));
         }
         self.route(number, namespace, transaction, at_master);
     }
@@ -184,7 +200,7 @@ impl Shard {
         }
     }
 
-    fn has_copies(&self, namespace: u16) -> bool {
+    pub(super) fn has_copies(&self, namespace: u16) -> bool {
         self.state.setup.config.namespaces[usize::from(namespace)].replication_factor > 1
     }
 
@@ -217,12 +233,13 @@ impl Shard {
         if message.len() > BODY_BYTES_MAX {
             return self.replies.push((number.into(), Reply::of(ResultCode::TOO_BIG)));
         }
-        (pending.node, pending.is_proxied) = (Some(node), true);
-        self.say(node, &Said::Proxy { number: number.into(), message: &message });
+        pending.is_sent_to(node);
+        let word = self.state.pair.told();
+        self.say(node, &Said::Proxy { number: number.into(), word, message: &message });
     }
 
     /// Why nothing can be sent to a node now.
-    fn refusal(&mut self, node: usize) -> Option<ResultCode> {
+    pub(super) fn refusal(&mut self, node: usize) -> Option<ResultCode> {
         match self.links[node].and_then(|link| self.connections.get(link)) {
             None => Some(ResultCode::UNAVAILABLE),
             Some(link) if link.ended || self.now_ns >= link.heard_ns + LEASE_NS => Some(ResultCode::UNAVAILABLE),
@@ -236,19 +253,40 @@ impl Shard {
         self.execute(number, namespace, transaction);
     }
 
-    fn execute(&mut self, number: u32, namespace: u16, mut transaction: Transaction) {
+    pub(super) fn execute(&mut self, number: u32, namespace: u16, mut transaction: Transaction) {
         let mut replica = None;
         if self.has_copies(namespace) {
             // The mode may have changed since the transaction was routed. Here it decides: this core executes all
             // transactions of the partition, one after another.
+            let is_write = matches!(transaction.work, Work::Write(_) | Work::Delete(_));
+            if is_write {
+                self.state.on_mode(self.state.pair.on_write());
+                if self.state.pair.must_wait() {
+                    return self.park(number, transaction);
+                }
+            }
             let refused = match (&transaction.work, self.state.pair.mode()) {
                 (Work::Write(_) | Work::Delete(_), Mode::Paired) => {
                     replica = self.state.setup.cluster.replica(partition(&transaction.digest));
                     replica.and_then(|node| self.refusal(node))
                 }
-                (Work::Write(_) | Work::Delete(_), Mode::Ahead) if self.state.pair.is_recorded() => None,
-                (Work::Image(_), Mode::Starting | Mode::Paired) => None,
-                (Work::Exists | Work::ReadAll | Work::Read(_), Mode::Paired | Mode::Alone | Mode::Ahead) => None,
+                (Work::Write(_) | Work::Delete(_), Mode::Ahead) => {
+                    self.receiver().map(|receiver| replica = receiver).err()
+                }
+                (Work::Compare(_), Mode::Ahead) => match self.receiver() {
+                    Ok(None) => Some(ResultCode::UNAVAILABLE),
+                    receiver => receiver.map(|receiver| replica = receiver).err(),
+                },
+                (Work::Version | Work::Image(_), Mode::Behind) if self.state.pair.is_recorded() => {
+                    let counts = &mut self.counts.namespaces[usize::from(namespace)].migration;
+                    counts.received += u64::from(matches!(transaction.work, Work::Image(_)));
+                    None
+                }
+                (Work::Image(_), Mode::Starting | Mode::Paired | Mode::Fresh | Mode::Damaged) => None,
+                (
+                    Work::Exists | Work::ReadAll | Work::Read(_),
+                    Mode::Paired | Mode::Alone | Mode::Ahead | Mode::Handing,
+                ) => None,
                 _ => Some(ResultCode::UNAVAILABLE),
             };
             if let Some(code) = refused {
@@ -261,7 +299,7 @@ impl Shard {
             _ => {}
         }
         if let Some(pending) = self.pending.get(number) {
-            pending.node = replica;
+            (pending.node, pending.is_proxied) = (replica, false);
         }
         let (store, _) = &mut self.stores[usize::from(namespace)];
         store.execute(number.into(), transaction, &mut RingDisk(&mut self.net), &mut self.replies);
@@ -283,12 +321,13 @@ impl Shard {
         let Some(pending) = self.pending.get(number) else { return };
         if let (Some(node), Some(image)) = (pending.node, reply.image.take()) {
             let (namespace, digest) = (pending.namespace, pending.digest);
-            let asynchronous = self.state.setup.config.namespaces[usize::from(namespace)].answers_before_replica;
+            let is_paired = self.state.pair.mode() == Mode::Paired;
+            let settings = &self.state.setup.config.namespaces[usize::from(namespace)];
+            let asynchronous = settings.answers_before_replica && is_paired;
             let answer = if asynchronous { NO_ANSWER } else { number.into() };
             let is_sent = self.say(node, &Said::Image { number: answer, namespace, digest, image: &image });
-            let may_answer = !asynchronous || self.has_lease(node) && self.state.pair.mode() == Mode::Paired;
-            if !is_sent || !may_answer {
-                reply = Reply::of(ResultCode::TIMEOUT);
+            if !is_sent || asynchronous && !self.has_lease(node) {
+                reply = self.not_copied(reply, ResultCode::TIMEOUT);
             } else if !asynchronous && let Some(pending) = self.pending.get(number) {
                 pending.reply = Some(reply);
                 return;
@@ -303,9 +342,26 @@ impl Shard {
         let Some(mut reply) = self.pending.get(number).and_then(|pending| pending.reply.take()) else { return };
 
         if result != ResultCode::OK {
-            reply = Reply::of(result);
+            reply = self.not_copied(reply, result);
         }
         self.complete(number, reply);
+    }
+
+    /// The link to a node is lost, and with it the answer to this transaction.
+    pub(super) fn unanswered(&mut self, number: u32) {
+        // Nobody knows if the node received it: for a client the transaction timed out.
+        let reply = self.pending.get(number).and_then(|pending| pending.reply.take());
+        let reply = reply.map(|reply| self.not_copied(reply, ResultCode::TIMEOUT));
+        self.complete(number, reply.unwrap_or(Reply::of(ResultCode::TIMEOUT)));
+    }
+
+    /// The reply to a write that is here, and perhaps not at the other node. A node that is ahead answers for itself.
+    fn not_copied(&mut self, reply: Reply, result: ResultCode) -> Reply {
+        if !matches!(self.state.pair.mode(), Mode::Ahead | Mode::Handing) {
+            return Reply::of(result);
+        }
+        self.compare_again(result);
+        reply
     }
 
     /// The node that carried out a transaction has answered.
@@ -327,7 +383,7 @@ impl Shard {
             Origin::Single { .. } => observe::Origin::Client,
             Origin::Batch { .. } => observe::Origin::Batch,
             Origin::Proxied { .. } => observe::Origin::Proxy,
-            Origin::Core { .. } | Origin::Node { .. } | Origin::Record | Origin::Nobody => return,
+            _ => return,
         };
         let Pending { namespace, began_ns, is_proxied, .. } = *pending;
         let Some(kind) = pending.kind else { return };
@@ -387,7 +443,21 @@ impl Shard {
                     self.list(at);
                 }
             }
-            Origin::Record => self.on_record(reply.result),
+            Origin::Compared { connection: at, serial, number, namespace } => {
+                if reply.result == ResultCode::OK && self.state.pair.mode() == Mode::Ahead {
+                    self.count_copied(namespace, reply.version > 0);
+                }
+                if let Some(connection) = self.connections.get(at).filter(|of| of.serial == serial && !of.ended) {
+                    match reply.result {
+                        ResultCode::OK => Said::Compared { number, version: reply.version }.put(connection.out()),
+                        result => Said::Done { number, result }.put(connection.out()),
+                    }
+                    self.list(at);
+                }
+            }
+            Origin::Comparison { serial, namespace } => self.on_comparison(serial, namespace, &reply),
+            Origin::Found => self.on_found(&reply),
+            Origin::Record(mode) => self.on_record(mode, reply.result),
             Origin::Nobody => {}
         }
     }

@@ -58,6 +58,7 @@ pub(super) fn namespace(facts: &Facts, index: usize) -> String {
     let mut pairs = Pairs::new();
     pairs.add("replication-factor", config.replication_factor);
     pairs.add("write-commit-level-override", if config.answers_before_replica { "master" } else { "off" });
+    pairs.add("migrate-sleep", config.migrate_sleep_us);
     pairs.add("indexes-memory-budget", settings.memory_bytes);
     pairs.add("default-ttl", settings.default_ttl_sec);
     pairs.add("nsup-period", settings.nsup_period_sec);

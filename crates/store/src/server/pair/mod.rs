@@ -1,0 +1,423 @@
+//! Takeover between two nodes, and the way back: the mode of this node, and the partitions for which it answers in that
+//! mode.
+//!
+//! ```text
+//!            the other is there              it is gone                 first write without it
+//! Starting ---------------------> Paired <----------------> Alone -----------------------------> Ahead
+//!     |                           |  ^  ^   it is back, lacks nothing,                             |
+//!     |  the other is Ahead       |  |  |   and nothing was written          the other has all     |
+//!     `---------------> Behind <--'  |  `------------------------------- Handing <-----------------'
+//!                          `---------' the other is Paired again
+//! ```
+//!
+//! **No acknowledged write is lost.** While the nodes are paired, a master acknowledges a write when its replica has
+//! it: each node has all acknowledged writes. A node that is ahead refuses the other node's writes, so the other
+//! cannot acknowledge any, however late it learns of the takeover. Before a node acknowledges its first write without
+//! the other, it records on its own device that it is ahead; with that record it is ahead after a restart too. Without
+//! it a starting node answers for nothing until the other says that it is not ahead.
+//!
+//! **Migration.** A node that is behind passes all requests on and compares records with the one that is ahead, which
+//! sends what differs (`shard::migration`) and, from the begin of the comparison on, each write. A comparison has the
+//! number of changes of the node that is ahead; when a message gets lost or is refused, it begins again under the next
+//! number. Then writes wait (`Handing`) until none is under way, the node that was ahead records that it no longer is,
+//! and tells the other. If either dies before that, the one that was ahead is ahead again. A node that is behind records
+//! that, too: of two that start, neither takes its records for all.
+//!
+//! **A node without records**, or one that lost records to damage, gets those of the other.
+//!
+//! **A killed process** lacks what it had in memory only, unless all is committed to the device. So a node is ahead at
+//! once if the other was killed, or starts again and did not end in order.
+//!
+//! **Dead or silent.** A refused connection proves that the host answers and the process is gone: either node takes
+//! over after [`REFUSED_NS`] of refusals and nothing else; the second only if that began within [`SILENCE_NS`] of the
+//! first's last answer, because later the first may have taken over before it died. Silence may be a split or a stopped process, and the other
+//! may still serve clients. Then one node must not write, and both must know which: the first node of the list takes
+//! over after [`SILENCE_NS`], the second never. A reset by something else than the node's host defeats the proof: a
+//! firewall that rejects, a forwarded port, an address that moved to another host.
+//!
+//! **Lease.** With `write-commit-level-override master` an acknowledgement does not need the replica. Such a node
+//! acknowledges for [`LEASE_NS`] from when it sent the last message that the other answered, by its own monotonic
+//! clock, looked at when it acknowledges. The first node takes over [`SILENCE_NS`] after it received the last message:
+//! a second later than any lease ends. Clocks need not agree, only run at about the same speed.
+
+mod mode;
+
+use super::cluster::Cluster;
+use super::state::lock;
+use crate::{Digest, digest};
+pub(crate) use mode::Mode;
+pub(super) use mode::Word;
+use std::collections::HashSet;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, Ordering};
+use std::sync::{Mutex, MutexGuard};
+
+const SECOND_NS: u64 = 1_000_000_000;
+
+/// A link whose last answered message was sent longer ago is down.
+pub(super) const LEASE_NS: u64 = 2 * SECOND_NS;
+
+/// The first node takes over when the second has said nothing for this long.
+pub(super) const SILENCE_NS: u64 = 3 * SECOND_NS;
+
+/// Time in which all attempts to connect must have been refused.
+const REFUSED_NS: u64 = SECOND_NS;
+
+/// Two looks further apart: this process was stopped, so the silence in between says nothing about the other node.
+const STOPPED_NS: u64 = 2 * SECOND_NS;
+
+/// Time between two messages that ask the other node for an answer.
+pub(super) const PING_NS: u64 = SECOND_NS / 5;
+
+/// Set, key and bin of the record with this node's mode, which no client writes.
+pub(super) const RECORD_SET: &[u8] = b"<flashproof";
+const RECORD_KEY: &[u8] = b"ahead";
+pub(super) const RECORD_BIN: &[u8] = b"mode";
+
+/// No mode is on the device for certain.
+const UNRECORDED: u8 = u8::MAX;
+
+pub(super) fn record_digest() -> Digest {
+    digest(RECORD_SET, 0, RECORD_KEY)
+}
+
+/// A comparison of all records with the other node's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Comparison {
+    /// Changes of the node that is ahead.
+    pub(super) number: u16,
+    /// True at that node.
+    pub(super) sends: bool,
+}
+
+#[derive(Debug, Default)]
+struct Words {
+    /// When the other node said something last.
+    word_ns: u64,
+    looked_ns: u64,
+    /// When the last message was sent that the other node has answered as one of a pair.
+    answered_ns: u64,
+    /// Number of the other node's process, and its last word.
+    process: Option<u64>,
+    word: Option<Word>,
+    /// Cores of that process that have written all to the device and ended.
+    ended_cores: u64,
+    /// True if all have.
+    has_ended: bool,
+    /// Cores, of this node and the other, that have compared all their records, in the comparison of now.
+    compared: [HashSet<usize>; 2],
+    /// Cores of the other node.
+    other_cores: usize,
+    /// Cores of this node without a write that the other must have.
+    drained: HashSet<usize>,
+}
+
+/// The state of this node, which all threads share.
+#[derive(Debug)]
+pub(super) struct Pair {
+    /// False in a cluster without a second copy of every record: then the mode is always [`Mode::Paired`].
+    takes_over: bool,
+    is_first: bool,
+    /// True if a node that is killed lacks nothing that it acknowledged.
+    is_durable: bool,
+    cores: usize,
+    /// [`Word::number`] of this node. Changed only with `words` locked.
+    word: AtomicU16,
+    /// That of the other node, if it has said one.
+    other: AtomicU16,
+    words: Mutex<Words>,
+    /// The mode that is on the device.
+    recorded: AtomicU8,
+    is_recording: AtomicBool,
+    /// True if the mode before was [`Mode::Fresh`].
+    was_fresh: AtomicBool,
+}
+
+impl Pair {
+    /// `has_copies`: a namespace has two copies of each record. `is_durable`: all such namespaces commit to the device.
+    pub(super) fn new(cluster: &Cluster, has_copies: bool, is_durable: bool, cores: usize) -> Self {
+        let takes_over = cluster.nodes().len() == 2 && has_copies;
+        let mode = if takes_over { Mode::Starting } else { Mode::Paired };
+        Self {
+            takes_over,
+            is_first: cluster.own().id == cluster.nodes()[0].id,
+            is_durable,
+            cores,
+            word: AtomicU16::new(Word { mode, changes: 0 }.number()),
+            other: AtomicU16::new(Word { mode: Mode::Starting, changes: 0 }.number()),
+            words: Mutex::default(),
+            recorded: AtomicU8::new(UNRECORDED),
+            is_recording: AtomicBool::new(false),
+            was_fresh: AtomicBool::new(false),
+        }
+    }
+
+    pub(super) fn takes_over(&self) -> bool {
+        self.takes_over
+    }
+
+    pub(super) fn word(&self) -> Word {
+        Word::of(self.word.load(Ordering::SeqCst)).unwrap_or(Word { mode: Mode::Starting, changes: 0 })
+    }
+
+    pub(super) fn mode(&self) -> Mode {
+        self.word().mode
+    }
+
+    /// The word for the other node. It must not believe that this node is ahead before that is recorded: a crash would
+    /// leave nobody with all records.
+    pub(super) fn told(&self) -> Word {
+        let word = self.word();
+        let is_sure = word.mode != Mode::Ahead || self.recorded.load(Ordering::SeqCst) == Mode::Ahead as u8;
+        let was_fresh = self.was_fresh.load(Ordering::SeqCst);
+        Word {
+            mode: if is_sure {
+                word.mode
+            } else if was_fresh {
+                Mode::Fresh
+            } else {
+                Mode::Alone
+            },
+            ..word
+        }
+    }
+
+    fn set(&self, words: &mut MutexGuard<'_, Words>, mode: Mode) -> Mode {
+        let before = self.mode();
+        if before != mode {
+            self.was_fresh.store(before == Mode::Fresh, Ordering::SeqCst);
+        }
+        self.word.store(self.word().next(mode).number(), Ordering::SeqCst);
+        words.compared.iter_mut().for_each(HashSet::clear);
+        words.drained.clear();
+        mode
+    }
+
+    /// The place of this node for a partition: 0 master, 1 replica. `copies`: the namespace has two of each record.
+    pub(super) fn place(&self, cluster: &Cluster, partition: u16, copies: bool) -> Option<usize> {
+        match self.mode() {
+            _ if !copies => cluster.has(partition, 0).then_some(0),
+            Mode::Paired => (0..2).find(|place| cluster.has(partition, *place)),
+            Mode::Alone | Mode::Ahead | Mode::Handing => Some(0),
+            Mode::Starting | Mode::Behind | Mode::Fresh | Mode::Damaged => None,
+        }
+    }
+
+    /// All records are indexed. `recorded`: the mode that was found on the device. `is_damaged`: records were lost.
+    pub(super) fn started(&self, recorded: Option<Mode>, has_records: bool, is_damaged: bool) -> Option<Mode> {
+        if !self.takes_over {
+            return None;
+        }
+        self.recorded.store(recorded.map_or(UNRECORDED, |mode| mode as u8), Ordering::SeqCst);
+        let mode = match recorded {
+            // Nobody who has none lacks any.
+            None | Some(Mode::Behind) if !has_records && !is_damaged => Mode::Fresh,
+            Some(Mode::Ahead | Mode::Behind) => recorded?,
+            _ if is_damaged || recorded == Some(Mode::Damaged) => Mode::Damaged,
+            _ => return None,
+        };
+        Some(self.set(&mut lock(&self.words), mode))
+    }
+
+    /// A process of the other node has begun a connection. Returns this node's mode, if that changes.
+    pub(super) fn greeted(&self, process: u64, word: Word, now_ns: u64) -> Option<Mode> {
+        let mut words = lock(&self.words);
+        let before = words.process.replace(process);
+        if before == Some(process) {
+            return self.on_word(&mut words, word, false, now_ns);
+        }
+        let has_ended = std::mem::take(&mut words.has_ended);
+        (words.ended_cores, words.word, words.answered_ns) = (0, None, 0);
+        if self.takes_over && matches!(self.mode(), Mode::Ahead | Mode::Handing) {
+            self.set(&mut words, Mode::Ahead);
+        }
+        let lacks_records = before.is_some() && !has_ended && !self.is_durable && word.mode == Mode::Starting;
+        let is_known = matches!(self.mode(), Mode::Paired | Mode::Alone);
+        let mode = if lacks_records && is_known { Mode::Damaged } else { word.mode };
+        self.on_word(&mut words, Word { mode, ..word }, before.is_some(), now_ns)
+    }
+
+    /// A core of the other node has written all that it acknowledged to the device, and ends; it is one of `cores`.
+    pub(super) fn core_ended(&self, cores: u64) {
+        let mut words = lock(&self.words);
+        words.ended_cores += 1;
+        words.has_ended = words.ended_cores >= cores;
+    }
+
+    /// That process of the other node has said its mode. Returns this node's, if that changes.
+    pub(super) fn heard(&self, process: u64, word: Word, now_ns: u64) -> Option<Mode> {
+        let mut words = lock(&self.words);
+        match words.process {
+            Some(known) if known == process => self.on_word(&mut words, word, false, now_ns),
+            _ => None,
+        }
+    }
+
+    /// That process of the other node has answered a message that was sent at `sent_ns`.
+    pub(super) fn answered(&self, process: u64, word: Word, sent_ns: u64) {
+        let mut words = lock(&self.words);
+        if words.process == Some(process) && word.mode == Mode::Paired {
+            words.answered_ns = words.answered_ns.max(sent_ns);
+        }
+    }
+
+    fn on_word(&self, words: &mut MutexGuard<'_, Words>, word: Word, is_new: bool, now_ns: u64) -> Option<Mode> {
+        words.word_ns = words.word_ns.max(now_ns);
+        if !self.takes_over || words.word.is_some_and(|known| word.is_before(known)) {
+            return None;
+        }
+        words.word = Some(word);
+        self.other.store(word.number(), Ordering::SeqCst);
+        let new = self.mode().next(word.mode, self.is_first, is_new)?;
+        Some(self.set(words, new))
+    }
+
+    /// Takes over if the other node is gone, and returns the time of its last word. `refused_ns`: since when all
+    /// attempts to connect have been refused.
+    pub(super) fn look(&self, now_ns: u64, refused_ns: Option<u64>) -> Option<u64> {
+        let mut words = lock(&self.words);
+        if now_ns.saturating_sub(words.looked_ns) > STOPPED_NS {
+            words.word_ns = words.word_ns.max(now_ns);
+        }
+        words.looked_ns = words.looked_ns.max(now_ns);
+        let word_ns = words.word_ns;
+        let is_silent = self.is_first && now_ns.saturating_sub(word_ns) > SILENCE_NS;
+        // A last word may be read only after the first refusal.
+        let is_dead = refused_ns.is_some_and(|since_ns| {
+            // Later the first node may have taken over before it died.
+            let is_known = self.is_first || since_ns < words.answered_ns + SILENCE_NS;
+            is_known && now_ns >= since_ns.max(word_ns) + REFUSED_NS
+        });
+        if !self.takes_over || self.mode() != Mode::Paired || !(is_silent || is_dead) {
+            return None;
+        }
+        // A process that was killed lacks what it had in memory only, whether anything is written from now on or not.
+        let is_killed = is_dead && !words.has_ended && !self.is_durable;
+        self.set(&mut words, if is_killed { Mode::Ahead } else { Mode::Alone });
+        Some(word_ns)
+    }
+
+    /// A write begins. Returns this node's mode, if that changes.
+    pub(super) fn on_write(&self) -> Option<Mode> {
+        if self.mode() != Mode::Alone {
+            return None;
+        }
+        let mut words = lock(&self.words);
+        (self.mode() == Mode::Alone).then(|| self.set(&mut words, Mode::Ahead))
+    }
+
+    /// True if a write must wait: until it is recorded that this node is ahead, or until the other node has its
+    /// partitions back.
+    pub(super) fn must_wait(&self) -> bool {
+        match self.mode() {
+            Mode::Handing => true,
+            Mode::Ahead => !self.is_recorded(),
+            _ => false,
+        }
+    }
+
+    /// True if the mode of now is on the device.
+    pub(super) fn is_recorded(&self) -> bool {
+        self.recorded.load(Ordering::SeqCst) == self.mode() as u8
+    }
+
+    /// The mode that has to be recorded.
+    fn wanted(&self) -> Option<Mode> {
+        match self.mode() {
+            Mode::Starting | Mode::Fresh => None,
+            Mode::Alone => Some(Mode::Paired),
+            Mode::Handing => (lock(&self.words).drained.len() == self.cores).then_some(Mode::Paired),
+            mode => Some(mode),
+        }
+    }
+
+    /// True if the mode is not on the device, and is not being recorded.
+    pub(super) fn must_record(&self) -> bool {
+        !self.is_recording.load(Ordering::SeqCst) && self.unrecorded().is_some()
+    }
+
+    fn unrecorded(&self) -> Option<Mode> {
+        self.wanted().filter(|wanted| self.takes_over && *wanted as u8 != self.recorded.load(Ordering::SeqCst))
+    }
+
+    /// The mode to record now, by one core. From here on none is on the device for certain, until [`Self::end_record`].
+    pub(super) fn begin_record(&self) -> Option<Mode> {
+        if self.is_recording.load(Ordering::SeqCst) {
+            return None;
+        }
+        let wanted = self.unrecorded()?;
+        self.recorded.store(UNRECORDED, Ordering::SeqCst);
+        self.is_recording.store(true, Ordering::SeqCst);
+        Some(wanted)
+    }
+
+    /// `mode` is on the device, or `None` is for certain. Returns this node's mode, if that changes.
+    pub(super) fn end_record(&self, mode: Option<Mode>) -> Option<Mode> {
+        let mut words = lock(&self.words);
+        self.recorded.store(mode.map_or(UNRECORDED, |mode| mode as u8), Ordering::SeqCst);
+        self.is_recording.store(false, Ordering::SeqCst);
+        let is_over = self.mode() == Mode::Handing && mode == Some(Mode::Paired);
+        is_over.then(|| self.set(&mut words, Mode::Paired))
+    }
+
+    /// The comparison that this node takes part in.
+    pub(super) fn comparison(&self) -> Option<Comparison> {
+        let (own, other) = (self.word(), Word::of(self.other.load(Ordering::SeqCst))?);
+        match (own.mode, other.mode) {
+            (Mode::Ahead, Mode::Behind) => Some(Comparison { number: own.changes, sends: true }),
+            (Mode::Behind, Mode::Ahead) if self.is_recorded() => {
+                Some(Comparison { number: other.changes, sends: false })
+            }
+            _ => None,
+        }
+    }
+
+    /// True while the other node lacks records, or this one does.
+    pub(super) fn migrates(&self) -> bool {
+        let other = Word::of(self.other.load(Ordering::SeqCst)).map(|word| word.mode);
+        matches!(self.mode(), Mode::Behind | Mode::Handing) || self.mode() == Mode::Ahead && other == Some(Mode::Behind)
+    }
+
+    /// Begins the comparison again: the other node may lack a write.
+    pub(super) fn compare_again(&self) {
+        let mut words = lock(&self.words);
+        if matches!(self.mode(), Mode::Ahead | Mode::Handing) {
+            self.set(&mut words, Mode::Ahead);
+        }
+    }
+
+    /// A core of this node has compared all its records.
+    pub(super) fn compared(&self, number: u16, core: usize) -> Option<Mode> {
+        self.on_compared(0, number, core, self.cores)
+    }
+
+    /// One of `cores` cores of the other node has.
+    pub(super) fn other_compared(&self, number: u16, core: usize, cores: usize) -> Option<Mode> {
+        self.on_compared(1, number, core, cores)
+    }
+
+    fn on_compared(&self, side: usize, number: u16, core: usize, cores: usize) -> Option<Mode> {
+        let mut words = lock(&self.words);
+        if self.word() != (Word { mode: Mode::Ahead, changes: number }) {
+            return None;
+        }
+        words.compared[side].insert(core);
+        if side == 1 {
+            words.other_cores = cores;
+        }
+        let is_over = words.compared[0].len() == self.cores && words.compared[1].len() == words.other_cores;
+        (is_over && words.other_cores > 0).then(|| self.set(&mut words, Mode::Handing))
+    }
+
+    /// A core of this node has no write any more that the other must have, under the word of these changes.
+    pub(super) fn drained(&self, number: u16, core: usize) {
+        let mut words = lock(&self.words);
+        if self.word() == (Word { mode: Mode::Handing, changes: number }) {
+            words.drained.insert(core);
+        }
+    }
+}
+
+#[cfg(test)]
+mod simulation;
+#[cfg(test)]
+mod tests;

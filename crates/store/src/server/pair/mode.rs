@@ -1,0 +1,75 @@
+//! Modes of a node towards the other, and how it follows the other's.
+
+/// State of a node towards the other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[repr(u8)]
+pub(crate) enum Mode {
+    /// Answers for nothing: the other node may be ahead.
+    Starting,
+    /// Each node has all records, and answers for its partitions.
+    Paired,
+    /// Answers for all partitions; nothing was written yet without the other node.
+    Alone,
+    /// Answers for all partitions, with records that the other node lacks.
+    Ahead,
+    /// Lacks records of the other node: answers for nothing.
+    Behind,
+    /// Starting, without any record.
+    Fresh,
+    /// Starting, after damage in which records were lost.
+    Damaged,
+    /// Ahead, and the other node has all records now: writes wait until it has its partitions back.
+    Handing,
+}
+
+impl Mode {
+    pub(in crate::server) fn of(number: u8) -> Option<Self> {
+        use Mode::*;
+        [Starting, Paired, Alone, Ahead, Behind, Fresh, Damaged, Handing].get(usize::from(number)).copied()
+    }
+
+    /// Mode of a node that hears `other`, if that changes. `is_first`: it is the first of the list. `is_new`: another
+    /// process of the other node said something before.
+    pub(super) fn next(self, other: Self, is_first: bool, is_new: bool) -> Option<Self> {
+        use Mode::*;
+        Some(match (self, other) {
+            // Until it has heard of this node, a node alone may go ahead at any moment.
+            (Starting, Starting | Paired) | (Alone, Starting | Paired | Alone) => Paired,
+            (Starting | Paired | Alone, Ahead) => Behind,
+            (Fresh | Damaged, Starting | Paired | Alone | Ahead) => Behind,
+            (Starting | Alone, Fresh | Damaged | Behind) | (Damaged, Fresh | Behind) => Ahead,
+            // A process that is known will still hear that it has all records.
+            (Paired, Fresh | Damaged | Behind) if is_new => Ahead,
+            (Fresh, Fresh) if is_first => Ahead,
+            (Behind, Paired) => Paired,
+            _ => return None,
+        })
+    }
+}
+
+/// A node's mode as it tells it, with the number of changes before, modulo 4096: messages on several connections may
+/// overtake each other.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(in crate::server) struct Word {
+    pub(in crate::server) mode: Mode,
+    pub(in crate::server) changes: u16,
+}
+
+impl Word {
+    pub(in crate::server) fn of(number: u16) -> Option<Self> {
+        Some(Self { mode: Mode::of(number as u8 & 15)?, changes: number >> 4 })
+    }
+
+    pub(in crate::server) fn number(self) -> u16 {
+        self.changes << 4 | self.mode as u16
+    }
+
+    pub(super) fn next(self, mode: Mode) -> Self {
+        Self { mode, changes: (self.changes + 1) & 4095 }
+    }
+
+    /// True if it was said before `other`, by the same process.
+    pub(super) fn is_before(self, other: Self) -> bool {
+        self.changes.wrapping_sub(other.changes) & 4095 >= 2048
+    }
+}

@@ -1,0 +1,93 @@
+//! The record of this node's mode, and the writes that wait for it; see [`super::super::pair`].
+
+use super::super::pair::{self, Mode};
+use super::super::state::Message;
+use super::transactions::Origin;
+use super::{RingDisk, Shard};
+use crate::ops::{self, Entry, operation, particle};
+use crate::{Policy, Reply, ResultCode, Transaction, Ttl, Work, Write};
+use std::sync::atomic::Ordering;
+
+impl Shard {
+    /// All records of this core are indexed. The core that has the record of this node's mode reads it first.
+    pub(super) fn indexed(&mut self) {
+        let Some((namespace, core)) = self.state.record_place() else { return self.ready(None) };
+        if core != self.core {
+            return self.ready(None);
+        }
+        let digest = self.state.record_digest;
+        let number = self.pend(Origin::Found, namespace as u16, None, digest, u64::MAX);
+        let read = Transaction { digest, set: Box::default(), work: Work::ReadAll };
+        let (store, _) = &mut self.stores[namespace];
+        store.execute(number.into(), read, &mut RingDisk(&mut self.net), &mut self.replies);
+    }
+
+    /// The record, if there is one.
+    pub(super) fn on_found(&mut self, reply: &Reply) {
+        let mode = ops::entries(&reply.ops).next().and_then(|entry| entry.value.last().copied());
+        self.ready(mode.and_then(Mode::of).filter(|_| reply.result == ResultCode::OK));
+    }
+
+    fn ready(&mut self, recorded: Option<Mode>) {
+        self.is_recorded = recorded.is_some();
+        self.publish();
+        let copied = (0..self.stores.len()).filter(|at| self.has_copies(*at as u16));
+        let records = copied.map(|at| self.counts.namespaces[at].store.objects).sum();
+        self.state.started(recorded, records, self.has_losses);
+        if self.state.ready.fetch_add(1, Ordering::AcqRel) + 1 == self.state.mailboxes.len() {
+            // The listeners' core waits for this.
+            self.mailed[0] = true;
+        }
+    }
+
+    /// Has a write wait until this node's mode is recorded.
+    pub(super) fn park(&mut self, number: u32, transaction: Transaction) {
+        self.parked.push((number, transaction));
+        self.state.record();
+    }
+
+    /// Records this node's mode.
+    pub(super) fn record(&mut self) {
+        let Some((namespace, _)) = self.state.record_place() else { return };
+        let Some(mode) = self.state.pair.begin_record() else { return };
+        let name = match self.state.setup.config.namespaces[namespace].settings.single_bin {
+            true => b"",
+            false => pair::RECORD_BIN,
+        };
+        let mut ops = Vec::new();
+        let (operation, particle) = (operation::WRITE, particle::INTEGER);
+        ops::put(&mut ops, &Entry { operation, particle, name, value: &(mode as u64).to_be_bytes() });
+        let policy = Policy { ttl: Ttl::Never, ..Policy::default() };
+        let (digest, set) = (self.state.record_digest, pair::RECORD_SET.into());
+        let transaction = Transaction { digest, set, work: Work::Write(Write { policy, ops, ..Write::default() }) };
+        let number = self.pend(Origin::Record(mode), namespace as u16, None, digest, u64::MAX);
+        let (store, _) = &mut self.stores[namespace];
+        store.execute(number.into(), transaction, &mut RingDisk(&mut self.net), &mut self.replies);
+    }
+
+    /// The record is in the store, or was refused.
+    pub(super) fn on_record(&mut self, mode: Mode, result: ResultCode) {
+        // Written before the writes that wait for it, where those are not awaited either.
+        self.stores.iter_mut().for_each(|(store, _)| store.flush(&mut RingDisk(&mut self.net)));
+        let recorded = (result == ResultCode::OK).then_some(mode);
+        self.is_recorded |= recorded.is_some();
+        self.state.on_mode(self.state.pair.end_record(recorded));
+        match result {
+            // The mode may have changed meanwhile.
+            ResultCode::OK => self.state.record(),
+            _ => self.state.pair.compare_again(),
+        }
+        self.state.tell_all(|| Message::Recorded(result));
+    }
+
+    /// Continues with the parked writes, or refuses them.
+    pub(super) fn resume(&mut self, result: ResultCode) {
+        for (number, transaction) in std::mem::take(&mut self.parked) {
+            let Some(namespace) = self.pending.get(number).map(|pending| pending.namespace) else { continue };
+            match result {
+                ResultCode::OK => self.route(number, namespace, transaction, false),
+                refused => self.complete(number, Reply::of(refused)),
+            }
+        }
+    }
+}
