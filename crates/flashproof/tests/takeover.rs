@@ -16,7 +16,7 @@ const TAKEOVER_MAX: Duration = Duration::from_secs(20);
 const NO_TAKEOVER: Duration = Duration::from_secs(6);
 
 const TOOK_OVER: &str = "took over the partitions of node";
-const LACKS: &str = "lacks writes of node";
+const LACKS: &str = "gets the records that it lacks";
 
 /// Writes until that is acknowledged; before it is only refused, or not known. Returns how long that took.
 fn until_written(at: SocketAddr, key: u64, value: &[u8]) -> Duration {

@@ -118,8 +118,6 @@ pub(super) enum Said<'a> {
     Proxy { number: u64, word: Word, message: &'a [u8] },
     /// The reply to it, as in the client's protocol.
     Answer { number: u64, reply: &'a [u8] },
-    /// The sender's core, one of `cores`, has written all to the device and ends.
-    End { cores: u64 },
     /// The version that the sender has of a record.
     Compare { number: u64, namespace: u16, digest: Digest, version: Version },
     /// The version that the receiver of that has, or has now.
@@ -147,17 +145,16 @@ impl Said<'_> {
             Said::Answer { number, reply } => (4, 0, *number, [reply, &[]]),
             Said::Ping { number, word } => (5, word.number(), *number, [&[], &[]]),
             Said::Pong { number, word } => (6, word.number(), *number, [&[], &[]]),
-            Said::End { cores } => (7, 0, *cores, [&[], &[]]),
             Said::Compare { number, namespace, digest, version } => {
                 version_bytes = (version.number << 1 | u64::from(version.tombstone)).to_le_bytes();
-                (8, *namespace, *number, [digest, &version_bytes])
+                (7, *namespace, *number, [digest, &version_bytes])
             }
             Said::Compared { number, version } => {
                 version_bytes = version.to_le_bytes();
-                (9, 0, *number, [&version_bytes, &[]])
+                (8, 0, *number, [&version_bytes, &[]])
             }
             Said::ComparedAll { comparison, core, cores } => {
-                (10, *comparison, u64::from(*core) << 32 | u64::from(*cores), [&[], &[]])
+                (9, *comparison, u64::from(*core) << 32 | u64::from(*cores), [&[], &[]])
             }
         };
         out.extend_from_slice(&[MAGIC, what]);
@@ -194,15 +191,14 @@ pub(super) fn take<'a>(bytes: &mut &'a [u8]) -> Result<Option<Said<'a>>, NotSaid
         4 => Said::Answer { number, reply: body },
         5 => Said::Ping { number, word: said_word()? },
         6 => Said::Pong { number, word: said_word()? },
-        7 => Said::End { cores: number },
-        8 => {
+        7 => {
             let (digest, version) = body.split_first_chunk().ok_or(NotSaid)?;
             let version = u64_of(version)?;
             let version = Version { number: version >> 1, tombstone: version & 1 != 0 };
             Said::Compare { number, namespace: word, digest: *digest, version }
         }
-        9 => Said::Compared { number, version: u64_of(body)? },
-        10 => Said::ComparedAll { comparison: word, core: (number >> 32) as u32, cores: number as u32 },
+        8 => Said::Compared { number, version: u64_of(body)? },
+        9 => Said::ComparedAll { comparison: word, core: (number >> 32) as u32, cores: number as u32 },
         _ => return Err(NotSaid),
     };
     *bytes = rest;
@@ -240,7 +236,6 @@ mod tests {
         let word = |mode| Word { mode, changes: 4095 };
         let all = [
             Said::Hello { id: 7, word: word(Mode::Starting), process: 5, common: b"a\nb" },
-            Said::End { cores: 4 },
             Said::Ping { number: 8, word: word(Mode::Paired) },
             Said::Pong { number: 8, word: word(Mode::Handing) },
             Said::Image { number: 1 << 40, namespace: 1, digest: [3; 20], image: b"image" },
@@ -277,9 +272,9 @@ mod tests {
             no_mode,
             header(0, 7),
             header(1, 19),
-            header(8, 27),
-            header(9, 0),
-            header(11, 0),
+            header(7, 27),
+            header(8, 0),
+            header(10, 0),
             header(1, u32::MAX),
             vec![2; 64],
         ] {

@@ -29,7 +29,7 @@ pub(super) enum Message {
     /// A new connection to a node.
     Linked { node: usize, socket: TcpStream, link: Arc<Link> },
     /// To be executed here.
-    Transaction { from: usize, number: u32, namespace: u16, transaction: Transaction },
+    Transaction { from: usize, number: u32, namespace: u16, transaction: Transaction, at_master: bool },
     /// Result of a transaction forwarded to this core.
     Reply { number: u32, reply: Reply },
     /// Record this node's mode.
@@ -164,11 +164,10 @@ impl State {
             latencies: Vec::new(),
         };
         let began = Instant::now();
-        let copied = || setup.config.namespaces.iter().filter(|namespace| namespace.replication_factor > 1);
-        let is_durable = copied().all(|namespace| namespace.settings.commit_to_device);
+        let has_copies = setup.config.namespaces.iter().any(|namespace| namespace.replication_factor > 1);
         let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let state = Self {
-            pair: Pair::new(&setup.cluster, copied().next().is_some(), is_durable, cores),
+            pair: Pair::new(&setup.cluster, has_copies, cores),
             process: since_1970.as_nanos() as u64,
             record_digest: pair::record_digest(),
             cut: Mutex::default(),
@@ -225,10 +224,11 @@ impl State {
         names.zip(counts.namespaces.iter().map(|of| of.store.damage)).filter(|(_, losses)| losses.blocks > 0).collect()
     }
 
-    /// True if each core has its link to each other node: before that, writes of two copies are refused.
+    /// True if each core has its link to each other node, and no node lacks records: before that, writes of two copies
+    /// are refused or wait.
     pub fn is_linked(&self) -> bool {
         let wanted = self.mailboxes.len() * self.setup.cluster.others().count();
-        self.links.load(Ordering::Acquire) == wanted
+        self.links.load(Ordering::Acquire) == wanted && self.pair.mode() == Mode::Paired
     }
 
     /// I/O of its stores.
@@ -276,8 +276,15 @@ impl State {
             failed: failed.saturating_sub(failed_before),
         };
         self.facts(|facts| facts.node.takeover = Some(takeover));
-        self.on_mode(Some(Mode::Alone));
-        self.on_mode(Some(self.pair.mode()).filter(|mode| *mode == Mode::Ahead));
+        let other = self.other_node();
+        let Takeover { ms, requests, failed } = takeover;
+        let pct = failed as f64 * 100.0 / requests.max(1) as f64;
+        let text = format!(
+            "took over the partitions of node {other}, {ms} ms after its last word - {failed} of {requests} requests failed \
+             meanwhile ({pct:.1} %)"
+        );
+        self.warn("hb", "hb.c", text);
+        self.on_mode(Some(Mode::Ahead));
     }
 
     /// Requests of clients so far, and those among them that were refused for want of a node or timed out.
@@ -341,30 +348,31 @@ impl State {
         self.record();
         self.show_cluster();
         self.mailboxes.iter().for_each(Mailbox::wake);
-        let other = self.setup.cluster.others().map(|(_, node)| node.name()).collect::<String>();
-        let takeover = self.facts(|facts| facts.node.takeover).unwrap_or_default();
-        let Takeover { ms, requests, failed } = takeover;
-        let pct = failed as f64 * 100.0 / requests.max(1) as f64;
+        let other = self.other_node();
+        let was_fresh = self.pair.was_fresh();
         let text = match mode {
-            Mode::Starting | Mode::Handing => return,
-            Mode::Fresh => format!("has no records yet, unlike node {other}, perhaps: waits for it"),
+            Mode::Starting | Mode::Handing | Mode::Deciding => return,
+            Mode::Fresh => format!("has no records: waits for node {other}, which may have some"),
             Mode::Damaged => format!("lost records to damage: waits for node {other}, which may have them"),
             Mode::Paired => format!("paired with node {other}: each node has all records"),
-            Mode::Alone => format!(
-                "took over the partitions of node {other}, {ms} ms after its last word - {failed} of {requests} requests failed \
-                 meanwhile ({pct:.1} %)"
-            ),
-            Mode::Ahead => format!(
-                "has records that node {other} lacks: answers all requests until that node is there and has them"
-            ),
+            Mode::Ahead if self.pair.was_fresh() => format!("begins without records, as node {other} does"),
+            Mode::Behind if self.pair.was_fresh() => format!("has no records: gets those of node {other}"),
+            Mode::Ahead => format!("answers all requests until node {other} is there and has all records"),
             Mode::Behind => {
-                format!("lacks writes of node {other}: passes all requests on to that node and gets records from it")
+                format!("passes all requests on to node {other}, and gets the records that it lacks")
             }
         };
         match mode {
             Mode::Paired | Mode::Fresh => self.inform("hb", "hb.c", text),
+            _ if self.pair.was_fresh() => self.inform("hb", "hb.c", text),
+            _ if was_fresh => self.inform("hb", "hb.c", text),
             _ => self.warn("hb", "hb.c", text),
         }
+    }
+
+    /// The name of the other node.
+    fn other_node(&self) -> String {
+        self.setup.cluster.others().map(|(_, node)| node.name()).collect()
     }
 
     /// Tells clients which partitions this node has now, and which nodes there are.
@@ -375,7 +383,7 @@ impl State {
         let partitions: Vec<_> = (0..places)
             .map(|place| bitmap(|partition| self.pair.place(cluster, partition, true) == Some(place)))
             .collect();
-        let is_alone = matches!(mode, Mode::Alone | Mode::Ahead | Mode::Handing) && !is_linked;
+        let is_alone = matches!(mode, Mode::Ahead | Mode::Handing) && !is_linked;
         let peer = |(_, node): (usize, &Node)| Peer { id: node.id, address: (node.host.clone(), node.port) };
         let peers: Vec<_> = cluster.others().filter(|_| !is_alone).map(peer).collect();
         let is_starting = matches!(mode, Mode::Starting | Mode::Fresh | Mode::Damaged);

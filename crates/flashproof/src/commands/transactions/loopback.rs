@@ -70,6 +70,7 @@ impl Loopback {
                     replication_factor: nodes as u8,
                     // Asynchronous, as in the published table.
                     answers_before_replica: true,
+                    migrate_sleep_us: 0,
                     devices: vec![device.0.name().to_owned()],
                     file_bytes: None,
                     benchmarks_storage: false,

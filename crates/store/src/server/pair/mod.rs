@@ -2,19 +2,19 @@
 //! mode.
 //!
 //! ```text
-//!            the other is there              it is gone                 first write without it
-//! Starting ---------------------> Paired <----------------> Alone -----------------------------> Ahead
-//!     |                           |  ^  ^   it is back, lacks nothing,                             |
-//!     |  the other is Ahead       |  |  |   and nothing was written          the other has all     |
-//!     `---------------> Behind <--'  |  `------------------------------- Handing <-----------------'
-//!                          `---------' the other is Paired again
+//!          the other's process is gone, or begins anew
+//! Paired ----------------------------------------------> Ahead ----> Handing ----> Paired
+//!                          one of two that start -------->      the other has all
+//!
+//!            the other is ahead         the other is paired
+//! Starting, Paired -------> Behind -------------------------> Paired
 //! ```
 //!
 //! **No acknowledged write is lost.** While the nodes are paired, a master acknowledges a write when its replica has
 //! it: each node has all acknowledged writes. A node that is ahead refuses the other node's writes, so the other
-//! cannot acknowledge any, however late it learns of the takeover. Before a node acknowledges its first write without
-//! the other, it records on its own device that it is ahead; with that record it is ahead after a restart too. Without
-//! it a starting node answers for nothing until the other says that it is not ahead.
+//! cannot acknowledge any, however late it learns of the takeover. Before a node acknowledges a write without the other,
+//! it records on its own device that it is ahead; with that record it is ahead after a restart too. Without it a
+//! starting node answers for nothing until the other has said its mode.
 //!
 //! **Migration.** A node that is behind passes all requests on and compares records with the one that is ahead, which
 //! sends what differs (`shard::migration`) and, from the begin of the comparison on, each write. A comparison has the
@@ -23,10 +23,9 @@
 //! and tells the other. If either dies before that, the one that was ahead is ahead again. A node that is behind records
 //! that, too: of two that start, neither takes its records for all.
 //!
-//! **A node without records**, or one that lost records to damage, gets those of the other.
-//!
-//! **A killed process** lacks what it had in memory only, unless all is committed to the device. So a node is ahead at
-//! once if the other was killed, or starts again and did not end in order.
+//! **A process that begins** gets the other's records, even if nothing was written meanwhile: it may lack what it had in
+//! memory only, and may have writes that nobody acknowledged. Of two that begin, the second gets those of the first. A
+//! node without records, or one that lost records to damage, gets those of the other.
 //!
 //! **Dead or silent.** A refused connection proves that the host answers and the process is gone: either node takes
 //! over after [`REFUSED_NS`] of refusals and nothing else; the second only if that began within [`SILENCE_NS`] of the
@@ -48,7 +47,7 @@ use crate::{Digest, digest};
 pub(crate) use mode::Mode;
 pub(super) use mode::Word;
 use std::collections::HashSet;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -85,6 +84,8 @@ pub(super) fn record_digest() -> Digest {
 pub(super) struct Comparison {
     /// Changes of the node that is ahead.
     pub(super) number: u16,
+    /// Number of the other node's process.
+    process: u64,
     /// True at that node.
     pub(super) sends: bool,
 }
@@ -99,12 +100,9 @@ struct Words {
     /// Number of the other node's process, and its last word.
     process: Option<u64>,
     word: Option<Word>,
-    /// Cores of that process that have written all to the device and ended.
-    ended_cores: u64,
-    /// True if all have.
-    has_ended: bool,
-    /// Cores, of this node and the other, that have compared all their records, in the comparison of now.
+    /// Cores, of this node and the other, that have compared all their records, in the comparison of this number.
     compared: [HashSet<usize>; 2],
+    comparison: u16,
     /// Cores of the other node.
     other_cores: usize,
     /// Cores of this node without a write that the other must have.
@@ -117,33 +115,31 @@ pub(super) struct Pair {
     /// False in a cluster without a second copy of every record: then the mode is always [`Mode::Paired`].
     takes_over: bool,
     is_first: bool,
-    /// True if a node that is killed lacks nothing that it acknowledged.
-    is_durable: bool,
     cores: usize,
     /// [`Word::number`] of this node. Changed only with `words` locked.
     word: AtomicU16,
-    /// That of the other node, if it has said one.
+    /// That of the other node, if it has said one, and the number of its process.
     other: AtomicU16,
+    process: AtomicU64,
     words: Mutex<Words>,
     /// The mode that is on the device.
     recorded: AtomicU8,
     is_recording: AtomicBool,
-    /// True if the mode before was [`Mode::Fresh`].
     was_fresh: AtomicBool,
 }
 
 impl Pair {
-    /// `has_copies`: a namespace has two copies of each record. `is_durable`: all such namespaces commit to the device.
-    pub(super) fn new(cluster: &Cluster, has_copies: bool, is_durable: bool, cores: usize) -> Self {
+    /// `has_copies`: a namespace has two copies of each record.
+    pub(super) fn new(cluster: &Cluster, has_copies: bool, cores: usize) -> Self {
         let takes_over = cluster.nodes().len() == 2 && has_copies;
         let mode = if takes_over { Mode::Starting } else { Mode::Paired };
         Self {
             takes_over,
             is_first: cluster.own().id == cluster.nodes()[0].id,
-            is_durable,
             cores,
             word: AtomicU16::new(Word { mode, changes: 0 }.number()),
             other: AtomicU16::new(Word { mode: Mode::Starting, changes: 0 }.number()),
+            process: AtomicU64::new(0),
             words: Mutex::default(),
             recorded: AtomicU8::new(UNRECORDED),
             is_recording: AtomicBool::new(false),
@@ -168,17 +164,12 @@ impl Pair {
     pub(super) fn told(&self) -> Word {
         let word = self.word();
         let is_sure = word.mode != Mode::Ahead || self.recorded.load(Ordering::SeqCst) == Mode::Ahead as u8;
-        let was_fresh = self.was_fresh.load(Ordering::SeqCst);
-        Word {
-            mode: if is_sure {
-                word.mode
-            } else if was_fresh {
-                Mode::Fresh
-            } else {
-                Mode::Alone
-            },
-            ..word
-        }
+        Word { mode: if is_sure { word.mode } else { Mode::Deciding }, ..word }
+    }
+
+    /// True if the mode before was [`Mode::Fresh`].
+    pub(super) fn was_fresh(&self) -> bool {
+        self.was_fresh.load(Ordering::SeqCst)
     }
 
     fn set(&self, words: &mut MutexGuard<'_, Words>, mode: Mode) -> Mode {
@@ -197,8 +188,8 @@ impl Pair {
         match self.mode() {
             _ if !copies => cluster.has(partition, 0).then_some(0),
             Mode::Paired => (0..2).find(|place| cluster.has(partition, *place)),
-            Mode::Alone | Mode::Ahead | Mode::Handing => Some(0),
-            Mode::Starting | Mode::Behind | Mode::Fresh | Mode::Damaged => None,
+            Mode::Ahead | Mode::Handing => Some(0),
+            _ => None,
         }
     }
 
@@ -222,25 +213,16 @@ impl Pair {
     pub(super) fn greeted(&self, process: u64, word: Word, now_ns: u64) -> Option<Mode> {
         let mut words = lock(&self.words);
         let before = words.process.replace(process);
-        if before == Some(process) {
-            return self.on_word(&mut words, word, false, now_ns);
+        let is_new = before.is_some_and(|before| before != process);
+        if before != Some(process) {
+            self.process.store(process, Ordering::SeqCst);
+            (words.word, words.answered_ns) = (None, 0);
+            words.compared.iter_mut().for_each(HashSet::clear);
         }
-        let has_ended = std::mem::take(&mut words.has_ended);
-        (words.ended_cores, words.word, words.answered_ns) = (0, None, 0);
-        if self.takes_over && matches!(self.mode(), Mode::Ahead | Mode::Handing) {
+        if is_new && matches!(self.mode(), Mode::Ahead | Mode::Handing) {
             self.set(&mut words, Mode::Ahead);
         }
-        let lacks_records = before.is_some() && !has_ended && !self.is_durable && word.mode == Mode::Starting;
-        let is_known = matches!(self.mode(), Mode::Paired | Mode::Alone);
-        let mode = if lacks_records && is_known { Mode::Damaged } else { word.mode };
-        self.on_word(&mut words, Word { mode, ..word }, before.is_some(), now_ns)
-    }
-
-    /// A core of the other node has written all that it acknowledged to the device, and ends; it is one of `cores`.
-    pub(super) fn core_ended(&self, cores: u64) {
-        let mut words = lock(&self.words);
-        words.ended_cores += 1;
-        words.has_ended = words.ended_cores >= cores;
+        self.on_word(&mut words, word, is_new, now_ns)
     }
 
     /// That process of the other node has said its mode. Returns this node's, if that changes.
@@ -268,6 +250,11 @@ impl Pair {
         words.word = Some(word);
         self.other.store(word.number(), Ordering::SeqCst);
         let new = self.mode().next(word.mode, self.is_first, is_new)?;
+        // From ahead to handing and to paired, without another comparison in between.
+        let has_all = words.compared[0].len() == self.cores && word.changes == (words.comparison + 2) & 4095;
+        if self.mode() == Mode::Behind && !has_all {
+            return None;
+        }
         Some(self.set(words, new))
     }
 
@@ -290,19 +277,8 @@ impl Pair {
         if !self.takes_over || self.mode() != Mode::Paired || !(is_silent || is_dead) {
             return None;
         }
-        // A process that was killed lacks what it had in memory only, whether anything is written from now on or not.
-        let is_killed = is_dead && !words.has_ended && !self.is_durable;
-        self.set(&mut words, if is_killed { Mode::Ahead } else { Mode::Alone });
+        self.set(&mut words, Mode::Ahead);
         Some(word_ns)
-    }
-
-    /// A write begins. Returns this node's mode, if that changes.
-    pub(super) fn on_write(&self) -> Option<Mode> {
-        if self.mode() != Mode::Alone {
-            return None;
-        }
-        let mut words = lock(&self.words);
-        (self.mode() == Mode::Alone).then(|| self.set(&mut words, Mode::Ahead))
     }
 
     /// True if a write must wait: until it is recorded that this node is ahead, or until the other node has its
@@ -324,7 +300,6 @@ impl Pair {
     fn wanted(&self) -> Option<Mode> {
         match self.mode() {
             Mode::Starting | Mode::Fresh => None,
-            Mode::Alone => Some(Mode::Paired),
             Mode::Handing => (lock(&self.words).drained.len() == self.cores).then_some(Mode::Paired),
             mode => Some(mode),
         }
@@ -362,10 +337,11 @@ impl Pair {
     /// The comparison that this node takes part in.
     pub(super) fn comparison(&self) -> Option<Comparison> {
         let (own, other) = (self.word(), Word::of(self.other.load(Ordering::SeqCst))?);
+        let process = self.process.load(Ordering::SeqCst);
         match (own.mode, other.mode) {
-            (Mode::Ahead, Mode::Behind) => Some(Comparison { number: own.changes, sends: true }),
+            (Mode::Ahead, Mode::Behind) => Some(Comparison { number: own.changes, process, sends: true }),
             (Mode::Behind, Mode::Ahead) if self.is_recorded() => {
-                Some(Comparison { number: other.changes, sends: false })
+                Some(Comparison { number: other.changes, process, sends: false })
             }
             _ => None,
         }
@@ -386,8 +362,19 @@ impl Pair {
     }
 
     /// A core of this node has compared all its records.
-    pub(super) fn compared(&self, number: u16, core: usize) -> Option<Mode> {
-        self.on_compared(0, number, core, self.cores)
+    pub(super) fn compared(&self, of: Comparison, core: usize) -> Option<Mode> {
+        if of.sends {
+            return self.on_compared(0, of.number, core, self.cores);
+        }
+        let mut words = lock(&self.words);
+        if words.process != Some(of.process) {
+            return None;
+        }
+        if std::mem::replace(&mut words.comparison, of.number) != of.number {
+            words.compared[0].clear();
+        }
+        words.compared[0].insert(core);
+        None
     }
 
     /// One of `cores` cores of the other node has.

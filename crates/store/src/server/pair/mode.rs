@@ -8,11 +8,9 @@ pub(crate) enum Mode {
     Starting,
     /// Each node has all records, and answers for its partitions.
     Paired,
-    /// Answers for all partitions; nothing was written yet without the other node.
-    Alone,
-    /// Answers for all partitions, with records that the other node lacks.
+    /// Answers for all partitions: the other node may lack records.
     Ahead,
-    /// Lacks records of the other node: answers for nothing.
+    /// May lack records of the other node: answers for nothing.
     Behind,
     /// Starting, without any record.
     Fresh,
@@ -20,12 +18,14 @@ pub(crate) enum Mode {
     Damaged,
     /// Ahead, and the other node has all records now: writes wait until it has its partitions back.
     Handing,
+    /// What a node that is ahead tells before that is recorded.
+    Deciding,
 }
 
 impl Mode {
     pub(in crate::server) fn of(number: u8) -> Option<Self> {
         use Mode::*;
-        [Starting, Paired, Alone, Ahead, Behind, Fresh, Damaged, Handing].get(usize::from(number)).copied()
+        [Starting, Paired, Ahead, Behind, Fresh, Damaged, Handing, Deciding].get(usize::from(number)).copied()
     }
 
     /// Mode of a node that hears `other`, if that changes. `is_first`: it is the first of the list. `is_new`: another
@@ -33,14 +33,13 @@ impl Mode {
     pub(super) fn next(self, other: Self, is_first: bool, is_new: bool) -> Option<Self> {
         use Mode::*;
         Some(match (self, other) {
-            // Until it has heard of this node, a node alone may go ahead at any moment.
-            (Starting, Starting | Paired) | (Alone, Starting | Paired | Alone) => Paired,
-            (Starting | Paired | Alone, Ahead) => Behind,
-            (Fresh | Damaged, Starting | Paired | Alone | Ahead) => Behind,
-            (Starting | Alone, Fresh | Damaged | Behind) | (Damaged, Fresh | Behind) => Ahead,
-            // A process that is known will still hear that it has all records.
-            (Paired, Fresh | Damaged | Behind) if is_new => Ahead,
-            (Fresh, Fresh) if is_first => Ahead,
+            (Starting | Paired | Fresh | Damaged, Ahead) => Behind,
+            // Each has all that was acknowledged.
+            (Starting, Starting) | (Fresh, Fresh) if is_first => Ahead,
+            (Starting, Fresh | Damaged | Behind) | (Damaged, Fresh | Behind) => Ahead,
+            // A new process has writes on its device, perhaps, that it never acknowledged.
+            (Paired, Starting | Fresh | Damaged | Behind) if is_new => Ahead,
+            // It is told so when it has all records.
             (Behind, Paired) => Paired,
             _ => return None,
         })

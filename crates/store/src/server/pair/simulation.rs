@@ -1,5 +1,5 @@
 //! Drawn stories of two nodes: kills, restarts, cuts, messages that wait, and writes. However a story goes, once all is
-//! joined again both nodes have the last acknowledged write of each key.
+//! joined again both nodes have the same records, and the last acknowledged write of each key.
 //!
 //! `PAIR_SEEDS` and `PAIR_SEED` choose how many and which.
 
@@ -40,13 +40,13 @@ struct Device {
     records: BTreeMap<usize, u64>,
 }
 
-/// A copy that waits for its answer: of a client's write, or of a comparison.
+/// A copy that waits for its answer: of a client's write, or of a record that the other node may lack.
 #[derive(Debug, Clone, Copy)]
 struct Copied {
     core: usize,
     key: usize,
     version: u64,
-    comparison: Option<u16>,
+    is_write: bool,
 }
 
 struct Running {
@@ -56,6 +56,10 @@ struct Running {
     waiting: BTreeMap<u64, Copied>,
     /// Of each core: the comparison, its next key, and if it is over.
     comparisons: [Option<(Comparison, usize, bool)>; CORES],
+    /// Cores whose link the other node has answered.
+    linked: [bool; CORES],
+    /// Keys of which the other node may lack a write.
+    unsure: Vec<usize>,
 }
 
 struct Story {
@@ -111,12 +115,19 @@ impl Story {
     }
 
     fn start(&mut self, at: usize) {
-        let pair = Pair::new(&self.cluster[at], true, true, CORES);
+        let pair = Pair::new(&self.cluster[at], true, CORES);
         let device = &self.devices[at];
         pair.started(device.recorded, !device.records.is_empty(), false);
         let process = self.number();
-        self.running[at] =
-            Some(Running { pair, process, recording: None, waiting: BTreeMap::new(), comparisons: [None; CORES] });
+        self.running[at] = Some(Running {
+            pair,
+            process,
+            recording: None,
+            waiting: BTreeMap::new(),
+            comparisons: [None; CORES],
+            unsure: Vec::new(),
+            linked: [false; CORES],
+        });
     }
 
     fn kill(&mut self, at: usize) {
@@ -136,6 +147,7 @@ impl Story {
         self.links[at][core] = None;
         self.answers[at][core].clear();
         let Some(running) = &mut self.running[at] else { return };
+        running.linked[core] = false;
         if running.comparisons[core].take().is_some() {
             running.pair.compare_again();
         }
@@ -169,7 +181,10 @@ impl Story {
         if !is_ok && is_ahead {
             running.pair.compare_again();
         }
-        if copied.comparison.is_none() && (is_ok || is_ahead) {
+        if !is_ok && !is_ahead {
+            running.unsure.push(copied.key);
+        }
+        if copied.is_write && (is_ok || is_ahead) {
             self.acknowledge(copied.key, copied.version);
         }
     }
@@ -183,9 +198,8 @@ impl Story {
     fn write(&mut self, at: usize) {
         let (key, version) = (self.below(KEYS), self.number());
         let core = core_of(key);
-        let is_linked = self.links[at][core].is_some();
+        let is_linked = self.running[at].as_ref().is_some_and(|of| of.linked[core]);
         let Some(running) = &self.running[at] else { return };
-        running.pair.on_write();
         if running.pair.place(&self.cluster[at], key as u16, true) != Some(0) || running.pair.must_wait() {
             return;
         }
@@ -203,7 +217,7 @@ impl Story {
         };
         self.devices[at].records.insert(key, version);
         match is_copied {
-            true => self.copy(at, Copied { core, key, version, comparison: None }),
+            true => self.copy(at, Copied { core, key, version, is_write: true }),
             false => self.acknowledge(key, version),
         }
     }
@@ -219,8 +233,22 @@ impl Story {
         }
     }
 
+    /// Sends a record again of which the other node may lack a write.
+    fn copy_again(&mut self, at: usize) {
+        let Some(running) = &mut self.running[at] else { return };
+        if running.pair.mode() != Mode::Paired {
+            return running.unsure.clear();
+        }
+        let Some(key) = running.unsure.pop() else { return };
+        let (core, version) = (core_of(key), self.devices[at].records[&key]);
+        match running.linked[core] {
+            true => self.copy(at, Copied { core, key, version, is_write: false }),
+            false => running.unsure.push(key),
+        }
+    }
+
     fn compare(&mut self, at: usize, core: usize) {
-        let (Some(running), true) = (&mut self.running[at], self.links[at][core].is_some()) else { return };
+        let Some(running) = self.running[at].as_mut().filter(|of| of.linked[core]) else { return };
         if running.pair.mode() == Mode::Handing {
             if running.waiting.values().all(|of| of.core != core) {
                 running.pair.drained(running.pair.word().changes, core);
@@ -233,18 +261,21 @@ impl Story {
             Some(known) if known.0 == of => known,
             _ => step.insert((of, core, false)),
         };
-        let (key, waits) = (*next, running.waiting.values().any(|of| of.core == core && of.comparison.is_some()));
+        let (key, waits) = (*next, running.waiting.values().any(|of| of.core == core && !of.is_write));
         if key < KEYS {
             *next += CORES;
             // The other node's records are few: all are sent.
-            if let (true, Some(version)) = (of.sends, self.devices[at].records.get(&key).copied()) {
-                self.copy(at, Copied { core, key, version, comparison: Some(of.number) });
+            let [own, other] = [at, 1 - at].map(|at| self.devices[at].records.get(&key).copied().unwrap_or(0));
+            if of.sends && own.max(other) > 0 {
+                // A record, or a tombstone, above what nobody acknowledged.
+                let version = if other > own { self.number() } else { own };
+                self.devices[at].records.insert(key, version);
+                self.copy(at, Copied { core, key, version, is_write: false });
             }
         } else if !waits && !std::mem::replace(is_over, true) {
-            match (of.sends, &mut self.links[at][core]) {
-                (true, _) => _ = running.pair.compared(of.number, core),
-                (false, Some(link)) => link.push_back(Message::ComparedAll { comparison: of.number, core }),
-                _ => {}
+            running.pair.compared(of, core);
+            if let (false, Some(link)) = (of.sends, &mut self.links[at][core]) {
+                link.push_back(Message::ComparedAll { comparison: of.number, core });
             }
         }
     }
@@ -286,7 +317,8 @@ impl Story {
 
     fn deliver_answer(&mut self, at: usize, core: usize) {
         let Some(message) = self.answers[at][core].pop_front() else { return };
-        let Some(running) = &self.running[at] else { return };
+        let Some(running) = &mut self.running[at] else { return };
+        running.linked[core] = true;
         match message {
             Message::Hello(process, word, sent_ns) => {
                 running.pair.greeted(process, word, self.now_ns);
@@ -302,7 +334,8 @@ impl Story {
     }
 
     fn ping(&mut self, at: usize, core: usize) {
-        let (Some(running), Some(link)) = (&self.running[at], &mut self.links[at][core]) else { return };
+        let Some(running) = self.running[at].as_ref().filter(|of| of.linked[core]) else { return };
+        let Some(link) = &mut self.links[at][core] else { return };
         link.push_back(Message::Word(running.process, running.pair.told(), self.now_ns));
     }
 
@@ -319,11 +352,12 @@ impl Story {
     fn step(&mut self) {
         self.now_ns += 20 * MS;
         let (at, core) = (self.below(2), self.below(CORES));
-        match self.below(12) {
+        match self.below(13) {
             0 => self.connect(at, core),
             1 => self.ping(at, core),
             2 => self.look(at),
             3 => self.record(at),
+            11 => self.copy_again(at),
             4..6 => self.compare(at, core),
             6..9 => self.deliver(at, core),
             9..11 => self.deliver_answer(at, core),
@@ -377,11 +411,14 @@ impl Story {
         for _ in 0..100_000 {
             self.now_ns += MS;
             self.step();
-            if self.modes() == both && self.running.iter().flatten().all(|of| of.waiting.is_empty()) {
+            if self.modes() == both
+                && self.running.iter().flatten().all(|of| of.waiting.is_empty() && of.unsure.is_empty())
+            {
                 break;
             }
         }
         assert_eq!(self.modes(), both, "they are paired again, from {:?}", self.devices);
+        assert_eq!(self.devices[0].records, self.devices[1].records, "the copies are the same");
         for (key, version) in &self.acknowledged {
             for (at, device) in self.devices.iter().enumerate() {
                 let known = device.records.get(key);

@@ -5,15 +5,11 @@ use crate::server::Node;
 
 const S: u64 = SECOND_NS;
 
-fn with(own: usize, is_durable: bool) -> Pair {
+fn pair(own: usize) -> Pair {
     let nodes = [3000, 3001].map(|port| Node::new("127.0.0.1", port)).to_vec();
-    let pair = Pair::new(&Cluster::new(nodes, own), true, is_durable, 2);
+    let pair = Pair::new(&Cluster::new(nodes, own), true, 2);
     assert_eq!(pair.started(Some(Mode::Paired), true, false), None);
     pair
-}
-
-fn pair(own: usize) -> Pair {
-    with(own, false)
 }
 
 /// The only process of the other node says this.
@@ -38,9 +34,21 @@ fn takeover(pair: &Pair, from_ns: u64, refused_ns: Option<u64>) -> Option<u64> {
     looks.into_iter().find(|now_ns| pair.look(*now_ns, refused_ns.filter(|since_ns| since_ns <= now_ns)).is_some())
 }
 
+/// Both cores compare all their records.
+fn compare(pair: &Pair) {
+    let of = pair.comparison().unwrap();
+    (0..2).for_each(|core| _ = pair.compared(of, core));
+}
+
+/// A node that began behind, and got all records: its last answer was at 1 s.
 fn paired(own: usize) -> Pair {
     let pair = pair(own);
-    assert_eq!(hear(&pair, Mode::Starting, S), Some(Mode::Paired));
+    assert_eq!(hear(&pair, Mode::Ahead, S), Some(Mode::Behind));
+    record(&pair);
+    compare(&pair);
+    assert_eq!(hear(&pair, Mode::Handing, S), None);
+    assert_eq!(hear(&pair, Mode::Paired, S), Some(Mode::Paired));
+    pair.answered(7, Word { mode: Mode::Paired, changes: 2 }, S);
     pair
 }
 
@@ -61,9 +69,6 @@ fn a_refused_connection_lets_either_take_over_unless_the_other_says_something() 
         let pair = paired(own);
         assert_eq!((takeover(&pair, S, Some(2 * S)), pair.mode()), (Some(3 * S), Mode::Ahead));
         let pair = paired(own);
-        pair.core_ended(1);
-        assert_eq!((takeover(&pair, S, Some(2 * S)), pair.mode()), (Some(3 * S), Mode::Alone));
-        let pair = paired(own);
         assert_eq!((pair.look(2 * S, None), hear(&pair, Mode::Paired, 2 * S + S / 2)), (None, None));
         assert_eq!(pair.look(3 * S, Some(2 * S)), None, "it still said something");
         assert_eq!(pair.look(3 * S + S / 2, Some(2 * S)), Some(2 * S + S / 2));
@@ -71,51 +76,74 @@ fn a_refused_connection_lets_either_take_over_unless_the_other_says_something() 
 }
 
 #[test]
+fn the_second_does_not_take_over_from_a_first_that_may_have_done_so_before_it_died() {
+    let late = Some(4 * S + 1);
+    assert_eq!(takeover(&paired(0), S, late), Some(4 * S + S / 10), "by silence");
+    assert_eq!(takeover(&paired(1), S, late), None);
+    let second = paired(1);
+    second.answered(7, Word { mode: Mode::Deciding, changes: 2 }, 3 * S);
+    assert_eq!(takeover(&second, S, late), None, "it answered, but not as one of a pair");
+    second.answered(7, Word { mode: Mode::Paired, changes: 2 }, 3 * S);
+    assert_eq!(takeover(&second, S, late), Some(5 * S + S / 10));
+}
+
+#[test]
 fn a_starting_node_never_takes_over_and_follows_one_that_is_ahead() {
     assert_eq!(takeover(&pair(0), S, Some(S)), None);
     let starting = pair(0);
-    assert_eq!(hear(&starting, Mode::Alone, S), None, "it may go ahead before it hears of this node");
+    assert_eq!(hear(&starting, Mode::Deciding, S), None, "it may die before it has recorded that it is ahead");
     assert_eq!(hear(&starting, Mode::Ahead, S), Some(Mode::Behind));
     assert_eq!((hear(&starting, Mode::Starting, S), takeover(&starting, S, Some(S))), (None, None));
 }
 
 #[test]
-fn a_node_alone_gives_back_what_it_took_until_its_first_write() {
+fn a_node_that_took_over_is_ahead_when_that_is_recorded_and_after_a_restart() {
     let pair = paired(0);
-    pair.core_ended(1);
-    takeover(&pair, S, Some(S)).unwrap();
-    assert_eq!(hear(&pair, Mode::Starting, 9 * S), Some(Mode::Paired));
-    assert!(!pair.must_wait() && pair.on_write().is_none() && !pair.must_record());
-    takeover(&pair, 9 * S, None).unwrap();
-    assert_eq!((pair.mode(), pair.on_write(), pair.on_write()), (Mode::Alone, Some(Mode::Ahead), None));
+    record(&pair);
+    takeover(&pair, S, None).unwrap();
     assert!(pair.must_wait() && pair.must_record());
-    assert_eq!(hear(&pair, Mode::Paired, 20 * S), None);
+    assert_eq!((pair.mode(), pair.told().mode), (Mode::Ahead, Mode::Deciding));
     assert_eq!((pair.begin_record(), pair.begin_record()), (Some(Mode::Ahead), None));
     assert!(!pair.must_record() && pair.must_wait());
     assert_eq!(pair.end_record(None), None);
     assert!(pair.must_record() && pair.must_wait());
     record(&pair);
-    assert!(!pair.must_record() && !pair.must_wait());
+    assert!(!pair.must_record() && !pair.must_wait() && pair.told().mode == Mode::Ahead);
     let again = super::tests::pair(0);
     assert_eq!(again.started(Some(Mode::Ahead), true, false), Some(Mode::Ahead));
     assert_eq!((again.must_wait(), hear(&again, Mode::Starting, S)), (false, None));
 }
 
 #[test]
-fn a_process_that_did_not_end_in_order_lacks_records_unless_all_are_on_the_device() {
-    let greeted = |is_durable: bool, ended: u64| {
-        let pair = with(0, is_durable);
-        let starting = Word { mode: Mode::Starting, changes: 0 };
-        assert_eq!(greet(&pair, 7, starting, S), Some(Mode::Paired));
-        assert_eq!(greet(&pair, 7, starting, S), None, "another core");
-        (0..ended).for_each(|_| pair.core_ended(2));
-        greet(&pair, 8, starting, 2 * S);
-        pair.mode()
-    };
-    assert_eq!(
-        [(false, 0), (false, 1), (false, 2), (true, 0)].map(|(durable, ended)| greeted(durable, ended)),
-        [Mode::Ahead, Mode::Ahead, Mode::Paired, Mode::Paired]
-    );
+fn the_partitions_go_back_when_all_is_compared_and_no_write_is_under_way() {
+    let pair = paired(1);
+    takeover(&pair, S, Some(2 * S)).unwrap();
+    record(&pair);
+    assert_eq!(pair.comparison(), None);
+    greet(&pair, 8, Word { mode: Mode::Behind, changes: 1 }, 9 * S);
+    let Some(Comparison { number, sends: true, .. }) = pair.comparison() else { panic!("{pair:?}") };
+    compare(&pair);
+    assert_eq!(pair.other_compared(number, 0, 2), None);
+    pair.compare_again();
+    assert_eq!(pair.other_compared(number, 1, 2), None, "of the comparison before");
+    let number = pair.comparison().unwrap().number;
+    compare(&pair);
+    pair.other_compared(number, 0, 2);
+    assert_eq!(pair.other_compared(number, 0, 2), None, "the same core");
+    assert_eq!(pair.other_compared(number, 1, 2), Some(Mode::Handing));
+    assert!(pair.must_wait() && !pair.must_record());
+    let handing = pair.word().changes;
+    pair.drained(handing, 0);
+    pair.drained(number, 1);
+    assert!(!pair.must_record());
+    pair.drained(handing, 1);
+    assert_eq!((record(&pair), pair.mode()), (Some(Mode::Paired), Mode::Paired));
+    // A process that begins is compared, whatever it says.
+    for (process, mode) in [(9, Mode::Starting), (10, Mode::Damaged)] {
+        let pair = paired(1);
+        greet(&pair, process, Word { mode, changes: 0 }, 9 * S);
+        assert_eq!(pair.mode(), Mode::Ahead);
+    }
 }
 
 #[test]
@@ -130,18 +158,20 @@ fn a_node_without_records_or_with_losses_gets_those_of_the_other() {
     let behind = |own| started(own, Some(Mode::Behind), true, true);
     let full = |own| started(own, None, true, false);
     let (ahead, gets) = (Some(Mode::Ahead), Some(Mode::Behind));
+    let first = |own| ahead.filter(|_| own == 0);
     for own in [0, 1] {
         for (node, other, mode) in [
-            (fresh(own), Mode::Fresh, ahead.filter(|_| own == 0)),
-            (fresh(own), Mode::Starting, gets),
-            (fresh(own), Mode::Damaged, None),
+            (fresh(own), Mode::Fresh, first(own)),
+            (fresh(own), Mode::Starting, None),
+            (fresh(own), Mode::Ahead, gets),
             (fresh(own), Mode::Behind, None),
             (full(own), Mode::Fresh, ahead),
             (full(own), Mode::Damaged, ahead),
             (full(own), Mode::Behind, ahead),
+            (full(own), Mode::Starting, first(own)),
             (damaged(own), Mode::Fresh, ahead),
-            (damaged(own), Mode::Starting, gets),
-            (damaged(own), Mode::Paired, gets),
+            (damaged(own), Mode::Starting, None),
+            (damaged(own), Mode::Ahead, gets),
             (damaged(own), Mode::Damaged, None),
             (behind(own), Mode::Starting, None),
             (behind(own), Mode::Fresh, None),
@@ -155,11 +185,31 @@ fn a_node_without_records_or_with_losses_gets_those_of_the_other() {
 #[test]
 fn words_that_were_overtaken_and_those_of_an_earlier_process_count_for_nothing() {
     let (pair, word) = (pair(1), |mode, changes| Word { mode, changes });
-    assert_eq!(greet(&pair, 7, word(Mode::Paired, 4095), S), Some(Mode::Paired));
-    assert_eq!(pair.heard(7, word(Mode::Ahead, 1), S), Some(Mode::Behind));
-    assert_eq!((pair.heard(7, word(Mode::Paired, 4095), S), pair.mode()), (None, Mode::Behind));
-    assert_eq!((pair.heard(6, word(Mode::Paired, 2), S), pair.mode()), (None, Mode::Behind));
-    assert_eq!(pair.heard(7, word(Mode::Paired, 2), S), Some(Mode::Paired));
+    assert_eq!(greet(&pair, 7, word(Mode::Paired, 4094), S), None);
+    assert_eq!(pair.heard(7, word(Mode::Ahead, 4095), S), Some(Mode::Behind));
+    record(&pair);
+    compare(&pair);
+    for (process, mode, changes) in [(7, Mode::Paired, 4094), (6, Mode::Paired, 1), (7, Mode::Handing, 0)] {
+        assert_eq!((pair.heard(process, word(mode, changes), S), pair.mode()), (None, Mode::Behind));
+    }
+    assert_eq!(pair.heard(7, word(Mode::Paired, 1), S), Some(Mode::Paired));
+}
+
+#[test]
+fn a_node_is_not_paired_by_a_comparison_that_it_had_no_part_in() {
+    let behind = |compares: bool, number| {
+        let pair = pair(1);
+        greet(&pair, 7, Word { mode: Mode::Ahead, changes: number }, S);
+        record(&pair);
+        if compares {
+            compare(&pair);
+        }
+        pair.heard(7, Word { mode: Mode::Paired, changes: 9 }, S)
+    };
+    assert_eq!([behind(true, 7), behind(false, 7), behind(true, 5)], [Some(Mode::Paired), None, None]);
+    let begins = pair(1);
+    begins.started(Some(Mode::Behind), true, false);
+    assert_eq!(greet(&begins, 7, Word { mode: Mode::Paired, changes: 2 }, S), None);
 }
 
 #[test]
@@ -167,7 +217,7 @@ fn other_clusters_have_no_takeover() {
     let nodes: Vec<_> = (0..3).map(|port| Node::new("127.0.0.1", port)).collect();
     let all = [(nodes.clone(), true), (nodes[..2].to_vec(), false), (nodes[..1].to_vec(), true)];
     for (nodes, has_copies) in all {
-        let pair = Pair::new(&Cluster::new(nodes, 0), has_copies, false, 1);
+        let pair = Pair::new(&Cluster::new(nodes, 0), has_copies, 1);
         assert_eq!((hear(&pair, Mode::Ahead, S), takeover(&pair, S, Some(S)), pair.mode()), (None, None, Mode::Paired));
         assert_eq!((pair.started(None, false, true), pair.begin_record()), (None, None));
     }

@@ -9,18 +9,13 @@ use super::{CANCEL, MS, RECEIVE, SEND, Shard};
 use crate::wire::{self, Command, Fault, Kind, frame, reply};
 use crate::{Reply, Transaction, Work};
 use engine::IoEngine as _;
-use std::io::Write;
 use std::net::TcpStream;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 use sys::net::{Op, Outcome};
 
 /// Limit on waiting bytes of requests, beyond which no more are received.
 const UNTAKEN_BYTES_MAX: usize = 64 << 10;
-
-/// Timeout for the last message to a node.
-const END_TIMEOUT: Duration = Duration::from_millis(100);
 
 /// Not an Aerospike protocol frame.
 struct Malformed;
@@ -217,7 +212,6 @@ impl Shard {
                 state.pair.answered(process, word, connection.heard_ns);
                 self.linked(at, node);
             }
-            (Said::End { cores }, Role::Inbound) => state.pair.core_ended(cores),
             (Said::Ping { number, word }, Role::Inbound) => {
                 state.on_mode(state.pair.heard(connection.process, word, self.now_ns));
                 Said::Pong { number, word: state.pair.told() }.put(connection.out());
@@ -377,20 +371,6 @@ impl Shard {
             *lock(&self.state.cut) = None;
             let to = &self.state.setup.cluster.nodes()[node];
             self.state.inform("hb", "hb.c", format!("node {} at {}:{} is there", to.name(), to.host, to.port));
-        }
-    }
-
-    /// Tells the other nodes that nothing is left in memory only. On a busy link they do not hear of it: then this core
-    /// counts as killed.
-    pub(super) fn say_end(&mut self) {
-        let mut end = Vec::new();
-        Said::End { cores: self.state.mailboxes.len() as u64 }.put(&mut end);
-        for at in self.links.iter().flatten() {
-            if let Some(connection) = self.connections.get(*at).filter(|of| !of.ended && of.unsent() == 0) {
-                // Neither error changes the end of this core.
-                let _ = connection.socket.set_write_timeout(Some(END_TIMEOUT));
-                let _ = (&*connection.socket).write_all(&end);
-            }
         }
     }
 

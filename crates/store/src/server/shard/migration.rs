@@ -128,11 +128,11 @@ impl Shard {
     }
 
     fn compared_all(&mut self, of: Comparison, node: usize) {
-        if of.sends {
-            return self.state.on_mode(self.state.pair.compared(of.number, self.core));
-        }
+        self.state.on_mode(self.state.pair.compared(of, self.core));
         let (core, cores) = (self.core as u32, self.state.mailboxes.len() as u32);
-        self.say(node, &Said::ComparedAll { comparison: of.number, core, cores });
+        if !of.sends {
+            self.say(node, &Said::ComparedAll { comparison: of.number, core, cores });
+        }
     }
 
     fn other_node(&self) -> Option<usize> {
@@ -161,7 +161,7 @@ impl Shard {
         let (namespace, digest) = (pending.namespace, pending.digest);
         if self.migration.as_ref().is_some_and(|migration| migration.of.sends) {
             let work = Work::Compare(Version { number: version, tombstone: false });
-            return self.execute(number, namespace, Transaction { digest, set: Box::default(), work });
+            return self.execute(number, namespace, Transaction { digest, set: Box::default(), work }, false);
         }
         self.complete(number, Reply { version, ..Reply::of(ResultCode::OK) });
     }

@@ -8,6 +8,7 @@
 //! them, here or on another core or node; `recorded_mode` records this node's mode, `migration` copies records to the other
 //! node.
 
+mod copies;
 mod intake;
 mod migration;
 mod recorded_mode;
@@ -89,6 +90,7 @@ pub(super) struct Shard {
     pending: Slab<Pending>,
     /// Writes that wait until this node's mode is recorded.
     parked: Vec<(u32, Transaction)>,
+    copies: copies::Copies,
     batches: Slab<Batch>,
     replies: Vec<(u64, Reply)>,
     /// Transactions that were answered in this pass.
@@ -182,6 +184,7 @@ impl Shard {
             serial: 0,
             pending: Slab::new(),
             parked: Vec::new(),
+            copies: copies::Copies::default(),
             batches: Slab::new(),
             replies: Vec::new(),
             answered: Vec::new(),
@@ -233,9 +236,6 @@ impl Shard {
             self.count_answered();
             if self.has_ended() {
                 self.publish();
-                if self.stores.iter().all(|(store, _)| store.is_idle()) {
-                    self.say_end();
-                }
                 return Ok(());
             }
             self.wake_others();
@@ -263,8 +263,8 @@ impl Shard {
                 let at = self.connect(socket, Role::Outbound(node));
                 self.greet(at, link);
             }
-            Message::Transaction { from, number, namespace, transaction } => {
-                self.execute_for(from, number, namespace, transaction);
+            Message::Transaction { from, number, namespace, transaction, at_master } => {
+                self.execute_for(from, number, namespace, transaction, at_master);
             }
             Message::Reply { number, reply } => self.complete(number, reply),
             Message::Record => self.record(),
@@ -374,7 +374,7 @@ impl Shard {
             self.is_ready = true;
             self.indexed();
         }
-        due_ns = due_ns.min(self.migrate());
+        due_ns = due_ns.min(self.migrate()).min(self.copy_again());
         for at in 0..self.stores.len() {
             while let Some(remark) = self.stores[at].0.take_remark() {
                 let name = &self.state.setup.config.namespaces[at].settings.name;
@@ -455,7 +455,6 @@ impl Shard {
         let now_ns = self.now_ns;
         let late = |since_ns: u64, limit_ns: u64| limit_ns > 0 && now_ns.saturating_sub(since_ns) > limit_ns;
         let mut reaped = 0;
-        // Links are idle at the end, for their last message.
         let (word, pings) = (self.state.pair.told(), self.stops_ns.is_none());
         for (at, connection) in self.connections.iter().filter(|(_, connection)| !connection.ended) {
             // Another program than a server, a node that hangs, or a broken network.

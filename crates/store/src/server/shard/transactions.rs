@@ -39,6 +39,8 @@ pub(super) enum Origin {
     Compared { connection: u32, serial: u32, number: u64, namespace: u16 },
     /// This node, which compares a record with the other node's.
     Comparison { serial: u32, namespace: u16 },
+    /// This node, which sends a record again.
+    Again,
     /// This node, which looks for its recorded mode.
     Found,
     /// This node, which records its mode.
@@ -61,7 +63,14 @@ pub(super) struct Pending {
     node: Option<usize>,
     is_proxied: bool,
     /// Reply to send once the other node has the write.
-    reply: Option<Reply>,
+    pub(super) reply: Option<Reply>,
+    /// True for a write, and for a linearizable read: it tells of no write that may be undone.
+    is_careful: bool,
+    is_writing: bool,
+    /// True if nobody knows that the other node has the write.
+    pub(super) has_failed: bool,
+    /// Transactions that are answered when this one is.
+    pub(super) readers: Vec<(u32, Reply)>,
 }
 
 impl Pending {
@@ -153,8 +162,21 @@ impl Shard {
         deadline_ns: u64,
     ) -> u32 {
         let began_ns = self.now_ns;
-        let (node, is_proxied, reply) = (None, false, None);
-        self.pending.insert(Pending { origin, namespace, kind, began_ns, digest, deadline_ns, node, is_proxied, reply })
+        self.pending.insert(Pending {
+            origin,
+            namespace,
+            kind,
+            began_ns,
+            digest,
+            deadline_ns,
+            node: None,
+            is_proxied: false,
+            reply: None,
+            is_careful: false,
+            is_writing: false,
+            has_failed: false,
+            readers: Vec::new(),
+        })
     }
 
     /// Begins a transaction, here or on the core or node that has its partition.
@@ -194,9 +216,9 @@ impl Shard {
         }
         let to = usize::from(partition) % self.state.mailboxes.len();
         if to == self.core {
-            self.execute(number, namespace, transaction);
+            self.execute(number, namespace, transaction, at_master);
         } else {
-            self.mail(to, Message::Transaction { from: self.core, number, namespace, transaction });
+            self.mail(to, Message::Transaction { from: self.core, number, namespace, transaction, at_master });
         }
     }
 
@@ -248,22 +270,26 @@ impl Shard {
     }
 
     /// Carries out a transaction of another core's client.
-    pub(super) fn execute_for(&mut self, core: usize, number: u32, namespace: u16, transaction: Transaction) {
+    pub(super) fn execute_for(
+        &mut self,
+        core: usize,
+        number: u32,
+        namespace: u16,
+        transaction: Transaction,
+        at_master: bool,
+    ) {
         let number = self.pend(Origin::Core { core, number }, namespace, None, transaction.digest, u64::MAX);
-        self.execute(number, namespace, transaction);
+        self.execute(number, namespace, transaction, at_master);
     }
 
-    pub(super) fn execute(&mut self, number: u32, namespace: u16, mut transaction: Transaction) {
-        let mut replica = None;
+    pub(super) fn execute(&mut self, number: u32, namespace: u16, mut transaction: Transaction, at_master: bool) {
+        let (mut replica, mut is_writing, mut is_linearizable) = (None, false, false);
         if self.has_copies(namespace) {
             // The mode may have changed since the transaction was routed. Here it decides: this core executes all
             // transactions of the partition, one after another.
             let is_write = matches!(transaction.work, Work::Write(_) | Work::Delete(_));
-            if is_write {
-                self.state.on_mode(self.state.pair.on_write());
-                if self.state.pair.must_wait() {
-                    return self.park(number, transaction);
-                }
+            if is_write && self.state.pair.must_wait() {
+                return self.park(number, transaction);
             }
             let refused = match (&transaction.work, self.state.pair.mode()) {
                 (Work::Write(_) | Work::Delete(_), Mode::Paired) => {
@@ -272,6 +298,10 @@ impl Shard {
                 }
                 (Work::Write(_) | Work::Delete(_), Mode::Ahead) => {
                     self.receiver().map(|receiver| replica = receiver).err()
+                }
+                (Work::Compare(_), Mode::Paired) => {
+                    replica = self.state.setup.cluster.replica(partition(&transaction.digest));
+                    replica.map_or(Some(ResultCode::UNAVAILABLE), |node| self.refusal(node))
                 }
                 (Work::Compare(_), Mode::Ahead) => match self.receiver() {
                     Ok(None) => Some(ResultCode::UNAVAILABLE),
@@ -283,14 +313,15 @@ impl Shard {
                     None
                 }
                 (Work::Image(_), Mode::Starting | Mode::Paired | Mode::Fresh | Mode::Damaged) => None,
-                (
-                    Work::Exists | Work::ReadAll | Work::Read(_),
-                    Mode::Paired | Mode::Alone | Mode::Ahead | Mode::Handing,
-                ) => None,
+                (Work::Exists | Work::ReadAll | Work::Read(_), Mode::Paired | Mode::Ahead | Mode::Handing) => None,
                 _ => Some(ResultCode::UNAVAILABLE),
             };
             if let Some(code) = refused {
                 return self.replies.push((number.into(), Reply::of(code)));
+            }
+            (is_writing, is_linearizable) = (is_write, at_master);
+            if is_write {
+                self.copies.begin((namespace, transaction.digest), number);
             }
         }
         match &mut transaction.work {
@@ -300,6 +331,7 @@ impl Shard {
         }
         if let Some(pending) = self.pending.get(number) {
             (pending.node, pending.is_proxied) = (replica, false);
+            (pending.is_careful, pending.is_writing) = (is_writing || is_linearizable, is_writing);
         }
         let (store, _) = &mut self.stores[usize::from(namespace)];
         store.execute(number.into(), transaction, &mut RingDisk(&mut self.net), &mut self.replies);
@@ -319,49 +351,26 @@ impl Shard {
     /// A store has answered: a write goes to its replica first.
     fn stored(&mut self, number: u32, mut reply: Reply) {
         let Some(pending) = self.pending.get(number) else { return };
+        let (namespace, digest) = (pending.namespace, pending.digest);
+        let is_written = pending.is_writing && reply.result == ResultCode::OK;
+        if pending.is_careful && !is_written {
+            let Some(reply) = self.settle(number, (namespace, digest), reply) else { return };
+            return self.complete(number, reply);
+        }
         if let (Some(node), Some(image)) = (pending.node, reply.image.take()) {
-            let (namespace, digest) = (pending.namespace, pending.digest);
             let is_paired = self.state.pair.mode() == Mode::Paired;
             let settings = &self.state.setup.config.namespaces[usize::from(namespace)];
             let asynchronous = settings.answers_before_replica && is_paired;
             let answer = if asynchronous { NO_ANSWER } else { number.into() };
             let is_sent = self.say(node, &Said::Image { number: answer, namespace, digest, image: &image });
             if !is_sent || asynchronous && !self.has_lease(node) {
-                reply = self.not_copied(reply, ResultCode::TIMEOUT);
+                reply = self.not_copied(number, (namespace, digest), reply, ResultCode::TIMEOUT);
             } else if !asynchronous && let Some(pending) = self.pending.get(number) {
                 pending.reply = Some(reply);
                 return;
             }
         }
         self.complete(number, reply);
-    }
-
-    /// The replica has the write, or refused it.
-    pub(super) fn on_done(&mut self, number: u64, result: ResultCode) {
-        let Ok(number) = u32::try_from(number) else { return };
-        let Some(mut reply) = self.pending.get(number).and_then(|pending| pending.reply.take()) else { return };
-
-        if result != ResultCode::OK {
-            reply = self.not_copied(reply, result);
-        }
-        self.complete(number, reply);
-    }
-
-    /// The link to a node is lost, and with it the answer to this transaction.
-    pub(super) fn unanswered(&mut self, number: u32) {
-        // Nobody knows if the node received it: for a client the transaction timed out.
-        let reply = self.pending.get(number).and_then(|pending| pending.reply.take());
-        let reply = reply.map(|reply| self.not_copied(reply, ResultCode::TIMEOUT));
-        self.complete(number, reply.unwrap_or(Reply::of(ResultCode::TIMEOUT)));
-    }
-
-    /// The reply to a write that is here, and perhaps not at the other node. A node that is ahead answers for itself.
-    fn not_copied(&mut self, reply: Reply, result: ResultCode) -> Reply {
-        if !matches!(self.state.pair.mode(), Mode::Ahead | Mode::Handing) {
-            return Reply::of(result);
-        }
-        self.compare_again(result);
-        reply
     }
 
     /// The node that carried out a transaction has answered.
@@ -373,9 +382,18 @@ impl Shard {
     }
 
     pub(super) fn complete(&mut self, number: u32, reply: Reply) {
-        let Some(pending) = self.pending.remove(number) else { return };
+        let Some(mut pending) = self.pending.remove(number) else { return };
+        let key = (pending.namespace, pending.digest);
+        if pending.is_careful {
+            self.copies.end(key, number);
+        }
         self.count(&pending, reply.result);
+        let (result, readers) = (reply.result, std::mem::take(&mut pending.readers));
         self.answer(pending.origin, reply);
+        if pending.origin == Origin::Again {
+            self.on_copied_again(key, result);
+        }
+        self.answer_readers(readers, pending.has_failed);
     }
 
     fn count(&mut self, pending: &Pending, result: ResultCode) {
@@ -458,7 +476,7 @@ impl Shard {
             Origin::Comparison { serial, namespace } => self.on_comparison(serial, namespace, &reply),
             Origin::Found => self.on_found(&reply),
             Origin::Record(mode) => self.on_record(mode, reply.result),
-            Origin::Nobody => {}
+            Origin::Again | Origin::Nobody => {}
         }
     }
 
@@ -469,7 +487,8 @@ impl Shard {
         let late: Vec<_> = self.pending.iter().filter(|(_, of)| is_late(of)).map(|(number, _)| number).collect();
         for number in late {
             let Some(pending) = self.pending.get(number) else { continue };
-            let nobody = Pending { origin: Origin::Nobody, reply: pending.reply.take(), ..*pending };
+            let (reply, readers) = (pending.reply.take(), std::mem::take(&mut pending.readers));
+            let nobody = Pending { origin: Origin::Nobody, reply, readers, ..*pending };
             let pending = std::mem::replace(pending, nobody);
             self.count(&pending, ResultCode::TIMEOUT);
             self.answer(pending.origin, Reply::of(ResultCode::TIMEOUT));
