@@ -20,8 +20,8 @@ const NAMES: [&str; 2] = ["a", "b"];
 /// A machine may be busy.
 pub(crate) const PATIENT: &str = "transaction-max-ms 20000";
 
-/// Log text about the other node.
-const THERE: &str = " is there";
+/// Log text of a node when both have all records.
+pub(crate) const PAIRED: &str = "paired with node";
 
 /// Two addresses that are known before anybody listens there: free ports of an address of this machine that no other process
 /// takes.
@@ -73,7 +73,7 @@ impl Pair {
 
     pub(crate) fn start_both(&self) -> Option<[Running; 2]> {
         let mut nodes = [self.start(0)?, self.start(1)?];
-        nodes.iter_mut().for_each(|node| node.wait_to_hear(THERE));
+        nodes.iter_mut().for_each(|node| node.wait_to_hear(PAIRED));
         Some(nodes)
     }
 

@@ -15,7 +15,7 @@ mod tls_front;
 
 pub use loop_device::LoopDevice;
 pub use process::{Ended, Running};
-pub use server::{Answer, ask, serve, serve_as, statistic};
+pub use server::{Answer, ask, delete, info, serve, serve_as, statistic, statistic_of};
 pub use throttled::Throttled;
 pub use tls_front::TlsFront;
 

@@ -47,9 +47,18 @@ pub struct Answer {
 
 /// Writes `value` to the record of a whole number that has no set, or reads it.
 pub fn ask(server: impl ToSocketAddrs, key: u64, value: Option<&[u8]>) -> Answer {
+    let info = if value.is_some() { [0, info2::WRITE, 0, 0] } else { [info1::READ | info1::GET_ALL, 0, 0, 0] };
+    transact(server, info, key, value)
+}
+
+/// Deletes a record; the result code.
+pub fn delete(server: impl ToSocketAddrs, key: u64) -> u8 {
+    transact(server, [0, info2::WRITE | info2::DELETE, 0, 0], key, None).result
+}
+
+fn transact(server: impl ToSocketAddrs, info: [u8; 4], key: u64, value: Option<&[u8]>) -> Answer {
     let mut out = Vec::new();
     let begin = frame::begin(&mut out, Kind::Message);
-    let info = if value.is_some() { [0, info2::WRITE, 0, 0] } else { [info1::READ | info1::GET_ALL, 0, 0, 0] };
     let digest = store::digest(b"", particle::INTEGER, &key.to_be_bytes());
     Header { info, fields: 2, ops: value.is_some().into(), ..Header::default() }.put(&mut out);
     message::put_field(&mut out, field::NAMESPACE, b"test");
@@ -66,11 +75,21 @@ pub fn ask(server: impl ToSocketAddrs, key: u64, value: Option<&[u8]>) -> Answer
 
 /// A statistic of namespace "test".
 pub fn statistic(server: impl ToSocketAddrs, name: &str) -> u64 {
+    statistic_of(server, "namespace/test", name)
+}
+
+/// The answer to an info request, with its name.
+pub fn info(server: impl ToSocketAddrs, request: &str) -> String {
     let mut out = Vec::new();
     let begin = frame::begin(&mut out, Kind::Info);
-    out.extend_from_slice(b"namespace/test\n");
+    out.extend_from_slice(format!("{request}\n").as_bytes());
     frame::end(&mut out, begin);
-    let body = String::from_utf8(exchange(server, &out)).unwrap();
+    String::from_utf8(exchange(server, &out)).unwrap()
+}
+
+/// A statistic in the answer to an info request.
+pub fn statistic_of(server: impl ToSocketAddrs, request: &str, name: &str) -> u64 {
+    let body = info(server, request);
     let value = body.trim().split([';', '\t']).find_map(|pair| pair.strip_prefix(name)?.strip_prefix('='));
     value.and_then(|value| value.parse().ok()).unwrap_or_else(|| panic!("no {name} in {body}"))
 }

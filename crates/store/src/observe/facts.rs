@@ -128,6 +128,12 @@ impl Facts {
         }
     }
 
+    /// Partitions of all namespaces that are not compared yet with the other node's.
+    pub(crate) fn partitions_remaining(&self) -> u64 {
+        let migrations = self.counts.namespaces.iter().map(|counts| &counts.migration);
+        migrations.map(|migration| migration.tx_remaining + migration.rx_remaining).sum()
+    }
+
     pub(crate) fn wblocks(&self, namespace: usize, device: usize) -> u64 {
         let bytes = self.device_bytes.get(namespace).and_then(|devices| devices.get(device)).copied().unwrap_or(0);
         bytes / u64::from(self.config.namespaces[namespace].settings.write_block_bytes)

@@ -15,7 +15,7 @@ pub(crate) mod tests;
 mod ticker;
 
 pub(crate) use counts::Merge;
-pub use counts::{Counts, Kind, NamespaceCounts, Origin, Outcomes, Transactions};
+pub use counts::{Counts, Kind, Migration, NamespaceCounts, Origin, Outcomes, Transactions};
 pub use facts::{BUILD, Bitmap, Facts, Latency, LatencyValues, Node, Peer, Takeover};
 pub use log::{Line, Logs};
 pub use ticker::{Ticker, start_lines};

@@ -2,10 +2,10 @@
 //! interval.
 
 use super::facts::COLUMNS;
-use super::{BUILD, Facts, Latency, LatencyValues, Line, NamespaceCounts, Outcomes, Transactions};
+use super::{BUILD, Facts, Latency, LatencyValues, Line, Migration, NamespaceCounts, Outcomes, Transactions};
 use crate::conf::Level;
 use crate::namespace::DeviceStatistics;
-use crate::{Buckets, Losses, Statistics};
+use crate::{Buckets, Losses, PARTITIONS, Statistics};
 use std::fmt::Write;
 
 /// A device has a line in one of this many sets of the ticker: every 20 s, as in the real server, while the ticker's
@@ -117,7 +117,17 @@ impl Ticker {
                 store.tombstones, store.tombstones
             ));
         }
-        say("migrations: complete".to_owned());
+        let Migration { tx_remaining, rx_remaining, .. } = counts.migration;
+        let remaining = tx_remaining + rx_remaining;
+        say(match remaining {
+            0 => "migrations: complete".to_owned(),
+            _ => format!(
+                "migrations: remaining ({tx_remaining},{rx_remaining},0) active ({},{},0) complete-pct {:.2}",
+                u64::from(tx_remaining > 0),
+                u64::from(rx_remaining > 0),
+                100.0 - remaining.min(PARTITIONS.into()) as f64 * 100.0 / f64::from(PARTITIONS)
+            ),
+        });
         let (index_bytes, budget) = (store.index_bytes, namespace.settings.memory_bytes.max(1));
         say(format!(
             "index-usage: used-bytes {index_bytes} used-pct {}",

@@ -61,7 +61,14 @@ impl Shard {
     pub(super) fn on_done(&mut self, number: u64, result: ResultCode) {
         let Ok(number) = u32::try_from(number) else { return };
         let Some(pending) = self.pending.get(number) else { return };
-        let (key, Some(reply)) = ((pending.namespace, pending.digest), pending.reply.take()) else { return };
+        let key = (pending.namespace, pending.digest);
+        let Some(reply) = pending.reply.take() else {
+            // The other node cannot tell its version.
+            if pending.is_comparison() && result != ResultCode::OK {
+                self.complete(number, Reply::of(result));
+            }
+            return;
+        };
         let reply = match result {
             ResultCode::OK => {
                 self.copies.unsure.remove(&key);

@@ -17,6 +17,19 @@ pub(super) fn key(facts: &Facts) -> String {
     format!("{:X}", all.fold(0u64, |key, id| key ^ id.wrapping_mul(0x9E37_79B9_7F4A_7C15)) & ((1 << 48) - 1))
 }
 
+/// The key of a cluster of the size that is asked for, without migrations unless those may be.
+pub(super) fn stable(parameters: &str, facts: &Facts) -> String {
+    let asked = |name: &str| parameters.split(';').find_map(|pair| pair.trim().strip_prefix(name)?.strip_prefix('='));
+    let size = (facts.node.peers.len() + 1).to_string();
+    if asked("size").is_some_and(|wanted| wanted != size) {
+        "ERROR::cluster-not-specified-size".to_owned()
+    } else if asked("ignore-migrations") != Some("true") && facts.partitions_remaining() > 0 {
+        "ERROR::unstable-cluster".to_owned()
+    } else {
+        key(facts)
+    }
+}
+
 /// `generation,default port,[[id,,[host:port]],...]`.
 pub(super) fn peers(facts: &Facts) -> String {
     let peers = facts.node.peers.iter().map(|peer| {

@@ -73,7 +73,7 @@ fn answer(name: &str, facts: &Facts) -> String {
         "status" => "ok".to_owned(),
         "features" => FEATURES.to_owned(),
         "cluster-name" => facts.config.cluster_name.clone().unwrap_or_else(|| "null".to_owned()),
-        "cluster-stable" => cluster::key(facts),
+        "cluster-stable" => cluster::stable(parameters, facts),
         "peers-generation" => facts.node.peers_generation.to_string(),
         "partition-generation" => facts.node.partition_generation.to_string(),
         "peers-clear-std" | "peers-clear-alt" | "alumni-clear-std" => cluster::peers(facts),

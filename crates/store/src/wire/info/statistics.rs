@@ -38,7 +38,7 @@ pub(super) fn server(facts: &Facts) -> String {
         pairs.add("takeover_failed", takeover.failed);
     }
     pairs.add("migrate_allowed", true);
-    pairs.add("migrate_partitions_remaining", 0);
+    pairs.add("migrate_partitions_remaining", facts.partitions_remaining());
     pairs.0
 }
 
@@ -94,8 +94,12 @@ pub(super) fn namespace(facts: &Facts, index: usize) -> String {
     pairs.add("lost_blocks", store.losses.blocks);
     pairs.add("lost_bytes", store.losses.bytes);
     pairs.add("lost_records_max", store.losses.records);
-    pairs.add("migrate_tx_partitions_remaining", 0);
-    pairs.add("migrate_rx_partitions_remaining", 0);
+    let migration = &counts.migration;
+    pairs.add("migrate_tx_partitions_remaining", migration.tx_remaining);
+    pairs.add("migrate_rx_partitions_remaining", migration.rx_remaining);
+    pairs.add("migrate_records_transmitted", migration.transmitted);
+    pairs.add("migrate_records_skipped", migration.skipped);
+    pairs.add("migrate_record_receives", migration.received);
     transactions(&mut pairs, "client", &counts.client);
     transactions(&mut pairs, "batch_sub", &counts.batch_sub);
     transactions(&mut pairs, "from_proxy", &counts.from_proxy);
