@@ -45,8 +45,9 @@ pub(super) struct Connection {
     /// Distinguishes it from an earlier connection of the same number.
     pub(super) serial: u32,
     pub(super) role: Role,
-    /// Number of the process of a node.
+    /// Number of the process of a node, and of changes of this node's mode when it was greeted.
     pub(super) process: u64,
+    pub(super) greeted: u16,
     /// Bytes received and not parsed yet.
     pub(super) input: Vec<u8>,
     /// Since when there has been half a frame.
@@ -95,6 +96,7 @@ impl Connection {
             serial,
             role,
             process: 0,
+            greeted: 0,
             input: Vec::new(),
             half_since_ns: None,
             arrived_ns: now_ns,

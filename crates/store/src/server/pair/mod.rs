@@ -35,7 +35,7 @@
 //! firewall that rejects, a forwarded port, an address that moved to another host.
 //!
 //! **Lease.** With `write-commit-level-override master` an acknowledgement does not need the replica. Such a node
-//! acknowledges for [`LEASE_NS`] from when it sent the last message that the other answered, by its own monotonic
+//! acknowledges for [`LEASE_NS`] from when it sent the last message that the other answered as one of a pair, by its own monotonic
 //! clock, looked at when it acknowledges. The first node takes over [`SILENCE_NS`] after it received the last message:
 //! a second later than any lease ends. Clocks need not agree, only run at about the same speed.
 
@@ -95,8 +95,6 @@ struct Words {
     /// When the other node said something last.
     word_ns: u64,
     looked_ns: u64,
-    /// When the last message was sent that the other node has answered as one of a pair.
-    answered_ns: u64,
     /// Number of the other node's process, and its last word.
     process: Option<u64>,
     word: Option<Word>,
@@ -121,6 +119,10 @@ pub(super) struct Pair {
     /// That of the other node, if it has said one, and the number of its process.
     other: AtomicU16,
     process: AtomicU64,
+    /// Changes when this node took over last.
+    since: AtomicU16,
+    /// When the last message was sent that the other node has answered as one of a pair.
+    answered_ns: AtomicU64,
     words: Mutex<Words>,
     /// The mode that is on the device.
     recorded: AtomicU8,
@@ -140,6 +142,8 @@ impl Pair {
             word: AtomicU16::new(Word { mode, changes: 0 }.number()),
             other: AtomicU16::new(Word { mode: Mode::Starting, changes: 0 }.number()),
             process: AtomicU64::new(0),
+            since: AtomicU16::new(0),
+            answered_ns: AtomicU64::new(0),
             words: Mutex::default(),
             recorded: AtomicU8::new(UNRECORDED),
             is_recording: AtomicBool::new(false),
@@ -178,9 +182,19 @@ impl Pair {
             self.was_fresh.store(before == Mode::Fresh, Ordering::SeqCst);
         }
         self.word.store(self.word().next(mode).number(), Ordering::SeqCst);
+        if before == Mode::Paired {
+            self.since.store(self.word().changes, Ordering::SeqCst);
+        }
         words.compared.iter_mut().for_each(HashSet::clear);
         words.drained.clear();
         mode
+    }
+
+    /// True for a connection of the other node that was greeted at that number of changes, before this node took over.
+    /// What it still brings are writes that nobody acknowledged.
+    pub(super) fn is_past(&self, changes: u16) -> bool {
+        let since = Word { mode: Mode::Ahead, changes: self.since.load(Ordering::SeqCst) };
+        Word { mode: Mode::Ahead, changes }.is_before(since)
     }
 
     /// The place of this node for a partition: 0 master, 1 replica. `copies`: the namespace has two of each record.
@@ -216,7 +230,8 @@ impl Pair {
         let is_new = before.is_some_and(|before| before != process);
         if before != Some(process) {
             self.process.store(process, Ordering::SeqCst);
-            (words.word, words.answered_ns) = (None, 0);
+            words.word = None;
+            self.answered_ns.store(0, Ordering::SeqCst);
             words.compared.iter_mut().for_each(HashSet::clear);
         }
         if is_new && matches!(self.mode(), Mode::Ahead | Mode::Handing) {
@@ -236,10 +251,14 @@ impl Pair {
 
     /// That process of the other node has answered a message that was sent at `sent_ns`.
     pub(super) fn answered(&self, process: u64, word: Word, sent_ns: u64) {
-        let mut words = lock(&self.words);
-        if words.process == Some(process) && word.mode == Mode::Paired {
-            words.answered_ns = words.answered_ns.max(sent_ns);
+        if lock(&self.words).process == Some(process) && word.mode == Mode::Paired {
+            self.answered_ns.fetch_max(sent_ns, Ordering::SeqCst);
         }
+    }
+
+    /// True if the other node has taken over nothing yet, for certain.
+    pub(super) fn has_lease(&self, now_ns: u64) -> bool {
+        !self.takes_over || now_ns < self.answered_ns.load(Ordering::SeqCst) + LEASE_NS
     }
 
     fn on_word(&self, words: &mut MutexGuard<'_, Words>, word: Word, is_new: bool, now_ns: u64) -> Option<Mode> {
@@ -271,7 +290,7 @@ impl Pair {
         // A last word may be read only after the first refusal.
         let is_dead = refused_ns.is_some_and(|since_ns| {
             // Later the first node may have taken over before it died.
-            let is_known = self.is_first || since_ns < words.answered_ns + SILENCE_NS;
+            let is_known = self.is_first || since_ns < self.answered_ns.load(Ordering::SeqCst) + SILENCE_NS;
             is_known && now_ns >= since_ns.max(word_ns) + REFUSED_NS
         });
         if !self.takes_over || self.mode() != Mode::Paired || !(is_silent || is_dead) {
@@ -281,12 +300,12 @@ impl Pair {
         Some(word_ns)
     }
 
-    /// True if a write must wait: until it is recorded that this node is ahead, or until the other node has its
-    /// partitions back.
-    pub(super) fn must_wait(&self) -> bool {
-        match self.mode() {
+    /// True if a write must wait at a node with this word: until it is recorded that it is ahead, or until the other
+    /// node has its partitions back.
+    pub(super) fn must_wait(&self, word: Word) -> bool {
+        match word.mode {
             Mode::Handing => true,
-            Mode::Ahead => !self.is_recorded(),
+            Mode::Ahead => self.recorded.load(Ordering::SeqCst) != Mode::Ahead as u8,
             _ => false,
         }
     }

@@ -101,17 +101,17 @@ fn a_node_that_took_over_is_ahead_when_that_is_recorded_and_after_a_restart() {
     let pair = paired(0);
     record(&pair);
     takeover(&pair, S, None).unwrap();
-    assert!(pair.must_wait() && pair.must_record());
+    assert!(pair.must_wait(pair.word()) && pair.must_record());
     assert_eq!((pair.mode(), pair.told().mode), (Mode::Ahead, Mode::Deciding));
     assert_eq!((pair.begin_record(), pair.begin_record()), (Some(Mode::Ahead), None));
-    assert!(!pair.must_record() && pair.must_wait());
+    assert!(!pair.must_record() && pair.must_wait(pair.word()));
     assert_eq!(pair.end_record(None), None);
-    assert!(pair.must_record() && pair.must_wait());
+    assert!(pair.must_record() && pair.must_wait(pair.word()));
     record(&pair);
-    assert!(!pair.must_record() && !pair.must_wait() && pair.told().mode == Mode::Ahead);
+    assert!(!pair.must_record() && !pair.must_wait(pair.word()) && pair.told().mode == Mode::Ahead);
     let again = super::tests::pair(0);
     assert_eq!(again.started(Some(Mode::Ahead), true, false), Some(Mode::Ahead));
-    assert_eq!((again.must_wait(), hear(&again, Mode::Starting, S)), (false, None));
+    assert_eq!((again.must_wait(again.word()), hear(&again, Mode::Starting, S)), (false, None));
 }
 
 #[test]
@@ -131,7 +131,7 @@ fn the_partitions_go_back_when_all_is_compared_and_no_write_is_under_way() {
     pair.other_compared(number, 0, 2);
     assert_eq!(pair.other_compared(number, 0, 2), None, "the same core");
     assert_eq!(pair.other_compared(number, 1, 2), Some(Mode::Handing));
-    assert!(pair.must_wait() && !pair.must_record());
+    assert!(pair.must_wait(pair.word()) && !pair.must_record());
     let handing = pair.word().changes;
     pair.drained(handing, 0);
     pair.drained(number, 1);

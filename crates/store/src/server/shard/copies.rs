@@ -92,11 +92,16 @@ impl Shard {
 
     /// The reply to a write that is here, and perhaps not at the other node. A node that is ahead answers for itself.
     pub(super) fn not_copied(&mut self, number: u32, key: Key, reply: Reply, result: ResultCode) -> Reply {
-        if matches!(self.state.pair.mode(), Mode::Ahead | Mode::Handing) {
+        let word = self.state.pair.word();
+        if matches!(word.mode, Mode::Ahead | Mode::Handing) {
             self.compare_again(result);
-            return reply;
+            // Only once that is recorded.
+            if word.mode == Mode::Handing || !self.state.pair.must_wait(word) {
+                return reply;
+            }
+        } else {
+            self.copies.unsure.insert(key, false);
         }
-        self.copies.unsure.insert(key, false);
         if let Some(pending) = self.pending.get(number) {
             pending.has_failed = true;
         }

@@ -187,6 +187,10 @@ impl Shard {
         let Some(said) = cluster::take(rest).map_err(|_| Malformed)? else { return Ok(false) };
         let state = self.state.clone();
         let Some(connection) = self.connections.get(at) else { return Ok(false) };
+        if connection.role == Role::Inbound && state.pair.is_past(connection.greeted) {
+            connection.end();
+            return Ok(false);
+        }
         match (said, connection.role) {
             (Said::Hello { id, word, process, common }, Role::Client) => {
                 let known = state.setup.cluster.others().any(|(_, node)| node.id == id);
@@ -201,6 +205,7 @@ impl Shard {
                 }
                 (connection.role, connection.process) = (Role::Inbound, process);
                 state.greeted(process, word, self.now_ns);
+                connection.greeted = state.pair.word().changes;
                 hello(&state, connection.out());
                 self.list(at);
             }

@@ -12,7 +12,7 @@
 //! they have, the other lacks nothing; anything that is refused or gets lost begins the comparison again.
 
 use super::super::cluster::Said;
-use super::super::pair::{Comparison, Mode};
+use super::super::pair::{Comparison, Mode, Word};
 use super::transactions::Origin;
 use super::{MS, Shard};
 use crate::{Digest, PARTITIONS, Reply, ResultCode, Transaction, Version, Work};
@@ -139,10 +139,11 @@ impl Shard {
         self.state.setup.cluster.others().next().map(|(node, _)| node)
     }
 
-    /// The node that gets a write of this core, too, if there is one. Errors: it cannot take more now.
-    pub(super) fn receiver(&mut self) -> Result<Option<usize>, ResultCode> {
-        let current = self.state.pair.comparison();
-        let sends = self.migration.as_ref().is_some_and(|of| of.is_begun && current == Some(of.of));
+    /// The node that gets a write of this core, too, if there is one; `word` is that of this node as the write began.
+    /// Errors: it cannot take more now.
+    pub(super) fn receiver(&mut self, word: Word) -> Result<Option<usize>, ResultCode> {
+        let is_of = |of: &Comparison| of.sends && of.number == word.changes;
+        let sends = self.migration.as_ref().is_some_and(|of| of.is_begun && is_of(&of.of));
         let Some(node) = self.other_node().filter(|_| sends) else { return Ok(None) };
         match self.refusal(node) {
             None => Ok(Some(node)),

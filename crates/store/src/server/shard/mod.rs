@@ -88,8 +88,8 @@ pub(super) struct Shard {
     connections: Slab<Connection>,
     serial: u32,
     pending: Slab<Pending>,
-    /// Writes that wait until this node's mode is recorded.
-    parked: Vec<(u32, Transaction)>,
+    /// Transactions that wait until this node's mode is recorded.
+    parked: Vec<(u32, Transaction, bool)>,
     copies: copies::Copies,
     batches: Slab<Batch>,
     replies: Vec<(u64, Reply)>,
@@ -446,7 +446,7 @@ impl Shard {
             self.state.look(None);
             self.state.record();
         }
-        if !self.parked.is_empty() && !self.state.pair.must_wait() {
+        if !self.parked.is_empty() && !self.state.pair.must_wait(self.state.pair.word()) {
             self.resume(ResultCode::OK);
         }
         self.time_out();

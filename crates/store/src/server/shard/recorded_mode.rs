@@ -40,9 +40,9 @@ impl Shard {
         }
     }
 
-    /// Has a write wait until this node's mode is recorded.
-    pub(super) fn park(&mut self, number: u32, transaction: Transaction) {
-        self.parked.push((number, transaction));
+    /// Has a transaction wait until this node's mode is recorded.
+    pub(super) fn park(&mut self, number: u32, transaction: Transaction, at_master: bool) {
+        self.parked.push((number, transaction, at_master));
         self.state.record();
     }
 
@@ -80,12 +80,12 @@ impl Shard {
         self.state.tell_all(|| Message::Recorded(result));
     }
 
-    /// Continues with the parked writes, or refuses them.
+    /// Continues with the parked transactions, or refuses them.
     pub(super) fn resume(&mut self, result: ResultCode) {
-        for (number, transaction) in std::mem::take(&mut self.parked) {
+        for (number, transaction, at_master) in std::mem::take(&mut self.parked) {
             let Some(namespace) = self.pending.get(number).map(|pending| pending.namespace) else { continue };
             match result {
-                ResultCode::OK => self.route(number, namespace, transaction, false),
+                ResultCode::OK => self.route(number, namespace, transaction, at_master),
                 refused => self.complete(number, Reply::of(refused)),
             }
         }

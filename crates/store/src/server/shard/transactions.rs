@@ -230,7 +230,8 @@ impl Shard {
     fn has_lease(&mut self, node: usize) -> bool {
         let now_ns = self.net.now();
         let link = self.links[node].and_then(|link| self.connections.get(link));
-        link.is_some_and(|link| !link.ended && now_ns < link.heard_ns + LEASE_NS)
+        let hears = link.is_some_and(|link| !link.ended && now_ns < link.heard_ns + LEASE_NS);
+        hears && self.state.pair.has_lease(now_ns)
     }
 
     /// Has the master of its partition carry out a transaction.
@@ -288,22 +289,24 @@ impl Shard {
             // The mode may have changed since the transaction was routed. Here it decides: this core executes all
             // transactions of the partition, one after another.
             let is_write = matches!(transaction.work, Work::Write(_) | Work::Delete(_));
-            if is_write && self.state.pair.must_wait() {
-                return self.park(number, transaction);
+            let word = self.state.pair.word();
+            // A linearizable read may find a write that is undone if this node dies before it has recorded its mode.
+            if (is_write || at_master && word.mode == Mode::Ahead) && self.state.pair.must_wait(word) {
+                return self.park(number, transaction, at_master);
             }
-            let refused = match (&transaction.work, self.state.pair.mode()) {
+            let refused = match (&transaction.work, word.mode) {
                 (Work::Write(_) | Work::Delete(_), Mode::Paired) => {
                     replica = self.state.setup.cluster.replica(partition(&transaction.digest));
                     replica.and_then(|node| self.refusal(node))
                 }
                 (Work::Write(_) | Work::Delete(_), Mode::Ahead) => {
-                    self.receiver().map(|receiver| replica = receiver).err()
+                    self.receiver(word).map(|receiver| replica = receiver).err()
                 }
                 (Work::Compare(_), Mode::Paired) => {
                     replica = self.state.setup.cluster.replica(partition(&transaction.digest));
                     replica.map_or(Some(ResultCode::UNAVAILABLE), |node| self.refusal(node))
                 }
-                (Work::Compare(_), Mode::Ahead) => match self.receiver() {
+                (Work::Compare(_), Mode::Ahead) => match self.receiver(word) {
                     Ok(None) => Some(ResultCode::UNAVAILABLE),
                     receiver => receiver.map(|receiver| replica = receiver).err(),
                 },
