@@ -23,7 +23,7 @@ static: ## the release binary, fully static, for servers without a toolchain; ch
 fuzz: ## 60 s of mutated configurations and logs against their parsers
 	@scripts/fuzz 60
 
-soak: ## the long tests: 24 simulated hours, known write amplification, ratings beside hour-long runs, drawn runs judged twice, an hour of the record engine, kill -9 and power cuts at random moments
+soak: ## the long tests: 24 simulated hours, known write amplification, ratings beside hour-long runs, drawn runs judged twice, an hour of the record engine, kill -9, power cuts and splits of two nodes at random moments
 	@scripts/soak
 
 bench: ## speed and cost, beside fio on the same device (root; some minutes)

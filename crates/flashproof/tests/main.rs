@@ -28,6 +28,7 @@ mod guest;
 mod histograms;
 mod index;
 mod latency;
+mod linearizability;
 mod loglatency;
 mod outputs;
 mod predict;

@@ -1,6 +1,6 @@
 //! Two nodes of which one is killed, stopped, or cut off: whether the other takes over, and what was acknowledged is there.
 
-use crate::support::{Bench, FLASHPROOF, OUT, Running, Undo, ask, delete, info, skip, statistic_of, tool, totals};
+use crate::support::{OUT, Running, ask, delete, info, statistic_of, totals};
 use crate::two_nodes::{OK, PAIRED, PATIENT, Pair, TIMEOUT, end, stands_still, until};
 use results::records_read::Refused;
 use std::net::SocketAddr;
@@ -75,7 +75,7 @@ impl Load {
     }
 }
 
-fn kill_9(node: Option<Running>) {
+pub(crate) fn kill_9(node: Option<Running>) {
     let node = node.unwrap();
     node.signal("KILL");
     assert_eq!(node.end().signal, Some(9));
@@ -343,96 +343,17 @@ fn the_first_node_is_stopped_and_the_second_refuses_writes_until_it_continues() 
     [a, b].into_iter().for_each(end);
 }
 
-/// Two network namespaces with a link between them, and one to here from each.
-struct Networks {
-    names: [String; 2],
-    _undo: Vec<Undo>,
-}
-
-impl Networks {
-    /// `None`, with a message: not allowed, or no `ip`.
-    fn new() -> Option<Self> {
-        let id = std::process::id();
-        let names = ["a", "b"].map(|side| format!("fp{id}{side}"));
-        let mut undo = Vec::new();
-        let ip = |line: &str| tool("ip", &line.split(' ').collect::<Vec<_>>());
-        for name in &names {
-            ip(&format!("netns add {name}"))?;
-            // The links go with it.
-            undo.push(Undo::with("ip", &["netns", "del", name]));
-        }
-        for (name, side) in names.iter().zip(1..) {
-            ip(&format!("link add {name}h type veth peer name eth0 netns {name}"))?;
-            ip(&format!("addr add {}/30 dev {name}h", Self::address(side, 1)))?;
-            ip(&format!("link set {name}h up"))?;
-            ip(&format!("-n {name} addr add {}/30 dev eth0", Self::address(side, 2)))?;
-            ip(&format!("-n {name} link set eth0 up"))?;
-        }
-        let [a, b] = &names;
-        ip(&format!("-n {a} link add eth1 type veth peer name eth1 netns {b}"))?;
-        for (name, host) in names.iter().zip(1..) {
-            ip(&format!("-n {name} addr add {}/30 dev eth1", Self::address(3, host)))?;
-            ip(&format!("-n {name} link set eth1 up"))?;
-        }
-        Some(Self { names, _undo: undo })
-    }
-
-    /// Host 1 or 2 of link 1 to 3: two to here, and the one between the nodes. 198.18.0.0/15 is for such tests (RFC 2544).
-    fn address(link: u32, host: u32) -> String {
-        let id = std::process::id();
-        format!("198.{}.{}.{}", 18 + id / 4096 % 2, id / 16 % 256, id % 16 * 16 + (link - 1) * 4 + host)
-    }
-
-    /// Joins the nodes, or cuts them off from each other.
-    fn join(&self, state: &str) {
-        for name in &self.names {
-            tool("ip", &["-n", name, "link", "set", "eth1", state]).unwrap();
-        }
-    }
-
-    /// A node whose clients are here.
-    fn serve(&self, bench: &Bench, node: usize) -> Running {
-        let (mine, shared) = (Self::address(node as u32 + 1, 2), Self::address(3, node as u32 + 1));
-        let seeds = [1, 2].map(|host| format!("mesh-seed-address-port {} 3000\n", Self::address(3, host))).concat();
-        let name = &self.names[node];
-        bench.write(
-            format!("{name}.conf").as_str(),
-            format!(
-                "service {{\n service-threads 1\n transaction-max-ms 500\n}}\nnetwork {{\n service {{\n address {mine}\n \
-                 address {shared}\n port 3000\n }}\n heartbeat {{\n mode mesh\n{seeds}}}\n}}\nnamespace test {{\n \
-                 storage-engine device {{\n file {name}.records\n filesize 32M\n write-block-size 32K\n \
-                 commit-to-device true\n }}\n}}\n"
-            ),
-        );
-        let mut command = bench.command("ip");
-        command.args(["netns", "exec", name, FLASHPROOF, "engine", "serve", &format!("{name}.conf")]);
-        Running::start(command)
-    }
-}
-
 #[test]
 fn under_a_split_the_first_node_alone_acknowledges_writes() {
-    let Some(networks) = Networks::new() else { return };
-    let bench = Bench::new();
-    let mut nodes = [0, 1].map(|node| networks.serve(&bench, node));
-    for node in &mut nodes {
-        node.wait_until("it listens or cannot", || true);
-    }
-    until("they are linked", || {
-        let said = nodes.each_ref().map(Running::said);
-        assert!(!said.iter().any(|said| said.contains("error: ") && !said.contains("cannot make a ring")), "{said:?}");
-        said.iter().any(|said| said.contains("cannot make a ring")) || said.iter().all(|said| said.contains(PAIRED))
-    });
-    if nodes[0].said().contains("cannot make a ring") {
-        return skip("no io_uring with sockets").unwrap_or_default();
-    }
-    let at = [1, 2].map(|side| SocketAddr::new(Networks::address(side, 2).parse().unwrap(), 3000));
+    let Some(pair) = Pair::separable(["transaction-max-ms 500", "", "commit-to-device true"]) else { return };
+    let Some([mut a, mut b]) = pair.start_both() else { return };
+    let at = pair.addresses;
     for key in 0..50 {
         until_written(at[key as usize % 2], key, b"joined");
     }
-    networks.join("down");
+    pair.join("down");
     let took = (0..50).map(|key| until_written(at[0], key, b"first")).max().unwrap();
-    println!("cut off, written after {took:?}: {}", takeover_line(&mut nodes[0]));
+    println!("cut off, written after {took:?}: {}", takeover_line(&mut a));
     let begin = Instant::now();
     let mut refused = 0;
     while begin.elapsed() < NO_TAKEOVER {
@@ -445,8 +366,8 @@ fn under_a_split_the_first_node_alone_acknowledges_writes() {
         assert_eq!(read.result, OK, "it answers reads, with records that may be old");
     }
     println!("{refused} writes refused by the second node");
-    networks.join("up");
-    nodes[1].wait_to_hear(LACKS);
+    pair.join("up");
+    b.wait_to_hear(LACKS);
     (0..50).for_each(|key| assert_eq!(value_of(at[1], key), b"first"));
-    nodes.into_iter().for_each(end);
+    [a, b].into_iter().for_each(end);
 }

@@ -1,7 +1,7 @@
 //! A cluster of two nodes, each a `flashproof engine serve` of its own: both have each record.
 
 use crate::serve_clients;
-use crate::support::{Answer, Bench, OUT, Running, ask, serve_as, statistic};
+use crate::support::{Answer, Bench, Networks, OUT, Running, ask, listening, serve_as, statistic};
 use std::fs;
 use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 use std::thread;
@@ -46,19 +46,33 @@ pub(crate) struct Pair {
     pub(crate) addresses: [SocketAddr; 2],
     /// Lines of `service`, of `namespace`, and of its `storage-engine`.
     settings: [&'static str; 3],
+    networks: Option<Networks>,
 }
 
 impl Pair {
     pub(crate) fn new(settings: [&'static str; 3]) -> Self {
-        Self { bench: Bench::new(), addresses: addresses(), settings }
+        Self { bench: Bench::new(), addresses: addresses(), settings, networks: None }
+    }
+
+    /// Nodes in networks of their own, which can be cut off from each other. `None`, said aloud: not allowed here.
+    pub(crate) fn separable(settings: [&'static str; 3]) -> Option<Self> {
+        let networks = Networks::new()?;
+        let addresses = [0, 1].map(|node| SocketAddr::new(networks.address(node), 3000));
+        Some(Self { bench: Bench::new(), addresses, settings, networks: Some(networks) })
+    }
+
+    /// Joins the nodes (`up`), or cuts them off from each other (`down`).
+    pub(crate) fn join(&self, state: &str) {
+        self.networks.as_ref().expect("a separable pair").join(state);
     }
 
     /// The configuration of a node, with these lines in `network`.
     fn config(&self, node: usize, network: &str) -> String {
         let ([service, namespace, storage], at, name) = (self.settings, self.addresses[node], NAMES[node]);
+        let size = if storage.contains("filesize") { "" } else { "filesize 32M" };
         format!(
             "service {{\n service-threads 2\n {service}\n}}\nnetwork {{\n service {{\n address {}\n port {}\n }}\n{network}}}\n\
-             namespace test {{\n {namespace}\n storage-engine device {{\n file {name}.records\n filesize 32M\n \
+             namespace test {{\n {namespace}\n storage-engine device {{\n file {name}.records\n {size}\n \
              write-block-size 32K\n {storage}\n }}\n}}\n",
             at.ip(),
             at.port()
@@ -68,7 +82,14 @@ impl Pair {
     pub(crate) fn start(&self, node: usize) -> Option<Running> {
         let seeds = self.addresses.map(|at| format!("mesh-seed-address-port {} {}\n", at.ip(), at.port())).concat();
         let config = self.config(node, &format!("heartbeat {{\n mode mesh\n{seeds}}}\n"));
-        Some(serve_as(&self.bench, &format!("{}.conf", NAMES[node]), &config, &[])?.0)
+        let name = format!("{}.conf", NAMES[node]);
+        self.bench.write(&name, config);
+        let serve = ["engine", "serve", &name];
+        let command = match &self.networks {
+            Some(networks) => networks.command(&self.bench, node, &serve),
+            None => self.bench.prepare(&serve),
+        };
+        Some(listening(Running::start(command))?.0)
     }
 
     pub(crate) fn start_both(&self) -> Option<[Running; 2]> {

@@ -8,14 +8,16 @@
 
 pub mod info_server;
 mod loop_device;
+mod networks;
 mod process;
 mod server;
 mod throttled;
 mod tls_front;
 
 pub use loop_device::LoopDevice;
+pub use networks::Networks;
 pub use process::{Ended, Running};
-pub use server::{Answer, ask, delete, info, serve, serve_as, statistic, statistic_of};
+pub use server::{Answer, ask, delete, info, listening, serve, serve_as, statistic, statistic_of};
 pub use throttled::Throttled;
 pub use tls_front::TlsFront;
 

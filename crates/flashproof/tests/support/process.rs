@@ -2,6 +2,7 @@
 
 use super::tool;
 use std::fs::File;
+use std::io::Write;
 use std::os::unix::fs::FileExt;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Child, Command};
@@ -36,6 +37,12 @@ impl Running {
     /// Output on stderr so far.
     pub fn said(&self) -> String {
         text(&self.stderr.try_clone().unwrap())
+    }
+
+    /// Writes a line to its standard input, which must be a pipe.
+    pub fn tell(&mut self, line: &str) {
+        let stdin = self.child.stdin.as_mut().expect("standard input is a pipe");
+        writeln!(stdin, "{line}").unwrap_or_else(|error| panic!("{line}: {error}\n{}", text(&self.stderr)));
     }
 
     /// Sends a signal by its name (`INT`).

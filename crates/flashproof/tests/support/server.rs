@@ -21,7 +21,11 @@ pub fn serve(bench: &Bench, config: &str) -> Option<(Running, u16)> {
 /// The same with a configuration of this name, and where it listens.
 pub fn serve_as(bench: &Bench, name: &str, config: &str, more: &[&str]) -> Option<(Running, SocketAddr)> {
     bench.write(name, config);
-    let running = Running::start(bench.prepare(&[&["engine", "serve", name], more].concat()));
+    listening(Running::start(bench.prepare(&[&["engine", "serve", name], more].concat())))
+}
+
+/// Waits until a server listens, and gives its address. `None`, said aloud: there is no io_uring here.
+pub fn listening(running: Running) -> Option<(Running, SocketAddr)> {
     let begin = Instant::now();
     loop {
         let said = running.said();

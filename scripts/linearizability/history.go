@@ -1,0 +1,143 @@
+// The operations of all clients, and the object that a record is to them.
+
+package main
+
+import (
+	"fmt"
+	"math"
+
+	"github.com/anishathalye/porcupine"
+)
+
+// Kind of an operation.
+type Kind uint8
+
+const (
+	// Read by a mode that promises the newest value: linearizable, or of all copies.
+	Read Kind = iota
+	// PlainRead may be answered by either node from its own copy.
+	PlainRead
+	// Put replaces the value and keeps the count.
+	Put
+	// Add adds 1 to the count and keeps the value.
+	Add
+	// Swap is a put that expects a generation; 0: no record.
+	Swap
+	// Delete removes the record.
+	Delete
+)
+
+func (kind Kind) String() string {
+	return [...]string{"read", "plain read", "put", "add", "swap", "delete"}[kind]
+}
+
+func (kind Kind) writes() bool { return kind >= Put }
+
+// Never is the return of an operation that may take effect at any later time.
+const Never = math.MaxInt64
+
+// Record is the state of a key. The zero value: no record.
+type Record struct {
+	Value      int64
+	Count      int32
+	Generation uint16
+	Exists     bool
+}
+
+func (record Record) String() string {
+	if !record.Exists {
+		return "none"
+	}
+	return fmt.Sprintf("value %d, count %d, generation %d", record.Value, record.Count, record.Generation)
+}
+
+// Op is an operation that was answered, or a write whose outcome is unknown. Refused operations had no effect.
+//
+// A long run has millions.
+type Op struct {
+	Key    int32
+	Worker int16
+	// Node that answered a read, by its place in the list of nodes.
+	Node int8
+	Kind Kind
+	// Expected generation of a swap.
+	Expected uint16
+	// IsUnknown: no answer, or code 9: the write may take effect at any time from its call on.
+	IsUnknown bool
+	// DidMatch: the swap's generation was the expected one; the deleted record existed.
+	DidMatch bool
+	// Value that a put or swap writes, unique among all.
+	Value int64
+	// Times in ns after the start of this program.
+	Call, Return int64
+	// Found is the record that a read returned.
+	Found Record
+}
+
+// hasEffect is true for writes that took effect, or may have.
+func (op *Op) hasEffect() bool {
+	return op.Kind.writes() && (op.IsUnknown || op.DidMatch || op.Kind == Put || op.Kind == Add)
+}
+
+// end is the return for a checker.
+func (op *Op) end() int64 {
+	if op.IsUnknown {
+		return Never
+	}
+	return op.Return
+}
+
+func (op *Op) String() string {
+	text := op.Kind.String()
+	switch op.Kind {
+	case Read, PlainRead:
+		return fmt.Sprintf("%s: %s", text, op.Found)
+	case Put:
+		text += fmt.Sprintf(" %d", op.Value)
+	case Swap:
+		text += fmt.Sprintf(" %d if generation %d", op.Value, op.Expected)
+	}
+	switch {
+	case op.IsUnknown:
+		return text + ": unknown"
+	case op.Kind == Swap || op.Kind == Delete:
+		return fmt.Sprintf("%s: %t", text, op.DidMatch)
+	}
+	return text
+}
+
+// apply is the effect of a write on a record, and whether its condition holds.
+func (op *Op) apply(record Record) (Record, bool) {
+	switch op.Kind {
+	case Delete:
+		return Record{}, record.Exists
+	case Swap:
+		if record.Generation != op.Expected {
+			return record, false
+		}
+	}
+	if op.Kind == Add {
+		record.Count++
+	} else {
+		record.Value = op.Value
+	}
+	record.Exists = true
+	record.Generation++
+	return record, true
+}
+
+// model of one key for the checker: inputs are operations, outputs are part of them.
+var model = porcupine.Model{
+	Init: func() any { return Record{} },
+	Step: func(state, input, _ any) (bool, any) {
+		record, op := state.(Record), input.(*Op)
+		if !op.Kind.writes() {
+			return record == op.Found, record
+		}
+		next, did := op.apply(record)
+		isLegal := op.IsUnknown || op.Kind == Put || op.Kind == Add || did == op.DidMatch
+		return isLegal, next
+	},
+	DescribeOperation: func(input, _ any) string { return input.(*Op).String() },
+	DescribeState:     func(state any) string { return state.(Record).String() },
+}

@@ -1,0 +1,277 @@
+// Workers that read and write records by Aerospike's own client, and note what was answered and when.
+
+package main
+
+import (
+	"errors"
+	"math/rand/v2"
+	"sync"
+	"sync/atomic"
+	"time"
+
+	aero "github.com/aerospike/aerospike-client-go/v8"
+	"github.com/aerospike/aerospike-client-go/v8/types"
+)
+
+const (
+	namespace = "test"
+	set       = "linear"
+	valueBin  = "value"
+	countBin  = "count"
+	// Time of an operation until its outcome counts as unknown.
+	timeout = 500 * time.Millisecond
+	// Sets of keys at most: one for each event, and one that is not recorded.
+	roundsMax = 256
+)
+
+// Failure is a write that was not acknowledged, or a read that was not answered.
+type Failure struct {
+	Code      int
+	IsUnknown bool
+	IsWrite   bool
+	Return    int64
+}
+
+// worker is one client thread with its part of the history.
+type worker struct {
+	load     *Load
+	number   int16
+	random   *rand.Rand
+	ops      []*Op
+	failures []Failure
+}
+
+// Load is all workers on the keys of the current round.
+type Load struct {
+	client *aero.Client
+	// hosts of the nodes in the order of their list.
+	hosts []*aero.Host
+	keys  int
+	start time.Time
+	round atomic.Int64
+	// records is false while the highest rate is measured.
+	records bool
+	// mayLose: the master alone acknowledges, so that what it acknowledged around an event may be lost.
+	mayLose bool
+	done    atomic.Int64
+	ends    atomic.Bool
+	// perWorker is the time between two operations of a worker.
+	perWorker time.Duration
+	// generations that a read returned last, which swaps expect.
+	generations []atomic.Uint32
+	values      atomic.Int64
+	workers     []*worker
+}
+
+func newLoad(client *aero.Client, hosts []*aero.Host, keys, workers int) *Load {
+	load := &Load{client: client, hosts: hosts, keys: keys, start: time.Now(), generations: make([]atomic.Uint32, keys*roundsMax)}
+	for number := range int16(workers) {
+		random := rand.New(rand.NewPCG(uint64(time.Now().UnixNano()), uint64(number)))
+		load.workers = append(load.workers, &worker{load: load, number: number, random: random})
+	}
+	return load
+}
+
+func (load *Load) now() int64 { return int64(time.Since(load.start)) }
+
+// run has the workers work until the load ends. The result waits for them.
+func (load *Load) run() *sync.WaitGroup {
+	var group sync.WaitGroup
+	for _, worker := range load.workers {
+		group.Add(1)
+		go func() {
+			defer group.Done()
+			worker.run()
+		}()
+	}
+	return &group
+}
+
+func (worker *worker) run() {
+	load := worker.load
+	next := time.Now().Add(time.Duration(worker.random.Int64N(int64(load.perWorker + 1))))
+	for !load.ends.Load() {
+		if load.perWorker > 0 {
+			time.Sleep(time.Until(next))
+			next = next.Add(load.perWorker)
+			// Operations that could not begin while this one waited are left out.
+			if late := time.Since(next); late > 0 {
+				next = time.Now()
+			}
+		}
+		worker.execute(worker.draw())
+		load.done.Add(1)
+	}
+}
+
+// draw returns the next operation. Every other worker only reads, and half of those only at the master: the others may all
+// wait for a node that is gone. Some reads are of earlier rounds.
+func (worker *worker) draw() *Op {
+	load, round := worker.load, int(worker.load.round.Load())
+	op := &Op{Worker: worker.number, Node: -1}
+	draw := worker.random.IntN(100)
+	if worker.number%2 == 1 {
+		if !worker.asksMaster() && draw >= 50 {
+			op.Kind = PlainRead
+		}
+		if load.records && draw%7 == 0 {
+			round = worker.random.IntN(round + 1)
+		}
+	} else {
+		switch {
+		case draw < 40:
+			op.Kind = Put
+		case draw < 60:
+			op.Kind = Add
+		case draw < 90:
+			op.Kind = Swap
+		default:
+			op.Kind = Delete
+		}
+	}
+	op.Key = int32(round*load.keys + worker.random.IntN(load.keys))
+	if op.Kind == Swap {
+		op.Expected = uint16(load.generations[op.Key].Load())
+	}
+	return op
+}
+
+func (worker *worker) asksMaster() bool { return worker.number%4 == 1 }
+
+// execute carries out an operation and notes it.
+func (worker *worker) execute(op *Op) bool {
+	load := worker.load
+	if op.Kind == Put || op.Kind == Swap {
+		op.Value = load.values.Add(1)
+	}
+	op.Call = load.now()
+	failed := worker.ask(op)
+	op.Return = load.now()
+	if failed != nil {
+		isUnknown := op.Kind.writes() && isUnknown(failed)
+		if load.records {
+			worker.failures = append(worker.failures, Failure{int(failed.ResultCode), isUnknown, op.Kind.writes(), op.Return})
+		}
+		if !isUnknown {
+			return false
+		}
+		op.IsUnknown = true
+	}
+	if load.records {
+		worker.ops = append(worker.ops, op)
+	}
+	return failed == nil
+}
+
+func (worker *worker) ask(op *Op) *aero.AerospikeError {
+	client := worker.load.client
+	key, err := aero.NewKey(namespace, set, int(op.Key))
+	if err != nil {
+		return failure(err)
+	}
+	policy := aero.NewWritePolicy(0, 0)
+	policy.TotalTimeout, policy.SocketTimeout, policy.MaxRetries = timeout, timeout, 0
+	switch op.Kind {
+	case Read, PlainRead:
+		return worker.read(key, op)
+	case Put:
+		return failure(client.PutBins(policy, key, aero.NewBin(valueBin, op.Value)))
+	case Add:
+		return failure(client.AddBins(policy, key, aero.NewBin(countBin, 1)))
+	case Swap:
+		policy.GenerationPolicy, policy.Generation = aero.EXPECT_GEN_EQUAL, uint32(op.Expected)
+		failed := failure(client.PutBins(policy, key, aero.NewBin(valueBin, op.Value)))
+		if failed != nil && failed.ResultCode == types.GENERATION_ERROR {
+			return nil
+		}
+		op.DidMatch = failed == nil
+		return failed
+	default:
+		did, err := client.Delete(policy, key)
+		op.DidMatch = did
+		return failure(err)
+	}
+}
+
+func (worker *worker) read(key *aero.Key, op *Op) *aero.AerospikeError {
+	policy := aero.NewPolicy()
+	policy.TotalTimeout, policy.SocketTimeout, policy.MaxRetries = timeout, timeout, 0
+	if !worker.asksMaster() || op.Kind == PlainRead {
+		policy.ReplicaPolicy = aero.RANDOM
+	}
+	if op.Kind == Read {
+		if worker.random.IntN(2) == 0 {
+			policy.ReadModeSC = aero.ReadModeSCLinearize
+		} else {
+			policy.ReadModeAP = aero.ReadModeAPAll
+		}
+	}
+	record, err := worker.load.client.Get(policy, key)
+	failed := failure(err)
+	switch {
+	case failed == nil:
+		count := func(name string) int64 {
+			number, _ := record.Bins[name].(int)
+			return int64(number)
+		}
+		op.Found = Record{count(valueBin), int32(count(countBin)), uint16(record.Generation), true}
+		op.Node = worker.load.place(record.Node)
+	case failed.ResultCode == types.KEY_NOT_FOUND_ERROR:
+		op.Node = worker.load.place(failed.Node)
+		failed = nil
+	default:
+		return failed
+	}
+	if op.Kind == Read {
+		worker.load.generations[op.Key].Store(uint32(op.Found.Generation))
+	}
+	return nil
+}
+
+// place of a node in the list of nodes.
+func (load *Load) place(node *aero.Node) int8 {
+	for place, host := range load.hosts {
+		if node != nil && node.GetHost().Name == host.Name && node.GetHost().Port == host.Port {
+			return int8(place)
+		}
+	}
+	return -1
+}
+
+func failure(err aero.Error) *aero.AerospikeError {
+	if err == nil {
+		return nil
+	}
+	failed := &aero.AerospikeError{}
+	if !errors.As(err, &failed) {
+		failed = &aero.AerospikeError{ResultCode: types.COMMON_ERROR}
+	}
+	return failed
+}
+
+// isUnknown is false if the write had no effect: the server refused it with code 11, or the client had no node or
+// connection to send it to. With MaxRetries 0 the client says TIMEOUT, outermost, only if it has sent nothing.
+func isUnknown(failed *aero.AerospikeError) bool {
+	if failed.ResultCode == types.PARTITION_UNAVAILABLE {
+		return false
+	}
+	isOuter := true
+	for err := error(failed); err != nil; err = errors.Unwrap(err) {
+		at, ok := err.(*aero.AerospikeError)
+		if !ok {
+			return true
+		}
+		switch at.ResultCode {
+		case types.NO_AVAILABLE_CONNECTIONS_TO_NODE, types.INVALID_NODE_ERROR:
+		case types.PARTITION_UNAVAILABLE, types.MAX_RETRIES_EXCEEDED:
+		case types.TIMEOUT:
+			if !isOuter {
+				return true
+			}
+		default:
+			return true
+		}
+		isOuter = false
+	}
+	return false
+}
