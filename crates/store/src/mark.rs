@@ -7,10 +7,7 @@
 
 use crate::Losses;
 use crate::little_endian::{u32_at, u64_at};
-use crate::seal::{BOUNDS, Bounds};
-
-/// Numbers of marks are below this.
-const NUMBER_MAX: u64 = 1 << 62;
+use crate::seal::{BOUNDS, Bounds, NUMBER_MAX};
 
 const MAGIC: u32 = 0xf1a5_3a2c;
 const LOSSES_AT: usize = 24 + BOUNDS;

@@ -32,6 +32,13 @@ const NEXT_AT: usize = OPEN_AT + 2 * 12;
 /// Blocks that a seal announces.
 pub(crate) const NEXT: usize = 5;
 
+/// Versions of records, sequence numbers of blocks and numbers of marks on a device are below this.
+pub(crate) const NUMBER_MAX: u64 = 1 << 62;
+
+/// Writes are refused after a cold start that finds a number from here on: no store writes a number that the next cold
+/// start would take for damage.
+pub(crate) const NUMBER_LAST: u64 = NUMBER_MAX - (1 << 50);
+
 /// No block.
 pub(crate) const NO_BLOCK: u32 = u32::MAX;
 

@@ -13,6 +13,7 @@
 use super::Store;
 use crate::block_header::FIRST_BYTE;
 use crate::index::Entry;
+use crate::seal::NUMBER_LAST;
 use crate::volume::blocks::{Block, State};
 use crate::walk::Flaw;
 use crate::{Disk, Losses};
@@ -207,7 +208,20 @@ impl Store {
             if verdict.losses.blocks > 0 {
                 volume.accept(verdict.losses);
             }
+            let is_exhausted = self.version.max(volume.number_max()) >= NUMBER_LAST;
+            if is_exhausted {
+                volume.refuse_writes();
+            }
             let (target, losses) = (volume.space().target, volume.losses());
+            if is_exhausted {
+                self.remark_on(
+                    target,
+                    format!(
+                        "a record, block or mark has a number of {NUMBER_LAST} or more, which no store reaches - writes \
+                     are refused; read what is needed, then erase the device"
+                    ),
+                );
+            }
             if losses.blocks > 0 {
                 self.remark_on(target, format!("losses were accepted: {losses}"));
             }

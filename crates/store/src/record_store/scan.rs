@@ -12,7 +12,7 @@ use crate::index::{Entry, Place};
 use crate::io::Pending;
 use crate::mark::Mark;
 use crate::record::{UNIT, is_later, moves};
-use crate::seal::Evidence;
+use crate::seal::{Evidence, NUMBER_MAX};
 use crate::volume::unwritten_max;
 use crate::walk::{Flaw, Found, Walk};
 use crate::{Disk, MARKS_BYTES};
@@ -26,9 +26,6 @@ pub(super) const DEPTH: usize = 8;
 
 /// Number of attempts to read an unreadable block.
 const TRIES: u32 = 5;
-
-/// Versions and sequence numbers are below this.
-pub(super) const NUMBER_MAX: u64 = 1 << 62;
 
 /// Records that are looked up at once.
 const BATCH: usize = 64;

@@ -2,7 +2,9 @@
 
 use super::*;
 use crate::block_header::BlockHeader;
+use crate::mark::Mark;
 use crate::record::seed_at;
+use crate::seal::{NUMBER_LAST, NUMBER_MAX};
 use crate::{Buckets, Delete, Exists, Generation, Policy, Ttl, Write, ops};
 use engine::sim::{Contents, QueueModel, SimEngine};
 use engine::{IoEngine, Wait};
@@ -403,6 +405,46 @@ fn a_device_of_made_up_blocks_is_opened_and_used() {
         bench.run(3_000);
         assert_eq!(bench.replies.len(), 87, "seed {seed}");
         bench.store.check().unwrap();
+    }
+}
+
+#[test]
+fn a_device_with_a_number_near_the_limit_is_said_and_writes_are_refused() {
+    let opened_with = |sequence, version, number| {
+        let mut contents = Contents::new(512, 1);
+        let mut block = vec![0; BLOCK as usize];
+        let header = BlockHeader { id: 9, sequence, opening: 1, block: 0 };
+        header.write(&mut block[..512]);
+        let digest = crate::digest(b"s", 1, &1_u64.to_be_bytes());
+        let body = entry(ops::operation::WRITE, b"kept");
+        let (set, key) = (&b"s"[..], &b""[..]);
+        let record = Record { digest, version, generation: 1, void_time: 0, tombstone: false, set, key, body: &body };
+        record.write(&mut block[512..], seed_at(header.seed(), 512));
+        contents.write(0, &block);
+        let mut mark = vec![0; 512];
+        let of = Mark { number, ..Mark::default() };
+        of.write(&mut mark, 9);
+        contents.write(MARKS + of.slot(), &mark);
+        let namespace = Namespace { write_block_bytes: BLOCK as u32, ..Namespace::new("test") };
+        let model = QueueModel::new(&"sim:capacity=64MiB".parse().unwrap(), 1);
+        let space =
+            Space { target: 0, range: 0..32 * BLOCK, marks: MARKS, min_io_bytes: 512, write_unit_bytes: 512, id: 9 };
+        let mut bench = Bench::on(&namespace, &[space], SimEngine::holding(vec![model], vec![contents]));
+        bench.store.accept_losses(&mut bench.engine);
+        while !bench.store.is_ready() {
+            bench.step(u64::MAX);
+        }
+        bench
+    };
+    let last = NUMBER_LAST - 1;
+    assert_eq!(opened_with(last, last, last).ask(2, Work::Write(write(b"x", Exists::Any))).result, ResultCode::OK);
+    for (sequence, version, number) in [(NUMBER_MAX - 1, 1, 1), (1, NUMBER_MAX - 1, 1), (1, 1, NUMBER_MAX - 1)] {
+        let mut bench = opened_with(sequence, version, number);
+        let remarks: Vec<_> = std::iter::from_fn(|| bench.store.take_remark()).map(|remark| remark.text).collect();
+        assert!(remarks.iter().any(|text| text.ends_with("then erase the device")), "{remarks:?}");
+        let code = bench.ask(2, Work::Write(write(b"x", Exists::Any))).result;
+        assert_eq!(code, ResultCode::SERVER_ERROR, "the next cold start would not read it");
+        assert_eq!(value(&bench.ask(1, Work::ReadAll)), b"kept");
     }
 }
 

@@ -43,6 +43,11 @@ impl Volume {
         self.blocks.announce(&self.marks.last.bounds);
     }
 
+    /// The greatest number that the cold start found, of a block or mark.
+    pub(crate) fn number_max(&self) -> u64 {
+        self.sequence.max(self.marks.last.number)
+    }
+
     /// All losses that were accepted.
     pub(crate) fn losses(&self) -> Losses {
         self.marks.last.losses

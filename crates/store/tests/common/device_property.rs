@@ -116,7 +116,7 @@ fn value(number: u8, len: usize) -> Work {
 pub(crate) fn assert_device_property(bytes: &[u8]) -> bool {
     let Some((flags, bytes)) = bytes.split_first() else { return false };
     let mut contents = Contents::new(512, 1);
-    let (mut digests, mut is_extreme) = (Vec::new(), false);
+    let mut digests = Vec::new();
     for (block, piece) in bytes.chunks(PIECE).take(PIECES).enumerate() {
         let mut piece = piece.to_vec();
         if flags & 1 == 0 {
@@ -125,8 +125,6 @@ pub(crate) fn assert_device_property(bytes: &[u8]) -> bool {
         for record in (48..piece.len().saturating_sub(48)).step_by(16).map(|at| &piece[at..]) {
             if record[4..6] == MAGIC && digests.len() < 60 {
                 digests.extend(record[24..].first_chunk::<20>().copied());
-                // Behind the last version there is none.
-                is_extreme |= record[23] >= 0x3f;
             }
         }
         contents.write(block as u64 * BLOCK, &piece);
@@ -147,7 +145,7 @@ pub(crate) fn assert_device_property(bytes: &[u8]) -> bool {
         wanted.push(done.then_some(is_deleted));
     }
     let mut open = Open::on(open.close());
-    for ((digest, is_deleted), number) in digests.iter().zip(wanted).zip(0_u8..).filter(|_| !is_extreme) {
+    for ((digest, is_deleted), number) in digests.iter().zip(wanted).zip(0_u8..) {
         let reply = open.ask(*digest, Work::ReadAll);
         match is_deleted {
             Some(true) => assert_eq!(reply.result, ResultCode::NOT_FOUND),
