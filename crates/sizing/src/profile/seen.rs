@@ -5,6 +5,7 @@ use crate::drive_io::DriveIo;
 use crate::iostat::{DeviceRates, Iostat, Report, writes_with_data};
 use jiff::tz::Offset;
 use jiff::{SignedDuration, Timestamp};
+use results::units::in_one_line;
 use std::collections::BTreeSet;
 
 /// By how much the clock of a report may be off: it prints whole seconds.
@@ -33,7 +34,7 @@ pub enum IostatError {
     )]
     NoReport,
     /// No such drive in the reports.
-    #[error("iostat shows {}, and not {drive} - give the iostat of that machine, or --drive NAME=DEVICE for what is on {drive}", .found.join(", "))]
+    #[error("iostat shows {}, and not {drive} - give the iostat of that machine, or --drive NAME=DEVICE for what is on {drive}", in_one_line(&.found.join(", ")))]
     OtherDevices { drive: String, found: Vec<String> },
 }
 
