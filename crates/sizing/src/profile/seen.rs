@@ -175,6 +175,13 @@ mod tests {
     }
 
     #[test]
+    fn a_name_from_iostat_leaves_the_terminal_alone() {
+        let window = Window { from: Timestamp::UNIX_EPOCH, to: Timestamp::UNIX_EPOCH };
+        let error = mean(&iostat(&[&[("nvme0\u{1b}[2J", 1.0)]]), "sdb", &[], window, Offset::UTC).unwrap_err();
+        assert!(error.to_string().starts_with("iostat shows nvme0\\u001b[2J, and not sdb"), "{error}");
+    }
+
+    #[test]
     fn a_report_without_a_drive_that_others_have_is_one_of_zeros() {
         let window = Window { from: Timestamp::UNIX_EPOCH, to: Timestamp::UNIX_EPOCH };
         let iostat = iostat(&[&[("sda", 30.0)], &[("sdb", 6.0)], &[("sda", 60.0), ("sdc", 3.0)]]);
