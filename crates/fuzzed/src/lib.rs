@@ -5,7 +5,7 @@
 //!                  -> libFuzzer: inputs made of them -> Target::property      scripts/fuzz
 //! ```
 //!
-//! A property with a type of its own lies beside the tests of its crate, which try it, too. `fuzz/dict` has pieces that
+//! Some properties lie beside the tests of their crate, which try them, too. `fuzz/dict` has pieces that
 //! parsers stumble over, in the format of libFuzzer.
 
 #[path = "../../load/tests/common/config_property.rs"]
