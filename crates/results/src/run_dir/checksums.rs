@@ -175,6 +175,11 @@ pub(super) struct Checked {
     pub(super) torn: bool,
 }
 
+/// True for the name of a file in the directory itself. Another is damage, and must lead to no file elsewhere.
+fn is_plain(name: &str) -> bool {
+    !matches!(name, "." | "..") && name.len() <= 255 && !name.contains(|c: char| c == '/' || c.is_control())
+}
+
 fn always() -> impl Iterator<Item = &'static str> {
     [MANIFEST, INTERVALS, TELEMETRY, CHECKSUMS].into_iter().chain(HlogKind::ALL.map(HlogKind::file_name))
 }
@@ -220,6 +225,9 @@ impl Recorded {
 
     /// Compares a file with its recorded sums. Errors: a failed system call.
     pub(super) fn check(&self, name: &str) -> Result<Checked, RunDirError> {
+        if !is_plain(name) {
+            return Ok(Checked { damage: Some("is not the name of a run's file".to_owned()), ..Checked::default() });
+        }
         let path = self.dir.join(name);
         let failed = |error| RunDirError::io("reading", &path, error);
         let sealed = self.sealed.iter().flatten().find(|file| file.name == name).and_then(FileSum::sum);

@@ -13,7 +13,7 @@ use crate::blame::{Blame, Blamer};
 use crate::cell::Layout;
 use crate::counts::CellCounts;
 use crate::judge::{Code, End, IntervalCounts, Judge, Outcome, Reason, Sla, VERDICT_FORMAT_VERSION, Verdict};
-use crate::units::count;
+use crate::units::{count, in_one_line};
 use std::path::{Path, PathBuf};
 
 /// A run read from its directory.
@@ -73,6 +73,7 @@ pub fn read(dir: &Path) -> Result<Run, RunDirError> {
     let mut torn = Vec::new();
     for name in recorded.names() {
         let checked = recorded.check(&name)?;
+        let name = in_one_line(&name);
         damage.extend(checked.damage.map(|what| format!("{name} {what}")));
         if checked.torn {
             torn.push(format!("the end of {name} is torn and was dropped"));

@@ -164,9 +164,9 @@ fn gaps(found: &Found, wanted: &Wanted) -> Vec<Gap> {
     let mut gaps = Vec::new();
     for (at, pair) in all.windows(2).enumerate() {
         let [last, next] = pair else { continue };
-        let went_back =
-            next.total < last.total || next.buckets.iter().zip(&last.buckets).any(|(next, last)| next < last);
-        let is_restart = last.unit == next.unit && went_back;
+        let went_back = next.buckets.iter().zip(&last.buckets).any(|(next, last)| next < last);
+        // A total has no unit.
+        let is_restart = next.total < last.total || last.unit == next.unit && went_back;
         // Missing dumps make the distance a multiple of the usual one, and the growth, too. Any other distance is a
         // step of the clock.
         let stepped = cadence::usual(&distances, at).is_some_and(|usual| {

@@ -148,6 +148,15 @@ fn a_restart_is_told_and_no_slice_goes_over_it_unless_asked() {
 }
 
 #[test]
+fn a_total_that_goes_back_is_a_restart_also_where_the_unit_changes() {
+    let ticks = [(0, 300), (10, 100), (20, 200), (30, 250), (40, 300)];
+    let dumps = ticks.map(|tick| log_at(&[tick], if tick.0 == 10 { "msec" } else { "usec" }));
+    let table = table_of(&dumps.concat(), "-h {a}-read -f head -t 20");
+    assert_eq!((table.slices.len(), table.restarts.len()), (1, 1), "{table:?}");
+    assert!(table.slices[0].ops_per_sec > 0.0, "{table:?}");
+}
+
+#[test]
 fn no_slice_goes_over_a_step_of_the_clock() {
     for step in [-60, -12, -10, -7, -3, 3, 7, 10, 12, 20, 33] {
         let ticks = (0..30).map(|n| (if n < 18 { 600 + 10 * n } else { 600 + 10 * n + step } as usize, 100 * n as u64));

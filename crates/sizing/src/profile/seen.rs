@@ -5,6 +5,7 @@ use crate::drive_io::DriveIo;
 use crate::iostat::{DeviceRates, Iostat, Report, writes_with_data};
 use jiff::tz::Offset;
 use jiff::{SignedDuration, Timestamp};
+use results::units::in_one_line;
 use std::collections::BTreeSet;
 
 /// By how much the clock of a report may be off: it prints whole seconds.
@@ -33,7 +34,7 @@ pub enum IostatError {
     )]
     NoReport,
     /// No such drive in the reports.
-    #[error("iostat shows {}, and not {drive} - give the iostat of that machine, or --drive NAME=DEVICE for what is on {drive}", .found.join(", "))]
+    #[error("iostat shows {}, and not {drive} - give the iostat of that machine, or --drive NAME=DEVICE for what is on {drive}", in_one_line(&.found.join(", ")))]
     OtherDevices { drive: String, found: Vec<String> },
 }
 
@@ -171,6 +172,13 @@ mod tests {
         let report =
             |devices: &&[(&str, f64)]| Report { at: None, offset: None, devices: devices.iter().map(rates).collect() };
         Iostat { reports: reports.iter().map(report).collect(), remarks: Vec::new() }
+    }
+
+    #[test]
+    fn a_name_from_iostat_leaves_the_terminal_alone() {
+        let window = Window { from: Timestamp::UNIX_EPOCH, to: Timestamp::UNIX_EPOCH };
+        let error = mean(&iostat(&[&[("nvme0\u{1b}[2J", 1.0)]]), "sdb", &[], window, Offset::UTC).unwrap_err();
+        assert!(error.to_string().starts_with("iostat shows nvme0\\u001b[2J, and not sdb"), "{error}");
     }
 
     #[test]

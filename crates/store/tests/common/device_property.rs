@@ -1,21 +1,22 @@
-//! Properties of a store on a device with arbitrarily changed bytes.
-//!
-//! Shared by the tests and the fuzzer.
+//! Properties of a store on a device with arbitrary bytes.
 
 use engine::sim::{Contents, QueueModel, SimEngine};
 use engine::{IoEngine, Wait};
 use store::{Delete, Digest, Exists, Namespace, Policy, Reply, ResultCode, Space, Store};
-use store::{Transaction, Work, Write, digest, ops};
+use store::{Transaction, Work, Write, ops};
 
 const BLOCK: u64 = 32 << 10;
 const BLOCKS: u64 = 16;
 const MARKS: u64 = BLOCKS * BLOCK;
 /// An input has so many bytes from the begin of each block.
-const PIECE: usize = 2048;
+const PIECE: usize = 1536;
 const PIECES: usize = 12;
 const MAGIC: [u8; 2] = 0xf1a5_u16.to_le_bytes();
 const SEAL_MAGIC: [u8; 4] = 0xf1a5_5ea1_u32.to_le_bytes();
 const SEAL: usize = 128;
+const MARK: usize = 152;
+/// From one mark to the other.
+const SLOT: u64 = 4096;
 
 /// A store and its drive.
 struct Open {
@@ -111,11 +112,23 @@ fn value(number: u8, len: usize) -> Work {
     Work::Write(Write { policy, ops: entries, ..Write::default() })
 }
 
-/// Opens a store on the device described by `bytes`: the first byte selects correct checksums, then come the starts of
-/// blocks. Returns true if a record was read.
+/// Opens a store on the device described by `bytes`: the first byte selects right checksums, and marks; then come the
+/// marks, and the begins of blocks. Returns true if a record was read.
 pub(crate) fn assert_device_property(bytes: &[u8]) -> bool {
-    let Some((flags, bytes)) = bytes.split_first() else { return false };
+    let Some((flags, mut bytes)) = bytes.split_first() else { return false };
     let mut contents = Contents::new(512, 1);
+    if flags & 2 != 0 {
+        for slot in 0..2 {
+            let (mark, rest) = bytes.split_at(bytes.len().min(MARK));
+            let mut mark = mark.to_vec();
+            if flags & 1 == 0 && mark.len() == MARK {
+                let sum = crc32fast::hash(&mark[8..]);
+                mark[4..8].copy_from_slice(&sum.to_le_bytes());
+            }
+            contents.write(MARKS + slot * SLOT, &mark);
+            bytes = rest;
+        }
+    }
     let mut digests = Vec::new();
     for (block, piece) in bytes.chunks(PIECE).take(PIECES).enumerate() {
         let mut piece = piece.to_vec();
@@ -187,21 +200,4 @@ fn seal(piece: &mut [u8]) {
         part[..4].copy_from_slice(&hasher.finalize().to_le_bytes());
         at += len;
     }
-}
-
-/// Devices as stores leave them.
-pub(crate) fn examples() -> Vec<Vec<u8>> {
-    let mut open = Open::on(Contents::new(512, 1));
-    for key in 0..200_u64 {
-        let digest = digest(b"s", 1, &(key % 40).to_be_bytes());
-        let work =
-            if key % 7 == 0 { Work::Delete(Delete::default()) } else { value(key as u8, 100 + key as usize * 9) };
-        open.ask(digest, work);
-    }
-    let contents = open.close();
-    let mut pieces = vec![0; PIECES * PIECE];
-    for (block, piece) in pieces.chunks_mut(PIECE).enumerate() {
-        contents.read(block as u64 * BLOCK, piece);
-    }
-    [0, 1].map(|flags| [&[flags], &pieces[..]].concat()).to_vec()
 }

@@ -1,6 +1,4 @@
 //! Properties of a client for any bytes of a server's replies.
-//!
-//! Shared by the tests and the fuzzer.
 
 use store::client::replies::{owned, rack, take_entry, take_reply};
 use store::nodes::{Host, peers, services};
@@ -77,30 +75,4 @@ fn assert_query(bytes: &[u8], names: Vec<String>) -> bool {
         }
     }
     is_login
-}
-
-/// Replies of real servers, and of this one.
-pub(crate) fn examples() -> Vec<Vec<u8>> {
-    let mut reply = vec![2, 3, 0, 0, 0, 0, 0, 22 + 23 + 13, 22, 0, 0, 0, 0, 0];
-    reply.extend([0, 0, 0, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 1]);
-    reply.extend(b"\0\0\0\x13\x04namespace is test\x01");
-    reply.extend(b"\0\0\0\x09\x01\x03\0\x02abxyz");
-    let all = format!("{}8=", "/".repeat(682));
-    let info = [
-        format!("node\tBB9020011AC4202\nreplicas\ttest:0,1,{all};bar:0,2,{all},{all}\n"),
-        "peers-clear-std\t5,3000,[[BB9020011AC4202,,[172.17.0.3:3100]],[BB9030011AC4202,,[172.17.0.4,[fe80::1]:3200]]]\n"
-            .to_owned(),
-        "peers-tls-alt\t7,3000,[[BB9,db2.tls,[10.0.0.2,[fe80::2]:3100,db2:3200]],[CC1,,]]\nservices\t10.0.0.2:3000;db3\n"
-            .to_owned(),
-        "node\tBB9\nERROR:80:not authenticated\n".to_owned(),
-        "rack-ids\tbar:1;test:2\n".to_owned(),
-    ];
-    // A login's reply: a session, and how long it lasts.
-    let mut login = vec![2, 2, 0, 0, 0, 0, 0, 35, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0];
-    login.extend(b"\0\0\0\x06\x05token\0\0\0\x05\x06\0\0\x0e\x10");
-    // A batch: two records and the last entry.
-    let entry = |info3: u8, index: u8| [&[22, 0, 0, info3, 0, 2][..], &[0; 11], &[index], &[0; 4]].concat();
-    let entries = [entry(0, 1), entry(0, 0), entry(1, 0)].concat();
-    let batch = [&[2, 3, 0, 0, 0, 0, 0, entries.len() as u8], &entries[..]].concat();
-    [reply, login, batch].into_iter().chain(info.map(String::into_bytes)).collect()
 }

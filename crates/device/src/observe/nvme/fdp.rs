@@ -278,7 +278,7 @@ pub(crate) fn placement_list(node: &File, nsid: u32) -> Result<Vec<PlacementHand
 }
 
 /// Log page 20h.
-fn configurations(page: &[u8]) -> Vec<Configuration> {
+pub fn configurations(page: &[u8]) -> Vec<Configuration> {
     let count = little_endian::<2>(page, 0) as usize + 1;
     let mut rest = page.get(16..).unwrap_or_default();
     let mut found = Vec::new();
@@ -310,7 +310,7 @@ fn isolation(kind: u8) -> Isolation {
 }
 
 /// Log page 21h.
-fn handle_users(page: &[u8]) -> Vec<HandleUser> {
+pub fn handle_users(page: &[u8]) -> Vec<HandleUser> {
     let user = |entry: &[u8]| match entry[0] & 0x7 {
         0 => HandleUser::Unused,
         1 => HandleUser::Host,
@@ -322,7 +322,7 @@ fn handle_users(page: &[u8]) -> Vec<HandleUser> {
 }
 
 /// Parses the answer to I/O Management Receive.
-fn placement_handles(answer: &[u8]) -> Vec<PlacementHandle> {
+pub fn placement_handles(answer: &[u8]) -> Vec<PlacementHandle> {
     let entries = answer.get(16..).unwrap_or_default().chunks_exact(32).take(little_endian::<2>(answer, 14) as usize);
     let handle = |entry: &[u8]| PlacementHandle {
         placement_id: little_endian::<2>(entry, 0) as u16,
@@ -333,7 +333,7 @@ fn placement_handles(answer: &[u8]) -> Vec<PlacementHandle> {
 }
 
 /// Log page 22h. Counters have 16 bytes, of which eight are enough for any real value.
-fn statistics(page: &[u8]) -> Bytes {
+pub fn statistics(page: &[u8]) -> Bytes {
     let counter = |at| u64::try_from(little_endian::<16>(page, at)).unwrap_or(u64::MAX);
     Bytes { host: counter(0), media: counter(16), erased: counter(32) }
 }

@@ -36,7 +36,8 @@ impl Namespace {
         self.size_blocks.saturating_mul(self.block_bytes)
     }
 
-    fn parse(nsid: u32, identify: &[u8]) -> Self {
+    /// Parses the identify structure of a namespace.
+    pub fn parse(nsid: u32, identify: &[u8]) -> Self {
         let flbas = identify[26];
         let index = usize::from(flbas & 0xf | (flbas >> 5 & 0x3) << 4);
         Self {

@@ -172,11 +172,11 @@ impl Pairing {
 
     /// No more events follow: requests in flight are returned as not completed.
     pub fn finish(&mut self) {
-        let requeued = self.requeued.drain().flat_map(|(_, under)| under);
-        let issued = self.issued.drain().flat_map(|(_, under)| under).chain(requeued).map(|issued| issued.request);
+        let requeued = drained(&mut self.requeued);
+        let issued = drained(&mut self.issued).chain(requeued).map(|issued| issued.request);
         // Bios are requests where there are no others.
         let with_requests = &self.with_requests;
-        let bios = self.bios.drain().flat_map(|(_, under)| under).map(|bio| bio.request);
+        let bios = drained(&mut self.bios).map(|bio| bio.request);
         let mut rest: Vec<_> = issued.chain(bios.filter(|bio| !with_requests.contains(&bio.device))).collect();
         rest.sort_by_key(|request| (request.issued_ns, request.sector));
         self.requests.append(&mut rest);
@@ -386,6 +386,13 @@ fn take<T>(waiting: &mut Waiting<T>, key: (DeviceNumber, u64), fits: impl Fn(&T)
         waiting.remove(&key);
     }
     taken
+}
+
+/// All entries, in the order of their keys: a map has none, and a trace is the same requests each time.
+fn drained<T>(waiting: &mut Waiting<T>) -> impl Iterator<Item = T> + use<T> {
+    let mut entries: Vec<_> = waiting.drain().collect();
+    entries.sort_unstable_by_key(|(key, _)| *key);
+    entries.into_iter().flat_map(|(_, under)| under)
 }
 
 #[cfg(test)]

@@ -189,3 +189,11 @@ fn a_new_device_on_every_line_is_counted_and_not_kept() {
         assert_eq!((devices.len(), facts.of_further_devices, facts.unread_lines), (256, 744, 0));
     }
 }
+
+#[test]
+fn requests_without_completion_have_an_order_that_does_not_change() {
+    let issued = |device: u32| format!("  a-1 [000] ..... 1.000001: block_rq_issue: 8,{device} R 4096 () 8 + 8 [a]\n");
+    let (requests, _) = read((0..32).rev().map(issued).collect::<String>());
+    let devices: Vec<_> = requests.iter().map(|request| request.device.1).collect();
+    assert_eq!(devices, (0..32).collect::<Vec<_>>());
+}

@@ -204,6 +204,17 @@ fn a_verdict_from_a_damaged_directory_is_never_a_pass() {
 }
 
 #[test]
+fn a_recorded_name_that_leads_elsewhere_is_damage_and_read_nowhere() {
+    let dir = tempfile::tempdir().unwrap();
+    killed(dir.path(), &manifest(1, 3, 1), 3);
+    for name in ["../other", "/etc/hostname", "..", "a\u{1b}[2Jb", &"n".repeat(300)] {
+        let run = edited(dir.path(), CHECKSUMS, "act.log", name).unwrap();
+        let damage = run.damage.iter().find(|damage| damage.ends_with(" is not the name of a run's file"));
+        assert!(damage.is_some_and(|damage| !damage.contains('\u{1b}')), "{name}: {:?}", run.damage);
+    }
+}
+
+#[test]
 fn devices_are_compared_by_what_they_are_called_now_and_never_by_what_is_left_of_a_run() {
     let dir = tempfile::tempdir().unwrap();
     write_run(dir.path(), &manifest(2, 3, 1), 3);

@@ -1,0 +1,62 @@
+//! Properties of block traces as text, and of their replay.
+
+use crate::assert_one_line;
+use device::observe::trace::{Request, Requests, TextError};
+use load::factor::Factor;
+use load::workload::replay::TraceBuilder;
+use std::io::{self, Read};
+
+/// Some bytes at a time, as a pipe gives them.
+struct Pieces<'a>(&'a [u8]);
+
+impl Read for Pieces<'_> {
+    fn read(&mut self, out: &mut [u8]) -> io::Result<usize> {
+        let len = out.len().min(7);
+        self.0.read(&mut out[..len])
+    }
+}
+
+fn requests(input: impl Read) -> (Result<Requests, TextError>, Vec<Request>) {
+    let mut found = Vec::new();
+    (Requests::read(input, &mut |request| found.push(request)), found)
+}
+
+/// Reads `bytes` as a trace and builds its replay. Returns true for a trace.
+pub(crate) fn assert_trace_property(bytes: &[u8]) -> bool {
+    let (facts, found) = requests(bytes);
+    let (facts_of_pieces, found_in_pieces) = requests(Pieces(bytes));
+    assert_eq!(found, found_in_pieces);
+    let facts = match (facts, facts_of_pieces) {
+        (Ok(facts), Ok(facts_of_pieces)) => {
+            assert_eq!(facts, facts_of_pieces);
+            facts
+        }
+        (Err(error), Err(in_pieces)) => {
+            assert_one_line(&error.to_string());
+            assert_eq!(error.to_string(), in_pieces.to_string());
+            assert!(found.is_empty());
+            return false;
+        }
+        results => panic!("in pieces it reads differently: {results:?}"),
+    };
+    assert!(facts.unread_lines <= facts.lines && (facts.unread_lines == 0) == facts.first_unread.is_none());
+    assert!(facts.without_size.max(facts.without_time) <= found.len() as u64, "{facts:?}");
+    let mut builder = TraceBuilder::default();
+    for request in &found {
+        if let Err(error) = builder.add(request) {
+            assert_one_line(&error.to_string());
+            return true;
+        }
+    }
+    match builder.build(Factor::RECOMMENDED) {
+        Err(error) => assert_one_line(&error.to_string()),
+        Ok(trace) => {
+            assert_eq!(trace.operations() + trace.left_out(), found.len() as u64);
+            let (operations, largest) = (trace.operations(), trace.largest_bytes());
+            let sums = trace.classes().into_iter().map(|class| trace.totals(class));
+            let (counted, bytes) = sums.fold((0, 0), |(ops, bytes), (more, moved)| (ops + more, bytes + moved));
+            assert!(counted == operations && bytes >= largest, "{counted} operations of {bytes} bytes");
+        }
+    }
+    true
+}
