@@ -111,6 +111,8 @@ pub struct Write {
     pub answers_each: bool,
     /// The reply must contain the record as stored on the device, for a replica.
     pub image: bool,
+    /// Written even where writes have stopped for want of space.
+    pub is_vital: bool,
 }
 
 #[derive(Debug, Clone, Copy, Default)]

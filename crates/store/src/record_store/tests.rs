@@ -173,14 +173,16 @@ fn a_replica_takes_what_is_newer_and_nothing_else() {
     }
     images.push(master.ask(5, Work::Delete(Delete { image: true, ..Delete::default() })).image.unwrap());
     let mut show = |image: usize| {
-        assert_eq!(replica.ask(5, Work::Image(images[image].clone())).result, ResultCode::OK);
+        let taken = replica.ask(5, Work::Image(images[image].clone())).result;
         let reply = replica.ask(5, Work::ReadAll);
-        (reply.result, value(&reply), reply.generation)
+        (taken, reply.result, value(&reply), reply.generation)
     };
-    assert_eq!(show(1), (ResultCode::OK, b"two".to_vec(), 2));
-    assert_eq!(show(0), (ResultCode::OK, b"two".to_vec(), 2), "an older one comes late");
-    assert_eq!(show(2), (ResultCode::NOT_FOUND, Vec::new(), 0));
-    assert_eq!(show(1).0, ResultCode::NOT_FOUND, "it was deleted after that");
+    let (ok, newer, none) = (ResultCode::OK, ResultCode::GENERATION, ResultCode::NOT_FOUND);
+    assert_eq!(show(1), (ok, ok, b"two".to_vec(), 2));
+    assert_eq!(show(1), (ok, ok, b"two".to_vec(), 2), "once more");
+    assert_eq!(show(0), (newer, ok, b"two".to_vec(), 2), "an older one comes late");
+    assert_eq!(show(2), (ok, none, Vec::new(), 0));
+    assert_eq!(show(1), (newer, none, Vec::new(), 0), "it was deleted after that");
     let mut damaged = images[0].clone();
     damaged[50] ^= 1;
     for image in [damaged, images[0][..20].to_vec(), Vec::new()] {

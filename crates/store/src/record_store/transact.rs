@@ -6,6 +6,7 @@ use crate::index::{Entry, Place};
 use crate::ops;
 use crate::record::{KEY_BYTES_MAX, Record, SET_BYTES_MAX, UNIT};
 use crate::{Delete, Digest, Exists, Generation, Reply, ResultCode, Transaction, Ttl, Version, Work, Write};
+use std::cmp::Ordering;
 
 /// Longest time to live, seconds: ten years, as in the server.
 const TTL_MAX_SEC: u32 = 10 * 365 * 86_400;
@@ -72,7 +73,7 @@ impl Store {
                 if is_too_long || write.key.len() > KEY_BYTES_MAX {
                     return refuse(ResultCode::PARAMETER);
                 }
-                match self.refusal(&transaction.digest) {
+                match self.refusal(&transaction.digest).filter(|_| !write.is_vital) {
                     Some(ResultCode::OUT_OF_SPACE)
                         if self.may_defer() && self.is_reclaiming() && !self.stops_writes() =>
                     {
@@ -197,14 +198,17 @@ impl Store {
         (self.volumes[self.volume_of(digest)].sequence + 1).to_le_bytes()
     }
 
-    /// Applies another node's write, if it is newer.
+    /// Applies another node's write. Errors: what is here is newer.
     fn take_over(&mut self, number: u64, digest: &Digest, image: &[u8], now: u64) -> Answer {
         let record = Record::read(image, IMAGE_SEED).filter(|record| record.digest == *digest);
         let record = record.filter(|record| record.version <= self.now_us(now) + AHEAD_US);
         let record = record.ok_or(ResultCode::PARAMETER)?;
         let entry = self.index.get(digest);
-        if entry.is_some_and(|entry| entry.version >= record.version) {
-            return Ok(Some(Reply::of(ResultCode::OK)));
+        match entry.map_or(Ordering::Less, |entry| entry.version.cmp(&record.version)) {
+            Ordering::Less => {}
+            Ordering::Equal => return Ok(Some(Reply::of(ResultCode::OK))),
+            // By a clock that is ahead of the other's, which has to write it again.
+            Ordering::Greater => return Err(ResultCode::GENERATION),
         }
         if let Some(code) = self.refusal(digest).filter(|_| !record.tombstone) {
             let is_passing = self.is_reclaiming() && !self.stops_writes();
@@ -217,7 +221,8 @@ impl Store {
     }
 
     /// The image of a record that the other node has in another version. The other's may be of a write that nobody
-    /// acknowledged: then the record here gets a greater version. The reply has the version that is sent; 0: none.
+    /// acknowledged: then the record here gets a greater version. The reply has the version that is sent; 0: none. Errors:
+    /// the other's is of a clock that is a day ahead of this one.
     fn differ(
         &mut self,
         number: u64,
@@ -228,6 +233,9 @@ impl Store {
     ) -> Answer {
         let same = Ok(Some(Reply::of(ResultCode::OK)));
         let sent = |version| Reply { version, ..Reply::of(ResultCode::OK) };
+        if other.number > self.now_us(now) + AHEAD_US {
+            return Err(ResultCode::PARAMETER);
+        }
         self.version = self.version.max(other.number);
         let known = self.index.get(digest).map(|entry| entry.version);
         match (known, record) {

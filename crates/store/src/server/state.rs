@@ -7,7 +7,7 @@ use super::pair::{self, Mode, Pair, Word};
 use crate::conf::Config;
 use crate::observe::{self, Bitmap, Counts, Facts, Line, Merge, Peer, Takeover, Transactions};
 use crate::wire::{self, Command, Fault};
-use crate::{DeviceHeader, Digest, IoCounted, IoCounts, Losses, PARTITIONS, Reply, ResultCode, Transaction, partition};
+use crate::{DeviceHeader, Digest, IoCounted, IoCounts, Losses, PARTITIONS, Reply, Transaction, partition};
 use device::target::Target;
 use std::net::{IpAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -34,8 +34,8 @@ pub(super) enum Message {
     Reply { number: u32, reply: Reply },
     /// Record this node's mode.
     Record,
-    /// Result of that.
-    Recorded(ResultCode),
+    /// It is recorded.
+    Recorded,
     /// Takes no more requests, and ends when all are answered.
     Stop,
     /// Fails for this reason, as when its ring does.
@@ -92,6 +92,8 @@ pub struct Setup {
     /// Limits on clients.
     pub limits: Limits,
     pub cluster: Cluster,
+    /// A namespace with two copies of each record is on a device that was formatted just now.
+    pub has_new_devices: bool,
     /// Opens damaged devices, whatever is lost.
     pub accept_losses: bool,
     /// Receives log lines.
@@ -326,7 +328,10 @@ impl State {
         start.records += records;
         start.is_damaged |= is_damaged;
         if start.shards == self.mailboxes.len() {
-            let mode = self.pair.started(start.recorded, start.records > 0, start.is_damaged);
+            let has_records = start.records > 0;
+            // A namespace without records would have the other node's deleted.
+            let is_damaged = start.is_damaged || self.setup.has_new_devices && has_records;
+            let mode = self.pair.started(start.recorded, has_records, is_damaged);
             drop(start);
             self.on_mode(mode);
         }

@@ -205,7 +205,7 @@ fn work(header: &Header, key: &[u8], ops: &[u8]) -> Result<Work, ResultCode> {
     check_ops(ops, true)?;
     let policy = Policy { exists: exists(header), generation, ttl: ttl_of(header.ttl) };
     let answers_each = writes & info2::RESPOND_ALL_OPS != 0;
-    Ok(Work::Write(Write { policy, key: key.to_vec(), ops: ops.to_vec(), answers_each, image: false }))
+    Ok(Work::Write(Write { policy, key: key.to_vec(), ops: ops.to_vec(), answers_each, ..Write::default() }))
 }
 
 fn exists(header: &Header) -> Exists {

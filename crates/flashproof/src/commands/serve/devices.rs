@@ -26,9 +26,10 @@ struct Wanted<'a> {
 }
 
 /// Opens the devices of all namespaces of `config`. `erase` names devices that may be erased.
+/// True if a namespace with two copies of each record is on new ones.
 ///
 /// Errors: the guard refuses; other settings wrote the device; its header is damaged; it is too small.
-pub fn open(config: &Config, erase: &[String]) -> Result<Vec<Vec<Device>>, Failure> {
+pub fn open(config: &Config, erase: &[String]) -> Result<(Vec<Vec<Device>>, bool), Failure> {
     let wanted: Vec<_> = config.namespaces.iter().flat_map(|namespace| wanted(namespace, cores(config))).collect();
     let kept = all(wanted.iter().map(before), Failure::environment)?;
     check_sets(&wanted, &kept)?;
@@ -57,7 +58,10 @@ pub fn open(config: &Config, erase: &[String]) -> Result<Vec<Vec<Device>>, Failu
         console::note(&format!("{}: formatted for namespace {}", target.name(), header.namespace));
     }
     let mut devices = devices.into_iter();
-    Ok(config.namespaces.iter().map(|namespace| devices.by_ref().take(namespace.devices.len()).collect()).collect())
+    let copied = config.namespaces.iter().filter(|namespace| namespace.replication_factor > 1);
+    let has_new = copied.into_iter().any(|of| new.iter().any(|(_, header)| header.namespace == of.settings.name));
+    let of_each = config.namespaces.iter().map(|namespace| devices.by_ref().take(namespace.devices.len()).collect());
+    Ok((of_each.collect(), has_new))
 }
 
 fn wanted(namespace: &NamespaceConfig, cores: u16) -> Vec<Wanted<'_>> {

@@ -78,6 +78,7 @@ impl Loopback {
                 ..Config::default()
             };
             let setup = Setup {
+                has_new_devices: true,
                 accept_losses: false,
                 config,
                 devices: vec![vec![device]],

@@ -164,10 +164,10 @@ impl Pair {
     }
 
     /// The word for the other node. It must not believe that this node is ahead before that is recorded: a crash would
-    /// leave nobody with all records.
+    /// leave nobody with all records. A node that is behind takes no records before that is recorded.
     pub(super) fn told(&self) -> Word {
         let word = self.word();
-        let is_sure = word.mode != Mode::Ahead || self.recorded.load(Ordering::SeqCst) == Mode::Ahead as u8;
+        let is_sure = !matches!(word.mode, Mode::Ahead | Mode::Behind) || self.is_recorded();
         Word { mode: if is_sure { word.mode } else { Mode::Deciding }, ..word }
     }
 
@@ -216,8 +216,9 @@ impl Pair {
         let mode = match recorded {
             // Nobody who has none lacks any.
             None | Some(Mode::Behind) if !has_records && !is_damaged => Mode::Fresh,
-            Some(Mode::Ahead | Mode::Behind) => recorded?,
+            Some(Mode::Behind) => Mode::Behind,
             _ if is_damaged || recorded == Some(Mode::Damaged) => Mode::Damaged,
+            Some(Mode::Ahead) => Mode::Ahead,
             _ => return None,
         };
         Some(self.set(&mut lock(&self.words), mode))

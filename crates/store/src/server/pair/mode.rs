@@ -18,7 +18,7 @@ pub(crate) enum Mode {
     Damaged,
     /// Ahead, and the other node has all records now: writes wait until it has its partitions back.
     Handing,
-    /// What a node that is ahead tells before that is recorded.
+    /// What a node that is ahead, or behind, tells before that is recorded.
     Deciding,
 }
 
@@ -36,7 +36,7 @@ impl Mode {
             (Starting | Paired | Fresh | Damaged, Ahead) => Behind,
             // Each has all that was acknowledged.
             (Starting, Starting) | (Fresh, Fresh) if is_first => Ahead,
-            (Starting, Fresh | Damaged | Behind) | (Damaged, Fresh | Behind) => Ahead,
+            (Starting, Fresh | Damaged | Behind) | (Damaged, Fresh) => Ahead,
             // A new process has writes on its device, perhaps, that it never acknowledged.
             (Paired, Starting | Fresh | Damaged | Behind) if is_new => Ahead,
             // It is told so when it has all records.
@@ -69,6 +69,10 @@ impl Word {
 
     /// True if it was said before `other`, by the same process.
     pub(super) fn is_before(self, other: Self) -> bool {
-        self.changes.wrapping_sub(other.changes) & 4095 >= 2048
+        match self.changes.wrapping_sub(other.changes) & 4095 {
+            // Told until the mode is recorded.
+            0 => self.mode == Mode::Deciding && other.mode != Mode::Deciding,
+            later => later >= 2048,
+        }
     }
 }

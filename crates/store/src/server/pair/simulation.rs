@@ -279,10 +279,19 @@ impl Story {
             return running.unsure.clear();
         }
         let Some(key) = running.unsure.pop() else { return };
-        let (core, version) = (core_of(key), self.devices[at].records[&key]);
-        match running.linked[core] {
-            true => self.copy(at, Copied { core, key, version, is_write: false }),
+        match running.linked[core_of(key)] {
+            true => self.copy_record(at, key),
             false => running.unsure.push(key),
+        }
+    }
+
+    /// Copies a record, or a tombstone, with a version above the other node's, which nobody acknowledged.
+    fn copy_record(&mut self, at: usize, key: usize) {
+        let [own, other] = [at, 1 - at].map(|at| self.devices[at].records.get(&key).copied().unwrap_or(0));
+        if own.max(other) > 0 {
+            let version = if other > own { self.number() } else { own };
+            self.devices[at].records.insert(key, version);
+            self.copy(at, Copied { core: core_of(key), key, version, is_write: false });
         }
     }
 
@@ -303,13 +312,8 @@ impl Story {
         let (key, waits) = (*next, running.waiting.values().any(|of| of.core == core && !of.is_write));
         if key < KEYS {
             *next += CORES;
-            // The other node's records are few: all are sent.
-            let [own, other] = [at, 1 - at].map(|at| self.devices[at].records.get(&key).copied().unwrap_or(0));
-            if of.sends && own.max(other) > 0 {
-                // A record, or a tombstone, above what nobody acknowledged.
-                let version = if other > own { self.number() } else { own };
-                self.devices[at].records.insert(key, version);
-                self.copy(at, Copied { core, key, version, is_write: false });
+            if of.sends {
+                self.copy_record(at, key);
             }
         } else if !waits && !std::mem::replace(is_over, true) {
             running.pair.compared(of, core);
@@ -354,12 +358,13 @@ impl Story {
         let Some(receiver) = &self.running[to] else { return false };
         let is_ok = match receiver.pair.mode() {
             Mode::Behind => receiver.pair.is_recorded(),
-            Mode::Starting | Mode::Paired | Mode::Fresh => true,
+            Mode::Paired => true,
             _ => false,
         };
+        let known = self.devices[to].records.entry(key).or_default();
+        let is_ok = is_ok && *known <= version;
         if is_ok {
-            let known = self.devices[to].records.entry(key).or_default();
-            *known = version.max(*known);
+            *known = version;
         }
         is_ok
     }

@@ -5,10 +5,12 @@
 //! is sent again; until then both are refused.
 
 use super::super::pair::Mode;
+use super::migration::is_passing;
 use super::transactions::Origin;
 use super::{MS, Shard};
-use crate::{Digest, Reply, ResultCode, Transaction, Version, Work};
+use crate::{Digest, Reply, ResultCode, Version, partition};
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 
 /// Records that are sent again at once.
 const FLYING_MAX: usize = 64;
@@ -20,8 +22,8 @@ type Key = (u16, Digest);
 
 #[derive(Debug, Default)]
 pub(super) struct Copies {
-    /// The last write of each record that is under way, by its number.
-    writes: HashMap<Key, u32>,
+    /// The writes of each record that are under way, by their numbers.
+    writes: HashMap<Key, Vec<u32>>,
     /// Records of which the other node may lack a write, and those among them that are being sent again.
     unsure: HashMap<Key, bool>,
     again_ns: u64,
@@ -30,24 +32,28 @@ pub(super) struct Copies {
 impl Copies {
     /// A write of this record begins.
     pub(super) fn begin(&mut self, key: Key, number: u32) {
-        self.writes.insert(key, number);
+        self.writes.entry(key).or_default().push(number);
     }
 
-    /// A write is answered.
+    /// A write is answered, or has changed nothing.
     pub(super) fn end(&mut self, key: Key, number: u32) {
-        if self.writes.get(&key) == Some(&number) {
-            self.writes.remove(&key);
+        if let Entry::Occupied(mut writes) = self.writes.entry(key) {
+            writes.get_mut().retain(|of| *of != number);
+            if writes.get().is_empty() {
+                writes.remove();
+            }
         }
     }
 }
 
 impl Shard {
-    /// The store has answered a linearizable read or refused a write. Returns the reply if it can go out.
+    /// The store has answered a linearizable read, or a write that changes nothing. Returns the reply if it can go out.
     pub(super) fn settle(&mut self, number: u32, key: Key, reply: Reply) -> Option<Reply> {
+        self.copies.end(key, number);
         if self.copies.unsure.contains_key(&key) {
             return Some(Reply::of(ResultCode::UNAVAILABLE));
         }
-        let writer = self.copies.writes.get(&key).filter(|writer| **writer != number);
+        let writer = self.copies.writes.get(&key).and_then(|writes| writes.last());
         match writer.and_then(|writer| self.pending.get(*writer)) {
             Some(writer) => {
                 writer.readers.push((number, reply));
@@ -94,9 +100,15 @@ impl Shard {
     pub(super) fn not_copied(&mut self, number: u32, key: Key, reply: Reply, result: ResultCode) -> Reply {
         let word = self.state.pair.word();
         if matches!(word.mode, Mode::Ahead | Mode::Handing) {
-            self.compare_again(result);
+            if is_passing(result) && self.compares() {
+                self.copy_later(key);
+            } else {
+                self.compare_again(result, Some(key));
+            }
             // Only once that is recorded.
-            if word.mode == Mode::Handing || !self.state.pair.must_wait(word) {
+            let is_recorded = word.mode == Mode::Handing || !self.state.pair.must_wait(word);
+            // Clients that write more than the other node can take have to wait.
+            if is_recorded && result != ResultCode::DEVICE_OVERLOAD {
                 return reply;
             }
         } else {
@@ -104,8 +116,12 @@ impl Shard {
         }
         if let Some(pending) = self.pending.get(number) {
             pending.has_failed = true;
+            if pending.is_comparison() {
+                return Reply::of(result);
+            }
         }
-        Reply::of(result)
+        // Nobody knows what becomes of it.
+        Reply::of(ResultCode::TIMEOUT)
     }
 
     /// Answers what waited for a write.
@@ -132,21 +148,21 @@ impl Shard {
             return self.copies.again_ns;
         }
         let flying = self.copies.unsure.values().filter(|is_flying| **is_flying).count();
-        let rests = self.copies.unsure.iter_mut().filter(|(_, is_flying)| !**is_flying);
-        let keys: Vec<_> = rests
-            .take(FLYING_MAX.saturating_sub(flying))
-            .map(|(key, is_flying)| {
-                *is_flying = true;
-                *key
-            })
-            .collect();
-        for (namespace, digest) in keys {
-            let number = self.pend(Origin::Again, namespace, None, digest, u64::MAX);
-            let work = Work::Compare(Version { number: 0, tombstone: false });
-            self.execute(number, namespace, Transaction { digest, set: Box::default(), work }, false);
+        let rests = self.copies.unsure.iter().filter(|(_, is_flying)| !**is_flying).map(|(key, _)| *key);
+        let rests: Vec<_> = rests.collect();
+        let mut room = FLYING_MAX.saturating_sub(flying);
+        for key @ (namespace, digest) in rests {
+            let replica = self.state.setup.cluster.replica(partition(&digest));
+            let Some(node) = replica.filter(|node| self.refusal(*node).is_none()) else { continue };
+            if room == 0 {
+                break;
+            }
+            room -= 1;
+            self.copies.unsure.insert(key, true);
+            self.compare(Origin::Again, node, namespace, digest, Version { number: 0, tombstone: false });
         }
-        self.carry_on();
-        u64::MAX
+        self.copies.again_ns = self.now_ns + AGAIN_NS;
+        self.copies.again_ns
     }
 
     /// A record was sent again, or could not be.
@@ -155,7 +171,6 @@ impl Shard {
             self.copies.unsure.remove(&key);
         } else if let Some(is_flying) = self.copies.unsure.get_mut(&key) {
             *is_flying = false;
-            self.copies.again_ns = self.now_ns + AGAIN_NS;
         }
     }
 }

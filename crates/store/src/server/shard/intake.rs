@@ -229,7 +229,7 @@ impl Shard {
                 state.pair.answered(connection.process, word, connection.heard_ns);
             }
             (Said::Image { number, namespace, digest, image }, Role::Inbound) => {
-                if usize::from(namespace) >= self.stores.len() {
+                if usize::from(namespace) >= self.stores.len() || digest == state.record_digest {
                     return Err(Malformed);
                 }
                 let origin = Origin::Node { connection: at, serial: connection.serial, number };
@@ -247,7 +247,7 @@ impl Shard {
                     return Err(Malformed);
                 }
                 let origin = Origin::Compared { connection: at, serial: connection.serial, number, namespace };
-                let work = if state.pair.mode() == Mode::Behind { Work::Version } else { Work::Compare(version) };
+                let work = if state.pair.mode() == Mode::Ahead { Work::Compare(version) } else { Work::Version };
                 let transaction = Transaction { digest, set: Box::default(), work };
                 let request = wire::Request { namespace: namespace.into(), transaction, at_master: false };
                 self.start(origin, request, u64::MAX);
@@ -258,6 +258,9 @@ impl Shard {
                 }
             }
             (Said::ComparedAll { comparison, core, cores }, Role::Inbound) => {
+                if core >= cores || cores > u32::from(u16::MAX) {
+                    return Err(Malformed);
+                }
                 state.on_mode(state.pair.other_compared(comparison, core as usize, cores as usize));
             }
             (Said::Proxy { number, word, message }, Role::Inbound) => {

@@ -26,8 +26,19 @@ const TURN: u32 = 4_000;
 /// Time before a comparison that begins again.
 const AGAIN_NS: u64 = 100 * MS;
 
+/// The same, if a record could not be copied for a reason that does not pass by itself.
+const REST_NS: u64 = 2_000 * MS;
+
+/// Time before a record is copied that the other node could not take.
+const PASSING_NS: u64 = 10 * MS;
+
 /// Time between two log lines about failed comparisons.
 const QUIET_NS: u64 = 10_000 * MS;
+
+/// True if the other node may take the record soon, or has it in a version that was not known.
+pub(super) fn is_passing(result: ResultCode) -> bool {
+    matches!(result, ResultCode::DEVICE_OVERLOAD | ResultCode::KEY_BUSY | ResultCode::GENERATION)
+}
 
 /// A core's part of a comparison.
 #[derive(Debug)]
@@ -38,6 +49,8 @@ pub(super) struct Migration {
     /// The next entry to compare.
     namespace: usize,
     next: u32,
+    /// Records that could not be copied for a passing reason.
+    again: Vec<(u16, Digest)>,
     flying: usize,
     /// Before this nothing is compared.
     due_ns: u64,
@@ -48,15 +61,18 @@ pub(super) struct Migration {
 impl Shard {
     /// Continues the comparison. Returns the time of the next step.
     pub(super) fn migrate(&mut self) -> u64 {
+        if self.stops_ns.is_some() {
+            return u64::MAX;
+        }
         if self.state.pair.mode() == Mode::Handing {
-            if self.pending.iter().all(|(_, of)| !of.is_copied()) {
+            if self.pending.iter().all(|(_, of)| !of.may_write()) {
                 self.state.pair.drained(self.state.pair.word().changes, self.core);
                 self.state.record();
             }
             return u64::MAX;
         }
         let (Some(of), Some(node)) = (self.state.pair.comparison(), self.other_node()) else {
-            self.migration = None;
+            self.end_migration();
             return u64::MAX;
         };
         match self.refusal(node) {
@@ -73,7 +89,8 @@ impl Shard {
             None => Some(0),
         };
         if let Some(pause_ns) = pause_ns {
-            self.begin_migration(of, pause_ns);
+            let rest_ns = self.rests_ns.saturating_sub(self.now_ns);
+            self.begin_migration(of, pause_ns.max(rest_ns));
         }
         for _ in 0..TURN {
             let Some(migration) = &mut self.migration else { return u64::MAX };
@@ -83,7 +100,18 @@ impl Shard {
             if migration.due_ns > self.now_ns {
                 return migration.due_ns;
             }
+            // A write that the other node does not get could be in the store only after its record is compared.
+            if !migration.is_begun && self.pending.iter().any(|(_, of)| of.may_write() && of.node().is_none()) {
+                return self.now_ns + MS;
+            }
+            let Some(migration) = &mut self.migration else { return u64::MAX };
             migration.is_begun = true;
+            if let Some((namespace, digest)) = migration.again.pop() {
+                migration.flying += 1;
+                let origin = Origin::Comparison { serial: migration.serial };
+                self.compare(origin, node, namespace, digest, Version { number: 0, tombstone: false });
+                continue;
+            }
             let (serial, namespace, number) = (migration.serial, migration.namespace, migration.next);
             let Some((store, _)) = self.stores.get(namespace) else {
                 if migration.flying == 0 {
@@ -104,25 +132,31 @@ impl Shard {
             let Some((digest, version)) = store.nth(number).filter(is_wanted) else { continue };
             migration.flying += 1;
             let namespace = namespace as u16;
-            let number = self.pend(Origin::Comparison { serial, namespace }, namespace, None, digest, u64::MAX);
-            if let Some(pending) = self.pending.get(number) {
-                pending.is_sent_to(node);
-            }
-            self.say(node, &Said::Compare { number: number.into(), namespace, digest, version });
+            self.compare(Origin::Comparison { serial }, node, namespace, digest, version);
         }
         self.now_ns
+    }
+
+    /// Tells a node the version of a record here, and asks for its own.
+    pub(super) fn compare(&mut self, origin: Origin, node: usize, namespace: u16, digest: Digest, version: Version) {
+        let number = self.pend(origin, namespace, None, digest, u64::MAX);
+        if let Some(pending) = self.pending.get(number) {
+            pending.is_sent_to(node);
+        }
+        self.say(node, &Said::Compare { number: number.into(), namespace, digest, version });
     }
 
     fn begin_migration(&mut self, of: Comparison, pause_ns: u64) {
         self.serial = self.serial.wrapping_add(1);
         let (serial, due_ns) = (self.serial, self.now_ns + pause_ns);
         let (namespace, next, flying, is_begun, is_over) = (0, 0, 0, false, false);
-        self.migration = Some(Migration { of, serial, namespace, next, flying, due_ns, is_begun, is_over });
+        let again = Vec::new();
+        self.migration = Some(Migration { of, serial, namespace, next, again, flying, due_ns, is_begun, is_over });
     }
 
-    /// The link is lost. Writes go on without the other node, so that all must be compared again.
+    /// The other node is not there. Writes go on without it, so that all must be compared again.
     pub(super) fn end_migration(&mut self) {
-        if self.migration.take().is_some_and(|migration| migration.is_begun && migration.of.sends) {
+        if self.migration.take().is_some_and(|migration| migration.of.sends) {
             self.state.pair.compare_again();
         }
     }
@@ -143,16 +177,21 @@ impl Shard {
     /// Errors: it cannot take more now.
     pub(super) fn receiver(&mut self, word: Word) -> Result<Option<usize>, ResultCode> {
         let is_of = |of: &Comparison| of.sends && of.number == word.changes;
-        let sends = self.migration.as_ref().is_some_and(|of| of.is_begun && is_of(&of.of));
+        let sends = self.migration.as_ref().is_some_and(|of| is_of(&of.of));
         let Some(node) = self.other_node().filter(|_| sends) else { return Ok(None) };
         match self.refusal(node) {
             None => Ok(Some(node)),
             Some(ResultCode::UNAVAILABLE) => {
-                self.compare_again(ResultCode::UNAVAILABLE);
+                self.compare_again(ResultCode::UNAVAILABLE, None);
                 Ok(None)
             }
             Some(code) => Err(code),
         }
+    }
+
+    /// True if this core compares now: it sends each write to the other node, and all before are in its stores.
+    pub(super) fn compares(&self) -> bool {
+        self.migration.as_ref().is_some_and(|migration| migration.is_begun)
     }
 
     /// The other node has told its version of a record, or has what it lacked of it; then `version` is that.
@@ -160,7 +199,7 @@ impl Shard {
         let Ok(number) = u32::try_from(number) else { return };
         let Some(pending) = self.pending.get(number).filter(|pending| pending.is_comparison()) else { return };
         let (namespace, digest) = (pending.namespace, pending.digest);
-        if self.migration.as_ref().is_some_and(|migration| migration.of.sends) {
+        if self.state.pair.mode() != Mode::Behind {
             let work = Work::Compare(Version { number: version, tombstone: false });
             return self.execute(number, namespace, Transaction { digest, set: Box::default(), work }, false);
         }
@@ -168,19 +207,30 @@ impl Shard {
     }
 
     /// A record is compared, and copied if it had to be.
-    pub(super) fn on_comparison(&mut self, serial: u32, namespace: u16, reply: &Reply) {
+    pub(super) fn on_comparison(&mut self, serial: u32, key: (u16, Digest), reply: &Reply) {
         let Some(migration) = self.migration.as_mut().filter(|migration| migration.serial == serial) else { return };
-        migration.flying -= 1;
-        if reply.result != ResultCode::OK {
-            return self.compare_again(reply.result);
+        migration.flying = migration.flying.saturating_sub(1);
+        match reply.result {
+            ResultCode::OK => {}
+            code if is_passing(code) => return self.copy_later(key),
+            code => return self.compare_again(code, Some(key)),
         }
         let is_copied = reply.version > 0;
         if is_copied {
-            let sleep_us = self.state.setup.config.namespaces[usize::from(namespace)].migrate_sleep_us;
+            let sleep_us = self.state.setup.config.namespaces[usize::from(key.0)].migrate_sleep_us;
             migration.due_ns = migration.due_ns.max(self.now_ns) + u64::from(sleep_us) * 1_000;
         }
         if migration.of.sends {
-            self.count_copied(namespace, is_copied);
+            self.count_copied(key.0, is_copied);
+        }
+    }
+
+    /// The other node could not take a record now.
+    pub(super) fn copy_later(&mut self, key: (u16, Digest)) {
+        if let Some(migration) = &mut self.migration {
+            migration.again.push(key);
+            migration.is_over = false;
+            migration.due_ns = migration.due_ns.max(self.now_ns + PASSING_NS);
         }
     }
 
@@ -191,7 +241,7 @@ impl Shard {
     }
 
     /// A record could not be compared or copied. Begins again with the first.
-    pub(super) fn compare_again(&mut self, result: ResultCode) {
+    pub(super) fn compare_again(&mut self, result: ResultCode, key: Option<(u16, Digest)>) {
         let current = self.state.pair.comparison();
         let of = self.migration.as_ref().map(|migration| migration.of).filter(|of| Some(*of) == current);
         match of {
@@ -201,9 +251,23 @@ impl Shard {
             Some(Comparison { sends: true, .. }) => self.state.pair.compare_again(),
             Some(of) => self.begin_migration(of, AGAIN_NS),
         }
+        // A lost link, or another core that has not begun, has a reason that the log tells elsewhere.
+        if matches!(result, ResultCode::UNAVAILABLE | ResultCode::TIMEOUT) {
+            return;
+        }
+        self.rests_ns = self.now_ns + REST_NS;
         if self.now_ns >= self.compares_again_ns {
             self.compares_again_ns = self.now_ns + QUIET_NS;
-            let what = format!("a record could not be compared or copied - result {} - compares all again", result.0);
+            let record = key.map_or(String::new(), |(namespace, digest)| {
+                let name = &self.state.setup.config.namespaces[usize::from(namespace)].settings.name;
+                let digest: String = digest.iter().map(|byte| format!("{byte:02x}")).collect();
+                format!(" {digest} of namespace {name}")
+            });
+            let what = format!(
+                "record{record} could not be compared or copied - result {} - compares all again, until it can be, or is replaced or \
+                 deleted",
+                result.0
+            );
             self.state.warn("migrate", "migrate.c", what);
         }
     }

@@ -21,7 +21,7 @@ use super::slab::Slab;
 use super::state::{Message, State, lock};
 use crate::conf::NamespaceConfig;
 use crate::observe::{Counts, NamespaceCounts};
-use crate::{Disk, Namespace, Reply, ResultCode, Space, Store, Transaction, write_unit_bytes};
+use crate::{Disk, Namespace, Reply, Space, Store, Transaction, write_unit_bytes};
 use engine::net::{Arrivals, Completion, Event, Net};
 use engine::{IoEngine, Wait};
 use std::net::{TcpListener, TcpStream};
@@ -107,6 +107,8 @@ pub(super) struct Shard {
     migration: Option<migration::Migration>,
     /// When a failed comparison may be logged again.
     compares_again_ns: u64,
+    /// When records may be compared again of which one could not be copied.
+    rests_ns: u64,
     /// True if the record of this node's mode is in one of its stores.
     is_recorded: bool,
     /// True if a store opened without records that were lost.
@@ -194,6 +196,7 @@ impl Shard {
             has_refused: false,
             migration: None,
             compares_again_ns: 0,
+            rests_ns: 0,
             is_recorded: false,
             has_losses: false,
             moved_bytes: 0,
@@ -268,7 +271,7 @@ impl Shard {
             }
             Message::Reply { number, reply } => self.complete(number, reply),
             Message::Record => self.record(),
-            Message::Recorded(result) => self.resume(result),
+            Message::Recorded => self.resume(),
             Message::Stop => _ = self.stops_ns.get_or_insert(self.now_ns),
             #[cfg(test)]
             Message::Fail(_) => unreachable!("it ends the thread"),
@@ -409,7 +412,8 @@ impl Shard {
             counts.store = store.statistics();
         }
         if let Some((namespace, _)) = self.state.record_place().filter(|_| self.is_recorded) {
-            self.counts.namespaces[namespace].store.objects -= 1;
+            let objects = &mut self.counts.namespaces[namespace].store.objects;
+            *objects = objects.saturating_sub(1);
         }
         self.count_remaining();
         self.counts.in_progress = self.pending.len() as u64;
@@ -447,7 +451,7 @@ impl Shard {
             self.state.record();
         }
         if !self.parked.is_empty() && !self.state.pair.must_wait(self.state.pair.word()) {
-            self.resume(ResultCode::OK);
+            self.resume();
         }
         self.time_out();
         let limits = &self.state.setup.limits;

@@ -5,7 +5,7 @@ use super::super::state::Message;
 use super::transactions::Origin;
 use super::{RingDisk, Shard};
 use crate::ops::{self, Entry, operation, particle};
-use crate::{Policy, Reply, ResultCode, Transaction, Ttl, Work, Write};
+use crate::{Exists, Policy, Reply, ResultCode, Transaction, Ttl, Work, Write};
 use std::sync::atomic::Ordering;
 
 impl Shard {
@@ -57,37 +57,35 @@ impl Shard {
         let mut ops = Vec::new();
         let (operation, particle) = (operation::WRITE, particle::INTEGER);
         ops::put(&mut ops, &Entry { operation, particle, name, value: &(mode as u64).to_be_bytes() });
-        let policy = Policy { ttl: Ttl::Never, ..Policy::default() };
+        // The old record need not be readable.
+        let policy = Policy { ttl: Ttl::Never, exists: Exists::CreateOrReplace, ..Policy::default() };
         let (digest, set) = (self.state.record_digest, pair::RECORD_SET.into());
-        let transaction = Transaction { digest, set, work: Work::Write(Write { policy, ops, ..Write::default() }) };
+        let transaction =
+            Transaction { digest, set, work: Work::Write(Write { policy, ops, is_vital: true, ..Write::default() }) };
         let number = self.pend(Origin::Record(mode), namespace as u16, None, digest, u64::MAX);
         let (store, _) = &mut self.stores[namespace];
         store.execute(number.into(), transaction, &mut RingDisk(&mut self.net), &mut self.replies);
     }
 
-    /// The record is in the store, or was refused.
+    /// The record is in the store, or was refused; then the next look at timers tries again.
     pub(super) fn on_record(&mut self, mode: Mode, result: ResultCode) {
-        // Written before the writes that wait for it, where those are not awaited either.
-        self.stores.iter_mut().for_each(|(store, _)| store.flush(&mut RingDisk(&mut self.net)));
-        let recorded = (result == ResultCode::OK).then_some(mode);
-        self.is_recorded |= recorded.is_some();
-        self.state.on_mode(self.state.pair.end_record(recorded));
-        match result {
+        let is_recorded = result == ResultCode::OK;
+        self.state.on_mode(self.state.pair.end_record(is_recorded.then_some(mode)));
+        if is_recorded {
+            self.is_recorded = true;
+            // Written before the writes that wait for it, where those are not awaited either.
+            self.stores.iter_mut().for_each(|(store, _)| store.flush(&mut RingDisk(&mut self.net)));
             // The mode may have changed meanwhile.
-            ResultCode::OK => self.state.record(),
-            _ => self.state.pair.compare_again(),
+            self.state.record();
+            self.state.tell_all(|| Message::Recorded);
         }
-        self.state.tell_all(|| Message::Recorded(result));
     }
 
-    /// Continues with the parked transactions, or refuses them.
-    pub(super) fn resume(&mut self, result: ResultCode) {
+    /// Continues with the parked transactions.
+    pub(super) fn resume(&mut self) {
         for (number, transaction, at_master) in std::mem::take(&mut self.parked) {
             let Some(namespace) = self.pending.get(number).map(|pending| pending.namespace) else { continue };
-            match result {
-                ResultCode::OK => self.route(number, namespace, transaction, at_master),
-                refused => self.complete(number, Reply::of(refused)),
-            }
+            self.route(number, namespace, transaction, at_master);
         }
     }
 }

@@ -38,7 +38,7 @@ pub(super) enum Origin {
     /// Another node that compares its records, by its number.
     Compared { connection: u32, serial: u32, number: u64, namespace: u16 },
     /// This node, which compares a record with the other node's.
-    Comparison { serial: u32, namespace: u16 },
+    Comparison { serial: u32 },
     /// This node, which sends a record again.
     Again,
     /// This node, which looks for its recorded mode.
@@ -79,7 +79,7 @@ impl Pending {
     }
 
     pub(super) fn is_comparison(&self) -> bool {
-        matches!(self.origin, Origin::Comparison { .. })
+        matches!(self.origin, Origin::Comparison { .. } | Origin::Again)
     }
 
     /// A node answers for it.
@@ -87,9 +87,14 @@ impl Pending {
         (self.node, self.is_proxied) = (Some(node), true);
     }
 
-    /// True if the other node must have the write before it has its partitions back.
-    pub(super) fn is_copied(&self) -> bool {
-        self.node.is_some() && !self.is_proxied
+    /// True if something is or will be written here that the other node must have before it has its partitions back.
+    pub(super) fn may_write(&self) -> bool {
+        self.is_writing || self.node.is_some() && !self.is_proxied
+    }
+
+    /// The node that must have the write.
+    pub(super) fn node(&self) -> Option<usize> {
+        self.node
     }
 }
 
@@ -307,6 +312,7 @@ impl Shard {
                     replica.map_or(Some(ResultCode::UNAVAILABLE), |node| self.refusal(node))
                 }
                 (Work::Compare(_), Mode::Ahead) => match self.receiver(word) {
+                    _ if !self.compares() => Some(ResultCode::UNAVAILABLE),
                     Ok(None) => Some(ResultCode::UNAVAILABLE),
                     receiver => receiver.map(|receiver| replica = receiver).err(),
                 },
@@ -315,7 +321,7 @@ impl Shard {
                     counts.received += u64::from(matches!(transaction.work, Work::Image(_)));
                     None
                 }
-                (Work::Image(_), Mode::Starting | Mode::Paired | Mode::Fresh | Mode::Damaged) => None,
+                (Work::Version | Work::Image(_), Mode::Paired) => None,
                 (Work::Exists | Work::ReadAll | Work::Read(_), Mode::Paired | Mode::Ahead | Mode::Handing) => None,
                 _ => Some(ResultCode::UNAVAILABLE),
             };
@@ -355,7 +361,9 @@ impl Shard {
     fn stored(&mut self, number: u32, mut reply: Reply) {
         let Some(pending) = self.pending.get(number) else { return };
         let (namespace, digest) = (pending.namespace, pending.digest);
-        let is_written = pending.is_writing && reply.result == ResultCode::OK;
+        // Without an image, a write with a replica has changed nothing.
+        let has_changed = reply.image.is_some() || pending.node.is_none();
+        let is_written = pending.is_writing && reply.result == ResultCode::OK && has_changed;
         if pending.is_careful && !is_written {
             let Some(reply) = self.settle(number, (namespace, digest), reply) else { return };
             return self.complete(number, reply);
@@ -391,10 +399,11 @@ impl Shard {
             self.copies.end(key, number);
         }
         self.count(&pending, reply.result);
-        let (result, readers) = (reply.result, std::mem::take(&mut pending.readers));
-        self.answer(pending.origin, reply);
-        if pending.origin == Origin::Again {
-            self.on_copied_again(key, result);
+        let readers = std::mem::take(&mut pending.readers);
+        match pending.origin {
+            Origin::Comparison { serial } => self.on_comparison(serial, key, &reply),
+            Origin::Again => self.on_copied_again(key, reply.result),
+            origin => self.answer(origin, reply),
         }
         self.answer_readers(readers, pending.has_failed);
     }
@@ -476,10 +485,9 @@ impl Shard {
                     self.list(at);
                 }
             }
-            Origin::Comparison { serial, namespace } => self.on_comparison(serial, namespace, &reply),
             Origin::Found => self.on_found(&reply),
             Origin::Record(mode) => self.on_record(mode, reply.result),
-            Origin::Again | Origin::Nobody => {}
+            Origin::Comparison { .. } | Origin::Again | Origin::Nobody => {}
         }
     }
 
