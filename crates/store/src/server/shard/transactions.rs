@@ -299,6 +299,11 @@ impl Shard {
             if (is_write || at_master && word.mode == Mode::Ahead) && self.state.pair.must_wait(word) {
                 return self.park(number, transaction, at_master);
             }
+            // The other node may have its partitions back since the transaction was routed.
+            let is_paired = word.mode == Mode::Paired && (is_write || at_master);
+            if is_paired && !self.state.setup.cluster.has(partition(&transaction.digest), 0) {
+                return self.route(number, namespace, transaction, at_master);
+            }
             let refused = match (&transaction.work, word.mode) {
                 (Work::Write(_) | Work::Delete(_), Mode::Paired) => {
                     replica = self.state.setup.cluster.replica(partition(&transaction.digest));
