@@ -309,9 +309,10 @@ impl State {
         let what = match (self.pair.mode(), word.mode) {
             (Mode::Ahead, Mode::Ahead) => "both nodes took over, and each has writes that the other lacks",
             (Mode::Damaged, Mode::Damaged) => {
-                "both nodes lost records to damage, and each may have what the other lost"
+                "both nodes lack records (damage, or new devices), and each may have those of the other"
             }
-            (Mode::Behind, Mode::Behind | Mode::Fresh) | (Mode::Fresh, Mode::Behind) => {
+            (Mode::Behind, Mode::Behind | Mode::Fresh | Mode::Damaged)
+            | (Mode::Fresh | Mode::Damaged, Mode::Behind) => {
                 return self.warn("hb", "hb.c", format!("no node has all records - {NO_COPY}"));
             }
             _ => return,
@@ -358,7 +359,9 @@ impl State {
         let text = match mode {
             Mode::Starting | Mode::Handing | Mode::Deciding => return,
             Mode::Fresh => format!("has no records: waits for node {other}, which may have some"),
-            Mode::Damaged => format!("lost records to damage: waits for node {other}, which may have them"),
+            Mode::Damaged => {
+                format!("lacks records (damage, or a new device): waits for node {other}, which may have them")
+            }
             Mode::Paired => format!("paired with node {other}: each node has all records"),
             Mode::Ahead if self.pair.was_fresh() => format!("begins without records, as node {other} does"),
             Mode::Behind if self.pair.was_fresh() => format!("has no records: gets those of node {other}"),

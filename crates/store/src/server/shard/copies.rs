@@ -100,7 +100,7 @@ impl Shard {
     pub(super) fn not_copied(&mut self, number: u32, key: Key, reply: Reply, result: ResultCode) -> Reply {
         let word = self.state.pair.word();
         if matches!(word.mode, Mode::Ahead | Mode::Handing) {
-            if is_passing(result) && self.compares() {
+            if is_passing(result) && self.may_copy_later(word) {
                 self.copy_later(key);
             } else {
                 self.compare_again(result, Some(key));

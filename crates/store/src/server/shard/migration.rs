@@ -225,11 +225,18 @@ impl Shard {
         }
     }
 
+    /// True if this core, at a node with this word, still compares: it does not hand over before a record is copied.
+    pub(super) fn may_copy_later(&self, word: Word) -> bool {
+        let is_of = |of: &Comparison| of.sends && word.mode == Mode::Ahead && of.number == word.changes;
+        self.migration
+            .as_ref()
+            .is_some_and(|migration| migration.is_begun && !migration.is_over && is_of(&migration.of))
+    }
+
     /// The other node could not take a record now.
     pub(super) fn copy_later(&mut self, key: (u16, Digest)) {
         if let Some(migration) = &mut self.migration {
             migration.again.push(key);
-            migration.is_over = false;
             migration.due_ns = migration.due_ns.max(self.now_ns + PASSING_NS);
         }
     }

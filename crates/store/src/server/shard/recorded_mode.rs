@@ -25,6 +25,8 @@ impl Shard {
     /// The record, if there is one.
     pub(super) fn on_found(&mut self, reply: &Reply) {
         let mode = ops::entries(&reply.ops).next().and_then(|entry| entry.value.last().copied());
+        // Unreadable, it may have said that this node is behind.
+        self.has_losses |= !matches!(reply.result, ResultCode::OK | ResultCode::NOT_FOUND);
         self.ready(mode.and_then(Mode::of).filter(|_| reply.result == ResultCode::OK));
     }
 
