@@ -111,7 +111,7 @@ pub struct Write {
     pub answers_each: bool,
     /// The reply must contain the record as stored on the device, for a replica.
     pub image: bool,
-    /// Written even where writes have stopped for want of space.
+    /// Written even where writes have stopped for want of space, and answered when it is on the device.
     pub is_vital: bool,
 }
 

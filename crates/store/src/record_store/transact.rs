@@ -182,7 +182,15 @@ impl Store {
             key: &known(&write.key, old.map(|old| old.key)),
             body: &applied.bins,
         };
-        self.save(number, &record, write.image, reply, now)
+        let answer = self.save(number, &record, write.image, reply, now)?;
+        let place = self.index.get(&digest).map(|entry| entry.place);
+        match (answer, place.filter(|_| write.is_vital)) {
+            (Some(reply), Some(place)) => {
+                self.volumes[usize::from(place.volume)].answer_when_durable(place, number, reply);
+                Ok(None)
+            }
+            (answer, _) => Ok(answer),
+        }
     }
 
     /// Writes a tombstone in the place of a record.

@@ -69,14 +69,12 @@ impl Shard {
         store.execute(number.into(), transaction, &mut RingDisk(&mut self.net), &mut self.replies);
     }
 
-    /// The record is in the store, or was refused; then the next look at timers tries again.
+    /// The record is on the device, or was refused; then the next look at timers tries again.
     pub(super) fn on_record(&mut self, mode: Mode, result: ResultCode) {
         let is_recorded = result == ResultCode::OK;
         self.state.on_mode(self.state.pair.end_record(is_recorded.then_some(mode)));
         if is_recorded {
             self.is_recorded = true;
-            // Written before the writes that wait for it, where those are not awaited either.
-            self.stores.iter_mut().for_each(|(store, _)| store.flush(&mut RingDisk(&mut self.net)));
             // The mode may have changed meanwhile.
             self.state.record();
             self.state.tell_all(|| Message::Recorded);
