@@ -1,4 +1,4 @@
-//! What Aerospike's Go client sees of two nodes that are killed, stopped and cut off from each other, checked by porcupine
+//! Aerospike's Go client at two nodes that are killed, stopped and cut off from each other: its histories, checked by porcupine
 //! (scripts/linearizability): per-key linearizability, the age of plain reads, and that nothing acknowledged is lost.
 //!
 //! `FLASHPROOF_PAIR_EVENTS` draws so many events from `FLASHPROOF_PAIR_SEED`, at half of the highest rate, as `make soak` does.

@@ -44,7 +44,7 @@ fn assert_read<T>(read: Result<T, impl Display>) -> bool {
     read.is_ok()
 }
 
-/// What was read is written and read back equal.
+/// A value that was read is written and read back equal.
 fn assert_written<T, E>(text: &str, read: fn(&str) -> Result<T, E>) -> bool
 where
     T: Debug + Display + PartialEq,

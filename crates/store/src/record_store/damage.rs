@@ -208,12 +208,9 @@ impl Store {
             if verdict.losses.blocks > 0 {
                 volume.accept(verdict.losses);
             }
-            let is_exhausted = self.version.max(volume.number_max()) >= NUMBER_LAST;
-            if is_exhausted {
-                volume.refuse_writes();
-            }
             let (target, losses) = (volume.space().target, volume.losses());
-            if is_exhausted {
+            if self.version.max(volume.number_max()) >= NUMBER_LAST {
+                volume.refuse_writes();
                 self.remark_on(
                     target,
                     format!(

@@ -351,6 +351,19 @@ fn a_device_of_another_size_is_not_written_over() {
     assert_eq!(bench.engine.in_flight(), 0, "nothing is written");
 }
 
+/// A store on a device with these contents, whatever of them is lost.
+fn opened(namespace: &Namespace, contents: Contents) -> Bench {
+    let model = QueueModel::new(&"sim:capacity=64MiB".parse().unwrap(), 1);
+    let space =
+        Space { target: 0, range: 0..32 * BLOCK, marks: MARKS, min_io_bytes: 512, write_unit_bytes: 512, id: 9 };
+    let mut bench = Bench::on(namespace, &[space], SimEngine::holding(vec![model], vec![contents]));
+    bench.store.accept_losses(&mut bench.engine);
+    while !bench.store.is_ready() {
+        bench.step(u64::MAX);
+    }
+    bench
+}
+
 #[test]
 fn a_device_of_made_up_blocks_is_opened_and_used() {
     for seed in 0..150 {
@@ -384,14 +397,7 @@ fn a_device_of_made_up_blocks_is_opened_and_used() {
             contents.write(u64::from(block) * BLOCK, &bytes);
         }
         let namespace = Namespace { write_block_bytes: BLOCK as u32, defrag_lwm_pct: 90, ..Namespace::new("test") };
-        let model = QueueModel::new(&"sim:capacity=64MiB".parse().unwrap(), 1);
-        let space =
-            Space { target: 0, range: 0..32 * BLOCK, marks: MARKS, min_io_bytes: 512, write_unit_bytes: 512, id: 9 };
-        let mut bench = Bench::on(&namespace, &[space], SimEngine::holding(vec![model], vec![contents]));
-        bench.store.accept_losses(&mut bench.engine);
-        while !bench.store.is_ready() {
-            bench.step(u64::MAX);
-        }
+        let mut bench = opened(&namespace, contents);
         bench.store.check().unwrap();
         for number in 0..9 {
             let mut digest = [0; 20];
@@ -428,15 +434,7 @@ fn a_device_with_a_number_near_the_limit_is_said_and_writes_are_refused() {
         of.write(&mut mark, 9);
         contents.write(MARKS + of.slot(), &mark);
         let namespace = Namespace { write_block_bytes: BLOCK as u32, ..Namespace::new("test") };
-        let model = QueueModel::new(&"sim:capacity=64MiB".parse().unwrap(), 1);
-        let space =
-            Space { target: 0, range: 0..32 * BLOCK, marks: MARKS, min_io_bytes: 512, write_unit_bytes: 512, id: 9 };
-        let mut bench = Bench::on(&namespace, &[space], SimEngine::holding(vec![model], vec![contents]));
-        bench.store.accept_losses(&mut bench.engine);
-        while !bench.store.is_ready() {
-            bench.step(u64::MAX);
-        }
-        bench
+        opened(&namespace, contents)
     };
     let last = NUMBER_LAST - 1;
     assert_eq!(opened_with(last, last, last).ask(2, Work::Write(write(b"x", Exists::Any))).result, ResultCode::OK);

@@ -303,6 +303,11 @@ impl State {
         sums
     }
 
+    /// A process of another node has said its mode on a connection that it began before.
+    pub(super) fn heard(&self, process: u64, word: Word, now_ns: u64) {
+        self.on_mode(self.pair.heard(process, word, now_ns));
+    }
+
     /// A process of another node has begun a connection.
     pub(super) fn greeted(&self, process: u64, word: Word, now_ns: u64) {
         self.on_mode(self.pair.greeted(process, word, now_ns));
@@ -363,8 +368,8 @@ impl State {
                 format!("lacks records (damage, or a new device): waits for node {other}, which may have them")
             }
             Mode::Paired => format!("paired with node {other}: each node has all records"),
-            Mode::Ahead if self.pair.was_fresh() => format!("begins without records, as node {other} does"),
-            Mode::Behind if self.pair.was_fresh() => format!("has no records: gets those of node {other}"),
+            Mode::Ahead if was_fresh => format!("begins without records, as node {other} does"),
+            Mode::Behind if was_fresh => format!("has no records: gets those of node {other}"),
             Mode::Ahead => format!("answers all requests until node {other} is there and has all records"),
             Mode::Behind => {
                 format!("passes all requests on to node {other}, and gets the records that it lacks")
@@ -372,7 +377,6 @@ impl State {
         };
         match mode {
             Mode::Paired | Mode::Fresh => self.inform("hb", "hb.c", text),
-            _ if self.pair.was_fresh() => self.inform("hb", "hb.c", text),
             _ if was_fresh => self.inform("hb", "hb.c", text),
             _ => self.warn("hb", "hb.c", text),
         }

@@ -29,15 +29,15 @@
 //!
 //! **Dead or silent.** A refused connection proves that the host answers and the process is gone: either node takes
 //! over after [`REFUSED_NS`] of refusals and nothing else; the second only if that began within [`SILENCE_NS`] of the
-//! first's last answer, because later the first may have taken over before it died. Silence may be a split or a stopped process, and the other
-//! may still serve clients. Then one node must not write, and both must know which: the first node of the list takes
-//! over after [`SILENCE_NS`], the second never. A reset by something else than the node's host defeats the proof: a
+//! first's last answer, because later the first may have taken over before it died. Silence may be a split or a stopped
+//! process, and the other may still serve clients. Then one node must not write, and both must know which: the first
+//! node of the list takes over after [`SILENCE_NS`], the second never. A reset by something else than the node's host defeats the proof: a
 //! firewall that rejects, a forwarded port, an address that moved to another host.
 //!
 //! **Lease.** With `write-commit-level-override master` an acknowledgement does not need the replica. Such a node
-//! acknowledges for [`LEASE_NS`] from when it sent the last message that the other answered as one of a pair, by its own monotonic
-//! clock, looked at when it acknowledges. The first node takes over [`SILENCE_NS`] after it received the last message:
-//! a second later than any lease ends. Clocks need not agree, only run at about the same speed.
+//! acknowledges for [`LEASE_NS`] from when it sent the last message that the other answered as one of a pair, by its own
+//! monotonic clock, looked at when it acknowledges. The first node takes over [`SILENCE_NS`] after it received the last
+//! message: a second later than any lease ends. Clocks need not agree, only run at about the same speed.
 
 mod mode;
 
@@ -46,6 +46,7 @@ use super::state::lock;
 use crate::{Digest, digest};
 pub(crate) use mode::Mode;
 pub(super) use mode::Word;
+use mode::is_earlier;
 use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
@@ -116,7 +117,7 @@ pub(super) struct Pair {
     cores: usize,
     /// [`Word::number`] of this node. Changed only with `words` locked.
     word: AtomicU16,
-    /// That of the other node, if it has said one, and the number of its process.
+    /// The other node's, if it has said one, and the number of its process.
     other: AtomicU16,
     process: AtomicU64,
     /// Changes when this node took over last.
@@ -191,10 +192,9 @@ impl Pair {
     }
 
     /// True for a connection of the other node that was greeted at that number of changes, before this node took over.
-    /// What it still brings are writes that nobody acknowledged.
+    /// It brings writes that nobody acknowledged.
     pub(super) fn is_past(&self, changes: u16) -> bool {
-        let since = Word { mode: Mode::Ahead, changes: self.since.load(Ordering::SeqCst) };
-        Word { mode: Mode::Ahead, changes }.is_before(since)
+        is_earlier(changes, self.since.load(Ordering::SeqCst))
     }
 
     /// The place of this node for a partition: 0 master, 1 replica. `copies`: the namespace has two of each record.
@@ -241,7 +241,7 @@ impl Pair {
         self.on_word(&mut words, word, is_new, now_ns)
     }
 
-    /// That process of the other node has said its mode. Returns this node's, if that changes.
+    /// The process of this number at the other node has said its mode. Returns this node's, if that changes.
     pub(super) fn heard(&self, process: u64, word: Word, now_ns: u64) -> Option<Mode> {
         let mut words = lock(&self.words);
         match words.process {
@@ -250,7 +250,7 @@ impl Pair {
         }
     }
 
-    /// That process of the other node has answered a message that was sent at `sent_ns`.
+    /// The process of this number at the other node has answered a message that was sent at `sent_ns`.
     pub(super) fn answered(&self, process: u64, word: Word, sent_ns: u64) {
         if lock(&self.words).process == Some(process) && word.mode == Mode::Paired {
             self.answered_ns.fetch_max(sent_ns, Ordering::SeqCst);
@@ -325,20 +325,19 @@ impl Pair {
         }
     }
 
-    /// True if the mode is not on the device, and is not being recorded.
+    /// True if a mode is to be recorded.
     pub(super) fn must_record(&self) -> bool {
-        !self.is_recording.load(Ordering::SeqCst) && self.unrecorded().is_some()
+        self.unrecorded().is_some()
     }
 
+    /// The mode that is not on the device and is not being recorded.
     fn unrecorded(&self) -> Option<Mode> {
-        self.wanted().filter(|wanted| self.takes_over && *wanted as u8 != self.recorded.load(Ordering::SeqCst))
+        let begins = self.takes_over && !self.is_recording.load(Ordering::SeqCst);
+        self.wanted().filter(|wanted| begins && *wanted as u8 != self.recorded.load(Ordering::SeqCst))
     }
 
     /// The mode to record now, by one core. From here on none is on the device for certain, until [`Self::end_record`].
     pub(super) fn begin_record(&self) -> Option<Mode> {
-        if self.is_recording.load(Ordering::SeqCst) {
-            return None;
-        }
         let wanted = self.unrecorded()?;
         self.recorded.store(UNRECORDED, Ordering::SeqCst);
         self.is_recording.store(true, Ordering::SeqCst);
@@ -369,8 +368,7 @@ impl Pair {
 
     /// True while the other node lacks records, or this one does.
     pub(super) fn migrates(&self) -> bool {
-        let other = Word::of(self.other.load(Ordering::SeqCst)).map(|word| word.mode);
-        matches!(self.mode(), Mode::Behind | Mode::Handing) || self.mode() == Mode::Ahead && other == Some(Mode::Behind)
+        matches!(self.mode(), Mode::Behind | Mode::Handing) || self.comparison().is_some()
     }
 
     /// Begins the comparison again: the other node may lack a write.
@@ -397,7 +395,7 @@ impl Pair {
         None
     }
 
-    /// One of `cores` cores of the other node has.
+    /// A core of the other node, one of `cores`, has compared all its records.
     pub(super) fn other_compared(&self, number: u16, core: usize, cores: usize) -> Option<Mode> {
         self.on_compared(1, number, core, cores)
     }

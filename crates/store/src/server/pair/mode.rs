@@ -18,7 +18,7 @@ pub(crate) enum Mode {
     Damaged,
     /// Ahead, and the other node has all records now: writes wait until it has its partitions back.
     Handing,
-    /// What a node that is ahead, or behind, tells before that is recorded.
+    /// Told by a node that is ahead, or behind, before that is recorded.
     Deciding,
 }
 
@@ -69,10 +69,13 @@ impl Word {
 
     /// True if it was said before `other`, by the same process.
     pub(super) fn is_before(self, other: Self) -> bool {
-        match self.changes.wrapping_sub(other.changes) & 4095 {
-            // Told until the mode is recorded.
-            0 => self.mode == Mode::Deciding && other.mode != Mode::Deciding,
-            later => later >= 2048,
-        }
+        // Told until the mode is recorded.
+        let was_deciding = self.mode == Mode::Deciding && other.mode != Mode::Deciding;
+        is_earlier(self.changes, other.changes) || self.changes == other.changes && was_deciding
     }
+}
+
+/// True if the first of two numbers of changes, modulo 4096, is the lower.
+pub(super) fn is_earlier(changes: u16, other: u16) -> bool {
+    changes.wrapping_sub(other) & 4095 >= 2048
 }

@@ -7,7 +7,7 @@ use super::super::state::{State, lock};
 use super::transactions::{Batch, Origin};
 use super::{CANCEL, MS, RECEIVE, SEND, Shard};
 use crate::wire::{self, Command, Fault, Kind, frame, reply};
-use crate::{Reply, Transaction, Work};
+use crate::{Digest, Reply, Transaction, Work};
 use engine::IoEngine as _;
 use std::net::TcpStream;
 use std::sync::Arc;
@@ -218,24 +218,19 @@ impl Shard {
                 self.linked(at, node);
             }
             (Said::Ping { number, word }, Role::Inbound) => {
-                state.on_mode(state.pair.heard(connection.process, word, self.now_ns));
+                state.heard(connection.process, word, self.now_ns);
                 Said::Pong { number, word: state.pair.told() }.put(connection.out());
                 self.list(at);
             }
             (Said::Pong { number, word }, Role::Outbound(_)) => {
-                state.on_mode(state.pair.heard(connection.process, word, self.now_ns));
+                state.heard(connection.process, word, self.now_ns);
                 // A later number than was sent would be a lease without end.
                 connection.heard_ns = connection.heard_ns.max(number.min(connection.pinged_ns));
                 state.pair.answered(connection.process, word, connection.heard_ns);
             }
             (Said::Image { number, namespace, digest, image }, Role::Inbound) => {
-                if usize::from(namespace) >= self.stores.len() || digest == state.record_digest {
-                    return Err(Malformed);
-                }
                 let origin = Origin::Node { connection: at, serial: connection.serial, number };
-                let transaction = Transaction { digest, set: Box::default(), work: Work::Image(image.to_vec()) };
-                let request = wire::Request { namespace: namespace.into(), transaction, at_master: false };
-                self.start(origin, request, u64::MAX);
+                self.start_for_node(origin, namespace, digest, Work::Image(image.to_vec()))?;
             }
             (Said::Done { number, result }, Role::Outbound(node)) => {
                 if self.links[node] == Some(at) {
@@ -243,14 +238,9 @@ impl Shard {
                 }
             }
             (Said::Compare { number, namespace, digest, version }, Role::Inbound) => {
-                if usize::from(namespace) >= self.stores.len() {
-                    return Err(Malformed);
-                }
                 let origin = Origin::Compared { connection: at, serial: connection.serial, number, namespace };
                 let work = if state.pair.mode() == Mode::Ahead { Work::Compare(version) } else { Work::Version };
-                let transaction = Transaction { digest, set: Box::default(), work };
-                let request = wire::Request { namespace: namespace.into(), transaction, at_master: false };
-                self.start(origin, request, u64::MAX);
+                self.start_for_node(origin, namespace, digest, work)?;
             }
             (Said::Compared { number, version }, Role::Outbound(node)) => {
                 if self.links[node] == Some(at) {
@@ -264,7 +254,7 @@ impl Shard {
                 state.on_mode(state.pair.other_compared(comparison, core as usize, cores as usize));
             }
             (Said::Proxy { number, word, message }, Role::Inbound) => {
-                state.on_mode(state.pair.heard(connection.process, word, self.now_ns));
+                state.heard(connection.process, word, self.now_ns);
                 let origin = Origin::Proxied { connection: at, serial: connection.serial, number };
                 match state.parse(message) {
                     Ok(Command::Single(single)) => {
@@ -284,6 +274,16 @@ impl Shard {
             _ => return Err(Malformed),
         }
         Ok(true)
+    }
+
+    /// Begins what another node asks for. The record of a node's mode is its own.
+    fn start_for_node(&mut self, origin: Origin, namespace: u16, digest: Digest, work: Work) -> Result<(), Malformed> {
+        if usize::from(namespace) >= self.stores.len() || digest == self.state.record_digest {
+            return Err(Malformed);
+        }
+        let transaction = Transaction { digest, set: Box::default(), work };
+        self.start(origin, wire::Request { namespace: namespace.into(), transaction, at_master: false }, u64::MAX);
+        Ok(())
     }
 
     /// Has a connection's replies sent at the end of this pass.

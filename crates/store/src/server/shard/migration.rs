@@ -15,7 +15,7 @@ use super::super::cluster::Said;
 use super::super::pair::{Comparison, Mode, Word};
 use super::transactions::Origin;
 use super::{MS, Shard};
-use crate::{Digest, PARTITIONS, Reply, ResultCode, Transaction, Version, Work};
+use crate::{Digest, PARTITIONS, Reply, ResultCode, Transaction, Version, Work, partition};
 
 /// Records that a core compares at once.
 const FLYING_MAX: usize = 64;
@@ -173,9 +173,13 @@ impl Shard {
         self.state.setup.cluster.others().next().map(|(node, _)| node)
     }
 
-    /// The node that gets a write of this core, too, if there is one; `word` is that of this node as the write began.
-    /// Errors: it cannot take more now.
-    pub(super) fn receiver(&mut self, word: Word) -> Result<Option<usize>, ResultCode> {
+    /// The node that gets a write of this record, too, if there is one; `word` is that of this node as the write began,
+    /// paired or ahead. Errors: it cannot take more now, or is not there and has to have the write.
+    pub(super) fn receiver(&mut self, word: Word, digest: &Digest) -> Result<Option<usize>, ResultCode> {
+        if word.mode == Mode::Paired {
+            let replica = self.state.setup.cluster.replica(partition(digest));
+            return replica.and_then(|node| self.refusal(node)).map_or(Ok(replica), Err);
+        }
         let is_of = |of: &Comparison| of.sends && of.number == word.changes;
         let sends = self.migration.as_ref().is_some_and(|of| is_of(&of.of));
         let Some(node) = self.other_node().filter(|_| sends) else { return Ok(None) };

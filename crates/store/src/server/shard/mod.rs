@@ -110,7 +110,7 @@ pub(super) struct Shard {
     /// When records may be compared again of which one could not be copied.
     rests_ns: u64,
     /// True if the record of this node's mode is in one of its stores.
-    is_recorded: bool,
+    has_record: bool,
     /// True if a store opened without records that were lost.
     has_losses: bool,
     /// Bytes that arrived or were answered since memory was looked at.
@@ -197,7 +197,7 @@ impl Shard {
             migration: None,
             compares_again_ns: 0,
             rests_ns: 0,
-            is_recorded: false,
+            has_record: false,
             has_losses: false,
             moved_bytes: 0,
             now_ns: 0,
@@ -411,7 +411,7 @@ impl Shard {
         for (counts, (store, _)) in self.counts.namespaces.iter_mut().zip(&self.stores) {
             counts.store = store.statistics();
         }
-        if let Some((namespace, _)) = self.state.record_place().filter(|_| self.is_recorded) {
+        if let Some((namespace, _)) = self.state.record_place().filter(|_| self.has_record) {
             let objects = &mut self.counts.namespaces[namespace].store.objects;
             *objects = objects.saturating_sub(1);
         }

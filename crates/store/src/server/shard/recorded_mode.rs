@@ -31,7 +31,7 @@ impl Shard {
     }
 
     fn ready(&mut self, recorded: Option<Mode>) {
-        self.is_recorded = recorded.is_some();
+        self.has_record = recorded.is_some();
         self.publish();
         let copied = (0..self.stores.len()).filter(|at| self.has_copies(*at as u16));
         let records = copied.map(|at| self.counts.namespaces[at].store.objects).sum();
@@ -74,7 +74,7 @@ impl Shard {
         let is_recorded = result == ResultCode::OK;
         self.state.on_mode(self.state.pair.end_record(is_recorded.then_some(mode)));
         if is_recorded {
-            self.is_recorded = true;
+            self.has_record = true;
             // The mode may have changed meanwhile.
             self.state.record();
             self.state.tell_all(|| Message::Recorded);

@@ -1,7 +1,7 @@
 //! Transactions in progress: origin, place of execution, and replica.
 
 use super::super::cluster::{BODY_BYTES_MAX, Said};
-use super::super::connection::UNSENT_BYTES_MAX;
+use super::super::connection::{Connection, UNSENT_BYTES_MAX};
 use super::super::pair::{LEASE_NS, Mode};
 use super::super::state::Message;
 use super::{MS, RingDisk, Shard};
@@ -305,19 +305,11 @@ impl Shard {
                 return self.route(number, namespace, transaction, at_master);
             }
             let refused = match (&transaction.work, word.mode) {
-                (Work::Write(_) | Work::Delete(_), Mode::Paired) => {
-                    replica = self.state.setup.cluster.replica(partition(&transaction.digest));
-                    replica.and_then(|node| self.refusal(node))
+                (Work::Write(_) | Work::Delete(_), Mode::Paired | Mode::Ahead) => {
+                    self.receiver(word, &transaction.digest).map(|receiver| replica = receiver).err()
                 }
-                (Work::Write(_) | Work::Delete(_), Mode::Ahead) => {
-                    self.receiver(word).map(|receiver| replica = receiver).err()
-                }
-                (Work::Compare(_), Mode::Paired) => {
-                    replica = self.state.setup.cluster.replica(partition(&transaction.digest));
-                    replica.map_or(Some(ResultCode::UNAVAILABLE), |node| self.refusal(node))
-                }
-                (Work::Compare(_), Mode::Ahead) => match self.receiver(word) {
-                    _ if !self.compares() => Some(ResultCode::UNAVAILABLE),
+                (Work::Compare(_), Mode::Ahead) if !self.compares() => Some(ResultCode::UNAVAILABLE),
+                (Work::Compare(_), Mode::Paired | Mode::Ahead) => match self.receiver(word, &transaction.digest) {
                     Ok(None) => Some(ResultCode::UNAVAILABLE),
                     receiver => receiver.map(|receiver| replica = receiver).err(),
                 },
@@ -441,10 +433,15 @@ impl Shard {
         }
     }
 
+    /// The connection of this number and serial, if it is still open.
+    fn asker(&mut self, at: u32, serial: u32) -> Option<&mut Connection> {
+        self.connections.get(at).filter(|of| of.serial == serial && !of.ended)
+    }
+
     pub(super) fn answer(&mut self, origin: Origin, reply: Reply) {
         match origin {
             Origin::Single { connection: at, serial, request } => {
-                if let Some(connection) = self.connections.get(at).filter(|of| of.serial == serial && !of.ended) {
+                if let Some(connection) = self.asker(at, serial) {
                     connection.answer(request, |out| reply::put(out, &reply));
                     self.list(at);
                     self.moved(reply.ops.len());
@@ -459,7 +456,7 @@ impl Shard {
             }
             Origin::Core { core, number } => self.mail(core, Message::Reply { number, reply }),
             Origin::Node { connection: at, serial, number } => {
-                if let Some(connection) = self.connections.get(at).filter(|of| of.serial == serial && !of.ended) {
+                if let Some(connection) = self.asker(at, serial) {
                     if number != NO_ANSWER {
                         Said::Done { number, result: reply.result }.put(connection.out());
                     }
@@ -467,7 +464,7 @@ impl Shard {
                 }
             }
             Origin::Proxied { connection: at, serial, number } => {
-                if let Some(connection) = self.connections.get(at).filter(|of| of.serial == serial && !of.ended) {
+                if let Some(connection) = self.asker(at, serial) {
                     let mut entry = Vec::new();
                     reply::put_entry(&mut entry, 0, &reply);
                     if entry.len() > BODY_BYTES_MAX {
@@ -482,7 +479,7 @@ impl Shard {
                 if reply.result == ResultCode::OK && self.state.pair.mode() == Mode::Ahead {
                     self.count_copied(namespace, reply.version > 0);
                 }
-                if let Some(connection) = self.connections.get(at).filter(|of| of.serial == serial && !of.ended) {
+                if let Some(connection) = self.asker(at, serial) {
                     match reply.result {
                         ResultCode::OK => Said::Compared { number, version: reply.version }.put(connection.out()),
                         result => Said::Done { number, result }.put(connection.out()),
