@@ -16,6 +16,8 @@ use std::os::fd::{AsRawFd, OwnedFd};
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError, TryLockError};
+use std::thread;
+use std::time::Duration;
 use sys::mount::mount_detached;
 
 /// Why a trace could not be started or read.
@@ -136,6 +138,10 @@ const NAME: &str = "flashproof-";
 /// Several traces of one process get several instances.
 static NEXT: AtomicU32 = AtomicU32::new(0);
 
+/// Attempts to remove an instance that is busy, and the pause between two: half a second in all.
+const REMOVALS: u32 = 50;
+const REMOVAL_PAUSE: Duration = Duration::from_millis(10);
+
 /// Live instances of this process.
 static LIVE: Mutex<Vec<PathBuf>> = Mutex::new(Vec::new());
 
@@ -156,15 +162,17 @@ pub fn stop_instances() {
 }
 
 fn stop(instances: &[PathBuf]) {
-    instances.iter().for_each(|path| remove(path));
+    for path in instances {
+        let _ = remove(path);
+    }
 }
 
-fn remove(path: &Path) {
-    // Errors have no receiver. If the directory stays (somebody has it open), it stops recording, and the next run
-    // removes it.
+/// Switches an instance off and removes its directory. EBUSY: somebody has a file of it open. Then it does not record
+/// any more, and the next trace on this machine removes it.
+fn remove(path: &Path) -> io::Result<()> {
     let switch = fs::OpenOptions::new().write(true).open(path.join("tracing_on"));
     let _ = switch.and_then(|mut file| file.write_all(b"0"));
-    let _ = fs::remove_dir(path);
+    fs::remove_dir(path)
 }
 
 /// A tracefs instance; dropping it removes it. Its buffers must be closed before.
@@ -224,7 +232,13 @@ fn read_whole(path: &Path) -> io::Result<String> {
 
 impl Drop for Instance {
     fn drop(&mut self) {
-        remove(&self.path);
+        // A program that another thread starts at this moment has our files open until its exec.
+        for _ in 0..REMOVALS {
+            match remove(&self.path) {
+                Err(error) if error.kind() == io::ErrorKind::ResourceBusy => thread::sleep(REMOVAL_PAUSE),
+                _ => break,
+            }
+        }
         live().retain(|path| *path != self.path);
     }
 }
