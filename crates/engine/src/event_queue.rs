@@ -1,66 +1,78 @@
 //! A queue of future events, sorted by key. Keys are instants or begin with one.
 
-use std::collections::VecDeque;
-
 /// Number of last items that [`EventQueue::push`] scans before it falls back to a binary search.
 const NEAR: usize = 8;
 
 /// Items sorted by key; items with equal keys in insertion order.
 ///
-/// A sorted ring, not a heap: few events are pending, and most new ones go near either end, which costs less than
+/// A sorted list, not a heap: few events are pending, and most new ones go near either end, which costs less than
 /// sifting a heap. In the worst case, in the middle of thousands, half of the items move: a copy of some kilobytes.
 #[derive(Debug, Clone)]
 pub struct EventQueue<K, T> {
-    items: VecDeque<(K, T)>,
+    /// The first `taken` are removed.
+    items: Vec<(K, T)>,
+    taken: usize,
 }
 
 impl<K: Ord + Copy, T: Copy> EventQueue<K, T> {
     /// An empty queue with room for `capacity` items; it grows if needed.
     pub fn with_capacity(capacity: usize) -> Self {
-        Self { items: VecDeque::with_capacity(capacity) }
+        Self { items: Vec::with_capacity(2 * capacity), taken: 0 }
     }
 
     /// Inserts an item, after items with the same key.
     #[inline]
     pub fn push(&mut self, key: K, item: T) {
-        let near = self.items.len().saturating_sub(NEAR);
-        let mut at = self.items.len();
-        while at > near && self.items[at - 1].0 > key {
-            at -= 1;
-        }
-        if at == near && near > 0 {
-            at = self.items.partition_point(|(other, _)| *other <= key);
-        }
         // Either end needs no other item to move.
-        match at {
-            _ if at == self.items.len() => self.items.push_back((key, item)),
-            0 => self.items.push_front((key, item)),
-            _ => self.items.insert(at, (key, item)),
+        if self.taken > 0 && self.items.get(self.taken).is_some_and(|(first, _)| key < *first) {
+            self.taken -= 1;
+            self.items[self.taken] = (key, item);
+            return;
+        }
+        if self.items.len() == self.items.capacity() && self.taken > self.items.len() / 2 {
+            self.items.drain(..self.taken);
+            self.taken = 0;
+        }
+        let items = &self.items[self.taken..];
+        let (far, near) = items.split_at(items.len().saturating_sub(NEAR));
+        let at = match near.iter().rposition(|(other, _)| *other <= key) {
+            Some(before) => far.len() + before + 1,
+            None => far.partition_point(|(other, _)| *other <= key),
+        };
+        if at == items.len() {
+            self.items.push((key, item));
+        } else {
+            self.items.insert(self.taken + at, (key, item));
         }
     }
 
     /// The item with the smallest key, without removing it.
     #[inline]
     pub fn first(&self) -> Option<(K, T)> {
-        self.items.front().copied()
+        self.items.get(self.taken).copied()
     }
 
     /// Removes the item with the smallest key.
     #[inline]
     pub fn pop(&mut self) -> Option<(K, T)> {
-        self.items.pop_front()
+        let first = self.first()?;
+        self.taken += 1;
+        if self.taken == self.items.len() {
+            self.items.clear();
+            self.taken = 0;
+        }
+        Some(first)
     }
 
     /// The item `n` places before the last.
     #[inline]
     pub fn from_last(&self, n: usize) -> Option<(K, T)> {
-        let at = self.items.len().checked_sub(n + 1)?;
-        Some(self.items[at])
+        self.items[self.taken..].iter().nth_back(n).copied()
     }
 
     /// All items in order.
     pub fn iter(&self) -> impl Iterator<Item = (K, T)> {
-        self.items.iter().copied()
+        self.items[self.taken..].iter().copied()
     }
 }
 

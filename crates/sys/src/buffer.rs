@@ -60,10 +60,14 @@ impl Drop for Region {
     }
 }
 
-/// A page-aligned buffer; empty on simulated drives that store no data.
+/// A page-aligned buffer; empty on simulated drives that store no data. One pointer: it moves with every operation.
 #[derive(Debug)]
-pub struct Buf {
-    region: Option<Arc<Region>>,
+pub struct Buf(Option<Box<Cut>>);
+
+/// The part of a region that is a buffer's.
+#[derive(Debug)]
+struct Cut {
+    region: Arc<Region>,
     offset: usize,
     len: usize,
     registered: Option<u16>,
@@ -72,12 +76,12 @@ pub struct Buf {
 impl Buf {
     /// A buffer of length 0, without memory.
     pub const fn empty() -> Self {
-        Self { region: None, offset: 0, len: 0, registered: None }
+        Self(None)
     }
 
     /// Index of the registered memory that the buffer lies in, if the engine registered it.
     pub fn registered(&self) -> Option<u16> {
-        self.registered
+        self.0.as_ref()?.registered
     }
 
     /// Address for the kernel. The caller keeps the `Buf` until the kernel is done with it.
@@ -89,10 +93,10 @@ impl Buf {
 impl Deref for Buf {
     type Target = [u8];
     fn deref(&self) -> &[u8] {
-        match &self.region {
+        match &self.0 {
             // SAFETY: offset + len lie in the mapping (checked when cut), the bytes are initialised
             // (anonymous memory is zero), and no other `Buf` covers them.
-            Some(region) => unsafe { std::slice::from_raw_parts(region.start.as_ptr().add(self.offset), self.len) },
+            Some(cut) => unsafe { std::slice::from_raw_parts(cut.region.start.as_ptr().add(cut.offset), cut.len) },
             None => &[],
         }
     }
@@ -100,9 +104,9 @@ impl Deref for Buf {
 
 impl DerefMut for Buf {
     fn deref_mut(&mut self) -> &mut [u8] {
-        match &self.region {
+        match &self.0 {
             // SAFETY: as in `deref`, and `&mut self` excludes every other access.
-            Some(region) => unsafe { std::slice::from_raw_parts_mut(region.start.as_ptr().add(self.offset), self.len) },
+            Some(cut) => unsafe { std::slice::from_raw_parts_mut(cut.region.start.as_ptr().add(cut.offset), cut.len) },
             None => &mut [],
         }
     }
@@ -129,9 +133,9 @@ impl Pool {
         if end > self.region.len {
             return None;
         }
-        let buf = Buf { region: Some(self.region.clone()), offset: self.next, len, registered: self.registered };
+        let cut = Cut { region: self.region.clone(), offset: self.next, len, registered: self.registered };
         self.next = end.next_multiple_of(ALIGN);
-        Some(buf)
+        Some(Buf(Some(Box::new(cut))))
     }
 
     /// The whole memory, for registering with the kernel.

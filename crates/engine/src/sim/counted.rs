@@ -1,7 +1,7 @@
 //! Counters of a simulated drive's host operations, for any model.
 
 use results::telemetry::Column;
-use sys::op::{OpKind, Outcome};
+use sys::op::OpKind;
 
 /// Counts of operations and bytes, in the order of [`Self::COLUMNS`].
 #[derive(Debug, Clone, Default)]
@@ -21,17 +21,17 @@ impl Counted {
     ];
 
     #[inline]
-    pub(super) fn add(&mut self, kind: OpKind, len: u32, outcome: Outcome) {
+    pub(super) fn add(&mut self, kind: OpKind, len: u64, errno: i32) {
         let [reads, read_bytes, writes, write_bytes, flushes, deallocates, deallocated_bytes, failed] = &mut self.0;
         let (operations, bytes) = match kind {
-            _ if !outcome.is_done() => return *failed += 1,
+            _ if errno != 0 => return *failed += 1,
             OpKind::Read => (reads, read_bytes),
             OpKind::Write => (writes, write_bytes),
             OpKind::Deallocate => (deallocates, deallocated_bytes),
             OpKind::Flush => return *flushes += 1,
         };
         *operations += 1;
-        *bytes += u64::from(len);
+        *bytes += len;
     }
 
     pub(super) fn values(&self) -> [u64; 8] {

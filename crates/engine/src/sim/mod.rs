@@ -76,6 +76,15 @@ impl<M: DriveModel> SimEngine<M> {
         }
     }
 
+    /// Applies a completed operation to the data of its drive. Returns its buffer.
+    fn apply(&mut self, drive: usize, done: Done) -> Buf {
+        let op = self.ops.get_mut(done.token as usize).and_then(Option::take);
+        op.map_or(Buf::empty(), |mut op| {
+            self.contents[drive].apply(&mut op, done.outcome());
+            op.buf
+        })
+    }
+
     /// The drive with the next event, and its time; `u64::MAX` if none has one.
     #[inline]
     fn next(&self) -> (usize, u64) {
@@ -128,16 +137,13 @@ impl<M: DriveModel> IoEngine for SimEngine<M> {
             self.now_ns = self.now_ns.max(at_ns);
             let done = self.drives[drive].advance();
             self.next_ns[drive] = self.drives[drive].next_event_ns();
-            if let Some(Done { token, submitted_ns, outcome }) = done {
+            if let Some(done) = done {
                 self.in_flight -= 1;
                 missing = missing.saturating_sub(1);
-                let op = self.ops.get_mut(token as usize).and_then(Option::take);
-                let buf = op.map_or(Buf::empty(), |mut op| {
-                    self.contents[drive].apply(&mut op, outcome);
-                    op.buf
-                });
-                let completed_ns = self.now_ns;
-                out.push(Completion { token, buf, outcome, issued_ns: submitted_ns, completed_ns, unseen_ns: 0 });
+                let buf = if self.contents.is_empty() { Buf::empty() } else { self.apply(drive, done) };
+                let Done { token, submitted_ns: issued_ns, .. } = done;
+                let (outcome, completed_ns) = (done.outcome(), self.now_ns);
+                out.push(Completion { token, buf, outcome, issued_ns, completed_ns, unseen_ns: 0 });
             }
         }
         if missing > 0 {
@@ -261,7 +267,7 @@ mod tests {
 
     impl DriveModel for Wheel {
         fn submit(&mut self, op: &Op, now_ns: u64) {
-            self.taken.push(Done { token: op.token, submitted_ns: now_ns, outcome: Outcome::Done });
+            self.taken.push(Done { token: op.token, submitted_ns: now_ns, errno: 0 });
         }
 
         fn next_event_ns(&self) -> u64 {

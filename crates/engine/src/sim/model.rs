@@ -45,6 +45,14 @@ pub struct Done {
     pub token: u32,
     /// Submission time, nanoseconds.
     pub submitted_ns: u64,
+    /// Error number of the operation; 0: all bytes were transferred.
+    pub errno: i32,
+}
+
+impl Done {
     /// Result of the operation.
-    pub outcome: Outcome,
+    #[inline]
+    pub fn outcome(self) -> Outcome {
+        if self.errno == 0 { Outcome::Done } else { Outcome::Errno(self.errno) }
+    }
 }

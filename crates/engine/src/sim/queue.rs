@@ -13,7 +13,7 @@ use super::spec::{DriveSpec, Stalls};
 use crate::event_queue::EventQueue;
 use results::telemetry::Column;
 use std::collections::VecDeque;
-use sys::op::{Op, OpKind, Outcome};
+use sys::op::{Op, OpKind};
 use sys::random::Random;
 
 /// A drive in use.
@@ -29,6 +29,8 @@ pub struct QueueModel {
     limited: [VecDeque<(u64, Asked)>; 2],
     random: Random,
     counted: Counted,
+    /// Bytes and cost of the last read, and the last write: most have the same size, and a division takes longest.
+    last_cost: [(u64, u64); 2],
 }
 
 /// The part of an operation that the model needs.
@@ -36,7 +38,7 @@ pub struct QueueModel {
 struct Asked {
     kind: OpKind,
     offset: u64,
-    len: u32,
+    len: u64,
     token: u32,
     hinted: bool,
     submitted_ns: u64,
@@ -46,7 +48,8 @@ impl DriveModel for QueueModel {
     #[inline]
     fn submit(&mut self, op: &Op, now_ns: u64) {
         let &Op { kind, offset, len, token, .. } = op;
-        let asked = Asked { kind, offset, len, token, hinted: op.placement.is_some(), submitted_ns: now_ns };
+        let asked =
+            Asked { kind, offset, len: len.into(), token, hinted: op.placement.is_some(), submitted_ns: now_ns };
         if self.spec.window_ns == 0 || !self.has_to_wait(asked) {
             self.serve(asked, now_ns);
         }
@@ -86,6 +89,7 @@ impl QueueModel {
             limited: Default::default(),
             random: Random::new(spec.seed.unwrap_or(seed)),
             counted: Counted::default(),
+            last_cost: [(0, 0); 2],
             spec: spec.clone(),
         }
     }
@@ -111,36 +115,43 @@ impl QueueModel {
 
     /// Direction of a read or write, and its cost: the time that bandwidth and rate limits allot to it.
     #[inline]
-    fn cost_ns(&self, op: &Asked) -> Option<(usize, u64)> {
+    fn cost_ns(&mut self, op: &Asked) -> Option<(usize, u64)> {
         let (way, kbps, iops) = match op.kind {
             OpKind::Read => (0, self.spec.read_kbps, self.spec.read_iops),
             OpKind::Write => (1, self.spec.write_kbps, self.spec.write_iops),
             OpKind::Flush | OpKind::Deallocate => return None,
         };
-        // 1 kB/s is 1 byte a millisecond.
-        let of_bytes = (u64::from(op.len) * 1_000_000).checked_div(kbps);
-        of_bytes.max(1_000_000_000_u64.checked_div(iops)).map(|cost_ns| (way, cost_ns))
+        if kbps == 0 && iops == 0 {
+            return None;
+        }
+        let (last_bytes, cost_ns) = &mut self.last_cost[way];
+        if *last_bytes != op.len || op.len == 0 {
+            // 1 kB/s is 1 byte a millisecond.
+            let of_bytes = (op.len * 1_000_000).checked_div(kbps);
+            (*last_bytes, *cost_ns) = (op.len, of_bytes.max(1_000_000_000_u64.checked_div(iops)).unwrap_or(0));
+        }
+        Some((way, *cost_ns))
     }
 
     /// Passes the operation to the channels at `now_ns`.
     #[inline]
     fn serve(&mut self, op: Asked, now_ns: u64) {
-        let (end_ns, outcome) = self.end(&op, now_ns);
-        self.counted.add(op.kind, op.len, outcome);
-        self.ends.push(end_ns, Done { token: op.token, submitted_ns: op.submitted_ns, outcome });
+        let (end_ns, errno) = self.end(&op, now_ns);
+        self.counted.add(op.kind, op.len, errno);
+        self.ends.push(end_ns, Done { token: op.token, submitted_ns: op.submitted_ns, errno });
     }
 
-    /// End and outcome of an operation that reaches the channels at `now_ns`.
+    /// End and error number of an operation that reaches the channels at `now_ns`.
     #[inline]
-    fn end(&mut self, op: &Asked, now_ns: u64) -> (u64, Outcome) {
+    fn end(&mut self, op: &Asked, now_ns: u64) -> (u64, i32) {
         if self.spec.is_gone(now_ns) {
-            return (now_ns, Outcome::Errno(libc::ENODEV));
+            return (now_ns, libc::ENODEV);
         }
-        if op.offset + u64::from(op.len) > self.spec.capacity_bytes {
-            return (now_ns, Outcome::Errno(libc::EINVAL));
+        if op.offset + op.len > self.spec.capacity_bytes {
+            return (now_ns, libc::EINVAL);
         }
         if op.hinted {
-            return (now_ns, Outcome::Errno(libc::EOPNOTSUPP));
+            return (now_ns, libc::EOPNOTSUPP);
         }
         // Each channel serves one of the last operations to end, so the earliest end among as many operations as
         // there are channels frees a channel. Refused operations ended at once and do not count.
@@ -156,11 +167,14 @@ impl QueueModel {
         let end_ns = self.transfer(op, served_ns);
         // Every operation takes at least 1 ns; otherwise a closed loop would never advance time.
         let end_ns = end_ns.max(now_ns + 1);
-        let failed = match self.spec.is_gone(end_ns) {
-            true => Some(libc::ENODEV),
-            false => self.spec.fails(op.offset..op.offset + u64::from(op.len), &mut self.random).then_some(libc::EIO),
+        let errno = if self.spec.is_gone(end_ns) {
+            libc::ENODEV
+        } else if self.spec.fails(op.offset..op.offset + op.len, &mut self.random) {
+            libc::EIO
+        } else {
+            0
         };
-        (end_ns, failed.map_or(Outcome::Done, Outcome::Errno))
+        (end_ns, errno)
     }
 
     /// Time that a channel works on an operation, without the transfer.

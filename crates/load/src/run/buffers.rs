@@ -24,12 +24,14 @@ pub(super) struct Buffers {
     unsalted: usize,
     /// The shelf that is salted first.
     first: usize,
+    /// True if no buffer has memory: those of drives that store no data.
+    are_empty: bool,
 }
 
 impl Buffers {
     /// Cuts all buffers from the engine's memory and salts those that need it. `None` if the engine has too little.
     pub(super) fn new<W: BlockEngine>(classes: Vec<BufferClass>, engine: &mut W) -> Option<Self> {
-        let mut buffers = Self { shelves: Vec::new(), unsalted: 0, first: 0 };
+        let mut buffers = Self { shelves: Vec::new(), unsalted: 0, first: 0, are_empty: true };
         for class in classes {
             // Last in, first out: the buffers that a light load uses stay in the cache.
             let mut ready: Vec<_> = (0..class.count).map(|_| engine.buffer(class.len_bytes)).collect::<Option<_>>()?;
@@ -37,6 +39,7 @@ impl Buffers {
             if let Fill::Fresh(salt) = &mut fill {
                 ready.iter_mut().for_each(|buf| salt.fill(buf));
             }
+            buffers.are_empty &= ready.iter().all(|buf| buf.is_empty());
             let used = Vec::with_capacity(ready.len());
             buffers.shelves.push(Shelf { ready, used, filling: None, fill });
         }
@@ -46,6 +49,9 @@ impl Buffers {
     /// A buffer for an operation, filled as its class requires; `None` while salting is behind.
     #[inline]
     pub(super) fn take(&mut self, request: &Request) -> Option<Buf> {
+        if self.are_empty {
+            return Some(Buf::empty());
+        }
         let Shelf { ready, fill, .. } = &mut self.shelves[usize::from(request.buffers)];
         let mut buf = ready.pop()?;
         if let Fill::Placed(salt) = fill {
@@ -55,9 +61,13 @@ impl Buffers {
         Some(buf)
     }
 
-    /// Returns a buffer.
+    /// Returns a buffer, and leaves an empty one.
     #[inline]
-    pub(super) fn give(&mut self, class: u16, buf: Buf) {
+    pub(super) fn give(&mut self, class: u16, buf: &mut Buf) {
+        if self.are_empty {
+            return;
+        }
+        let buf = std::mem::replace(buf, Buf::empty());
         let shelf = &mut self.shelves[usize::from(class)];
         if matches!(shelf.fill, Fill::Fresh(_)) && !buf.is_empty() {
             shelf.used.push(buf);

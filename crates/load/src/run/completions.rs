@@ -14,26 +14,27 @@ impl<W: BlockEngine> Shard<W> {
     #[inline]
     pub(super) fn take_completions(&mut self) {
         let now_ns = self.now_ns;
-        // In the order of arrival; popping the last moves none of the others.
-        self.completions.reverse();
-        while let Some(completion) = self.completions.pop() {
+        let mut completions = std::mem::take(&mut self.completions);
+        for completion in &mut completions {
             if W::VIRTUAL {
                 // Of several in one turn each is taken at its own instant.
                 self.now_ns = completion.completed_ns.saturating_sub(self.start_ns);
             }
             self.complete(completion);
         }
+        completions.clear();
+        self.completions = completions;
         self.now_ns = now_ns;
     }
 
-    fn complete(&mut self, completion: Completion) {
+    fn complete(&mut self, completion: &mut Completion) {
         let slot = self.slots[completion.token as usize];
         self.free_slots.push(completion.token);
         self.closed_out -= u32::from(self.is_closed(slot.lane));
         let completed_ns = completion.completed_ns.saturating_sub(self.start_ns);
         self.silence.returned(slot.request.cell, completed_ns, completion.unseen_ns);
-        let times = self.times(&slot, &completion, completed_ns);
-        self.record(&slot, &completion, &times);
+        let times = self.times(&slot, completion, completed_ns);
+        self.record(&slot, completion, &times);
         let unseen_ns = slot.unseen_before_ns + completion.unseen_ns.min(times.service_ns());
         let Request { buffers, kind, len, .. } = slot.request;
         let lag_ns = slot.lag_before_ns + times.lag_ns();
@@ -45,7 +46,7 @@ impl<W: BlockEngine> Shard<W> {
         if completion.outcome.is_done() {
             lane.stream.on_times(&slot.request, &times);
         }
-        self.buffers.give(buffers, completion.buf);
+        self.buffers.give(buffers, &mut completion.buf);
         if let Some(request) = lane.stream.on_completion(&slot.request, completion.outcome) {
             // The follower keeps the slot and is wanted from now on.
             let (intended_ns, eligible_ns) = (completed_ns, completed_ns);

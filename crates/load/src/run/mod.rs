@@ -409,7 +409,7 @@ impl<W: BlockEngine> Shard<W> {
     }
 
     /// Hands an operation that has its slot to the engine, as soon as it has its buffer.
-    #[inline]
+    #[inline(always)]
     fn start(&mut self, mut slot: Slot) {
         let Some(buf) = self.buffers.take(&slot.request) else {
             self.unsalted.push_back(slot);

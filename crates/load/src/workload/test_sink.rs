@@ -8,7 +8,7 @@ use results::cell::{Interval, Layout};
 use results::run_dir::WorkloadRecord;
 use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex};
-use sys::op::{Op, Outcome};
+use sys::op::Op;
 
 const NS_PER_SEC: u64 = 1_000_000_000;
 
@@ -94,7 +94,7 @@ impl<F: FnMut(u64, &Op)> DriveModel for Ledger<F> {
 
     fn advance(&mut self) -> Option<Done> {
         let (submitted_ns, token) = self.done.remove(0);
-        Some(Done { token, submitted_ns, outcome: Outcome::Done })
+        Some(Done { token, submitted_ns, errno: 0 })
     }
 
     fn counters(&self) -> Vec<(results::telemetry::Column, u64)> {

@@ -12,7 +12,7 @@ use std::io;
 use std::rc::Rc;
 use std::sync::Arc;
 use sys::buffer::Buf;
-use sys::op::{Completion, Op, OpKind, Outcome};
+use sys::op::{Completion, Op, OpKind};
 
 /// Bytes of an operation, and the unit in which its offset names it.
 const STEP_BYTES: u64 = 512;
@@ -122,7 +122,7 @@ impl DriveModel for Model {
             Self::Listed { base_ns, others, ends, taken } => {
                 let Some(service_ns) = others.get(&name_of(op)).copied().unwrap_or(Some(*base_ns)) else { return };
                 *taken += 1;
-                let done = Done { token: op.token, submitted_ns: now_ns, outcome: Outcome::Done };
+                let done = Done { token: op.token, submitted_ns: now_ns, errno: 0 };
                 ends.insert((now_ns + service_ns.max(1), *taken), done);
             }
         }

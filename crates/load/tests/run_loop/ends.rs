@@ -203,7 +203,7 @@ struct Refuses(Vec<Done>, u64);
 
 impl DriveModel for Refuses {
     fn submit(&mut self, op: &Op, now_ns: u64) {
-        self.0.push(Done { token: op.token, submitted_ns: now_ns, outcome: Outcome::Errno(95) });
+        self.0.push(Done { token: op.token, submitted_ns: now_ns, errno: 95 });
         self.1 = now_ns;
     }
 

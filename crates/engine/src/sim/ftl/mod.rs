@@ -27,7 +27,7 @@ use ftl::{Cause, Extent, Ftl, Media, SpecError};
 use results::telemetry::Column;
 use results::waf::Bytes;
 use std::collections::VecDeque;
-use sys::op::{Op, OpKind, Outcome};
+use sys::op::{Op, OpKind};
 use sys::random::Random;
 
 /// A drive in use.
@@ -254,18 +254,18 @@ impl FtlModel {
     }
 
     #[inline]
-    fn ends(&mut self, at_ns: u64, token: u32, submitted_ns: u64, outcome: Outcome) {
-        self.events.push(at_ns, Event::Done(Done { token, submitted_ns, outcome }));
+    fn ends(&mut self, at_ns: u64, token: u32, submitted_ns: u64, errno: i32) {
+        self.events.push(at_ns, Event::Done(Done { token, submitted_ns, errno }));
     }
 
     /// Ends an operation at `at_ns`, with ENODEV if the drive is gone.
     #[inline]
     fn done(&mut self, at_ns: u64, mut done: Done) -> Done {
         if self.drive.is_gone(at_ns) {
-            done.outcome = Outcome::Errno(libc::ENODEV);
+            done.errno = libc::ENODEV;
         }
         let Taken { kind, len, .. } = self.taken[done.token as usize];
-        self.counted.add(kind, len, done.outcome);
+        self.counted.add(kind, len.into(), done.errno);
         done
     }
 
@@ -299,7 +299,7 @@ impl FtlModel {
             self.read_part(token, stripe, units, from_ns);
         }
         if self.taken[token].parts == 0 {
-            self.ends(from_ns, op.token, now_ns, Outcome::Done);
+            self.ends(from_ns, op.token, now_ns, 0);
         }
     }
 
@@ -352,7 +352,7 @@ impl FtlModel {
             if units == 0 {
                 self.writes.pop_front();
                 self.host_bytes += u64::from(self.taken[token as usize].len);
-                self.ends(now_ns + self.controller_ns, token, submitted_ns, Outcome::Done);
+                self.ends(now_ns + self.controller_ns, token, submitted_ns, 0);
             }
             self.work_of_call(NO_STEP, now_ns);
             self.collect(now_ns);
@@ -425,7 +425,7 @@ impl DriveModel for FtlModel {
         }
         self.taken[token] = taken;
         if let Some((errno, at_ns)) = self.refusal(op, now_ns) {
-            return self.ends(at_ns, op.token, now_ns, Outcome::Errno(errno));
+            return self.ends(at_ns, op.token, now_ns, errno);
         }
         match op.kind {
             OpKind::Read => return self.read(op, now_ns),
@@ -433,7 +433,7 @@ impl DriveModel for FtlModel {
             OpKind::Deallocate => self.deallocate(op),
             OpKind::Write | OpKind::Flush => {}
         }
-        self.ends(now_ns + self.controller_ns, op.token, now_ns, Outcome::Done);
+        self.ends(now_ns + self.controller_ns, op.token, now_ns, 0);
     }
 
     #[inline]
@@ -457,7 +457,7 @@ impl DriveModel for FtlModel {
                 let read = &mut self.taken[token as usize];
                 read.parts -= 1;
                 let Taken { parts, submitted_ns, .. } = *read;
-                return (parts == 0).then(|| self.done(now_ns, Done { token, submitted_ns, outcome: Outcome::Done }));
+                return (parts == 0).then(|| self.done(now_ns, Done { token, submitted_ns, errno: 0 }));
             }
             Work::Collect { step, .. } => {
                 if let Some(filled) = self.collection.collected(step) {

@@ -4,6 +4,7 @@ use super::*;
 use crate::sim::SimEngine;
 use crate::{IoEngine, Wait};
 use sys::buffer::Buf;
+use sys::op::Outcome;
 use sys::op::Placement;
 
 /// One die, and only the array's time: a queue with one server.
