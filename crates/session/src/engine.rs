@@ -44,7 +44,7 @@ const THREADS_GATHERED_IOPS: f64 = 50_000.0;
 
 /// Minimum number of operations per period for batching. Below it they are issued one by one, at their scheduled
 /// times.
-const GATHERED_MIN: f64 = 2.0;
+const GATHERED_MIN: f64 = 3.0;
 
 /// Requirements of a load on its engine.
 #[derive(Debug, Default)]
@@ -379,13 +379,12 @@ impl EngineFacts {
         let wake_cost_ns = if sleeps { measured_wake_cost_ns() } else { None };
         let pacing = match spec.pacing {
             WantedPacing::Spin => Pacing::Spin,
-            WantedPacing::Sleep => Pacing::Sleep {
-                period_ns: match engine.kind {
-                    _ if spec.keeps_instants => *PERIOD_NS.start(),
-                    // Below this rate there is nothing to batch.
-                    Kind::Threads(_) if iops / shards as f64 > THREADS_GATHERED_IOPS => THREADS_PERIOD_NS,
-                    _ => period_ns(wake_cost_ns.unwrap_or(0), iops / shards as f64),
-                },
+            WantedPacing::Sleep => match engine.kind {
+                _ if spec.keeps_instants => Pacing::Sleep { period_ns: *PERIOD_NS.start(), gathers: false },
+                Kind::Threads(_) if iops / shards as f64 > THREADS_GATHERED_IOPS => {
+                    Pacing::Sleep { period_ns: THREADS_PERIOD_NS, gathers: true }
+                }
+                _ => sleep(wake_cost_ns.unwrap_or(0), iops / shards as f64),
             },
         };
         Self { chosen: engine.value(), pacing, wake_cost_ns, shards, ring: Mutex::default() }
@@ -393,7 +392,7 @@ impl EngineFacts {
 
     /// Facts of `engine` for a load without a rate on one thread, which waits only for completions.
     pub fn unpaced(engine: &Engine) -> Self {
-        let pacing = Pacing::Sleep { period_ns: *PERIOD_NS.end() };
+        let pacing = Pacing::Sleep { period_ns: *PERIOD_NS.end(), gathers: true };
         Self { chosen: engine.value(), pacing, wake_cost_ns: None, shards: 1, ring: Mutex::default() }
     }
 
@@ -412,8 +411,9 @@ impl EngineFacts {
         let mut value = self.chosen.clone();
         value["issuing_threads"] = self.shards.into();
         value["wake_cost_ns"] = self.wake_cost_ns.into();
-        if let (Pacing::Sleep { period_ns }, Some(_)) = (self.pacing, self.wake_cost_ns) {
+        if let (Pacing::Sleep { period_ns, gathers }, Some(_)) = (self.pacing, self.wake_cost_ns) {
             value["wake_period_ns"] = period_ns.into();
+            value["wakes_for_each"] = (!gathers).into();
         }
         if !rings.is_empty() {
             let registered = rings.iter().all(|ring| ring.registered_buffers);
@@ -429,16 +429,11 @@ impl EngineFacts {
     }
 }
 
-/// Period between two wake-ups of a thread that offers `iops` operations per second: limited by the CPU cost of
-/// wake-ups, and shorter if too few operations would be batched.
-fn period_ns(wake_cost_ns: u64, iops: f64) -> u64 {
-    let by_cost_ns = wake_cost_ns.saturating_mul(WAKE_SHARE).clamp(*PERIOD_NS.start(), *PERIOD_NS.end());
-    let apart_ns = if iops > 0.0 { 1e9 / iops } else { 0.0 };
-    if apart_ns * GATHERED_MIN > by_cost_ns as f64 {
-        by_cost_ns.min((apart_ns as u64).max(*PERIOD_NS.start()))
-    } else {
-        by_cost_ns
-    }
+/// How a thread sleeps that offers `iops` operations per second: its period is limited by the CPU cost of wake-ups, and
+/// it wakes for each operation if a period would gather too few.
+fn sleep(wake_cost_ns: u64, iops: f64) -> Pacing {
+    let period_ns = wake_cost_ns.saturating_mul(WAKE_SHARE).clamp(*PERIOD_NS.start(), *PERIOD_NS.end());
+    Pacing::Sleep { period_ns, gathers: iops * period_ns as f64 / 1e9 >= GATHERED_MIN }
 }
 
 /// Measured on a separate thread with the same timer slack as issuing threads.
@@ -456,13 +451,12 @@ mod tests {
 
     #[test]
     fn waking_takes_a_tenth_of_a_cpu_within_bounds_unless_there_is_little_to_gather() {
-        assert_eq!(period_ns(4_000, 90_000.0), 40_000, "ten times its cost");
-        assert_eq!(period_ns(1_000, 200_000.0), 30_000, "bounded below");
-        assert_eq!(period_ns(4_000, 40_000.0), 30_000, "whatever there is to gather");
-        assert_eq!(period_ns(25_000, 60_000.0), 110_000, "and above");
-        assert_eq!(period_ns(25_000, 20_000.0), 110_000, "two operations in a period go out together");
-        assert_eq!(period_ns(25_000, 16_000.0), 62_500, "less than two one by one");
-        assert_eq!(period_ns(25_000, 2_000.0), 110_000, "and never wait longer than that for it");
-        assert_eq!(period_ns(25_000, 0.0), 110_000, "a closed load has no rate");
+        let sleeps = |period_ns, gathers| Pacing::Sleep { period_ns, gathers };
+        assert_eq!(sleep(4_000, 90_000.0), sleeps(40_000, true), "ten times its cost");
+        assert_eq!(sleep(1_000, 200_000.0), sleeps(30_000, true), "bounded below");
+        assert_eq!(sleep(4_000, 40_000.0), sleeps(40_000, false), "less than three in a period go out one by one");
+        assert_eq!(sleep(25_000, 60_000.0), sleeps(110_000, true), "and bounded above");
+        assert_eq!(sleep(25_000, 20_000.0), sleeps(110_000, false));
+        assert_eq!(sleep(25_000, 0.0), sleeps(110_000, false), "a closed load has no rate");
     }
 }

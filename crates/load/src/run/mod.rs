@@ -29,6 +29,7 @@ use buffers::Buffers;
 use engine::event_queue::EventQueue;
 use engine::{BATCH, BlockEngine, Wait};
 use lanes::{Arrived, LimitState, Place, Slot};
+use pacing::Oversleep;
 use results::cell::GRACE_NS;
 use results::units;
 use settings::SLEEP_MAX_NS;
@@ -77,6 +78,7 @@ pub struct Shard<W> {
     /// Operations of each closed lane that its stream does not let go now.
     resting: Vec<u32>,
     silence: Silence,
+    oversleep: Oversleep,
     /// Per lane: operations that became due.
     arrived: Vec<Arrived>,
     /// True once the backlog at the end of the run is recorded.
@@ -140,6 +142,7 @@ impl<W: BlockEngine> Shard<W> {
             ended: vec![false; lanes.len()],
             resting: vec![0; lanes.len()],
             silence: recorder.silence(),
+            oversleep: Oversleep::default(),
             arrived: lanes.iter().map(|lane| Arrived::new(&lane.arrival)).collect(),
             end_noted: false,
             virtual_ns: 0,
@@ -219,6 +222,7 @@ impl<W: BlockEngine> Shard<W> {
                 break;
             }
             self.look_at_clock();
+            self.oversleep.woke(self.now_ns);
             self.take_completions();
         }
         self.stop_ns = self.stop_ns.min(self.now_ns);

@@ -8,6 +8,45 @@ use results::cell::GRACE_NS;
 /// Time between two looks when somebody waits for one of many operations.
 const LOOK_NS: u64 = 30_000;
 
+/// Longest time by which a sleep for an operation ends early, nanoseconds: so long at most the thread then spins.
+const EARLY_MAX_NS: u64 = 30_000;
+
+/// Change of [`Oversleep::usual_ns`] with each sleep, nanoseconds.
+const OVERSLEEP_STEP_NS: u64 = 100;
+
+/// How much later than asked for the kernel wakes the thread: some microseconds, tens of them in a virtual machine. Sleeps
+/// for an operation end so much earlier, and the thread spins for the rest: else every operation would be late.
+#[derive(Debug, Default)]
+pub(super) struct Oversleep {
+    /// A quarter of the sleeps end at most so late: most wake the thread after the instant, and few long before it.
+    usual_ns: u64,
+    /// End of the sleep under way; `u64::MAX`: none for an operation.
+    aimed_ns: u64,
+}
+
+impl Oversleep {
+    /// A sleep for the operation due at `next_ns`, or a look at the completions if there is no time for one.
+    fn aim(&mut self, now_ns: u64, next_ns: u64, start_ns: u64, completions: u32) -> Wait {
+        let until_ns = next_ns.saturating_sub(self.usual_ns);
+        if until_ns <= now_ns {
+            return Wait { until_ns: 0, completions: 1 };
+        }
+        self.aimed_ns = until_ns;
+        Wait { until_ns: until_ns.saturating_add(start_ns), completions }
+    }
+
+    /// The thread is awake at `now_ns`.
+    #[inline]
+    pub(super) fn woke(&mut self, now_ns: u64) {
+        if let Some(late_ns) = now_ns.checked_sub(self.aimed_ns) {
+            self.usual_ns = match late_ns > self.usual_ns {
+                true => (self.usual_ns + OVERSLEEP_STEP_NS).min(EARLY_MAX_NS),
+                false => self.usual_ns.saturating_sub(3 * OVERSLEEP_STEP_NS),
+            };
+        }
+    }
+}
+
 /// How soon a completion has to be seen when the thread sleeps.
 enum Awaited {
     /// At once: few are in flight, or most of them block the next operation.
@@ -21,7 +60,8 @@ enum Awaited {
 impl<W: BlockEngine> Shard<W> {
     /// The next wait: until when, and for how many completions.
     #[inline]
-    pub(super) fn wait(&self) -> Wait {
+    pub(super) fn wait(&mut self) -> Wait {
+        self.oversleep.aimed_ns = u64::MAX;
         if self.buffers.behind() || self.is_done() {
             return Wait { until_ns: 0, completions: 1 };
         }
@@ -44,8 +84,9 @@ impl<W: BlockEngine> Shard<W> {
             _ if W::VIRTUAL && next_ns < bound_ns && self.is_undisturbed() => (next_ns, u32::MAX),
             _ if W::VIRTUAL => (next_ns.min(bound_ns), 1),
             Pacing::Spin => (0, 1),
-            Pacing::Sleep { period_ns } => {
-                let wake_ns = next_ns.max(self.issued_ns + period_ns).min(bound_ns).min(self.now_ns + SLEEP_MAX_NS);
+            Pacing::Sleep { period_ns, gathers } => {
+                let least_ns = if gathers { self.issued_ns + period_ns } else { 0 };
+                let wake_ns = next_ns.max(least_ns).min(bound_ns).min(self.now_ns + SLEEP_MAX_NS);
                 // More completions than can come: the clock alone wakes.
                 let by_clock = self.engine.in_flight() as u32 + 1;
                 match self.awaited() {
@@ -56,6 +97,9 @@ impl<W: BlockEngine> Shard<W> {
                 }
             }
         };
+        if until_ns == next_ns && !W::VIRTUAL {
+            return self.oversleep.aim(self.now_ns, next_ns, self.start_ns, completions);
+        }
         Wait { until_ns: until_ns.saturating_add(self.start_ns), completions }
     }
 
@@ -78,5 +122,36 @@ impl<W: BlockEngine> Shard<W> {
             slots if slots >= in_flight / 4 => Awaited::First,
             _ => Awaited::Soon,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sleeps_end_earlier_by_what_most_are_late_and_never_by_much() {
+        let after = |lates_ns: [u64; 4]| {
+            let (mut oversleep, mut now_ns) = (Oversleep::default(), 0);
+            for late_ns in lates_ns.into_iter().cycle().take(4_000) {
+                let next_ns = now_ns + 1_000_000;
+                let wait = oversleep.aim(now_ns, next_ns, 500, 1);
+                assert!((next_ns - EARLY_MAX_NS..=next_ns).contains(&(wait.until_ns - 500)));
+                now_ns = wait.until_ns - 500 + late_ns;
+                oversleep.woke(now_ns);
+            }
+            oversleep.usual_ns
+        };
+        assert!((4_800..=5_300).contains(&after([5_000, 7_000, 9_000, 40_000])), "a quarter is at most so late");
+        assert!(after([0; 4]) <= OVERSLEEP_STEP_NS);
+        assert_eq!(after([80_000; 4]), EARLY_MAX_NS);
+    }
+
+    #[test]
+    fn a_thread_without_time_for_a_sleep_looks_and_learns_nothing() {
+        let mut oversleep = Oversleep { usual_ns: 5_000, aimed_ns: u64::MAX };
+        let wait = oversleep.aim(96_000, 100_000, 0, 1);
+        oversleep.woke(110_000);
+        assert_eq!((wait.until_ns, oversleep.usual_ns), (0, 5_000));
     }
 }

@@ -30,12 +30,15 @@ impl Settings {
 /// How the issuing thread passes the time between operations.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Pacing {
-    /// Sleeps. With several operations in flight the thread wakes once every `period_ns`, issues all due operations and
-    /// takes all completions, because waking costs far more than issuing. The price is lag, and completions that lie
-    /// unseen for up to a period. With one or two in flight the thread wakes for the first completion.
+    /// Sleeps. With several operations in flight the thread takes completions when it issues, or once every `period_ns`,
+    /// because waking costs far more than taking one: they lie unseen for up to a period. With one or two in flight the
+    /// thread wakes for the first completion.
     Sleep {
-        /// Least time between two wake-ups to issue, and the longest without a look.
+        /// Longest time without a look.
         period_ns: u64,
+        /// True to issue only once every period, all operations that are due then: fewer wake-ups for a lag of up to a
+        /// period. False to wake for each operation.
+        gathers: bool,
     },
     /// Never sleeps: least lag, a whole CPU.
     Spin,
