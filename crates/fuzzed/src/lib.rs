@@ -18,6 +18,7 @@ mod fio_property;
 mod info_property;
 #[path = "../../results/tests/common/log_property.rs"]
 mod log_property;
+mod node_frames_property;
 mod nvme_property;
 #[path = "../../store/tests/common/replies_property.rs"]
 mod replies_property;
@@ -40,12 +41,13 @@ const fn target(name: &'static str, property: fn(&[u8]) -> bool) -> Target {
     Target { name, property }
 }
 
-pub const TARGETS: [Target; 12] = [
+pub const TARGETS: [Target; 13] = [
     target("act_config", config_property::assert_parser_property),
     target("act_log", log_property::assert_log_property),
     target("device", device_property::assert_device_property),
     target("fio_jobs", fio_property::assert_fio_property),
     target("info_replies", info_property::assert_info_property),
+    target("node_frames", node_frames_property::assert_node_frames_property),
     target("nvme", nvme_property::assert_nvme_property),
     target("replies", replies_property::assert_replies_property),
     target("run_dir", run_dir_property::assert_run_dir_property),

@@ -16,10 +16,10 @@ use thiserror::Error;
 pub(super) const MAGIC: u8 = 0xfb;
 
 /// Bytes before the body.
-const HEADER_BYTES: usize = 16;
+pub const HEADER_BYTES: usize = 16;
 
 /// Longest body: a record and its digest, or a client's message about it.
-pub(super) const BODY_BYTES_MAX: usize = (8 << 20) + 4096;
+pub const BODY_BYTES_MAX: usize = (8 << 20) + 4096;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
@@ -103,7 +103,7 @@ fn hash(number: u64) -> u64 {
 
 /// A message between nodes.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Said<'a> {
+pub enum Said<'a> {
     /// Node id, mode, number of the process, and what all nodes must have in common.
     Hello { id: u64, word: Word, process: u64, common: &'a [u8] },
     /// Asks for an answer with the same number.
@@ -129,10 +129,11 @@ pub(super) enum Said<'a> {
 /// Not a valid message: close the connection.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("what a node of flashproof never says")]
-pub(super) struct NotSaid;
+pub struct NotSaid;
 
 impl Said<'_> {
-    pub(super) fn put(&self, out: &mut Vec<u8>) {
+    /// Appends the message to `out`.
+    pub fn put(&self, out: &mut Vec<u8>) {
         let (version_bytes, process_bytes);
         let (what, word, number, body): (u8, u16, u64, [&[u8]; 2]) = match self {
             Said::Hello { id, word, process, common } => {
@@ -165,8 +166,8 @@ impl Said<'_> {
     }
 }
 
-/// Takes the first message off `bytes`. `None` if it is incomplete.
-pub(super) fn take<'a>(bytes: &mut &'a [u8]) -> Result<Option<Said<'a>>, NotSaid> {
+/// Takes the first message off `bytes`. `None` if it is incomplete. Errors: the magic number, a mode, or a length is wrong.
+pub fn take<'a>(bytes: &mut &'a [u8]) -> Result<Option<Said<'a>>, NotSaid> {
     let Some((header, rest)) = bytes.split_first_chunk::<HEADER_BYTES>() else { return Ok(None) };
     let [magic, what, w0, w1, l0, l1, l2, l3, number @ ..] = *header;
     let len = u32::from_le_bytes([l0, l1, l2, l3]) as usize;

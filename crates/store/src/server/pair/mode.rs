@@ -3,7 +3,7 @@
 /// State of a node towards the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
-pub(crate) enum Mode {
+pub enum Mode {
     /// Answers for nothing: the other node may be ahead.
     Starting,
     /// Each node has all records, and answers for its partitions.
@@ -49,9 +49,9 @@ impl Mode {
 /// A node's mode as it tells it, with the number of changes before, modulo 4096: messages on several connections may
 /// overtake each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::server) struct Word {
-    pub(in crate::server) mode: Mode,
-    pub(in crate::server) changes: u16,
+pub struct Word {
+    pub mode: Mode,
+    pub changes: u16,
 }
 
 impl Word {
