@@ -58,6 +58,8 @@ struct Running {
     comparisons: [Option<(Comparison, usize, bool)>; CORES],
     /// Cores whose link the other node has answered.
     linked: [bool; CORES],
+    /// The word that each core has told.
+    told: [Word; CORES],
     /// Keys of which the other node may lack a write.
     unsure: Vec<usize>,
 }
@@ -126,6 +128,7 @@ impl Story {
         pair.started(device.recorded, !device.records.is_empty(), false);
         let process = self.number();
         self.running[at] = Some(Running {
+            told: [pair.told(); CORES],
             pair,
             process,
             recording: None,
@@ -406,6 +409,15 @@ impl Story {
         link.push_back(Message::Word(running.process, running.pair.told(), self.now_ns));
     }
 
+    /// A core tells a new word at once, if it is awake.
+    fn tell_word(&mut self, at: usize, core: usize) {
+        let Some(running) = &mut self.running[at] else { return };
+        let word = running.pair.told();
+        if std::mem::replace(&mut running.told[core], word) != word {
+            self.ping(at, core);
+        }
+    }
+
     fn look(&mut self, at: usize) {
         let is_refused = self.running[1 - at].is_none() && !self.is_cut;
         let since_ns = is_refused.then(|| self.died_ns[1 - at].max(self.healed_ns));
@@ -432,6 +444,8 @@ impl Story {
             13 => self.read(at),
             _ => self.write(at),
         }
+        let (at, core) = (self.below(2), self.below(CORES));
+        self.tell_word(at, core);
     }
 
     fn fault(&mut self) {
