@@ -3,7 +3,7 @@
 use super::cluster::{Cluster, Node};
 use super::connection::Link;
 use super::mailbox::Mailbox;
-use super::pair::{self, Mode, Pair, Word};
+use super::pair::{self, Found, Mode, Pair, Word};
 use crate::conf::Config;
 use crate::observe::{self, Bitmap, Counts, Facts, Line, Merge, Peer, Takeover, Transactions};
 use crate::wire::{self, Command, Fault};
@@ -118,6 +118,8 @@ pub struct State {
     /// Number of shards' links to other nodes that are up.
     pub(super) links: AtomicUsize,
     pub(super) pair: Pair,
+    /// Number of the other node's process, and both modes, when the log last said that they do not come together.
+    warned: Mutex<Option<(u64, Mode, Mode)>>,
     /// Number of this process: the time of its start.
     pub(super) process: u64,
     /// Digest of the record with this node's mode, which no client writes.
@@ -137,8 +139,8 @@ pub struct State {
 pub(super) struct Start {
     pub(super) shards: usize,
     pub(super) recorded: Option<Mode>,
-    /// Records of which the other node has copies.
-    pub(super) records: u64,
+    /// Bits of namespaces with records of which the other node has copies.
+    pub(super) full: u32,
     pub(super) is_damaged: bool,
 }
 
@@ -170,6 +172,7 @@ impl State {
         let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let state = Self {
             pair: Pair::new(&setup.cluster, has_copies, cores),
+            warned: Mutex::default(),
             process: since_1970.as_nanos() as u64,
             record_digest: pair::record_digest(),
             cut: Mutex::default(),
@@ -308,38 +311,53 @@ impl State {
         self.on_mode(self.pair.heard(process, word, now_ns));
     }
 
-    /// A process of another node has begun a connection.
-    pub(super) fn greeted(&self, process: u64, word: Word, now_ns: u64) {
-        self.on_mode(self.pair.greeted(process, word, now_ns));
-        let what = match (self.pair.mode(), word.mode) {
-            (Mode::Ahead, Mode::Ahead) => "both nodes took over, and each has writes that the other lacks",
-            (Mode::Damaged, Mode::Damaged) => {
-                "both nodes lack records (damage, or new devices), and each may have those of the other"
+    /// A process of another node has begun a connection; `empty` are its namespaces without records.
+    pub(super) fn greeted(&self, process: u64, word: Word, empty: u32, now_ns: u64) {
+        self.on_mode(self.pair.greeted(process, word, empty, now_ns));
+        let mode = self.pair.mode();
+        let clear = |which| format!("stop {which} and clear its devices: it gets the records of the other");
+        let text = match (mode, word.mode) {
+            (Mode::Ahead | Mode::NewAhead, Mode::Ahead | Mode::NewAhead) => {
+                format!("both nodes took over, and each has writes that the other lacks - {}", clear("one"))
             }
+            (own, other) if self.pair.is_stuck(other) => format!(
+                "both nodes lack records (damage, or new devices), and each may have those of the other - {}",
+                clear(match (own, other) {
+                    // The one that was ahead, or was paired when the other was behind, has the newer records.
+                    (Mode::NewAhead, _) | (Mode::New, Mode::Behind) => "the other node",
+                    (_, Mode::NewAhead) | (Mode::Behind, Mode::New) => "this node",
+                    _ => "one",
+                })
+            ),
             (Mode::Behind, Mode::Behind | Mode::Fresh | Mode::Damaged)
-            | (Mode::Fresh | Mode::Damaged, Mode::Behind) => {
-                return self.warn("hb", "hb.c", format!("no node has all records - {NO_COPY}"));
-            }
+            | (Mode::Fresh | Mode::Damaged, Mode::Behind) => format!("no node has all records - {NO_COPY}"),
             _ => return,
         };
-        let what = format!("{what} - stop one and clear its devices: it gets the records of the other");
-        self.warn("hb", "hb.c", what);
+        // Each core has two connections with the other node.
+        let event = Some((process, mode, word.mode));
+        if std::mem::replace(&mut *lock(&self.warned), event) != event {
+            self.warn("hb", "hb.c", text);
+        }
     }
 
     /// Tells each core what this shard found. The last sets this node's mode.
-    pub(super) fn started(&self, recorded: Option<Mode>, records: u64, is_damaged: bool) {
+    pub(super) fn started(&self, recorded: Option<Mode>, full: u32, is_damaged: bool) {
         let mut start = lock(&self.start);
         start.shards += 1;
         start.recorded = start.recorded.or(recorded);
-        start.records += records;
+        start.full |= full;
         start.is_damaged |= is_damaged;
         if start.shards == self.mailboxes.len() {
-            let has_records = start.records > 0;
-            // A namespace without records would have the other node's deleted.
-            let is_damaged = start.is_damaged || self.setup.has_new_devices && has_records;
-            let mode = self.pair.started(start.recorded, has_records, is_damaged);
+            let copied = self.setup.config.namespaces.iter().zip(0..).filter(|(of, _)| of.replication_factor > 1);
+            let found = Found {
+                recorded: start.recorded,
+                has_records: start.full != 0,
+                is_damaged: start.is_damaged,
+                has_new: self.setup.has_new_devices,
+                empty: copied.fold(0, |bits, (_, at)| bits | 1 << at) & !start.full,
+            };
             drop(start);
-            self.on_mode(mode);
+            self.on_mode(self.pair.started(found));
         }
     }
 
@@ -364,7 +382,7 @@ impl State {
         let text = match mode {
             Mode::Starting | Mode::Handing | Mode::Deciding => return,
             Mode::Fresh => format!("has no records: waits for node {other}, which may have some"),
-            Mode::Damaged => {
+            Mode::Damaged | Mode::New | Mode::NewAhead => {
                 format!("lacks records (damage, or a new device): waits for node {other}, which may have them")
             }
             Mode::Paired => format!("paired with node {other}: each node has all records"),
@@ -398,7 +416,7 @@ impl State {
         let is_alone = matches!(mode, Mode::Ahead | Mode::Handing) && !is_linked;
         let peer = |(_, node): (usize, &Node)| Peer { id: node.id, address: (node.host.clone(), node.port) };
         let peers: Vec<_> = cluster.others().filter(|_| !is_alone).map(peer).collect();
-        let is_starting = matches!(mode, Mode::Starting | Mode::Fresh | Mode::Damaged);
+        let is_starting = mode.is_starting();
         let is_available = !self.pair.takes_over() || is_alone || is_linked && !is_starting;
         self.facts(|facts| {
             let node = &mut facts.node;

@@ -10,12 +10,14 @@ use sys::random::Random;
 
 const CORES: usize = 2;
 const KEYS: usize = 8;
+const NAMESPACES: usize = 2;
 const MS: u64 = 1_000_000;
 
 #[derive(Debug, Clone, Copy)]
 enum Message {
-    /// The process, its word, and when it was sent, or the message that it answers.
-    Hello(u64, Word, u64),
+    /// The process, its word, its namespaces without records, and when it was sent, or the message that it answers.
+    Hello(u64, Word, u32, u64),
+    /// The same without namespaces.
     Word(u64, Word, u64),
     /// A record, with a number that asks for an answer.
     Image {
@@ -69,6 +71,11 @@ struct Story {
     cluster: [Cluster; 2],
     now_ns: u64,
     devices: [Device; 2],
+    /// Namespaces in the configuration of each node, and if one of them has a new device.
+    namespaces: [usize; 2],
+    has_new: [bool; 2],
+    /// The device had records. Nobody knows of it after a crash before the first record of a mode, which no story has.
+    is_replaced: [bool; 2],
     running: [Option<Running>; 2],
     /// Messages of each core of each node to the other, and if its link is up.
     links: [[Option<VecDeque<Message>>; CORES]; 2],
@@ -90,15 +97,23 @@ fn core_of(key: usize) -> usize {
     key % CORES
 }
 
+fn namespace_of(key: usize) -> usize {
+    key / (KEYS / NAMESPACES)
+}
+
 impl Story {
     fn new(seed: u64) -> Self {
         let nodes = [3000, 3001].map(|port| Node::new("127.0.0.1", port)).to_vec();
         let none = || [const { None }; CORES];
+        let mut random = Random::new(seed);
         Self {
-            random: Random::new(seed),
+            namespaces: [1 + random.below(NAMESPACES as u64) as usize; 2],
+            has_new: [true; 2],
+            random,
             cluster: [0, 1].map(|own| Cluster::new(nodes.clone(), own)),
             now_ns: 10 * SECOND_NS,
             devices: Default::default(),
+            is_replaced: [false; 2],
             running: [None, None],
             links: [none(), none()],
             ghosts: Vec::new(),
@@ -125,7 +140,14 @@ impl Story {
     fn start(&mut self, at: usize) {
         let pair = Pair::new(&self.cluster[at], true, CORES);
         let device = &self.devices[at];
-        pair.started(device.recorded, !device.records.is_empty(), false);
+        let is_empty = |namespace: &usize| device.records.keys().all(|key| namespace_of(*key) != *namespace);
+        pair.started(Found {
+            recorded: device.recorded,
+            has_records: !device.records.is_empty(),
+            is_damaged: false,
+            has_new: std::mem::take(&mut self.has_new[at]) || self.is_replaced[at],
+            empty: (0..self.namespaces[at]).filter(is_empty).fold(0, |bits, namespace| bits | 1 << namespace),
+        });
         let process = self.number();
         self.running[at] = Some(Running {
             told: [pair.told(); CORES],
@@ -143,7 +165,7 @@ impl Story {
         let Some(running) = self.running[at].take() else { return };
         self.died_ns[at] = self.now_ns;
         if let Some(mode) = running.recording.filter(|_| self.random.below(2) == 0) {
-            self.devices[at].recorded = Some(mode);
+            (self.devices[at].recorded, self.is_replaced[at]) = (Some(mode), false);
         }
         for core in 0..CORES {
             self.lose(at, core);
@@ -173,9 +195,11 @@ impl Story {
     }
 
     fn connect(&mut self, at: usize, core: usize) {
-        let (Some(running), true) = (&self.running[at], self.running[1 - at].is_some() && !self.is_cut) else { return };
+        // Nodes with different configurations refuse each other.
+        let answers = self.running[1 - at].is_some() && !self.is_cut && self.namespaces[0] == self.namespaces[1];
+        let (Some(running), true) = (&self.running[at], answers) else { return };
         if self.links[at][core].is_none() {
-            let hello = Message::Hello(running.process, running.pair.told(), self.now_ns);
+            let hello = Message::Hello(running.process, running.pair.told(), running.pair.empty(), self.now_ns);
             self.links[at][core] = Some(VecDeque::from([hello]));
         }
     }
@@ -212,7 +236,7 @@ impl Story {
     }
 
     fn write(&mut self, at: usize) {
-        let (key, version) = (self.below(KEYS), self.number());
+        let (key, version) = (self.below(KEYS / NAMESPACES * self.namespaces[at]), self.number());
         let core = core_of(key);
         let is_linked = self.running[at].as_ref().is_some_and(|of| of.linked[core]);
         let Some(running) = &self.running[at] else { return };
@@ -242,7 +266,7 @@ impl Story {
 
     /// A linearizable read: it finds what was acknowledged, and nothing that is undone later.
     fn read(&mut self, at: usize) {
-        let key = self.below(KEYS);
+        let key = self.below(KEYS / NAMESPACES * self.namespaces[at]);
         let Some(running) = &self.running[at] else { return };
         if running.pair.place(&self.cluster[at], key as u16, true) != Some(0) {
             return;
@@ -268,7 +292,7 @@ impl Story {
         let Some(running) = &mut self.running[at] else { return };
         match running.recording.take() {
             Some(mode) => {
-                self.devices[at].recorded = Some(mode);
+                (self.devices[at].recorded, self.is_replaced[at]) = (Some(mode), false);
                 running.pair.end_record(Some(mode));
             }
             None => running.recording = running.pair.begin_record(),
@@ -336,10 +360,10 @@ impl Story {
             return self.lose(from, core);
         }
         match message {
-            Message::Hello(process, word, sent_ns) => {
-                receiver.pair.greeted(process, word, self.now_ns);
+            Message::Hello(process, word, empty, sent_ns) => {
+                receiver.pair.greeted(process, word, empty, self.now_ns);
                 self.greeted[to][core] = receiver.pair.word().changes;
-                answer.push(Message::Hello(receiver.process, receiver.pair.told(), sent_ns));
+                answer.push(Message::Hello(receiver.process, receiver.pair.told(), receiver.pair.empty(), sent_ns));
             }
             Message::Word(process, word, sent_ns) => {
                 receiver.pair.heard(process, word, self.now_ns);
@@ -390,8 +414,8 @@ impl Story {
         let Some(running) = &mut self.running[at] else { return };
         running.linked[core] = true;
         match message {
-            Message::Hello(process, word, sent_ns) => {
-                running.pair.greeted(process, word, self.now_ns);
+            Message::Hello(process, word, empty, sent_ns) => {
+                running.pair.greeted(process, word, empty, self.now_ns);
                 running.pair.answered(process, word, sent_ns);
             }
             Message::Word(process, word, sent_ns) => {
@@ -450,8 +474,10 @@ impl Story {
 
     fn fault(&mut self) {
         let (at, core) = (self.below(2), self.below(CORES));
-        match self.below(8) {
+        match self.below(10) {
             0 => self.kill(at),
+            8 => self.add_namespace(at),
+            9 => self.replace_device(at),
             1..3 if self.running[at].is_none() => self.start(at),
             3 => self.lose(at, core),
             4 => {
@@ -466,6 +492,35 @@ impl Story {
             }),
             _ => self.now_ns += MS,
         }
+    }
+
+    /// A node gets the second namespace, and begins anew. A comparison under way would have no end: see `docs/serve.md`.
+    fn add_namespace(&mut self, at: usize) {
+        let is_behind = self.devices.iter().any(|of| of.recorded == Some(Mode::Behind))
+            || self.modes().contains(&Some(Mode::Behind))
+            || self.running.iter().flatten().any(|of| of.recording == Some(Mode::Behind));
+        if self.namespaces[at] == NAMESPACES || is_behind && self.namespaces[1 - at] != NAMESPACES {
+            return;
+        }
+        self.kill(at);
+        (self.namespaces[at], self.has_new[at]) = (NAMESPACES, true);
+        *self.counts.entry("namespaces").or_default() += 1;
+    }
+
+    /// A node of a pair loses the device of a namespace, that with its mode or the other, while each has all.
+    fn replace_device(&mut self, at: usize) {
+        let is_known = self.devices[1 - at].recorded == Some(Mode::Paired);
+        if self.modes() != [Some(Mode::Paired); 2] || self.namespaces != [NAMESPACES; 2] || !is_known {
+            return;
+        }
+        self.kill(at);
+        let namespace = self.below(NAMESPACES);
+        self.devices[at].records.retain(|key, _| namespace_of(*key) != namespace);
+        if namespace == 0 {
+            self.devices[at].recorded = None;
+        }
+        self.is_replaced[at] = true;
+        *self.counts.entry("replaced").or_default() += 1;
     }
 
     fn modes(&self) -> [Option<Mode>; 2] {
@@ -494,6 +549,9 @@ impl Story {
         }
         (self.is_cut, self.healed_ns) = (false, self.now_ns);
         (0..2).for_each(|at| {
+            if self.namespaces[at] < self.namespaces[1 - at] {
+                self.add_namespace(at);
+            }
             if self.running[at].is_none() {
                 self.start(at)
             }
@@ -538,5 +596,5 @@ fn however_nodes_die_and_part_no_acknowledged_write_is_lost() {
         story.counts.iter().for_each(|(name, count)| *counts.entry(*name).or_insert(0) += count);
     }
     println!("{counts:?}");
-    assert!(counts.values().all(|count| *count > 0) && counts.len() == 4, "nothing happened: {counts:?}");
+    assert!(counts.values().all(|count| *count > 0) && counts.len() == 6, "nothing happened: {counts:?}");
 }

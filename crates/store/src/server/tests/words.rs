@@ -51,7 +51,7 @@ fn each_new_mode_is_told_at_once() {
     other.hear(|said, out| {
         let Said::Hello { word: fresh, common, .. } = said else { panic!("{said:?}") };
         assert_eq!(fresh, word(Mode::Fresh, 1));
-        Said::Hello { id, word: word(Mode::Fresh, 1), process: 9, common }.put(out);
+        Said::Hello { id, word: word(Mode::Fresh, 1), process: 9, empty: 1, common }.put(out);
         true
     });
     let mut words = Vec::new();
@@ -62,5 +62,33 @@ fn each_new_mode_is_told_at_once() {
     });
     // The first of them is true for the time of one write to the device.
     assert_eq!(words, [word(Mode::Deciding, 2), word(Mode::Ahead, 2)]);
+    bench.stop();
+}
+
+#[test]
+fn two_nodes_without_all_records_are_logged_once_however_many_connections_they_have() {
+    let Some((bench, mut other)) = Other::beside() else { return };
+    let (id, behind) = (other.node.id, Word { mode: Mode::Behind, changes: 1 });
+    let mut common_lines = Vec::new();
+    other.hear(|said, out| {
+        let Said::Hello { common, .. } = said else { panic!("{said:?}") };
+        Said::Hello { id, word: behind, process: 9, empty: 0, common }.put(out);
+        common_lines = common.to_vec();
+        true
+    });
+    let logged = |bench: &Bench| {
+        let lines = bench.lines.lock().unwrap();
+        lines.iter().filter(|line| line.starts_with("no node has all records")).count()
+    };
+    bench.until("logged", |bench| logged(bench) == 1);
+    for (process, lines) in [(9, 1), (9, 1), (10, 2), (10, 2)] {
+        let Client(socket) = bench.client();
+        let mut link = Other { node: other.node.clone(), socket, input: Vec::new() };
+        let mut hello = Vec::new();
+        Said::Hello { id, word: behind, process, empty: 0, common: &common_lines }.put(&mut hello);
+        link.socket.write_all(&hello).unwrap();
+        link.hear(|said, _| matches!(said, Said::Hello { .. }));
+        assert_eq!(logged(&bench), lines, "process {process}");
+    }
     bench.stop();
 }
