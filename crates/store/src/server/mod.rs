@@ -14,6 +14,7 @@ pub mod cluster;
 mod connection;
 mod links;
 mod mailbox;
+mod modes;
 mod pair;
 mod shard;
 mod slab;
