@@ -18,7 +18,7 @@ impl State {
         self.pair.takes_over().then_some((namespace, core))
     }
 
-    /// Takes over if the other node is gone; see [`Pair::look`].
+    /// Takes over if the other node is gone; see [`super::pair::Pair::look`].
     pub(super) fn look(&self, refused_ns: Option<u64>) {
         let now_ns = self.now_ns();
         let Some(since_ns) = self.pair.look(now_ns, refused_ns) else { return };
