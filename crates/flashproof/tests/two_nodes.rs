@@ -44,7 +44,7 @@ pub(crate) fn until(what: &str, mut is_so: impl FnMut() -> bool) {
 pub(crate) struct Pair {
     pub(crate) bench: Bench,
     pub(crate) addresses: [SocketAddr; 2],
-    /// Lines of `service`, of `namespace`, and of its `storage-engine`.
+    /// Lines of `service`, of `namespace`, and of its `storage-engine`; `NODE` is the node's name.
     settings: [&'static str; 3],
     networks: Option<Networks>,
 }
@@ -77,6 +77,7 @@ impl Pair {
             at.ip(),
             at.port()
         )
+        .replace("NODE", name)
     }
 
     pub(crate) fn start(&self, node: usize) -> Option<Running> {
@@ -199,4 +200,24 @@ fn aerospike_s_python_client_finds_both_nodes_by_one_and_nothing_amiss() {
     // The remaining records, without the expired one.
     pair.addresses.iter().for_each(|at| until("copies are the same", || statistic(at, "objects") == 5));
     [a, b].into_iter().for_each(end);
+}
+
+/// Both nodes get a second namespace, the one that is stopped first before the other took over and wrote.
+#[test]
+fn a_namespace_that_is_new_on_both_nodes_needs_no_help() {
+    for last in [0, 1] {
+        let mut pair = Pair::new([PATIENT, "", ""]);
+        let Some(nodes) = pair.start_both() else { return };
+        let mut nodes = nodes.map(Some);
+        end(nodes[1 - last].take().unwrap());
+        until("it is written", || ask(pair.addresses[last], 1, Some(b"last")).result == OK);
+        end(nodes[last].take().unwrap());
+        pair.settings[2] = "filesize 32M\n }\n}\nnamespace second {\n storage-engine device {\n file NODE.second\n \
+                            filesize 32M\n write-block-size 32K";
+        let both = pair.start_both().unwrap();
+        for at in pair.addresses {
+            until("it answers", || ask(at, 1, None).value == b"last");
+        }
+        both.into_iter().for_each(end);
+    }
 }

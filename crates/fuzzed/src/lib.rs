@@ -18,12 +18,14 @@ mod fio_property;
 mod info_property;
 #[path = "../../results/tests/common/log_property.rs"]
 mod log_property;
+mod node_frames_property;
 mod nvme_property;
 #[path = "../../store/tests/common/replies_property.rs"]
 mod replies_property;
 mod run_dir_property;
 #[path = "../../sizing/tests/common/server_property.rs"]
 mod server_property;
+mod trace_page_property;
 mod trace_property;
 #[path = "../../store/tests/common/wire_property.rs"]
 mod wire_property;
@@ -40,17 +42,19 @@ const fn target(name: &'static str, property: fn(&[u8]) -> bool) -> Target {
     Target { name, property }
 }
 
-pub const TARGETS: [Target; 12] = [
+pub const TARGETS: [Target; 14] = [
     target("act_config", config_property::assert_parser_property),
     target("act_log", log_property::assert_log_property),
     target("device", device_property::assert_device_property),
     target("fio_jobs", fio_property::assert_fio_property),
     target("info_replies", info_property::assert_info_property),
+    target("node_frames", node_frames_property::assert_node_frames_property),
     target("nvme", nvme_property::assert_nvme_property),
     target("replies", replies_property::assert_replies_property),
     target("run_dir", run_dir_property::assert_run_dir_property),
     target("server_log", server_property::assert_server_property),
     target("trace", trace_property::assert_trace_property),
+    target("trace_page", trace_page_property::assert_trace_page_property),
     // Frames of clients, and configurations of the server, which begin as no frame does.
     target("wire", |bytes| {
         wire_property::assert_wire_property(bytes) | wire_property::assert_configuration_property(bytes)

@@ -16,10 +16,10 @@ use thiserror::Error;
 pub(super) const MAGIC: u8 = 0xfb;
 
 /// Bytes before the body.
-const HEADER_BYTES: usize = 16;
+pub const HEADER_BYTES: usize = 16;
 
 /// Longest body: a record and its digest, or a client's message about it.
-pub(super) const BODY_BYTES_MAX: usize = (8 << 20) + 4096;
+pub const BODY_BYTES_MAX: usize = (8 << 20) + 4096;
 
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Node {
@@ -103,9 +103,9 @@ fn hash(number: u64) -> u64 {
 
 /// A message between nodes.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Said<'a> {
-    /// Node id, mode, number of the process, and what all nodes must have in common.
-    Hello { id: u64, word: Word, process: u64, common: &'a [u8] },
+pub enum Said<'a> {
+    /// Node id, mode, number of the process, namespaces without records, and what all nodes must have in common.
+    Hello { id: u64, word: Word, process: u64, empty: u32, common: &'a [u8] },
     /// Asks for an answer with the same number.
     Ping { number: u64, word: Word },
     /// The answer to a ping.
@@ -129,14 +129,17 @@ pub(super) enum Said<'a> {
 /// Not a valid message: close the connection.
 #[derive(Debug, Clone, PartialEq, Eq, Error)]
 #[error("what a node of flashproof never says")]
-pub(super) struct NotSaid;
+pub struct NotSaid;
 
 impl Said<'_> {
-    pub(super) fn put(&self, out: &mut Vec<u8>) {
-        let (version_bytes, process_bytes);
+    /// Appends the message to `out`.
+    pub fn put(&self, out: &mut Vec<u8>) {
+        let (version_bytes, mut process_bytes);
         let (what, word, number, body): (u8, u16, u64, [&[u8]; 2]) = match self {
-            Said::Hello { id, word, process, common } => {
-                process_bytes = process.to_le_bytes();
+            Said::Hello { id, word, process, empty, common } => {
+                process_bytes = [0; 12];
+                process_bytes[..8].copy_from_slice(&process.to_le_bytes());
+                process_bytes[8..].copy_from_slice(&empty.to_le_bytes());
                 (0, word.number(), *id, [&process_bytes, common])
             }
             Said::Image { number, namespace, digest, image } => (1, *namespace, *number, [digest, image]),
@@ -165,8 +168,8 @@ impl Said<'_> {
     }
 }
 
-/// Takes the first message off `bytes`. `None` if it is incomplete.
-pub(super) fn take<'a>(bytes: &mut &'a [u8]) -> Result<Option<Said<'a>>, NotSaid> {
+/// Takes the first message off `bytes`. `None` if it is incomplete. Errors: the magic number, a mode, or a length is wrong.
+pub fn take<'a>(bytes: &mut &'a [u8]) -> Result<Option<Said<'a>>, NotSaid> {
     let Some((header, rest)) = bytes.split_first_chunk::<HEADER_BYTES>() else { return Ok(None) };
     let [magic, what, w0, w1, l0, l1, l2, l3, number @ ..] = *header;
     let len = u32::from_le_bytes([l0, l1, l2, l3]) as usize;
@@ -179,8 +182,10 @@ pub(super) fn take<'a>(bytes: &mut &'a [u8]) -> Result<Option<Said<'a>>, NotSaid
     let u64_of = |bytes: &[u8]| bytes.first_chunk().map(|bytes| u64::from_le_bytes(*bytes)).ok_or(NotSaid);
     let said = match what {
         0 => {
-            let (process, common) = body.split_first_chunk().ok_or(NotSaid)?;
-            Said::Hello { id: number, word: said_word()?, process: u64::from_le_bytes(*process), common }
+            let (process, rest) = body.split_first_chunk().ok_or(NotSaid)?;
+            let (empty, common) = rest.split_first_chunk().ok_or(NotSaid)?;
+            let (process, empty) = (u64::from_le_bytes(*process), u32::from_le_bytes(*empty));
+            Said::Hello { id: number, word: said_word()?, process, empty, common }
         }
         1 => {
             let (digest, image) = body.split_first_chunk().ok_or(NotSaid)?;
@@ -235,7 +240,7 @@ mod tests {
     fn what_nodes_say_is_read_as_it_was_put_and_anything_else_is_refused() {
         let word = |mode| Word { mode, changes: 4095 };
         let all = [
-            Said::Hello { id: 7, word: word(Mode::Starting), process: 5, common: b"a\nb" },
+            Said::Hello { id: 7, word: word(Mode::Starting), process: 5, empty: 6, common: b"a\nb" },
             Said::Ping { number: 8, word: word(Mode::Paired) },
             Said::Pong { number: 8, word: word(Mode::Handing) },
             Said::Image { number: 1 << 40, namespace: 1, digest: [3; 20], image: b"image" },
@@ -267,10 +272,10 @@ mod tests {
             header.resize(64, 0);
             header
         };
-        let no_mode = [&[MAGIC, 5, 9][..], &[0; 61]].concat();
+        let no_mode = [&[MAGIC, 5, 10][..], &[0; 61]].concat();
         for wrong in [
             no_mode,
-            header(0, 7),
+            header(0, 11),
             header(1, 19),
             header(7, 27),
             header(8, 0),

@@ -1,7 +1,7 @@
 //! Connections to the other nodes: made, and made again, by a thread that does nothing else.
 
 use super::connection::Link;
-use super::pair::{Mode, SILENCE_NS};
+use super::pair::SILENCE_NS;
 use super::state::{Message, State};
 use std::io::ErrorKind;
 use std::net::{TcpStream, ToSocketAddrs};
@@ -61,7 +61,7 @@ fn keep(state: &Weak<State>, core: usize, node: usize, link: &Arc<Link>) {
         if core == 0 && refused_ns.is_some() {
             state.look(refused_ns);
         }
-        let waits = core == 0 && tries && matches!(state.pair.mode(), Mode::Starting | Mode::Fresh | Mode::Damaged);
+        let waits = core == 0 && tries && state.pair.mode().is_starting();
         if waits && now_ns > waits_ns.get_or_insert(now_ns).saturating_add(SILENCE_NS) {
             waits_ns = Some(u64::MAX);
             let to = &state.setup.cluster.nodes()[node];

@@ -10,10 +10,11 @@
 //! Only mailboxes and observers' data are shared. Partition p belongs to shard p modulo the number of shards, on any
 //! device, so the devices' headers contain the number of shards.
 
-mod cluster;
+pub mod cluster;
 mod connection;
 mod links;
 mod mailbox;
+mod modes;
 mod pair;
 mod shard;
 mod slab;

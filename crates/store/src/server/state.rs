@@ -3,11 +3,11 @@
 use super::cluster::{Cluster, Node};
 use super::connection::Link;
 use super::mailbox::Mailbox;
-use super::pair::{self, Mode, Pair, Word};
+use super::pair::{self, Mode, Pair};
 use crate::conf::Config;
-use crate::observe::{self, Bitmap, Counts, Facts, Line, Merge, Peer, Takeover, Transactions};
+use crate::observe::{self, Bitmap, Counts, Facts, Line, Merge, Peer, Transactions};
 use crate::wire::{self, Command, Fault};
-use crate::{DeviceHeader, Digest, IoCounted, IoCounts, Losses, PARTITIONS, Reply, Transaction, partition};
+use crate::{DeviceHeader, Digest, IoCounted, IoCounts, Losses, PARTITIONS, Reply, Transaction};
 use device::target::Target;
 use std::net::{IpAddr, TcpListener, TcpStream};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -16,10 +16,6 @@ use std::time::{Duration, Instant, SystemTime};
 
 /// Maximum age of the facts that answer an info request.
 const FACTS_AGE: Duration = Duration::from_millis(5);
-
-/// Log text when the only node with all records is gone.
-const NO_COPY: &str = "start the node that has them with its devices, or this one without `heartbeat` and with \
-                       `replication-factor 1` to use what it has";
 
 /// A message between threads.
 #[derive(Debug)]
@@ -118,6 +114,8 @@ pub struct State {
     /// Number of shards' links to other nodes that are up.
     pub(super) links: AtomicUsize,
     pub(super) pair: Pair,
+    /// Number of the other node's process, and both modes, when the log last said that they do not come together.
+    pub(super) warned: Mutex<Option<(u64, Mode, Mode)>>,
     /// Number of this process: the time of its start.
     pub(super) process: u64,
     /// Digest of the record with this node's mode, which no client writes.
@@ -137,8 +135,8 @@ pub struct State {
 pub(super) struct Start {
     pub(super) shards: usize,
     pub(super) recorded: Option<Mode>,
-    /// Records of which the other node has copies.
-    pub(super) records: u64,
+    /// Bits of namespaces with records of which the other node has copies.
+    pub(super) full: u32,
     pub(super) is_damaged: bool,
 }
 
@@ -170,6 +168,7 @@ impl State {
         let since_1970 = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).unwrap_or_default();
         let state = Self {
             pair: Pair::new(&setup.cluster, has_copies, cores),
+            warned: Mutex::default(),
             process: since_1970.as_nanos() as u64,
             record_digest: pair::record_digest(),
             cut: Mutex::default(),
@@ -255,38 +254,9 @@ impl State {
         nodes.chain(namespaces).collect::<String>().into_bytes()
     }
 
-    /// Namespace and core of the record with this node's mode. `None`: this node never takes over.
-    pub(super) fn record_place(&self) -> Option<(usize, usize)> {
-        let namespace = self.setup.config.namespaces.iter().position(|of| of.replication_factor > 1)?;
-        let core = usize::from(partition(&self.record_digest)) % self.mailboxes.len();
-        self.pair.takes_over().then_some((namespace, core))
-    }
-
     /// Time since the start, ns: the clock of the shards.
     pub(super) fn now_ns(&self) -> u64 {
         self.began.elapsed().as_nanos() as u64
-    }
-
-    /// Takes over if the other node is gone; see [`Pair::look`].
-    pub(super) fn look(&self, refused_ns: Option<u64>) {
-        let now_ns = self.now_ns();
-        let Some(since_ns) = self.pair.look(now_ns, refused_ns) else { return };
-        let ([before, failed_before], [all, failed]) = (lock(&self.cut).unwrap_or_default(), self.requests());
-        let takeover = Takeover {
-            ms: now_ns.saturating_sub(since_ns) / 1_000_000,
-            requests: all.saturating_sub(before),
-            failed: failed.saturating_sub(failed_before),
-        };
-        self.facts(|facts| facts.node.takeover = Some(takeover));
-        let other = self.other_node();
-        let Takeover { ms, requests, failed } = takeover;
-        let pct = failed as f64 * 100.0 / requests.max(1) as f64;
-        let text = format!(
-            "took over the partitions of node {other}, {ms} ms after its last word - {failed} of {requests} requests failed \
-             meanwhile ({pct:.1} %)"
-        );
-        self.warn("hb", "hb.c", text);
-        self.on_mode(Some(Mode::Ahead));
     }
 
     /// Requests of clients so far, and those among them that were refused for want of a node or timed out.
@@ -303,90 +273,6 @@ impl State {
         sums
     }
 
-    /// A process of another node has said its mode on a connection that it began before.
-    pub(super) fn heard(&self, process: u64, word: Word, now_ns: u64) {
-        self.on_mode(self.pair.heard(process, word, now_ns));
-    }
-
-    /// A process of another node has begun a connection.
-    pub(super) fn greeted(&self, process: u64, word: Word, now_ns: u64) {
-        self.on_mode(self.pair.greeted(process, word, now_ns));
-        let what = match (self.pair.mode(), word.mode) {
-            (Mode::Ahead, Mode::Ahead) => "both nodes took over, and each has writes that the other lacks",
-            (Mode::Damaged, Mode::Damaged) => {
-                "both nodes lack records (damage, or new devices), and each may have those of the other"
-            }
-            (Mode::Behind, Mode::Behind | Mode::Fresh | Mode::Damaged)
-            | (Mode::Fresh | Mode::Damaged, Mode::Behind) => {
-                return self.warn("hb", "hb.c", format!("no node has all records - {NO_COPY}"));
-            }
-            _ => return,
-        };
-        let what = format!("{what} - stop one and clear its devices: it gets the records of the other");
-        self.warn("hb", "hb.c", what);
-    }
-
-    /// Tells each core what this shard found. The last sets this node's mode.
-    pub(super) fn started(&self, recorded: Option<Mode>, records: u64, is_damaged: bool) {
-        let mut start = lock(&self.start);
-        start.shards += 1;
-        start.recorded = start.recorded.or(recorded);
-        start.records += records;
-        start.is_damaged |= is_damaged;
-        if start.shards == self.mailboxes.len() {
-            let has_records = start.records > 0;
-            // A namespace without records would have the other node's deleted.
-            let is_damaged = start.is_damaged || self.setup.has_new_devices && has_records;
-            let mode = self.pair.started(start.recorded, has_records, is_damaged);
-            drop(start);
-            self.on_mode(mode);
-        }
-    }
-
-    /// Has this node's mode recorded, if it is not.
-    pub(super) fn record(&self) {
-        if let Some((_, core)) = self.record_place()
-            && self.pair.must_record()
-        {
-            self.mailboxes[core].push(Message::Record);
-            self.mailboxes[core].wake();
-        }
-    }
-
-    /// Tells clients and the log of this node's new mode, if it has one.
-    pub(super) fn on_mode(&self, mode: Option<Mode>) {
-        let Some(mode) = mode else { return };
-        self.record();
-        self.show_cluster();
-        self.mailboxes.iter().for_each(Mailbox::wake);
-        let other = self.other_node();
-        let was_fresh = self.pair.was_fresh();
-        let text = match mode {
-            Mode::Starting | Mode::Handing | Mode::Deciding => return,
-            Mode::Fresh => format!("has no records: waits for node {other}, which may have some"),
-            Mode::Damaged => {
-                format!("lacks records (damage, or a new device): waits for node {other}, which may have them")
-            }
-            Mode::Paired => format!("paired with node {other}: each node has all records"),
-            Mode::Ahead if was_fresh => format!("begins without records, as node {other} does"),
-            Mode::Behind if was_fresh => format!("has no records: gets those of node {other}"),
-            Mode::Ahead => format!("answers all requests until node {other} is there and has all records"),
-            Mode::Behind => {
-                format!("passes all requests on to node {other}, and gets the records that it lacks")
-            }
-        };
-        match mode {
-            Mode::Paired | Mode::Fresh => self.inform("hb", "hb.c", text),
-            _ if was_fresh => self.inform("hb", "hb.c", text),
-            _ => self.warn("hb", "hb.c", text),
-        }
-    }
-
-    /// The name of the other node.
-    fn other_node(&self) -> String {
-        self.setup.cluster.others().map(|(_, node)| node.name()).collect()
-    }
-
     /// Tells clients which partitions this node has now, and which nodes there are.
     pub(super) fn show_cluster(&self) {
         let (cluster, mode) = (&self.setup.cluster, self.pair.mode());
@@ -398,7 +284,7 @@ impl State {
         let is_alone = matches!(mode, Mode::Ahead | Mode::Handing) && !is_linked;
         let peer = |(_, node): (usize, &Node)| Peer { id: node.id, address: (node.host.clone(), node.port) };
         let peers: Vec<_> = cluster.others().filter(|_| !is_alone).map(peer).collect();
-        let is_starting = matches!(mode, Mode::Starting | Mode::Fresh | Mode::Damaged);
+        let is_starting = mode.is_starting();
         let is_available = !self.pair.takes_over() || is_alone || is_linked && !is_starting;
         self.facts(|facts| {
             let node = &mut facts.node;

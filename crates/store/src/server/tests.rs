@@ -13,6 +13,7 @@ use std::time::{Duration, Instant};
 
 mod hangs;
 mod unsupported;
+mod words;
 
 const LIMIT: Duration = Duration::from_secs(20);
 

@@ -19,14 +19,14 @@ const MARK: usize = 152;
 const SLOT: u64 = 4096;
 
 /// A store and its drive.
-struct Open {
+pub(crate) struct Open {
     engine: SimEngine,
     store: Store,
     replies: Vec<(u64, Reply)>,
 }
 
 impl Open {
-    fn on(contents: Contents) -> Self {
+    pub(crate) fn on(contents: Contents) -> Self {
         let model = QueueModel::new(&"sim:capacity=4MiB".parse().expect("a drive"), 1);
         let mut engine = SimEngine::holding(vec![model], vec![contents]);
         let namespace = Namespace {
@@ -72,14 +72,14 @@ impl Open {
         panic!("the store hangs");
     }
 
-    fn ask(&mut self, digest: Digest, work: Work) -> Reply {
+    pub(crate) fn ask(&mut self, digest: Digest, work: Work) -> Reply {
         let transaction = Transaction { digest, set: (*b"s").into(), work };
         self.store.execute(1, transaction, &mut self.engine, &mut self.replies);
         self.run(|open| !open.replies.is_empty());
         self.replies.remove(0).1
     }
 
-    fn read(&mut self, digests: &[Digest]) -> Vec<(ResultCode, Vec<u8>, u16)> {
+    pub(crate) fn read(&mut self, digests: &[Digest]) -> Vec<(ResultCode, Vec<u8>, u16)> {
         let read = |digest: &Digest| {
             let reply = self.ask(*digest, Work::ReadAll);
             (reply.result, reply.ops, reply.generation)
@@ -91,7 +91,7 @@ impl Open {
         self.store.check().unwrap_or_else(|what| panic!("{what}"));
     }
 
-    fn close(mut self) -> Contents {
+    pub(crate) fn close(mut self) -> Contents {
         self.store.flush(&mut self.engine);
         self.run(|open| open.store.is_idle());
         self.check();

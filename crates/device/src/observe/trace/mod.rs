@@ -181,6 +181,18 @@ impl Trace {
     }
 }
 
+/// The events in a page of `trace_pipe_raw`, from the kernel's texts `events/header_page` and `format` of each kind.
+///
+/// Errors: a text lacks a field, or the page contradicts itself; a sentence.
+pub fn page_events(header_page: &str, formats: &[(EventKind, String)], page: &[u8]) -> Result<Vec<Event>, String> {
+    let layout = PageLayout::parse(header_page).map_err(|error| error.to_string())?;
+    let decoder = Decoder::new(formats).map_err(|error| error.to_string())?;
+    let mut events = Vec::new();
+    let read = layout.records(page, |time_ns, record| events.extend(decoder.decode(time_ns, 0, record).ok().flatten()));
+    read.map_err(|broken| format!("the page contradicts itself at byte {}", broken.at_byte))?;
+    Ok(events)
+}
+
 /// The value in the line `name: value`, 0 if the kernel does not count it.
 fn stat(stats: &str, name: &str) -> u64 {
     let value = stats.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(':'));

@@ -68,6 +68,7 @@ impl PageLayout {
     /// Calls `sink` with the time and the bytes of each record, oldest first.
     pub(super) fn records(&self, page: &[u8], mut sink: impl FnMut(u64, &[u8])) -> Result<Gap, BrokenPage> {
         let broken = |at_byte| BrokenPage { at_byte };
+        let later = |time_ns: u64, delta: u64, at| time_ns.checked_add(delta).ok_or(broken(at));
         let mut time_ns = self.timestamp.unsigned(page).ok_or(broken(self.timestamp.offset))?;
         let commit = self.commit.unsigned(page).ok_or(broken(self.commit.offset))?;
         let start = self.data.offset;
@@ -86,20 +87,21 @@ impl PageLayout {
                 TYPE_PADDING => {
                     // A discarded record still carries time, unless its delta is 1, which only distinguishes it from
                     // the end of the page.
-                    time_ns += if delta == 1 { 0 } else { delta };
+                    time_ns = later(time_ns, if delta == 1 { 0 } else { delta }, at)?;
                     at = body + word(data, body).ok_or(broken(at))? as usize;
                 }
                 TYPE_TIME_EXTEND => {
-                    time_ns += delta | u64::from(word(data, body).ok_or(broken(at))?) << DELTA_BITS;
+                    let delta = delta | u64::from(word(data, body).ok_or(broken(at))?) << DELTA_BITS;
+                    time_ns = later(time_ns, delta, at)?;
                     at = body + 4;
                 }
                 TYPE_TIME_STAMP => {
                     let low = delta | u64::from(word(data, body).ok_or(broken(at))?) << DELTA_BITS;
-                    time_ns = absolute(low, time_ns);
+                    time_ns = absolute(low, time_ns).ok_or(broken(at))?;
                     at = body + 4;
                 }
                 _ => {
-                    time_ns += delta;
+                    time_ns = later(time_ns, delta, at)?;
                     let (from, to) = match type_len {
                         0 => (body + 4, body + word(data, body).ok_or(broken(at))? as usize),
                         words => (body, body + words as usize * 4),
@@ -134,11 +136,11 @@ fn split_header(header: u32) -> (u32, u64) {
 }
 
 /// Puts the bits that an absolute time stamp lacks back on, from the time before it.
-fn absolute(low: u64, before: u64) -> u64 {
+fn absolute(low: u64, before: u64) -> Option<u64> {
     let high = before >> ABSOLUTE_BITS << ABSOLUTE_BITS;
     let time = high | low;
     // The low bits ran over between the two.
-    if high != 0 && time < before { time + (1 << ABSOLUTE_BITS) } else { time }
+    if high != 0 && time < before { time.checked_add(1 << ABSOLUTE_BITS) } else { Some(time) }
 }
 
 fn word(bytes: &[u8], at: usize) -> Option<u32> {

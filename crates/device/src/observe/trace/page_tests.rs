@@ -75,7 +75,7 @@ fn a_time_stamp_replaces_the_time_but_for_its_top_bits() {
 #[test]
 fn a_time_stamp_that_ran_over_goes_forward() {
     let before = (2_u64 << ABSOLUTE_BITS) - 1;
-    assert_eq!(absolute(3, before), (2 << ABSOLUTE_BITS) + 3);
+    assert_eq!(absolute(3, before), Some((2 << ABSOLUTE_BITS) + 3));
 }
 
 #[test]
@@ -125,4 +125,12 @@ fn a_page_that_contradicts_itself_is_an_error_and_no_panic() {
     let length_of_zero = page(0, 0, &[with_word(0, 0, 0)], &[]);
     assert_eq!(read(&length_of_zero), Err(BrokenPage { at_byte: 16 }));
     assert_eq!(read(&[0; 10]), Err(BrokenPage { at_byte: 8 }));
+
+    // Of a time that no clock has.
+    for record in [data(1, b"aaaa"), with_word(TYPE_PADDING, 2, 4), with_word(TYPE_TIME_EXTEND, 1, 0)] {
+        assert_eq!(read(&page(u64::MAX, 0, &[record], &[])), Err(BrokenPage { at_byte: 16 }));
+    }
+    assert_eq!(read(&page(u64::MAX, 0, &[with_word(TYPE_TIME_STAMP, 0, 0)], &[])), Err(BrokenPage { at_byte: 16 }));
+    let beyond = HEADER_PAGE.replace("offset:16", "offset:18446744073709551615");
+    assert!(PageLayout::parse(&beyond).is_err());
 }

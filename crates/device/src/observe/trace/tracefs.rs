@@ -257,6 +257,9 @@ fn remove_stale(instances: &Path) {
     }
 }
 
+/// Largest offset and size of a field: no page of a trace is as long.
+const PAGE_BYTES_MAX: usize = 1 << 20;
+
 /// Position of one field in a record.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Field {
@@ -296,7 +299,7 @@ pub(super) enum FormatError {
     #[error("it has no field \"{0}\"")]
     NoField(&'static str),
     /// A line of the description has another shape.
-    #[error("line \"{0}\" is not \"field:TYPE NAME; offset:N; size:N;\"")]
+    #[error("line {0:?} is not \"field:TYPE NAME; offset:N; size:N;\"")]
     Line(String),
     /// The event has no number.
     #[error("it has no line \"ID: N\"")]
@@ -332,10 +335,10 @@ fn parse_field(line: &str) -> Option<(String, Field)> {
     let declaration = parts.next()?.strip_prefix("field:")?;
     // The name is the last word; an array's length is glued to it.
     let name = declaration.split_whitespace().last()?.split('[').next()?;
-    let mut number = |key: &str| parts.next()?.strip_prefix(key)?.parse().ok();
+    let mut number = |key: &str| parts.next()?.strip_prefix(key)?.parse::<usize>().ok();
     let offset = number("offset:")?;
     let bytes = number("size:")?;
-    Some((name.to_owned(), Field { offset, bytes }))
+    (offset.max(bytes) <= PAGE_BYTES_MAX).then(|| (name.to_owned(), Field { offset, bytes }))
 }
 
 #[cfg(test)]

@@ -27,6 +27,12 @@
 //! memory only, and may have writes that nobody acknowledged. Of two that begin, the second gets those of the first. A
 //! node without records, or one that lost records to damage, gets those of the other.
 //!
+//! **New devices** of a namespace look the same whether the namespace is new or a device was replaced: the other node may
+//! have its records. So the node answers for nothing, and records what it is but for that namespace ([`Mode::New`],
+//! [`Mode::NewAhead`]). Each node tells in which namespaces it has no records. If the other has none either where this node
+//! has none, this node lacks nothing because of new devices, and goes on as without that namespace. What a node tells of
+//! that is valid while it starts, when it takes no records.
+//!
 //! **Dead or silent.** A refused connection proves that the host answers and the process is gone: either node takes
 //! over after [`REFUSED_NS`] of refusals and nothing else; the second only if that began within [`SILENCE_NS`] of the
 //! first's last answer, because later the first may have taken over before it died. Silence may be a split or a stopped
@@ -39,16 +45,17 @@
 //! monotonic clock, looked at when it acknowledges. The first node takes over [`SILENCE_NS`] after it received the last
 //! message: a second later than any lease ends. Clocks need not agree, only run at about the same speed.
 
+mod comparison;
 mod mode;
 
 use super::cluster::Cluster;
 use super::state::lock;
 use crate::{Digest, digest};
-pub(crate) use mode::Mode;
-pub(super) use mode::Word;
-use mode::is_earlier;
+pub(super) use comparison::Comparison;
+pub(super) use mode::{Mode, Word};
+use mode::{Sides, is_earlier};
 use std::collections::HashSet;
-use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU16, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
 const SECOND_NS: u64 = 1_000_000_000;
@@ -80,15 +87,18 @@ pub(super) fn record_digest() -> Digest {
     digest(RECORD_SET, 0, RECORD_KEY)
 }
 
-/// A comparison of all records with the other node's.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) struct Comparison {
-    /// Changes of the node that is ahead.
-    pub(super) number: u16,
-    /// Number of the other node's process.
-    process: u64,
-    /// True at that node.
-    pub(super) sends: bool,
+/// Contents of this node's devices at the start, of namespaces with two copies of each record.
+#[derive(Debug, Default, Clone, Copy)]
+pub(super) struct Found {
+    /// The mode that is on the device.
+    pub(super) recorded: Option<Mode>,
+    pub(super) has_records: bool,
+    /// Records were lost.
+    pub(super) is_damaged: bool,
+    /// A namespace has new devices.
+    pub(super) has_new: bool,
+    /// Bits of the namespaces without records.
+    pub(super) empty: u32,
 }
 
 #[derive(Debug, Default)]
@@ -99,6 +109,8 @@ struct Words {
     /// Number of the other node's process, and its last word.
     process: Option<u64>,
     word: Option<Word>,
+    /// Namespaces without records there.
+    empty: u32,
     /// Cores, of this node and the other, that have compared all their records, in the comparison of this number.
     compared: [HashSet<usize>; 2],
     comparison: u16,
@@ -120,6 +132,8 @@ pub(super) struct Pair {
     /// The other node's, if it has said one, and the number of its process.
     other: AtomicU16,
     process: AtomicU64,
+    /// Namespaces without records here, while this node starts: then none is written. Later 0.
+    empty: AtomicU32,
     /// Changes when this node took over last.
     since: AtomicU16,
     /// When the last message was sent that the other node has answered as one of a pair.
@@ -143,6 +157,7 @@ impl Pair {
             word: AtomicU16::new(Word { mode, changes: 0 }.number()),
             other: AtomicU16::new(Word { mode: Mode::Starting, changes: 0 }.number()),
             process: AtomicU64::new(0),
+            empty: AtomicU32::new(0),
             since: AtomicU16::new(0),
             answered_ns: AtomicU64::new(0),
             words: Mutex::default(),
@@ -182,6 +197,7 @@ impl Pair {
         if before != mode {
             self.was_fresh.store(before == Mode::Fresh, Ordering::SeqCst);
         }
+        self.empty.store(0, Ordering::SeqCst);
         self.word.store(self.word().next(mode).number(), Ordering::SeqCst);
         if before == Mode::Paired {
             self.since.store(self.word().changes, Ordering::SeqCst);
@@ -207,25 +223,54 @@ impl Pair {
         }
     }
 
-    /// All records are indexed. `recorded`: the mode that was found on the device. `is_damaged`: records were lost.
-    pub(super) fn started(&self, recorded: Option<Mode>, has_records: bool, is_damaged: bool) -> Option<Mode> {
+    /// All records are indexed.
+    pub(super) fn started(&self, found: Found) -> Option<Mode> {
         if !self.takes_over {
             return None;
         }
+        let Found { recorded, has_records, is_damaged, .. } = found;
         self.recorded.store(recorded.map_or(UNRECORDED, |mode| mode as u8), Ordering::SeqCst);
+        // A namespace without records would have the other node's deleted.
+        let has_new = found.has_new && has_records;
         let mode = match recorded {
             // Nobody who has none lacks any.
-            None | Some(Mode::Behind) if !has_records && !is_damaged => Mode::Fresh,
-            Some(Mode::Behind) => Mode::Behind,
-            _ if is_damaged || recorded == Some(Mode::Damaged) => Mode::Damaged,
-            Some(Mode::Ahead) => Mode::Ahead,
-            _ => return None,
+            None | Some(Mode::Behind) if !has_records && !is_damaged => Some(Mode::Fresh),
+            Some(Mode::Behind) => Some(Mode::Behind),
+            _ if is_damaged || recorded == Some(Mode::Damaged) => Some(Mode::Damaged),
+            Some(Mode::NewAhead) => Some(Mode::NewAhead),
+            Some(Mode::Ahead) if has_new => Some(Mode::NewAhead),
+            Some(Mode::Ahead) => Some(Mode::Ahead),
+            Some(Mode::New) => Some(Mode::New),
+            Some(Mode::Paired) if has_new => Some(Mode::New),
+            // The mode was on one of the devices that were replaced.
+            _ if has_new => Some(Mode::Damaged),
+            _ => None,
         };
-        Some(self.set(&mut lock(&self.words), mode))
+        let mut words = lock(&self.words);
+        let mode = mode.map(|mode| self.set(&mut words, mode));
+        let takes_none = !matches!(mode, Some(Mode::Ahead | Mode::Behind));
+        self.empty.store(if takes_none { found.empty } else { 0 }, Ordering::SeqCst);
+        mode
     }
 
-    /// A process of the other node has begun a connection. Returns this node's mode, if that changes.
-    pub(super) fn greeted(&self, process: u64, word: Word, now_ns: u64) -> Option<Mode> {
+    /// Namespaces without records on this node, for the other node.
+    pub(super) fn empty(&self) -> u32 {
+        self.empty.load(Ordering::SeqCst)
+    }
+
+    /// True if each node waits for the other, which says `other`.
+    pub(super) fn is_stuck(&self, other: Mode) -> bool {
+        self.mode().is_stuck(other, self.covers(&lock(&self.words)))
+    }
+
+    fn covers(&self, words: &Words) -> [bool; 2] {
+        let (own, other) = (self.empty(), words.empty);
+        [own & !other == 0, other & !own == 0]
+    }
+
+    /// A process of the other node has begun a connection; `empty` are its namespaces without records. Returns this node's
+    /// mode, if that changes.
+    pub(super) fn greeted(&self, process: u64, word: Word, empty: u32, now_ns: u64) -> Option<Mode> {
         let mut words = lock(&self.words);
         let before = words.process.replace(process);
         let is_new = before.is_some_and(|before| before != process);
@@ -238,6 +283,7 @@ impl Pair {
         if is_new && matches!(self.mode(), Mode::Ahead | Mode::Handing) {
             self.set(&mut words, Mode::Ahead);
         }
+        words.empty = empty;
         self.on_word(&mut words, word, is_new, now_ns)
     }
 
@@ -269,7 +315,8 @@ impl Pair {
         }
         words.word = Some(word);
         self.other.store(word.number(), Ordering::SeqCst);
-        let new = self.mode().next(word.mode, self.is_first, is_new)?;
+        let sides = Sides { is_first: self.is_first, is_new, covers: self.covers(words) };
+        let new = self.mode().next(word.mode, sides)?;
         // From ahead to handing and to paired, without another comparison in between.
         let has_all = words.compared[0].len() == self.cores && word.changes == (words.comparison + 2) & 4095;
         if self.mode() == Mode::Behind && !has_all {
@@ -351,74 +398,6 @@ impl Pair {
         self.is_recording.store(false, Ordering::SeqCst);
         let is_over = self.mode() == Mode::Handing && mode == Some(Mode::Paired);
         is_over.then(|| self.set(&mut words, Mode::Paired))
-    }
-
-    /// The comparison that this node takes part in.
-    pub(super) fn comparison(&self) -> Option<Comparison> {
-        let (own, other) = (self.word(), Word::of(self.other.load(Ordering::SeqCst))?);
-        let process = self.process.load(Ordering::SeqCst);
-        match (own.mode, other.mode) {
-            (Mode::Ahead, Mode::Behind) => Some(Comparison { number: own.changes, process, sends: true }),
-            (Mode::Behind, Mode::Ahead) if self.is_recorded() => {
-                Some(Comparison { number: other.changes, process, sends: false })
-            }
-            _ => None,
-        }
-    }
-
-    /// True while the other node lacks records, or this one does.
-    pub(super) fn migrates(&self) -> bool {
-        matches!(self.mode(), Mode::Behind | Mode::Handing) || self.comparison().is_some()
-    }
-
-    /// Begins the comparison again: the other node may lack a write.
-    pub(super) fn compare_again(&self) {
-        let mut words = lock(&self.words);
-        if matches!(self.mode(), Mode::Ahead | Mode::Handing) {
-            self.set(&mut words, Mode::Ahead);
-        }
-    }
-
-    /// A core of this node has compared all its records.
-    pub(super) fn compared(&self, of: Comparison, core: usize) -> Option<Mode> {
-        if of.sends {
-            return self.on_compared(0, of.number, core, self.cores);
-        }
-        let mut words = lock(&self.words);
-        if words.process != Some(of.process) {
-            return None;
-        }
-        if std::mem::replace(&mut words.comparison, of.number) != of.number {
-            words.compared[0].clear();
-        }
-        words.compared[0].insert(core);
-        None
-    }
-
-    /// A core of the other node, one of `cores`, has compared all its records.
-    pub(super) fn other_compared(&self, number: u16, core: usize, cores: usize) -> Option<Mode> {
-        self.on_compared(1, number, core, cores)
-    }
-
-    fn on_compared(&self, side: usize, number: u16, core: usize, cores: usize) -> Option<Mode> {
-        let mut words = lock(&self.words);
-        if self.word() != (Word { mode: Mode::Ahead, changes: number }) {
-            return None;
-        }
-        words.compared[side].insert(core);
-        if side == 1 {
-            words.other_cores = cores;
-        }
-        let is_over = words.compared[0].len() == self.cores && words.compared[1].len() == words.other_cores;
-        (is_over && words.other_cores > 0).then(|| self.set(&mut words, Mode::Handing))
-    }
-
-    /// A core of this node has no write any more that the other must have, under the word of these changes.
-    pub(super) fn drained(&self, number: u16, core: usize) {
-        let mut words = lock(&self.words);
-        if self.word() == (Word { mode: Mode::Handing, changes: number }) {
-            words.drained.insert(core);
-        }
     }
 }
 

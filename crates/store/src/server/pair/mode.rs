@@ -3,7 +3,7 @@
 /// State of a node towards the other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 #[repr(u8)]
-pub(crate) enum Mode {
+pub enum Mode {
     /// Answers for nothing: the other node may be ahead.
     Starting,
     /// Each node has all records, and answers for its partitions.
@@ -20,38 +20,77 @@ pub(crate) enum Mode {
     Handing,
     /// Told by a node that is ahead, or behind, before that is recorded.
     Deciding,
+    /// Starting, with new devices of some namespaces: there it has no records, in the others all that were acknowledged
+    /// while it was paired.
+    New,
+    /// The same, but in the others it has all records, as it was ahead.
+    NewAhead,
+}
+
+/// The two nodes, as one of them knows them.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Sides {
+    /// This node is the first of the list.
+    pub(super) is_first: bool,
+    /// Another process of the other node said something before.
+    pub(super) is_new: bool,
+    /// In each namespace without records here the other node has none either; and the other way round.
+    pub(super) covers: [bool; 2],
 }
 
 impl Mode {
     pub(in crate::server) fn of(number: u8) -> Option<Self> {
         use Mode::*;
-        [Starting, Paired, Ahead, Behind, Fresh, Damaged, Handing, Deciding].get(usize::from(number)).copied()
+        let all = [Starting, Paired, Ahead, Behind, Fresh, Damaged, Handing, Deciding, New, NewAhead];
+        all.get(usize::from(number)).copied()
     }
 
-    /// Mode of a node that hears `other`, if that changes. `is_first`: it is the first of the list. `is_new`: another
-    /// process of the other node said something before.
-    pub(super) fn next(self, other: Self, is_first: bool, is_new: bool) -> Option<Self> {
+    /// True for a node that answers for nothing until the other has said its mode.
+    pub(in crate::server) fn is_starting(self) -> bool {
+        matches!(self, Mode::Starting | Mode::Fresh | Mode::Damaged | Mode::New | Mode::NewAhead)
+    }
+
+    /// Mode of a node that hears `other`, if that changes.
+    pub(super) fn next(self, other: Self, Sides { is_first, is_new, covers: [own, others] }: Sides) -> Option<Self> {
         use Mode::*;
         Some(match (self, other) {
-            (Starting | Paired | Fresh | Damaged, Ahead) => Behind,
+            (Starting | Paired | Fresh | Damaged | New, Ahead) => Behind,
             // Each has all that was acknowledged.
-            (Starting, Starting) | (Fresh, Fresh) if is_first => Ahead,
-            (Starting, Fresh | Damaged | Behind) | (Damaged, Fresh) => Ahead,
+            (Fresh, Fresh) if is_first => Ahead,
+            // A namespace without records may be on a new device, which nobody knows after a crash.
+            (Starting, Starting) if if own == others { is_first } else { own } => Ahead,
+            // The same, as neither has records in the namespaces that are new here.
+            (New, New) if own && (is_first || !others) => Ahead,
+            (NewAhead, New | Starting) if own => Ahead,
+            (Starting, Fresh | Damaged | New | Behind) | (Damaged | New | NewAhead, Fresh) => Ahead,
             // A new process has writes on its device, perhaps, that it never acknowledged.
-            (Paired, Starting | Fresh | Damaged | Behind) if is_new => Ahead,
+            (Paired, Starting | Fresh | Damaged | New | Behind) if is_new => Ahead,
             // It is told so when it has all records.
             (Behind, Paired) => Paired,
             _ => return None,
         })
+    }
+
+    /// True for two nodes that wait for each other for ever, because each lacks records.
+    pub(in crate::server) fn is_stuck(self, other: Self, covers: [bool; 2]) -> bool {
+        use Mode::*;
+        match (self, other) {
+            (New, New) => covers == [false; 2],
+            (NewAhead, New | Starting) => !covers[0],
+            (New | Starting, NewAhead) => !covers[1],
+            (Damaged, Damaged | New | NewAhead) | (New | NewAhead, Damaged) => true,
+            (Behind, New | NewAhead) | (New | NewAhead, Behind) => true,
+            _ => false,
+        }
     }
 }
 
 /// A node's mode as it tells it, with the number of changes before, modulo 4096: messages on several connections may
 /// overtake each other.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in crate::server) struct Word {
-    pub(in crate::server) mode: Mode,
-    pub(in crate::server) changes: u16,
+pub struct Word {
+    pub mode: Mode,
+    pub changes: u16,
 }
 
 impl Word {

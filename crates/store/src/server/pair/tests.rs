@@ -8,8 +8,12 @@ const S: u64 = SECOND_NS;
 fn pair(own: usize) -> Pair {
     let nodes = [3000, 3001].map(|port| Node::new("127.0.0.1", port)).to_vec();
     let pair = Pair::new(&Cluster::new(nodes, own), true, 2);
-    assert_eq!(pair.started(Some(Mode::Paired), true, false), None);
+    assert_eq!(pair.started(found(Some(Mode::Paired), true, false)), None);
     pair
+}
+
+fn found(recorded: Option<Mode>, has_records: bool, is_damaged: bool) -> Found {
+    Found { recorded, has_records, is_damaged, ..Found::default() }
 }
 
 /// The only process of the other node says this.
@@ -19,7 +23,7 @@ fn hear(pair: &Pair, mode: Mode, now_ns: u64) -> Option<Mode> {
 }
 
 fn greet(pair: &Pair, process: u64, word: Word, now_ns: u64) -> Option<Mode> {
-    pair.greeted(process, word, now_ns)
+    pair.greeted(process, word, 0, now_ns)
 }
 
 /// Records this node's mode, if it has to.
@@ -110,7 +114,7 @@ fn a_node_that_took_over_is_ahead_when_that_is_recorded_and_after_a_restart() {
     record(&pair);
     assert!(!pair.must_record() && !pair.must_wait(pair.word()) && pair.told().mode == Mode::Ahead);
     let again = super::tests::pair(0);
-    assert_eq!(again.started(Some(Mode::Ahead), true, false), Some(Mode::Ahead));
+    assert_eq!(again.started(found(Some(Mode::Ahead), true, false)), Some(Mode::Ahead));
     assert_eq!((again.must_wait(again.word()), hear(&again, Mode::Starting, S)), (false, None));
 }
 
@@ -150,7 +154,7 @@ fn the_partitions_go_back_when_all_is_compared_and_no_write_is_under_way() {
 fn a_node_without_records_or_with_losses_gets_those_of_the_other() {
     let started = |own, recorded, records, damaged| {
         let pair = pair(own);
-        pair.started(recorded, records, damaged);
+        pair.started(found(recorded, records, damaged));
         pair
     };
     let fresh = |own| started(own, None, false, false);
@@ -182,6 +186,71 @@ fn a_node_without_records_or_with_losses_gets_those_of_the_other() {
     }
 }
 
+/// A node with records, and new devices of the namespaces of these bits.
+fn new(own: usize, recorded: Option<Mode>, empty: u32) -> Pair {
+    let pair = pair(own);
+    pair.started(Found { recorded, has_records: true, is_damaged: false, has_new: true, empty });
+    pair
+}
+
+#[test]
+fn two_nodes_with_the_same_new_namespace_begin_as_without_it() {
+    let (ahead, first) = (Some(Mode::Ahead), |own| Some(Mode::Ahead).filter(|_| own == 0));
+    for own in [0, 1] {
+        for (recorded, empty, other, others, mode) in [
+            (Mode::Paired, 2, Mode::New, 2, first(own)),
+            (Mode::Paired, 2, Mode::New, 3, ahead),
+            (Mode::Paired, 3, Mode::New, 2, None),
+            (Mode::Paired, 2, Mode::New, 4, None),
+            (Mode::Paired, 2, Mode::NewAhead, 2, None),
+            (Mode::Paired, 2, Mode::Starting, 2, None),
+            (Mode::Paired, 2, Mode::Behind, 2, None),
+            (Mode::Paired, 2, Mode::Fresh, 3, ahead),
+            (Mode::Paired, 2, Mode::Ahead, 0, Some(Mode::Behind)),
+            (Mode::Ahead, 2, Mode::New, 2, ahead),
+            (Mode::Ahead, 2, Mode::New, 4, None),
+            (Mode::Ahead, 2, Mode::Starting, 2, ahead),
+            // It has the records of the namespace that is new here, and lacks others.
+            (Mode::Ahead, 2, Mode::Starting, 0, None),
+            (Mode::Ahead, 2, Mode::NewAhead, 2, None),
+            (Mode::Ahead, 2, Mode::Ahead, 0, None),
+            (Mode::Damaged, 2, Mode::Damaged, 2, None),
+        ] {
+            let node = new(own, Some(recorded), empty);
+            let word = Word { mode: other, changes: 1 };
+            let what = format!("{:?} {own} without {empty} hears {other:?} without {others}", node.mode());
+            assert_eq!(node.greeted(7, word, others, S), mode, "{what}");
+        }
+    }
+    // It is the same after a restart, when the devices are not new any more.
+    for (recorded, mode) in [(Mode::Paired, Mode::New), (Mode::Ahead, Mode::NewAhead)] {
+        let node = new(0, Some(recorded), 2);
+        assert_eq!((node.mode(), node.begin_record(), node.empty()), (mode, Some(mode), 2));
+        let again = pair(0);
+        again.started(Found { empty: 2, ..found(Some(mode), true, false) });
+        assert_eq!((again.mode(), again.empty()), (mode, 2));
+    }
+    // The mode was on the device that was replaced, or records were lost.
+    assert_eq!(new(0, None, 1).mode(), Mode::Damaged);
+    let lost = pair(0);
+    lost.started(Found { has_new: true, empty: 2, ..found(Some(Mode::Ahead), true, true) });
+    assert_eq!(lost.mode(), Mode::Damaged);
+}
+
+#[test]
+fn a_node_says_of_no_namespace_that_it_is_empty_once_records_may_come() {
+    let node = pair(1);
+    node.started(Found { empty: 2, ..found(Some(Mode::Paired), true, false) });
+    assert_eq!(node.empty(), 2);
+    hear(&node, Mode::Ahead, S);
+    assert_eq!((node.mode(), node.empty()), (Mode::Behind, 0));
+    for recorded in [Mode::Ahead, Mode::Behind] {
+        let node = pair(1);
+        node.started(Found { empty: 2, ..found(Some(recorded), true, false) });
+        assert_eq!((node.mode(), node.empty()), (recorded, 0));
+    }
+}
+
 #[test]
 fn words_that_were_overtaken_and_those_of_an_earlier_process_count_for_nothing() {
     let (pair, word) = (pair(1), |mode, changes| Word { mode, changes });
@@ -208,7 +277,7 @@ fn a_node_is_not_paired_by_a_comparison_that_it_had_no_part_in() {
     };
     assert_eq!([behind(true, 7), behind(false, 7), behind(true, 5)], [Some(Mode::Paired), None, None]);
     let begins = pair(1);
-    begins.started(Some(Mode::Behind), true, false);
+    begins.started(found(Some(Mode::Behind), true, false));
     assert_eq!(greet(&begins, 7, Word { mode: Mode::Paired, changes: 2 }, S), None);
 }
 
@@ -219,6 +288,6 @@ fn other_clusters_have_no_takeover() {
     for (nodes, has_copies) in all {
         let pair = Pair::new(&Cluster::new(nodes, 0), has_copies, 1);
         assert_eq!((hear(&pair, Mode::Ahead, S), takeover(&pair, S, Some(S)), pair.mode()), (None, None, Mode::Paired));
-        assert_eq!((pair.started(None, false, true), pair.begin_record()), (None, None));
+        assert_eq!((pair.started(found(None, false, true)), pair.begin_record()), (None, None));
     }
 }

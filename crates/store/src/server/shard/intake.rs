@@ -22,7 +22,9 @@ struct Malformed;
 
 fn hello(state: &State, out: &mut Vec<u8>) {
     let (id, process) = (state.setup.cluster.own().id, state.process);
-    Said::Hello { id, word: state.pair.told(), process, common: &state.common() }.put(out);
+    // Before the mode: later it counts no longer.
+    let (empty, word) = (state.pair.empty(), state.pair.told());
+    Said::Hello { id, word, process, empty, common: &state.common() }.put(out);
 }
 
 impl Shard {
@@ -192,7 +194,7 @@ impl Shard {
             return Ok(false);
         }
         match (said, connection.role) {
-            (Said::Hello { id, word, process, common }, Role::Client) => {
+            (Said::Hello { id, word, process, empty, common }, Role::Client) => {
                 let known = state.setup.cluster.others().any(|(_, node)| node.id == id);
                 if !known || common != state.common() {
                     if !std::mem::replace(&mut self.has_refused, true) {
@@ -204,16 +206,16 @@ impl Shard {
                     return Err(Malformed);
                 }
                 (connection.role, connection.process) = (Role::Inbound, process);
-                state.greeted(process, word, self.now_ns);
+                state.greeted(process, word, empty, self.now_ns);
                 connection.greeted = state.pair.word().changes;
                 hello(&state, connection.out());
                 self.list(at);
             }
-            (Said::Hello { id, word, process, .. }, Role::Outbound(node))
+            (Said::Hello { id, word, process, empty, .. }, Role::Outbound(node))
                 if id == state.setup.cluster.nodes()[node].id =>
             {
                 connection.process = process;
-                state.greeted(process, word, self.now_ns);
+                state.greeted(process, word, empty, self.now_ns);
                 state.pair.answered(process, word, connection.heard_ns);
                 self.linked(at, node);
             }

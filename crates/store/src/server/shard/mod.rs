@@ -16,7 +16,7 @@ mod transactions;
 
 use super::cluster::Said;
 use super::connection::{Connection, Role};
-use super::pair::{LEASE_NS, PING_NS};
+use super::pair::{LEASE_NS, PING_NS, Word};
 use super::slab::Slab;
 use super::state::{Message, State, lock};
 use crate::conf::NamespaceConfig;
@@ -101,6 +101,8 @@ pub(super) struct Shard {
     mailed: Vec<bool>,
     /// This shard's connection to each node.
     links: Vec<Option<u32>>,
+    /// The word that was told on all of them.
+    told: Word,
     /// True if the refusal of a node was logged.
     has_refused: bool,
     /// Its part of the comparison with the other node's records.
@@ -193,6 +195,7 @@ impl Shard {
             listed: Vec::new(),
             mailed: vec![false; state.mailboxes.len()],
             links: vec![None; setup.cluster.nodes().len()],
+            told: state.pair.told(),
             has_refused: false,
             migration: None,
             compares_again_ns: 0,
@@ -392,6 +395,7 @@ impl Shard {
         due_ns = self.resting.iter().fold(due_ns, |due_ns, (_, until_ns)| due_ns.min(*until_ns));
         let busy = self.connections.len() + self.pending.len() > 0 || self.stops_ns.is_some();
         let busy = busy || self.core == 0 && self.state.pair.takes_over();
+        self.tell_word();
         if self.swept_ns + SWEEP_NS <= self.now_ns {
             self.swept_ns = self.now_ns;
             self.sweep();
@@ -458,8 +462,7 @@ impl Shard {
         let (idle_ns, stalled_ns) = (limits.idle_ms * MS, limits.stalled_ms * MS);
         let now_ns = self.now_ns;
         let late = |since_ns: u64, limit_ns: u64| limit_ns > 0 && now_ns.saturating_sub(since_ns) > limit_ns;
-        let mut reaped = 0;
-        let (word, pings) = (self.state.pair.told(), self.stops_ns.is_none());
+        let (mut reaped, mut due) = (0, Vec::new());
         for (at, connection) in self.connections.iter().filter(|(_, connection)| !connection.ended) {
             // Another program than a server, a node that hangs, or a broken network.
             let is_deaf = matches!(connection.role, Role::Outbound(_)) && late(connection.heard_ns, LEASE_NS);
@@ -469,15 +472,31 @@ impl Shard {
             if stalls || idles || is_deaf {
                 reaped += 1;
                 connection.end();
-            } else if pings && self.links.contains(&Some(at)) && late(connection.pinged_ns, PING_NS) {
-                connection.pinged_ns = now_ns;
-                Said::Ping { number: now_ns, word }.put(connection.out());
-                if !std::mem::replace(&mut connection.is_listed, true) {
-                    self.listed.push(at);
-                }
+            } else if self.links.contains(&Some(at)) && late(connection.pinged_ns, PING_NS) {
+                due.push(at);
             }
         }
+        due.into_iter().for_each(|at| self.ping(at));
         self.counts.connections_reaped += reaped;
+    }
+
+    /// Tells the other node of a new mode at once: until it knows, it passes requests on that are refused here.
+    fn tell_word(&mut self) {
+        let word = self.state.pair.told();
+        if std::mem::replace(&mut self.told, word) != word {
+            self.links.clone().into_iter().flatten().for_each(|at| self.ping(at));
+        }
+    }
+
+    /// Asks a node for an answer, and tells it this node's mode.
+    fn ping(&mut self, at: u32) {
+        let (word, number) = (self.state.pair.told(), self.now_ns);
+        let Some(connection) = self.connections.get(at).filter(|of| !of.ended && self.stops_ns.is_none()) else {
+            return;
+        };
+        connection.pinged_ns = number;
+        Said::Ping { number, word }.put(connection.out());
+        self.list(at);
     }
 
     /// True if the shard was told to stop, and nothing is left to do.

@@ -33,9 +33,9 @@ impl Shard {
     fn ready(&mut self, recorded: Option<Mode>) {
         self.has_record = recorded.is_some();
         self.publish();
-        let copied = (0..self.stores.len()).filter(|at| self.has_copies(*at as u16));
-        let records = copied.map(|at| self.counts.namespaces[at].store.objects).sum();
-        self.state.started(recorded, records, self.has_losses);
+        let has_records = |at: &usize| self.has_copies(*at as u16) && self.counts.namespaces[*at].store.objects > 0;
+        let full = (0..self.stores.len()).filter(has_records).fold(0, |bits, at| bits | 1 << at);
+        self.state.started(recorded, full, self.has_losses);
         if self.state.ready.fetch_add(1, Ordering::AcqRel) + 1 == self.state.mailboxes.len() {
             // The listeners' core waits for this.
             self.mailed[0] = true;

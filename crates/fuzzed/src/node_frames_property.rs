@@ -1,0 +1,92 @@
+//! Properties of a server for any bytes that another node sends.
+
+use crate::device_property::Open;
+use engine::sim::Contents;
+use store::server::cluster::{BODY_BYTES_MAX, HEADER_BYTES, Said, take};
+use store::wire::{self, reply};
+use store::{Digest, Exists, Policy, ResultCode, Work, Write, ops};
+
+const LIMITS: wire::Limits = wire::Limits { batch_requests: 100, batch_bytes: 1 << 12 };
+
+/// Records and comparisons that a store gets from one input: more take too long.
+const WORKS_MAX: usize = 8;
+
+/// Start value of the checksum of a record between nodes.
+const IMAGE_SEED: u32 = 0;
+
+/// Takes messages off `bytes`, puts each again, and handles the records, requests and replies in them. Returns true for
+/// a message.
+pub(crate) fn assert_node_frames_property(bytes: &[u8]) -> bool {
+    let (mut rest, mut works) = (bytes, Vec::new());
+    loop {
+        let before = rest;
+        let Ok(Some(said)) = take(&mut rest) else {
+            assert_eq!(rest, before, "a message is taken whole or not at all");
+            break;
+        };
+        let len = before.len() - rest.len();
+        assert!((HEADER_BYTES..=HEADER_BYTES + BODY_BYTES_MAX).contains(&len), "a message of {len} bytes");
+        assert_eq!(take(&mut &before[..len - 1]), Ok(None), "a torn message is none yet");
+        let mut put = Vec::new();
+        said.put(&mut put);
+        assert!(put.len() <= len, "{len} bytes are put as {} bytes", put.len());
+        let mut again = &put[..];
+        assert_eq!(take(&mut again).ok().flatten().as_ref(), Some(&said));
+        assert!(again.is_empty(), "{} bytes are left of {said:?}", again.len());
+        match said {
+            Said::Proxy { message, .. } => _ = wire::parse(message, LIMITS, |name| (name == b"test").then_some(0)),
+            Said::Answer { reply: body, .. } => {
+                assert!(reply::parse(body).map_or(0, |reply| reply.ops.len()) <= body.len(), "bins beyond the reply");
+            }
+            Said::Image { digest, image, .. } => {
+                let mut image = image.to_vec();
+                seal(&mut image, &digest);
+                works.push((digest, Work::Image(image)));
+            }
+            Said::Compare { digest, version, .. } => works.push((digest, Work::Compare(version))),
+            _ => {}
+        }
+    }
+    works.truncate(WORKS_MAX);
+    if !works.is_empty() {
+        assert_store(works);
+    }
+    rest.len() < bytes.len()
+}
+
+/// A store takes and compares records of another node. It has the same records after a restart, and can change them.
+fn assert_store(works: Vec<(Digest, Work)>) {
+    let mut open = Open::on(Contents::new(512, 1));
+    let mut digests = Vec::new();
+    for (digest, work) in works {
+        open.ask(digest, work);
+        digests.push(digest);
+    }
+    digests.sort_unstable();
+    digests.dedup();
+    let found = open.read(&digests);
+    let mut open = Open::on(open.close());
+    assert_eq!(open.read(&digests), found);
+    let mut bins = Vec::new();
+    let (operation, particle) = (ops::operation::WRITE, ops::particle::BLOB);
+    ops::put(&mut bins, &ops::Entry { operation, particle, name: b"b", value: b"value" });
+    for (digest, (result, ..)) in digests.into_iter().zip(found) {
+        let policy = Policy { exists: Exists::Any, ..Policy::default() };
+        let write = Write { policy, ops: bins.clone(), image: true, ..Write::default() };
+        let written = open.ask(digest, Work::Write(write)).result;
+        assert!(written == ResultCode::OK || result == ResultCode::OK, "{written:?} where no record is");
+    }
+    open.close();
+}
+
+/// Gives a record the digest and the checksum that its message needs, so that the rest is looked at, too.
+fn seal(image: &mut [u8], digest: &Digest) {
+    let Some(header) = image.first_chunk::<12>() else { return };
+    let len = (u32::from_le_bytes([header[8], header[9], header[10], header[11]]) >> 4) as usize * 16;
+    if (48..=image.len()).contains(&len) {
+        image[24..44].copy_from_slice(digest);
+        let mut hasher = crc32fast::Hasher::new_with_initial(IMAGE_SEED);
+        hasher.update(&image[4..len]);
+        image[..4].copy_from_slice(&hasher.finalize().to_le_bytes());
+    }
+}

@@ -1,0 +1,94 @@
+//! A node beside one that the test plays.
+
+use super::super::cluster::{Said, take};
+use super::super::pair::{Mode, Word};
+use super::*;
+
+/// The other node, and the connection to it of the only core of the node under test.
+struct Other {
+    node: Node,
+    socket: TcpStream,
+    input: Vec<u8>,
+}
+
+impl Other {
+    /// A node without records beside one that the test plays.
+    fn beside() -> Option<(Bench, Self)> {
+        let [own, other] = [listener(), listener()];
+        let nodes = [&own, &other].map(|of| Node::new("127.0.0.1", of.local_addr().unwrap().port())).to_vec();
+        let node = nodes[1].clone();
+        let bench = Bench::on(own, 1, Limits::default(), Cluster::new(nodes, 0))?;
+        let (socket, _) = other.accept().unwrap();
+        socket.set_read_timeout(Some(LIMIT)).unwrap();
+        Some((bench, Self { node, socket, input: Vec::new() }))
+    }
+
+    /// Calls `is` with each message of the node, until that is so.
+    fn hear(&mut self, mut is: impl FnMut(Said<'_>, &mut Vec<u8>) -> bool) {
+        let mut out = Vec::new();
+        loop {
+            let mut rest = &self.input[..];
+            while let Some(said) = take(&mut rest).unwrap() {
+                if is(said, &mut out) {
+                    self.input = rest.to_vec();
+                    return self.socket.write_all(&out).unwrap();
+                }
+            }
+            self.input = rest.to_vec();
+            let mut bytes = [0; 4096];
+            let len = self.socket.read(&mut bytes).unwrap();
+            assert!(len > 0, "the node closed the connection");
+            self.input.extend_from_slice(&bytes[..len]);
+        }
+    }
+}
+
+#[test]
+fn each_new_mode_is_told_at_once() {
+    let Some((bench, mut other)) = Other::beside() else { return };
+    let word = |mode, changes| Word { mode, changes };
+    let id = other.node.id;
+    other.hear(|said, out| {
+        let Said::Hello { word: fresh, common, .. } = said else { panic!("{said:?}") };
+        assert_eq!(fresh, word(Mode::Fresh, 1));
+        Said::Hello { id, word: word(Mode::Fresh, 1), process: 9, empty: 1, common }.put(out);
+        true
+    });
+    let mut words = Vec::new();
+    other.hear(|said, _| {
+        let Said::Ping { word, .. } = said else { panic!("{said:?}") };
+        words.push(word);
+        word.mode == Mode::Ahead
+    });
+    // The first of them is true for the time of one write to the device.
+    assert_eq!(words, [word(Mode::Deciding, 2), word(Mode::Ahead, 2)]);
+    bench.stop();
+}
+
+#[test]
+fn two_nodes_without_all_records_are_logged_once_however_many_connections_they_have() {
+    let Some((bench, mut other)) = Other::beside() else { return };
+    let (id, behind) = (other.node.id, Word { mode: Mode::Behind, changes: 1 });
+    let mut common_lines = Vec::new();
+    other.hear(|said, out| {
+        let Said::Hello { common, .. } = said else { panic!("{said:?}") };
+        Said::Hello { id, word: behind, process: 9, empty: 0, common }.put(out);
+        common_lines = common.to_vec();
+        true
+    });
+    let logged = |bench: &Bench| {
+        let lines = bench.lines.lock().unwrap();
+        lines.iter().filter(|line| line.starts_with("no node has all records")).count()
+    };
+    bench.until("logged", |bench| logged(bench) == 1);
+    for (process, lines) in [(9, 1), (9, 1), (10, 2), (10, 2)] {
+        let Client(socket) = bench.client();
+        let mut link = Other { node: other.node.clone(), socket, input: Vec::new() };
+        let mut hello = Vec::new();
+        Said::Hello { id, word: behind, process, empty: 0, common: &common_lines }.put(&mut hello);
+        link.socket.write_all(&hello).unwrap();
+        link.hear(|said, _| matches!(said, Said::Hello { .. }));
+        assert_eq!(logged(&bench), lines, "process {process}");
+    }
+    bench.stop();
+}
