@@ -1,9 +1,9 @@
 //! The engine of a server or client: sockets and devices on one ring, with one wait that other threads can end.
 //!
-//! The engine is [`Uring`] with [`sys::net`]'s operations. Operations are submitted together with the next wait: a
+//! The engine is a [`Queued`] ring with [`sys::net`]'s operations. Operations are submitted together with the next wait: a
 //! loop that answers all arrivals needs one system call.
 
-use crate::uring::{Seen, Uring, epoch_ns};
+use crate::queued::{Helped, Queued, Seen, epoch_ns};
 use crate::{IoEngine, Wait};
 use device::target::Target;
 use std::io;
@@ -12,7 +12,8 @@ use std::time::Instant;
 use sys::buffer::Buf;
 use sys::net::{Network, Op, Outcome, Waker};
 use sys::op;
-use sys::ring::{Files, Reaped, Ring, RingFacts};
+use sys::queue::{Queue, Reaped};
+use sys::ring::{Files, Ring, RingFacts};
 
 /// Completion of a device or socket operation.
 #[derive(Debug)]
@@ -51,7 +52,7 @@ pub struct Arrivals {
 
 /// A thread's ring, devices and sockets. Stays on the thread that made it.
 pub struct Net {
-    uring: Uring<Network>,
+    uring: Queued<Ring<Network>>,
     waker: Waker,
     discards: bool,
     /// Refused operations, returned by the next reap.
@@ -76,7 +77,7 @@ impl Net {
         let (ring, facts) = Ring::new(&files, form, in_flight_max + 1, memory_bytes, epoch_ns(epoch))?;
         let discards = ring.discards();
         // A server does not need the detection delay of completions, so the kernel is not asked for it.
-        let mut uring = Uring::on(ring, targets.clone(), in_flight_max + 1, discards, epoch, u64::MAX);
+        let mut uring = Queued::on(ring, targets.clone(), in_flight_max + 1, Helped::NONE, epoch, u64::MAX);
         let waker = Waker::new()?;
         // Its token is one beyond the caller's tokens.
         uring.queue(Op::Wake { token: in_flight_max as u32, waker: waker.clone() });
@@ -96,7 +97,7 @@ impl Net {
 
     /// Gives back a buffer of [`Outcome::Received`].
     pub fn provide(&mut self, buf: Buf) {
-        self.uring.ring().provide(buf);
+        self.uring.kernel().provide(buf);
     }
 
     /// True if the device or kernel lacks the operation. The kernel would silently ignore an unknown write stream.
@@ -166,6 +167,6 @@ impl IoEngine for Net {
     }
 
     fn buffer(&mut self, len: usize) -> Option<Buf> {
-        self.uring.ring().buffer(len)
+        self.uring.kernel().buffer(len)
     }
 }

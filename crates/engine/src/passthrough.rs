@@ -1,11 +1,11 @@
 //! The engine of NVMe passthrough: reads, writes, flushes and deallocations as commands on the character device of a
 //! namespace (`/dev/ng0n1`), which bypass the block layer. Failures carry the drive's own status.
 //!
-//! The engine is a [`Uring`] on another ring. For passthrough commands of root the kernel checks neither range nor
+//! The engine is a [`Queued`] ring of another form. For passthrough commands of root the kernel checks neither range nor
 //! permission, so this engine checks both first. Operations larger than the queue's limit are split into several
 //! commands, as the block layer does. The block device stays open and claimed meanwhile ([`device::generic`]).
 
-use crate::uring::{Uring, epoch_ns};
+use crate::queued::{Helped, Queued, epoch_ns};
 use crate::{IoEngine, Wait};
 use device::generic::Generic;
 use device::target::Target;
@@ -20,7 +20,7 @@ use sys::ring::{ENTRIES_MAX, Ring, RingFacts};
 
 /// A shard's ring and namespaces. Stays on the thread that made it.
 pub struct Passthrough {
-    uring: Uring<Commands>,
+    uring: Queued<Ring<Commands>>,
     // The descriptors registered with the ring.
     generics: Vec<Arc<Generic>>,
     targets: Vec<Arc<Target>>,
@@ -34,7 +34,7 @@ impl Drop for Passthrough {
 }
 
 impl Passthrough {
-    /// An engine for `targets` with their character devices `generics`; otherwise as [`Uring::new`].
+    /// An engine for `targets` with their character devices `generics`; otherwise as [`crate::uring::Uring::new`].
     pub fn new(
         targets: Vec<Arc<Target>>,
         generics: Vec<Arc<Generic>>,
@@ -46,7 +46,7 @@ impl Passthrough {
         let files: Vec<_> = generics.iter().map(|generic| generic.as_fd()).collect();
         let commands = Commands::new(generics.iter().map(|generic| generic.namespace().clone()).collect());
         let (ring, facts) = Ring::new(&files, commands, in_flight_max, memory_bytes, epoch_ns(epoch))?;
-        let uring = Uring::on(ring, targets.clone(), in_flight_max, true, epoch, harmless_gap_ns);
+        let uring = Queued::on(ring, targets.clone(), in_flight_max, Helped::NONE, epoch, harmless_gap_ns);
         Ok((Self { uring, generics, targets }, facts))
     }
 

@@ -3,6 +3,7 @@
 
 use device::guard::{Answers, Guard, Request};
 use device::target::Target;
+use engine::aio::Aio;
 use engine::threads::{Threads, WORKERS_MAX};
 use engine::uring::Uring;
 use engine::{BlockEngine, Wait};
@@ -130,6 +131,14 @@ fn with_each(bench: impl Fn() -> Option<Bench>, test: impl Fn(&Bench, &mut dyn P
         test(&bench, &mut engine);
     }
     if let Some(bench) = bench() {
+        match Aio::new(vec![bench.writable()], OUT_MAX, MEMORY, epoch, 0) {
+            Ok(mut engine) => test(&bench, &mut engine),
+            Err(error) => {
+                let _ = writeln!(std::io::stderr(), "skipped: no AIO: {error}");
+            }
+        }
+    }
+    if let Some(bench) = bench() {
         match Uring::new(vec![bench.writable()], OUT_MAX, MEMORY, epoch, 0) {
             Ok((mut engine, _)) => test(&bench, &mut engine),
             Err(error) => {
@@ -205,6 +214,9 @@ fn what_was_opened_for_reading_is_neither_written_nor_deallocated() {
         assert_eq!(bench.byte_of_block(0), 0x55);
     };
     refused(&mut Threads::new(WORKERS_MAX, std::slice::from_ref(&target), OUT_MAX, MEMORY, epoch, 0).unwrap());
+    if let Ok(mut engine) = Aio::new(vec![target.clone()], OUT_MAX, MEMORY, epoch, 0) {
+        refused(&mut engine);
+    }
     if let Ok((mut engine, _)) = Uring::new(vec![target], OUT_MAX, MEMORY, epoch, 0) {
         refused(&mut engine);
     }

@@ -92,7 +92,7 @@ fn an_error_of_a_real_device_is_one_of_the_run() {
         let _: Option<()> = support::skip("this kernel's loop device invents what its file has lost");
         return;
     }
-    for engine in ["auto", "threads"] {
+    for engine in ["auto", "aio", "threads"] {
         let config = reads(&device.name, 2, 100) + &format!("engine: {engine}\n");
         let ended = bench.storage(&config, &["--sla", "99%>10s"]).expect(1);
         let run = bench.run();

@@ -78,7 +78,7 @@ fn a_drive_too_slow_for_its_updates_is_named() {
 fn a_loop_device_does_what_was_asked_for_whichever_engine_carries_it() {
     let bench = Bench::new();
     let Some(device) = LoopDevice::new(&bench, 64 * MIB, &[]) else { return };
-    for engine in ["uring", "threads"] {
+    for engine in ["uring", "aio", "threads"] {
         let config = format!(
             "device-names: {}\ntest-duration-sec: 1\nread-reqs-per-sec: 20\nwrite-reqs-per-sec: 23\nengine: {engine}\n",
             device.name

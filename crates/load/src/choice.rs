@@ -95,11 +95,13 @@ choice! {
 choice! {
     /// The interface that submits operations to the kernel.
     Engine {
-        /// `io_uring` where the kernel allows it, threads otherwise.
+        /// `io_uring` where the kernel allows it, else Linux AIO, else threads.
         #[default]
         Auto = "auto",
         /// `io_uring`, or the run is refused.
         Uring = "uring",
+        /// Linux AIO (io_submit), or the run is refused.
+        Aio = "aio",
         /// Threads that block in pread and pwrite.
         Threads = "threads",
         /// NVMe commands on the namespace's character device, past the block layer.

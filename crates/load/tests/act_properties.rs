@@ -111,7 +111,7 @@ prop_compose! {
         commit_min_bits in prop::option::of(0_u32..=23),
         arrival in prop::sample::select(vec![Arrival::Paced, Arrival::Poisson, Arrival::Act, Arrival::Closed]),
         pacing in prop::sample::select(vec![Pacing::Sleep, Pacing::Spin]),
-        engine in prop::sample::select(vec![Engine::Auto, Engine::Uring, Engine::Threads, Engine::Passthrough]),
+        engine in prop::sample::select(vec![Engine::Auto, Engine::Uring, Engine::Aio, Engine::Threads, Engine::Passthrough]),
         seed in any::<Option<u64>>(),
         large_block_concurrency in 1_u32..=1024,
         shards in prop::option::of(1_u32..=1024),

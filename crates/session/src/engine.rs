@@ -8,6 +8,7 @@ use crate::placement::{self, Carrier};
 use device::generic::Generic;
 use device::target::Target;
 use engine::DeviceName;
+use engine::aio::Aio;
 use engine::passthrough::Passthrough;
 use engine::pool::Pool;
 use engine::sim::{Drive, SimEngine};
@@ -87,6 +88,8 @@ enum Kind {
     IoUring,
     /// NVMe commands on character devices.
     Passthrough(Vec<Arc<Generic>>),
+    /// Linux AIO; the reason, if it was not requested.
+    Aio(Option<String>),
     /// Threads that block in pread and pwrite; the reason, if they were not requested.
     Threads(Option<String>),
     /// The event queue of simulated drives.
@@ -114,10 +117,13 @@ impl Engine {
         }
         let kind = match wanted {
             Wanted::Threads => Kind::Threads(None),
+            Wanted::Aio => aio(targets).map(|()| Kind::Aio(None)).map_err(|why| {
+                Failure::environment(format!("cannot use AIO, as engine: aio demands - {why} - say engine: auto"))
+            })?,
             _ => ring_or_threads(wanted, targets)?,
         };
         let placement = match kind {
-            Kind::Threads(_) => placement::by_hint(&demand.placements, targets)?,
+            Kind::Aio(_) | Kind::Threads(_) => placement::by_hint(&demand.placements, targets)?,
             _ => placement::by_streams(&demand.placements, targets)?,
         };
         Ok(Self { kind, placement, store: None, life: None })
@@ -197,6 +203,7 @@ impl Engine {
                 let names: Vec<_> = generics.iter().map(|generic| format!("/dev/{}", generic.name())).collect();
                 json!({"engine": "passthrough", "character_devices": names})
             }
+            Kind::Aio(why) => json!({"engine": "aio", "why": why}),
             Kind::Threads(why) => json!({"engine": "threads", "why": why}),
             Kind::Simulated => json!({"engine": "simulated"}),
             Kind::Client(settings) => {
@@ -269,6 +276,19 @@ impl Engine {
                 let engine = |_, plan: &Plan| passthrough(targets, generics, plan, epoch, harmless_gap_ns, facts);
                 run(what, plans, engine, sink)
             }
+            (Kind::Aio(_), Devices::Real(targets)) => {
+                let engine = |slots, bytes| Aio::new(targets.to_vec(), slots, bytes, epoch, harmless_gap_ns);
+                match &self.store {
+                    None => {
+                        let engine = |_, plan: &Plan| engine(plan.in_flight_max(), plan.buffer_bytes());
+                        run(what, plans, engine, sink)
+                    }
+                    Some(store) => {
+                        let (slots, bytes) = store.needs();
+                        run(what, plans, |shard, _: &Plan| store.open(shard, engine(slots, bytes)?), sink)
+                    }
+                }
+            }
             (Kind::Threads(_), Devices::Real(targets)) => match &self.store {
                 None => run(what, plans, |_, plan: &Plan| threads(targets, plan, epoch, harmless_gap_ns), sink),
                 Some(store) => {
@@ -304,11 +324,36 @@ fn ring_or_threads(wanted: Wanted, targets: &[Arc<Target>]) -> Result<Kind, Fail
             why_no_ring(&error)
         ))),
         (Err(error), _) => {
-            let why = why_no_ring(&error);
-            console::warning(&format!("using threads instead of io_uring, which costs more CPU: {why}"));
-            Ok(Kind::Threads(Some(why)))
+            let no_ring = why_no_ring(&error);
+            match aio(targets) {
+                Ok(()) => {
+                    console::warning(&format!("using Linux AIO instead of io_uring, which costs more CPU: {no_ring}"));
+                    Ok(Kind::Aio(Some(no_ring)))
+                }
+                Err(no_aio) => {
+                    let why = format!("{no_ring}; {no_aio}");
+                    console::warning(&format!("using threads instead of io_uring, which costs more CPU: {why}"));
+                    Ok(Kind::Threads(Some(why)))
+                }
+            }
         }
     }
+}
+
+/// Checks that AIO serves for `targets`. Errors: why not.
+fn aio(targets: &[Arc<Target>]) -> Result<(), String> {
+    if let Some(target) = targets.iter().find(|target| !target.is_direct()) {
+        return Err(format!("AIO blocks on {}, which goes through the page cache", target.name()));
+    }
+    targets.iter().try_for_each(|target| {
+        sys::aio::probe(target.fd()).map_err(|error| match error.raw_os_error() {
+            Some(libc::EAGAIN) => {
+                format!("other programs use all of the machine's AIO ({error}; raise /proc/sys/fs/aio-max-nr)")
+            }
+            Some(libc::EOPNOTSUPP) => format!("AIO blocks on the file system of {}", target.name()),
+            _ => format!("AIO does not read {} ({error})", target.name()),
+        })
+    })
 }
 
 fn threads(targets: &[Arc<Target>], plan: &Plan, epoch: Instant, harmless_gap_ns: u64) -> io::Result<Threads> {

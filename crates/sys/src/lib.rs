@@ -5,6 +5,7 @@
 
 #![warn(missing_docs)]
 
+pub mod aio;
 pub mod buffer;
 pub mod ioctl;
 pub mod memory;
@@ -14,6 +15,7 @@ pub mod nvme;
 pub mod op;
 pub mod open;
 pub mod process;
+pub mod queue;
 pub mod random;
 pub mod ring;
 pub mod status;

@@ -10,6 +10,7 @@
 
 use super::buffer::{ALIGN, Buf, Pool};
 use crate::op::{Op, OpKind, Outcome};
+use crate::queue::{Queue, Reaped, Sleep};
 use io_uring::cqueue::EntryMarker as _;
 use io_uring::squeue::EntryMarker as _;
 use io_uring::types::{CancelBuilder, Fixed, FsyncFlags, TimeoutFlags, Timespec};
@@ -53,27 +54,6 @@ struct InFlight<F: Form> {
     entries: usize,
     /// Result of the first completed entry that failed.
     failed: Option<F::Outcome>,
-}
-
-/// A completion.
-pub struct Reaped<F: Form> {
-    /// Token of the operation.
-    pub token: u32,
-    /// The operation with its buffer; `None`: it continues (multishot), and more completions follow.
-    pub op: Option<F::Op>,
-    /// Result of the operation, or one event of a multishot operation.
-    pub outcome: F::Outcome,
-    /// Time of submission to the kernel, on the clock of [`Ring::enter`].
-    pub issued_ns: u64,
-}
-
-/// Limits of a wait.
-#[derive(Debug, Clone, Copy)]
-pub struct Sleep {
-    /// Number of completions that end the sleep.
-    pub completions: u32,
-    /// End of the sleep on the clock of [`Ring::enter`].
-    pub until_ns: u64,
 }
 
 /// Translates operations and their results to and from the entries of a ring.
@@ -204,14 +184,14 @@ pub struct Ring<F: Form = Files> {
     registered: Option<u32>,
     /// Waits have an absolute end; a relative timeout would start only after the submission (Linux 6.12).
     absolute: bool,
-    /// `CLOCK_MONOTONIC` at instant 0 of the clock of [`Self::enter`].
+    /// `CLOCK_MONOTONIC` at instant 0 of the clock of [`Queue::enter`].
     epoch_ns: u64,
     pool: Pool,
     slots: Vec<Option<InFlight<F>>>,
     in_flight: usize,
     /// Tokens of entries pushed and not yet submitted.
     pushed: Vec<u32>,
-    /// Expiry of the armed timer, on the clock of [`Self::enter`].
+    /// Expiry of the armed timer, on the clock of [`Queue::enter`].
     timer_ns: Option<u64>,
     /// Expiry of the armed timer for the kernel, on `CLOCK_MONOTONIC`.
     timer: Box<Timespec>,
@@ -276,21 +256,6 @@ impl<F: Form> Ring<F> {
         Ok((ring, RingFacts { registered_buffers, deferred_taskrun }))
     }
 
-    /// Cuts a buffer from the ring's memory.
-    pub fn buffer(&mut self, len: usize) -> Option<Buf> {
-        self.pool.cut(len)
-    }
-
-    /// Operations between [`Self::push`] and [`Self::reap`].
-    pub fn in_flight(&self) -> usize {
-        self.in_flight
-    }
-
-    /// Entries pushed and not yet submitted.
-    pub fn pushed(&self) -> usize {
-        self.pushed.len()
-    }
-
     /// True if the kernel supports discards through the ring (Linux 6.12).
     pub fn discards(&self) -> bool {
         self.absolute
@@ -298,33 +263,6 @@ impl<F: Form> Ring<F> {
 
     pub(crate) fn form_mut(&mut self) -> &mut F {
         &mut self.form
-    }
-
-    /// Queues an operation for the next [`Self::enter`]. Returns it if the queue has no room for all of its entries.
-    ///
-    /// Panics if its token is out of range or already in flight.
-    pub fn push(&mut self, mut op: F::Op) -> Result<(), F::Op> {
-        let token = F::token(&op);
-        let slot = &mut self.slots[token as usize];
-        assert!(slot.is_none(), "token {token} is in flight");
-        let Some(ring) = self.ring.as_mut() else { return Err(op) };
-        let entries = self.form.entries(&op);
-        let mut queue = ring.submission();
-        if queue.capacity() - queue.len() < entries {
-            return Err(op);
-        }
-        for number in 0..entries {
-            let mut entry = self.form.entry(&mut op, number);
-            entry.set_user_data(token.into());
-            // SAFETY: the entry points into the buffer that `op` owns (the form respects its length), or into the
-            // form's memory for this token, which is in the ring's pool. `op` moves into `slots` below (the bytes
-            // stay in place) and leaves it only in `reap`, after the kernel completed all of its entries.
-            unsafe { queue.push(&entry) }.expect("there is room for all");
-            self.pushed.push(token);
-        }
-        *slot = Some(InFlight { op, issued_ns: NOT_ISSUED, entries, failed: None });
-        self.in_flight += 1;
-        Ok(())
     }
 
     /// True if an armed timer ends a wait at the latest at `until_ns`; arms a timer if there is none.
@@ -350,12 +288,59 @@ impl<F: Form> Ring<F> {
         made
     }
 
-    /// Submits the pushed operations as issued at `now_ns`, has the kernel post completions, and waits if `sleep` is
-    /// given. A wait for one completion can end early, with none.
-    ///
-    /// Entries that the kernel does not take (out of memory, or after a rejected entry) stay pushed and are issued by
-    /// a later call.
-    pub fn enter(&mut self, now_ns: u64, sleep: Option<Sleep>) -> io::Result<()> {
+    /// Cancels operations that wait for a peer, and reaps completions.
+    fn cancel(&mut self) {
+        // Operations that are not complete afterwards are leaked, see below, so errors need no handling.
+        let _ = self.enter(0, None);
+        if let Some(ring) = &self.ring {
+            let _ = ring.submitter().register_sync_cancel(Some(CANCEL_WAIT), CancelBuilder::any());
+        }
+        let _ = self.enter(0, None);
+        self.reap(drop);
+    }
+}
+
+impl<F: Form> Queue for Ring<F> {
+    type Op = F::Op;
+    type Outcome = F::Outcome;
+
+    fn buffer(&mut self, len: usize) -> Option<Buf> {
+        self.pool.cut(len)
+    }
+
+    fn in_flight(&self) -> usize {
+        self.in_flight
+    }
+
+    fn pushed(&self) -> usize {
+        self.pushed.len()
+    }
+
+    fn push(&mut self, mut op: F::Op) -> Result<(), F::Op> {
+        let token = F::token(&op);
+        let slot = &mut self.slots[token as usize];
+        assert!(slot.is_none(), "token {token} is in flight");
+        let Some(ring) = self.ring.as_mut() else { return Err(op) };
+        let entries = self.form.entries(&op);
+        let mut queue = ring.submission();
+        if queue.capacity() - queue.len() < entries {
+            return Err(op);
+        }
+        for number in 0..entries {
+            let mut entry = self.form.entry(&mut op, number);
+            entry.set_user_data(token.into());
+            // SAFETY: the entry points into the buffer that `op` owns (the form respects its length), or into the
+            // form's memory for this token, which is in the ring's pool. `op` moves into `slots` below (the bytes
+            // stay in place) and leaves it only in `reap`, after the kernel completed all of its entries.
+            unsafe { queue.push(&entry) }.expect("there is room for all");
+            self.pushed.push(token);
+        }
+        *slot = Some(InFlight { op, issued_ns: NOT_ISSUED, entries, failed: None });
+        self.in_flight += 1;
+        Ok(())
+    }
+
+    fn enter(&mut self, now_ns: u64, sleep: Option<Sleep>) -> io::Result<()> {
         let timed = matches!(sleep, Some(Sleep { completions: 1, until_ns }) if self.has_timer(until_ns));
         let Some(ring) = self.ring.as_ref() else { return Ok(()) };
         for token in &self.pushed {
@@ -399,19 +384,16 @@ impl<F: Form> Ring<F> {
         Ok(())
     }
 
-    /// True if completions are available, or the kernel has some to post in [`Self::enter`].
-    pub fn is_ready(&mut self) -> bool {
+    fn is_ready(&mut self) -> bool {
         let Some(ring) = self.ring.as_mut() else { return false };
         !ring.completion().is_empty() || ring.submission().taskrun()
     }
 
-    /// True if completions are available without a system call.
-    pub fn has_completions(&mut self) -> bool {
+    fn has_completions(&mut self) -> bool {
         self.ring.as_mut().is_some_and(|ring| !ring.completion().is_empty())
     }
 
-    /// Returns all operations with completions, and the events of multishot operations.
-    pub fn reap(&mut self, mut each: impl FnMut(Reaped<F>)) {
+    fn reap(&mut self, mut each: impl FnMut(Reaped<F::Op, F::Outcome>)) {
         let Some(ring) = self.ring.as_mut() else { return };
         for entry in ring.completion() {
             let token = entry.user_data() as u32;
@@ -439,17 +421,6 @@ impl<F: Form> Ring<F> {
             // With several entries, the first failure is the result.
             each(Reaped { token, op: Some(op), outcome: failed.unwrap_or(outcome), issued_ns });
         }
-    }
-
-    /// Cancels operations that wait for a peer, and reaps completions.
-    fn cancel(&mut self) {
-        // Operations that are not complete afterwards are leaked, see below, so errors need no handling.
-        let _ = self.enter(0, None);
-        if let Some(ring) = &self.ring {
-            let _ = ring.submitter().register_sync_cancel(Some(CANCEL_WAIT), CancelBuilder::any());
-        }
-        let _ = self.enter(0, None);
-        self.reap(drop);
     }
 }
 

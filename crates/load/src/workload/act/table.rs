@@ -326,8 +326,9 @@ options! {
         kind: Kind::Choice(Engine::WORDS), default: Default::Value("auto"), since: Since::Flashproof, tests: BOTH,
     ] {
         help: "What carries operations to the kernel.",
-        advice: "auto takes io_uring and falls back to threads where the kernel forbids it, and says so; uring refuses \
-                 to run without it. passthrough sends NVMe commands to the namespace's character device \
+        advice: "auto takes io_uring; where the kernel forbids it, as most containers do, Linux AIO (io_submit), and threads \
+                 that block where that is not possible either. The run says so. uring and aio refuse to run without \
+                 it. passthrough sends NVMe commands to the namespace's character device \
                  (/dev/ng0n1), past the block layer: it needs root, and errors are the drive's own (docs/fdp.md). \
                  Simulated drives need none of them.",
     }

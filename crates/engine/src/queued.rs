@@ -1,0 +1,321 @@
+//! Engines on a queue in the kernel, io_uring or AIO: one queue per shard, one wait for all targets.
+
+use crate::threads::Threads;
+use crate::{BATCH, IoEngine, Wait};
+use device::target::Target;
+use std::io;
+use std::sync::Arc;
+use std::time::Instant;
+use sys::buffer::Buf;
+use sys::op::{Completion, Op, OpKind, Outcome};
+use sys::process::RunDelay;
+use sys::queue::{Queue, Reaped, Sleep};
+use sys::usage::monotonic_ns;
+
+/// Longest wait in the ring while helper threads have operations in flight, nanoseconds.
+const LOOK_NS: u64 = 100_000;
+
+/// Time at which a completion was seen.
+pub(crate) struct Seen {
+    /// Time of detection, nanoseconds.
+    pub(crate) at_ns: u64,
+    /// Upper bound of the time between completion and detection, nanoseconds.
+    pub(crate) unseen_ns: u64,
+}
+
+/// Operations that a queue cannot do itself, which are done on helper threads.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Helped {
+    pub(crate) flushes: bool,
+    pub(crate) deallocations: bool,
+    /// The queue ends operations that would block the thread with `EAGAIN`, or `EOPNOTSUPP` where all would.
+    pub(crate) again: bool,
+    /// Writes take the write stream of the inode and no other.
+    pub(crate) streams: bool,
+    /// Maximum number of threads.
+    pub(crate) threads: usize,
+}
+
+impl Helped {
+    /// All operations are the queue's.
+    pub(crate) const NONE: Self =
+        Self { flushes: false, deallocations: false, again: false, streams: false, threads: 1 };
+}
+
+/// A shard's queue and targets. Stays on the thread that made it.
+pub struct Queued<Q> {
+    epoch: Instant,
+    queue: Q,
+    /// Last time at which the completion queue was polled or waited on.
+    looked_ns: u64,
+    run_delay: RunDelay,
+    /// After a shorter wait the engine does not look up how long the thread had no CPU.
+    harmless_gap_ns: u64,
+    /// Refused operations, returned by the next reap.
+    refused: Vec<Completion>,
+    helped: Helped,
+    /// Threads for operations that the queue does not do; started on first use.
+    beside: Option<Threads>,
+    /// Operations that the queue gave back.
+    again: Vec<Op>,
+    in_flight_max: usize,
+    // Owns the descriptors that the queue uses; last, so that it is dropped after the queue.
+    targets: Vec<Arc<Target>>,
+}
+
+/// `CLOCK_MONOTONIC` at `epoch`.
+pub(crate) fn epoch_ns(epoch: Instant) -> u64 {
+    monotonic_ns() - epoch.elapsed().as_nanos() as u64
+}
+
+impl<Q: Queue> Queued<Q> {
+    /// An engine on `queue`, which has help for some operations.
+    pub(crate) fn on(
+        queue: Q,
+        targets: Vec<Arc<Target>>,
+        in_flight_max: usize,
+        helped: Helped,
+        epoch: Instant,
+        harmless_gap_ns: u64,
+    ) -> Self {
+        Self {
+            epoch,
+            helped,
+            queue,
+            looked_ns: 0,
+            run_delay: RunDelay::of_this_thread(),
+            harmless_gap_ns,
+            refused: Vec::new(),
+            beside: None,
+            again: Vec::new(),
+            in_flight_max,
+            targets,
+        }
+    }
+
+    /// Queues an operation. The queue is submitted when it is full, and in every wait.
+    pub(crate) fn queue(&mut self, mut op: Q::Op) {
+        // The submission queue can be full; every `enter` empties it.
+        while let Err(back) = self.queue.push(op) {
+            op = back;
+            let now_ns = self.clock_ns();
+            // `reap` gets the same error and reports it.
+            if self.queue.enter(now_ns, None).is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Queues an operation, and submits the queue when a batch is full.
+    pub(crate) fn push(&mut self, op: Q::Op) {
+        self.queue(op);
+        if self.queue.pushed() >= BATCH {
+            let now_ns = self.clock_ns();
+            let _ = self.queue.enter(now_ns, None);
+        }
+    }
+
+    pub(crate) fn clock_ns(&self) -> u64 {
+        self.epoch.elapsed().as_nanos() as u64
+    }
+
+    /// Submits queued operations and has the kernel post completions. A spinning thread calls this often, mostly with
+    /// nothing to do.
+    fn hand_over(&mut self, now_ns: u64) -> io::Result<()> {
+        if self.queue.pushed() > 0 || self.queue.is_ready() { self.queue.enter(now_ns, None) } else { Ok(()) }
+    }
+
+    /// Waits for the first completion. The kernel wakes the thread for it, so a completion stays unseen only while
+    /// the thread has no CPU.
+    fn await_first(&mut self, until_ns: u64) -> io::Result<()> {
+        let mut asleep_ns = self.clock_ns();
+        // A single operation completes only after its submission, so one call does both. Otherwise completions from
+        // before or during the submission are found after it, unseen since the last poll.
+        if self.queue.in_flight() > 1 || self.queue.pushed() == 0 {
+            self.hand_over(asleep_ns)?;
+            if self.queue.has_completions() {
+                return Ok(());
+            }
+            asleep_ns = self.clock_ns();
+        }
+        self.queue.enter(asleep_ns, Some(Sleep { completions: 1, until_ns }))?;
+        let woke_ns = self.clock_ns();
+        let gap_ns = match woke_ns - asleep_ns {
+            slept_ns if slept_ns > self.harmless_gap_ns => self.run_delay.since_last_ns().min(slept_ns),
+            _ => 0,
+        };
+        self.looked_ns = woke_ns - gap_ns;
+        Ok(())
+    }
+
+    /// Waits at most until `until_ns`, for `completions` completions.
+    pub(crate) fn wait(&mut self, Wait { until_ns, completions }: Wait) -> io::Result<()> {
+        let now_ns = self.clock_ns();
+        if until_ns <= now_ns {
+            self.hand_over(now_ns)
+        } else if completions == 1 {
+            self.await_first(until_ns)
+        } else {
+            self.queue.enter(now_ns, Some(Sleep { completions, until_ns }))
+        }
+    }
+
+    /// Takes all completions, each with the time at which it was seen and for how long at most it stayed unseen.
+    pub(crate) fn look(&mut self, mut each: impl FnMut(Reaped<Q::Op, Q::Outcome>, Seen)) {
+        let seen_ns = self.clock_ns();
+        let looked_ns = self.looked_ns;
+        self.queue.reap(|reaped| {
+            let unseen_ns = seen_ns - looked_ns.max(reaped.issued_ns).min(seen_ns);
+            let at_ns = seen_ns.max(reaped.issued_ns);
+            each(reaped, Seen { at_ns, unseen_ns });
+        });
+        self.looked_ns = seen_ns;
+    }
+
+    pub(crate) fn set_harmless_gap(&mut self, harmless_gap_ns: u64) {
+        self.harmless_gap_ns = harmless_gap_ns;
+    }
+
+    pub(crate) fn kernel(&mut self) -> &mut Q {
+        &mut self.queue
+    }
+
+    pub(crate) fn operations(&self) -> usize {
+        self.queue.in_flight()
+    }
+}
+
+impl<Q: Queue<Op = Op, Outcome = Outcome>> Queued<Q> {
+    /// Ends an operation with `errno`, without issuing it.
+    pub(crate) fn refuse(&mut self, op: Op, errno: i32) {
+        let issued_ns = self.clock_ns();
+        let Op { token, buf, .. } = op;
+        let outcome = Outcome::Errno(errno);
+        self.refused.push(Completion { token, buf, outcome, issued_ns, completed_ns: issued_ns, unseen_ns: 0 });
+    }
+
+    /// Performs an operation on a helper thread.
+    fn submit_beside(&mut self, op: Op) {
+        if self.beside.is_none() {
+            match Threads::new(
+                self.helped.threads,
+                &self.targets,
+                self.in_flight_max,
+                0,
+                self.epoch,
+                self.harmless_gap_ns,
+            ) {
+                Ok(threads) => self.beside = Some(threads),
+                Err(error) => return self.refuse(op, error.raw_os_error().unwrap_or(libc::EAGAIN)),
+            }
+        }
+        if let Some(threads) = &mut self.beside {
+            threads.submit(op);
+        }
+    }
+}
+
+impl<Q: Queue<Op = Op, Outcome = Outcome>> IoEngine for Queued<Q> {
+    const VIRTUAL: bool = false;
+    type Op = Op;
+    type Completion = Completion;
+
+    #[inline]
+    fn now(&mut self) -> u64 {
+        self.clock_ns()
+    }
+
+    #[inline]
+    fn submit(&mut self, op: Op) {
+        let target = &self.targets[usize::from(op.target)];
+        let is_placed = |stream| match self.helped.streams {
+            true => stream == target.write_hint(),
+            false => stream <= target.write_streams(),
+        };
+        if op.placement.is_some_and(|placement| !is_placed(placement.0)) {
+            return self.refuse(op, libc::EOPNOTSUPP);
+        }
+        match op.kind {
+            OpKind::Flush if self.helped.flushes => self.submit_beside(op),
+            OpKind::Deallocate if self.helped.deallocations => self.submit_beside(op),
+            _ => self.push(op),
+        }
+    }
+
+    fn reap(&mut self, wait: Wait, out: &mut Vec<Completion>) -> io::Result<()> {
+        let mut until_ns = wait.until_ns;
+        if let Some(threads) = self.beside.as_mut().filter(|threads| threads.in_flight() > 0) {
+            threads.reap(Wait { until_ns: 0, completions: 1 }, out)?;
+            until_ns = until_ns.min(self.clock_ns() + LOOK_NS);
+        }
+        if !self.refused.is_empty() || !out.is_empty() {
+            until_ns = 0;
+        }
+        self.wait(Wait { until_ns, ..wait })?;
+        let (is_helped_again, mut again) = (self.helped.again, std::mem::take(&mut self.again));
+        self.look(|Reaped { token, op, outcome, issued_ns }, Seen { at_ns: completed_ns, unseen_ns }| {
+            // None of these operations continues after a completion.
+            match op {
+                Some(op) if is_helped_again && matches!(outcome, Outcome::Errno(libc::EAGAIN | libc::EOPNOTSUPP)) => {
+                    again.push(op);
+                }
+                Some(Op { buf, .. }) => {
+                    out.push(Completion { token, buf, outcome, issued_ns, completed_ns, unseen_ns });
+                }
+                None => {}
+            }
+        });
+        while let Some(op) = again.pop() {
+            self.submit_beside(op);
+        }
+        self.again = again;
+        out.append(&mut self.refused);
+        Ok(())
+    }
+
+    fn in_flight(&self) -> usize {
+        self.queue.in_flight() + self.refused.len() + self.beside.as_ref().map_or(0, Threads::in_flight)
+    }
+
+    fn buffer(&mut self, len: usize) -> Option<Buf> {
+        self.queue.buffer(len)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::uring::Uring;
+    use device::guard::{Answers, Guard, Request};
+    use std::os::unix::fs::FileExt;
+
+    #[test]
+    fn what_the_ring_cannot_carry_is_done_beside_it() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        std::fs::write(&path, vec![7; 1 << 20]).unwrap();
+        let name = path.to_str().unwrap().to_owned();
+        let request = Request { file_size_bytes: Some(1 << 20), ..Request::new(&name, "test") };
+        let guard = Guard::new(Some(dir.path().join("state")));
+        let consent = guard.consent(&[request], &mut Answers::named([name])).unwrap().remove(0);
+        let Ok((mut engine, _)) = Uring::new(vec![Target::writable(consent).into()], 4, 1 << 16, Instant::now(), 0)
+        else {
+            return println!("skipped: no io_uring");
+        };
+        engine.helped.deallocations = true;
+        let buf = engine.buffer(0).unwrap();
+        let (kind, offset, len) = (OpKind::Deallocate, 4096, 8192);
+        engine.submit(Op { target: 0, kind, offset, len, sync: false, placement: None, buf, token: 2 });
+        assert_eq!(engine.in_flight(), 1);
+        let mut out = Vec::new();
+        while out.is_empty() {
+            let until_ns = engine.now() + 1_000_000_000;
+            engine.reap(Wait { until_ns, completions: 1 }, &mut out).unwrap();
+        }
+        assert_eq!((out[0].token, out[0].outcome, engine.in_flight()), (2, Outcome::Done, 0));
+        let mut bytes = vec![0; 16384];
+        std::fs::File::open(&path).unwrap().read_exact_at(&mut bytes, 0).unwrap();
+        let zeros: Vec<_> = bytes.chunks(4096).map(|page| page.iter().all(|byte| *byte == 0)).collect();
+        assert_eq!(zeros, [false, true, true, false]);
+    }
+}

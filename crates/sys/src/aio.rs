@@ -1,0 +1,311 @@
+//! Linux AIO (io_submit(2)): asynchronous reads and writes past the page cache, where io_uring is forbidden, as in most
+//! containers.
+//!
+//! Operations must not block the submitting thread (`RWF_NOWAIT`): one that would, because the device has no free request,
+//! ends with `EAGAIN`, and the caller has to do it on another thread. Structures and opcodes: include/uapi/linux/aio_abi.h.
+
+use crate::buffer::{ALIGN, Buf, Pool};
+use crate::op::{Op, OpKind, Outcome};
+use crate::queue::{Queue, Reaped, Sleep};
+use crate::usage::monotonic_ns;
+use std::io;
+use std::marker::PhantomData;
+use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
+
+const PREAD: u16 = 0;
+const PWRITE: u16 = 1;
+
+/// `RWF_DSYNC` and `RWF_NOWAIT` of linux/fs.h.
+const RWF_DSYNC: u32 = 0x2;
+const RWF_NOWAIT: u32 = 0x8;
+
+/// Longest time of [`probe`]'s read, nanoseconds.
+const PROBE_NS: u64 = 5_000_000_000;
+
+/// First field after the numbers in the kernel's ring of events (`AIO_RING_MAGIC` of fs/aio.c).
+const RING_MAGIC: u32 = 0xa10a_10a1;
+
+/// `struct iocb`.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct ControlBlock {
+    data: u64,
+    #[cfg(target_endian = "big")]
+    rw_flags: u32,
+    key: u32,
+    #[cfg(target_endian = "little")]
+    rw_flags: u32,
+    opcode: u16,
+    priority: i16,
+    fd: u32,
+    buf: u64,
+    bytes: u64,
+    offset: i64,
+    reserved: u64,
+    flags: u32,
+    event_fd: u32,
+}
+
+/// `struct io_event`.
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct Event {
+    data: u64,
+    block: u64,
+    result: i64,
+    result2: i64,
+}
+
+/// Begin of `struct aio_ring`, which the kernel maps at the address that is the context.
+#[repr(C)]
+struct EventRing {
+    id: u32,
+    events: u32,
+    head: u32,
+    tail: u32,
+    magic: u32,
+}
+
+struct InFlight {
+    op: Op,
+    /// `None`: pushed and not submitted.
+    issued_ns: Option<u64>,
+}
+
+/// An AIO context for one thread.
+pub struct Aio {
+    context: u64,
+    files: Vec<RawFd>,
+    /// `CLOCK_MONOTONIC` at instant 0 of the clock of [`Queue::enter`].
+    epoch_ns: u64,
+    pool: Pool,
+    slots: Vec<Option<InFlight>>,
+    /// By token.
+    blocks: Vec<ControlBlock>,
+    in_flight: usize,
+    pushed: Vec<u32>,
+    /// Their control blocks.
+    pointers: Vec<*mut ControlBlock>,
+    /// Completions that the kernel has posted, and room for one more than can come.
+    events: Vec<Event>,
+    posted: usize,
+    // Not `Send`: addresses of control blocks are passed to the kernel by one thread.
+    _one_thread: PhantomData<*const ()>,
+}
+
+impl Aio {
+    /// Sets up a context for up to `in_flight_max` operations on `files`, with `memory_bytes` of buffers. Instant 0 of its
+    /// clock is `epoch_ns` of `CLOCK_MONOTONIC`. The caller keeps the files open as long as the context.
+    ///
+    /// Errors: those of io_setup(2); `EAGAIN` beyond /proc/sys/fs/aio-max-nr.
+    pub fn new(files: &[BorrowedFd<'_>], in_flight_max: usize, memory_bytes: usize, epoch_ns: u64) -> io::Result<Self> {
+        let mut context = 0_u64;
+        let events = in_flight_max.max(1);
+        // SAFETY: the kernel writes one number, which lives until the call returns.
+        succeed(unsafe { libc::syscall(libc::SYS_io_setup, events, &raw mut context) })?;
+        let mut aio = Self {
+            context,
+            files: files.iter().map(AsRawFd::as_raw_fd).collect(),
+            epoch_ns,
+            pool: Pool::new(memory_bytes.next_multiple_of(ALIGN))?,
+            slots: Vec::new(),
+            blocks: vec![ControlBlock::default(); in_flight_max],
+            in_flight: 0,
+            pushed: Vec::with_capacity(in_flight_max),
+            pointers: Vec::with_capacity(in_flight_max),
+            events: vec![Event::default(); in_flight_max + 1],
+            posted: 0,
+            _one_thread: PhantomData,
+        };
+        aio.slots.resize_with(in_flight_max, || None);
+        Ok(aio)
+    }
+
+    /// Submits what is pushed. An operation that the kernel rejects completes with its error.
+    fn submit(&mut self, now_ns: u64) {
+        let mut begin = 0;
+        while begin < self.pushed.len() {
+            let pointers = &self.pointers[begin..];
+            // SAFETY: each points to a block of `blocks`, which never moves, and describes memory that its operation owns,
+            // which `slots` keeps until its completion.
+            let submitted =
+                unsafe { libc::syscall(libc::SYS_io_submit, self.context, pointers.len(), pointers.as_ptr()) };
+            let taken = match succeed(submitted) {
+                Ok(0) => break,
+                Ok(taken) => taken,
+                Err(error) if matches!(error.raw_os_error(), Some(libc::EAGAIN | libc::EINTR)) => break,
+                Err(error) => {
+                    // The first one is rejected.
+                    let (data, errno) = (self.pushed[begin].into(), error.raw_os_error().unwrap_or(libc::EIO));
+                    self.post(Event { data, result: -i64::from(errno), ..Event::default() });
+                    1
+                }
+            };
+            for token in &self.pushed[begin..begin + taken] {
+                if let Some(in_flight) = &mut self.slots[*token as usize] {
+                    in_flight.issued_ns = Some(now_ns);
+                }
+            }
+            begin += taken;
+        }
+        self.pushed.drain(..begin);
+        self.pointers.drain(..begin);
+    }
+
+    fn post(&mut self, event: Event) {
+        self.events[self.posted] = event;
+        self.posted += 1;
+    }
+
+    /// Takes what the kernel has completed, waiting for `least` until `until_ns`.
+    fn collect(&mut self, least: usize, until_ns: u64) -> io::Result<()> {
+        let room = self.events.len() - self.posted;
+        let left_ns = until_ns.saturating_add(self.epoch_ns).saturating_sub(monotonic_ns());
+        let left_ns = if least == 0 { 0 } else { left_ns };
+        let timeout = libc::timespec {
+            tv_sec: (left_ns / 1_000_000_000) as libc::time_t,
+            tv_nsec: (left_ns % 1_000_000_000) as libc::c_long,
+        };
+        let events = self.events[self.posted..].as_mut_ptr();
+        // SAFETY: there is room for that many events, and both addresses live until the call returns.
+        let came = unsafe {
+            libc::syscall(libc::SYS_io_getevents, self.context, least.min(room), room, events, &raw const timeout)
+        };
+        match succeed(came) {
+            Ok(came) => self.posted += came,
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+            Err(error) => return Err(error),
+        }
+        Ok(())
+    }
+
+    /// True if the kernel has completions: read from its ring, without a system call.
+    fn has_events(&self) -> bool {
+        let ring = self.context as *const EventRing;
+        // SAFETY: io_setup(2) returned the address of this structure, mapped until io_destroy(2), which only `drop` calls. The
+        // kernel changes it meanwhile, so each number is read once.
+        let (magic, head, tail) = unsafe {
+            (
+                (&raw const (*ring).magic).read_volatile(),
+                (&raw const (*ring).head).read_volatile(),
+                (&raw const (*ring).tail).read_volatile(),
+            )
+        };
+        // Of another kernel nothing is known: ask it.
+        magic != RING_MAGIC || head != tail
+    }
+}
+
+impl Queue for Aio {
+    type Op = Op;
+    type Outcome = Outcome;
+
+    fn buffer(&mut self, len: usize) -> Option<Buf> {
+        self.pool.cut(len)
+    }
+
+    fn in_flight(&self) -> usize {
+        self.in_flight
+    }
+
+    fn pushed(&self) -> usize {
+        self.pushed.len()
+    }
+
+    /// Only reads and writes: panics for others.
+    fn push(&mut self, mut op: Op) -> Result<(), Op> {
+        let token = op.token as usize;
+        assert!(self.slots[token].is_none(), "token {token} is in flight");
+        assert!(op.kind.moves_data(), "AIO reads and writes");
+        let is_write = op.kind == OpKind::Write;
+        self.blocks[token] = ControlBlock {
+            data: token as u64,
+            rw_flags: RWF_NOWAIT | if is_write && op.sync { RWF_DSYNC } else { 0 },
+            opcode: if is_write { PWRITE } else { PREAD },
+            fd: self.files[usize::from(op.target)] as u32,
+            bytes: u64::from(op.len).min(op.buf.len() as u64),
+            offset: op.offset as i64,
+            buf: op.buf.address() as u64,
+            ..ControlBlock::default()
+        };
+        self.pushed.push(op.token);
+        self.pointers.push(&raw mut self.blocks[token]);
+        self.slots[token] = Some(InFlight { op, issued_ns: None });
+        self.in_flight += 1;
+        Ok(())
+    }
+
+    fn enter(&mut self, now_ns: u64, sleep: Option<Sleep>) -> io::Result<()> {
+        self.submit(now_ns);
+        match sleep {
+            // What waits for room is submitted again when something has completed.
+            Some(sleep) if self.posted == 0 => self.collect(sleep.completions as usize, sleep.until_ns),
+            _ if self.has_events() => self.collect(0, 0),
+            _ => Ok(()),
+        }
+    }
+
+    fn is_ready(&mut self) -> bool {
+        self.posted > 0 || self.has_events()
+    }
+
+    fn has_completions(&mut self) -> bool {
+        self.posted > 0
+    }
+
+    fn reap(&mut self, mut each: impl FnMut(Reaped<Op, Outcome>)) {
+        for Event { data, result, .. } in &self.events[..std::mem::take(&mut self.posted)] {
+            let token = *data as u32;
+            let Some(InFlight { op, issued_ns }) = self.slots.get_mut(token as usize).and_then(Option::take) else {
+                continue;
+            };
+            self.in_flight -= 1;
+            let outcome = match *result {
+                errno if errno < 0 => Outcome::Errno(-errno as i32),
+                bytes if bytes == i64::from(op.len) => Outcome::Done,
+                bytes => Outcome::Short(bytes as u32),
+            };
+            each(Reaped { token, op: Some(op), outcome, issued_ns: issued_ns.unwrap_or(0) });
+        }
+    }
+}
+
+impl Drop for Aio {
+    fn drop(&mut self) {
+        let submitted = self.in_flight > self.pushed.len();
+        if !submitted {
+            // SAFETY: the context is this one's, and nothing of it is in flight.
+            let _ = unsafe { libc::syscall(libc::SYS_io_destroy, self.context) };
+            return;
+        }
+        // io_destroy(2) waits for what is in flight. With a hung device, only a leak is sound.
+        for in_flight in self.slots.drain(..).flatten() {
+            std::mem::forget(in_flight.op.buf);
+        }
+        std::mem::forget(self.pool.cut(0));
+    }
+}
+
+/// The number that a system call returned. Errors: its errno.
+fn succeed(result: libc::c_long) -> io::Result<usize> {
+    usize::try_from(result).map_err(|_| io::Error::last_os_error())
+}
+
+/// Reads the begin of `file` by AIO. Errors: those of io_setup(2), or of the read; `EOPNOTSUPP` where the file system does
+/// not do it without blocking the caller.
+pub fn probe(file: BorrowedFd<'_>) -> io::Result<()> {
+    let mut aio = Aio::new(&[file], 1, ALIGN, monotonic_ns())?;
+    let buf = aio.buffer(ALIGN).ok_or_else(|| io::Error::from_raw_os_error(libc::ENOMEM))?;
+    let (kind, len) = (OpKind::Read, ALIGN as u32);
+    // Panics for a token in flight only.
+    let _ = aio.push(Op { target: 0, kind, offset: 0, len, sync: false, placement: None, buf, token: 0 });
+    aio.enter(0, Some(Sleep { completions: 1, until_ns: PROBE_NS }))?;
+    let mut result = Err(io::Error::from_raw_os_error(libc::ETIMEDOUT));
+    aio.reap(|reaped| {
+        result = match reaped.outcome {
+            Outcome::Errno(errno) if errno != libc::EAGAIN => Err(io::Error::from_raw_os_error(errno)),
+            _ => Ok(()),
+        }
+    });
+    result
+}
