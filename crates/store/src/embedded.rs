@@ -36,6 +36,23 @@ impl<E: BlockEngine> Disk for E {
     }
 }
 
+/// An engine at an instant of its clock: a turn's transactions need no time of their own.
+struct At<'a, E>(&'a mut E, u64);
+
+impl<E: BlockEngine> Disk for At<'_, E> {
+    fn now_ns(&mut self) -> u64 {
+        self.1
+    }
+
+    fn submit(&mut self, op: Op) {
+        IoEngine::submit(self.0, op);
+    }
+
+    fn buffer(&mut self, len: usize) -> Option<Buf> {
+        IoEngine::buffer(self.0, len)
+    }
+}
+
 /// A store on an engine that it has for itself.
 #[derive(Debug)]
 pub struct Embedded<E: BlockEngine> {
@@ -43,6 +60,12 @@ pub struct Embedded<E: BlockEngine> {
     store: Store,
     issuer: Issuer,
     replies: Vec<(u64, Reply)>,
+    /// Operations that were submitted since the last turn.
+    submitted: Vec<Op>,
+    /// Their transactions.
+    begun: Vec<(u32, Transaction)>,
+    /// The engine's clock when it was read last.
+    now_ns: u64,
     /// Completions from the engine.
     blocks: Vec<Completion>,
     /// Transactions that are done.
@@ -90,6 +113,9 @@ impl<E: BlockEngine> Embedded<E> {
             store,
             issuer: Issuer::new(object, verification, overload),
             replies: Vec::new(),
+            submitted: Vec::new(),
+            begun: Vec::new(),
+            now_ns: 0,
             blocks: Vec::new(),
             done: Vec::new(),
             core: VecDeque::new(),
@@ -115,7 +141,8 @@ impl<E: BlockEngine> Embedded<E> {
         if !self.store.is_ready() {
             return Ok(());
         }
-        self.store.flush(&mut self.engine);
+        self.now_ns = self.engine.now();
+        self.store.flush(&mut At(&mut self.engine, self.now_ns));
         let until_ns = self.engine.now() + FLUSH_NS;
         self.turn_until(until_ns, Store::is_idle)
     }
@@ -133,7 +160,7 @@ impl<E: BlockEngine> Embedded<E> {
     /// Drops transactions of an ended run: their later answers are ignored. And writes all buffers, as if the run
     /// opened the store again: the next run begins without pending writes.
     fn forget(&mut self) -> io::Result<()> {
-        while self.issuer.in_flight() > 0 {
+        while self.issuer.in_flight() + self.submitted.len() > 0 {
             let until_ns = self.engine.now() + TURN_NS;
             self.reap(Wait { until_ns, completions: 1 }, &mut Vec::new())?;
         }
@@ -142,7 +169,8 @@ impl<E: BlockEngine> Embedded<E> {
     }
 
     fn execute(&mut self, token: u32, transaction: Transaction) {
-        self.store.execute(token.into(), transaction, &mut self.engine, &mut self.replies);
+        let disk = &mut At(&mut self.engine, self.now_ns);
+        self.store.execute(token.into(), transaction, disk, &mut self.replies);
         // The transaction may have changed the time at which the store has to be polled.
         self.poll_ns = 0;
     }
@@ -151,8 +179,25 @@ impl<E: BlockEngine> Embedded<E> {
         if !E::VIRTUAL {
             return self.execute(token, transaction);
         }
-        self.core_free_ns = self.core_free_ns.max(self.engine.now()) + VIRTUAL_CPU_NS;
+        self.core_free_ns = self.core_free_ns.max(self.now_ns) + VIRTUAL_CPU_NS;
         self.core.push_back((self.core_free_ns, token, transaction));
+    }
+
+    /// Begins what was submitted since the last turn. All index entries are prefetched first: one after another each
+    /// transaction would wait for the memory.
+    fn begin(&mut self) {
+        if self.submitted.is_empty() {
+            return;
+        }
+        for op in self.submitted.drain(..) {
+            let token = op.token;
+            self.begun.extend(self.issuer.begin(op, self.now_ns).map(|transaction| (token, transaction)));
+        }
+        self.store.warm(self.begun.iter().map(|(_, transaction)| &transaction.digest));
+        let mut begun = std::mem::take(&mut self.begun);
+        begun.drain(..).for_each(|(token, transaction)| self.start(token, transaction));
+        self.begun = begun;
+        self.take_replies(0);
     }
 
     /// Takes replies; `unseen_ns`: time for which the underlying completions may have lain unseen.
@@ -171,8 +216,8 @@ impl<E: BlockEngine> Embedded<E> {
     }
 
     fn poll(&mut self) {
-        if self.engine.now() >= self.poll_ns {
-            self.poll_ns = self.store.poll(&mut self.engine, &mut self.replies);
+        if self.now_ns >= self.poll_ns {
+            self.poll_ns = self.store.poll(&mut At(&mut self.engine, self.now_ns), &mut self.replies);
         }
     }
 
@@ -181,13 +226,14 @@ impl<E: BlockEngine> Embedded<E> {
         let core_ns = self.core.front().map_or(u64::MAX, |(at_ns, ..)| *at_ns);
         let until_ns = until_ns.min(self.poll_ns).min(core_ns).min(self.issuer.again_ns());
         self.engine.reap(Wait { until_ns, completions: 1 }, &mut self.blocks)?;
+        self.now_ns = self.engine.now();
         let mut unseen_ns: u64 = 0;
         for completion in self.blocks.drain(..) {
             unseen_ns = completion.unseen_ns.max(unseen_ns);
-            self.store.on_completion(completion, &mut self.engine, &mut self.replies);
+            self.store.on_completion(completion, &mut At(&mut self.engine, self.now_ns), &mut self.replies);
             self.poll_ns = 0;
         }
-        let now_ns = self.engine.now();
+        let now_ns = self.now_ns;
         while self.core.front().is_some_and(|(at_ns, ..)| *at_ns <= now_ns) {
             if let Some((_, token, transaction)) = self.core.pop_front() {
                 self.execute(token, transaction);
@@ -229,19 +275,17 @@ impl<E: BlockEngine> IoEngine for Embedded<E> {
     }
 
     fn submit(&mut self, op: Op) {
-        let (token, now_ns) = (op.token, self.engine.now());
-        if let Some(transaction) = self.issuer.begin(op, now_ns) {
-            self.start(token, transaction);
-            self.take_replies(0);
-        }
+        self.submitted.push(op);
     }
 
     fn reap(&mut self, wait: Wait, out: &mut Vec<Completion>) -> io::Result<()> {
         let enough = out.len().saturating_add(wait.completions.max(1) as usize);
         loop {
             out.append(&mut self.done);
+            self.now_ns = self.engine.now();
+            self.begin();
             // With enough completions the drives still get their operations, without a wait.
-            let until_ns = if out.len() >= enough { 0 } else { wait.until_ns };
+            let until_ns = if out.len() + self.done.len() >= enough { 0 } else { wait.until_ns };
             self.poll();
             self.turn(until_ns)?;
             out.append(&mut self.done);
@@ -252,7 +296,7 @@ impl<E: BlockEngine> IoEngine for Embedded<E> {
     }
 
     fn in_flight(&self) -> usize {
-        self.issuer.in_flight() + self.done.len()
+        self.issuer.in_flight() + self.submitted.len() + self.done.len()
     }
 
     fn buffer(&mut self, _len: usize) -> Option<Buf> {

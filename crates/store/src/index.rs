@@ -167,10 +167,10 @@ impl Index {
         self.find(digest).map(|number| self.at(number))
     }
 
-    /// Prefetches the entries of many records, and those that as many insertions would move, into the CPU's cache: one
+    /// Prefetches the entries of many records, and those that so many insertions would move, into the CPU's cache: one
     /// after another each would wait for the memory two or three times. Returns the number examined.
-    pub(crate) fn warm<'a>(&self, digests: impl ExactSizeIterator<Item = &'a Digest>) -> u64 {
-        let splits = (self.buckets - self.base..self.buckets).take(digests.len());
+    pub(crate) fn warm<'a>(&self, digests: impl Iterator<Item = &'a Digest>, insertions: usize) -> u64 {
+        let splits = (self.buckets - self.base..self.buckets).take(insertions);
         let buckets = splits.chain(digests.map(|digest| self.bucket(digest)));
         let heads = buckets.map(|bucket| self.segments[bucket / SEGMENT][bucket % SEGMENT]);
         let mut chains: Vec<_> = heads.collect();

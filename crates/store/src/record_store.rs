@@ -181,6 +181,13 @@ impl Store {
         self.scan.is_none()
     }
 
+    /// Prefetches the index entries of transactions that are executed next.
+    pub(crate) fn warm<'a>(&self, digests: impl ExactSizeIterator<Item = &'a Digest>) {
+        if digests.len() > 1 {
+            self.index.warm(digests, 0);
+        }
+    }
+
     /// Executes a transaction. The reply has its number, and comes here or later.
     pub fn execute(
         &mut self,

@@ -255,7 +255,7 @@ impl Store {
         for (number, entry) in found.iter().enumerate() {
             if number % BATCH == 0 {
                 let batch = &found[number..found.len().min(number + BATCH)];
-                self.index.warm(batch.iter().map(|entry| &entry.digest));
+                self.index.warm(batch.iter().map(|entry| &entry.digest), batch.len());
             }
             let blocks = &mut self.volumes[usize::from(entry.place.volume)].blocks;
             let known = self.index.get(&entry.digest).copied();

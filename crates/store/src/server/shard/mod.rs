@@ -56,12 +56,12 @@ const RECEIVE: u32 = 0;
 const SEND: u32 = 1;
 const CANCEL: u32 = 2;
 
-/// A ring as a store sees it.
-struct RingDisk<'a>(&'a mut Net);
+/// A ring as a store sees it, at the time of the pass.
+struct RingDisk<'a>(&'a mut Net, u64);
 
 impl Disk for RingDisk<'_> {
     fn now_ns(&mut self) -> u64 {
-        self.0.now()
+        self.1
     }
 
     fn submit(&mut self, op: op::Op) {
@@ -169,7 +169,9 @@ impl Shard {
         state.mailboxes[core].set_waker(net.waker().clone());
         let open = |(namespace, spaces, tokens): (Namespace, Vec<_>, Range<u32>)| {
             let seed = wall_ms << 8 | core as u64;
-            let store = Store::open(&namespace, &spaces, tokens.clone(), wall_ms, seed, &mut RingDisk(&mut net));
+            let now_ns = net.now();
+            let store =
+                Store::open(&namespace, &spaces, tokens.clone(), wall_ms, seed, &mut RingDisk(&mut net, now_ns));
             let mut store = store.map_err(|error| format!("namespace {} - {error}", namespace.name))?;
             store.count_into(state.io.clone());
             Ok((store, tokens))
@@ -285,7 +287,7 @@ impl Shard {
     fn on_block(&mut self, completion: op::Completion) {
         let of = self.stores.iter_mut().find(|(_, tokens)| tokens.contains(&completion.token));
         if let Some((store, _)) = of {
-            store.on_completion(completion, &mut RingDisk(&mut self.net), &mut self.replies);
+            store.on_completion(completion, &mut RingDisk(&mut self.net, self.now_ns), &mut self.replies);
         }
     }
 
@@ -361,7 +363,7 @@ impl Shard {
         let mut due_ns = u64::MAX;
         let (mut ready, mut damaged, mut read) = (true, false, true);
         for (store, _) in &mut self.stores {
-            let disk = &mut RingDisk(&mut self.net);
+            let disk = &mut RingDisk(&mut self.net, self.now_ns);
             due_ns = due_ns.min(store.poll(disk, &mut self.replies));
             let mut is_damaged = store.damage().is_some();
             if is_damaged && self.state.setup.accept_losses {
@@ -517,7 +519,7 @@ impl Shard {
         let mut idle = true;
         // A store in its cold start has written nothing.
         for (store, _) in self.stores.iter_mut().filter(|(store, _)| store.is_ready() && !store.is_idle()) {
-            store.flush(&mut RingDisk(&mut self.net));
+            store.flush(&mut RingDisk(&mut self.net, self.now_ns));
             idle &= store.is_idle();
         }
         let flush_ms = self.state.setup.limits.flush_ms;

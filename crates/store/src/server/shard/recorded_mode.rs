@@ -19,7 +19,7 @@ impl Shard {
         let number = self.pend(Origin::Found, namespace as u16, None, digest, u64::MAX);
         let read = Transaction { digest, set: Box::default(), work: Work::ReadAll };
         let (store, _) = &mut self.stores[namespace];
-        store.execute(number.into(), read, &mut RingDisk(&mut self.net), &mut self.replies);
+        store.execute(number.into(), read, &mut RingDisk(&mut self.net, self.now_ns), &mut self.replies);
     }
 
     /// The record, if there is one.
@@ -66,7 +66,7 @@ impl Shard {
             Transaction { digest, set, work: Work::Write(Write { policy, ops, is_vital: true, ..Write::default() }) };
         let number = self.pend(Origin::Record(mode), namespace as u16, None, digest, u64::MAX);
         let (store, _) = &mut self.stores[namespace];
-        store.execute(number.into(), transaction, &mut RingDisk(&mut self.net), &mut self.replies);
+        store.execute(number.into(), transaction, &mut RingDisk(&mut self.net, self.now_ns), &mut self.replies);
     }
 
     /// The record is on the device, or was refused; then the next look at timers tries again.

@@ -340,7 +340,7 @@ impl Shard {
             (pending.is_careful, pending.is_writing) = (is_writing || is_linearizable, is_writing);
         }
         let (store, _) = &mut self.stores[usize::from(namespace)];
-        store.execute(number.into(), transaction, &mut RingDisk(&mut self.net), &mut self.replies);
+        store.execute(number.into(), transaction, &mut RingDisk(&mut self.net, self.now_ns), &mut self.replies);
     }
 
     /// Continues with all answers of the stores.
