@@ -113,8 +113,6 @@ pub(super) struct Shard {
     rests_ns: u64,
     /// True if the record of this node's mode is in one of its stores.
     has_record: bool,
-    /// True if a store opened without records that were lost.
-    has_losses: bool,
     /// Bytes that arrived or were answered since memory was looked at.
     moved_bytes: usize,
     now_ns: u64,
@@ -201,7 +199,6 @@ impl Shard {
             compares_again_ns: 0,
             rests_ns: 0,
             has_record: false,
-            has_losses: false,
             moved_bytes: 0,
             now_ns: 0,
             swept_ns: 0,
@@ -366,7 +363,7 @@ impl Shard {
             let mut is_damaged = store.damage().is_some();
             if is_damaged && self.state.setup.accept_losses {
                 store.accept_losses(disk);
-                (is_damaged, self.has_losses) = (false, true);
+                is_damaged = false;
             }
             (ready, damaged) = (ready && store.is_ready(), damaged || is_damaged);
             read &= store.is_ready() || is_damaged;
