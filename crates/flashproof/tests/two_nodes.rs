@@ -81,11 +81,15 @@ impl Pair {
     }
 
     pub(crate) fn start(&self, node: usize) -> Option<Running> {
+        self.start_with(node, &[])
+    }
+
+    fn start_with(&self, node: usize, more: &[&str]) -> Option<Running> {
         let seeds = self.addresses.map(|at| format!("mesh-seed-address-port {} {}\n", at.ip(), at.port())).concat();
         let config = self.config(node, &format!("heartbeat {{\n mode mesh\n{seeds}}}\n"));
         let name = format!("{}.conf", NAMES[node]);
         self.bench.write(&name, config);
-        let serve = ["engine", "serve", &name];
+        let serve = [&["engine", "serve", &name], more].concat();
         let command = match &self.networks {
             Some(networks) => networks.command(&self.bench, node, &serve),
             None => self.bench.prepare(&serve),
@@ -220,4 +224,34 @@ fn a_namespace_that_is_new_on_both_nodes_needs_no_help() {
         }
         both.into_iter().for_each(end);
     }
+}
+
+/// The other would start as the one with all records, and overwrite what this one acknowledged alone.
+#[test]
+fn a_node_that_took_over_and_lost_records_waits_until_somebody_chooses() {
+    let pair = Pair::new([PATIENT, "", "commit-to-device true"]);
+    let Some([a, b]) = pair.start_both() else { return };
+    end(b);
+    for key in 0..400 {
+        until("it is written", || ask(pair.addresses[0], key, Some(&[7; 500])).result == OK);
+    }
+    end(a);
+    let mut bytes = pair.bench.read("a.records");
+    // The first blocks of the first core.
+    (0..16).for_each(|at| bytes[(8 << 20) + 300 + at * 4096] ^= 1);
+    pair.bench.write("a.records", &bytes);
+    let waits = |mut nodes: [Running; 2]| {
+        nodes.iter_mut().for_each(|node| node.wait_to_hear("both nodes lack records"));
+        pair.addresses.iter().for_each(|at| assert_ne!(ask(*at, 1, None).result, OK));
+        nodes.into_iter().for_each(end);
+    };
+    waits([pair.start_with(0, &["--accept-losses"]).unwrap(), pair.start(1).unwrap()]);
+    // The damage was accepted before.
+    waits([pair.start(0).unwrap(), pair.start(1).unwrap()]);
+    fs::remove_file(pair.bench.path("b.records")).unwrap();
+    pair.start_both().unwrap().into_iter().for_each(end);
+    let [of_a, of_b] = [0, 1].map(|node| pair.records(node, 400));
+    let left = of_a.iter().filter(|record| record.value == [7; 500]).count();
+    assert!((200..400).contains(&left), "{left} of 400 records are left");
+    assert_eq!(of_a, of_b);
 }

@@ -272,7 +272,7 @@ mod tests {
             header.resize(64, 0);
             header
         };
-        let no_mode = [&[MAGIC, 5, 10][..], &[0; 61]].concat();
+        let no_mode = [&[MAGIC, 5, 11][..], &[0; 61]].concat();
         for wrong in [
             no_mode,
             header(0, 11),

@@ -1,7 +1,7 @@
 //! The mode of this node towards the other: what changes it, has it recorded, and logs it. [`super::pair`] has the rules.
 
 use super::mailbox::Mailbox;
-use super::pair::{Found, Mode, Word};
+use super::pair::{Devices, Found, Mode, Recorded, Word};
 use super::state::{Message, State, lock};
 use crate::observe::Takeover;
 use crate::partition;
@@ -58,13 +58,15 @@ impl State {
                 "both nodes lack records (damage, or new devices), and each may have those of the other - {}",
                 clear(match (own, other) {
                     // The one that was ahead, or was paired when the other was behind, has the newer records.
-                    (Mode::NewAhead, _) | (Mode::New, Mode::Behind) => "the other node",
-                    (_, Mode::NewAhead) | (Mode::Behind, Mode::New) => "this node",
+                    (Mode::NewAhead, _) | (_, Mode::Behind) => "the other node",
+                    (_, Mode::NewAhead) | (Mode::Behind, _) => "this node",
+                    (Mode::MaybeAhead, _) | (_, Mode::MaybeAhead) => "the node that did not take over last",
                     _ => "one",
                 })
             ),
-            (Mode::Behind, Mode::Behind | Mode::Fresh | Mode::Damaged)
-            | (Mode::Fresh | Mode::Damaged, Mode::Behind) => format!("no node has all records - {NO_COPY}"),
+            (Mode::Behind, Mode::Behind | Mode::Fresh) | (Mode::Fresh, Mode::Behind) => {
+                format!("no node has all records - {NO_COPY}")
+            }
             _ => return,
         };
         // Each core has two connections with the other node.
@@ -75,21 +77,21 @@ impl State {
     }
 
     /// Tells each core what this shard found. The last sets this node's mode.
-    pub(super) fn started(&self, recorded: Option<Mode>, full: u32, is_damaged: bool) {
+    pub(super) fn started(&self, recorded: Option<Recorded>, full: u32, lost: [u64; 2]) {
         let mut start = lock(&self.start);
         start.shards += 1;
         start.recorded = start.recorded.or(recorded);
         start.full |= full;
-        start.is_damaged |= is_damaged;
+        start.lost = [0, 1].map(|at| start.lost[at] + lost[at]);
         if start.shards == self.mailboxes.len() {
-            let copied = self.setup.config.namespaces.iter().zip(0..).filter(|(of, _)| of.replication_factor > 1);
-            let found = Found {
-                recorded: start.recorded,
-                has_records: start.full != 0,
-                is_damaged: start.is_damaged,
-                has_new: self.setup.has_new_devices,
-                empty: copied.fold(0, |bits, (_, at)| bits | 1 << at) & !start.full,
-            };
+            let namespaces = self.setup.config.namespaces.iter().zip(&self.setup.devices).zip(0..);
+            let (mut copied, mut sets) = (0, 0);
+            for ((_, devices), at) in namespaces.filter(|((of, _), _)| of.replication_factor > 1) {
+                copied |= 1 << at;
+                sets ^= devices.first().map_or(0, |(_, header)| header.set);
+            }
+            let devices = Devices { sets, lost: start.lost };
+            let found = Found { recorded: start.recorded, devices, copied, full: start.full };
             drop(start);
             self.on_mode(self.pair.started(found));
         }
@@ -116,7 +118,7 @@ impl State {
         let text = match mode {
             Mode::Starting | Mode::Handing | Mode::Deciding => return,
             Mode::Fresh => format!("has no records: waits for node {other}, which may have some"),
-            Mode::Damaged | Mode::New | Mode::NewAhead => {
+            Mode::Damaged | Mode::New | Mode::NewAhead | Mode::MaybeAhead => {
                 format!("lacks records (damage, or a new device): waits for node {other}, which may have them")
             }
             Mode::Paired => format!("paired with node {other}: each node has all records"),

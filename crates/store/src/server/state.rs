@@ -3,7 +3,7 @@
 use super::cluster::{Cluster, Node};
 use super::connection::Link;
 use super::mailbox::Mailbox;
-use super::pair::{self, Mode, Pair};
+use super::pair::{self, Mode, Pair, Recorded};
 use crate::conf::Config;
 use crate::observe::{self, Bitmap, Counts, Facts, Line, Merge, Peer, Transactions};
 use crate::wire::{self, Command, Fault};
@@ -88,8 +88,6 @@ pub struct Setup {
     /// Limits on clients.
     pub limits: Limits,
     pub cluster: Cluster,
-    /// A namespace with two copies of each record is on a device that was formatted just now.
-    pub has_new_devices: bool,
     /// Opens damaged devices, whatever is lost.
     pub accept_losses: bool,
     /// Receives log lines.
@@ -134,10 +132,11 @@ pub struct State {
 #[derive(Debug, Default)]
 pub(super) struct Start {
     pub(super) shards: usize,
-    pub(super) recorded: Option<Mode>,
+    pub(super) recorded: Option<Recorded>,
     /// Bits of namespaces with records of which the other node has copies.
     pub(super) full: u32,
-    pub(super) is_damaged: bool,
+    /// As [`pair::Devices::lost`].
+    pub(super) lost: [u64; 2],
 }
 
 pub(super) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -78,7 +78,6 @@ impl Bench {
         let consent = guard.consent(&[request], &mut answers).unwrap().remove(0);
         let header = DeviceHeader::new(&config.namespaces[0].settings, 1, 0, cores, 1);
         let setup = Setup {
-            has_new_devices: true,
             accept_losses: false,
             config,
             devices: vec![vec![(Arc::new(Target::writable(consent)), header)]],

@@ -26,10 +26,9 @@ struct Wanted<'a> {
 }
 
 /// Opens the devices of all namespaces of `config`. `erase` names devices that may be erased.
-/// True if a namespace with two copies of each record is on new ones.
 ///
 /// Errors: the guard refuses; other settings wrote the device; its header is damaged; it is too small.
-pub fn open(config: &Config, erase: &[String]) -> Result<(Vec<Vec<Device>>, bool), Failure> {
+pub fn open(config: &Config, erase: &[String]) -> Result<Vec<Vec<Device>>, Failure> {
     let wanted: Vec<_> = config.namespaces.iter().flat_map(|namespace| wanted(namespace, cores(config))).collect();
     let kept = all(wanted.iter().map(before), Failure::environment)?;
     check_sets(&wanted, &kept)?;
@@ -58,10 +57,7 @@ pub fn open(config: &Config, erase: &[String]) -> Result<(Vec<Vec<Device>>, bool
         console::note(&format!("{}: formatted for namespace {}", target.name(), header.namespace));
     }
     let mut devices = devices.into_iter();
-    let copied = config.namespaces.iter().filter(|namespace| namespace.replication_factor > 1);
-    let has_new = copied.into_iter().any(|of| new.iter().any(|(_, header)| header.namespace == of.settings.name));
-    let of_each = config.namespaces.iter().map(|namespace| devices.by_ref().take(namespace.devices.len()).collect());
-    Ok((of_each.collect(), has_new))
+    Ok(config.namespaces.iter().map(|namespace| devices.by_ref().take(namespace.devices.len()).collect()).collect())
 }
 
 fn wanted(namespace: &NamespaceConfig, cores: u16) -> Vec<Wanted<'_>> {

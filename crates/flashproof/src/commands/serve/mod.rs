@@ -52,14 +52,14 @@ pub fn run(args: &ServeArgs) -> Result<ExitCode, Failure> {
         ))
     })?;
 
-    let (devices, has_new_devices) = devices::open(&config, &args.erase)?;
+    let devices = devices::open(&config, &args.erase)?;
     let limits = limits(&config);
     // A slow reader of the log must not block the serving threads.
     let (sender, lines) = mpsc::sync_channel(LINES_MAX);
     let log = Box::new(move |line| _ = sender.try_send(line));
     let address = (address.ip(), address.port());
     let accept_losses = args.accept_losses;
-    let setup = Setup { config, devices, listeners, address, limits, cluster, has_new_devices, accept_losses, log };
+    let setup = Setup { config, devices, listeners, address, limits, cluster, accept_losses, log };
     let begin = Instant::now();
     let server = Server::start(setup).map_err(Failure::environment)?;
     let started = server.state().facts(|facts| start_lines(facts, &text));

@@ -78,7 +78,6 @@ impl Loopback {
                 ..Config::default()
             };
             let setup = Setup {
-                has_new_devices: true,
                 accept_losses: false,
                 config,
                 devices: vec![vec![device]],

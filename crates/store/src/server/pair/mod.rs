@@ -25,13 +25,21 @@
 //!
 //! **A process that begins** gets the other's records, even if nothing was written meanwhile: it may lack what it had in
 //! memory only, and may have writes that nobody acknowledged. Of two that begin, the second gets those of the first. A
-//! node without records, or one that lost records to damage, gets those of the other.
+//! node without records gets those of the other.
 //!
 //! **New devices** of a namespace look the same whether the namespace is new or a device was replaced: the other node may
 //! have its records. So the node answers for nothing, and records what it is but for that namespace ([`Mode::New`],
 //! [`Mode::NewAhead`]). Each node tells in which namespaces it has no records. If the other has none either where this node
 //! has none, this node lacks nothing because of new devices, and goes on as without that namespace. What a node tells of
 //! that is valid while it starts, when it takes no records.
+//!
+//! **Damage** leaves older versions of records, and of the record of the mode if that was in the damaged store. A node that
+//! was paired gets all from the other ([`Mode::Damaged`]). One that was ahead, or may have been ([`Mode::MaybeAhead`]),
+//! follows another that is ahead, or gives what it has to one without records. Otherwise both wait, because no rule keeps
+//! each acknowledged write: what is here only may be newer, or older than at the other node; what is there only was
+//! lost here, or deleted; and the greater of two versions may be one that nobody acknowledged.
+//!
+//! **A crash** before the mode is recorded hides neither: the record tells of which devices it was ([`found`]).
 //!
 //! **Dead or silent.** A refused connection proves that the host answers and the process is gone: either node takes
 //! over after [`REFUSED_NS`] of refusals and nothing else; the second only if that began within [`SILENCE_NS`] of the
@@ -46,12 +54,14 @@
 //! message: a second later than any lease ends. Clocks need not agree, only run at about the same speed.
 
 mod comparison;
+mod found;
 mod mode;
 
 use super::cluster::Cluster;
 use super::state::lock;
 use crate::{Digest, digest};
 pub(super) use comparison::Comparison;
+pub(super) use found::{Devices, Found, Recorded};
 pub(super) use mode::{Mode, Word};
 use mode::{Sides, is_earlier};
 use std::collections::HashSet;
@@ -87,20 +97,6 @@ pub(super) fn record_digest() -> Digest {
     digest(RECORD_SET, 0, RECORD_KEY)
 }
 
-/// Contents of this node's devices at the start, of namespaces with two copies of each record.
-#[derive(Debug, Default, Clone, Copy)]
-pub(super) struct Found {
-    /// The mode that is on the device.
-    pub(super) recorded: Option<Mode>,
-    pub(super) has_records: bool,
-    /// Records were lost.
-    pub(super) is_damaged: bool,
-    /// A namespace has new devices.
-    pub(super) has_new: bool,
-    /// Bits of the namespaces without records.
-    pub(super) empty: u32,
-}
-
 #[derive(Debug, Default)]
 struct Words {
     /// When the other node said something last.
@@ -118,6 +114,8 @@ struct Words {
     other_cores: usize,
     /// Cores of this node without a write that the other must have.
     drained: HashSet<usize>,
+    /// This node's, since it started.
+    devices: Devices,
 }
 
 /// The state of this node, which all threads share.
@@ -228,28 +226,15 @@ impl Pair {
         if !self.takes_over {
             return None;
         }
-        let Found { recorded, has_records, is_damaged, .. } = found;
-        self.recorded.store(recorded.map_or(UNRECORDED, |mode| mode as u8), Ordering::SeqCst);
-        // A namespace without records would have the other node's deleted.
-        let has_new = found.has_new && has_records;
-        let mode = match recorded {
-            // Nobody who has none lacks any.
-            None | Some(Mode::Behind) if !has_records && !is_damaged => Some(Mode::Fresh),
-            Some(Mode::Behind) => Some(Mode::Behind),
-            _ if is_damaged || recorded == Some(Mode::Damaged) => Some(Mode::Damaged),
-            Some(Mode::NewAhead) => Some(Mode::NewAhead),
-            Some(Mode::Ahead) if has_new => Some(Mode::NewAhead),
-            Some(Mode::Ahead) => Some(Mode::Ahead),
-            Some(Mode::New) => Some(Mode::New),
-            Some(Mode::Paired) if has_new => Some(Mode::New),
-            // The mode was on one of the devices that were replaced.
-            _ if has_new => Some(Mode::Damaged),
-            _ => None,
-        };
+        let mode = found.mode();
+        // A node that is behind is that with all devices, and has to say so at once.
+        let recorded = found.recorded.filter(|of| of.devices == found.devices || mode == Some(Mode::Behind));
+        self.recorded.store(recorded.map_or(UNRECORDED, |of| of.mode as u8), Ordering::SeqCst);
         let mut words = lock(&self.words);
+        words.devices = found.devices;
         let mode = mode.map(|mode| self.set(&mut words, mode));
         let takes_none = !matches!(mode, Some(Mode::Ahead | Mode::Behind));
-        self.empty.store(if takes_none { found.empty } else { 0 }, Ordering::SeqCst);
+        self.empty.store(if takes_none { found.empty() } else { 0 }, Ordering::SeqCst);
         mode
     }
 
@@ -389,6 +374,11 @@ impl Pair {
         self.recorded.store(UNRECORDED, Ordering::SeqCst);
         self.is_recording.store(true, Ordering::SeqCst);
         Some(wanted)
+    }
+
+    /// The record of a mode.
+    pub(super) fn record_of(&self, mode: Mode) -> Recorded {
+        Recorded { mode, devices: lock(&self.words).devices }
     }
 
     /// `mode` is on the device, or `None` is for certain. Returns this node's mode, if that changes.

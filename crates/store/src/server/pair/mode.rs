@@ -14,7 +14,7 @@ pub enum Mode {
     Behind,
     /// Starting, without any record.
     Fresh,
-    /// Starting, after damage in which records were lost.
+    /// Starting, after damage in which records were lost. It was paired before.
     Damaged,
     /// Ahead, and the other node has all records now: writes wait until it has its partitions back.
     Handing,
@@ -25,6 +25,9 @@ pub enum Mode {
     New,
     /// The same, but in the others it has all records, as it was ahead.
     NewAhead,
+    /// Starting, and lacks records by damage or a replaced device. It was ahead, or may have been: its recorded mode may
+    /// be lost, too.
+    MaybeAhead,
 }
 
 /// The two nodes, as one of them knows them.
@@ -41,30 +44,35 @@ pub(super) struct Sides {
 impl Mode {
     pub(in crate::server) fn of(number: u8) -> Option<Self> {
         use Mode::*;
-        let all = [Starting, Paired, Ahead, Behind, Fresh, Damaged, Handing, Deciding, New, NewAhead];
+        let all = [Starting, Paired, Ahead, Behind, Fresh, Damaged, Handing, Deciding, New, NewAhead, MaybeAhead];
         all.get(usize::from(number)).copied()
     }
 
     /// True for a node that answers for nothing until the other has said its mode.
     pub(in crate::server) fn is_starting(self) -> bool {
-        matches!(self, Mode::Starting | Mode::Fresh | Mode::Damaged | Mode::New | Mode::NewAhead)
+        matches!(self, Mode::Starting | Mode::Fresh | Mode::Damaged | Mode::New | Mode::NewAhead | Mode::MaybeAhead)
     }
 
     /// Mode of a node that hears `other`, if that changes.
     pub(super) fn next(self, other: Self, Sides { is_first, is_new, covers: [own, others] }: Sides) -> Option<Self> {
         use Mode::*;
         Some(match (self, other) {
-            (Starting | Paired | Fresh | Damaged | New, Ahead) => Behind,
+            // Not if this one was ahead for certain: then both took over.
+            (Starting | Paired | Fresh | Damaged | New | MaybeAhead, Ahead) => Behind,
             // Each has all that was acknowledged.
             (Fresh, Fresh) if is_first => Ahead,
-            // A namespace without records may be on a new device, which nobody knows after a crash.
+            // No namespace of the one that is ahead should be without records that the other has.
             (Starting, Starting) if if own == others { is_first } else { own } => Ahead,
             // The same, as neither has records in the namespaces that are new here.
             (New, New) if own && (is_first || !others) => Ahead,
             (NewAhead, New | Starting) if own => Ahead,
-            (Starting, Fresh | Damaged | New | Behind) | (Damaged | New | NewAhead, Fresh) => Ahead,
+            (Starting, Fresh | Damaged | New | Behind) | (Damaged | New | NewAhead | MaybeAhead, Fresh) => Ahead,
             // A new process has writes on its device, perhaps, that it never acknowledged.
             (Paired, Starting | Fresh | Damaged | New | Behind) if is_new => Ahead,
+            // The second node takes over only from a process that is gone.
+            (Paired, MaybeAhead) if is_first => Ahead,
+            // The other took over without this one's knowledge, or may have.
+            (Paired, NewAhead | MaybeAhead) => Starting,
             // It is told so when it has all records.
             (Behind, Paired) => Paired,
             _ => return None,
@@ -78,7 +86,9 @@ impl Mode {
             (New, New) => covers == [false; 2],
             (NewAhead, New | Starting) => !covers[0],
             (New | Starting, NewAhead) => !covers[1],
-            (Damaged, Damaged | New | NewAhead) | (New | NewAhead, Damaged) => true,
+            (MaybeAhead, Starting) | (Starting, MaybeAhead) => true,
+            (Damaged | MaybeAhead, Damaged | MaybeAhead | New | NewAhead | Behind) => true,
+            (New | NewAhead | Behind, Damaged | MaybeAhead) => true,
             (Behind, New | NewAhead) | (New | NewAhead, Behind) => true,
             _ => false,
         }

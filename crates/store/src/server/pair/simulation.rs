@@ -19,10 +19,10 @@ enum Message {
     Hello(u64, Word, u32, u64),
     /// The same without namespaces.
     Word(u64, Word, u64),
-    /// A record, with a number that asks for an answer.
+    /// With a number that asks for an answer.
     Image {
         key: usize,
-        version: u64,
+        record: Record,
         number: u64,
     },
     Done {
@@ -35,11 +35,56 @@ enum Message {
     },
 }
 
-/// What is on the device: of a crash during a record, the old or the new.
+/// A record, or a tombstone.
+#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
+struct Record {
+    version: u64,
+    /// The client's write that it holds, greater than all before of its key; 0: a tombstone.
+    write: u64,
+}
+
+/// Contents of a node's devices: of a crash during a record of the mode, the old or the new.
 #[derive(Debug, Default, Clone)]
 struct Device {
-    recorded: Option<Mode>,
-    records: BTreeMap<usize, u64>,
+    recorded: Option<Recorded>,
+    records: BTreeMap<usize, Record>,
+    /// Those before them, which damage brings back.
+    before: (Option<Recorded>, BTreeMap<usize, Record>),
+    /// Of each namespace: its set, and the blocks that each core lost.
+    sets: [u64; NAMESPACES],
+    lost: [[u64; CORES]; NAMESPACES],
+}
+
+impl Device {
+    fn get(&self, key: usize) -> Record {
+        self.records.get(&key).copied().unwrap_or_default()
+    }
+
+    fn put(&mut self, key: usize, record: Record) {
+        let before = self.records.insert(key, record);
+        before.and_then(|before| self.before.1.insert(key, before));
+    }
+
+    fn record(&mut self, recorded: Recorded) {
+        self.before.0 = self.recorded.replace(recorded);
+    }
+
+    /// `namespaces` are in the configuration.
+    fn found(&self, namespaces: usize) -> Found {
+        let is_full = |namespace: &usize| {
+            self.records.iter().any(|(key, record)| namespace_of(*key) == *namespace && record.write > 0)
+        };
+        let lost = self.lost.as_flattened();
+        Found {
+            recorded: self.recorded,
+            devices: Devices {
+                sets: self.sets[..namespaces].iter().fold(0, |sets, set| sets ^ set),
+                lost: [lost[0], lost[1..].iter().sum()],
+            },
+            copied: (1 << namespaces) - 1,
+            full: (0..namespaces).filter(is_full).fold(0, |bits, namespace| bits | 1 << namespace),
+        }
+    }
 }
 
 /// A copy that waits for its answer: of a client's write, or of a record that the other node may lack.
@@ -47,7 +92,7 @@ struct Device {
 struct Copied {
     core: usize,
     key: usize,
-    version: u64,
+    record: Record,
     is_write: bool,
 }
 
@@ -71,11 +116,12 @@ struct Story {
     cluster: [Cluster; 2],
     now_ns: u64,
     devices: [Device; 2],
-    /// Namespaces in the configuration of each node, and if one of them has a new device.
+    /// Namespaces in the configuration of each node.
     namespaces: [usize; 2],
-    has_new: [bool; 2],
-    /// The device had records. Nobody knows of it after a crash before the first record of a mode, which no story has.
-    is_replaced: [bool; 2],
+    /// Losses that may come while no other node has all records.
+    losses: usize,
+    /// Both nodes may wait for each other in the end, because records were lost.
+    may_wait: bool,
     running: [Option<Running>; 2],
     /// Messages of each core of each node to the other, and if its link is up.
     links: [[Option<VecDeque<Message>>; CORES]; 2],
@@ -108,12 +154,12 @@ impl Story {
         let mut random = Random::new(seed);
         Self {
             namespaces: [1 + random.below(NAMESPACES as u64) as usize; 2],
-            has_new: [true; 2],
+            losses: random.below(3) as usize / 2,
+            may_wait: false,
             random,
             cluster: [0, 1].map(|own| Cluster::new(nodes.clone(), own)),
             now_ns: 10 * SECOND_NS,
-            devices: Default::default(),
-            is_replaced: [false; 2],
+            devices: [[1, 2], [3, 4]].map(|sets| Device { sets, ..Device::default() }),
             running: [None, None],
             links: [none(), none()],
             ghosts: Vec::new(),
@@ -139,15 +185,7 @@ impl Story {
 
     fn start(&mut self, at: usize) {
         let pair = Pair::new(&self.cluster[at], true, CORES);
-        let device = &self.devices[at];
-        let is_empty = |namespace: &usize| device.records.keys().all(|key| namespace_of(*key) != *namespace);
-        pair.started(Found {
-            recorded: device.recorded,
-            has_records: !device.records.is_empty(),
-            is_damaged: false,
-            has_new: std::mem::take(&mut self.has_new[at]) || self.is_replaced[at],
-            empty: (0..self.namespaces[at]).filter(is_empty).fold(0, |bits, namespace| bits | 1 << namespace),
-        });
+        pair.started(self.devices[at].found(self.namespaces[at]));
         let process = self.number();
         self.running[at] = Some(Running {
             told: [pair.told(); CORES],
@@ -165,7 +203,7 @@ impl Story {
         let Some(running) = self.running[at].take() else { return };
         self.died_ns[at] = self.now_ns;
         if let Some(mode) = running.recording.filter(|_| self.random.below(2) == 0) {
-            (self.devices[at].recorded, self.is_replaced[at]) = (Some(mode), false);
+            self.devices[at].record(running.pair.record_of(mode));
         }
         for core in 0..CORES {
             self.lose(at, core);
@@ -206,9 +244,9 @@ impl Story {
 
     fn copy(&mut self, at: usize, copied: Copied) {
         let number = self.number();
-        let Copied { core, key, version, .. } = copied;
+        let Copied { core, key, record, .. } = copied;
         let (Some(link), Some(running)) = (&mut self.links[at][core], &mut self.running[at]) else { return };
-        link.push_back(Message::Image { key, version, number });
+        link.push_back(Message::Image { key, record, number });
         running.waiting.insert(number, copied);
     }
 
@@ -225,13 +263,13 @@ impl Story {
             running.unsure.push(copied.key);
         }
         if copied.is_write && (is_ok || answers_itself) {
-            self.acknowledge(copied.key, copied.version);
+            self.acknowledge(copied.key, copied.record.write);
         }
     }
 
-    fn acknowledge(&mut self, key: usize, version: u64) {
+    fn acknowledge(&mut self, key: usize, write: u64) {
         let known = self.acknowledged.entry(key).or_default();
-        *known = version.max(*known);
+        *known = write.max(*known);
         *self.counts.entry("acknowledged").or_default() += 1;
     }
 
@@ -239,7 +277,7 @@ impl Story {
         let Some(running) = &mut self.running[at] else { return };
         match running.recording.take() {
             Some(mode) => {
-                (self.devices[at].recorded, self.is_replaced[at]) = (Some(mode), false);
+                self.devices[at].record(running.pair.record_of(mode));
                 running.pair.end_record(Some(mode));
             }
             None => running.recording = running.pair.begin_record(),
@@ -261,11 +299,12 @@ impl Story {
 
     /// Copies a record, or a tombstone, with a version above the other node's, which nobody acknowledged.
     fn copy_record(&mut self, at: usize, key: usize) {
-        let [own, other] = [at, 1 - at].map(|at| self.devices[at].records.get(&key).copied().unwrap_or(0));
-        if own.max(other) > 0 {
-            let version = if other > own { self.number() } else { own };
-            self.devices[at].records.insert(key, version);
-            self.copy(at, Copied { core: core_of(key), key, version, is_write: false });
+        let [own, other] = [at, 1 - at].map(|at| self.devices[at].get(key));
+        if own.version.max(other.version) > 0 {
+            let version = if other.version > own.version { self.number() } else { own.version };
+            let record = Record { version, ..own };
+            self.devices[at].put(key, record);
+            self.copy(at, Copied { core: core_of(key), key, record, is_write: false });
         }
     }
 
@@ -316,8 +355,8 @@ impl Story {
                 receiver.pair.heard(process, word, self.now_ns);
                 answer.push(Message::Word(receiver.process, receiver.pair.told(), sent_ns));
             }
-            Message::Image { key, version, number } => {
-                let is_ok = self.take(to, key, version);
+            Message::Image { key, record, number } => {
+                let is_ok = self.take(to, key, record);
                 answer.push(Message::Done { number, is_ok });
             }
             Message::ComparedAll { comparison, core } => {
@@ -328,17 +367,16 @@ impl Story {
         self.answers[from][core].extend(answer);
     }
 
-    fn take(&mut self, to: usize, key: usize, version: u64) -> bool {
+    fn take(&mut self, to: usize, key: usize, record: Record) -> bool {
         let Some(receiver) = &self.running[to] else { return false };
         let is_ok = match receiver.pair.mode() {
             Mode::Behind => receiver.pair.is_recorded(),
             Mode::Paired => true,
             _ => false,
         };
-        let known = self.devices[to].records.entry(key).or_default();
-        let is_ok = is_ok && *known <= version;
+        let is_ok = is_ok && self.devices[to].get(key).version <= record.version;
         if is_ok {
-            *known = version;
+            self.devices[to].put(key, record);
         }
         is_ok
     }
@@ -351,8 +389,8 @@ impl Story {
         let which = self.below(self.ghosts.len());
         let (to, process, greeted, message) = self.ghosts.swap_remove(which);
         let is_taken = self.running[to].as_ref().is_some_and(|of| of.process == process && !of.pair.is_past(greeted));
-        if let (true, Message::Image { key, version, .. }) = (is_taken, message) {
-            self.take(to, key, version);
+        if let (true, Message::Image { key, record, .. }) = (is_taken, message) {
+            self.take(to, key, record);
         }
     }
 

@@ -12,8 +12,16 @@ fn pair(own: usize) -> Pair {
     pair
 }
 
+/// Of four namespaces; `is_damaged`: a store without the record of the mode has losses.
 fn found(recorded: Option<Mode>, has_records: bool, is_damaged: bool) -> Found {
-    Found { recorded, has_records, is_damaged, ..Found::default() }
+    let recorded = recorded.map(|mode| Recorded { mode, devices: Devices::default() });
+    let devices = Devices { lost: [0, is_damaged.into()], ..Devices::default() };
+    Found { recorded, devices, copied: 15, full: if has_records { 15 } else { 0 } }
+}
+
+/// The same with records, but none in the namespaces of the bits `empty`.
+fn without(empty: u32, recorded: Mode) -> Found {
+    Found { full: 15 & !empty, ..found(Some(recorded), true, false) }
 }
 
 /// The only process of the other node says this.
@@ -160,6 +168,7 @@ fn a_node_without_records_or_with_losses_gets_those_of_the_other() {
     let fresh = |own| started(own, None, false, false);
     let damaged = |own| started(own, Some(Mode::Paired), true, true);
     let behind = |own| started(own, Some(Mode::Behind), true, true);
+    let maybe = |own| started(own, Some(Mode::Ahead), true, true);
     let full = |own| started(own, None, true, false);
     let (ahead, gets) = (Some(Mode::Ahead), Some(Mode::Behind));
     let first = |own| ahead.filter(|_| own == 0);
@@ -171,12 +180,21 @@ fn a_node_without_records_or_with_losses_gets_those_of_the_other() {
             (fresh(own), Mode::Behind, None),
             (full(own), Mode::Fresh, ahead),
             (full(own), Mode::Damaged, ahead),
+            (full(own), Mode::MaybeAhead, None),
             (full(own), Mode::Behind, ahead),
             (full(own), Mode::Starting, first(own)),
             (damaged(own), Mode::Fresh, ahead),
             (damaged(own), Mode::Starting, None),
             (damaged(own), Mode::Ahead, gets),
             (damaged(own), Mode::Damaged, None),
+            (damaged(own), Mode::MaybeAhead, None),
+            (maybe(own), Mode::Starting, None),
+            (maybe(own), Mode::Damaged, None),
+            (maybe(own), Mode::Behind, None),
+            (maybe(own), Mode::Fresh, ahead),
+            (maybe(own), Mode::Ahead, gets),
+            (paired(own), Mode::NewAhead, Some(Mode::Starting)),
+            (paired(own), Mode::MaybeAhead, Some(if own == 0 { Mode::Ahead } else { Mode::Starting })),
             (behind(own), Mode::Starting, None),
             (behind(own), Mode::Fresh, None),
         ] {
@@ -189,7 +207,8 @@ fn a_node_without_records_or_with_losses_gets_those_of_the_other() {
 /// A node with records, and new devices of the namespaces of these bits.
 fn new(own: usize, recorded: Option<Mode>, empty: u32) -> Pair {
     let pair = pair(own);
-    pair.started(Found { recorded, has_records: true, is_damaged: false, has_new: true, empty });
+    let devices = Devices { sets: 1, lost: [0; 2] };
+    pair.started(Found { devices, full: 15 & !empty, ..found(recorded, true, false) });
     pair
 }
 
@@ -215,6 +234,7 @@ fn two_nodes_with_the_same_new_namespace_begin_as_without_it() {
             (Mode::Ahead, 2, Mode::NewAhead, 2, None),
             (Mode::Ahead, 2, Mode::Ahead, 0, None),
             (Mode::Damaged, 2, Mode::Damaged, 2, None),
+            (Mode::MaybeAhead, 2, Mode::Starting, 2, None),
         ] {
             let node = new(own, Some(recorded), empty);
             let word = Word { mode: other, changes: 1 };
@@ -227,26 +247,64 @@ fn two_nodes_with_the_same_new_namespace_begin_as_without_it() {
         let node = new(0, Some(recorded), 2);
         assert_eq!((node.mode(), node.begin_record(), node.empty()), (mode, Some(mode), 2));
         let again = pair(0);
-        again.started(Found { empty: 2, ..found(Some(mode), true, false) });
+        again.started(without(2, mode));
         assert_eq!((again.mode(), again.empty()), (mode, 2));
     }
-    // The mode was on the device that was replaced, or records were lost.
-    assert_eq!(new(0, None, 1).mode(), Mode::Damaged);
-    let lost = pair(0);
-    lost.started(Found { has_new: true, empty: 2, ..found(Some(Mode::Ahead), true, true) });
-    assert_eq!(lost.mode(), Mode::Damaged);
+}
+
+#[test]
+fn new_devices_and_losses_are_known_until_the_mode_is_recorded_with_them() {
+    let now = Devices { sets: 7, lost: [2, 3] };
+    let mode = |recorded: Option<Recorded>, full| Found { recorded, devices: now, copied: 6, full }.mode();
+    let with = |sets, lost| move |mode| Some(Recorded { mode, devices: Devices { sets, lost } });
+    let (same, new, here, elsewhere) = (with(7, [2, 3]), with(6, [2, 3]), with(7, [1, 3]), with(7, [2, 2]));
+    use Mode::*;
+    for (recorded, full, expected) in [
+        (same(Paired), 2, None),
+        (same(Ahead), 2, Some(Ahead)),
+        (same(Damaged), 6, Some(Damaged)),
+        (new(Paired), 2, Some(New)),
+        (new(Ahead), 2, Some(NewAhead)),
+        (new(Ahead), 0, Some(NewAhead)),
+        (new(Behind), 2, Some(Behind)),
+        (new(Behind), 0, Some(Fresh)),
+        // A namespace was taken out of the configuration.
+        (new(Paired), 6, None),
+        (elsewhere(Paired), 6, Some(Damaged)),
+        (elsewhere(Behind), 6, Some(Behind)),
+        (elsewhere(Ahead), 6, Some(MaybeAhead)),
+        (elsewhere(NewAhead), 6, Some(MaybeAhead)),
+        (here(Paired), 6, Some(MaybeAhead)),
+        (here(Behind), 6, Some(MaybeAhead)),
+        (here(Behind), 0, Some(MaybeAhead)),
+        (None, 6, Some(MaybeAhead)),
+    ] {
+        assert_eq!(mode(recorded, full), expected, "{recorded:?} with records in {full}");
+    }
+    // Without damage.
+    let mode = |full| Found { full, copied: 6, ..Found::default() }.mode();
+    assert_eq!([mode(0), mode(2), mode(4)], [Some(Fresh), None, Some(MaybeAhead)]);
+}
+
+#[test]
+fn a_recorded_mode_is_read_as_it_was_written_and_as_earlier_versions_wrote_it() {
+    let recorded = Recorded { mode: Mode::NewAhead, devices: Devices { sets: u64::MAX - 1, lost: [1 << 40, 3] } };
+    assert_eq!(Recorded::read(&recorded.to_bytes()), Some(recorded));
+    let devices = Devices::default();
+    assert_eq!(Recorded::read(&2_u64.to_be_bytes()), Some(Recorded { mode: Mode::Ahead, devices }));
+    assert_eq!((Recorded::read(&[99]), Recorded::read(&[])), (None, None));
 }
 
 #[test]
 fn a_node_says_of_no_namespace_that_it_is_empty_once_records_may_come() {
     let node = pair(1);
-    node.started(Found { empty: 2, ..found(Some(Mode::Paired), true, false) });
+    node.started(without(2, Mode::Paired));
     assert_eq!(node.empty(), 2);
     hear(&node, Mode::Ahead, S);
     assert_eq!((node.mode(), node.empty()), (Mode::Behind, 0));
     for recorded in [Mode::Ahead, Mode::Behind] {
         let node = pair(1);
-        node.started(Found { empty: 2, ..found(Some(recorded), true, false) });
+        node.started(without(2, recorded));
         assert_eq!((node.mode(), node.empty()), (recorded, 0));
     }
 }

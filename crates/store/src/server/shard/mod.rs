@@ -5,10 +5,12 @@
 //! ```
 //!
 //! Each pass makes one system call, however many requests it served. `intake` parses requests, `transactions` executes
-//! them, here or on another core or node; `recorded_mode` records this node's mode, `migration` copies records to the other
+//! them, here or on another core or node, `batches` those of many keys; `recorded_mode` records this node's mode, `migration` copies records to the other
 //! node.
 
+mod batches;
 mod copies;
+mod counting;
 mod intake;
 mod migration;
 mod recorded_mode;
@@ -22,6 +24,8 @@ use super::state::{Message, State, lock};
 use crate::conf::NamespaceConfig;
 use crate::observe::{Counts, NamespaceCounts};
 use crate::{Disk, Namespace, Reply, Space, Store, Transaction, write_unit_bytes};
+use batches::Batch;
+use counting::Answered;
 use engine::net::{Arrivals, Completion, Event, Net};
 use engine::{IoEngine, Wait};
 use std::net::{TcpListener, TcpStream};
@@ -31,7 +35,7 @@ use std::sync::atomic::Ordering;
 use sys::buffer::Buf;
 use sys::net::{Op, Outcome};
 use sys::op;
-use transactions::{Answered, Batch, Pending};
+use transactions::Pending;
 
 /// Receive buffers of a shard.
 const ARRIVALS: Arrivals = Arrivals { buffers: 512, bytes: 8 << 10 };
@@ -113,8 +117,6 @@ pub(super) struct Shard {
     rests_ns: u64,
     /// True if the record of this node's mode is in one of its stores.
     has_record: bool,
-    /// True if a store opened without records that were lost.
-    has_losses: bool,
     /// Bytes that arrived or were answered since memory was looked at.
     moved_bytes: usize,
     now_ns: u64,
@@ -203,7 +205,6 @@ impl Shard {
             compares_again_ns: 0,
             rests_ns: 0,
             has_record: false,
-            has_losses: false,
             moved_bytes: 0,
             now_ns: 0,
             swept_ns: 0,
@@ -368,7 +369,7 @@ impl Shard {
             let mut is_damaged = store.damage().is_some();
             if is_damaged && self.state.setup.accept_losses {
                 store.accept_losses(disk);
-                (is_damaged, self.has_losses) = (false, true);
+                is_damaged = false;
             }
             (ready, damaged) = (ready && store.is_ready(), damaged || is_damaged);
             read &= store.is_ready() || is_damaged;
@@ -409,21 +410,6 @@ impl Shard {
             }
         }
         if busy { due_ns.min(self.now_ns + SWEEP_NS) } else { due_ns }
-    }
-
-    fn publish(&mut self) {
-        self.reported_ns = self.now_ns;
-        self.has_changed = false;
-        for (counts, (store, _)) in self.counts.namespaces.iter_mut().zip(&self.stores) {
-            counts.store = store.statistics();
-        }
-        if let Some((namespace, _)) = self.state.record_place().filter(|_| self.has_record) {
-            let objects = &mut self.counts.namespaces[namespace].store.objects;
-            *objects = objects.saturating_sub(1);
-        }
-        self.count_remaining();
-        self.counts.in_progress = self.pending.len() as u64;
-        lock(&self.state.counts[self.core]).clone_from(&self.counts);
     }
 
     /// Counts bytes that may have to be held, and now and then looks how many are: the connections that hold most end first.

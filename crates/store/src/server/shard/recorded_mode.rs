@@ -1,6 +1,6 @@
 //! The record of this node's mode, and the writes that wait for it; see [`super::super::pair`].
 
-use super::super::pair::{self, Mode};
+use super::super::pair::{self, Devices, Mode, Recorded};
 use super::super::state::Message;
 use super::transactions::Origin;
 use super::{RingDisk, Shard};
@@ -24,18 +24,24 @@ impl Shard {
 
     /// The record, if there is one.
     pub(super) fn on_found(&mut self, reply: &Reply) {
-        let mode = ops::entries(&reply.ops).next().and_then(|entry| entry.value.last().copied());
-        // Unreadable, it may have said that this node is behind.
-        self.has_losses |= !matches!(reply.result, ResultCode::OK | ResultCode::NOT_FOUND);
-        self.ready(mode.and_then(Mode::of).filter(|_| reply.result == ResultCode::OK));
+        let recorded = match reply.result {
+            ResultCode::OK => ops::entries(&reply.ops).next().and_then(|entry| Recorded::read(entry.value)),
+            ResultCode::NOT_FOUND => None,
+            _ => Some(Recorded { mode: Mode::MaybeAhead, devices: Devices::default() }),
+        };
+        self.ready(recorded);
     }
 
-    fn ready(&mut self, recorded: Option<Mode>) {
+    fn ready(&mut self, recorded: Option<Recorded>) {
         self.has_record = recorded.is_some();
         self.publish();
-        let has_records = |at: &usize| self.has_copies(*at as u16) && self.counts.namespaces[*at].store.objects > 0;
-        let full = (0..self.stores.len()).filter(has_records).fold(0, |bits, at| bits | 1 << at);
-        self.state.started(recorded, full, self.has_losses);
+        let (mut full, mut lost) = (0, [0; 2]);
+        for at in (0..self.stores.len()).filter(|at| self.has_copies(*at as u16)) {
+            let store = &self.counts.namespaces[at].store;
+            full |= u32::from(store.objects > 0) << at;
+            lost[usize::from(self.state.record_place() != Some((at, self.core)))] += store.losses.blocks;
+        }
+        self.state.started(recorded, full, lost);
         if self.state.ready.fetch_add(1, Ordering::AcqRel) + 1 == self.state.mailboxes.len() {
             // The listeners' core waits for this.
             self.mailed[0] = true;
@@ -57,8 +63,9 @@ impl Shard {
             false => pair::RECORD_BIN,
         };
         let mut ops = Vec::new();
-        let (operation, particle) = (operation::WRITE, particle::INTEGER);
-        ops::put(&mut ops, &Entry { operation, particle, name, value: &(mode as u64).to_be_bytes() });
+        let (operation, particle) = (operation::WRITE, particle::BLOB);
+        let value = &self.state.pair.record_of(mode).to_bytes();
+        ops::put(&mut ops, &Entry { operation, particle, name, value });
         // The old record need not be readable.
         let policy = Policy { ttl: Ttl::Never, exists: Exists::CreateOrReplace, ..Policy::default() };
         let (digest, set) = (self.state.record_digest, pair::RECORD_SET.into());

@@ -1,20 +1,14 @@
 //! Transactions in progress: origin, place of execution, and replica.
 
 use super::super::cluster::{BODY_BYTES_MAX, Said};
-use super::super::connection::{Connection, UNSENT_BYTES_MAX};
+use super::super::connection::Connection;
 use super::super::pair::{LEASE_NS, Mode};
 use super::super::state::Message;
 use super::{MS, RingDisk, Shard};
-use crate::observe::{self, Kind};
-use crate::wire::{self, Keyed, Request, frame, reply};
+use crate::observe::Kind;
+use crate::wire::{Request, reply, request};
 use crate::{Digest, Reply, ResultCode, Transaction, Work, ops, partition};
 use engine::IoEngine as _;
-
-/// Keys of a batch that are under way at once.
-const BATCH_IN_FLIGHT_MAX: usize = 64;
-
-/// Bytes of a batch's reply that go out before the rest is there.
-const BATCH_PART_BYTES: usize = 64 << 10;
 
 /// Bytes that may wait to be sent to a node before writes are refused.
 const LINK_BYTES_MAX: usize = 8 << 20;
@@ -52,16 +46,16 @@ pub(super) enum Origin {
 /// A transaction that is not answered.
 #[derive(Debug)]
 pub(super) struct Pending {
-    origin: Origin,
+    pub(super) origin: Origin,
     pub(super) namespace: u16,
     /// `None` for another node's write or comparison, or a transaction that another core counts.
-    kind: Option<Kind>,
-    began_ns: u64,
+    pub(super) kind: Option<Kind>,
+    pub(super) began_ns: u64,
     pub(super) digest: Digest,
     deadline_ns: u64,
     /// The node that must have the write, or that carries out the transaction.
     node: Option<usize>,
-    is_proxied: bool,
+    pub(super) is_proxied: bool,
     /// Reply to send once the other node has the write.
     pub(super) reply: Option<Reply>,
     /// True for a write, and for a linearizable read: it tells of no write that may be undone.
@@ -96,58 +90,6 @@ impl Pending {
     pub(super) fn node(&self) -> Option<usize> {
         self.node
     }
-}
-
-/// A transaction that was answered.
-#[derive(Debug)]
-pub(super) struct Answered {
-    namespace: u16,
-    from: observe::Origin,
-    kind: Kind,
-    result: ResultCode,
-    began_ns: u64,
-    is_proxied: bool,
-}
-
-/// A batch that is not answered.
-#[derive(Debug)]
-pub(super) struct Batch {
-    connection: u32,
-    serial: u32,
-    request: u64,
-    rest: std::vec::IntoIter<Keyed>,
-    in_flight: usize,
-    deadline_ns: u64,
-    /// A frame, begun at its first byte.
-    out: Vec<u8>,
-    /// Bytes of its requests.
-    bytes: usize,
-}
-
-impl Batch {
-    /// Bytes of memory that are taken for it.
-    pub(super) fn held(&self) -> usize {
-        self.out.capacity() + self.bytes
-    }
-}
-
-impl Batch {
-    pub(super) fn new(connection: u32, serial: u32, request: u64, requests: Vec<Keyed>, deadline_ns: u64) -> Self {
-        let bytes = requests.iter().map(held).sum();
-        let mut out = Vec::new();
-        frame::begin(&mut out, wire::Kind::Message);
-        Self { connection, serial, request, rest: requests.into_iter(), in_flight: 0, deadline_ns, out, bytes }
-    }
-}
-
-/// Bytes of memory that one key of a batch takes.
-fn held(keyed: &Keyed) -> usize {
-    let ops = match keyed.request.as_ref().map(|request| &request.transaction.work) {
-        Ok(Work::Write(write)) => write.ops.len() + write.key.len(),
-        Ok(Work::Read(ops)) => ops.len(),
-        _ => 0,
-    };
-    size_of::<Keyed>() + ops
 }
 
 /// True if a value to write is longer than any record: refused at once, without another core or a wait.
@@ -257,7 +199,7 @@ impl Shard {
         let timeout_ms = (pending.deadline_ns.saturating_sub(self.now_ns) / MS).clamp(1, u32::MAX.into()) as u32;
         let name = self.state.setup.config.namespaces[usize::from(pending.namespace)].settings.name.as_bytes();
         let mut message = Vec::new();
-        wire::request::put(&mut message, name, transaction, at_master, timeout_ms);
+        request::put(&mut message, name, transaction, at_master, timeout_ms);
         if message.len() > BODY_BYTES_MAX {
             return self.replies.push((number.into(), Reply::of(ResultCode::TOO_BIG)));
         }
@@ -405,34 +347,6 @@ impl Shard {
         self.answer_readers(readers, pending.has_failed);
     }
 
-    fn count(&mut self, pending: &Pending, result: ResultCode) {
-        let from = match pending.origin {
-            Origin::Single { .. } => observe::Origin::Client,
-            Origin::Batch { .. } => observe::Origin::Batch,
-            Origin::Proxied { .. } => observe::Origin::Proxy,
-            _ => return,
-        };
-        let Pending { namespace, began_ns, is_proxied, .. } = *pending;
-        let Some(kind) = pending.kind else { return };
-        self.answered.push(Answered { namespace, from, kind, result, began_ns, is_proxied });
-    }
-
-    /// Counts the transactions answered in this pass, once their replies are with the kernel.
-    pub(super) fn count_answered(&mut self) {
-        if self.answered.is_empty() {
-            return;
-        }
-        let now_ns = self.net.now();
-        let unit_ns = if self.state.setup.config.microsecond_histograms { 1_000 } else { MS };
-        for Answered { namespace, from, kind, result, began_ns, is_proxied } in self.answered.drain(..) {
-            let counts = &mut self.counts.namespaces[usize::from(namespace)];
-            match is_proxied {
-                true => counts.record_proxied(from, result),
-                false => counts.record(from, kind, result, now_ns.saturating_sub(began_ns) / unit_ns),
-            }
-        }
-    }
-
     /// The connection of this number and serial, if it is still open.
     fn asker(&mut self, at: u32, serial: u32) -> Option<&mut Connection> {
         self.connections.get(at).filter(|of| of.serial == serial && !of.ended)
@@ -447,13 +361,7 @@ impl Shard {
                     self.moved(reply.ops.len());
                 }
             }
-            Origin::Batch { batch: at, index } => {
-                if let Some(batch) = self.batches.get(at) {
-                    batch.in_flight -= 1;
-                    reply::put_entry(&mut batch.out, index, &reply);
-                    self.pump(at);
-                }
-            }
+            Origin::Batch { batch, index } => self.answer_key(batch, index, &reply),
             Origin::Core { core, number } => self.mail(core, Message::Reply { number, reply }),
             Origin::Node { connection: at, serial, number } => {
                 if let Some(connection) = self.asker(at, serial) {
@@ -507,56 +415,5 @@ impl Shard {
             self.answer(pending.origin, Reply::of(ResultCode::TIMEOUT));
         }
         self.carry_on();
-    }
-
-    /// Starts as many keys of a batch as the limit allows, and sends the available part of its reply.
-    pub(super) fn pump(&mut self, at: u32) {
-        loop {
-            let Some(batch) = self.batches.get(at) else { return };
-            let connection = self.connections.get(batch.connection);
-            let Some(connection) = connection.filter(|of| of.serial == batch.serial && !of.ended) else {
-                batch.rest = Vec::new().into_iter();
-                if batch.in_flight == 0 {
-                    self.batches.remove(at);
-                }
-                return;
-            };
-            if !connection.is_first(batch.request) {
-                // Earlier replies are sent first, and then this is called again.
-                return;
-            }
-            if batch.out.len() >= BATCH_PART_BYTES {
-                frame::end(&mut batch.out, 0);
-                connection.out().append(&mut batch.out);
-                frame::begin(&mut batch.out, wire::Kind::Message);
-                let connection = batch.connection;
-                self.list(connection);
-                continue;
-            }
-            let unread = batch.out.len() + connection.unsent();
-            if batch.in_flight == BATCH_IN_FLIGHT_MAX || unread >= UNSENT_BYTES_MAX {
-                return;
-            }
-            match batch.rest.next() {
-                Some(Keyed { index, request: Ok(request) }) => {
-                    batch.in_flight += 1;
-                    let deadline_ns = batch.deadline_ns;
-                    self.start(Origin::Batch { batch: at, index }, request, deadline_ns);
-                }
-                Some(Keyed { index, request: Err(code) }) => reply::put_entry(&mut batch.out, index, &Reply::of(code)),
-                None if batch.in_flight > 0 => return,
-                None => {
-                    let Some(Batch { connection: to, request, mut out, .. }) = self.batches.remove(at) else { return };
-                    reply::put_last(&mut out, ResultCode::OK);
-                    self.counts.batches.success += 1;
-                    frame::end(&mut out, 0);
-                    if let Some(connection) = self.connections.get(to) {
-                        connection.batch = None;
-                        connection.answer(request, |replies| replies.append(&mut out));
-                    }
-                    return self.list(to);
-                }
-            }
-        }
     }
 }
