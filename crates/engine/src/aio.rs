@@ -1,19 +1,20 @@
-//! The engine of Linux AIO, where io_uring is forbidden. Flushes and deallocations are done on helper threads, and so are
-//! operations that would block the issuing thread.
+//! The engine of Linux AIO, where io_uring is forbidden. Threads do deallocations, and operations that would block the
+//! issuing thread.
 
-use crate::queued::{Helped, Queued, epoch_ns};
-use crate::threads::WORKERS_MAX;
+use crate::queued::{Limits, Queued, epoch_ns};
+use crate::threads::{Threads, WORKERS_MAX};
 use device::target::Target;
 use std::io;
 use std::sync::Arc;
 use std::time::Instant;
 
-/// A shard's AIO context and targets. Stays on the thread that made it.
+/// A shard's AIO context, threads and targets. Stays on the thread that made it.
 pub type Aio = Queued<sys::aio::Aio>;
 
 impl Aio {
     /// An engine for `targets`, which bypass the page cache: otherwise every operation would block. Arguments as of
-    /// [`crate::uring::Uring::new`]. Errors: those of io_setup(2).
+    /// [`crate::uring::Uring::new`]; more than [`WORKERS_MAX`] operations in flight could wait for a thread. Errors: those of
+    /// io_setup(2), no threads available.
     pub fn new(
         targets: Vec<Arc<Target>>,
         in_flight_max: usize,
@@ -22,8 +23,15 @@ impl Aio {
         harmless_gap_ns: u64,
     ) -> io::Result<Self> {
         let files: Vec<_> = targets.iter().map(|target| target.fd()).collect();
-        let queue = sys::aio::Aio::new(&files, in_flight_max, memory_bytes, epoch_ns(epoch))?;
-        let helped = Helped { flushes: true, deallocations: true, again: true, streams: true, threads: WORKERS_MAX };
-        Ok(Self::on(queue, targets, in_flight_max, helped, epoch, harmless_gap_ns))
+        let queue = sys::aio::Aio::new(&files, in_flight_max, memory_bytes, epoch_ns(epoch)).map_err(|error| {
+            match error.raw_os_error() {
+                Some(libc::EAGAIN) => io::Error::other(format!("{error} - raise /proc/sys/fs/aio-max-nr")),
+                _ => error,
+            }
+        })?;
+        // All before the run: to start one takes time and can fail.
+        let threads = Threads::new(WORKERS_MAX, &targets, in_flight_max, 0, epoch, harmless_gap_ns)?;
+        let limits = Limits { deallocates: false, gives_back: true, names_streams: false };
+        Ok(Self::on(queue, targets, in_flight_max, limits, Some(threads), epoch, harmless_gap_ns))
     }
 }

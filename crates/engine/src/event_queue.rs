@@ -29,7 +29,7 @@ impl<K: Ord + Copy, T: Copy> EventQueue<K, T> {
             self.items[self.taken] = (key, item);
             return;
         }
-        if self.items.len() == self.items.capacity() && self.taken > self.items.len() / 2 {
+        if self.items.len() == self.items.capacity() && self.taken >= self.items.len() / 2 {
             self.items.drain(..self.taken);
             self.taken = 0;
         }

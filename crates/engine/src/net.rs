@@ -3,7 +3,7 @@
 //! The engine is a [`Queued`] ring with [`sys::net`]'s operations. Operations are submitted together with the next wait: a
 //! loop that answers all arrivals needs one system call.
 
-use crate::queued::{Helped, Queued, Seen, epoch_ns};
+use crate::queued::{Limits, Queued, Seen, epoch_ns};
 use crate::{IoEngine, Wait};
 use device::target::Target;
 use std::io;
@@ -77,7 +77,7 @@ impl Net {
         let (ring, facts) = Ring::new(&files, form, in_flight_max + 1, memory_bytes, epoch_ns(epoch))?;
         let discards = ring.discards();
         // A server does not need the detection delay of completions, so the kernel is not asked for it.
-        let mut uring = Queued::on(ring, targets.clone(), in_flight_max + 1, Helped::NONE, epoch, u64::MAX);
+        let mut uring = Queued::on(ring, targets.clone(), in_flight_max + 1, Limits::NONE, None, epoch, u64::MAX);
         let waker = Waker::new()?;
         // Its token is one beyond the caller's tokens.
         uring.queue(Op::Wake { token: in_flight_max as u32, waker: waker.clone() });

@@ -5,7 +5,7 @@
 //! permission, so this engine checks both first. Operations larger than the queue's limit are split into several
 //! commands, as the block layer does. The block device stays open and claimed meanwhile ([`device::generic`]).
 
-use crate::queued::{Helped, Queued, epoch_ns};
+use crate::queued::{Limits, Queued, epoch_ns};
 use crate::{IoEngine, Wait};
 use device::generic::Generic;
 use device::target::Target;
@@ -46,7 +46,7 @@ impl Passthrough {
         let files: Vec<_> = generics.iter().map(|generic| generic.as_fd()).collect();
         let commands = Commands::new(generics.iter().map(|generic| generic.namespace().clone()).collect());
         let (ring, facts) = Ring::new(&files, commands, in_flight_max, memory_bytes, epoch_ns(epoch))?;
-        let uring = Queued::on(ring, targets.clone(), in_flight_max, Helped::NONE, epoch, harmless_gap_ns);
+        let uring = Queued::on(ring, targets.clone(), in_flight_max, Limits::NONE, None, epoch, harmless_gap_ns);
         Ok((Self { uring, generics, targets }, facts))
     }
 

@@ -23,23 +23,19 @@ pub(crate) struct Seen {
     pub(crate) unseen_ns: u64,
 }
 
-/// Operations that a queue cannot do itself, which are done on helper threads.
+/// Limits of a queue. Helper threads do what it cannot do.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Helped {
-    pub(crate) flushes: bool,
-    pub(crate) deallocations: bool,
-    /// The queue ends operations that would block the thread with `EAGAIN`, or `EOPNOTSUPP` where all would.
-    pub(crate) again: bool,
-    /// Writes take the write stream of the inode and no other.
-    pub(crate) streams: bool,
-    /// Maximum number of threads.
-    pub(crate) threads: usize,
+pub(crate) struct Limits {
+    pub(crate) deallocates: bool,
+    /// The queue may give operations back that would block the thread: `EAGAIN`, `EOPNOTSUPP` where all would, or a part.
+    pub(crate) gives_back: bool,
+    /// A write names its write stream. Otherwise it goes by that of the inode.
+    pub(crate) names_streams: bool,
 }
 
-impl Helped {
-    /// All operations are the queue's.
-    pub(crate) const NONE: Self =
-        Self { flushes: false, deallocations: false, again: false, streams: false, threads: 1 };
+impl Limits {
+    /// The queue does all operations.
+    pub(crate) const NONE: Self = Self { deallocates: true, gives_back: false, names_streams: true };
 }
 
 /// A shard's queue and targets. Stays on the thread that made it.
@@ -53,11 +49,13 @@ pub struct Queued<Q> {
     harmless_gap_ns: u64,
     /// Refused operations, returned by the next reap.
     refused: Vec<Completion>,
-    helped: Helped,
-    /// Threads for operations that the queue does not do; started on first use.
+    limits: Limits,
+    /// Threads for operations that the queue does not do. Without [`Limits::gives_back`] started on first use.
     beside: Option<Threads>,
-    /// Operations that the queue gave back.
-    again: Vec<Op>,
+    /// Operations that the queue gave back, with the time of their submission to it.
+    given_back: Vec<(Op, u64)>,
+    /// By token: time of submission of an operation that was given back.
+    submitted_ns: Vec<Option<u64>>,
     in_flight_max: usize,
     // Owns the descriptors that the queue uses; last, so that it is dropped after the queue.
     targets: Vec<Arc<Target>>,
@@ -69,25 +67,27 @@ pub(crate) fn epoch_ns(epoch: Instant) -> u64 {
 }
 
 impl<Q: Queue> Queued<Q> {
-    /// An engine on `queue`, which has help for some operations.
+    /// An engine on `queue`, with threads `beside` it if it gives operations back.
     pub(crate) fn on(
         queue: Q,
         targets: Vec<Arc<Target>>,
         in_flight_max: usize,
-        helped: Helped,
+        limits: Limits,
+        beside: Option<Threads>,
         epoch: Instant,
         harmless_gap_ns: u64,
     ) -> Self {
         Self {
             epoch,
-            helped,
+            limits,
             queue,
             looked_ns: 0,
             run_delay: RunDelay::of_this_thread(),
             harmless_gap_ns,
             refused: Vec::new(),
-            beside: None,
-            again: Vec::new(),
+            beside,
+            given_back: Vec::new(),
+            submitted_ns: vec![None; if limits.gives_back { in_flight_max } else { 0 }],
             in_flight_max,
             targets,
         }
@@ -194,17 +194,22 @@ impl<Q: Queue<Op = Op, Outcome = Outcome>> Queued<Q> {
         self.refused.push(Completion { token, buf, outcome, issued_ns, completed_ns: issued_ns, unseen_ns: 0 });
     }
 
+    /// Has operations that were given back begin with their first submission: the device had no room for them. The time
+    /// until a thread had them may be this program's, so it counts as unseen.
+    fn date_back(&mut self, out: &mut [Completion]) {
+        for completion in out {
+            let submitted_ns = self.submitted_ns.get_mut(completion.token as usize).and_then(Option::take);
+            if let Some(submitted_ns) = submitted_ns {
+                completion.unseen_ns += completion.issued_ns.saturating_sub(submitted_ns);
+                completion.issued_ns = submitted_ns;
+            }
+        }
+    }
+
     /// Performs an operation on a helper thread.
     fn submit_beside(&mut self, op: Op) {
         if self.beside.is_none() {
-            match Threads::new(
-                self.helped.threads,
-                &self.targets,
-                self.in_flight_max,
-                0,
-                self.epoch,
-                self.harmless_gap_ns,
-            ) {
+            match Threads::new(1, &self.targets, self.in_flight_max, 0, self.epoch, self.harmless_gap_ns) {
                 Ok(threads) => self.beside = Some(threads),
                 Err(error) => return self.refuse(op, error.raw_os_error().unwrap_or(libc::EAGAIN)),
             }
@@ -228,47 +233,48 @@ impl<Q: Queue<Op = Op, Outcome = Outcome>> IoEngine for Queued<Q> {
     #[inline]
     fn submit(&mut self, op: Op) {
         let target = &self.targets[usize::from(op.target)];
-        let is_placed = |stream| match self.helped.streams {
-            true => stream == target.write_hint(),
-            false => stream <= target.write_streams(),
+        let is_placed = |stream| match self.limits.names_streams {
+            true => stream <= target.write_streams(),
+            false => stream == target.write_hint(),
         };
         if op.placement.is_some_and(|placement| !is_placed(placement.0)) {
             return self.refuse(op, libc::EOPNOTSUPP);
         }
-        match op.kind {
-            OpKind::Flush if self.helped.flushes => self.submit_beside(op),
-            OpKind::Deallocate if self.helped.deallocations => self.submit_beside(op),
-            _ => self.push(op),
+        if op.kind == OpKind::Deallocate && !self.limits.deallocates {
+            return self.submit_beside(op);
         }
+        self.push(op);
     }
 
     fn reap(&mut self, wait: Wait, out: &mut Vec<Completion>) -> io::Result<()> {
         let mut until_ns = wait.until_ns;
+        let is_idle = self.queue.in_flight() == 0 && self.refused.is_empty() && out.is_empty();
         if let Some(threads) = self.beside.as_mut().filter(|threads| threads.in_flight() > 0) {
-            threads.reap(Wait { until_ns: 0, completions: 1 }, out)?;
+            // Their completions do not wake the queue.
+            threads.reap(if is_idle { wait } else { Wait { until_ns: 0, completions: 1 } }, out)?;
+            self.date_back(out);
             until_ns = until_ns.min(self.clock_ns() + LOOK_NS);
         }
         if !self.refused.is_empty() || !out.is_empty() {
             until_ns = 0;
         }
         self.wait(Wait { until_ns, ..wait })?;
-        let (is_helped_again, mut again) = (self.helped.again, std::mem::take(&mut self.again));
+        let (gives_back, mut given_back) = (self.limits.gives_back, std::mem::take(&mut self.given_back));
         self.look(|Reaped { token, op, outcome, issued_ns }, Seen { at_ns: completed_ns, unseen_ns }| {
             // None of these operations continues after a completion.
-            match op {
-                Some(op) if is_helped_again && matches!(outcome, Outcome::Errno(libc::EAGAIN | libc::EOPNOTSUPP)) => {
-                    again.push(op);
+            let Some(op) = op else { return };
+            match outcome {
+                Outcome::Errno(libc::EAGAIN | libc::EOPNOTSUPP) | Outcome::Short(_) if gives_back => {
+                    given_back.push((op, issued_ns));
                 }
-                Some(Op { buf, .. }) => {
-                    out.push(Completion { token, buf, outcome, issued_ns, completed_ns, unseen_ns });
-                }
-                None => {}
+                _ => out.push(Completion { token, buf: op.buf, outcome, issued_ns, completed_ns, unseen_ns }),
             }
         });
-        while let Some(op) = again.pop() {
+        for (op, issued_ns) in given_back.drain(..) {
+            self.submitted_ns[op.token as usize] = Some(issued_ns);
             self.submit_beside(op);
         }
-        self.again = again;
+        self.given_back = given_back;
         out.append(&mut self.refused);
         Ok(())
     }
@@ -302,7 +308,7 @@ mod tests {
         else {
             return println!("skipped: no io_uring");
         };
-        engine.helped.deallocations = true;
+        engine.limits.deallocates = false;
         let buf = engine.buffer(0).unwrap();
         let (kind, offset, len) = (OpKind::Deallocate, 4096, 8192);
         engine.submit(Op { target: 0, kind, offset, len, sync: false, placement: None, buf, token: 2 });
@@ -317,5 +323,85 @@ mod tests {
         std::fs::File::open(&path).unwrap().read_exact_at(&mut bytes, 0).unwrap();
         let zeros: Vec<_> = bytes.chunks(4096).map(|page| page.iter().all(|byte| *byte == 0)).collect();
         assert_eq!(zeros, [false, true, true, false]);
+    }
+
+    /// A queue that gives every operation back, as a device without a free request makes the kernel do.
+    struct Full {
+        ops: Vec<Op>,
+        issued_ns: u64,
+        answer: Outcome,
+    }
+
+    impl Queue for Full {
+        type Op = Op;
+        type Outcome = Outcome;
+
+        fn buffer(&mut self, _len: usize) -> Option<Buf> {
+            None
+        }
+
+        fn in_flight(&self) -> usize {
+            self.ops.len()
+        }
+
+        fn pushed(&self) -> usize {
+            0
+        }
+
+        fn push(&mut self, op: Op) -> Result<(), Op> {
+            self.ops.push(op);
+            Ok(())
+        }
+
+        fn enter(&mut self, now_ns: u64, _sleep: Option<Sleep>) -> io::Result<()> {
+            self.issued_ns = now_ns;
+            Ok(())
+        }
+
+        fn is_ready(&mut self) -> bool {
+            true
+        }
+
+        fn has_completions(&mut self) -> bool {
+            !self.ops.is_empty()
+        }
+
+        fn reap(&mut self, mut each: impl FnMut(Reaped<Op, Outcome>)) {
+            let (outcome, issued_ns) = (self.answer, self.issued_ns);
+            self.ops.drain(..).for_each(|op| each(Reaped { token: op.token, op: Some(op), outcome, issued_ns }));
+        }
+    }
+
+    #[test]
+    fn operations_that_are_given_back_begin_with_their_first_submission() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("file");
+        std::fs::write(&path, vec![7; 8192]).unwrap();
+        let target: Arc<Target> = Target::read_only(path.to_str().unwrap(), 0).unwrap().into();
+        for answer in [Outcome::Errno(libc::EAGAIN), Outcome::Errno(libc::EOPNOTSUPP), Outcome::Short(512)] {
+            let epoch = Instant::now();
+            let threads = Threads::new(4, std::slice::from_ref(&target), 8, 1 << 16, epoch, u64::MAX / 8).unwrap();
+            let limits = Limits { deallocates: false, gives_back: true, names_streams: false };
+            let full = Full { ops: Vec::new(), issued_ns: 0, answer };
+            let mut engine = Queued::on(full, vec![target.clone()], 8, limits, Some(threads), epoch, u64::MAX);
+            for token in 0..8 {
+                let buf = engine.beside.as_mut().unwrap().buffer(4096).unwrap();
+                let kind = OpKind::Read;
+                engine.submit(Op { target: 0, kind, offset: 0, len: 4096, sync: false, placement: None, buf, token });
+            }
+            let mut out = Vec::new();
+            engine.reap(Wait { until_ns: 0, completions: 1 }, &mut out).unwrap();
+            let submitted_ns = engine.queue.issued_ns;
+            while engine.in_flight() > 0 {
+                let until_ns = engine.now() + 1_000_000_000;
+                engine.reap(Wait { until_ns, completions: 1 }, &mut out).unwrap();
+            }
+            assert_eq!(out.len(), 8, "{answer}");
+            for Completion { outcome, issued_ns, completed_ns, unseen_ns, buf, .. } in &out {
+                assert!(outcome.is_done() && buf.iter().all(|byte| *byte == 7), "{outcome}");
+                assert_eq!(*issued_ns, submitted_ns);
+                assert!(*unseen_ns > 0 && issued_ns + unseen_ns <= *completed_ns, "{unseen_ns} before {completed_ns}");
+            }
+        }
     }
 }

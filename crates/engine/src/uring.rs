@@ -1,6 +1,6 @@
 //! The engine of io_uring: registered files and buffers.
 
-use crate::queued::{Helped, Queued, epoch_ns};
+use crate::queued::{Limits, Queued, epoch_ns};
 use device::target::Target;
 use std::io;
 use std::sync::Arc;
@@ -25,7 +25,7 @@ impl Uring {
     ) -> io::Result<(Self, RingFacts)> {
         let files: Vec<_> = targets.iter().map(|target| target.fd()).collect();
         let (ring, facts) = Ring::new(&files, Files::new(&files)?, in_flight_max, memory_bytes, epoch_ns(epoch))?;
-        let helped = Helped { deallocations: !ring.discards(), ..Helped::NONE };
-        Ok((Self::on(ring, targets, in_flight_max, helped, epoch, harmless_gap_ns), facts))
+        let limits = Limits { deallocates: ring.discards(), ..Limits::NONE };
+        Ok((Self::on(ring, targets, in_flight_max, limits, None, epoch, harmless_gap_ns), facts))
     }
 }

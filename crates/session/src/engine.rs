@@ -29,8 +29,11 @@ use sys::op::Placement;
 use sys::process;
 use sys::ring::RingFacts;
 
-/// Wake-ups may use at most a tenth of a CPU: the period between them is this many times their cost.
+/// Wake-ups of gathered operations may use at most a tenth of a CPU: the period between them is this many times their cost.
 const WAKE_SHARE: u64 = 10;
+
+/// Wake-ups for each operation may use at most this part of a CPU.
+const EACH_SHARE: f64 = 0.4;
 
 /// Bounds of the period between two wake-ups, ns. A shorter period batches hardly any operations; a longer one causes
 /// a lag of about a tenth of the tightest threshold.
@@ -118,7 +121,7 @@ impl Engine {
         let kind = match wanted {
             Wanted::Threads => Kind::Threads(None),
             Wanted::Aio => aio(targets).map(|()| Kind::Aio(None)).map_err(|why| {
-                Failure::environment(format!("cannot use AIO, as engine: aio demands - {why} - say engine: auto"))
+                Failure::environment(format!("cannot use AIO, as engine: aio demands - {why} - set engine: auto"))
             })?,
             _ => ring_or_threads(wanted, targets)?,
         };
@@ -192,7 +195,7 @@ impl Engine {
 
     /// Maximum number of operations in flight per issuing thread, if limited.
     pub fn in_flight_max(&self) -> Option<u32> {
-        matches!(self.kind, Kind::Threads(_)).then_some(WORKERS_MAX as u32)
+        matches!(self.kind, Kind::Aio(_) | Kind::Threads(_)).then_some(WORKERS_MAX as u32)
     }
 
     /// The chosen engine, for the manifest.
@@ -340,17 +343,17 @@ fn ring_or_threads(wanted: Wanted, targets: &[Arc<Target>]) -> Result<Kind, Fail
     }
 }
 
-/// Checks that AIO serves for `targets`. Errors: why not.
+/// Reads a little of each target by AIO. Errors: the reason why AIO cannot be used.
 fn aio(targets: &[Arc<Target>]) -> Result<(), String> {
     if let Some(target) = targets.iter().find(|target| !target.is_direct()) {
-        return Err(format!("AIO blocks on {}, which goes through the page cache", target.name()));
+        return Err(format!("AIO would block on {}, which goes through the page cache", target.name()));
     }
     targets.iter().try_for_each(|target| {
         sys::aio::probe(target.fd()).map_err(|error| match error.raw_os_error() {
             Some(libc::EAGAIN) => {
                 format!("other programs use all of the machine's AIO ({error}; raise /proc/sys/fs/aio-max-nr)")
             }
-            Some(libc::EOPNOTSUPP) => format!("AIO blocks on the file system of {}", target.name()),
+            Some(libc::EOPNOTSUPP) => format!("AIO would block on {}", target.name()),
             _ => format!("AIO does not read {} ({error})", target.name()),
         })
     })
@@ -475,10 +478,11 @@ impl EngineFacts {
 }
 
 /// How a thread sleeps that offers `iops` operations per second: its period is limited by the CPU cost of wake-ups, and
-/// it wakes for each operation if a period would gather too few.
+/// it wakes for each operation if a period would gather too few and the CPU is there.
 fn sleep(wake_cost_ns: u64, iops: f64) -> Pacing {
     let period_ns = wake_cost_ns.saturating_mul(WAKE_SHARE).clamp(*PERIOD_NS.start(), *PERIOD_NS.end());
-    Pacing::Sleep { period_ns, gathers: iops * period_ns as f64 / 1e9 >= GATHERED_MIN }
+    let each_share = iops * wake_cost_ns as f64 / 1e9;
+    Pacing::Sleep { period_ns, gathers: iops * period_ns as f64 / 1e9 >= GATHERED_MIN || each_share > EACH_SHARE }
 }
 
 /// Measured on a separate thread with the same timer slack as issuing threads.
@@ -501,7 +505,8 @@ mod tests {
         assert_eq!(sleep(1_000, 200_000.0), sleeps(30_000, true), "bounded below");
         assert_eq!(sleep(4_000, 40_000.0), sleeps(40_000, false), "less than three in a period go out one by one");
         assert_eq!(sleep(25_000, 60_000.0), sleeps(110_000, true), "and bounded above");
-        assert_eq!(sleep(25_000, 20_000.0), sleeps(110_000, false));
+        assert_eq!(sleep(20_000, 20_000.0), sleeps(110_000, false));
+        assert_eq!(sleep(25_000, 20_000.0), sleeps(110_000, true), "half of a CPU is too much");
         assert_eq!(sleep(25_000, 0.0), sleeps(110_000, false), "a closed load has no rate");
     }
 }

@@ -107,6 +107,9 @@ impl Opened {
         consents: &Consents<'_>,
     ) -> Result<Self, Failure> {
         let devices = Devices::open(spec, workloads.clone(), consents)?;
+        if workloads.clone().next().is_some_and(|workload| workload.extras().buffered) {
+            devices.use_page_cache()?;
+        }
         let engine = Engine::choose(&Demand::of(spec, workloads), &devices)?;
         Ok(Self { devices, engine })
     }
@@ -188,9 +191,6 @@ pub fn run<W: Workload>(request: RunRequest<'_, W>, switch: &Switch, watch: &mut
             &opened_here
         }
     };
-    if extras.buffered {
-        devices.use_page_cache()?;
-    }
     let (plan, records) = plan(workloads, &specs, engine, devices, seed, &sla)?;
     let streams = &plan.layout.streams;
     if let Some(stream) = streams.iter().find(|stream| stream.offered_iops > Rate::MAX_PER_SEC) {

@@ -12,7 +12,7 @@ use crate::issuer::{Answer, Issuer, Seen};
 use crate::object::Object;
 use crate::{Disk, IoCounts, Namespace, Overload, Reply, Space, Statistics, Store, Transaction, Verification};
 use engine::pool::{Pool, Pooled};
-use engine::{BlockEngine, IoEngine, Wait};
+use engine::{BATCH, BlockEngine, IoEngine, Wait};
 use std::collections::VecDeque;
 use std::io;
 use std::sync::Arc;
@@ -37,9 +37,9 @@ impl<E: BlockEngine> Disk for E {
 }
 
 /// An engine at an instant of its clock: a turn's transactions need no time of their own.
-struct At<'a, E>(&'a mut E, u64);
+struct EngineAt<'a, E>(&'a mut E, u64);
 
-impl<E: BlockEngine> Disk for At<'_, E> {
+impl<E: BlockEngine> Disk for EngineAt<'_, E> {
     fn now_ns(&mut self) -> u64 {
         self.1
     }
@@ -109,13 +109,13 @@ impl<E: BlockEngine> Embedded<E> {
         let mut store = store.map_err(io::Error::other)?;
         store.count_into(counts);
         let mut embedded = Self {
+            now_ns: engine.now(),
             engine,
             store,
             issuer: Issuer::new(object, verification, overload),
             replies: Vec::new(),
             submitted: Vec::new(),
             begun: Vec::new(),
-            now_ns: 0,
             blocks: Vec::new(),
             done: Vec::new(),
             core: VecDeque::new(),
@@ -142,7 +142,7 @@ impl<E: BlockEngine> Embedded<E> {
             return Ok(());
         }
         self.now_ns = self.engine.now();
-        self.store.flush(&mut At(&mut self.engine, self.now_ns));
+        self.store.flush(&mut EngineAt(&mut self.engine, self.now_ns));
         let until_ns = self.engine.now() + FLUSH_NS;
         self.turn_until(until_ns, Store::is_idle)
     }
@@ -169,7 +169,7 @@ impl<E: BlockEngine> Embedded<E> {
     }
 
     fn execute(&mut self, token: u32, transaction: Transaction) {
-        let disk = &mut At(&mut self.engine, self.now_ns);
+        let disk = &mut EngineAt(&mut self.engine, self.now_ns);
         self.store.execute(token.into(), transaction, disk, &mut self.replies);
         // The transaction may have changed the time at which the store has to be polled.
         self.poll_ns = 0;
@@ -183,21 +183,28 @@ impl<E: BlockEngine> Embedded<E> {
         self.core.push_back((self.core_free_ns, token, transaction));
     }
 
-    /// Begins what was submitted since the last turn. All index entries are prefetched first: one after another each
-    /// transaction would wait for the memory.
+    /// Begins what was submitted since the last turn, in batches whose index entries are prefetched together: one after
+    /// another each transaction would wait for the memory.
     fn begin(&mut self) {
         if self.submitted.is_empty() {
             return;
         }
-        for op in self.submitted.drain(..) {
-            let token = op.token;
-            self.begun.extend(self.issuer.begin(op, self.now_ns).map(|transaction| (token, transaction)));
+        let (mut submitted, mut begun) = (std::mem::take(&mut self.submitted), std::mem::take(&mut self.begun));
+        let mut ops = submitted.drain(..).peekable();
+        while ops.peek().is_some() {
+            self.now_ns = self.engine.now();
+            for op in ops.by_ref().take(BATCH) {
+                let token = op.token;
+                begun.extend(self.issuer.begin(op, self.now_ns).map(|transaction| (token, transaction)));
+            }
+            self.store.warm(begun.iter().map(|(_, transaction)| &transaction.digest));
+            begun.drain(..).for_each(|(token, transaction)| self.start(token, transaction));
+            // An answer may be as old as the batch.
+            let unseen_ns = self.engine.now() - self.now_ns;
+            self.take_replies(unseen_ns);
         }
-        self.store.warm(self.begun.iter().map(|(_, transaction)| &transaction.digest));
-        let mut begun = std::mem::take(&mut self.begun);
-        begun.drain(..).for_each(|(token, transaction)| self.start(token, transaction));
-        self.begun = begun;
-        self.take_replies(0);
+        drop(ops);
+        (self.submitted, self.begun) = (submitted, begun);
     }
 
     /// Takes replies; `unseen_ns`: time for which the underlying completions may have lain unseen.
@@ -217,7 +224,7 @@ impl<E: BlockEngine> Embedded<E> {
 
     fn poll(&mut self) {
         if self.now_ns >= self.poll_ns {
-            self.poll_ns = self.store.poll(&mut At(&mut self.engine, self.now_ns), &mut self.replies);
+            self.poll_ns = self.store.poll(&mut EngineAt(&mut self.engine, self.now_ns), &mut self.replies);
         }
     }
 
@@ -230,7 +237,7 @@ impl<E: BlockEngine> Embedded<E> {
         let mut unseen_ns: u64 = 0;
         for completion in self.blocks.drain(..) {
             unseen_ns = completion.unseen_ns.max(unseen_ns);
-            self.store.on_completion(completion, &mut At(&mut self.engine, self.now_ns), &mut self.replies);
+            self.store.on_completion(completion, &mut EngineAt(&mut self.engine, self.now_ns), &mut self.replies);
             self.poll_ns = 0;
         }
         let now_ns = self.now_ns;

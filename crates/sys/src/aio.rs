@@ -1,12 +1,14 @@
-//! Linux AIO (io_submit(2)): asynchronous reads and writes past the page cache, where io_uring is forbidden, as in most
-//! containers.
+//! Linux AIO (io_submit(2)): asynchronous reads and writes past the page cache, and flushes, where io_uring is forbidden, as
+//! in most containers.
 //!
-//! Operations must not block the submitting thread (`RWF_NOWAIT`): one that would, because the device has no free request,
-//! ends with `EAGAIN`, and the caller has to do it on another thread. Structures and opcodes: include/uapi/linux/aio_abi.h.
+//! Reads and writes must not block the submitting thread (`RWF_NOWAIT`): one that would, because the device has no free
+//! request, ends with `EAGAIN`, and the caller has to do it on another thread. When the process ends, the kernel waits for
+//! operations in flight, of a hung device too. Structures and opcodes: include/uapi/linux/aio_abi.h.
 
 use crate::buffer::{ALIGN, Buf, Pool};
 use crate::op::{Op, OpKind, Outcome};
 use crate::queue::{Queue, Reaped, Sleep};
+use crate::ring::RWF_DSYNC;
 use crate::usage::monotonic_ns;
 use std::io;
 use std::marker::PhantomData;
@@ -14,9 +16,9 @@ use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 
 const PREAD: u16 = 0;
 const PWRITE: u16 = 1;
+const FDSYNC: u16 = 3;
 
-/// `RWF_DSYNC` and `RWF_NOWAIT` of linux/fs.h.
-const RWF_DSYNC: u32 = 0x2;
+/// `RWF_NOWAIT` of linux/fs.h.
 const RWF_NOWAIT: u32 = 0x8;
 
 /// Longest time of [`probe`]'s read, nanoseconds.
@@ -56,7 +58,7 @@ struct Event {
     result2: i64,
 }
 
-/// Begin of `struct aio_ring`, which the kernel maps at the address that is the context.
+/// Start of `struct aio_ring`, which the kernel maps at the address that is the context.
 #[repr(C)]
 struct EventRing {
     id: u32,
@@ -99,6 +101,7 @@ impl Aio {
     ///
     /// Errors: those of io_setup(2); `EAGAIN` beyond /proc/sys/fs/aio-max-nr.
     pub fn new(files: &[BorrowedFd<'_>], in_flight_max: usize, memory_bytes: usize, epoch_ns: u64) -> io::Result<Self> {
+        let pool = Pool::new(memory_bytes.next_multiple_of(ALIGN))?;
         let mut context = 0_u64;
         let events = in_flight_max.max(1);
         // SAFETY: the kernel writes one number, which lives until the call returns.
@@ -107,7 +110,7 @@ impl Aio {
             context,
             files: files.iter().map(AsRawFd::as_raw_fd).collect(),
             epoch_ns,
-            pool: Pool::new(memory_bytes.next_multiple_of(ALIGN))?,
+            pool,
             slots: Vec::new(),
             blocks: vec![ControlBlock::default(); in_flight_max],
             in_flight: 0,
@@ -191,7 +194,7 @@ impl Aio {
                 (&raw const (*ring).tail).read_volatile(),
             )
         };
-        // Of another kernel nothing is known: ask it.
+        // Another structure: only a system call tells.
         magic != RING_MAGIC || head != tail
     }
 }
@@ -212,24 +215,29 @@ impl Queue for Aio {
         self.pushed.len()
     }
 
-    /// Only reads and writes: panics for others.
+    /// Panics for a deallocation, too, which AIO has not.
     fn push(&mut self, mut op: Op) -> Result<(), Op> {
         let token = op.token as usize;
         assert!(self.slots[token].is_none(), "token {token} is in flight");
-        assert!(op.kind.moves_data(), "AIO reads and writes");
-        let is_write = op.kind == OpKind::Write;
-        self.blocks[token] = ControlBlock {
-            data: token as u64,
-            rw_flags: RWF_NOWAIT | if is_write && op.sync { RWF_DSYNC } else { 0 },
-            opcode: if is_write { PWRITE } else { PREAD },
-            fd: self.files[usize::from(op.target)] as u32,
+        let fd = self.files[usize::from(op.target)] as u32;
+        let block = ControlBlock { data: token as u64, fd, ..ControlBlock::default() };
+        let moves = |opcode, rw_flags, op: &mut Op| ControlBlock {
+            opcode,
+            rw_flags: RWF_NOWAIT | rw_flags,
             bytes: u64::from(op.len).min(op.buf.len() as u64),
             offset: op.offset as i64,
             buf: op.buf.address() as u64,
-            ..ControlBlock::default()
+            ..block
+        };
+        self.blocks[token] = match op.kind {
+            OpKind::Read => moves(PREAD, 0, &mut op),
+            OpKind::Write => moves(PWRITE, if op.sync { RWF_DSYNC as u32 } else { 0 }, &mut op),
+            OpKind::Flush => ControlBlock { opcode: FDSYNC, ..block },
+            OpKind::Deallocate => panic!("AIO deallocates nothing"),
         };
         self.pushed.push(op.token);
-        self.pointers.push(&raw mut self.blocks[token]);
+        // Not by a reference to one block: pointers to others are in use.
+        self.pointers.push(self.blocks.as_mut_ptr().wrapping_add(token));
         self.slots[token] = Some(InFlight { op, issued_ns: None });
         self.in_flight += 1;
         Ok(())
@@ -238,7 +246,7 @@ impl Queue for Aio {
     fn enter(&mut self, now_ns: u64, sleep: Option<Sleep>) -> io::Result<()> {
         self.submit(now_ns);
         match sleep {
-            // What waits for room is submitted again when something has completed.
+            // Operations that wait for room are submitted again when something has completed.
             Some(sleep) if self.posted == 0 => self.collect(sleep.completions as usize, sleep.until_ns),
             _ if self.has_events() => self.collect(0, 0),
             _ => Ok(()),
@@ -260,11 +268,7 @@ impl Queue for Aio {
                 continue;
             };
             self.in_flight -= 1;
-            let outcome = match *result {
-                errno if errno < 0 => Outcome::Errno(-errno as i32),
-                bytes if bytes == i64::from(op.len) => Outcome::Done,
-                bytes => Outcome::Short(bytes as u32),
-            };
+            let outcome = Outcome::of(*result, &op);
             each(Reaped { token, op: Some(op), outcome, issued_ns: issued_ns.unwrap_or(0) });
         }
     }
@@ -272,8 +276,10 @@ impl Queue for Aio {
 
 impl Drop for Aio {
     fn drop(&mut self) {
-        let submitted = self.in_flight > self.pushed.len();
-        if !submitted {
+        // An error here leaves operations in flight, which are leaked.
+        let _ = self.collect(0, 0);
+        self.reap(drop);
+        if self.in_flight == self.pushed.len() {
             // SAFETY: the context is this one's, and nothing of it is in flight.
             let _ = unsafe { libc::syscall(libc::SYS_io_destroy, self.context) };
             return;
@@ -291,16 +297,19 @@ fn succeed(result: libc::c_long) -> io::Result<usize> {
     usize::try_from(result).map_err(|_| io::Error::last_os_error())
 }
 
-/// Reads the begin of `file` by AIO. Errors: those of io_setup(2), or of the read; `EOPNOTSUPP` where the file system does
-/// not do it without blocking the caller.
+/// Reads the start of `file` by AIO. Errors: those of io_setup(2), or of the read; `EOPNOTSUPP` where that cannot be done
+/// without blocking the caller.
 pub fn probe(file: BorrowedFd<'_>) -> io::Result<()> {
     let mut aio = Aio::new(&[file], 1, ALIGN, monotonic_ns())?;
     let buf = aio.buffer(ALIGN).ok_or_else(|| io::Error::from_raw_os_error(libc::ENOMEM))?;
     let (kind, len) = (OpKind::Read, ALIGN as u32);
     // Panics for a token in flight only.
     let _ = aio.push(Op { target: 0, kind, offset: 0, len, sync: false, placement: None, buf, token: 0 });
-    aio.enter(0, Some(Sleep { completions: 1, until_ns: PROBE_NS }))?;
-    let mut result = Err(io::Error::from_raw_os_error(libc::ETIMEDOUT));
+    let (began_ns, mut result) = (monotonic_ns(), Err(io::Error::from_raw_os_error(libc::ETIMEDOUT)));
+    // A signal ends a wait early.
+    while aio.posted == 0 && monotonic_ns() < began_ns + PROBE_NS {
+        aio.enter(0, Some(Sleep { completions: 1, until_ns: PROBE_NS }))?;
+    }
     aio.reap(|reaped| {
         result = match reaped.outcome {
             Outcome::Errno(errno) if errno != libc::EAGAIN => Err(io::Error::from_raw_os_error(errno)),

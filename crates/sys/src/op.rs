@@ -122,6 +122,16 @@ pub enum WrongRecord {
 }
 
 impl Outcome {
+    /// Result of `op` for which the kernel returned `result`: the bytes moved, or a negative error number.
+    pub(crate) fn of(result: i64, op: &Op) -> Self {
+        let whole = if op.kind.moves_data() { op.len } else { 0 };
+        match result {
+            errno if errno < 0 => Self::Errno(-errno as i32),
+            bytes if bytes == i64::from(whole) => Self::Done,
+            bytes => Self::Short(bytes as u32),
+        }
+    }
+
     /// True if all bytes were transferred.
     #[inline]
     pub fn is_done(self) -> bool {

@@ -20,7 +20,7 @@ use std::marker::PhantomData;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 
 /// `RWF_DSYNC` of linux/fs.h: `O_DSYNC` for a single write.
-const RWF_DSYNC: i32 = 0x2;
+pub(crate) const RWF_DSYNC: i32 = 0x2;
 
 // From linux/io_uring.h.
 const ENTER_GETEVENTS: u32 = 1 << 0;
@@ -158,12 +158,7 @@ impl sealed::Form for Files {
     }
 
     fn outcome(&mut self, completion: cqueue::Entry, op: &Op) -> Outcome {
-        let whole = if op.kind.moves_data() { op.len } else { 0 };
-        match completion.result() {
-            errno if errno < 0 => Outcome::Errno(-errno),
-            bytes if bytes as u32 == whole => Outcome::Done,
-            bytes => Outcome::Short(bytes as u32),
-        }
+        Outcome::of(completion.result().into(), op)
     }
 
     fn is_failure(outcome: &Outcome) -> bool {

@@ -8,17 +8,18 @@ use results::cell::GRACE_NS;
 /// Time between two looks when somebody waits for one of many operations.
 const LOOK_NS: u64 = 30_000;
 
-/// Longest time by which a sleep for an operation ends early, nanoseconds: so long at most the thread then spins.
+/// Longest time by which a sleep for an operation ends early, and longest spin after it, nanoseconds.
 const EARLY_MAX_NS: u64 = 30_000;
 
 /// Change of [`Oversleep::usual_ns`] with each sleep, nanoseconds.
 const OVERSLEEP_STEP_NS: u64 = 100;
 
 /// How much later than asked for the kernel wakes the thread: some microseconds, tens of them in a virtual machine. Sleeps
-/// for an operation end so much earlier, and the thread spins for the rest: else every operation would be late.
+/// for an operation end earlier by the lower quartile of that, and the thread spins for the rest: else every operation would
+/// be late.
 #[derive(Debug, Default)]
 pub(super) struct Oversleep {
-    /// A quarter of the sleeps end at most so late: most wake the thread after the instant, and few long before it.
+    /// Lower quartile of the lateness, nanoseconds: three of four sleeps end after the instant, and few long before it.
     usual_ns: u64,
     /// End of the sleep under way; `u64::MAX`: none for an operation.
     aimed_ns: u64,

@@ -168,7 +168,7 @@ fn stop(instances: &[PathBuf]) {
 }
 
 /// Switches an instance off and removes its directory. EBUSY: somebody has a file of it open. Then it does not record
-/// any more, and the next trace on this machine removes it.
+/// any more, and a trace that starts after the end of this process removes it.
 fn remove(path: &Path) -> io::Result<()> {
     let switch = fs::OpenOptions::new().write(true).open(path.join("tracing_on"));
     let _ = switch.and_then(|mut file| file.write_all(b"0"));

@@ -65,7 +65,7 @@ fn what_is_wrong_is_said_with_its_line_and_what_to_do() {
         ("nonsense = 1\n[[tenant]]\n".into(), "t.toml line 1: unknown field `nonsense`"),
         (
             format!("engine = \"steam\"\n{}", tenant("")),
-            "t.toml line 1: engine: is \"steam\" - give one of auto, uring, threads, passthrough",
+            "t.toml line 1: engine: is \"steam\" - give one of auto, uring, aio, threads, passthrough",
         ),
         (
             tenant("\n\nwrite-block = \"48KiB\""),
