@@ -1,4 +1,4 @@
-//! Chooses the engine (io_uring, NVMe commands, threads, simulation) and runs a load on it.
+//! Chooses the engine (io_uring, NVMe commands, AIO, threads, simulation) and runs a load on it.
 
 use crate::console;
 use crate::devices::Devices;
@@ -7,13 +7,13 @@ use crate::in_process::InProcess;
 use crate::placement::{self, Carrier};
 use device::generic::Generic;
 use device::target::Target;
-use engine::DeviceName;
 use engine::aio::Aio;
 use engine::passthrough::Passthrough;
 use engine::pool::Pool;
 use engine::sim::{Drive, SimEngine};
 use engine::threads::{Threads, WORKERS_MAX};
 use engine::uring::Uring;
+use engine::{BlockEngine, DeviceName};
 use load::choice::{Engine as Wanted, Pacing as WantedPacing};
 use load::plan::Plan;
 use load::run::{Pacing, Run, RunError, Sink, run};
@@ -275,46 +275,44 @@ impl Engine {
                     }
                 }
             }
+            (_, Devices::Namespace(..)) => unreachable!("a namespace has a client"),
             (Kind::Passthrough(generics), Devices::Real(targets)) => {
-                let engine = |_, plan: &Plan| passthrough(targets, generics, plan, epoch, harmless_gap_ns, facts);
-                run(what, plans, engine, sink)
+                let engine = |slots, bytes| {
+                    let (targets, generics) = (targets.to_vec(), generics.clone());
+                    facts.keep(Passthrough::new(targets, generics, slots, bytes, epoch, harmless_gap_ns)?)
+                };
+                self.run_on(what, plans, engine, sink)
             }
             (Kind::Aio(_), Devices::Real(targets)) => {
                 let engine = |slots, bytes| Aio::new(targets.to_vec(), slots, bytes, epoch, harmless_gap_ns);
-                match &self.store {
-                    None => {
-                        let engine = |_, plan: &Plan| engine(plan.in_flight_max(), plan.buffer_bytes());
-                        run(what, plans, engine, sink)
-                    }
-                    Some(store) => {
-                        let (slots, bytes) = store.needs();
-                        run(what, plans, |shard, _: &Plan| store.open(shard, engine(slots, bytes)?), sink)
-                    }
-                }
+                self.run_on(what, plans, engine, sink)
             }
-            (Kind::Threads(_), Devices::Real(targets)) => match &self.store {
-                None => run(what, plans, |_, plan: &Plan| threads(targets, plan, epoch, harmless_gap_ns), sink),
-                Some(store) => {
-                    let (slots, bytes) = store.needs();
-                    let engine = || Threads::new(WORKERS_MAX, targets, slots, bytes, epoch, harmless_gap_ns);
-                    run(what, plans, |shard, _: &Plan| store.open(shard, engine()?), sink)
-                }
-            },
-            (_, Devices::Namespace(..)) => unreachable!("a namespace has a client"),
+            (Kind::Threads(_), Devices::Real(targets)) => {
+                let engine = |slots, bytes| Threads::new(WORKERS_MAX, targets, slots, bytes, epoch, harmless_gap_ns);
+                self.run_on(what, plans, engine, sink)
+            }
             (_, Devices::Real(targets)) => {
-                let engine = |slots, bytes| uring(targets, slots, bytes, epoch, harmless_gap_ns, facts);
-                match &self.store {
-                    None => {
-                        let engine = |_, plan: &Plan| engine(plan.in_flight_max(), plan.buffer_bytes());
-                        run(what, plans, engine, sink)
-                    }
-                    Some(store) => {
-                        let (slots, bytes) = store.needs();
-                        run(what, plans, |shard, _: &Plan| store.open(shard, engine(slots, bytes)?), sink)
-                    }
-                }
+                let engine =
+                    |slots, bytes| facts.keep(Uring::new(targets.to_vec(), slots, bytes, epoch, harmless_gap_ns)?);
+                self.run_on(what, plans, engine, sink)
             }
         }
+    }
+
+    /// Runs `plans` on engines that `engine` makes, for a number of operations in flight and bytes of buffers, or on the store
+    /// over them.
+    fn run_on<W: BlockEngine>(
+        &self,
+        what: &Run,
+        plans: Vec<Plan>,
+        engine: impl Fn(usize, usize) -> io::Result<W> + Sync,
+        sink: &mut dyn Sink,
+    ) -> Result<(), RunError> {
+        let Some(store) = &self.store else {
+            return run(what, plans, |_, plan: &Plan| engine(plan.in_flight_max(), plan.buffer_bytes()), sink);
+        };
+        let (slots, bytes) = store.needs();
+        run(what, plans, |shard, _: &Plan| store.open(shard, engine(slots, bytes)?), sink)
     }
 }
 
@@ -357,37 +355,6 @@ fn aio(targets: &[Arc<Target>]) -> Result<(), String> {
             _ => format!("AIO does not read {} ({error})", target.name()),
         })
     })
-}
-
-fn threads(targets: &[Arc<Target>], plan: &Plan, epoch: Instant, harmless_gap_ns: u64) -> io::Result<Threads> {
-    Threads::new(WORKERS_MAX, targets, plan.in_flight_max(), plan.buffer_bytes(), epoch, harmless_gap_ns)
-}
-
-fn uring(
-    targets: &[Arc<Target>],
-    slots: usize,
-    bytes: usize,
-    epoch: Instant,
-    harmless_gap_ns: u64,
-    facts: &EngineFacts,
-) -> io::Result<Uring> {
-    let (engine, ring) = Uring::new(targets.to_vec(), slots, bytes, epoch, harmless_gap_ns)?;
-    facts.keep(ring);
-    Ok(engine)
-}
-
-fn passthrough(
-    targets: &[Arc<Target>],
-    generics: &[Arc<Generic>],
-    plan: &Plan,
-    epoch: Instant,
-    harmless_gap_ns: u64,
-    facts: &EngineFacts,
-) -> io::Result<Passthrough> {
-    let (slots, bytes) = (plan.in_flight_max(), plan.buffer_bytes());
-    let (engine, ring) = Passthrough::new(targets.to_vec(), generics.to_vec(), slots, bytes, epoch, harmless_gap_ns)?;
-    facts.keep(ring);
-    Ok(engine)
 }
 
 fn why_no_ring(error: &io::Error) -> String {
@@ -444,8 +411,10 @@ impl EngineFacts {
         Self { chosen: engine.value(), pacing, wake_cost_ns: None, shards: 1, ring: Mutex::default() }
     }
 
-    fn keep(&self, ring: RingFacts) {
+    /// Keeps the facts of a ring. Returns its engine.
+    fn keep<W>(&self, (engine, ring): (W, RingFacts)) -> io::Result<W> {
         self.ring.lock().unwrap_or_else(|poisoned| poisoned.into_inner()).push(ring);
+        Ok(engine)
     }
 
     /// How issuing threads wait.
