@@ -63,7 +63,7 @@ impl Mode {
             (Fresh, Fresh) if is_first => Ahead,
             // No namespace of the one that is ahead should be without records that the other has.
             (Starting, Starting) if if own == others { is_first } else { own } => Ahead,
-            // The same, as neither has records in the namespaces that are new here.
+            // Neither has records in the namespaces that are new on both.
             (New, New) if own && (is_first || !others) => Ahead,
             (NewAhead, New | Starting) if own => Ahead,
             (Starting, Fresh | Damaged | New | Behind) | (Damaged | New | NewAhead | MaybeAhead, Fresh) => Ahead,

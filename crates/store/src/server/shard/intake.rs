@@ -23,7 +23,7 @@ struct Malformed;
 
 fn hello(state: &State, out: &mut Vec<u8>) {
     let (id, process) = (state.setup.cluster.own().id, state.process);
-    // Before the mode: later it counts no longer.
+    // The empty namespaces first: they count only while a node starts.
     let (empty, word) = (state.pair.empty(), state.pair.told());
     Said::Hello { id, word, process, empty, common: &state.common() }.put(out);
 }
@@ -200,7 +200,7 @@ impl Shard {
                 if !known || common != state.common() {
                     if !std::mem::replace(&mut self.has_refused, true) {
                         let what = format!(
-                            "node {id:016X} was refused - it has other nodes, namespaces or write blocks than this one, or in another order"
+                            "node {id:016X} was refused - it has other nodes, namespaces or write blocks than this one, or in another order, or is of another version of flashproof"
                         );
                         state.warn("hb", "hb.c", what);
                     }
