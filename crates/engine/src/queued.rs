@@ -12,7 +12,7 @@ use sys::process::RunDelay;
 use sys::queue::{Queue, Reaped, Sleep};
 use sys::usage::monotonic_ns;
 
-/// Longest wait in the ring while helper threads have operations in flight, nanoseconds.
+/// Longest wait in the queue while helper threads have operations in flight, nanoseconds.
 const LOOK_NS: u64 = 100_000;
 
 /// Time at which a completion was seen.

@@ -123,7 +123,7 @@ impl Engine {
             Wanted::Aio => aio(targets).map(|()| Kind::Aio(None)).map_err(|why| {
                 Failure::environment(format!("cannot use AIO, as engine: aio demands - {why} - set engine: auto"))
             })?,
-            _ => ring_or_threads(wanted, targets)?,
+            _ => ring_or_other(wanted, targets)?,
         };
         let placement = match kind {
             Kind::Aio(_) | Kind::Threads(_) => placement::by_hint(&demand.placements, targets)?,
@@ -316,7 +316,7 @@ impl Engine {
     }
 }
 
-fn ring_or_threads(wanted: Wanted, targets: &[Arc<Target>]) -> Result<Kind, Failure> {
+fn ring_or_other(wanted: Wanted, targets: &[Arc<Target>]) -> Result<Kind, Failure> {
     // The smallest ring tests whether the kernel allows io_uring.
     match (Uring::new(targets.to_vec(), 1, 4096, Instant::now(), 0), wanted) {
         (Ok(_), _) => Ok(Kind::IoUring),
@@ -326,17 +326,12 @@ fn ring_or_threads(wanted: Wanted, targets: &[Arc<Target>]) -> Result<Kind, Fail
         ))),
         (Err(error), _) => {
             let no_ring = why_no_ring(&error);
-            match aio(targets) {
-                Ok(()) => {
-                    console::warning(&format!("using Linux AIO instead of io_uring, which costs more CPU: {no_ring}"));
-                    Ok(Kind::Aio(Some(no_ring)))
-                }
-                Err(no_aio) => {
-                    let why = format!("{no_ring}; {no_aio}");
-                    console::warning(&format!("using threads instead of io_uring, which costs more CPU: {why}"));
-                    Ok(Kind::Threads(Some(why)))
-                }
-            }
+            let (name, why, kind): (_, _, fn(Option<String>) -> Kind) = match aio(targets) {
+                Ok(()) => ("Linux AIO", no_ring, Kind::Aio),
+                Err(no_aio) => ("threads", format!("{no_ring}; {no_aio}"), Kind::Threads),
+            };
+            console::warning(&format!("using {name} instead of io_uring, which costs more CPU: {why}"));
+            Ok(kind(Some(why)))
         }
     }
 }

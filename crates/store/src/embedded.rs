@@ -36,20 +36,20 @@ impl<E: BlockEngine> Disk for E {
     }
 }
 
-/// An engine at an instant of its clock: a turn's transactions need no time of their own.
-struct EngineAt<'a, E>(&'a mut E, u64);
+/// A disk at an instant of its clock: a turn's transactions need no time of their own.
+struct DiskAt<'a, D>(&'a mut D, u64);
 
-impl<E: BlockEngine> Disk for EngineAt<'_, E> {
+impl<D: Disk> Disk for DiskAt<'_, D> {
     fn now_ns(&mut self) -> u64 {
         self.1
     }
 
     fn submit(&mut self, op: Op) {
-        IoEngine::submit(self.0, op);
+        self.0.submit(op);
     }
 
     fn buffer(&mut self, len: usize) -> Option<Buf> {
-        IoEngine::buffer(self.0, len)
+        self.0.buffer(len)
     }
 }
 
@@ -142,7 +142,7 @@ impl<E: BlockEngine> Embedded<E> {
             return Ok(());
         }
         self.now_ns = self.engine.now();
-        self.store.flush(&mut EngineAt(&mut self.engine, self.now_ns));
+        self.store.flush(&mut DiskAt(&mut self.engine, self.now_ns));
         let until_ns = self.engine.now() + FLUSH_NS;
         self.turn_until(until_ns, Store::is_idle)
     }
@@ -169,7 +169,7 @@ impl<E: BlockEngine> Embedded<E> {
     }
 
     fn execute(&mut self, token: u32, transaction: Transaction) {
-        let disk = &mut EngineAt(&mut self.engine, self.now_ns);
+        let disk = &mut DiskAt(&mut self.engine, self.now_ns);
         self.store.execute(token.into(), transaction, disk, &mut self.replies);
         // The transaction may have changed the time at which the store has to be polled.
         self.poll_ns = 0;
@@ -224,7 +224,7 @@ impl<E: BlockEngine> Embedded<E> {
 
     fn poll(&mut self) {
         if self.now_ns >= self.poll_ns {
-            self.poll_ns = self.store.poll(&mut EngineAt(&mut self.engine, self.now_ns), &mut self.replies);
+            self.poll_ns = self.store.poll(&mut DiskAt(&mut self.engine, self.now_ns), &mut self.replies);
         }
     }
 
@@ -237,7 +237,7 @@ impl<E: BlockEngine> Embedded<E> {
         let mut unseen_ns: u64 = 0;
         for completion in self.blocks.drain(..) {
             unseen_ns = completion.unseen_ns.max(unseen_ns);
-            self.store.on_completion(completion, &mut EngineAt(&mut self.engine, self.now_ns), &mut self.replies);
+            self.store.on_completion(completion, &mut DiskAt(&mut self.engine, self.now_ns), &mut self.replies);
             self.poll_ns = 0;
         }
         let now_ns = self.now_ns;

@@ -48,7 +48,7 @@ struct Record {
 struct Device {
     recorded: Option<Recorded>,
     records: BTreeMap<usize, Record>,
-    /// Those before them, which damage brings back.
+    /// The mode and the records before these: damage brings them back.
     before: (Option<Recorded>, BTreeMap<usize, Record>),
     /// Of each namespace: its set, and the blocks that each core lost.
     sets: [u64; NAMESPACES],

@@ -229,7 +229,7 @@ fn two_nodes_with_the_same_new_namespace_begin_as_without_it() {
             (Mode::Ahead, 2, Mode::New, 2, ahead),
             (Mode::Ahead, 2, Mode::New, 4, None),
             (Mode::Ahead, 2, Mode::Starting, 2, ahead),
-            // It has the records of the namespace that is new here, and lacks others.
+            // The other node has the records of the namespace that is new here, and lacks others.
             (Mode::Ahead, 2, Mode::Starting, 0, None),
             (Mode::Ahead, 2, Mode::NewAhead, 2, None),
             (Mode::Ahead, 2, Mode::Ahead, 0, None),
@@ -242,7 +242,7 @@ fn two_nodes_with_the_same_new_namespace_begin_as_without_it() {
             assert_eq!(node.greeted(7, word, others, S), mode, "{what}");
         }
     }
-    // It is the same after a restart, when the devices are not new any more.
+    // The same after a restart, when the devices are not new any more.
     for (recorded, mode) in [(Mode::Paired, Mode::New), (Mode::Ahead, Mode::NewAhead)] {
         let node = new(0, Some(recorded), 2);
         assert_eq!((node.mode(), node.begin_record(), node.empty()), (mode, Some(mode), 2));

@@ -52,7 +52,7 @@ fn held(keyed: &Keyed) -> usize {
 }
 
 impl Shard {
-    /// One key of a batch is answered.
+    /// Adds the reply of a key to its batch.
     pub(super) fn answer_key(&mut self, at: u32, index: u32, reply: &Reply) {
         if let Some(batch) = self.batches.get(at) {
             batch.in_flight -= 1;

@@ -1,7 +1,7 @@
 //! Drawn stories of two nodes: kills, restarts, cuts, messages that wait, new devices, damage, and writes. However a story
 //! goes, once all is joined again both nodes have the same records, and the last acknowledged write of each key.
 //!
-//! One of two nodes that are not paired may lose what only that node had. Then a story demands no more than what either
+//! A node that is not paired may lose what only it had. Then a story demands no more than what either
 //! node has left, but that to the end: until it is on both nodes, or an operator chose one of two nodes that wait.
 //!
 //! `PAIR_SEEDS` and `PAIR_SEED` choose how many and which.
