@@ -23,7 +23,7 @@ static: ## the release binary, fully static, for servers without a toolchain; ch
 fuzz: ## libFuzzer on every parser of foreign bytes, a minute each
 	@scripts/fuzz 60
 
-soak: ## the long tests: fuzzing, 24 simulated hours, known write amplification, ratings beside hour-long runs, drawn runs judged twice, an hour of the record engine, kill -9, power cuts and splits of two nodes at random moments
+soak: ## the long tests: fuzzing, 24 simulated hours, known write amplification, ratings beside hour-long runs, drawn runs judged twice, the record engine under load, kill -9, power cuts and splits of two nodes at random moments
 	@scripts/soak
 
 bench: ## speed and cost, beside fio on the same device (root; some minutes)

@@ -61,10 +61,8 @@ impl Mode {
             (Starting | Paired | Fresh | Damaged | New | MaybeAhead, Ahead) => Behind,
             // Each has all that was acknowledged.
             (Fresh, Fresh) if is_first => Ahead,
-            // No namespace of the one that is ahead should be without records that the other has.
-            (Starting, Starting) if if own == others { is_first } else { own } => Ahead,
-            // Neither has records in the namespaces that are new on both.
-            (New, New) if own && (is_first || !others) => Ahead,
+            // No namespace of the one that is ahead is without records that the other has.
+            (Starting, Starting) | (New, New) if own && (is_first || !others) => Ahead,
             (NewAhead, New | Starting) if own => Ahead,
             (Starting, Fresh | Damaged | New | Behind) | (Damaged | New | NewAhead | MaybeAhead, Fresh) => Ahead,
             // A new process has writes on its device, perhaps, that it never acknowledged.
@@ -83,7 +81,7 @@ impl Mode {
     pub(in crate::server) fn is_stuck(self, other: Self, covers: [bool; 2]) -> bool {
         use Mode::*;
         match (self, other) {
-            (New, New) => covers == [false; 2],
+            (Starting, Starting) | (New, New) => covers == [false; 2],
             (NewAhead, New | Starting) => !covers[0],
             (New | Starting, NewAhead) => !covers[1],
             (MaybeAhead, Starting) | (Starting, MaybeAhead) => true,
