@@ -6,6 +6,10 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+/// Longest duration that a histogram resolves; longer ones count as this one (threshold counts stay exact). One hour:
+/// no run continues after a stall of that length.
+pub const DURATION_MAX_NS: u64 = 3_600_000_000_000;
+
 /// Unit of ACT's buckets (`microsecond-histograms`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]

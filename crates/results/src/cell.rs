@@ -4,16 +4,13 @@
 //! of an interval a shard hands over its whole [`Interval`] and takes a clean one; merging the
 //! shards, writing and clearing happen elsewhere.
 
-use crate::buckets::{ActBuckets, ActScale, THRESHOLDS_MAX, count_over};
+use crate::buckets::{ActBuckets, ActScale, DURATION_MAX_NS, THRESHOLDS_MAX, count_over};
 use crate::counts::CellCounts;
+use crate::sla::StreamLimits;
 use crate::times::Times;
 use hdrhistogram::Histogram;
 use schemars::JsonSchema;
 use std::sync::Arc;
-
-/// Longest duration that a histogram resolves; longer ones count as this one (threshold counts stay exact). One hour:
-/// no run continues after a stall of that length.
-pub const DURATION_MAX_NS: u64 = 3_600_000_000_000;
 
 /// Two significant digits: values within 1 %, at 18 KB a histogram. Three digits would make the day's
 /// logs five times as long; what the verdict needs exactly is counted exactly, beside.
@@ -259,6 +256,9 @@ pub struct StreamInfo {
     /// the streams of ACT's tests that no limit judges. `None`: what is later than [`GRACE_NS`] is only told.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub late_ns: Option<u64>,
+    /// Limits of its own; `None`: those of the run.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub limits: Option<StreamLimits>,
     /// When its load begins, nanoseconds since the run began: it is judged from there.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub from_ns: u64,

@@ -10,6 +10,7 @@
 //! * [`act_log`]: ACT 6.6's log, written and read
 //! * [`files`]: files of others read, files of ours written whole
 //! * [`run_dir`]: the run directory, written and read
+//! * [`sla`]: limits of latencies and rates
 //! * [`judge`]: slices, shares over thresholds, the verdict
 //! * [`steady`]: rounds, steady state of the metrics, change points
 //! * [`percentile`]: percentiles that a number of operations can resolve
@@ -42,6 +43,7 @@ pub mod rating;
 pub mod records_read;
 pub mod run_dir;
 pub mod series;
+pub mod sla;
 pub mod steady;
 pub mod telemetry;
 #[doc(hidden)]

@@ -25,7 +25,7 @@ fn closed(
     let others = others.iter().map(|(index, service_ns)| ((0, *index), *service_ns)).collect();
     let draw = Draw {
         drives: vec![Drive::Listed { base_ns: MS / 10, others }],
-        streams: vec![StreamDraw { judged: true, per_sec: 0, late_ns: None }],
+        streams: vec![StreamDraw { judged: true, per_sec: 0, late_ns: None, own: None }],
         lanes: vec![lane],
         limits: vec![1],
         sla,
@@ -75,7 +75,7 @@ fn what_a_stream_wanted_before_its_end_while_this_program_was_away_is_held_again
     let arrivals = Arrivals::Even { per_sec: 100, first: 0, stride: 1, phase: 0 };
     let draw = Draw {
         drives: vec![Drive::Listed { base_ns: MS / 10, others: Default::default() }],
-        streams: vec![StreamDraw { judged: true, per_sec: 100, late_ns: None }],
+        streams: vec![StreamDraw { judged: true, per_sec: 100, late_ns: None, own: None }],
         lanes: vec![LaneDraw { stream: 0, devices: vec![0], limit: 0, arrivals, until_ns: 5_000 * MS }],
         limits: vec![64],
         sla: "100%>3600s",

@@ -6,7 +6,7 @@ use results::judge::{Reason, Verdict};
 use std::collections::BTreeSet;
 
 /// The codes of what speaks against a pass.
-const AGAINST: [&str; 10] = [
+const AGAINST: [&str; 11] = [
     "io-error",
     "device-gone",
     "lost",
@@ -15,6 +15,7 @@ const AGAINST: [&str; 10] = [
     "not-carried-out",
     "late",
     "silence",
+    "below-rate",
     "over-limit",
     "stopped",
 ];
@@ -51,6 +52,13 @@ pub(crate) fn differences(draw: &Draw, verdict: &Verdict, found: &Found) -> Vec<
         let told = verdict.groups.iter().find(|told| told.stream == stream && told.device == device);
         let mut told: Vec<_> =
             told.iter().flat_map(|told| &told.slices).map(|slice| (slice.wanted, slice.judged_over.clone())).collect();
+        // An operation issued at the instant of the end, on the border of two slices, may stand in either.
+        if found.ends_on_border && told.len() == group.slices.len() + 1 && told.len() > 1 {
+            let (wanted, over) = told.pop().unwrap_or_default();
+            let last = told.last_mut().unwrap();
+            last.0 += wanted;
+            last.1.iter_mut().zip(over).for_each(|(sum, over)| *sum += over);
+        }
         // An empty one behind the end says nothing.
         told.truncate(
             group.slices.len() + told[group.slices.len().min(told.len())..].iter().filter(|slice| slice.0 > 0).count(),

@@ -42,6 +42,17 @@ pub(crate) struct StreamDraw {
     pub(crate) per_sec: u64,
     /// Maximum lateness of its operations, if no limit judges it.
     pub(crate) late_ns: Option<u64>,
+    /// Limits of its own instead of the draw's.
+    pub(crate) own: Option<OwnLimits>,
+}
+
+/// Limits of a stream.
+#[derive(Debug, Clone)]
+pub(crate) struct OwnLimits {
+    /// One of the draw's thresholds, with a share of its own; `None`: no limit of latency.
+    pub(crate) sla: Option<String>,
+    /// Operations a second on each device at least.
+    pub(crate) least_iops: Option<f64>,
 }
 
 /// A part of a stream.
@@ -222,6 +233,26 @@ impl Draw {
         self
     }
 
+    /// The same load, of which some streams have limits of their own.
+    pub(crate) fn with_own_limits(mut self, seed: u64) -> Self {
+        let mut dice = Dice::new(seed ^ 0x0f0f);
+        let devices = self.drives.len() as u64;
+        for stream in &mut self.streams {
+            if dice.one_in(3) {
+                continue;
+            }
+            let (share_ppb, threshold_ns) = dice.of(&crate::oracle::limits(self.sla));
+            let share_pct = dice.of(&[1, 10, 50, 100, (share_ppb / 10_000_000).max(1)]);
+            let sla = (!dice.one_in(3)).then(|| format!("{share_pct}%>{}ms", threshold_ns / MS));
+            // Just what it offers, or a closed loop does, or a little more or less.
+            let usual = if stream.per_sec == 0 { 200 } else { stream.per_sec / devices };
+            let least_iops = (!dice.one_in(3)).then(|| usual as f64 * dice.within(80, 105) as f64 / 100.0);
+            stream.own = Some(OwnLimits { sla, least_iops });
+            stream.judged = true;
+        }
+        self
+    }
+
     fn bare(dice: &mut Dice) -> Self {
         let interval_sec = dice.of(&[1, 1, 1, 2, 3]);
         let duration_sec = dice.within(1, 14);
@@ -251,7 +282,7 @@ impl Draw {
         let judged = !(may_be_unjudged && dice.one_in(2));
         let per_sec = if dice.one_in(4) { 0 } else { dice.scaled(2, 20_000 / self.duration_sec) };
         let late_ns = (!judged && dice.one_in(2)).then(|| dice.scaled(10 * MS, 3 * SEC));
-        StreamDraw { judged, per_sec, late_ns }
+        StreamDraw { judged, per_sec, late_ns, own: None }
     }
 
     fn arrivals(&self, dice: &mut Dice, per_sec: u64, first: u64, lanes: u64) -> Arrivals {

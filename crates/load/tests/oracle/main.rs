@@ -22,7 +22,7 @@ use load::schedule::{Even, Listed, Schedule};
 use log::{Log, Model, Numbered, Watched};
 use oracle::{Found, Ran};
 use results::cell::{Layout, StreamInfo};
-use results::judge::{End, Judge, JudgePlan, Sla, Verdict};
+use results::judge::{End, Judge, JudgePlan, Sla, StreamLimits, Verdict};
 use std::cell::RefCell;
 use std::rc::Rc;
 use std::sync::Arc;
@@ -40,6 +40,11 @@ fn run(draw: &Draw, seed: u64) -> Judged {
         judged: stream.judged,
         offered_iops: stream.per_sec as f64,
         late_ns: stream.late_ns,
+        limits: stream.own.as_ref().map(|own| StreamLimits {
+            sla: own.sla.as_ref().map(|sla| sla.parse().unwrap()),
+            least_iops: own.least_iops,
+            least_bytes_per_sec: own.least_iops.map(|iops| iops * 512.0),
+        }),
         ..StreamInfo::default()
     };
     let layout = Layout {
@@ -144,6 +149,12 @@ fn compare(draw: &Draw, seed: u64) -> Vec<String> {
 #[test]
 fn the_oracle_agrees_on_drives_of_the_simulator() {
     for_each_draw(Draw::of_queues, compare, 0);
+}
+
+#[test]
+fn the_oracle_agrees_on_streams_with_limits_of_their_own() {
+    for_each_draw(|seed| Draw::of_queues(seed).with_own_limits(seed), compare, 0);
+    for_each_draw(|seed| Draw::of_edges(seed).with_own_limits(seed), compare, 0);
 }
 
 #[test]

@@ -10,6 +10,8 @@
 //! 4. Silence, of judged closed loops: the time in which a device has operations in flight and returns nothing for longer than
 //!    the loosest limit must stay below that limit's share of the slice.
 //!
+//! 5. Below its rate, of streams with a least one: fewer operations a second succeeded on a device in a stretch.
+//!
 //! And of each judged stream the share of slow operations must stay below each limit, on each device and over all.
 
 use super::draw::{Arrivals, Draw, Drive, LaneDraw, SEC};
@@ -90,6 +92,8 @@ pub(crate) struct Found {
     pub(crate) totals: Vec<[u64; 5]>,
     /// By device: operations that never came back.
     pub(crate) lost: BTreeMap<usize, u64>,
+    /// The run ended where a slice begins.
+    pub(crate) ends_on_border: bool,
     /// Errors of the run loop.
     pub(crate) complaints: Vec<String>,
     /// The codes that the rules leave open: a slice that was cut short could have become one or the other.
@@ -118,6 +122,14 @@ pub(crate) fn limits(sla: &str) -> Vec<(u64, u64)> {
     sla.split(',').map(limit).collect()
 }
 
+/// Limits of a stream: its own, or those of the draw.
+fn limits_of(draw: &Draw, stream: usize) -> Vec<(u64, u64)> {
+    match &draw.streams[stream].own {
+        Some(own) => own.sla.as_deref().map(limits).unwrap_or_default(),
+        None => limits(draw.sla),
+    }
+}
+
 fn is_share(part: u64, whole: u64, share_ppb: u64) -> bool {
     whole > 0 && u128::from(part) * 1_000_000_000 >= u128::from(whole) * u128::from(share_ppb)
 }
@@ -125,7 +137,11 @@ fn is_share(part: u64, whole: u64, share_ppb: u64) -> bool {
 impl Ran<'_> {
     pub(crate) fn judge(&self) -> Found {
         let fates = self.fates();
-        let mut found = Found { complaints: self.complaints(&fates), ..Found::default() };
+        let mut found = Found {
+            complaints: self.complaints(&fates),
+            ends_on_border: self.stop_ns.is_multiple_of(self.draw.slice_sec * SEC),
+            ..Found::default()
+        };
         for stream in 0..self.draw.streams.len() {
             let of_stream: Vec<_> = fates.iter().filter(|fate| fate.stream == stream).copied().collect();
             let count = |is: &dyn Fn(&Fate) -> bool| of_stream.iter().filter(|fate| is(fate)).count() as u64;
@@ -163,14 +179,15 @@ impl Ran<'_> {
         if judged == 0 {
             found.codes.insert("nothing-judged");
         }
-        let is_failed =
-            ["not-carried-out", "late", "silence", "over-limit"].iter().any(|code| found.codes.contains(code));
+        let is_failed = ["not-carried-out", "late", "silence", "below-rate", "over-limit"]
+            .iter()
+            .any(|code| found.codes.contains(code));
         found.outcome = match () {
             () if is_broken => "fail",
             () if judged == 0 => "invalid",
             () if is_failed => "fail",
             () if self.is_stopped => "invalid",
-            () if self.draw.sla == "100%>3600s" => "measured",
+            () if self.draw.sla == "100%>3600s" && self.draw.streams.iter().all(|it| it.own.is_none()) => "measured",
             () => "pass",
         };
         if self.is_stopped && !self.is_gone {
@@ -237,7 +254,7 @@ impl Ran<'_> {
         stretches
     }
 
-    /// Rules 1 to 4.
+    /// Rules 1 to 5.
     fn judge_load(&self, stream: usize, device: usize, fates: &[Fate], found: &mut Found) {
         let lost = fates.iter().filter(|fate| fate.issued_ns.is_some() && fate.back_ns.is_none()).count() as u64;
         if lost > 0 {
@@ -270,10 +287,16 @@ impl Ran<'_> {
                     breaks("late", late, wanted);
                 }
             }
-            let (share_ppb, _) = *limits(self.draw.sla).last().unwrap();
-            if drawn.judged && drawn.per_sec == 0 {
-                let (from_ns, to_ns) =
-                    (self.end_of(first) - self.draw.slice_sec * SEC, self.end_of(last).min(self.stop_ns));
+            let (from_ns, to_ns) =
+                (self.end_of(first) - self.draw.slice_sec * SEC, self.end_of(last).min(self.stop_ns));
+            if let Some(least) = drawn.own.as_ref().and_then(|own| own.least_iops) {
+                let done = of.iter().filter(|fate| fate.back_ns.is_some() && !fate.failed).count() as u64;
+                if (done as f64 * 1e9 / (to_ns - from_ns) as f64) < least {
+                    breaks("below-rate", done, wanted);
+                }
+            }
+            let loosest = limits_of(self.draw, stream).last().copied();
+            if let Some((share_ppb, _)) = loosest.filter(|_| drawn.judged && drawn.per_sec == 0) {
                 let inside = |(begin, end): &(u64, u64)| (*end).min(to_ns).saturating_sub((*begin).max(from_ns));
                 let silent_ns = silences.iter().map(inside).sum::<u64>();
                 let limits_of = |is_own: bool| {
@@ -293,7 +316,7 @@ impl Ran<'_> {
 
     /// Applies the limits of latency.
     fn judge_shares(&self, stream: usize, device: Option<usize>, fates: &[Fate], found: &mut Found) {
-        let limits = limits(self.draw.sla);
+        let (limits, own) = (limits(self.draw.sla), limits_of(self.draw, stream));
         let count = |first, last| -> (u64, Vec<u64>) {
             let of: Vec<_> = fates.iter().filter(|fate| (first..=last).contains(&fate.slice)).collect();
             let over =
@@ -303,7 +326,14 @@ impl Ran<'_> {
         for Stretch { first, last, is_cut } in self.stretches(fates) {
             let (wanted, over) = count(first, last);
             let exceeded = |wanted: u64| {
-                limits.iter().zip(&over).any(|((share_ppb, _), over)| is_share(*over, wanted, *share_ppb))
+                let over = |threshold_ns: u64| {
+                    limits
+                        .iter()
+                        .zip(&over)
+                        .find(|((_, known_ns), _)| *known_ns == threshold_ns)
+                        .map_or(0, |(_, over)| *over)
+                };
+                own.iter().any(|(share_ppb, threshold_ns)| is_share(over(*threshold_ns), wanted, *share_ppb))
             };
             if !is_cut && exceeded(wanted) {
                 found.codes.insert("over-limit");

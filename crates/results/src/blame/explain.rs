@@ -52,7 +52,8 @@ fn blame(blamer: &Blamer, judge: &Judge) -> Vec<Blame> {
     let mut found = Vec::new();
     for group in judge.judged_groups() {
         for (slice, counts) in group.slices.iter().enumerate() {
-            for (threshold, limit) in judge.plan.sla.limits().iter().enumerate() {
+            for (threshold, limit) in judge.plan.limits_of(group.stream).enumerate() {
+                let Some(limit) = limit else { continue };
                 let exceeded = |over: &[u64; THRESHOLDS_MAX]| limit.is_exceeded(over[threshold], counts.wanted());
                 if exceeded(&counts.judged_over) || exceeded(&counts.response_over) {
                     let subject = Subject { blamer, plan: &judge.plan, group, slice, counts, threshold, limit };

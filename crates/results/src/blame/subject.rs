@@ -15,7 +15,7 @@ pub(super) struct Subject<'a> {
     pub(super) counts: &'a CellCounts,
     /// Index of the threshold.
     pub(super) threshold: usize,
-    pub(super) limit: &'a Limit,
+    pub(super) limit: Limit,
 }
 
 impl Subject<'_> {

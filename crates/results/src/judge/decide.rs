@@ -146,7 +146,7 @@ fn weigh(
     let too_slow = worst.filter(|worst| worst.exceeded);
     let too_slow = too_slow.map(|worst| Reason::new(Code::OverLimit, deciding_sentence(&worst.deciding)));
     let stopped = !end.is_complete() && end.failure().is_none() && !end.is_our_lag();
-    let unlimited = judge.plan.sla.is_unlimited();
+    let unlimited = judge.plan.has_no_limits();
     let outcome = match () {
         () if !failures.is_empty() => Outcome::Fail,
         () if !doubts.is_empty() => Outcome::Invalid,
@@ -229,7 +229,7 @@ impl Findings {
                      use a less busy machine or a lower rate",
                 deciding_sentence(&response.deciding)
             )),
-            (None, _) => self.doubts.push(Reason::new(
+            (None, _) if !judge.judged_groups().any(|group| is_used(&group)) => self.doubts.push(Reason::new(
                 Code::NothingJudged,
                 "no operation of a judged stream was recorded: nothing to judge",
             )),
@@ -278,12 +278,21 @@ impl Findings {
         }
         self.undone.extend(judge.too_late(end).into_iter().map(|text| Reason::new(Code::Late, text)));
         self.undone.extend(judge.silent(end).into_iter().map(|text| Reason::new(Code::Silence, text)));
+        for slow in judge.below_rate(end) {
+            match judge.without_delays(slow.share) {
+                true => self.own_lag(format!(
+                    "{slow}, and this program's threads had no CPU for a part of the time that could have made the difference; use a \
+                     less busy machine"
+                )),
+                false => self.undone.push(Reason::new(Code::BelowRate, slow.to_string())),
+            }
+        }
     }
 
     /// Collects remarks that do not decide.
     fn remarks(&mut self, judge: &Judge, bounds: &Bounds<'_>) {
         let noun = judge.plan.tested.noun();
-        for info in judge.plan.streams.iter().filter(|info| info.is_judged_loop() && !judge.plan.sla.is_unlimited()) {
+        for info in judge.plan.streams.iter().filter(|info| info.is_judged_loop() && !judge.plan.has_no_limits()) {
             self.note(format!(
                     "{} are a closed loop: while the {noun} stalls none are wanted, so a stall counts as one slow operation a \
                      slot, and as silence where it is longer than the loosest limit",
@@ -355,11 +364,12 @@ fn worst(judge: &Judge, end: &End, over: Over) -> Option<Worst> {
 
 /// The same, and the worst share for each limit.
 fn worst_of_all(judge: &Judge, end: &End, over: Over) -> (Option<Worst>, Vec<Worst>) {
-    let (mut all, mut by_limit): (Option<Worst>, Vec<Worst>) = (None, Vec::new());
-    // Both have one entry per limit, or none yet.
-    let zipped = |a: Vec<Worst>, b: Vec<Worst>, with: fn(Worst, Worst) -> Worst| match a.is_empty() {
+    // An entry per threshold: `None` without a limit there.
+    type ByThreshold = Vec<Option<Worst>>;
+    let (mut all, mut by_limit): (Option<Worst>, ByThreshold) = (None, Vec::new());
+    let zipped = |a: ByThreshold, b: ByThreshold, with: fn(Worst, Worst) -> Worst| match a.is_empty() {
         true => b,
-        false => a.into_iter().zip(b).map(|(a, b)| with(a, b)).collect(),
+        false => a.into_iter().zip(b).map(|(a, b)| a.into_iter().chain(b).reduce(with)).collect(),
     };
     for group in judge.judged_groups() {
         let windows = judge.windows(group, end);
@@ -367,8 +377,8 @@ fn worst_of_all(judge: &Judge, end: &End, over: Over) -> (Option<Worst>, Vec<Wor
         let shares = shares.map(|window| shares_of(judge, end, group, window, over).collect());
         let Some(of_group) = shares.reduce(|before, next| zipped(before, next, Worst::joined)) else { continue };
         // The slice in which the first limit was exceeded, whichever limit is the worst in the end.
-        let first_slice = of_group.iter().filter_map(|worst| worst.deciding.first_slice).min();
-        let worst = of_group.iter().cloned().reduce(Worst::worse);
+        let first_slice = of_group.iter().flatten().filter_map(|worst| worst.deciding.first_slice).min();
+        let worst = of_group.iter().flatten().cloned().reduce(Worst::worse);
         let worst = worst.map(|mut worst| {
             worst.deciding.first_slice = first_slice;
             worst
@@ -376,23 +386,24 @@ fn worst_of_all(judge: &Judge, end: &End, over: Over) -> (Option<Worst>, Vec<Wor
         all = all.into_iter().chain(worst).reduce(Worst::worse);
         by_limit = zipped(by_limit, of_group, Worst::worse);
     }
-    (all, by_limit)
+    (all, by_limit.into_iter().flatten().collect())
 }
 
-/// The shares of a window, one for each limit.
+/// The shares of a window by threshold; `None` without a limit there.
 fn shares_of(
     judge: &Judge,
     end: &End,
     group: &GroupCounts,
     window: &Window,
     over: Over,
-) -> impl Iterator<Item = Worst> {
+) -> impl Iterator<Item = Option<Worst>> {
     let seen = window.counts.wanted();
     let whole = if window.cut { judge.whole_slice_ops(group, window.first, end) } else { Some(seen) };
     let wanted = whole.unwrap_or(seen);
     let counts = *over(&window.counts);
     let (stream, device) = judge.plan.names_of(group);
-    judge.plan.sla.limits().iter().zip(counts).map(move |(limit, over)| {
+    judge.plan.limits_of(group.stream).zip(counts).map(move |(limit, over)| {
+        let limit = limit?;
         let exceeded = whole.is_some() && limit.is_exceeded(over, wanted);
         let slice = window.first as u64 + 1;
         // A slice joined with the remainder is a window of its own, too: if only both together fail, name the
@@ -411,7 +422,7 @@ fn shares_of(
             share: over as f64 / wanted as f64,
             share_max: limit.share_max(),
         };
-        Worst { deciding, exceeded }
+        Some(Worst { deciding, exceeded })
     })
 }
 

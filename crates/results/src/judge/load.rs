@@ -1,12 +1,13 @@
 //! Checks that the whole load was carried out: each stream on each device, judged or not, in each judged period.
 //!
-//! A verdict on latencies does not cover operations that were never done, nor streams without limits. Four rules do; an
+//! A verdict on latencies does not cover operations that were never done, nor streams without limits. Five rules do; an
 //! operation counts where it was wanted, whenever it came back:
 //!
 //! * lost: issued and not back when the drain ended. One fails the run.
 //! * not carried out, of a stream with a rate: more than 0.1 % of the operations, and more than one, were not back
 //!   [`GRACE_NS`] after the stretch ended, or the stream in it.
 //! * late, of ACT's streams without limits: more than 0.1 % came back later than `max-lag-sec`.
+//! * below its rate, of a stream that has one of its own to reach: fewer operations or bytes a second than that succeeded.
 //! * silent, of a judged closed loop, which wants nothing while its device hangs: the time in which a device had operations in
 //!   flight and returned nothing for longer than the loosest limit allows counts whole, and its share must stay below
 //!   that limit's.
@@ -16,7 +17,7 @@ use super::text::slices_text;
 use super::{End, Judge, Undone};
 use crate::cell::{GRACE_NS, cell_name};
 use crate::counts::{Backlog, CellCounts};
-use crate::units::{Grouped, count, duration, percent, percent_exact};
+use crate::units::{self, Grouped, count, duration, percent, percent_exact};
 use std::fmt;
 
 /// At most one in this many wanted operations may be missing or late.
@@ -30,6 +31,19 @@ fn is_too_many(count: u64, wanted: u64) -> bool {
 /// True if so many of `wanted` operations missed their time that the load was not carried out.
 fn is_not_carried_out(missed: u64, wanted: u64) -> bool {
     missed > 1 && is_too_many(missed, wanted)
+}
+
+/// A stream that did less than its least rate.
+pub(super) struct BelowRate {
+    sentence: String,
+    /// Rate of the worst slice, as a fraction of the least.
+    pub(super) share: f64,
+}
+
+impl fmt::Display for BelowRate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.sentence)
+    }
 }
 
 /// Overdue operations of a stream on a device while the run goes on.
@@ -165,7 +179,7 @@ impl Judge {
     pub(super) fn silent(&self, end: &End) -> Vec<String> {
         let of_group = |group: &GroupCounts| {
             let info = &self.plan.streams[group.stream];
-            let limit = self.plan.sla.limits().last().filter(|_| info.is_judged_loop())?;
+            let limit = self.plan.limits_of(group.stream).flatten().last().filter(|_| info.is_judged_loop())?;
             let is_silent = |window: &Window| limit.is_exceeded(window.counts.silent_ns, window.counts.active_ns);
             let (Window { counts, .. }, slices) =
                 self.worst_window(group, end, is_silent, |counts| counts.silent_ns)?;
@@ -181,6 +195,61 @@ impl Judge {
             ))
         };
         self.device_groups().filter_map(of_group).collect()
+    }
+
+    /// The streams that did too little in a slice, each with its worst slice on each device.
+    pub(super) fn below_rate(&self, end: &End) -> Vec<BelowRate> {
+        let of_group = |group: &GroupCounts| {
+            let limits = self.plan.streams[group.stream].limits.as_ref()?;
+            let rates: [(_, fn(&CellCounts) -> u64, _); 2] = [
+                (limits.least_iops, |counts| counts.ops, "operations"),
+                (limits.least_bytes_per_sec, |counts| counts.bytes, "bytes"),
+            ];
+            let slow = rates.into_iter().filter_map(|(least, of, unit)| self.below(group, end, least?, of, unit));
+            slow.min_by(|a, b| a.share.total_cmp(&b.share))
+        };
+        self.device_groups().filter_map(of_group).collect()
+    }
+
+    /// The whole window of `group` with the lowest rate, if that is below `least` a second.
+    fn below(
+        &self,
+        group: &GroupCounts,
+        end: &End,
+        least: f64,
+        of: fn(&CellCounts) -> u64,
+        unit: &'static str,
+    ) -> Option<BelowRate> {
+        let slice_ns = self.plan.slice_sec.saturating_mul(1_000_000_000);
+        let rate = |window: &Window| {
+            let from_ns = (window.first as u64).saturating_mul(slice_ns);
+            let until_ns = (window.last as u64 + 1).saturating_mul(slice_ns).min(self.ran_ns);
+            let own_ns = self.plan.streams[group.stream].own_ns(from_ns, until_ns);
+            (own_ns > 0).then(|| of(&window.counts) as f64 * 1e9 / own_ns as f64)
+        };
+        let windows = self.windows_of(group, end, true).into_iter().filter(|window| !window.cut);
+        let rates = windows.filter_map(|window| Some((window.first, rate(&window)?)));
+        let slow: Vec<_> = rates.filter(|(_, rate)| *rate < least).collect();
+        let (worst, rate) = slow.iter().copied().min_by(|(_, a), (_, b)| a.total_cmp(b))?;
+        let first = slow.first().map(|(slice, _)| *slice as u64 + 1);
+        Some(BelowRate {
+            sentence: format!(
+                "{} on {} did {} {unit}/s {} (it must be at least {}/s)",
+                self.plan.streams[group.stream].name,
+                self.device_name(group),
+                units::number(rate),
+                slices_text(first, worst as u64 + 1),
+                units::number(least)
+            ),
+            share: rate / least,
+        })
+    }
+
+    /// True if this program's threads lacked a CPU for so much of the run that a stream, which did this `share` of its least
+    /// rate, could have done all of it.
+    pub(super) fn without_delays(&self, share: f64) -> bool {
+        let delayed = self.run_delay_ns as f64 / self.ran_ns.max(1) as f64;
+        !self.plan.simulated && share >= 1.0 - delayed
     }
 
     /// Of the whole windows of a group that are `bad`, the one with most by `of`, and in words which that is and which was the

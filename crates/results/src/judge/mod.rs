@@ -26,7 +26,6 @@ mod decide;
 mod end;
 mod load;
 mod result;
-mod sla;
 mod slices;
 mod text;
 mod verdict;
@@ -36,7 +35,8 @@ pub use decide::Worst;
 pub use end::{End, Whose};
 pub(crate) use load::{Shortfall, shortfall};
 pub use result::RunResult;
-pub use sla::{Limit, Sla, SlaError};
+
+pub use crate::sla::{Limit, Sla, SlaError, StreamLimits};
 pub(crate) use slices::GroupCounts;
 pub use slices::{Judge, JudgePlan, Tested, round_sec, stretched_slice, whole_slice_sec};
 pub use verdict::{

@@ -3,7 +3,7 @@
 //! A run of several workloads has one verdict, which is about the devices: it fails when any of them does. The parts
 //! tell which workload failed.
 
-use super::{End, IntervalCounts, SLICE_OPS_MIN, Sla, Whose};
+use super::{End, IntervalCounts, Limit, SLICE_OPS_MIN, Sla, Whose};
 use crate::cell::{Carried, Interval, Layout, StreamInfo, cell_name, harmless_gap_ns};
 use crate::counts::{Backlog, CellCounts};
 use std::ops::Range;
@@ -253,6 +253,12 @@ impl Judge {
     /// the slice before it, and also alone if it has enough operations. For a run that was stopped, or is shorter than
     /// a slice, also the slice in which it ended.
     pub(super) fn windows(&self, group: &GroupCounts, end: &End) -> Vec<Window> {
+        self.windows_of(group, end, false)
+    }
+
+    /// The same, also with a remainder in which nothing was wanted if `with_empty`: a device that does nothing at the end
+    /// misses a least rate.
+    pub(super) fn windows_of(&self, group: &GroupCounts, end: &End, with_empty: bool) -> Vec<Window> {
         let complete = usize::try_from(self.complete_slices).unwrap_or(usize::MAX);
         let window = |first: usize, last: usize, cut: bool| {
             let mut counts = group.slices[first];
@@ -261,7 +267,7 @@ impl Judge {
         };
         let mut windows: Vec<_> =
             (0..complete.min(group.slices.len())).map(|slice| window(slice, slice, false)).collect();
-        let is_any = |rest: &&CellCounts| rest.wanted() > 0 || rest.silent_ns > 0;
+        let is_any = |rest: &&CellCounts| with_empty || rest.wanted() > 0 || rest.silent_ns > 0;
         let Some(rest) = group.slices.get(complete).filter(is_any) else { return windows };
         if !end.is_complete() {
             windows.push(window(complete, complete, true));
@@ -355,6 +361,23 @@ impl JudgePlan {
     /// Operations a second of a stream on each device; 0 for a closed one.
     pub(super) fn per_sec(&self, stream: usize) -> f64 {
         self.streams[stream].offered_iops / self.devices.len().max(1) as f64
+    }
+
+    /// Limit of a stream at each threshold of the run; `None` where its own limits have none.
+    pub(crate) fn limits_of(&self, stream: usize) -> impl Iterator<Item = Option<Limit>> + '_ {
+        let own = self.streams[stream].limits.as_ref();
+        self.sla.limits().iter().map(move |limit| match own {
+            None => Some(*limit),
+            Some(own) => {
+                let mut of_stream = own.sla.iter().flat_map(Sla::limits);
+                of_stream.find(|own| own.threshold_ns == limit.threshold_ns).copied()
+            }
+        })
+    }
+
+    /// True if nothing limits latencies or rates.
+    pub(super) fn has_no_limits(&self) -> bool {
+        self.sla.is_unlimited() && self.streams.iter().all(|stream| stream.limits.is_none())
     }
 
     /// Names of the stream and the device of a group; `None` for all devices together.

@@ -362,6 +362,59 @@ fn without_limits_a_load_that_was_done_is_measured_and_one_that_was_not_fails() 
     assert_eq!(code(&measured(2)), Code::NotCarriedOut);
 }
 
+/// Reads and writes of one second each: the first judged by limits of its own.
+fn with_own_limits(limits: StreamLimits, reads: u64, slow: u64) -> Verdict {
+    let mut run = Run::new(1, 1, 2).planned(|plan| plan.streams[0].limits = Some(limits));
+    run.second(reads, slow).second(reads, slow).verdict()
+}
+
+#[test]
+fn a_stream_is_judged_by_limits_of_its_own_and_not_by_those_of_the_run() {
+    let sla = |text: &str| StreamLimits { sla: Some(text.parse().unwrap()), ..StreamLimits::default() };
+    let verdict = with_own_limits(sla("20%>1ms"), 4_500, 500);
+    assert_eq!((verdict.outcome, code(&verdict)), (Outcome::Pass, Code::Held), "10 % are more than the run's 5 %");
+    assert_eq!(verdict.worst.len(), 1, "the run's other thresholds limit nothing here");
+    let verdict = with_own_limits(sla("2%>1ms"), 4_850, 150);
+    assert_eq!(
+        texts(&verdict)[0],
+        "3.00 % of reads on /dev/d0 took over 1 ms in slice 1 (150 of 5,000; it must be below 2 %)"
+    );
+}
+
+#[test]
+fn a_stream_below_its_least_rate_fails_and_at_it_passes() {
+    let least = |least_iops, least_bytes_per_sec| StreamLimits { sla: None, least_iops, least_bytes_per_sec };
+    let verdict = with_own_limits(least(Some(1_000.0), None), 1_000, 0);
+    assert_eq!(verdict.outcome, Outcome::Pass, "{:?}", texts(&verdict));
+    let verdict = with_own_limits(least(Some(1_000.0), None), 999, 0);
+    assert_eq!(
+        (verdict.outcome, code(&verdict), texts(&verdict)[0]),
+        (
+            Outcome::Fail,
+            Code::BelowRate,
+            "reads on /dev/d0 did 999 operations/s in slice 1 (it must be at least 1,000/s)"
+        )
+    );
+    let verdict = with_own_limits(least(None, Some(1_537_000.0)), 1_000, 0);
+    assert_eq!(code(&verdict), Code::BelowRate, "1,000 reads of 1,536 bytes");
+}
+
+#[test]
+fn a_least_rate_missed_for_want_of_cpu_is_held_against_no_device() {
+    let delayed = |run_delay_ns| {
+        let limits = StreamLimits { least_iops: Some(1_000.0), ..StreamLimits::default() };
+        let mut run = Run::new(1, 1, 1).planned(|plan| plan.streams[0].limits = Some(limits));
+        run.add(|interval| {
+            (0..900).for_each(|_| interval.cells[0].record(&Times::new(0, 0, 0, MS / 10), 0, 1536));
+            interval.run_delay_ns = run_delay_ns;
+        });
+        let verdict = run.verdict();
+        (verdict.outcome, code(&verdict))
+    };
+    assert_eq!(delayed(SEC / 5), (Outcome::Invalid, Code::OwnLag));
+    assert_eq!(delayed(SEC / 20), (Outcome::Fail, Code::BelowRate));
+}
+
 #[test]
 fn an_interval_that_stopped_early_completes_no_slice() {
     let mut run = Run::new(1, 1, 10);

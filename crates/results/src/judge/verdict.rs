@@ -398,6 +398,8 @@ pub enum Code {
     Late,
     /// A device returned nothing for too long.
     Silence,
+    /// A stream did fewer operations or bytes a second than its limit.
+    BelowRate,
     /// A share of slow operations reached its limit.
     OverLimit,
     /// The run was stopped before its time.

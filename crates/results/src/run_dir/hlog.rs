@@ -14,7 +14,8 @@
 use super::RunDirError;
 use super::checksums::{Checked, Recorded};
 use super::file::{AppendFile, HlogKind, WholeLines};
-use crate::cell::{Cell, DURATION_MAX_NS, Interval, Latencies, Layout, SIGNIFICANT_DIGITS, latencies};
+use crate::buckets::DURATION_MAX_NS;
+use crate::cell::{Cell, Interval, Latencies, Layout, SIGNIFICANT_DIGITS, latencies};
 use crate::files::{self, Links};
 use base64::Engine;
 use base64::engine::general_purpose::STANDARD;

@@ -175,6 +175,16 @@ impl Manifest {
         Layout { streams: self.streams.clone(), devices: self.devices.clone(), thresholds_ns: self.sla.thresholds_ns() }
     }
 
+    /// Sentence about a limit of a stream at a threshold that the run did not count, which could never be reached.
+    pub(super) fn unknown_threshold(&self) -> Option<String> {
+        let known = self.sla.thresholds_ns();
+        self.streams.iter().find_map(|stream| {
+            let of_stream = stream.limits.iter().flat_map(|limits| &limits.sla).flat_map(Sla::limits);
+            let unknown = of_stream.into_iter().find(|limit| !known.contains(&limit.threshold_ns))?;
+            Some(format!("{} is limited at {}, which is none of its thresholds", stream.name, unknown.threshold_text()))
+        })
+    }
+
     /// True if the load comes from a configuration; a replay's comes from a trace, transactions' from options.
     pub fn has_keys(&self) -> bool {
         self.workloads.iter().any(|workload| !matches!(workload.kind.as_str(), "replay" | "transactions"))

@@ -147,8 +147,11 @@ pub fn read(dir: &Path) -> Result<Run, RunDirError> {
 /// Reads the manifest in `dir`. Errors: not a run directory (with a description of the contents), or the manifest is
 /// damaged or of a later version.
 pub fn manifest(dir: &Path) -> Result<Manifest, RunDirError> {
-    match file::read(&dir.join(MANIFEST), FORMAT_VERSION) {
-        Ok(Some(manifest)) => Ok(manifest),
+    match file::read::<Manifest>(&dir.join(MANIFEST), FORMAT_VERSION) {
+        Ok(Some(manifest)) => match manifest.unknown_threshold() {
+            None => Ok(manifest),
+            Some(why) => Err(RunDirError::Damaged { path: dir.join(MANIFEST), why }),
+        },
         Ok(None) => Err(no_run(dir)),
         Err(RunDirError::Io { .. }) if dir.is_file() => Err(no_run(dir)),
         Err(error) => Err(error),

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::certify::device_numbers;
-use crate::judge::Outcome;
+use crate::judge::{Outcome, StreamLimits};
 use crate::units::count;
 use std::fs;
 use std::path::PathBuf;
@@ -229,6 +229,17 @@ fn devices_are_compared_by_what_they_are_called_now_and_never_by_what_is_left_of
         error.contains("intervals.csv is changed: its bytes are not those that were written; it is whole up to 2 s"),
         "{error}"
     );
+}
+
+#[test]
+fn a_stream_limited_at_a_threshold_that_was_not_counted_is_damage() {
+    let dir = tempfile::tempdir().unwrap();
+    let mut manifest = manifest(1, 10, 1);
+    let sla = Some("1%>8ms".parse().unwrap());
+    manifest.streams[0].limits = Some(StreamLimits { sla, ..StreamLimits::default() });
+    killed(dir.path(), &manifest, 3);
+    let error = edited(dir.path(), MANIFEST, "1%>8ms\"\n", "1%>9ms\"\n").unwrap_err().to_string();
+    assert!(error.contains("is limited at 9ms, which is none of its thresholds"), "{error}");
 }
 
 #[test]

@@ -4,10 +4,11 @@
 //! kept as whole parts per billion, so that comparing one with a count is exact: 5 of 100 is not
 //! below 5 %, whatever floating point makes of it.
 
-use crate::buckets::THRESHOLDS_MAX;
+use crate::buckets::{DURATION_MAX_NS, THRESHOLDS_MAX};
 use crate::units::{ThresholdText, UNITS_NS};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use std::collections::BTreeMap;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Arc;
@@ -18,7 +19,7 @@ const WHOLE_PPB: u64 = 1_000_000_000;
 const PERCENT_PPB: u64 = WHOLE_PPB / 100;
 
 /// Largest threshold: the longest duration that histograms resolve.
-const THRESHOLD_MAX_NS: u64 = crate::cell::DURATION_MAX_NS;
+const THRESHOLD_MAX_NS: u64 = DURATION_MAX_NS;
 
 /// Upper bound of a share: fewer than this share of the operations may take the threshold or longer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -71,6 +72,20 @@ impl fmt::Display for Limit {
 #[serde(try_from = "String", into = "String")]
 pub struct Sla {
     limits: Vec<Limit>,
+}
+
+/// Limits of one stream, where they differ from the run's.
+#[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct StreamLimits {
+    /// Latencies; `None`: no limit. Its thresholds are among the run's.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sla: Option<Sla>,
+    /// Fewest operations a second that succeed on each device, in each slice.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub least_iops: Option<f64>,
+    /// Fewest bytes a second, likewise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub least_bytes_per_sec: Option<f64>,
 }
 
 /// Why a text is not an SLA.
@@ -147,6 +162,28 @@ impl Sla {
                 larger: larger.to_string(),
                 threshold: larger.threshold_text(),
             }),
+        }
+    }
+
+    /// Limits at the thresholds of `all`, each with the largest share that one of them allows there; [`Self::UNLIMITED`] for
+    /// none. Errors: more thresholds than cells can count.
+    pub fn joined<'a>(all: impl Iterator<Item = &'a Self>) -> Result<Self, SlaError> {
+        let mut by_threshold = BTreeMap::new();
+        for limit in all.flat_map(|sla| &sla.limits) {
+            let share = by_threshold.entry(limit.threshold_ns).or_insert(limit.share_max_ppb);
+            *share = limit.share_max_ppb.max(*share);
+        }
+        let limits: Vec<_> = by_threshold
+            .into_iter()
+            .map(|(threshold_ns, share_max_ppb)| Limit { share_max_ppb, threshold_ns })
+            .collect();
+        match limits.len() {
+            0 => Self::UNLIMITED.parse(),
+            count if count > THRESHOLDS_MAX => {
+                let sla = Self { limits }.to_string();
+                Err(SlaError::TooMany { sla, count })
+            }
+            _ => Ok(Self { limits }),
         }
     }
 
