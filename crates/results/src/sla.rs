@@ -80,7 +80,7 @@ pub struct StreamLimits {
     /// Latencies; `None`: no limit. Its thresholds are among the run's.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sla: Option<Sla>,
-    /// Fewest operations a second that succeed on each device, in each slice.
+    /// Fewest operations a second that succeed on all devices together, in each slice.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub least_iops: Option<f64>,
     /// Fewest bytes a second, likewise.

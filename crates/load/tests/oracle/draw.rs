@@ -51,7 +51,7 @@ pub(crate) struct StreamDraw {
 pub(crate) struct OwnLimits {
     /// One of the draw's thresholds, with a share of its own; `None`: no limit of latency.
     pub(crate) sla: Option<String>,
-    /// Operations a second on each device at least.
+    /// Operations a second at least.
     pub(crate) least_iops: Option<f64>,
 }
 
@@ -245,7 +245,7 @@ impl Draw {
             let share_pct = dice.of(&[1, 10, 50, 100, (share_ppb / 10_000_000).max(1)]);
             let sla = (!dice.one_in(3)).then(|| format!("{share_pct}%>{}ms", threshold_ns / MS));
             // Just what it offers, or a closed loop does, or a little more or less.
-            let usual = if stream.per_sec == 0 { 200 } else { stream.per_sec / devices };
+            let usual = if stream.per_sec == 0 { 200 * devices } else { stream.per_sec };
             let least_iops = (!dice.one_in(3)).then(|| usual as f64 * dice.within(80, 105) as f64 / 100.0);
             stream.own = Some(OwnLimits { sla, least_iops });
             stream.judged = true;

@@ -72,7 +72,9 @@ fn run(draw: &Draw, seed: u64) -> Judged {
         Recorder::new(&layout, draw.interval_sec * SEC, draw.slice_sec * SEC, settings.duration_ns, false);
     Shard::new(watched, plan(draw), settings, recorder, control.clone()).unwrap().run(0);
 
-    let mut judge = Judge::new(JudgePlan::new(&layout, sla, draw.interval_sec, draw.slice_sec, draw.duration_sec));
+    let plan_of_judge = JudgePlan::new(&layout, sla, draw.interval_sec, draw.slice_sec, draw.duration_sec);
+    // In virtual time it does not matter if this program had a CPU.
+    let mut judge = Judge::new(JudgePlan { simulated: true, ..plan_of_judge });
     let mut stop_ns = 0;
     for message in feed.messages.iter() {
         if let Message::Interval(interval) = message {

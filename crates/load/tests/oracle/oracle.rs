@@ -10,7 +10,8 @@
 //! 4. Silence, of judged closed loops: the time in which a device has operations in flight and returns nothing for longer than
 //!    the loosest limit must stay below that limit's share of the slice.
 //!
-//! 5. Below its rate, of streams with a least one: fewer operations a second succeeded on a device in a stretch.
+//! 5. Below its rate, of streams with a least one: fewer operations a second succeeded in a stretch, on all
+//!    devices together.
 //!
 //! And of each judged stream the share of slow operations must stay below each limit, on each device and over all.
 
@@ -160,6 +161,7 @@ impl Ran<'_> {
                     self.judge_shares(stream, Some(device), &on_device, &mut found);
                 }
             }
+            self.judge_rate(stream, &of_stream, &mut found);
             if self.draw.streams[stream].judged && self.draw.drives.len() > 1 {
                 self.judge_shares(stream, None, &of_stream, &mut found);
             }
@@ -254,7 +256,7 @@ impl Ran<'_> {
         stretches
     }
 
-    /// Rules 1 to 5.
+    /// Rules 1 to 4.
     fn judge_load(&self, stream: usize, device: usize, fates: &[Fate], found: &mut Found) {
         let lost = fates.iter().filter(|fate| fate.issued_ns.is_some() && fate.back_ns.is_none()).count() as u64;
         if lost > 0 {
@@ -289,12 +291,6 @@ impl Ran<'_> {
             }
             let (from_ns, to_ns) =
                 (self.end_of(first) - self.draw.slice_sec * SEC, self.end_of(last).min(self.stop_ns));
-            if let Some(least) = drawn.own.as_ref().and_then(|own| own.least_iops) {
-                let done = of.iter().filter(|fate| fate.back_ns.is_some() && !fate.failed).count() as u64;
-                if (done as f64 * 1e9 / (to_ns - from_ns) as f64) < least {
-                    breaks("below-rate", done, wanted);
-                }
-            }
             let loosest = limits_of(self.draw, stream).last().copied();
             if let Some((share_ppb, _)) = loosest.filter(|_| drawn.judged && drawn.per_sec == 0) {
                 let inside = |(begin, end): &(u64, u64)| (*end).min(to_ns).saturating_sub((*begin).max(from_ns));
@@ -310,6 +306,21 @@ impl Ran<'_> {
                 } else if is_share(silent_ns, to_ns - from_ns, share_ppb) {
                     breaks("silence", silent_ns, to_ns - from_ns);
                 }
+            }
+        }
+    }
+
+    /// Rule 5.
+    fn judge_rate(&self, stream: usize, fates: &[Fate], found: &mut Found) {
+        let Some(least) = self.draw.streams[stream].own.as_ref().and_then(|own| own.least_iops) else { return };
+        for Stretch { first, last, .. } in self.stretches(fates).into_iter().filter(|stretch| !stretch.is_cut) {
+            let is_done = |fate: &&Fate| (first..=last).contains(&fate.slice) && fate.back_ns.is_some() && !fate.failed;
+            let done = fates.iter().filter(is_done).count();
+            let from_ns = self.end_of(first) - self.draw.slice_sec * SEC;
+            if (done as f64 * 1e9 / (self.end_of(last).min(self.stop_ns) - from_ns) as f64) < least {
+                let broken =
+                    Broken { rule: "below-rate", stream, device: 0, slice: first, count: done as u64, wanted: 0 };
+                found.broken.insert(broken);
             }
         }
     }

@@ -197,8 +197,9 @@ impl Judge {
         self.device_groups().filter_map(of_group).collect()
     }
 
-    /// The streams that did too little in a slice, each with its worst slice on each device.
+    /// The streams that did too little in a slice on all their devices together, each with its worst slice.
     pub(super) fn below_rate(&self, end: &End) -> Vec<BelowRate> {
+        let is_whole = |group: &&GroupCounts| group.device.is_none() || self.plan.devices.len() == 1;
         let of_group = |group: &GroupCounts| {
             let limits = self.plan.streams[group.stream].limits.as_ref()?;
             let rates: [(_, fn(&CellCounts) -> u64, _); 2] = [
@@ -208,7 +209,7 @@ impl Judge {
             let slow = rates.into_iter().filter_map(|(least, of, unit)| self.below(group, end, least?, of, unit));
             slow.min_by(|a, b| a.share.total_cmp(&b.share))
         };
-        self.device_groups().filter_map(of_group).collect()
+        self.judged_groups().filter(is_whole).filter_map(of_group).collect()
     }
 
     /// The whole window of `group` with the lowest rate, if that is below `least` a second.
@@ -234,9 +235,8 @@ impl Judge {
         let first = slow.first().map(|(slice, _)| *slice as u64 + 1);
         Some(BelowRate {
             sentence: format!(
-                "{} on {} did {} {unit}/s {} (it must be at least {}/s)",
+                "{} did {} {unit}/s {} (it must be at least {}/s)",
                 self.plan.streams[group.stream].name,
-                self.device_name(group),
                 units::number(rate),
                 slices_text(first, worst as u64 + 1),
                 units::number(least)
