@@ -99,9 +99,6 @@ pub(crate) fn differences(draw: &Draw, verdict: &Verdict, found: &Found) -> Vec<
                 ("late", format!(" {stream_name} on {device_name} came back over ")),
                 ("silence", format!("{device_name} returned nothing to {stream_name} for ")),
             ] {
-                if found.open.contains(rule) {
-                    continue;
-                }
                 let broken = of(rule);
                 let told: Vec<&Reason> = verdict
                     .reasons

@@ -296,12 +296,13 @@ impl Ran<'_> {
                 let inside = |(begin, end): &(u64, u64)| (*end).min(to_ns).saturating_sub((*begin).max(from_ns));
                 let silent_ns = silences.iter().map(inside).sum::<u64>();
                 let limits_of = |is_own: bool| {
-                    let lanes = self.draw.lanes.iter().filter(move |lane| (lane.stream == stream) == is_own);
+                    let is = |lane: &&LaneDraw| (lane.stream == stream && lane.devices.contains(&device)) == is_own;
+                    let lanes = self.draw.lanes.iter().filter(is);
                     lanes.map(|lane| lane.limit).collect::<Vec<_>>()
                 };
                 if silent_ns > 0 && limits_of(false).iter().any(|limit| limits_of(true).contains(limit)) {
-                    // The stream may have waited for the slots of another stream for a whole report interval, which is
-                    // then not its own time.
+                    // The stream may have waited for the slots of another stream or device for a whole report interval,
+                    // which is then not its own time.
                     found.open.insert("silence");
                 } else if is_share(silent_ns, to_ns - from_ns, share_ppb) {
                     breaks("silence", silent_ns, to_ns - from_ns);
