@@ -1,5 +1,6 @@
 //! The command line: commands, their options and their help.
 
+mod check;
 mod engine;
 mod help;
 mod hints;
@@ -13,6 +14,7 @@ mod trace;
 mod values;
 mod waf;
 
+pub use check::CheckArgs;
 pub use engine::{AccessArgs, Auth, ClientArgs, RowKind, ServeArgs, TransactionsArgs};
 pub use help::{CompletionsArgs, HelpArgs, completions, man_pages, page as help_page};
 pub use loads::{FioArgs, PatienceArgs, RecordArgs, StorageArgs, TenantsArgs, TestArgs, fio_help, fio_job_options};
@@ -83,6 +85,9 @@ pub enum Command {
     /// Measure drives under fio's jobs, depth by depth; ERASES them
     #[command(after_long_help = help::laid_out(series::BASELINE_EXAMPLES))]
     Baseline(Box<BaselineArgs>),
+    /// Check if a disk is good enough for a database
+    #[command(after_long_help = help::laid_out(check::CHECK_EXAMPLES))]
+    Check(Box<CheckArgs>),
     /// List the devices and which are safe to test; examine some of them
     #[command(after_long_help = help::laid_out(prepare::DOCTOR_EXAMPLES))]
     Doctor(DoctorArgs),

@@ -5,6 +5,7 @@
 //! * [`charts`]: what is drawn, as data; [`bars`]: numbers as bars
 //! * [`baseline`]: what a baseline says of each drive, and its drives beside each other
 //! * [`comparison`]: candidates side by side, and among published ratings
+//! * [`check`]: is a disk good enough for a database
 //! * [`latency`]: the tables of ACT's analysis script from logs, and the same as CSV, JSON, Markdown
 //! * [`latencies`]: quantiles of each stream over the whole run, from the interval logs
 //! * [`text`]: the document for a terminal, and the summary of a run that just ended
@@ -19,6 +20,7 @@
 pub mod bars;
 pub mod baseline;
 pub mod charts;
+pub mod check;
 pub mod comparison;
 pub mod document;
 pub mod findings;

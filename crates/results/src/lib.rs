@@ -19,6 +19,7 @@
 //! * [`blame`]: causes of slow operations in a slice over a threshold
 //! * [`finding`]: findings about host and devices, and their remedies
 //! * [`certify`]: the stages of a certification, and its claims
+//! * [`check`]: is a disk good enough for a database
 //! * [`telemetry`]: the columns of telemetry.csv, declared once
 //! * [`trace`]: samples of the block layer
 //! * [`records_read`]: records that a run read, and those that a verification refused
@@ -34,6 +35,7 @@ pub mod blame;
 pub mod buckets;
 pub mod cell;
 pub mod certify;
+pub mod check;
 pub mod counts;
 pub mod files;
 pub mod finding;

@@ -151,6 +151,13 @@ pub(crate) fn facts_of(path: &str, resolved: &Resolved, roots: &Roots) -> Result
     }
 }
 
+/// Facts about the disk under the file system `number`; `None` for file systems without a single disk (tmpfs, overlay,
+/// btrfs, NFS).
+pub fn disk_beneath(number: DevNum, roots: &Roots) -> Option<DeviceFacts> {
+    let dir = SysDir::of_block(&roots.sys, number)?;
+    Some(of_block(&format!("/dev/{}", dir.name()), number, &dir, None))
+}
+
 /// Logical sector of the disk under the file system `number`; `None` for file systems without a single disk (tmpfs,
 /// btrfs, NFS).
 fn sector_beneath(number: DevNum, roots: &Roots) -> Option<u32> {

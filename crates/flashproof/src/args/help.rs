@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 
 /// The headings of the first page, with the commands below each.
 const GROUPS: [(&str, &[&str]); 6] = [
-    ("Test a drive", &["storage", "index", "fio", "certify", "rate", "baseline"]),
+    ("Test a drive", &["storage", "index", "fio", "certify", "rate", "baseline", "check"]),
     ("Prepare", &["doctor", "prep"]),
     ("Read results", &["report", "latency"]),
     ("Plan", &["size", "trace", "waf"]),

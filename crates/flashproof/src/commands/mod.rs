@@ -3,6 +3,7 @@
 pub mod align;
 pub mod baseline;
 pub mod certify;
+pub mod check;
 pub mod client;
 pub mod cluster;
 pub mod compare;
@@ -55,6 +56,7 @@ pub fn run(command: &Command, manner: Manner) -> Result<ExitCode, Failure> {
             None => rate::run(&rate.args),
         },
         Command::Baseline(args) => baseline::run(args),
+        Command::Check(args) => check::run(args),
         Command::Doctor(args) if args.lists() => devices::run(args),
         Command::Doctor(args) => doctor::run(args),
         Command::Prep(args) => prep::run(args, manner),

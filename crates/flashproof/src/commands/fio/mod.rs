@@ -3,20 +3,16 @@
 //! Groups separated by a stonewall are consecutive runs, each with a run directory and a verdict; one report covers
 //! all. Called as fio, the program prints only the report.
 
-mod files;
-mod logs;
 mod program;
-mod ran;
 
 use crate::args::{FioArgs, fio_help, fio_job_options};
 use load::workload::Workload;
 use load::workload::fio::{
     BYTES_MAX, FioLoad, Job, Problem, Section, Surroundings, command_line, job_file, jobs, runs as runs_of,
 };
-use logs::Logs;
 use procedures::cross_check::{self, Checked, RealFio};
+use procedures::fio::{Counting, Logs, Ran, check_logs, lay_out, left_out, page, settle};
 use program::{Format, Program};
-use ran::{Counting, Ran, page};
 use report::fio::{FIO_VERSION, begin, json, normal, terse};
 use results::files::{self as input, Links};
 use results::judge::Outcome;
@@ -27,7 +23,6 @@ use session::devices::Consents;
 use session::failure::Failure;
 use session::output_file::{is_ours, write_file};
 use session::place::Place;
-use session::recording::Unwatched;
 use session::runner::{Ended, Named, Opened, RunRequest, run as run_request, tool};
 use session::signals::Switch;
 use std::collections::{BTreeSet, HashMap};
@@ -83,7 +78,7 @@ pub fn run(args: &FioArgs, manner: Manner) -> Result<ExitCode, Failure> {
     other_engines(&sections).iter().for_each(|note| console::note(note));
     console::note(describe(&loads).trim_end());
     let mut made = HashMap::new();
-    let layouts: Vec<_> = loads.iter_mut().map(|load| files::settle(load, &mut made)).collect::<Result<_, _>>()?;
+    let layouts: Vec<_> = loads.iter_mut().map(|load| settle(load, &mut made)).collect::<Result<_, _>>()?;
     check_outputs(&program, &loads)?;
     let place = Place::of("fio", program.out.as_deref(), manner)?;
     let switch = Switch::install("the run directory has no verdict and says so", Manner::Own)?;
@@ -100,7 +95,7 @@ pub fn run(args: &FioArgs, manner: Manner) -> Result<ExitCode, Failure> {
     let (mut runs, mut checks): (Vec<Ran>, Vec<Checked>) = Default::default();
     let mut worst = Outcome::Measured;
     for (number, (load, layouts)) in loads.into_iter().zip(layouts).enumerate() {
-        session.lay_out(layouts)?;
+        lay_out(layouts, &switch, |load, dir| session.request(load, dir, String::new(), true))?;
         runs.push(Ran::new(load));
         let mut show = |runs: &[Ran]| {
             let text = report(&program, runs, &global, &[]);
@@ -268,7 +263,7 @@ fn describe(loads: &[FioLoad]) -> String {
 /// Checks that the report and the logs can be written.
 fn check_outputs(program: &Program, loads: &[FioLoad]) -> Result<(), Failure> {
     program.output.as_deref().map_or(Ok(()), |path| write_output(program, path, None))?;
-    loads.iter().try_for_each(|load| logs::check(load, program.force))
+    loads.iter().try_for_each(|load| check_logs(load, program.force))
 }
 
 /// Replaces an earlier report, also one of fio; other files only with `--force`.
@@ -339,26 +334,6 @@ impl Session<'_> {
         }
     }
 
-    /// Writes missing files that are to be read.
-    fn lay_out(&self, layouts: Vec<files::Layout>) -> Result<(), Failure> {
-        for files::Layout { name, bytes, load } in layouts {
-            console::notice(&format!("laying out the file {name}: {bytes} bytes"));
-            let place = Place::of("fio-layout", None, Manner::Act)?;
-            let request = self.request(load, place.dir().to_owned(), String::new(), true);
-            match run_request(request, self.switch, &mut Unwatched)? {
-                Ended::Recorded(verdict) if verdict.outcome == Outcome::Measured => {}
-                Ended::Recorded(verdict) => {
-                    return Err(Failure::environment(format!(
-                        "cannot lay out the file {name} - {}",
-                        verdict.reason().unwrap_or_default()
-                    )));
-                }
-                Ended::Unrecorded { failure, .. } => return Err(failure),
-            }
-        }
-        Ok(())
-    }
-
     /// Runs the last of `runs` in turns with the real fio, and adds the comparison to `checks`. flashproof's report is
     /// that of the last round. The devices stay claimed all the time.
     fn cross_check(
@@ -417,11 +392,11 @@ impl Session<'_> {
             ran.result = Some(verdict.result());
             let ran_ns = Some(ran.totals.ran_ns);
             ran.logs.write(&ran.load, ran_ns).map_err(Failure::environment)?;
-            let left_out = logs::left_out(&ran.load);
-            if left_out > 0 {
+            let missing = left_out(&ran.load);
+            if missing > 0 {
                 console::warning(&format!(
                     "{} are missing in the logs: they came faster than the logs could be written - give log_avg_msec",
-                    units::count(left_out, "operation")
+                    units::count(missing, "operation")
                 ));
             }
         }

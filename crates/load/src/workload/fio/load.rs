@@ -12,9 +12,10 @@ use crate::plan::SALTED_AHEAD;
 use crate::workload::{CannotRun, Choices, DeviceShape, Extras, RunPlan, RunSpec, Workload, recorded};
 use engine::DeviceName;
 use results::cell::StreamInfo;
+use results::judge::StreamLimits;
 use results::run_dir::{Config, WorkloadRecord};
 use results::units::{self, quoted};
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 use sys::process;
@@ -46,6 +47,8 @@ pub struct FioLoad {
     pub devices: Vec<DeviceName>,
     /// Size of each file, if they are files.
     pub file_size_bytes: Option<u64>,
+    /// Limits by stream. Unless there are none, streams without limits are not judged.
+    pub limits: BTreeMap<String, StreamLimits>,
 }
 
 /// The runs of `jobs`: each has all jobs up to the next stonewall. Errors: jobs that cannot run at once.
@@ -116,7 +119,7 @@ impl FioLoad {
                 });
             }
         }
-        let mut load = Self { threads, entries, devices, file_size_bytes: None };
+        let mut load = Self { threads, entries, devices, file_size_bytes: None, limits: BTreeMap::new() };
         load.renew();
         let unwritten = |device: &&DeviceName| seen.get(device.as_str()) == Some(&false);
         if load.writes()
@@ -216,6 +219,11 @@ impl FioLoad {
         all
     }
 
+    /// Names of the recorded streams.
+    pub fn stream_names(&self) -> Vec<String> {
+        self.stream_infos().into_iter().map(|stream| stream.name).collect()
+    }
+
     /// Names of the streams: the job's name, with its number if the name is not unique.
     pub(super) fn stream_infos(&self) -> Vec<StreamInfo> {
         let streams = self.records();
@@ -231,10 +239,13 @@ impl FioLoad {
             let until_ns = job.end_ns().saturating_sub(job.ramp_ns);
             let number = streams[..=place].iter().zip(&names).filter(|(_, name)| **name == names[place]).count();
             let name = if unique(place) { names[place].clone() } else { format!("{}~{number}", names[place]) };
+            let limits = self.limits.get(&name).cloned();
+            let judged = if self.limits.is_empty() { *kind != FLUSHES } else { limits.is_some() };
             StreamInfo {
+                limits,
                 from_ns: job.start_delay_ns,
                 until_ns: Some(until_ns).filter(|_| job.runtime_ns.is_some()),
-                ..recorded(&name, *kind != FLUSHES, job.iops(*kind).unwrap_or(0.0))
+                ..recorded(&name, judged, job.iops(*kind).unwrap_or(0.0))
             }
         };
         streams.iter().enumerate().map(info).collect()

@@ -37,7 +37,7 @@ pub use samples::{Sample, Samples};
 pub use stream::FioStream;
 pub use text::{BYTES_MAX, CommandLine, Given, Problem, Section, Surroundings, command_line, job_file};
 pub use thread::Thread;
-pub use value::{BYTES, SECONDS, number as parse_number};
+pub use value::{BYTES, SECONDS, Size, number as parse_number};
 
 #[cfg(test)]
 mod testing {

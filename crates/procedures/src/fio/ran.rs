@@ -1,12 +1,14 @@
 //! A run of fio's jobs, as it is reported during the run and afterwards.
 
 use super::logs::Logs;
+use crate::cross_check::Checked;
+use device::discover::DevNum;
 use device::observe::DeviceNumber;
 use device::observe::diskstats::{self, Counters};
 use load::workload::fio::{Entry, FioLoad, Thread};
-use procedures::cross_check::Checked;
 use report::fio::{Cpu, Disk, JobPage, KINDS, Kind, LatencyTarget, Page, Totals};
 use results::cell::Interval;
+use results::check::Figures;
 use results::judge::{End, RunResult};
 use results::run_dir::Manifest;
 use results::units::{Grouped, count, quoted};
@@ -143,6 +145,34 @@ impl Ran {
         kinds
     }
 
+    /// Figures of each stream, in the order of [`FioLoad::stream_names`], with the percentiles `percents`. Clones that are
+    /// reported together have the same.
+    pub fn figures(&self, percents: &[f64]) -> Vec<Figures> {
+        let figures = |((entry, _, streams), kind): ((usize, usize, usize), &Kind)| {
+            let (answers, from_ns) = (kind.answers(), counts_from_ns(&self.load, entry));
+            let figures = Figures {
+                ops: kind.ops,
+                bytes: kind.bytes,
+                ran_ns: self.totals.ran_ns.saturating_sub(from_ns),
+                mean_ns: answers.mean(),
+                percentiles_ns: percents.iter().map(|of| (*of, answers.value_at_percentile(*of))).collect(),
+            };
+            std::iter::repeat_n(figures, streams)
+        };
+        self.load.reported().into_iter().zip(&self.totals.kinds).flat_map(figures).collect()
+    }
+
+    /// Bytes that the disks under the load read and wrote meanwhile; `None` if no disk is known.
+    pub fn disk_bytes(&self) -> Option<[u64; 2]> {
+        let [before, after] = &self.disks;
+        let of = |disk: &diskstats::Disk| {
+            let begun = before.iter().find(|begun| begun.device == disk.device)?;
+            let did = disk.counters.since(&begun.counters)?;
+            Some([did.read.sectors, did.write.sectors].map(|sectors| sectors * diskstats::SECTOR_BYTES))
+        };
+        after.iter().filter_map(of).reduce(|a, b| [a[0] + b[0], a[1] + b[1]])
+    }
+
     fn jobs(&self) -> impl Iterator<Item = JobPage<'_>> {
         let ops_of = |number| self.kinds(number).into_iter().flatten().map(|kind| kind.ops).sum::<u64>();
         let all: u64 = (0..self.load.entries.len()).map(ops_of).sum();
@@ -252,7 +282,8 @@ fn disks_under(load: &FioLoad) -> Vec<diskstats::Disk> {
     let number = |name: &str| -> Option<DeviceNumber> {
         let metadata = fs::metadata(name).ok()?;
         let device = if metadata.file_type().is_block_device() { metadata.rdev() } else { metadata.dev() };
-        Some((libc::major(device), libc::minor(device)))
+        let DevNum { major, minor } = DevNum::of_stat(device);
+        Some((major, minor))
     };
     let numbers: HashSet<_> = load.devices.iter().filter_map(|name| number(name.as_str())).collect();
     let disks = if numbers.is_empty() { Vec::new() } else { diskstats::read(Path::new("/")).unwrap_or_default() };

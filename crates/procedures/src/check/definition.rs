@@ -1,0 +1,338 @@
+//! The file of a check: its runs in fio's words, criteria with their sources, and what it takes to see the sustained state.
+
+use super::builtin;
+use load::workload::fio::{
+    BYTES, FioLoad, Given, Job, Problem, SECONDS, Section, Size, Surroundings, job_file, jobs, parse_number, runs,
+};
+use results::check::{Criterion, Metric, Standing, Sustained, limits_of};
+use results::files::{self, Links};
+use results::judge::Sla;
+use results::units::{quoted, span};
+use serde::Deserialize;
+use session::failure::Failure;
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+/// Largest file of a check, bytes.
+const FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// Longest run, seconds: a week.
+const RUN_SEC_MAX: u64 = 7 * 86_400;
+
+/// A check as its file says it.
+#[derive(Debug, Clone)]
+pub struct Definition {
+    /// Name on the command line.
+    pub name: String,
+    pub database: String,
+    pub question: String,
+    pub cannot_see: Vec<String>,
+    pub sustained: Sustained,
+    pub runs: Vec<RunDefinition>,
+    /// Files written with measured values: name and text with placeholders.
+    pub files: Vec<(String, String)>,
+    /// The file as written.
+    pub text: String,
+}
+
+/// A run of a check.
+#[derive(Debug, Clone)]
+pub struct RunDefinition {
+    pub name: String,
+    pub seconds: u64,
+    /// fio's job file.
+    pub jobs: String,
+    pub criteria: Vec<Criterion>,
+}
+
+/// The same in TOML.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    database: String,
+    question: String,
+    #[serde(default)]
+    cannot_see: Vec<String>,
+    sustained: WrittenSustained,
+    run: Vec<WrittenRun>,
+    #[serde(default)]
+    file: Vec<WrittenFile>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenSustained {
+    seconds: u64,
+    written: String,
+    why: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenRun {
+    name: String,
+    seconds: u64,
+    jobs: String,
+    #[serde(default)]
+    criterion: Vec<WrittenCriterion>,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenCriterion {
+    stream: String,
+    metric: Metric,
+    below: Option<String>,
+    at_least: Option<String>,
+    source: Option<String>,
+    looked_up: Option<String>,
+    standing: Option<Standing>,
+    says: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenFile {
+    name: String,
+    text: String,
+}
+
+impl Definition {
+    /// The check `name`: one of flashproof's, or a file if the name is a path.
+    pub fn find(name: &str) -> Result<Self, Failure> {
+        if let Some(text) = builtin::text(name) {
+            return Self::parse(name, text);
+        }
+        let path = Path::new(name);
+        if !name.contains('/') && path.extension().is_none_or(|extension| extension != "toml") {
+            let known = builtin::names().collect::<Vec<_>>().join(", ");
+            return Err(Failure::usage(format!(
+                "there is no check {} - the checks are {known}; a file of your own ends in .toml",
+                quoted(name)
+            )));
+        }
+        let bytes = files::read(path, Links::Followed, FILE_BYTES_MAX)
+            .map_err(|error| Failure::usage(format!("cannot read the check {} - {error}", quoted(name))))?;
+        let text = String::from_utf8(bytes).map_err(|error| {
+            Failure::usage(format!("cannot read the check {} - it is no text: {error}", quoted(name)))
+        })?;
+        let stem = path.file_stem().map_or_else(|| name.into(), |stem| stem.to_string_lossy());
+        Self::parse(&stem, &text)
+    }
+
+    /// Parses the text of a check. Errors: the first mistake, with its place.
+    pub fn parse(name: &str, text: &str) -> Result<Self, Failure> {
+        let fail = |why: String| Failure::usage(format!("reading the check {} - {why}", quoted(name)));
+        let written: Written = toml::from_str(text).map_err(|error| fail(error.to_string()))?;
+        if written.run.is_empty() {
+            return Err(fail("it has no [[run]] - give at least one".into()));
+        }
+        let mut definition = Self {
+            name: name.to_owned(),
+            database: written.database,
+            question: written.question,
+            cannot_see: written.cannot_see,
+            sustained: Sustained {
+                seconds: written.sustained.seconds,
+                written_bytes: parse_number(&written.sustained.written, BYTES)
+                    .map_err(|why| fail(format!("sustained.written: {why}")))?,
+                why: written.sustained.why,
+            },
+            runs: Vec::new(),
+            files: written.file.into_iter().map(|file| (file.name, file.text)).collect(),
+            text: text.to_owned(),
+        };
+        for run in written.run {
+            let run_name = run.name.clone();
+            let parsed = parse_run(run).map_err(|why| fail(format!("run {}: {why}", quoted(&run_name))))?;
+            if definition.runs.iter().any(|known| known.name == parsed.name) {
+                return Err(fail(format!("two runs are called {} - rename one", quoted(&parsed.name))));
+            }
+            definition.runs.push(parsed);
+        }
+        if let Some((file, _)) = definition.files.iter().find(|(file, _)| !is_plain(file)) {
+            return Err(fail(format!("file {}: a name has only letters, digits, -, _ and .", quoted(file))));
+        }
+        Ok(definition)
+    }
+
+    /// Seconds of load in all runs.
+    pub fn seconds(&self) -> u64 {
+        self.runs.iter().map(|run| run.seconds).sum()
+    }
+
+    /// The same check over `seconds` of load; each run gets its part, rounded up.
+    pub fn lasting(mut self, seconds: u64) -> Self {
+        let all = self.seconds().max(1);
+        self.runs.iter_mut().for_each(|run| run.seconds = (run.seconds * seconds).div_ceil(all).max(1));
+        self
+    }
+
+    /// Bytes of each file that the jobs use, by name.
+    pub fn file_sizes(&self) -> Result<BTreeMap<String, u64>, Failure> {
+        let mut sizes = BTreeMap::new();
+        for run in &self.runs {
+            for job in run.parse(&self.name)? {
+                let size = match job.size {
+                    Some(Size::Bytes(bytes)) => bytes,
+                    _ => return Err(self.wrong(run, &job.name, "it has no size in bytes - give size=1g or the like")),
+                };
+                match &job.filenames[..] {
+                    [] => return Err(self.wrong(run, &job.name, "it names no file - give filename=data or the like")),
+                    names if names.iter().all(|name| is_plain(name)) => {
+                        names.iter().for_each(|name| {
+                            let known = sizes.entry(name.clone()).or_insert(0);
+                            *known = size.div_ceil(names.len() as u64).max(*known);
+                        });
+                    }
+                    names => {
+                        let why = format!(
+                            "filename={} has other characters than letters, digits, -, _ and .",
+                            names.join(":")
+                        );
+                        return Err(self.wrong(run, &job.name, &why));
+                    }
+                }
+            }
+        }
+        Ok(sizes)
+    }
+
+    /// Files that a job reads, with their sizes.
+    pub fn files_read(&self) -> Result<BTreeMap<String, u64>, Failure> {
+        let mut sizes = self.file_sizes()?;
+        let mut read = BTreeSet::new();
+        for run in &self.runs {
+            let jobs = run.parse(&self.name)?.into_iter().filter(|job| job.does[0]);
+            read.extend(jobs.flat_map(|job| job.filenames));
+        }
+        sizes.retain(|file, _| read.contains(file));
+        Ok(sizes)
+    }
+
+    fn wrong(&self, run: &RunDefinition, job: &str, why: &str) -> Failure {
+        let (check, run) = (quoted(&self.name), quoted(&run.name));
+        Failure::usage(format!("reading the check {check} - run {run}, job {}: {why}", quoted(job)))
+    }
+
+    /// The load of `run` on targets: `place` maps a file of the jobs to the name of a target and the offset of its range.
+    pub fn load(&self, run: &RunDefinition, place: impl Fn(&str) -> (String, u64)) -> Result<FioLoad, Failure> {
+        let mut jobs = run.parse(&self.name)?;
+        for job in &mut jobs {
+            let places: Vec<_> = job.filenames.iter().map(|file| place(file)).collect();
+            let base = places.first().map_or(0, |(_, base)| *base);
+            job.filenames = places.into_iter().map(|(target, _)| target).collect();
+            if let (Size::Bytes(offset), 1..) = (job.offset, base) {
+                job.offset = Size::Bytes(offset.saturating_add(base));
+            }
+        }
+        let loads = runs(jobs).map_err(|problems| {
+            let problems: Vec<_> = problems.iter().map(ToString::to_string).collect();
+            self.wrong(run, "", &problems.join("; "))
+        })?;
+        let [mut load]: [FioLoad; 1] = loads.try_into().map_err(|_| {
+            self.wrong(run, "", "its jobs wait for each other (stonewall) - make each a run of its own")
+        })?;
+        let streams = load.stream_names();
+        for criterion in &run.criteria {
+            if !streams.contains(&criterion.stream) {
+                let why = format!("stream {} is none of {}", quoted(&criterion.stream), streams.join(", "));
+                return Err(self.wrong(run, "", &why));
+            }
+        }
+        for stream in streams {
+            if let Some(limits) = limits_of(&stream, run.criteria.iter()).map_err(Failure::usage)? {
+                load.limits.insert(stream, limits);
+            }
+        }
+        Ok(load)
+    }
+}
+
+impl RunDefinition {
+    /// A run that writes `bytes` of a file once, in blocks of `block`.
+    pub(super) fn writing(file: &str, bytes: u64, block: u64) -> Self {
+        let jobs = format!("[layout]\nrw=write\nbs={block}\niodepth=8\ndirect=1\nfilename={file}\nsize={bytes}\n");
+        Self { name: "layout".into(), seconds: 0, jobs, criteria: Vec::new() }
+    }
+
+    /// The limits that the run is recorded with: every threshold of its criteria.
+    pub fn sla(&self) -> Result<Sla, Failure> {
+        let slas = self.criteria.iter().map(Criterion::sla).collect::<Result<Vec<_>, _>>().map_err(Failure::usage)?;
+        Sla::joined(slas.iter().flatten()).map_err(Failure::usage)
+    }
+
+    /// The jobs, as long as the run.
+    fn parse(&self, check: &str) -> Result<Vec<Job>, Failure> {
+        let mut nothing = |_: &str| Err("a check includes no other file".to_owned());
+        let mut around = Surroundings {
+            read: &mut nothing,
+            variable: &|_| None,
+            cpus: std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32),
+            page_bytes: sys::usage::page_bytes(),
+            memory_mbytes: 0,
+            readonly: false,
+        };
+        let at = format!("check {check}, run {}", self.name);
+        let mut warnings = Vec::new();
+        let fail = |problems: Vec<Problem>| Failure::usages(problems);
+        let mut sections = job_file(&at, &self.jobs, &mut around, &mut warnings).map_err(fail)?;
+        let given = |name: &str, value: String| Given { name: name.into(), value: Some(value), at: at.clone() };
+        // A layout lasts until it is done.
+        let timed = if self.seconds == 0 {
+            Vec::new()
+        } else {
+            vec![given("runtime", self.seconds.to_string()), given("time_based", "1".into())]
+        };
+        sections.iter_mut().filter(|section: &&mut Section| !section.is_global()).for_each(|section| {
+            section.options.extend(timed.iter().cloned());
+        });
+        let jobs = jobs(&sections, &around, &mut warnings).map_err(fail)?;
+        match warnings.is_empty() {
+            true => Ok(jobs),
+            false => Err(fail(warnings)),
+        }
+    }
+}
+
+fn parse_run(written: WrittenRun) -> Result<RunDefinition, String> {
+    let WrittenRun { name, seconds, jobs, criterion } = written;
+    if !is_plain(&name) {
+        return Err("a name has only letters, digits, -, _ and .".into());
+    }
+    if !(1..=RUN_SEC_MAX).contains(&seconds) {
+        return Err(format!("seconds = {seconds} is none of 1 to {RUN_SEC_MAX} ({})", span(RUN_SEC_MAX)));
+    }
+    let criteria = criterion.into_iter().map(|criterion| {
+        let what = format!("{} of {}", criterion.metric, quoted(&criterion.stream));
+        parse_criterion(&name, criterion).map_err(|why| format!("{what}: {why}"))
+    });
+    let criteria = criteria.collect::<Result<_, _>>()?;
+    Ok(RunDefinition { name, seconds, jobs, criteria })
+}
+
+fn parse_criterion(run: &str, written: WrittenCriterion) -> Result<Criterion, String> {
+    let WrittenCriterion { stream, metric, below, at_least, source, looked_up, standing, says } = written;
+    let limit = match (below, at_least, metric.is_latency()) {
+        (None, None, _) => None,
+        (Some(below), None, true) => {
+            Some(parse_number(&below, SECONDS).map_err(|why| format!("below = {below:?}: {why}"))? as f64)
+        }
+        (None, Some(least), false) => {
+            Some(parse_number(&least, BYTES).map_err(|why| format!("at_least = {least:?}: {why}"))? as f64)
+        }
+        _ => return Err("a latency has below, a rate has at_least, none has both".into()),
+    };
+    if limit.is_some() && (source.is_none() || standing.is_none() || looked_up.is_none()) {
+        return Err("a limit needs source, looked_up and standing - without a source leave the limit out: then it is only measured".into());
+    }
+    let criterion = Criterion { run: run.to_owned(), stream, metric, limit, source, looked_up, standing, says };
+    criterion.sla().map_err(|error| error.to_string())?;
+    Ok(criterion)
+}
+
+/// True for a name that is safe as a file: it names nothing above its directory.
+fn is_plain(name: &str) -> bool {
+    let is = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+    !name.is_empty() && name.len() <= 100 && name.chars().all(is) && !name.starts_with('.')
+}

@@ -1,0 +1,305 @@
+//! Performs a check on one disk: lays out files that are read, runs the jobs, judges the criteria.
+
+use super::definition::{Definition, RunDefinition};
+use super::site::Site;
+use crate::fio::{Counting, Ran};
+use load::workload::Workload;
+use load::workload::fio::FioLoad;
+use results::check::{CHECK_FORMAT_VERSION, Check, CheckedRun, Figures, Judged, Metric, judge, knees};
+use results::files::{self, Over};
+use results::judge::{Code, Outcome};
+use results::run_dir::{self, check_usable};
+use results::steady::{ChangePoint, Rounds, Steadiness};
+use results::units;
+use session::console;
+use session::devices::Consents;
+use session::failure::Failure;
+use session::recording::Unwatched;
+use session::runner::{Ended, Named, RunRequest, run, tool};
+use session::signals::Switch;
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::time::{SystemTime, UNIX_EPOCH};
+
+/// Longest slice of a verdict, seconds: published limits are of whole runs of about a minute.
+const SLICE_SEC_MAX: u64 = 60;
+
+/// Seconds of load that outlast the burst credits of a cloud volume: 30 minutes, and some to see what comes then.
+const CREDITS_SEC: u64 = 2_400;
+
+/// Below this part of the jobs' bytes on the disk, something before the disk answered.
+const DISK_BYTES_MIN: f64 = 0.5;
+
+/// Block of layouts, bytes.
+const LAYOUT_BLOCK: u64 = 1 << 20;
+
+/// A check to perform.
+#[derive(Debug)]
+pub struct Request<'a> {
+    pub definition: Definition,
+    /// Directory, device or simulated drive.
+    pub path: &'a str,
+    /// Devices that may be erased.
+    pub erase: &'a [String],
+    /// Directory for the record and its runs.
+    pub dir: PathBuf,
+    pub quiet: bool,
+}
+
+/// Performs a check and records it. Errors: a run did not begin, or the record cannot be written.
+pub fn perform(request: &Request<'_>, switch: &Switch) -> Result<Check, Failure> {
+    let Request { definition, path, .. } = request;
+    check_usable(&request.dir).map_err(Failure::environment)?;
+    let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    let sizes = definition.file_sizes()?;
+    let site = Site::open(path, &sizes)?;
+    if let Some(bytes) = site.file_bytes {
+        let all = units::bytes((bytes * sizes.len() as u64) as f64);
+        let files = units::count(sizes.len() as u64, "file");
+        console::note(&format!(
+            "{}: {files} of {all} in {path}/{}, removed at the end",
+            definition.name,
+            super::OWN_DIR
+        ));
+    }
+    lay_out(request, &site, switch)?;
+    let mut done = Vec::new();
+    for run in &definition.runs {
+        done.push(perform_run(request, &site, run, switch)?);
+        if switch.was_asked().is_some() {
+            break;
+        }
+    }
+    let mut sustained = definition.sustained.clone();
+    if site.may_have_credits() && sustained.seconds < CREDITS_SEC {
+        sustained.seconds = CREDITS_SEC;
+        sustained.why = format!("{} A virtual disk can have burst credits for 30 minutes.", sustained.why);
+    }
+    let why_invalid = done.iter().find_map(|done| done.cached.clone());
+    let check = Check {
+        format_version: CHECK_FORMAT_VERSION,
+        tool: tool(),
+        name: definition.name.clone(),
+        database: definition.database.clone(),
+        question: definition.question.clone(),
+        path: (*path).to_owned(),
+        disk: site.disk_text(),
+        started_unix_ms: started.as_millis() as u64,
+        outcome: Outcome::Invalid,
+        sentence: String::new(),
+        remarks: remarks(&site, &done),
+        criteria: done.iter().flat_map(|done| done.criteria.iter().cloned()).collect(),
+        runs: done.iter().map(|done| done.run.clone()).collect(),
+        sustained,
+        cannot_see: definition.cannot_see.clone(),
+        files: Vec::new(),
+    };
+    let mut check = check.concluded(why_invalid);
+    write_files(request, &done, &mut check)?;
+    check.write(&request.dir).map_err(Failure::environment)?;
+    Ok(check)
+}
+
+/// A run with its results.
+struct Done {
+    run: CheckedRun,
+    criteria: Vec<Judged>,
+    /// A latency goal that no depth met.
+    missed: Option<String>,
+    /// By stream; empty if a goal was missed.
+    figures: Vec<(String, Figures)>,
+    /// Why something before the disk answered; `None` if the disk did, or nobody knows.
+    cached: Option<String>,
+    is_disk_known: bool,
+}
+
+impl Request<'_> {
+    fn run_request(&self, load: FioLoad, dir: PathBuf) -> RunRequest<'_, FioLoad> {
+        RunRequest {
+            dir,
+            consents: Consents { erase: self.erase, others: &[], shared: false },
+            quiet: self.quiet,
+            // A check needs no root, and is too short for samples.
+            trace: false,
+            ..RunRequest::new(Named::alone(load, self.definition.text.clone()))
+        }
+    }
+}
+
+/// Writes the files, or ranges, that any run reads: unwritten blocks would be answered without the drive.
+fn lay_out(request: &Request<'_>, site: &Site, switch: &Switch) -> Result<(), Failure> {
+    for (file, bytes) in request.definition.files_read()? {
+        let bytes = site.file_bytes.unwrap_or(bytes).next_multiple_of(LAYOUT_BLOCK);
+        let run_of_layout = RunDefinition::writing(&file, bytes, LAYOUT_BLOCK);
+        let mut load = request.definition.load(&run_of_layout, |file| site.place(file))?;
+        load.file_size_bytes = site.file_bytes.map(|_| bytes);
+        console::note(&format!("writing {} to read them later", units::bytes(bytes as f64)));
+        let place = tempfile::tempdir().map_err(|error| {
+            Failure::environment(format!("cannot make a temporary directory - {error} - set TMPDIR"))
+        })?;
+        let of_layout = RunRequest {
+            quiet: true,
+            sla: run_of_layout.sla()?,
+            ..request.run_request(load, place.path().join("run"))
+        };
+        match run(of_layout, switch, &mut Unwatched)? {
+            Ended::Recorded(verdict) if verdict.outcome == Outcome::Measured => {}
+            Ended::Recorded(verdict) if switch.was_asked().is_some() => {
+                return Err(Failure::invalid(verdict.reason().unwrap_or("stopped before the first run")));
+            }
+            Ended::Recorded(verdict) => {
+                let why = verdict.reason().unwrap_or_default();
+                return Err(Failure::device(format!(
+                    "cannot write {} to {} - {why}",
+                    units::bytes(bytes as f64),
+                    site.path
+                )));
+            }
+            Ended::Unrecorded { failure, .. } => return Err(failure),
+        }
+    }
+    Ok(())
+}
+
+fn perform_run(request: &Request<'_>, site: &Site, of: &RunDefinition, switch: &Switch) -> Result<Done, Failure> {
+    let mut load = request.definition.load(of, |file| site.place(file))?;
+    load.file_size_bytes = site.file_bytes.map(|bytes| bytes.next_multiple_of(LAYOUT_BLOCK));
+    load.check_memory(1, &[]).map_err(|error| Failure::environment(error.to_string()))?;
+    console::note(&format!("{}, run {}: {}", request.definition.name, of.name, units::span(of.seconds)));
+    let (names, is_buffered) = (load.stream_names(), load.extras().buffered);
+    let (reads, writes) = (load.reads(), load.writes());
+    let dir = request.dir.join(&of.name);
+    let ran = Ran::new(load);
+    // The run and its results share the progress of the jobs.
+    let load = ran.load.clone();
+    let mut runs = vec![ran];
+    let counting = &mut Counting { runs: &mut runs, status_sec: None, show: &mut |_| Ok(()), failed: None };
+    let of_run = RunRequest {
+        sla: of.sla()?,
+        slice_sec: of.seconds.min(SLICE_SEC_MAX),
+        ..request.run_request(load, dir.clone())
+    };
+    let verdict = match run(of_run, switch, counting)? {
+        Ended::Recorded(verdict) => verdict,
+        Ended::Unrecorded { failure, .. } => return Err(failure),
+    };
+    let Some(ran) = runs.pop() else { return Err(Failure::environment("a run without results")) };
+    // A depth that holds a latency was looked for and not found: nobody demanded one.
+    let is_goal_alone = verdict.reasons.first().is_some_and(|reason| reason.code == Code::Missed)
+        && of.criteria.iter().all(|criterion| criterion.limit.is_none());
+    let percents: Vec<_> =
+        of.criteria.iter().filter_map(|criterion| percent(criterion.metric)).chain([50.0, 99.0]).collect();
+    let figures: Vec<_> = names.into_iter().zip(ran.figures(&percents)).collect();
+    let found = knees_in(&dir)?;
+    let judged = of.criteria.iter().filter_map(|criterion| {
+        let (_, figures) = figures.iter().find(|(name, _)| *name == criterion.stream)?;
+        Some(judge(criterion, &verdict, figures, &found))
+    });
+    let criteria = judged.collect();
+    let written: u64 =
+        figures.iter().filter(|(name, _)| name.contains("-writes")).map(|(_, figures)| figures.bytes).sum();
+    let moved: u64 = figures.iter().map(|(_, figures)| figures.bytes).sum();
+    let disk = ran.disk_bytes();
+    let cached = disk.filter(|_| is_buffered).and_then(|[read, wrote]| {
+        let by_disk = if reads { read } else { 0 } + if writes { wrote } else { 0 };
+        cached(of, moved, by_disk)
+    });
+    Ok(Done {
+        run: CheckedRun {
+            name: of.name.clone(),
+            dir: of.name.clone(),
+            outcome: if is_goal_alone { Outcome::Measured } else { verdict.outcome },
+            reason: verdict.reason().unwrap_or_default().to_owned(),
+            seconds: verdict.ran_sec,
+            written_bytes: written,
+            knees: found.iter().map(ToString::to_string).collect(),
+        },
+        criteria,
+        figures: if is_goal_alone { Vec::new() } else { figures },
+        missed: is_goal_alone.then(|| format!("run {}: {}", of.name, verdict.reason().unwrap_or_default())),
+        cached,
+        is_disk_known: disk.is_some() || !is_buffered,
+    })
+}
+
+fn percent(metric: Metric) -> Option<f64> {
+    match metric {
+        Metric::Percentile(percent) => Some(percent),
+        _ => None,
+    }
+}
+
+/// Ends of bursts in the run in `dir`.
+fn knees_in(dir: &Path) -> Result<Vec<ChangePoint>, Failure> {
+    let manifest = run_dir::manifest(dir).map_err(Failure::environment)?;
+    let rounds = Rounds::read(dir, &manifest).map_err(Failure::environment)?;
+    Ok(knees(Steadiness::of(&rounds).change_points))
+}
+
+/// Sentence that the page cache, or another layer, answered for the disk.
+fn cached(of: &RunDefinition, moved: u64, by_disk: u64) -> Option<String> {
+    ((by_disk as f64) < moved as f64 * DISK_BYTES_MIN).then(|| {
+        let text = |count: u64| units::bytes(count as f64);
+        format!(
+            "run {}: the jobs moved {} and the disk only {}: the page cache or another layer answered, not the disk",
+            of.name,
+            text(moved),
+            text(by_disk)
+        )
+    })
+}
+
+fn remarks(site: &Site, done: &[Done]) -> Vec<String> {
+    let mut remarks: Vec<_> = done.iter().filter_map(|done| done.missed.clone()).collect();
+    remarks.extend(done.iter().flat_map(|done| &done.run.knees).map(|knee| format!("a burst ended: {knee}")));
+    if site.file_bytes.is_some() && done.iter().any(|done| !done.is_disk_known) {
+        remarks.push(
+            "no disk is known below this directory, so nobody can tell if a cache answered in its place (overlay, network or \
+             multi-device file system)"
+                .to_owned(),
+        );
+    }
+    remarks
+}
+
+/// Writes the files of the check with the figures in their placeholders: `{RUN/STREAM.METRIC}`, `{path}`.
+fn write_files(request: &Request<'_>, done: &[Done], check: &mut Check) -> Result<(), Failure> {
+    for (name, template) in &request.definition.files {
+        let text = match filled(template, request.path, done) {
+            Ok(text) => text,
+            Err(missing) => {
+                check.remarks.push(format!("{name} was not written: {missing}"));
+                continue;
+            }
+        };
+        let path = request.dir.join(name);
+        files::replace(&path, text.as_bytes(), Over::Named)
+            .map_err(|error| Failure::environment(format!("cannot write {} - {error}", path.display())))?;
+        check.files.push(name.clone());
+    }
+    let path = request.dir.join("check.toml");
+    fs::write(&path, &request.definition.text)
+        .map_err(|error| Failure::environment(format!("cannot write {} - {error}", path.display())))
+}
+
+/// A template with figures in its placeholders. Errors: what has no figure.
+fn filled(template: &str, path: &str, done: &[Done]) -> Result<String, String> {
+    let mut parts = template.trim_start().split('{');
+    let mut text = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (place, rest) = part.split_once('}').ok_or("its text has a { without }")?;
+        let figure = || {
+            let (run, of_stream) = place.split_once('/')?;
+            let (stream, metric) = of_stream.split_once('.')?;
+            let done = done.iter().find(|done| done.run.name == run)?;
+            let (_, figures) = done.figures.iter().find(|(name, _)| name == stream)?;
+            figures.value(Metric::try_from(metric.to_owned()).ok()?).filter(|value| *value >= 1.0)
+        };
+        text += &match place {
+            "path" => path.to_owned(),
+            _ => (figure().ok_or_else(|| format!("there is no value for {place}"))? as u64).to_string(),
+        };
+        text += rest;
+    }
+    Ok(text)
+}

@@ -1,0 +1,288 @@
+//! The place of a check: a directory, in which it makes files of its own, a device, or a simulated drive.
+//!
+//! Files lie in one directory, [`OWN_DIR`], that is locked while the check runs and removed at its end. What a killed check
+//! left there is removed by the next one. Nothing is removed that has other names than the check's files had.
+
+use device::discover::{DevNum, DeviceFacts, Roots, discover, disk_beneath};
+use engine::sim::SIM_PREFIX;
+use results::units::{bytes, quoted};
+use rustix::fs::{FlockOperation, Mode, OFlags};
+use session::console;
+use session::failure::Failure;
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::{ErrorKind, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// Name of the directory for the files of a check.
+pub const OWN_DIR: &str = "flashproof-check";
+
+/// File in it that is locked while a check runs. It lists the check's files, one name a line.
+const LOCK: &str = "lock";
+
+/// First line of the lock: the directory is ours.
+const MARK: &str = "files of flashproof check; it removes them";
+
+/// Part of a file system that stays free, and most bytes of it.
+const KEPT_FREE: u64 = 20;
+const KEPT_FREE_MAX: u64 = 10 << 30;
+
+/// Ranges on a device begin at multiples of this.
+const RANGE_ALIGN: u64 = 1 << 20;
+
+/// File systems in memory, by magic number. Source: statfs(2).
+const IN_MEMORY: [(i64, &str); 3] = [(0x0102_1994, "tmpfs"), (0x8584_58f6, "ramfs"), (0x9584_58f6, "hugetlbfs")];
+
+/// Models of volumes with burst credits, as the guest sees them.
+const VOLUMES: [&str; 5] =
+    ["Amazon Elastic Block Store", "PersistentDisk", "nvme_card-pd", "Virtual Disk", "MSFT NVMe Accelerator"];
+
+/// The place of a check.
+pub struct Site {
+    pub path: String,
+    /// Facts about the disk, as far as known.
+    pub disk: Option<DeviceFacts>,
+    /// Size of each file; `None`: ranges on a device.
+    pub file_bytes: Option<u64>,
+    places: BTreeMap<String, (String, u64)>,
+    _own: Option<OwnDir>,
+}
+
+impl Site {
+    /// Prepares the place `path` for files of these sizes.
+    pub fn open(path: &str, sizes: &BTreeMap<String, u64>) -> Result<Self, Failure> {
+        let cannot = |why: String| Failure::environment(format!("cannot check {} - {why}", quoted(path)));
+        if path.starts_with(SIM_PREFIX) {
+            return Ok(Self::ranges(path, sizes, None));
+        }
+        let metadata = fs::metadata(path).map_err(|error| match error.kind() {
+            ErrorKind::NotFound => cannot("there is no such directory or device; check the name".into()),
+            _ => cannot(error.to_string()),
+        })?;
+        if metadata.is_file() {
+            return Err(cannot("it is a file; name its directory, the check makes a file of its own there".into()));
+        }
+        if !metadata.is_dir() {
+            let facts = discover(path, &Roots::default()).map_err(|error| cannot(error.to_string()))?;
+            return Ok(Self::ranges(path, sizes, Some(facts)));
+        }
+        let disk = disk_beneath(DevNum::of_stat(metadata.dev()), &Roots::default());
+        // All files have one size, that of the largest.
+        let file_bytes = sizes.values().copied().max().unwrap_or(0);
+        let own = OwnDir::make(Path::new(path), sizes.keys().map(String::as_str), file_bytes).map_err(cannot)?;
+        let place = |name: &String| (name.clone(), (own.dir.join(name).to_string_lossy().into_owned(), 0));
+        let places = sizes.keys().map(place).collect();
+        Ok(Self { path: path.to_owned(), disk, file_bytes: Some(file_bytes), places, _own: Some(own) })
+    }
+
+    /// A range on a device for each file.
+    fn ranges(path: &str, sizes: &BTreeMap<String, u64>, disk: Option<DeviceFacts>) -> Self {
+        let mut next = 0;
+        let place = |(name, size): (&String, &u64)| {
+            let from = next;
+            next += size.next_multiple_of(RANGE_ALIGN);
+            (name.clone(), (path.to_owned(), from))
+        };
+        let places = sizes.iter().map(place).collect();
+        Self { path: path.to_owned(), disk, file_bytes: None, places, _own: None }
+    }
+
+    /// Target and offset of a file of the jobs.
+    pub fn place(&self, file: &str) -> (String, u64) {
+        self.places.get(file).cloned().unwrap_or_default()
+    }
+
+    /// True for a disk whose host may give it credits for bursts: a cloud volume, or another virtual disk.
+    pub fn may_have_credits(&self) -> bool {
+        let Some(disk) = &self.disk else { return false };
+        let is_virtual =
+            disk.kernel_name.as_deref().is_some_and(|name| name.starts_with("vd") || name.starts_with("xvd"));
+        let model = disk.model.as_deref().unwrap_or_default();
+        is_virtual || VOLUMES.iter().any(|volume| model.contains(volume))
+    }
+
+    /// The disk in words: `nvme0n1, Samsung SSD 990 PRO`.
+    pub fn disk_text(&self) -> Option<String> {
+        let disk = self.disk.as_ref()?;
+        let parts = [disk.kernel_name.clone(), disk.model.as_ref().map(|model| model.trim().to_owned())];
+        let parts: Vec<_> = parts.into_iter().flatten().collect();
+        (!parts.is_empty()).then(|| parts.join(", "))
+    }
+}
+
+/// The directory of a check's files, locked.
+struct OwnDir {
+    dir: PathBuf,
+    _lock: File,
+}
+
+impl OwnDir {
+    /// Makes it below `parent`, for these files of `file_bytes` each. Errors: why it cannot be, a phrase with a remedy.
+    fn make<'a>(parent: &Path, names: impl Iterator<Item = &'a str>, file_bytes: u64) -> Result<Self, String> {
+        refuse_memory(parent)?;
+        let dir = parent.join(OWN_DIR);
+        let made = match fs::create_dir(&dir) {
+            Ok(()) => true,
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => false,
+            Err(error) => {
+                return Err(format!(
+                    "cannot make {} ({error}); name a directory that this user may write to",
+                    dir.display()
+                ));
+            }
+        };
+        let is_dir = fs::symlink_metadata(&dir).is_ok_and(|metadata| metadata.is_dir());
+        let foreign = || format!("{} is there and is not of a check; rename it", dir.display());
+        if !is_dir {
+            return Err(foreign());
+        }
+        let path = dir.join(LOCK);
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let open = || rustix::fs::open(&path, flags, Mode::from_raw_mode(0o600)).map(File::from);
+        let had_lock = fs::symlink_metadata(&path).is_ok_and(|metadata| metadata.is_file());
+        if !made && !had_lock && fs::read_dir(&dir).is_ok_and(|mut entries| entries.next().is_some()) {
+            return Err(foreign());
+        }
+        let mut lock = open().map_err(|error| format!("cannot make {} ({error})", path.display()))?;
+        if rustix::fs::flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
+            return Err(format!("another check runs in {}; wait for its end", dir.display()));
+        }
+        if had_lock {
+            remove_left(&dir, &path)?;
+        }
+        let names: Vec<_> = names.collect();
+        let text = format!("{MARK}\n{}\n", names.join("\n"));
+        let written = lock.set_len(0).and_then(|()| lock.write_all(text.as_bytes())).and_then(|()| lock.sync_all());
+        let own = Self { dir, _lock: lock };
+        written.map_err(|error| format!("cannot write {} ({error})", path.display()))?;
+        check_room(parent, file_bytes.saturating_mul(names.len() as u64))?;
+        Ok(own)
+    }
+}
+
+impl Drop for OwnDir {
+    fn drop(&mut self) {
+        let path = self.dir.join(LOCK);
+        let removed = remove_left(&self.dir, &path);
+        let removed = removed.and_then(|_| fs::remove_file(&path).map_err(|error| error.to_string()));
+        if let Err(why) = removed.and_then(|()| fs::remove_dir(&self.dir).map_err(|error| error.to_string())) {
+            console::warning(&format!("cannot remove {} - {why} - remove it yourself", self.dir.display()));
+        }
+    }
+}
+
+/// Removes the files that the lock at `path` lists. Errors: the lock is not ours, or a file stays.
+fn remove_left(dir: &Path, path: &Path) -> Result<(), String> {
+    let text = fs::read_to_string(path).map_err(|error| format!("cannot read {} ({error})", path.display()))?;
+    let mut lines = text.lines();
+    match lines.next() {
+        // A check was killed before its first line was written: it had no files yet.
+        None => return Ok(()),
+        Some(MARK) => {}
+        Some(_) => return Err(format!("{} is there and is not of a check; rename it", dir.display())),
+    }
+    for name in lines.filter(|name| !name.is_empty() && !name.contains('/') && !name.starts_with('.')) {
+        match fs::remove_file(dir.join(name)) {
+            Err(error) if error.kind() != ErrorKind::NotFound => {
+                return Err(format!("cannot remove {} ({error})", dir.join(name).display()));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Refuses a directory in memory: no disk would answer.
+fn refuse_memory(dir: &Path) -> Result<(), String> {
+    let stat = rustix::fs::statfs(dir).map_err(|error| error.to_string())?;
+    match IN_MEMORY.into_iter().find(|(magic, _)| *magic == i64::from(stat.f_type)) {
+        Some((_, name)) => {
+            Err(format!("it is {name}, which lies in memory: no disk would answer; name a directory on the disk"))
+        }
+        None => Ok(()),
+    }
+}
+
+/// Refuses files of `needed` bytes if the file system would have too little left.
+fn check_room(dir: &Path, needed: u64) -> Result<(), String> {
+    let stat = rustix::fs::statvfs(dir).map_err(|error| error.to_string())?;
+    let (free, total) = (stat.f_bavail.saturating_mul(stat.f_frsize), stat.f_blocks.saturating_mul(stat.f_frsize));
+    let kept = (total / KEPT_FREE).min(KEPT_FREE_MAX);
+    let text = |count: u64| bytes(count as f64);
+    match needed.saturating_add(kept) <= free {
+        true => Ok(()),
+        false => Err(format!(
+            "its files need {}, {} stay free, and {} are free; free some space, or name another directory",
+            text(needed),
+            text(kept),
+            text(free)
+        )),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sizes(names: &[&str], bytes: u64) -> BTreeMap<String, u64> {
+        names.iter().map(|name| ((*name).to_owned(), bytes)).collect()
+    }
+
+    /// A directory on a disk, if this machine has one for builds: not in memory.
+    fn on_disk() -> Option<tempfile::TempDir> {
+        let dir = tempfile::tempdir_in(env!("CARGO_MANIFEST_DIR")).ok()?;
+        refuse_memory(dir.path()).is_ok().then_some(dir)
+    }
+
+    #[test]
+    fn files_of_a_check_and_those_that_a_killed_one_left_are_removed_and_no_others() {
+        let Some(parent) = on_disk() else { return eprintln!("skipped: no directory on a disk") };
+        let own = parent.path().join(OWN_DIR);
+        let path = parent.path().to_str().unwrap();
+        let site = Site::open(path, &sizes(&["wal"], 4096)).unwrap();
+        fs::write(own.join("wal"), "data").unwrap();
+        let busy = Site::open(path, &sizes(&["wal"], 4096)).map(drop).unwrap_err().to_string();
+        assert!(busy.contains("another check runs"), "{busy}");
+        drop(site);
+        assert!(!own.exists());
+
+        fs::create_dir(&own).unwrap();
+        fs::write(own.join(LOCK), format!("{MARK}\nleft\n../above\n")).unwrap();
+        fs::write(own.join("left"), "of a killed check").unwrap();
+        fs::write(parent.path().join("above"), "of somebody").unwrap();
+        drop(Site::open(path, &sizes(&["wal"], 4096)).unwrap());
+        assert!(!own.exists() && parent.path().join("above").exists());
+
+        fs::create_dir(&own).unwrap();
+        fs::write(own.join("precious"), "of somebody").unwrap();
+        let foreign = Site::open(path, &sizes(&["wal"], 4096)).map(drop).unwrap_err().to_string();
+        assert!(foreign.contains("is not of a check; rename it"), "{foreign}");
+        assert!(own.join("precious").exists());
+    }
+
+    #[test]
+    fn a_link_in_its_place_is_not_followed() {
+        let Some(parent) = on_disk() else { return eprintln!("skipped: no directory on a disk") };
+        let elsewhere = tempfile::tempdir().unwrap();
+        std::os::unix::fs::symlink(elsewhere.path(), parent.path().join(OWN_DIR)).unwrap();
+        let error = Site::open(parent.path().to_str().unwrap(), &sizes(&["wal"], 4096)).map(drop).unwrap_err();
+        assert!(error.to_string().contains("is not of a check"), "{error}");
+        assert_eq!(fs::read_dir(elsewhere.path()).unwrap().count(), 0);
+    }
+
+    #[test]
+    fn too_little_room_is_said_with_numbers_and_nothing_is_left() {
+        let Some(parent) = on_disk() else { return eprintln!("skipped: no directory on a disk") };
+        let error = Site::open(parent.path().to_str().unwrap(), &sizes(&["wal", "db"], 1 << 60)).map(drop).unwrap_err();
+        assert!(error.to_string().contains("its files need 2.31 EB"), "{error}");
+        assert!(!parent.path().join(OWN_DIR).exists());
+    }
+
+    #[test]
+    fn each_file_has_a_range_of_its_own_on_a_device() {
+        let site = Site::open("sim:", &[("a".to_owned(), 5_000_000), ("b".to_owned(), 1 << 20)].into()).unwrap();
+        assert_eq!(site.place("a"), ("sim:".to_owned(), 0));
+        assert_eq!(site.place("b"), ("sim:".to_owned(), 5 << 20));
+    }
+}

@@ -1,0 +1,438 @@
+//! A check: is a disk good enough for a database? Its criteria, the figures that were measured, and the conclusion.
+//!
+//! ```text
+//! criteria -> limits of the streams of a run -> Verdict + figures -> judged criteria -> conclusion
+//! ```
+//!
+//! The verdict of each run judges its limits, with all rules of [`crate::judge`]. The one idea here: a pass that saw only a
+//! burst is no pass. A volume with burst credits, or a drive with an SLC cache, holds for a minute what it does not hold for an
+//! hour; so each check says how long and how much it has to write, and before that it only measured.
+
+use crate::judge::{Limit, Outcome, Sla, SlaError, StreamLimits, Verdict};
+use crate::percentile;
+use crate::run_dir::RunDirError;
+use crate::steady::{self, ChangePoint};
+use crate::units::{self, duration, span};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::fmt;
+use std::path::Path;
+
+/// Name of the record in its directory.
+pub const CHECK: &str = "check.json";
+
+/// Version of the record's fields. Raised when one changes its meaning or goes.
+pub const CHECK_FORMAT_VERSION: u32 = 1;
+
+/// A measured quantity of a stream.
+#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(try_from = "String", into = "String")]
+#[schemars(with = "String")]
+pub enum Metric {
+    /// Percentile of latencies, percent: above 0 and below 100.
+    Percentile(f64),
+    /// Mean latency.
+    Mean,
+    /// Operations a second.
+    Iops,
+    /// Bytes a second.
+    Bandwidth,
+}
+
+impl Metric {
+    /// True if the value is a latency, in nanoseconds, with an upper limit.
+    pub fn is_latency(self) -> bool {
+        matches!(self, Self::Percentile(_) | Self::Mean)
+    }
+
+    /// A value with its unit.
+    pub fn text(self, value: f64) -> String {
+        match self {
+            Self::Percentile(_) | Self::Mean => duration(value.max(0.0) as u64),
+            Self::Iops => format!("{}/s", units::number(value)),
+            Self::Bandwidth => format!("{}/s", units::bytes(value)),
+        }
+    }
+}
+
+impl fmt::Display for Metric {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Percentile(percent) => write!(f, "p{percent}"),
+            Self::Mean => f.write_str("mean"),
+            Self::Iops => f.write_str("iops"),
+            Self::Bandwidth => f.write_str("bandwidth"),
+        }
+    }
+}
+
+impl TryFrom<String> for Metric {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        let percent = text.strip_prefix('p').and_then(|percent| percent.parse::<f64>().ok());
+        match (text.as_str(), percent) {
+            ("mean", _) => Ok(Self::Mean),
+            ("iops", _) => Ok(Self::Iops),
+            ("bandwidth", _) => Ok(Self::Bandwidth),
+            (_, Some(percent)) if percent > 0.0 && percent < 100.0 => Ok(Self::Percentile(percent)),
+            _ => Err(format!("{text:?} is no metric: give p50, p99, p99.9 or the like, mean, iops or bandwidth")),
+        }
+    }
+}
+
+impl From<Metric> for String {
+    fn from(metric: Metric) -> Self {
+        metric.to_string()
+    }
+}
+
+/// Origin of a limit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Standing {
+    /// The makers of the database state the limit.
+    Published,
+    /// The limit is often repeated, and no maker states it.
+    Folklore,
+}
+
+/// A requirement, or a quantity that is only measured.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Criterion {
+    /// The run of the check.
+    pub run: String,
+    /// The stream of that run: `wal-flushes`.
+    pub stream: String,
+    pub metric: Metric,
+    /// Latency that must not be reached, nanoseconds; fewest operations or bytes a second. `None`: measured only.
+    pub limit: Option<f64>,
+    /// Address of the page that states the limit.
+    pub source: Option<String>,
+    /// Date on which the source was read.
+    pub looked_up: Option<String>,
+    pub standing: Option<Standing>,
+    /// The statement of the source.
+    pub says: String,
+}
+
+impl Criterion {
+    /// The limit of latencies as an SLA judges it: `p99` below 10 ms is `1%>10ms`. `None` for other metrics.
+    ///
+    /// Errors: more decimals than an SLA has.
+    pub fn sla(&self) -> Result<Option<Sla>, SlaError> {
+        let (Metric::Percentile(percent), Some(limit_ns)) = (self.metric, self.limit) else { return Ok(None) };
+        let share = format!("{:.7}", 100.0 - percent);
+        format!("{share}%>{}ns", limit_ns as u64).parse().map(Some)
+    }
+
+    /// The limit in words: `below 10 ms`.
+    pub fn limit_text(&self) -> Option<String> {
+        let limit = self.metric.text(self.limit?);
+        Some(if self.metric.is_latency() { format!("below {limit}") } else { format!("at least {limit}") })
+    }
+
+    /// Stream and metric in words: `p99 of wal-flushes`.
+    pub fn what(&self) -> String {
+        match self.metric {
+            Metric::Iops => format!("rate of {}", self.stream),
+            metric => format!("{metric} of {}", self.stream),
+        }
+    }
+}
+
+/// Limits of the stream `name` by `criteria`, all of one run; `None` if none limits it.
+///
+/// Errors: limits that an SLA cannot express.
+pub fn limits_of<'a>(
+    name: &str,
+    criteria: impl Iterator<Item = &'a Criterion>,
+) -> Result<Option<StreamLimits>, SlaError> {
+    let of_stream: Vec<_> =
+        criteria.filter(|criterion| criterion.stream == name && criterion.limit.is_some()).collect();
+    let slas = of_stream.iter().map(|criterion| criterion.sla()).collect::<Result<Vec<_>, _>>()?;
+    let slas: Vec<_> = slas.into_iter().flatten().collect();
+    let least = |metric| {
+        of_stream
+            .iter()
+            .filter(|criterion| criterion.metric == metric)
+            .filter_map(|criterion| criterion.limit)
+            .reduce(f64::max)
+    };
+    let sla = if slas.is_empty() { None } else { Some(Sla::joined(slas.iter())?) };
+    let limits = StreamLimits { sla, least_iops: least(Metric::Iops), least_bytes_per_sec: least(Metric::Bandwidth) };
+    Ok((limits != StreamLimits::default()).then_some(limits))
+}
+
+/// Measurements of a stream in its run.
+#[derive(Debug, Clone, Default)]
+pub struct Figures {
+    pub ops: u64,
+    pub bytes: u64,
+    /// Duration of the counted part, nanoseconds.
+    pub ran_ns: u64,
+    /// Mean latency, nanoseconds.
+    pub mean_ns: f64,
+    /// Latencies by percent, in ascending order, nanoseconds.
+    pub percentiles_ns: Vec<(f64, u64)>,
+}
+
+impl Figures {
+    /// Value of a metric; `None` if there were too few operations to tell.
+    pub fn value(&self, metric: Metric) -> Option<f64> {
+        let per_sec = |count: u64| (self.ran_ns > 0).then(|| count as f64 * 1e9 / self.ran_ns as f64);
+        match metric {
+            Metric::Percentile(percent) => {
+                let told = self.percentiles_ns.iter().find(|(of, _)| *of == percent);
+                told.filter(|_| percentile::is_told(self.ops, percent)).map(|(_, ns)| *ns as f64)
+            }
+            Metric::Mean => (self.ops > 0).then_some(self.mean_ns),
+            Metric::Iops => per_sec(self.ops),
+            Metric::Bandwidth => per_sec(self.bytes),
+        }
+    }
+}
+
+/// A criterion with its figure.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Judged {
+    #[serde(flatten)]
+    pub criterion: Criterion,
+    /// Measured value: nanoseconds, operations or bytes a second. A rate with a limit is that of the slowest slice.
+    /// `None`: too few operations.
+    pub figure: Option<f64>,
+    pub outcome: Outcome,
+}
+
+/// Rate behind the end of a burst, as a part of the rate before, at most: less is what other programs on a host do.
+const KNEE: f64 = 2.0 / 3.0;
+
+/// Change points of a run at which a burst ended: the rate of a stream fell for good.
+pub fn knees(points: Vec<ChangePoint>) -> Vec<ChangePoint> {
+    let is_knee =
+        |point: &ChangePoint| point.metric == steady::Metric::AchievedIops && point.after <= point.before * KNEE;
+    points.into_iter().filter(is_knee).collect()
+}
+
+/// Judges a criterion by the `verdict` of its run, the figures of its stream, and the `knees` of the run: behind the last
+/// one is the sustained state.
+pub fn judge(criterion: &Criterion, verdict: &Verdict, figures: &Figures, knees: &[ChangePoint]) -> Judged {
+    let judged = |figure, outcome| Judged { criterion: criterion.clone(), figure, outcome };
+    let figure = figures.value(criterion.metric);
+    let Some(limit) = criterion.limit else { return judged(figure, Outcome::Measured) };
+    let group = verdict.groups.iter().find(|group| group.stream == criterion.stream);
+    let slices = group.map_or(&[][..], |group| &group.slices);
+    let whole: Vec<_> = slices.iter().filter(|slice| slice.complete && slice.wanted > 0).collect();
+    let counted = if whole.is_empty() { slices.iter().collect() } else { whole };
+    let (figure, is_missed) = match criterion.metric {
+        Metric::Percentile(_) => {
+            let of_sla = criterion.sla().ok().flatten().and_then(|sla| sla.limits().first().copied());
+            let is_over =
+                |Limit { threshold_ns, share_max_ppb }: Limit| {
+                    let at = verdict.thresholds_ns.iter().position(|known| *known == threshold_ns)?;
+                    let limit = Limit { threshold_ns, share_max_ppb };
+                    Some(counted.iter().any(|slice| {
+                        slice.judged_over.get(at).is_none_or(|over| limit.is_exceeded(*over, slice.wanted))
+                    }))
+                };
+            (figure, of_sla.and_then(is_over))
+        }
+        Metric::Mean => (figure, figure.map(|figure| figure >= limit)),
+        Metric::Iops | Metric::Bandwidth => {
+            let each =
+                if criterion.metric == Metric::Iops { 1.0 } else { figures.bytes as f64 / figures.ops.max(1) as f64 };
+            let rate = |wanted: u64| wanted as f64 * each / verdict.slice_sec.max(1) as f64;
+            let slowest =
+                counted.iter().filter(|slice| slice.complete).map(|slice| rate(slice.wanted)).reduce(f64::min);
+            let figure = slowest.or(figure);
+            (figure, figure.map(|figure| figure < limit))
+        }
+    };
+    let of_stream = knees.iter().rev().filter(|knee| knee.group.stream == criterion.stream);
+    let sustained = of_stream.filter(|_| criterion.metric == Metric::Iops).map(|knee| knee.after).next();
+    let (figure, is_missed) = match sustained {
+        Some(after) if after < limit => (Some(after), Some(true)),
+        _ => (figure, is_missed),
+    };
+    let outcome = match (is_missed, verdict.outcome) {
+        (Some(true), Outcome::Invalid) | (None, _) => Outcome::Invalid,
+        (Some(true), _) => Outcome::Fail,
+        (Some(false), _) => Outcome::Pass,
+    };
+    judged(figure, outcome)
+}
+
+/// A run of a check.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct CheckedRun {
+    pub name: String,
+    /// Its run directory, below that of the check.
+    pub dir: String,
+    pub outcome: Outcome,
+    /// The sentence that decided its verdict.
+    pub reason: String,
+    pub seconds: f64,
+    /// Bytes that its writes moved.
+    pub written_bytes: u64,
+    /// Ends of a burst: the rate of a stream fell for good. A sentence each.
+    pub knees: Vec<String>,
+}
+
+/// Time and bytes that show the sustained state.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Sustained {
+    /// Seconds of load.
+    pub seconds: u64,
+    /// Bytes written.
+    pub written_bytes: u64,
+    /// Why so long and so much.
+    pub why: String,
+}
+
+/// Result of a check of one disk.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct Check {
+    /// [`CHECK_FORMAT_VERSION`] of the program that wrote the record.
+    pub format_version: u32,
+    /// Program and version.
+    pub tool: String,
+    /// Name of the check.
+    pub name: String,
+    pub database: String,
+    pub question: String,
+    /// Directory or device, as the user named it.
+    pub path: String,
+    /// Kind of disk below it, as far as known.
+    pub disk: Option<String>,
+    /// Beginning, milliseconds since 1970 (UTC).
+    pub started_unix_ms: u64,
+    pub outcome: Outcome,
+    /// The sentence that decided.
+    pub sentence: String,
+    /// Other sentences about the result.
+    pub remarks: Vec<String>,
+    pub criteria: Vec<Judged>,
+    pub runs: Vec<CheckedRun>,
+    pub sustained: Sustained,
+    /// Phrases: conditions that the check does not test.
+    pub cannot_see: Vec<String>,
+    /// Files written with measured values, in the directory of the check.
+    pub files: Vec<String>,
+}
+
+impl Check {
+    /// Concludes from criteria and runs: the worst outcome; a pass within a burst is only a measurement. `why_invalid`: a
+    /// reason for which nothing that was measured is the disk's.
+    pub fn concluded(mut self, why_invalid: Option<String>) -> Self {
+        let worst = self.runs.iter().map(|run| run.outcome).chain(self.criteria.iter().map(|judged| judged.outcome));
+        self.outcome = worst.max().unwrap_or(Outcome::Invalid);
+        if why_invalid.is_some() {
+            self.outcome = Outcome::Invalid;
+        }
+        let burst = self.burst().filter(|_| self.outcome == Outcome::Pass);
+        if burst.is_some() {
+            self.outcome = Outcome::Measured;
+        }
+        self.sentence =
+            why_invalid.or_else(|| burst.map(|why| self.within_burst(&why))).unwrap_or_else(|| self.decisive());
+        self
+    }
+
+    /// Why the runs saw no sustained state; `None` if they did.
+    fn burst(&self) -> Option<String> {
+        if self.runs.iter().any(|run| !run.knees.is_empty()) {
+            return None;
+        }
+        let seconds = self.runs.iter().map(|run| run.seconds).sum::<f64>();
+        let written = self.runs.iter().map(|run| run.written_bytes).sum::<u64>();
+        let Sustained { seconds: least_sec, written_bytes: least_bytes, .. } = &self.sustained;
+        let is_short = seconds.round() < *least_sec as f64;
+        let is_little = written < *least_bytes;
+        let needs = [
+            is_short.then(|| format!("{} of {}", span(seconds.round() as u64), span(*least_sec))),
+            is_little
+                .then(|| format!("{} of {} written", units::bytes(written as f64), units::bytes(*least_bytes as f64))),
+        ];
+        let needs: Vec<_> = needs.into_iter().flatten().collect();
+        (!needs.is_empty()).then(|| needs.join(", "))
+    }
+
+    fn within_burst(&self, why: &str) -> String {
+        let nearest = self.nearest().map_or_else(String::new, |judged| format!(": {}", judged.sentence()));
+        let Sustained { seconds, why: reason, .. } = &self.sustained;
+        format!(
+            "every limit was held within its burst ({why}){nearest}. {reason} --for {} goes on",
+            span(*seconds).replace(' ', "")
+        )
+    }
+
+    /// The criterion to name first: the worst with a limit, else the first.
+    pub fn decisive_criterion(&self) -> Option<&Judged> {
+        self.nearest().or(self.criteria.first())
+    }
+
+    /// The criterion with a limit that came nearest to it.
+    fn nearest(&self) -> Option<&Judged> {
+        let limited = self.criteria.iter().filter(|judged| judged.outcome == self.worst_of_limits());
+        limited.filter(|judged| judged.criterion.limit.is_some()).max_by(|a, b| a.used().total_cmp(&b.used()))
+    }
+
+    fn worst_of_limits(&self) -> Outcome {
+        let limited = self.criteria.iter().filter(|judged| judged.criterion.limit.is_some());
+        limited.map(|judged| judged.outcome).max().unwrap_or(Outcome::Measured)
+    }
+
+    fn decisive(&self) -> String {
+        let mut run = self
+            .runs
+            .iter()
+            .filter(|run| run.outcome == self.outcome)
+            .map(|run| format!("{}: {}", run.name, run.reason));
+        let nearest = self.nearest().filter(|judged| judged.outcome == self.outcome).map(Judged::sentence);
+        match self.outcome {
+            // A run can fail by a rule without a criterion: operations failed or were lost, or a device was silent.
+            Outcome::Fail => nearest.or_else(|| run.next()),
+            Outcome::Invalid => run.next().or(nearest),
+            Outcome::Pass => nearest,
+            Outcome::Measured => Some("no limit is published for this load; the figures are measured only".to_owned()),
+        }
+        .unwrap_or_else(|| "nothing was measured".to_owned())
+    }
+
+    /// Reads the record in `dir`. Errors: none there, or damaged, or of a later version.
+    pub fn read(dir: &Path) -> Result<Option<Self>, RunDirError> {
+        crate::run_dir::read_json(&dir.join(CHECK), CHECK_FORMAT_VERSION)
+    }
+
+    /// Writes the record to `dir`.
+    pub fn write(&self, dir: &Path) -> Result<(), RunDirError> {
+        crate::run_dir::write_json(dir, CHECK, self)
+    }
+}
+
+impl Judged {
+    /// The figure as a part of its limit: above 1 is bad.
+    pub fn used(&self) -> f64 {
+        match (self.figure, self.criterion.limit) {
+            (Some(figure), Some(limit)) if self.criterion.metric.is_latency() => figure / limit,
+            (Some(figure), Some(limit)) => limit / figure.max(f64::MIN_POSITIVE),
+            _ => 0.0,
+        }
+    }
+
+    pub fn figure_text(&self) -> String {
+        self.figure.map_or_else(|| "too few operations".to_owned(), |figure| self.criterion.metric.text(figure))
+    }
+
+    /// Figure, limit and source in one sentence.
+    pub fn sentence(&self) -> String {
+        let Criterion { run, source, standing, .. } = &self.criterion;
+        let limit = self.criterion.limit_text().map_or_else(String::new, |limit| format!(", it must be {limit}"));
+        let by = match (source, standing) {
+            (Some(source), Some(Standing::Folklore)) => format!(" (folklore: {source})"),
+            (Some(source), _) => format!(" ({source})"),
+            _ => String::new(),
+        };
+        format!("{} in {run} was {}{limit}{by}", self.criterion.what(), self.figure_text())
+    }
+}
