@@ -4,7 +4,7 @@ use crate::bars::Bars;
 use crate::html::Page;
 use crate::table::{Cell, Table};
 use crate::words::Shown;
-use results::check::{Check, Judged, Standing};
+use results::check::{Check, Criterion, Judged, Standing};
 use results::judge::Outcome;
 use results::units::wrapped;
 use schemars::JsonSchema;
@@ -64,9 +64,9 @@ impl Checks {
                 check.name,
                 check.outcome,
                 check.sentence,
-                criteria(check, origin).markdown()
+                criteria(check).markdown()
             );
-            notes(check).iter().for_each(|note| text += &format!("\n* {note}"));
+            sources(check).iter().chain(&notes(check)).for_each(|note| text += &format!("\n* {note}"));
             text += "\n";
         }
         text
@@ -89,7 +89,8 @@ impl Checks {
             if !bars.is_empty() {
                 page.add(&[bars]);
             }
-            page.add(&[criteria(check, origin)]);
+            page.add(&[criteria(check)]);
+            page.list(&sources(check));
             page.list(&notes(check));
         }
         page.html(made_by)
@@ -142,50 +143,54 @@ fn one(check: &Check) -> String {
     let disk = check.disk.as_deref().map_or_else(String::new, |disk| format!(" ({disk})"));
     let mut text = format!("{} {} on {}{disk}\n", check.outcome, check.database, check.path);
     text += &wrapped(&check.sentence, "  ", COLUMNS);
-    let sources = sources(check);
-    let numbered = |judged: &Judged| match sources.iter().position(|source| *source == origin(judged)) {
-        Some(at) => format!("[{}]", at + 1),
-        None => String::new(),
-    };
-    text += &format!("\n{}\n", criteria(check, numbered));
-    for (at, source) in sources.iter().enumerate() {
-        text += &format!("  [{}] {source}\n", at + 1);
-    }
+    text += &format!("\n{}\n", criteria(check));
+    sources(check).iter().for_each(|source| text += &wrapped(source, "  ", COLUMNS));
     notes(check).iter().for_each(|note| text += &wrapped(note, "  ", COLUMNS));
     text
 }
 
-/// Sources of the limits, each once.
-fn sources(check: &Check) -> Vec<String> {
-    let mut sources = Vec::new();
-    for source in check.criteria.iter().map(origin).filter(|source| !source.is_empty()) {
-        if !sources.contains(&source) {
-            sources.push(source);
-        }
-    }
-    sources
-}
-
-/// The criteria; `origin` fills the last column.
-fn criteria(check: &Check, origin: impl Fn(&Judged) -> String) -> Table {
-    let mut table = Table::new("Criteria").text(["run", "criterion"]).numbers(["measured", "limit"]).text(["from"]);
+fn criteria(check: &Check) -> Table {
+    let mut table = Table::new("Criteria").text(["run", "criterion"]).numbers(["measured", "limit"]).text(["source"]);
+    let statements = statements(check);
     for judged in &check.criteria {
         let figure = judged.figure_text();
-        let figure = if judged.outcome == Outcome::Fail { Cell::bad(figure) } else { figure.into() };
+        let is_bad = judged.outcome == Outcome::Fail || judged.is_beyond_folklore();
+        let figure = if is_bad { Cell::bad(figure) } else { figure.into() };
         let limit = judged.criterion.limit_text().unwrap_or_else(|| "-".into());
-        let what = judged.criterion.what();
-        table.row([judged.criterion.run.as_str().into(), what.into(), figure, limit.into(), origin(judged).into()]);
+        let at = statements.iter().position(|statement| *statement == statement_of(judged));
+        let source = at.map_or_else(String::new, |at| format!("[{}]", at + 1));
+        table.row([
+            judged.criterion.run.as_str().into(),
+            judged.criterion.what().into(),
+            figure,
+            limit.into(),
+            source.into(),
+        ]);
     }
     table
 }
 
-/// Source of a limit: published or folklore, and where.
-fn origin(judged: &Judged) -> String {
-    match (&judged.criterion.source, judged.criterion.standing) {
-        (Some(source), Some(Standing::Folklore)) => format!("folklore, {source}"),
-        (Some(source), _) => source.clone(),
-        (None, _) => String::new(),
+/// The statement of a source and its address; without a source, only the statement.
+fn statement_of(judged: &Judged) -> String {
+    let Criterion { says, source, standing, .. } = &judged.criterion;
+    let folklore = if *standing == Some(Standing::Folklore) { "folklore: " } else { "" };
+    source.as_ref().map_or_else(|| says.clone(), |source| format!("{folklore}{says} ({source})"))
+}
+
+/// Statements behind the criteria, each once.
+fn statements(check: &Check) -> Vec<String> {
+    let mut statements = Vec::new();
+    for statement in check.criteria.iter().map(statement_of).filter(|statement| !statement.is_empty()) {
+        if !statements.contains(&statement) {
+            statements.push(statement);
+        }
     }
+    statements
+}
+
+/// Sources by number.
+fn sources(check: &Check) -> Vec<String> {
+    statements(check).iter().enumerate().map(|(at, statement)| format!("[{}] {statement}", at + 1)).collect()
 }
 
 /// Bars of the criteria with limits: how much of its limit each uses.
@@ -197,7 +202,7 @@ fn bars(check: &Check) -> Bars {
     for judged in check.criteria.iter().filter(|judged| judged.criterion.limit.is_some() && judged.figure.is_some()) {
         let name = format!("{}: {}", judged.criterion.run, judged.criterion.what());
         let limit = judged.criterion.limit_text().unwrap_or_default();
-        let is_over = judged.outcome == Outcome::Fail;
+        let is_over = judged.outcome == Outcome::Fail || judged.is_beyond_folklore();
         bars.against(name, judged.used(), 1.0, format!("{} ({limit})", judged.figure_text()), is_over);
     }
     bars
@@ -206,6 +211,8 @@ fn bars(check: &Check) -> Bars {
 /// Sentences below the criteria.
 fn notes(check: &Check) -> Vec<String> {
     let mut notes = check.remarks.clone();
+    let folklore = check.criteria.iter().filter(|judged| judged.is_beyond_folklore());
+    notes.extend(folklore.map(|judged| format!("beyond a limit that decides nothing: {}", judged.sentence())));
     let runs = check.runs.iter().filter(|run| matches!(run.outcome, Outcome::Fail | Outcome::Invalid));
     notes.extend(runs.map(|run| format!("run {}: {}: {}", run.name, run.outcome, run.reason)));
     if !check.cannot_see.is_empty() {

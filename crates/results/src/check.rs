@@ -117,11 +117,18 @@ pub struct Criterion {
 }
 
 impl Criterion {
-    /// The limit of latencies as an SLA judges it: `p99` below 10 ms is `1%>10ms`. `None` for other metrics.
+    /// The limit, if it decides: folklore is shown and decides nothing.
+    pub fn deciding_limit(&self) -> Option<f64> {
+        self.limit.filter(|_| self.standing != Some(Standing::Folklore))
+    }
+
+    /// The deciding limit of latencies as an SLA judges it: `p99` below 10 ms is `1%>10ms`. `None` for other metrics.
     ///
     /// Errors: more decimals than an SLA has.
     pub fn sla(&self) -> Result<Option<Sla>, SlaError> {
-        let (Metric::Percentile(percent), Some(limit_ns)) = (self.metric, self.limit) else { return Ok(None) };
+        let (Metric::Percentile(percent), Some(limit_ns)) = (self.metric, self.deciding_limit()) else {
+            return Ok(None);
+        };
         let share = format!("{:.7}", 100.0 - percent);
         format!("{share}%>{}ns", limit_ns as u64).parse().map(Some)
     }
@@ -149,14 +156,14 @@ pub fn limits_of<'a>(
     criteria: impl Iterator<Item = &'a Criterion>,
 ) -> Result<Option<StreamLimits>, SlaError> {
     let of_stream: Vec<_> =
-        criteria.filter(|criterion| criterion.stream == name && criterion.limit.is_some()).collect();
+        criteria.filter(|criterion| criterion.stream == name && criterion.deciding_limit().is_some()).collect();
     let slas = of_stream.iter().map(|criterion| criterion.sla()).collect::<Result<Vec<_>, _>>()?;
     let slas: Vec<_> = slas.into_iter().flatten().collect();
     let least = |metric| {
         of_stream
             .iter()
             .filter(|criterion| criterion.metric == metric)
-            .filter_map(|criterion| criterion.limit)
+            .filter_map(|criterion| criterion.deciding_limit())
             .reduce(f64::max)
     };
     let sla = if slas.is_empty() { None } else { Some(Sla::joined(slas.iter())?) };
@@ -219,7 +226,7 @@ pub fn knees(points: Vec<ChangePoint>) -> Vec<ChangePoint> {
 pub fn judge(criterion: &Criterion, verdict: &Verdict, figures: &Figures, knees: &[ChangePoint]) -> Judged {
     let judged = |figure, outcome| Judged { criterion: criterion.clone(), figure, outcome };
     let figure = figures.value(criterion.metric);
-    let Some(limit) = criterion.limit else { return judged(figure, Outcome::Measured) };
+    let Some(limit) = criterion.deciding_limit() else { return judged(figure, Outcome::Measured) };
     let group = verdict.groups.iter().find(|group| group.stream == criterion.stream);
     let slices = group.map_or(&[][..], |group| &group.slices);
     let whole: Vec<_> = slices.iter().filter(|slice| slice.complete && slice.wanted > 0).collect();
@@ -366,19 +373,24 @@ impl Check {
         )
     }
 
-    /// The criterion to name first: the worst with a limit, else the first.
+    /// The criterion that decided: the worst with a limit, else the first. `None` if a rule of a run decided.
     pub fn decisive_criterion(&self) -> Option<&Judged> {
-        self.nearest().or(self.criteria.first())
+        match self.outcome {
+            Outcome::Fail | Outcome::Invalid => self.nearest().filter(|judged| judged.outcome == self.outcome),
+            Outcome::Pass | Outcome::Measured => self.nearest().or(self.criteria.first()),
+        }
     }
 
     /// The criterion with a limit that came nearest to it.
     fn nearest(&self) -> Option<&Judged> {
         let limited = self.criteria.iter().filter(|judged| judged.outcome == self.worst_of_limits());
-        limited.filter(|judged| judged.criterion.limit.is_some()).max_by(|a, b| a.used().total_cmp(&b.used()))
+        limited
+            .filter(|judged| judged.criterion.deciding_limit().is_some())
+            .max_by(|a, b| a.used().total_cmp(&b.used()))
     }
 
     fn worst_of_limits(&self) -> Outcome {
-        let limited = self.criteria.iter().filter(|judged| judged.criterion.limit.is_some());
+        let limited = self.criteria.iter().filter(|judged| judged.criterion.deciding_limit().is_some());
         limited.map(|judged| judged.outcome).max().unwrap_or(Outcome::Measured)
     }
 
@@ -418,6 +430,11 @@ impl Judged {
             (Some(figure), Some(limit)) => limit / figure.max(f64::MIN_POSITIVE),
             _ => 0.0,
         }
+    }
+
+    /// True if the figure is beyond a limit that is folklore.
+    pub fn is_beyond_folklore(&self) -> bool {
+        self.criterion.standing == Some(Standing::Folklore) && self.used() >= 1.0
     }
 
     pub fn figure_text(&self) -> String {

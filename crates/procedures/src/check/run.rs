@@ -15,7 +15,7 @@ use session::console;
 use session::devices::Consents;
 use session::failure::Failure;
 use session::recording::Unwatched;
-use session::runner::{Ended, Named, RunRequest, run, tool};
+use session::runner::{Ended, Named, RunRequest, SeriesContext, run, tool};
 use session::signals::Switch;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -121,6 +121,8 @@ impl Request<'_> {
             quiet: self.quiet,
             // A check needs no root, and is too short for samples.
             trace: false,
+            // The doctor's advice names a file that is gone by then.
+            part: SeriesContext { findings: Some(Vec::new()), ..SeriesContext::default() },
             ..RunRequest::new(Named::alone(load, self.definition.text.clone()))
         }
     }
