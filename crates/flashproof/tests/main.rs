@@ -10,6 +10,7 @@ mod bad_devices;
 mod baseline;
 mod blame;
 mod certify;
+mod check;
 mod circle;
 mod client;
 mod cluster;

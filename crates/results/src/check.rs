@@ -8,7 +8,7 @@
 //! burst is no pass. A volume with burst credits, or a drive with an SLC cache, holds for a minute what it does not hold for an
 //! hour; so each check says how long and how much it has to write, and before that it only measured.
 
-use crate::judge::{Limit, Outcome, Sla, SlaError, StreamLimits, Verdict};
+use crate::judge::{Limit, Outcome, Sla, SlaError, SliceShares, StreamLimits, Verdict};
 use crate::percentile;
 use crate::run_dir::RunDirError;
 use crate::steady::{self, ChangePoint};
@@ -242,15 +242,23 @@ pub fn judge(criterion: &Criterion, verdict: &Verdict, figures: &Figures, knees:
                         slice.judged_over.get(at).is_none_or(|over| limit.is_exceeded(*over, slice.wanted))
                     }))
                 };
-            (figure, of_sla.and_then(is_over))
+            // Of fewer operations it is the longest, which the limit judges all the same.
+            let raw = figures.percentiles_ns.iter().find(|(of, _)| Metric::Percentile(*of) == criterion.metric);
+            (raw.filter(|_| figures.ops > 0).map(|(_, ns)| *ns as f64), of_sla.and_then(is_over))
         }
         Metric::Mean => (figure, figure.map(|figure| figure >= limit)),
         Metric::Iops | Metric::Bandwidth => {
             let each =
                 if criterion.metric == Metric::Iops { 1.0 } else { figures.bytes as f64 / figures.ops.max(1) as f64 };
-            let rate = |wanted: u64| wanted as f64 * each / verdict.slice_sec.max(1) as f64;
-            let slowest =
-                counted.iter().filter(|slice| slice.complete).map(|slice| rate(slice.wanted)).reduce(f64::min);
+            // Operations that came back after the end of the run were wanted in its last slice.
+            let total = verdict.streams.iter().find(|stream| stream.name == criterion.stream);
+            let overtime = total.map_or(0, |stream| stream.overtime);
+            let last = counted.iter().map(|slice| slice.slice).max();
+            let rate = |slice: &&&SliceShares| {
+                let late = if Some(slice.slice) == last { overtime.min(slice.wanted) } else { 0 };
+                (slice.wanted - late) as f64 * each / verdict.slice_sec.max(1) as f64
+            };
+            let slowest = counted.iter().filter(|slice| slice.complete).map(|slice| rate(&slice)).reduce(f64::min);
             let figure = slowest.or(figure);
             (figure, figure.map(|figure| figure < limit))
         }

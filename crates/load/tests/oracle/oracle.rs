@@ -315,7 +315,10 @@ impl Ran<'_> {
     fn judge_rate(&self, stream: usize, fates: &[Fate], found: &mut Found) {
         let Some(least) = self.draw.streams[stream].own.as_ref().and_then(|own| own.least_iops) else { return };
         for Stretch { first, last, .. } in self.stretches(fates).into_iter().filter(|stretch| !stretch.is_cut) {
-            let is_done = |fate: &&Fate| (first..=last).contains(&fate.slice) && fate.back_ns.is_some() && !fate.failed;
+            let is_done = |fate: &&Fate| {
+                let is_in_time = fate.back_ns.is_some_and(|back_ns| back_ns <= fate.end_ns);
+                (first..=last).contains(&fate.slice) && is_in_time && !fate.failed
+            };
             let done = fates.iter().filter(is_done).count();
             let from_ns = self.end_of(first) - self.draw.slice_sec * SEC;
             if (done as f64 * 1e9 / (self.end_of(last).min(self.stop_ns) - from_ns) as f64) < least {

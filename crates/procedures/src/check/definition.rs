@@ -7,7 +7,7 @@ use load::workload::fio::{
 use results::check::{Criterion, Metric, Standing, Sustained, limits_of};
 use results::files::{self, Links};
 use results::judge::Sla;
-use results::units::{quoted, span};
+use results::units::{self, quoted, span};
 use serde::Deserialize;
 use session::failure::Failure;
 use std::collections::{BTreeMap, BTreeSet};
@@ -123,7 +123,11 @@ impl Definition {
     /// Parses the text of a check. Errors: the first mistake, with its place.
     pub fn parse(name: &str, text: &str) -> Result<Self, Failure> {
         let fail = |why: String| Failure::usage(format!("reading the check {} - {why}", quoted(name)));
-        let written: Written = toml::from_str(text).map_err(|error| fail(error.to_string()))?;
+        let written: Written = toml::from_str(text).map_err(|error| {
+            let at = error.span().map_or(0, |span| span.start.min(text.len()));
+            let line = text.as_bytes()[..at].iter().filter(|byte| **byte == b'\n').count() + 1;
+            fail(format!("line {line}: {}", units::in_one_line(error.message())))
+        })?;
         if written.run.is_empty() {
             return Err(fail("it has no [[run]] - give at least one".into()));
         }

@@ -46,6 +46,12 @@ impl fmt::Display for BelowRate {
     }
 }
 
+/// The part of a count of the operations `ops` that came back before the end of the run.
+fn in_time(counts: &CellCounts, count: u64) -> u64 {
+    let in_time = u128::from(count) * u128::from(counts.ops.saturating_sub(counts.overtime));
+    in_time.checked_div(counts.ops.into()).map_or(0, |count| count as u64)
+}
+
 /// Overdue operations of a stream on a device while the run goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Shortfall {
@@ -203,8 +209,8 @@ impl Judge {
         let of_group = |group: &GroupCounts| {
             let limits = self.plan.streams[group.stream].limits.as_ref()?;
             let rates: [(_, fn(&CellCounts) -> u64, _); 2] = [
-                (limits.least_iops, |counts| counts.ops, "operations"),
-                (limits.least_bytes_per_sec, |counts| counts.bytes, "bytes"),
+                (limits.least_iops, |counts| in_time(counts, counts.ops), "operations"),
+                (limits.least_bytes_per_sec, |counts| in_time(counts, counts.bytes), "bytes"),
             ];
             let slow = rates.into_iter().filter_map(|(least, of, unit)| self.below(group, end, least?, of, unit));
             slow.min_by(|a, b| a.share.total_cmp(&b.share))

@@ -1,0 +1,266 @@
+//! `flashproof check`: simulated drives that are just good enough and just not, files in a directory, bad input.
+
+use crate::support;
+
+use serde_json::Value;
+use std::fs;
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+use support::{Bench, Ended, LoopDevice, Nobody, OUT, Running, Undo, tool};
+
+/// Performs a check, which is to end with this code; its JSON.
+fn check(bench: &Bench, arguments: &[&str], code: i32) -> Value {
+    let ended = bench.flashproof(&[&["check"], arguments, &["--json", "--out", OUT]].concat()).expect(code);
+    serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}\n{}", ended.stdout))
+}
+
+/// Outcomes of the criteria of a check, each with its run, stream and metric.
+fn criteria(json: &Value) -> Vec<(String, String)> {
+    let all = json["checks"][0]["criteria"].as_array().unwrap();
+    let name = |criterion: &Value| {
+        ["run", "stream", "metric"].map(|field| criterion[field].as_str().unwrap().to_owned()).join(" ")
+    };
+    all.iter().map(|one| (name(one), one["outcome"].as_str().unwrap().to_owned())).collect()
+}
+
+/// Limits, each with a drive that just holds it and one that just does not.
+const LIMITS: [(&str, &str, &str, &str); 19] = [
+    ("etcd", "wal wal-flushes p99", "sim:write-us=9900+jitter-pct=0", "sim:write-us=10100+jitter-pct=0"),
+    ("etcd", "wal wal-flushes iops", "sim:write-us=9900+jitter-pct=0", "sim:write-us=10100+jitter-pct=0"),
+    ("etcd", "wal-and-backend wal-flushes p99", "sim:write-us=4900+jitter-pct=0", "sim:write-us=5100+jitter-pct=0"),
+    (
+        "etcd",
+        "wal-and-backend backend-flushes p99",
+        "sim:stall-every-s=0.37+stall-ms=24",
+        "sim:stall-every-s=0.37+stall-ms=30",
+    ),
+    ("tikv", "reads reads-reads iops", "sim:read-iops=41000", "sim:read-iops=39000"),
+    ("tikv", "mixed mixed-reads iops", "sim:read-iops=41000", "sim:read-iops=9000"),
+    ("tikv", "mixed mixed-writes iops", "sim:", "sim:write-us=400"),
+    ("tikv", "raft-log raft-log-flushes p99", "sim:write-us=16400+jitter-pct=0", "sim:write-us=17000+jitter-pct=0"),
+    ("cockroachdb", "random-read reads-reads iops", "sim:read-iops=4100", "sim:read-iops=3900"),
+    ("cockroachdb", "random-write writes-writes iops", "sim:write-iops=4100", "sim:write-iops=3900"),
+    ("cockroachdb", "sequential-write writes-writes bandwidth", "sim:write-mbps=245", "sim:write-mbps=235"),
+    ("consul", "random-write writes-writes iops", "sim:write-iops=7600", "sim:write-iops=7400"),
+    ("consul", "sequential-write writes-writes bandwidth", "sim:write-mbps=255", "sim:write-mbps=245"),
+    ("vault", "random-write writes-writes iops", "sim:write-iops=3100", "sim:write-iops=2900"),
+    ("vault", "sequential-write writes-writes bandwidth", "sim:write-mbps=77", "sim:write-mbps=73"),
+    ("sap-hana", "log-write log-writes bandwidth", "sim:write-mbps=255", "sim:write-mbps=245"),
+    ("sap-hana", "data-read data-reads bandwidth", "sim:read-mbps=408", "sim:read-mbps=392"),
+    ("zookeeper", "log log-flushes p99.99", "sim:write-us=990000+jitter-pct=0", "sim:write-us=1010000+jitter-pct=0"),
+    ("aerospike", "act-1x reads-reads p95", "sim:read-us=990+jitter-pct=0", "sim:read-us=1010+jitter-pct=0"),
+];
+
+#[test]
+fn each_limit_is_held_by_a_drive_that_is_just_good_enough_and_not_by_one_that_just_is_not() {
+    let outcome_on = |name: &str, criterion: &str, drive: &str| {
+        let bench = Bench::new();
+        let seconds = if name == "zookeeper" { "2h" } else { "24s" };
+        let ended = bench.flashproof(&["check", name, drive, "--json", "--out", OUT, "--for", seconds]);
+        let json: Value =
+            serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {}", ended.stderr));
+        let of = criteria(&json).into_iter().find(|(of, _)| of == criterion);
+        of.unwrap_or_else(|| panic!("{name} has no {criterion}: {json}")).1
+    };
+    let wrong = LIMITS.into_iter().filter_map(|(name, criterion, good, bad)| {
+        let outcomes = [good, bad].map(|drive| outcome_on(name, criterion, drive));
+        (outcomes != ["pass", "fail"]).then(|| format!("{name}: {criterion}: {outcomes:?}"))
+    });
+    assert_eq!(wrong.collect::<Vec<_>>(), [""; 0]);
+}
+
+#[test]
+fn a_check_prints_its_verdict_with_the_figure_the_limit_and_its_source() {
+    let bench = Bench::new();
+    let ended = bench.flashproof(&["check", "etcd", "sim:", "--out", OUT, "--html", "page.html"]).expect(0);
+    assert!(
+        ended.stdout.starts_with("\nPASS etcd on sim:\n") || ended.stdout.starts_with("PASS etcd on sim:\n"),
+        "{}",
+        ended.stdout
+    );
+    for part in ["p99 of wal-flushes", "it must be below 10 ms", "https://", "not tested: ", "[2] folklore: "] {
+        assert!(ended.stdout.contains(part), "{part}: {}", ended.stdout);
+    }
+    assert!(
+        ended.stdout.lines().all(|line| line.chars().count() <= 120 || line.contains("https://")),
+        "{}",
+        ended.stdout
+    );
+    assert!(bench.text("page.html").contains("Is sim: good enough for etcd?"));
+    assert!(bench.exists("run/check.json") && bench.exists("run/check.toml") && bench.exists("run/wal/verdict.json"));
+    let run = bench.flashproof(&["report", "run/wal"]).expect(0);
+    assert!(run.stdout.contains("PASS (screening, SLA 1%>10ms)"), "the run alone says the same: {}", run.stdout);
+}
+
+#[test]
+fn a_drive_that_freezes_and_one_that_dies_fail_although_their_percentiles_are_good() {
+    let bench = Bench::new();
+    let json = check(&bench, &["etcd", "sim:stall-every-s=10+stall-ms=900"], 1);
+    assert!(
+        criteria(&json).iter().all(|(_, outcome)| outcome != "fail"),
+        "the 99th percentile does not see it: {json}"
+    );
+    assert!(json["checks"][0]["sentence"].as_str().unwrap().contains("returned nothing"), "{json}");
+    let bench = Bench::new();
+    let json = check(&bench, &["etcd", "sim:gone-at-s=20"], 1);
+    assert_eq!((&json["outcome"], &json["exit_code"]), (&"fail".into(), &1.into()));
+}
+
+#[test]
+fn a_pass_within_a_burst_is_only_measured_and_its_end_is_found() {
+    let bench = Bench::new();
+    let json = check(&bench, &["vault", "sim:"], 0);
+    assert_eq!(json["outcome"], "measured");
+    let sentence = json["checks"][0]["sentence"].as_str().unwrap();
+    assert!(
+        sentence.contains("every limit was held within its burst (") && sentence.contains("--for 40min goes on"),
+        "{sentence}"
+    );
+
+    let slow_later = |factor: &str| format!("sim:slow-after-s=10+slow-factor={factor}");
+    let bench = Bench::new();
+    let json = check(&bench, &["vault", &slow_later("4")], 0);
+    assert_eq!(json["outcome"], "pass", "the knee shows the sustained state: {json}");
+    assert!(json["checks"][0]["remarks"][0].as_str().unwrap().starts_with("a burst ended: "), "{json}");
+    let bench = Bench::new();
+    let json = check(&bench, &["vault", &slow_later("400")], 1);
+    assert!(
+        criteria(&json).iter().any(|(_, outcome)| outcome == "fail"),
+        "behind the knee the rate is too low: {json}"
+    );
+}
+
+#[test]
+fn all_checks_make_one_table_and_values_are_written_for_programs() {
+    let bench = Bench::new();
+    let ended = bench.flashproof(&["check", "all", "sim:", "--for", "60s", "--out", OUT, "--markdown"]).expect(0);
+    for name in ["etcd", "postgresql", "tikv", "zookeeper"] {
+        assert!(ended.stdout.contains(&format!("| {name} | ")), "{name}: {}", ended.stdout);
+    }
+    let values = bench.text("run/scylladb/io_properties.yaml");
+    assert!(values.contains("mountpoint: sim:") && !values.contains('{'), "{values}");
+    let list = bench.flashproof(&["check"]).expect(0);
+    assert!(list.stdout.contains("Does a sync of the write-ahead log"), "{}", list.stdout);
+    let shown = bench.flashproof(&["check", "etcd", "--show"]).expect(0);
+    assert!(shown.stdout.contains("[[run.criterion]]") && shown.stdout.contains("source = "), "{}", shown.stdout);
+}
+
+/// A check of one's own, with a change.
+fn own(change: impl Fn(String) -> String) -> String {
+    let text = "database = \"mine\"\nquestion = \"Is it good?\"\n[sustained]\nseconds = 2\nwritten = \"0\"\nwhy = \"It is short.\"\n\
+                [[run]]\nname = \"log\"\nseconds = 2\njobs = '''\n[log]\nrw=write\nbs=4k\nfdatasync=1\nfilename=log\nsize=16m\n'''\n\
+                [[run.criterion]]\nstream = \"log-flushes\"\nmetric = \"p99\"\nbelow = \"10ms\"\nsource = \"https://example.com\"\n\
+                looked_up = \"2026-01-01\"\nstanding = \"published\"\nsays = \"mine\"\n";
+    change(text.to_owned())
+}
+
+#[test]
+fn a_check_of_ones_own_runs_and_its_mistakes_are_named() {
+    let bench = Bench::new();
+    bench.write("mine.toml", own(|text| text));
+    let json = check(&bench, &["./mine.toml", "sim:"], 0);
+    assert_eq!((&json["outcome"], &json["checks"][0]["name"]), (&"pass".into(), &"mine".into()));
+    for (from, to, says) in [
+        ("seconds = 2\njobs", "seconds = 0\njobs", "seconds = 0 is none of 1 to 604800"),
+        ("metric = \"p99\"", "metric = \"p100\"", "\"p100\" is no metric"),
+        ("below = \"10ms\"", "at_least = \"10\"", "a latency has below, a rate has at_least"),
+        ("source = \"https://example.com\"\n", "", "a limit needs source, looked_up and standing"),
+        ("log-flushes", "log-syncs", "stream \"log-syncs\" is none of log-writes, log-flushes"),
+        ("filename=log", "filename=../log", "filename=../log has other characters"),
+        ("filename=log\n", "", "it names no file"),
+        ("size=16m\n", "", "it has no size in bytes"),
+        ("bs=4k", "blocks=4k", "neither fio nor flashproof has this option"),
+        ("bs=4k", "bs=4k\nexec_prerun=rm", "flashproof does not have this option"),
+        ("name = \"log\"", "name = \"../log\"", "a name has only letters"),
+        ("[[run]]", "unknown = 1\n[[run]]", "unknown field `unknown`"),
+        ("written = \"0\"", "written = \"much\"", "sustained.written: "),
+    ] {
+        bench.write("wrong.toml", own(|text| text.replacen(from, to, 1)));
+        bench.flashproof(&["check", "./wrong.toml", "sim:", "--out", "wrong"]).expect_error(2, &[says]);
+        assert!(!bench.exists("wrong"), "nothing is left of {says}");
+    }
+    bench
+        .flashproof(&["check", "etdc", "sim:"])
+        .expect_error(2, &["there is no check \"etdc\" - the checks are ", "etcd"]);
+    bench.flashproof(&["check", "none.toml", "sim:"]).expect_error(2, &["cannot read the check \"none.toml\""]);
+    bench.flashproof(&["check", "/dev/zero", "sim:"]).expect_error(2, &["cannot read the check \"/dev/zero\""]);
+    bench.flashproof(&["check", "etcd"]).expect_error(2, &["no disk is named"]);
+    bench.flashproof(&["check", "etcd", "nowhere"]).expect_error(3, &["there is no such directory or device"]);
+    bench.flashproof(&["check", "etcd", "./mine.toml"]).expect_error(3, &["it is a file; name its directory"]);
+}
+
+/// A file system on a loop device of `mib` MiB.
+fn mounted(bench: &Bench, mib: u64) -> Option<(LoopDevice, Undo, PathBuf)> {
+    let device = LoopDevice::new(bench, mib << 20, &["--direct-io=on"])?;
+    tool("mkfs.ext4", &["-q", &device.name])?;
+    let at = bench.path("mounted");
+    fs::create_dir(&at).unwrap();
+    let at_text = at.to_str().unwrap();
+    tool("mount", &[&device.name, at_text])?;
+    let undo = Undo::with("umount", &[at_text]);
+    Some((device, undo, at))
+}
+
+#[test]
+fn files_on_a_disk_are_made_without_root_and_removed_at_the_end_and_after_a_kill() {
+    let Some(bench) = Bench::on_disk() else { return };
+    let Some((_device, _undo, at)) = mounted(&bench, 256) else { return };
+    let Some(nobody) = Nobody::new(&bench) else { return };
+    fs::create_dir(at.join("data")).unwrap();
+    let data = at.join("data").to_str().unwrap().to_owned();
+    tool("chown", &["65534", &data]);
+    bench.write("mine.toml", own(|text| text));
+    // Records of a user without rights.
+    let records = at.join("records");
+    fs::create_dir(&records).unwrap();
+    fs::set_permissions(&records, fs::Permissions::from_mode(0o777)).unwrap();
+    let out = |name: &str| records.join(name).to_str().unwrap().to_owned();
+    let (first, second, third, fourth) = (out("1"), out("2"), out("3"), out("4"));
+    let arguments = |out| ["check", "./mine.toml", &data, "--json", "--out", out];
+    let ended: Ended = nobody.flashproof(&bench, &arguments(&first));
+    assert!(matches!(ended.code, Some(0 | 1 | 4)), "{} {}", ended.stdout, ended.stderr);
+    let json: Value = serde_json::from_str(&ended.stdout).unwrap();
+    assert!(json["checks"][0]["criteria"][0]["figure"].as_f64().unwrap() > 0.0, "{json}");
+    assert!(json["checks"][0]["disk"].as_str().unwrap().starts_with("loop"), "{json}");
+    assert_eq!(fs::read_dir(&data).unwrap().count(), 0, "its files are removed");
+
+    let mut running = Running::start(nobody_command(
+        &nobody,
+        &bench,
+        &["check", "./mine.toml", &data, "--for", "10m", "--out", &second],
+    ));
+    let own_dir = at.join("data/flashproof-check");
+    running.wait_until("its file is there", || own_dir.join("log").exists());
+    running.signal("KILL");
+    running.end();
+    assert!(own_dir.join("log").exists(), "a killed check leaves its file");
+    nobody.flashproof(&bench, &arguments(&third)).expect_judged();
+    assert!(!own_dir.exists(), "the next one removes it");
+
+    bench.write("large.toml", own(|text| text.replace("size=16m", "size=1g")));
+    let error = nobody.flashproof(&bench, &["check", "./large.toml", &data, "--out", &fourth]);
+    error.expect_error(3, &["its files need 1.07 GB", "stay free"]);
+    assert_eq!(fs::read_dir(&data).unwrap().count(), 0);
+}
+
+fn nobody_command(nobody: &Nobody, bench: &Bench, arguments: &[&str]) -> std::process::Command {
+    let words = nobody.command();
+    let mut command = bench.command(words[0]);
+    command.args(&words[1..]).args(arguments);
+    command
+}
+
+#[test]
+fn memory_and_a_page_cache_that_answer_for_the_disk_are_named() {
+    let Some(bench) = Bench::on_disk() else { return };
+    bench.write("mine.toml", own(|text| text));
+    if fs::metadata("/dev/shm").is_ok_and(|metadata| metadata.is_dir()) {
+        bench.flashproof(&["check", "./mine.toml", "/dev/shm"]).expect_error(3, &["it is tmpfs, which lies in memory"]);
+    }
+    let Some((_device, _undo, at)) = mounted(&bench, 256) else { return };
+    // Without a sync the page cache takes the writes.
+    bench.write("cached.toml", own(|text| text.replace("fdatasync=1\n", "").replace("log-flushes", "log-writes")));
+    let json = check(&bench, &["./cached.toml", at.to_str().unwrap()], 4);
+    let sentence = json["checks"][0]["sentence"].as_str().unwrap();
+    assert!(sentence.contains("the page cache or another layer answered, not the disk"), "{sentence}");
+}
