@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
-use sys::op::{Op, OpKind, Outcome, Placement};
+use sys::op::{Op, OpKind, Outcome, Placement, WriteSync};
 
 const SIZE: u64 = 32 << 20;
 const BLOCK: u32 = 64 << 10;
@@ -107,7 +107,7 @@ impl<E: BlockEngine> Perform for E {
         let mut buf = self.buffer(if kind.moves_data() { BLOCK as usize } else { 0 }).expect("memory for a few");
         buf.fill(fill);
         let len = if kind == OpKind::Flush { 0 } else { BLOCK };
-        self.submit(Op { target: 0, kind, offset, len, sync: false, placement, buf, token: 3 });
+        self.submit(Op { target: 0, kind, offset, len, sync: WriteSync::No, placement, buf, token: 3 });
         let mut out = Vec::new();
         while out.is_empty() {
             let until_ns = self.now() + 1_000_000_000;

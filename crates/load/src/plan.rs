@@ -84,6 +84,8 @@ pub struct Plan {
     pub buffers: Vec<BufferClass>,
     /// CPUs for its thread; empty: the kernel chooses.
     pub cpus: Vec<u32>,
+    /// True if its thread performs each operation itself, as a system call, on real devices.
+    pub synchronous: bool,
 }
 
 impl BufferClass {

@@ -169,11 +169,12 @@ impl<M: DriveModel> IoEngine for SimEngine<M> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use sys::op::WriteSync;
     use results::telemetry::Column;
     use sys::op::{OpKind, Outcome};
 
     fn read(offset: u64, token: u32) -> Op {
-        Op { target: 0, kind: OpKind::Read, offset, len: 4096, sync: false, placement: None, buf: Buf::empty(), token }
+        Op { target: 0, kind: OpKind::Read, offset, len: 4096, sync: WriteSync::No, placement: None, buf: Buf::empty(), token }
     }
 
     fn engine(spec: &str) -> SimEngine {
@@ -200,7 +201,7 @@ mod tests {
 
     #[test]
     fn a_drive_that_keeps_bytes_loses_what_was_not_on_the_medium() {
-        let write = |engine: &mut SimEngine, offset: u64, value: u8, sync: bool, token: u32| {
+        let write = |engine: &mut SimEngine, offset: u64, value: u8, sync: WriteSync, token: u32| {
             let mut buf = engine.buffer(8192).unwrap();
             buf.fill(value);
             engine.submit(Op { kind: OpKind::Write, len: 8192, sync, buf, ..read(offset, token) });
@@ -209,10 +210,10 @@ mod tests {
         for seed in 0..200 {
             let model = QueueModel::new(&"sim:capacity=1MiB".parse().unwrap(), 1);
             let mut engine = SimEngine::holding(vec![model], vec![Contents::new(512, seed)]);
-            write(&mut engine, 512, 1, true, 0);
-            write(&mut engine, 65_536, 2, false, 1);
+            write(&mut engine, 512, 1, WriteSync::Data, 0);
+            write(&mut engine, 65_536, 2, WriteSync::No, 1);
             reap_all(&mut engine);
-            write(&mut engine, 131_072, 3, true, 2);
+            write(&mut engine, 131_072, 3, WriteSync::Data, 2);
             let buf = engine.buffer(8192).unwrap();
             engine.submit(Op { buf, len: 8192, ..read(4096, 3) });
             let mut out = Vec::new();
@@ -221,7 +222,7 @@ mod tests {
             }
             let done = out.into_iter().find(|done| done.token == 3).unwrap();
             assert!(done.buf[..4608].iter().all(|byte| *byte == 1) && done.buf[4608..].iter().all(|byte| *byte == 0));
-            write(&mut engine, 262_144, 4, true, 4);
+            write(&mut engine, 262_144, 4, WriteSync::Data, 4);
             let contents = engine.stop(seed % 2 == 0).remove(0);
             let sectors = |offset: u64| {
                 let mut bytes = vec![0; 8192];

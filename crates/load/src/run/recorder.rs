@@ -9,7 +9,7 @@ use results::counts::{Backlog, CellCounts};
 use results::times::Times;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use sys::op::{OpKind, Outcome};
-use sys::process::{self, RunDelay};
+use sys::process::{RunDelay, ThreadClock};
 
 /// Intervals that circulate between a shard and the merging thread.
 const SPARES: usize = 3;
@@ -108,6 +108,8 @@ pub struct Recorder {
     spare: Option<Box<Interval>>,
     failures_told: u32,
     wrong_told: u32,
+    /// CPU clock of the issuing thread; `None` before the run.
+    cpu_clock: Option<ThreadClock>,
     cpu_ns: u64,
     /// Run delay of the issuing thread since the run began; `None` in virtual time.
     run_delay: Option<RunDelay>,
@@ -144,6 +146,7 @@ impl Recorder {
             spare: None,
             failures_told: 0,
             wrong_told: 0,
+            cpu_clock: None,
             cpu_ns: 0,
             run_delay: None,
             missed: vec![Missed::default(); layout.cells()],
@@ -209,7 +212,8 @@ impl Recorder {
     /// Begins the first interval: CPU time that was used before is not its, and in virtual time no CPU holds it
     /// up.
     pub(super) fn begin(&mut self, is_virtual: bool) {
-        self.cpu_ns = process::thread_cpu_ns().unwrap_or(0);
+        self.cpu_clock = Some(ThreadClock::of_this_thread());
+        self.cpu_ns = self.used_cpu_ns();
         self.run_delay = (!is_virtual).then(RunDelay::of_this_thread);
     }
 
@@ -328,11 +332,16 @@ impl Recorder {
         self.ramps
     }
 
+    /// CPU time of the issuing thread so far. Unknown only in sandboxes without /proc; then it stays 0, which the run
+    /// reports.
+    fn used_cpu_ns(&self) -> u64 {
+        self.cpu_clock.as_ref().and_then(|clock| clock.ns().ok()).unwrap_or(0)
+    }
+
     /// Sends the current interval out, as ended at `end_ns`, and starts the next.
     pub(super) fn rotate(&mut self, end_ns: u64) {
         let next_index = self.current.index + 1;
-        // Unknown only in sandboxes without /proc; then it stays 0, which the run reports.
-        let cpu_ns = process::thread_cpu_ns().unwrap_or(0);
+        let cpu_ns = self.used_cpu_ns();
         if std::mem::take(&mut self.ramps) {
             // A failed operation is counted whenever it comes back.
             let errors: Vec<_> = self.current.cells.iter().map(|cell| cell.counts.errors).collect();

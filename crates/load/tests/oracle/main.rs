@@ -110,6 +110,7 @@ fn plan(draw: &Draw) -> Plan {
         limits,
         buffers: vec![BufferClass { len_bytes: 512, count, fill: Fill::AsIs }],
         cpus: Vec::new(),
+        synchronous: false,
     }
 }
 

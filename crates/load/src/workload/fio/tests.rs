@@ -7,7 +7,7 @@ use crate::workload::test_sink::{cases, count, planned};
 use crate::workload::{CannotRun, DeviceShape, RunPlan, Workload};
 use engine::sim::Drive;
 use std::collections::HashSet;
-use sys::op::{OpKind, Outcome};
+use sys::op::{OpKind, Outcome, WriteSync};
 
 /// The jobs of a job file, or its errors.
 fn read(text: &str) -> Result<(Vec<FioLoad>, Vec<String>), String> {
@@ -108,7 +108,7 @@ fn jobs_of_one_set_of_cpus_share_issuing_threads_that_run_there() {
         let (of_clone, cpus) = loads[0].shards(2);
         let clones = |at: usize| loads[0].threads.iter().zip(&of_clone).filter(move |(_, shard)| **shard == at);
         let names = |at| clones(at).map(|(thread, _)| thread.job.name.clone()).collect();
-        cpus.into_iter().enumerate().map(|(at, cpus)| (cpus, names(at))).collect()
+        cpus.into_iter().enumerate().map(|(at, shard)| (shard.cpus, names(at))).collect()
     };
     let names = |list: &str| -> Vec<String> { list.split(' ').map(str::to_owned).collect() };
     let text = "numjobs=3\n[a]\ncpus_allowed=1\n[b]\n[c]\ncpumask=14\n[d]\ncpus_allowed=1";
@@ -226,8 +226,10 @@ fn writes_are_flushed_and_forced_as_asked() {
     assert!(written.len() == 32 && written.chunks(2).all(is_pair), "what is trimmed is written: {written:?}");
     let kinds: Vec<_> = operations("rw=write bs=512k end_fsync=1", 0, 9).into_iter().map(|(kind, ..)| kind).collect();
     assert_eq!(kinds, [OpKind::Write, OpKind::Write, OpKind::Flush]);
-    assert!(plan("rw=write sync=dsync").lanes[0].stream.next().unwrap().sync);
-    assert!(!plan("rw=write").lanes[0].stream.next().unwrap().sync);
+    let sync = |options: &str| plan(options).lanes[0].stream.next().unwrap().sync;
+    assert_eq!(sync("rw=write sync=dsync"), WriteSync::Data);
+    assert_eq!(sync("rw=write sync=sync"), WriteSync::File);
+    assert_eq!(sync("rw=write"), WriteSync::No);
 }
 
 #[test]
