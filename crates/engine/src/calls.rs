@@ -80,6 +80,10 @@ pub struct Calls {
     /// Operations handed out by [`Calls::next_call`] and not yet finished.
     handed_out: usize,
     finished: Vec<Completion>,
+    /// Time of the last completion, for the next look at the clock: a call ends there.
+    ended_ns: Option<u64>,
+    /// Last instant that [`IoEngine::now`] returned.
+    now_ns: u64,
     /// Performs the calls of [`IoEngine::reap`], made on first use.
     own: Option<Caller>,
 }
@@ -96,7 +100,18 @@ impl Calls {
         harmless_gap_ns: u64,
     ) -> io::Result<Self> {
         let (pool, queued, finished) = (Pool::new(memory_bytes)?, VecDeque::new(), Vec::new());
-        Ok(Self { epoch, targets, harmless_gap_ns, pool, queued, handed_out: 0, finished, own: None })
+        Ok(Self {
+            epoch,
+            targets,
+            harmless_gap_ns,
+            pool,
+            queued,
+            handed_out: 0,
+            finished,
+            ended_ns: None,
+            now_ns: 0,
+            own: None,
+        })
     }
 
     /// Performs this engine's calls on the calling thread.
@@ -116,6 +131,7 @@ impl Calls {
     #[inline]
     pub fn finish(&mut self, completion: Completion) {
         self.handed_out -= 1;
+        self.ended_ns = Some(completion.completed_ns);
         self.finished.push(completion);
     }
 }
@@ -127,7 +143,8 @@ impl IoEngine for Calls {
 
     #[inline]
     fn now(&mut self) -> u64 {
-        clock_ns(self.epoch)
+        self.now_ns = self.ended_ns.take().unwrap_or_else(|| clock_ns(self.epoch)).max(self.now_ns);
+        self.now_ns
     }
 
     #[inline]

@@ -293,10 +293,10 @@ impl<Q: Queue<Op = Op, Outcome = Outcome>> IoEngine for Queued<Q> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sys::op::WriteSync;
     use crate::uring::Uring;
     use device::guard::{Answers, Guard, Request};
     use std::os::unix::fs::FileExt;
+    use sys::op::WriteSync;
 
     #[test]
     fn what_the_ring_cannot_carry_is_done_beside_it() {
@@ -390,7 +390,16 @@ mod tests {
             for token in 0..8 {
                 let buf = engine.beside.as_mut().unwrap().buffer(4096).unwrap();
                 let kind = OpKind::Read;
-                engine.submit(Op { target: 0, kind, offset: 0, len: 4096, sync: WriteSync::No, placement: None, buf, token });
+                engine.submit(Op {
+                    target: 0,
+                    kind,
+                    offset: 0,
+                    len: 4096,
+                    sync: WriteSync::No,
+                    placement: None,
+                    buf,
+                    token,
+                });
             }
             let mut out = Vec::new();
             engine.reap(Wait { until_ns: 0, completions: 1 }, &mut out).unwrap();

@@ -16,7 +16,16 @@ pub(crate) fn all(
     while outcomes.contains(&None) {
         while next < keys && engine.in_flight() < in_flight {
             let (buf, token) = (Buf::empty(), next as u32);
-            engine.submit(Op { target: 0, kind, offset: next, len: 0, sync: WriteSync::No, placement: None, buf, token });
+            engine.submit(Op {
+                target: 0,
+                kind,
+                offset: next,
+                len: 0,
+                sync: WriteSync::No,
+                placement: None,
+                buf,
+                token,
+            });
             next += 1;
         }
         let until_ns = engine.now() + 10_000_000;

@@ -587,8 +587,8 @@ fn enter(fd: RawFd, pushed: usize, completions: u32, flags: u32, timeout_ns: Opt
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::op::WriteSync;
     use crate::op::Placement;
+    use crate::op::WriteSync;
     use std::os::fd::AsFd;
     use std::time::Instant;
 

@@ -169,12 +169,21 @@ impl<M: DriveModel> IoEngine for SimEngine<M> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sys::op::WriteSync;
     use results::telemetry::Column;
+    use sys::op::WriteSync;
     use sys::op::{OpKind, Outcome};
 
     fn read(offset: u64, token: u32) -> Op {
-        Op { target: 0, kind: OpKind::Read, offset, len: 4096, sync: WriteSync::No, placement: None, buf: Buf::empty(), token }
+        Op {
+            target: 0,
+            kind: OpKind::Read,
+            offset,
+            len: 4096,
+            sync: WriteSync::No,
+            placement: None,
+            buf: Buf::empty(),
+            token,
+        }
     }
 
     fn engine(spec: &str) -> SimEngine {

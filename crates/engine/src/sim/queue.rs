@@ -260,8 +260,8 @@ impl Stalls {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use sys::op::WriteSync;
     use sys::buffer::Buf;
+    use sys::op::WriteSync;
 
     /// Ends of `count` reads that are all submitted at `now_ns`.
     fn ends(drive: &str, count: u32, now_ns: u64) -> Vec<u64> {

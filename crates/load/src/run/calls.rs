@@ -6,13 +6,13 @@
 //! only the operation with its buffer, and the targets.
 
 use super::{Cause, Shard};
-use engine::calls::{Calls, Caller};
+use engine::calls::Calls;
 use engine::{IoEngine, Wait};
 use std::io;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::Duration;
-use sys::op::Completion;
+use sys::op::{Completion, Op};
 use sys::process;
 
 type CallShard = Box<Shard<Calls>>;
@@ -128,8 +128,13 @@ pub(super) struct Issuer {
 }
 
 impl Issuer {
-    /// Starts the issuing thread, with `name`, on `cpus`. Errors: the thread does not start.
-    pub(super) fn start(name: String, cpus: Vec<u32>) -> io::Result<Self> {
+    /// Starts the issuing thread, with `name`, on `cpus`. `caller`, called on it, makes the function that performs its
+    /// calls. Errors: the thread does not start.
+    pub(super) fn start<P: FnMut(Op) -> Completion>(
+        name: String,
+        cpus: Vec<u32>,
+        caller: impl FnOnce(&Calls) -> P + Send + 'static,
+    ) -> io::Result<Self> {
         let contents = Contents { shard: None, calls: 0, answer: None, closed: false };
         let desk = Arc::new(Desk { contents: Mutex::new(contents), changed: Condvar::new() });
         let at = desk.clone();
@@ -139,8 +144,8 @@ impl Issuer {
             // The CPUs were accepted when the watching thread was put there.
             let _ = process::run_on(&cpus);
             let Some(shard) = at.await_shard(at.lock()) else { return };
-            let caller = shard.engine.caller();
-            issue(shard, caller, &at);
+            let perform = caller(&shard.engine);
+            issue(shard, perform, &at);
         };
         thread::Builder::new().name(name).spawn(body)?;
         Ok(Self { desk })
@@ -169,14 +174,13 @@ impl Drop for Issuer {
 }
 
 /// The run loop of the issuing thread.
-fn issue(mut shard: CallShard, mut caller: Caller, desk: &Desk) {
+fn issue(mut shard: CallShard, mut perform: impl FnMut(Op) -> Completion, desk: &Desk) {
     shard.begin(shard.start_ns);
     while !shard.over() {
         let wait = shard.begin_turn();
         if let Some(op) = shard.engine.next_call() {
             desk.leave(shard);
-            let completion = caller.perform(op);
-            match desk.resume(completion) {
+            match desk.resume(perform(op)) {
                 Some(back) => shard = back,
                 None => return,
             }
@@ -215,5 +219,101 @@ impl Shard<Calls> {
         }
         self.end_turn();
         true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Control, Feed, HANG_NS, Message, Pacing, Recorder, Settings};
+    use super::*;
+    use crate::plan::{Arrival, BufferClass, Plan};
+    use crate::stream::{Request, Stream};
+    use results::cell::{Interval, Layout, StreamInfo};
+    use std::sync::mpsc::channel;
+    use std::time::Instant;
+    use sys::op::{OpKind, Outcome};
+
+    /// As many flushes as are left.
+    #[derive(Debug)]
+    struct Flushes(u32);
+
+    impl Stream for Flushes {
+        fn next(&mut self) -> Option<Request> {
+            self.0 = self.0.checked_sub(1)?;
+            Some(Request::new(OpKind::Flush, 0, 0, 0))
+        }
+    }
+
+    const SEC: u64 = 1_000_000_000;
+
+    /// A run of at most `flushes` and `duration_ns`, whose calls `perform` carries out; its intervals.
+    fn run(
+        flushes: u32,
+        [duration_ns, hang_ns]: [u64; 2],
+        perform: impl FnMut(Op) -> Completion + Send + 'static,
+    ) -> Vec<Interval> {
+        let stream = StreamInfo { name: "flushes".into(), ..StreamInfo::default() };
+        let layout = Layout { streams: vec![stream], devices: vec!["d".into()], thresholds_ns: [1_000_000].into() };
+        let settings = Settings { duration_ns, hang_ns, ..Settings::until_done(Pacing::Spin) };
+        let (recorder, feed) = Recorder::new(&layout, 100_000_000, u64::MAX, settings.duration_ns, false);
+        let mut plan = Plan::default();
+        let limit = plan.add_limit(1, true);
+        plan.add_buffers(BufferClass::plain(0, 1));
+        plan.add_lane(Flushes(flushes), Arrival::Closed { depth: 1, think_ns: 0 }, limit, "flushes".into());
+        let control = Arc::new(Control::default());
+        let calls = Calls::new([].into(), 0, Instant::now(), 0).unwrap();
+        let shard = Shard::new(calls, plan, settings, recorder, control).unwrap();
+        let issuer = Issuer::start("issue".into(), Vec::new(), |_| perform).unwrap();
+        issuer.run(shard, 0);
+        let Feed { messages, .. } = feed;
+        let intervals = messages.iter().filter_map(|message| match message {
+            Message::Interval(interval) => Some(*interval),
+            Message::Failure(_) => None,
+        });
+        intervals.collect()
+    }
+
+    fn done(op: Op, issued_ns: u64, completed_ns: u64) -> Completion {
+        let Op { token, buf, .. } = op;
+        Completion { token, buf, outcome: Outcome::Done, issued_ns, completed_ns, unseen_ns: 0 }
+    }
+
+    #[test]
+    fn intervals_go_on_during_a_call_and_the_issuing_thread_continues_after_it() {
+        let (began, mut calls, issuer) = (Instant::now(), 0, Arc::new(Mutex::new(Vec::new())));
+        let threads = issuer.clone();
+        let ran = run(1_000, [60 * SEC, HANG_NS], move |op| {
+            let issued_ns = began.elapsed().as_nanos() as u64;
+            calls += 1;
+            threads.lock().unwrap().push(thread::current().id());
+            // Long enough to be taken over, in each case once.
+            if calls == 10 || calls == 500 {
+                thread::sleep(5 * WATCH);
+            }
+            done(op, issued_ns, began.elapsed().as_nanos() as u64)
+        });
+        let counts: Vec<_> = ran.iter().map(|interval| interval.cells[0].counts).collect();
+        assert_eq!(counts.iter().map(|counts| counts.ops).sum::<u64>(), 1_000);
+        assert_eq!(counts.iter().map(|counts| counts.lost).sum::<u64>(), 0);
+        assert!(ran.iter().any(|interval| interval.cells[0].counts.backlog.in_flight == 1), "sent during a call");
+        let threads = issuer.lock().unwrap();
+        assert!(threads.len() == 1_000 && threads.iter().all(|thread| *thread == threads[0]));
+    }
+
+    #[test]
+    fn a_call_that_never_returns_is_lost_and_the_run_ends() {
+        let (release, held) = channel::<()>();
+        let mut calls = 0;
+        let ran = run(1_000, [SEC, SEC / 5], move |op| {
+            calls += 1;
+            if calls == 100 {
+                let _ = held.recv();
+            }
+            done(op, 0, 1)
+        });
+        let sum = |of: fn(&Interval) -> u64| ran.iter().map(of).sum::<u64>();
+        assert_eq!((sum(|ran| ran.cells[0].counts.ops), sum(|ran| ran.cells[0].counts.lost)), (99, 1));
+        // The issuing thread comes back, finds the run over and ends.
+        drop(release);
     }
 }

@@ -177,7 +177,13 @@ fn start_calls<'scope>(
     plan: Plan,
     calls: &'scope MakeCalls<'_>,
 ) -> Member {
-    let make = move |plan: &Plan| Ok((calls(plan)?, Issuer::start(thread_name(number), plan.cpus.clone())?));
+    let make = move |plan: &Plan| {
+        let perform = |calls: &Calls| {
+            let mut caller = calls.caller();
+            move |op| caller.perform(op)
+        };
+        Ok((calls(plan)?, Issuer::start(thread_name(number), plan.cpus.clone(), perform)?))
+    };
     let drive = |shard: Shard<Calls>, issuer: Issuer, start_ns| issuer.run(shard, start_ns);
     // The thread has nothing else to do: it is awake for each operation.
     let pacing = match run.settings.pacing {

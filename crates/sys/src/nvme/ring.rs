@@ -181,8 +181,8 @@ impl sealed::Form for Commands {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::op::WriteSync;
     use crate::op::Placement;
+    use crate::op::WriteSync;
     use crate::ring::sealed::Form as _;
 
     fn commands(pool: &mut Pool) -> Commands {

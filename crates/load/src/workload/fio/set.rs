@@ -4,7 +4,8 @@ use super::job::{DEPTH_MAX, DIRECTIONS, ExitWhat, JOBS_MAX, Job, Wanted};
 use super::options::{Known, Support, find, is_off, nearest};
 use super::parse::{
     above_zero, bounded_seconds, by_direction, cpus, cpus_of_mask, distribution, filenames, is_sync_engine,
-    latency_percentile, percentiles, positive, rw_modifier, size_one, size_range, size_split, whole_seconds, word, write_back,
+    latency_percentile, percentiles, positive, rw_modifier, size_one, size_range, size_split, whole_seconds, word,
+    write_back,
 };
 use super::pattern::{Distribution, Sizes};
 use super::text::{COMMAND_LINE, Given, Problem, Section};

@@ -158,8 +158,11 @@ impl TraceBuilder {
         }
         self.operations += 1;
         // Bios can request a flush before them; on the medium they are all equal.
-        let operation =
-            Operation { sector: request.sector, sectors: request.sectors, sync: if request.fua || request.preflush { WriteSync::Data } else { WriteSync::No } };
+        let operation = Operation {
+            sector: request.sector,
+            sectors: request.sectors,
+            sync: if request.fua || request.preflush { WriteSync::Data } else { WriteSync::No },
+        };
         // A flush has no offset, whatever the trace has.
         let operation = match class {
             Class::Flushes => Operation { sector: 0, sectors: 0, ..operation },
