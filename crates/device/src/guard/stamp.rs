@@ -27,7 +27,6 @@ const fn mix(mut x: u64) -> u64 {
 /// Word 63 of a sector with `nonce` in word 62, under the device's `key`.
 #[inline]
 #[must_use]
-#[inline]
 pub const fn stamp(nonce: u64, key: u64) -> u64 {
     // The added constant (the golden ratio, as in splitmix64) prevents zero from being a fixed point.
     mix(mix(nonce ^ key).wrapping_add(key.rotate_left(32)).wrapping_add(0x9e37_79b9_7f4a_7c15))
@@ -44,7 +43,6 @@ pub fn is_stamped(sector: &[u8], key: u64) -> bool {
 
 /// Puts the stamp behind the nonce in the last [`STAMP_BYTES`] of a sector or of a part of one. Leaves shorter data
 /// unchanged.
-#[inline]
 #[inline]
 pub fn stamp_end(sector: &mut [u8], key: u64) {
     if let [.., nonce, found] = sector.as_rchunks_mut::<8>().1 {
