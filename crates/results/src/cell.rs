@@ -358,10 +358,11 @@ pub fn add_carried(all: &mut Vec<Carried>, more: Carried) {
 impl Interval {
     /// An empty interval for `layout`.
     pub fn new(layout: &Layout) -> Self {
-        let cells = layout.streams.iter().flat_map(|stream| {
-            let cell = Cell::new(stream, layout.thresholds_ns.clone());
-            std::iter::repeat_n(cell, layout.devices.len())
-        });
+        // Each new: a clone would touch memory that a shard without this stream never uses.
+        let cells = layout
+            .streams
+            .iter()
+            .flat_map(|stream| (0..layout.devices.len()).map(|_| Cell::new(stream, layout.thresholds_ns.clone())));
         Self {
             index: 0,
             end_ns: 0,

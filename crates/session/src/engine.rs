@@ -258,6 +258,7 @@ impl Engine {
         let tightest_ns = what.layout.thresholds_ns.first().copied().unwrap_or(0);
         let harmless_gap_ns = harmless_gap_ns(tightest_ns);
         let calls = |plan: &Plan| Calls::new(targets.clone(), plan.buffer_bytes(), epoch, harmless_gap_ns);
+        let _stuck = StuckCalls(&targets);
         match (&self.kind, devices) {
             (Kind::Client(settings), _) => {
                 let shards = plans.len();
@@ -329,6 +330,19 @@ impl Engine {
         };
         let (slots, bytes) = store.needs();
         run(what, plans, |shard, _: &Plan| store.open(shard, engine(slots, bytes)?), sink)
+    }
+}
+
+/// Says at the end of a run that a call hangs: its thread still holds the targets.
+struct StuckCalls<'a>(&'a Arc<[Arc<Target>]>);
+
+impl Drop for StuckCalls<'_> {
+    fn drop(&mut self) {
+        if Arc::strong_count(self.0) > 1 {
+            console::warning(
+                "a system call has not returned, and the kernel ends no process during one: this process ends when the device answers",
+            );
+        }
     }
 }
 

@@ -83,7 +83,7 @@ pub fn run(args: &FioArgs, manner: Manner) -> Result<ExitCode, Failure> {
         };
     }
     for load in &loads {
-        load.check_memory(1, &[])
+        load.check_buffers()
             .and_then(|()| load.check_cpus())
             .map_err(|error| Failure::environment(error.to_string()))?;
     }

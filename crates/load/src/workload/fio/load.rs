@@ -27,6 +27,9 @@ const FILES_MAX: u64 = 1_024;
 /// Memory of a cell in all intervals that go round, about.
 const CELL_BYTES: u64 = 768 << 10;
 
+/// The same of a cell without operations.
+const IDLE_CELL_BYTES: u64 = 8 << 10;
+
 /// A unit of reporting: a clone, or with `group_reporting` a whole group.
 #[derive(Debug, Clone)]
 pub struct Entry {
@@ -258,8 +261,12 @@ impl FioLoad {
         self.reported().iter().position(|(of, known, _)| (*of, *known) == (entry, kind))
     }
 
-    /// Refuses a need for more memory than available on `devices`; without devices only the buffers are checked.
-    pub fn check_memory(&self, shards: u64, devices: &[DeviceShape]) -> Result<(), CannotRun> {
+    /// Refuses a need for more memory than available for buffers, before devices are open.
+    pub fn check_buffers(&self) -> Result<(), CannotRun> {
+        self.check_memory(&[], &[])
+    }
+
+    fn check_memory(&self, shards: &[IssuingThread], devices: &[DeviceShape]) -> Result<(), CannotRun> {
         let buffers = |thread: &Thread| {
             let job = &thread.job;
             // Each device or file has its own for writes.
@@ -267,7 +274,11 @@ impl FioLoad {
                 job.directions().count() + if job.does[WRITES] { job.names(thread.clone).len() - 1 } else { 0 };
             (job.largest_bytes() * (job.slots() + u64::from(SALTED_AHEAD))).saturating_mul(classes as u64)
         };
-        let cells = self.streams().len() as u64 * devices.len() as u64 * CELL_BYTES * (shards + 1);
+        // A synchronous shard records a single clone: all of them together use as many cells as another shard.
+        let queues = shards.iter().filter(|shard| !shard.synchronous).count() as u64;
+        let idle = shards.len() as u64 - queues;
+        let used = queues + 1 + u64::from(idle > 0);
+        let cells = self.streams().len() as u64 * devices.len() as u64 * (CELL_BYTES * used + IDLE_CELL_BYTES * idle);
         let maps = |thread: &Thread| {
             let job = &thread.job;
             let names = job.names(thread.clone);
@@ -358,9 +369,7 @@ impl Workload for FioLoad {
         run: &mut RunPlan,
     ) -> Result<WorkloadRecord, CannotRun> {
         let (shard_of, shards) = self.shards(choices.shards_max.max(1) as usize);
-        // A synchronous one records nothing but a single clone.
-        let recording = shards.iter().filter(|shard| !shard.synchronous).count().max(1);
-        self.check_memory(recording as u64, devices)?;
+        self.check_memory(&shards, devices)?;
         let place = run.add(self.stream_infos(), shards.len());
         for (plan, IssuingThread { cpus, synchronous }) in run.shards.iter_mut().zip(shards) {
             (plan.cpus, plan.synchronous) = (cpus, synchronous);
