@@ -305,6 +305,15 @@ mod tests {
     use super::*;
 
     #[test]
+    fn flags_are_those_of_the_kernel() {
+        // linux/fs.h
+        let steps = |wait_before, write, wait_after| WriteBack { wait_before, write, wait_after }.flags();
+        assert_eq!([steps(true, false, false), steps(false, true, false), steps(false, false, true)], [1, 2, 4]);
+        assert_eq!((steps(true, true, true), steps(false, false, false)), (7, 0));
+        assert_eq!([WriteSync::No, WriteSync::Data, WriteSync::File].map(WriteSync::flags), [0, 2, 4]);
+    }
+
+    #[test]
     fn what_a_record_engine_answered_is_said_in_words() {
         for (outcome, text) in [
             (Outcome::Result(18), "result code 18: device overload"),

@@ -205,6 +205,19 @@ mod tests {
     }
 
     #[test]
+    fn the_clock_of_a_thread_is_read_from_another() {
+        let clock = ThreadClock::of_this_thread();
+        let read = std::thread::scope(|scope| scope.spawn(|| clock.ns().unwrap()).join().unwrap());
+        assert!(read <= clock.ns().unwrap());
+        let begin = std::time::Instant::now();
+        while begin.elapsed().as_millis() < 20 {}
+        std::thread::scope(|scope| {
+            // The other thread has used next to nothing.
+            scope.spawn(|| assert!(clock.ns().unwrap() > read && clock.ns().unwrap() > thread_cpu_ns().unwrap()));
+        });
+    }
+
+    #[test]
     fn a_program_ends_with_the_thread_that_started_it() {
         let start = || {
             let mut command = Command::new("sleep");

@@ -170,8 +170,7 @@ impl<M: DriveModel> IoEngine for SimEngine<M> {
 mod tests {
     use super::*;
     use results::telemetry::Column;
-    use sys::op::WriteSync;
-    use sys::op::{OpKind, Outcome};
+    use sys::op::{OpKind, Outcome, WriteBack, WriteSync};
 
     fn read(offset: u64, token: u32) -> Op {
         Op {
@@ -345,6 +344,8 @@ mod tests {
         engine.submit(op(OpKind::Deallocate, 1 << 20, 3));
         engine.submit(op(OpKind::Deallocate, (1 << 20) + 1, 4));
         engine.submit(Op { placement: Some(sys::op::Placement(1)), ..op(OpKind::Write, 512, 5) });
+        engine.submit(op(OpKind::WriteBack(WriteBack::default()), 512, 6));
+        engine.submit(op(OpKind::FlushFile, 0, 7));
         let done = reap_all(&mut engine);
         let ends: Vec<_> = done.iter().map(|done| (done.token, done.completed_ns / 1_000, done.outcome)).collect();
         let refused = Outcome::Errno;
@@ -353,10 +354,12 @@ mod tests {
             [
                 (4, 0, refused(libc::EINVAL)),
                 (5, 0, refused(libc::EOPNOTSUPP)),
+                (6, 0, refused(libc::EOPNOTSUPP)),
                 (2, 30, Outcome::Done),
                 (3, 30, Outcome::Done),
                 (0, 100, Outcome::Done),
-                (1, 130, Outcome::Done)
+                (1, 130, Outcome::Done),
+                (7, 160, Outcome::Done)
             ]
         );
         let counters: Vec<_> =
@@ -368,10 +371,10 @@ mod tests {
                 ("sim.host_read_bytes", 4096),
                 ("sim.host_writes", 1),
                 ("sim.host_write_bytes", 512),
-                ("sim.host_flushes", 1),
+                ("sim.host_flushes", 2),
                 ("sim.host_deallocates", 1),
                 ("sim.host_deallocated_bytes", 1 << 20),
-                ("sim.failed", 2)
+                ("sim.failed", 3)
             ]
         );
     }
