@@ -518,7 +518,7 @@ fn a_synchronous_engine_is_a_thread_of_each_clone_that_makes_system_calls() {
             // None follows the last of 16 writes.
             assert_eq!((&job["write"]["total_ios"], &job["sync"]["total_ios"]), (&16.into(), &3.into()));
         }
-        let run = results::run_dir::read(&bench.path(&format!("files-{engine}"))).unwrap();
+        let run = results::run_dir::read(&bench.path(format!("files-{engine}"))).unwrap();
         let facts = &run.manifest.engine_facts;
         assert_eq!((&facts["engine"], &facts["issuing_threads"]), (&"sync".into(), &3.into()), "{facts}");
         let is_replaced = ended.stderr.contains(&format!("ioengine={engine} is run by psync\n"));

@@ -203,8 +203,9 @@ fn start_thread<'scope, W: BlockEngine, T>(
     make: impl FnOnce(&Plan) -> io::Result<(W, T)> + Send + 'scope,
     drive: impl FnOnce(Shard<W>, T, u64) + Send + 'scope,
 ) -> Member {
-    let (recorder, feed) =
-        Recorder::new(&run.layout, run.interval_ns, run.slice_ns, run.settings.duration_ns, W::VIRTUAL);
+    let Run { layout, interval_ns, slice_ns, .. } = run;
+    let (used, duration_ns) = (plan.cells.clone(), run.settings.duration_ns);
+    let (recorder, feed) = Recorder::of_cells(layout, used, *interval_ns, *slice_ns, duration_ns, W::VIRTUAL);
     let (tell_ready, ready) = channel();
     let (go, start) = channel();
     let tell_failed = tell_ready.clone();

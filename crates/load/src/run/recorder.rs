@@ -87,6 +87,8 @@ impl Feed {
 pub struct Recorder {
     current: Box<Interval>,
     layout: Layout,
+    /// The cells that the shard records; `None`: any.
+    used: Option<Vec<u32>>,
     messages: Sender<Message>,
     clean: Receiver<Box<Interval>>,
     interval_ns: u64,
@@ -123,16 +125,29 @@ impl Recorder {
     /// A recorder for one shard and its receiving side. Intervals are `interval_ns` long; the last one ends with the
     /// run at `duration_ns` and includes later completions. Slices are whole intervals.
     pub fn new(layout: &Layout, interval_ns: u64, slice_ns: u64, duration_ns: u64, patient: bool) -> (Self, Feed) {
+        Self::of_cells(layout, None, interval_ns, slice_ns, duration_ns, patient)
+    }
+
+    /// As [`Self::new`], for a shard that records only the cells `used`; `None`: any.
+    pub(super) fn of_cells(
+        layout: &Layout,
+        used: Option<Vec<u32>>,
+        interval_ns: u64,
+        slice_ns: u64,
+        duration_ns: u64,
+        patient: bool,
+    ) -> (Self, Feed) {
         let (messages, from_shard) = channel();
         let (to_shard, clean) = channel();
         // A recorder that waits for its coordinator fills one buffer while the other is being merged.
         for _ in 0..if patient { 1 } else { SPARES } {
             // Cannot fail: the receiver is right here.
-            let _ = to_shard.send(Box::new(Interval::new(layout)));
+            let _ = to_shard.send(Box::new(Interval::of_cells(layout, used.as_deref())));
         }
         let mut recorder = Self {
-            current: Box::new(Interval::new(layout)),
+            current: Box::new(Interval::of_cells(layout, used.as_deref())),
             layout: layout.clone(),
+            used,
             messages,
             clean,
             interval_ns,
@@ -395,7 +410,7 @@ impl Recorder {
         // In real time a slow disk under the run directory must not delay an operation.
         clean.unwrap_or_else(|| {
             self.extra += 1;
-            Box::new(Interval::new(&self.layout))
+            Box::new(Interval::of_cells(&self.layout, self.used.as_deref()))
         })
     }
 }

@@ -27,7 +27,7 @@ const FILES_MAX: u64 = 1_024;
 /// Memory of a cell in all intervals that go round, about.
 const CELL_BYTES: u64 = 768 << 10;
 
-/// The same of a cell without operations.
+/// The same of a cell that a shard does not record.
 const IDLE_CELL_BYTES: u64 = 8 << 10;
 
 /// A unit of reporting: a clone, or with `group_reporting` a whole group.
@@ -274,11 +274,16 @@ impl FioLoad {
                 job.directions().count() + if job.does[WRITES] { job.names(thread.clone).len() - 1 } else { 0 };
             (job.largest_bytes() * (job.slots() + u64::from(SALTED_AHEAD))).saturating_mul(classes as u64)
         };
-        // A synchronous shard records a single clone: all of them together use as many cells as another shard.
         let queues = shards.iter().filter(|shard| !shard.synchronous).count() as u64;
-        let idle = shards.len() as u64 - queues;
-        let used = queues + 1 + u64::from(idle > 0);
-        let cells = self.streams().len() as u64 * devices.len() as u64 * (CELL_BYTES * used + IDLE_CELL_BYTES * idle);
+        let all = self.streams().len() as u64 * devices.len() as u64;
+        // A synchronous shard records a single clone.
+        let own = |recorded: &Recorded| {
+            let thread = &self.threads[recorded.thread];
+            thread.job.names(thread.clone).len() as u64
+        };
+        let used = self.records().iter().map(own).sum::<u64>().min(all);
+        let idle = all * (shards.len() as u64 - queues);
+        let cells = all * queues * CELL_BYTES + 2 * used * CELL_BYTES + idle * IDLE_CELL_BYTES;
         let maps = |thread: &Thread| {
             let job = &thread.job;
             let names = job.names(thread.clone);
@@ -377,7 +382,18 @@ impl Workload for FioLoad {
         let streams = self.records();
         let lanes = Lanes { devices, seed: choices.seed, place: &place, streams: &streams };
         for (at, thread) in self.threads.iter().enumerate() {
-            lanes.add(thread, at, &mut run.shards[shard_of[at]])?;
+            let plan = &mut run.shards[shard_of[at]];
+            lanes.add(thread, at, plan)?;
+            if plan.synchronous {
+                let names = thread.job.names(thread.clone);
+                let targets = || devices.iter().filter(|device| names.contains(&device.name));
+                let own = (0..streams.len()).filter(|stream| streams[*stream].thread == at);
+                plan.cells = Some(
+                    own.flat_map(|stream| targets().map(move |device| (stream, device.target)))
+                        .map(|(stream, target)| place.cell(stream, target))
+                        .collect(),
+                );
+            }
         }
         let most = choices.in_flight_max.map_or(DEPTH_MAX, u64::from);
         if let Some(depth) = run.shards.iter().map(|plan| plan.in_flight_max() as u64).find(|depth| *depth > most) {
