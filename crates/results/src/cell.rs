@@ -169,7 +169,7 @@ impl Cell {
 
     /// As [`Self::new`], without room for operations until others are merged into it.
     fn idle(stream: &StreamInfo, thresholds_ns: Arc<[u64]>) -> Self {
-        let small = || Histogram::new_with_bounds(1, 2, SIGNIFICANT_DIGITS).expect("bounds are constants in range");
+        let small = || Histogram::new_with_bounds(1, 2, 0).expect("bounds are constants in range");
         let tightest_ns = thresholds_ns.first().copied().unwrap_or(u64::MAX);
         Self {
             service: small(),
