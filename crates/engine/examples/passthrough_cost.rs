@@ -8,7 +8,7 @@ use engine::uring::Uring;
 use engine::{BlockEngine, Wait};
 use std::sync::Arc;
 use std::time::Instant;
-use sys::op::{Op, OpKind};
+use sys::op::{Op, OpKind, WriteSync};
 use sys::process::thread_cpu_ns;
 use sys::random::Random;
 
@@ -34,7 +34,7 @@ fn cost(engine: &mut impl BlockEngine, depth: u32, size_bytes: u64, random: &mut
                 kind: OpKind::Read,
                 offset,
                 len: BLOCK,
-                sync: false,
+                sync: WriteSync::No,
                 placement: None,
                 buf,
                 token,

@@ -1,13 +1,14 @@
 //! I/O engines: a clock and all targets of one shard behind one interface.
 //!
 //! The run loop is generic over [`IoEngine`], never dynamic: one call per operation and one wait for all targets.
-//! [`uring`], [`aio`], [`threads`] and [`passthrough`] drive real devices. [`sim`] runs on virtual time, from event to event.
+//! [`uring`], [`aio`], [`threads`], [`calls`] and [`passthrough`] drive real devices. [`sim`] runs on virtual time, from event to event.
 //! [`net`] adds sockets to the ring of the targets.
 
 #![warn(missing_docs)]
 #![forbid(unsafe_code)]
 
 pub mod aio;
+pub mod calls;
 mod device_name;
 pub mod event_queue;
 pub mod net;

@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Instant;
 use sys::buffer::{ALIGN, Buf};
 use sys::nvme::ring::{Commands, Namespace};
-use sys::op::{Completion, Op, OpKind, Outcome};
+use sys::op::{Completion, Op, OpKind, Outcome, WriteSync};
 use sys::ring::{ENTRIES_MAX, Ring, RingFacts};
 
 /// A shard's ring and namespaces. Stays on the thread that made it.
@@ -65,7 +65,7 @@ impl Passthrough {
                 kind: OpKind::Read,
                 offset: 0,
                 len,
-                sync: false,
+                sync: WriteSync::No,
                 placement: None,
                 buf,
                 token: 0,
@@ -91,8 +91,12 @@ impl Passthrough {
             // The errno of a read-only descriptor.
             return Some(libc::EBADF);
         }
-        if op.kind == OpKind::Flush {
+        if op.kind.is_flush() {
             return None;
+        }
+        if matches!(op.kind, OpKind::WriteBack(_)) {
+            // A drive has no page cache.
+            return Some(libc::EOPNOTSUPP);
         }
         let whole =
             op.len > 0 && op.offset.is_multiple_of((*block_bytes).into()) && op.len.is_multiple_of(*block_bytes);

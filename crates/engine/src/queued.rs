@@ -27,6 +27,7 @@ pub(crate) struct Seen {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Limits {
     pub(crate) deallocates: bool,
+    pub(crate) writes_back: bool,
     /// The queue may give operations back that would block the thread: `EAGAIN`, `EOPNOTSUPP` where all would, or a part.
     pub(crate) gives_back: bool,
     /// A write names its write stream. Otherwise it goes by that of the inode.
@@ -35,7 +36,7 @@ pub(crate) struct Limits {
 
 impl Limits {
     /// The queue does all operations.
-    pub(crate) const NONE: Self = Self { deallocates: true, gives_back: false, names_streams: true };
+    pub(crate) const NONE: Self = Self { deallocates: true, writes_back: true, gives_back: false, names_streams: true };
 }
 
 /// A shard's queue and targets. Stays on the thread that made it.
@@ -240,10 +241,11 @@ impl<Q: Queue<Op = Op, Outcome = Outcome>> IoEngine for Queued<Q> {
         if op.placement.is_some_and(|placement| !is_placed(placement.0)) {
             return self.refuse(op, libc::EOPNOTSUPP);
         }
-        if op.kind == OpKind::Deallocate && !self.limits.deallocates {
-            return self.submit_beside(op);
+        match op.kind {
+            OpKind::Deallocate if !self.limits.deallocates => self.submit_beside(op),
+            OpKind::WriteBack(_) if !self.limits.writes_back => self.submit_beside(op),
+            _ => self.push(op),
         }
-        self.push(op);
     }
 
     fn reap(&mut self, wait: Wait, out: &mut Vec<Completion>) -> io::Result<()> {
@@ -294,6 +296,7 @@ mod tests {
     use crate::uring::Uring;
     use device::guard::{Answers, Guard, Request};
     use std::os::unix::fs::FileExt;
+    use sys::op::WriteSync;
 
     #[test]
     fn what_the_ring_cannot_carry_is_done_beside_it() {
@@ -311,7 +314,7 @@ mod tests {
         engine.limits.deallocates = false;
         let buf = engine.buffer(0).unwrap();
         let (kind, offset, len) = (OpKind::Deallocate, 4096, 8192);
-        engine.submit(Op { target: 0, kind, offset, len, sync: false, placement: None, buf, token: 2 });
+        engine.submit(Op { target: 0, kind, offset, len, sync: WriteSync::No, placement: None, buf, token: 2 });
         assert_eq!(engine.in_flight(), 1);
         let mut out = Vec::new();
         while out.is_empty() {
@@ -381,13 +384,22 @@ mod tests {
         for answer in [Outcome::Errno(libc::EAGAIN), Outcome::Errno(libc::EOPNOTSUPP), Outcome::Short(512)] {
             let epoch = Instant::now();
             let threads = Threads::new(4, std::slice::from_ref(&target), 8, 1 << 16, epoch, u64::MAX / 8).unwrap();
-            let limits = Limits { deallocates: false, gives_back: true, names_streams: false };
+            let limits = Limits { deallocates: false, writes_back: false, gives_back: true, names_streams: false };
             let full = Full { ops: Vec::new(), issued_ns: 0, answer };
             let mut engine = Queued::on(full, vec![target.clone()], 8, limits, Some(threads), epoch, u64::MAX);
             for token in 0..8 {
                 let buf = engine.beside.as_mut().unwrap().buffer(4096).unwrap();
                 let kind = OpKind::Read;
-                engine.submit(Op { target: 0, kind, offset: 0, len: 4096, sync: false, placement: None, buf, token });
+                engine.submit(Op {
+                    target: 0,
+                    kind,
+                    offset: 0,
+                    len: 4096,
+                    sync: WriteSync::No,
+                    placement: None,
+                    buf,
+                    token,
+                });
             }
             let mut out = Vec::new();
             engine.reap(Wait { until_ns: 0, completions: 1 }, &mut out).unwrap();

@@ -5,21 +5,18 @@
 //! needs. The worker stamps `issued`, because the wait for a worker is caused by this program: it is lag, not
 //! service.
 
+use crate::calls::Caller;
 use crate::{IoEngine, Wait};
 use crossbeam_queue::ArrayQueue;
 use device::target::Target;
-use std::fs::File;
 use std::io;
-use std::os::fd::AsFd;
-use std::os::unix::fs::FileExt;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::thread::{self, Thread};
 use std::time::{Duration, Instant};
 use sys::buffer::{Buf, Pool};
-use sys::ioctl::deallocate;
-use sys::op::{Completion, Op, OpKind, Outcome};
-use sys::process::{self, RunDelay};
+use sys::op::{Completion, Op};
+use sys::process;
 
 /// Maximum number of workers of a shard. Operations beyond it wait for a worker.
 pub const WORKERS_MAX: usize = 256;
@@ -30,11 +27,6 @@ const LARGE_BYTES: u32 = 64 * 1024;
 /// Interval at which the number of workers is adjusted, nanoseconds.
 const STEP_NS: u64 = 1_000_000;
 
-/// An operation shorter than this many harmless gaps (a quarter of the tightest threshold) needs no lookup of its
-/// worker's time without a CPU: it exceeds the threshold only after a wait three times as long. A lookup costs a
-/// quarter of an operation.
-const LONG_GAPS: u64 = 5;
-
 /// A device without completions for this long blocks its workers. A shorter pause can be a busy CPU.
 const HELD_NS: u64 = 10_000_000;
 
@@ -44,9 +36,6 @@ const STACK_BYTES: usize = 128 * 1024;
 /// State shared by the shard's thread and its workers.
 struct Shared {
     epoch: Instant,
-    files: Vec<File>,
-    /// The write stream of each file's inode; 0: none.
-    hints: Vec<u16>,
     /// Queued operations. Large ones have a queue of their own and go first: they are few, usually one at a time per
     /// device, and behind the small ones each would wait for the whole queue.
     large_jobs: ArrayQueue<Op>,
@@ -59,8 +48,6 @@ struct Shared {
     wanted: AtomicUsize,
     /// A large operation completed since the shard's thread last polled.
     large_done: AtomicBool,
-    /// Shorter operations need no lookup of CPU wait, see [`LONG_GAPS`].
-    long_ns: u64,
     stop: AtomicBool,
 }
 
@@ -119,7 +106,7 @@ impl Threads {
     /// most [`WORKERS_MAX`]), and `memory_bytes` of buffers.
     ///
     /// `epoch` is instant 0 of its clock. A completion may stay unseen for `harmless_gap_ns` without raising a doubt.
-    /// Errors: no descriptors, memory or threads available.
+    /// Errors: no memory or threads available.
     pub fn new(
         workers_max: usize,
         targets: &[Arc<Target>],
@@ -128,18 +115,14 @@ impl Threads {
         epoch: Instant,
         harmless_gap_ns: u64,
     ) -> io::Result<Self> {
-        let files = targets.iter().map(|target| Ok(File::from(target.fd().try_clone_to_owned()?)));
         let shared = Arc::new(Shared {
             epoch,
-            files: files.collect::<io::Result<_>>()?,
-            hints: targets.iter().map(|target| target.write_hint()).collect(),
             large_jobs: ArrayQueue::new(in_flight_max.max(1)),
             jobs: ArrayQueue::new(in_flight_max.max(1)),
             done: ArrayQueue::new(in_flight_max.max(1)),
             idle: Default::default(),
             wanted: AtomicUsize::new(usize::MAX),
             large_done: AtomicBool::new(false),
-            long_ns: LONG_GAPS * harmless_gap_ns,
             stop: AtomicBool::new(false),
         });
         let most = in_flight_max.clamp(1, workers_max.min(WORKERS_MAX));
@@ -148,11 +131,14 @@ impl Threads {
         let (workers, pool) = (Vec::new(), Pool::new(memory_bytes)?);
         let mut engine = Self { shared, workers, pool, in_flight: 0, unannounced: 0, taken: 0, level };
         let owner = thread::current();
+        let targets: Arc<[_]> = targets.into();
         for index in 0..most {
-            let (shared, owner) = (engine.shared.clone(), owner.clone());
+            let (shared, owner, targets) = (engine.shared.clone(), owner.clone(), targets.clone());
             let builder = thread::Builder::new().name(format!("io-{index}")).stack_size(STACK_BYTES);
             // If a later thread fails to start, dropping `engine` stops the earlier ones.
-            let worker = builder.spawn(move || work(&shared, index, &owner))?;
+            let worker = builder.spawn(move || {
+                work(&shared, index, &owner, Caller::new(targets, epoch, harmless_gap_ns));
+            })?;
             engine.workers.push(worker.thread().clone());
         }
         Ok(engine)
@@ -266,14 +252,13 @@ impl Drop for Threads {
 }
 
 /// Main loop of a worker.
-fn work(shared: &Shared, index: usize, owner: &Thread) {
+fn work(shared: &Shared, index: usize, owner: &Thread, mut caller: Caller) {
     process::sharpen_timers();
-    let mut clock = Clock { run_delay: RunDelay::of_this_thread(), read_ns: 0 };
     let (bits, bit) = (&shared.idle[index / 64], 1_u64 << (index % 64));
     while !shared.stop.load(Ordering::Relaxed) {
         if let Some(op) = shared.large_jobs.pop().or_else(|| shared.jobs.pop()) {
             let large = op.len >= LARGE_BYTES;
-            let completion = perform(shared, op, &mut clock);
+            let completion = caller.perform(op);
             // The queue holds the maximum number of operations, so the push never fails.
             let _ = shared.done.push(completion);
             if large {
@@ -290,74 +275,6 @@ fn work(shared: &Shared, index: usize, owner: &Thread) {
             thread::park();
         }
         bits.fetch_and(!bit, Ordering::AcqRel);
-    }
-}
-
-/// Measures how long a worker had no CPU. The lookup costs a system call, so it runs only after long operations, and
-/// now and then to discard the time before an operation.
-struct Clock {
-    run_delay: RunDelay,
-    read_ns: u64,
-}
-
-impl Clock {
-    /// Begins an operation. Returns the instant of issue.
-    fn begin(&mut self, shared: &Shared) -> u64 {
-        let now_ns = shared.clock_ns();
-        if now_ns <= self.read_ns + STEP_NS {
-            return now_ns;
-        }
-        self.run_delay.since_last_ns();
-        self.read_ns = now_ns;
-        shared.clock_ns()
-    }
-
-    /// Upper bound of the time for which the completion stayed unseen, nanoseconds.
-    fn end(&mut self, issued_ns: u64, completed_ns: u64, long_ns: u64) -> u64 {
-        let service_ns = completed_ns - issued_ns;
-        if service_ns < long_ns {
-            return 0;
-        }
-        self.read_ns = completed_ns;
-        self.run_delay.since_last_ns().min(service_ns)
-    }
-}
-
-/// Performs one operation and stamps its issue and completion.
-fn perform(shared: &Shared, mut op: Op, clock: &mut Clock) -> Completion {
-    let issued_ns = clock.begin(shared);
-    let outcome = loop {
-        let target = usize::from(op.target);
-        match carry_out(&shared.files[target], shared.hints[target], &mut op) {
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => break Outcome::Errno(error.raw_os_error().unwrap_or(libc::EIO)),
-            Ok(bytes) if bytes == op.len as usize || !op.kind.moves_data() => break Outcome::Done,
-            Ok(bytes) => break Outcome::Short(bytes as u32),
-        }
-    };
-    let completed_ns = shared.clock_ns();
-    let unseen_ns = clock.end(issued_ns, completed_ns, shared.long_ns);
-    Completion { token: op.token, buf: op.buf, outcome, issued_ns, completed_ns, unseen_ns }
-}
-
-/// System calls of one operation. Returns the bytes moved.
-fn carry_out(file: &File, hint: u16, op: &mut Op) -> io::Result<usize> {
-    let len = (op.len as usize).min(op.buf.len());
-    match op.kind {
-        // pwritev2(2) takes no write stream; every write has the stream of the inode.
-        OpKind::Write if op.placement.is_some_and(|placement| placement.0 != hint) => {
-            Err(io::Error::from_raw_os_error(libc::EOPNOTSUPP))
-        }
-        OpKind::Read => file.read_at(&mut op.buf[..len], op.offset),
-        OpKind::Write => {
-            let written = file.write_at(&op.buf[..len], op.offset)?;
-            if op.sync {
-                file.sync_data()?;
-            }
-            Ok(written)
-        }
-        OpKind::Flush => file.sync_data().map(|()| 0),
-        OpKind::Deallocate => deallocate(file.as_fd(), op.offset, op.len.into()).map(|()| 0),
     }
 }
 

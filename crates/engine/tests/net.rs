@@ -9,7 +9,7 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use sys::net::{Op, Outcome};
-use sys::op::{self, OpKind};
+use sys::op::{self, OpKind, WriteSync};
 
 const SEC: u64 = 1_000_000_000;
 
@@ -180,7 +180,16 @@ fn a_file_is_on_the_same_ring_and_a_placement_that_it_has_not_is_refused() {
     net.submit(Op::Receive { token: 0, socket });
     let mut op = |kind, placement, token| {
         let buf = net.buffer(4096).unwrap();
-        net.submit(Op::Block(op::Op { target: 0, kind, offset: 4096, len: 4096, sync: false, placement, buf, token }));
+        net.submit(Op::Block(op::Op {
+            target: 0,
+            kind,
+            offset: 4096,
+            len: 4096,
+            sync: WriteSync::No,
+            placement,
+            buf,
+            token,
+        }));
     };
     op(OpKind::Read, None, 1);
     op(OpKind::Write, Some(op::Placement(9)), 2);

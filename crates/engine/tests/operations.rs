@@ -1,9 +1,10 @@
-//! Every kind of operation on real targets: a loop device and a file, by io_uring and by threads. The file behind the
+//! Every kind of operation on real targets: a loop device and a file, by io_uring, AIO, threads and system calls. The file behind the
 //! device shows the bytes, the device's counters show the operations.
 
 use device::guard::{Answers, Guard, Request};
 use device::target::Target;
 use engine::aio::Aio;
+use engine::calls::Calls;
 use engine::threads::{Threads, WORKERS_MAX};
 use engine::uring::Uring;
 use engine::{BlockEngine, Wait};
@@ -14,7 +15,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
-use sys::op::{Op, OpKind, Outcome, Placement};
+use sys::op::{Op, OpKind, Outcome, Placement, WriteBack, WriteSync};
 
 const SIZE: u64 = 32 << 20;
 const BLOCK: u32 = 64 << 10;
@@ -25,13 +26,16 @@ const MEMORY: usize = 4 << 20;
 struct Bench {
     dir: tempfile::TempDir,
     device: Option<String>,
+    /// The file, elsewhere than in `dir`.
+    at: Option<PathBuf>,
+    cached: bool,
 }
 
 impl Bench {
     fn file() -> Self {
         let dir = tempfile::tempdir().unwrap();
         File::create(dir.path().join("image")).unwrap().set_len(SIZE).unwrap();
-        Self { dir, device: None }
+        Self { dir, device: None, at: None, cached: false }
     }
 
     /// `None` where there are no loop devices to be had, which is said aloud.
@@ -53,8 +57,15 @@ impl Bench {
         }
     }
 
+    /// A device whose operations go through the page cache.
+    fn cached_device() -> Option<Self> {
+        let mut bench = Self::device()?;
+        bench.cached = true;
+        Some(bench)
+    }
+
     fn image(&self) -> PathBuf {
-        self.dir.path().join("image")
+        self.at.clone().unwrap_or_else(|| self.dir.path().join("image"))
     }
 
     fn path(&self) -> String {
@@ -62,11 +73,15 @@ impl Bench {
     }
 
     fn writable(&self) -> Arc<Target> {
-        let file_size_bytes = self.device.is_none().then_some(SIZE);
+        let file_size_bytes = self.device.is_none().then_some(if self.at.is_some() { SIZE / 2 } else { SIZE });
         let request = Request { file_size_bytes, odsync: false, ..Request::new(self.path(), "test") };
         let guard = Guard::new(Some(self.dir.path().join("state")));
         let consents = guard.consent(&[request], &mut Answers::named([self.path()]));
-        Arc::new(Target::writable(consents.unwrap_or_else(|refused| panic!("{refused}")).remove(0)))
+        let target = Target::writable(consents.unwrap_or_else(|refused| panic!("{refused}")).remove(0));
+        if self.cached {
+            target.use_page_cache().unwrap();
+        }
+        Arc::new(target)
     }
 
     /// Bytes that the file behind has a place for.
@@ -95,7 +110,22 @@ impl Drop for Bench {
 
 /// An engine that performs one operation at a time. Reads must return zeros.
 trait Perform {
-    fn perform(&mut self, kind: OpKind, offset: u64, fill: u8, placement: Option<Placement>) -> Outcome;
+    fn carry_out(
+        &mut self,
+        kind: OpKind,
+        offset: u64,
+        fill: u8,
+        placement: Option<Placement>,
+        sync: WriteSync,
+    ) -> Outcome;
+
+    fn perform(&mut self, kind: OpKind, offset: u64, fill: u8, placement: Option<Placement>) -> Outcome {
+        self.carry_out(kind, offset, fill, placement, WriteSync::No)
+    }
+
+    fn write_durable(&mut self, offset: u64, sync: WriteSync) {
+        assert_eq!(self.carry_out(OpKind::Write, offset, 1, None, sync), Outcome::Done);
+    }
 
     fn write(&mut self, offset: u64, fill: u8) {
         assert_eq!(self.perform(OpKind::Write, offset, fill, None), Outcome::Done);
@@ -103,11 +133,18 @@ trait Perform {
 }
 
 impl<E: BlockEngine> Perform for E {
-    fn perform(&mut self, kind: OpKind, offset: u64, fill: u8, placement: Option<Placement>) -> Outcome {
+    fn carry_out(
+        &mut self,
+        kind: OpKind,
+        offset: u64,
+        fill: u8,
+        placement: Option<Placement>,
+        sync: WriteSync,
+    ) -> Outcome {
         let mut buf = self.buffer(if kind.moves_data() { BLOCK as usize } else { 0 }).expect("memory for a few");
         buf.fill(fill);
-        let len = if kind == OpKind::Flush { 0 } else { BLOCK };
-        self.submit(Op { target: 0, kind, offset, len, sync: false, placement, buf, token: 3 });
+        let len = if kind.is_flush() { 0 } else { BLOCK };
+        self.submit(Op { target: 0, kind, offset, len, sync, placement, buf, token: 3 });
         let mut out = Vec::new();
         while out.is_empty() {
             let until_ns = self.now() + 1_000_000_000;
@@ -126,6 +163,9 @@ impl<E: BlockEngine> Perform for E {
 /// Does `test` with each engine on a target of its own.
 fn with_each(bench: impl Fn() -> Option<Bench>, test: impl Fn(&Bench, &mut dyn Perform)) {
     let epoch = Instant::now();
+    if let Some(bench) = bench() {
+        test(&bench, &mut Calls::new([bench.writable()].into(), MEMORY, epoch, 0).unwrap());
+    }
     if let Some(bench) = bench() {
         let mut engine = Threads::new(WORKERS_MAX, &[bench.writable()], OUT_MAX, MEMORY, epoch, 0).unwrap();
         test(&bench, &mut engine);
@@ -170,12 +210,22 @@ fn a_file_gets_a_hole_where_it_is_deallocated() {
     with_each(|| Some(Bench::file()), deallocated_blocks_are_zero_and_take_no_place);
 }
 
-/// Flushes that a device has carried out (Documentation/admin-guide/iostats.rst, field 16).
+/// Flushes that a device has carried out.
 fn flushes(device: &str) -> u64 {
+    counter(device, 16)
+}
+
+/// Bytes written to a device. A flush counts among the writes, but not here.
+fn written_bytes(device: &str) -> u64 {
+    counter(device, 7) * 512
+}
+
+/// A field of a device's statistics, from 1 (Documentation/admin-guide/iostats.rst).
+fn counter(device: &str, field: usize) -> u64 {
     let name = Path::new(device).file_name().unwrap().to_str().unwrap();
     let text = fs::read_to_string("/proc/diskstats").unwrap();
     let line = text.lines().find(|line| line.split_ascii_whitespace().nth(2) == Some(name)).unwrap();
-    line.split_ascii_whitespace().nth(18).unwrap().parse().unwrap()
+    line.split_ascii_whitespace().nth(field + 2).unwrap().parse().unwrap()
 }
 
 #[test]
@@ -187,6 +237,84 @@ fn a_flush_reaches_the_device_and_plain_writes_bring_none_along() {
         assert_eq!(flushes(device), before);
         (0..3).for_each(|_| assert_eq!(engine.perform(OpKind::Flush, 0, 0, None), Outcome::Done));
         assert_eq!(flushes(device), before + 3);
+        assert_eq!(engine.perform(OpKind::FlushFile, 0, 0, None), Outcome::Done);
+        assert_eq!(flushes(device), before + 4);
+        for sync in [WriteSync::Data, WriteSync::File] {
+            let before = flushes(device);
+            engine.write_durable(0, sync);
+            assert!(flushes(device) > before, "a loop device has no FUA: a flush follows {sync:?}");
+        }
+    });
+}
+
+#[test]
+fn a_range_is_written_back_without_a_flush() {
+    let steps = WriteBack { write: true, wait_after: true, ..WriteBack::default() };
+    with_each(Bench::cached_device, |bench, engine| {
+        let device = bench.device.as_deref().unwrap();
+        engine.write(0, 0x11);
+        engine.write(u64::from(BLOCK), 0x22);
+        let before = flushes(device);
+        assert_eq!(engine.perform(OpKind::WriteBack(steps), u64::from(BLOCK), 0, None), Outcome::Done);
+        assert_eq!(bench.byte_of_block(u64::from(BLOCK)), 0x22);
+        assert_eq!(flushes(device), before);
+    });
+}
+
+/// An ext4 on a loop device, unmounted when dropped.
+struct Mounted {
+    place: PathBuf,
+    below: Bench,
+}
+
+impl Mounted {
+    fn new() -> Option<Self> {
+        let below = Bench::device()?;
+        let (device, place) = (below.device.clone()?, below.dir.path().join("mounted"));
+        fs::create_dir(&place).unwrap();
+        let done = |command: &mut Command| command.status().is_ok_and(|status| status.success());
+        // Its journal is written only when somebody asks.
+        let is_mounted = done(Command::new("mkfs.ext4").args(["-q", &device]))
+            && done(Command::new("mount").args(["-o", "commit=600,noinit_itable", &device]).arg(&place));
+        if !is_mounted {
+            let _ = writeln!(std::io::stderr(), "skipped: no ext4 can be mounted");
+            return None;
+        }
+        Some(Self { place, below })
+    }
+}
+
+impl Drop for Mounted {
+    fn drop(&mut self) {
+        let _ = Command::new("umount").arg(&self.place).status();
+    }
+}
+
+#[test]
+fn with_the_metadata_of_a_file_its_times_are_written_too() {
+    let Some(mounted) = Mounted::new() else { return };
+    let device = mounted.below.device.as_deref().unwrap();
+    let file = || {
+        let image = mounted.place.join("image");
+        File::create(&image).unwrap().set_len(SIZE / 2).unwrap();
+        Some(Bench { dir: tempfile::tempdir().unwrap(), device: None, at: Some(image), cached: false })
+    };
+    with_each(file, |bench, engine| {
+        engine.write(0, 1);
+        assert_eq!(engine.perform(OpKind::FlushFile, 0, 0, None), Outcome::Done);
+        let mut touched = std::time::UNIX_EPOCH;
+        let mut written_by = |act: &mut dyn FnMut()| {
+            touched += std::time::Duration::from_secs(1_000);
+            File::options().write(true).open(bench.image()).unwrap().set_modified(touched).unwrap();
+            let before = written_bytes(device);
+            act();
+            written_bytes(device) - before
+        };
+        let mut flush = |kind| assert_eq!(engine.perform(kind, 0, 0, None), Outcome::Done);
+        assert_eq!(written_by(&mut || flush(OpKind::Flush)), 0, "fdatasync leaves the journal");
+        assert!(written_by(&mut || flush(OpKind::FlushFile)) > 0, "fsync writes it");
+        assert_eq!(written_by(&mut || engine.write_durable(0, WriteSync::Data)), u64::from(BLOCK), "the data alone");
+        assert!(written_by(&mut || engine.write_durable(0, WriteSync::File)) > u64::from(BLOCK), "and the journal");
     });
 }
 
@@ -213,6 +341,7 @@ fn what_was_opened_for_reading_is_neither_written_nor_deallocated() {
         assert_eq!(engine.perform(OpKind::Deallocate, 0, 0, None), Outcome::Errno(libc::EBADF));
         assert_eq!(bench.byte_of_block(0), 0x55);
     };
+    refused(&mut Calls::new([target.clone()].into(), MEMORY, epoch, 0).unwrap());
     refused(&mut Threads::new(WORKERS_MAX, std::slice::from_ref(&target), OUT_MAX, MEMORY, epoch, 0).unwrap());
     if let Ok(mut engine) = Aio::new(vec![target.clone()], OUT_MAX, MEMORY, epoch, 0) {
         refused(&mut engine);

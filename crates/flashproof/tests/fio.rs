@@ -5,7 +5,7 @@ use crate::support;
 use serde_json::Value;
 use std::fs;
 use std::os::unix::fs::symlink;
-use support::{Bench, Ended, FLASHPROOF, LoopDevice, OUT, Running, tool};
+use support::{Bench, Ended, FLASHPROOF, LoopDevice, OUT, Running, Throttled, tool};
 
 const MIB: u64 = 1 << 20;
 
@@ -503,4 +503,95 @@ fn called_fio_it_prints_what_fio_prints_and_leaves_nothing_else() {
         command.args(words(line));
         Running::start(command).end().expect(1);
     }
+}
+
+#[test]
+fn a_synchronous_engine_is_a_thread_of_each_clone_that_makes_system_calls() {
+    let bench = Bench::new();
+    let device = LoopDevice::new(&bench, 4 * MIB, &[]);
+    for engine in ["sync", "psync", "vsync", "pvsync", "pvsync2"] {
+        let each = format!("--name=a --rw=write --bs=64k --size=1m --fsync=8 --fdatasync=4 --ioengine={engine}");
+        let on_files = format!("--out=files-{engine} --directory={} --numjobs=3 {each}", bench.path("").display());
+        let (_, ended) = job(&bench, &on_files, 0);
+        let json: Value = serde_json::from_str(&ended.stdout).unwrap();
+        for job in json["jobs"].as_array().unwrap() {
+            // None follows the last of 16 writes.
+            assert_eq!((&job["write"]["total_ios"], &job["sync"]["total_ios"]), (&16.into(), &3.into()));
+        }
+        let run = results::run_dir::read(&bench.path(format!("files-{engine}"))).unwrap();
+        let facts = &run.manifest.engine_facts;
+        assert_eq!((&facts["engine"], &facts["issuing_threads"]), (&"sync".into(), &3.into()), "{facts}");
+        let is_replaced = ended.stderr.contains(&format!("ioengine={engine} is run by psync\n"));
+        assert_eq!(is_replaced, engine != "psync", "{}", ended.stderr);
+        let Some(device) = &device else { continue };
+        let on_device = format!("--out=device-{engine} --filename={0} --erase={0} --direct=1 {each}", device.name);
+        let (job, _) = job(&bench, &on_device, 0);
+        assert_eq!((&job["write"]["total_ios"], &job["sync"]["total_ios"]), (&16.into(), &3.into()));
+        assert!(device.content()[..MIB as usize].chunks(512).all(|sector| sector.iter().any(|byte| *byte != 0)));
+    }
+}
+
+#[test]
+fn synchronous_jobs_run_beside_others() {
+    let bench = Bench::new();
+    let Some(device) = LoopDevice::new(&bench, 4 * MIB, &[]) else { return };
+    let line = format!(
+        "--out=run --filename={} --direct=1 --rw=randread --bs=4k --name=calls --ioengine=psync --numjobs=2 --name=queue --ioengine=libaio --iodepth=4",
+        device.name
+    );
+    let ended = bench.flashproof(&[&["fio"][..], &words(&line)].concat()).expect(0);
+    assert!(ended.stderr.contains("ioengine=libaio is run by io_uring\n"), "{}", ended.stderr);
+    for line in ["calls: (g=0): rw=randread", "ioengine=psync, iodepth=1", "ioengine=io_uring, iodepth=4"] {
+        assert!(ended.stdout.contains(line), "no `{line}` in {}", ended.stdout);
+    }
+    let facts = bench.run().manifest.engine_facts;
+    assert_ne!(facts["engine"], "sync");
+    assert_eq!(facts["synchronous_threads"], 2, "{facts}");
+    assert_eq!(support::totals(&bench.run(), "queue-reads"), (1024, 0, 0));
+}
+
+/// A run whose calls hang, because the kernel lets one byte a second through, and the group that holds them.
+fn hanging(bench: &Bench, device: &LoopDevice, line: &str) -> Option<(Throttled, Running)> {
+    let throttled = Throttled::new(bench, device, &[("write_bps", 1)])?;
+    let mut command = throttled.command(bench);
+    let line = format!(
+        "fio --out=run --name=a --filename={0} --erase={0} --bs=64k --ioengine=psync --time_based --hang=2 {line}",
+        device.name
+    );
+    command.args(words(&line));
+    Some((throttled, Running::start(command)))
+}
+
+#[test]
+fn a_device_that_never_answers_a_call_has_lost_it() {
+    for (line, stream) in [("--rw=randwrite --direct=1", "a-writes"), ("--rw=write --fdatasync=1", "a-flushes")] {
+        let bench = Bench::new();
+        let Some(device) = LoopDevice::new(&bench, 16 * MIB, &[]) else { return };
+        let Some((throttled, mut running)) = hanging(&bench, &device, &format!("--runtime=2 {line}")) else { return };
+        running.wait_to_hear(&format!("1 {stream} never came back"));
+        // The kernel ends no process that waits for a device.
+        running.wait_to_hear("this process ends when");
+        throttled.lift();
+        let ended = running.end().expect(1);
+        assert!(ended.stderr.contains("FAIL"), "{}", ended.stderr);
+        let run = bench.run();
+        assert_eq!(run.intervals, 2, "the report did not wait for the call");
+    }
+}
+
+#[test]
+fn a_signal_ends_a_run_whose_call_hangs() {
+    let bench = Bench::new();
+    let Some(device) = LoopDevice::new(&bench, 16 * MIB, &[]) else { return };
+    let Some((throttled, mut running)) = hanging(&bench, &device, "--rw=randwrite --direct=1 --runtime=600") else {
+        return;
+    };
+    running.wait_until("its first interval", || {
+        bench.exists("run/telemetry.csv") && bench.text("run/telemetry.csv").lines().count() > 1
+    });
+    running.signal("TERM");
+    running.wait_to_hear("stopped by SIGTERM");
+    running.wait_to_hear("this process ends when");
+    throttled.lift();
+    running.end().expect(1);
 }

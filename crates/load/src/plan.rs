@@ -84,6 +84,10 @@ pub struct Plan {
     pub buffers: Vec<BufferClass>,
     /// CPUs for its thread; empty: the kernel chooses.
     pub cpus: Vec<u32>,
+    /// True if its thread performs each operation itself, as a system call, on real devices.
+    pub synchronous: bool,
+    /// Cells that its lanes record; `None`: any. Many shards with many cells each would take a lot of memory.
+    pub cells: Option<Vec<u32>>,
 }
 
 impl BufferClass {

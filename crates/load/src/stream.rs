@@ -4,7 +4,7 @@ use crate::sizes::SizeTable;
 use results::times::Times;
 use std::fmt::Debug;
 use std::sync::Arc;
-use sys::op::{OpKind, Outcome, Placement, TargetId};
+use sys::op::{OpKind, Outcome, Placement, TargetId, WriteSync};
 use sys::random::Random;
 
 /// An operation that a stream wants, before it has a buffer.
@@ -20,8 +20,8 @@ pub struct Request {
     pub len: u32,
     /// Index of the buffer class it takes its buffer from.
     pub buffers: u16,
-    /// Forces a write to the medium by itself.
-    pub sync: bool,
+    /// Durability of a write.
+    pub sync: WriteSync,
     /// Placement hint of a write.
     pub placement: Option<Placement>,
 }
@@ -29,7 +29,7 @@ pub struct Request {
 impl Request {
     /// An operation of no bytes at the first one, without placement.
     pub fn new(kind: OpKind, target: TargetId, cell: u32, buffers: u16) -> Self {
-        Self { target, cell, kind, offset: 0, len: 0, buffers, sync: false, placement: None }
+        Self { target, cell, kind, offset: 0, len: 0, buffers, sync: WriteSync::No, placement: None }
     }
 }
 

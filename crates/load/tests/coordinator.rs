@@ -32,6 +32,8 @@ fn plan(shard: u64, shards: u64) -> Plan {
         limits: vec![Limit { slots: 4, configured: false }],
         buffers: vec![BufferClass { len_bytes: 4096, count: 4, fill: Fill::AsIs }],
         cpus: Vec::new(),
+        synchronous: false,
+        cells: None,
     }
 }
 

@@ -16,7 +16,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 use store::{DEVICE_HEADER_BYTES, DeviceHeader};
 use sys::buffer::Buf;
-use sys::op::{Op, OpKind};
+use sys::op::{Op, OpKind, WriteSync};
 
 /// Bytes cleared at the end of a device: the range that the guard examines.
 const TAIL_BYTES: u64 = 1 << 20;
@@ -85,7 +85,16 @@ impl Transfers {
     fn transfer(&mut self, kind: OpKind, offset: u64, len: usize) -> io::Result<()> {
         let buf = self.buf.take().ok_or(io::ErrorKind::OutOfMemory)?;
         let until_ns = self.engine.now() + LIMIT.as_nanos() as u64;
-        self.engine.submit(Op { target: 0, kind, offset, len: len as u32, sync: true, placement: None, buf, token: 0 });
+        self.engine.submit(Op {
+            target: 0,
+            kind,
+            offset,
+            len: len as u32,
+            sync: WriteSync::Data,
+            placement: None,
+            buf,
+            token: 0,
+        });
         let mut out = Vec::new();
         self.engine.reap(Wait { until_ns, completions: 1 }, &mut out)?;
         let done = out.pop().ok_or(io::ErrorKind::TimedOut)?;

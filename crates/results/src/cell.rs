@@ -69,18 +69,8 @@ impl Cell {
     pub fn new(stream: &StreamInfo, thresholds_ns: Arc<[u64]>) -> Self {
         assert!(thresholds_ns.len() <= THRESHOLDS_MAX, "at most {THRESHOLDS_MAX} thresholds");
         assert!(thresholds_ns.is_sorted(), "thresholds ascend");
-        let tightest_ns = thresholds_ns.first().copied().unwrap_or(u64::MAX);
-        Self {
-            service: latencies(),
-            wait: latencies(),
-            waited: None,
-            lag: latencies(),
-            act: stream.act.map(|act| ActBuckets::new(act.scale)),
-            counts: CellCounts::default(),
-            thresholds_ns,
-            tightest_ns,
-            late_ns: stream.late_ns.unwrap_or(GRACE_NS),
-        }
+        let idle = Self::idle(stream, thresholds_ns);
+        Self { service: latencies(), wait: latencies(), lag: latencies(), ..idle }
     }
 
     /// Records an operation that succeeded and whose completion can have lain unseen for `unseen_ns`.
@@ -174,6 +164,23 @@ impl Cell {
         }
     }
 
+    /// As [`Self::new`], without room for operations until others are merged into it.
+    fn idle(stream: &StreamInfo, thresholds_ns: Arc<[u64]>) -> Self {
+        let small = || Histogram::new_with_bounds(1, 2, 0).expect("bounds are constants in range");
+        let tightest_ns = thresholds_ns.first().copied().unwrap_or(u64::MAX);
+        Self {
+            service: small(),
+            wait: small(),
+            waited: None,
+            lag: small(),
+            act: stream.act.map(|act| ActBuckets::new(act.scale)),
+            counts: CellCounts::default(),
+            thresholds_ns,
+            tightest_ns,
+            late_ns: stream.late_ns.unwrap_or(GRACE_NS),
+        }
+    }
+
     /// Subtracts operations from the lower bound that counts against the device: they may have been slow because this
     /// program was late, or because its thread had no CPU.
     pub fn excuse(&mut self, ops: u64) {
@@ -193,6 +200,13 @@ impl Cell {
         self.counts.backlog.add(&other.counts.backlog);
         if other.counts.wanted() == 0 {
             return;
+        }
+        for (mine, others) in
+            [(&mut self.service, &other.service), (&mut self.wait, &other.wait), (&mut self.lag, &other.lag)]
+        {
+            if mine.high() < others.high() {
+                *mine = latencies();
+            }
         }
         const SAME: &str = "cells of one run have equal bounds";
         self.service.add(&other.service).expect(SAME);
@@ -358,14 +372,22 @@ pub fn add_carried(all: &mut Vec<Carried>, more: Carried) {
 impl Interval {
     /// An empty interval for `layout`.
     pub fn new(layout: &Layout) -> Self {
-        let cells = layout.streams.iter().flat_map(|stream| {
-            let cell = Cell::new(stream, layout.thresholds_ns.clone());
-            std::iter::repeat_n(cell, layout.devices.len())
-        });
+        Self::of_cells(layout, None)
+    }
+
+    /// An empty interval of a shard that records only the cells `used`; `None`: any.
+    pub fn of_cells(layout: &Layout, used: Option<&[u32]>) -> Self {
+        let cell = |index: usize| {
+            let (stream, thresholds_ns) = (&layout.streams[index / layout.devices.len()], layout.thresholds_ns.clone());
+            match used.is_none_or(|used| used.contains(&(index as u32))) {
+                true => Cell::new(stream, thresholds_ns),
+                false => Cell::idle(stream, thresholds_ns),
+            }
+        };
         Self {
             index: 0,
             end_ns: 0,
-            cells: cells.collect(),
+            cells: (0..layout.cells()).map(cell).collect(),
             gap: latencies(),
             cpu_ns: 0,
             run_delay_ns: 0,
@@ -465,6 +487,30 @@ impl Interval {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_cell_without_room_gets_it_with_what_is_merged_into_it() {
+        let stream = StreamInfo { name: "reads".into(), ..StreamInfo::default() };
+        let layout =
+            Layout { streams: vec![stream], devices: vec!["a".into(), "b".into()], thresholds_ns: [1_000].into() };
+        let mut intervals = [0, 1].map(|used| Interval::of_cells(&layout, Some(&[used])));
+        for (cell, interval) in intervals.iter_mut().enumerate() {
+            interval.cells[cell].record(&Times::new(0, 0, 0, 5_000_000), 0, 512);
+            interval.close();
+        }
+        let mut whole = intervals[0].clone();
+        whole.merge(&intervals[1]);
+        let seen: Vec<_> =
+            whole.cells.iter().map(|cell| (cell.counts.ops, cell.service.max(), cell.wait.len())).collect();
+        let mut all = Interval::new(&layout);
+        (0..2).for_each(|cell| all.cells[cell].record(&Times::new(0, 0, 0, 5_000_000), 0, 512));
+        all.close();
+        let wanted: Vec<_> =
+            all.cells.iter().map(|cell| (cell.counts.ops, cell.service.max(), cell.wait.len())).collect();
+        assert_eq!(seen, wanted);
+        whole.merge(&Interval::of_cells(&layout, Some(&[])));
+        assert_eq!(whole.cells[1].counts.ops, 1);
+    }
 
     #[test]
     fn durations_of_no_length_are_counted_when_the_interval_is_closed() {

@@ -1,4 +1,4 @@
-//! Chooses the engine (io_uring, NVMe commands, AIO, threads, simulation) and runs a load on it.
+//! Chooses the engine (io_uring, NVMe commands, AIO, threads, system calls, simulation) and runs a load on it.
 
 use crate::console;
 use crate::devices::Devices;
@@ -8,6 +8,7 @@ use crate::placement::{self, Carrier};
 use device::generic::Generic;
 use device::target::Target;
 use engine::aio::Aio;
+use engine::calls::Calls;
 use engine::passthrough::Passthrough;
 use engine::pool::Pool;
 use engine::sim::{Drive, SimEngine};
@@ -16,7 +17,7 @@ use engine::uring::Uring;
 use engine::{BlockEngine, DeviceName};
 use load::choice::{Engine as Wanted, Pacing as WantedPacing};
 use load::plan::Plan;
-use load::run::{Pacing, Run, RunError, Sink, run};
+use load::run::{MakeCalls, Pacing, Run, RunError, Sink, run, run_beside};
 use load::workload::{RunSpec, Workload};
 use results::cell::harmless_gap_ns;
 use results::records_read::RecordsRead;
@@ -57,6 +58,8 @@ pub struct Demand {
     pub engine: Wanted,
     /// Placements of the load's kinds of writes, by device ([`placement::Kinds`]).
     pub placements: Vec<Vec<Option<Placement>>>,
+    /// All issuing threads perform system calls.
+    pub synchronous: bool,
 }
 
 impl Demand {
@@ -66,7 +69,8 @@ impl Demand {
             let uses = |workload: &&W| workload.spec().device_names.contains(device);
             workloads.clone().filter(uses).flat_map(|workload| workload.placements(device)).collect()
         };
-        Self { engine: spec.engine, placements: spec.device_names.iter().map(on).collect() }
+        let synchronous = workloads.clone().all(|workload| workload.extras().synchronous);
+        Self { engine: spec.engine, placements: spec.device_names.iter().map(on).collect(), synchronous }
     }
 }
 
@@ -95,6 +99,8 @@ enum Kind {
     Aio(Option<String>),
     /// Threads that block in pread and pwrite; the reason, if they were not requested.
     Threads(Option<String>),
+    /// System calls of the issuing threads.
+    Calls,
     /// The event queue of simulated drives.
     Simulated,
     /// Client of a database protocol.
@@ -123,10 +129,11 @@ impl Engine {
             Wanted::Aio => aio(targets).map(|()| Kind::Aio(None)).map_err(|why| {
                 Failure::environment(format!("cannot use AIO, as engine: aio demands - {why} - set engine: auto"))
             })?,
+            _ if demand.synchronous => Kind::Calls,
             _ => ring_or_other(wanted, targets)?,
         };
         let placement = match kind {
-            Kind::Aio(_) | Kind::Threads(_) => placement::by_hint(&demand.placements, targets)?,
+            Kind::Aio(_) | Kind::Threads(_) | Kind::Calls => placement::by_hint(&demand.placements, targets)?,
             _ => placement::by_streams(&demand.placements, targets)?,
         };
         Ok(Self { kind, placement, store: None, life: None })
@@ -208,6 +215,7 @@ impl Engine {
             }
             Kind::Aio(why) => json!({"engine": "aio", "why": why}),
             Kind::Threads(why) => json!({"engine": "threads", "why": why}),
+            Kind::Calls => json!({"engine": "sync"}),
             Kind::Simulated => json!({"engine": "simulated"}),
             Kind::Client(settings) => {
                 let ClientSettings { timeout_ms, pipeline, verification, .. } = &**settings;
@@ -246,8 +254,11 @@ impl Engine {
         sink: &mut dyn Sink,
     ) -> Result<(), RunError> {
         let epoch = Instant::now();
+        let targets: Arc<[_]> = if let Devices::Real(targets) = devices { targets.clone().into() } else { [].into() };
         let tightest_ns = what.layout.thresholds_ns.first().copied().unwrap_or(0);
         let harmless_gap_ns = harmless_gap_ns(tightest_ns);
+        let calls = |plan: &Plan| Calls::new(targets.clone(), plan.buffer_bytes(), epoch, harmless_gap_ns);
+        let _stuck = StuckCalls(&targets);
         match (&self.kind, devices) {
             (Kind::Client(settings), _) => {
                 let shards = plans.len();
@@ -281,38 +292,57 @@ impl Engine {
                     let (targets, generics) = (targets.to_vec(), generics.clone());
                     facts.keep(Passthrough::new(targets, generics, slots, bytes, epoch, harmless_gap_ns)?)
                 };
-                self.run_on(what, plans, engine, sink)
+                self.run_on(what, plans, engine, &calls, sink)
             }
             (Kind::Aio(_), Devices::Real(targets)) => {
                 let engine = |slots, bytes| Aio::new(targets.to_vec(), slots, bytes, epoch, harmless_gap_ns);
-                self.run_on(what, plans, engine, sink)
+                self.run_on(what, plans, engine, &calls, sink)
             }
             (Kind::Threads(_), Devices::Real(targets)) => {
                 let engine = |slots, bytes| Threads::new(WORKERS_MAX, targets, slots, bytes, epoch, harmless_gap_ns);
-                self.run_on(what, plans, engine, sink)
+                self.run_on(what, plans, engine, &calls, sink)
+            }
+            (Kind::Calls, Devices::Real(_)) => {
+                let engine = |_, bytes| Calls::new(targets.clone(), bytes, epoch, harmless_gap_ns);
+                self.run_on(what, plans, engine, &calls, sink)
             }
             (_, Devices::Real(targets)) => {
                 let engine =
                     |slots, bytes| facts.keep(Uring::new(targets.to_vec(), slots, bytes, epoch, harmless_gap_ns)?);
-                self.run_on(what, plans, engine, sink)
+                self.run_on(what, plans, engine, &calls, sink)
             }
         }
     }
 
     /// Runs `plans` on engines that `engine` makes, for a number of operations in flight and bytes of buffers, or on the store
-    /// over them.
+    /// over them. `calls` makes those of synchronous plans.
     fn run_on<W: BlockEngine>(
         &self,
         what: &Run,
         plans: Vec<Plan>,
         engine: impl Fn(usize, usize) -> io::Result<W> + Sync,
+        calls: &MakeCalls<'_>,
         sink: &mut dyn Sink,
     ) -> Result<(), RunError> {
         let Some(store) = &self.store else {
-            return run(what, plans, |_, plan: &Plan| engine(plan.in_flight_max(), plan.buffer_bytes()), sink);
+            let engine = |_, plan: &Plan| engine(plan.in_flight_max(), plan.buffer_bytes());
+            return run_beside(what, plans, engine, calls, sink);
         };
         let (slots, bytes) = store.needs();
         run(what, plans, |shard, _: &Plan| store.open(shard, engine(slots, bytes)?), sink)
+    }
+}
+
+/// Says at the end of a run that a call hangs: its thread still holds the targets.
+struct StuckCalls<'a>(&'a Arc<[Arc<Target>]>);
+
+impl Drop for StuckCalls<'_> {
+    fn drop(&mut self) {
+        if Arc::strong_count(self.0) > 1 {
+            console::warning(
+                "a system call has not returned, and the kernel ends no process during one: this process ends when the device answers",
+            );
+        }
     }
 }
 
@@ -377,6 +407,8 @@ pub struct EngineFacts {
     pacing: Pacing,
     wake_cost_ns: Option<u64>,
     shards: usize,
+    /// Issuing threads that perform system calls.
+    synchronous: usize,
     ring: Mutex<Vec<RingFacts>>,
 }
 
@@ -397,13 +429,18 @@ impl EngineFacts {
                 _ => sleep(wake_cost_ns.unwrap_or(0), iops / shards as f64),
             },
         };
-        Self { chosen: engine.value(), pacing, wake_cost_ns, shards, ring: Mutex::default() }
+        Self { chosen: engine.value(), pacing, wake_cost_ns, shards, synchronous: 0, ring: Mutex::default() }
+    }
+
+    /// With this number of issuing threads that perform system calls.
+    pub fn with_synchronous(self, synchronous: usize) -> Self {
+        Self { synchronous, ..self }
     }
 
     /// Facts of `engine` for a load without a rate on one thread, which waits only for completions.
     pub fn unpaced(engine: &Engine) -> Self {
         let pacing = Pacing::Sleep { period_ns: *PERIOD_NS.end(), gathers: true };
-        Self { chosen: engine.value(), pacing, wake_cost_ns: None, shards: 1, ring: Mutex::default() }
+        Self { chosen: engine.value(), pacing, wake_cost_ns: None, shards: 1, synchronous: 0, ring: Mutex::default() }
     }
 
     /// Keeps the facts of a ring. Returns its engine.
@@ -422,6 +459,9 @@ impl EngineFacts {
         let rings = self.ring.lock().unwrap_or_else(|poisoned| poisoned.into_inner());
         let mut value = self.chosen.clone();
         value["issuing_threads"] = self.shards.into();
+        if self.synchronous > 0 {
+            value["synchronous_threads"] = self.synchronous.into();
+        }
         value["wake_cost_ns"] = self.wake_cost_ns.into();
         if let (Pacing::Sleep { period_ns, gathers }, Some(_)) = (self.pacing, self.wake_cost_ns) {
             value["wake_period_ns"] = period_ns.into();

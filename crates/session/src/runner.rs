@@ -201,7 +201,8 @@ pub fn run<W: Workload>(request: RunRequest<'_, W>, switch: &Switch, watch: &mut
         )));
     }
     let iops = streams.iter().map(|stream| stream.offered_iops).sum();
-    let facts = EngineFacts::new(engine, &spec, plan.shards.len(), iops);
+    let synchronous = plan.shards.iter().filter(|shard| shard.synchronous).count();
+    let facts = EngineFacts::new(engine, &spec, plan.shards.len(), iops).with_synchronous(synchronous);
     let control = Arc::new(Control::default());
 
     let manifest = Manifest {

@@ -5,7 +5,7 @@ use crate::{Disk, IoCounts, Transaction, index::Place};
 use std::ops::Range;
 use std::sync::Arc;
 use sys::buffer::{ALIGN, Buf};
-use sys::op::{Completion, Op, OpKind, TargetId};
+use sys::op::{Completion, Op, OpKind, TargetId, WriteSync};
 
 /// Purpose of an operation.
 #[derive(Debug)]
@@ -106,7 +106,8 @@ impl Io {
         disk: &mut impl Disk,
     ) {
         let Some(slot) = self.unused.pop() else { return };
-        let (offset, len, sync) = (bytes.start, (bytes.end - bytes.start) as u32, kind == OpKind::Write);
+        let (offset, len) = (bytes.start, (bytes.end - bytes.start) as u32);
+        let sync = if kind == OpKind::Write { WriteSync::Data } else { WriteSync::No };
         self.pending[slot as usize] = Some((pending, kind, len));
         disk.submit(Op { target, kind, offset, len, sync, placement: None, buf, token: self.first + slot });
     }

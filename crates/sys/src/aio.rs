@@ -6,9 +6,8 @@
 //! operations in flight, of a hung device too. Structures and opcodes: include/uapi/linux/aio_abi.h.
 
 use crate::buffer::{ALIGN, Buf, Pool};
-use crate::op::{Op, OpKind, Outcome};
+use crate::op::{Op, OpKind, Outcome, WriteSync};
 use crate::queue::{Queue, Reaped, Sleep};
-use crate::ring::RWF_DSYNC;
 use crate::usage::monotonic_ns;
 use std::io;
 use std::marker::PhantomData;
@@ -16,6 +15,7 @@ use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 
 const PREAD: u16 = 0;
 const PWRITE: u16 = 1;
+const FSYNC: u16 = 2;
 const FDSYNC: u16 = 3;
 
 /// `RWF_NOWAIT` of linux/fs.h.
@@ -215,7 +215,7 @@ impl Queue for Aio {
         self.pushed.len()
     }
 
-    /// Panics for a deallocation, too, which AIO has not.
+    /// Panics for a deallocation or write-back, too, which AIO has not.
     fn push(&mut self, mut op: Op) -> Result<(), Op> {
         let token = op.token as usize;
         assert!(self.slots[token].is_none(), "token {token} is in flight");
@@ -231,9 +231,10 @@ impl Queue for Aio {
         };
         self.blocks[token] = match op.kind {
             OpKind::Read => moves(PREAD, 0, &mut op),
-            OpKind::Write => moves(PWRITE, if op.sync { RWF_DSYNC as u32 } else { 0 }, &mut op),
+            OpKind::Write => moves(PWRITE, op.sync.flags() as u32, &mut op),
             OpKind::Flush => ControlBlock { opcode: FDSYNC, ..block },
-            OpKind::Deallocate => panic!("AIO deallocates nothing"),
+            OpKind::FlushFile => ControlBlock { opcode: FSYNC, ..block },
+            OpKind::Deallocate | OpKind::WriteBack(_) => panic!("AIO has no {}", op.kind),
         };
         self.pushed.push(op.token);
         // Not by a reference to one block: pointers to others are in use.
@@ -304,7 +305,7 @@ pub fn probe(file: BorrowedFd<'_>) -> io::Result<()> {
     let buf = aio.buffer(ALIGN).ok_or_else(|| io::Error::from_raw_os_error(libc::ENOMEM))?;
     let (kind, len) = (OpKind::Read, ALIGN as u32);
     // Panics for a token in flight only.
-    let _ = aio.push(Op { target: 0, kind, offset: 0, len, sync: false, placement: None, buf, token: 0 });
+    let _ = aio.push(Op { target: 0, kind, offset: 0, len, sync: WriteSync::No, placement: None, buf, token: 0 });
     let (began_ns, mut result) = (monotonic_ns(), Err(io::Error::from_raw_os_error(libc::ETIMEDOUT)));
     // A signal ends a wait early.
     while aio.posted == 0 && monotonic_ns() < began_ns + PROBE_NS {

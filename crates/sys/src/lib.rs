@@ -7,6 +7,7 @@
 
 pub mod aio;
 pub mod buffer;
+pub mod call;
 pub mod ioctl;
 pub mod memory;
 pub mod mount;

@@ -17,6 +17,11 @@ pub enum OpKind {
     /// Flushes the drive's write cache (fdatasync(2)), so that every write completed before is durable. Has no
     /// offset, length or bytes.
     Flush,
+    /// As [`Self::Flush`], with all metadata of the file (fsync(2)). The same on a device.
+    FlushFile,
+    /// Starts or awaits the write-back of a range of the page cache (sync_file_range(2)); length 0: to the end. The
+    /// drive's write cache is not flushed, so nothing becomes durable.
+    WriteBack(WriteBack),
     /// Deallocates a range: a discard (TRIM, NVMe deallocate) on a block device, a punched hole in a file. Has no
     /// bytes. Later reads return what the drive chooses; zeros in a file.
     Deallocate,
@@ -27,6 +32,11 @@ impl OpKind {
     pub fn moves_data(self) -> bool {
         matches!(self, Self::Read | Self::Write)
     }
+
+    /// True if every write completed before is durable afterwards.
+    pub fn is_flush(self) -> bool {
+        matches!(self, Self::Flush | Self::FlushFile)
+    }
 }
 
 impl fmt::Display for OpKind {
@@ -35,8 +45,63 @@ impl fmt::Display for OpKind {
             Self::Read => "read",
             Self::Write => "write",
             Self::Flush => "flush",
+            Self::FlushFile => "fsync",
+            Self::WriteBack(_) => "sync_file_range",
             Self::Deallocate => "deallocate",
         })
+    }
+}
+
+/// Steps of a write-back: flags of sync_file_range(2), in this order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct WriteBack {
+    /// Awaits the write-back that is under way.
+    pub wait_before: bool,
+    /// Starts the write-back of all modified pages.
+    pub write: bool,
+    /// Awaits it.
+    pub wait_after: bool,
+}
+
+impl WriteBack {
+    /// The flags of sync_file_range(2) and of io_uring's entry.
+    pub fn flags(self) -> u32 {
+        [
+            (self.wait_before, libc::SYNC_FILE_RANGE_WAIT_BEFORE),
+            (self.write, libc::SYNC_FILE_RANGE_WRITE),
+            (self.wait_after, libc::SYNC_FILE_RANGE_WAIT_AFTER),
+        ]
+        .into_iter()
+        .filter_map(|(is_on, flag)| is_on.then_some(flag))
+        .sum()
+    }
+}
+
+/// Durability of a single write, on a target opened without `O_DSYNC` and `O_SYNC`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum WriteSync {
+    /// May stay in the drive's write cache.
+    #[default]
+    No,
+    /// On the medium when complete, as with `O_DSYNC` (FUA).
+    Data,
+    /// The same with all metadata of the file, as with `O_SYNC`.
+    File,
+}
+
+impl WriteSync {
+    /// True if the write is on the medium when it completes.
+    pub fn is_on(self) -> bool {
+        self != Self::No
+    }
+
+    /// Flags of pwritev2(2), io_uring and AIO.
+    pub fn flags(self) -> i32 {
+        match self {
+            Self::No => 0,
+            Self::Data => libc::RWF_DSYNC,
+            Self::File => libc::RWF_SYNC,
+        }
     }
 }
 
@@ -57,8 +122,8 @@ pub struct Op {
     pub offset: u64,
     /// Bytes to transfer or deallocate; for a read or write at most the buffer's length.
     pub len: u32,
-    /// Forces this write to the medium (FUA), for targets opened without `O_DSYNC`.
-    pub sync: bool,
+    /// Durability of this write.
+    pub sync: WriteSync,
     /// Placement hint of a write. A target without placement support fails the write with `EOPNOTSUPP`; no hint is
     /// dropped silently.
     pub placement: Option<Placement>,
@@ -238,6 +303,15 @@ pub struct Completion {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn flags_are_those_of_the_kernel() {
+        // linux/fs.h
+        let steps = |wait_before, write, wait_after| WriteBack { wait_before, write, wait_after }.flags();
+        assert_eq!([steps(true, false, false), steps(false, true, false), steps(false, false, true)], [1, 2, 4]);
+        assert_eq!((steps(true, true, true), steps(false, false, false)), (7, 0));
+        assert_eq!([WriteSync::No, WriteSync::Data, WriteSync::File].map(WriteSync::flags), [0, 2, 4]);
+    }
 
     #[test]
     fn what_a_record_engine_answered_is_said_in_words() {

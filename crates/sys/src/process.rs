@@ -101,6 +101,27 @@ pub fn thread_cpu_ns() -> io::Result<u64> {
     clock_ns(libc::CLOCK_THREAD_CPUTIME_ID)
 }
 
+/// CPU clock of a thread, which any thread of this process may read.
+#[derive(Debug)]
+pub struct ThreadClock(libc::clockid_t);
+
+impl ThreadClock {
+    /// The clock of the calling thread.
+    pub fn of_this_thread() -> Self {
+        let mut clock = libc::CLOCK_THREAD_CPUTIME_ID;
+        // SAFETY: the call writes one number, which lives until it returns; the calling thread exists.
+        if unsafe { libc::pthread_getcpuclockid(libc::pthread_self(), &raw mut clock) } != 0 {
+            clock = libc::CLOCK_THREAD_CPUTIME_ID;
+        }
+        Self(clock)
+    }
+
+    /// CPU time (user + system) that the thread has used, nanoseconds. Errors: it has ended.
+    pub fn ns(&self) -> io::Result<u64> {
+        clock_ns(self.0)
+    }
+}
+
 /// CPU time (user + system) that all threads of this process have used, nanoseconds.
 pub fn process_cpu_ns() -> io::Result<u64> {
     clock_ns(libc::CLOCK_PROCESS_CPUTIME_ID)
@@ -181,6 +202,19 @@ mod tests {
         assert_eq!(tried(&[0, 1_023]).join().unwrap(), "there is no CPU 1023 to run on");
         assert_eq!(tried(&[1_023]).join().unwrap(), "there is no CPU 1023 to run on");
         assert_eq!(tried(&[1_024]).join().unwrap(), "there is no CPU 1024 to run on");
+    }
+
+    #[test]
+    fn the_clock_of_a_thread_is_read_from_another() {
+        let clock = ThreadClock::of_this_thread();
+        let read = std::thread::scope(|scope| scope.spawn(|| clock.ns().unwrap()).join().unwrap());
+        assert!(read <= clock.ns().unwrap());
+        let begin = std::time::Instant::now();
+        while begin.elapsed().as_millis() < 20 {}
+        std::thread::scope(|scope| {
+            // The other thread has used next to nothing.
+            scope.spawn(|| assert!(clock.ns().unwrap() > read && clock.ns().unwrap() > thread_cpu_ns().unwrap()));
+        });
     }
 
     #[test]

@@ -19,9 +19,6 @@ use std::io;
 use std::marker::PhantomData;
 use std::os::fd::{AsRawFd, BorrowedFd, RawFd};
 
-/// `RWF_DSYNC` of linux/fs.h: `O_DSYNC` for a single write.
-pub(crate) const RWF_DSYNC: i32 = 0x2;
-
 // From linux/io_uring.h.
 const ENTER_GETEVENTS: u32 = 1 << 0;
 const ENTER_EXT_ARG: u32 = 1 << 3;
@@ -455,7 +452,7 @@ fn timespec(ns: u64) -> Timespec {
 fn entry(op: &mut Op, block: bool) -> squeue::Entry {
     let file = Fixed(op.target.into());
     let (address, len, offset) = (op.buf.address(), op.len.min(op.buf.len() as u32), op.offset);
-    let rw_flags = if op.sync { RWF_DSYNC } else { 0 };
+    let rw_flags = op.sync.flags();
     let stream = op.placement.map_or(0, |placement| placement.0 as u8);
     match (op.kind, op.buf.registered()) {
         (OpKind::Read, Some(index)) => opcode::ReadFixed::new(file, address, len, index).offset(offset).build(),
@@ -469,6 +466,10 @@ fn entry(op: &mut Op, block: bool) -> squeue::Entry {
             opcode::Write::new(file, address, len).offset(offset).rw_flags(rw_flags).write_stream(stream).build()
         }
         (OpKind::Flush, _) => opcode::Fsync::new(file).flags(FsyncFlags::DATASYNC).build(),
+        (OpKind::FlushFile, _) => opcode::Fsync::new(file).build(),
+        (OpKind::WriteBack(steps), _) => {
+            opcode::SyncFileRange::new(file, op.len).offset(offset).flags(steps.flags()).build()
+        }
         (OpKind::Deallocate, _) if block => discard(file, offset, op.len.into()),
         (OpKind::Deallocate, _) => {
             let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;
@@ -587,12 +588,13 @@ fn enter(fd: RawFd, pushed: usize, completions: u32, flags: u32, timeout_ns: Opt
 mod tests {
     use super::*;
     use crate::op::Placement;
+    use crate::op::WriteSync;
     use std::os::fd::AsFd;
     use std::time::Instant;
 
     fn op(kind: OpKind, placement: Option<Placement>) -> Op {
         let (offset, len) = (0x1122_3344_5566_7788, 4096);
-        Op { target: 3, kind, offset, len, sync: false, placement, buf: Buf::empty(), token: 0 }
+        Op { target: 3, kind, offset, len, sync: WriteSync::No, placement, buf: Buf::empty(), token: 0 }
     }
 
     /// A ring that has completed a read with a timer of `timer_ns` armed, and its clock.

@@ -67,11 +67,13 @@ impl Contents {
         match op.kind {
             OpKind::Read if outcome.is_done() => self.read(op.offset, &mut op.buf[..len]),
             OpKind::Read => {}
-            OpKind::Write if outcome.is_done() => self.write_sectors(op.offset, &op.buf[..len], op.sync),
+            OpKind::Write if outcome.is_done() => {
+                self.write_sectors(op.offset, &op.buf[..len], op.sync.is_on());
+            }
             // A failed write leaves a random set of its sectors written.
             OpKind::Write => self.tear(op),
-            OpKind::Flush if outcome.is_done() => self.medium.clear(),
-            OpKind::Flush => {}
+            OpKind::Flush | OpKind::FlushFile if outcome.is_done() => self.medium.clear(),
+            OpKind::Flush | OpKind::FlushFile | OpKind::WriteBack(_) => {}
             OpKind::Deallocate if outcome.is_done() => {
                 let zeros = vec![0; op.len as usize];
                 self.write_sectors(op.offset, &zeros, false);
@@ -101,7 +103,7 @@ impl Contents {
         let share = [0.0, 1.0, 0.5, 0.9][self.random.below(4) as usize];
         for (number, sector) in op.buf[..len].chunks(self.sector).enumerate() {
             if self.random.unit() < share {
-                self.write_sectors(op.offset + (number * self.sector) as u64, sector, op.sync);
+                self.write_sectors(op.offset + (number * self.sector) as u64, sector, op.sync.is_on());
             }
         }
     }

@@ -28,7 +28,8 @@ impl Counted {
             OpKind::Read => (reads, read_bytes),
             OpKind::Write => (writes, write_bytes),
             OpKind::Deallocate => (deallocates, deallocated_bytes),
-            OpKind::Flush => return *flushes += 1,
+            OpKind::Flush | OpKind::FlushFile => return *flushes += 1,
+            OpKind::WriteBack(_) => return,
         };
         *operations += 1;
         *bytes += len;

@@ -170,10 +170,19 @@ impl<M: DriveModel> IoEngine for SimEngine<M> {
 mod tests {
     use super::*;
     use results::telemetry::Column;
-    use sys::op::{OpKind, Outcome};
+    use sys::op::{OpKind, Outcome, WriteBack, WriteSync};
 
     fn read(offset: u64, token: u32) -> Op {
-        Op { target: 0, kind: OpKind::Read, offset, len: 4096, sync: false, placement: None, buf: Buf::empty(), token }
+        Op {
+            target: 0,
+            kind: OpKind::Read,
+            offset,
+            len: 4096,
+            sync: WriteSync::No,
+            placement: None,
+            buf: Buf::empty(),
+            token,
+        }
     }
 
     fn engine(spec: &str) -> SimEngine {
@@ -200,7 +209,7 @@ mod tests {
 
     #[test]
     fn a_drive_that_keeps_bytes_loses_what_was_not_on_the_medium() {
-        let write = |engine: &mut SimEngine, offset: u64, value: u8, sync: bool, token: u32| {
+        let write = |engine: &mut SimEngine, offset: u64, value: u8, sync: WriteSync, token: u32| {
             let mut buf = engine.buffer(8192).unwrap();
             buf.fill(value);
             engine.submit(Op { kind: OpKind::Write, len: 8192, sync, buf, ..read(offset, token) });
@@ -209,10 +218,10 @@ mod tests {
         for seed in 0..200 {
             let model = QueueModel::new(&"sim:capacity=1MiB".parse().unwrap(), 1);
             let mut engine = SimEngine::holding(vec![model], vec![Contents::new(512, seed)]);
-            write(&mut engine, 512, 1, true, 0);
-            write(&mut engine, 65_536, 2, false, 1);
+            write(&mut engine, 512, 1, WriteSync::Data, 0);
+            write(&mut engine, 65_536, 2, WriteSync::No, 1);
             reap_all(&mut engine);
-            write(&mut engine, 131_072, 3, true, 2);
+            write(&mut engine, 131_072, 3, WriteSync::Data, 2);
             let buf = engine.buffer(8192).unwrap();
             engine.submit(Op { buf, len: 8192, ..read(4096, 3) });
             let mut out = Vec::new();
@@ -221,7 +230,7 @@ mod tests {
             }
             let done = out.into_iter().find(|done| done.token == 3).unwrap();
             assert!(done.buf[..4608].iter().all(|byte| *byte == 1) && done.buf[4608..].iter().all(|byte| *byte == 0));
-            write(&mut engine, 262_144, 4, true, 4);
+            write(&mut engine, 262_144, 4, WriteSync::Data, 4);
             let contents = engine.stop(seed % 2 == 0).remove(0);
             let sectors = |offset: u64| {
                 let mut bytes = vec![0; 8192];
@@ -335,6 +344,8 @@ mod tests {
         engine.submit(op(OpKind::Deallocate, 1 << 20, 3));
         engine.submit(op(OpKind::Deallocate, (1 << 20) + 1, 4));
         engine.submit(Op { placement: Some(sys::op::Placement(1)), ..op(OpKind::Write, 512, 5) });
+        engine.submit(op(OpKind::WriteBack(WriteBack::default()), 512, 6));
+        engine.submit(op(OpKind::FlushFile, 0, 7));
         let done = reap_all(&mut engine);
         let ends: Vec<_> = done.iter().map(|done| (done.token, done.completed_ns / 1_000, done.outcome)).collect();
         let refused = Outcome::Errno;
@@ -343,10 +354,12 @@ mod tests {
             [
                 (4, 0, refused(libc::EINVAL)),
                 (5, 0, refused(libc::EOPNOTSUPP)),
+                (6, 0, refused(libc::EOPNOTSUPP)),
                 (2, 30, Outcome::Done),
                 (3, 30, Outcome::Done),
                 (0, 100, Outcome::Done),
-                (1, 130, Outcome::Done)
+                (1, 130, Outcome::Done),
+                (7, 160, Outcome::Done)
             ]
         );
         let counters: Vec<_> =
@@ -358,10 +371,10 @@ mod tests {
                 ("sim.host_read_bytes", 4096),
                 ("sim.host_writes", 1),
                 ("sim.host_write_bytes", 512),
-                ("sim.host_flushes", 1),
+                ("sim.host_flushes", 2),
                 ("sim.host_deallocates", 1),
                 ("sim.host_deallocated_bytes", 1 << 20),
-                ("sim.failed", 2)
+                ("sim.failed", 3)
             ]
         );
     }

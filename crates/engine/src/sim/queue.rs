@@ -119,7 +119,7 @@ impl QueueModel {
         let (way, kbps, iops) = match op.kind {
             OpKind::Read => (0, self.spec.read_kbps, self.spec.read_iops),
             OpKind::Write => (1, self.spec.write_kbps, self.spec.write_iops),
-            OpKind::Flush | OpKind::Deallocate => return None,
+            OpKind::Flush | OpKind::FlushFile | OpKind::WriteBack(_) | OpKind::Deallocate => return None,
         };
         if kbps == 0 && iops == 0 {
             return None;
@@ -150,7 +150,8 @@ impl QueueModel {
         if op.offset + op.len > self.spec.capacity_bytes {
             return (now_ns, libc::EINVAL);
         }
-        if op.hinted {
+        // A drive has no page cache.
+        if op.hinted || matches!(op.kind, OpKind::WriteBack(_)) {
             return (now_ns, libc::EOPNOTSUPP);
         }
         // Each channel serves one of the last operations to end, so the earliest end among as many operations as
@@ -158,7 +159,7 @@ impl QueueModel {
         let free_ns = self.ends.from_last(self.spec.channels as usize - 1).map_or(0, |(end_ns, _)| end_ns);
         let taken_ns = match op.kind {
             // Completed operations are on the medium: a flush waits for all operations accepted before it.
-            OpKind::Flush => self.ends.from_last(0).map_or(0, |(end_ns, _)| end_ns),
+            OpKind::Flush | OpKind::FlushFile => self.ends.from_last(0).map_or(0, |(end_ns, _)| end_ns),
             _ => 0,
         };
         let start_ns = self.spec.stalls.thaw(free_ns.max(taken_ns).max(now_ns));
@@ -181,7 +182,7 @@ impl QueueModel {
     fn service_ns(&mut self, kind: OpKind, start_ns: u64) -> u64 {
         let mut service_ns = match kind {
             OpKind::Read => self.spec.read_ns,
-            OpKind::Write | OpKind::Flush | OpKind::Deallocate => self.spec.write_ns,
+            _ => self.spec.write_ns,
         };
         if self.spec.jitter_pct > 0 {
             let span = service_ns * u64::from(self.spec.jitter_pct) / 100;
@@ -260,6 +261,7 @@ impl Stalls {
 mod tests {
     use super::*;
     use sys::buffer::Buf;
+    use sys::op::WriteSync;
 
     /// Ends of `count` reads that are all submitted at `now_ns`.
     fn ends(drive: &str, count: u32, now_ns: u64) -> Vec<u64> {
@@ -267,7 +269,7 @@ mod tests {
         for token in 0..count {
             let (kind, buf) = (OpKind::Read, Buf::empty());
             model.submit(
-                &Op { target: 0, kind, offset: 0, len: 4096, sync: false, placement: None, buf, token },
+                &Op { target: 0, kind, offset: 0, len: 4096, sync: WriteSync::No, placement: None, buf, token },
                 now_ns,
             );
         }

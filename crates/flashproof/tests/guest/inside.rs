@@ -17,7 +17,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
-use sys::op::{Op, OpKind, Outcome, Placement};
+use sys::op::{Op, OpKind, Outcome, Placement, WriteSync};
 
 const BLOCK: u32 = 64 << 10;
 
@@ -80,7 +80,7 @@ fn perform<E: BlockEngine>(engine: &mut E, op: impl FnOnce(sys::buffer::Buf) -> 
 }
 
 fn op(kind: OpKind, offset: u64, buf: sys::buffer::Buf) -> Op {
-    Op { target: 0, kind, offset, len: BLOCK, sync: false, placement: None, buf, token: 3 }
+    Op { target: 0, kind, offset, len: BLOCK, sync: WriteSync::No, placement: None, buf, token: 3 }
 }
 
 fn write<E: BlockEngine>(engine: &mut E, offset: u64, fill: u8, placement: Option<Placement>) -> Outcome {

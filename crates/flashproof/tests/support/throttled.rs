@@ -8,6 +8,8 @@ use std::process::Command;
 /// A cgroup with limits; removed when dropped.
 pub struct Throttled {
     group: PathBuf,
+    /// Each file with a limit, and what is written to it for none.
+    lifted: Vec<(PathBuf, String)>,
     /// Mount point, if this test mounted it.
     _mounted: Option<Undo>,
 }
@@ -59,13 +61,23 @@ impl Throttled {
         if let Err(error) = fs::create_dir(&group) {
             return skip(&format!("making the cgroup {}: {error}", group.display()));
         }
-        let this = Self { group, _mounted: mounted };
+        let none = |limit: &str| match limit.split_once('=') {
+            Some((what, _)) => format!("{what}=max"),
+            None => format!("{} 0", limit.split(' ').next().unwrap_or_default()),
+        };
+        let lifted = limits.iter().map(|(file, limit)| (group.join(file), none(limit))).collect();
+        let this = Self { group, lifted, _mounted: mounted };
         for (file, limit) in limits {
             if let Err(error) = fs::write(this.group.join(file), limit) {
                 return skip(&format!("writing {limit:?} to {file} of a cgroup: {error}"));
             }
         }
         Some(this)
+    }
+
+    /// Lets what waits go on: the limits are gone.
+    pub fn lift(&self) {
+        self.lifted.iter().for_each(|(file, none)| fs::write(file, none).unwrap());
     }
 
     /// A command that runs in the group, to which the arguments of `flashproof` are added.

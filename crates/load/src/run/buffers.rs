@@ -36,8 +36,11 @@ impl Buffers {
             // Last in, first out: the buffers that a light load uses stay in the cache.
             let mut ready: Vec<_> = (0..class.count).map(|_| engine.buffer(class.len_bytes)).collect::<Option<_>>()?;
             let mut fill = class.fill;
-            if let Fill::Fresh(salt) = &mut fill {
-                ready.iter_mut().for_each(|buf| salt.fill(buf));
+            match &mut fill {
+                Fill::Fresh(salt) => ready.iter_mut().for_each(|buf| salt.fill(buf)),
+                // Memory that was never written costs the kernel a fault with each write from it.
+                Fill::AsIs => ready.iter_mut().for_each(|buf| buf.fill(0)),
+                Fill::Placed(_) => {}
             }
             buffers.are_empty &= ready.iter().all(|buf| buf.is_empty());
             let used = Vec::with_capacity(ready.len());

@@ -3,9 +3,11 @@
 //! All shards are ready before any begins, and all count from the same instant. Their records arrive here, off the
 //! issuing threads, and go to a [`Sink`] interval by interval.
 
-use super::{Cause, Control, Failure, Feed, Message, NoMemory, Recorder, Settings, Shard};
+use super::calls::Issuer;
+use super::{Cause, Control, Failure, Feed, Message, NoMemory, Pacing, Recorder, Settings, Shard};
 use crate::plan::Plan;
 use engine::BlockEngine;
+use engine::calls::Calls;
 use results::cell::{Interval, Layout};
 use std::error::Error;
 use std::io;
@@ -68,6 +70,9 @@ pub enum RunError {
     Sink(SinkError),
 }
 
+/// Makes the engine of a synchronous shard by its plan.
+pub type MakeCalls<'a> = dyn Fn(&Plan) -> io::Result<Calls> + Sync + 'a;
+
 /// Runs `plans`, one a shard, to the end. The control holds the cause of the end.
 ///
 /// `engine` makes a shard's engine, by its number and its plan, on the shard's own thread. Errors: the run did not
@@ -77,8 +82,27 @@ where
     W: BlockEngine,
     M: Fn(usize, &Plan) -> io::Result<W> + Sync,
 {
+    let none = |_: &Plan| Err(io::Error::other("this engine does no synchronous calls"));
+    run_beside(run, plans, engine, &none, sink)
+}
+
+/// As [`run`], with `calls` for the synchronous plans among `plans`.
+pub fn run_beside<W, M>(
+    run: &Run,
+    plans: Vec<Plan>,
+    engine: M,
+    calls: &MakeCalls<'_>,
+    sink: &mut dyn Sink,
+) -> Result<(), RunError>
+where
+    W: BlockEngine,
+    M: Fn(usize, &Plan) -> io::Result<W> + Sync,
+{
     thread::scope(|scope| {
-        let start = |(number, plan)| start_shard(scope, run, number, plan, &engine);
+        let start = |(number, plan): (usize, Plan)| match plan.synchronous {
+            true => start_calls(scope, run, number, plan, calls),
+            false => start_shard(scope, run, number, plan, &engine),
+        };
         let shards: Vec<_> = plans.into_iter().enumerate().map(start).collect();
         let ready: Vec<_> = shards.iter().enumerate().map(|(shard, member)| member.ready(shard)).collect();
         // Dropping the shards' ends of the channels, on any error, sends the threads home.
@@ -124,6 +148,11 @@ impl Member {
     }
 }
 
+/// Name of an issuing thread, by which telemetry finds it.
+fn thread_name(number: usize) -> String {
+    format!("issue-{number}")
+}
+
 fn start_shard<'scope, W, M>(
     scope: &'scope Scope<'scope, '_>,
     run: &'scope Run,
@@ -135,30 +164,70 @@ where
     W: BlockEngine,
     M: Fn(usize, &Plan) -> io::Result<W> + Sync,
 {
-    let (recorder, feed) =
-        Recorder::new(&run.layout, run.interval_ns, run.slice_ns, run.settings.duration_ns, W::VIRTUAL);
+    let make = move |plan: &Plan| make_engine(number, plan).map(|engine| (engine, ()));
+    let drive = |shard: Shard<W>, (), start_ns| shard.run(start_ns);
+    start_thread(scope, run, thread_name(number), plan, run.settings, make, drive)
+}
+
+/// Starts a synchronous shard: its thread watches over another, which performs the calls.
+fn start_calls<'scope>(
+    scope: &'scope Scope<'scope, '_>,
+    run: &'scope Run,
+    number: usize,
+    plan: Plan,
+    calls: &'scope MakeCalls<'_>,
+) -> Member {
+    let make = move |plan: &Plan| {
+        let perform = |calls: &Calls| {
+            let mut caller = calls.caller();
+            move |op| caller.perform(op)
+        };
+        Ok((calls(plan)?, Issuer::start(thread_name(number), plan.cpus.clone(), perform)?))
+    };
+    let drive = |shard: Shard<Calls>, issuer: Issuer, start_ns| issuer.run(shard, start_ns);
+    // The thread has nothing else to do: it is awake for each operation.
+    let pacing = match run.settings.pacing {
+        Pacing::Sleep { period_ns, .. } => Pacing::Sleep { period_ns, gathers: false },
+        Pacing::Spin => Pacing::Spin,
+    };
+    start_thread(scope, run, format!("watch-{number}"), plan, Settings { pacing, ..run.settings }, make, drive)
+}
+
+/// Starts the thread of a shard, which makes its engine with `make` and runs it with `drive`.
+fn start_thread<'scope, W: BlockEngine, T>(
+    scope: &'scope Scope<'scope, '_>,
+    run: &'scope Run,
+    name: String,
+    plan: Plan,
+    settings: Settings,
+    make: impl FnOnce(&Plan) -> io::Result<(W, T)> + Send + 'scope,
+    drive: impl FnOnce(Shard<W>, T, u64) + Send + 'scope,
+) -> Member {
+    let Run { layout, interval_ns, slice_ns, .. } = run;
+    let (used, duration_ns) = (plan.cells.clone(), run.settings.duration_ns);
+    let (recorder, feed) = Recorder::of_cells(layout, used, *interval_ns, *slice_ns, duration_ns, W::VIRTUAL);
     let (tell_ready, ready) = channel();
     let (go, start) = channel();
     let tell_failed = tell_ready.clone();
     let body = move || {
         process::sharpen_timers();
         // First, because an engine may start threads of its own.
-        let engine = process::run_on(&plan.cpus).and_then(|()| make_engine(number, &plan));
-        let shard = engine.map_err(NotReady::IoEngine).and_then(|engine| {
-            Shard::new(engine, plan, run.settings, recorder, run.control.clone()).map_err(NotReady::NoMemory)
+        let engine = process::run_on(&plan.cpus).and_then(|()| make(&plan));
+        let shard = engine.map_err(NotReady::IoEngine).and_then(|(engine, with)| {
+            let shard = Shard::new(engine, plan, settings, recorder, run.control.clone());
+            shard.map(|shard| (shard, with)).map_err(NotReady::NoMemory)
         });
-        let mut shard = match shard {
-            Ok(shard) => shard,
+        let (mut shard, with) = match shard {
+            Ok(made) => made,
             // Without a receiver the run is cancelled already.
             Err(error) => return drop(tell_ready.send(Err(error))),
         };
         let _ = tell_ready.send(Ok(shard.clock_ns()));
         if let Ok(start_ns) = start.recv() {
-            shard.run(start_ns);
+            drive(shard, with, start_ns);
         }
     };
-    // Telemetry finds the issuing threads by this name.
-    let spawned = thread::Builder::new().name(format!("issue-{number}")).spawn_scoped(scope, body);
+    let spawned = thread::Builder::new().name(name).spawn_scoped(scope, body);
     if let Err(error) = spawned {
         let _ = tell_failed.send(Err(NotReady::IoEngine(error)));
     }

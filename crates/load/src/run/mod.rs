@@ -8,6 +8,7 @@
 
 mod backlog;
 mod buffers;
+mod calls;
 mod completions;
 mod control;
 mod coordinator;
@@ -19,7 +20,7 @@ mod settings;
 mod silence;
 
 pub use control::{Cause, Control, Whose};
-pub use coordinator::{Run, RunError, Sink, SinkError, run};
+pub use coordinator::{MakeCalls, Run, RunError, Sink, SinkError, run, run_beside};
 pub use recorder::{Failure, Feed, Message, Recorder};
 pub use settings::{HANG_NS, Pacing, Settings};
 
@@ -205,26 +206,47 @@ impl<W: BlockEngine> Shard<W> {
 
     /// Runs to the end, counting time from `start_ns` on the engine's clock. The control holds the cause of the end.
     pub fn run(mut self, start_ns: u64) {
-        self.start_ns = start_ns;
-        self.await_start();
-        self.recorder.begin(W::VIRTUAL);
-        self.look_at_clock();
+        self.begin(start_ns);
         while !self.over() {
-            self.issue_due();
-            self.check();
-            if self.buffers.behind() {
-                self.buffers.salt_slice();
-                self.start_salted();
-            }
-            let wait = self.wait();
+            let wait = self.begin_turn();
             if let Err(error) = self.engine.reap(wait, &mut self.completions) {
                 self.stop(Cause::Failed { message: format!("cannot wait for completions: {error}") });
                 break;
             }
-            self.look_at_clock();
-            self.oversleep.woke(self.now_ns);
-            self.take_completions();
+            self.end_turn();
         }
+        self.finish();
+    }
+
+    fn begin(&mut self, start_ns: u64) {
+        self.start_ns = start_ns;
+        self.await_start();
+        self.recorder.begin(W::VIRTUAL);
+        self.look_at_clock();
+    }
+
+    /// First half of a turn: submits what is due. Returns the wait before the second.
+    #[inline]
+    fn begin_turn(&mut self) -> Wait {
+        self.issue_due();
+        self.check();
+        if self.buffers.behind() {
+            self.buffers.salt_slice();
+            self.start_salted();
+        }
+        self.wait()
+    }
+
+    /// Second half of a turn: takes what the engine returned.
+    #[inline]
+    fn end_turn(&mut self) {
+        self.look_at_clock();
+        self.oversleep.woke(self.now_ns);
+        self.take_completions();
+    }
+
+    /// Records the end of the run.
+    fn finish(mut self) {
         self.stop_ns = self.stop_ns.min(self.now_ns);
         self.note_end();
         self.note_silence(self.now_ns);

@@ -9,7 +9,7 @@ use results::counts::{Backlog, CellCounts};
 use results::times::Times;
 use std::sync::mpsc::{Receiver, Sender, channel};
 use sys::op::{OpKind, Outcome};
-use sys::process::{self, RunDelay};
+use sys::process::{RunDelay, ThreadClock};
 
 /// Intervals that circulate between a shard and the merging thread.
 const SPARES: usize = 3;
@@ -87,6 +87,8 @@ impl Feed {
 pub struct Recorder {
     current: Box<Interval>,
     layout: Layout,
+    /// The cells that the shard records; `None`: any.
+    used: Option<Vec<u32>>,
     messages: Sender<Message>,
     clean: Receiver<Box<Interval>>,
     interval_ns: u64,
@@ -108,6 +110,8 @@ pub struct Recorder {
     spare: Option<Box<Interval>>,
     failures_told: u32,
     wrong_told: u32,
+    /// CPU clock of the issuing thread; `None` before the run.
+    cpu_clock: Option<ThreadClock>,
     cpu_ns: u64,
     /// Run delay of the issuing thread since the run began; `None` in virtual time.
     run_delay: Option<RunDelay>,
@@ -121,16 +125,29 @@ impl Recorder {
     /// A recorder for one shard and its receiving side. Intervals are `interval_ns` long; the last one ends with the
     /// run at `duration_ns` and includes later completions. Slices are whole intervals.
     pub fn new(layout: &Layout, interval_ns: u64, slice_ns: u64, duration_ns: u64, patient: bool) -> (Self, Feed) {
+        Self::of_cells(layout, None, interval_ns, slice_ns, duration_ns, patient)
+    }
+
+    /// As [`Self::new`], for a shard that records only the cells `used`; `None`: any.
+    pub(super) fn of_cells(
+        layout: &Layout,
+        used: Option<Vec<u32>>,
+        interval_ns: u64,
+        slice_ns: u64,
+        duration_ns: u64,
+        patient: bool,
+    ) -> (Self, Feed) {
         let (messages, from_shard) = channel();
         let (to_shard, clean) = channel();
         // A recorder that waits for its coordinator fills one buffer while the other is being merged.
         for _ in 0..if patient { 1 } else { SPARES } {
             // Cannot fail: the receiver is right here.
-            let _ = to_shard.send(Box::new(Interval::new(layout)));
+            let _ = to_shard.send(Box::new(Interval::of_cells(layout, used.as_deref())));
         }
         let mut recorder = Self {
-            current: Box::new(Interval::new(layout)),
+            current: Box::new(Interval::of_cells(layout, used.as_deref())),
             layout: layout.clone(),
+            used,
             messages,
             clean,
             interval_ns,
@@ -144,6 +161,7 @@ impl Recorder {
             spare: None,
             failures_told: 0,
             wrong_told: 0,
+            cpu_clock: None,
             cpu_ns: 0,
             run_delay: None,
             missed: vec![Missed::default(); layout.cells()],
@@ -209,7 +227,8 @@ impl Recorder {
     /// Begins the first interval: CPU time that was used before is not its, and in virtual time no CPU holds it
     /// up.
     pub(super) fn begin(&mut self, is_virtual: bool) {
-        self.cpu_ns = process::thread_cpu_ns().unwrap_or(0);
+        self.cpu_clock = Some(ThreadClock::of_this_thread());
+        self.cpu_ns = self.used_cpu_ns();
         self.run_delay = (!is_virtual).then(RunDelay::of_this_thread);
     }
 
@@ -328,11 +347,16 @@ impl Recorder {
         self.ramps
     }
 
+    /// CPU time of the issuing thread so far. Unknown only in sandboxes without /proc; then it stays 0, which the run
+    /// reports.
+    fn used_cpu_ns(&self) -> u64 {
+        self.cpu_clock.as_ref().and_then(|clock| clock.ns().ok()).unwrap_or(0)
+    }
+
     /// Sends the current interval out, as ended at `end_ns`, and starts the next.
     pub(super) fn rotate(&mut self, end_ns: u64) {
         let next_index = self.current.index + 1;
-        // Unknown only in sandboxes without /proc; then it stays 0, which the run reports.
-        let cpu_ns = process::thread_cpu_ns().unwrap_or(0);
+        let cpu_ns = self.used_cpu_ns();
         if std::mem::take(&mut self.ramps) {
             // A failed operation is counted whenever it comes back.
             let errors: Vec<_> = self.current.cells.iter().map(|cell| cell.counts.errors).collect();
@@ -386,7 +410,7 @@ impl Recorder {
         // In real time a slow disk under the run directory must not delay an operation.
         clean.unwrap_or_else(|| {
             self.extra += 1;
-            Box::new(Interval::new(&self.layout))
+            Box::new(Interval::of_cells(&self.layout, self.used.as_deref()))
         })
     }
 }

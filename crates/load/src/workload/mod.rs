@@ -145,6 +145,8 @@ pub struct Extras {
     pub buffered: bool,
     /// Operations after which all of its streams have ended; `None`: they end with the time.
     pub operations: Option<u64>,
+    /// All issuing threads perform system calls ([`Plan::synchronous`]).
+    pub synchronous: bool,
 }
 
 impl RunSpec {
@@ -314,7 +316,7 @@ impl RunPlan {
     /// CPU would make it late.
     pub fn spread(&mut self, cpus: &[u32]) {
         let is_closed = |lane: &Lane| matches!(lane.arrival, Arrival::Closed { .. });
-        let is_free = |plan: &Plan| plan.cpus.is_empty() && plan.lanes.iter().all(is_closed);
+        let is_free = |plan: &Plan| plan.cpus.is_empty() && !plan.synchronous && plan.lanes.iter().all(is_closed);
         if self.shards.len() == cpus.len() && self.shards.iter().all(is_free) {
             self.shards.iter_mut().zip(cpus).for_each(|(plan, cpu)| plan.cpus = vec![*cpu]);
         }

@@ -64,7 +64,7 @@ impl Stream for Numbered {
             offset: (index as u64 * LANES_MAX + self.lane as u64) * STEP_BYTES,
             len: STEP_BYTES as u32,
             buffers: 0,
-            sync: false,
+            sync: sys::op::WriteSync::No,
             placement: None,
         })
     }

@@ -117,6 +117,8 @@ fn plan(draw: &Draw) -> Plan {
         limits,
         buffers: vec![BufferClass { len_bytes: 512, count, fill: Fill::AsIs }],
         cpus: Vec::new(),
+        synchronous: false,
+        cells: None,
     }
 }
 

@@ -110,7 +110,7 @@ impl sealed::Form for Commands {
     fn entry(&mut self, op: &mut Op, number: usize) -> squeue::Entry128 {
         let namespace = &self.namespaces[usize::from(op.target)];
         let block_bytes = namespace.block_bytes;
-        let range = if op.kind == OpKind::Flush { (0, 0) } else { (op.offset, op.len) };
+        let range = if op.kind.is_flush() { (0, 0) } else { (op.offset, op.len) };
         let (mut offset, mut len) = range;
         assert!(offset.is_multiple_of(block_bytes.into()) && len.is_multiple_of(block_bytes), "{op:?}");
         let mut skipped = 0;
@@ -123,7 +123,8 @@ impl sealed::Form for Commands {
         let mut command = Command { nsid: namespace.nsid, ..Command::default() };
         let mut fixed = None;
         match op.kind {
-            OpKind::Flush => command.opcode = FLUSH,
+            OpKind::Flush | OpKind::FlushFile => command.opcode = FLUSH,
+            OpKind::WriteBack(_) => panic!("a drive has no page cache: {op:?}"),
             OpKind::Read | OpKind::Write => {
                 assert!((1..=BLOCKS_MAX).contains(&blocks) && op.buf.len() >= op.len as usize, "{op:?}");
                 command.opcode = if op.kind == OpKind::Read { READ } else { WRITE };
@@ -145,7 +146,7 @@ impl sealed::Form for Commands {
             }
         }
         if op.kind == OpKind::Write {
-            if namespace.fua || op.sync {
+            if namespace.fua || op.sync.is_on() {
                 command.cdw12 |= FUA;
             }
             if let Some(placement) = op.placement {
@@ -181,6 +182,7 @@ impl sealed::Form for Commands {
 mod tests {
     use super::*;
     use crate::op::Placement;
+    use crate::op::WriteSync;
     use crate::ring::sealed::Form as _;
 
     fn commands(pool: &mut Pool) -> Commands {
@@ -198,7 +200,7 @@ mod tests {
     }
 
     fn op(kind: OpKind, target: u16, buf: Buf) -> Op {
-        Op { target, kind, offset: 8192, len: 16384, sync: false, placement: None, buf, token: 3 }
+        Op { target, kind, offset: 8192, len: 16384, sync: WriteSync::No, placement: None, buf, token: 3 }
     }
 
     /// Command of an entry: opcode, namespace identifier, data length and dwords 10 to 13.

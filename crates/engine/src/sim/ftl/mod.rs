@@ -243,6 +243,8 @@ impl FtlModel {
             return Some((libc::EINVAL, now_ns));
         }
         match op.placement {
+            // A drive has no page cache.
+            _ if matches!(op.kind, OpKind::WriteBack(_)) => return Some((libc::EOPNOTSUPP, now_ns)),
             Some(_) if self.ftl.spec().handles == 1 => return Some((libc::EOPNOTSUPP, now_ns)),
             // As the kernel does for an unknown write stream.
             Some(placement) if !(1..=self.ftl.spec().handles).contains(&placement.0) => {
@@ -431,7 +433,7 @@ impl DriveModel for FtlModel {
             OpKind::Read => return self.read(op, now_ns),
             OpKind::Write if op.len > 0 => return self.write(op, now_ns),
             OpKind::Deallocate => self.deallocate(op),
-            OpKind::Write | OpKind::Flush => {}
+            OpKind::Write | OpKind::Flush | OpKind::FlushFile | OpKind::WriteBack(_) => {}
         }
         self.ends(now_ns + self.controller_ns, op.token, now_ns, 0);
     }

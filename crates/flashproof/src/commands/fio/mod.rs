@@ -30,11 +30,19 @@ use std::fmt::Write;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-/// A sentence for each other fio engine that is named and replaced by io_uring.
-fn other_engines(sections: &[Section]) -> BTreeSet<String> {
-    let given = sections.iter().flat_map(|section| &section.options).filter(|given| given.name == "ioengine");
-    let engines = given.filter_map(|given| given.value.as_deref()).filter(|engine| *engine != "io_uring");
-    engines.map(|engine| format!("ioengine={engine} is run by io_uring")).collect()
+/// fio's name of the engine that carries out a job on a real device.
+fn engine_of(job: &Job) -> &'static str {
+    if job.is_sync_engine { "psync" } else { "io_uring" }
+}
+
+/// A sentence for each fio engine that is named and replaced.
+fn other_engines(loads: &[FioLoad]) -> BTreeSet<String> {
+    let jobs = loads.iter().filter(|load| !load.is_simulated()).flat_map(FioLoad::jobs);
+    let replaced = jobs.filter_map(|job| {
+        let given = job.in_force.iter().rfind(|given| given.name == "ioengine")?.value.as_deref()?;
+        (given != engine_of(job)).then(|| format!("ioengine={given} is run by {}", engine_of(job)))
+    });
+    replaced.collect()
 }
 
 /// Runs `args` with the behaviour of `manner`.
@@ -70,12 +78,12 @@ pub fn run(args: &FioArgs, manner: Manner) -> Result<ExitCode, Failure> {
         };
     }
     for load in &loads {
-        load.check_memory(1, &[])
+        load.check_buffers()
             .and_then(|()| load.check_cpus())
             .map_err(|error| Failure::environment(error.to_string()))?;
     }
     let fio = program.cross_check.then(|| RealFio::beside(&loads)).transpose()?;
-    other_engines(&sections).iter().for_each(|note| console::note(note));
+    other_engines(&loads).iter().for_each(|note| console::note(note));
     console::note(describe(&loads).trim_end());
     let mut made = HashMap::new();
     let layouts: Vec<_> = loads.iter_mut().map(|load| settle(load, &mut made)).collect::<Result<_, _>>()?;
@@ -209,12 +217,13 @@ fn begin_lines(loads: &[FioLoad]) -> Vec<String> {
             };
             let rw = job.rw();
             lines.push(format!(
-                "{}: (g={}): rw={rw}, bs=(R) {}, (W) {}, (T) {}, ioengine=io_uring, iodepth={}",
+                "{}: (g={}): rw={rw}, bs=(R) {}, (W) {}, (T) {}, ioengine={}, iodepth={}",
                 units::in_one_line(&job.name),
                 load.entries[thread.entry].group,
                 size(0),
                 size(1),
                 size(2),
+                if load.is_simulated() { "io_uring" } else { engine_of(job) },
                 job.slots()
             ));
             if job.numjobs > 1 {

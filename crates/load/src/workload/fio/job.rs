@@ -7,6 +7,7 @@ use super::value::Size;
 use crate::choice::with_defaults;
 use crate::rate::Rate;
 use results::units;
+use sys::op::{OpKind, WriteBack, WriteSync};
 
 /// Clones of a job, and jobs in all, at most.
 pub(super) const JOBS_MAX: u64 = 4_096;
@@ -121,7 +122,7 @@ with_defaults! {
         pub poisson: bool = false,
         /// Queue depth.
         pub depth: u64 = 1,
-        /// True for a synchronous engine, with one operation in flight.
+        /// True for a synchronous engine: system calls, one at a time.
         pub is_sync_engine: bool = false,
         /// CPUs that issue; empty: any.
         pub cpus: Vec<u32> = Vec::new(),
@@ -137,10 +138,12 @@ with_defaults! {
         pub ramp_ns: u64 = 0,
         /// True for direct I/O.
         pub direct: bool = false,
-        /// Each write is on the medium when it completes.
-        pub sync: bool = false,
-        /// Writes between two flushes; 0: no flush.
-        pub flush_every: u64 = 0,
+        /// Durability of each write.
+        pub sync: WriteSync = WriteSync::No,
+        /// Writes between two calls of fsync, of fdatasync and of sync_file_range; 0: none.
+        pub flush_every: [u64; 3] = [0; 3],
+        /// Steps of sync_file_range.
+        pub write_back: WriteBack = WriteBack { wait_before: false, write: false, wait_after: false },
         /// True if writes are zeros.
         pub zeros: bool = false,
         /// Percent of the written data that is zeros.
@@ -244,9 +247,22 @@ impl Job {
     /// True if the job does operations of a kind.
     pub(super) fn has(&self, kind: usize) -> bool {
         match kind {
-            FLUSHES => (self.flush_every > 0 || self.end_flush) && self.does[WRITES],
+            FLUSHES => (self.flushes() || self.end_flush) && self.does[WRITES],
             direction => self.does[direction],
         }
+    }
+
+    /// True if calls that flush follow some of its writes.
+    pub(super) fn flushes(&self) -> bool {
+        self.flush_every != [0; 3]
+    }
+
+    /// The call that follows the write of this number, from 1. As in fio one at most: the first that is due.
+    #[inline]
+    pub(super) fn flush_after(&self, write: u64) -> Option<OpKind> {
+        let kinds = [OpKind::FlushFile, OpKind::Flush, OpKind::WriteBack(self.write_back)];
+        let mut all = self.flush_every.iter().zip(kinds);
+        all.find(|(every, _)| **every > 0 && write.is_multiple_of(**every)).map(|(_, kind)| kind)
     }
 
     /// Operations a second of a kind; `None` for a closed loop.
@@ -328,7 +344,7 @@ impl Job {
     pub fn operations(&self) -> Option<u64> {
         let (unit, largest) = (self.unit_bytes(), self.largest_bytes());
         let Some(Size::Bytes(bytes)) = self.io_size.or(self.size) else { return None };
-        let has_others = self.flush_every > 0 || self.end_flush || self.trim_write;
+        let has_others = self.flushes() || self.end_flush || self.trim_write;
         if self.runtime_ns.is_some() || self.time_based || unit != largest || has_others {
             return None;
         }

@@ -107,7 +107,7 @@ impl Lanes<'_> {
                 units: std::array::from_fn(|direction| job.sizes[direction].min_bytes()),
                 bytes_left,
                 ops_left,
-                flush_every: if job.trim_write || directions.contains(&WRITES) { job.flush_every } else { 0 },
+                flushes: job.flushes() && (job.trim_write || directions.contains(&WRITES)),
                 writes: 0,
                 cells: self.cells(at),
                 buffers,
@@ -281,5 +281,5 @@ fn area(
             Order::Drawn(draws)
         }
     };
-    Ok(Area { target: shape.target, buffers, start, len, next: [0; DIRECTIONS], order })
+    Ok(Area { target: shape.target, buffers, start, len, next: [0; DIRECTIONS], order, written: None })
 }

@@ -28,6 +28,9 @@ const FILES_MAX: u64 = 1_024;
 /// Memory of a cell in all intervals that go round, about.
 const CELL_BYTES: u64 = 768 << 10;
 
+/// The same of a cell that a shard does not record.
+const IDLE_CELL_BYTES: u64 = 8 << 10;
+
 /// A unit of reporting: a clone, or with `group_reporting` a whole group.
 #[derive(Debug, Clone)]
 pub struct Entry {
@@ -49,6 +52,15 @@ pub struct FioLoad {
     pub file_size_bytes: Option<u64>,
     /// Limits by stream. Unless there are none, streams without limits are not judged.
     pub limits: BTreeMap<String, StreamLimits>,
+}
+
+/// An issuing thread of a run.
+#[derive(Debug, Clone)]
+pub(super) struct IssuingThread {
+    /// Empty: any CPU.
+    pub(super) cpus: Vec<u32>,
+    /// Its operations are system calls.
+    pub(super) synchronous: bool,
 }
 
 /// The runs of `jobs`: each has all jobs up to the next stonewall. Errors: jobs that cannot run at once.
@@ -121,6 +133,10 @@ impl FioLoad {
         }
         let mut load = Self { threads, entries, devices, file_size_bytes: None, limits: BTreeMap::new() };
         load.renew();
+        if let Some(job) = load.jobs().find(|job| job.flush_every[2] > 0 && load.is_simulated()) {
+            let why = "sync_file_range writes the page cache back, and simulated drives have none - leave it out";
+            problems.push(Problem::of_job(&job.name, why));
+        }
         let unwritten = |device: &&DeviceName| seen.get(device.as_str()) == Some(&false);
         if load.writes()
             && let Some(device) = load.devices.iter().find(unwritten)
@@ -256,8 +272,12 @@ impl FioLoad {
         self.reported().iter().position(|(of, known, _)| (*of, *known) == (entry, kind))
     }
 
-    /// Refuses a need for more memory than available on `devices`; without devices only the buffers are checked.
-    pub fn check_memory(&self, shards: u64, devices: &[DeviceShape]) -> Result<(), CannotRun> {
+    /// Refuses a need for more memory than available for buffers, before devices are open.
+    pub fn check_buffers(&self) -> Result<(), CannotRun> {
+        self.check_memory(&[], &[])
+    }
+
+    fn check_memory(&self, shards: &[IssuingThread], devices: &[DeviceShape]) -> Result<(), CannotRun> {
         let buffers = |thread: &Thread| {
             let job = &thread.job;
             // Each device or file has its own for writes.
@@ -265,7 +285,16 @@ impl FioLoad {
                 job.directions().count() + if job.does[WRITES] { job.names(thread.clone).len() - 1 } else { 0 };
             (job.largest_bytes() * (job.slots() + u64::from(SALTED_AHEAD))).saturating_mul(classes as u64)
         };
-        let cells = self.streams().len() as u64 * devices.len() as u64 * CELL_BYTES * (shards + 1);
+        let queues = shards.iter().filter(|shard| !shard.synchronous).count() as u64;
+        let all = self.streams().len() as u64 * devices.len() as u64;
+        // A synchronous shard records a single clone.
+        let own = |recorded: &Recorded| {
+            let thread = &self.threads[recorded.thread];
+            thread.job.names(thread.clone).len() as u64
+        };
+        let used = self.records().iter().map(own).sum::<u64>().min(all);
+        let idle = all * (shards.len() as u64 - queues);
+        let cells = all * queues * CELL_BYTES + 2 * used * CELL_BYTES + idle * IDLE_CELL_BYTES;
         let maps = |thread: &Thread| {
             let job = &thread.job;
             let names = job.names(thread.clone);
@@ -333,7 +362,8 @@ impl Workload for FioLoad {
 
     fn extras(&self) -> Extras {
         let job = &self.threads[0].job;
-        Extras { ramp_ns: job.ramp_ns, buffered: !job.direct, operations: self.operations() }
+        let synchronous = !self.is_simulated() && self.jobs().all(|job| job.is_sync_engine);
+        Extras { ramp_ns: job.ramp_ns, buffered: !job.direct, operations: self.operations(), synchronous }
     }
 
     fn writes(&self) -> bool {
@@ -354,14 +384,27 @@ impl Workload for FioLoad {
         choices: &Choices,
         run: &mut RunPlan,
     ) -> Result<WorkloadRecord, CannotRun> {
-        let (shard_of, cpus) = self.shards(choices.shards_max.max(1) as usize);
-        self.check_memory(cpus.len() as u64, devices)?;
-        let place = run.add(self.stream_infos(), cpus.len());
-        run.shards.iter_mut().zip(cpus).for_each(|(plan, cpus)| plan.cpus = cpus);
+        let (shard_of, shards) = self.shards(choices.shards_max.max(1) as usize);
+        self.check_memory(&shards, devices)?;
+        let place = run.add(self.stream_infos(), shards.len());
+        for (plan, IssuingThread { cpus, synchronous }) in run.shards.iter_mut().zip(shards) {
+            (plan.cpus, plan.synchronous) = (cpus, synchronous);
+        }
         let streams = self.records();
         let lanes = Lanes { devices, seed: choices.seed, place: &place, streams: &streams };
         for (at, thread) in self.threads.iter().enumerate() {
-            lanes.add(thread, at, &mut run.shards[shard_of[at]])?;
+            let plan = &mut run.shards[shard_of[at]];
+            lanes.add(thread, at, plan)?;
+            if plan.synchronous {
+                let names = thread.job.names(thread.clone);
+                let targets = || devices.iter().filter(|device| names.contains(&device.name));
+                let own = (0..streams.len()).filter(|stream| streams[*stream].thread == at);
+                plan.cells = Some(
+                    own.flat_map(|stream| targets().map(move |device| (stream, device.target)))
+                        .map(|(stream, target)| place.cell(stream, target))
+                        .collect(),
+                );
+            }
         }
         let most = choices.in_flight_max.map_or(DEPTH_MAX, u64::from);
         if let Some(depth) = run.shards.iter().map(|plan| plan.in_flight_max() as u64).find(|depth| *depth > most) {
@@ -384,32 +427,41 @@ impl FioLoad {
         self.jobs().map(|job| job.end_ns()).max().unwrap_or(0)
     }
 
-    /// Issuing thread of each clone, and CPUs of each issuing thread. Clones with the same CPU set share up to
-    /// `shards_max` threads, or one per CPU of the set.
-    pub(super) fn shards(&self, shards_max: usize) -> (Vec<usize>, Vec<Vec<u32>>) {
-        let is_simulated = self.devices.iter().any(|device| device.drive().is_some());
+    /// Issuing thread of each clone, and all issuing threads. A clone with a synchronous engine has its own. Others with
+    /// the same CPU set share up to `shards_max` threads, or one per CPU of the set.
+    pub(super) fn shards(&self, shards_max: usize) -> (Vec<usize>, Vec<IssuingThread>) {
+        let is_simulated = self.is_simulated();
         let set = |thread: &Thread| if is_simulated { Vec::new() } else { thread.cpus() };
-        // Each set with its first issuing thread and how many there are.
-        let mut places = Vec::<(Vec<u32>, usize, usize)>::new();
-        let mut cpus = Vec::new();
+        let is_synchronous = |thread: &Thread| thread.job.is_sync_engine && !is_simulated;
+        let (mut shard_of, mut shards) = (Vec::new(), Vec::new());
+        // Each set with its first issuing thread, how many there are, and its clones so far.
+        let mut places = Vec::<(Vec<u32>, usize, usize, usize)>::new();
         for thread in &self.threads {
-            let own = set(thread);
-            if places.iter().all(|(known, ..)| *known != own) {
-                let most = if own.is_empty() { shards_max } else { own.len() };
-                let count = self.threads.iter().filter(|other| set(other) == own).take(most).count();
-                places.push((own.clone(), cpus.len(), count));
-                cpus.extend(std::iter::repeat_n(own, count));
+            let cpus = set(thread);
+            if is_synchronous(thread) {
+                shard_of.push(shards.len());
+                shards.push(IssuingThread { cpus, synchronous: true });
+                continue;
             }
+            let known = places.iter().position(|(known, ..)| *known == cpus);
+            let at = known.unwrap_or_else(|| {
+                let most = if cpus.is_empty() { shards_max } else { cpus.len() };
+                let sharers = self.threads.iter().filter(|other| !is_synchronous(other) && set(other) == cpus);
+                let count = sharers.take(most).count();
+                places.push((cpus.clone(), shards.len(), count, 0));
+                shards.extend(std::iter::repeat_n(IssuingThread { cpus, synchronous: false }, count));
+                places.len() - 1
+            });
+            let (_, first, count, clones) = &mut places[at];
+            shard_of.push(*first + *clones % *count);
+            *clones += 1;
         }
-        let mut seen = vec![0; places.len()];
-        let shard = |thread: &Thread| {
-            let own = set(thread);
-            let at = places.iter().position(|(known, ..)| *known == own).unwrap_or_default();
-            let (_, first, count) = places[at];
-            seen[at] += 1;
-            first + (seen[at] - 1) % count
-        };
-        (self.threads.iter().map(shard).collect(), cpus)
+        (shard_of, shards)
+    }
+
+    /// True if the devices are simulated drives.
+    pub fn is_simulated(&self) -> bool {
+        self.devices.iter().any(|device| device.drive().is_some())
     }
 
     /// Checks that the machine allows issuing threads on the CPUs that jobs name.

@@ -5,6 +5,7 @@ use super::pattern::{Distribution, Sizes, Zone};
 use super::value::{Size, Unit, number, size};
 use results::units::quoted;
 use std::collections::BTreeSet;
+use sys::op::WriteBack;
 
 const NS_PER_SEC: u64 = 1_000_000_000;
 
@@ -68,6 +69,21 @@ pub(super) fn is_sync_engine(text: &str) -> Result<bool, String> {
         "sync" | "psync" | "vsync" | "pvsync" | "pvsync2" => Ok(true),
         _ => Err("flashproof does not have this engine; without it would run: io_uring on the same names - say ioengine=io_uring if that will do".into()),
     }
+}
+
+/// Steps of a write-back, and the writes between two: `wait_before,write:8`.
+pub(super) fn write_back(text: &str) -> Result<(WriteBack, u64), String> {
+    let (steps, every) = text.split_once(':').unwrap_or((text, "1"));
+    let mut all = WriteBack::default();
+    for step in steps.split(',') {
+        match step.trim() {
+            "wait_before" => all.wait_before = true,
+            "write" => all.write = true,
+            "wait_after" => all.wait_after = true,
+            _ => return Err("it is like wait_before,write:8, of wait_before, write, wait_after".into()),
+        }
+    }
+    Ok((all, positive(number(every, Unit::Plain)?)?))
 }
 
 /// CPUs in a list, `0,2-5`: each once, in order.

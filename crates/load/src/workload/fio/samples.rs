@@ -131,7 +131,7 @@ mod tests {
             offset: 8_192,
             len: 4_096,
             buffers: 0,
-            sync: false,
+            sync: sys::op::WriteSync::No,
             placement: None,
         };
         samples.add(direction, &request, &Times::new(0, 0, completed_ns - 10, completed_ns));

@@ -5,11 +5,13 @@ use super::options::{Known, Support, find, is_off, nearest};
 use super::parse::{
     above_zero, bounded_seconds, by_direction, cpus, cpus_of_mask, distribution, filenames, is_sync_engine,
     latency_percentile, percentiles, positive, rw_modifier, size_one, size_range, size_split, whole_seconds, word,
+    write_back,
 };
 use super::pattern::{Distribution, Sizes};
 use super::text::{COMMAND_LINE, Given, Problem, Section};
 use super::value::{MICROSECONDS, SECONDS, Unit, number, size};
 use results::units::quoted;
+use sys::op::WriteSync;
 
 impl Job {
     /// Applies the options of `section`. Adds errors to `problems`, and options without effect to `warnings`.
@@ -103,7 +105,9 @@ impl Job {
                 word(text, &["roundrobin", "random"])?;
                 self.random_file = text == "random";
             }
-            "fsync" | "fdatasync" => self.flush_every = count(0, u64::MAX)?,
+            "fsync" => self.flush_every[0] = count(0, u64::MAX)?,
+            "fdatasync" => self.flush_every[1] = count(0, u64::MAX)?,
+            "sync_file_range" => (self.write_back, self.flush_every[2]) = write_back(text)?,
             "direct" => self.direct = yes()?,
             "buffered" => self.direct = !yes()?,
             "numjobs" => self.numjobs = count(1, JOBS_MAX)?,
@@ -163,8 +167,12 @@ impl Job {
                 self.poisson = text == "poisson";
             }
             "sync" => {
-                word(text, &["none", "0", "sync", "1", "dsync"])?;
-                self.sync = !matches!(text, "none" | "0");
+                self.sync = match text {
+                    "none" | "0" => WriteSync::No,
+                    "dsync" => WriteSync::Data,
+                    "sync" | "1" => WriteSync::File,
+                    _ => return Err("it is one of none, dsync, sync, 0, 1".into()),
+                }
             }
             "stonewall" => self.stonewall = yes()?,
             "new_group" => self.new_group = yes()?,
@@ -253,5 +261,4 @@ fn contradictions(section: &Section, problems: &mut Vec<Problem>) {
     both("direct", "buffered", &|a, b| a != b);
     both("rwmixread", "rwmixwrite", &|a, b| a.saturating_add(b) == 100);
     both("rate", "rate_iops", &|_, _| false);
-    both("fsync", "fdatasync", &|a, b| a == b || a == 0 || b == 0);
 }

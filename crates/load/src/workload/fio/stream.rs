@@ -11,7 +11,7 @@ use results::times::Times;
 use results::units;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use sys::op::{OpKind, Outcome, TargetId};
+use sys::op::{OpKind, Outcome, TargetId, WriteSync};
 use sys::random::Random;
 
 const KIND_OF: [OpKind; KINDS] = [OpKind::Read, OpKind::Write, OpKind::Deallocate, OpKind::Flush];
@@ -27,6 +27,8 @@ pub(super) struct Area {
     /// Next offset of each direction, in a sequence.
     pub(super) next: [u64; DIRECTIONS],
     pub(super) order: Order,
+    /// What was written since the last flush: first byte and end.
+    pub(super) written: Option<(u64, u64)>,
 }
 
 /// Selects the next block of an area.
@@ -53,8 +55,9 @@ pub struct FioStream {
     pub(super) units: [u64; DIRECTIONS],
     pub(super) bytes_left: u64,
     pub(super) ops_left: u64,
-    pub(super) flush_every: u64,
-    /// Writes since the last flush.
+    /// True if calls that flush follow some of its writes.
+    pub(super) flushes: bool,
+    /// Writes done.
     pub(super) writes: u64,
     /// Cell of each kind, on the first target.
     pub(super) cells: [u32; KINDS],
@@ -153,7 +156,7 @@ impl FioStream {
             offset,
             len,
             buffers: if kind == WRITES { buffers } else { self.buffers[kind] },
-            sync: self.job.sync && kind == WRITES,
+            sync: if kind == WRITES { self.job.sync } else { WriteSync::No },
             placement: None,
         }
     }
@@ -166,15 +169,25 @@ impl FioStream {
             let area = self.areas.iter().position(|area| area.target == request.target)?;
             return Some(self.request(WRITES, area, request.offset, request.len));
         }
-        if self.flush_every > 0 && request.kind == OpKind::Write {
+        if self.flushes && request.kind == OpKind::Write {
             self.writes += 1;
-            if self.writes >= self.flush_every && !self.has_ended() {
-                self.writes = 0;
-                let area = self.areas.iter().position(|area| area.target == request.target)?;
-                return Some(self.request(FLUSHES, area, 0, 0));
+            let at = self.areas.iter().position(|area| area.target == request.target)?;
+            self.areas[at].wrote(request.offset, request.offset + u64::from(request.len));
+            if !self.has_ended()
+                && let Some(kind) = self.job.flush_after(self.writes)
+            {
+                return Some(self.flush(at, kind));
             }
         }
         self.end_flush()
+    }
+
+    fn flush(&mut self, at: usize, kind: OpKind) -> Request {
+        let (start, end) = self.areas[at].written.take().unwrap_or_default();
+        // A range of 4 GiB or more goes to the end.
+        let len = u32::try_from(end - start).unwrap_or(0);
+        let (offset, len) = if let OpKind::WriteBack(_) = kind { (start, len) } else { (0, 0) };
+        Request { kind, ..self.request(FLUSHES, at, offset, len) }
     }
 
     /// The flush of the next file when the last operation is back.
@@ -184,7 +197,7 @@ impl FioStream {
             (self.end_flush, self.end_flushes) = (false, self.areas.len());
         }
         self.end_flushes = self.end_flushes.checked_sub(1)?;
-        Some(self.request(FLUSHES, self.end_flushes, 0, 0))
+        Some(self.flush(self.end_flushes, OpKind::FlushFile))
     }
 
     /// Arrivals of a single direction, divided over its areas; `None` if chance decides more.
@@ -201,6 +214,12 @@ impl FioStream {
 }
 
 impl Area {
+    #[inline]
+    fn wrote(&mut self, start: u64, end: u64) {
+        let (first, last) = self.written.unwrap_or((start, end));
+        self.written = Some((first.min(start), last.max(end)));
+    }
+
     /// Offset and length of the next operation, about `wanted` bytes.
     #[inline]
     fn next(&mut self, direction: usize, wanted: u64, jumps: bool, unit: u64, random: &mut Random) -> (u64, u64) {
@@ -340,7 +359,7 @@ impl Stream for FioStream {
     }
 
     fn follows(&self) -> bool {
-        self.job.trim_write || self.flush_every > 0 || self.end_flush || self.end_flushes > 0
+        self.job.trim_write || self.flushes || self.end_flush || self.end_flushes > 0
     }
 
     fn expect(&self, arrivals: u64, cells: &mut dyn FnMut(u32, u64)) {

@@ -7,7 +7,7 @@ use crate::workload::test_sink::{cases, count, planned};
 use crate::workload::{CannotRun, DeviceShape, RunPlan, Workload};
 use engine::sim::Drive;
 use std::collections::HashSet;
-use sys::op::{OpKind, Outcome};
+use sys::op::{OpKind, Outcome, WriteBack, WriteSync};
 
 /// The jobs of a job file, or its errors.
 fn read(text: &str) -> Result<(Vec<FioLoad>, Vec<String>), String> {
@@ -27,14 +27,22 @@ fn build(load: &FioLoad, size_bytes: u64, shards_max: u32) -> Result<RunPlan, Ca
 
 /// The plan of the only run of a job on 1 MiB, with the options `lines`.
 fn plan(lines: &str) -> Plan {
-    let text = format!("[a]\nfilename=sim:\ndirect=1\n{}", lines.replace(' ', "\n"));
+    plan_on("sim:", lines)
+}
+
+fn plan_on(device: &str, lines: &str) -> Plan {
+    let text = format!("[a]\nfilename={device}\ndirect=1\n{}", lines.replace(' ', "\n"));
     let (loads, _) = read(&text).unwrap();
-    build(&loads[0], 1 << 20, 1).unwrap().shards.remove(0)
+    planned(&loads[0], &[DeviceShape::new(device, 0, 1 << 20, 512)], 1).unwrap().0.shards.remove(0)
 }
 
 /// Kind, offset and length of all operations of the `lane`-th lane, `most` at most.
 fn operations(lines: &str, lane: usize, most: usize) -> Vec<(OpKind, u64, u32)> {
-    let mut stream = plan(lines).lanes.remove(lane).stream;
+    operations_of(plan(lines), lane, most)
+}
+
+fn operations_of(mut plan: Plan, lane: usize, most: usize) -> Vec<(OpKind, u64, u32)> {
+    let mut stream = plan.lanes.remove(lane).stream;
     let mut follower = None;
     let next = || {
         let request = follower.take().or_else(|| stream.next())?;
@@ -108,7 +116,7 @@ fn jobs_of_one_set_of_cpus_share_issuing_threads_that_run_there() {
         let (of_clone, cpus) = loads[0].shards(2);
         let clones = |at: usize| loads[0].threads.iter().zip(&of_clone).filter(move |(_, shard)| **shard == at);
         let names = |at| clones(at).map(|(thread, _)| thread.job.name.clone()).collect();
-        cpus.into_iter().enumerate().map(|(at, cpus)| (cpus, names(at))).collect()
+        cpus.into_iter().enumerate().map(|(at, shard)| (shard.cpus, names(at))).collect()
     };
     let names = |list: &str| -> Vec<String> { list.split(' ').map(str::to_owned).collect() };
     let text = "numjobs=3\n[a]\ncpus_allowed=1\n[b]\n[c]\ncpumask=14\n[d]\ncpus_allowed=1";
@@ -129,6 +137,22 @@ fn jobs_of_one_set_of_cpus_share_issuing_threads_that_run_there() {
     for wrong in ["cpus_allowed=", "cpus_allowed=1-0", "cpus_allowed=a", "cpus_allowed=1024", "cpumask=0"] {
         assert!(read(&format!("[a]\nfilename=sim:\n{wrong}")).unwrap_err().contains("CPU"), "{wrong}");
     }
+}
+
+#[test]
+fn each_clone_with_a_synchronous_engine_has_an_issuing_thread() {
+    let shards = |device: &str| -> (Vec<usize>, Vec<bool>) {
+        let text = "rw=read\nsize=1m\n[calls]\nioengine=sync\nnumjobs=3\n[queue]\nioengine=io_uring\nnumjobs=5";
+        let (loads, _) = read(&format!("[global]\nfilename={device}\n{text}")).unwrap();
+        let (shard_of, shards) = loads[0].shards(2);
+        (shard_of, shards.into_iter().map(|shard| shard.synchronous).collect())
+    };
+    assert_eq!(shards("/dev/x"), (vec![0, 1, 2, 3, 4, 3, 4, 3], vec![true, true, true, false, false]));
+    assert_eq!(shards("sim:"), (vec![0, 1, 0, 1, 0, 1, 0, 1], vec![false; 2]), "virtual time needs no threads");
+    let synchronous = |text: &str| read(text).unwrap().0[0].extras().synchronous;
+    assert!(synchronous("[a]\nfilename=/dev/x\nioengine=psync"));
+    assert!(!synchronous("[a]\nfilename=/dev/x\nioengine=psync\n[b]\nfilename=/dev/x"), "one has a queue");
+    assert!(!synchronous("[a]\nfilename=sim:\nioengine=psync"));
 }
 
 #[test]
@@ -225,9 +249,27 @@ fn writes_are_flushed_and_forced_as_asked() {
     };
     assert!(written.len() == 32 && written.chunks(2).all(is_pair), "what is trimmed is written: {written:?}");
     let kinds: Vec<_> = operations("rw=write bs=512k end_fsync=1", 0, 9).into_iter().map(|(kind, ..)| kind).collect();
-    assert_eq!(kinds, [OpKind::Write, OpKind::Write, OpKind::Flush]);
-    assert!(plan("rw=write sync=dsync").lanes[0].stream.next().unwrap().sync);
-    assert!(!plan("rw=write").lanes[0].stream.next().unwrap().sync);
+    assert_eq!(kinds, [OpKind::Write, OpKind::Write, OpKind::FlushFile]);
+    let both: Vec<_> =
+        operations("rw=write bs=64k fsync=4 fdatasync=2", 0, 12).into_iter().map(|(kind, ..)| kind).collect();
+    let (write, flush) = (OpKind::Write, OpKind::Flush);
+    assert_eq!(both[..9], [write, write, flush, write, write, OpKind::FlushFile, write, write, flush]);
+    let steps = WriteBack { wait_before: true, write: true, wait_after: false };
+    let ranges = plan_on("/dev/x", "rw=write:64k bs=64k offset=128k sync_file_range=wait_before,write:3");
+    let ranges = operations_of(ranges, 0, 7);
+    assert_eq!(ranges[3], (OpKind::WriteBack(steps), 128 << 10, 5 * (64 << 10)), "from the first to the last byte");
+    let next = &ranges[4..];
+    assert!(next.iter().all(|(kind, ..)| *kind == OpKind::Write), "{next:?}");
+    for wrong in ["wait", "write:0", "write:x", ""] {
+        let error = read(&format!("[a]\nfilename=x\nrw=write\nsync_file_range={wrong}")).unwrap_err();
+        assert!(error.contains("sync_file_range="), "{error}");
+    }
+    let error = read("[a]\nfilename=sim:\nrw=write\nsync_file_range=write").unwrap_err();
+    assert!(error.contains("simulated drives have none"), "{error}");
+    let sync = |options: &str| plan(options).lanes[0].stream.next().unwrap().sync;
+    assert_eq!(sync("rw=write sync=dsync"), WriteSync::Data);
+    assert_eq!(sync("rw=write sync=sync"), WriteSync::File);
+    assert_eq!(sync("rw=write"), WriteSync::No);
 }
 
 #[test]

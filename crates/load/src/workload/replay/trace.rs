@@ -7,7 +7,7 @@ use device::observe::trace::{EventOp, Request};
 use results::units::Grouped;
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use sys::op::OpKind;
+use sys::op::{OpKind, WriteSync};
 
 /// Most operations that are taken: 240 MB, and as much again for a moment while the largest stream is put in order.
 pub const OPERATIONS_MAX: u64 = 10_000_000;
@@ -88,8 +88,8 @@ impl Class {
 pub struct Operation {
     sector: u64,
     sectors: u32,
-    /// Done only when on the medium.
-    pub sync: bool,
+    /// Durability of a write.
+    pub sync: WriteSync,
 }
 
 impl Operation {
@@ -158,8 +158,11 @@ impl TraceBuilder {
         }
         self.operations += 1;
         // Bios can request a flush before them; on the medium they are all equal.
-        let operation =
-            Operation { sector: request.sector, sectors: request.sectors, sync: request.fua || request.preflush };
+        let operation = Operation {
+            sector: request.sector,
+            sectors: request.sectors,
+            sync: if request.fua || request.preflush { WriteSync::Data } else { WriteSync::No },
+        };
         // A flush has no offset, whatever the trace has.
         let operation = match class {
             Class::Flushes => Operation { sector: 0, sectors: 0, ..operation },

@@ -1,0 +1,177 @@
+//! The engine of synchronous system calls: each operation is a call of the issuing thread, as databases issue their
+//! pwrite and fdatasync.
+//!
+//! A call blocks until the device answers, however long that takes. A run loop that must go on meanwhile takes each
+//! operation from the engine ([`Calls::next_call`]), and its issuing thread performs the call with its own [`Caller`].
+
+use crate::{IoEngine, Wait};
+use device::target::Target;
+use std::collections::VecDeque;
+use std::io;
+use std::sync::Arc;
+use std::thread;
+use std::time::{Duration, Instant};
+use sys::buffer::{Buf, Pool};
+use sys::call::carry_out;
+use sys::op::{Completion, Op};
+use sys::process::RunDelay;
+
+/// An operation shorter than this many harmless gaps (a quarter of the tightest threshold) needs no lookup of its
+/// thread's time without a CPU: it exceeds the threshold only after a wait three times as long. A lookup costs a
+/// quarter of an operation.
+const LONG_GAPS: u64 = 5;
+
+/// Interval at which the time without a CPU between operations is discarded, nanoseconds.
+const DISCARD_NS: u64 = 1_000_000;
+
+/// A thread that performs calls. Belongs to the thread that made it.
+pub struct Caller {
+    epoch: Instant,
+    targets: Arc<[Arc<Target>]>,
+    /// The lookup costs a system call, so it follows only long operations, and now and then discards the time before
+    /// an operation.
+    run_delay: RunDelay,
+    looked_up_ns: u64,
+    /// Shorter operations need no lookup, see [`LONG_GAPS`].
+    long_ns: u64,
+}
+
+impl Caller {
+    /// For calls of this thread. `epoch` and `harmless_gap_ns` as of [`Calls::new`].
+    pub(crate) fn new(targets: Arc<[Arc<Target>]>, epoch: Instant, harmless_gap_ns: u64) -> Self {
+        let (run_delay, long_ns) = (RunDelay::of_this_thread(), LONG_GAPS * harmless_gap_ns);
+        Self { epoch, targets, run_delay, looked_up_ns: 0, long_ns }
+    }
+
+    /// Performs one operation, and stamps its issue and completion.
+    pub fn perform(&mut self, mut op: Op) -> Completion {
+        let target = &self.targets[usize::from(op.target)];
+        let (fd, hint) = (target.fd(), target.write_hint());
+        let mut issued_ns = clock_ns(self.epoch);
+        if issued_ns > self.looked_up_ns + DISCARD_NS {
+            self.run_delay.since_last_ns();
+            issued_ns = clock_ns(self.epoch);
+            self.looked_up_ns = issued_ns;
+        }
+        let outcome = carry_out(fd, hint, &mut op);
+        let completed_ns = clock_ns(self.epoch);
+        let service_ns = completed_ns - issued_ns;
+        let unseen_ns = if service_ns < self.long_ns {
+            0
+        } else {
+            self.looked_up_ns = completed_ns;
+            self.run_delay.since_last_ns().min(service_ns)
+        };
+        Completion { token: op.token, buf: op.buf, outcome, issued_ns, completed_ns, unseen_ns }
+    }
+}
+
+fn clock_ns(epoch: Instant) -> u64 {
+    epoch.elapsed().as_nanos() as u64
+}
+
+/// A shard's queue of calls, and its targets.
+pub struct Calls {
+    epoch: Instant,
+    targets: Arc<[Arc<Target>]>,
+    harmless_gap_ns: u64,
+    pool: Pool,
+    queued: VecDeque<Op>,
+    /// Operations handed out by [`Calls::next_call`] and not yet finished.
+    handed_out: usize,
+    finished: Vec<Completion>,
+    /// Time of the last completion, for the next look at the clock: a call ends there.
+    ended_ns: Option<u64>,
+    /// Last instant that [`IoEngine::now`] returned.
+    now_ns: u64,
+    /// Performs the calls of [`IoEngine::reap`], made on first use.
+    own: Option<Caller>,
+}
+
+impl Calls {
+    /// An engine for `targets` with `memory_bytes` of buffers.
+    ///
+    /// `epoch` is instant 0 of its clock. A completion may stay unseen for `harmless_gap_ns` without raising a doubt.
+    /// Errors: no memory.
+    pub fn new(
+        targets: Arc<[Arc<Target>]>,
+        memory_bytes: usize,
+        epoch: Instant,
+        harmless_gap_ns: u64,
+    ) -> io::Result<Self> {
+        let (pool, queued, finished) = (Pool::new(memory_bytes)?, VecDeque::new(), Vec::new());
+        Ok(Self {
+            epoch,
+            targets,
+            harmless_gap_ns,
+            pool,
+            queued,
+            handed_out: 0,
+            finished,
+            ended_ns: None,
+            now_ns: 0,
+            own: None,
+        })
+    }
+
+    /// Performs this engine's calls on the calling thread.
+    pub fn caller(&self) -> Caller {
+        Caller::new(self.targets.clone(), self.epoch, self.harmless_gap_ns)
+    }
+
+    /// The operation submitted first, for a [`Caller`]. Its completion goes to [`Calls::finish`].
+    #[inline]
+    pub fn next_call(&mut self) -> Option<Op> {
+        let op = self.queued.pop_front()?;
+        self.handed_out += 1;
+        Some(op)
+    }
+
+    /// Takes the completion of a call; the next [`IoEngine::reap`] returns it.
+    #[inline]
+    pub fn finish(&mut self, completion: Completion) {
+        self.handed_out -= 1;
+        self.ended_ns = Some(completion.completed_ns);
+        self.finished.push(completion);
+    }
+}
+
+impl IoEngine for Calls {
+    const VIRTUAL: bool = false;
+    type Op = Op;
+    type Completion = Completion;
+
+    #[inline]
+    fn now(&mut self) -> u64 {
+        self.now_ns = self.ended_ns.take().unwrap_or_else(|| clock_ns(self.epoch)).max(self.now_ns);
+        self.now_ns
+    }
+
+    #[inline]
+    fn submit(&mut self, op: Op) {
+        self.queued.push_back(op);
+    }
+
+    /// Performs the next call, unless one has finished. The call itself may take longer than `wait` says.
+    fn reap(&mut self, wait: Wait, out: &mut Vec<Completion>) -> io::Result<()> {
+        if self.finished.is_empty() {
+            if let Some(op) = self.next_call() {
+                let mut caller = self.own.take().unwrap_or_else(|| self.caller());
+                self.finish(caller.perform(op));
+                self.own = Some(caller);
+            } else {
+                thread::sleep(Duration::from_nanos(wait.until_ns.saturating_sub(self.now())));
+            }
+        }
+        out.append(&mut self.finished);
+        Ok(())
+    }
+
+    fn in_flight(&self) -> usize {
+        self.queued.len() + self.handed_out + self.finished.len()
+    }
+
+    fn buffer(&mut self, len: usize) -> Option<Buf> {
+        self.pool.cut(len)
+    }
+}

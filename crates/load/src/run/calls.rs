@@ -1,0 +1,319 @@
+//! A shard whose issuing thread performs system calls, and the watch over it.
+//!
+//! A call on a device that hangs never returns, but intervals, signals and the end of the run must not wait for it. So
+//! the issuing thread leaves its [`Shard`] at a [`Desk`] during each call. A watching thread takes the shard of a call
+//! that lasts long, and continues the run loop until the call returns or the device is given up. The call itself holds
+//! only the operation with its buffer, and the targets.
+
+use super::{Cause, Shard};
+use engine::calls::Calls;
+use engine::{IoEngine, Wait};
+use std::io;
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+use sys::op::{Completion, Op};
+use sys::process;
+
+type CallShard = Box<Shard<Calls>>;
+
+/// Period of the watching thread: it takes over a call that it sees twice.
+const WATCH: Duration = Duration::from_millis(100);
+
+/// Shortest sleep of the watching thread during a call, however the issuing thread passes its time.
+const SLEEP_MIN: Duration = Duration::from_millis(1);
+
+/// Owner of a shard that lies at the desk.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Owner {
+    /// The issuing thread, which is to take it.
+    Issuer,
+    /// Whoever comes first, while the issuing thread is in a call.
+    Either,
+}
+
+struct Contents {
+    shard: Option<(CallShard, Owner)>,
+    /// Calls begun.
+    calls: u64,
+    /// Completion of a call whose shard the watching thread took.
+    answer: Option<Completion>,
+    /// The run is over for one of the threads, and so for both.
+    closed: bool,
+}
+
+/// Place where the issuing thread and the watching thread exchange their shard.
+pub(super) struct Desk {
+    contents: Mutex<Contents>,
+    changed: Condvar,
+}
+
+impl Desk {
+    fn lock(&self) -> MutexGuard<'_, Contents> {
+        self.contents.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Leaves the shard during a call.
+    fn leave(&self, shard: CallShard) {
+        let mut contents = self.lock();
+        contents.shard = Some((shard, Owner::Either));
+        contents.calls += 1;
+    }
+
+    /// The issuing thread's shard after a call, with the call's completion; `None` if the run ended meanwhile.
+    fn resume(&self, completion: Completion) -> Option<CallShard> {
+        let mut contents = self.lock();
+        if let Some((mut shard, _)) = contents.shard.take() {
+            drop(contents);
+            shard.engine.finish(completion);
+            return Some(shard);
+        }
+        contents.answer = Some(completion);
+        self.changed.notify_all();
+        self.await_shard(contents)
+    }
+
+    fn await_shard<'a>(&'a self, mut contents: MutexGuard<'a, Contents>) -> Option<CallShard> {
+        loop {
+            match contents.shard.take() {
+                Some((shard, _)) => return Some(shard),
+                None if contents.closed => return None,
+                None => contents = self.changed.wait(contents).unwrap_or_else(PoisonError::into_inner),
+            }
+        }
+    }
+
+    /// Gives the shard to the issuing thread.
+    fn hand_over(&self, shard: CallShard) {
+        self.lock().shard = Some((shard, Owner::Issuer));
+        self.changed.notify_all();
+    }
+
+    fn close(&self) {
+        self.lock().closed = true;
+        self.changed.notify_all();
+    }
+
+    /// Waits a period, less if the desk is closed. Returns the shard of a call that was under way before the period,
+    /// too: `calls` is the number of calls begun then.
+    fn overdue(&self, calls: &mut u64) -> Option<CallShard> {
+        let contents = self.lock();
+        let wait = self.changed.wait_timeout_while(contents, WATCH, |contents| !contents.closed);
+        let mut contents = wait.unwrap_or_else(PoisonError::into_inner).0;
+        let is_same = std::mem::replace(calls, contents.calls) == contents.calls;
+        let (shard, _) = contents.shard.take_if(|(_, owner)| is_same && *owner == Owner::Either)?;
+        Some(shard)
+    }
+
+    /// The completion of the call that is under way, if it arrives within `time`.
+    fn await_answer(&self, time: Duration) -> Option<Completion> {
+        let contents = self.lock();
+        let wait = self.changed.wait_timeout_while(contents, time, |contents| contents.answer.is_none());
+        wait.unwrap_or_else(PoisonError::into_inner).0.answer.take()
+    }
+}
+
+/// Closes the desk also if its thread panics, so that the other does not wait for it forever.
+struct Closing<'a>(&'a Desk);
+
+impl Drop for Closing<'_> {
+    fn drop(&mut self) {
+        self.0.close();
+    }
+}
+
+/// The issuing thread of a shard, which waits for it. Not scoped: a thread in a call on a hung device never ends.
+pub(super) struct Issuer {
+    desk: Arc<Desk>,
+}
+
+impl Issuer {
+    /// Starts the issuing thread, with `name`, on `cpus`. `caller`, called on it, makes the function that performs its
+    /// calls. Errors: the thread does not start.
+    pub(super) fn start<P: FnMut(Op) -> Completion>(
+        name: String,
+        cpus: Vec<u32>,
+        caller: impl FnOnce(&Calls) -> P + Send + 'static,
+    ) -> io::Result<Self> {
+        let contents = Contents { shard: None, calls: 0, answer: None, closed: false };
+        let desk = Arc::new(Desk { contents: Mutex::new(contents), changed: Condvar::new() });
+        let at = desk.clone();
+        let body = move || {
+            let _closing = Closing(&at);
+            process::sharpen_timers();
+            // The CPUs were accepted when the watching thread was put there.
+            let _ = process::run_on(&cpus);
+            let Some(shard) = at.await_shard(at.lock()) else { return };
+            let perform = caller(&shard.engine);
+            issue(shard, perform, &at);
+        };
+        thread::Builder::new().name(name).spawn(body)?;
+        Ok(Self { desk })
+    }
+
+    /// Has `shard` run to its end, counting time from `start_ns`, and watches over its calls.
+    pub(super) fn run(self, mut shard: Shard<Calls>, start_ns: u64) {
+        let desk = &self.desk;
+        shard.start_ns = start_ns;
+        desk.hand_over(Box::new(shard));
+        let mut calls = 0;
+        while !desk.lock().closed {
+            if let Some(shard) = desk.overdue(&mut calls)
+                && let Some(shard) = stand_in(shard, desk)
+            {
+                desk.hand_over(shard);
+            }
+        }
+    }
+}
+
+impl Drop for Issuer {
+    fn drop(&mut self) {
+        self.desk.close();
+    }
+}
+
+/// The run loop of the issuing thread.
+fn issue(mut shard: CallShard, mut perform: impl FnMut(Op) -> Completion, desk: &Desk) {
+    shard.begin(shard.start_ns);
+    while !shard.over() {
+        let wait = shard.begin_turn();
+        if let Some(op) = shard.engine.next_call() {
+            desk.leave(shard);
+            match desk.resume(perform(op)) {
+                Some(back) => shard = back,
+                None => return,
+            }
+        }
+        if !shard.reap(wait) {
+            break;
+        }
+    }
+    shard.finish();
+}
+
+/// The run loop of the watching thread during a call. Returns the shard when the call has returned; `None` if the run
+/// ended before.
+fn stand_in(mut shard: CallShard, desk: &Desk) -> Option<CallShard> {
+    while !shard.over() {
+        let wait = shard.begin_turn();
+        let time = Duration::from_nanos(wait.until_ns.saturating_sub(shard.clock_ns()));
+        if let Some(completion) = desk.await_answer(time.max(SLEEP_MIN)) {
+            shard.engine.finish(completion);
+            shard.reap(wait);
+            return Some(shard);
+        }
+        shard.end_turn();
+    }
+    shard.finish();
+    desk.close();
+    None
+}
+
+impl Shard<Calls> {
+    /// Waits if there is nothing to take. False if the run ended by an error.
+    fn reap(&mut self, wait: Wait) -> bool {
+        if let Err(error) = self.engine.reap(wait, &mut self.completions) {
+            self.stop(Cause::Failed { message: format!("cannot wait for completions: {error}") });
+            return false;
+        }
+        self.end_turn();
+        true
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{Control, Feed, HANG_NS, Message, Pacing, Recorder, Settings};
+    use super::*;
+    use crate::plan::{Arrival, BufferClass, Plan};
+    use crate::stream::{Request, Stream};
+    use results::cell::{Interval, Layout, StreamInfo};
+    use std::sync::mpsc::channel;
+    use std::time::Instant;
+    use sys::op::{OpKind, Outcome};
+
+    /// As many flushes as are left.
+    #[derive(Debug)]
+    struct Flushes(u32);
+
+    impl Stream for Flushes {
+        fn next(&mut self) -> Option<Request> {
+            self.0 = self.0.checked_sub(1)?;
+            Some(Request::new(OpKind::Flush, 0, 0, 0))
+        }
+    }
+
+    const SEC: u64 = 1_000_000_000;
+
+    /// A run of at most `flushes` and `duration_ns`, whose calls `perform` carries out; its intervals.
+    fn run(
+        flushes: u32,
+        [duration_ns, hang_ns]: [u64; 2],
+        perform: impl FnMut(Op) -> Completion + Send + 'static,
+    ) -> Vec<Interval> {
+        let stream = StreamInfo { name: "flushes".into(), ..StreamInfo::default() };
+        let layout = Layout { streams: vec![stream], devices: vec!["d".into()], thresholds_ns: [1_000_000].into() };
+        let settings = Settings { duration_ns, hang_ns, ..Settings::until_done(Pacing::Spin) };
+        let (recorder, feed) = Recorder::new(&layout, 100_000_000, u64::MAX, settings.duration_ns, false);
+        let mut plan = Plan::default();
+        let limit = plan.add_limit(1, true);
+        plan.add_buffers(BufferClass::plain(0, 1));
+        plan.add_lane(Flushes(flushes), Arrival::Closed { depth: 1, think_ns: 0 }, limit, "flushes".into());
+        let control = Arc::new(Control::default());
+        let calls = Calls::new([].into(), 0, Instant::now(), 0).unwrap();
+        let shard = Shard::new(calls, plan, settings, recorder, control).unwrap();
+        let issuer = Issuer::start("issue".into(), Vec::new(), |_| perform).unwrap();
+        issuer.run(shard, 0);
+        let Feed { messages, .. } = feed;
+        let intervals = messages.iter().filter_map(|message| match message {
+            Message::Interval(interval) => Some(*interval),
+            Message::Failure(_) => None,
+        });
+        intervals.collect()
+    }
+
+    fn done(op: Op, issued_ns: u64, completed_ns: u64) -> Completion {
+        let Op { token, buf, .. } = op;
+        Completion { token, buf, outcome: Outcome::Done, issued_ns, completed_ns, unseen_ns: 0 }
+    }
+
+    #[test]
+    fn intervals_go_on_during_a_call_and_the_issuing_thread_continues_after_it() {
+        let (began, mut calls, issuer) = (Instant::now(), 0, Arc::new(Mutex::new(Vec::new())));
+        let threads = issuer.clone();
+        let ran = run(1_000, [60 * SEC, HANG_NS], move |op| {
+            let issued_ns = began.elapsed().as_nanos() as u64;
+            calls += 1;
+            threads.lock().unwrap().push(thread::current().id());
+            // Long enough to be taken over, in each case once.
+            if calls == 10 || calls == 500 {
+                thread::sleep(5 * WATCH);
+            }
+            done(op, issued_ns, began.elapsed().as_nanos() as u64)
+        });
+        let counts: Vec<_> = ran.iter().map(|interval| interval.cells[0].counts).collect();
+        assert_eq!(counts.iter().map(|counts| counts.ops).sum::<u64>(), 1_000);
+        assert_eq!(counts.iter().map(|counts| counts.lost).sum::<u64>(), 0);
+        assert!(ran.iter().any(|interval| interval.cells[0].counts.backlog.in_flight == 1), "sent during a call");
+        let threads = issuer.lock().unwrap();
+        assert!(threads.len() == 1_000 && threads.iter().all(|thread| *thread == threads[0]));
+    }
+
+    #[test]
+    fn a_call_that_never_returns_is_lost_and_the_run_ends() {
+        let (release, held) = channel::<()>();
+        let mut calls = 0;
+        let ran = run(1_000, [SEC, SEC / 5], move |op| {
+            calls += 1;
+            if calls == 100 {
+                let _ = held.recv();
+            }
+            done(op, 0, 1)
+        });
+        let sum = |of: fn(&Interval) -> u64| ran.iter().map(of).sum::<u64>();
+        assert_eq!((sum(|ran| ran.cells[0].counts.ops), sum(|ran| ran.cells[0].counts.lost)), (99, 1));
+        // The issuing thread comes back, finds the run over and ends.
+        drop(release);
+    }
+}
