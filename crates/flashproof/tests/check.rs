@@ -31,8 +31,8 @@ const LIMITS: [(&str, &str, &str, &str); 19] = [
     (
         "etcd",
         "wal-and-backend backend-flushes p99",
-        "sim:stall-every-s=0.37+stall-ms=24",
-        "sim:stall-every-s=0.37+stall-ms=30",
+        "sim:write-us=12400+jitter-pct=0",
+        "sim:write-us=12600+jitter-pct=0",
     ),
     ("tikv", "reads reads-reads iops", "sim:read-iops=41000", "sim:read-iops=39000"),
     ("tikv", "mixed mixed-reads iops", "sim:read-iops=41000", "sim:read-iops=9000"),

@@ -166,7 +166,7 @@ fn lay_out(request: &Request<'_>, site: &Site, switch: &Switch) -> Result<(), Fa
 fn perform_run(request: &Request<'_>, site: &Site, of: &RunDefinition, switch: &Switch) -> Result<Done, Failure> {
     let mut load = request.definition.load(of, |file| site.place(file))?;
     load.file_size_bytes = site.file_bytes.map(|bytes| bytes.next_multiple_of(LAYOUT_BLOCK));
-    load.check_memory(1, &[]).map_err(|error| Failure::environment(error.to_string()))?;
+    load.check_buffers().map_err(|error| Failure::environment(error.to_string()))?;
     console::note(&format!("{}, run {}: {}", request.definition.name, of.name, units::span(of.seconds)));
     let (names, is_buffered) = (load.stream_names(), load.extras().buffered);
     let (reads, writes) = (load.reads(), load.writes());
