@@ -39,14 +39,5 @@ pub struct CheckArgs {
     pub quiet: bool,
 }
 
-pub(super) const CHECK_EXAMPLES: &str = "\
-Examples:
-  flashproof check                                   the checks, and how long each takes
-  flashproof check etcd /var/lib/etcd                is this disk good enough? a minute, no root
-  flashproof check all /mnt/data --html disk.html    for which databases it is, and what stops it for others
-  flashproof check etcd /var/lib/etcd --for 1h       beyond the burst credits of a cloud volume
-  flashproof check etcd --show                       the jobs, the limits and their sources
-  flashproof check ./mine.toml sim:                  a check of your own, on a simulated drive
-
-In a directory the check makes files of its own, says how large they are, and removes them. On a device it
-ERASES: the guard decides as ever. The exit code is 0 for PASS and MEASURED, 1 for FAIL, 4 for INVALID.";
+/// A file, because the code names no database.
+pub(super) const CHECK_EXAMPLES: &str = include_str!("check-examples.txt");
