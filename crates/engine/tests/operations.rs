@@ -286,7 +286,8 @@ impl Mounted {
 
 impl Drop for Mounted {
     fn drop(&mut self) {
-        let _ = Command::new("umount").arg(&self.place).status();
+        // Lazily: after a failure an engine may still hold the file.
+        let _ = Command::new("umount").arg("-l").arg(&self.place).status();
     }
 }
 

@@ -246,11 +246,13 @@ mod tests {
 
     const SEC: u64 = 1_000_000_000;
 
-    /// A run of at most `flushes` and `duration_ns`, whose calls `perform` carries out; its intervals.
+    /// A run of at most `flushes` and `duration_ns`, whose calls `perform` carries out; its intervals, which go to `seen`
+    /// as soon as they come.
     fn run(
         flushes: u32,
         [duration_ns, hang_ns]: [u64; 2],
         perform: impl FnMut(Op) -> Completion + Send + 'static,
+        mut seen: impl FnMut(&Interval) + Send,
     ) -> Vec<Interval> {
         let stream = StreamInfo { name: "flushes".into(), ..StreamInfo::default() };
         let layout = Layout { streams: vec![stream], devices: vec!["d".into()], thresholds_ns: [1_000_000].into() };
@@ -264,13 +266,18 @@ mod tests {
         let calls = Calls::new([].into(), 0, Instant::now(), 0).unwrap();
         let shard = Shard::new(calls, plan, settings, recorder, control).unwrap();
         let issuer = Issuer::start("issue".into(), Vec::new(), |_| perform).unwrap();
-        issuer.run(shard, 0);
         let Feed { messages, .. } = feed;
-        let intervals = messages.iter().filter_map(|message| match message {
-            Message::Interval(interval) => Some(*interval),
-            Message::Failure(_) => None,
-        });
-        intervals.collect()
+        thread::scope(|scope| {
+            let intervals = scope.spawn(move || {
+                let all = messages.iter().filter_map(|message| match message {
+                    Message::Interval(interval) => Some(*interval),
+                    Message::Failure(_) => None,
+                });
+                all.inspect(|interval| seen(interval)).collect()
+            });
+            issuer.run(shard, 0);
+            intervals.join().unwrap()
+        })
     }
 
     fn done(op: Op, issued_ns: u64, completed_ns: u64) -> Completion {
@@ -282,20 +289,25 @@ mod tests {
     fn intervals_go_on_during_a_call_and_the_issuing_thread_continues_after_it() {
         let (began, mut calls, issuer) = (Instant::now(), 0, Arc::new(Mutex::new(Vec::new())));
         let threads = issuer.clone();
-        let ran = run(1_000, [60 * SEC, HANG_NS], move |op| {
+        let (during_call, heard) = channel();
+        let perform = move |op: Op| {
             let issued_ns = began.elapsed().as_nanos() as u64;
             calls += 1;
             threads.lock().unwrap().push(thread::current().id());
-            // Long enough to be taken over, in each case once.
             if calls == 10 || calls == 500 {
-                thread::sleep(5 * WATCH);
+                let _ = heard.try_iter().count();
+                heard.recv_timeout(Duration::from_secs(30)).expect("an interval ends during the call");
             }
             done(op, issued_ns, began.elapsed().as_nanos() as u64)
+        };
+        let ran = run(1_000, [60 * SEC, HANG_NS], perform, move |interval| {
+            if interval.cells[0].counts.backlog.in_flight == 1 {
+                let _ = during_call.send(());
+            }
         });
         let counts: Vec<_> = ran.iter().map(|interval| interval.cells[0].counts).collect();
         assert_eq!(counts.iter().map(|counts| counts.ops).sum::<u64>(), 1_000);
         assert_eq!(counts.iter().map(|counts| counts.lost).sum::<u64>(), 0);
-        assert!(ran.iter().any(|interval| interval.cells[0].counts.backlog.in_flight == 1), "sent during a call");
         let threads = issuer.lock().unwrap();
         assert!(threads.len() == 1_000 && threads.iter().all(|thread| *thread == threads[0]));
     }
@@ -304,13 +316,14 @@ mod tests {
     fn a_call_that_never_returns_is_lost_and_the_run_ends() {
         let (release, held) = channel::<()>();
         let mut calls = 0;
-        let ran = run(1_000, [SEC, SEC / 5], move |op| {
+        let perform = move |op| {
             calls += 1;
             if calls == 100 {
                 let _ = held.recv();
             }
             done(op, 0, 1)
-        });
+        };
+        let ran = run(1_000, [SEC, SEC / 5], perform, |_| {});
         let sum = |of: fn(&Interval) -> u64| ran.iter().map(of).sum::<u64>();
         assert_eq!((sum(|ran| ran.cells[0].counts.ops), sum(|ran| ran.cells[0].counts.lost)), (99, 1));
         // The issuing thread comes back, finds the run over and ends.
