@@ -90,6 +90,11 @@ fn a_check_prints_its_verdict_with_the_figure_the_limit_and_its_source() {
     assert!(bench.exists("run/check.json") && bench.exists("run/check.toml") && bench.exists("run/wal/verdict.json"));
     let run = bench.flashproof(&["report", "run/wal"]).expect(0);
     assert!(run.stdout.contains("PASS (screening, SLA 1%>10ms)"), "the run alone says the same: {}", run.stdout);
+    let again = bench.flashproof(&["report", "run"]).expect(0);
+    assert!(again.stdout.contains("PASS etcd on sim:"), "{}", again.stdout);
+    fs::remove_file(bench.path("run/wal/verdict.json")).unwrap();
+    let again = bench.flashproof(&["report", "run"]).expect(4);
+    assert!(again.stdout.contains("check.json says PASS of run wal, its directory says INVALID"), "{}", again.stdout);
 }
 
 #[test]

@@ -8,11 +8,11 @@
 //! burst is no pass. A volume with burst credits, or a drive with an SLC cache, holds for a minute what it does not hold for an
 //! hour; so each check says how long and how much it has to write, and before that it only measured.
 
-use crate::judge::{Limit, Outcome, Sla, SlaError, SliceShares, StreamLimits, Verdict};
+use crate::judge::{Code, Limit, Outcome, Sla, SlaError, SliceShares, StreamLimits, Verdict};
 use crate::percentile;
 use crate::run_dir::RunDirError;
 use crate::steady::{self, ChangePoint};
-use crate::units::{self, duration, span};
+use crate::units::{self, duration, quoted, span};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::fmt;
@@ -277,12 +277,20 @@ pub fn judge(criterion: &Criterion, verdict: &Verdict, figures: &Figures, knees:
     judged(figure, outcome)
 }
 
+/// Outcome of a run with these criteria: a latency goal that no depth met fails it only if something is limited.
+pub fn outcome_of_run<'c>(verdict: &Verdict, mut criteria: impl Iterator<Item = &'c Criterion>) -> Outcome {
+    let is_goal = verdict.reasons.first().is_some_and(|reason| reason.code == Code::Missed);
+    match is_goal && criteria.all(|criterion| criterion.deciding_limit().is_none()) {
+        true => Outcome::Measured,
+        false => verdict.outcome,
+    }
+}
+
 /// A run of a check.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct CheckedRun {
+    /// Name, also of its run directory below that of the check.
     pub name: String,
-    /// Its run directory, below that of the check.
-    pub dir: String,
     pub outcome: Outcome,
     /// The sentence that decided its verdict.
     pub reason: String,
@@ -419,9 +427,35 @@ impl Check {
         .unwrap_or_else(|| "nothing was measured".to_owned())
     }
 
+    /// Judges the runs again by `verdicts`, one for each: a worse outcome than the recorded one is believed, a better one
+    /// is not.
+    pub fn rejudge<'v>(&mut self, verdicts: impl Iterator<Item = &'v Verdict>) {
+        for (run, verdict) in self.runs.iter_mut().zip(verdicts) {
+            let of_run =
+                self.criteria.iter().map(|judged| &judged.criterion).filter(|criterion| criterion.run == run.name);
+            let now = outcome_of_run(verdict, of_run);
+            if now > run.outcome {
+                let reason = verdict.reason().unwrap_or_default();
+                self.sentence =
+                    format!("{CHECK} says {} of run {}, its directory says {now}: {reason}", run.outcome, run.name);
+                run.outcome = now;
+                self.outcome = self.outcome.max(now);
+            }
+        }
+    }
+
     /// Reads the record in `dir`. Errors: none there, or damaged, or of a later version.
     pub fn read(dir: &Path) -> Result<Option<Self>, RunDirError> {
-        crate::run_dir::read_json(&dir.join(CHECK), CHECK_FORMAT_VERSION)
+        let path = dir.join(CHECK);
+        let check: Option<Self> = crate::run_dir::read_json(&path, CHECK_FORMAT_VERSION)?;
+        let elsewhere = |run: &&CheckedRun| run.name.starts_with('.') || run.name.contains('/') || run.name.is_empty();
+        match check.iter().flat_map(|check| &check.runs).find(elsewhere) {
+            None => Ok(check),
+            Some(run) => Err(RunDirError::Damaged {
+                why: format!("its run {} is no directory below it", quoted(&run.name)),
+                path,
+            }),
+        }
     }
 
     /// Writes the record to `dir`.
@@ -459,5 +493,136 @@ impl Judged {
             _ => String::new(),
         };
         format!("{} in {run} was {}{limit}{by}", self.criterion.what(), self.figure_text())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cell::Interval;
+    use crate::judge::{End, Judge, JudgePlan};
+    use crate::steady::Group;
+    use crate::times::Times;
+
+    fn criterion(metric: &str, limit: f64, standing: Standing) -> Criterion {
+        Criterion {
+            run: "wal".into(),
+            stream: "reads".into(),
+            metric: Metric::try_from(metric.to_owned()).unwrap(),
+            limit: Some(limit),
+            source: Some("https://example.com".into()),
+            looked_up: Some("2026-01-01".into()),
+            standing: Some(standing),
+            says: "mine".into(),
+        }
+    }
+
+    /// A run of one second with so many reads of 1 ms, and of 20 ms.
+    fn verdict(limits: StreamLimits, fast: u64, slow: u64) -> Verdict {
+        let mut layout = crate::testing::layout(&[("reads", true)], 0.0, ["x".to_owned()]);
+        layout.streams[0].limits = Some(limits.clone());
+        let sla = Sla::joined(limits.sla.iter()).unwrap();
+        layout.thresholds_ns = sla.thresholds_ns();
+        let mut interval = Interval::new(&layout);
+        interval.end_ns = 1_000_000_000;
+        for (count, ns) in [(fast, 1_000_000), (slow, 20_000_000)] {
+            (0..count).for_each(|_| interval.cells[0].record(&Times::new(0, 0, 0, ns), 0, 4096));
+        }
+        interval.close();
+        let mut judge = Judge::new(JudgePlan::new(&layout, sla, 1, 1, 1));
+        judge.add(&interval);
+        judge.verdict(&End::Completed)
+    }
+
+    #[test]
+    fn criteria_become_limits_of_their_stream_and_folklore_does_not() {
+        let published = [criterion("p99", 1e7, Standing::Published), criterion("iops", 500.0, Standing::Published)];
+        let limits = limits_of("reads", published.iter()).unwrap().unwrap();
+        assert_eq!(limits.sla.unwrap().to_string(), "1%>10ms");
+        assert_eq!((limits.least_iops, limits.least_bytes_per_sec), (Some(500.0), None));
+        assert_eq!(limits_of("writes", published.iter()).unwrap(), None);
+        let folklore = [criterion("p99.9", 1e7, Standing::Folklore)];
+        assert_eq!(limits_of("reads", folklore.iter()).unwrap(), None);
+        for wrong in ["p0", "p100", "pNaN", "99", "p", "latency"] {
+            assert!(Metric::try_from(wrong.to_owned()).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn a_criterion_is_judged_by_exact_counts_and_a_knee_by_the_rate_behind_it() {
+        let figures = Figures {
+            ops: 1_000,
+            bytes: 4_096_000,
+            ran_ns: 1_000_000_000,
+            mean_ns: 1.2e6,
+            percentiles_ns: vec![(99.0, 1_000_000)],
+        };
+        let p99 = criterion("p99", 1e7, Standing::Published);
+        let limits = limits_of("reads", [&p99].into_iter()).unwrap().unwrap();
+        let outcome = |slow| judge(&p99, &verdict(limits.clone(), 1_000 - slow, slow), &figures, &[]).outcome;
+        assert_eq!([outcome(9), outcome(10)], [Outcome::Pass, Outcome::Fail], "1 % is not below 1 %");
+
+        let iops = criterion("iops", 900.0, Standing::Published);
+        let limits = limits_of("reads", [&iops].into_iter()).unwrap().unwrap();
+        let of =
+            |count, knees: &[ChangePoint]| judge(&iops, &verdict(limits.clone(), count, 0), &figures, knees).outcome;
+        assert_eq!([of(900, &[]), of(899, &[])], [Outcome::Pass, Outcome::Fail]);
+        let point = |after| ChangePoint {
+            group: Group { stream: "reads".into(), device: None },
+            metric: steady::Metric::AchievedIops,
+            round: 1,
+            at_sec: 1,
+            before: 1_500.0,
+            after,
+        };
+        assert_eq!(knees(vec![point(1_001.0), point(1_000.0)]).len(), 1, "a third less is a knee");
+        assert_eq!(
+            [of(950, &knees(vec![point(950.0)])), of(950, &knees(vec![point(850.0)]))],
+            [Outcome::Pass, Outcome::Fail]
+        );
+        let mean = criterion("mean", 1e6, Standing::Published);
+        assert_eq!(judge(&mean, &verdict(StreamLimits::default(), 10, 0), &figures, &[]).outcome, Outcome::Fail);
+    }
+
+    #[test]
+    fn a_record_whose_run_lies_elsewhere_is_damaged() {
+        let dir = tempfile::tempdir().unwrap();
+        let check = Check {
+            format_version: CHECK_FORMAT_VERSION,
+            tool: "flashproof".into(),
+            name: "mine".into(),
+            database: "mine".into(),
+            question: "?".into(),
+            path: "sim:".into(),
+            disk: None,
+            started_unix_ms: 0,
+            outcome: Outcome::Pass,
+            sentence: String::new(),
+            remarks: Vec::new(),
+            criteria: Vec::new(),
+            runs: vec![CheckedRun {
+                name: "wal".into(),
+                outcome: Outcome::Pass,
+                reason: String::new(),
+                seconds: 30.0,
+                written_bytes: 0,
+                knees: Vec::new(),
+            }],
+            sustained: Sustained { seconds: 60, written_bytes: 0, why: "It is so.".into() },
+            cannot_see: Vec::new(),
+            files: Vec::new(),
+        };
+        check.write(dir.path()).unwrap();
+        assert_eq!(Check::read(dir.path()).unwrap().as_ref(), Some(&check));
+        let concluded = check.clone().concluded(None);
+        assert_eq!(concluded.outcome, Outcome::Measured);
+        assert!(concluded.sentence.contains("within its burst (30 s of 60 s)"), "{}", concluded.sentence);
+        let cached = check.clone().concluded(Some("a cache answered".into()));
+        assert_eq!((cached.outcome, cached.sentence.as_str()), (Outcome::Invalid, "a cache answered"));
+        let mut elsewhere = check;
+        elsewhere.runs[0].name = "../wal".into();
+        elsewhere.write(dir.path()).unwrap();
+        let error = Check::read(dir.path()).unwrap_err().to_string();
+        assert!(error.contains("its run \"../wal\" is no directory below it"), "{error}");
     }
 }

@@ -12,6 +12,7 @@ use session::output_file::{check_page, write_page};
 use session::place::Place;
 use session::runner::tool;
 use session::signals::Switch;
+use std::path::Path;
 use std::process::ExitCode;
 
 /// Name that stands for all checks that come with flashproof.
@@ -70,16 +71,28 @@ fn perform_all(args: &CheckArgs, definitions: Vec<Definition>, path: &str) -> Re
             break;
         }
     }
-    let checks = Checks::new(checks, not_run);
-    if let Some(file) = &args.html {
+    let form = Form { html: args.html.as_deref(), json: args.json, markdown: args.markdown };
+    write(&Checks::new(checks, not_run), &form, &format!("{place}\n"))
+}
+
+/// Requested forms of a result.
+pub struct Form<'a> {
+    pub html: Option<&'a Path>,
+    pub json: bool,
+    pub markdown: bool,
+}
+
+/// Writes the result of checks in the requested form; `last` follows the text.
+pub fn write(checks: &Checks, form: &Form<'_>, last: &str) -> Result<ExitCode, Failure> {
+    if let Some(file) = form.html {
         let page = checks.html(&tool());
         write_page(file, &page)?;
         console::note(&format!("wrote {} ({})", file.display(), units::bytes(page.len() as f64)));
     }
     match () {
-        () if args.json => console::result(&checks.json().map_err(Failure::environment)?)?,
-        () if args.markdown => console::result(&checks.markdown())?,
-        () => console::page(&format!("{}{place}\n", checks.text()))?,
+        () if form.json => console::result(&checks.json().map_err(Failure::environment)?)?,
+        () if form.markdown => console::result(&checks.markdown())?,
+        () => console::page(&format!("{}{last}", checks.text()))?,
     }
     Ok(ExitCode::from(checks.exit_code))
 }

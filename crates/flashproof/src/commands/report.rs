@@ -1,15 +1,24 @@
 //! `flashproof report`: judges runs again, from their directories alone, and prints the report in one of four forms.
 
+use super::check::{Form, write};
 use crate::args::ReportArgs;
+use report::check::Checks;
 use report::document::Document;
+use results::check::Check;
+use results::run_dir;
 use results::units;
 use session::console;
 use session::failure::Failure;
 use session::output_file::write_page;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 /// Reads and judges the directories, prints warnings, and writes the report in the requested form.
 pub fn run(args: &ReportArgs) -> Result<ExitCode, Failure> {
+    if let Some(checks) = checks_in(&args.dirs)? {
+        let form = Form { html: args.html.as_deref(), json: args.json, markdown: args.markdown };
+        return write(&checks, &form, "");
+    }
     let document = Document::read(&args.dirs).map_err(Failure::environment)?;
     for banner in document.banners() {
         console::warning(&banner);
@@ -27,4 +36,17 @@ pub fn run(args: &ReportArgs) -> Result<ExitCode, Failure> {
         console::page(&document.text())?;
     }
     Ok(ExitCode::from(document.outcome().exit_code()))
+}
+
+/// The checks recorded in `dirs`; `None` if they are runs or series.
+fn checks_in(dirs: &[PathBuf]) -> Result<Option<Checks>, Failure> {
+    let mut checks = Vec::new();
+    for dir in dirs {
+        let Some(mut check) = Check::read(dir).map_err(Failure::environment)? else { return Ok(None) };
+        let runs = check.runs.iter().map(|run| run_dir::read(&dir.join(&run.name)));
+        let runs = runs.collect::<Result<Vec<_>, _>>().map_err(Failure::environment)?;
+        check.rejudge(runs.iter().map(|run| &run.verdict));
+        checks.push(check);
+    }
+    Ok((!checks.is_empty()).then(|| Checks::new(checks, Vec::new())))
 }

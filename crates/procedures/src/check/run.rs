@@ -5,9 +5,9 @@ use super::site::Site;
 use crate::fio::{Counting, Ran};
 use load::workload::Workload;
 use load::workload::fio::FioLoad;
-use results::check::{CHECK_FORMAT_VERSION, Check, CheckedRun, Figures, Judged, Metric, judge, knees};
+use results::check::{CHECK_FORMAT_VERSION, Check, CheckedRun, Figures, Judged, Metric, judge, knees, outcome_of_run};
 use results::files::{self, Over};
-use results::judge::{Code, Outcome};
+use results::judge::Outcome;
 use results::run_dir::{self, check_usable};
 use results::steady::{ChangePoint, Rounds, Steadiness};
 use results::units;
@@ -186,9 +186,9 @@ fn perform_run(request: &Request<'_>, site: &Site, of: &RunDefinition, switch: &
         Ended::Unrecorded { failure, .. } => return Err(failure),
     };
     let Some(ran) = runs.pop() else { return Err(Failure::environment("a run without results")) };
+    let outcome = outcome_of_run(&verdict, of.criteria.iter());
     // A depth that holds a latency was looked for and not found: nobody demanded one.
-    let is_goal_alone = verdict.reasons.first().is_some_and(|reason| reason.code == Code::Missed)
-        && of.criteria.iter().all(|criterion| criterion.limit.is_none());
+    let is_goal_alone = outcome == Outcome::Measured && verdict.outcome == Outcome::Fail;
     let percents: Vec<_> =
         of.criteria.iter().filter_map(|criterion| percent(criterion.metric)).chain([50.0, 99.0]).collect();
     let figures: Vec<_> = names.into_iter().zip(ran.figures(&percents)).collect();
@@ -209,8 +209,7 @@ fn perform_run(request: &Request<'_>, site: &Site, of: &RunDefinition, switch: &
     Ok(Done {
         run: CheckedRun {
             name: of.name.clone(),
-            dir: of.name.clone(),
-            outcome: if is_goal_alone { Outcome::Measured } else { verdict.outcome },
+            outcome,
             reason: verdict.reason().unwrap_or_default().to_owned(),
             seconds: verdict.ran_sec,
             written_bytes: written,
