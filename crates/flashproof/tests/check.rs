@@ -125,14 +125,11 @@ fn a_pass_within_a_burst_is_only_measured_and_its_end_is_found() {
     let slow_later = |factor: &str| format!("sim:slow-after-s=10+slow-factor={factor}");
     let bench = Bench::new();
     let json = check(&bench, &["vault", &slow_later("4")], 0);
-    assert_eq!(json["outcome"], "pass", "the knee shows the sustained state: {json}");
+    assert_eq!(json["outcome"], "pass", "the end of the burst shows the sustained state: {json}");
     assert!(json["checks"][0]["remarks"][0].as_str().unwrap().starts_with("a burst ended: "), "{json}");
     let bench = Bench::new();
     let json = check(&bench, &["vault", &slow_later("400")], 1);
-    assert!(
-        criteria(&json).iter().any(|(_, outcome)| outcome == "fail"),
-        "behind the knee the rate is too low: {json}"
-    );
+    assert!(criteria(&json).iter().any(|(_, outcome)| outcome == "fail"), "behind it the rate is too low: {json}");
 }
 
 #[test]

@@ -76,6 +76,11 @@ impl Checks {
         Ok(serde_json::to_string_pretty(self)? + "\n")
     }
 
+    /// JSON Schema (draft 2020-12) of [`Self::json`]: `docs/check.schema.json`.
+    pub fn schema() -> serde_json::Result<String> {
+        crate::schema_of::<Self>()
+    }
+
     /// A self-contained page. `made_by`: program and version.
     pub fn html(&self, made_by: &str) -> String {
         let mut page = Page::new(self.title());

@@ -37,3 +37,9 @@ mod tables;
 pub mod text;
 pub mod waf;
 mod words;
+
+/// JSON Schema (draft 2020-12) of what `T` serializes to.
+fn schema_of<T: schemars::JsonSchema>() -> serde_json::Result<String> {
+    let settings = schemars::generate::SchemaSettings::draft2020_12().for_serialize();
+    Ok(serde_json::to_string_pretty(&settings.into_generator().into_root_schema_for::<T>())? + "\n")
+}

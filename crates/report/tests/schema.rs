@@ -1,9 +1,11 @@
-//! The JSON of reports is what `docs/report.schema.json` and `docs/waf.schema.json` say, and those are made from the types.
+//! The JSON of reports is what `docs/report.schema.json`, `docs/check.schema.json` and `docs/waf.schema.json` say, and those are
+//! made from the types.
 //!
 //! The validators that there are bring 60 crates along, so the dozen keywords that the schema uses are
 //! checked here; one that is not known fails the test, so that nothing in the schema goes unchecked.
 
 use crate::support::{SHORT, Shape, write_baseline, write_run, write_series};
+use report::check::Checks;
 use report::document::Document;
 use report::waf::{Arranged, FORMAT_VERSION, WafReport, Worn};
 use results::finding::{Finding, Level};
@@ -14,6 +16,7 @@ use serde_json::Value;
 use std::fs;
 
 const SCHEMA: &str = include_str!("../../../docs/report.schema.json");
+const CHECK_SCHEMA: &str = include_str!("../../../docs/check.schema.json");
 const WAF_SCHEMA: &str = include_str!("../../../docs/waf.schema.json");
 
 /// Violations of `schema` in `value`, with their positions; empty if there are none.
@@ -111,9 +114,11 @@ fn assert_valid(document: &Document) -> Value {
 
 #[test]
 fn the_schemas_in_the_documentation_are_those_of_the_types() {
-    for (name, schema, written) in
-        [("report.schema.json", Document::schema(), SCHEMA), ("waf.schema.json", WafReport::schema(), WAF_SCHEMA)]
-    {
+    for (name, schema, written) in [
+        ("report.schema.json", Document::schema(), SCHEMA),
+        ("waf.schema.json", WafReport::schema(), WAF_SCHEMA),
+        ("check.schema.json", Checks::schema(), CHECK_SCHEMA),
+    ] {
         let schema = schema.unwrap();
         if std::env::var_os("UPDATE_DOCS").is_some() {
             fs::write(format!("{}/../../docs/{name}", env!("CARGO_MANIFEST_DIR")), &schema).unwrap();

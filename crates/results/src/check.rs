@@ -212,18 +212,18 @@ pub struct Judged {
 }
 
 /// Rate behind the end of a burst, as a part of the rate before, at most: less is what other programs on a host do.
-const KNEE: f64 = 2.0 / 3.0;
+const BURST_END: f64 = 2.0 / 3.0;
 
 /// Change points of a run at which a burst ended: the rate of a stream fell for good.
-pub fn knees(points: Vec<ChangePoint>) -> Vec<ChangePoint> {
-    let is_knee =
-        |point: &ChangePoint| point.metric == steady::Metric::AchievedIops && point.after <= point.before * KNEE;
-    points.into_iter().filter(is_knee).collect()
+pub fn burst_ends(points: Vec<ChangePoint>) -> Vec<ChangePoint> {
+    let is_end =
+        |point: &ChangePoint| point.metric == steady::Metric::AchievedIops && point.after <= point.before * BURST_END;
+    points.into_iter().filter(is_end).collect()
 }
 
-/// Judges a criterion by the `verdict` of its run, the figures of its stream, and the `knees` of the run: behind the last
+/// Judges a criterion by the `verdict` of its run, the figures of its stream, and the `burst_ends` of the run: behind the last
 /// one is the sustained state.
-pub fn judge(criterion: &Criterion, verdict: &Verdict, figures: &Figures, knees: &[ChangePoint]) -> Judged {
+pub fn judge(criterion: &Criterion, verdict: &Verdict, figures: &Figures, burst_ends: &[ChangePoint]) -> Judged {
     let judged = |figure, outcome| Judged { criterion: criterion.clone(), figure, outcome };
     let figure = figures.value(criterion.metric);
     let Some(limit) = criterion.deciding_limit() else { return judged(figure, Outcome::Measured) };
@@ -263,8 +263,8 @@ pub fn judge(criterion: &Criterion, verdict: &Verdict, figures: &Figures, knees:
             (figure, figure.map(|figure| figure < limit))
         }
     };
-    let of_stream = knees.iter().rev().filter(|knee| knee.group.stream == criterion.stream);
-    let sustained = of_stream.filter(|_| criterion.metric == Metric::Iops).map(|knee| knee.after).next();
+    let of_stream = burst_ends.iter().rev().filter(|end| end.group.stream == criterion.stream);
+    let sustained = of_stream.filter(|_| criterion.metric == Metric::Iops).map(|end| end.after).next();
     let (figure, is_missed) = match sustained {
         Some(after) if after < limit => (Some(after), Some(true)),
         _ => (figure, is_missed),
@@ -298,7 +298,7 @@ pub struct CheckedRun {
     /// Bytes that its writes moved.
     pub written_bytes: u64,
     /// Ends of a burst: the rate of a stream fell for good. A sentence each.
-    pub knees: Vec<String>,
+    pub burst_ends: Vec<String>,
 }
 
 /// Time and bytes that show the sustained state.
@@ -363,7 +363,7 @@ impl Check {
 
     /// Why the runs saw no sustained state; `None` if they did.
     fn burst(&self) -> Option<String> {
-        if self.runs.iter().any(|run| !run.knees.is_empty()) {
+        if self.runs.iter().any(|run| !run.burst_ends.is_empty()) {
             return None;
         }
         let seconds = self.runs.iter().map(|run| run.seconds).sum::<f64>();
@@ -549,7 +549,7 @@ mod tests {
     }
 
     #[test]
-    fn a_criterion_is_judged_by_exact_counts_and_a_knee_by_the_rate_behind_it() {
+    fn a_criterion_is_judged_by_exact_counts_and_the_end_of_a_burst_by_the_rate_behind_it() {
         let figures = Figures {
             ops: 1_000,
             bytes: 4_096_000,
@@ -564,8 +564,9 @@ mod tests {
 
         let iops = criterion("iops", 900.0, Standing::Published);
         let limits = limits_of("reads", [&iops].into_iter()).unwrap().unwrap();
-        let of =
-            |count, knees: &[ChangePoint]| judge(&iops, &verdict(limits.clone(), count, 0), &figures, knees).outcome;
+        let of = |count, burst_ends: &[ChangePoint]| {
+            judge(&iops, &verdict(limits.clone(), count, 0), &figures, burst_ends).outcome
+        };
         assert_eq!([of(900, &[]), of(899, &[])], [Outcome::Pass, Outcome::Fail]);
         let point = |after| ChangePoint {
             group: Group { stream: "reads".into(), device: None },
@@ -575,9 +576,9 @@ mod tests {
             before: 1_500.0,
             after,
         };
-        assert_eq!(knees(vec![point(1_001.0), point(1_000.0)]).len(), 1, "a third less is a knee");
+        assert_eq!(burst_ends(vec![point(1_001.0), point(1_000.0)]).len(), 1, "a third less is the end of a burst");
         assert_eq!(
-            [of(950, &knees(vec![point(950.0)])), of(950, &knees(vec![point(850.0)]))],
+            [of(950, &burst_ends(vec![point(950.0)])), of(950, &burst_ends(vec![point(850.0)]))],
             [Outcome::Pass, Outcome::Fail]
         );
         let mean = criterion("mean", 1e6, Standing::Published);
@@ -606,7 +607,7 @@ mod tests {
                 reason: String::new(),
                 seconds: 30.0,
                 written_bytes: 0,
-                knees: Vec::new(),
+                burst_ends: Vec::new(),
             }],
             sustained: Sustained { seconds: 60, written_bytes: 0, why: "It is so.".into() },
             cannot_see: Vec::new(),

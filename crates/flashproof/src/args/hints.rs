@@ -6,10 +6,9 @@ use std::ffi::OsString;
 use std::path::Path;
 
 /// Words that are no command, each with the right command: names of earlier versions and common synonyms.
-const INSTEAD: [(&str, &str); 22] = [
+const INSTEAD: [(&str, &str); 21] = [
     ("devices", "doctor"),
     ("list", "doctor"),
-    ("check", "doctor"),
     ("predict", "rate predict"),
     ("tenants", "storage tenants"),
     ("replay", "storage --replay"),

@@ -5,7 +5,9 @@ use super::site::Site;
 use crate::fio::{Counting, Ran};
 use load::workload::Workload;
 use load::workload::fio::FioLoad;
-use results::check::{CHECK_FORMAT_VERSION, Check, CheckedRun, Figures, Judged, Metric, judge, knees, outcome_of_run};
+use results::check::{
+    CHECK_FORMAT_VERSION, Check, CheckedRun, Figures, Judged, Metric, burst_ends, judge, outcome_of_run,
+};
 use results::files::{self, Over};
 use results::judge::Outcome;
 use results::run_dir::{self, check_usable};
@@ -192,7 +194,7 @@ fn perform_run(request: &Request<'_>, site: &Site, of: &RunDefinition, switch: &
     let percents: Vec<_> =
         of.criteria.iter().filter_map(|criterion| percent(criterion.metric)).chain([50.0, 99.0]).collect();
     let figures: Vec<_> = names.into_iter().zip(ran.figures(&percents)).collect();
-    let found = knees_in(&dir)?;
+    let found = burst_ends_in(&dir)?;
     let judged = of.criteria.iter().filter_map(|criterion| {
         let (_, figures) = figures.iter().find(|(name, _)| *name == criterion.stream)?;
         Some(judge(criterion, &verdict, figures, &found))
@@ -213,7 +215,7 @@ fn perform_run(request: &Request<'_>, site: &Site, of: &RunDefinition, switch: &
             reason: verdict.reason().unwrap_or_default().to_owned(),
             seconds: verdict.ran_sec,
             written_bytes: written,
-            knees: found.iter().map(ToString::to_string).collect(),
+            burst_ends: found.iter().map(ToString::to_string).collect(),
         },
         criteria,
         figures: if is_goal_alone { Vec::new() } else { figures },
@@ -231,10 +233,10 @@ fn percent(metric: Metric) -> Option<f64> {
 }
 
 /// Ends of bursts in the run in `dir`.
-fn knees_in(dir: &Path) -> Result<Vec<ChangePoint>, Failure> {
+fn burst_ends_in(dir: &Path) -> Result<Vec<ChangePoint>, Failure> {
     let manifest = run_dir::manifest(dir).map_err(Failure::environment)?;
     let rounds = Rounds::read(dir, &manifest).map_err(Failure::environment)?;
-    Ok(knees(Steadiness::of(&rounds).change_points))
+    Ok(burst_ends(Steadiness::of(&rounds).change_points))
 }
 
 /// Sentence that the page cache, or another layer, answered for the disk.
@@ -252,7 +254,7 @@ fn cached(of: &RunDefinition, moved: u64, by_disk: u64) -> Option<String> {
 
 fn remarks(site: &Site, done: &[Done]) -> Vec<String> {
     let mut remarks: Vec<_> = done.iter().filter_map(|done| done.missed.clone()).collect();
-    remarks.extend(done.iter().flat_map(|done| &done.run.knees).map(|knee| format!("a burst ended: {knee}")));
+    remarks.extend(done.iter().flat_map(|done| &done.run.burst_ends).map(|end| format!("a burst ended: {end}")));
     if site.file_bytes.is_some() && done.iter().any(|done| !done.is_disk_known) {
         remarks.push(
             "no disk is known below this directory, so nobody can tell if a cache answered in its place (overlay, network or \

@@ -22,7 +22,6 @@ use results::judge::Outcome;
 use results::run_dir::RunDirError;
 use results::series::Series;
 use schemars::JsonSchema;
-use schemars::generate::SchemaSettings;
 use serde::Serialize;
 use std::path::Path;
 
@@ -103,8 +102,7 @@ impl Document {
 
     /// JSON Schema (draft 2020-12) of [`Self::json`]: `docs/report.schema.json`.
     pub fn schema() -> Result<String, serde_json::Error> {
-        let settings = SchemaSettings::draft2020_12().for_serialize();
-        Ok(serde_json::to_string_pretty(&settings.into_generator().into_root_schema_for::<Self>())? + "\n")
+        crate::schema_of::<Self>()
     }
 }
 

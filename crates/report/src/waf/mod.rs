@@ -278,8 +278,7 @@ impl WafReport {
 
     /// JSON Schema (draft 2020-12) of [`Self::json`]: `docs/waf.schema.json`.
     pub fn schema() -> Result<String, serde_json::Error> {
-        let settings = schemars::generate::SchemaSettings::draft2020_12().for_serialize();
-        Ok(serde_json::to_string_pretty(&settings.into_generator().into_root_schema_for::<Self>())? + "\n")
+        crate::schema_of::<Self>()
     }
 }
 
