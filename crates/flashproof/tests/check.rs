@@ -64,7 +64,9 @@ fn each_limit_is_held_by_a_drive_that_is_just_good_enough_and_not_by_one_that_ju
     };
     let wrong = LIMITS.into_iter().filter_map(|(name, criterion, good, bad)| {
         let outcomes = [good, bad].map(|drive| outcome_on(name, criterion, drive));
-        (outcomes != ["pass", "fail"]).then(|| format!("{name}: {criterion}: {outcomes:?}"))
+        // Of slow drives there are too few operations for high percentiles.
+        let is_right = ["pass", "measured"].contains(&outcomes[0].as_str()) && outcomes[1] == "fail";
+        (!is_right).then(|| format!("{name}: {criterion}: {outcomes:?}"))
     });
     assert_eq!(wrong.collect::<Vec<_>>(), [""; 0]);
 }
@@ -89,7 +91,11 @@ fn a_check_prints_its_verdict_with_the_figure_the_limit_and_its_source() {
     assert!(bench.text("page.html").contains("Is sim: good enough for etcd?"));
     assert!(bench.exists("run/check.json") && bench.exists("run/check.toml") && bench.exists("run/wal/verdict.json"));
     let run = bench.flashproof(&["report", "run/wal"]).expect(0);
-    assert!(run.stdout.contains("PASS (screening, SLA 1%>10ms)"), "the run alone says the same: {}", run.stdout);
+    assert!(
+        run.stdout.contains("PASS (screening, SLA 1%>10ms,1%>500ms)"),
+        "the run alone says the same: {}",
+        run.stdout
+    );
     let again = bench.flashproof(&["report", "run"]).expect(0);
     assert!(again.stdout.contains("PASS etcd on sim:"), "{}", again.stdout);
     fs::remove_file(bench.path("run/wal/verdict.json")).unwrap();
@@ -122,14 +128,55 @@ fn a_pass_within_a_burst_is_only_measured_and_its_end_is_found() {
         "{sentence}"
     );
 
-    let slow_later = |factor: &str| format!("sim:slow-after-s=10+slow-factor={factor}");
+    let text = own(|text| text.replace("seconds = 2\njobs", "seconds = 60\njobs"))
+        .replace("seconds = 2\n", "seconds = 2400\n")
+        .replace("metric = \"p99\"\nbelow = \"10ms\"", "metric = \"iops\"\nat_least = \"1000\"");
+    for (factor, code, outcome) in [("4", 0, "pass"), ("400", 1, "fail")] {
+        let bench = Bench::new();
+        bench.write("mine.toml", &text);
+        let drive = format!("sim:slow-after-s=30+slow-factor={factor}");
+        let json = check(&bench, &["./mine.toml", &drive], code);
+        assert_eq!(json["outcome"], outcome, "the end of the burst shows the sustained state: {json}");
+        assert!(json["checks"][0]["remarks"][0].as_str().unwrap().starts_with("a burst ended: "), "{json}");
+    }
+}
+
+/// A second criterion for a check of one's own.
+fn and_criterion(text: &str, metric: &str, limit: &str) -> String {
+    let more = format!(
+        "[[run.criterion]]\nstream = \"log-writes\"\nmetric = \"{metric}\"\n{limit}\nsource = \"https://example.com\"\n\
+         looked_up = \"2026-01-01\"\nstanding = \"published\"\nsays = \"mine\"\n"
+    );
+    text.to_owned() + &more
+}
+
+#[test]
+fn the_strictest_of_several_limits_decides() {
     let bench = Bench::new();
-    let json = check(&bench, &["vault", &slow_later("4")], 0);
-    assert_eq!(json["outcome"], "pass", "the end of the burst shows the sustained state: {json}");
-    assert!(json["checks"][0]["remarks"][0].as_str().unwrap().starts_with("a burst ended: "), "{json}");
+    let open_loop = own(|text| text.replace("fdatasync=1", "rate_iops=10000\nioengine=libaio\niodepth=512"))
+        .replace("seconds = 2\njobs", "seconds = 80\njobs")
+        .replace("log-flushes", "log-writes");
+    bench.write("mine.toml", and_criterion(&open_loop, "p99.9", "below = \"10ms\""));
+    // Slow in the remainder of the run, which only the verdict of the run judges.
+    check(&bench, &["./mine.toml", "sim:stall-at-s=70+stall-ms=100"], 1);
+}
+
+#[test]
+fn a_rate_in_bytes_is_judged_behind_the_end_of_a_burst_and_no_other_stream_stands_for_it() {
     let bench = Bench::new();
-    let json = check(&bench, &["vault", &slow_later("400")], 1);
-    assert!(criteria(&json).iter().any(|(_, outcome)| outcome == "fail"), "behind it the rate is too low: {json}");
+    let text = own(|text| text.replace("bs=4k\nfdatasync=1", "bs=128k\nioengine=libaio\niodepth=8"))
+        .replace("seconds = 2\njobs", "seconds = 60\njobs")
+        .replace("seconds = 2\n", "seconds = 2400\n")
+        .replace("metric = \"p99\"\nbelow = \"10ms\"", "metric = \"bandwidth\"\nat_least = \"200m\"")
+        .replace("log-flushes", "log-writes");
+    bench.write("mine.toml", &text);
+    let json = check(&bench, &["./mine.toml", "sim:slow-after-s=30+slow-factor=1000"], 1);
+    assert_eq!(criteria(&json)[0].1, "fail", "{json}");
+    // A percentile of the same stream is not judged behind the end, so that nothing excuses the missing time.
+    let bench = Bench::new();
+    bench.write("mine.toml", and_criterion(&text, "p99", "below = \"1s\""));
+    let json = check(&bench, &["./mine.toml", "sim:slow-after-s=30+slow-factor=2"], 0);
+    assert_eq!(json["outcome"], "measured", "{json}");
 }
 
 #[test]
@@ -168,9 +215,12 @@ fn a_check_of_ones_own_runs_and_its_mistakes_are_named() {
         ("below = \"10ms\"", "at_least = \"10\"", "a latency has below, a rate has at_least"),
         ("source = \"https://example.com\"\n", "", "a limit needs source, looked_up and standing"),
         ("log-flushes", "log-syncs", "stream \"log-syncs\" is none of log-writes, log-flushes"),
-        ("filename=log", "filename=../log", "filename=../log has other characters"),
+        ("filename=log", "filename=../log", "filename=../log is not one name of letters"),
         ("filename=log\n", "", "it names no file"),
         ("size=16m\n", "", "it has no size in bytes"),
+        ("bs=4k", "bs=4k\ndirectory=/tmp", "it has directory, offset or a log"),
+        ("below = \"10ms\"", "below = \"10\"", "has no unit"),
+        ("below = \"10ms\"", "below = \"0ms\"", "a limit of 0 decides nothing"),
         ("bs=4k", "blocks=4k", "neither fio nor flashproof has this option"),
         ("bs=4k", "bs=4k\nexec_prerun=rm", "flashproof does not have this option"),
         ("name = \"log\"", "name = \"../log\"", "a name has only letters"),

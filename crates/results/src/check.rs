@@ -148,6 +148,11 @@ impl Criterion {
     }
 }
 
+/// Longest time without any completion that is no freeze, nanoseconds. Percentiles do not see a freeze, because a closed loop
+/// issues nothing meanwhile; so the verdict counts freezes by time. No published limit is of single stalls of some
+/// milliseconds.
+const FREEZE_NS: u64 = 500_000_000;
+
 /// Limits of the stream `name` by `criteria`, all of one run; `None` if none limits it.
 ///
 /// Errors: limits that an SLA cannot express.
@@ -158,15 +163,18 @@ pub fn limits_of<'a>(
     let of_stream: Vec<_> =
         criteria.filter(|criterion| criterion.stream == name && criterion.deciding_limit().is_some()).collect();
     let slas = of_stream.iter().map(|criterion| criterion.sla()).collect::<Result<Vec<_>, _>>()?;
-    let slas: Vec<_> = slas.into_iter().flatten().collect();
+    let mut slas: Vec<_> = slas.into_iter().flatten().collect();
+    let limits = slas.iter().flat_map(Sla::limits);
+    let (longest_ns, loosest_ppb) =
+        limits.fold((0, 0), |(ns, ppb), limit| (limit.threshold_ns.max(ns), limit.share_max_ppb.max(ppb)));
+    if (1..FREEZE_NS).contains(&longest_ns) {
+        slas.push(Limit { share_max_ppb: loosest_ppb, threshold_ns: FREEZE_NS }.into());
+    }
     let least = |metric| {
-        of_stream
-            .iter()
-            .filter(|criterion| criterion.metric == metric)
-            .filter_map(|criterion| criterion.deciding_limit())
-            .reduce(f64::max)
+        let of_metric = of_stream.iter().filter(|criterion| criterion.metric == metric);
+        of_metric.filter_map(|criterion| criterion.deciding_limit()).reduce(f64::max)
     };
-    let sla = if slas.is_empty() { None } else { Some(Sla::joined(slas.iter())?) };
+    let sla = if slas.is_empty() { None } else { Some(Sla::joined(slas.iter(), u64::min)?) };
     let limits = StreamLimits { sla, least_iops: least(Metric::Iops), least_bytes_per_sec: least(Metric::Bandwidth) };
     Ok((limits != StreamLimits::default()).then_some(limits))
 }
@@ -209,6 +217,9 @@ pub struct Judged {
     /// `None`: too few operations.
     pub figure: Option<f64>,
     pub outcome: Outcome,
+    /// True if the rate behind the end of a burst was judged.
+    #[serde(default)]
+    pub behind_burst: bool,
 }
 
 /// Rate behind the end of a burst, as a part of the rate before, at most: less is what other programs on a host do.
@@ -224,9 +235,9 @@ pub fn burst_ends(points: Vec<ChangePoint>) -> Vec<ChangePoint> {
 /// Judges a criterion by the `verdict` of its run, the figures of its stream, and the `burst_ends` of the run: behind the last
 /// one is the sustained state.
 pub fn judge(criterion: &Criterion, verdict: &Verdict, figures: &Figures, burst_ends: &[ChangePoint]) -> Judged {
-    let judged = |figure, outcome| Judged { criterion: criterion.clone(), figure, outcome };
+    let judged = |figure, outcome, behind_burst| Judged { criterion: criterion.clone(), figure, outcome, behind_burst };
     let figure = figures.value(criterion.metric);
-    let Some(limit) = criterion.deciding_limit() else { return judged(figure, Outcome::Measured) };
+    let Some(limit) = criterion.deciding_limit() else { return judged(figure, Outcome::Measured, false) };
     let group = verdict.groups.iter().find(|group| group.stream == criterion.stream);
     let slices = group.map_or(&[][..], |group| &group.slices);
     let whole: Vec<_> = slices.iter().filter(|slice| slice.complete && slice.wanted > 0).collect();
@@ -250,31 +261,40 @@ pub fn judge(criterion: &Criterion, verdict: &Verdict, figures: &Figures, burst_
         Metric::Iops | Metric::Bandwidth => {
             let each =
                 if criterion.metric == Metric::Iops { 1.0 } else { figures.bytes as f64 / figures.ops.max(1) as f64 };
-            // Operations that came back after the end of the run were wanted in its last slice.
+            // As the judge: a closed loop begins with as many operations as are in flight at its end.
             let total = verdict.streams.iter().find(|stream| stream.name == criterion.stream);
-            let overtime = total.map_or(0, |stream| stream.overtime);
-            let last = counted.iter().map(|slice| slice.slice).max();
+            let ahead = total.filter(|stream| stream.offered_iops == 0.0).map_or(0, |stream| stream.overtime);
             let rate = |slice: &&&SliceShares| {
-                let late = if Some(slice.slice) == last { overtime.min(slice.wanted) } else { 0 };
-                (slice.wanted - late) as f64 * each / verdict.slice_sec.max(1) as f64
+                let ahead = if slice.slice == 1 { ahead } else { 0 };
+                slice.wanted.saturating_sub(ahead) as f64 * each / verdict.slice_sec.max(1) as f64
             };
             let slowest = counted.iter().filter(|slice| slice.complete).map(|slice| rate(&slice)).reduce(f64::min);
             let figure = slowest.or(figure);
             (figure, figure.map(|figure| figure < limit))
         }
     };
-    let of_stream = burst_ends.iter().rev().filter(|end| end.group.stream == criterion.stream);
-    let sustained = of_stream.filter(|_| criterion.metric == Metric::Iops).map(|end| end.after).next();
-    let (figure, is_missed) = match sustained {
+    let bytes = figures.bytes as f64 / figures.ops.max(1) as f64;
+    let last = burst_ends.iter().rev().find(|end| end.group.stream == criterion.stream);
+    let behind = last.and_then(|end| match criterion.metric {
+        Metric::Iops => Some(end.after),
+        Metric::Bandwidth => Some(end.after * bytes),
+        Metric::Percentile(_) | Metric::Mean => None,
+    });
+    let (figure, is_missed) = match behind {
         Some(after) if after < limit => (Some(after), Some(true)),
         _ => (figure, is_missed),
     };
+    let is_told =
+        !matches!(criterion.metric, Metric::Percentile(percent) if !percentile::is_told(figures.ops, percent));
     let outcome = match (is_missed, verdict.outcome) {
-        (Some(true), Outcome::Invalid) | (None, _) => Outcome::Invalid,
+        (None, _) | (_, Outcome::Invalid) => Outcome::Invalid,
         (Some(true), _) => Outcome::Fail,
+        (Some(false), _) if verdict.is_broken() => Outcome::Fail,
+        // No operation was too slow, and there were too few to say so of the percentile.
+        (Some(false), _) if !is_told => Outcome::Measured,
         (Some(false), _) => Outcome::Pass,
     };
-    judged(figure, outcome)
+    judged(figure, outcome, behind.is_some())
 }
 
 /// Outcome of a run with these criteria: a latency goal that no depth met fails it only if something is limited.
@@ -363,7 +383,8 @@ impl Check {
 
     /// Why the runs saw no sustained state; `None` if they did.
     fn burst(&self) -> Option<String> {
-        if self.runs.iter().any(|run| !run.burst_ends.is_empty()) {
+        let mut limited = self.criteria.iter().filter(|judged| judged.criterion.deciding_limit().is_some());
+        if limited.all(|judged| judged.behind_burst) {
             return None;
         }
         let seconds = self.runs.iter().map(|run| run.seconds).sum::<f64>();
@@ -416,7 +437,11 @@ impl Check {
             .iter()
             .filter(|run| run.outcome == self.outcome)
             .map(|run| format!("{}: {}", run.name, run.reason));
-        let nearest = self.nearest().filter(|judged| judged.outcome == self.outcome).map(Judged::sentence);
+        // The figure is of the whole run; if it is within its limit, a slice decided, which the run names.
+        let is_shown = |judged: &&Judged| {
+            judged.outcome == self.outcome && (self.outcome != Outcome::Fail || judged.used() >= 1.0)
+        };
+        let nearest = self.nearest().filter(is_shown).map(Judged::sentence);
         match self.outcome {
             // A run can fail by a rule without a criterion: operations failed or were lost, or a device was silent.
             Outcome::Fail => nearest.or_else(|| run.next()),

@@ -165,13 +165,15 @@ impl Sla {
         }
     }
 
-    /// Limits at the thresholds of `all`, each with the largest share that one of them allows there; [`Self::UNLIMITED`] for
-    /// none. Errors: more thresholds than cells can count.
-    pub fn joined<'a>(all: impl Iterator<Item = &'a Self>) -> Result<Self, SlaError> {
+    /// Limits at the thresholds of `all`, each with the share that `of` makes of those there; [`Self::UNLIMITED`] for none.
+    /// `u64::max` gives thresholds to count, `u64::min` the strictest limits.
+    ///
+    /// Errors: more thresholds than cells can count.
+    pub fn joined<'a>(all: impl Iterator<Item = &'a Self>, of: fn(u64, u64) -> u64) -> Result<Self, SlaError> {
         let mut by_threshold = BTreeMap::new();
         for limit in all.flat_map(|sla| &sla.limits) {
             let share = by_threshold.entry(limit.threshold_ns).or_insert(limit.share_max_ppb);
-            *share = limit.share_max_ppb.max(*share);
+            *share = of(limit.share_max_ppb, *share);
         }
         let limits: Vec<_> = by_threshold
             .into_iter()
@@ -205,6 +207,12 @@ impl Sla {
     /// The smallest threshold, nanoseconds.
     pub fn tightest_ns(&self) -> u64 {
         self.limits[0].threshold_ns
+    }
+}
+
+impl From<Limit> for Sla {
+    fn from(limit: Limit) -> Self {
+        Self { limits: vec![limit] }
     }
 }
 

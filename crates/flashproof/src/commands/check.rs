@@ -59,6 +59,10 @@ fn perform_all(args: &CheckArgs, definitions: Vec<Definition>, path: &str) -> Re
             None => definition,
         };
         let name = definition.name.clone();
+        if switch.was_asked().is_some() {
+            not_run.push(NotRun { name, why: "the command was stopped before".into() });
+            continue;
+        }
         let dir = if is_alone { place.dir().to_owned() } else { place.dir().join(&name) };
         let request =
             Request { definition, path, erase: &args.erase, dir, quiet: args.quiet || args.json || args.markdown };
@@ -66,9 +70,6 @@ fn perform_all(args: &CheckArgs, definitions: Vec<Definition>, path: &str) -> Re
             Ok(check) => checks.push(check),
             Err(failure) if is_alone => return Err(failure),
             Err(failure) => not_run.push(NotRun { name, why: failure.message }),
-        }
-        if switch.was_asked().is_some() {
-            break;
         }
     }
     let form = Form { html: args.html.as_deref(), json: args.json, markdown: args.markdown };

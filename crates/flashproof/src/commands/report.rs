@@ -4,7 +4,7 @@ use super::check::{Form, write};
 use crate::args::ReportArgs;
 use report::check::Checks;
 use report::document::Document;
-use results::check::Check;
+use results::check::{CHECK, Check};
 use results::run_dir;
 use results::units;
 use session::console;
@@ -42,6 +42,9 @@ pub fn run(args: &ReportArgs) -> Result<ExitCode, Failure> {
 fn checks_in(dirs: &[PathBuf]) -> Result<Option<Checks>, Failure> {
     let mut checks = Vec::new();
     for dir in dirs {
+        if !dir.join(CHECK).is_file() {
+            return Ok(None);
+        }
         let Some(mut check) = Check::read(dir).map_err(Failure::environment)? else { return Ok(None) };
         let runs = check.runs.iter().map(|run| run_dir::read(&dir.join(&run.name)));
         let runs = runs.collect::<Result<Vec<_>, _>>().map_err(Failure::environment)?;

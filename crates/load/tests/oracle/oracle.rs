@@ -315,11 +315,12 @@ impl Ran<'_> {
     fn judge_rate(&self, stream: usize, fates: &[Fate], found: &mut Found) {
         let Some(least) = self.draw.streams[stream].own.as_ref().and_then(|own| own.least_iops) else { return };
         for Stretch { first, last, .. } in self.stretches(fates).into_iter().filter(|stretch| !stretch.is_cut) {
-            let is_done = |fate: &&Fate| {
-                let is_in_time = fate.back_ns.is_some_and(|back_ns| back_ns <= fate.end_ns);
-                (first..=last).contains(&fate.slice) && is_in_time && !fate.failed
-            };
-            let done = fates.iter().filter(is_done).count();
+            let is_done = |fate: &&Fate| (first..=last).contains(&fate.slice) && fate.back_ns.is_some() && !fate.failed;
+            // What a closed loop has in flight at the end it had ahead at the beginning.
+            let is_late = |fate: &&Fate| !fate.failed && fate.back_ns.is_some_and(|back_ns| back_ns > fate.end_ns);
+            let is_first_of_closed = first == 0 && self.draw.streams[stream].per_sec == 0;
+            let ahead = if is_first_of_closed { fates.iter().filter(is_late).count() } else { 0 };
+            let done = fates.iter().filter(is_done).count() - ahead.min(fates.iter().filter(is_done).count());
             let from_ns = self.end_of(first) - self.draw.slice_sec * SEC;
             if (done as f64 * 1e9 / (self.end_of(last).min(self.stop_ns) - from_ns) as f64) < least {
                 let broken =

@@ -6,8 +6,7 @@ use load::workload::fio::{
 };
 use results::check::{Criterion, Metric, Standing, Sustained, limits_of};
 use results::files::{self, Links};
-use results::judge::Sla;
-use results::units::{self, quoted, span};
+use results::units::{in_one_line, quoted, span};
 use serde::Deserialize;
 use session::failure::Failure;
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,6 +14,9 @@ use std::path::Path;
 
 /// Largest file of a check, bytes.
 const FILE_BYTES_MAX: u64 = 1 << 20;
+
+/// Longest slice of a verdict, seconds.
+const SLICE_SEC_MAX: u64 = 60;
 
 /// Longest run, seconds: a week.
 const RUN_SEC_MAX: u64 = 7 * 86_400;
@@ -126,21 +128,21 @@ impl Definition {
         let written: Written = toml::from_str(text).map_err(|error| {
             let at = error.span().map_or(0, |span| span.start.min(text.len()));
             let line = text.as_bytes()[..at].iter().filter(|byte| **byte == b'\n').count() + 1;
-            fail(format!("line {line}: {}", units::in_one_line(error.message())))
+            fail(format!("line {line}: {}", in_one_line(error.message())))
         })?;
         if written.run.is_empty() {
             return Err(fail("it has no [[run]] - give at least one".into()));
         }
         let mut definition = Self {
             name: name.to_owned(),
-            database: written.database,
-            question: written.question,
-            cannot_see: written.cannot_see,
+            database: in_one_line(&written.database),
+            question: in_one_line(&written.question),
+            cannot_see: written.cannot_see.iter().map(|phrase| in_one_line(phrase)).collect(),
             sustained: Sustained {
-                seconds: written.sustained.seconds,
+                seconds: written.sustained.seconds.min(RUN_SEC_MAX),
                 written_bytes: parse_number(&written.sustained.written, BYTES)
                     .map_err(|why| fail(format!("sustained.written: {why}")))?,
-                why: written.sustained.why,
+                why: in_one_line(&written.sustained.why),
             },
             runs: Vec::new(),
             files: written.file.into_iter().map(|file| (file.name, file.text)).collect(),
@@ -181,19 +183,22 @@ impl Definition {
                     Some(Size::Bytes(bytes)) => bytes,
                     _ => return Err(self.wrong(run, &job.name, "it has no size in bytes - give size=1g or the like")),
                 };
+                let is_elsewhere =
+                    !job.directory.is_empty() || job.offset != Size::Bytes(0) || job.logs.iter().any(Option::is_some);
+                if is_elsewhere {
+                    let why =
+                        "it has directory, offset or a log - leave them out: the check places its files and records";
+                    return Err(self.wrong(run, &job.name, why));
+                }
                 match &job.filenames[..] {
                     [] => return Err(self.wrong(run, &job.name, "it names no file - give filename=data or the like")),
-                    names if names.iter().all(|name| is_plain(name)) => {
-                        names.iter().for_each(|name| {
-                            let known = sizes.entry(name.clone()).or_insert(0);
-                            *known = size.div_ceil(names.len() as u64).max(*known);
-                        });
+                    [name] if is_plain(name) => {
+                        let known = sizes.entry(name.clone()).or_insert(0);
+                        *known = size.max(*known);
                     }
                     names => {
-                        let why = format!(
-                            "filename={} has other characters than letters, digits, -, _ and .",
-                            names.join(":")
-                        );
+                        let names = names.join(":");
+                        let why = format!("filename={names} is not one name of letters, digits, -, _ and .");
                         return Err(self.wrong(run, &job.name, &why));
                     }
                 }
@@ -226,8 +231,8 @@ impl Definition {
             let places: Vec<_> = job.filenames.iter().map(|file| place(file)).collect();
             let base = places.first().map_or(0, |(_, base)| *base);
             job.filenames = places.into_iter().map(|(target, _)| target).collect();
-            if let (Size::Bytes(offset), 1..) = (job.offset, base) {
-                job.offset = Size::Bytes(offset.saturating_add(base));
+            if base > 0 {
+                job.offset = Size::Bytes(base);
             }
         }
         let loads = runs(jobs).map_err(|problems| {
@@ -260,10 +265,13 @@ impl RunDefinition {
         Self { name: "layout".into(), seconds: 0, jobs, criteria: Vec::new() }
     }
 
-    /// The limits that the run is recorded with: every threshold of its criteria.
-    pub fn sla(&self) -> Result<Sla, Failure> {
-        let slas = self.criteria.iter().map(Criterion::sla).collect::<Result<Vec<_>, _>>().map_err(Failure::usage)?;
-        Sla::joined(slas.iter().flatten()).map_err(Failure::usage)
+    /// Length of a slice of the verdict, seconds. Published percentiles are of whole runs of about a minute; a rate has to last,
+    /// so the worst quarter of the run decides.
+    pub fn slice_sec(&self) -> u64 {
+        let mut limited = self.criteria.iter().filter(|criterion| criterion.deciding_limit().is_some());
+        let whole =
+            if limited.all(|criterion| !criterion.metric.is_latency()) { self.seconds / 4 } else { self.seconds };
+        whole.clamp(1, SLICE_SEC_MAX)
     }
 
     /// The jobs, as long as the run.
@@ -319,6 +327,9 @@ fn parse_criterion(run: &str, written: WrittenCriterion) -> Result<Criterion, St
     let WrittenCriterion { stream, metric, below, at_least, source, looked_up, standing, says } = written;
     let limit = match (below, at_least, metric.is_latency()) {
         (None, None, _) => None,
+        (Some(below), None, true) if !below.trim_end().ends_with('s') => {
+            return Err(format!("below = {below:?} has no unit - give 10ms or the like"));
+        }
         (Some(below), None, true) => {
             Some(parse_number(&below, SECONDS).map_err(|why| format!("below = {below:?}: {why}"))? as f64)
         }
@@ -327,10 +338,15 @@ fn parse_criterion(run: &str, written: WrittenCriterion) -> Result<Criterion, St
         }
         _ => return Err("a latency has below, a rate has at_least, none has both".into()),
     };
+    if limit == Some(0.0) {
+        return Err("a limit of 0 decides nothing - leave it out".into());
+    }
     if limit.is_some() && (source.is_none() || standing.is_none() || looked_up.is_none()) {
         return Err("a limit needs source, looked_up and standing - without a source leave the limit out: then it is only measured".into());
     }
-    let criterion = Criterion { run: run.to_owned(), stream, metric, limit, source, looked_up, standing, says };
+    let stream = in_one_line(&stream);
+    let criterion =
+        Criterion { run: run.to_owned(), stream, metric, limit, source, looked_up, standing, says: in_one_line(&says) };
     criterion.sla().map_err(|error| error.to_string())?;
     Ok(criterion)
 }

@@ -3,14 +3,13 @@
 use super::definition::{Definition, RunDefinition};
 use super::site::Site;
 use crate::fio::{Counting, Ran};
-use load::workload::Workload;
 use load::workload::fio::FioLoad;
 use results::check::{
     CHECK_FORMAT_VERSION, Check, CheckedRun, Figures, Judged, Metric, burst_ends, judge, outcome_of_run,
 };
 use results::files::{self, Over};
-use results::judge::Outcome;
-use results::run_dir::{self, check_usable};
+use results::judge::{Outcome, Sla};
+use results::run_dir::{self, Intervals, check_usable};
 use results::steady::{ChangePoint, Rounds, Steadiness};
 use results::units;
 use session::console;
@@ -23,14 +22,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
-/// Longest slice of a verdict, seconds: published limits are of whole runs of about a minute.
-const SLICE_SEC_MAX: u64 = 60;
-
 /// Seconds of load that outlast the burst credits of a cloud volume: 30 minutes, and some to see what comes then.
 const CREDITS_SEC: u64 = 2_400;
 
 /// Below this part of the jobs' bytes on the disk, something before the disk answered.
 const DISK_BYTES_MIN: f64 = 0.5;
+
+/// Part of the time behind the end of a burst for which this program's threads may have had no CPU.
+const RUN_DELAY_MAX: f64 = 0.1;
 
 /// Block of layouts, bytes.
 const LAYOUT_BLOCK: u64 = 1 << 20;
@@ -50,6 +49,13 @@ pub struct Request<'a> {
 
 /// Performs a check and records it. Errors: a run did not begin, or the record cannot be written.
 pub fn perform(request: &Request<'_>, switch: &Switch) -> Result<Check, Failure> {
+    performed(request, switch).inspect_err(|_| {
+        // A check that was refused before its first run leaves nothing; a directory with a run in it stays.
+        let _ = fs::remove_dir(&request.dir);
+    })
+}
+
+fn performed(request: &Request<'_>, switch: &Switch) -> Result<Check, Failure> {
     let Request { definition, path, .. } = request;
     check_usable(&request.dir).map_err(Failure::environment)?;
     let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
@@ -65,10 +71,12 @@ pub fn perform(request: &Request<'_>, switch: &Switch) -> Result<Check, Failure>
         ));
     }
     lay_out(request, &site, switch)?;
-    let mut done = Vec::new();
-    for run in &definition.runs {
+    let (mut done, mut stopped) = (Vec::new(), None);
+    for (number, run) in definition.runs.iter().enumerate() {
         done.push(perform_run(request, &site, run, switch)?);
         if switch.was_asked().is_some() {
+            let next = definition.runs.get(number + 1);
+            stopped = next.map(|next| format!("the check was stopped before its run {}", next.name));
             break;
         }
     }
@@ -77,7 +85,11 @@ pub fn perform(request: &Request<'_>, switch: &Switch) -> Result<Check, Failure>
         sustained.seconds = CREDITS_SEC;
         sustained.why = format!("{} A virtual disk can have burst credits for 30 minutes.", sustained.why);
     }
-    let why_invalid = done.iter().find_map(|done| done.cached.clone());
+    // A disk that fails writes little, too.
+    let is_broken = done.iter().any(|done| done.is_broken);
+    let cached = done.iter().find_map(|done| done.cached.clone()).filter(|_| !is_broken);
+    let has_failed = done.iter().any(|done| done.run.outcome == Outcome::Fail);
+    let why_invalid = cached.or(stopped.filter(|_| !has_failed));
     let check = Check {
         format_version: CHECK_FORMAT_VERSION,
         tool: tool(),
@@ -113,6 +125,8 @@ struct Done {
     /// Why something before the disk answered; `None` if the disk did, or nobody knows.
     cached: Option<String>,
     is_disk_known: bool,
+    /// Operations failed or were lost, or the device went away.
+    is_broken: bool,
 }
 
 impl Request<'_> {
@@ -141,15 +155,12 @@ fn lay_out(request: &Request<'_>, site: &Site, switch: &Switch) -> Result<(), Fa
         let place = tempfile::tempdir().map_err(|error| {
             Failure::environment(format!("cannot make a temporary directory - {error} - set TMPDIR"))
         })?;
-        let of_layout = RunRequest {
-            quiet: true,
-            sla: run_of_layout.sla()?,
-            ..request.run_request(load, place.path().join("run"))
-        };
+        let of_layout =
+            RunRequest { quiet: true, sla: thresholds(&load)?, ..request.run_request(load, place.path().join("run")) };
         match run(of_layout, switch, &mut Unwatched)? {
             Ended::Recorded(verdict) if verdict.outcome == Outcome::Measured => {}
-            Ended::Recorded(verdict) if switch.was_asked().is_some() => {
-                return Err(Failure::invalid(verdict.reason().unwrap_or("stopped before the first run")));
+            Ended::Recorded(_) if switch.was_asked().is_some() => {
+                return Err(Failure::invalid(format!("stopped while {file} was written, before the first run")));
             }
             Ended::Recorded(verdict) => {
                 let why = verdict.reason().unwrap_or_default();
@@ -165,24 +176,26 @@ fn lay_out(request: &Request<'_>, site: &Site, switch: &Switch) -> Result<(), Fa
     Ok(())
 }
 
+/// All thresholds of the streams' limits, for the counts of a run.
+fn thresholds(load: &FioLoad) -> Result<Sla, Failure> {
+    let of_streams = load.limits.values().filter_map(|limits| limits.sla.as_ref());
+    Sla::joined(of_streams, u64::max).map_err(Failure::usage)
+}
+
 fn perform_run(request: &Request<'_>, site: &Site, of: &RunDefinition, switch: &Switch) -> Result<Done, Failure> {
     let mut load = request.definition.load(of, |file| site.place(file))?;
     load.file_size_bytes = site.file_bytes.map(|bytes| bytes.next_multiple_of(LAYOUT_BLOCK));
     load.check_buffers().map_err(|error| Failure::environment(error.to_string()))?;
     console::note(&format!("{}, run {}: {}", request.definition.name, of.name, units::span(of.seconds)));
-    let (names, is_buffered) = (load.stream_names(), load.extras().buffered);
-    let (reads, writes) = (load.reads(), load.writes());
+    let names = load.stream_names();
     let dir = request.dir.join(&of.name);
     let ran = Ran::new(load);
     // The run and its results share the progress of the jobs.
     let load = ran.load.clone();
     let mut runs = vec![ran];
     let counting = &mut Counting { runs: &mut runs, status_sec: None, show: &mut |_| Ok(()), failed: None };
-    let of_run = RunRequest {
-        sla: of.sla()?,
-        slice_sec: of.seconds.min(SLICE_SEC_MAX),
-        ..request.run_request(load, dir.clone())
-    };
+    let of_run =
+        RunRequest { sla: thresholds(&load)?, slice_sec: of.slice_sec(), ..request.run_request(load, dir.clone()) };
     let verdict = match run(of_run, switch, counting)? {
         Ended::Recorded(verdict) => verdict,
         Ended::Unrecorded { failure, .. } => return Err(failure),
@@ -200,13 +213,14 @@ fn perform_run(request: &Request<'_>, site: &Site, of: &RunDefinition, switch: &
         Some(judge(criterion, &verdict, figures, &found))
     });
     let criteria = judged.collect();
-    let written: u64 =
-        figures.iter().filter(|(name, _)| name.contains("-writes")).map(|(_, figures)| figures.bytes).sum();
-    let moved: u64 = figures.iter().map(|(_, figures)| figures.bytes).sum();
+    let moved = |kind: &str| -> u64 {
+        figures.iter().filter(|(name, _)| name.contains(kind)).map(|(_, figures)| figures.bytes).sum()
+    };
+    let (read, written) = (moved("-reads"), moved("-writes"));
     let disk = ran.disk_bytes();
-    let cached = disk.filter(|_| is_buffered).and_then(|[read, wrote]| {
-        let by_disk = if reads { read } else { 0 } + if writes { wrote } else { 0 };
-        cached(of, moved, by_disk)
+    let cached = disk.and_then(|by_disk| {
+        let each = [("read", read, by_disk[0]), ("wrote", written, by_disk[1])].into_iter();
+        each.filter_map(|(did, moved, by_disk)| cached(of, did, moved, by_disk)).next()
     });
     Ok(Done {
         run: CheckedRun {
@@ -221,7 +235,8 @@ fn perform_run(request: &Request<'_>, site: &Site, of: &RunDefinition, switch: &
         figures: if is_goal_alone { Vec::new() } else { figures },
         missed: is_goal_alone.then(|| format!("run {}: {}", of.name, verdict.reason().unwrap_or_default())),
         cached,
-        is_disk_known: disk.is_some() || !is_buffered,
+        is_disk_known: disk.is_some(),
+        is_broken: verdict.is_broken(),
     })
 }
 
@@ -232,19 +247,34 @@ fn percent(metric: Metric) -> Option<f64> {
     }
 }
 
-/// Ends of bursts in the run in `dir`.
+/// Ends of bursts in the run in `dir`. A rate that fell while this program's threads had no CPU is none.
 fn burst_ends_in(dir: &Path) -> Result<Vec<ChangePoint>, Failure> {
     let manifest = run_dir::manifest(dir).map_err(Failure::environment)?;
     let rounds = Rounds::read(dir, &manifest).map_err(Failure::environment)?;
-    Ok(burst_ends(Steadiness::of(&rounds).change_points))
+    let ends = burst_ends(Steadiness::of(&rounds).change_points);
+    if ends.is_empty() || manifest.simulated {
+        return Ok(ends);
+    }
+    let mut delays = Vec::new();
+    let mut intervals = Intervals::open(dir, &manifest).map_err(Failure::environment)?;
+    while let Some(record) = intervals.next().map_err(Failure::environment)? {
+        delays.push((record.counts.after_sec, record.counts.run_delay_ns));
+    }
+    let is_ours = |end: &ChangePoint| {
+        let behind: Vec<_> = delays.iter().filter(|(after_sec, _)| *after_sec > end.at_sec).collect();
+        let delayed_ns: u64 = behind.iter().map(|(_, run_delay_ns)| run_delay_ns).sum();
+        let part = delayed_ns as f64 / (behind.len().max(1) as f64 * manifest.report_interval_sec as f64 * 1e9);
+        part > RUN_DELAY_MAX
+    };
+    Ok(ends.into_iter().filter(|end| !is_ours(end)).collect())
 }
 
 /// Sentence that the page cache, or another layer, answered for the disk.
-fn cached(of: &RunDefinition, moved: u64, by_disk: u64) -> Option<String> {
+fn cached(of: &RunDefinition, did: &str, moved: u64, by_disk: u64) -> Option<String> {
     ((by_disk as f64) < moved as f64 * DISK_BYTES_MIN).then(|| {
         let text = |count: u64| units::bytes(count as f64);
         format!(
-            "run {}: the jobs moved {} and the disk only {}: the page cache or another layer answered, not the disk",
+            "run {}: the jobs {did} {} and the disk only {}: the page cache or another layer answered, not the disk",
             of.name,
             text(moved),
             text(by_disk)
@@ -299,7 +329,9 @@ fn filled(template: &str, path: &str, done: &[Done]) -> Result<String, String> {
             figures.value(Metric::try_from(metric.to_owned()).ok()?).filter(|value| *value >= 1.0)
         };
         text += &match place {
-            "path" => path.to_owned(),
+            "path" => {
+                fs::canonicalize(path).map_or_else(|_| path.to_owned(), |path| path.to_string_lossy().into_owned())
+            }
             _ => (figure().ok_or_else(|| format!("there is no value for {place}"))? as u64).to_string(),
         };
         text += rest;

@@ -12,14 +12,14 @@ use session::failure::Failure;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
-use std::os::unix::fs::MetadataExt;
+use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
 /// Name of the directory for the files of a check.
 pub const OWN_DIR: &str = "flashproof-check";
 
 /// File in it that is locked while a check runs. It lists the check's files, one name a line.
-const LOCK: &str = "lock";
+const LOCK: &str = ".lock";
 
 /// First line of the lock: the directory is ours.
 const MARK: &str = "files of flashproof check; it removes them";
@@ -34,9 +34,12 @@ const RANGE_ALIGN: u64 = 1 << 20;
 /// File systems in memory, by magic number. Source: statfs(2).
 const IN_MEMORY: [(i64, &str); 3] = [(0x0102_1994, "tmpfs"), (0x8584_58f6, "ramfs"), (0x9584_58f6, "hugetlbfs")];
 
-/// Models of volumes with burst credits, as the guest sees them.
-const VOLUMES: [&str; 5] =
-    ["Amazon Elastic Block Store", "PersistentDisk", "nvme_card-pd", "Virtual Disk", "MSFT NVMe Accelerator"];
+/// Words in the models of virtual disks, which can have burst credits: of EC2, Google, Azure, VMware, QEMU, and others.
+const VIRTUAL: [&str; 8] =
+    ["elastic block store", "persistentdisk", "nvme_card-pd", "virtual", "msft", "vmware", "qemu", "volume"];
+
+/// Beginnings of the kernel's names of disks that are virtual, or whose disk below is not known.
+const NAMES_OF_VIRTUAL: [&str; 7] = ["vd", "xvd", "loop", "dm-", "md", "nbd", "rbd"];
 
 /// The place of a check.
 pub struct Site {
@@ -93,13 +96,15 @@ impl Site {
         self.places.get(file).cloned().unwrap_or_default()
     }
 
-    /// True for a disk whose host may give it credits for bursts: a cloud volume, or another virtual disk.
+    /// True for a disk that may have burst credits: a virtual one, or one that is not known.
     pub fn may_have_credits(&self) -> bool {
-        let Some(disk) = &self.disk else { return false };
-        let is_virtual =
-            disk.kernel_name.as_deref().is_some_and(|name| name.starts_with("vd") || name.starts_with("xvd"));
-        let model = disk.model.as_deref().unwrap_or_default();
-        is_virtual || VOLUMES.iter().any(|volume| model.contains(volume))
+        if self.path.starts_with(SIM_PREFIX) {
+            return false;
+        }
+        let Some(disk) = &self.disk else { return true };
+        let name = disk.kernel_name.as_deref().unwrap_or_default();
+        let model = disk.model.as_deref().unwrap_or_default().to_lowercase();
+        NAMES_OF_VIRTUAL.iter().any(|begin| name.starts_with(begin)) || VIRTUAL.iter().any(|word| model.contains(word))
     }
 
     /// The disk in words: `nvme0n1, Samsung SSD 990 PRO`.
@@ -122,7 +127,7 @@ impl OwnDir {
     fn make<'a>(parent: &Path, names: impl Iterator<Item = &'a str>, file_bytes: u64) -> Result<Self, String> {
         refuse_memory(parent)?;
         let dir = parent.join(OWN_DIR);
-        let made = match fs::create_dir(&dir) {
+        let made = match fs::DirBuilder::new().mode(0o700).create(&dir) {
             Ok(()) => true,
             Err(error) if error.kind() == ErrorKind::AlreadyExists => false,
             Err(error) => {
@@ -132,10 +137,13 @@ impl OwnDir {
                 ));
             }
         };
-        let is_dir = fs::symlink_metadata(&dir).is_ok_and(|metadata| metadata.is_dir());
         let foreign = || format!("{} is there and is not of a check; rename it", dir.display());
-        if !is_dir {
-            return Err(foreign());
+        let own = fs::symlink_metadata(&dir).ok().filter(|own| own.is_dir()).ok_or_else(foreign)?;
+        let above = fs::metadata(parent).map_err(|error| error.to_string())?;
+        // Others could put links in place of its files; a mount point is another disk.
+        let is_private = own.uid() == sys::open::effective_user() && own.mode() & 0o022 == 0;
+        if !is_private || own.dev() != above.dev() {
+            return Err(format!("{} belongs to another user or is a mount point; remove it", dir.display()));
         }
         let path = dir.join(LOCK);
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -150,6 +158,11 @@ impl OwnDir {
         }
         if had_lock {
             remove_left(&dir, &path)?;
+        }
+        let entries = fs::read_dir(&dir).map_err(|error| error.to_string())?.flatten();
+        if let Some(other) = entries.map(|entry| entry.file_name()).find(|name| name != LOCK) {
+            let name = quoted(&other.to_string_lossy()).to_string();
+            return Err(format!("{} holds {name}, which is not of a check; remove it", dir.display()));
         }
         let names: Vec<_> = names.collect();
         let text = format!("{MARK}\n{}\n", names.join("\n"));

@@ -46,12 +46,6 @@ impl fmt::Display for BelowRate {
     }
 }
 
-/// The part of a count of the operations `ops` that came back before the end of the run.
-fn in_time(counts: &CellCounts, count: u64) -> u64 {
-    let in_time = u128::from(count) * u128::from(counts.ops.saturating_sub(counts.overtime));
-    in_time.checked_div(counts.ops.into()).map_or(0, |count| count as u64)
-}
-
 /// Overdue operations of a stream on a device while the run goes on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Shortfall {
@@ -209,8 +203,8 @@ impl Judge {
         let of_group = |group: &GroupCounts| {
             let limits = self.plan.streams[group.stream].limits.as_ref()?;
             let rates: [(_, fn(&CellCounts) -> u64, _); 2] = [
-                (limits.least_iops, |counts| in_time(counts, counts.ops), "operations"),
-                (limits.least_bytes_per_sec, |counts| in_time(counts, counts.bytes), "bytes"),
+                (limits.least_iops, |counts| counts.ops, "operations"),
+                (limits.least_bytes_per_sec, |counts| counts.bytes, "bytes"),
             ];
             let slow = rates.into_iter().filter_map(|(least, of, unit)| self.below(group, end, least?, of, unit));
             slow.min_by(|a, b| a.share.total_cmp(&b.share))
@@ -228,11 +222,17 @@ impl Judge {
         unit: &'static str,
     ) -> Option<BelowRate> {
         let slice_ns = self.plan.slice_sec.saturating_mul(1_000_000_000);
+        // A closed loop begins with as many operations as are in flight at its end, and does them before any other.
+        let total = group.total();
+        let is_closed = self.plan.streams[group.stream].offered_iops == 0.0;
+        let part = if is_closed { total.overtime as f64 / total.ops.max(1) as f64 } else { 0.0 };
+        let ahead = of(&total) as f64 * part;
         let rate = |window: &Window| {
             let from_ns = (window.first as u64).saturating_mul(slice_ns);
             let until_ns = (window.last as u64 + 1).saturating_mul(slice_ns).min(self.ran_ns);
             let own_ns = self.plan.streams[group.stream].own_ns(from_ns, until_ns);
-            (own_ns > 0).then(|| of(&window.counts) as f64 * 1e9 / own_ns as f64)
+            let done = of(&window.counts) as f64 - if window.first == 0 { ahead } else { 0.0 };
+            (own_ns > 0).then(|| done * 1e9 / own_ns as f64)
         };
         let windows = self.windows_of(group, end, true).into_iter().filter(|window| !window.cut);
         let rates = windows.filter_map(|window| Some((window.first, rate(&window)?)));
