@@ -383,8 +383,8 @@ impl Check {
 
     /// Why the runs saw no sustained state; `None` if they did.
     fn burst(&self) -> Option<String> {
-        let mut limited = self.criteria.iter().filter(|judged| judged.criterion.deciding_limit().is_some());
-        if limited.all(|judged| judged.behind_burst) {
+        let limited = || self.criteria.iter().filter(|judged| judged.criterion.deciding_limit().is_some());
+        if limited().next().is_some() && limited().all(|judged| judged.behind_burst) {
             return None;
         }
         let seconds = self.runs.iter().map(|run| run.seconds).sum::<f64>();
@@ -546,7 +546,7 @@ mod tests {
     fn verdict(limits: StreamLimits, fast: u64, slow: u64) -> Verdict {
         let mut layout = crate::testing::layout(&[("reads", true)], 0.0, ["x".to_owned()]);
         layout.streams[0].limits = Some(limits.clone());
-        let sla = Sla::joined(limits.sla.iter()).unwrap();
+        let sla = Sla::joined(limits.sla.iter(), u64::max).unwrap();
         layout.thresholds_ns = sla.thresholds_ns();
         let mut interval = Interval::new(&layout);
         interval.end_ns = 1_000_000_000;
@@ -563,7 +563,7 @@ mod tests {
     fn criteria_become_limits_of_their_stream_and_folklore_does_not() {
         let published = [criterion("p99", 1e7, Standing::Published), criterion("iops", 500.0, Standing::Published)];
         let limits = limits_of("reads", published.iter()).unwrap().unwrap();
-        assert_eq!(limits.sla.unwrap().to_string(), "1%>10ms");
+        assert_eq!(limits.sla.unwrap().to_string(), "1%>10ms,1%>500ms");
         assert_eq!((limits.least_iops, limits.least_bytes_per_sec), (Some(500.0), None));
         assert_eq!(limits_of("writes", published.iter()).unwrap(), None);
         let folklore = [criterion("p99.9", 1e7, Standing::Folklore)];
