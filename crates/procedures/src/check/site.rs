@@ -209,7 +209,9 @@ fn remove_left(dir: &Path, path: &Path) -> Result<(), String> {
 /// Refuses a directory in memory: no disk would answer.
 fn refuse_memory(dir: &Path) -> Result<(), String> {
     let stat = rustix::fs::statfs(dir).map_err(|error| error.to_string())?;
-    match IN_MEMORY.into_iter().find(|(magic, _)| *magic == i64::from(stat.f_type)) {
+    #[allow(clippy::unnecessary_cast)] // signed with one C library, unsigned with another
+    let kind = stat.f_type as i64;
+    match IN_MEMORY.into_iter().find(|(magic, _)| *magic == kind) {
         Some((_, name)) => {
             Err(format!("it is {name}, which lies in memory: no disk would answer; name a directory on the disk"))
         }

@@ -202,12 +202,10 @@ impl Judge {
         let is_whole = |group: &&GroupCounts| group.device.is_none() || self.plan.devices.len() == 1;
         let of_group = |group: &GroupCounts| {
             let limits = self.plan.streams[group.stream].limits.as_ref()?;
-            let rates: [(_, fn(&CellCounts) -> u64, _); 2] = [
-                (limits.least_iops, |counts| counts.ops, "operations"),
-                (limits.least_bytes_per_sec, |counts| counts.bytes, "bytes"),
-            ];
-            let slow = rates.into_iter().filter_map(|(least, of, unit)| self.below(group, end, least?, of, unit));
-            slow.min_by(|a, b| a.share.total_cmp(&b.share))
+            let below = |least: Option<f64>, of, unit| self.below(group, end, least?, of, unit);
+            let ops = below(limits.least_iops, |counts| counts.ops, "operations");
+            let bytes = below(limits.least_bytes_per_sec, |counts| counts.bytes, "bytes");
+            ops.into_iter().chain(bytes).min_by(|a, b| a.share.total_cmp(&b.share))
         };
         self.judged_groups().filter(is_whole).filter_map(of_group).collect()
     }
