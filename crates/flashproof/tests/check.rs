@@ -249,7 +249,8 @@ fn mounted(bench: &Bench, mib: u64) -> Option<(LoopDevice, Undo, PathBuf)> {
     fs::create_dir(&at).unwrap();
     let at_text = at.to_str().unwrap();
     tool("mount", &[&device.name, at_text])?;
-    let undo = Undo::with("umount", &[at_text]);
+    // io_uring holds its files for some time after the process has ended.
+    let undo = Undo::with("umount", &["-l", at_text]);
     Some((device, undo, at))
 }
 

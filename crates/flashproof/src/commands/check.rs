@@ -68,7 +68,8 @@ fn perform_all(args: &CheckArgs, definitions: Vec<Definition>, path: &str) -> Re
             Request { definition, path, erase: &args.erase, dir, quiet: args.quiet || args.json || args.markdown };
         match perform(&request, &switch) {
             Ok(check) => checks.push(check),
-            Err(failure) if is_alone => return Err(failure),
+            // What stops the first stops all: the disk is not there, or not writable.
+            Err(failure) if is_alone || checks.is_empty() && not_run.is_empty() => return Err(failure),
             Err(failure) => not_run.push(NotRun { name, why: failure.message }),
         }
     }
