@@ -17,7 +17,7 @@ const COLUMNS: usize = 100;
 #[derive(Debug, Clone, Serialize, JsonSchema)]
 pub struct NotRun {
     pub name: String,
-    /// What failed, why, and the remedy.
+    /// Failed action, cause and remedy.
     pub why: String,
 }
 

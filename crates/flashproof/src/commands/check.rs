@@ -68,7 +68,7 @@ fn perform_all(args: &CheckArgs, definitions: Vec<Definition>, path: &str) -> Re
             Request { definition, path, erase: &args.erase, dir, quiet: args.quiet || args.json || args.markdown };
         match perform(&request, &switch) {
             Ok(check) => checks.push(check),
-            // What stops the first stops all: the disk is not there, or not writable.
+            // A disk that is not there, or not writable, stops all checks.
             Err(failure) if is_alone || checks.is_empty() && not_run.is_empty() => return Err(failure),
             Err(failure) => not_run.push(NotRun { name, why: failure.message }),
         }

@@ -49,7 +49,7 @@ pub(crate) struct StreamDraw {
 /// Limits of a stream.
 #[derive(Debug, Clone)]
 pub(crate) struct OwnLimits {
-    /// One of the draw's thresholds, with a share of its own; `None`: no limit of latency.
+    /// A threshold of the draw, with a share of its own; `None`: no limit of latency.
     pub(crate) sla: Option<String>,
     /// Operations a second at least.
     pub(crate) least_iops: Option<f64>,

@@ -27,7 +27,7 @@ pub(super) struct Area {
     /// Next offset of each direction, in a sequence.
     pub(super) next: [u64; DIRECTIONS],
     pub(super) order: Order,
-    /// What was written since the last flush: first byte and end.
+    /// Range written since the last flush: first byte and end.
     pub(super) written: Option<(u64, u64)>,
 }
 
