@@ -39,7 +39,7 @@ impl Checks {
         Self { outcome, exit_code: outcome.exit_code(), checks, not_run }
     }
 
-    /// One check in full, several as a table.
+    /// A single check in full, several as a table.
     pub fn text(&self) -> String {
         match (&self.checks[..], &self.not_run[..]) {
             ([check], []) => one(check),

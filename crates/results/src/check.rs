@@ -45,6 +45,11 @@ impl Metric {
         matches!(self, Self::Percentile(_) | Self::Mean)
     }
 
+    /// The percent of a percentile.
+    pub fn percent(self) -> Option<f64> {
+        if let Self::Percentile(percent) = self { Some(percent) } else { None }
+    }
+
     /// A value with its unit.
     pub fn text(self, value: f64) -> String {
         match self {
@@ -193,13 +198,17 @@ pub struct Figures {
 }
 
 impl Figures {
+    /// Latency at `percent`, however few operations there were.
+    fn percentile_ns(&self, percent: f64) -> Option<f64> {
+        self.percentiles_ns.iter().find(|(of, _)| *of == percent).map(|(_, ns)| *ns as f64)
+    }
+
     /// Value of a metric; `None` if there were too few operations to tell.
     pub fn value(&self, metric: Metric) -> Option<f64> {
         let per_sec = |count: u64| (self.ran_ns > 0).then(|| count as f64 * 1e9 / self.ran_ns as f64);
         match metric {
             Metric::Percentile(percent) => {
-                let told = self.percentiles_ns.iter().find(|(of, _)| *of == percent);
-                told.filter(|_| percentile::is_told(self.ops, percent)).map(|(_, ns)| *ns as f64)
+                self.percentile_ns(percent).filter(|_| percentile::is_told(self.ops, percent))
             }
             Metric::Mean => (self.ops > 0).then_some(self.mean_ns),
             Metric::Iops => per_sec(self.ops),
@@ -242,50 +251,43 @@ pub fn judge(criterion: &Criterion, verdict: &Verdict, figures: &Figures, burst_
     let slices = group.map_or(&[][..], |group| &group.slices);
     let whole: Vec<_> = slices.iter().filter(|slice| slice.complete && slice.wanted > 0).collect();
     let counted = if whole.is_empty() { slices.iter().collect() } else { whole };
+    // Operations, or bytes, for each operation.
+    let each =
+        if criterion.metric == Metric::Bandwidth { figures.bytes as f64 / figures.ops.max(1) as f64 } else { 1.0 };
     let (figure, is_missed) = match criterion.metric {
-        Metric::Percentile(_) => {
+        Metric::Percentile(percent) => {
             let of_sla = criterion.sla().ok().flatten().and_then(|sla| sla.limits().first().copied());
             let is_over =
-                |Limit { threshold_ns, share_max_ppb }: Limit| {
-                    let at = verdict.thresholds_ns.iter().position(|known| *known == threshold_ns)?;
-                    let limit = Limit { threshold_ns, share_max_ppb };
+                |limit: Limit| {
+                    let at = verdict.thresholds_ns.iter().position(|known| *known == limit.threshold_ns)?;
                     Some(counted.iter().any(|slice| {
                         slice.judged_over.get(at).is_none_or(|over| limit.is_exceeded(*over, slice.wanted))
                     }))
                 };
             // Of fewer operations it is the longest, which the limit judges all the same.
-            let raw = figures.percentiles_ns.iter().find(|(of, _)| Metric::Percentile(*of) == criterion.metric);
-            (raw.filter(|_| figures.ops > 0).map(|(_, ns)| *ns as f64), of_sla.and_then(is_over))
+            (figures.percentile_ns(percent).filter(|_| figures.ops > 0), of_sla.and_then(is_over))
         }
         Metric::Mean => (figure, figure.map(|figure| figure >= limit)),
         Metric::Iops | Metric::Bandwidth => {
-            let each =
-                if criterion.metric == Metric::Iops { 1.0 } else { figures.bytes as f64 / figures.ops.max(1) as f64 };
             // As the judge: a closed loop begins with as many operations as are in flight at its end.
             let total = verdict.streams.iter().find(|stream| stream.name == criterion.stream);
             let ahead = total.filter(|stream| stream.offered_iops == 0.0).map_or(0, |stream| stream.overtime);
-            let rate = |slice: &&&SliceShares| {
+            let rate = |slice: &SliceShares| {
                 let ahead = if slice.slice == 1 { ahead } else { 0 };
                 slice.wanted.saturating_sub(ahead) as f64 * each / verdict.slice_sec.max(1) as f64
             };
-            let slowest = counted.iter().filter(|slice| slice.complete).map(|slice| rate(&slice)).reduce(f64::min);
+            let slowest = counted.iter().filter(|slice| slice.complete).map(|slice| rate(slice)).reduce(f64::min);
             let figure = slowest.or(figure);
             (figure, figure.map(|figure| figure < limit))
         }
     };
-    let bytes = figures.bytes as f64 / figures.ops.max(1) as f64;
     let last = burst_ends.iter().rev().find(|end| end.group.stream == criterion.stream);
-    let behind = last.and_then(|end| match criterion.metric {
-        Metric::Iops => Some(end.after),
-        Metric::Bandwidth => Some(end.after * bytes),
-        Metric::Percentile(_) | Metric::Mean => None,
-    });
+    let behind = last.filter(|_| !criterion.metric.is_latency()).map(|end| end.after * each);
     let (figure, is_missed) = match behind {
         Some(after) if after < limit => (Some(after), Some(true)),
         _ => (figure, is_missed),
     };
-    let is_told =
-        !matches!(criterion.metric, Metric::Percentile(percent) if !percentile::is_told(figures.ops, percent));
+    let is_told = criterion.metric.percent().is_none_or(|percent| percentile::is_told(figures.ops, percent));
     let outcome = match (is_missed, verdict.outcome) {
         (None, _) | (_, Outcome::Invalid) => Outcome::Invalid,
         (Some(true), _) => Outcome::Fail,
@@ -383,8 +385,7 @@ impl Check {
 
     /// Why the runs saw no sustained state; `None` if they did.
     fn burst(&self) -> Option<String> {
-        let limited = || self.criteria.iter().filter(|judged| judged.criterion.deciding_limit().is_some());
-        if limited().next().is_some() && limited().all(|judged| judged.behind_burst) {
+        if self.limited().next().is_some() && self.limited().all(|judged| judged.behind_burst) {
             return None;
         }
         let seconds = self.runs.iter().map(|run| run.seconds).sum::<f64>();
@@ -420,15 +421,14 @@ impl Check {
 
     /// The criterion with a limit that came nearest to it.
     fn nearest(&self) -> Option<&Judged> {
-        let limited = self.criteria.iter().filter(|judged| judged.outcome == self.worst_of_limits());
-        limited
-            .filter(|judged| judged.criterion.deciding_limit().is_some())
-            .max_by(|a, b| a.used().total_cmp(&b.used()))
+        let worst = self.limited().map(|judged| judged.outcome).max()?;
+        let worst = self.limited().filter(|judged| judged.outcome == worst);
+        worst.max_by(|a, b| a.used().total_cmp(&b.used()))
     }
 
-    fn worst_of_limits(&self) -> Outcome {
-        let limited = self.criteria.iter().filter(|judged| judged.criterion.deciding_limit().is_some());
-        limited.map(|judged| judged.outcome).max().unwrap_or(Outcome::Measured)
+    /// Criteria with a limit that decides.
+    fn limited(&self) -> impl Iterator<Item = &Judged> {
+        self.criteria.iter().filter(|judged| judged.criterion.deciding_limit().is_some())
     }
 
     fn decisive(&self) -> String {

@@ -180,7 +180,7 @@ fn excuses(draw: &Draw, seed: u64) -> Vec<String> {
     compare::excuses(&prompt.found, &late.verdict)
 }
 
-/// One or two in a thousand are blamed on a drive nevertheless: a drive at its limit, or one that stalls just after the
+/// Up to two in a thousand are blamed on a drive nevertheless: a drive at its limit, or one that stalls just after the
 /// end, if the load would have been done without an absence seconds before.
 #[test]
 fn absences_of_this_program_fail_no_drive() {

@@ -37,8 +37,11 @@ mod tests {
         for name in names() {
             let check = Definition::find(name).unwrap_or_else(|error| panic!("{error}"));
             assert!(check.seconds() <= SECONDS_MAX, "{name} takes {} s", check.seconds());
-            let sizes = check.file_sizes().unwrap();
-            assert!(sizes.len() as u64 * sizes.values().max().unwrap() <= BYTES_MAX, "{name} makes larger files");
+            let files = check.files().unwrap();
+            assert!(
+                files.len() as u64 * files.values().map(|used| used.bytes).max().unwrap() <= BYTES_MAX,
+                "{name} makes larger files"
+            );
             for run in &check.runs {
                 let load =
                     check.load(run, |file| (format!("/tmp/{file}"), 0)).unwrap_or_else(|error| panic!("{error}"));

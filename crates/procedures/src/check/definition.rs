@@ -9,7 +9,7 @@ use results::files::{self, Links};
 use results::units::{in_one_line, quoted, span};
 use serde::Deserialize;
 use session::failure::Failure;
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::Path;
 
 /// Largest file of a check, bytes.
@@ -35,6 +35,14 @@ pub struct Definition {
     pub files: Vec<(String, String)>,
     /// The file as written.
     pub text: String,
+}
+
+/// Use of a file by the jobs of a check.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct FileUse {
+    pub bytes: u64,
+    /// True if a job reads it, so that it is written first.
+    pub is_read: bool,
 }
 
 /// A run of a check.
@@ -174,9 +182,9 @@ impl Definition {
         self
     }
 
-    /// Bytes of each file that the jobs use, by name.
-    pub fn file_sizes(&self) -> Result<BTreeMap<String, u64>, Failure> {
-        let mut sizes = BTreeMap::new();
+    /// The files that the jobs use, by name.
+    pub fn files(&self) -> Result<BTreeMap<String, FileUse>, Failure> {
+        let mut files = BTreeMap::new();
         for run in &self.runs {
             for job in run.parse(&self.name)? {
                 let size = match job.size {
@@ -193,8 +201,9 @@ impl Definition {
                 match &job.filenames[..] {
                     [] => return Err(self.wrong(run, &job.name, "it names no file - give filename=data or the like")),
                     [name] if is_plain(name) => {
-                        let known = sizes.entry(name.clone()).or_insert(0);
-                        *known = size.max(*known);
+                        let known: &mut FileUse = files.entry(name.clone()).or_default();
+                        known.bytes = size.max(known.bytes);
+                        known.is_read |= job.does[0];
                     }
                     names => {
                         let names = names.join(":");
@@ -204,19 +213,7 @@ impl Definition {
                 }
             }
         }
-        Ok(sizes)
-    }
-
-    /// Files that a job reads, with their sizes.
-    pub fn files_read(&self) -> Result<BTreeMap<String, u64>, Failure> {
-        let mut sizes = self.file_sizes()?;
-        let mut read = BTreeSet::new();
-        for run in &self.runs {
-            let jobs = run.parse(&self.name)?.into_iter().filter(|job| job.does[0]);
-            read.extend(jobs.flat_map(|job| job.filenames));
-        }
-        sizes.retain(|file, _| read.contains(file));
-        Ok(sizes)
+        Ok(files)
     }
 
     fn wrong(&self, run: &RunDefinition, job: &str, why: &str) -> Failure {
@@ -259,12 +256,6 @@ impl Definition {
 }
 
 impl RunDefinition {
-    /// A run that writes `bytes` of a file once, in blocks of `block`.
-    pub(super) fn writing(file: &str, bytes: u64, block: u64) -> Self {
-        let jobs = format!("[layout]\nrw=write\nbs={block}\niodepth=8\ndirect=1\nfilename={file}\nsize={bytes}\n");
-        Self { name: "layout".into(), seconds: 0, jobs, criteria: Vec::new() }
-    }
-
     /// Length of a slice of the verdict, seconds. Published percentiles are of whole runs of about a minute; a rate has to last,
     /// so the worst quarter of the run decides.
     pub fn slice_sec(&self) -> u64 {
@@ -290,12 +281,7 @@ impl RunDefinition {
         let fail = |problems: Vec<Problem>| Failure::usages(problems);
         let mut sections = job_file(&at, &self.jobs, &mut around, &mut warnings).map_err(fail)?;
         let given = |name: &str, value: String| Given { name: name.into(), value: Some(value), at: at.clone() };
-        // A layout lasts until it is done.
-        let timed = if self.seconds == 0 {
-            Vec::new()
-        } else {
-            vec![given("runtime", self.seconds.to_string()), given("time_based", "1".into())]
-        };
+        let timed = [given("runtime", self.seconds.to_string()), given("time_based", "1".into())];
         sections.iter_mut().filter(|section: &&mut Section| !section.is_global()).for_each(|section| {
             section.options.extend(timed.iter().cloned());
         });

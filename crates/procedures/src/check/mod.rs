@@ -10,6 +10,6 @@ mod definition;
 mod run;
 mod site;
 
-pub use definition::{Definition, RunDefinition};
+pub use definition::{Definition, FileUse, RunDefinition};
 pub use run::{Request, perform};
 pub use site::{OWN_DIR, Site};

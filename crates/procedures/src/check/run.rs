@@ -1,8 +1,8 @@
 //! Performs a check on one disk: lays out files that are read, runs the jobs, judges the criteria.
 
-use super::definition::{Definition, RunDefinition};
+use super::definition::{Definition, FileUse, RunDefinition};
 use super::site::Site;
-use crate::fio::{Counting, Ran};
+use crate::fio::{Counting, Ran, layout, write_layout};
 use load::workload::fio::FioLoad;
 use results::check::{
     CHECK_FORMAT_VERSION, Check, CheckedRun, Figures, Judged, Metric, burst_ends, judge, outcome_of_run,
@@ -15,9 +15,9 @@ use results::units;
 use session::console;
 use session::devices::Consents;
 use session::failure::Failure;
-use session::recording::Unwatched;
 use session::runner::{Ended, Named, RunRequest, SeriesContext, run, tool};
 use session::signals::Switch;
+use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -59,18 +59,18 @@ fn performed(request: &Request<'_>, switch: &Switch) -> Result<Check, Failure> {
     let Request { definition, path, .. } = request;
     check_usable(&request.dir).map_err(Failure::environment)?;
     let started = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
-    let sizes = definition.file_sizes()?;
-    let site = Site::open(path, &sizes)?;
+    let used = definition.files()?;
+    let site = Site::open(path, &used)?;
     if let Some(bytes) = site.file_bytes {
-        let all = units::bytes((bytes * sizes.len() as u64) as f64);
-        let files = units::count(sizes.len() as u64, "file");
+        let all = units::bytes((bytes * used.len() as u64) as f64);
+        let files = units::count(used.len() as u64, "file");
         console::note(&format!(
             "{}: {files} of {all} in {path}/{}, removed at the end",
             definition.name,
             super::OWN_DIR
         ));
     }
-    lay_out(request, &site, switch)?;
+    lay_out(request, &site, &used, switch)?;
     let (mut done, mut stopped) = (Vec::new(), None);
     for (number, run) in definition.runs.iter().enumerate() {
         done.push(perform_run(request, &site, run, switch)?);
@@ -145,32 +145,27 @@ impl Request<'_> {
 }
 
 /// Writes the files, or ranges, that any run reads: unwritten blocks would be answered without the drive.
-fn lay_out(request: &Request<'_>, site: &Site, switch: &Switch) -> Result<(), Failure> {
-    for (file, bytes) in request.definition.files_read()? {
-        let bytes = site.file_bytes.unwrap_or(bytes).next_multiple_of(LAYOUT_BLOCK);
-        let run_of_layout = RunDefinition::writing(&file, bytes, LAYOUT_BLOCK);
-        let mut load = request.definition.load(&run_of_layout, |file| site.place(file))?;
+fn lay_out(
+    request: &Request<'_>,
+    site: &Site,
+    files: &BTreeMap<String, FileUse>,
+    switch: &Switch,
+) -> Result<(), Failure> {
+    for (file, FileUse { bytes, .. }) in files.iter().filter(|(_, used)| used.is_read) {
+        let bytes = site.file_bytes.unwrap_or(*bytes).next_multiple_of(LAYOUT_BLOCK);
+        let (target, offset) = site.place(file);
+        let mut load = layout(&target.parse().map_err(Failure::usage)?, offset, bytes)?.load;
         load.file_size_bytes = site.file_bytes.map(|_| bytes);
-        console::note(&format!("writing {} to read them later", units::bytes(bytes as f64)));
-        let place = tempfile::tempdir().map_err(|error| {
-            Failure::environment(format!("cannot make a temporary directory - {error} - set TMPDIR"))
-        })?;
-        let of_layout =
-            RunRequest { quiet: true, sla: thresholds(&load)?, ..request.run_request(load, place.path().join("run")) };
-        match run(of_layout, switch, &mut Unwatched)? {
-            Ended::Recorded(verdict) if verdict.outcome == Outcome::Measured => {}
-            Ended::Recorded(_) if switch.was_asked().is_some() => {
+        let text = units::bytes(bytes as f64);
+        console::note(&format!("writing {text} to read them later"));
+        let sla = thresholds(&load)?;
+        let of_layout = |load, dir| RunRequest { sla: sla.clone(), ..request.run_request(load, dir) };
+        match write_layout(load, switch, of_layout)? {
+            None => {}
+            Some(_) if switch.was_asked().is_some() => {
                 return Err(Failure::invalid(format!("stopped while {file} was written, before the first run")));
             }
-            Ended::Recorded(verdict) => {
-                let why = verdict.reason().unwrap_or_default();
-                return Err(Failure::device(format!(
-                    "cannot write {} to {} - {why}",
-                    units::bytes(bytes as f64),
-                    site.path
-                )));
-            }
-            Ended::Unrecorded { failure, .. } => return Err(failure),
+            Some(why) => return Err(Failure::device(format!("cannot write {text} to {} - {why}", site.path))),
         }
     }
     Ok(())
@@ -205,7 +200,7 @@ fn perform_run(request: &Request<'_>, site: &Site, of: &RunDefinition, switch: &
     // A depth that holds a latency was looked for and not found: nobody demanded one.
     let is_goal_alone = outcome == Outcome::Measured && verdict.outcome == Outcome::Fail;
     let percents: Vec<_> =
-        of.criteria.iter().filter_map(|criterion| percent(criterion.metric)).chain([50.0, 99.0]).collect();
+        of.criteria.iter().filter_map(|criterion| criterion.metric.percent()).chain([50.0, 99.0]).collect();
     let figures: Vec<_> = names.into_iter().zip(ran.figures(&percents)).collect();
     let found = burst_ends_in(&dir)?;
     let judged = of.criteria.iter().filter_map(|criterion| {
@@ -238,13 +233,6 @@ fn perform_run(request: &Request<'_>, site: &Site, of: &RunDefinition, switch: &
         is_disk_known: disk.is_some(),
         is_broken: verdict.is_broken(),
     })
-}
-
-fn percent(metric: Metric) -> Option<f64> {
-    match metric {
-        Metric::Percentile(percent) => Some(percent),
-        _ => None,
-    }
 }
 
 /// Ends of bursts in the run in `dir`. A rate that fell while this program's threads had no CPU is none.

@@ -3,6 +3,7 @@
 //! Files lie in one directory, [`OWN_DIR`], that is locked while the check runs and removed at its end. What a killed check
 //! left there is removed by the next one. Nothing is removed that has other names than the check's files had.
 
+use super::definition::FileUse;
 use device::discover::{DevNum, DeviceFacts, Roots, discover, disk_beneath};
 use engine::sim::SIM_PREFIX;
 use results::units::{bytes, quoted};
@@ -53,11 +54,11 @@ pub struct Site {
 }
 
 impl Site {
-    /// Prepares the place `path` for files of these sizes.
-    pub fn open(path: &str, sizes: &BTreeMap<String, u64>) -> Result<Self, Failure> {
+    /// Prepares the place `path` for these files.
+    pub fn open(path: &str, files: &BTreeMap<String, FileUse>) -> Result<Self, Failure> {
         let cannot = |why: String| Failure::environment(format!("cannot check {} - {why}", quoted(path)));
         if path.starts_with(SIM_PREFIX) {
-            return Ok(Self::ranges(path, sizes, None));
+            return Ok(Self::ranges(path, files, None));
         }
         let metadata = fs::metadata(path).map_err(|error| match error.kind() {
             ErrorKind::NotFound => cannot("there is no such directory or device; check the name".into()),
@@ -68,26 +69,26 @@ impl Site {
         }
         if !metadata.is_dir() {
             let facts = discover(path, &Roots::default()).map_err(|error| cannot(error.to_string()))?;
-            return Ok(Self::ranges(path, sizes, Some(facts)));
+            return Ok(Self::ranges(path, files, Some(facts)));
         }
         let disk = disk_beneath(DevNum::of_stat(metadata.dev()), &Roots::default());
         // All files have one size, that of the largest.
-        let file_bytes = sizes.values().copied().max().unwrap_or(0);
-        let own = OwnDir::make(Path::new(path), sizes.keys().map(String::as_str), file_bytes).map_err(cannot)?;
+        let file_bytes = files.values().map(|used| used.bytes).max().unwrap_or(0);
+        let own = OwnDir::make(Path::new(path), files.keys().map(String::as_str), file_bytes).map_err(cannot)?;
         let place = |name: &String| (name.clone(), (own.dir.join(name).to_string_lossy().into_owned(), 0));
-        let places = sizes.keys().map(place).collect();
+        let places = files.keys().map(place).collect();
         Ok(Self { path: path.to_owned(), disk, file_bytes: Some(file_bytes), places, _own: Some(own) })
     }
 
     /// A range on a device for each file.
-    fn ranges(path: &str, sizes: &BTreeMap<String, u64>, disk: Option<DeviceFacts>) -> Self {
+    fn ranges(path: &str, files: &BTreeMap<String, FileUse>, disk: Option<DeviceFacts>) -> Self {
         let mut next = 0;
-        let place = |(name, size): (&String, &u64)| {
+        let place = |(name, used): (&String, &FileUse)| {
             let from = next;
-            next += size.next_multiple_of(RANGE_ALIGN);
+            next += used.bytes.next_multiple_of(RANGE_ALIGN);
             (name.clone(), (path.to_owned(), from))
         };
-        let places = sizes.iter().map(place).collect();
+        let places = files.iter().map(place).collect();
         Self { path: path.to_owned(), disk, file_bytes: None, places, _own: None }
     }
 
@@ -240,8 +241,8 @@ fn check_room(dir: &Path, needed: u64) -> Result<(), String> {
 mod tests {
     use super::*;
 
-    fn sizes(names: &[&str], bytes: u64) -> BTreeMap<String, u64> {
-        names.iter().map(|name| ((*name).to_owned(), bytes)).collect()
+    fn sizes(names: &[&str], bytes: u64) -> BTreeMap<String, FileUse> {
+        names.iter().map(|name| ((*name).to_owned(), FileUse { bytes, is_read: false })).collect()
     }
 
     /// A directory on a disk, if this machine has one for builds: not in memory.
@@ -296,7 +297,9 @@ mod tests {
 
     #[test]
     fn each_file_has_a_range_of_its_own_on_a_device() {
-        let site = Site::open("sim:", &[("a".to_owned(), 5_000_000), ("b".to_owned(), 1 << 20)].into()).unwrap();
+        let site =
+            Site::open("sim:", &[sizes(&["a"], 5_000_000), sizes(&["b"], 1 << 20)].into_iter().flatten().collect())
+                .unwrap();
         assert_eq!(site.place("a"), ("sim:".to_owned(), 0));
         assert_eq!(site.place("b"), ("sim:".to_owned(), 5 << 20));
     }

@@ -74,7 +74,7 @@ pub fn settle(load: &mut FioLoad, made: &mut HashMap<String, u64>) -> Result<Vec
         made.insert(name.to_string(), size);
         // As fio does, also for mixed loads: reads of unwritten blocks do not reach the drive.
         if is_short && reads {
-            layouts.push(layout(name, size)?);
+            layouts.push(layout(name, 0, size)?);
         }
     }
     match (device, sizes.into_iter().max()) {
@@ -89,8 +89,9 @@ pub fn settle(load: &mut FioLoad, made: &mut HashMap<String, u64>) -> Result<Vec
     Ok(layouts)
 }
 
-/// The load that writes `bytes` to the file `name`.
-fn layout(name: &DeviceName, bytes: u64) -> Result<Layout, Failure> {
+/// The load that writes `bytes` to the file `name`, or to a range of the device `name` from `offset` on. For a device the
+/// caller removes the size of the file.
+pub fn layout(name: &DeviceName, offset: u64, bytes: u64) -> Result<Layout, Failure> {
     // Largest operation that divides the size.
     let block = 1_u64 << bytes.trailing_zeros().min(20);
     let given = |name: &str, value: String| Given { name: name.into(), value: Some(value), at: "layout".into() };
@@ -98,6 +99,7 @@ fn layout(name: &DeviceName, bytes: u64) -> Result<Layout, Failure> {
         given("filename", name.as_str().replace(':', "\\:")),
         given("rw", "write".into()),
         given("bs", block.to_string()),
+        given("offset", offset.to_string()),
         given("size", bytes.to_string()),
         given("iodepth", "8".into()),
         given("direct", u8::from(block >= 4096).to_string()),

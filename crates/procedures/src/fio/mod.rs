@@ -4,7 +4,7 @@ mod files;
 mod logs;
 mod ran;
 
-pub use files::{Layout, settle};
+pub use files::{Layout, layout, settle};
 pub use logs::{Logs, check as check_logs, left_out};
 pub use ran::{Counting, Ran, page};
 
@@ -27,21 +27,24 @@ pub fn lay_out<'a>(
 ) -> Result<(), Failure> {
     for Layout { name, bytes, load } in layouts {
         console::notice(&format!("laying out the file {name}: {bytes} bytes"));
-        let place = Place::of("fio-layout", None, Manner::Act)?;
-        match run(
-            RunRequest { quiet: true, trace: false, ..request(load, place.dir().to_owned()) },
-            switch,
-            &mut Unwatched,
-        )? {
-            Ended::Recorded(verdict) if verdict.outcome == Outcome::Measured => {}
-            Ended::Recorded(verdict) => {
-                return Err(Failure::environment(format!(
-                    "cannot lay out the file {name} - {}",
-                    verdict.reason().unwrap_or_default()
-                )));
-            }
-            Ended::Unrecorded { failure, .. } => return Err(failure),
+        if let Some(why) = write_layout(load, switch, &request)? {
+            return Err(Failure::environment(format!("cannot lay out the file {name} - {why}")));
         }
     }
     Ok(())
+}
+
+/// Writes the file, or range, of a layout; its run is not kept. `Some`: why the verdict is not that all was written.
+pub fn write_layout<'a>(
+    load: FioLoad,
+    switch: &Switch,
+    request: impl Fn(FioLoad, PathBuf) -> RunRequest<'a, FioLoad>,
+) -> Result<Option<String>, Failure> {
+    let place = Place::of("fio-layout", None, Manner::Act)?;
+    let request = RunRequest { quiet: true, trace: false, ..request(load, place.dir().to_owned()) };
+    match run(request, switch, &mut Unwatched)? {
+        Ended::Recorded(verdict) if verdict.outcome == Outcome::Measured => Ok(None),
+        Ended::Recorded(verdict) => Ok(Some(verdict.reason().unwrap_or_default().to_owned())),
+        Ended::Unrecorded { failure, .. } => Err(failure),
+    }
 }
