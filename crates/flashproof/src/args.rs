@@ -21,7 +21,7 @@ pub use loads::{FioArgs, PatienceArgs, RecordArgs, StorageArgs, TenantsArgs, Tes
 pub use logs::{ACT_USAGE, Format, LatencyArgs, LogLatencyArgs, from as log_from};
 pub use plan::{AlignArgs, CollectArgs, ConfigArgs, Instant, NodeArgs, RestoreArgs, SelectArgs, SizeArgs};
 pub use prepare::{DoctorArgs, PrepArgs};
-pub use reports::{CompareArgs, ReportArgs, StatusArgs};
+pub use reports::{CompareArgs, FormArgs, ReportArgs, StatusArgs};
 pub use series::{BaselineArgs, CertifyArgs, PredictArgs, RateArgs};
 pub use trace::TraceArgs;
 pub use values::seconds;

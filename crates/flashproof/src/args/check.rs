@@ -1,5 +1,6 @@
 //! The options of `flashproof check`.
 
+use super::reports::FormArgs;
 use super::values::seconds;
 use clap::Args;
 use std::path::PathBuf;
@@ -19,15 +20,8 @@ pub struct CheckArgs {
     /// Go on for this time instead of about a minute, to see what comes after a burst: 40m, 1h
     #[arg(long = "for", value_name = "TIME", allow_hyphen_values = true, value_parser = seconds)]
     pub lasting: Option<u32>,
-    /// Write one self-contained HTML page
-    #[arg(long, value_name = "FILE")]
-    pub html: Option<PathBuf>,
-    /// Print as JSON
-    #[arg(long, conflicts_with = "markdown")]
-    pub json: bool,
-    /// Print as Markdown
-    #[arg(long)]
-    pub markdown: bool,
+    #[command(flatten)]
+    pub form: FormArgs,
     /// Directory for the record [default: flashproof-results/check-TIME]
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,

@@ -11,10 +11,17 @@ pub struct ReportArgs {
     /// Directories of runs, or of series of runs
     #[arg(required = true, value_name = "DIR")]
     pub dirs: Vec<PathBuf>,
-    /// Write one self-contained HTML page with charts
+    #[command(flatten)]
+    pub form: FormArgs,
+}
+
+/// Forms of a result, instead of text.
+#[derive(Args, Debug)]
+pub struct FormArgs {
+    /// Write one self-contained HTML page
     #[arg(long, value_name = "FILE")]
     pub html: Option<PathBuf>,
-    /// Print as JSON (schema: docs/report.schema.json)
+    /// Print as JSON (schemas: docs/*.schema.json)
     #[arg(long, conflicts_with = "markdown")]
     pub json: bool,
     /// Print as Markdown, for a ticket or a wiki
@@ -47,15 +54,8 @@ pub struct CompareArgs {
     /// Your own list of published ratings, in the format of the built-in one
     #[arg(long, value_name = "CSV")]
     pub published: Option<PathBuf>,
-    /// Write one self-contained HTML page with bars
-    #[arg(long, value_name = "FILE")]
-    pub html: Option<PathBuf>,
-    /// Print as JSON
-    #[arg(long, conflicts_with = "markdown")]
-    pub json: bool,
-    /// Print as Markdown
-    #[arg(long)]
-    pub markdown: bool,
+    #[command(flatten)]
+    pub form: FormArgs,
 }
 
 /// Endurance ratings and prices of drives, which no run records.

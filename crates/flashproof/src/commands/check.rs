@@ -1,6 +1,6 @@
 //! `flashproof check`: is a disk good enough for a database? Lists the checks, shows one, performs one or all.
 
-use crate::args::CheckArgs;
+use crate::args::{CheckArgs, FormArgs};
 use procedures::check::{Definition, Request, builtin, perform};
 use report::check::{Checks, NotRun};
 use report::table::Table;
@@ -12,7 +12,6 @@ use session::output_file::{check_page, write_page};
 use session::place::Place;
 use session::runner::tool;
 use session::signals::Switch;
-use std::path::Path;
 use std::process::ExitCode;
 
 /// Name that stands for all checks that come with flashproof.
@@ -39,10 +38,10 @@ pub fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
             quoted(name)
         )));
     };
-    if let Some(page) = &args.html {
+    if let Some(page) = &args.form.html {
         check_page(page)?;
     }
-    if args.quiet || args.json || args.markdown {
+    if args.quiet || args.form.json || args.form.markdown {
         console::be_quiet();
     }
     perform_all(args, definitions, path)
@@ -64,8 +63,13 @@ fn perform_all(args: &CheckArgs, definitions: Vec<Definition>, path: &str) -> Re
             continue;
         }
         let dir = if is_alone { place.dir().to_owned() } else { place.dir().join(&name) };
-        let request =
-            Request { definition, path, erase: &args.erase, dir, quiet: args.quiet || args.json || args.markdown };
+        let request = Request {
+            definition,
+            path,
+            erase: &args.erase,
+            dir,
+            quiet: args.quiet || args.form.json || args.form.markdown,
+        };
         match perform(&request, &switch) {
             Ok(check) => checks.push(check),
             // A disk that is not there, or not writable, stops all checks.
@@ -73,20 +77,12 @@ fn perform_all(args: &CheckArgs, definitions: Vec<Definition>, path: &str) -> Re
             Err(failure) => not_run.push(NotRun { name, why: failure.message }),
         }
     }
-    let form = Form { html: args.html.as_deref(), json: args.json, markdown: args.markdown };
-    write(&Checks::new(checks, not_run), &form, &format!("{place}\n"))
-}
-
-/// Requested forms of a result.
-pub struct Form<'a> {
-    pub html: Option<&'a Path>,
-    pub json: bool,
-    pub markdown: bool,
+    write(&Checks::new(checks, not_run), &args.form, &format!("{place}\n"))
 }
 
 /// Writes the result of checks in the requested form; `last` follows the text.
-pub fn write(checks: &Checks, form: &Form<'_>, last: &str) -> Result<ExitCode, Failure> {
-    if let Some(file) = form.html {
+pub fn write(checks: &Checks, form: &FormArgs, last: &str) -> Result<ExitCode, Failure> {
+    if let Some(file) = &form.html {
         let page = checks.html(&tool());
         write_page(file, &page)?;
         console::note(&format!("wrote {} ({})", file.display(), units::bytes(page.len() as f64)));

@@ -16,14 +16,14 @@ pub fn run(args: &CompareArgs) -> Result<ExitCode, Failure> {
     if !args.given.dwpd.is_empty() {
         console::note(&format!("drive writes per day are taken to be rated for {} years (--warranty)", args.warranty));
     }
-    if let Some(file) = &args.html {
+    if let Some(file) = &args.form.html {
         write_page(file, &comparison.html(&tool()))?;
     }
     match () {
-        () if args.json => {
+        () if args.form.json => {
             console::result(&(serde_json::to_string_pretty(&comparison).map_err(Failure::environment)? + "\n"))?;
         }
-        () if args.markdown => console::result(&comparison.markdown())?,
+        () if args.form.markdown => console::result(&comparison.markdown())?,
         () => console::page(&comparison.to_string())?,
     }
     let damaged = comparison.candidates.iter().any(|candidate| candidate.damaged);

@@ -1,6 +1,6 @@
 //! `flashproof report`: judges runs again, from their directories alone, and prints the report in one of four forms.
 
-use super::check::{Form, write};
+use super::check::write;
 use crate::args::ReportArgs;
 use report::check::Checks;
 use report::document::Document;
@@ -16,21 +16,20 @@ use std::process::ExitCode;
 /// Reads and judges the directories, prints warnings, and writes the report in the requested form.
 pub fn run(args: &ReportArgs) -> Result<ExitCode, Failure> {
     if let Some(checks) = checks_in(&args.dirs)? {
-        let form = Form { html: args.html.as_deref(), json: args.json, markdown: args.markdown };
-        return write(&checks, &form, "");
+        return write(&checks, &args.form, "");
     }
     let document = Document::read(&args.dirs).map_err(Failure::environment)?;
     for banner in document.banners() {
         console::warning(&banner);
     }
-    if let Some(file) = &args.html {
+    if let Some(file) = &args.form.html {
         let page = document.html();
         write_page(file, &page)?;
         console::note(&format!("wrote {} ({})", file.display(), units::bytes(page.len() as f64)));
     }
-    if args.json {
+    if args.form.json {
         console::result(&document.json().map_err(Failure::environment)?)?;
-    } else if args.markdown {
+    } else if args.form.markdown {
         console::result(&document.markdown())?;
     } else {
         console::page(&document.text())?;
