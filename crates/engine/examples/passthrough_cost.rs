@@ -1,4 +1,4 @@
-//! What an operation costs by the block layer and as an NVMe command: `passthrough_cost /dev/nvme0n1`. Random reads of 4 KiB,
+//! Cost of an operation by the block layer and as an NVMe command: `passthrough_cost /dev/nvme0n1`. Random reads of 4 KiB,
 //! 1 and 16 in flight, by turns; the device is only read. Time and CPU of the issuing thread, the kernel's part included.
 
 use device::generic::Generic;

@@ -1,4 +1,4 @@
-//! What flashproof is built of: licences that may be given on, no library twice, and no need of a newer Rust than is said.
+//! Dependencies of flashproof: licences that may be given on, no library twice, and no need of a newer Rust than is said.
 
 use crate::support::project;
 use serde_json::Value;

@@ -120,7 +120,7 @@ fn every_byte_is_the_salt_of_its_place_and_no_later_run_asks() {
     case.prep(&["--verify"]).expect(0);
     case.storage(WRITES).expect(0);
     assert_eq!(case.used_bytes(), ODD_BYTES);
-    // That test's data is ours, too, but the record can no longer compute it.
+    // The data of a storage test is ours, too, but the record can no longer compute it.
     case.prep(&["--verify"]).expect_error(3, &["it was written to since its preparation (storage test)"]);
     case.prep(&[]).expect(0);
 }

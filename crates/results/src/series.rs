@@ -59,9 +59,9 @@ pub struct Identity {
 pub enum Rule {
     /// The verdict of its run.
     Limits,
-    /// That it runs to its end without an I/O error, however slow.
+    /// The run reaches its end without an I/O error, however slow.
     Completes,
-    /// That the shares of an earlier step return. Nothing is judged.
+    /// The shares of an earlier step return. Nothing is judged.
     Recovers,
 }
 

@@ -80,6 +80,18 @@ pub fn free_bytes(fd: BorrowedFd<'_>) -> io::Result<u64> {
     Ok(stat.f_bavail.saturating_mul(stat.f_frsize))
 }
 
+/// Name of the file system of `fd` if it lies in memory. Source: linux/magic.h.
+pub fn memory_file_system(fd: BorrowedFd<'_>) -> io::Result<Option<&'static str>> {
+    #[allow(clippy::unnecessary_cast, reason = "its type differs between C libraries and architectures")]
+    let magic = rustix::fs::fstatfs(fd)?.f_type as i64;
+    Ok(match magic {
+        0x0102_1994 => Some("tmpfs"),
+        0x8584_58f6 => Some("ramfs"),
+        0x9584_58f6 => Some("hugetlbfs"),
+        _ => None,
+    })
+}
+
 /// Extends a file to `size_bytes` with all blocks allocated, so that no later write fails with ENOSPC. `false` if the
 /// file system does not support this (the length is then unchanged).
 pub fn reserve(fd: BorrowedFd<'_>, size_bytes: u64) -> io::Result<bool> {

@@ -141,7 +141,7 @@ const NAMES: [(&str, &str); 6] = [
 const SCSI_DEBUG: &str = "scsi_debug";
 
 /// Maximum depth of stacked devices (dm, md, bcache); real stacks are far lower.
-const DEPTH_MAX: u32 = 8;
+pub(super) const DEPTH_MAX: u32 = 8;
 
 /// Why the device of `facts` is no drive: `/dev/loop3 is a loop device, which is a file`; also for devices built on
 /// such devices. `None` if there is no evidence.
@@ -179,7 +179,7 @@ fn beneath(dir: &SysDir, roots: &Roots, depth: u32) -> Option<(String, &'static 
 #[cfg(test)]
 mod tests {
     use super::super::Kind;
-    use super::super::facts::unknown;
+    use super::super::facts::{disks_beneath, unknown};
     use super::super::tests::fake_nvme;
     use super::*;
     use crate::fake_tree::FakeTree;
@@ -303,5 +303,27 @@ mod tests {
         let stacked = DeviceFacts { number: DevNum::parse("252:9"), ..named("dm-9") };
         let why = no_drive(&stacked, &roots);
         assert_eq!(why.as_deref(), Some("/dev/dm-9 lies on loop7p1, a loop device, which is a file"));
+    }
+
+    #[test]
+    fn disks_at_the_bottom_of_lvm_on_raid_are_found_once() {
+        let tree = FakeTree::of(&[]);
+        let slaves: [(&str, &str, &[&str]); 4] = [
+            ("dm-0", "252:0", &["md0", "sdb"]),
+            ("md0", "9:0", &["sda", "sdb"]),
+            ("sda", "8:0", &[]),
+            ("sdb", "8:16", &[]),
+        ];
+        for (disk, number, below) in slaves {
+            let dir = |name: &str| format!("sys/devices/virtual/block/{name}");
+            tree.write(format!("{}/dev", dir(disk)), number);
+            tree.block(number, &dir(disk));
+            for below in below {
+                tree.link(format!("{}/slaves/{below}", dir(disk)), dir(below));
+            }
+        }
+        let disks = disks_beneath(DevNum::parse("252:0").unwrap(), &Roots::below(tree.root()));
+        let names: Vec<_> = disks.iter().filter_map(|disk| disk.kernel_name.as_deref()).collect();
+        assert_eq!(names, ["sda", "sdb"]);
     }
 }

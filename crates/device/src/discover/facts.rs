@@ -151,11 +151,29 @@ pub(crate) fn facts_of(path: &str, resolved: &Resolved, roots: &Roots) -> Result
     }
 }
 
-/// Facts about the disk under the file system `number`; `None` for file systems without a single disk (tmpfs, overlay,
-/// btrfs, NFS).
-pub fn disk_beneath(number: DevNum, roots: &Roots) -> Option<DeviceFacts> {
-    let dir = SysDir::of_block(&roots.sys, number)?;
-    Some(of_block(&format!("/dev/{}", dir.name()), number, &dir, None))
+/// The disks that hold the data of the block device or file system `number`: the device itself, or all at the bottom of
+/// a stack of dm and md devices. Empty for file systems without a block device of their own (tmpfs, overlay, btrfs, NFS).
+pub fn disks_beneath(number: DevNum, roots: &Roots) -> Vec<DeviceFacts> {
+    let mut disks = Vec::new();
+    add_disks_beneath(number, roots, super::drives::DEPTH_MAX, &mut disks);
+    disks
+}
+
+fn add_disks_beneath(number: DevNum, roots: &Roots, depth: u32, disks: &mut Vec<DeviceFacts>) {
+    let Some(dir) = SysDir::of_block(&roots.sys, number) else { return };
+    // A partition of an md device has no slaves of its own.
+    let whole = if partition_at(&dir).is_some() { dir.parent().unwrap_or_else(|| dir.clone()) } else { dir.clone() };
+    let slaves = whole.child("slaves");
+    let below: Vec<DevNum> = slaves.children().iter().filter_map(|name| slaves.child(name).dev()).collect();
+    if below.is_empty() || depth == 0 {
+        let disk = of_block(&format!("/dev/{}", dir.name()), number, &dir, None);
+        if disks.iter().all(|other| other.number != disk.number) {
+            disks.push(disk);
+        }
+    }
+    for number in below.into_iter().filter(|_| depth > 0) {
+        add_disks_beneath(number, roots, depth - 1, disks);
+    }
 }
 
 /// Logical sector of the disk under the file system `number`; `None` for file systems without a single disk (tmpfs,

@@ -14,7 +14,7 @@ mod sysfs;
 pub(crate) use controllers::{controller_names, controllers};
 pub use drives::no_drive;
 pub use drives::{Drive, drives_of};
-pub use facts::{DeviceFacts, LoopBacking, Partition, disk_beneath};
+pub use facts::{DeviceFacts, LoopBacking, Partition, disks_beneath};
 pub(crate) use facts::{changes_since, facts_of};
 pub(crate) use list::{Disk, disks};
 pub use list::{Listed, list};

@@ -10,7 +10,7 @@ use std::os::fd::AsFd;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
-use sys::open::free_bytes;
+use sys::open::{free_bytes, memory_file_system};
 
 pub const IN_USE: &str = "in-use";
 
@@ -68,10 +68,6 @@ const ENOUGH_BYTES: u64 = 1 << 30;
 /// Less than this does not last an hour with several devices.
 const LEAST_BYTES: u64 = 16 << 20;
 
-/// `f_type` of file systems in memory (linux/magic.h).
-const TMPFS_MAGIC: i64 = 0x0102_1994;
-const RAMFS_MAGIC: i64 = 0x8584_58f6;
-
 /// Looks at the file system that `dir` is on, or will be.
 pub(super) fn check_room(dir: &Path, findings: &mut Findings) {
     let check = findings.check("run-directory", "a run that cannot be recorded is no result");
@@ -95,9 +91,7 @@ pub(super) fn check_room(dir: &Path, findings: &mut Findings) {
             .warning(format!("{free_mib} MiB are free for {name}"), "free space, or name another directory"),
         _ => check.ok(format!("{} are free for {name}", units::bytes(free as f64))),
     }
-    #[allow(clippy::unnecessary_cast, reason = "its type differs between architectures")]
-    let kind = rustix::fs::fstatfs(file.as_fd()).map(|stat| stat.f_type as i64);
-    if kind.is_ok_and(|kind| kind == TMPFS_MAGIC || kind == RAMFS_MAGIC) {
+    if memory_file_system(file.as_fd()).is_ok_and(|memory| memory.is_some()) {
         findings
             .check(PLACE, "it is gone after a restart, and takes memory from the test")
             .note(format!("{name} is in memory"), "name a directory on a disk for a run that matters");

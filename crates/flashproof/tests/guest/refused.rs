@@ -19,7 +19,7 @@ fn storage(serial: &str) -> String {
     format!("flashproof storage /tmp/c --erase {serial} --out /data/{serial} --sla '99%>10s' --no-trace --quiet")
 }
 
-/// What drive or kernel cannot do is refused, and nothing is written.
+/// Loads that drive or kernel cannot carry out are refused, and nothing is written.
 pub(super) fn nothing_is_written(guest: &mut Guest) {
     let new = Counters::of(guest);
 
@@ -82,6 +82,16 @@ pub(super) fn nothing_is_written(guest: &mut Guest) {
     // which have handles when they have FDP, and create no namespaces.
     let how = guest.ask("flashproof waf setup $FDP0");
     assert!(how.starts_with("Nothing is to be done: FDP is on in endurance group 1"), "{how}");
+    // A check without io_uring, as in most containers, works, and says what that costs.
+    let check = "printf '%s\\n' 'database = \"mine\"' 'question = \"Is it good?\"' '[sustained]' 'seconds = 1' 'written = \"0\"' \
+                 'why = \"It is short.\"' '[[run]]' 'name = \"reads\"' 'seconds = 1' \"jobs = '''\" '[reads]' 'ioengine=libaio' \
+                 'iodepth=4' 'direct=1' 'rw=randread' 'bs=4k' 'filename=data' 'size=4m' \"'''\" '[[run.criterion]]' \
+                 'stream = \"reads\"' 'metric = \"p99\"' >/tmp/check.toml; ";
+    let checked = guest.run(&format!("{check}{no_ring}; flashproof check /tmp/check.toml $FDP0 --erase FDP0")).expect(0);
+    assert!(checked.stderr.contains("using Linux AIO instead of io_uring, which costs more CPU"), "{}", checked.stderr);
+    assert!(checked.stdout.contains("MEASURED"), "{}", checked.stdout);
+    guest.ask(ring);
+
     // Nothing is left behind: the same drive now takes what was asked of it.
     guest.ask(&format!("{}{}", tenants(100, 1, &[("32KiB", 8, 8)]), run("works")));
     assert!(parsed(guest, "cat /data/works/verdict.json")["outcome"] == "pass");

@@ -46,7 +46,7 @@ impl Target {
         let profile = match read_profile(Path::new(text)) {
             Ok(profile) => profile,
             Err(no_profile) => {
-                // It may be iostat's output; if not, the user meant a profile.
+                // The file may be iostat's output; if not, the user meant a profile.
                 let read =
                     Source::open(Path::new(text), "iostat -xty 10 6").ok().map(|source| iostat::read(source, None));
                 let Some(Ok(iostat)) = read else { return Err(no_profile) };

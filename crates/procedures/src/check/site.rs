@@ -4,7 +4,7 @@
 //! left there is removed by the next one. Nothing is removed that has other names than the check's files had.
 
 use super::definition::FileUse;
-use device::discover::{DevNum, DeviceFacts, Roots, discover, disk_beneath};
+use device::discover::{DevNum, DeviceFacts, Roots, discover, disks_beneath};
 use engine::sim::SIM_PREFIX;
 use results::units::{bytes, quoted};
 use rustix::fs::{FlockOperation, Mode, OFlags};
@@ -13,8 +13,10 @@ use session::failure::Failure;
 use std::collections::BTreeMap;
 use std::fs::{self, File};
 use std::io::{ErrorKind, Write};
+use std::os::fd::AsFd;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
+use sys::open::memory_file_system;
 
 /// Name of the directory for the files of a check.
 pub const OWN_DIR: &str = "flashproof-check";
@@ -32,21 +34,18 @@ const KEPT_FREE_MAX: u64 = 10 << 30;
 /// Ranges on a device begin at multiples of this.
 const RANGE_ALIGN: u64 = 1 << 20;
 
-/// File systems in memory, by magic number. Source: statfs(2).
-const IN_MEMORY: [(i64, &str); 3] = [(0x0102_1994, "tmpfs"), (0x8584_58f6, "ramfs"), (0x9584_58f6, "hugetlbfs")];
-
 /// Words in the models of virtual disks, which can have burst credits: of EC2, Google, Azure, VMware, QEMU, and others.
 const VIRTUAL: [&str; 8] =
     ["elastic block store", "persistentdisk", "nvme_card-pd", "virtual", "msft", "vmware", "qemu", "volume"];
 
-/// Beginnings of the kernel's names of disks that are virtual, or whose disk below is not known.
+/// Beginnings of the kernel's names of disks that are virtual, or whose disks below are not known.
 const NAMES_OF_VIRTUAL: [&str; 7] = ["vd", "xvd", "loop", "dm-", "md", "nbd", "rbd"];
 
 /// The place of a check.
 pub struct Site {
     pub path: String,
-    /// Facts about the disk, as far as known.
-    pub disk: Option<DeviceFacts>,
+    /// The disks that hold the data, those below LVM and md included. Empty: not known, or simulated.
+    disks: Vec<DeviceFacts>,
     /// Size of each file; `None`: ranges on a device.
     pub file_bytes: Option<u64>,
     places: BTreeMap<String, (String, u64)>,
@@ -58,7 +57,7 @@ impl Site {
     pub fn open(path: &str, files: &BTreeMap<String, FileUse>) -> Result<Self, Failure> {
         let cannot = |why: String| Failure::environment(format!("cannot check {} - {why}", quoted(path)));
         if path.starts_with(SIM_PREFIX) {
-            return Ok(Self::ranges(path, files, None));
+            return Ok(Self::ranges(path, files, Vec::new()));
         }
         let metadata = fs::metadata(path).map_err(|error| match error.kind() {
             ErrorKind::NotFound => cannot("there is no such directory or device; check the name".into()),
@@ -69,19 +68,20 @@ impl Site {
         }
         if !metadata.is_dir() {
             let facts = discover(path, &Roots::default()).map_err(|error| cannot(error.to_string()))?;
-            return Ok(Self::ranges(path, files, Some(facts)));
+            let disks = facts.number.map(|number| disks_beneath(number, &Roots::default()));
+            return Ok(Self::ranges(path, files, disks.unwrap_or_default()));
         }
-        let disk = disk_beneath(DevNum::of_stat(metadata.dev()), &Roots::default());
+        let disks = disks_beneath(DevNum::of_stat(metadata.dev()), &Roots::default());
         // All files have one size, that of the largest.
         let file_bytes = files.values().map(|used| used.bytes).max().unwrap_or(0);
         let own = OwnDir::make(Path::new(path), files.keys().map(String::as_str), file_bytes).map_err(cannot)?;
         let place = |name: &String| (name.clone(), (own.dir.join(name).to_string_lossy().into_owned(), 0));
         let places = files.keys().map(place).collect();
-        Ok(Self { path: path.to_owned(), disk, file_bytes: Some(file_bytes), places, _own: Some(own) })
+        Ok(Self { path: path.to_owned(), disks, file_bytes: Some(file_bytes), places, _own: Some(own) })
     }
 
     /// A range on a device for each file.
-    fn ranges(path: &str, files: &BTreeMap<String, FileUse>, disk: Option<DeviceFacts>) -> Self {
+    fn ranges(path: &str, files: &BTreeMap<String, FileUse>, disks: Vec<DeviceFacts>) -> Self {
         let mut next = 0;
         let place = |(name, used): (&String, &FileUse)| {
             let from = next;
@@ -89,7 +89,7 @@ impl Site {
             (name.clone(), (path.to_owned(), from))
         };
         let places = files.iter().map(place).collect();
-        Self { path: path.to_owned(), disk, file_bytes: None, places, _own: None }
+        Self { path: path.to_owned(), disks, file_bytes: None, places, _own: None }
     }
 
     /// Target and offset of a file of the jobs.
@@ -97,24 +97,26 @@ impl Site {
         self.places.get(file).cloned().unwrap_or_default()
     }
 
-    /// True for a disk that may have burst credits: a virtual one, or one that is not known.
+    /// True if a disk may have burst credits: a virtual one, or one that is not known.
     pub fn may_have_credits(&self) -> bool {
-        if self.path.starts_with(SIM_PREFIX) {
-            return false;
-        }
-        let Some(disk) = &self.disk else { return true };
-        let name = disk.kernel_name.as_deref().unwrap_or_default();
-        let model = disk.model.as_deref().unwrap_or_default().to_lowercase();
-        NAMES_OF_VIRTUAL.iter().any(|begin| name.starts_with(begin)) || VIRTUAL.iter().any(|word| model.contains(word))
+        !self.path.starts_with(SIM_PREFIX) && (self.disks.is_empty() || self.disks.iter().any(may_have_credits))
     }
 
-    /// The disk in words: `nvme0n1, Samsung SSD 990 PRO`.
+    /// The disks in words: `nvme0n1, Samsung SSD 990 PRO`.
     pub fn disk_text(&self) -> Option<String> {
-        let disk = self.disk.as_ref()?;
-        let parts = [disk.kernel_name.clone(), disk.model.as_ref().map(|model| model.trim().to_owned())];
-        let parts: Vec<_> = parts.into_iter().flatten().collect();
-        (!parts.is_empty()).then(|| parts.join(", "))
+        let name = |disk: &DeviceFacts| {
+            let parts = [disk.kernel_name.as_deref(), disk.model.as_deref().map(str::trim)];
+            parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+        };
+        let names: Vec<_> = self.disks.iter().map(name).filter(|name| !name.is_empty()).collect();
+        (!names.is_empty()).then(|| names.join("; "))
     }
+}
+
+fn may_have_credits(disk: &DeviceFacts) -> bool {
+    let name = disk.kernel_name.as_deref().unwrap_or_default();
+    let model = disk.model.as_deref().unwrap_or_default().to_lowercase();
+    NAMES_OF_VIRTUAL.iter().any(|begin| name.starts_with(begin)) || VIRTUAL.iter().any(|word| model.contains(word))
 }
 
 /// The directory of a check's files, locked.
@@ -209,15 +211,10 @@ fn remove_left(dir: &Path, path: &Path) -> Result<(), String> {
 
 /// Refuses a directory in memory: no disk would answer.
 fn refuse_memory(dir: &Path) -> Result<(), String> {
-    let stat = rustix::fs::statfs(dir).map_err(|error| error.to_string())?;
-    #[allow(clippy::unnecessary_cast)] // signed with one C library, unsigned with another
-    let kind = stat.f_type as i64;
-    match IN_MEMORY.into_iter().find(|(magic, _)| *magic == kind) {
-        Some((_, name)) => {
-            Err(format!("it is {name}, which lies in memory: no disk would answer; name a directory on the disk"))
-        }
-        None => Ok(()),
-    }
+    let name = File::open(dir).and_then(|dir| memory_file_system(dir.as_fd())).map_err(|error| error.to_string())?;
+    name.map_or(Ok(()), |name| {
+        Err(format!("it is {name}, which lies in memory: no disk would answer; name a directory on the disk"))
+    })
 }
 
 /// Refuses files of `needed` bytes if the file system would have too little left.

@@ -1,6 +1,6 @@
 //! Published ratings, and where a drive stands among them.
 //!
-//! They were made with ACT, by 24-hour certifications of the standard mix: a drive is rated Nx when it
+//! Published ratings were made with ACT, by 24-hour certifications of the standard mix: a drive is rated Nx when it
 //! holds N times 2,000 reads and 1,000 writes a second within ACT's limits. Only a run in ACT's own
 //! pacing, of that mix and under those limits, may be laid beside them.
 

@@ -35,13 +35,13 @@ pub struct Latency {
     pub operation: String,
     /// Operations a second that were intended in that time.
     pub wanted_per_sec: f64,
-    /// Those that came back in it.
+    /// Operations completed in the interval.
     pub done_per_sec: f64,
-    /// Operations that were intended in it.
+    /// Operations intended in the interval.
     pub wanted: u64,
-    /// Those of them that were not even handed over at its end, because too many before them were not back.
+    /// Part of `wanted` not issued by the end of the interval, because too many operations were in flight.
     pub late: u64,
-    /// Those that failed.
+    /// Failed operations.
     pub failed: u64,
     /// From hand-over to completion.
     pub service: Quantiles,

@@ -13,7 +13,7 @@ use std::fmt;
 pub enum Part {
     /// Random writes, flat out, until the drive is steady: write saturation.
     Saturation,
-    /// One of several queue depths, closed loop: where more in flight brings no more.
+    /// A queue depth, closed loop; several of them show where more in flight brings no more.
     Depth,
     /// A profile of reads and writes, flat out at the depth that was chosen.
     Profile,
@@ -33,7 +33,7 @@ pub enum Part {
     PtsSaturation,
 }
 
-/// One of fio's jobs on a drive, and what it showed.
+/// A fio job on a drive, and its result.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Point {
     /// Purpose of the job.

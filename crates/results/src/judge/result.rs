@@ -82,7 +82,7 @@ impl Verdict {
 }
 
 impl RunResult {
-    /// What follows the first reason: records read, and the other reasons; each one sentence.
+    /// Sentences after the first reason: records read, and the other reasons.
     pub fn others(&self) -> impl Iterator<Item = String> + '_ {
         let reasons = self.reasons.iter().skip(1).map(ToString::to_string);
         let workloads = self.workloads.iter().map(|workload| {

@@ -153,7 +153,7 @@ pub struct StreamTotals {
     pub bytes: u64,
     /// Operations that failed.
     pub errors: u64,
-    /// Those of `ops` that came back only after the end of the run: the backlog that it left.
+    /// Part of `ops` that completed only after the end of the run: its backlog.
     pub overtime: u64,
     /// Operations that were wanted and never issued.
     pub unissued: u64,
@@ -198,7 +198,7 @@ pub struct Undone {
     pub slices: u64,
     /// Operations wanted in that slice.
     pub wanted: u64,
-    /// Those of them that were not back in time. 0 in verdicts of format 1.
+    /// Part of `wanted` that was not back in time. 0 in verdicts of format 1.
     #[serde(default)]
     pub missed: u64,
     /// True if this program kept them back, and not the device or a limit of operations in flight.

@@ -45,7 +45,7 @@ pub struct Config {
     pub settings: Vec<(String, String)>,
 }
 
-/// One of the workloads of a run.
+/// A workload of a run.
 #[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize, JsonSchema)]
 pub struct WorkloadRecord {
     /// Name among the workloads of the run; empty if it is the only one.

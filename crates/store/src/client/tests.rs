@@ -83,7 +83,7 @@ fn what_a_server_forgets_or_changes_is_told() {
     let acknowledged = (0..30).zip([2; 10].into_iter().chain([1; 10]).chain([0; 10]));
     assert_eq!(outcomes, acknowledged.map(missing).collect::<Vec<_>>());
     let read = client.settings.verification.take();
-    // Those that were old are torn and missing later, and counted once.
+    // Records that were old are torn and missing later, and counted once.
     let refused = Refused { old: 10, missing: 10, foreign: 0, torn: 10 };
     assert_eq!((read.records, read.refused), (40, Some(refused)));
 }

@@ -30,7 +30,7 @@ pub(super) enum Message {
     Reply { number: u32, reply: Reply },
     /// Record this node's mode.
     Record,
-    /// It is recorded.
+    /// Recorded.
     Recorded,
     /// Takes no more requests, and ends when all are answered.
     Stop,
@@ -128,7 +128,7 @@ pub struct State {
     pub(super) has_failed: AtomicBool,
 }
 
-/// What the shards found on their devices.
+/// Findings of the shards on their devices.
 #[derive(Debug, Default)]
 pub(super) struct Start {
     pub(super) shards: usize,

@@ -51,7 +51,7 @@ pub enum ProtocolError {
     /// The header gives an excessive length.
     #[error("expected a reply of at most {} bytes, found one of {} bytes", Grouped(REPLY_BYTES_MAX as u64), Grouped(*.0))]
     TooLong(
-        /// That length, bytes.
+        /// Length, bytes.
         u64,
     ),
     /// The server wants a login first.

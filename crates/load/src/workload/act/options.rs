@@ -50,7 +50,7 @@ pub enum Kind {
         power_of_two: bool,
     },
     YesNo,
-    /// One of these words.
+    /// A word of this list.
     Choice(&'static [&'static str]),
     /// Percentages of sizes over powers of two, at most [`BUCKETS_MAX`], that do not rise and end in 0.
     Histogram,

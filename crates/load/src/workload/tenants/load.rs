@@ -38,7 +38,7 @@ const READ_SLOTS: u64 = 1_024;
 /// Maximum client blocks in flight of a tenant, each with its followers.
 const BLOCK_SLOTS: u64 = 64;
 
-/// One of several tenants, and its device.
+/// A tenant, and its device.
 #[derive(Debug, Clone)]
 pub struct TenantLoad {
     tenants: Arc<Tenants>,

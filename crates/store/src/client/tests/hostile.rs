@@ -76,7 +76,7 @@ fn nonsense_at_the_start_is_an_error_in_time() {
             };
             assert!(begin.elapsed() < Duration::from_secs(20), "{place:?}, {what}: {:?}", begin.elapsed());
             assert!(error.starts_with("cannot ") && error.len() < 2_000 && !error.contains('\n'), "{what}: {error}");
-            // What is not read stays in the sockets' buffers.
+            // Unread bytes stay in the sockets' buffers.
             let sent = SENT.load(Ordering::Relaxed) - sent;
             assert!(sent < 64 << 20, "{place:?}, {what}: {sent} bytes");
         }

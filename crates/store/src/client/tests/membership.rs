@@ -34,7 +34,7 @@ fn a_node_that_returns_under_another_address_is_found_by_its_peers_and_requests_
     assert!(all(&mut client, OpKind::Write, 100, 8).iter().all(|outcome| outcome.is_done()));
     let other = other.moved();
     one.names(&[("A2", other.address)]);
-    // Those that were out on the old connections fail, all others wait for the node.
+    // Requests in flight on the old connections fail, all others wait for the node.
     let outcomes = all(&mut client, OpKind::Write, 200, 8);
     let failed = outcomes.iter().filter(|outcome| !outcome.is_done()).count();
     assert!(failed <= 8, "{failed} of 200 failed");

@@ -71,7 +71,7 @@ impl Mode {
             (Paired, MaybeAhead) if is_first => Ahead,
             // The other took over without this one's knowledge, or may have.
             (Paired, NewAhead | MaybeAhead) => Starting,
-            // It is told so when it has all records.
+            // The other node is told so when it has all records.
             (Behind, Paired) => Paired,
             _ => return None,
         })

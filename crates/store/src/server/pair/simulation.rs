@@ -382,7 +382,7 @@ impl Story {
     }
 
     fn haunt(&mut self) {
-        // They come late, often.
+        // Ghosts come late, often.
         if self.ghosts.is_empty() || self.below(20) > 0 {
             return;
         }

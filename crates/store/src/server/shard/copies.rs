@@ -140,7 +140,7 @@ impl Shard {
             return u64::MAX;
         }
         if self.state.pair.mode() != Mode::Paired {
-            // They are compared with all others.
+            // A migration compares all records, these too.
             self.copies.unsure.clear();
             return u64::MAX;
         }
