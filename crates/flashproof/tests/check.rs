@@ -182,7 +182,7 @@ fn a_rate_in_bytes_is_judged_behind_the_end_of_a_burst_and_no_other_stream_stand
 #[test]
 fn all_checks_make_one_table_and_values_are_written_for_programs() {
     let bench = Bench::new();
-    let ended = bench.flashproof(&["check", "all", "sim:", "--for", "60s", "--out", OUT, "--markdown"]).expect(0);
+    let ended = bench.flashproof(&["check", "all", "sim:", "--for", "20s", "--out", OUT, "--markdown"]).expect(0);
     for name in ["etcd", "postgresql", "tikv", "zookeeper"] {
         assert!(ended.stdout.contains(&format!("| {name} | ")), "{name}: {}", ended.stdout);
     }
@@ -231,6 +231,9 @@ fn a_check_of_ones_own_runs_and_its_mistakes_are_named() {
         bench.flashproof(&["check", "./wrong.toml", "sim:", "--out", "wrong"]).expect_error(2, &[says]);
         assert!(!bench.exists("wrong"), "nothing is left of {says}");
     }
+    bench.write("wrong.toml", own(|text| text.replace("rw=write", "rw=rw").replace("log-flushes", "log-syncs")));
+    let refused = bench.flashproof(&["check", "./wrong.toml", "sim:", "--out", "wrong"]).expect(2);
+    assert!(!refused.stderr.contains("to read them later"), "{}", refused.stderr);
     bench
         .flashproof(&["check", "etdc", "sim:"])
         .expect_error(2, &["there is no check \"etdc\" - the checks are ", "etcd"]);

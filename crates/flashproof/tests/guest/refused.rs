@@ -86,8 +86,9 @@ pub(super) fn nothing_is_written(guest: &mut Guest) {
     let check = "printf '%s\\n' 'database = \"mine\"' 'question = \"Is it good?\"' '[sustained]' 'seconds = 1' 'written = \"0\"' \
                  'why = \"It is short.\"' '[[run]]' 'name = \"reads\"' 'seconds = 1' \"jobs = '''\" '[reads]' 'ioengine=libaio' \
                  'iodepth=4' 'direct=1' 'rw=randread' 'bs=4k' 'filename=data' 'size=4m' \"'''\" '[[run.criterion]]' \
-                 'stream = \"reads\"' 'metric = \"p99\"' >/tmp/check.toml; ";
-    let checked = guest.run(&format!("{check}{no_ring}; flashproof check /tmp/check.toml $FDP0 --erase FDP0")).expect(0);
+                 'stream = \"reads-reads\"' 'metric = \"p99\"' 'says = \"mine\"' >/tmp/check.toml; ";
+    let checked =
+        guest.run(&format!("{check}{no_ring}; flashproof check /tmp/check.toml $FDP0 --erase FDP0")).expect(0);
     assert!(checked.stderr.contains("using Linux AIO instead of io_uring, which costs more CPU"), "{}", checked.stderr);
     assert!(checked.stdout.contains("MEASURED"), "{}", checked.stdout);
     guest.ask(ring);

@@ -70,10 +70,13 @@ fn performed(request: &Request<'_>, switch: &Switch) -> Result<Check, Failure> {
             super::OWN_DIR
         ));
     }
+    // A mistake in any run is found before anything is written.
+    let loads = definition.runs.iter().map(|run| definition.load(run, |file| site.place(file)));
+    let loads = loads.collect::<Result<Vec<_>, _>>()?;
     lay_out(request, &site, &used, switch)?;
     let (mut done, mut stopped) = (Vec::new(), None);
-    for (number, run) in definition.runs.iter().enumerate() {
-        done.push(perform_run(request, &site, run, switch)?);
+    for (number, (run, load)) in definition.runs.iter().zip(loads).enumerate() {
+        done.push(perform_run(request, &site, run, load, switch)?);
         if switch.was_asked().is_some() {
             let next = definition.runs.get(number + 1);
             stopped = next.map(|next| format!("the check was stopped before its run {}", next.name));
@@ -177,8 +180,13 @@ fn thresholds(load: &FioLoad) -> Result<Sla, Failure> {
     Sla::joined(of_streams, u64::max).map_err(Failure::usage)
 }
 
-fn perform_run(request: &Request<'_>, site: &Site, of: &RunDefinition, switch: &Switch) -> Result<Done, Failure> {
-    let mut load = request.definition.load(of, |file| site.place(file))?;
+fn perform_run(
+    request: &Request<'_>,
+    site: &Site,
+    of: &RunDefinition,
+    mut load: FioLoad,
+    switch: &Switch,
+) -> Result<Done, Failure> {
     load.file_size_bytes = site.file_bytes.map(|bytes| bytes.next_multiple_of(LAYOUT_BLOCK));
     load.check_buffers().map_err(|error| Failure::environment(error.to_string()))?;
     console::note(&format!("{}, run {}: {}", request.definition.name, of.name, units::span(of.seconds)));
