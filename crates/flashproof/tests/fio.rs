@@ -307,6 +307,32 @@ fn an_option_that_there_is_not_is_named_and_nothing_runs() {
 }
 
 #[test]
+fn streams_have_limits_of_their_own_and_files_laid_out_have_none() {
+    let bench = Bench::new();
+    let line = "--name=log --filename=sim:write-us=50 --direct=1 --rw=write --fdatasync=1 --runtime=2 --time_based --sla=";
+    for (limits, code, says) in [
+        ("log-flushes:50%>1ns", 1, "log-flushes"),
+        ("log-flushes:50%>10s", 0, "PASS"),
+        // The other streams keep the limits of the run.
+        ("log-flushes:50%>10s --sla=50%>1ns", 1, "log-writes"),
+        ("50%>10s --sla=log-flushes:50%>1ns", 1, "log-flushes"),
+    ] {
+        let ended = bench.flashproof(&words(&format!("fio {line}{limits} --out={OUT} --quiet"))).expect(code);
+        assert!(ended.stderr.contains(says), "{limits}: {}", ended.stderr);
+        let again = bench.flashproof(&["report", OUT]).expect(code);
+        assert!(again.stdout.contains(says), "{limits}: {}", again.stdout);
+        fs::remove_dir_all(bench.path(OUT)).unwrap();
+    }
+    let unknown = bench.flashproof(&words(&format!("fio {line}wal-flushes:1%>1ms"))).expect(2);
+    let says = "cannot judge \"wal-flushes\" - no job has this stream - the streams are log-writes, log-flushes";
+    assert!(unknown.stderr.contains(says), "{}", unknown.stderr);
+    bench.flashproof(&words(&format!("fio {line}log-flushes:1ms"))).expect(2);
+
+    bench.flashproof(&words("fio --name=a --filename=new --size=1m --rw=read --sla=50%>100s --quiet")).expect(0);
+    assert_eq!(bench.read("new").len() as u64, MIB);
+}
+
+#[test]
 fn a_loop_device_is_guarded_and_gets_what_the_job_says() {
     let bench = Bench::new();
     let Some(device) = LoopDevice::new(&bench, 16 * MIB, &[]) else { return };

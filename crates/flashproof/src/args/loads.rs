@@ -284,7 +284,8 @@ Options of flashproof:
   --force                    replace an existing file of --output or of a log, even of other origin
   --erase=DEVICE             allow the erasure of this device, by serial number, wwid, by-id link or path
   --shared                   share the devices with other runs that also give this option
-  --sla=LIMITS               limits of the verdict, such as 5%>1ms,1%>8ms [default: no limits]
+  --sla=[STREAM:]LIMITS      limits of the verdict, such as 5%>1ms,1%>8ms, or of one stream: log-flushes:1%>10ms; may be
+                             repeated [default: no limits]
   --slice=TIME               length of a slice of the verdict [default: 1h]
   --max-errors=N             stop after more I/O errors than this [default: 1000]
   --no-trace                 do not sample the kernel's block tracepoints

@@ -8,7 +8,7 @@ use results::check::{
     CHECK_FORMAT_VERSION, Check, CheckedRun, Figures, Judged, Metric, burst_ends, judge, outcome_of_run,
 };
 use results::files::{self, Over};
-use results::judge::{Outcome, Sla};
+use results::judge::Outcome;
 use results::run_dir::{self, Intervals, check_usable};
 use results::steady::{ChangePoint, Rounds, Steadiness};
 use results::units;
@@ -161,9 +161,7 @@ fn lay_out(
         load.file_size_bytes = site.file_bytes.map(|_| bytes);
         let text = units::bytes(bytes as f64);
         console::note(&format!("writing {text} to read them later"));
-        let sla = thresholds(&load)?;
-        let of_layout = |load, dir| RunRequest { sla: sla.clone(), ..request.run_request(load, dir) };
-        match write_layout(load, switch, of_layout)? {
+        match write_layout(load, switch, |load, dir| request.run_request(load, dir))? {
             None => {}
             Some(_) if switch.was_asked().is_some() => {
                 return Err(Failure::invalid(format!("stopped while {file} was written, before the first run")));
@@ -172,12 +170,6 @@ fn lay_out(
         }
     }
     Ok(())
-}
-
-/// All thresholds of the streams' limits, for the counts of a run.
-fn thresholds(load: &FioLoad) -> Result<Sla, Failure> {
-    let of_streams = load.limits.values().filter_map(|limits| limits.sla.as_ref());
-    Sla::joined(of_streams, u64::max).map_err(Failure::usage)
 }
 
 fn perform_run(
@@ -197,8 +189,8 @@ fn perform_run(
     let load = ran.load.clone();
     let mut runs = vec![ran];
     let counting = &mut Counting { runs: &mut runs, status_sec: None, show: &mut |_| Ok(()), failed: None };
-    let of_run =
-        RunRequest { sla: thresholds(&load)?, slice_sec: of.slice_sec(), ..request.run_request(load, dir.clone()) };
+    let sla = load.thresholds().map_err(Failure::usage)?;
+    let of_run = RunRequest { sla, slice_sec: of.slice_sec(), ..request.run_request(load, dir.clone()) };
     let verdict = match run(of_run, switch, counting)? {
         Ended::Recorded(verdict) => verdict,
         Ended::Unrecorded { failure, .. } => return Err(failure),

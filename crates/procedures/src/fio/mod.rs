@@ -41,7 +41,9 @@ pub fn write_layout<'a>(
     request: impl Fn(FioLoad, PathBuf) -> RunRequest<'a, FioLoad>,
 ) -> Result<Option<String>, Failure> {
     let place = Place::of("fio-layout", None, Manner::Act)?;
-    let request = RunRequest { quiet: true, trace: false, ..request(load, place.dir().to_owned()) };
+    // The limits of a run are for its own streams.
+    let sla = load.thresholds().map_err(Failure::usage)?;
+    let request = RunRequest { sla, quiet: true, trace: false, ..request(load, place.dir().to_owned()) };
     match run(request, switch, &mut Unwatched)? {
         Ended::Recorded(verdict) if verdict.outcome == Outcome::Measured => Ok(None),
         Ended::Recorded(verdict) => Ok(Some(verdict.reason().unwrap_or_default().to_owned())),

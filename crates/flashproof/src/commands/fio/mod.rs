@@ -69,6 +69,7 @@ pub fn run(args: &FioArgs, manner: Manner) -> Result<ExitCode, Failure> {
         return Err(several(warnings));
     }
     let mut loads = runs_of(jobs).map_err(several)?;
+    limit_streams(&program, &mut loads)?;
     let lines = begin_lines(&loads);
     if program.parse_only || program.dry_run {
         return if program.dry_run {
@@ -205,6 +206,19 @@ fn sections(
     Ok((sections, text))
 }
 
+/// Gives the streams that `--sla STREAM:LIMITS` names their limits.
+fn limit_streams(program: &Program, loads: &mut [FioLoad]) -> Result<(), Failure> {
+    let names: Vec<_> = loads.iter().flat_map(FioLoad::stream_names).collect();
+    if let Some(stream) = program.sla_of.keys().find(|stream| !names.contains(stream)) {
+        let why = format!("no job has this stream - the streams are {}", names.join(", "));
+        return Err(Failure::usage(format!("cannot judge {} - {why}", quoted(stream))));
+    }
+    if !program.sla_of.is_empty() {
+        loads.iter_mut().for_each(|load| load.limit(&program.sla_of, &program.sla));
+    }
+    loads.iter().try_for_each(|load| load.thresholds().map(drop)).map_err(Failure::usage)
+}
+
 /// fio's line about each job before the start.
 fn begin_lines(loads: &[FioLoad]) -> Vec<String> {
     let mut lines = Vec::new();
@@ -331,10 +345,11 @@ impl Session<'_> {
 
     fn request(&self, load: FioLoad, dir: PathBuf, text: String, quiet: bool) -> RunRequest<'_, FioLoad> {
         let program = self.program;
+        let counted = load.thresholds().ok().filter(|_| !load.limits.is_empty());
         RunRequest {
             dir,
             consents: self.consents(),
-            sla: program.sla.clone(),
+            sla: counted.unwrap_or_else(|| program.sla.clone()),
             slice_sec: program.slice_sec.into(),
             patience: program.patience,
             quiet,

@@ -6,6 +6,7 @@ use results::judge::Sla;
 use results::units::quoted;
 use session::failure::Failure;
 use session::runner::Patience;
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 /// Output format of the report.
@@ -35,6 +36,8 @@ pub struct Program {
     pub erase: Vec<String>,
     pub shared: bool,
     pub sla: Sla,
+    /// Limits of single streams, by name.
+    pub sla_of: BTreeMap<String, Sla>,
     pub slice_sec: u32,
     pub patience: Patience,
     pub trace: bool,
@@ -62,6 +65,7 @@ impl Program {
             erase: Vec::new(),
             shared: false,
             sla: Sla::wanted(Sla::UNLIMITED).map_err(Failure::usage)?,
+            sla_of: BTreeMap::new(),
             slice_sec: 3_600,
             patience: Patience::with_errors(1_000),
             trace: true,
@@ -99,7 +103,14 @@ impl Program {
             "force" => self.force = true,
             "erase" => self.erase.push(value.into()),
             "shared" => self.shared = true,
-            "sla" => self.sla = Sla::wanted(value).map_err(|error| error.to_string())?,
+            "sla" => {
+                let (stream, limits) = value.rsplit_once(':').map_or((None, value), |(of, limits)| (Some(of), limits));
+                let sla = Sla::wanted(limits).map_err(|error| error.to_string())?;
+                match stream {
+                    None => self.sla = sla,
+                    Some(stream) => drop(self.sla_of.insert(stream.to_owned(), sla)),
+                }
+            }
             "slice" => self.slice_sec = seconds(value)?,
             "max-errors" => {
                 let errors = value.parse().map_err(|_| format!("give a whole number from 0 to {}", u64::MAX))?;

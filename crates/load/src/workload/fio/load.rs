@@ -12,7 +12,7 @@ use crate::plan::SALTED_AHEAD;
 use crate::workload::{CannotRun, Choices, DeviceShape, Extras, RunPlan, RunSpec, Workload, recorded};
 use engine::DeviceName;
 use results::cell::StreamInfo;
-use results::judge::StreamLimits;
+use results::judge::{Sla, SlaError, StreamLimits};
 use results::run_dir::{Config, WorkloadRecord};
 use results::units::{self, quoted};
 use std::collections::{BTreeMap, HashMap};
@@ -238,6 +238,24 @@ impl FioLoad {
     /// Names of the recorded streams.
     pub fn stream_names(&self) -> Vec<String> {
         self.stream_infos().into_iter().map(|stream| stream.name).collect()
+    }
+
+    /// Gives the streams in `of` limits of their own, and all others that are judged those of `others`. Streams that are
+    /// not of this load are left out.
+    pub fn limit(&mut self, of: &BTreeMap<String, Sla>, others: &Sla) {
+        for StreamInfo { name, judged, .. } in self.stream_infos() {
+            let sla = of.get(&name).or(Some(others).filter(|others| judged && !others.is_unlimited())).cloned();
+            if sla.is_some() {
+                self.limits.insert(name, StreamLimits { sla, ..StreamLimits::default() });
+            }
+        }
+    }
+
+    /// All thresholds of the streams' limits, which a run has to count.
+    ///
+    /// Errors: more than cells can count.
+    pub fn thresholds(&self) -> Result<Sla, SlaError> {
+        Sla::joined(self.limits.values().filter_map(|limits| limits.sla.as_ref()), u64::max)
     }
 
     /// Names of the streams: the job's name, with its number if the name is not unique.
