@@ -109,7 +109,9 @@ impl Iolog {
         let writes = log.operations.iter().any(|operation| matches!(operation.number(), WRITES | TRIMS));
         match () {
             () if around.readonly && writes => Err(cannot("it writes or trims, and --readonly forbids that".into())),
-            () if log.operations.is_empty() => Err(cannot("no operation is left in it".into())),
+            () if log.operations.iter().all(|operation| operation.number() == FLUSHES) => {
+                Err(cannot("no read, write or trim is left in it".into()))
+            }
             () => Ok(log),
         }
     }

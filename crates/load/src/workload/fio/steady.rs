@@ -114,14 +114,12 @@ impl SteadyOptions {
     }
 }
 
-/// Operations, bytes and mean latency of an interval: the first two a second, the last in nanoseconds.
-pub type Second = [u64; 3];
-
 /// State of the criterion.
 #[derive(Debug, Clone, Default)]
 pub struct Steadiness {
-    /// The last intervals, as many as the criterion looks at.
-    pub intervals: VecDeque<Second>,
+    /// The last intervals, as many as the criterion looks at: operations a second, bytes a second, mean latency in
+    /// nanoseconds.
+    pub intervals: VecDeque<[u64; 3]>,
     /// Value that was compared with the limit last.
     pub criterion: f64,
     pub deviation: f64,
@@ -178,8 +176,9 @@ impl Steady {
             self.close(now_ns);
         }
         if now_ns >= self.from_ns {
-            let all = self.sums.iter().zip([1, bytes, latency_ns]);
-            all.for_each(|(sum, value)| drop(sum.fetch_add(value, Ordering::Relaxed)));
+            for (sum, value) in self.sums.iter().zip([1, bytes, latency_ns]) {
+                sum.fetch_add(value, Ordering::Relaxed);
+            }
         }
     }
 
@@ -231,7 +230,7 @@ impl Steadiness {
     }
 
     /// Means over the last intervals.
-    pub fn means(&self) -> Second {
+    pub fn means(&self) -> [u64; 3] {
         let count = self.intervals.len().max(1) as u64;
         [0, 1, 2].map(|of: usize| self.intervals.iter().map(|interval| interval[of]).sum::<u64>() / count)
     }
@@ -269,7 +268,7 @@ mod tests {
         assert_eq!(ended, Some(8), "100, 104 and 98");
         assert!(state.attained && (state.criterion - 300.0 * 10.0 / 302.0 / 3.0).abs() < 0.1, "{state:?}");
         assert_eq!(state.means(), [100, 100 * 4096 + 2730, 6_000]);
-        // The ramp does not count, and an exact limit is not below.
+        // The ramp does not count.
         let late = [("steadystate_ramp_time", "8"), ("steadystate", "iops:3"), ("steadystate_duration", "2")];
         let late = options(&late);
         assert_eq!(ends_after(late, &falling).0, Some(10));

@@ -246,6 +246,9 @@ impl FioStream {
     /// Arrivals of a single direction, divided over its areas; `None` if chance decides more.
     fn counted(&self, arrivals: u64, tell: &mut dyn FnMut(u32, u64)) -> Option<()> {
         let [direction] = self.directions[..] else { return None };
+        if self.iolog.is_some() {
+            return None;
+        }
         let mean = self.job.sizes[direction].mean_bytes().max(1.0);
         let most = self.ops_left.min((self.bytes_left as f64 / mean).ceil() as u64);
         let (count, areas) = (arrivals.min(most), self.areas.len() as u64);
@@ -434,6 +437,12 @@ impl Stream for FioStream {
     }
 
     fn expect(&self, arrivals: u64, cells: &mut dyn FnMut(u32, u64)) {
+        let log = self.iolog.as_ref().map_or(&[][..], |log| &log.operations);
+        let ahead = log.iter().skip(log.len().saturating_sub(self.ops_left as usize)).take(arrivals as usize);
+        for operation in ahead {
+            let target = self.areas[usize::from(operation.file)].target;
+            cells(self.cells[operation.number()] + u32::from(target), 1);
+        }
         let _ = self.counted(arrivals, cells);
     }
 
