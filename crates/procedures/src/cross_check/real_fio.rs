@@ -56,7 +56,6 @@ const HANDED_ON_TOO: &[&str] = &[
     "iodepth_batch",
     "iodepth_batch_submit",
     "iodepth_batch_complete_max",
-    "invalidate",
     "scramble_buffers",
     "softrandommap",
     "registerfiles",

@@ -153,6 +153,10 @@ with_defaults! {
         pub ramp_ns: u64 = 0,
         /// True for direct I/O.
         pub direct: bool = false,
+        /// True if the page cache may keep what it has of the files at the start.
+        pub keeps_cache: bool = false,
+        /// True if missing files are written before they are written to.
+        pub overwrite: bool = false,
         /// Durability of each write.
         pub sync: WriteSync = WriteSync::No,
         /// Writes between two calls of fsync, of fdatasync and of sync_file_range; 0: none.
@@ -425,7 +429,7 @@ impl Job {
             parts.iter().fold(self.filename_format.clone(), |name, (what, value)| name.replace(what, value))
         });
         if self.is_null {
-            return (0..self.nrfiles.max(self.filenames.len() as u64)).map(|file| self.null_drive(number, file)).collect();
+            return (0..self.nrfiles).map(|file| self.null_drive(number, file)).collect();
         }
         if let Some(log) = &self.iolog {
             return log.files.clone();
@@ -490,6 +494,9 @@ impl Job {
         if self.iolog.is_some() && (others || self.zones.size.is_some() || self.think().is_some()) {
             wrong.push("read_iolog says what is done and when - leave out rates, time_based, loops, thinktime, zones and flushes".into());
         }
+        if self.keeps_cache && !self.direct && self.does[READS] {
+            wrong.push("invalidate=0 with direct=0: flashproof drops the page cache of a file when it opens it - give ramp_time to fill the cache, or direct=1".into());
+        }
         if self.hist_log.is_some() && self.log_hist_msec == 0 {
             wrong.push("write_hist_log without log_hist_msec writes nothing - give log_hist_msec=1000 or the like".into());
         }
@@ -531,6 +538,9 @@ pub fn jobs(
         }
         let mut job = Job { name: section.name.clone(), ..global.clone() };
         job.take(section, &mut problems, warnings);
+        if job.is_null {
+            (job.nrfiles, job.filenames) = (job.nrfiles.max(job.filenames.len() as u64), Vec::new());
+        }
         if let Some(path) = job.replay.file.clone() {
             match Iolog::read(&job.replay, &path, around) {
                 Ok(log) => job.replays(log),

@@ -66,6 +66,8 @@ pub static KNOWN: &[Known] = known! {
     "filesize" Value = "size": "size of files that are made",
     "offset" ["fileoffset"] Value = "0": "first byte that is used, or percent",
     "offset_increment" Value = "0": "added to offset for each further clone of numjobs",
+    "overwrite" Bool = "0": "1: missing files are written once before they are written to",
+    "invalidate" Bool = "1": "the page cache of a file is dropped at the start; 0 is refused for reads through the page cache",
     "fill_device" ["fill_fs"] Bool = "0": "writes all of a device, whatever size says; not for files",
     "number_ios" Value = "none": "operations after which a job ends, or with `loops` so often as many",
     "bs" ["blocksize"] Value = "4k": "bytes of an operation, of reads, writes, trims: `8k`, `8k,32k`, `8k,,64k`",
@@ -177,10 +179,11 @@ static NO_DIFFERENCE: &[(&str, &str)] = &[
         "operations that are due together are submitted together, and completions taken as they are there",
     ),
     (
-        "fallocate create_serialize create_fsync create_on_open fadvise_hint unlink openfiles allow_mounted_write \
-         allow_file_create overwrite invalidate",
-        "the guard opens, makes and protects; caches are dropped; files stay",
+        "create_serialize create_fsync create_on_open fadvise_hint unlink openfiles allow_mounted_write \
+         allow_file_create",
+        "the guard opens, makes and protects; all files of a job are open while it runs, and stay",
     ),
+    ("fallocate", "new files have their space allocated, as with fio's default"),
     ("mem iomem iomem_align mem_align hugepage-size lockmem", "buffers are the ring's own"),
     (
         "scramble_buffers softrandommap buffer_compress_chunk",

@@ -86,6 +86,8 @@ impl Job {
             "steadystate" | "steadystate_duration" | "steadystate_ramp_time" | "steadystate_check_interval" => {
                 self.steady.set(option.name, text)?;
             }
+            "invalidate" => self.keeps_cache = !yes()?,
+            "overwrite" => self.overwrite = yes()?,
             "read_iolog" => self.replay.file = Some(text.to_owned()),
             "replay_no_stall" => self.replay.no_stall = yes()?,
             "replay_redirect" => self.replay.redirect = Some(text.to_owned()).filter(|name| !name.is_empty()),
