@@ -5,18 +5,19 @@ use crate::cross_check::Checked;
 use device::discover::DevNum;
 use device::observe::DeviceNumber;
 use device::observe::diskstats::{self, Counters};
-use load::workload::fio::{Entry, FioLoad, Thread};
+use load::workload::fio::{Entry, FioLoad, Size, Thread};
 use report::fio::{Cpu, Disk, Durations, JobPage, KINDS, Kind, LatencyTarget, Page, SteadyState, Totals};
 use results::cell::Interval;
 use results::check::Figures;
 use results::judge::{End, RunResult};
 use results::run_dir::Manifest;
-use results::units::{Grouped, count, quoted};
+use results::units::{self, Grouped, count, quoted};
 use session::recording::Watch;
 use std::collections::{BTreeMap, HashSet};
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 use sys::usage::{Usage, usage};
 
@@ -114,6 +115,34 @@ impl Ran {
             })
         };
         self.load.threads.iter().filter_map(cut).collect()
+    }
+
+    /// Jobs that did less than their size because their devices end before it, a sentence each.
+    fn beyond_the_end(&self) -> Vec<String> {
+        let bytes_of = |entry: usize| self.kinds(entry)[..KINDS - 1].iter().flatten().map(|kind| kind.bytes).sum::<u64>();
+        let short = |(number, entry): (usize, &Entry)| {
+            let job = &entry.job;
+            let Some(Size::Bytes(size)) = job.size.filter(|_| job.io_size.is_none() && job.number_ios.is_none()) else {
+                return None;
+            };
+            let threads = || entry.threads.iter().map(|thread| &self.load.threads[*thread]);
+            let is_alone = threads().all(|thread| Arc::ptr_eq(&thread.job, job));
+            let is_whole = is_alone && threads().all(|thread| thread.is_done() && thread.progress.missed().is_none());
+            let names = job.names(0).len() as u64;
+            let (unit, of_file) = (job.unit_bytes(), size / names);
+            let wanted = (of_file / unit * unit * names).saturating_mul(job.loops * entry.threads.len() as u64);
+            let (did, failed) = (bytes_of(number), self.kinds(number).into_iter().flatten().any(|kind| kind.errors > 0));
+            (is_whole && !job.time_based && !job.trim_write && !failed && did < wanted).then(|| {
+                format!(
+                    "job {} did {} of size={}: its devices end before",
+                    quoted(&job.name),
+                    units::bytes(did as f64),
+                    units::bytes(wanted as f64)
+                )
+            })
+        };
+        let entries = self.load.entries.iter().enumerate().filter(|(_, entry)| entry.job.steady == Default::default());
+        entries.filter_map(short).collect()
     }
 
     /// Jobs that move no byte, a sentence each.
@@ -314,7 +343,7 @@ impl Watch for Counting<'_> {
     }
 
     fn notes(&self) -> Vec<String> {
-        self.runs.last().map_or_else(Vec::new, |ran| [ran.cut_short(), ran.unmoved()].concat())
+        self.runs.last().map_or_else(Vec::new, |ran| [ran.cut_short(), ran.beyond_the_end(), ran.unmoved()].concat())
     }
 }
 

@@ -251,14 +251,11 @@ fn area(
         Some(percent @ Size::Percent(_)) => percent.of(whole).min(room),
         Some(Size::Bytes(bytes)) => bytes / parts,
     };
-    if wanted > room {
-        return Err(cannot(format!(
-            "size {wanted} from offset {start} on goes beyond its end at {whole} bytes - lower size, or leave it out for all there is"
-        )));
-    }
-    let used = wanted / unit * unit;
+    // As in fio, beyond the end there is nothing: only random places without a map are as many as size says.
+    let is_drawn = job.random && !job.has_map();
+    let used = if is_drawn { wanted } else { wanted.min(room) } / unit * unit;
     let zones = job.zones.of(start, whole).map_err(cannot)?;
-    let (len, zones) = zones.map_or((used, None), |(window, zones)| (window / unit * unit, Some(zones)));
+    let (len, zones) = zones.map_or((used.min(room / unit * unit), None), |(window, zones)| (window / unit * unit, Some(zones)));
     let largest = job.largest_bytes();
     if len < largest {
         return Err(cannot(format!(

@@ -25,6 +25,14 @@ fn operations_stay_in_a_window_that_moves_on() {
 }
 
 #[test]
+fn beyond_the_end_of_a_device_there_is_nothing() {
+    // As many operations as fio 3.33 does on a device of 1 MiB.
+    for (lines, most) in [("rw=read", 16), ("rw=randwrite", 16), ("rw=read offset=512k", 8), ("rw=randread norandommap", 32)] {
+        assert_eq!(operations(&format!("{lines} bs=64k size=2m"), 0, 99).len(), most, "{lines}");
+    }
+}
+
+#[test]
 fn jobs_wait_for_those_that_they_name() {
     let runs = |text: &str| -> Result<Vec<Vec<String>>, String> {
         let (loads, _) = read(&format!("[global]\nfilename=sim:\nrw=write\n{text}"))?;
