@@ -36,6 +36,7 @@ fn cost(engine: &mut impl BlockEngine, depth: u32, size_bytes: u64, random: &mut
                 len: BLOCK,
                 sync: WriteSync::No,
                 placement: None,
+                priority: Default::default(),
                 buf,
                 token,
             });

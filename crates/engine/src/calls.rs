@@ -13,8 +13,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 use sys::buffer::{Buf, Pool};
 use sys::call::carry_out;
-use sys::op::{Completion, Op};
-use sys::process::RunDelay;
+use sys::op::{Completion, Op, Outcome, Priority};
+use sys::process::{RunDelay, set_io_priority};
 
 /// An operation shorter than this many harmless gaps (a quarter of the tightest threshold) needs no lookup of its
 /// thread's time without a CPU: it exceeds the threshold only after a wait three times as long. A lookup costs a
@@ -32,6 +32,8 @@ pub struct Caller {
     /// an operation.
     run_delay: RunDelay,
     looked_up_ns: u64,
+    /// Priority of the last operation, which its thread has since then.
+    priority: Priority,
     /// Shorter operations need no lookup, see [`LONG_GAPS`].
     long_ns: u64,
 }
@@ -40,20 +42,30 @@ impl Caller {
     /// For calls of this thread. `epoch` and `harmless_gap_ns` as of [`Calls::new`].
     pub(crate) fn new(targets: Arc<[Arc<Target>]>, epoch: Instant, harmless_gap_ns: u64) -> Self {
         let (run_delay, long_ns) = (RunDelay::of_this_thread(), LONG_GAPS * harmless_gap_ns);
-        Self { epoch, targets, run_delay, looked_up_ns: 0, long_ns }
+        Self { epoch, targets, run_delay, looked_up_ns: 0, priority: Priority::default(), long_ns }
     }
 
     /// Performs one operation, and stamps its issue and completion.
     pub fn perform(&mut self, mut op: Op) -> Completion {
         let target = &self.targets[usize::from(op.target)];
         let (fd, hint) = (target.fd(), target.write_hint());
+        let mut denied = None;
+        if op.priority != self.priority {
+            match set_io_priority(op.priority) {
+                Ok(()) => self.priority = op.priority,
+                Err(error) => denied = Some(error.raw_os_error().unwrap_or_default()),
+            }
+        }
         let mut issued_ns = clock_ns(self.epoch);
         if issued_ns > self.looked_up_ns + DISCARD_NS {
             self.run_delay.since_last_ns();
             issued_ns = clock_ns(self.epoch);
             self.looked_up_ns = issued_ns;
         }
-        let outcome = carry_out(fd, hint, &mut op);
+        let outcome = match denied {
+            Some(errno) => Outcome::Errno(errno),
+            None => carry_out(fd, hint, &mut op),
+        };
         let completed_ns = clock_ns(self.epoch);
         let service_ns = completed_ns - issued_ns;
         let unseen_ns = if service_ns < self.long_ns {

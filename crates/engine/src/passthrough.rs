@@ -67,6 +67,7 @@ impl Passthrough {
                 len,
                 sync: WriteSync::No,
                 placement: None,
+                priority: Default::default(),
                 buf,
                 token: 0,
             });

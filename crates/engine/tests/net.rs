@@ -187,6 +187,7 @@ fn a_file_is_on_the_same_ring_and_a_placement_that_it_has_not_is_refused() {
             len: 4096,
             sync: WriteSync::No,
             placement,
+            priority: Default::default(),
             buf,
             token,
         }));

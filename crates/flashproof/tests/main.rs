@@ -23,6 +23,8 @@ mod doctor;
 mod endings;
 mod failing_devices;
 mod fio;
+mod fio_examples;
+mod fio_jobs;
 mod full_disk;
 mod guard;
 mod guest;

@@ -4,7 +4,7 @@ use crate::sizes::SizeTable;
 use results::times::Times;
 use std::fmt::Debug;
 use std::sync::Arc;
-use sys::op::{OpKind, Outcome, Placement, TargetId, WriteSync};
+use sys::op::{OpKind, Outcome, Placement, Priority, TargetId, WriteSync};
 use sys::random::Random;
 
 /// An operation that a stream wants, before it has a buffer.
@@ -24,12 +24,14 @@ pub struct Request {
     pub sync: WriteSync,
     /// Placement hint of a write.
     pub placement: Option<Placement>,
+    /// I/O priority.
+    pub priority: Priority,
 }
 
 impl Request {
     /// An operation of no bytes at the first one, without placement.
     pub fn new(kind: OpKind, target: TargetId, cell: u32, buffers: u16) -> Self {
-        Self { target, cell, kind, offset: 0, len: 0, buffers, sync: WriteSync::No, placement: None }
+        Self { target, cell, kind, offset: 0, len: 0, buffers, sync: WriteSync::No, placement: None, priority: Default::default() }
     }
 }
 
@@ -41,6 +43,12 @@ pub trait Stream: Debug + Send {
     /// Reason why there is no next operation although the stream has not ended. While any of its operations is in
     /// flight the stream is asked again after each completion; after that the run ends.
     fn stuck(&self) -> Option<String> {
+        None
+    }
+
+    /// For a closed loop whose [`Self::next`] just returned `None`: time after which to ask again, nanoseconds; none: it
+    /// has ended or is stuck.
+    fn again_after_ns(&mut self) -> Option<u64> {
         None
     }
 

@@ -92,6 +92,7 @@ impl Transfers {
             len: len as u32,
             sync: WriteSync::Data,
             placement: None,
+            priority: Default::default(),
             buf,
             token: 0,
         });

@@ -23,6 +23,7 @@ pub(crate) fn all(
                 len: 0,
                 sync: WriteSync::No,
                 placement: None,
+                priority: Default::default(),
                 buf,
                 token,
             });

@@ -21,6 +21,9 @@ const FDSYNC: u16 = 3;
 /// `RWF_NOWAIT` of linux/fs.h.
 const RWF_NOWAIT: u32 = 0x8;
 
+/// The priority of a control block counts (linux/aio_abi.h).
+const IOCB_FLAG_IOPRIO: u32 = 2;
+
 /// Longest time of [`probe`]'s read, nanoseconds.
 const PROBE_NS: u64 = 5_000_000_000;
 
@@ -227,6 +230,8 @@ impl Queue for Aio {
             bytes: u64::from(op.len).min(op.buf.len() as u64),
             offset: op.offset as i64,
             buf: op.buf.address() as u64,
+            priority: op.priority.value() as i16,
+            flags: if op.priority.value() > 0 { IOCB_FLAG_IOPRIO } else { 0 },
             ..block
         };
         self.blocks[token] = match op.kind {
@@ -305,7 +310,7 @@ pub fn probe(file: BorrowedFd<'_>) -> io::Result<()> {
     let buf = aio.buffer(ALIGN).ok_or_else(|| io::Error::from_raw_os_error(libc::ENOMEM))?;
     let (kind, len) = (OpKind::Read, ALIGN as u32);
     // Panics for a token in flight only.
-    let _ = aio.push(Op { target: 0, kind, offset: 0, len, sync: WriteSync::No, placement: None, buf, token: 0 });
+    let _ = aio.push(Op { target: 0, kind, offset: 0, len, sync: WriteSync::No, placement: None, priority: Default::default(), buf, token: 0 });
     let (began_ns, mut result) = (monotonic_ns(), Err(io::Error::from_raw_os_error(libc::ETIMEDOUT)));
     // A signal ends a wait early.
     while aio.posted == 0 && monotonic_ns() < began_ns + PROBE_NS {

@@ -110,6 +110,24 @@ impl WriteSync {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Placement(pub u16);
 
+/// I/O priority as of ioprio_set(2): class, hint and level; 0: that of the issuing thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Priority(u16);
+
+impl Priority {
+    /// `class`: 1 real-time, 2 best-effort, 3 idle. `level`: 0 to 7, 0 the highest. `hint`: 0 to 1,023.
+    ///
+    /// Source: include/uapi/linux/ioprio.h.
+    pub fn new(class: u16, level: u16, hint: u16) -> Self {
+        Self((class & 7) << 13 | (hint & 0x3ff) << 3 | (level & 7))
+    }
+
+    /// Number for the kernel.
+    pub fn value(self) -> u16 {
+        self.0
+    }
+}
+
 /// One operation. It owns its buffer until its completion returns it, so nothing else can access the bytes while the
 /// kernel has them.
 #[derive(Debug)]
@@ -127,6 +145,8 @@ pub struct Op {
     /// Placement hint of a write. A target without placement support fails the write with `EOPNOTSUPP`; no hint is
     /// dropped silently.
     pub placement: Option<Placement>,
+    /// I/O priority of a read or write. System calls have none of their own: they have that of their thread.
+    pub priority: Priority,
     /// Data of the operation; empty for a simulated drive, which stores no data.
     pub buf: Buf,
     /// Number chosen by the issuer, below the engine's limit of operations in flight and unique among them. Issuer

@@ -1,5 +1,6 @@
 //! Settings and properties of the calling thread and the process.
 
+use crate::op::Priority;
 use crate::usage::clock_ns;
 use std::fs::File;
 use std::io;
@@ -94,6 +95,18 @@ pub fn end_with_parent(command: &mut Command) {
 pub fn go_behind_others() {
     // SAFETY: no pointers; 0 is the calling thread, and 19 the lowest priority.
     unsafe { libc::setpriority(libc::PRIO_PROCESS, 0, 19) };
+}
+
+/// Gives the calling thread's I/O a priority.
+///
+/// Source: ioprio_set(2). Errors: `EPERM` for real-time without `CAP_SYS_NICE`, `EINVAL` for a level without a class.
+pub fn set_io_priority(priority: Priority) -> io::Result<()> {
+    const WHO_PROCESS: libc::c_int = 1;
+    // SAFETY: no pointers; 0 is the calling thread.
+    match unsafe { libc::syscall(libc::SYS_ioprio_set, WHO_PROCESS, 0, libc::c_int::from(priority.value())) } {
+        -1 => Err(io::Error::last_os_error()),
+        _ => Ok(()),
+    }
 }
 
 /// CPU time (user + system) that this thread has used, nanoseconds.

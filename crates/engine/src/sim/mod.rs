@@ -180,6 +180,7 @@ mod tests {
             len: 4096,
             sync: WriteSync::No,
             placement: None,
+            priority: Default::default(),
             buf: Buf::empty(),
             token,
         }

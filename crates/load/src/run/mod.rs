@@ -78,6 +78,8 @@ pub struct Shard<W> {
     ended: Vec<bool>,
     /// Operations of each closed lane that its stream does not let go now.
     resting: Vec<u32>,
+    /// Instant at which a closed lane is asked again, because its stream had no operation for now; 0: none.
+    again_ns: Vec<u64>,
     silence: Silence,
     oversleep: Oversleep,
     /// Per lane: operations that became due.
@@ -142,6 +144,7 @@ impl<W: BlockEngine> Shard<W> {
             follows: lanes.iter().any(|lane| lane.stream.follows()),
             ended: vec![false; lanes.len()],
             resting: vec![0; lanes.len()],
+            again_ns: vec![0; lanes.len()],
             silence: recorder.silence(),
             oversleep: Oversleep::default(),
             arrived: lanes.iter().map(|lane| Arrived::new(&lane.arrival)).collect(),
@@ -412,6 +415,9 @@ impl<W: BlockEngine> Shard<W> {
             return;
         }
         let Some(request) = self.lanes[lane as usize].stream.next() else {
+            if let Some(after_ns) = self.lanes[lane as usize].stream.again_after_ns() {
+                return self.ask_again(lane, self.now_ns + after_ns);
+            }
             match self.lanes[lane as usize].stream.stuck() {
                 None => self.ended[lane as usize] = true,
                 Some(why) => {
@@ -431,7 +437,23 @@ impl<W: BlockEngine> Shard<W> {
         let unseen_before_ns = unseen_ns.min(eligible_ns - intended_ns);
         self.arrived[lane as usize].taken += 1;
         self.start(Slot { request, lane, intended_ns, eligible_ns, lag_before_ns: 0, unseen_before_ns, behind_ns: 0 });
+        if self.again_ns[lane as usize] > 0 {
+            self.again_ns[lane as usize] = 0;
+            self.wake(lane, self.now_ns);
+        }
         self.schedule_next(lane);
+    }
+
+    /// Asks a closed lane for its operation again at `at_ns`. One place under its limit asks, the others rest until then.
+    #[cold]
+    fn ask_again(&mut self, lane: u32, at_ns: u64) {
+        match self.again_ns[lane as usize] > self.now_ns {
+            true => self.resting[lane as usize] += 1,
+            false => {
+                self.again_ns[lane as usize] = at_ns;
+                self.due.push((at_ns, lane), ());
+            }
+        }
     }
 
     /// Hands an operation that has its slot to the engine, as soon as it has its buffer.
@@ -455,8 +477,8 @@ impl<W: BlockEngine> Shard<W> {
             }
         };
         self.closed_out += u32::from(is_closed);
-        let Request { target, kind, offset, len, sync, placement, .. } = slot.request;
-        self.engine.submit(Op { target, kind, offset, len, sync, placement, buf, token });
+        let Request { target, kind, offset, len, sync, placement, priority, .. } = slot.request;
+        self.engine.submit(Op { target, kind, offset, len, sync, placement, priority, buf, token });
     }
 
     #[inline]

@@ -66,6 +66,7 @@ impl Stream for Numbered {
             buffers: 0,
             sync: sys::op::WriteSync::No,
             placement: None,
+            priority: Default::default(),
         })
     }
 

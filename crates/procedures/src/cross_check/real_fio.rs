@@ -34,6 +34,13 @@ const NOT_HANDED_ON: &[&str] = &[
     "nrfiles",
     "filesize",
     "stonewall",
+    "wait_for",
+    "log_prio",
+    "log_unix_epoch",
+    "write_hist_log",
+    "log_hist_msec",
+    "log_hist_coarseness",
+    "write_iolog",
     "write_bw_log",
     "write_lat_log",
     "write_iops_log",
@@ -48,11 +55,7 @@ const NOT_HANDED_ON: &[&str] = &[
 const HANDED_ON_TOO: &[&str] = &[
     "iodepth_batch",
     "iodepth_batch_submit",
-    "iodepth_batch_complete",
-    "iodepth_batch_complete_min",
     "iodepth_batch_complete_max",
-    "iodepth_low",
-    "invalidate",
     "scramble_buffers",
     "softrandommap",
     "registerfiles",
@@ -114,6 +117,9 @@ impl RealFio {
         match () {
             () if load.devices.iter().any(|device| device.drive().is_some()) => {
                 cannot("it knows no simulated drives", "name a device or a file, or leave --cross-check out")
+            }
+            () if load.jobs().any(|job| job.iolog.is_some()) => {
+                cannot("the log of read_iolog names files itself", "leave --cross-check out")
             }
             () if load.jobs().any(|job| job.filenames.is_empty()) => {
                 cannot("a job has no filename, and both are to work on the same", "give filename")

@@ -45,7 +45,7 @@ pub struct Layout {
 /// Errors: a missing file of unknown size; files and devices in one run.
 pub fn settle(load: &mut FioLoad, made: &mut HashMap<String, u64>) -> Result<Vec<Layout>, Failure> {
     let (mut sizes, mut layouts, mut device) = (Vec::new(), Vec::new(), None);
-    let (reads, writes) = (load.reads(), load.writes());
+    let (writes, lays_out) = (load.writes(), load.reads() || load.jobs().any(|job| job.overwrite));
     for name in load.devices.iter().filter(|name| name.drive().is_none()) {
         let wanted = load.wanted_file_bytes(name);
         let there = made.get(name.as_str()).map_or_else(|| look(name.as_str()), |len| There::File(*len));
@@ -73,7 +73,7 @@ pub fn settle(load: &mut FioLoad, made: &mut HashMap<String, u64>) -> Result<Vec
         sizes.push(size);
         made.insert(name.to_string(), size);
         // As fio does, also for mixed loads: reads of unwritten blocks do not reach the drive.
-        if is_short && reads {
+        if is_short && lays_out {
             layouts.push(layout(name, 0, size)?);
         }
     }

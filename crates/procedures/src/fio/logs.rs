@@ -1,12 +1,13 @@
 //! The logs that jobs request, separate for each clone; new lines are written every second during the run.
 
-use load::workload::fio::{FioLoad, Sample};
+use load::workload::fio::{FioLoad, Job, Sample, Samples, Thread};
 use session::failure::Failure;
 use session::output_file::{is_ours, not_written, write_file};
 use std::collections::HashMap;
 use std::fs::{File, OpenOptions};
 use std::io::Write;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Log {
@@ -16,7 +17,15 @@ enum Log {
     Latency,
     /// Operations per second.
     Iops,
+    /// Counts of completion latencies by bin.
+    Histogram,
 }
+
+/// A log of a clone: its kind, place of the clone, files with true for those that are filled.
+type OfClone = (usize, Log, Vec<(PathBuf, bool)>);
+
+/// First line of a log of operations.
+const IOLOG: &str = "fio version 3 iolog";
 
 impl Log {
     /// Suffixes of its files, before the number of the job. False: the file stays empty, because fio's slat is part of
@@ -26,33 +35,46 @@ impl Log {
             Self::Bandwidth => &[("bw", true)],
             Self::Latency => &[("slat", false), ("clat", true), ("lat", true)],
             Self::Iops => &[("iops", true)],
+            Self::Histogram => &[("clat_hist", true)],
         }
     }
 
     /// Value of a log line. Source: fio's `add_bw_sample()` and `add_iops_sample()` for single operations.
-    fn value(self, sample: &Sample) -> u64 {
-        let Sample { ops, bytes, latency_ns, length_ns, .. } = *sample;
+    fn value(self, sample: &Sample, is_max: bool) -> u64 {
+        let Sample { ops, bytes, latency_ns, length_ns, max_ns, .. } = *sample;
         let in_a_second = |count: u64| u128::from(count) * 1_000_000_000 / u128::from(length_ns.max(1));
         let value = match self {
             Self::Bandwidth if length_ns == 0 => u128::from(bytes) * 1_000_000 / u128::from(latency_ns.max(1)),
             Self::Bandwidth => in_a_second(bytes) / 1_024,
-            Self::Latency => u128::from(latency_ns / ops.max(1)),
+            Self::Latency | Self::Histogram if is_max => u128::from(max_ns),
+            Self::Latency | Self::Histogram => u128::from(latency_ns / ops.max(1)),
             Self::Iops if length_ns == 0 => 1,
             Self::Iops => in_a_second(ops),
         };
         u64::try_from(value).unwrap_or(u64::MAX)
     }
 
-    fn line(self, sample: &Sample, with_offset: bool) -> String {
+    /// `begin_ms`: time of the beginning that lines count from.
+    fn line(self, sample: &Sample, job: &Job, begin_ms: u64) -> String {
+        let ms = begin_ms + sample.end_ns / 1_000_000;
+        if self == Self::Histogram {
+            let sums = sample.bins.chunks(1 << job.log_hist_coarseness).map(|bins| bins.iter().sum::<u32>().to_string());
+            let sums = sums.collect::<Vec<_>>().join(", ");
+            return format!("{ms}, {}, {}, {sums}\n", sample.direction, sample.max_bytes);
+        }
         let bytes = if sample.length_ns == 0 { sample.bytes } else { 0 };
-        let offset = if with_offset { format!(", {}", sample.offset) } else { String::new() };
-        let (ms, value) = (sample.end_ns / 1_000_000, self.value(sample));
-        format!("{ms}, {value}, {}, {bytes}{offset}, 0\n", sample.direction)
+        let offset = if job.log_offset { format!(", {}", sample.offset) } else { String::new() };
+        let priority = match job.log_prio {
+            true => format!("{:#06x}", sample.priority),
+            false => u8::from(sample.priority >> 13 == REAL_TIME).to_string(),
+        };
+        let value = self.value(sample, job.log_max_value);
+        format!("{ms}, {value}, {}, {bytes}{offset}, {priority}\n", sample.direction)
     }
 }
 
-/// Logs of each clone: position of the clone, kind of log, and files.
-fn logs_of(load: &FioLoad) -> impl Iterator<Item = (usize, Log, Vec<(PathBuf, bool)>)> {
+/// Logs of samples of each clone.
+fn logs_of(load: &FioLoad) -> impl Iterator<Item = OfClone> {
     load.threads.iter().enumerate().flat_map(|(place, thread)| {
         let job = &thread.job;
         let of_log = move |(log, prefix): (Log, &Option<String>)| {
@@ -67,13 +89,26 @@ fn logs_of(load: &FioLoad) -> impl Iterator<Item = (usize, Log, Vec<(PathBuf, bo
             };
             Some((place, log, log.endings().iter().map(path).collect()))
         };
-        [Log::Bandwidth, Log::Latency, Log::Iops].into_iter().zip(&job.logs).filter_map(of_log)
+        let logs = job.logs.iter().chain([&job.hist_log]);
+        [Log::Bandwidth, Log::Latency, Log::Iops, Log::Histogram].into_iter().zip(logs).filter_map(of_log)
     })
 }
 
+/// Logs of operations: place of the clone, and file. fio appends those of all clones to one; here each has its own.
+fn iologs_of(load: &FioLoad) -> impl Iterator<Item = (usize, PathBuf)> {
+    load.threads.iter().enumerate().filter_map(|(place, thread)| {
+        let name = thread.job.write_iolog.as_ref()?;
+        Some((place, if thread.clone == 0 { name.into() } else { format!("{name}.{}", thread.number).into() }))
+    })
+}
+
+/// The real-time class of ioprio_set(2).
+const REAL_TIME: u16 = 1;
+
 /// Checks that the logs of `load` can be written.
 pub fn check(load: &FioLoad, force: bool) -> Result<(), Failure> {
-    logs_of(load).flat_map(|(.., paths)| paths).try_for_each(|(path, _)| write(&path, None, force))
+    let paths = logs_of(load).flat_map(|(.., paths)| paths).map(|(path, _)| path);
+    paths.chain(iologs_of(load).map(|(_, path)| path)).try_for_each(|path| write(&path, None, force))
 }
 
 /// Replaces earlier logs; other files only with `force`.
@@ -81,7 +116,9 @@ fn write(path: &Path, text: Option<&str>, force: bool) -> Result<(), Failure> {
     let is_number = |field: &str| field.trim().parse::<i64>().is_ok();
     let is_log = |text: &str| {
         let fields = text.lines().next().unwrap_or_default().split(',');
-        fields.clone().count() >= 4 && fields.into_iter().all(is_number)
+        let is_hex = |field: &str| field.trim().strip_prefix("0x").is_some_and(|digits| u16::from_str_radix(digits, 16).is_ok());
+        let is_field = |field: &str| is_number(field) || is_hex(field);
+        text.starts_with(IOLOG) || (fields.clone().count() >= 4 && fields.into_iter().all(is_field))
     };
     write_file("log", path, text, force || is_ours(path, is_log))
 }
@@ -89,44 +126,72 @@ fn write(path: &Path, text: Option<&str>, force: bool) -> Result<(), Failure> {
 #[derive(Debug, Default)]
 pub struct Logs {
     files: HashMap<PathBuf, File>,
+    /// Start of the run, milliseconds since 1970.
+    started_unix_ms: u64,
 }
 
 impl Logs {
     /// Creates or truncates the logs.
     pub fn create(load: &FioLoad, force: bool) -> Result<Self, Failure> {
         let mut files = HashMap::new();
-        for (path, _) in logs_of(load).flat_map(|(.., paths)| paths) {
-            write(&path, Some(""), force)?;
+        let samples = logs_of(load).flat_map(|(.., paths)| paths).map(|(path, _)| (path, String::new()));
+        for (path, text) in samples.chain(iologs_of(load).map(|(place, path)| (path, head(&load.threads[place])))) {
+            write(&path, Some(&text), force)?;
             let file = OpenOptions::new()
                 .append(true)
                 .open(&path)
                 .map_err(|error| Failure::environment(not_written("log", &path, &error)))?;
             files.insert(path, file);
         }
-        Ok(Self { files })
+        Ok(Self { files, started_unix_ms: 0 })
+    }
+
+    pub fn begin(&mut self, started_unix_ms: u64) {
+        self.started_unix_ms = started_unix_ms;
     }
 
     /// Appends new lines; `ran_ns` is the end of a finished run. Errors: why writing failed.
     pub fn write(&mut self, load: &FioLoad, ran_ns: Option<u64>) -> Result<(), String> {
+        let take = |samples: &Option<Arc<Samples>>| samples.as_ref().map(|samples| samples.take(ran_ns));
         let taken: Vec<_> =
-            load.threads.iter().map(|thread| thread.samples.as_ref().map(|samples| samples.take(ran_ns))).collect();
+            load.threads.iter().map(|thread| [take(&thread.samples), take(&thread.histograms)]).collect();
         for (place, log, paths) in logs_of(load) {
-            let Some(samples) = taken[place].as_ref().filter(|samples| !samples.is_empty()) else { continue };
-            let with_offset = load.threads[place].job.log_offset;
-            let text: String = samples.iter().map(|sample| log.line(sample, with_offset)).collect();
+            let of_log = &taken[place][usize::from(log == Log::Histogram)];
+            let Some(samples) = of_log.as_ref().filter(|samples| !samples.is_empty()) else { continue };
+            let job = &load.threads[place].job;
+            let begin_ms = if job.log_unix_epoch { self.started_unix_ms + job.ramp_ns / 1_000_000 } else { 0 };
+            let text: String = samples.iter().map(|sample| log.line(sample, job, begin_ms)).collect();
             for (path, _) in paths.iter().filter(|(_, is_filled)| *is_filled) {
-                if let Some(file) = self.files.get_mut(path) {
-                    file.write_all(text.as_bytes()).map_err(|error| not_written("log", path, &error))?;
-                }
+                self.append(path, &text)?;
+            }
+        }
+        for (place, path) in iologs_of(load) {
+            let thread = &load.threads[place];
+            let name = |target: u16| load.devices[usize::from(target)].to_string();
+            if let Some(issued) = &thread.issued {
+                self.append(&path, &issued.take(ran_ns.is_some(), name))?;
             }
         }
         Ok(())
     }
+
+    fn append(&mut self, path: &Path, text: &str) -> Result<(), String> {
+        let Some(file) = self.files.get_mut(path) else { return Ok(()) };
+        file.write_all(text.as_bytes()).map_err(|error| not_written("log", path, &error))
+    }
+}
+
+/// Lines before the operations.
+fn head(thread: &Thread) -> String {
+    let of_file = |name: &String| format!("0 {name} add\n0 {name} open\n");
+    format!("{IOLOG}\n") + &thread.job.names(thread.clone).iter().map(of_file).collect::<String>()
 }
 
 /// Number of log lines dropped because they were not written in time.
 pub fn left_out(load: &FioLoad) -> u64 {
-    load.threads.iter().filter_map(|thread| thread.samples.as_ref()).map(|samples| samples.left_out()).sum()
+    let samples = load.threads.iter().flat_map(|thread| thread.samples.iter().chain(&thread.histograms));
+    let issued = load.threads.iter().filter_map(|thread| thread.issued.as_ref());
+    samples.map(|samples| samples.left_out()).chain(issued.map(|issued| issued.left_out())).sum()
 }
 
 #[cfg(test)]
@@ -143,14 +208,17 @@ mod tests {
             latency_ns: 152_970,
             length_ns: 0,
             offset: 40_960,
+            max_ns: 152_970,
+            ..Sample::default()
         };
+        let (plain, with_offset) = (Job::default(), Job { log_offset: true, ..Job::default() });
         // As fio itself wrote them for such an operation.
-        assert_eq!(Log::Bandwidth.line(&operation, true), "1, 53552, 1, 8192, 40960, 0\n");
-        assert_eq!(Log::Latency.line(&operation, false), "1, 152970, 1, 8192, 0\n");
-        assert_eq!(Log::Iops.line(&operation, false), "1, 1, 1, 8192, 0\n");
+        assert_eq!(Log::Bandwidth.line(&operation, &with_offset, 0), "1, 53552, 1, 8192, 40960, 0\n");
+        assert_eq!(Log::Latency.line(&operation, &plain, 0), "1, 152970, 1, 8192, 0\n");
+        assert_eq!(Log::Iops.line(&operation, &plain, 0), "1, 1, 1, 8192, 0\n");
         let mean = Sample { end_ns: 500_000_000, ops: 100, latency_ns: 5_000_000, length_ns: 500_000_000, ..operation };
-        assert_eq!(Log::Bandwidth.line(&mean, false), "500, 16, 1, 0, 0\n");
-        assert_eq!(Log::Latency.line(&Sample { offset: 0, ..mean }, true), "500, 50000, 1, 0, 0, 0\n");
-        assert_eq!(Log::Iops.line(&mean, false), "500, 200, 1, 0, 0\n");
+        assert_eq!(Log::Bandwidth.line(&mean, &plain, 0), "500, 16, 1, 0, 0\n");
+        assert_eq!(Log::Latency.line(&Sample { offset: 0, ..mean.clone() }, &with_offset, 0), "500, 50000, 1, 0, 0, 0\n");
+        assert_eq!(Log::Iops.line(&mean, &plain, 0), "500, 200, 1, 0, 0\n");
     }
 }

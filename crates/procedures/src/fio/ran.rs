@@ -5,18 +5,19 @@ use crate::cross_check::Checked;
 use device::discover::DevNum;
 use device::observe::DeviceNumber;
 use device::observe::diskstats::{self, Counters};
-use load::workload::fio::{Entry, FioLoad, Thread};
-use report::fio::{Cpu, Disk, JobPage, KINDS, Kind, LatencyTarget, Page, Totals};
+use load::workload::fio::{Entry, FioLoad, Size, Thread};
+use report::fio::{Cpu, Disk, Durations, JobPage, KINDS, Kind, LatencyTarget, Page, SteadyState, Totals};
 use results::cell::Interval;
 use results::check::Figures;
 use results::judge::{End, RunResult};
 use results::run_dir::Manifest;
-use results::units::{Grouped, count, quoted};
+use results::units::{self, Grouped, count, quoted};
 use session::recording::Watch;
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::fs;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::Path;
+use std::sync::Arc;
 use std::time::{SystemTime, UNIX_EPOCH};
 use sys::usage::{Usage, usage};
 
@@ -116,6 +117,46 @@ impl Ran {
         self.load.threads.iter().filter_map(cut).collect()
     }
 
+    /// Jobs that did less than their size because their devices end before it, a sentence each.
+    fn beyond_the_end(&self) -> Vec<String> {
+        let bytes_of = |entry: usize| self.kinds(entry)[..KINDS - 1].iter().flatten().map(|kind| kind.bytes).sum::<u64>();
+        let short = |(number, entry): (usize, &Entry)| {
+            let job = &entry.job;
+            let Some(Size::Bytes(size)) = job.size.filter(|_| job.io_size.is_none() && job.number_ios.is_none()) else {
+                return None;
+            };
+            let threads = || entry.threads.iter().map(|thread| &self.load.threads[*thread]);
+            let is_alone = threads().all(|thread| Arc::ptr_eq(&thread.job, job));
+            let is_whole = is_alone && threads().all(|thread| thread.is_done() && thread.progress.missed().is_none());
+            let names = job.names(0).len() as u64;
+            let (unit, of_file) = (job.unit_bytes(), size / names);
+            let wanted = (of_file / unit * unit * names).saturating_mul(job.loops * entry.threads.len() as u64);
+            let (did, failed) = (bytes_of(number), self.kinds(number).into_iter().flatten().any(|kind| kind.errors > 0));
+            (is_whole && !job.time_based && !job.trim_write && !failed && did < wanted).then(|| {
+                format!(
+                    "job {} did {} of size={}: its devices end before",
+                    quoted(&job.name),
+                    units::bytes(did as f64),
+                    units::bytes(wanted as f64)
+                )
+            })
+        };
+        let entries = self.load.entries.iter().enumerate().filter(|(_, entry)| entry.job.steady == Default::default());
+        entries.filter_map(short).collect()
+    }
+
+    /// Jobs that move no byte, a sentence each.
+    fn unmoved(&self) -> Vec<String> {
+        let null = self.load.jobs().filter(|job| job.is_null);
+        null.map(|job| {
+            format!(
+                "job {} measured nothing: ioengine=null moves no byte, and its numbers are those of a simulated drive that answers after 1 us",
+                quoted(&job.name)
+            )
+        })
+        .collect()
+    }
+
     /// End of an entry, nanoseconds since counting began: its last completion, or the end of its time if that is later.
     fn end_ns(&self, entry: &Entry, kinds: &[Option<&report::fio::Kind>; KINDS]) -> u64 {
         let timed = entry.threads.iter().map(|thread| &self.load.threads[*thread]).filter(|thread| !thread.is_done());
@@ -209,11 +250,39 @@ impl Ran {
                 percentiles: entry.job.percentiles.clone(),
                 kb_base: entry.job.kb_base,
                 ran_ns: self.totals.ran_ns,
+                steady: steady_state(first),
+                priorities: by_priority(entry.threads.iter().map(|thread| &self.load.threads[*thread])),
                 // Threads serve several jobs: each job gets the share of its operations.
                 cpu: self.cpu.part(ops_of(number), all),
             }
         })
     }
+}
+
+fn steady_state(thread: &Thread) -> Option<SteadyState> {
+    let steady = thread.steady.as_ref()?;
+    let state = steady.state();
+    Some(SteadyState {
+        wanted: steady.options.text(),
+        duration_sec: steady.options.duration_ns / 1_000_000_000,
+        attained: state.attained,
+        criterion: state.criterion,
+        deviation: state.deviation,
+        slope: state.slope,
+        means: state.means(),
+        intervals: state.intervals.into(),
+    })
+}
+
+/// Latencies of all `threads` by direction and priority.
+fn by_priority<'a>(threads: impl Iterator<Item = &'a Thread>) -> Vec<(usize, u16, Durations)> {
+    let mut all = BTreeMap::new();
+    for latencies in threads.filter_map(|thread| thread.by_priority.as_ref()) {
+        for (key, part) in latencies.latencies().iter() {
+            report::fio::add(all.entry(*key).or_insert_with(report::fio::durations), part);
+        }
+    }
+    all.into_iter().map(|((direction, priority), latencies)| (direction, priority, latencies)).collect()
 }
 
 /// Start of the reported part of an entry, nanoseconds since counting began.
@@ -249,6 +318,7 @@ impl Watch for Counting<'_> {
     fn begins(&mut self, manifest: &Manifest) {
         if let Some(ran) = self.runs.last_mut() {
             ran.begin(manifest.devices.len());
+            ran.logs.begin(manifest.started_unix_ms);
         }
     }
 
@@ -273,7 +343,7 @@ impl Watch for Counting<'_> {
     }
 
     fn notes(&self) -> Vec<String> {
-        self.runs.last().map_or_else(Vec::new, Ran::cut_short)
+        self.runs.last().map_or_else(Vec::new, |ran| [ran.cut_short(), ran.beyond_the_end(), ran.unmoved()].concat())
     }
 }
 

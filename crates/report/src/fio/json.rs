@@ -1,6 +1,6 @@
 //! fio's JSON, with fio's names in fio's order; what is ours stands under `wait_ns`, `lag_ns`, `failed`, `never_issued`, `verdicts`, `cross_check`.
 
-use super::{FIO_VERSION, JobPage, Kind, LEVELS, NO_TARGET, Page, Samples};
+use super::{FIO_VERSION, JobPage, Kind, LEVELS, NO_TARGET, Page, Samples, SteadyState};
 use crate::fio::totals::Durations;
 use serde::Serialize;
 use serde_json::Value;
@@ -112,7 +112,12 @@ fn of_job(job: &JobPage<'_>, page: &Page<'_>, plus: bool) -> Object {
     object.put_object("job options", options(&job.options));
     for (at, name) in ["read", "write", "trim"].into_iter().enumerate() {
         let kind = job.kinds[at].unwrap_or(&none);
-        object.put_object(name, direction(job, kind, page.bandwidth_percent(kind, job.group, at), plus));
+        let mut direction = direction(job, kind, page.bandwidth_percent(kind, job.group, at), plus);
+        let priorities = priorities(job, at, plus);
+        if !priorities.is_empty() {
+            direction.put_list("prios", priorities);
+        }
+        object.put_object(name, direction);
     }
     let flushes = job.kinds[3].unwrap_or(&none);
     let mut sync = Object::default();
@@ -143,7 +148,45 @@ fn of_job(job: &JobPage<'_>, page: &Page<'_>, plus: bool) -> Object {
     object.put("latency_target", target.latency_ns);
     object.put("latency_percentile", target.percentile);
     object.put("latency_window", target.window_us);
+    if let Some(steady) = &job.steady {
+        object.put_object("steadystate", steadystate(steady));
+    }
     object
+}
+
+fn steadystate(steady: &SteadyState) -> Object {
+    let percent = if steady.wanted.ends_with('%') { "%" } else { "" };
+    let mut data = Object::default();
+    let names = [("iops", "iops_mean"), ("bw", "bw_mean"), ("lat_ns", "lat_mean")];
+    let of_latency = steady.wanted.starts_with("lat");
+    // fio has latencies only if they are the criterion.
+    for (at, (name, mean)) in names.into_iter().enumerate().filter(|(at, _)| *at < 2 || of_latency) {
+        data.put(mean, steady.means[at]);
+        data.put(name, steady.intervals.iter().map(|interval| interval[at]).collect::<Vec<_>>());
+    }
+    let mut object = Object::default();
+    object.put("ss", steady.wanted.as_str());
+    object.put("duration", steady.duration_sec);
+    object.put("attained", u8::from(steady.attained));
+    object.put("criterion", format!("{:.6}{percent}", steady.criterion));
+    object.put("max_deviation", steady.deviation);
+    object.put("slope", steady.slope);
+    object.put_object("data", data);
+    object
+}
+
+/// Latencies of each I/O priority in a direction.
+fn priorities(job: &JobPage<'_>, direction: usize, plus: bool) -> Vec<Object> {
+    let percentiles = job.percentiles_of[0].then_some(&job.percentiles);
+    let of_direction = job.priorities.iter().filter(|(of, ..)| *of == direction);
+    let of_priority = |(_, value, latencies): &(usize, u16, Durations)| {
+        let mut object = Object::default();
+        object.put("prioclass", value >> 13);
+        object.put("prio", value & 7);
+        object.put_object("clat_ns", durations(latencies, percentiles, plus));
+        object
+    };
+    of_direction.map(of_priority).collect()
 }
 
 fn direction(job: &JobPage<'_>, kind: &Kind, bandwidth_percent: f64, plus: bool) -> Object {

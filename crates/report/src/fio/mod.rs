@@ -15,7 +15,7 @@ mod totals;
 pub use json::json;
 pub use normal::{begin, normal};
 pub use terse::terse;
-pub use totals::{Durations, Kind, Samples, Totals};
+pub use totals::{Durations, Kind, Samples, Totals, add, durations};
 
 use results::judge::RunResult;
 
@@ -60,6 +60,26 @@ pub struct JobPage<'a> {
     pub ran_ns: u64,
     /// Its part of the run's CPU time.
     pub cpu: Cpu,
+    /// Its steady state, if it looked for one.
+    pub steady: Option<SteadyState>,
+    /// Latencies by direction and I/O priority, if its operations had several.
+    pub priorities: Vec<(usize, u16, Durations)>,
+}
+
+/// A job's search for its steady state.
+#[derive(Debug, Clone, Default)]
+pub struct SteadyState {
+    /// `iops_slope:1.000000%`.
+    pub wanted: String,
+    pub duration_sec: u64,
+    pub attained: bool,
+    /// Value that was compared with the limit last.
+    pub criterion: f64,
+    pub deviation: f64,
+    pub slope: f64,
+    /// Means of the last intervals: operations a second, bytes a second, latency in nanoseconds.
+    pub means: [u64; 3],
+    pub intervals: Vec<[u64; 3]>,
 }
 
 /// A latency for which a job looked for its depth.

@@ -1,6 +1,6 @@
 //! fio's normal output.
 
-use super::{FIO_VERSION, JobPage, KINDS, Kind, LEVELS, NO_TARGET, Page};
+use super::{FIO_VERSION, JobPage, KINDS, Kind, LEVELS, NO_TARGET, Page, SteadyState};
 use crate::fio::totals::Durations;
 use results::units;
 use std::fmt::Write;
@@ -100,6 +100,27 @@ fn job_text(text: &mut String, job: &JobPage<'_>, page: &Page<'_>) {
         text,
         "     latency   : target={}, window={}, percentile={:.2}%, depth={}",
         target.latency_ns, target.window_us, target.percentile, job.depth
+    );
+    if let Some(steady) = &job.steady {
+        steady_line(text, steady, job.kb_base == 1024);
+    }
+}
+
+fn steady_line(text: &mut String, steady: &SteadyState, binary: bool) {
+    let [iops, bytes, latency_ns] = steady.means;
+    let (what, limit) = steady.wanted.split_once(':').unwrap_or_default();
+    let latency = if what.starts_with("lat") { format!(", lat={latency_ns}nsec") } else { String::new() };
+    let _ = writeln!(
+        text,
+        "  steadystate  : attained={}, bw={} ({}), iops={}{latency}, {} {}={:.3}{}",
+        if steady.attained { "yes" } else { "no" },
+        short(bytes, 4, binary, "B/s"),
+        short(bytes, 4, !binary, "B/s"),
+        short(iops, 4, false, ""),
+        what.trim_end_matches("_slope"),
+        if what.ends_with("_slope") { "slope" } else { "mean dev" },
+        steady.criterion,
+        if limit.ends_with('%') { "%" } else { "" }
     );
 }
 

@@ -42,6 +42,8 @@ fn page(totals: &Totals) -> Page<'_> {
         kb_base: 1024,
         ran_ns: totals.ran_ns,
         cpu: Cpu { user_ns: 200 * MS, system_ns: 500 * MS, switches: 9, ..Cpu::default() },
+        steady: None,
+        priorities: Vec::new(),
     };
     Page {
         jobs: vec![job],

@@ -89,7 +89,8 @@ impl Default for Kind {
     }
 }
 
-fn durations() -> Durations {
+/// An empty histogram of a whole run.
+pub fn durations() -> Durations {
     // As those of an interval, with counts that a day does not fill.
     let like = results::cell::latencies();
     Histogram::new_with_bounds(like.low(), like.high(), like.sigfig()).expect("bounds of another histogram")
@@ -172,7 +173,7 @@ impl Totals {
 }
 
 /// Adds counts of 32 bits to those of 64.
-fn add(total: &mut Durations, part: &results::cell::Latencies) {
+pub fn add(total: &mut Durations, part: &results::cell::Latencies) {
     for bucket in part.iter_recorded() {
         // Within the same bounds: it cannot fail.
         let _ = total.record_n(bucket.value_iterated_to(), bucket.count_at_value().into());

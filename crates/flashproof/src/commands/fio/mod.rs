@@ -262,8 +262,8 @@ fn describe(loads: &[FioLoad]) -> String {
         let until = match (job.runtime_ns, job.time_based) {
             _ if load.jobs().any(|other| time(other) != time(job)) => "each for its time".to_owned(),
             (None, _) => "until they are done".to_owned(),
-            (Some(ns), true) => format!("for {} s", ns / 1_000_000_000),
-            (Some(ns), false) => format!("until they are done, at most {} s", ns / 1_000_000_000),
+            (Some(ns), true) => format!("for {}", units::duration(ns)),
+            (Some(ns), false) => format!("until they are done, at most {}", units::duration(ns)),
         };
         let is_cached = !job.direct && load.devices.iter().any(|device| device.drive().is_none());
         let cached = if is_cached { ", through the page cache (direct=0)" } else { "" };

@@ -150,7 +150,7 @@ impl<'a> Running<'a> {
         let (len, buf) = (self.job.bytes[way], Buf::empty());
         self.wanted[token as usize] = (way, wanted_ns);
         self.model
-            .submit(&Op { target: 0, kind, offset: 0, len, sync: WriteSync::No, placement: None, buf, token }, now_ns);
+            .submit(&Op { target: 0, kind, offset: 0, len, sync: WriteSync::No, placement: None, priority: Default::default(), buf, token }, now_ns);
     }
 
     /// Until it is enough, by the operations that were done and the time that they took.

@@ -34,6 +34,20 @@ pub(super) enum Bound {
     Depth,
     Pauses(Pauses),
     Search(Search),
+    Drains(Drain),
+}
+
+/// A depth that, once reached, drains before more operations are issued.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Drain {
+    /// Operations in flight down to which it drains.
+    pub(super) refill_at: u32,
+}
+
+impl Drain {
+    pub(super) fn width(self, now_ns: u64, in_flight: u32) -> (u32, u64) {
+        (if in_flight <= self.refill_at { u32::MAX } else { in_flight }, now_ns)
+    }
 }
 
 #[derive(Debug)]

@@ -1,12 +1,18 @@
 //! A job: the values of a section and of the global sections before it.
 
 use super::closed::{Target, Think};
+use super::flow::FlowOptions;
+use super::iolog::{Iolog, ReplayOptions};
 use super::pattern::{Distribution, Sizes};
+use super::priority::PriorityOptions;
+use super::steady::SteadyOptions;
 use super::text::{Given, Problem, Section, Surroundings};
 use super::value::Size;
+use super::zones::ZoneOptions;
 use crate::choice::with_defaults;
 use crate::rate::Rate;
 use results::units;
+use std::sync::Arc;
 use sys::op::{OpKind, WriteBack, WriteSync};
 
 /// Clones of a job, and jobs in all, at most.
@@ -63,6 +69,15 @@ impl Wanted {
             Self::Bytes(bytes) => Rate::new(u128::from(bytes) * 1_000, (mean_bytes * 1_000.0) as u128),
         }
     }
+}
+
+/// When a closed loop whose depth is reached issues again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Refill {
+    /// Completions to wait for.
+    pub after: u64,
+    /// Operations in flight down to which to wait.
+    pub low: u64,
 }
 
 /// The jobs that end with this one.
@@ -138,6 +153,10 @@ with_defaults! {
         pub ramp_ns: u64 = 0,
         /// True for direct I/O.
         pub direct: bool = false,
+        /// True if the page cache may keep what it has of the files at the start.
+        pub keeps_cache: bool = false,
+        /// True if missing files are written before they are written to.
+        pub overwrite: bool = false,
         /// Durability of each write.
         pub sync: WriteSync = WriteSync::No,
         /// Writes between two calls of fsync, of fdatasync and of sync_file_range; 0: none.
@@ -185,6 +204,8 @@ with_defaults! {
         pub filename_format: String = "$jobname.$jobnum.$filenum".into(),
         /// Each operation's place is in its logs.
         pub log_offset: bool = false,
+        /// Each operation's priority is in its logs.
+        pub log_prio: bool = false,
         /// Minimum rate of each direction, in each cycle.
         pub least: [Wanted; DIRECTIONS] = [Wanted::Unlimited; DIRECTIONS],
         /// Length of a cycle.
@@ -206,6 +227,29 @@ with_defaults! {
         pub percentiles: Vec<f64> = PERCENTILES.to_vec(),
         /// Value of the suffix `k`.
         pub kb_base: u64 = 1024,
+        /// True if no byte is moved: a drive that answers at once.
+        pub is_null: bool = false,
+        /// Operations that come back before more are issued, and operations in flight down to which the queue drains.
+        pub refill: Refill = Refill { after: 1, low: u64::MAX },
+        pub flow: FlowOptions = FlowOptions::default(),
+        pub steady: SteadyOptions = SteadyOptions::default(),
+        pub zones: ZoneOptions = ZoneOptions::default(),
+        pub priority: PriorityOptions = PriorityOptions::default(),
+        pub replay: ReplayOptions = ReplayOptions::default(),
+        /// The operations, if they are those of a log.
+        pub iolog: Option<Arc<Iolog>> = None,
+        /// File for a log of the operations.
+        pub write_iolog: Option<String> = None,
+        /// Prefix of the log of histograms; its period, milliseconds; bins that are summed, as a power of two.
+        pub hist_log: Option<String> = None,
+        pub log_hist_msec: u64 = 0,
+        pub log_hist_coarseness: u64 = 0,
+        /// Lines of logs have the time since 1970.
+        pub log_unix_epoch: bool = false,
+        /// Lines of latency logs have the greatest latency of their period.
+        pub log_max_value: bool = false,
+        /// Name of the jobs that have to end before.
+        pub waits_for: Option<String> = None,
         /// As they were given in its section.
         pub given: Vec<(String, String)> = Vec::new(),
         /// All that was given for it, the global first, by fio's names.
@@ -247,6 +291,7 @@ impl Job {
     /// True if the job does operations of a kind.
     pub(super) fn has(&self, kind: usize) -> bool {
         match kind {
+            FLUSHES if self.iolog.is_some() => self.iolog.as_ref().is_some_and(|log| log.of_kind(FLUSHES).0 > 0),
             FLUSHES => (self.flushes() || self.end_flush) && self.does[WRITES],
             direction => self.does[direction],
         }
@@ -267,6 +312,9 @@ impl Job {
 
     /// Operations a second of a kind; `None` for a closed loop.
     pub(super) fn iops(&self, kind: usize) -> Option<f64> {
+        if let Some(log) = &self.iolog {
+            return log.iops(kind);
+        }
         if kind == FLUSHES {
             return None;
         }
@@ -300,6 +348,13 @@ impl Job {
         Some(Think { pause_ns, blocks, work_ns: self.think_work_ns })
     }
 
+    /// Operations in flight down to which a reached depth drains before more are issued; none: it does not drain.
+    pub(super) fn refill_at(&self) -> Option<u32> {
+        let slots = self.slots();
+        let at = self.refill.low.max(1).min(slots.saturating_sub(self.refill.after.max(1)));
+        (at + 1 < slots).then_some(at as u32)
+    }
+
     /// The latency for which it looks for its depth, if it does.
     pub fn target(&self) -> Option<Target> {
         Some(self.latency_target).filter(|target| target.latency_ns > 0)
@@ -307,7 +362,8 @@ impl Job {
 
     /// True if any direction has a rate.
     pub fn has_rates(&self) -> bool {
-        self.directions().any(|direction| self.wanted[direction] != Wanted::Unlimited)
+        let is_timed = self.iolog.as_ref().is_some_and(|log| !log.at_ns.is_empty());
+        is_timed || self.directions().any(|direction| self.wanted[direction] != Wanted::Unlimited)
     }
 
     /// Directions that the job does: reads (0), writes (1), trims (2).
@@ -325,6 +381,7 @@ impl Job {
     pub(super) fn lanes(&self) -> Vec<Vec<usize>> {
         match self.has_rates() {
             _ if self.trim_write => vec![vec![TRIMS]],
+            _ if self.iolog.is_some() => vec![self.directions().collect()],
             true => self.directions().map(|direction| vec![direction]).collect(),
             false => vec![self.directions().collect()],
         }
@@ -371,6 +428,12 @@ impl Job {
             let parts = [part("jobname", &self.name), part("jobnum", &number), part("filenum", &file)];
             parts.iter().fold(self.filename_format.clone(), |name, (what, value)| name.replace(what, value))
         });
+        if self.is_null {
+            return (0..self.nrfiles).map(|file| self.null_drive(number, file)).collect();
+        }
+        if let Some(log) = &self.iolog {
+            return log.files.clone();
+        }
         let names = if self.filenames.is_empty() { own.collect() } else { self.filenames.clone() };
         let placed = |name: String| match name.starts_with('/') || name.starts_with(engine::sim::SIM_PREFIX) {
             true => name,
@@ -378,6 +441,31 @@ impl Job {
             false => format!("{}/{name}", self.directory.trim_end_matches('/')),
         };
         names.into_iter().map(placed).collect()
+    }
+
+    /// Takes its operations from a log, whatever else says what it does.
+    fn replays(&mut self, log: Iolog) {
+        for direction in 0..DIRECTIONS {
+            let (count, bytes) = log.of_kind(direction);
+            (self.does[direction], self.sizes[direction]) = (count > 0, Sizes::same(bytes.max(1)));
+        }
+        (self.random, self.trim_write, self.fills) = (false, false, false);
+        (self.size, self.io_size, self.filesize, self.offset) = (None, None, None, Size::Bytes(0));
+        (self.offset_increment, self.skip, self.number_ios) = (Size::Bytes(0), 0, None);
+        // Clones share the files of the log.
+        self.filenames = log.files.clone();
+        self.iolog = Some(Arc::new(log));
+    }
+
+    /// A simulated drive that answers each operation after a microsecond.
+    fn null_drive(&self, clone: u64, file: u64) -> String {
+        let name: String = self.name.chars().filter(char::is_ascii_alphanumeric).collect();
+        let bytes = match self.size.or(self.filesize.map(Size::Bytes)) {
+            Some(Size::Bytes(bytes)) => bytes.saturating_add(self.offset.of(0)).clamp(1 << 20, 1 << 50),
+            _ => 1 << 40,
+        };
+        let speed = "channels=4096+read-us=1+write-us=1+jitter-pct=0+read-mbps=0+write-mbps=0";
+        format!("{}name=null-{name}-{clone}-{file}+capacity={bytes}+{speed}", engine::sim::SIM_PREFIX)
     }
 
     /// Finds contradictions among the options.
@@ -392,6 +480,27 @@ impl Job {
         if self.target().is_some() && (self.has_rates() || self.think().is_some()) {
             wrong.push("latency_target looks for a depth, and with a rate or thinktime that is not what bounds the load - leave one out".into());
         }
+        let is_closed = !self.has_rates() && self.think().is_none() && self.target().is_none();
+        if self.refill_at().is_some() && !is_closed {
+            wrong.push("iodepth_low and iodepth_batch_complete_min bound a closed loop that nothing else bounds - leave them out, or rate, thinktime and latency_target".into());
+        }
+        if self.flow.weight > 0 && self.has_rates() {
+            wrong.push("flow and a rate contradict each other - leave one out".into());
+        }
+        if self.waits_for.is_some() && self.stonewall {
+            wrong.push("wait_for and stonewall contradict each other - leave one out".into());
+        }
+        let others = self.time_based || self.loops > 1 || self.flushes() || self.end_flush || self.wanted != [Wanted::Unlimited; DIRECTIONS];
+        if self.iolog.is_some() && (others || self.zones.size.is_some() || self.think().is_some()) {
+            wrong.push("read_iolog says what is done and when - leave out rates, time_based, loops, thinktime, zones and flushes".into());
+        }
+        if self.keeps_cache && !self.direct && self.does[READS] {
+            wrong.push("invalidate=0 with direct=0: flashproof drops the page cache of a file when it opens it - give ramp_time to fill the cache, or direct=1".into());
+        }
+        if self.hist_log.is_some() && self.log_hist_msec == 0 {
+            wrong.push("write_hist_log without log_hist_msec writes nothing - give log_hist_msec=1000 or the like".into());
+        }
+        wrong.extend([self.steady.check(), self.priority.check()].into_iter().flatten().map(str::to_owned));
         for direction in self.directions() {
             if let Some(rate) = self.rate(direction).filter(|rate| rate.per_sec_f64() > Rate::MAX_PER_SEC) {
                 wrong.push(format!(
@@ -429,6 +538,15 @@ pub fn jobs(
         }
         let mut job = Job { name: section.name.clone(), ..global.clone() };
         job.take(section, &mut problems, warnings);
+        if job.is_null {
+            (job.nrfiles, job.filenames) = (job.nrfiles.max(job.filenames.len() as u64), Vec::new());
+        }
+        if let Some(path) = job.replay.file.clone() {
+            match Iolog::read(&job.replay, &path, around) {
+                Ok(log) => job.replays(log),
+                Err(why) => problems.push(Problem::of_job(&job.name, why)),
+            }
+        }
         if job.fills {
             (job.size, job.io_size) = (None, None);
         }

@@ -1,6 +1,7 @@
 //! Lanes of a job: areas of its devices, order, buffers, instants.
 
-use super::closed::{Bound, Pauses, Search};
+use super::closed::{Bound, Drain, Pauses, Search};
+use super::flow::{Flow, FlowGroup};
 use super::job::{DIRECTIONS, FLUSHES, Job, KINDS, READS, WRITES, Wanted};
 use super::least_rate::LeastRate;
 use super::pattern::{Draw, Map};
@@ -8,11 +9,13 @@ use super::stream::{Area, FioStream, Order};
 use super::thread::{Recorded, Thread};
 use super::value::Size;
 use crate::plan::{Arrival, BufferClass, Plan};
-use crate::schedule::{Poisson, Schedule, phase};
+use crate::schedule::{Listed, Poisson, Schedule, phase};
 use crate::workload::{CannotRun, DeviceShape, Place};
 use device::salt::Salt;
 use results::units::quoted;
+use std::cell::RefCell;
 use std::collections::HashMap;
+use std::sync::Arc;
 use sys::random::Random;
 
 /// Parameters of all lanes of a run.
@@ -22,6 +25,8 @@ pub(super) struct Lanes<'a> {
     pub(super) place: &'a Place,
     /// Recorded streams, in order.
     pub(super) streams: &'a [Recorded],
+    /// Jobs that share their operations out, by `flow_id`.
+    pub(super) flows: RefCell<HashMap<u64, Arc<FlowGroup>>>,
 }
 
 impl Lanes<'_> {
@@ -43,13 +48,17 @@ impl Lanes<'_> {
             areas.push(of_lane.collect::<Result<Vec<_>, _>>()?);
         }
         // All bytes of the device or the files, or the requested ones.
-        let used: u64 = areas[0].iter().map(|area| area.len).sum();
+        let used: u64 = areas[0].iter().map(|area| area.used).sum();
         let total = match job.io_size {
+            _ if job.iolog.is_some() => u64::MAX,
             _ if job.time_based => u64::MAX,
             Some(size) => size.of(used).saturating_mul(job.loops),
             None => used.saturating_mul(job.loops),
         };
-        let ops = if job.time_based {
+        let ops = if let Some(log) = &job.iolog {
+            log.check(&shapes, job.direct).map_err(|why| CannotRun(format!("cannot run job {} - {why}", quoted(&job.name))))?;
+            log.operations.len() as u64
+        } else if job.time_based {
             u64::MAX
         } else {
             job.number_ios.map_or(u64::MAX, |ops| ops.saturating_mul(job.loops))
@@ -81,6 +90,11 @@ impl Lanes<'_> {
             let (from_ns, until_ns) = (job.start_delay_ns, job.end_ns());
             let ops_left = part(ops, directions, &ops_per_sec);
             let mut arrival = match job.rate(direction) {
+                _ if job.iolog.as_ref().is_some_and(|log| !log.at_ns.is_empty()) => {
+                    let at_ns = job.iolog.as_ref().map(|log| log.at_ns.clone()).unwrap_or_default();
+                    let at_ns = at_ns.iter().map(|ns| ns.saturating_add(from_ns)).collect();
+                    Arrival::Scheduled(Schedule::Listed(Listed::new(at_ns, u64::MAX, 1, 0, 1)))
+                }
                 None => Arrival::Closed { depth: slots, think_ns: 0 },
                 Some(rate) if job.poisson => {
                     let random = Random::for_part(random.next_u64(), number as u64);
@@ -118,7 +132,7 @@ impl Lanes<'_> {
                     (None, Some(target)) => {
                         Bound::Search(Search::new(target, slots, from_ns.saturating_add(job.ramp_ns)))
                     }
-                    (None, None) => Bound::Depth,
+                    (None, None) => job.refill_at().map_or(Bound::Depth, |refill_at| Bound::Drains(Drain { refill_at })),
                 },
                 from_ns,
                 until_ns,
@@ -130,12 +144,24 @@ impl Lanes<'_> {
                 in_flight: 0,
                 now_ns: 0,
                 exit: thread.exit.clone(),
+                steady: thread.steady.clone(),
+                flow: (job.flow.weight > 0).then(|| Flow::join(self.flow_group(job.flow.id), job.flow)),
+                is_held: false,
+                priority: job.priority.of_job(),
+                by_priority: thread.by_priority.clone(),
                 samples: thread.samples.clone(),
+                histograms: thread.histograms.clone(),
+                iolog: job.iolog.clone(),
+                issued: thread.issued.clone(),
                 progress: thread.progress.clone(),
             };
             plan.add_lane(stream, arrival, limit, self.place.lane_name(&job.name, &names.join(":")));
         }
         Ok(())
+    }
+
+    fn flow_group(&self, id: u64) -> Arc<FlowGroup> {
+        self.flows.borrow_mut().entry(id).or_default().clone()
     }
 
     /// The cell of each kind of operation of a clone, on the first device.
@@ -225,12 +251,11 @@ fn area(
         Some(percent @ Size::Percent(_)) => percent.of(whole).min(room),
         Some(Size::Bytes(bytes)) => bytes / parts,
     };
-    if wanted > room {
-        return Err(cannot(format!(
-            "size {wanted} from offset {start} on goes beyond its end at {whole} bytes - lower size, or leave it out for all there is"
-        )));
-    }
-    let len = wanted / unit * unit;
+    // As in fio, beyond the end there is nothing: only random places without a map are as many as size says.
+    let is_drawn = job.random && !job.has_map();
+    let used = if is_drawn { wanted } else { wanted.min(room) } / unit * unit;
+    let zones = job.zones.of(start, whole).map_err(cannot)?;
+    let (len, zones) = zones.map_or((used.min(room / unit * unit), None), |(window, zones)| (window / unit * unit, Some(zones)));
     let largest = job.largest_bytes();
     if len < largest {
         return Err(cannot(format!(
@@ -281,5 +306,5 @@ fn area(
             Order::Drawn(draws)
         }
     };
-    Ok(Area { target: shape.target, buffers, start, len, next: [0; DIRECTIONS], order, written: None })
+    Ok(Area { target: shape.target, buffers, start, len, next: [0; DIRECTIONS], order, written: None, used, zones })
 }

@@ -4,7 +4,9 @@ use super::job::{DEPTH_MAX, ExitWhat, FLUSHES, Job, KINDS, WRITES};
 use super::lanes::Lanes;
 use super::pattern::Map;
 use super::progress::Exit;
+use super::priority::ByPriority;
 use super::samples::Samples;
+use super::steady::Steady;
 use super::text::Problem;
 use super::thread::{Recorded, Thread};
 use super::value::Size;
@@ -68,11 +70,15 @@ pub fn runs(jobs: Vec<Job>) -> Result<Vec<FioLoad>, Vec<Problem>> {
     let (mut runs, mut problems) = (Vec::new(), Vec::new());
     let (mut group, mut number) = (0, 0);
     let mut jobs = jobs.into_iter().peekable();
+    let mut together = Vec::new();
     while let Some(first) = jobs.next() {
-        let mut of_run = vec![first];
+        let mut at_once = vec![first];
         while let Some(next) = jobs.next_if(|job| !job.stonewall) {
-            of_run.push(next);
+            at_once.push(next);
         }
+        together.extend(in_turns(at_once, &together)?);
+    }
+    for of_run in together {
         match FioLoad::new(of_run, &mut group, &mut number) {
             Ok(run) => runs.push(run),
             Err(more) => problems.extend(more),
@@ -80,6 +86,40 @@ pub fn runs(jobs: Vec<Job>) -> Result<Vec<FioLoad>, Vec<Problem>> {
         group += 1;
     }
     if problems.is_empty() { Ok(runs) } else { Err(problems) }
+}
+
+/// Jobs between two stonewalls, in the runs that `wait_for` makes of them. `before`: jobs of earlier runs.
+fn in_turns(jobs: Vec<Job>, before: &[Vec<Job>]) -> Result<Vec<Vec<Job>>, Vec<Problem>> {
+    let mut turns: Vec<Vec<Job>> = vec![Vec::new()];
+    let has = |jobs: &[Job], name: &str| jobs.iter().any(|job| job.name == name);
+    let problem = |job: &Job, why: String| Err(vec![Problem::of_job(&job.name, why)]);
+    for job in jobs {
+        let turn = match &job.waits_for {
+            None => 0,
+            Some(name) => match turns.iter().position(|turn| has(turn, name)) {
+                Some(turn) => turn + 1,
+                None if before.iter().any(|run| has(run, name)) => 0,
+                None => return problem(&job, format!("wait_for={} - no job before has this name - check it", quoted(name))),
+            },
+        };
+        turns.resize_with(turns.len().max(turn + 1), Vec::new);
+        turns[turn].push(job);
+    }
+    for (first, second) in turns.iter().zip(&turns[1..]) {
+        for job in second {
+            let Some(name) = job.waits_for.as_ref().filter(|name| has(first, name)) else { continue };
+            if let Some(other) = first.iter().find(|other| other.name != *name) {
+                let why = format!(
+                    "it waits for {} alone, and {} runs at the same time: flashproof waits for both or for none - give {} a wait_for as well, or say stonewall",
+                    quoted(name),
+                    quoted(&other.name),
+                    quoted(&other.name)
+                );
+                return problem(job, why);
+            }
+        }
+    }
+    Ok(turns)
 }
 
 impl FioLoad {
@@ -127,6 +167,10 @@ impl FioLoad {
                     entry,
                     progress: Arc::default(),
                     samples: None,
+                    histograms: None,
+                    issued: None,
+                    by_priority: None,
+                    steady: None,
                     exit: None,
                 });
             }
@@ -156,11 +200,21 @@ impl FioLoad {
         let (first, last) = (groups.clone().min().unwrap_or(0), groups.max().unwrap_or(0));
         let ended: Arc<[AtomicU64]> = (first..=last).map(|_| AtomicU64::new(u64::MAX)).collect();
         let any_exits = self.threads.iter().any(|thread| thread.job.exit_all);
+        let begin_ns = |job: &Job| job.start_delay_ns.saturating_add(job.ramp_ns);
+        let steady = |job: &Job| job.steady.is_on.then(|| Arc::new(Steady::new(job.steady, begin_ns(job))));
+        let by_entry: Vec<_> = self.entries.iter().map(|entry| steady(&entry.job)).collect();
         for thread in &mut self.threads {
+            thread.steady = by_entry[thread.entry].clone();
+            thread.by_priority = thread.job.priority.is_mixed().then(|| Arc::new(ByPriority::new(thread.job.ramp_ns)));
             let (job, own) = (&thread.job, group(thread, &self.entries) - first);
             let has_logs = job.logs.iter().any(Option::is_some);
             let every_ns = job.log_avg_msec * 1_000_000;
             thread.progress = Arc::default();
+            thread.histograms = job.hist_log.as_ref().map(|_| {
+                let every_ns = job.log_hist_msec * 1_000_000;
+                Arc::new(Samples::new(every_ns, job.ramp_ns, job.end_ns()).with_bins())
+            });
+            thread.issued = job.write_iolog.as_ref().map(|_| Arc::default());
             thread.samples = has_logs.then(|| Arc::new(Samples::new(every_ns, job.ramp_ns, job.end_ns())));
             thread.exit = any_exits.then(|| Exit {
                 groups: ended.clone(),
@@ -189,6 +243,9 @@ impl FioLoad {
     pub fn wanted_file_bytes(&self, device: &DeviceName) -> Option<u64> {
         let of = |thread: &Thread| {
             let job = &thread.job;
+            if let Some(log) = &job.iolog {
+                return log.end_bytes(device.as_str());
+            }
             let parts = job.names(thread.clone).len() as u64;
             let (Size::Bytes(offset), Size::Bytes(increment)) = (job.offset, job.offset_increment) else {
                 return job.filesize;
@@ -409,7 +466,7 @@ impl Workload for FioLoad {
             (plan.cpus, plan.synchronous) = (cpus, synchronous);
         }
         let streams = self.records();
-        let lanes = Lanes { devices, seed: choices.seed, place: &place, streams: &streams };
+        let lanes = Lanes { devices, seed: choices.seed, place: &place, streams: &streams, flows: Default::default() };
         for (at, thread) in self.threads.iter().enumerate() {
             let plan = &mut run.shards[shard_of[at]];
             lanes.add(thread, at, plan)?;

@@ -5,7 +5,9 @@
 //!                         -> jobs       job.rs, set.rs by the table in options.rs, values by value.rs, parse.rs
 //!                         -> runs       one for all jobs up to a stonewall: FioLoad, a Workload: load.rs; clones: thread.rs
 //!                            streams    places, buffers, instants: lanes.rs; order, sizes and maps: stream.rs, pattern.rs
-//!                                       how many at once: closed.rs; what is told of them: progress.rs, samples.rs
+//!                                       windows: zones.rs; priorities: priority.rs; logs of operations: iolog.rs
+//!                                       how many at once: closed.rs, flow.rs; when to end: steady.rs
+//!                                       what is told of them: progress.rs, samples.rs
 //! ```
 //!
 //! The one idea: a job with a rate is an open loop under a configured limit, its depth. Operations are wanted at their
@@ -14,6 +16,8 @@
 //! holds each to its own rate and lets the mix follow; without rates one lane mixes.
 
 mod closed;
+mod flow;
+mod iolog;
 mod job;
 mod lanes;
 mod least_rate;
@@ -21,19 +25,25 @@ mod load;
 pub mod options;
 mod parse;
 mod pattern;
+mod priority;
 mod progress;
 mod samples;
 mod set;
+mod steady;
 mod stream;
 mod text;
 mod thread;
 mod value;
+mod zones;
 
 pub use closed::{Target, Think};
+pub use iolog::{Iolog, Issued};
 pub use job::{ExitWhat, FLUSHES, Job, KINDS, jobs};
 pub use load::{Entry, FioLoad, runs};
+pub use priority::ByPriority;
 pub use progress::Progress;
-pub use samples::{Sample, Samples};
+pub use samples::{BINS, Sample, Samples};
+pub use steady::{Steadiness, Steady, SteadyOptions};
 pub use stream::FioStream;
 pub use text::{BYTES_MAX, CommandLine, Given, Problem, Section, Surroundings, command_line, job_file};
 pub use thread::Thread;

@@ -57,13 +57,17 @@ pub static KNOWN: &[Known] = known! {
     "filename_format" Value = "$jobname.$jobnum.$filenum": "names of files of each job, where no filename is given",
     "rw" ["readwrite"] Value = "read": "`read`, `write`, `trim`, `randread`, `randwrite`, `randtrim`, `rw`, `randrw`; `trimwrite`, `randtrimwrite`: each trim is followed by a write of the same place, at the rate of the trims. `write:4k` leaves out 4 KiB after each, `read:-8k` with `bs=4k` reads backwards, of `randread:8` seven follow the one before",
     "percentage_random" Value = "100": "percent of operations at random places that are; the others follow the one before",
-    "ioengine" Value = "io_uring": "`io_uring`, `libaio`, `posixaio`: io_uring; `sync`, `psync`, `vsync`, `pvsync`, `pvsync2`: system calls, one at a time, on a thread of each clone's own",
+    "ioengine" Value = "io_uring": "`io_uring`, `libaio`, `posixaio`: io_uring; `sync`, `psync`, `vsync`, `pvsync`, `pvsync2`: system calls, one at a time, on a thread of each clone's own; `null`: a simulated drive that answers after 1 us, so that nothing is measured",
     "iodepth" Value = "1": "operations that a job has in flight at most; reaching it is the configured limit's doing in a verdict",
+    "iodepth_low" Value = "iodepth": "when iodepth is reached, operations in flight down to which it drains before more are issued",
+    "iodepth_batch_complete_min" ["iodepth_batch_complete"] Value = "1": "when iodepth is reached, completions that come back before more are issued",
     "size" Value = "whole device or file": "bytes of each device or file that are used, or percent of it; what a job moves if neither time_based nor io_size is given",
     "io_size" ["io_limit"] Value = "size": "bytes that a job moves before it ends",
     "filesize" Value = "size": "size of files that are made",
     "offset" ["fileoffset"] Value = "0": "first byte that is used, or percent",
     "offset_increment" Value = "0": "added to offset for each further clone of numjobs",
+    "overwrite" Bool = "0": "1: missing files are written once before they are written to",
+    "invalidate" Bool = "1": "the page cache of a file is dropped at the start; 0 is refused for reads through the page cache",
     "fill_device" ["fill_fs"] Bool = "0": "writes all of a device, whatever size says; not for files",
     "number_ios" Value = "none": "operations after which a job ends, or with `loops` so often as many",
     "bs" ["blocksize"] Value = "4k": "bytes of an operation, of reads, writes, trims: `8k`, `8k,32k`, `8k,,64k`",
@@ -87,7 +91,7 @@ pub static KNOWN: &[Known] = known! {
     "cpus_allowed" Value = "all": "the CPUs that issue: `0,2-5`. Jobs of the same set have up to a thread for each of its CPUs, and none with others; nothing on simulated drives",
     "cpumask" Value = "all": "the same as bits of a number: 5 is 0 and 2",
     "cpus_allowed_policy" Value = "shared": "`shared`: all of the set are any clone's; `split`: one of them each, in turns",
-    "runtime" ["timeout"] Value = "none": "seconds after which it ends at the latest, whole ones",
+    "runtime" ["timeout"] Value = "none": "seconds after which it ends at the latest, also `1.5` or `500ms`",
     "startdelay" Value = "0": "seconds before a job begins; its runtime counts from there",
     "time_based" Bool = "0": "begins again when size is done, until runtime",
     "ramp_time" Value = "0": "seconds before what counts, also `250ms`; of jobs that run at once the same",
@@ -110,6 +114,28 @@ pub static KNOWN: &[Known] = known! {
     "rate_iops_min" Value = "none": "the same in operations a second",
     "rate_cycle" ["ratecycle"] Value = "1000": "milliseconds of a cycle over which a least rate is judged",
     "rate_process" Value = "linear": "`linear`: evenly spaced; `poisson`: exponential gaps",
+    "zonemode" Value = "none": "`strided`: operations stay in a window, which moves on after zonesize bytes; default if there is a zonesize",
+    "zonesize" Value = "none": "bytes of operations in each window, or percent of the device or file",
+    "zonerange" Value = "zonesize": "length of the window",
+    "zoneskip" Value = "0": "bytes between the end of a window and the beginning of the next; behind the last the first follows",
+    "flow" Value = "0": "share of the operations of all jobs with the same flow_id: a job above its share waits for the others",
+    "flow_id" Value = "0": "jobs that share their operations out",
+    "flow_sleep" Value = "0": "microseconds that a job above its share waits before it looks again; at least 20",
+    "steadystate" ["ss"] Value = "none": "`iops:10%`, `bw:LIMIT`, `lat:LIMIT`: the job ends when no interval lies farther from the mean; `iops_slope:1%` and so on: when their trend is flatter. Clones that are reported together count together",
+    "steadystate_duration" ["ss_dur"] Value = "none": "seconds that have to be steady",
+    "steadystate_ramp_time" ["ss_ramp"] Value = "0": "seconds before them that do not count",
+    "steadystate_check_interval" ["ss_interval"] Value = "1": "seconds of an interval",
+    "prioclass" Value = "none": "I/O priority of all operations: 1 real-time, 2 best-effort, 3 idle (ioprio_set(2)); nothing on simulated drives",
+    "prio" Value = "0": "level within the class: 0, the highest, to 7",
+    "priohint" Value = "0": "hint for the device: 0 to 1023",
+    "cmdprio_percentage" Value = "0": "percent of the reads, writes that have the priority of cmdprio_class, cmdprio, cmdprio_hint",
+    "cmdprio_class" Value = "1": "the class of these operations",
+    "cmdprio" Value = "0": "their level",
+    "cmdprio_hint" Value = "0": "their hint",
+    "cmdprio_bssplit" Value = "none": "the same by size, of reads, writes: `64k/25:1m/75`, or with class, level and hint `64k/25/1/0:64k/75/3/2/1`",
+    "numa_cpu_nodes" Value = "all": "memory nodes whose CPUs issue: `0,1`, as cpus_allowed with their CPUs",
+    "numa_mem_policy" Value = "default": "`default`, `local`; on a machine with a single node, where all are the same, also `bind:0`, `prefer:0`, `interleave:0`",
+    "wait_for" Value = "none": "name of the jobs that have to end before: a run of its own. All jobs that run before have this name",
     "sync" Value = "none": "each write is on the medium when it completes: `dsync` as with O_DSYNC; `sync`, `1` as with O_SYNC, with all metadata of the file",
     "stonewall" ["wait_for_previous"] Flag = "0": "waits until the jobs before have ended: a run of its own",
     "new_group" Bool = "0": "begins a group of reporting",
@@ -119,8 +145,22 @@ pub static KNOWN: &[Known] = known! {
     "write_bw_log" Value = "none": "writes PREFIX_bw.JOB.log, KiB/s",
     "write_lat_log" Value = "none": "writes PREFIX_clat.JOB.log and PREFIX_lat.JOB.log, ns; PREFIX_slat.JOB.log is empty",
     "write_iops_log" Value = "none": "writes PREFIX_iops.JOB.log",
+    "write_hist_log" Value = "none": "writes PREFIX_clat_hist.JOB.log: counts of latencies in fio's 1,856 bins",
+    "log_hist_msec" Value = "0": "milliseconds of a line of write_hist_log, which needs it",
+    "log_hist_coarseness" Value = "0": "0 to 6: two to this power bins are summed",
+    "write_iolog" Value = "none": "writes each operation to this file, version 3, for read_iolog",
+    "read_iolog" Value = "none": "replays the operations of this log, of fio's version 2 or 3, in place of rw, bs, size and filename. With times it is an open loop. Traces of blktrace: flashproof storage --replay",
+    "replay_no_stall" Bool = "0": "1: without its times, as fast as iodepth allows",
+    "replay_redirect" Value = "none": "device or file for all operations of the log",
+    "replay_time_scale" Value = "100": "percent of the recorded speed",
+    "replay_align" Value = "1": "offsets are rounded down to multiples of this power of two",
+    "replay_scale" Value = "1": "offsets are divided by this",
+    "replay_skip" Value = "none": "kinds that are left out: `read`, `write`, `trim`, `sync`",
+    "log_unix_epoch" Bool = "0": "1: times of logs are milliseconds since 1970",
+    "log_max_value" Bool = "0": "1: lines of latency logs have the greatest latency of their period, not the mean",
     "log_avg_msec" Value = "0": "time over which a line of these logs is the mean; 0: each operation is a line",
     "log_offset" Bool = "0": "1: where each operation was",
+    "log_prio" Bool = "0": "1: I/O priority of each operation, 0x2001; 0: 1 for the real-time class",
     "per_job_logs" Bool = "1": "0: no number of the job in the names of logs",
     "zero_buffers" Bool = "0": "writes zeros",
     "refill_buffers" Bool = "0": "new data for each write: we always do",
@@ -135,27 +175,32 @@ pub static KNOWN: &[Known] = known! {
 static NO_DIFFERENCE: &[(&str, &str)] = &[
     ("thread threads comm gtod_reduce gtod_cpu clocksource disk_util stats unit_base", "how fio itself runs or counts"),
     (
-        "iodepth_batch iodepth_batch_submit iodepth_batch_complete iodepth_batch_complete_min \
-         iodepth_batch_complete_max iodepth_low",
-        "batches are made as they come due and never wait to be full",
+        "iodepth_batch iodepth_batch_submit iodepth_batch_complete_max",
+        "operations that are due together are submitted together, and completions taken as they are there",
     ),
     (
-        "fallocate create_serialize create_fsync create_on_open fadvise_hint unlink openfiles allow_mounted_write \
-         allow_file_create overwrite invalidate",
-        "the guard opens, makes and protects; caches are dropped; files stay",
+        "create_serialize create_fsync create_on_open fadvise_hint unlink openfiles allow_mounted_write \
+         allow_file_create",
+        "the guard opens, makes and protects; all files of a job are open while it runs, and stay",
     ),
+    ("fallocate", "new files have their space allocated, as with fio's default"),
     ("mem iomem iomem_align mem_align hugepage-size lockmem", "buffers are the ring's own"),
     (
         "scramble_buffers softrandommap buffer_compress_chunk",
         "data is new for every write, and there is memory for a map or it is refused",
     ),
     (
-        "registerfiles fixedbufs sqthread_poll nonvectored force_async userspace_reap",
+        "registerfiles fixedbufs sqthread_poll sqthread_poll_cpu nonvectored force_async userspace_reap",
         "the ring is set up as it is best here",
     ),
     (
-        "continue_on_error log_entries bwavgtime iopsavgtime log_max_value significant_figures job_start_clock_id",
-        "errors fail the run after many, and means are of a second",
+        "continue_on_error ignore_error error_dump",
+        "a job goes on after errors, up to --max-errors; each of them counts, and fails the run",
+    ),
+    (
+        "log_entries bwavgtime iopsavgtime significant_figures job_start_clock_id log_compression \
+         log_compression_cpus read_iolog_chunked",
+        "logs are written as they come and read at once, and means are of a second",
     ),
     (
         "do_verify verifysort verifysort_nr verify_interval verify_offset verify_fatal verify_dump verify_async \
@@ -167,7 +212,6 @@ static NO_DIFFERENCE: &[(&str, &str)] = &[
         "io_submit_mode serialize_overlap",
         "operations with a rate are issued at their instants, whatever became of those before",
     ),
-    ("log_prio", "all operations of a job have one priority"),
     (
         "disable_lat disable_clat disable_slat disable_bw_measurement disable_bw slat_percentiles",
         "measuring is not switched off; there is no slat of its own",
@@ -182,14 +226,16 @@ static MISSING: &[(&str, &str)] = &[
     ),
     ("trim_percentage trim_verify_zero trim_backlog trim_backlog_batch", "the writes without trims among them"),
     (
-        "write_iolog read_iolog read_iolog_chunked replay_no_stall replay_redirect replay_scale replay_align \
-         replay_time_scale replay_skip merge_blktrace_file merge_blktrace_scalars merge_blktrace_iters",
+        "merge_blktrace_file merge_blktrace_scalars merge_blktrace_iters",
         "operations that are made up, not those of the log (flashproof storage --replay runs a trace)",
     ),
-    ("exec_prerun exec_postrun", "the load without the commands around it"),
+    (
+        "exec_prerun exec_postrun",
+        "the load without the commands around it: flashproof runs no foreign commands, so run them before and after",
+    ),
     ("ioscheduler", "the load under the present scheduler (/sys/block/DEVICE/queue/scheduler)"),
     (
-        "zonemode zonesize zonecapacity zonerange zoneskip read_beyond_wp max_open_zones job_max_open_zones \
+        "zonecapacity read_beyond_wp max_open_zones job_max_open_zones \
          ignore_zone_limits zone_reset_threshold zone_reset_frequency recover_zbd_write_error \
          write_zone_remainder",
         "operations all over the range, regardless of zones",
@@ -199,7 +245,6 @@ static MISSING: &[(&str, &str)] = &[
         "writes without a placement handle (flashproof storage tenants has them)",
     ),
     ("thinkcycles rate_ignore_thinktime", "a pause asleep"),
-    ("wait_for", "all jobs begin at once (stonewall waits for those before)"),
     (
         "rw_sequencer percentage_sequential random_sequence_stride bs_unaligned blocksize_unaligned \
          bs_is_seq_rand offset_align rwmixcycle",
@@ -207,13 +252,11 @@ static MISSING: &[(&str, &str)] = &[
     ),
     ("num_range atomic unified_rw_reporting", "operations one by one, each direction on its own"),
     (
-        "numa_cpu_nodes nice prio prioclass numa_mem_policy priohint cgroup cgroup_weight cgroup_nodelete uid gid \
-         ioprio",
-        "the load as this process runs (cpus_allowed, or numactl, nice, ionice, systemd-run before the command set them)",
+        "nice cgroup cgroup_weight cgroup_nodelete uid gid ioprio",
+        "the load as this process runs (nice, systemd-run before the command set them)",
     ),
     (
-        "hipri cmdprio_percentage cmdprio cmdprio_class cmdprio_hint cmdprio_bssplit uncached md_per_io_size \
-         cmd_type sqthread_poll_cpu nowait",
+        "hipri uncached md_per_io_size cmd_type nowait",
         "ordinary operations that are waited for by interrupt",
     ),
     (
@@ -225,20 +268,13 @@ static MISSING: &[(&str, &str)] = &[
         "buffer_pattern dedupe_percentage dedupe_global dedupe_mode dedupe_working_set_percentage",
         "random data that is never the same twice",
     ),
-    ("flow flow_id flow_watermark flow_sleep", "all jobs independent of each other"),
+    ("flow_watermark", "jobs that keep to their shares at once"),
     (
-        "steadystate ss steadystate_duration ss_dur steadystate_ramp_time ss_ramp steadystate_check_interval \
-         ss_interval",
-        "the whole runtime; the report tells whether it was steady",
-    ),
-    (
-        "write_hist_log log_hist_msec log_hist_coarseness log_window_value log_issue_time log_compression \
-         log_compression_cpus log_store_compressed log_alternate_epoch log_alternate_epoch_clock_id \
-         log_unix_epoch",
+        "log_window_value log_issue_time log_store_compressed log_alternate_epoch log_alternate_epoch_clock_id",
         "no such log, or its usual form; hlog files of the run directory hold every histogram",
     ),
     (
-        "exitall_on_error ignore_error error_dump block_error_percentiles profile gpu_dev_id ramp_size sprandom \
+        "exitall_on_error block_error_percentiles profile gpu_dev_id ramp_size sprandom \
          spr_num_regions spr_op spr_cs",
         "each job to its own end",
     ),
@@ -261,15 +297,10 @@ static MISSING: &[(&str, &str)] = &[
 ];
 
 /// Values with which unsupported options have no effect, beside `0` and `none`.
-const OFF: [(&str, &str); 4] = [
-    ("rw_sequencer", "sequential"),
-    ("dedupe_mode", "repeat"),
-    ("numa_mem_policy", "default"),
-    ("numa_mem_policy", "local"),
-];
+const OFF: [(&str, &str); 2] = [("rw_sequencer", "sequential"), ("dedupe_mode", "repeat")];
 
 /// Options for which 0 has an effect.
-const ZERO_COUNTS: [&str; 7] = ["numa_cpu_nodes", "percentage_sequential", "prio", "uid", "gid", "plids", "fdp_pli"];
+const ZERO_COUNTS: [&str; 5] = ["percentage_sequential", "uid", "gid", "plids", "fdp_pli"];
 
 /// True if an unsupported option has no effect with `value`.
 pub(super) fn is_off(name: &str, value: Option<&str>) -> bool {

@@ -52,13 +52,6 @@ pub(super) fn bounded_seconds(ns: u64) -> Result<u64, String> {
     if ns / NS_PER_SEC > u32::MAX.into() { Err(format!("it is more than {} s", u32::MAX)) } else { Ok(ns) }
 }
 
-pub(super) fn whole_seconds(ns: u64) -> Result<u64, String> {
-    match bounded_seconds(ns)?.is_multiple_of(NS_PER_SEC) {
-        true => Ok(ns),
-        false => Err("runs are of whole seconds - round it".into()),
-    }
-}
-
 pub(super) fn word(text: &str, words: &[&str]) -> Result<(), String> {
     if words.contains(&text) { Ok(()) } else { Err(format!("it is one of {}", words.join(", "))) }
 }
@@ -98,6 +91,32 @@ pub(super) fn cpus(text: &str) -> Result<Vec<u32>, String> {
         }
     }
     Ok(all.into_iter().collect())
+}
+
+/// A file about memory nodes in sysfs; `None`: it is not there.
+pub(super) fn memory_nodes(file: &str) -> Option<String> {
+    std::fs::read_to_string(format!("/sys/devices/system/node/{file}")).ok()
+}
+
+/// CPUs of the memory nodes in a list, `0,2-5`. `about` reads a file about memory nodes.
+pub(super) fn cpus_of_nodes(text: &str, about: impl Fn(&str) -> Option<String>) -> Result<Vec<u32>, String> {
+    let mut all = Vec::new();
+    for node in cpus(text)? {
+        let of_node = about(&format!("node{node}/cpulist")).ok_or_else(|| format!("this machine has no memory node {node} - name others, or leave it out"))?;
+        all.extend(cpus(of_node.trim())?);
+    }
+    Ok(all)
+}
+
+/// Checks a memory policy: with a single node all are the same.
+pub(super) fn memory_policy(text: &str, is_single: bool) -> Result<(), String> {
+    let policy = text.split_once(':').map_or(text, |(policy, _)| policy);
+    word(policy, &["default", "local", "prefer", "bind", "interleave"])?;
+    match policy {
+        "default" | "local" => Ok(()),
+        _ if is_single => Ok(()),
+        _ => Err("flashproof sets no memory policy, and this machine has several memory nodes - leave it out, and run flashproof under numactl".into()),
+    }
 }
 
 /// CPUs whose bits are set.

@@ -246,6 +246,11 @@ impl Map {
         }
     }
 
+    /// Marks all units as unvisited.
+    pub(super) fn clear(&mut self) {
+        *self = Self::new(self.units);
+    }
+
     /// Memory of a map with `units` units, bytes.
     pub(super) fn bytes_of(units: u64) -> u64 {
         units / 8 + units / 500
@@ -254,7 +259,7 @@ impl Map {
     /// The next unvisited unit from `wanted` on, wrapping around. When all are visited, all are cleared.
     pub(super) fn free_from(&mut self, wanted: u64) -> u64 {
         if self.free == 0 {
-            *self = Self::new(self.units);
+            self.clear();
         }
         self.find(wanted).or_else(|| self.find(0)).unwrap_or(0)
     }

@@ -11,7 +11,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 const KEPT_MAX: usize = 4 << 20;
 
 /// An operation, or all of a direction in a stretch of time.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Sample {
     /// End, nanoseconds since the measurement began.
     pub end_ns: u64,
@@ -25,6 +25,27 @@ pub struct Sample {
     pub length_ns: u64,
     /// First byte of the operation.
     pub offset: u64,
+    /// Its I/O priority, as a number for the kernel.
+    pub priority: u16,
+    /// Largest operation, bytes, and greatest latency, nanoseconds.
+    pub max_bytes: u64,
+    pub max_ns: u64,
+    /// Operations by latency, in [`BINS`] bins, for a log of histograms; otherwise empty.
+    pub bins: Vec<u32>,
+}
+
+/// Bins of fio's histograms: 29 powers of two, in 64 parts each.
+pub const BINS: usize = 29 << BIN_BITS;
+const BIN_BITS: u32 = 6;
+
+/// The bin of a latency. Source: fio's `plat_val_to_idx()`.
+fn bin(latency_ns: u64) -> usize {
+    let bits = latency_ns.checked_ilog2().unwrap_or(0).saturating_sub(BIN_BITS);
+    let part = (latency_ns >> bits) as usize & ((1 << BIN_BITS) - 1);
+    match bits {
+        0 => latency_ns as usize,
+        _ => (((bits as usize + 1) << BIN_BITS) + part).min(BINS - 1),
+    }
 }
 
 /// Samples of a job.
@@ -35,6 +56,8 @@ pub struct Samples {
     /// Start and end of the measurement, nanoseconds.
     from_ns: u64,
     until_ns: u64,
+    /// True for a log of histograms.
+    has_bins: bool,
     kept: Mutex<Kept>,
 }
 
@@ -49,7 +72,11 @@ struct Kept {
 
 impl Samples {
     pub(super) fn new(every_ns: u64, from_ns: u64, until_ns: u64) -> Self {
-        Self { every_ns, from_ns, until_ns, kept: Mutex::default() }
+        Self { every_ns, from_ns, until_ns, has_bins: false, kept: Mutex::default() }
+    }
+
+    pub(super) fn with_bins(self) -> Self {
+        Self { has_bins: true, ..self }
     }
 
     fn kept(&self) -> MutexGuard<'_, Kept> {
@@ -70,6 +97,10 @@ impl Samples {
                 latency_ns,
                 length_ns: 0,
                 offset: request.offset,
+                priority: request.priority.value(),
+                max_bytes: bytes,
+                max_ns: latency_ns,
+                bins: Vec::new(),
             });
         };
         if number > kept.number {
@@ -81,6 +112,11 @@ impl Samples {
         open.ops += 1;
         open.bytes += bytes;
         open.latency_ns += latency_ns;
+        (open.max_bytes, open.max_ns) = (open.max_bytes.max(bytes), open.max_ns.max(latency_ns));
+        if self.has_bins {
+            open.bins.resize(BINS, 0);
+            open.bins[bin(latency_ns)] += 1;
+        }
     }
 
     /// Takes the samples. `ran_ns`: the run is over after this time, and so is the current period.
@@ -133,6 +169,7 @@ mod tests {
             buffers: 0,
             sync: sys::op::WriteSync::No,
             placement: None,
+            priority: Default::default(),
         };
         samples.add(direction, &request, &Times::new(0, 0, completed_ns - 10, completed_ns));
     }
@@ -142,8 +179,8 @@ mod tests {
         let each = Samples::new(0, 1_000, 9_000);
         [999, 1_500, 9_500].into_iter().for_each(|at| add(&each, 1, at));
         let taken = each.take(None);
-        let sample = Sample { direction: 1, ops: 1, bytes: 4_096, latency_ns: 10, offset: 8_192, ..Sample::default() };
-        assert_eq!(taken, [Sample { end_ns: 500, ..sample }, Sample { end_ns: 7_999, ..sample }]);
+        let sample = Sample { direction: 1, ops: 1, bytes: 4_096, latency_ns: 10, offset: 8_192, max_bytes: 4_096, max_ns: 10, ..Sample::default() };
+        assert_eq!(taken, [Sample { end_ns: 500, ..sample.clone() }, Sample { end_ns: 7_999, ..sample }]);
         assert_eq!(each.take(Some(8_000)), []);
 
         let sums = Samples::new(3_000, 1_000, 9_000);
@@ -154,6 +191,18 @@ mod tests {
         let last: Vec<_> =
             sums.take(Some(8_000)).iter().map(|sum| (sum.end_ns, sum.direction, sum.ops, sum.length_ns)).collect();
         assert_eq!(last, [(8_000, 0, 2, 2_000), (8_000, 2, 1, 2_000)]);
+    }
+
+    #[test]
+    fn bins_are_fios() {
+        // Pairs as of fio's plat_val_to_idx().
+        for (ns, index) in [(0, 0), (63, 63), (64, 64), (127, 127), (128, 128), (130, 129), (255, 191), (256, 192), (u64::MAX, BINS - 1)] {
+            assert_eq!(bin(ns), index, "{ns}");
+        }
+        let sums = Samples::new(1_000_000, 0, 9_000_000).with_bins();
+        [100, 200, 300].into_iter().for_each(|at| add(&sums, 0, at));
+        let taken = sums.take(Some(1_000));
+        assert_eq!((taken[0].bins[10], taken[0].bins.iter().sum::<u32>(), taken[0].max_bytes), (3, 3, 4_096));
     }
 
     #[test]

@@ -1,10 +1,11 @@
 //! Converts a section to a job: options with their values, and contradictions between them.
 
+use super::iolog::skipped;
 use super::job::{DEPTH_MAX, DIRECTIONS, ExitWhat, JOBS_MAX, Job, Wanted};
 use super::options::{Known, Support, find, is_off, nearest};
 use super::parse::{
-    above_zero, bounded_seconds, by_direction, cpus, cpus_of_mask, distribution, filenames, is_sync_engine,
-    latency_percentile, percentiles, positive, rw_modifier, size_one, size_range, size_split, whole_seconds, word,
+    above_zero, bounded_seconds, by_direction, cpus, cpus_of_mask, cpus_of_nodes, distribution, filenames, is_sync_engine,
+    latency_percentile, memory_nodes, memory_policy, percentiles, positive, rw_modifier, size_one, size_range, size_split, word,
     write_back,
 };
 use super::pattern::{Distribution, Sizes};
@@ -75,13 +76,56 @@ impl Job {
         };
         let time = |unit| number(text, unit);
         match option.name {
+            "flow" => self.flow.weight = count(0, 1_000_000)?,
+            "flow_id" => self.flow.id = count(0, u64::MAX)?,
+            "flow_sleep" => self.flow.sleep_ns = time(MICROSECONDS)?,
+            "iodepth_low" => self.refill.low = count(1, DEPTH_MAX)?,
+            "iodepth_batch_complete_min" => self.refill.after = count(0, DEPTH_MAX)?,
+            "numa_cpu_nodes" => self.cpus = cpus_of_nodes(text, memory_nodes)?,
+            "numa_mem_policy" => memory_policy(text, memory_nodes("online").is_none_or(|nodes| nodes.trim() == "0"))?,
+            "steadystate" | "steadystate_duration" | "steadystate_ramp_time" | "steadystate_check_interval" => {
+                self.steady.set(option.name, text)?;
+            }
+            "invalidate" => self.keeps_cache = !yes()?,
+            "overwrite" => self.overwrite = yes()?,
+            "read_iolog" => self.replay.file = Some(text.to_owned()),
+            "replay_no_stall" => self.replay.no_stall = yes()?,
+            "replay_redirect" => self.replay.redirect = Some(text.to_owned()).filter(|name| !name.is_empty()),
+            "replay_time_scale" => self.replay.time_scale = count(1, 1_000_000)?,
+            "replay_align" => {
+                self.replay.align = count(0, 1 << 40)?.max(1);
+                if !self.replay.align.is_power_of_two() {
+                    return Err("it is no power of two".into());
+                }
+            }
+            "replay_scale" => self.replay.scale = count(0, u64::MAX)?.max(1),
+            "replay_skip" => self.replay.skip = skipped(text)?,
+            "write_iolog" => self.write_iolog = Some(text.to_owned()),
+            "write_hist_log" => self.hist_log = Some(given.value.clone().unwrap_or_default()),
+            "log_hist_msec" => self.log_hist_msec = count(0, 3_600_000)?,
+            "log_hist_coarseness" => self.log_hist_coarseness = count(0, 6)?,
+            "log_unix_epoch" => self.log_unix_epoch = yes()?,
+            "log_max_value" => self.log_max_value = yes()?,
+            "wait_for" => self.waits_for = Some(text.to_owned()),
+            "zonemode" => {
+                word(text, &["none", "strided"]).map_err(|why| format!("{why}; zones of a zoned device (zbd) are not written here"))?;
+                self.zones.strided = Some(text == "strided");
+            }
+            "zonesize" => self.zones.size = Some(above_zero(size(text, kb_base)?)?),
+            "zonerange" => self.zones.range = Some(above_zero(size(text, kb_base)?)?),
+            "zoneskip" => self.zones.skip = Some(size(text, kb_base)?),
+            "prio" | "prioclass" | "priohint" | "cmdprio" | "cmdprio_class" | "cmdprio_hint" | "cmdprio_percentage"
+            | "cmdprio_bssplit" => self.priority.set(option.name, text, kb_base)?,
             "name" => self.name = text.to_owned(),
             "description" => self.description = text.to_owned(),
             "filename" => self.filenames = filenames(text)?,
             "directory" => self.directory = text.to_owned(),
             "nrfiles" => self.nrfiles = count(1, 1_024)?,
             "rw" => self.set_rw(text)?,
-            "ioengine" => self.is_sync_engine = is_sync_engine(text)?,
+            "ioengine" => {
+                self.is_null = text == "null";
+                self.is_sync_engine = !self.is_null && is_sync_engine(text)?;
+            }
             "iodepth" => self.depth = count(1, DEPTH_MAX)?,
             "size" => self.size = Some(above_zero(size(text, kb_base)?)?),
             "io_size" => self.io_size = Some(above_zero(size(text, kb_base)?)?),
@@ -117,7 +161,7 @@ impl Job {
                 word(text, &["shared", "split"])?;
                 self.splits_cpus = text == "split";
             }
-            "runtime" => self.runtime_ns = Some(whole_seconds(time(SECONDS)?)?).filter(|ns| *ns > 0),
+            "runtime" => self.runtime_ns = Some(bounded_seconds(time(SECONDS)?)?).filter(|ns| *ns > 0),
             "time_based" => self.time_based = yes()?,
             "ramp_time" => self.ramp_ns = bounded_seconds(time(SECONDS)?)?,
             "loops" => self.loops = count(1, u64::MAX)?,
@@ -157,6 +201,7 @@ impl Job {
             "fill_device" => self.fills = yes()?,
             "filename_format" => self.filename_format = text.to_owned(),
             "log_offset" => self.log_offset = yes()?,
+            "log_prio" => self.log_prio = yes()?,
             "rate_min" => set_rates(&mut self.least, text, kilo, Wanted::Bytes)?,
             "rate_iops_min" => set_rates(&mut self.least, text, kilo, Wanted::Iops)?,
             "rate_cycle" => self.rate_cycle_ns = count(1, 3_600_000)? * 1_000_000,

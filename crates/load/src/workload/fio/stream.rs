@@ -1,17 +1,22 @@
 //! The operations of a job, or of one of its directions.
 
 use super::closed::Bound;
+use super::flow::Flow;
+use super::iolog::{Iolog, Issued};
 use super::job::{DIRECTIONS, FLUSHES, Job, KINDS, TRIMS, WRITES};
 use super::least_rate::LeastRate;
 use super::pattern::{Draw, Map};
+use super::priority::ByPriority;
 use super::progress::{Exit, Progress};
 use super::samples::Samples;
+use super::steady::Steady;
+use super::zones::Zones;
 use crate::stream::{LOST, Request, Stream};
 use results::times::Times;
 use results::units;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use sys::op::{OpKind, Outcome, TargetId, WriteSync};
+use sys::op::{OpKind, Outcome, Priority, TargetId, WriteSync};
 use sys::random::Random;
 
 const KIND_OF: [OpKind; KINDS] = [OpKind::Read, OpKind::Write, OpKind::Deallocate, OpKind::Flush];
@@ -29,6 +34,10 @@ pub(super) struct Area {
     pub(super) order: Order,
     /// Range written since the last flush: first byte and end.
     pub(super) written: Option<(u64, u64)>,
+    /// Bytes that the job uses of it, in all windows.
+    pub(super) used: u64,
+    /// The area is a window that moves on.
+    pub(super) zones: Option<Zones>,
 }
 
 /// Selects the next block of an area.
@@ -84,7 +93,18 @@ pub struct FioStream {
     /// The last that was seen of the clock.
     pub(super) now_ns: u64,
     pub(super) exit: Option<Exit>,
+    pub(super) steady: Option<Arc<Steady>>,
+    pub(super) flow: Option<Flow>,
+    /// The last call of `next` gave no operation because others have to follow first.
+    pub(super) is_held: bool,
+    /// Priority of all its operations, unless they have several.
+    pub(super) priority: Priority,
+    pub(super) by_priority: Option<Arc<ByPriority>>,
     pub(super) samples: Option<Arc<Samples>>,
+    pub(super) histograms: Option<Arc<Samples>>,
+    /// The operations, if they are those of a log; the next is the last but `ops_left`.
+    pub(super) iolog: Option<Arc<Iolog>>,
+    pub(super) issued: Option<Arc<Issued>>,
     pub(super) progress: Arc<Progress>,
 }
 
@@ -105,6 +125,7 @@ impl FioStream {
     /// Does nothing more from `at_ns` on.
     fn end(&mut self, at_ns: u64) {
         self.ops_left = 0;
+        self.flow = None;
         if let Some(Exit { groups, ends, .. }) = &self.exit {
             for group in &groups[ends.clone()] {
                 group.fetch_min(at_ns, Ordering::Relaxed);
@@ -158,7 +179,29 @@ impl FioStream {
             buffers: if kind == WRITES { buffers } else { self.buffers[kind] },
             sync: if kind == WRITES { self.job.sync } else { WriteSync::No },
             placement: None,
+            priority: self.priority,
         }
+    }
+
+    /// The next operation: of the log, or by choice.
+    #[inline]
+    fn make(&mut self) -> Request {
+        if let Some(log) = &self.iolog {
+            let operation = log.operations[log.operations.len() - self.ops_left as usize];
+            let (file, kind) = (usize::from(operation.file), operation.kind);
+            return Request { kind, ..self.request(operation.number(), file, operation.offset, operation.len) };
+        }
+        let (direction, area) = (self.direction(), self.area());
+        let wanted = self.job.sizes[direction].draw(&mut self.random);
+        let (jumps, unit) = (self.jumps(direction), self.units[direction]);
+        let (offset, len) = self.areas[area].next(direction, wanted, jumps, unit, &mut self.random);
+        self.areas[area].stride(len);
+        self.bytes_left = self.bytes_left.saturating_sub(len);
+        let mut request = self.request(direction, area, offset, len as u32);
+        if self.by_priority.is_some() {
+            request.priority = self.job.priority.draw(direction, len, &mut self.random);
+        }
+        request
     }
 
     /// The operation that follows in the same slot: the write after a trim, the flush after a number of writes. As in
@@ -203,6 +246,9 @@ impl FioStream {
     /// Arrivals of a single direction, divided over its areas; `None` if chance decides more.
     fn counted(&self, arrivals: u64, tell: &mut dyn FnMut(u32, u64)) -> Option<()> {
         let [direction] = self.directions[..] else { return None };
+        if self.iolog.is_some() {
+            return None;
+        }
         let mean = self.job.sizes[direction].mean_bytes().max(1.0);
         let most = self.ops_left.min((self.bytes_left as f64 / mean).ceil() as u64);
         let (count, areas) = (arrivals.min(most), self.areas.len() as u64);
@@ -218,6 +264,18 @@ impl Area {
     fn wrote(&mut self, start: u64, end: u64) {
         let (first, last) = self.written.unwrap_or((start, end));
         self.written = Some((first.min(start), last.max(end)));
+    }
+
+    /// Moves the window on after an operation of `len` bytes, if it is due.
+    #[inline]
+    fn stride(&mut self, len: u64) {
+        let next = self.zones.as_mut().and_then(|zones| zones.next_start(self.start, len, self.len));
+        if let Some(start) = next {
+            (self.start, self.next) = (start, [0; DIRECTIONS]);
+            if let Order::Mapped(maps) = &mut self.order {
+                maps.iter_mut().for_each(Map::clear);
+            }
+        }
     }
 
     /// Offset and length of the next operation, about `wanted` bytes.
@@ -277,18 +335,23 @@ impl Stream for FioStream {
             self.end_itself(self.now_ns);
             return None;
         }
-        let (direction, area) = (self.direction(), self.area());
-        let wanted = self.job.sizes[direction].draw(&mut self.random);
-        let (jumps, unit) = (self.jumps(direction), self.units[direction]);
-        let (offset, len) = self.areas[area].next(direction, wanted, jumps, unit, &mut self.random);
-        self.bytes_left = self.bytes_left.saturating_sub(len);
+        if self.flow.as_mut().is_some_and(|flow| !flow.take()) {
+            self.is_held = true;
+            return None;
+        }
+        let request = self.make();
         self.ops_left -= 1;
         self.progress.begin();
         self.in_flight += 1;
         if let Bound::Pauses(pauses) = &mut self.bound {
             pauses.begin();
         }
-        Some(self.request(direction, area, offset, len as u32))
+        Some(request)
+    }
+
+     fn again_after_ns(&mut self) -> Option<u64> {
+        let flow = self.flow.as_ref().filter(|_| std::mem::take(&mut self.is_held))?;
+        Some(flow.look_after_ns())
     }
 
     #[inline]
@@ -304,9 +367,18 @@ impl Stream for FioStream {
     #[inline]
     fn on_times(&mut self, request: &Request, times: &Times) {
         self.now_ns = times.completed_ns();
+        if let Some(issued) = &self.issued {
+            issued.add(request, times);
+        }
         let Some(direction) = KIND_OF[..DIRECTIONS].iter().position(|kind| *kind == request.kind) else { return };
-        if let Some(samples) = &self.samples {
+        for samples in self.samples.iter().chain(&self.histograms) {
             samples.add(direction, request, times);
+        }
+        if let Some(by_priority) = &self.by_priority {
+            by_priority.add(direction, request.priority, times);
+        }
+        if let Some(steady) = &self.steady {
+            steady.took(self.now_ns, request.len.into(), times.service_ns());
         }
         if let Bound::Search(search) = &mut self.bound {
             search.took(self.now_ns, times.service_ns(), &self.progress);
@@ -330,7 +402,8 @@ impl Stream for FioStream {
 
     #[inline]
     fn until_ns(&self) -> u64 {
-        self.exit.as_ref().map_or(self.until_ns, |exit| self.until_ns.min(exit.at_ns()))
+        let until_ns = self.steady.as_ref().map_or(self.until_ns, |steady| self.until_ns.min(steady.ended_ns()));
+        self.exit.as_ref().map_or(until_ns, |exit| until_ns.min(exit.at_ns()))
     }
 
     #[inline]
@@ -354,6 +427,7 @@ impl Stream for FioStream {
             Bound::Depth => (u32::MAX, now_ns),
             Bound::Pauses(pauses) => pauses.width(now_ns, self.in_flight),
             Bound::Search(search) => search.width(now_ns, self.in_flight),
+            Bound::Drains(drain) => drain.width(now_ns, self.in_flight),
         };
         (width, from_ns.max(self.from_ns))
     }
@@ -363,6 +437,12 @@ impl Stream for FioStream {
     }
 
     fn expect(&self, arrivals: u64, cells: &mut dyn FnMut(u32, u64)) {
+        let log = self.iolog.as_ref().map_or(&[][..], |log| &log.operations);
+        let ahead = log.iter().skip(log.len().saturating_sub(self.ops_left as usize)).take(arrivals as usize);
+        for operation in ahead {
+            let target = self.areas[usize::from(operation.file)].target;
+            cells(self.cells[operation.number()] + u32::from(target), 1);
+        }
         let _ = self.counted(arrivals, cells);
     }
 

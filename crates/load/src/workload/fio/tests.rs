@@ -9,6 +9,8 @@ use engine::sim::Drive;
 use std::collections::HashSet;
 use sys::op::{OpKind, Outcome, WriteBack, WriteSync};
 
+mod order;
+
 /// The jobs of a job file, or its errors.
 fn read(text: &str) -> Result<(Vec<FioLoad>, Vec<String>), String> {
     let lines = |problems: Vec<Problem>| problems.iter().map(ToString::to_string).collect::<Vec<_>>();
@@ -91,11 +93,17 @@ fn a_sequence_can_skip_and_go_backwards_and_random_places_have_sequences() {
 
 #[test]
 fn an_option_that_does_nothing_is_taken_and_files_have_the_names_that_are_asked_for() {
-    let off = "verify=0\ndo_verify=1\nzonemode=none\nunified_rw_reporting=none\nnice=0\nrw_sequencer=sequential\nnuma_mem_policy=local";
+    let off = "verify=0\ndo_verify=1\nzonemode=none\nunified_rw_reporting=none\nnice=0\nrw_sequencer=sequential\nnuma_mem_policy=local\nflow=0\nreplay_align=0";
     assert!(read(&format!("[a]\nfilename=sim:\n{off}")).is_ok());
     for (option, says) in [
-        ("numa_cpu_nodes=0", "numactl"),
-        ("prio=0", "ionice"),
+        ("numa_cpu_nodes=1023", "no memory node 1023"),
+        ("numa_mem_policy=round", "interleave"),
+        ("zonemode=zbd", "zones of a zoned device (zbd) are not written here"),
+        ("exec_prerun=true", "runs no foreign commands"),
+        ("write_hist_log=x", "give log_hist_msec"),
+        ("steadystate_duration=10", "need a criterion"),
+        ("read_iolog=/nonexistent/log", "cannot replay the log \"/nonexistent/log\""),
+        ("flow=2\nrate_iops=10", "flow and a rate contradict each other"),
         ("verify=md5", "nothing that was written is compared"),
         ("nfs_url=x", "another engine of fio's reads it"),
     ] {

@@ -1,8 +1,11 @@
 //! A clone of a job, and the kinds of operations that are recorded of it.
 
+use super::iolog::Issued;
 use super::job::Job;
+use super::priority::ByPriority;
 use super::progress::{Exit, Progress};
 use super::samples::Samples;
+use super::steady::Steady;
 use std::sync::Arc;
 
 /// One clone of a job.
@@ -18,6 +21,14 @@ pub struct Thread {
     pub progress: Arc<Progress>,
     /// Samples for its logs, if it has any.
     pub samples: Option<Arc<Samples>>,
+    /// Histograms of periods for its log, if it has one.
+    pub histograms: Option<Arc<Samples>>,
+    /// Operations for the log that it writes, if it does.
+    pub issued: Option<Arc<Issued>>,
+    /// Latencies by priority, if its operations have several.
+    pub by_priority: Option<Arc<ByPriority>>,
+    /// The end of its entry by steadiness, if it has one.
+    pub steady: Option<Arc<Steady>>,
     pub(super) exit: Option<Exit>,
 }
 
@@ -34,7 +45,8 @@ impl Thread {
     /// Latest end, nanoseconds since the measurement began: by its runtime, or with another job.
     pub fn end_ns(&self) -> u64 {
         let exit_ns = self.exit.as_ref().map_or(u64::MAX, Exit::at_ns);
-        self.job.end_ns().min(exit_ns).saturating_sub(self.job.ramp_ns)
+        let steady_ns = self.steady.as_ref().map_or(u64::MAX, |steady| steady.ended_ns());
+        self.job.end_ns().min(exit_ns).min(steady_ns).saturating_sub(self.job.ramp_ns)
     }
 
     /// True if it completed its work, or met a condition that ends it, before its time.

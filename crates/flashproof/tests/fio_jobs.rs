@@ -1,0 +1,218 @@
+//! fio's jobs beside and after each other, their steady states, priorities and logs, as a user sees them.
+
+use crate::support;
+
+use serde_json::Value;
+use std::fs;
+use support::{Bench, Ended, LoopDevice, tool};
+
+const MIB: u64 = 1 << 20;
+
+/// Runs `flashproof fio` with the options of `line`, which ask for JSON; its jobs.
+fn jobs(bench: &Bench, line: &str, code: i32) -> (Vec<Value>, Ended) {
+    let line = format!("fio {line} --output-format=json");
+    let ended = bench.flashproof(&line.split_whitespace().collect::<Vec<_>>()).expect(code);
+    let json: Value = serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}\n{}", ended.stdout));
+    (json["jobs"].as_array().unwrap().clone(), ended)
+}
+
+fn number(value: &Value) -> f64 {
+    value.as_f64().unwrap_or_else(|| panic!("{value} is no number"))
+}
+
+#[test]
+fn jobs_share_their_operations_out_by_flow() {
+    let bench = Bench::new();
+    let line = "--direct=1 --rw=randread --iodepth=16 --time_based --runtime=2 --flow_sleep=100 --name=heavy --flow=8 --name=light --flow=1";
+    let shares = |line: &str| {
+        let (jobs, _) = jobs(&bench, line, 0);
+        number(&jobs[0]["read"]["total_ios"]) / number(&jobs[1]["read"]["total_ios"])
+    };
+    for at in ["--out=same --filename=sim:", "--out=other --filename=sim:"] {
+        let share = shares(&format!("{at} {line}"));
+        assert!((7.5..8.5).contains(&share), "{share}");
+    }
+    let alone = shares(&format!("--out=ids --filename=sim: {} --flow_id=7", line));
+    assert!((0.8..1.2).contains(&alone), "each alone in its group: {alone}");
+    let Some(device) = LoopDevice::new(&bench, 8 * MIB, &[]) else { return };
+    for engine in ["io_uring", "psync"] {
+        let share = shares(&format!("--out={engine} --filename={} --ioengine={engine} {line}", device.name));
+        assert!((6.0..10.0).contains(&share), "{engine}: {share}");
+    }
+}
+
+#[test]
+fn a_job_ends_when_it_is_steady_and_says_so() {
+    let bench = Bench::new();
+    let line = "--filename=sim:channels=4+read-us=1000+jitter-pct=0 --direct=1 --rw=randread --iodepth=4 --time_based --runtime=60";
+    let steady = "--steadystate=iops:1% --ss_dur=4 --ss_ramp=3";
+    let (job, ended) = jobs(&bench, &format!("--out=run --name=a --numjobs=2 --group_reporting {line} {steady}"), 0);
+    let state = &job[0]["steadystate"];
+    assert_eq!((&state["attained"], &state["duration"], &state["ss"]), (&1.into(), &4.into(), &"iops:1.000000%".into()));
+    assert_eq!(job[0]["read"]["runtime"], 7_000, "{}", ended.stderr);
+    let seconds: Vec<_> = state["data"]["iops"].as_array().unwrap().iter().map(number).collect();
+    assert!(seconds.len() == 4 && seconds.iter().all(|iops| (3_950.0..4_050.0).contains(iops)), "{seconds:?}");
+    // One that slows down in between begins again, and one that never is steady has its whole runtime.
+    let slow = line.replace("jitter-pct=0", "jitter-pct=0+slow-after-s=5").replace("60", "30");
+    let (job, _) = jobs(&bench, &format!("--out=slow --name=a {slow} {steady}"), 0);
+    assert_eq!(job[0]["read"]["runtime"], 9_000, "the four seconds after the change");
+    let (job, _) = jobs(&bench, &format!("--out=never --name=a {line} --runtime=6 --steadystate=iops:0 --ss_dur=2"), 0);
+    assert_eq!((&job[0]["read"]["runtime"], &job[0]["steadystate"]["attained"]), (&6_000.into(), &0.into()));
+    let text = bench.flashproof(&["fio", "--name=a", "--filename=sim:", "--direct=1", "--time_based", "--runtime=30", "--ss=bw_slope:9%", "--ss_dur=2"]).expect(0);
+    assert!(text.stdout.contains("  steadystate  : attained=yes, bw="), "{}", text.stdout);
+    assert!(text.stdout.contains(", bw slope="), "{}", text.stdout);
+}
+
+#[test]
+fn runtimes_have_fractions_and_jobs_wait_for_those_they_name() {
+    let bench = Bench::new();
+    let line = "--filename=sim: --direct=1 --rw=randread --time_based --name=a --runtime=1.5 --name=b --runtime=250ms --wait_for=a";
+    let (jobs_of, ended) = jobs(&bench, &format!("--out=run {line}"), 0);
+    let ran: Vec<_> = jobs_of.iter().map(|job| number(&job["read"]["runtime"])).collect();
+    assert_eq!(ran, [1_500.0, 250.0], "{}", ended.stderr);
+    assert!(bench.exists("run/run-2/verdict.json"), "a run of its own");
+    let (paced, _) = jobs(&bench, "--out=paced --filename=sim: --direct=1 --time_based --name=a --runtime=1.5 --rate_iops=1000", 0);
+    assert_eq!((&paced[0]["read"]["total_ios"], &paced[0]["read"]["iops"]), (&1_500.into(), &1_000.0.into()));
+}
+
+#[test]
+fn a_null_engine_measures_nothing_and_the_verdict_says_so() {
+    let bench = Bench::new();
+    let (job, ended) = jobs(&bench, "--out=run --name=a --ioengine=null --size=64m --rw=randrw", 0);
+    let done = ["read", "write"].map(|kind| number(&job[0][kind]["total_ios"]));
+    assert_eq!(done.iter().sum::<f64>(), 16_384.0);
+    assert!(ended.stderr.contains("measured nothing: ioengine=null moves no byte"), "{}", ended.stderr);
+}
+
+#[test]
+fn a_part_of_the_operations_has_another_priority() {
+    let bench = Bench::new();
+    let Some(device) = LoopDevice::new(&bench, 8 * MIB, &[]) else { return };
+    let line = format!(
+        "--name=a --filename={} --direct=1 --rw=randread --bs=4k --iodepth=4 --prioclass=2 --prio=7 --cmdprio_percentage=25 --cmdprio_class=3 --write_lat_log=p --log_prio=1",
+        device.name
+    );
+    for engine in ["io_uring", "psync"] {
+        let (job, _) = jobs(&bench, &format!("--out={engine} --ioengine={engine} {line}"), 0);
+        let prios = job[0]["read"]["prios"].as_array().unwrap();
+        let of = |at: usize| (&prios[at]["prioclass"], &prios[at]["prio"], number(&prios[at]["clat_ns"]["N"]));
+        let (class, level, idle) = of(1);
+        assert_eq!((class, level), (&3.into(), &0.into()));
+        assert_eq!((of(0).0, of(0).1, of(0).2 + idle), (&2.into(), &7.into(), 2_048.0));
+        assert!((420.0..600.0).contains(&idle), "{idle}");
+        let log = bench.text("p_clat.1.log");
+        let ending = |with: &str| log.lines().filter(|line| line.ends_with(with)).count() as f64;
+        assert_eq!((ending(", 0x6000"), ending(", 0x4007")), (idle, 2_048.0 - idle), "{engine}");
+    }
+}
+
+#[test]
+fn a_full_queue_drains_on_a_device() {
+    let bench = Bench::new();
+    let line = "--out=run --name=a --filename=sim:jitter-pct=0 --direct=1 --rw=randread --iodepth=16 --size=4m";
+    let (job, _) = jobs(&bench, &format!("{line} --iodepth_low=1"), 0);
+    let levels = &job[0]["iodepth_level"];
+    assert_eq!(job[0]["read"]["total_ios"], 1_024);
+    assert!(number(&levels["16"]) > 99.0, "all but one are issued together: {levels}");
+}
+
+#[test]
+fn a_log_of_operations_is_written_and_replayed() {
+    let bench = Bench::new();
+    let write = "--out=first --name=a --filename=data --rw=randrw --bs=4k --size=256k --rate_iops=100,100 --fdatasync=4 --write_iolog=log";
+    let (first, _) = jobs(&bench, write, 0);
+    let counts = |job: &Value| ["read", "write", "sync"].map(|kind| number(&job[kind]["total_ios"]));
+    let log = bench.text("log");
+    assert!(log.starts_with("fio version 3 iolog\n0 data add\n0 data open\n"), "{log}");
+    let lines = |action: &str| log.lines().filter(|line| line.contains(action)).count() as f64;
+    assert_eq!([lines(" read "), lines(" write "), lines(" datasync ")], counts(&first[0]));
+    let (again, ended) = jobs(&bench, "--out=again --name=b --read_iolog=log --iodepth=4 --write_iolog=log-2", 0);
+    assert_eq!(counts(&again[0]), counts(&first[0]));
+    assert!(ended.stderr.contains("open loop"), "{}", ended.stderr);
+    let places = |log: &str| -> Vec<String> {
+        let lines = log.lines().skip(3).map(|line| line.split_once(' ').unwrap().1.to_owned());
+        let mut lines: Vec<_> = lines.collect();
+        lines.sort();
+        lines
+    };
+    assert_eq!(places(&bench.text("log-2")), places(&log));
+    let (scaled, _) = jobs(&bench, "--out=fast --name=b --read_iolog=log --replay_no_stall=1 --iodepth=8 --replay_skip=write,sync", 0);
+    assert_eq!(counts(&scaled[0]), [counts(&first[0])[0], 0.0, 0.0]);
+    // fio replays the log that this program has written.
+    if tool("fio", &["--version"]).is_some() {
+        let line = "fio --name=a --read_iolog=log --replay_no_stall=1 --output-format=json --output=theirs.json";
+        assert!(bench.shell(line).status().unwrap().success());
+        assert_eq!(counts(&bench.json("theirs.json")["jobs"][0])[..2], counts(&first[0])[..2]);
+    }
+    bench.write("bad", "fio version 3 iolog\n0 /dev/null read zero 4096\n");
+    let refused = bench.flashproof(&["fio", "--name=a", "--read_iolog=bad"]);
+    refused.expect_error(2, &["cannot replay the log \"bad\" - line 2", "nothing was run"]);
+    bench.write("beyond", "fio version 2 iolog\ndata read 1048576 4096\n");
+    let short = bench.flashproof(&["fio", "--name=a", "--read_iolog=beyond"]);
+    short.expect_error(2, &["cannot read 1052672 bytes of data", "it has 262144"]);
+}
+
+#[test]
+fn logs_have_histograms_greatest_values_and_the_time_of_day() {
+    let bench = Bench::new();
+    let line = "--name=a --filename=sim: --direct=1 --rw=randrw --rate_iops=1000,500 --time_based --runtime=2";
+    let logs = "--write_hist_log=h --log_hist_msec=500 --write_lat_log=l --log_avg_msec=500";
+    let lines = |name: &str| -> Vec<Vec<u64>> {
+        let fields = |line: &str| line.split(", ").map(|field| field.parse().unwrap()).collect();
+        bench.text(name).lines().map(fields).collect()
+    };
+    jobs(&bench, &format!("--out=mean {line} {logs}"), 0);
+    let histograms = lines("h_clat_hist.1.log");
+    assert_eq!(histograms.len(), 8, "four periods of reads and writes");
+    for fields in &histograms {
+        assert_eq!((fields.len(), fields[2], fields[0] % 500), (3 + 1_856, 4_096, 0));
+        assert_eq!(fields[3..].iter().sum::<u64>(), if fields[1] == 0 { 500 } else { 250 });
+    }
+    let mean = lines("l_clat.1.log");
+    jobs(&bench, &format!("--out=max {line} {logs} --log_max_value=1 --log_hist_coarseness=3 --log_unix_epoch=1"), 0);
+    let max = lines("l_clat.1.log");
+    assert!(mean.iter().zip(&max).all(|(mean, max)| mean[1] < max[1]), "{mean:?} {max:?}");
+    let coarse = lines("h_clat_hist.1.log");
+    assert!(coarse.iter().all(|fields| fields.len() == 3 + 1_856 / 8));
+    let sum = |fields: &[u64]| fields[3..].chunks(8).map(|bins| bins.iter().sum()).collect::<Vec<u64>>();
+    assert_eq!(sum(&histograms[0]), coarse[0][3..], "the same seed");
+    let run = results::run_dir::read(&bench.path("max")).unwrap();
+    assert_eq!(max[0][0], run.manifest.started_unix_ms + 500);
+}
+
+/// A script of fio's repository, in the directory `FLASHPROOF_FIO_TOOLS`; `None`, said aloud, if it is not there.
+fn script(name: &str) -> Option<String> {
+    let missing = || support::skip(&format!("{name}: FLASHPROOF_FIO_TOOLS names no directory with fio's tools"));
+    let dir = std::env::var("FLASHPROOF_FIO_TOOLS").ok().or_else(missing)?;
+    let path = format!("{dir}/{name}");
+    if fs::exists(&path).unwrap_or(false) { Some(path) } else { missing() }
+}
+
+#[test]
+fn scripts_of_fio_read_the_logs_and_the_json() {
+    let bench = Bench::new();
+    let line = "--filename=sim: --direct=1 --rw=randread --rate_iops=2000 --time_based --runtime=4";
+    let logs = "--write_hist_log=h --log_hist_msec=1000 --write_lat_log=l --log_avg_msec=1000";
+    let words = format!("fio --out=run --name=a {line} {logs} --output-format=json+ --output=plus.json");
+    bench.flashproof(&words.split_whitespace().collect::<Vec<_>>()).expect(0);
+    let python = |arguments: &str| {
+        let output = bench.shell(&format!("python3 {arguments}")).output().unwrap();
+        assert!(output.status.success(), "{arguments}: {}", String::from_utf8_lossy(&output.stderr));
+        String::from_utf8_lossy(&output.stdout).into_owned()
+    };
+    if let Some(path) = script("fiologparser.py") {
+        let means = python(&format!("{path} -i 1000 -A l_clat.1.log"));
+        assert_eq!(means.lines().filter(|line| line.starts_with(|c: char| c.is_ascii_digit())).count(), 4, "{means}");
+    }
+    if let Some(path) = script("fio_jsonplus_clat2csv") {
+        python(&format!("{path} plus.json out.csv"));
+        let csv = bench.text("out_job0.csv");
+        assert!(csv.lines().count() > 50 && csv.contains("8000"), "all 8,000 reads are in it: {csv}");
+    }
+    let has_numpy = tool("python3", &["-c", "import numpy, pandas"]).is_some();
+    if let Some(path) = script("hist/fiologparser_hist.py").filter(|_| has_numpy) {
+        let table = python(&format!("{path} --group_nr 29 --log_hist_msec 1000 h_clat_hist.1.log"));
+        let samples: f64 = table.lines().skip(1).filter_map(|line| line.split(',').nth(1)?.trim().parse::<f64>().ok()).sum();
+        assert!((7_000.0..=8_001.0).contains(&samples), "{table}");
+    }
+}

@@ -1,0 +1,299 @@
+//! The end of a job by its own steadiness: fio's `steadystate`.
+//!
+//! The clones of a report entry count together, interval by interval on the run's clock. Once the last `duration` of
+//! intervals meets the criterion, they end. Source: fio's `steadystate_slope()` and `steadystate_deviation()`.
+
+use super::value::{MICROSECONDS, SECONDS, Unit, number};
+use results::units::quoted;
+use std::collections::VecDeque;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+const NS_PER_SEC: u64 = 1_000_000_000;
+
+/// Intervals that a criterion looks at, at most.
+const INTERVALS_MAX: u64 = 100_000;
+
+/// Measure that has to be steady.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Measure {
+    /// Operations a second.
+    Iops,
+    /// Bytes a second.
+    Bandwidth,
+    /// Mean latency of an interval, nanoseconds.
+    Latency,
+}
+
+/// Options of a job.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct SteadyOptions {
+    pub measure: Measure,
+    /// True: the slope of the least-squares line is limited, otherwise the greatest deviation from the mean.
+    pub slope: bool,
+    pub limit: f64,
+    /// True if `limit` is in percent of the mean.
+    pub percent: bool,
+    /// Time that has to be steady; 0: not given.
+    pub duration_ns: u64,
+    /// Time before it, which does not count.
+    pub ramp_ns: u64,
+    pub interval_ns: u64,
+    /// True if a criterion was given.
+    pub is_on: bool,
+}
+
+impl Default for SteadyOptions {
+    fn default() -> Self {
+        let (measure, interval_ns) = (Measure::Iops, NS_PER_SEC);
+        Self { measure, slope: false, limit: 0.0, percent: false, duration_ns: 0, ramp_ns: 0, interval_ns, is_on: false }
+    }
+}
+
+impl SteadyOptions {
+    /// Applies the option `name`. Errors: the reason, a phrase.
+    pub(super) fn set(&mut self, name: &str, text: &str) -> Result<(), String> {
+        match name {
+            "steadystate" => self.set_criterion(text)?,
+            "steadystate_duration" => self.duration_ns = number(text, SECONDS)?,
+            "steadystate_ramp_time" => self.ramp_ns = number(text, SECONDS)?,
+            _ => self.interval_ns = number(text, SECONDS)?,
+        }
+        Ok(())
+    }
+
+    fn set_criterion(&mut self, text: &str) -> Result<(), String> {
+        let (what, limit) = text.split_once(':').ok_or("it is like iops:10% or bw_slope:0.5%")?;
+        (self.measure, self.slope) = match what {
+            "iops" => (Measure::Iops, false),
+            "iops_slope" => (Measure::Iops, true),
+            "bw" => (Measure::Bandwidth, false),
+            "bw_slope" => (Measure::Bandwidth, true),
+            "lat" => (Measure::Latency, false),
+            "lat_slope" => (Measure::Latency, true),
+            _ => return Err(format!("{} is none of iops, bw, lat, iops_slope, bw_slope, lat_slope", quoted(what))),
+        };
+        let limit = limit.trim();
+        let given = limit.strip_suffix('%');
+        self.percent = given.is_some();
+        let plain = || limit.parse::<f64>().ok().filter(|limit| limit.is_finite() && *limit >= 0.0);
+        self.limit = match (given, self.measure) {
+            (Some(percent), _) => {
+                let percent = percent.trim().parse::<f64>().ok().filter(|percent| (0.0..=100.0).contains(percent));
+                percent.ok_or("the limit is from 0 to 100 percent")?
+            }
+            (None, Measure::Bandwidth) if plain().is_none() => number(limit, Unit::Kilo(1024))? as f64,
+            (None, Measure::Latency) => number(limit, MICROSECONDS)? as f64,
+            (None, _) => plain().ok_or_else(|| format!("{} is no limit", quoted(limit)))?,
+        };
+        self.is_on = true;
+        Ok(())
+    }
+
+    /// Finds contradictions.
+    pub(super) fn check(&self) -> Option<&'static str> {
+        let of_criterion = self.duration_ns > 0 || self.ramp_ns > 0 || self.interval_ns != NS_PER_SEC;
+        match () {
+            () if !self.is_on => of_criterion.then_some("steadystate_duration, _ramp_time and _check_interval need a criterion - give steadystate=iops:10% or the like"),
+            () if self.interval_ns == 0 => Some("steadystate_check_interval is 0 - give 1s or the like"),
+            () if self.duration_ns < 2 * self.interval_ns => Some("steadystate needs two intervals or more - give steadystate_duration"),
+            () if self.duration_ns / self.interval_ns > INTERVALS_MAX => Some("steadystate_duration has too many intervals - give a longer steadystate_check_interval"),
+            () => None,
+        }
+    }
+
+    /// As fio writes it: `bw_slope:1.000000%`.
+    pub fn text(&self) -> String {
+        let measure = match self.measure {
+            Measure::Iops => "iops",
+            Measure::Bandwidth => "bw",
+            Measure::Latency => "lat",
+        };
+        let (slope, percent) = (if self.slope { "_slope" } else { "" }, if self.percent { "%" } else { "" });
+        format!("{measure}{slope}:{:.6}{percent}", self.limit)
+    }
+}
+
+/// State of the criterion.
+#[derive(Debug, Clone, Default)]
+pub struct Steadiness {
+    /// The last intervals, as many as the criterion looks at: operations a second, bytes a second, mean latency in
+    /// nanoseconds.
+    pub intervals: VecDeque<[u64; 3]>,
+    /// Value that was compared with the limit last.
+    pub criterion: f64,
+    pub deviation: f64,
+    pub slope: f64,
+    pub attained: bool,
+}
+
+/// Steadiness of a report entry, shared by its clones.
+#[derive(Debug)]
+pub struct Steady {
+    pub options: SteadyOptions,
+    /// End of the current interval, nanoseconds of the run.
+    next_ns: AtomicU64,
+    /// Start of the intervals.
+    from_ns: u64,
+    /// Operations, bytes, sum of latencies in the current interval.
+    sums: [AtomicU64; 3],
+    state: Mutex<Steadiness>,
+    /// When the criterion was met, nanoseconds of the run.
+    ended_ns: AtomicU64,
+}
+
+impl Steady {
+    /// `begin_ns`: when the job begins.
+    pub(super) fn new(options: SteadyOptions, begin_ns: u64) -> Self {
+        let from_ns = begin_ns.saturating_add(options.ramp_ns);
+        Self {
+            options,
+            next_ns: from_ns.saturating_add(options.interval_ns).into(),
+            from_ns,
+            sums: Default::default(),
+            state: Mutex::default(),
+            ended_ns: u64::MAX.into(),
+        }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Steadiness> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn state(&self) -> Steadiness {
+        self.lock().clone()
+    }
+
+    /// When the criterion was met, nanoseconds of the run; `u64::MAX`: not yet.
+    #[inline]
+    pub(super) fn ended_ns(&self) -> u64 {
+        self.ended_ns.load(Ordering::Relaxed)
+    }
+
+    /// Counts an operation that was done at `now_ns`.
+    pub(super) fn took(&self, now_ns: u64, bytes: u64, latency_ns: u64) {
+        if now_ns >= self.next_ns.load(Ordering::Relaxed) {
+            self.close(now_ns);
+        }
+        if now_ns >= self.from_ns {
+            for (sum, value) in self.sums.iter().zip([1, bytes, latency_ns]) {
+                sum.fetch_add(value, Ordering::Relaxed);
+            }
+        }
+    }
+
+    /// Ends the intervals before `now_ns`. Those without an operation count as such.
+    #[cold]
+    fn close(&self, now_ns: u64) {
+        let mut state = self.lock();
+        let SteadyOptions { interval_ns, duration_ns, .. } = self.options;
+        let most = (duration_ns / interval_ns) as usize;
+        while !state.attained && now_ns >= self.next_ns.load(Ordering::Relaxed) {
+            let end_ns = self.next_ns.fetch_add(interval_ns, Ordering::Relaxed);
+            let [ops, bytes, latency_ns] = [0, 1, 2].map(|sum: usize| self.sums[sum].swap(0, Ordering::Relaxed));
+            let per_sec = |count: u64| (u128::from(count) * u128::from(NS_PER_SEC) / u128::from(interval_ns)) as u64;
+            state.intervals.push_back([per_sec(ops), per_sec(bytes), latency_ns / ops.max(1)]);
+            if state.intervals.len() > most {
+                state.intervals.pop_front();
+            }
+            if state.intervals.len() == most {
+                state.judge(&self.options);
+            }
+            if state.attained {
+                self.ended_ns.store(end_ns, Ordering::Relaxed);
+            }
+        }
+    }
+}
+
+impl Steadiness {
+    fn judge(&mut self, options: &SteadyOptions) {
+        let values = || self.intervals.iter().map(|interval| interval[options.measure as usize] as f64);
+        let count = self.intervals.len() as f64;
+        let mean = values().sum::<f64>() / count;
+        self.deviation = values().map(|value| (value - mean).abs()).fold(0.0, f64::max);
+        // Least squares over 0, 1, 2 ...
+        let middle = (count - 1.0) / 2.0;
+        let (mut along, mut squares) = (0.0, 0.0);
+        for (at, value) in values().enumerate() {
+            along += (at as f64 - middle) * value;
+            squares += (at as f64 - middle).powi(2);
+        }
+        self.slope = along / squares;
+        let value = if options.slope { self.slope } else { self.deviation };
+        self.criterion = match options.percent {
+            true if mean > 0.0 => 100.0 * value / mean,
+            true => f64::INFINITY,
+            false => value,
+        };
+        self.attained = self.criterion.abs() < options.limit;
+    }
+
+    /// Means over the last intervals.
+    pub fn means(&self) -> [u64; 3] {
+        let count = self.intervals.len().max(1) as u64;
+        [0, 1, 2].map(|of: usize| self.intervals.iter().map(|interval| interval[of]).sum::<u64>() / count)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn options(given: &[(&str, &str)]) -> SteadyOptions {
+        let mut options = SteadyOptions::default();
+        given.iter().for_each(|(name, text)| options.set(name, text).unwrap());
+        assert_eq!(options.check(), None, "{given:?}");
+        options
+    }
+
+    /// Second at whose end a job with `iops` in each second ends; none: the criterion is not met.
+    fn ends_after(options: SteadyOptions, iops: &[u64]) -> (Option<u64>, Steadiness) {
+        let steady = Steady::new(options, 0);
+        for (second, iops) in iops.iter().enumerate() {
+            (0..*iops).for_each(|op| {
+                steady.took(second as u64 * NS_PER_SEC + op * (NS_PER_SEC / iops), 4096, 1_000 * second as u64);
+            });
+        }
+        steady.took(iops.len() as u64 * NS_PER_SEC, 4096, 0);
+        let ended = Some(steady.ended_ns()).filter(|ns| *ns < u64::MAX);
+        (ended.map(|ns| ns / NS_PER_SEC), steady.state())
+    }
+
+    #[test]
+    fn a_job_ends_when_its_last_seconds_are_alike() {
+        let falling = [400, 300, 200, 150, 120, 100, 104, 98, 101, 99];
+        let deviation = options(&[("steadystate", "iops:5%"), ("steadystate_duration", "3s")]);
+        let (ended, state) = ends_after(deviation, &falling);
+        assert_eq!(ended, Some(8), "100, 104 and 98");
+        assert!(state.attained && (state.criterion - 300.0 * 10.0 / 302.0 / 3.0).abs() < 0.1, "{state:?}");
+        assert_eq!(state.means(), [100, 100 * 4096 + 2730, 6_000]);
+        // The ramp does not count.
+        let late = [("steadystate_ramp_time", "8"), ("steadystate", "iops:3"), ("steadystate_duration", "2")];
+        let late = options(&late);
+        assert_eq!(ends_after(late, &falling).0, Some(10));
+        let slope = options(&[("steadystate", "bw_slope:0.5%"), ("steadystate_duration", "4")]);
+        assert_eq!(ends_after(slope, &falling[..9]).0, Some(9), "{:?}", ends_after(slope, &falling).1);
+        assert_eq!(ends_after(deviation, &[100, 110, 120, 130]).0, None);
+        // A second without any operation is no steady one.
+        let gap = [100, 100, 0, 100, 100, 100];
+        assert_eq!(ends_after(deviation, &gap).0, Some(6));
+        let idle = Steady::new(deviation, 0);
+        idle.took(10 * NS_PER_SEC, 1, 1);
+        assert_eq!(idle.ended_ns(), u64::MAX, "nothing was done, and that steadily");
+    }
+
+    #[test]
+    fn criteria_are_fios() {
+        let text = |given| options(&[("steadystate", given), ("steadystate_duration", "10")]).text();
+        assert_eq!(text("iops:10%"), "iops:10.000000%");
+        assert_eq!(text("lat_slope:1ms"), "lat_slope:1000000.000000");
+        assert_eq!(text("bw:1m"), "bw:1048576.000000");
+        let mut wrong = SteadyOptions::default();
+        for text in ["iops", "tps:1%", "iops:101%", "iops:-1", "iops:x", "bw:nan", "lat:5parsecs"] {
+            assert!(wrong.set("steadystate", text).is_err(), "{text}");
+        }
+        wrong.duration_ns = 1;
+        assert!(wrong.check().is_some());
+    }
+}
