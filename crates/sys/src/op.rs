@@ -187,6 +187,9 @@ pub enum WrongRecord {
 }
 
 impl Outcome {
+    /// A read whose data is not what was written.
+    pub const WRONG_DATA: Self = Self::Errno(libc::EILSEQ);
+
     /// Result of `op` for which the kernel returned `result`: the bytes moved, or a negative error number.
     pub(crate) fn of(result: i64, op: &Op) -> Self {
         let whole = if op.kind.moves_data() { op.len } else { 0 };

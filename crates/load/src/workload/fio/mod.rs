@@ -5,6 +5,7 @@
 //!                         -> jobs       job.rs, set.rs by the table in options.rs, values by value.rs, parse.rs
 //!                         -> runs       one for all jobs up to a stonewall: FioLoad, a Workload: load.rs; clones: thread.rs
 //!                            streams    places, buffers, instants: lanes.rs; order, sizes and maps: stream.rs, pattern.rs
+//!                                       data of writes: content.rs, filler.rs; what is read back and compared: verify/
 //!                                       how many at once: closed.rs; what is told of them: progress.rs, samples.rs
 //! ```
 //!
@@ -14,6 +15,8 @@
 //! holds each to its own rate and lets the mix follow; without rates one lane mixes.
 
 mod closed;
+mod content;
+mod filler;
 mod job;
 mod lanes;
 mod least_rate;
@@ -28,6 +31,7 @@ mod stream;
 mod text;
 mod thread;
 mod value;
+mod verify;
 
 pub use closed::{Target, Think};
 pub use job::{ExitWhat, FLUSHES, Job, KINDS, jobs};
@@ -38,6 +42,7 @@ pub use stream::FioStream;
 pub use text::{BYTES_MAX, CommandLine, Given, Problem, Section, Surroundings, command_line, job_file};
 pub use thread::Thread;
 pub use value::{BYTES, SECONDS, Size, number as parse_number};
+pub use verify::{Damage, State as VerifyState, VerifyCounts, VerifyOptions};
 
 #[cfg(test)]
 mod testing {

@@ -96,7 +96,8 @@ fn an_option_that_does_nothing_is_taken_and_files_have_the_names_that_are_asked_
     for (option, says) in [
         ("numa_cpu_nodes=0", "numactl"),
         ("prio=0", "ionice"),
-        ("verify=md5", "nothing that was written is compared"),
+        ("verify=md5", "simulated drives store none"),
+        ("verify_policy=fsynced", "all completed writes are compared"),
         ("nfs_url=x", "another engine of fio's reads it"),
     ] {
         let error = read(&format!("[a]\nfilename=sim:\n{option}")).unwrap_err();
