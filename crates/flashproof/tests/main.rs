@@ -23,6 +23,7 @@ mod doctor;
 mod endings;
 mod failing_devices;
 mod fio;
+mod fio_verify;
 mod full_disk;
 mod guard;
 mod guest;

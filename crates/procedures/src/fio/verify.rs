@@ -61,7 +61,7 @@ pub fn save_states(load: &FioLoad, all: bool) {
 }
 
 /// What a verification left open, a sentence each.
-pub fn notes(load: &FioLoad) -> Vec<String> {
+pub(super) fn notes(load: &FioLoad) -> Vec<String> {
     let mut notes = Vec::new();
     for thread in &load.threads {
         let (job, counts) = (&thread.job, &thread.progress.verify);
