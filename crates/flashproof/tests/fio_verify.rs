@@ -97,7 +97,8 @@ fn one_bit_anywhere_is_found_and_counted() {
         job(&bench, &format!("{options} --rw=write"), 0);
         let right = bench.read("data");
         // In headers, in digests and in the data of drawn blocks.
-        let places = [0, 17, 33, 39, 41].into_iter().chain((0..4).map(|_| random.below(8192)));
+        let drawn: Vec<_> = (0..4).map(|_| random.below(8192)).collect();
+        let places = [0, 17, 33, 39, 41].into_iter().chain(drawn);
         for (number, byte) in places.enumerate() {
             let at = random.below(32) * 8192 + byte;
             let bit = random.below(8);
@@ -105,7 +106,8 @@ fn one_bit_anywhere_is_found_and_counted() {
             let (read, ended) = job(&bench, &format!("{options} --rw=read"), 1);
             assert_eq!((&read["error"], &read["read"]["failed"]), (&84.into(), &1.into()), "{method} {at}");
             let block = if method.contains("interval") { 1024 } else { 8192 };
-            let says = format!("verify failed at offset {}, length {block}: flipped: 1 bit differs", at / block * block);
+            let says =
+                format!("verify failed at offset {}, length {block}: flipped: 1 bit differs", at / block * block);
             assert!(ended.stderr.contains(&says), "{method}, bit {bit} of byte {at}: {}", ended.stderr);
             assert!(ended.stderr.contains("FAIL"), "{}", ended.stderr);
             assert_eq!(read["verify"]["verified_bytes"], 256 * 1024 - block, "{number}");
@@ -143,9 +145,15 @@ fn torn_stale_and_foreign_blocks_are_told_apart() {
     let zeros = damaged(&|data| data[60 * 1024..].fill(0));
     assert!(zeros.contains("torn: 8 of 128 sectors from byte 61440 to 65536 of the block are zeros"), "{zeros}");
     let trimmed = damaged(&|data| data.fill(0));
-    assert!(trimmed.contains(&format!("{place}foreign: no header of verify")) && trimmed.contains("all of it zeros"), "{trimmed}");
+    assert!(
+        trimmed.contains(&format!("{place}foreign: no header of verify")) && trimmed.contains("all of it zeros"),
+        "{trimmed}"
+    );
     let moved = damaged(&|data| data.copy_from_slice(&new[5 * block..6 * block]));
-    assert!(moved.contains(&format!("{place}foreign: the block of offset 327680, length 65536 (write 5 of job 1)")), "{moved}");
+    assert!(
+        moved.contains(&format!("{place}foreign: the block of offset 327680, length 65536 (write 5 of job 1)")),
+        "{moved}"
+    );
     let noise = damaged(&|data| data.iter_mut().enumerate().for_each(|(at, byte)| *byte = (at * 7 + at / 300) as u8));
     assert!(noise.contains(&format!("{place}foreign: no header of verify (bad magic")), "{noise}");
 }
@@ -153,10 +161,13 @@ fn torn_stale_and_foreign_blocks_are_told_apart() {
 /// A run that writes to a loop device and is stopped in its reading back, so that the device can be changed in between.
 fn while_it_is_read_back(change: impl Fn(&LoopDevice, &[u8], &[u8])) -> Option<String> {
     let bench = Bench::new();
-    let device = LoopDevice::new(&bench, 2 * MIB, &["--direct-io=on"]).or_else(|| LoopDevice::new(&bench, 2 * MIB, &[]))?;
+    let device =
+        LoopDevice::new(&bench, 2 * MIB, &["--direct-io=on"]).or_else(|| LoopDevice::new(&bench, 2 * MIB, &[]))?;
     let name = &device.name;
     let line = |more: &str| {
-        format!("fio --out={more} --name=a --filename={name} --erase={name} --direct=1 --bs=64k --rw=write --verify=sha1 --iodepth=4")
+        format!(
+            "fio --out={more} --name=a --filename={name} --erase={name} --direct=1 --bs=64k --rw=write --verify=sha1 --iodepth=4"
+        )
     };
     let words = |line: String| line.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
     bench.flashproof(&words(line("first"))).expect(0);
@@ -179,13 +190,26 @@ fn while_it_is_read_back(change: impl Fn(&LoopDevice, &[u8], &[u8])) -> Option<S
 #[test]
 fn a_write_that_never_arrived_is_stale_and_not_right() {
     let put = |device: &LoopDevice, data: &[u8], from: usize, to: usize| device.put(from as u64, &data[from..to]);
-    let Some(stale) = while_it_is_read_back(|device, first, _| put(device, first, 20 * 65_536, 21 * 65_536)) else { return };
+    let Some(stale) = while_it_is_read_back(|device, first, _| put(device, first, 20 * 65_536, 21 * 65_536)) else {
+        return;
+    };
     assert!(stale.contains("verify failed at offset 1310720, length 65536: stale: write 20 of an earlier run to this place, although write 20 of this run came after it"), "{stale}");
-    let Some(torn) = while_it_is_read_back(|device, first, _| put(device, first, 20 * 65_536, 20 * 65_536 + 4096)) else { return };
+    let Some(torn) = while_it_is_read_back(|device, first, _| put(device, first, 20 * 65_536, 20 * 65_536 + 4096))
+    else {
+        return;
+    };
     assert!(torn.contains("torn: 8 of 128 sectors from byte 0 to 4096 of the block are of another write"), "{torn}");
-    let Some(foreign) = while_it_is_read_back(|device, _, second| device.put(20 * 65_536, &second[25 * 65_536..26 * 65_536])) else { return };
+    let Some(foreign) =
+        while_it_is_read_back(|device, _, second| device.put(20 * 65_536, &second[25 * 65_536..26 * 65_536]))
+    else {
+        return;
+    };
     assert!(foreign.contains("foreign: the block of offset 1638400, length 65536 (write 25 of job 1)"), "{foreign}");
-    let Some(flipped) = while_it_is_read_back(|device, _, second| device.put(20 * 65_536 + 9_000, &[second[20 * 65_536 + 9_000] ^ 0x11])) else { return };
+    let Some(flipped) = while_it_is_read_back(|device, _, second| {
+        device.put(20 * 65_536 + 9_000, &[second[20 * 65_536 + 9_000] ^ 0x11])
+    }) else {
+        return;
+    };
     assert!(flipped.contains("flipped: 2 bits differ; byte 9000 of the block"), "{flipped}");
 }
 
@@ -195,7 +219,10 @@ fn what_was_written_is_read_back_in_every_kind_of_job() {
     let all = "--name=a --size=4m --verify=xxhash --direct=0 --iodepth=8";
     let (whole, _) = job(&bench, &format!("{all} --rw=randwrite --bs=4k"), 0);
     assert_eq!((&whole["write"]["total_ios"], &whole["read"]["total_ios"]), (&1_024.into(), &1_024.into()));
-    assert_eq!((&whole["verify"]["verified_bytes"], &whole["verify"]["not_read_bytes"]), (&(4 * MIB).into(), &0.into()));
+    assert_eq!(
+        (&whole["verify"]["verified_bytes"], &whole["verify"]["not_read_bytes"]),
+        (&(4 * MIB).into(), &0.into())
+    );
     // Sizes that vary have a header for each of the smallest; places that come again have their last write.
     for more in [
         "--rw=randwrite --bssplit=4k/50:16k/50",
@@ -239,7 +266,9 @@ fn the_first_wrong_block_ends_a_fatal_job_and_wrong_blocks_are_dumped() {
 fn a_run_that_was_stopped_says_how_far_its_writes_came() {
     let bench = Bench::new();
     let options = "--name=a --bs=4k --size=64m --direct=0 --verify=crc32c";
-    let line = format!("fio --out=cut --filename=data {options} --rw=write --thinktime=2000 --trigger-timeout=1s --trigger=date>fired");
+    let line = format!(
+        "fio --out=cut --filename=data {options} --rw=write --thinktime=2000 --trigger-timeout=1s --trigger=date>fired"
+    );
     let ended = bench.flashproof(&line.split_whitespace().collect::<Vec<_>>());
     assert!(ended.stderr.contains("trigger-timeout of 1 s is over"), "{}", ended.stderr);
     assert!(bench.exists("fired"));
@@ -253,7 +282,8 @@ fn a_run_that_was_stopped_says_how_far_its_writes_came() {
     let read = read["verify"]["verified_bytes"].as_u64().unwrap();
     assert!(read == written * 4096 || read == (written - 1) * 4096, "{read} of {written} writes");
     if tool("fio", &["--version"]).is_some() {
-        let (code, messages) = run(&bench, "fio", &format!("{} --rw=read --verify_state_load=1", options.replace("--name=a ", "")));
+        let (code, messages) =
+            run(&bench, "fio", &format!("{} --rw=read --verify_state_load=1", options.replace("--name=a ", "")));
         assert_eq!(code, 0, "{messages}");
         let fios = "--bs=4k --size=1m --verify=crc32c";
         let (code, messages) = run(&bench, "fio", &format!("{fios} --rw=write"));
@@ -262,7 +292,8 @@ fn a_run_that_was_stopped_says_how_far_its_writes_came() {
         assert!(!ended.stderr.contains("cannot"), "{}", ended.stderr);
     }
     bench.write("local-a-0-verify.state", &state[..100]);
-    let (code, messages) = run(&bench, "flashproof", "--bs=4k --size=1m --verify=crc32c --rw=read --verify_state_load=1");
+    let (code, messages) =
+        run(&bench, "flashproof", "--bs=4k --size=1m --verify=crc32c --rw=read --verify_state_load=1");
     assert!(code != 0 && messages.contains("it is damaged"), "{messages}");
 }
 
@@ -278,8 +309,11 @@ fn contents_of_writes_are_those_that_were_asked_for() {
     assert!(written("--zero_buffers").iter().all(|byte| *byte == 0));
     let half = written("--buffer_compress_percentage=50 --buffer_compress_chunk=4k");
     let is_zero = |data: &[u8]| data.iter().all(|byte| *byte == 0);
-    assert!(half.chunks(4096).all(|chunk| is_zero(&chunk[2048..]) && chunk[..2048].chunks(512).all(|part| !is_zero(part))));
-    let distinct = |data: Vec<u8>| data.chunks(16_384).map(<[u8]>::to_vec).collect::<std::collections::HashSet<_>>().len();
+    assert!(
+        half.chunks(4096).all(|chunk| is_zero(&chunk[2048..]) && chunk[..2048].chunks(512).all(|part| !is_zero(part)))
+    );
+    let distinct =
+        |data: Vec<u8>| data.chunks(16_384).map(<[u8]>::to_vec).collect::<std::collections::HashSet<_>>().len();
     assert_eq!(distinct(written("")), 64);
     assert_eq!(distinct(written("--dedupe_percentage=100")), 1);
     let some = distinct(written("--dedupe_percentage=50"));

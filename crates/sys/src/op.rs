@@ -61,6 +61,8 @@ pub struct WriteBack {
     pub write: bool,
     /// Awaits it.
     pub wait_after: bool,
+    /// Drops the target's unmodified pages from the page cache, instead of all that (posix_fadvise(2)).
+    pub drop_cache: bool,
 }
 
 impl WriteBack {

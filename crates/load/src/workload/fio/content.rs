@@ -113,9 +113,7 @@ impl Contents {
         let repeats = self.random.below(100) < *dedupe_pct;
         let seed = match dedupe_mode {
             DedupeMode::Repeat if repeats => self.last,
-            DedupeMode::WorkingSet if repeats => {
-                Random::for_part(self.set.0, self.random.below(self.set.1)).next_u64()
-            }
+            DedupeMode::WorkingSet if repeats => Random::for_part(self.set.0, self.random.below(self.set.1)).next_u64(),
             _ => {
                 self.last = self.random.next_u64();
                 self.last
@@ -153,7 +151,10 @@ mod tests {
         let mut data = [0xaa; 8192];
         content.fill_mixed(&mut data, 7, 4096, Some(42));
         for chunk in data.chunks(4096) {
-            assert!(chunk[3072..].iter().all(|byte| *byte == 0) && chunk[..3072].iter().filter(|byte| **byte == 0).count() < 60);
+            assert!(
+                chunk[3072..].iter().all(|byte| *byte == 0)
+                    && chunk[..3072].iter().filter(|byte| **byte == 0).count() < 60
+            );
             assert!(chunk[..3072].chunks(512).all(|sector| device::guard::stamp::is_stamped(sector, 42)));
         }
         let pattern = Filler::parse("\"ab\"", false).ok();

@@ -61,9 +61,9 @@ impl Filler {
         let sign = usize::from(text.starts_with(['-', '+']));
         let mut end = sign + end_of(&text[sign..], |c| c.is_ascii_digit());
         end -= usize::from(is_next_hex(&text[end..]) && end > 1 && text[..end].ends_with('0'));
-        let number = text[..end].parse::<i32>().map_err(|_| {
-            "a pattern is of \"strings\", numbers, 0xhex and, for verify_pattern, %o, without anything in between"
-        })?;
+        let number = text[..end].parse::<i32>().map_err(
+            |_| "a pattern is of \"strings\", numbers, 0xhex and, for verify_pattern, %o, without anything in between",
+        )?;
         // Little-endian, without the zeros in front.
         let bytes = number.to_le_bytes();
         let used = bytes.iter().rposition(|byte| *byte != 0).map_or(1, |last| last + 1);

@@ -145,7 +145,7 @@ with_defaults! {
         /// Writes between two calls of fsync, of fdatasync and of sync_file_range; 0: none.
         pub flush_every: [u64; 3] = [0; 3],
         /// Steps of sync_file_range.
-        pub write_back: WriteBack = WriteBack { wait_before: false, write: false, wait_after: false },
+        pub write_back: WriteBack = WriteBack::default(),
         /// Contents of writes.
         pub content: Content = Content::default(),
         /// Verification of what is written or read.

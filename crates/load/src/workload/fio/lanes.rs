@@ -109,8 +109,9 @@ impl Lanes<'_> {
                 let made = Verify::new(job, thread.number, seed, areas, &thread.progress);
                 verify = Some(made.map_err(|why| CannotRun(format!("cannot run job {} - {why}", quoted(&job.name))))?);
             }
-            let contents = (makes_data && !job.content.is_random() && verify.is_none())
-                .then(|| Contents::new(job.content.clone(), job.sizes[WRITES].min_bytes(), area_bytes, seed, self.seed));
+            let contents = (makes_data && !job.content.is_random() && verify.is_none()).then(|| {
+                Contents::new(job.content.clone(), job.sizes[WRITES].min_bytes(), area_bytes, seed, self.seed)
+            });
             let mut last_ns = u64::MAX;
             if let Arrival::Scheduled(schedule) = &mut arrival {
                 schedule.count_before(from_ns);
@@ -305,5 +306,14 @@ fn area(
             Order::Drawn(draws)
         }
     };
-    Ok(Area { target: shape.target, buffers, key: shape.stamp_key, start, len, next: [0; DIRECTIONS], order, written: None })
+    Ok(Area {
+        target: shape.target,
+        buffers,
+        key: shape.stamp_key,
+        start,
+        len,
+        next: [0; DIRECTIONS],
+        order,
+        written: None,
+    })
 }

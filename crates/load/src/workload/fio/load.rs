@@ -139,9 +139,11 @@ impl FioLoad {
             problems.push(Problem::of_job(&job.name, why));
         }
         if let Some(job) = load.jobs().find(|job| job.verifies() && load.is_simulated()) {
-            let why = "verify compares data, and simulated drives store none - leave it out, or name a device or a file";
+            let why =
+                "verify compares data, and simulated drives store none - leave it out, or name a device or a file";
             problems.push(Problem::of_job(&job.name, why));
         }
+        problems.extend(verify::overlapping(&load.threads));
         let unwritten = |device: &&DeviceName| seen.get(device.as_str()) == Some(&false);
         if load.writes()
             && let Some(device) = load.devices.iter().find(unwritten)

@@ -163,10 +163,7 @@ static NO_DIFFERENCE: &[(&str, &str)] = &[
         "the guard opens, makes and protects; caches are dropped; files stay",
     ),
     ("mem iomem iomem_align mem_align hugepage-size lockmem", "buffers are the ring's own"),
-    (
-        "scramble_buffers softrandommap",
-        "data is new for every write, and there is memory for a map or it is refused",
-    ),
+    ("scramble_buffers softrandommap", "data is new for every write, and there is memory for a map or it is refused"),
     (
         "registerfiles fixedbufs sqthread_poll nonvectored force_async userspace_reap",
         "the ring is set up as it is best here",
@@ -275,11 +272,8 @@ static MISSING: &[(&str, &str)] = &[
 ];
 
 /// Values with which unsupported options have no effect, beside `0` and `none`.
-const OFF: [(&str, &str); 3] = [
-    ("rw_sequencer", "sequential"),
-    ("numa_mem_policy", "default"),
-    ("numa_mem_policy", "local"),
-];
+const OFF: [(&str, &str); 3] =
+    [("rw_sequencer", "sequential"), ("numa_mem_policy", "default"), ("numa_mem_policy", "local")];
 
 /// Options for which 0 has an effect.
 const ZERO_COUNTS: [&str; 7] = ["numa_cpu_nodes", "percentage_sequential", "prio", "uid", "gid", "plids", "fdp_pli"];
@@ -294,10 +288,7 @@ pub(super) fn is_off(name: &str, value: Option<&str>) -> bool {
 /// Unsupported options of fio's program, and the remedy.
 static PROGRAM_MISSING: &[(&str, &str)] = &[
     ("bandwidth-log latency-log", "logs are the jobs' - say write_bw_log=PREFIX, write_lat_log=PREFIX"),
-    (
-        "server client remote-config daemonize trigger-remote",
-        "it runs on this machine and in the foreground alone",
-    ),
+    ("server client remote-config daemonize trigger-remote", "it runs on this machine and in the foreground alone"),
     ("showcmd", "--dry-run shows what would run"),
     ("debug idle-prof inflate-log crctest cpuclock-test memcpytest enghelp profile aux-path", "leave it out"),
     ("merge-blktrace-only xnvme", "flashproof storage --replay runs a trace"),

@@ -13,7 +13,7 @@ use results::times::Times;
 use results::units;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use sys::op::{OpKind, Outcome, TargetId, WriteSync};
+use sys::op::{OpKind, Outcome, TargetId, WriteBack, WriteSync};
 use sys::random::Random;
 
 const KIND_OF: [OpKind; KINDS] = [OpKind::Read, OpKind::Write, OpKind::Deallocate, OpKind::Flush];
@@ -250,8 +250,7 @@ impl FioStream {
     /// The address of an operation for its verification.
     fn address(&self, request: &Request) -> Option<OpAddress> {
         let area = self.areas.iter().position(|area| area.target == request.target)?;
-        let Area { start, key, .. } = self.areas[area];
-        Some(OpAddress { area, at: request.offset - start, offset: request.offset, key })
+        Some(OpAddress { area, at: request.offset - self.areas[area].start, offset: request.offset })
     }
 
     /// Draws the next operation of the main phase: direction, area, offset, bytes.
@@ -292,6 +291,11 @@ impl FioStream {
             {
                 return Some(self.flush(at, kind));
             }
+        }
+        if let (Phase::Flush(at), OpKind::FlushFile, false) = (self.phase, request.kind, self.job.direct) {
+            // What is read back is to come from the device.
+            let kind = OpKind::WriteBack(WriteBack { drop_cache: true, ..WriteBack::default() });
+            return Some(Request { kind, ..self.request(FLUSHES, at, 0, 0) });
         }
         self.end_flush()
     }
@@ -424,7 +428,7 @@ impl Stream for FioStream {
         let Some(address) = self.address(request) else { return };
         match (&mut self.verify, &mut self.contents) {
             (Some(verify), _) => verify.fill(address, data),
-            (None, Some(contents)) => contents.fill(data, address.key),
+            (None, Some(contents)) => contents.fill(data, self.areas[address.area].key),
             (None, None) => {}
         }
     }
@@ -450,7 +454,9 @@ impl Stream for FioStream {
         {
             match request.kind {
                 OpKind::Write => verify.wrote(address, request.len as usize, outcome.is_done()),
-                OpKind::Read if !outcome.is_done() && self.checked_buffers == Some(request.buffers) => verify.not_read(address, request.len as usize),
+                OpKind::Read if !outcome.is_done() && self.checked_buffers == Some(request.buffers) => {
+                    verify.not_read(address, request.len as usize)
+                }
                 _ => {}
             }
         }
@@ -520,7 +526,7 @@ impl Stream for FioStream {
     }
 
     fn follows(&self) -> bool {
-        self.job.trim_write || self.flushes || self.end_flush || self.end_flushes > 0
+        self.job.trim_write || self.flushes || self.end_flush || self.end_flushes > 0 || self.reads_back_at_end()
     }
 
     fn expect(&self, arrivals: u64, cells: &mut dyn FnMut(u32, u64)) {

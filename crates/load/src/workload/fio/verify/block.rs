@@ -79,17 +79,17 @@ impl Blocks {
         }
     }
 
-    /// Makes `block` the one of `wanted`, with the guard's stamps of `key`.
+    /// Makes `block` the one of `wanted`.
     #[inline]
-    pub(super) fn put(&self, block: &mut [u8], place: BlockAddress, wanted: Origin, key: u64) {
-        self.put_straight(block, place, wanted, key);
+    pub(super) fn put(&self, block: &mut [u8], place: BlockAddress, wanted: Origin) {
+        self.put_straight(block, place, wanted);
         self.turn(block);
     }
 
     /// The same with its header at the beginning.
     #[inline]
-    fn put_straight(&self, block: &mut [u8], place: BlockAddress, wanted: Origin, key: u64) {
-        self.put_data(block, place, wanted.seed, Some(key));
+    fn put_straight(&self, block: &mut [u8], place: BlockAddress, wanted: Origin) {
+        self.put_data(block, place, wanted.seed);
         if self.method.has_header() {
             self.header(place, wanted).put(block);
             let (head, data) = block.split_at_mut(self.method.head_bytes() as usize);
@@ -98,10 +98,10 @@ impl Blocks {
         }
     }
 
-    fn put_data(&self, block: &mut [u8], place: BlockAddress, seed: u64, key: Option<u64>) {
+    fn put_data(&self, block: &mut [u8], place: BlockAddress, seed: u64) {
         match &self.pattern {
             Some(pattern) => pattern.fill(block, place.from, place.offset - place.from as u64),
-            None => self.content.fill_mixed(block, seed, block.len(), key),
+            None => self.content.fill_mixed(block, seed, block.len(), None),
         }
     }
 
@@ -121,30 +121,29 @@ impl Blocks {
         block: &[u8],
         place: BlockAddress,
         wanted: Option<Origin>,
-        key: u64,
     ) -> Result<(), Box<Damage>> {
         if self.header_at == 0 {
-            let is_right = self.is_right(block, place, wanted, key);
-            return if is_right { Ok(()) } else { Err(self.explain(block, place, wanted, key)) };
+            let is_right = self.is_right(block, place, wanted);
+            return if is_right { Ok(()) } else { Err(self.explain(block, place, wanted)) };
         }
         let mut straight = std::mem::take(&mut self.scratch[0]);
         straight.clear();
         straight.extend_from_slice(block);
         self.turn(&mut straight);
-        let is_right = self.is_right(&straight, place, wanted, key);
-        let checked = if is_right { Ok(()) } else { Err(self.explain(&straight, place, wanted, key)) };
+        let is_right = self.is_right(&straight, place, wanted);
+        let checked = if is_right { Ok(()) } else { Err(self.explain(&straight, place, wanted)) };
         self.scratch[0] = straight;
         checked
     }
 
     #[inline]
-    fn is_right(&mut self, block: &[u8], place: BlockAddress, wanted: Option<Origin>, key: u64) -> bool {
+    fn is_right(&mut self, block: &[u8], place: BlockAddress, wanted: Option<Origin>) -> bool {
         if self.method == Method::Pattern {
             return self.has_pattern(block, place);
         }
         let Ok(header) = Header::of(block) else { return false };
         let is_wanted = wanted.is_none_or(|wanted| wanted.seed == header.seed);
-        is_wanted && self.is_here(&header, place) && self.has_right_data(block, &header, place, key)
+        is_wanted && self.is_here(&header, place) && self.has_right_data(block, &header, place)
     }
 
     /// True if a valid header is that of a block at `place`.
@@ -156,7 +155,7 @@ impl Blocks {
         Method::of_code(header.method) == Some(self.method)
     }
 
-    fn has_right_data(&mut self, block: &[u8], header: &Header, place: BlockAddress, key: u64) -> bool {
+    fn has_right_data(&mut self, block: &[u8], header: &Header, place: BlockAddress) -> bool {
         let from = header.bytes() + self.method.digest_bytes();
         if from > block.len() {
             return false;
@@ -174,19 +173,20 @@ impl Blocks {
                     return true;
                 }
                 // fio 3.33's digest of this method covers hardly any of the data, so the data itself is compared.
-                is_right(method.digest(data)) && (method != Method::Sha512 || self.is_data_of(block, from, header, place, key))
+                is_right(method.digest(data))
+                    && (method != Method::Sha512 || self.is_data_of(block, from, header, place))
             }
         }
     }
 
     /// True if the data of `block` from byte `from` on is that of the seed in its header.
-    fn is_data_of(&mut self, block: &[u8], from: usize, header: &Header, place: BlockAddress, key: u64) -> bool {
+    fn is_data_of(&mut self, block: &[u8], from: usize, header: &Header, place: BlockAddress) -> bool {
         let mut scratch = std::mem::take(&mut self.scratch[1]);
         scratch.resize(block.len(), 0);
-        self.put_data(&mut scratch, place, header.seed, Some(key));
+        self.put_data(&mut scratch, place, header.seed);
         let is_ours = scratch[from..] == block[from..];
         self.scratch[1] = scratch;
-        is_ours || self.images(block, header, place, key).iter().any(|image| image[from..] == block[from..])
+        is_ours || self.images(block, header, place).iter().any(|image| image[from..] == block[from..])
     }
 
     /// Compares in small parts, so that no memory is needed for the whole.
@@ -201,9 +201,9 @@ impl Blocks {
         })
     }
 
-    /// The blocks that `header` of `block` can be of: this program's, with stamps, and fio's, which makes the data of
-    /// a whole operation of one seed.
-    fn images(&self, block: &[u8], header: &Header, place: BlockAddress, key: u64) -> Vec<Vec<u8>> {
+    /// The blocks that `header` of `block` can be of: this program's, and fio's, which makes the data of a whole
+    /// operation of one seed.
+    fn images(&self, block: &[u8], header: &Header, place: BlockAddress) -> Vec<Vec<u8>> {
         let bytes = header.bytes();
         let finished = |mut image: Vec<u8>| {
             let from = bytes + self.method.digest_bytes();
@@ -216,15 +216,12 @@ impl Blocks {
             }
             image
         };
-        let mut all = Vec::new();
         let mut place = place;
         // The header knows where its block was.
         place.offset = header.offset.max(place.from as u64);
-        for key in [Some(key), None] {
-            let mut image = vec![0; self.len];
-            self.put_data(&mut image, place, header.seed, key);
-            all.push(finished(image));
-        }
+        let mut image = vec![0; self.len];
+        self.put_data(&mut image, place, header.seed);
+        let mut all = vec![finished(image)];
         if place.from > 0 && self.pattern.is_none() && self.content.compress_pct == 0 {
             let mut whole = vec![0; place.from + self.len];
             fill_random(&mut whole, header.seed, None);
@@ -235,8 +232,8 @@ impl Blocks {
 
     /// Finds what is wrong with a block.
     #[cold]
-    fn explain(&self, block: &[u8], place: BlockAddress, wanted: Option<Origin>, key: u64) -> Box<Damage> {
-        let (text, expected) = self.damage(block, place, wanted, key);
+    fn explain(&self, block: &[u8], place: BlockAddress, wanted: Option<Origin>) -> Box<Damage> {
+        let (text, expected) = self.damage(block, place, wanted);
         let name = self.method.name();
         let text = format!("{name}: verify failed at offset {}, length {}: {text}", place.offset, block.len());
         let straight = |mut image: Vec<u8>| {
@@ -247,14 +244,14 @@ impl Blocks {
         Box::new(Damage { file: 0, offset: place.offset, text, received, expected: expected.map(straight) })
     }
 
-    fn damage(&self, block: &[u8], place: BlockAddress, wanted: Option<Origin>, key: u64) -> (String, Option<Vec<u8>>) {
+    fn damage(&self, block: &[u8], place: BlockAddress, wanted: Option<Origin>) -> (String, Option<Vec<u8>>) {
         let expected = match wanted {
             _ if self.method == Method::Pattern => Some(Origin { write: 0, seed: 0 }),
             wanted => wanted,
         };
         let expected = expected.map(|wanted| {
             let mut image = vec![0; self.len];
-            self.put_straight(&mut image, place, wanted, key);
+            self.put_straight(&mut image, place, wanted);
             image
         });
         let found = if self.method.has_header() { Header::of(block) } else { Err(Broken::Magic(0)) };
@@ -262,7 +259,7 @@ impl Blocks {
         if let Ok(header) = &found {
             let is_whole = self.is_of_method(header)
                 && header.len as usize == self.len
-                && self.images(block, header, place, key).iter().any(|image| image == block);
+                && self.images(block, header, place).iter().any(|image| image == block);
             let is_here = self.is_here(header, place);
             if is_whole && !is_here || header.offset != place.offset && expected.is_none() {
                 return (self.foreign(header, place), expected);
@@ -290,11 +287,11 @@ impl Blocks {
             };
             return (text, Some(image));
         }
-        self.damage_alone(block, place, found.err(), key)
+        self.damage_alone(block, place, found.err())
     }
 
     /// The damage of a block that no write of this run was to: told by its own header.
-    fn damage_alone(&self, block: &[u8], place: BlockAddress, broken: Option<Broken>, key: u64) -> (String, Option<Vec<u8>>) {
+    fn damage_alone(&self, block: &[u8], place: BlockAddress, broken: Option<Broken>) -> (String, Option<Vec<u8>>) {
         let mended = Header::mended(block).map(|(header, bit)| {
             let mut right = block.to_vec();
             right[bit / 8] ^= 1 << (bit % 8);
@@ -308,7 +305,7 @@ impl Blocks {
             (Some(_), Some((header, right))) if self.is_here(&header, place) => (header, right),
             (Some(broken), _) => return (format!("foreign: {broken}, {}", begins(block)), None),
         };
-        let images = self.images(&right, &header, place, key);
+        let images = self.images(&right, &header, place);
         let of_image = |image: Vec<u8>| (Difference::of(block, &image), image);
         let best = images.into_iter().map(of_image).min_by_key(|(difference, _)| difference.bits);
         let bytes = header.bytes();
@@ -323,7 +320,12 @@ impl Blocks {
             Some((difference, image)) if !difference.is_of_all() => {
                 (format!("{}; {digests}", difference.told(block, &image)), Some(image))
             }
-            _ => (format!("its data does not belong to its header, and is not what these options make of the seed there, so that the bits cannot be counted; {digests}"), None),
+            _ => (
+                format!(
+                    "its data does not belong to its header, and is not what these options make of the seed there, so that the bits cannot be counted; {digests}"
+                ),
+                None,
+            ),
         }
     }
 
@@ -339,7 +341,11 @@ impl Blocks {
         let method = Method::of_code(header.method).map_or("an unknown method", Method::name);
         format!(
             "foreign: a block of {} bytes with verify={method} (write {} of job {}), and this job has blocks of {} bytes with verify={} - check bs, verify_interval and verify",
-            header.len, header.write, header.job, self.len, self.method.name()
+            header.len,
+            header.write,
+            header.job,
+            self.len,
+            self.method.name()
         )
     }
 
@@ -420,6 +426,7 @@ impl Difference {
                 }
                 text
             }
+            _ if self.bits == 1 => "flipped: 1 bit differs".to_owned(),
             _ => format!("flipped: {} differ", count(self.bits, "bit")),
         };
         let _ = write!(text, "; byte {at} of the block: expected 0x{:02x}, found 0x{:02x}", right[at], block[at]);

@@ -51,7 +51,8 @@ impl VerifyCounts {
     pub fn state(&self) -> Option<State> {
         let last = self.last.get()?;
         let known = (self.writes_done.load(Ordering::Relaxed) as usize).min(last.len());
-        let done = last[..known].iter().map(|[file, offset]| (file.load(Ordering::Relaxed), offset.load(Ordering::Relaxed)));
+        let done =
+            last[..known].iter().map(|[file, offset]| (file.load(Ordering::Relaxed), offset.load(Ordering::Relaxed)));
         Some(State {
             writes: self.writes_begun.load(Ordering::Relaxed),
             depth: last.len() as u32,

@@ -157,9 +157,8 @@ pub(super) fn crc32c(data: &[u8]) -> u32 {
 /// The lowest byte of each word of a SHA-256 whose length is in the wrong byte order, and then the last block behind
 /// them.
 fn sha256(data: &[u8]) -> [u8; 64] {
-    let mut state: [u32; 8] = [
-        0x6a09_e667, 0xbb67_ae85, 0x3c6e_f372, 0xa54f_f53a, 0x510e_527f, 0x9b05_688c, 0x1f83_d9ab, 0x5be0_cd19,
-    ];
+    let mut state: [u32; 8] =
+        [0x6a09_e667, 0xbb67_ae85, 0x3c6e_f372, 0xa54f_f53a, 0x510e_527f, 0x9b05_688c, 0x1f83_d9ab, 0x5be0_cd19];
     let (blocks, rest) = data.as_chunks::<64>();
     compress256(&mut state, blocks);
     let mut last = [0; 64];

@@ -5,6 +5,7 @@
 //! method.rs    digests;  header.rs: the header on the medium, as fio's
 //! block.rs     a block: written, checked, explained
 //! written.rs   the last write to each block, and whether it was read back
+//! overlap.rs   writers that overwrite each other's blocks
 //! counts.rs    what others see of it;  state.rs: fio's file of how far the writes came
 //! ```
 //!
@@ -16,17 +17,19 @@ mod counts;
 mod header;
 mod method;
 mod options;
+mod overlap;
 mod state;
 mod written;
 
 pub use block::Damage;
 pub use counts::VerifyCounts;
 pub use options::VerifyOptions;
+pub(super) use overlap::overlapping;
 pub use state::State;
 
 use super::job::{Job, WRITES};
 use super::progress::Progress;
-use block::{Blocks, BlockAddress, Origin};
+use block::{BlockAddress, Blocks, Origin};
 use results::units::{self, count};
 use std::collections::VecDeque;
 use std::path::Path;
@@ -45,8 +48,6 @@ pub(super) struct OpAddress {
     pub(super) at: u64,
     /// The same on the device.
     pub(super) offset: u64,
-    /// The guard's stamp on the device.
-    pub(super) key: u64,
 }
 
 /// The verification of one stream.
@@ -126,7 +127,11 @@ impl Verify {
             backlog: Backlog {
                 every: options.backlog,
                 batch,
-                done: if options.backlog > 0 && job.reads_back() { VecDeque::with_capacity(kept) } else { VecDeque::new() },
+                done: if options.backlog > 0 && job.reads_back() {
+                    VecDeque::with_capacity(kept)
+                } else {
+                    VecDeque::new()
+                },
                 ..Backlog::default()
             },
             is_fatal: options.is_fatal,
@@ -154,7 +159,7 @@ impl Verify {
         for (number, block) in data.chunks_exact_mut(self.blocks.len).enumerate() {
             let from = number * self.blocks.len;
             let offset = address.offset + from as u64;
-            self.blocks.put(block, BlockAddress { offset, from }, Self::wanted(self.seed, write, offset), address.key);
+            self.blocks.put(block, BlockAddress { offset, from }, Self::wanted(self.seed, write, offset));
         }
     }
 
@@ -234,7 +239,7 @@ impl Verify {
                 let from = at as usize + number * len;
                 let offset = address.offset + from as u64;
                 let wanted = write.map(|write| Self::wanted(*seed, write, offset));
-                match blocks.check(block, BlockAddress { offset, from }, wanted, address.key) {
+                match blocks.check(block, BlockAddress { offset, from }, wanted) {
                     Ok(()) => right += block.len() as u64,
                     Err(damage) => {
                         wrong += 1;

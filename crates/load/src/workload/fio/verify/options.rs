@@ -1,11 +1,11 @@
 //! The options of `verify` and of the contents of writes.
 
 use super::super::content::DedupeMode;
+use super::super::filler::Filler;
 use super::super::job::{Job, READS, WRITES};
 use super::super::parse::word;
 use super::super::value::{Unit, number};
 use super::method::Method;
-use super::super::filler::Filler;
 use crate::choice::with_defaults;
 use results::units::greatest_divisor;
 
