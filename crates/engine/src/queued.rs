@@ -243,7 +243,7 @@ impl<Q: Queue<Op = Op, Outcome = Outcome>> IoEngine for Queued<Q> {
         }
         match op.kind {
             OpKind::Deallocate if !self.limits.deallocates => self.submit_beside(op),
-            OpKind::WriteBack(_) if !self.limits.writes_back => self.submit_beside(op),
+            OpKind::WriteBack(steps) if steps.drop_cache || !self.limits.writes_back => self.submit_beside(op),
             _ => self.push(op),
         }
     }

@@ -25,6 +25,7 @@ mod failing_devices;
 mod fio;
 mod fio_examples;
 mod fio_jobs;
+mod fio_verify;
 mod full_disk;
 mod guard;
 mod guest;

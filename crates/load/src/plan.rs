@@ -73,6 +73,8 @@ pub enum Fill {
     Fresh(Salt),
     /// Salt that follows from its place, filled in when the operation gets its buffer.
     Placed(PlacedSalt),
+    /// Data that the stream makes when the operation gets its buffer.
+    Made,
 }
 
 /// Everything that one shard runs.

@@ -52,9 +52,16 @@ pub trait Stream: Debug + Send {
         None
     }
 
-    /// Gets the data of a read, before [`Self::on_completion`]. Not called on simulated drives, which store no data.
+    /// Makes the data of a write whose buffer is one of [`crate::plan::Fill::Made`].
     #[inline]
-    fn on_data(&mut self, _request: &Request, _data: &[u8]) {}
+    fn fill(&mut self, _request: &Request, _data: &mut [u8]) {}
+
+    /// Gets the data of a read, before [`Self::on_completion`]; empty on simulated drives, which store no data. Error:
+    /// the data is not what was written, and the read counts as failed.
+    #[inline]
+    fn on_data(&mut self, _request: &Request, _data: &[u8]) -> Result<(), String> {
+        Ok(())
+    }
 
     /// Gets the times of a successful operation, before [`Self::on_completion`].
     #[inline]

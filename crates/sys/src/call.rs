@@ -2,7 +2,7 @@
 
 use crate::ioctl::deallocate;
 use crate::op::{Op, OpKind, Outcome, WriteBack, WriteSync};
-use rustix::fs::{fdatasync, fsync};
+use rustix::fs::{Advice, fadvise, fdatasync, fsync};
 use rustix::io::{ReadWriteFlags, pread, pwrite, pwritev2};
 use std::io::{self, IoSlice};
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -34,6 +34,7 @@ fn call(fd: BorrowedFd<'_>, hint: u16, op: &mut Op) -> io::Result<usize> {
         }
         OpKind::Flush => fdatasync(fd)?,
         OpKind::FlushFile => fsync(fd)?,
+        OpKind::WriteBack(WriteBack { drop_cache: true, .. }) => fadvise(fd, 0, None, Advice::DontNeed)?,
         OpKind::WriteBack(steps) => write_back(fd, op.offset, op.len.into(), steps)?,
         OpKind::Deallocate => deallocate(fd, op.offset, op.len.into())?,
     }

@@ -61,6 +61,8 @@ pub struct WriteBack {
     pub write: bool,
     /// Awaits it.
     pub wait_after: bool,
+    /// Drops the target's unmodified pages from the page cache, instead of all that (posix_fadvise(2)).
+    pub drop_cache: bool,
 }
 
 impl WriteBack {
@@ -207,6 +209,9 @@ pub enum WrongRecord {
 }
 
 impl Outcome {
+    /// A read whose data is not what was written.
+    pub const WRONG_DATA: Self = Self::Errno(libc::EILSEQ);
+
     /// Result of `op` for which the kernel returned `result`: the bytes moved, or a negative error number.
     pub(crate) fn of(result: i64, op: &Op) -> Self {
         let whole = if op.kind.moves_data() { op.len } else { 0 };

@@ -40,7 +40,7 @@ impl Buffers {
                 Fill::Fresh(salt) => ready.iter_mut().for_each(|buf| salt.fill(buf)),
                 // Memory that was never written costs the kernel a fault with each write from it.
                 Fill::AsIs => ready.iter_mut().for_each(|buf| buf.fill(0)),
-                Fill::Placed(_) => {}
+                Fill::Placed(_) | Fill::Made => {}
             }
             buffers.are_empty &= ready.iter().all(|buf| buf.is_empty());
             let used = Vec::with_capacity(ready.len());
@@ -62,6 +62,12 @@ impl Buffers {
             salt.fill(&mut buf[..len], request.offset);
         }
         Some(buf)
+    }
+
+    /// True if the stream makes the data of an operation.
+    #[inline]
+    pub(super) fn are_made(&self, request: &Request) -> bool {
+        !self.are_empty && matches!(self.shelves[usize::from(request.buffers)].fill, Fill::Made)
     }
 
     /// Returns a buffer, and leaves an empty one.

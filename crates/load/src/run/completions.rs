@@ -7,7 +7,7 @@ use crate::stream::Request;
 use engine::BlockEngine;
 use results::cell::GRACE_NS;
 use results::times::Times;
-use sys::op::{Completion, OpKind};
+use sys::op::{Completion, OpKind, Outcome};
 
 impl<W: BlockEngine> Shard<W> {
     /// Records completed operations, frees their slots and issues operations waiting for them.
@@ -34,15 +34,19 @@ impl<W: BlockEngine> Shard<W> {
         let completed_ns = completion.completed_ns.saturating_sub(self.start_ns);
         self.silence.returned(slot.request.cell, completed_ns, completion.unseen_ns);
         let times = self.times(&slot, completion, completed_ns);
-        self.record(&slot, completion, &times);
+        let mut wrong_data = None;
+        if slot.request.kind == OpKind::Read && completion.outcome.is_done() {
+            let data = &completion.buf[..completion.buf.len().min(slot.request.len as usize)];
+            wrong_data = self.lanes[slot.lane as usize].stream.on_data(&slot.request, data).err();
+        }
+        if wrong_data.is_some() {
+            completion.outcome = Outcome::WRONG_DATA;
+        }
+        self.record(&slot, completion, &times, wrong_data);
         let unseen_ns = slot.unseen_before_ns + completion.unseen_ns.min(times.service_ns());
-        let Request { buffers, kind, len, .. } = slot.request;
+        let Request { buffers, .. } = slot.request;
         let lag_ns = slot.lag_before_ns + times.lag_ns();
         let lane = &mut self.lanes[slot.lane as usize];
-        if kind == OpKind::Read && completion.outcome.is_done() {
-            let data = &completion.buf;
-            lane.stream.on_data(&slot.request, &data[..data.len().min(len as usize)]);
-        }
         if completion.outcome.is_done() {
             lane.stream.on_times(&slot.request, &times);
         }
@@ -80,7 +84,7 @@ impl<W: BlockEngine> Shard<W> {
             .with_behind_ns(slot.behind_ns)
     }
 
-    fn record(&mut self, slot: &Slot, completion: &Completion, times: &Times) {
+    fn record(&mut self, slot: &Slot, completion: &Completion, times: &Times, wrong_data: Option<String>) {
         let cell = slot.request.cell;
         if completion.outcome.is_done() {
             let late = match times.response_ns() > GRACE_NS || times.completed_ns() > self.end_ns(slot.lane) {
@@ -90,7 +94,7 @@ impl<W: BlockEngine> Shard<W> {
             self.recorder.done(cell, times, slot.request.len, completion.unseen_ns, late);
             return;
         }
-        self.recorder.failed(&slot.request, times.intended_ns(), completion.outcome);
+        self.recorder.failed(&slot.request, times.intended_ns(), completion.outcome, wrong_data);
         let count = self.control.count_error();
         if completion.outcome.is_gone() {
             let error = completion.outcome.to_string();

@@ -459,10 +459,14 @@ impl<W: BlockEngine> Shard<W> {
     /// Hands an operation that has its slot to the engine, as soon as it has its buffer.
     #[inline(always)]
     fn start(&mut self, mut slot: Slot) {
-        let Some(buf) = self.buffers.take(&slot.request) else {
+        let Some(mut buf) = self.buffers.take(&slot.request) else {
             self.unsalted.push_back(slot);
             return;
         };
+        if self.buffers.are_made(&slot.request) {
+            let len = buf.len().min(slot.request.len as usize);
+            self.lanes[slot.lane as usize].stream.fill(&slot.request, &mut buf[..len]);
+        }
         let is_closed = self.is_closed(slot.lane);
         let lag_ns = if is_closed { 0 } else { self.now_ns.saturating_sub(slot.eligible_ns) };
         slot.behind_ns = self.silence.submitted(slot.request.cell, self.now_ns, lag_ns);

@@ -247,18 +247,19 @@ impl Recorder {
         self.current.record_gap(unseen_ns);
     }
 
-    /// Records an operation that failed, wanted at `intended_ns`.
-    pub(super) fn failed(&mut self, request: &Request, intended_ns: u64, outcome: Outcome) {
+    /// Records an operation that failed, wanted at `intended_ns`; `why`: what is wrong with its data.
+    pub(super) fn failed(&mut self, request: &Request, intended_ns: u64, outcome: Outcome, why: Option<String>) {
         let &Request { cell, kind, offset, len, .. } = request;
         self.record(cell, intended_ns, |cell| cell.record_errors(1));
-        let is_wrong_data = outcome.is_wrong_data();
+        let is_wrong_data = outcome.is_wrong_data() || why.is_some();
         // Wrong data is reported however many other failures there are.
         let told = if is_wrong_data { &mut self.wrong_told } else { &mut self.failures_told };
         if *told < FAILURES_TOLD_MAX {
             *told += 1;
             let device = cell as usize % self.layout.devices.len();
             let offset = if let Outcome::Wrong { key, .. } = outcome { key } else { offset };
-            let failure = Failure { device, kind, offset, len, error: outcome.to_string(), is_wrong_data };
+            let error = why.unwrap_or_else(|| outcome.to_string());
+            let failure = Failure { device, kind, offset, len, error, is_wrong_data };
             let _ = self.messages.send(Message::Failure(failure));
         }
     }

@@ -2,7 +2,7 @@
 
 use super::definition::{Definition, FileUse, RunDefinition};
 use super::site::Site;
-use crate::fio::{Counting, Ran, layout, write_layout};
+use crate::fio::{Counting, Ran, Trigger, layout, write_layout};
 use load::workload::fio::FioLoad;
 use results::check::{
     CHECK_FORMAT_VERSION, Check, CheckedRun, Figures, Judged, Metric, burst_ends, judge, outcome_of_run,
@@ -188,7 +188,15 @@ fn perform_run(
     // The run and its results share the progress of the jobs.
     let load = ran.load.clone();
     let mut runs = vec![ran];
-    let counting = &mut Counting { runs: &mut runs, status_sec: None, show: &mut |_| Ok(()), failed: None };
+    let trigger = Trigger::default();
+    let counting = &mut Counting {
+        runs: &mut runs,
+        status_sec: None,
+        trigger: &trigger,
+        force: false,
+        show: &mut |_| Ok(()),
+        failed: None,
+    };
     let sla = load.thresholds().map_err(Failure::usage)?;
     let of_run = RunRequest { sla, slice_sec: of.slice_sec(), ..request.run_request(load, dir.clone()) };
     let verdict = match run(of_run, switch, counting)? {

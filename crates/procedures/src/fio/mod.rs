@@ -3,10 +3,12 @@
 mod files;
 mod logs;
 mod ran;
+mod verify;
 
 pub use files::{Layout, layout, settle};
 pub use logs::{Logs, check as check_logs, left_out};
 pub use ran::{Counting, Ran, page};
+pub use verify::{Trigger, save_states, write_dumps};
 
 use load::workload::fio::FioLoad;
 use results::judge::Outcome;

@@ -1,12 +1,13 @@
 //! A run of fio's jobs, as it is reported during the run and afterwards.
 
 use super::logs::Logs;
+use super::verify::{self, Trigger};
 use crate::cross_check::Checked;
 use device::discover::DevNum;
 use device::observe::DeviceNumber;
 use device::observe::diskstats::{self, Counters};
 use load::workload::fio::{Entry, FioLoad, Size, Thread};
-use report::fio::{Cpu, Disk, Durations, JobPage, KINDS, Kind, LatencyTarget, Page, SteadyState, Totals};
+use report::fio::{Cpu, Disk, Durations, JobPage, KINDS, Kind, LatencyTarget, Page, SteadyState, Totals, Verified};
 use results::cell::Interval;
 use results::check::Figures;
 use results::judge::{End, RunResult};
@@ -214,6 +215,19 @@ impl Ran {
         after.iter().filter_map(of).reduce(|a, b| [a[0] + b[0], a[1] + b[1]])
     }
 
+    /// Counts of the verification of an entry; `None` if nothing is compared.
+    fn verified(&self, entry: &Entry) -> Option<Verified> {
+        let mut sum = entry.job.verifies().then(Verified::default)?;
+        for thread in &entry.threads {
+            let counts = &self.load.threads[*thread].progress.verify;
+            sum.bytes += counts.checked_bytes();
+            sum.wrong_blocks += counts.wrong_blocks();
+            sum.not_read_bytes += counts.due_bytes();
+            sum.unknown_bytes += counts.unknown_bytes();
+        }
+        Some(sum)
+    }
+
     fn jobs(&self) -> impl Iterator<Item = JobPage<'_>> {
         let ops_of = |number| self.kinds(number).into_iter().flatten().map(|kind| kind.ops).sum::<u64>();
         let all: u64 = (0..self.load.entries.len()).map(ops_of).sum();
@@ -246,6 +260,7 @@ impl Ran {
                 end_ns: self.end_ns(entry, &kinds),
                 levels,
                 kinds,
+                verified: self.verified(entry),
                 percentiles_of: entry.job.percentiles_of,
                 percentiles: entry.job.percentiles.clone(),
                 kb_base: entry.job.kb_base,
@@ -310,6 +325,9 @@ pub fn page<'a>(runs: &'a [Ran], global: &[(String, String)], checks: &[Checked]
 pub struct Counting<'a> {
     pub runs: &'a mut Vec<Ran>,
     pub status_sec: Option<u64>,
+    pub trigger: &'a Trigger,
+    /// True to write wrong blocks over existing files.
+    pub force: bool,
     pub show: &'a mut dyn FnMut(&[Ran]) -> Result<(), String>,
     pub failed: Option<String>,
 }
@@ -328,10 +346,12 @@ impl Watch for Counting<'_> {
         if let Err(why) = ran.logs.write(&ran.load, None) {
             self.failed = Some(why);
         }
+        verify::write_dumps(&ran.load, self.force);
+        let why = self.trigger.check(&ran.load, interval.index + 1);
         if self.status_sec.is_some_and(|every| (interval.index + 1).is_multiple_of(every)) {
             self.failed = (self.show)(self.runs).err().or(self.failed.take());
         }
-        None
+        why
     }
 
     fn failed(&self) -> Option<String> {
@@ -343,7 +363,10 @@ impl Watch for Counting<'_> {
     }
 
     fn notes(&self) -> Vec<String> {
-        self.runs.last().map_or_else(Vec::new, |ran| [ran.cut_short(), ran.beyond_the_end(), ran.unmoved()].concat())
+        let ran = self.runs.last();
+        ran.map_or_else(Vec::new, |ran| {
+            [ran.cut_short(), ran.beyond_the_end(), ran.unmoved(), verify::notes(&ran.load)].concat()
+        })
     }
 }
 

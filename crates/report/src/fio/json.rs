@@ -102,7 +102,7 @@ fn of_job(job: &JobPage<'_>, page: &Page<'_>, plus: bool) -> Object {
     let mut object = Object::default();
     object.put("jobname", job.name.as_str());
     object.put("groupid", job.group);
-    object.put("error", if job.errors() > 0 { 5 } else { 0 });
+    object.put("error", job.error());
     object.put("eta", 0);
     // fio begins to count before its jobs, and rounds up.
     object.put("elapsed", job.ran_ns / 1_000_000_000 + 1);
@@ -150,6 +150,14 @@ fn of_job(job: &JobPage<'_>, page: &Page<'_>, plus: bool) -> Object {
     object.put("latency_window", target.window_us);
     if let Some(steady) = &job.steady {
         object.put_object("steadystate", steadystate(steady));
+    }
+    if let Some(verified) = &job.verified {
+        let mut counts = Object::default();
+        counts.put("verified_bytes", verified.bytes);
+        counts.put("wrong_blocks", verified.wrong_blocks);
+        counts.put("not_read_bytes", verified.not_read_bytes);
+        counts.put("unknown_bytes", verified.unknown_bytes);
+        object.put_object("verify", counts);
     }
     object
 }

@@ -51,6 +51,8 @@ pub struct JobPage<'a> {
     pub levels: [u64; 7],
     /// Recorded data, by kind.
     pub kinds: [Option<&'a Kind>; KINDS],
+    /// Counts of its verification, if it has one.
+    pub verified: Option<Verified>,
     /// Percentiles of completion latencies, of total ones.
     pub percentiles_of: [bool; 2],
     pub percentiles: Vec<f64>,
@@ -159,6 +161,18 @@ pub struct Page<'a> {
     pub cross_check: Vec<serde_json::Value>,
 }
 
+/// Counts of a verification.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Verified {
+    /// Bytes that were read and are right.
+    pub bytes: u64,
+    pub wrong_blocks: u64,
+    /// Bytes that were written and not read back.
+    pub not_read_bytes: u64,
+    /// Bytes whose contents are unknown, so that they were not compared.
+    pub unknown_bytes: u64,
+}
+
 impl JobPage<'_> {
     /// Its own duration, nanoseconds.
     fn own_ns(&self) -> u64 {
@@ -173,6 +187,15 @@ impl JobPage<'_> {
     /// The part of the time of its clones that `ns` are, percent.
     fn percent(&self, ns: u64) -> f64 {
         ns as f64 * 100.0 / self.all_ns().max(1) as f64
+    }
+
+    /// fio's number for its first error: EILSEQ for wrong data, EIO for others.
+    fn error(&self) -> u64 {
+        match self.verified {
+            Some(Verified { wrong_blocks: 1.., .. }) => 84,
+            _ if self.errors() > 0 => 5,
+            _ => 0,
+        }
     }
 
     fn errors(&self) -> u64 {

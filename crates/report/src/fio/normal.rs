@@ -1,6 +1,6 @@
 //! fio's normal output.
 
-use super::{FIO_VERSION, JobPage, KINDS, Kind, LEVELS, NO_TARGET, Page, SteadyState};
+use super::{FIO_VERSION, JobPage, KINDS, Kind, LEVELS, NO_TARGET, Page, SteadyState, Verified};
 use crate::fio::totals::Durations;
 use results::units;
 use std::fmt::Write;
@@ -50,7 +50,7 @@ fn job_text(text: &mut String, job: &JobPage<'_>, page: &Page<'_>) {
         "\n{name}: (groupid={}, jobs={}): err={:>2}: pid={}: {}",
         job.group,
         job.jobs,
-        if job.errors() > 0 { 5 } else { 0 },
+        job.error(),
         page.pid,
         units::date(page.unix_ms)
     );
@@ -93,6 +93,12 @@ fn job_text(text: &mut String, job: &JobPage<'_>, page: &Page<'_>) {
             "     not done   : failed={} never issued={}",
             count(&|kind| kind.errors),
             count(&|kind| kind.undone)
+        );
+    }
+    if let Some(Verified { bytes, wrong_blocks, not_read_bytes, unknown_bytes }) = job.verified {
+        let _ = writeln!(
+            text,
+            "     verify    : right={bytes}B, wrong={wrong_blocks} blocks, not read={not_read_bytes}B, unknown={unknown_bytes}B"
         );
     }
     let target = job.target.unwrap_or(NO_TARGET);

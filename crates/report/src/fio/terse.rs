@@ -15,7 +15,7 @@ pub fn terse(page: &Page<'_>) -> String {
     let mut text = String::new();
     for job in &page.jobs {
         let name = units::in_one_line(&job.name).replace(';', "_");
-        let _ = write!(text, "3;{FIO_VERSION};{name};{};{}", job.group, if job.errors() > 0 { 5 } else { 0 });
+        let _ = write!(text, "3;{FIO_VERSION};{name};{};{}", job.group, job.error());
         let none = Kind::default();
         for at in 0..2 {
             let kind = job.kinds[at].unwrap_or(&none);

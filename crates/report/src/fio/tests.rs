@@ -26,6 +26,7 @@ fn totals() -> Totals {
 
 fn page(totals: &Totals) -> Page<'_> {
     let job = JobPage {
+        verified: None,
         name: "a".into(),
         group: 0,
         jobs: 1,

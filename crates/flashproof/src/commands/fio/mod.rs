@@ -11,7 +11,7 @@ use load::workload::fio::{
     BYTES_MAX, FioLoad, Job, Problem, Section, Surroundings, command_line, job_file, jobs, runs as runs_of,
 };
 use procedures::cross_check::{self, Checked, RealFio};
-use procedures::fio::{Counting, Logs, Ran, check_logs, lay_out, left_out, page, settle};
+use procedures::fio::{Counting, Logs, Ran, check_logs, lay_out, left_out, page, save_states, settle, write_dumps};
 use program::{Format, Program};
 use report::fio::{FIO_VERSION, begin, json, normal, terse};
 use results::files::{self as input, Links};
@@ -404,7 +404,14 @@ impl Session<'_> {
         let verdict = match run_request(
             request,
             self.switch,
-            &mut Counting { runs: &mut *runs, status_sec, show, failed: None },
+            &mut Counting {
+                runs: &mut *runs,
+                status_sec,
+                trigger: &self.program.trigger,
+                force: self.program.force,
+                show,
+                failed: None,
+            },
         )? {
             Ended::Recorded(verdict) => verdict,
             Ended::Unrecorded { verdict, failure } => {
@@ -416,6 +423,8 @@ impl Session<'_> {
             ran.result = Some(verdict.result());
             let ran_ns = Some(ran.totals.ran_ns);
             ran.logs.write(&ran.load, ran_ns).map_err(Failure::environment)?;
+            write_dumps(&ran.load, self.program.force);
+            save_states(&ran.load, false);
             let missing = left_out(&ran.load);
             if missing > 0 {
                 console::warning(&format!(

@@ -2,6 +2,7 @@
 
 use crate::args::seconds;
 use load::workload::fio::{SECONDS, parse_number};
+use procedures::fio::Trigger;
 use results::judge::Sla;
 use results::units::quoted;
 use session::failure::Failure;
@@ -43,6 +44,7 @@ pub struct Program {
     pub trace: bool,
     pub cross_check: bool,
     pub quiet: bool,
+    pub trigger: Trigger,
 }
 
 impl Program {
@@ -71,6 +73,7 @@ impl Program {
             trace: true,
             cross_check: false,
             quiet: false,
+            trigger: Trigger::default(),
         };
         for (name, value) in given {
             program.take(name, value.as_deref().unwrap_or_default()).map_err(|why| {
@@ -118,6 +121,12 @@ impl Program {
             }
             "hang" => self.patience.hang_sec = seconds(value)?,
             "no-trace" => self.trace = false,
+            "trigger" => self.trigger.command = Some(value.into()),
+            "trigger-file" => self.trigger.file = Some(value.into()),
+            "trigger-timeout" => match parse_number(value, SECONDS)? / 1_000_000_000 {
+                0 => return Err("it is at least 1 s".into()),
+                seconds => self.trigger.after_sec = Some(seconds),
+            },
             "cross-check" => self.cross_check = true,
             "quiet" => self.quiet = true,
             // Options for fio's own accounting and display: eta, eta-newline, alloc-size, max-jobs.

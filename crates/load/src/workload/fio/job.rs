@@ -1,6 +1,7 @@
 //! A job: the values of a section and of the global sections before it.
 
 use super::closed::{Target, Think};
+use super::content::Content;
 use super::flow::FlowOptions;
 use super::iolog::{Iolog, ReplayOptions};
 use super::pattern::{Distribution, Sizes};
@@ -9,6 +10,7 @@ use super::steady::SteadyOptions;
 use super::text::{Given, Problem, Section, Surroundings};
 use super::value::Size;
 use super::zones::ZoneOptions;
+use super::verify::VerifyOptions;
 use crate::choice::with_defaults;
 use crate::rate::Rate;
 use results::units;
@@ -162,11 +164,11 @@ with_defaults! {
         /// Writes between two calls of fsync, of fdatasync and of sync_file_range; 0: none.
         pub flush_every: [u64; 3] = [0; 3],
         /// Steps of sync_file_range.
-        pub write_back: WriteBack = WriteBack { wait_before: false, write: false, wait_after: false },
-        /// True if writes are zeros.
-        pub zeros: bool = false,
-        /// Percent of the written data that is zeros.
-        pub compress_pct: u64 = 0,
+        pub write_back: WriteBack = WriteBack::default(),
+        /// Contents of writes.
+        pub content: Content = Content::default(),
+        /// Verification of what is written or read.
+        pub verify: VerifyOptions = VerifyOptions::default(),
         /// Random places come again before each had its turn.
         pub norandommap: bool = false,
         /// Distribution of random offsets.
@@ -292,7 +294,8 @@ impl Job {
     pub(super) fn has(&self, kind: usize) -> bool {
         match kind {
             FLUSHES if self.iolog.is_some() => self.iolog.as_ref().is_some_and(|log| log.of_kind(FLUSHES).0 > 0),
-            FLUSHES => (self.flushes() || self.end_flush) && self.does[WRITES],
+            FLUSHES => (self.flushes() || self.end_flush || self.reads_back()) && self.does[WRITES],
+            READS => self.does[READS] || self.reads_back(),
             direction => self.does[direction],
         }
     }
@@ -401,7 +404,7 @@ impl Job {
     pub fn operations(&self) -> Option<u64> {
         let (unit, largest) = (self.unit_bytes(), self.largest_bytes());
         let Some(Size::Bytes(bytes)) = self.io_size.or(self.size) else { return None };
-        let has_others = self.flushes() || self.end_flush || self.trim_write;
+        let has_others = self.flushes() || self.end_flush || self.trim_write || self.reads_back();
         if self.runtime_ns.is_some() || self.time_based || unit != largest || has_others {
             return None;
         }
@@ -520,6 +523,7 @@ impl Job {
                 self.sizes[direction].min_bytes()
             ));
         }
+        self.check_verify(&mut wrong);
         wrong
     }
 }
@@ -549,6 +553,11 @@ pub fn jobs(
         }
         if job.fills {
             (job.size, job.io_size) = (None, None);
+        }
+        job.apply_verify_only();
+        if job.reads_back() && job.time_based && job.verify.backlog == 0 {
+            let why = "nothing that is written will be read back, because the runtime ends the job - give verify_backlog, or leave out time_based";
+            warnings.push(Problem::of_job(&job.name, why));
         }
         problems.extend(job.check().into_iter().map(|what| Problem::of_job(&job.name, what)));
         if around.readonly && job.writes() {

@@ -1,14 +1,16 @@
 //! Lanes of a job: areas of its devices, order, buffers, instants.
 
 use super::closed::{Bound, Drain, Pauses, Search};
+use super::content::Contents;
 use super::flow::{Flow, FlowGroup};
 use super::job::{DIRECTIONS, FLUSHES, Job, KINDS, READS, WRITES, Wanted};
 use super::least_rate::LeastRate;
 use super::pattern::{Draw, Map};
-use super::stream::{Area, FioStream, Order};
+use super::stream::{Area, FioStream, Order, Phase};
 use super::thread::{Recorded, Thread};
 use super::value::Size;
-use crate::plan::{Arrival, BufferClass, Plan};
+use super::verify::Verify;
+use crate::plan::{Arrival, BufferClass, Fill, Plan};
 use crate::schedule::{Listed, Poisson, Schedule, phase};
 use crate::workload::{CannotRun, DeviceShape, Place};
 use device::salt::Salt;
@@ -68,6 +70,10 @@ impl Lanes<'_> {
             let len_bytes = if kind == READS { job.sizes[kind].max_bytes() as usize } else { 0 };
             buffers[kind] = add_buffers(plan, BufferClass::plain(len_bytes, slots))?;
         }
+        let mut checked_buffers = None;
+        if job.reads_back() {
+            checked_buffers = Some(add_buffers(plan, BufferClass::plain(job.written_max_bytes() as usize, slots))?);
+        }
         let limit = plan.add_limit(slots, true);
         // The total is divided among the lanes by their rates.
         let bytes_per_sec = |lane: &[usize]| match job.wanted[lane[0]] {
@@ -104,7 +110,22 @@ impl Lanes<'_> {
                 }
                 Some(rate) => Arrival::even(rate, 0, 1, phase(at + number)).ok_or_else(|| no_rate(job))?,
             };
-            let bytes_left = part(total, directions, &bytes_per_sec);
+            // What is read back is so after each loop.
+            let loops = if job.reads_back_at_end() { job.loops } else { 1 };
+            let (ops_left, bytes_left) = (ops_left / loops, part(total, directions, &bytes_per_sec) / loops);
+            let random_of_lane = Random::for_part(self.seed, (at as u64) << 8 | (number as u64 + 1));
+            let area_bytes: u64 = areas.iter().map(|area| area.len).sum();
+            let makes_data = directions.contains(&WRITES) || job.trim_write;
+            let seed = random_of_lane.clone().next_u64() ^ WRITES as u64;
+            let mut verify = None;
+            if job.checks_reads() || job.writes_blocks() && makes_data {
+                let areas = areas.iter().map(|area| area.len);
+                let made = Verify::new(job, thread.number, seed, areas, &thread.progress);
+                verify = Some(made.map_err(|why| CannotRun(format!("cannot run job {} - {why}", quoted(&job.name))))?);
+            }
+            let contents = (makes_data && !job.content.is_random() && verify.is_none()).then(|| {
+                Contents::new(job.content.clone(), job.sizes[WRITES].min_bytes(), area_bytes, seed, self.seed)
+            });
             let mut last_ns = u64::MAX;
             if let Arrival::Scheduled(schedule) = &mut arrival {
                 schedule.count_before(from_ns);
@@ -125,7 +146,7 @@ impl Lanes<'_> {
                 writes: 0,
                 cells: self.cells(at),
                 buffers,
-                random: Random::for_part(self.seed, (at as u64) << 8 | (number as u64 + 1)),
+                random: random_of_lane,
                 run_left: 1,
                 bound: match (job.think(), job.target()) {
                     (Some(think), _) => Bound::Pauses(Pauses::new(think, from_ns)),
@@ -139,10 +160,16 @@ impl Lanes<'_> {
                 last_ns,
                 least: LeastRate::new(job, from_ns),
                 is_done: false,
+                is_ended: false,
                 end_flush: job.end_flush && (job.trim_write || directions.contains(&WRITES)),
                 end_flushes: 0,
                 in_flight: 0,
                 now_ns: 0,
+                verify,
+                checked_buffers,
+                phase: Phase::Main,
+                contents,
+                loops: (bytes_left, ops_left, loops - 1),
                 exit: thread.exit.clone(),
                 steady: thread.steady.clone(),
                 flow: (job.flow.weight > 0).then(|| Flow::join(self.flow_group(job.flow.id), job.flow)),
@@ -184,18 +211,16 @@ impl Lanes<'_> {
         let (mut by_key, mut buffers) = (HashMap::new(), Vec::new());
         for shape in shapes {
             // Without salt one class is enough for all.
-            let key = if job.zeros { 0 } else { shape.stamp_key };
+            let is_salt = job.content.is_random() && !job.writes_blocks();
+            let key = if is_salt { shape.stamp_key } else { 0 };
             let class = match by_key.get(&key) {
                 _ if !job.does[WRITES] => 0,
                 Some(class) => *class,
                 None => {
                     let len_bytes = job.written_max_bytes() as usize;
-                    let class = match job.zeros {
-                        true => BufferClass::plain(len_bytes, slots),
-                        false => {
-                            let salt = Salt::new(random.next_u64(), 100 - job.compress_pct as u32, key);
-                            BufferClass::fresh(len_bytes, slots, salt)
-                        }
+                    let class = match is_salt {
+                        true => BufferClass::fresh(len_bytes, slots, Salt::new(random.next_u64(), 100, key)),
+                        false => BufferClass { len_bytes, count: slots, fill: Fill::Made },
                     };
                     add_buffers(plan, class)?
                 }
@@ -306,5 +331,16 @@ fn area(
             Order::Drawn(draws)
         }
     };
-    Ok(Area { target: shape.target, buffers, start, len, next: [0; DIRECTIONS], order, written: None, used, zones })
+    Ok(Area {
+        target: shape.target,
+        buffers,
+        key: shape.stamp_key,
+        start,
+        len,
+        next: [0; DIRECTIONS],
+        order,
+        written: None,
+        used,
+        zones,
+    })
 }

@@ -10,6 +10,7 @@ use super::steady::Steady;
 use super::text::Problem;
 use super::thread::{Recorded, Thread};
 use super::value::Size;
+use super::verify;
 use crate::plan::SALTED_AHEAD;
 use crate::workload::{CannotRun, Choices, DeviceShape, Extras, RunPlan, RunSpec, Workload, recorded};
 use engine::DeviceName;
@@ -181,6 +182,12 @@ impl FioLoad {
             let why = "sync_file_range writes the page cache back, and simulated drives have none - leave it out";
             problems.push(Problem::of_job(&job.name, why));
         }
+        if let Some(job) = load.jobs().find(|job| job.verifies() && load.is_simulated()) {
+            let why =
+                "verify compares data, and simulated drives store none - leave it out, or name a device or a file";
+            problems.push(Problem::of_job(&job.name, why));
+        }
+        problems.extend(verify::overlapping(&load.threads));
         let unwritten = |device: &&DeviceName| seen.get(device.as_str()) == Some(&false);
         if load.writes()
             && let Some(device) = load.devices.iter().find(unwritten)
@@ -356,8 +363,9 @@ impl FioLoad {
         let buffers = |thread: &Thread| {
             let job = &thread.job;
             // Each device or file has its own for writes.
-            let classes =
-                job.directions().count() + if job.does[WRITES] { job.names(thread.clone).len() - 1 } else { 0 };
+            let classes = job.directions().count()
+                + usize::from(job.reads_back())
+                + if job.does[WRITES] { job.names(thread.clone).len() - 1 } else { 0 };
             (job.largest_bytes() * (job.slots() + u64::from(SALTED_AHEAD))).saturating_mul(classes as u64)
         };
         let queues = shards.iter().filter(|shard| !shard.synchronous).count() as u64;
@@ -367,18 +375,24 @@ impl FioLoad {
             let thread = &self.threads[recorded.thread];
             thread.job.names(thread.clone).len() as u64
         };
-        let used = self.records().iter().map(own).sum::<u64>().min(all);
+        let recorded = self.records().iter().map(own).sum::<u64>().min(all);
         let idle = all * (shards.len() as u64 - queues);
-        let cells = all * queues * CELL_BYTES + 2 * used * CELL_BYTES + idle * IDLE_CELL_BYTES;
-        let maps = |thread: &Thread| {
-            let job = &thread.job;
-            let names = job.names(thread.clone);
+        let cells = all * queues * CELL_BYTES + 2 * recorded * CELL_BYTES + idle * IDLE_CELL_BYTES;
+        let used = |thread: &Thread| {
+            let names = thread.job.names(thread.clone);
             let whole = devices.iter().filter(|device| names.contains(&device.name)).map(|device| device.size_bytes);
-            let used = whole.map(|whole| job.size.map_or(whole, |size| size.of(whole).min(whole))).sum::<u64>();
+            whole.map(|whole| thread.job.size.map_or(whole, |size| size.of(whole).min(whole))).sum::<u64>()
+        };
+        let read_back = |thread: &Thread| match thread.job.reads_back() {
+            true => used(thread) / thread.job.grain() * verify::ENTRY_BYTES,
+            false => 0,
+        };
+        let maps = |thread: &Thread| {
+            let (job, used) = (&thread.job, used(thread));
             let maps: usize = job.lanes().iter().map(|lane| if job.shares_map(lane) { 1 } else { lane.len() }).sum();
             if job.has_map() { Map::bytes_of(used / job.unit_bytes()) * maps as u64 } else { 0 }
         };
-        let of = |thread| buffers(thread).saturating_add(maps(thread));
+        let of = |thread| buffers(thread).saturating_add(maps(thread)).saturating_add(read_back(thread));
         let bytes = self.threads.iter().map(of).fold(cells, u64::saturating_add);
         crate::memory::check(bytes).map_err(|why| {
             let jobs = units::count(self.threads.len() as u64, "job");

@@ -6,6 +6,7 @@
 //!                         -> runs       one for all jobs up to a stonewall: FioLoad, a Workload: load.rs; clones: thread.rs
 //!                            streams    places, buffers, instants: lanes.rs; order, sizes and maps: stream.rs, pattern.rs
 //!                                       windows: zones.rs; priorities: priority.rs; logs of operations: iolog.rs
+//!                                       data of writes: content.rs, filler.rs; what is read back and compared: verify/
 //!                                       how many at once: closed.rs, flow.rs; when to end: steady.rs
 //!                                       what is told of them: progress.rs, samples.rs
 //! ```
@@ -16,6 +17,8 @@
 //! holds each to its own rate and lets the mix follow; without rates one lane mixes.
 
 mod closed;
+mod content;
+mod filler;
 mod flow;
 mod iolog;
 mod job;
@@ -34,6 +37,7 @@ mod stream;
 mod text;
 mod thread;
 mod value;
+mod verify;
 mod zones;
 
 pub use closed::{Target, Think};
@@ -48,6 +52,7 @@ pub use stream::FioStream;
 pub use text::{BYTES_MAX, CommandLine, Given, Problem, Section, Surroundings, command_line, job_file};
 pub use thread::Thread;
 pub use value::{BYTES, SECONDS, Size, number as parse_number};
+pub use verify::{Damage, State as VerifyState, VerifyCounts, VerifyOptions};
 
 #[cfg(test)]
 mod testing {

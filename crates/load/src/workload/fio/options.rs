@@ -164,7 +164,25 @@ pub static KNOWN: &[Known] = known! {
     "per_job_logs" Bool = "1": "0: no number of the job in the names of logs",
     "zero_buffers" Bool = "0": "writes zeros",
     "refill_buffers" Bool = "0": "new data for each write: we always do",
-    "buffer_compress_percentage" Value = "0": "part of each 512 bytes that is zeros",
+    "buffer_pattern" Value = "none": "writes this: `\"strings\"`, numbers and `0xhex`, one after the other",
+    "buffer_compress_percentage" Value = "0": "percent of each chunk that is zeros, or the buffer_pattern",
+    "buffer_compress_chunk" Value = "smallest bs": "bytes of such a chunk",
+    "dedupe_percentage" Value = "0": "percent of the writes whose data repeats that of others",
+    "dedupe_mode" Value = "repeat": "`repeat`: that of the write before; `working_set`: that of any of a set",
+    "dedupe_working_set_percentage" Value = "5": "size of this set, percent of size",
+    "dedupe_global" Bool = "0": "1: jobs have one set",
+    "verify" Value = "none": "writes are read back at the end and compared; reads of a job that only reads are compared: by `crc32c`, `crc32c-intel`, `crc32`, `crc64`, `crc16`, `crc7`, `md5`, `sha1`, `sha256`, `sha512`, `sha3-224`, `sha3-256`, `sha3-384`, `sha3-512`, `xxhash`; `meta`: by the header alone; `pattern`: by verify_pattern without a header, `pattern_hdr`: with one; `null`: not at all",
+    "verify_pattern" Value = "none": "data of verified writes: as buffer_pattern, and `%o` is the offset of the write",
+    "verify_interval" Value = "bs": "bytes of a block with a header of its own; at most and at first the largest divisor of all sizes of writes",
+    "verify_offset" Value = "0": "where in a block its header is",
+    "do_verify" Bool = "1": "0: writes are not read back",
+    "verify_only" Bool = "0": "1: writes nothing, and reads and compares what the same job wrote before",
+    "verify_fatal" Bool = "0": "1: the job ends at the first wrong block",
+    "verify_dump" Bool = "0": "1: a wrong block, and the right one if it can be computed, are written to FILE.OFFSET.received and FILE.OFFSET.expected",
+    "verify_backlog" Value = "0": "writes after which some are read back, and not all at the end",
+    "verify_backlog_batch" Value = "verify_backlog": "how many writes are read back then",
+    "verify_state_save" Bool = "if ended early": "1: the file local-JOB-NUMBER-verify.state says how far the writes came",
+    "verify_state_load" Bool = "0": "1: reads only what that file says was written",
     "clat_percentiles" Bool = "1": "percentiles of completion latencies",
     "lat_percentiles" Bool = "0": "percentiles of total latencies",
     "percentile_list" Value = "1:5:10:20:30:40:50:60:70:80:90:95:99:99.5:99.9:99.95:99.99": "which; up to 20",
@@ -185,10 +203,7 @@ static NO_DIFFERENCE: &[(&str, &str)] = &[
     ),
     ("fallocate", "new files have their space allocated, as with fio's default"),
     ("mem iomem iomem_align mem_align hugepage-size lockmem", "buffers are the ring's own"),
-    (
-        "scramble_buffers softrandommap buffer_compress_chunk",
-        "data is new for every write, and there is memory for a map or it is refused",
-    ),
+    ("scramble_buffers softrandommap", "data is new for every write, and there is memory for a map or it is refused"),
     (
         "registerfiles fixedbufs sqthread_poll sqthread_poll_cpu nonvectored force_async userspace_reap",
         "the ring is set up as it is best here",
@@ -203,10 +218,10 @@ static NO_DIFFERENCE: &[(&str, &str)] = &[
         "logs are written as they come and read at once, and means are of a second",
     ),
     (
-        "do_verify verifysort verifysort_nr verify_interval verify_offset verify_fatal verify_dump verify_async \
-         verify_backlog verify_backlog_batch verify_async_cpus verify_write_sequence verify_header_seed \
-         experimental_verify verify_policy",
-        "without verify nothing is compared",
+        "verifysort verifysort_nr verify_async verify_async_cpus verify_write_sequence verify_header_seed \
+         experimental_verify",
+        "what is read is compared by the thread that reads it, all that was written in the order of its offsets, each \
+         block with its last write",
     ),
     (
         "io_submit_mode serialize_overlap",
@@ -221,8 +236,8 @@ static NO_DIFFERENCE: &[(&str, &str)] = &[
 /// Unsupported options, with the load that would run without them.
 static MISSING: &[(&str, &str)] = &[
     (
-        "verify verify_pattern verify_pattern_interval verify_state_load verify_state_save verify_only",
-        "the same operations, and nothing that was written is compared",
+        "verify_pattern_interval verify_policy",
+        "%o in a pattern is the offset of the whole operation, and all completed writes are compared",
     ),
     ("trim_percentage trim_verify_zero trim_backlog trim_backlog_batch", "the writes without trims among them"),
     (
@@ -264,10 +279,6 @@ static MISSING: &[(&str, &str)] = &[
          opendir lockfile unique_filename",
         "the operations of rw alone, on files of the size given",
     ),
-    (
-        "buffer_pattern dedupe_percentage dedupe_global dedupe_mode dedupe_working_set_percentage",
-        "random data that is never the same twice",
-    ),
     ("flow_watermark", "jobs that keep to their shares at once"),
     (
         "log_window_value log_issue_time log_store_compressed log_alternate_epoch log_alternate_epoch_clock_id",
@@ -297,7 +308,7 @@ static MISSING: &[(&str, &str)] = &[
 ];
 
 /// Values with which unsupported options have no effect, beside `0` and `none`.
-const OFF: [(&str, &str); 2] = [("rw_sequencer", "sequential"), ("dedupe_mode", "repeat")];
+const OFF: [(&str, &str); 1] = [("rw_sequencer", "sequential")];
 
 /// Options for which 0 has an effect.
 const ZERO_COUNTS: [&str; 5] = ["percentage_sequential", "uid", "gid", "plids", "fdp_pli"];
@@ -306,16 +317,13 @@ const ZERO_COUNTS: [&str; 5] = ["percentage_sequential", "uid", "gid", "plids", 
 pub(super) fn is_off(name: &str, value: Option<&str>) -> bool {
     let Some(value) = value.map(str::trim) else { return false };
     let is_nothing = value == "none" || (!ZERO_COUNTS.contains(&name) && value.parse::<f64>() == Ok(0.0));
-    is_nothing || (name == "verify" && value == "null") || OFF.contains(&(name, value))
+    is_nothing || OFF.contains(&(name, value))
 }
 
 /// Unsupported options of fio's program, and the remedy.
 static PROGRAM_MISSING: &[(&str, &str)] = &[
     ("bandwidth-log latency-log", "logs are the jobs' - say write_bw_log=PREFIX, write_lat_log=PREFIX"),
-    (
-        "server client remote-config daemonize trigger trigger-file trigger-timeout trigger-remote",
-        "it runs on this machine and in the foreground alone",
-    ),
+    ("server client remote-config daemonize trigger-remote", "it runs on this machine and in the foreground alone"),
     ("showcmd", "--dry-run shows what would run"),
     ("debug idle-prof inflate-log crctest cpuclock-test memcpytest enghelp profile aux-path", "leave it out"),
     ("merge-blktrace-only xnvme", "flashproof storage --replay runs a trace"),
@@ -323,7 +331,7 @@ static PROGRAM_MISSING: &[(&str, &str)] = &[
 
 /// Options of the program rather than of a job that take a value: fio's, then ours.
 const PROGRAM_WITH_VALUE: &str = "output output-format terse-version status-interval section eta eta-newline \
-    eta-interval alloc-size max-jobs out erase sla slice max-errors hang";
+    eta-interval alloc-size max-jobs trigger trigger-file trigger-timeout out erase sla slice max-errors hang";
 
 /// The same without one.
 const PROGRAM_ALONE: &str = "minimal append-terse parse-only readonly warnings-fatal version help cmdhelp \

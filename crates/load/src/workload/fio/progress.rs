@@ -1,5 +1,6 @@
 //! State of a job that its own thread changes while others look: statistics, and the ends of jobs that end with each other.
 
+use super::verify::VerifyCounts;
 use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -15,6 +16,10 @@ pub struct Progress {
     missed: OnceLock<String>,
     /// Operations begun.
     ops: AtomicU64,
+    /// Operations begun that read back what was written.
+    read_back: AtomicU64,
+    /// Counts of its verification.
+    pub verify: VerifyCounts,
     /// Lanes that completed their work.
     lanes_done: AtomicU32,
 }
@@ -54,9 +59,13 @@ impl Progress {
         let _ = self.missed.set(what);
     }
 
-    /// Operations begun, without followers.
+    /// Operations begun, without followers and those of a verification.
     pub fn ops(&self) -> u64 {
-        self.ops.load(Ordering::Relaxed)
+        self.ops.load(Ordering::Relaxed) - self.read_back.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn count_read_back(&self) {
+        self.read_back.store(self.read_back.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
     /// Number of lanes that completed their work before their time was over.
@@ -73,7 +82,7 @@ impl Progress {
         let add = |count: &AtomicU32| count.store(count.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
         add(&self.in_flight);
         add(&self.begun);
-        self.ops.store(self.ops() + 1, Ordering::Relaxed);
+        self.ops.store(self.ops.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
     #[inline]

@@ -228,10 +228,8 @@ impl Job {
             "write_iops_log" => self.logs[2] = Some(given.value.clone().unwrap_or_default()),
             "per_job_logs" => self.per_job_logs = yes()?,
             "log_avg_msec" => self.log_avg_msec = count(0, 3_600_000)?,
-            "zero_buffers" => self.zeros = yes()?,
             // Buffers are always refilled.
             "refill_buffers" => drop(yes()?),
-            "buffer_compress_percentage" => self.compress_pct = count(0, 100)?,
             "clat_percentiles" => self.percentiles_of[0] = yes()?,
             "lat_percentiles" => self.percentiles_of[1] = yes()?,
             "percentile_list" => self.percentiles = percentiles(text)?,
@@ -239,6 +237,7 @@ impl Job {
                 base @ (1_000 | 1_024) => self.kb_base = base,
                 _ => return Err("it is 1000 or 1024".into()),
             },
+            name if self.set_verify(name, text)? => {}
             name => unreachable!("{name} stands in the table and is not set"),
         }
         Ok(())

@@ -1,22 +1,24 @@
 //! The operations of a job, or of one of its directions.
 
 use super::closed::Bound;
+use super::content::Contents;
 use super::flow::Flow;
 use super::iolog::{Iolog, Issued};
-use super::job::{DIRECTIONS, FLUSHES, Job, KINDS, TRIMS, WRITES};
+use super::job::{DIRECTIONS, FLUSHES, Job, KINDS, READS, TRIMS, WRITES};
 use super::least_rate::LeastRate;
 use super::pattern::{Draw, Map};
 use super::priority::ByPriority;
 use super::progress::{Exit, Progress};
 use super::samples::Samples;
 use super::steady::Steady;
+use super::verify::{OpAddress, Verify};
 use super::zones::Zones;
 use crate::stream::{LOST, Request, Stream};
 use results::times::Times;
 use results::units;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use sys::op::{OpKind, Outcome, Priority, TargetId, WriteSync};
+use sys::op::{OpKind, Outcome, Priority, TargetId, WriteBack, WriteSync};
 use sys::random::Random;
 
 const KIND_OF: [OpKind; KINDS] = [OpKind::Read, OpKind::Write, OpKind::Deallocate, OpKind::Flush];
@@ -27,6 +29,8 @@ pub(super) struct Area {
     pub(super) target: TargetId,
     /// Buffer class of writes to the area.
     pub(super) buffers: u16,
+    /// Key of the guard's stamps on the device.
+    pub(super) key: u64,
     pub(super) start: u64,
     pub(super) len: u64,
     /// Next offset of each direction, in a sequence.
@@ -84,6 +88,8 @@ pub struct FioStream {
     pub(super) least: LeastRate,
     /// True once it ended before its time.
     pub(super) is_done: bool,
+    /// True once it does nothing more.
+    pub(super) is_ended: bool,
     /// True if files are flushed at the end.
     pub(super) end_flush: bool,
     /// Files that are still to be flushed then.
@@ -92,6 +98,15 @@ pub struct FioStream {
     pub(super) in_flight: u32,
     /// The last that was seen of the clock.
     pub(super) now_ns: u64,
+    /// Verification of its data.
+    pub(super) verify: Option<Verify>,
+    /// Buffer class of reads that are checked; `None`: all of them.
+    pub(super) checked_buffers: Option<u16>,
+    pub(super) phase: Phase,
+    /// Data of its writes, unless it is verified or salt.
+    pub(super) contents: Option<Contents>,
+    /// Bytes and operations of each loop, and further loops, if writes are read back after each.
+    pub(super) loops: (u64, u64, u64),
     pub(super) exit: Option<Exit>,
     pub(super) steady: Option<Arc<Steady>>,
     pub(super) flow: Option<Flow>,
@@ -108,10 +123,31 @@ pub struct FioStream {
     pub(super) progress: Arc<Progress>,
 }
 
+/// Phase of a job that reads back what it wrote.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Phase {
+    /// Writes, or whatever else the job does.
+    Main,
+    /// The files with indices below this number are to be flushed, once all writes are back.
+    Flush(usize),
+    ReadBack,
+}
+
 impl FioStream {
+    /// True if the operations of the main phase are done.
+    #[inline]
+    fn is_main_done(&self) -> bool {
+        self.bytes_left == 0 || self.ops_left == 0
+    }
+
     #[inline]
     fn has_ended(&self) -> bool {
-        self.bytes_left == 0 || self.ops_left == 0
+        self.is_ended || self.is_main_done() && !self.reads_back_at_end()
+    }
+
+    #[inline]
+    fn reads_back_at_end(&self) -> bool {
+        self.verify.is_some() && self.job.reads_back_at_end()
     }
 
     /// Has done all that it was to, or cannot, and does nothing more from `at_ns` on.
@@ -124,8 +160,7 @@ impl FioStream {
 
     /// Does nothing more from `at_ns` on.
     fn end(&mut self, at_ns: u64) {
-        self.ops_left = 0;
-        self.flow = None;
+        (self.ops_left, self.is_ended, self.flow) = (0, true, None);
         if let Some(Exit { groups, ends, .. }) = &self.exit {
             for group in &groups[ends.clone()] {
                 group.fetch_min(at_ns, Ordering::Relaxed);
@@ -183,13 +218,71 @@ impl FioStream {
         }
     }
 
-    /// The next operation: of the log, or by choice.
+    /// The next operation of a job that reads back what it wrote; `None`: the next one of the main phase, or none at all
+    /// now.
+    fn next_verified(&mut self) -> Option<Request> {
+        loop {
+            match self.phase {
+                Phase::Main if !self.is_main_done() => {
+                    let (area, at, len) = self.verify.as_mut()?.next_of_backlog()?;
+                    return Some(self.read_back(area, at, len));
+                }
+                Phase::Main if !self.reads_back_at_end() => return None,
+                Phase::Main => self.phase = Phase::Flush(self.areas.len()),
+                // Writes that are in flight, and the flushes.
+                Phase::Flush(_) if self.in_flight > 0 => return None,
+                Phase::Flush(0) => {
+                    self.verify.as_mut()?.rewind();
+                    self.phase = Phase::ReadBack;
+                }
+                Phase::Flush(files) => {
+                    self.phase = Phase::Flush(files - 1);
+                    return Some(self.flush(files - 1, OpKind::FlushFile));
+                }
+                Phase::ReadBack => {
+                    if let Some((area, at, len)) = self.verify.as_mut()?.next_of_all() {
+                        return Some(self.read_back(area, at, len));
+                    }
+                    if self.in_flight > 0 {
+                        return None;
+                    }
+                    let (bytes, ops, more) = self.loops;
+                    if more == 0 {
+                        self.end(self.now_ns);
+                        return None;
+                    }
+                    (self.bytes_left, self.ops_left, self.loops.2, self.phase) = (bytes, ops, more - 1, Phase::Main);
+                }
+            }
+        }
+    }
+
+    fn read_back(&mut self, area: usize, at: u64, len: u32) -> Request {
+        self.progress.count_read_back();
+        let request = self.request(READS, area, self.areas[area].start + at, len);
+        Request { buffers: self.checked_buffers.unwrap_or(request.buffers), ..request }
+    }
+
+    /// True if the data of a read is checked.
+    fn is_checked(&self, request: &Request) -> bool {
+        self.verify.is_some() && self.checked_buffers.is_none_or(|class| class == request.buffers)
+    }
+
+    /// The address of an operation for its verification.
+    fn address(&self, request: &Request) -> Option<OpAddress> {
+        let area = self.areas.iter().position(|area| area.target == request.target)?;
+        Some(OpAddress { area, at: request.offset - self.areas[area].start, offset: request.offset })
+    }
+
+    /// The next operation of the main phase, of the log or by choice, with its area.
     #[inline]
-    fn make(&mut self) -> Request {
+    fn make(&mut self) -> (usize, Request) {
+        self.ops_left -= 1;
         if let Some(log) = &self.iolog {
-            let operation = log.operations[log.operations.len() - self.ops_left as usize];
+            let operation = log.operations[log.operations.len() - 1 - self.ops_left as usize];
             let (file, kind) = (usize::from(operation.file), operation.kind);
-            return Request { kind, ..self.request(operation.number(), file, operation.offset, operation.len) };
+            let request = self.request(operation.number(), file, operation.offset, operation.len);
+            return (file, Request { kind, ..request });
         }
         let (direction, area) = (self.direction(), self.area());
         let wanted = self.job.sizes[direction].draw(&mut self.random);
@@ -201,7 +294,16 @@ impl FioStream {
         if self.by_priority.is_some() {
             request.priority = self.job.priority.draw(direction, len, &mut self.random);
         }
-        request
+        (area, request)
+    }
+
+    #[inline]
+    fn begin(&mut self) {
+        self.progress.begin();
+        self.in_flight += 1;
+        if let Bound::Pauses(pauses) = &mut self.bound {
+            pauses.begin();
+        }
     }
 
     /// The operation that follows in the same slot: the write after a trim, the flush after a number of writes. As in
@@ -221,6 +323,11 @@ impl FioStream {
             {
                 return Some(self.flush(at, kind));
             }
+        }
+        if let (Phase::Flush(at), OpKind::FlushFile, false) = (self.phase, request.kind, self.job.direct) {
+            // What is read back is to come from the device.
+            let kind = OpKind::WriteBack(WriteBack { drop_cache: true, ..WriteBack::default() });
+            return Some(Request { kind, ..self.request(FLUSHES, at, 0, 0) });
         }
         self.end_flush()
     }
@@ -331,31 +438,84 @@ fn skipped(last: u64, skip: i64, len: u64) -> u64 {
 impl Stream for FioStream {
     #[inline]
     fn next(&mut self) -> Option<Request> {
+        if self.verify.is_some()
+            && !self.is_ended
+            && let Some(request) = self.next_verified()
+        {
+            self.begin();
+            return Some(request);
+        }
         if self.has_ended() {
             self.end_itself(self.now_ns);
+            return None;
+        }
+        if self.phase != Phase::Main {
             return None;
         }
         if self.flow.as_mut().is_some_and(|flow| !flow.take()) {
             self.is_held = true;
             return None;
         }
-        let request = self.make();
-        self.ops_left -= 1;
-        self.progress.begin();
-        self.in_flight += 1;
-        if let Bound::Pauses(pauses) = &mut self.bound {
-            pauses.begin();
-        }
+        let request = loop {
+            let (area, request) = self.make();
+            if self.verify.as_mut().is_none_or(|verify| verify.is_next_written(area, request.offset)) {
+                break request;
+            }
+            if self.has_ended() {
+                self.end_itself(self.now_ns);
+                return None;
+            }
+        };
+        self.begin();
         Some(request)
     }
 
-     fn again_after_ns(&mut self) -> Option<u64> {
+    fn again_after_ns(&mut self) -> Option<u64> {
         let flow = self.flow.as_ref().filter(|_| std::mem::take(&mut self.is_held))?;
         Some(flow.look_after_ns())
     }
 
+    fn stuck(&self) -> Option<String> {
+        (self.phase != Phase::Main && !self.is_ended).then(|| "its writes are not back, and cannot be read back".into())
+    }
+
     #[inline]
-    fn on_completion(&mut self, request: &Request, _outcome: Outcome) -> Option<Request> {
+    fn fill(&mut self, request: &Request, data: &mut [u8]) {
+        let Some(address) = self.address(request) else { return };
+        match (&mut self.verify, &mut self.contents) {
+            (Some(verify), _) => verify.fill(address, data),
+            (None, Some(contents)) => contents.fill(data, self.areas[address.area].key),
+            (None, None) => {}
+        }
+    }
+
+    #[inline]
+    fn on_data(&mut self, request: &Request, data: &[u8]) -> Result<(), String> {
+        if !self.is_checked(request) {
+            return Ok(());
+        }
+        let Some(address) = self.address(request) else { return Ok(()) };
+        let checked = self.verify.as_mut().map_or(Ok(()), |verify| verify.check(address, data));
+        if checked.is_err() && self.verify.as_ref().is_some_and(Verify::is_fatal) {
+            self.end_itself(self.now_ns);
+        }
+        checked
+    }
+
+    #[inline]
+    fn on_completion(&mut self, request: &Request, outcome: Outcome) -> Option<Request> {
+        if self.verify.is_some()
+            && let Some(address) = self.address(request)
+            && let Some(verify) = &mut self.verify
+        {
+            match request.kind {
+                OpKind::Write => verify.wrote(address, request.len as usize, outcome.is_done()),
+                OpKind::Read if !outcome.is_done() && self.checked_buffers == Some(request.buffers) => {
+                    verify.not_read(address, request.len as usize)
+                }
+                _ => {}
+            }
+        }
         if let Some(next) = self.after(request) {
             return Some(next);
         }
@@ -433,7 +593,7 @@ impl Stream for FioStream {
     }
 
     fn follows(&self) -> bool {
-        self.job.trim_write || self.flushes || self.end_flush || self.end_flushes > 0
+        self.job.trim_write || self.flushes || self.end_flush || self.end_flushes > 0 || self.reads_back_at_end()
     }
 
     fn expect(&self, arrivals: u64, cells: &mut dyn FnMut(u32, u64)) {

@@ -104,7 +104,8 @@ fn an_option_that_does_nothing_is_taken_and_files_have_the_names_that_are_asked_
         ("steadystate_duration=10", "need a criterion"),
         ("read_iolog=/nonexistent/log", "cannot replay the log \"/nonexistent/log\""),
         ("flow=2\nrate_iops=10", "flow and a rate contradict each other"),
-        ("verify=md5", "nothing that was written is compared"),
+        ("verify=md5", "simulated drives store none"),
+        ("verify_policy=fsynced", "all completed writes are compared"),
         ("nfs_url=x", "another engine of fio's reads it"),
     ] {
         let error = read(&format!("[a]\nfilename=sim:\n{option}")).unwrap_err();
@@ -262,7 +263,7 @@ fn writes_are_flushed_and_forced_as_asked() {
         operations("rw=write bs=64k fsync=4 fdatasync=2", 0, 12).into_iter().map(|(kind, ..)| kind).collect();
     let (write, flush) = (OpKind::Write, OpKind::Flush);
     assert_eq!(both[..9], [write, write, flush, write, write, OpKind::FlushFile, write, write, flush]);
-    let steps = WriteBack { wait_before: true, write: true, wait_after: false };
+    let steps = WriteBack { wait_before: true, write: true, ..WriteBack::default() };
     let ranges = plan_on("/dev/x", "rw=write:64k bs=64k offset=128k sync_file_range=wait_before,write:3");
     let ranges = operations_of(ranges, 0, 7);
     assert_eq!(ranges[3], (OpKind::WriteBack(steps), 128 << 10, 5 * (64 << 10)), "from the first to the last byte");

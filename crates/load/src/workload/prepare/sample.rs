@@ -133,13 +133,14 @@ impl Stream for Sample {
         Some(Request { offset, len, ..Request::new(OpKind::Read, 0, 0, 0) })
     }
 
-    fn on_data(&mut self, request: &Request, data: &[u8]) {
+    fn on_data(&mut self, request: &Request, data: &[u8]) -> Result<(), String> {
         // A simulated drive stores no data.
         if !data.is_empty() {
             let expected = &mut self.expected[..data.len().min(SPOT_BYTES)];
             self.content.put(expected, request.offset);
             self.compared.compare(request.offset, expected, data);
         }
+        Ok(())
     }
 }
 
@@ -185,7 +186,7 @@ mod tests {
             if request.offset == 5 * SPOT || request.offset == 2 * SPOT {
                 data[1000] ^= 0xff;
             }
-            sample.on_data(&request, &data);
+            sample.on_data(&request, &data).unwrap();
         }
         let compared = &sample.compared;
         assert_eq!((compared.spots(), compared.bytes(), compared.mismatches()), (8, 8 * SPOT, 2));

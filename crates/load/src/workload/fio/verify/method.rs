@@ -1,0 +1,247 @@
+//! The methods of `verify`, and the digests that fio stores behind its headers.
+//!
+//! Several are not the digests of their names, because fio 3.33 stores what its own code happens to compute. Source:
+//! `crc/` and `verify.c` of fio 3.33.
+
+use crc::{Algorithm, CRC_7_MMC, CRC_16_ARC, CRC_32_CKSUM, CRC_64_REDIS, Crc, Table};
+use md5::Md5;
+use sha1::Sha1;
+use sha2::{Sha512, block_api::compress256, digest::Digest};
+use sha3::{Sha3_224, Sha3_256, Sha3_384, Sha3_512};
+use twox_hash::XxHash32;
+
+/// The longest digest, bytes.
+pub(in super::super) const DIGEST_MAX: usize = 128;
+
+/// A method of `verify`. The numbers are fio's, in its headers.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum Method {
+    #[default]
+    None = 0,
+    /// The header alone.
+    Meta = 1,
+    Md5 = 2,
+    Crc64 = 3,
+    Crc32 = 4,
+    Crc32c = 5,
+    Crc16 = 7,
+    Crc7 = 8,
+    Sha256 = 9,
+    Sha512 = 10,
+    Sha3_224 = 11,
+    Sha3_256 = 12,
+    Sha3_384 = 13,
+    Sha3_512 = 14,
+    XxHash = 15,
+    Sha1 = 16,
+    /// A header, and then a pattern.
+    PatternHeader = 17,
+    /// A pattern without headers.
+    Pattern = 18,
+    /// Pretends to verify.
+    Null = 19,
+}
+
+/// Each method with its names in fio and the bytes of its digest.
+const METHODS: [(Method, &[&str], usize); 19] = [
+    (Method::None, &["0", "none"], 0),
+    (Method::Meta, &["meta"], 0),
+    (Method::Md5, &["md5"], 16),
+    (Method::Crc64, &["crc64"], 8),
+    (Method::Crc32, &["crc32"], 4),
+    (Method::Crc32c, &["crc32c", "crc32c-intel"], 4),
+    (Method::Crc16, &["crc16"], 2),
+    (Method::Crc7, &["crc7"], 1),
+    (Method::Sha256, &["sha256"], 64),
+    (Method::Sha512, &["sha512"], 128),
+    (Method::Sha3_224, &["sha3-224"], 28),
+    (Method::Sha3_256, &["sha3-256"], 32),
+    (Method::Sha3_384, &["sha3-384"], 48),
+    (Method::Sha3_512, &["sha3-512"], 64),
+    (Method::XxHash, &["xxhash"], 4),
+    (Method::Sha1, &["sha1"], 20),
+    (Method::PatternHeader, &["pattern_hdr"], 0),
+    (Method::Pattern, &["pattern"], 0),
+    (Method::Null, &["null"], 0),
+];
+
+type Tabled<W> = Crc<W, Table<16>>;
+static CRC7: Tabled<u8> = Tabled::<u8>::new(&CRC_7_MMC);
+static CRC16: Tabled<u16> = Tabled::<u16>::new(&CRC_16_ARC);
+/// Without the inversion at the end.
+static CRC32: Tabled<u32> = Tabled::<u32>::new(&Algorithm { xorout: 0, ..CRC_32_CKSUM });
+static CRC64: Tabled<u64> = Tabled::<u64>::new(&CRC_64_REDIS);
+
+impl Method {
+    pub(super) fn parse(text: &str) -> Result<Self, String> {
+        let known = METHODS.iter().find(|(_, names, _)| names.contains(&text));
+        known.map(|(method, ..)| *method).ok_or_else(|| {
+            let names: Vec<_> = METHODS[1..].iter().flat_map(|(_, names, _)| names.iter().copied()).collect();
+            format!("it is one of {}", names.join(", "))
+        })
+    }
+
+    /// The method of fio's number in a header.
+    pub(super) fn of_code(code: u8) -> Option<Self> {
+        // 6 was crc32c with the instruction of the CPU.
+        let code = if code == 6 { Self::Crc32c as u8 } else { code };
+        METHODS.iter().map(|(method, ..)| *method).find(|method| *method as u8 == code)
+    }
+
+    pub(super) fn name(self) -> &'static str {
+        self.entry().1[0]
+    }
+
+    /// Bytes of the header and the digest.
+    pub(super) fn head_bytes(self) -> u64 {
+        if self.has_header() { (super::header::BYTES + self.digest_bytes()) as u64 } else { 0 }
+    }
+
+    pub(super) fn digest_bytes(self) -> usize {
+        self.entry().2
+    }
+
+    fn entry(self) -> &'static (Self, &'static [&'static str], usize) {
+        METHODS.iter().find(|(method, ..)| *method == self).unwrap_or(&METHODS[0])
+    }
+
+    /// True if blocks begin with a header.
+    pub(super) fn has_header(self) -> bool {
+        !matches!(self, Self::None | Self::Null | Self::Pattern)
+    }
+
+    /// True if anything is compared.
+    pub(in super::super) fn compares(self) -> bool {
+        !matches!(self, Self::None | Self::Null)
+    }
+
+    /// The digest of `data` as fio stores it, in the first [`Self::digest_bytes`].
+    pub(super) fn digest(self, data: &[u8]) -> [u8; DIGEST_MAX] {
+        let mut out = [0; DIGEST_MAX];
+        let mut put = |bytes: &[u8]| out[..bytes.len()].copy_from_slice(bytes);
+        match self {
+            Self::Md5 => put(&Md5::digest(data)),
+            Self::Crc64 => put(&CRC64.checksum(data).to_le_bytes()),
+            Self::Crc32 => put(&CRC32.checksum(data).to_le_bytes()),
+            Self::Crc32c => put(&crc32c(data).to_le_bytes()),
+            Self::Crc16 => put(&CRC16.checksum(data).to_le_bytes()),
+            Self::Crc7 => put(&[CRC7.checksum(data)]),
+            Self::XxHash => put(&XxHash32::oneshot(1, data).to_le_bytes()),
+            Self::Sha3_224 => put(&Sha3_224::digest(data)),
+            Self::Sha3_256 => put(&Sha3_256::digest(data)),
+            Self::Sha3_384 => put(&Sha3_384::digest(data)),
+            Self::Sha3_512 => put(&Sha3_512::digest(data)),
+            Self::Sha1 => {
+                // fio stores the words in the host's order.
+                put(&Sha1::digest(data));
+                out[..20].as_chunks_mut::<4>().0.iter_mut().for_each(|word| word.reverse());
+            }
+            Self::Sha256 => put(&sha256(data)),
+            Self::Sha512 => put(&sha512_unfinished(data)),
+            Self::None | Self::Meta | Self::PatternHeader | Self::Pattern | Self::Null => {}
+        }
+        out
+    }
+
+    /// The digest of `data` as fio since 3.34 stores it, where it differs.
+    pub(super) fn later_digest(self, data: &[u8]) -> Option<[u8; DIGEST_MAX]> {
+        (self == Self::Sha512).then(|| sha512(data))
+    }
+}
+
+/// CRC-32C without the inversion at the end, as fio has it everywhere.
+pub(super) fn crc32c(data: &[u8]) -> u32 {
+    !crc32c::crc32c(data)
+}
+
+/// The lowest byte of each word of a SHA-256 whose length is in the wrong byte order, and then the last block behind
+/// them.
+fn sha256(data: &[u8]) -> [u8; 64] {
+    let mut state: [u32; 8] =
+        [0x6a09_e667, 0xbb67_ae85, 0x3c6e_f372, 0xa54f_f53a, 0x510e_527f, 0x9b05_688c, 0x1f83_d9ab, 0x5be0_cd19];
+    let (blocks, rest) = data.as_chunks::<64>();
+    compress256(&mut state, blocks);
+    let mut last = [0; 64];
+    last[..rest.len()].copy_from_slice(rest);
+    last[rest.len()] = 0x80;
+    if rest.len() >= 56 {
+        compress256(&mut state, &[last]);
+        last = [0; 64];
+    }
+    // fio counts in 32 bits.
+    last[56..].copy_from_slice(&u64::from(data.len() as u32).wrapping_mul(8).to_le_bytes());
+    compress256(&mut state, &[last]);
+    last.iter_mut().zip(state).for_each(|(byte, word)| *byte = word as u8);
+    last
+}
+
+/// The working buffer after the data was taken in: fio 3.33 never computes the digest, so that this covers 128 bytes of
+/// the data.
+fn sha512_unfinished(data: &[u8]) -> [u8; 128] {
+    let mut buffer = [0; 128];
+    let (blocks, rest) = data.as_chunks::<128>();
+    if let Some(first) = blocks.first() {
+        buffer = *first;
+    }
+    buffer[..rest.len()].copy_from_slice(rest);
+    buffer
+}
+
+/// SHA-512, and then the second half of the last block.
+fn sha512(data: &[u8]) -> [u8; 128] {
+    let mut last = [0; 128];
+    let rest = data.as_chunks::<128>().1;
+    if rest.len() < 112 {
+        last[..rest.len()].copy_from_slice(rest);
+        last[rest.len()] = 0x80;
+    }
+    last[120..].copy_from_slice(&(data.len() as u64 * 8).to_be_bytes());
+    last[..64].copy_from_slice(&Sha512::digest(data));
+    last
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_codes_lead_to_their_method_and_back() {
+        for (method, names, bytes) in METHODS {
+            assert!(names.iter().all(|name| Method::parse(name) == Ok(method)), "{names:?}");
+            assert_eq!((Method::of_code(method as u8), method.digest_bytes()), (Some(method), bytes));
+            assert!(method.digest(b"x")[bytes..].iter().all(|byte| *byte == 0), "{method:?}");
+        }
+        assert_eq!((Method::of_code(6), Method::of_code(20)), (Some(Method::Crc32c), None));
+        assert!(Method::parse("crc33").unwrap_err().contains("sha3-224"));
+    }
+
+    #[test]
+    fn digests_are_those_of_their_names_where_fio_has_them() {
+        // Check values of the catalogue of CRCs, without the inversions that fio leaves out; others of their standards.
+        let check = b"123456789";
+        let first = |method: Method, bytes: usize| method.digest(check)[..bytes].to_vec();
+        assert_eq!(first(Method::Crc7, 1), [0x75]);
+        assert_eq!(first(Method::Crc16, 2), 0xbb3d_u16.to_le_bytes());
+        assert_eq!(first(Method::Crc32c, 4), (!0xe306_9283_u32).to_le_bytes());
+        assert_eq!(first(Method::Crc32, 4), (!0x765e_7680_u32).to_le_bytes());
+        assert_eq!(first(Method::Crc64, 8), 0xe9c6_d914_c4b8_d9ca_u64.to_le_bytes());
+        assert_eq!(first(Method::Md5, 4), [0x25, 0xf9, 0xe7, 0x94]);
+        assert_eq!(first(Method::Sha1, 4), [0x1d, 0xbc, 0xc3, 0xf7], "f7c3bc1d, its words reversed");
+        assert_eq!(sha512(check)[..4], [0xd9, 0xe6, 0x76, 0x2d]);
+    }
+
+    #[test]
+    fn one_bit_anywhere_changes_the_digest_except_that_of_sha512() {
+        let data: Vec<u8> = (0..1000_u32).map(|at| (at * 7 + at / 256) as u8).collect();
+        for (method, _, bytes) in METHODS.into_iter().filter(|(_, _, bytes)| *bytes > 0) {
+            let changes = |at: usize| {
+                let mut changed = data.clone();
+                changed[at] ^= 1 << (at % 8);
+                method.digest(&changed)[..bytes] != method.digest(&data)[..bytes]
+            };
+            let unseen = (0..data.len()).filter(|at| !changes(*at)).count();
+            let expected = if method == Method::Sha512 { 1000 - 128 } else { 0 };
+            assert_eq!(unseen, expected, "{method:?}");
+        }
+    }
+}

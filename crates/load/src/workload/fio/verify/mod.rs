@@ -1,0 +1,282 @@
+//! `verify`: what a job writes is read back, or what an earlier one wrote is read, and compared.
+//!
+//! ```text
+//! options.rs   the options, and contradictions between them
+//! method.rs    digests;  header.rs: the header on the medium, as fio's
+//! block.rs     a block: written, checked, explained
+//! written.rs   the last write to each block, and whether it was read back
+//! overlap.rs   writers that overwrite each other's blocks
+//! counts.rs    what others see of it;  state.rs: fio's file of how far the writes came
+//! ```
+//!
+//! Each write has a number. The seed of a block's data follows from that number and its offset, so that a few bytes of
+//! memory for each block are enough to know what belongs there.
+
+mod block;
+mod counts;
+mod header;
+mod method;
+mod options;
+mod overlap;
+mod state;
+mod written;
+
+pub use block::Damage;
+pub use counts::VerifyCounts;
+pub use options::VerifyOptions;
+pub(super) use overlap::overlapping;
+pub use state::State;
+
+use super::job::{Job, WRITES};
+use super::progress::Progress;
+use block::{BlockAddress, Blocks, Origin};
+use results::units::{self, count};
+use std::collections::VecDeque;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{SystemTime, UNIX_EPOCH};
+use sys::random::Random;
+use written::Written;
+
+/// Bytes of memory for each block that is read back.
+pub(super) const ENTRY_BYTES: u64 = 8;
+
+/// The first byte of an operation, in its area.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct OpAddress {
+    pub(super) area: usize,
+    pub(super) at: u64,
+    /// The same on the device.
+    pub(super) offset: u64,
+}
+
+/// The verification of one stream.
+#[derive(Debug)]
+pub(super) struct Verify {
+    blocks: Blocks,
+    /// What is to be read back; `None`: all that is read is checked.
+    written: Option<Written>,
+    seed: u64,
+    /// Writes begun.
+    writes: u64,
+    /// Blocks of the largest operation.
+    blocks_max: usize,
+    backlog: Backlog,
+    is_fatal: bool,
+    dumps: bool,
+    /// How far the writes came that are read, and the number of the next one.
+    state: Option<(State, u64)>,
+    progress: Arc<Progress>,
+}
+
+/// Writes that are read back before all are done.
+#[derive(Debug, Default)]
+struct Backlog {
+    every: u64,
+    batch: u64,
+    /// Writes done since some were read back.
+    since: u64,
+    /// Operations to read back now.
+    left: u64,
+    /// Writes done and not read back: area, first block, blocks. What does not fit in is read at the end.
+    done: VecDeque<(usize, usize, usize)>,
+}
+
+impl Verify {
+    /// The verification of a stream of `job`, its clone of number `number`, on areas of these sizes.
+    /// Error: the state to load cannot be.
+    pub(super) fn new(
+        job: &Job,
+        number: usize,
+        seed: u64,
+        areas: impl Iterator<Item = u64>,
+        progress: &Arc<Progress>,
+    ) -> Result<Self, String> {
+        let options = &job.verify;
+        let mut state = None;
+        if options.loads_state && job.checks_reads() {
+            let name = State::file_name(&job.name, number);
+            let loaded = State::load(Path::new(&name)).map_err(|why| {
+                format!("cannot load its state from {} - {why} - leave out verify_state_load", units::quoted(&name))
+            })?;
+            state = Some((loaded, 0));
+        }
+        if job.writes_blocks() {
+            progress.verify.expect_writes(job.slots());
+        }
+        let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        let len = job.block_bytes() as usize;
+        let batch = if options.batch > 0 { options.batch } else { options.backlog };
+        let kept = (options.backlog.max(batch) * 2 + job.slots()) as usize;
+        Ok(Self {
+            blocks: Blocks {
+                method: options.method,
+                len,
+                header_at: options.header_at as usize,
+                pattern: options.pattern.clone(),
+                content: job.content.clone(),
+                job: number as u16,
+                sec: since_1970.as_secs() as u32,
+                scratch: [Vec::with_capacity(len), Vec::with_capacity(len)],
+            },
+            written: job.reads_back().then(|| Written::new(job.grain(), areas)),
+            // Data of an earlier run must not pass for that of this one.
+            seed: seed ^ since_1970.as_nanos() as u64,
+            writes: 0,
+            blocks_max: (job.sizes[WRITES].max_bytes() / job.grain()) as usize,
+            backlog: Backlog {
+                every: options.backlog,
+                batch,
+                done: if options.backlog > 0 && job.reads_back() {
+                    VecDeque::with_capacity(kept)
+                } else {
+                    VecDeque::new()
+                },
+                ..Backlog::default()
+            },
+            is_fatal: options.is_fatal,
+            dumps: options.dumps,
+            state,
+            progress: progress.clone(),
+        })
+    }
+
+    /// Seed of the data of the block at `offset` that the write of a number writes.
+    #[inline]
+    fn wanted(seed: u64, write: u64, offset: u64) -> Origin {
+        Origin { write, seed: Random::for_part(seed ^ offset, write).next_u64() }
+    }
+
+    /// Makes the data of a write.
+    #[inline]
+    pub(super) fn fill(&mut self, address: OpAddress, data: &mut [u8]) {
+        let write = self.writes;
+        self.writes += 1;
+        self.progress.verify.begin_write(self.writes);
+        if let Some(written) = &mut self.written {
+            written.begin(address.area, written.blocks(address.at, data.len()), write);
+        }
+        for (number, block) in data.chunks_exact_mut(self.blocks.len).enumerate() {
+            let from = number * self.blocks.len;
+            let offset = address.offset + from as u64;
+            self.blocks.put(block, BlockAddress { offset, from }, Self::wanted(self.seed, write, offset));
+        }
+    }
+
+    /// A write is back.
+    #[inline]
+    pub(super) fn wrote(&mut self, address: OpAddress, len: usize, is_done: bool) {
+        if is_done {
+            self.progress.verify.end_write(address.area as u64, address.offset);
+        }
+        let Some(written) = &mut self.written else { return };
+        let blocks = written.blocks(address.at, len);
+        written.end(address.area, blocks.clone(), is_done);
+        let backlog = &mut self.backlog;
+        if backlog.every > 0 && is_done {
+            if backlog.done.len() == backlog.done.capacity() {
+                backlog.done.pop_front();
+            }
+            backlog.done.push_back((address.area, blocks.start, blocks.len()));
+            backlog.since += 1;
+            if backlog.since >= backlog.every {
+                (backlog.since, backlog.left) = (0, backlog.batch);
+            }
+        }
+        self.tell();
+    }
+
+    fn tell(&self) {
+        if let Some(Written { due, unknown, grain, .. }) = &self.written {
+            self.progress.verify.set_written(due * grain, unknown * grain);
+        }
+    }
+
+    /// The next operation of the backlog that is to be read back now: area, first byte in it, bytes.
+    #[inline]
+    pub(super) fn next_of_backlog(&mut self) -> Option<(usize, u64, u32)> {
+        let written = self.written.as_mut()?;
+        while self.backlog.left > 0 {
+            self.backlog.left -= 1;
+            let (area, block, blocks) = self.backlog.done.pop_front()?;
+            let read = written.read(area, block, blocks);
+            if read > 0 {
+                return Some((area, block as u64 * written.grain, (read as u64 * written.grain) as u32));
+            }
+        }
+        None
+    }
+
+    /// The next operation that is to be read back, of all.
+    pub(super) fn next_of_all(&mut self) -> Option<(usize, u64, u32)> {
+        let written = self.written.as_mut()?;
+        let (area, block, blocks) = written.next(self.blocks_max)?;
+        Some((area, block as u64 * written.grain, (blocks as u64 * written.grain) as u32))
+    }
+
+    /// Begins to read back all that is due.
+    pub(super) fn rewind(&mut self) {
+        self.backlog.done.clear();
+        if let Some(written) = &mut self.written {
+            written.rewind();
+        }
+    }
+
+    /// Checks what was read. Error: what is wrong with it.
+    pub(super) fn check(&mut self, address: OpAddress, data: &[u8]) -> Result<(), String> {
+        let Self { blocks, written, seed, dumps, progress, .. } = self;
+        let (grain, len) = (written.as_ref().map_or(data.len() as u64, |written| written.grain), blocks.len);
+        let (mut first, mut wrong, mut right) = (None, 0, 0);
+        for (part, at) in data.chunks(grain as usize).zip((0..).map(|number| number * grain)) {
+            let write = match written {
+                None => None,
+                Some(written) => match written.was_read(address.area, ((address.at + at) / grain) as usize) {
+                    None => continue,
+                    write => write,
+                },
+            };
+            for (block, number) in part.chunks(len).zip(0..) {
+                let from = at as usize + number * len;
+                let offset = address.offset + from as u64;
+                let wanted = write.map(|write| Self::wanted(*seed, write, offset));
+                match blocks.check(block, BlockAddress { offset, from }, wanted) {
+                    Ok(()) => right += block.len() as u64,
+                    Err(damage) => {
+                        wrong += 1;
+                        first.get_or_insert_with(|| damage.text.clone());
+                        progress.verify.add_wrong(dumps.then_some(Damage { file: address.area, ..*damage }));
+                    }
+                }
+            }
+        }
+        self.progress.verify.add_checked(right);
+        self.tell();
+        match first {
+            None => Ok(()),
+            Some(text) if wrong == 1 => Err(text),
+            Some(text) => Err(format!("{text} (and {} of this read)", count(wrong - 1, "more block"))),
+        }
+    }
+
+    /// True if the next operation of a job that only reads is to be done: it reads what was written.
+    #[inline]
+    pub(super) fn is_next_written(&mut self, area: usize, offset: u64) -> bool {
+        self.state.as_mut().is_none_or(|(state, number)| {
+            *number += 1;
+            state.was_written(*number - 1, area as u64, offset)
+        })
+    }
+
+    /// A read failed.
+    pub(super) fn not_read(&mut self, address: OpAddress, len: usize) {
+        if let Some(written) = &mut self.written {
+            let blocks = written.blocks(address.at, len);
+            written.not_read(address.area, blocks);
+        }
+    }
+
+    /// True if the stream ends at a wrong block.
+    pub(super) fn is_fatal(&self) -> bool {
+        self.is_fatal && self.progress.verify.wrong_blocks() > 0
+    }
+}

@@ -1,0 +1,175 @@
+//! What a stream has written, block by block: 8 bytes of memory for each.
+
+use std::ops::Range;
+
+/// Written, and not read back since.
+const DUE: u64 = 1 << 63;
+/// Being read back.
+const READING: u64 = 1 << 62;
+/// Contents unknown: written by two operations at once, or by one that failed.
+const UNKNOWN: u64 = 1 << 61;
+/// One write in flight.
+const IN_FLIGHT_1: u64 = 1 << 54;
+const IN_FLIGHT: u64 = 0x7f << 54;
+/// Number of the last write.
+const WRITE: u64 = IN_FLIGHT_1 - 1;
+
+/// The last write to each block of some areas, and whether it was read back.
+#[derive(Debug)]
+pub(super) struct Written {
+    /// Bytes of a block: every write is a multiple.
+    pub(super) grain: u64,
+    /// By area.
+    areas: Vec<Vec<u64>>,
+    /// Blocks that are due.
+    pub(super) due: u64,
+    /// Blocks whose contents are unknown.
+    pub(super) unknown: u64,
+    /// Area and block before which nothing is due in this round.
+    cursor: (usize, usize),
+}
+
+impl Written {
+    pub(super) fn new(grain: u64, area_bytes: impl Iterator<Item = u64>) -> Self {
+        let areas = area_bytes.map(|bytes| vec![0; (bytes / grain) as usize]).collect();
+        Self { grain, areas, due: 0, unknown: 0, cursor: (0, 0) }
+    }
+
+    /// The blocks of `len` bytes from byte `at` of an area.
+    pub(super) fn blocks(&self, at: u64, len: usize) -> Range<usize> {
+        let first = (at / self.grain) as usize;
+        first..first + len / self.grain as usize
+    }
+
+    /// Marks blocks as being written by the write of a number.
+    #[inline]
+    pub(super) fn begin(&mut self, area: usize, blocks: Range<usize>, write: u64) {
+        for entry in &mut self.areas[area][blocks] {
+            self.due -= u64::from(*entry & DUE != 0);
+            let others = *entry & IN_FLIGHT;
+            self.unknown -= u64::from(others == 0 && *entry & UNKNOWN != 0);
+            let unknown = if others > 0 { UNKNOWN } else { 0 };
+            *entry = write & WRITE | unknown | (others + IN_FLIGHT_1).min(IN_FLIGHT);
+        }
+    }
+
+    /// Marks blocks as written.
+    #[inline]
+    pub(super) fn end(&mut self, area: usize, blocks: Range<usize>, is_done: bool) {
+        for entry in &mut self.areas[area][blocks] {
+            if !is_done {
+                *entry |= UNKNOWN;
+            }
+            // More of them than can be counted are in flight for ever.
+            if *entry & IN_FLIGHT < IN_FLIGHT {
+                *entry -= IN_FLIGHT_1;
+            }
+            if *entry & IN_FLIGHT == 0 {
+                let is_unknown = *entry & UNKNOWN != 0;
+                self.unknown += u64::from(is_unknown);
+                self.due += u64::from(!is_unknown);
+                *entry = if is_unknown { UNKNOWN } else { *entry | DUE };
+            }
+        }
+    }
+
+    /// Begins to read back the block if it is due, and blocks behind it of the same write, `most` in all. Returns how
+    /// many.
+    pub(super) fn read(&mut self, area: usize, block: usize, most: usize) -> usize {
+        let entries = &mut self.areas[area][block..];
+        let first = entries.first().map_or(0, |entry| *entry);
+        let is_due = |entry: &u64| *entry & (DUE | READING) == DUE && *entry & WRITE == first & WRITE;
+        let count = entries.iter().take(most).take_while(|entry| is_due(entry)).count();
+        entries[..count].iter_mut().for_each(|entry| *entry |= READING);
+        count
+    }
+
+    /// The number of the write of which a block was read back; `None` if it was not, or was written meanwhile.
+    #[inline]
+    pub(super) fn was_read(&mut self, area: usize, block: usize) -> Option<u64> {
+        let entry = &mut self.areas[area][block];
+        if *entry & READING == 0 {
+            return None;
+        }
+        self.due -= u64::from(*entry & DUE != 0);
+        *entry &= !(READING | DUE);
+        Some(*entry & WRITE)
+    }
+
+    /// Notes that blocks could not be read back.
+    pub(super) fn not_read(&mut self, area: usize, blocks: Range<usize>) {
+        self.areas[area][blocks].iter_mut().for_each(|entry| *entry &= !READING);
+    }
+
+    /// The next blocks to read back in a round over all, at most `most`: area, first block, how many.
+    pub(super) fn next(&mut self, most: usize) -> Option<(usize, usize, usize)> {
+        loop {
+            let (area, block) = self.cursor;
+            let rest = self.areas.get(area)?.get(block..).unwrap_or_default();
+            match rest.iter().position(|entry| *entry & (DUE | READING) == DUE) {
+                None => self.cursor = (area + 1, 0),
+                Some(skipped) => {
+                    let first = block + skipped;
+                    let count = self.read(area, first, most);
+                    self.cursor = (area, first + count);
+                    return Some((area, first, count));
+                }
+            }
+        }
+    }
+
+    /// Begins a round.
+    pub(super) fn rewind(&mut self) {
+        self.cursor = (0, 0);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn written() -> Written {
+        Written::new(4096, [40_960, 8192].into_iter())
+    }
+
+    #[test]
+    fn blocks_are_read_back_once_in_runs_of_one_write() {
+        let mut written = written();
+        for (area, blocks, write) in [(0, 2..5, 7), (0, 5..6, 8), (1, 1..2, 9)] {
+            written.begin(area, blocks.clone(), write);
+            written.end(area, blocks, true);
+        }
+        assert_eq!(written.due, 5);
+        assert_eq!(written.next(2), Some((0, 2, 2)));
+        assert_eq!(written.next(2), Some((0, 4, 1)), "the rest of the write");
+        assert_eq!(written.was_read(0, 3), Some(7));
+        assert_eq!((written.was_read(0, 3), written.due), (None, 4));
+        assert_eq!([written.next(9), written.next(9), written.next(9)], [Some((0, 5, 1)), Some((1, 1, 1)), None]);
+        written.not_read(1, 1..2);
+        written.rewind();
+        assert_eq!((written.next(9), written.due), (Some((1, 1, 1)), 4), "others are being read");
+    }
+
+    #[test]
+    fn blocks_written_twice_at_once_or_meanwhile_or_in_vain_are_unknown_until_written_again() {
+        let mut written = written();
+        written.begin(0, 0..2, 1);
+        written.begin(0, 1..3, 2);
+        written.end(0, 0..2, true);
+        written.end(0, 1..3, true);
+        assert_eq!((written.due, written.unknown), (2, 1));
+        written.begin(0, 1..2, 3);
+        written.end(0, 1..2, true);
+        assert_eq!(written.next(9), Some((0, 0, 1)));
+        // Written while it is read back.
+        written.begin(0, 0..1, 4);
+        assert_eq!(written.was_read(0, 0), None);
+        written.end(0, 0..1, false);
+        assert_eq!((written.due, written.unknown), (2, 1));
+        // More at once than are counted.
+        (0..200).for_each(|write| written.begin(0, 5..6, write));
+        (0..200).for_each(|_| written.end(0, 5..6, true));
+        written.rewind();
+        assert_eq!((written.next(9), written.next(9), written.next(9)), (Some((0, 1, 1)), Some((0, 2, 1)), None));
+    }
+}
