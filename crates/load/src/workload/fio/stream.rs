@@ -349,7 +349,7 @@ impl Stream for FioStream {
         Some(request)
     }
 
-     fn again_after_ns(&mut self) -> Option<u64> {
+    fn again_after_ns(&mut self) -> Option<u64> {
         let flow = self.flow.as_ref().filter(|_| std::mem::take(&mut self.is_held))?;
         Some(flow.look_after_ns())
     }
