@@ -314,7 +314,17 @@ mod tests {
         engine.limits.deallocates = false;
         let buf = engine.buffer(0).unwrap();
         let (kind, offset, len) = (OpKind::Deallocate, 4096, 8192);
-        engine.submit(Op { target: 0, kind, offset, len, sync: WriteSync::No, placement: None, priority: Default::default(), buf, token: 2 });
+        engine.submit(Op {
+            target: 0,
+            kind,
+            offset,
+            len,
+            sync: WriteSync::No,
+            placement: None,
+            priority: Default::default(),
+            buf,
+            token: 2,
+        });
         assert_eq!(engine.in_flight(), 1);
         let mut out = Vec::new();
         while out.is_empty() {

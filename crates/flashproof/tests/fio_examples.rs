@@ -101,7 +101,8 @@ fn examples_of_fio_are_accepted_or_refused_with_a_reason() {
     let (mut seen, mut wrong) = (0, Vec::new());
     for entry in fs::read_dir(&dir).unwrap() {
         let path = entry.unwrap().path();
-        let Some(name) = path.file_name().and_then(|name| name.to_str()?.strip_suffix(".fio")).map(str::to_owned) else {
+        let Some(name) = path.file_name().and_then(|name| name.to_str()?.strip_suffix(".fio")).map(str::to_owned)
+        else {
             continue;
         };
         let mut command = bench.prepare(&["fio", path.to_str().unwrap(), "--dry-run"]);

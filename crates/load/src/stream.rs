@@ -31,7 +31,17 @@ pub struct Request {
 impl Request {
     /// An operation of no bytes at the first one, without placement.
     pub fn new(kind: OpKind, target: TargetId, cell: u32, buffers: u16) -> Self {
-        Self { target, cell, kind, offset: 0, len: 0, buffers, sync: WriteSync::No, placement: None, priority: Default::default() }
+        Self {
+            target,
+            cell,
+            kind,
+            offset: 0,
+            len: 0,
+            buffers,
+            sync: WriteSync::No,
+            placement: None,
+            priority: Default::default(),
+        }
     }
 }
 

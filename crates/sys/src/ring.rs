@@ -455,7 +455,9 @@ fn entry(op: &mut Op, block: bool) -> squeue::Entry {
     let (rw_flags, ioprio) = (op.sync.flags(), op.priority.value());
     let stream = op.placement.map_or(0, |placement| placement.0 as u8);
     match (op.kind, op.buf.registered()) {
-        (OpKind::Read, Some(index)) => opcode::ReadFixed::new(file, address, len, index).offset(offset).ioprio(ioprio).build(),
+        (OpKind::Read, Some(index)) => {
+            opcode::ReadFixed::new(file, address, len, index).offset(offset).ioprio(ioprio).build()
+        }
         (OpKind::Read, None) => opcode::Read::new(file, address, len).offset(offset).ioprio(ioprio).build(),
         (OpKind::Write, Some(index)) => opcode::WriteFixed::new(file, address, len, index)
             .offset(offset)
@@ -463,9 +465,12 @@ fn entry(op: &mut Op, block: bool) -> squeue::Entry {
             .rw_flags(rw_flags)
             .write_stream(stream)
             .build(),
-        (OpKind::Write, None) => {
-            opcode::Write::new(file, address, len).offset(offset).ioprio(ioprio).rw_flags(rw_flags).write_stream(stream).build()
-        }
+        (OpKind::Write, None) => opcode::Write::new(file, address, len)
+            .offset(offset)
+            .ioprio(ioprio)
+            .rw_flags(rw_flags)
+            .write_stream(stream)
+            .build(),
         (OpKind::Flush, _) => opcode::Fsync::new(file).flags(FsyncFlags::DATASYNC).build(),
         (OpKind::FlushFile, _) => opcode::Fsync::new(file).build(),
         (OpKind::WriteBack(steps), _) => {
@@ -595,7 +600,17 @@ mod tests {
 
     fn op(kind: OpKind, placement: Option<Placement>) -> Op {
         let (offset, len) = (0x1122_3344_5566_7788, 4096);
-        Op { target: 3, kind, offset, len, sync: WriteSync::No, placement, priority: Default::default(), buf: Buf::empty(), token: 0 }
+        Op {
+            target: 3,
+            kind,
+            offset,
+            len,
+            sync: WriteSync::No,
+            placement,
+            priority: Default::default(),
+            buf: Buf::empty(),
+            token: 0,
+        }
     }
 
     /// A ring that has completed a read with a timer of `timer_ns` armed, and its clock.

@@ -269,7 +269,17 @@ mod tests {
         for token in 0..count {
             let (kind, buf) = (OpKind::Read, Buf::empty());
             model.submit(
-                &Op { target: 0, kind, offset: 0, len: 4096, sync: WriteSync::No, placement: None, priority: Default::default(), buf, token },
+                &Op {
+                    target: 0,
+                    kind,
+                    offset: 0,
+                    len: 4096,
+                    sync: WriteSync::No,
+                    placement: None,
+                    priority: Default::default(),
+                    buf,
+                    token,
+                },
                 now_ns,
             );
         }

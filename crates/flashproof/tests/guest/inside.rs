@@ -80,7 +80,17 @@ fn perform<E: BlockEngine>(engine: &mut E, op: impl FnOnce(sys::buffer::Buf) -> 
 }
 
 fn op(kind: OpKind, offset: u64, buf: sys::buffer::Buf) -> Op {
-    Op { target: 0, kind, offset, len: BLOCK, sync: WriteSync::No, placement: None, priority: Default::default(), buf, token: 3 }
+    Op {
+        target: 0,
+        kind,
+        offset,
+        len: BLOCK,
+        sync: WriteSync::No,
+        placement: None,
+        priority: Default::default(),
+        buf,
+        token: 3,
+    }
 }
 
 fn write<E: BlockEngine>(engine: &mut E, offset: u64, fill: u8, placement: Option<Placement>) -> Outcome {

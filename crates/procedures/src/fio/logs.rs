@@ -58,7 +58,8 @@ impl Log {
     fn line(self, sample: &Sample, job: &Job, begin_ms: u64) -> String {
         let ms = begin_ms + sample.end_ns / 1_000_000;
         if self == Self::Histogram {
-            let sums = sample.bins.chunks(1 << job.log_hist_coarseness).map(|bins| bins.iter().sum::<u32>().to_string());
+            let sums =
+                sample.bins.chunks(1 << job.log_hist_coarseness).map(|bins| bins.iter().sum::<u32>().to_string());
             let sums = sums.collect::<Vec<_>>().join(", ");
             return format!("{ms}, {}, {}, {sums}\n", sample.direction, sample.max_bytes);
         }
@@ -115,8 +116,10 @@ pub fn check(load: &FioLoad, force: bool) -> Result<(), Failure> {
 fn write(path: &Path, text: Option<&str>, force: bool) -> Result<(), Failure> {
     let is_number = |field: &str| field.trim().parse::<i64>().is_ok();
     let is_log = |text: &str| {
-        let fields = text.lines().next().unwrap_or_default().split(',');
-        let is_hex = |field: &str| field.trim().strip_prefix("0x").is_some_and(|digits| u16::from_str_radix(digits, 16).is_ok());
+        // A line of a histogram is longer than the text; its last field is cut.
+        let fields = text.lines().next().unwrap_or_default().split(',').take(6);
+        let is_hex =
+            |field: &str| field.trim().strip_prefix("0x").is_some_and(|digits| u16::from_str_radix(digits, 16).is_ok());
         let is_field = |field: &str| is_number(field) || is_hex(field);
         text.starts_with(IOLOG) || (fields.clone().count() >= 4 && fields.into_iter().all(is_field))
     };
@@ -218,7 +221,10 @@ mod tests {
         assert_eq!(Log::Iops.line(&operation, &plain, 0), "1, 1, 1, 8192, 0\n");
         let mean = Sample { end_ns: 500_000_000, ops: 100, latency_ns: 5_000_000, length_ns: 500_000_000, ..operation };
         assert_eq!(Log::Bandwidth.line(&mean, &plain, 0), "500, 16, 1, 0, 0\n");
-        assert_eq!(Log::Latency.line(&Sample { offset: 0, ..mean.clone() }, &with_offset, 0), "500, 50000, 1, 0, 0, 0\n");
+        assert_eq!(
+            Log::Latency.line(&Sample { offset: 0, ..mean.clone() }, &with_offset, 0),
+            "500, 50000, 1, 0, 0, 0\n"
+        );
         assert_eq!(Log::Iops.line(&mean, &plain, 0), "500, 200, 1, 0, 0\n");
     }
 }

@@ -120,7 +120,8 @@ impl Ran {
 
     /// Jobs that did less than their size because their devices end before it, a sentence each.
     fn beyond_the_end(&self) -> Vec<String> {
-        let bytes_of = |entry: usize| self.kinds(entry)[..KINDS - 1].iter().flatten().map(|kind| kind.bytes).sum::<u64>();
+        let bytes_of =
+            |entry: usize| self.kinds(entry)[..KINDS - 1].iter().flatten().map(|kind| kind.bytes).sum::<u64>();
         let short = |(number, entry): (usize, &Entry)| {
             let job = &entry.job;
             let Some(Size::Bytes(size)) = job.size.filter(|_| job.io_size.is_none() && job.number_ios.is_none()) else {
@@ -132,7 +133,8 @@ impl Ran {
             let names = job.names(0).len() as u64;
             let (unit, of_file) = (job.unit_bytes(), size / names);
             let wanted = (of_file / unit * unit * names).saturating_mul(job.loops * entry.threads.len() as u64);
-            let (did, failed) = (bytes_of(number), self.kinds(number).into_iter().flatten().any(|kind| kind.errors > 0));
+            let (did, failed) =
+                (bytes_of(number), self.kinds(number).into_iter().flatten().any(|kind| kind.errors > 0));
             (is_whole && !job.time_based && !job.trim_write && !failed && did < wanted).then(|| {
                 format!(
                     "job {} did {} of size={}: its devices end before",

@@ -200,7 +200,17 @@ mod tests {
     }
 
     fn op(kind: OpKind, target: u16, buf: Buf) -> Op {
-        Op { target, kind, offset: 8192, len: 16384, sync: WriteSync::No, placement: None, priority: Default::default(), buf, token: 3 }
+        Op {
+            target,
+            kind,
+            offset: 8192,
+            len: 16384,
+            sync: WriteSync::No,
+            placement: None,
+            priority: Default::default(),
+            buf,
+            token: 3,
+        }
     }
 
     /// Command of an entry: opcode, namespace identifier, data length and dwords 10 to 13.

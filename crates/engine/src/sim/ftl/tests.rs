@@ -25,7 +25,17 @@ fn model(engine: &SimEngine<FtlModel>) -> &FtlModel {
 }
 
 fn op(kind: OpKind, offset: u64, len: u32, token: u32) -> Op {
-    Op { target: 0, kind, offset, len, sync: WriteSync::No, placement: None, priority: Default::default(), buf: Buf::empty(), token }
+    Op {
+        target: 0,
+        kind,
+        offset,
+        len,
+        sync: WriteSync::No,
+        placement: None,
+        priority: Default::default(),
+        buf: Buf::empty(),
+        token,
+    }
 }
 
 /// Results of a run: latencies of reads and of writes, and its end.

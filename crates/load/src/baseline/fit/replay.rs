@@ -149,8 +149,20 @@ impl<'a> Running<'a> {
         let kind = [OpKind::Read, OpKind::Write][way];
         let (len, buf) = (self.job.bytes[way], Buf::empty());
         self.wanted[token as usize] = (way, wanted_ns);
-        self.model
-            .submit(&Op { target: 0, kind, offset: 0, len, sync: WriteSync::No, placement: None, priority: Default::default(), buf, token }, now_ns);
+        self.model.submit(
+            &Op {
+                target: 0,
+                kind,
+                offset: 0,
+                len,
+                sync: WriteSync::No,
+                placement: None,
+                priority: Default::default(),
+                buf,
+                token,
+            },
+            now_ns,
+        );
     }
 
     /// Until it is enough, by the operations that were done and the time that they took.

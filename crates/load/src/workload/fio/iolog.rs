@@ -101,7 +101,8 @@ impl Iolog {
     /// Reads the log of `options`. Errors: the reason.
     pub(super) fn read(options: &ReplayOptions, path: &str, around: &Surroundings<'_>) -> Result<Self, String> {
         let cannot = |why: String| format!("cannot replay the log {} - {why}", quoted(path));
-        let bytes = files::read(Path::new(path), Links::Followed, BYTES_MAX).map_err(|error| cannot(error.to_string()))?;
+        let bytes =
+            files::read(Path::new(path), Links::Followed, BYTES_MAX).map_err(|error| cannot(error.to_string()))?;
         let text = std::str::from_utf8(&bytes).map_err(|_| {
             cannot("it is no text; a trace of blktrace is replayed by flashproof storage --replay".into())
         })?;
@@ -171,7 +172,8 @@ impl Iolog {
                 files.len() - 1
             });
             let align = options.align.max(1);
-            let operation = Logged { kind, file: file as u16, offset: offset / options.scale.max(1) / align * align, len };
+            let operation =
+                Logged { kind, file: file as u16, offset: offset / options.scale.max(1) / align * align, len };
             if operation.number() == FLUSHES {
                 (operations.push(Logged { offset: 0, len: 0, ..operation }), at_ns.push(now_ns));
             } else if len == 0 || u64::from(len) > BLOCK_MAX || offset.checked_add(len.into()).is_none() {

@@ -493,7 +493,11 @@ impl Job {
         if self.waits_for.is_some() && self.stonewall {
             wrong.push("wait_for and stonewall contradict each other - leave one out".into());
         }
-        let others = self.time_based || self.loops > 1 || self.flushes() || self.end_flush || self.wanted != [Wanted::Unlimited; DIRECTIONS];
+        let others = self.time_based
+            || self.loops > 1
+            || self.flushes()
+            || self.end_flush
+            || self.wanted != [Wanted::Unlimited; DIRECTIONS];
         if self.iolog.is_some() && (others || self.zones.size.is_some() || self.think().is_some()) {
             wrong.push("read_iolog says what is done and when - leave out rates, time_based, loops, thinktime, zones and flushes".into());
         }
@@ -501,7 +505,9 @@ impl Job {
             wrong.push("invalidate=0 with direct=0: flashproof drops the page cache of a file when it opens it - give ramp_time to fill the cache, or direct=1".into());
         }
         if self.hist_log.is_some() && self.log_hist_msec == 0 {
-            wrong.push("write_hist_log without log_hist_msec writes nothing - give log_hist_msec=1000 or the like".into());
+            wrong.push(
+                "write_hist_log without log_hist_msec writes nothing - give log_hist_msec=1000 or the like".into(),
+            );
         }
         wrong.extend([self.steady.check(), self.priority.check()].into_iter().flatten().map(str::to_owned));
         for direction in self.directions() {

@@ -58,7 +58,8 @@ impl Lanes<'_> {
             None => used.saturating_mul(job.loops),
         };
         let ops = if let Some(log) = &job.iolog {
-            log.check(&shapes, job.direct).map_err(|why| CannotRun(format!("cannot run job {} - {why}", quoted(&job.name))))?;
+            log.check(&shapes, job.direct)
+                .map_err(|why| CannotRun(format!("cannot run job {} - {why}", quoted(&job.name))))?;
             log.operations.len() as u64
         } else if job.time_based {
             u64::MAX
@@ -153,7 +154,9 @@ impl Lanes<'_> {
                     (None, Some(target)) => {
                         Bound::Search(Search::new(target, slots, from_ns.saturating_add(job.ramp_ns)))
                     }
-                    (None, None) => job.refill_at().map_or(Bound::Depth, |refill_at| Bound::Drains(Drain { refill_at })),
+                    (None, None) => {
+                        job.refill_at().map_or(Bound::Depth, |refill_at| Bound::Drains(Drain { refill_at }))
+                    }
                 },
                 from_ns,
                 until_ns,
@@ -280,7 +283,8 @@ fn area(
     let is_drawn = job.random && !job.has_map();
     let used = if is_drawn { wanted } else { wanted.min(room) } / unit * unit;
     let zones = job.zones.of(start, whole).map_err(cannot)?;
-    let (len, zones) = zones.map_or((used.min(room / unit * unit), None), |(window, zones)| (window / unit * unit, Some(zones)));
+    let (len, zones) =
+        zones.map_or((used.min(room / unit * unit), None), |(window, zones)| (window / unit * unit, Some(zones)));
     let largest = job.largest_bytes();
     if len < largest {
         return Err(cannot(format!(

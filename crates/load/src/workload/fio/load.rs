@@ -3,8 +3,8 @@
 use super::job::{DEPTH_MAX, ExitWhat, FLUSHES, Job, KINDS, WRITES};
 use super::lanes::Lanes;
 use super::pattern::Map;
-use super::progress::Exit;
 use super::priority::ByPriority;
+use super::progress::Exit;
 use super::samples::Samples;
 use super::steady::Steady;
 use super::text::Problem;
@@ -100,7 +100,9 @@ fn in_turns(jobs: Vec<Job>, before: &[Vec<Job>]) -> Result<Vec<Vec<Job>>, Vec<Pr
             Some(name) => match turns.iter().position(|turn| has(turn, name)) {
                 Some(turn) => turn + 1,
                 None if before.iter().any(|run| has(run, name)) => 0,
-                None => return problem(&job, format!("wait_for={} - no job before has this name - check it", quoted(name))),
+                None => {
+                    return problem(&job, format!("wait_for={} - no job before has this name - check it", quoted(name)));
+                }
             },
         };
         turns.resize_with(turns.len().max(turn + 1), Vec::new);

@@ -270,10 +270,7 @@ static MISSING: &[(&str, &str)] = &[
         "nice cgroup cgroup_weight cgroup_nodelete uid gid ioprio",
         "the load as this process runs (nice, systemd-run before the command set them)",
     ),
-    (
-        "hipri uncached md_per_io_size cmd_type nowait",
-        "ordinary operations that are waited for by interrupt",
-    ),
+    ("hipri uncached md_per_io_size cmd_type nowait", "ordinary operations that are waited for by interrupt"),
     (
         "write_barrier end_syncfs pre_read file_append create_only unlink_each_loop filetype \
          opendir lockfile unique_filename",

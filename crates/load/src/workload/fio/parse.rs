@@ -102,7 +102,8 @@ pub(super) fn memory_nodes(file: &str) -> Option<String> {
 pub(super) fn cpus_of_nodes(text: &str, about: impl Fn(&str) -> Option<String>) -> Result<Vec<u32>, String> {
     let mut all = Vec::new();
     for node in cpus(text)? {
-        let of_node = about(&format!("node{node}/cpulist")).ok_or_else(|| format!("this machine has no memory node {node} - name others, or leave it out"))?;
+        let of_node = about(&format!("node{node}/cpulist"))
+            .ok_or_else(|| format!("this machine has no memory node {node} - name others, or leave it out"))?;
         all.extend(cpus(of_node.trim())?);
     }
     Ok(all)

@@ -143,14 +143,21 @@ fn split(text: &str, kb_base: u64) -> Result<Vec<Share>, String> {
             2 => None,
             4 => Some(Parts { class: field(2, 3)?, level: field(3, 7)?, hint: 0 }),
             5 => Some(Parts { class: field(2, 3)?, level: field(3, 7)?, hint: field(4, 1023)? }),
-            _ => return Err("it is like 64k/25:1m/75, 64k/25/1/0 with class and level, or 64k/25/1/0/2 with a hint".into()),
+            _ => {
+                return Err(
+                    "it is like 64k/25:1m/75, 64k/25/1/0 with class and level, or 64k/25/1/0/2 with a hint".into()
+                );
+            }
         };
         shares.push(Share { bytes: Some(block_bytes(fields[0], kb_base)?), percent: field(1, 100)?.into(), parts });
     }
     for share in &shares {
         let all: u64 = shares.iter().filter(|other| other.bytes == share.bytes).map(|share| share.percent).sum();
         if all > 100 {
-            return Err(format!("the percentages of {} bytes are {all} in all, more than 100", share.bytes.unwrap_or(0)));
+            return Err(format!(
+                "the percentages of {} bytes are {all} in all, more than 100",
+                share.bytes.unwrap_or(0)
+            ));
         }
     }
     Ok(shares)

@@ -179,7 +179,16 @@ mod tests {
         let each = Samples::new(0, 1_000, 9_000);
         [999, 1_500, 9_500].into_iter().for_each(|at| add(&each, 1, at));
         let taken = each.take(None);
-        let sample = Sample { direction: 1, ops: 1, bytes: 4_096, latency_ns: 10, offset: 8_192, max_bytes: 4_096, max_ns: 10, ..Sample::default() };
+        let sample = Sample {
+            direction: 1,
+            ops: 1,
+            bytes: 4_096,
+            latency_ns: 10,
+            offset: 8_192,
+            max_bytes: 4_096,
+            max_ns: 10,
+            ..Sample::default()
+        };
         assert_eq!(taken, [Sample { end_ns: 500, ..sample.clone() }, Sample { end_ns: 7_999, ..sample }]);
         assert_eq!(each.take(Some(8_000)), []);
 
@@ -196,7 +205,17 @@ mod tests {
     #[test]
     fn bins_are_fios() {
         // Pairs as of fio's plat_val_to_idx().
-        for (ns, index) in [(0, 0), (63, 63), (64, 64), (127, 127), (128, 128), (130, 129), (255, 191), (256, 192), (u64::MAX, BINS - 1)] {
+        for (ns, index) in [
+            (0, 0),
+            (63, 63),
+            (64, 64),
+            (127, 127),
+            (128, 128),
+            (130, 129),
+            (255, 191),
+            (256, 192),
+            (u64::MAX, BINS - 1),
+        ] {
             assert_eq!(bin(ns), index, "{ns}");
         }
         let sums = Samples::new(1_000_000, 0, 9_000_000).with_bins();

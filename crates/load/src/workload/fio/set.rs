@@ -4,9 +4,9 @@ use super::iolog::skipped;
 use super::job::{DEPTH_MAX, DIRECTIONS, ExitWhat, JOBS_MAX, Job, Wanted};
 use super::options::{Known, Support, find, is_off, nearest};
 use super::parse::{
-    above_zero, bounded_seconds, by_direction, cpus, cpus_of_mask, cpus_of_nodes, distribution, filenames, is_sync_engine,
-    latency_percentile, memory_nodes, memory_policy, percentiles, positive, rw_modifier, size_one, size_range, size_split, word,
-    write_back,
+    above_zero, bounded_seconds, by_direction, cpus, cpus_of_mask, cpus_of_nodes, distribution, filenames,
+    is_sync_engine, latency_percentile, memory_nodes, memory_policy, percentiles, positive, rw_modifier, size_one,
+    size_range, size_split, word, write_back,
 };
 use super::pattern::{Distribution, Sizes};
 use super::text::{COMMAND_LINE, Given, Problem, Section};
@@ -108,7 +108,8 @@ impl Job {
             "log_max_value" => self.log_max_value = yes()?,
             "wait_for" => self.waits_for = Some(text.to_owned()),
             "zonemode" => {
-                word(text, &["none", "strided"]).map_err(|why| format!("{why}; zones of a zoned device (zbd) are not written here"))?;
+                word(text, &["none", "strided"])
+                    .map_err(|why| format!("{why}; zones of a zoned device (zbd) are not written here"))?;
                 self.zones.strided = Some(text == "strided");
             }
             "zonesize" => self.zones.size = Some(above_zero(size(text, kb_base)?)?),

@@ -46,7 +46,16 @@ pub struct SteadyOptions {
 impl Default for SteadyOptions {
     fn default() -> Self {
         let (measure, interval_ns) = (Measure::Iops, NS_PER_SEC);
-        Self { measure, slope: false, limit: 0.0, percent: false, duration_ns: 0, ramp_ns: 0, interval_ns, is_on: false }
+        Self {
+            measure,
+            slope: false,
+            limit: 0.0,
+            percent: false,
+            duration_ns: 0,
+            ramp_ns: 0,
+            interval_ns,
+            is_on: false,
+        }
     }
 }
 

@@ -162,7 +162,17 @@ impl<'a, E: BlockEngine> Drive<'a, E> {
         let Some((token, buf)) = self.free.pop() else { return Ok(()) };
         let placement = handle.map(|handle| self.subject.handles[usize::from(handle)].0);
         let len = if kind.moves_data() { COMMAND_BYTES } else { 0 };
-        self.engine.submit(Op { target: 0, kind, offset, len, sync: WriteSync::No, placement, priority: Default::default(), buf, token });
+        self.engine.submit(Op {
+            target: 0,
+            kind,
+            offset,
+            len,
+            sync: WriteSync::No,
+            placement,
+            priority: Default::default(),
+            buf,
+            token,
+        });
         Ok(())
     }
 

@@ -5,9 +5,8 @@ use super::*;
 
 #[test]
 fn operations_stay_in_a_window_that_moves_on() {
-    let blocks = |lines: &str| -> Vec<u64> {
-        operations(lines, 0, 99).into_iter().map(|(_, offset, _)| offset >> 16).collect()
-    };
+    let blocks =
+        |lines: &str| -> Vec<u64> { operations(lines, 0, 99).into_iter().map(|(_, offset, _)| offset >> 16).collect() };
     // The places that fio 3.33 logs of the same job: as many bytes as without zones.
     let seen = blocks("rw=read bs=64k size=1m zonemode=strided zonesize=128k zoneskip=384k");
     assert_eq!(seen, [0, 1, 8, 9, 0, 1, 8, 9, 0, 1, 8, 9, 0, 1, 8, 9]);
@@ -27,7 +26,9 @@ fn operations_stay_in_a_window_that_moves_on() {
 #[test]
 fn beyond_the_end_of_a_device_there_is_nothing() {
     // As many operations as fio 3.33 does on a device of 1 MiB.
-    for (lines, most) in [("rw=read", 16), ("rw=randwrite", 16), ("rw=read offset=512k", 8), ("rw=randread norandommap", 32)] {
+    for (lines, most) in
+        [("rw=read", 16), ("rw=randwrite", 16), ("rw=read offset=512k", 8), ("rw=randread norandommap", 32)]
+    {
         assert_eq!(operations(&format!("{lines} bs=64k size=2m"), 0, 99).len(), most, "{lines}");
     }
 }
@@ -39,12 +40,10 @@ fn jobs_wait_for_those_that_they_name() {
         Ok(loads.iter().map(|load| load.jobs().map(|job| job.name.clone()).collect()).collect())
     };
     let chain = "[w]\nnumjobs=2\n[r]\nwait_for=w\n[s]\nwait_for=w\n[t]\nstonewall\n[u]\nwait_for=w\n[v]\nwait_for=t";
-    assert_eq!(runs(&chain.replace("[u]\nwait_for=w", "[u]\nwait_for=t")).unwrap(), [
-        vec!["w"],
-        vec!["r", "s"],
-        vec!["t"],
-        vec!["u", "v"]
-    ]);
+    assert_eq!(
+        runs(&chain.replace("[u]\nwait_for=w", "[u]\nwait_for=t")).unwrap(),
+        [vec!["w"], vec!["r", "s"], vec!["t"], vec!["u", "v"]]
+    );
     let error = runs(chain).unwrap_err();
     assert!(error.contains("it waits for \"t\" alone, and \"u\" runs at the same time"), "{error}");
     let error = runs("[a]\nwait_for=b\n[b]").unwrap_err();
@@ -109,12 +108,10 @@ fn operations_of_a_log_come_in_its_order_at_its_times() {
     let at: Vec<_> = std::iter::from_fn(|| schedule.next_ns()).map(|ns| ns / 1_000_000).collect();
     assert_eq!(at, [0, 1, 2, 3, 3], "the last ends the job");
     let seen = operations_of(Plan { lanes, ..Plan::default() }, 0, 99);
-    assert_eq!(seen, [
-        (OpKind::Read, 4_096, 512),
-        (OpKind::Write, 8_192, 4_096),
-        (OpKind::FlushFile, 0, 0),
-        (OpKind::Read, 0, 512)
-    ]);
+    assert_eq!(
+        seen,
+        [(OpKind::Read, 4_096, 512), (OpKind::Write, 8_192, 4_096), (OpKind::FlushFile, 0, 0), (OpKind::Read, 0, 512)]
+    );
     assert_eq!(loads[0].stream_names(), ["a-reads", "a-writes", "a-flushes"]);
     let error = build(&loads[0], 8_192, 1).map(|_| ()).unwrap_err();
     assert!(error.to_string().contains("write of 4096 bytes at 8192, beyond the 8192 bytes"), "{error}");
