@@ -309,7 +309,8 @@ fn an_option_that_there_is_not_is_named_and_nothing_runs() {
 #[test]
 fn streams_have_limits_of_their_own_and_files_laid_out_have_none() {
     let bench = Bench::new();
-    let line = "--name=log --filename=sim:write-us=50 --direct=1 --rw=write --fdatasync=1 --runtime=2 --time_based --sla=";
+    let line =
+        "--name=log --filename=sim:write-us=50 --direct=1 --rw=write --fdatasync=1 --runtime=2 --time_based --sla=";
     for (limits, code, says) in [
         ("log-flushes:50%>1ns", 1, "log-flushes"),
         ("log-flushes:50%>10s", 0, "PASS"),

@@ -332,7 +332,8 @@ mod tests {
     #[test]
     fn flags_are_those_of_the_kernel() {
         // linux/fs.h
-        let steps = |wait_before, write, wait_after| WriteBack { wait_before, write, wait_after }.flags();
+        let steps =
+            |wait_before, write, wait_after| WriteBack { wait_before, write, wait_after, drop_cache: false }.flags();
         assert_eq!([steps(true, false, false), steps(false, true, false), steps(false, false, true)], [1, 2, 4]);
         assert_eq!((steps(true, true, true), steps(false, false, false)), (7, 0));
         assert_eq!([WriteSync::No, WriteSync::Data, WriteSync::File].map(WriteSync::flags), [0, 2, 4]);

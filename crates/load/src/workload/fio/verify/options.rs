@@ -141,7 +141,10 @@ impl Job {
             return;
         }
         if self.iolog.is_some() || self.zones.size.is_some() {
-            wrong.push("verify knows what a job wrote by its place in one range - leave out read_iolog and zones, or verify".into());
+            wrong.push(
+                "verify knows what a job wrote by its place in one range - leave out read_iolog and zones, or verify"
+                    .into(),
+            );
         }
         let (grain, block) = (self.grain(), self.block_bytes());
         let head = verify.method.head_bytes();
