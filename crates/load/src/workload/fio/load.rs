@@ -100,7 +100,10 @@ fn in_turns(jobs: Vec<Job>, before: &[Vec<Job>]) -> Result<Vec<Vec<Job>>, Vec<Pr
                 Some(turn) => turn + 1,
                 None if before.iter().any(|run| has(run, name)) => 0,
                 None => {
-                    return problem(&job, format!("wait_for={} - no job before has this name - check it", quoted(name)));
+                    return problem(
+                        &job,
+                        format!("wait_for={} - no job before has this name - check it", quoted(name)),
+                    );
                 }
             },
         };
