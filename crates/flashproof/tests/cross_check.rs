@@ -74,6 +74,44 @@ fn both_run_the_same_job_on_the_same_device_and_stand_side_by_side() {
 }
 
 #[test]
+fn both_do_as_many_operations_of_windows_refills_priorities_and_shares() {
+    if tool("fio", &["--version"]).is_none() {
+        return;
+    }
+    let bench = Bench::new();
+    let Some(device) = LoopDevice::new(&bench, 16 * MIB, &[]) else { return };
+    std::fs::create_dir(bench.path("bin")).unwrap();
+    symlink(FLASHPROOF, bench.path("bin/fio")).unwrap();
+    let name = format!("--filename={}", device.name);
+    let each = ["--direct=1", "--rw=randread", "--bs=16k", "--iodepth=8", &name, "--output-format=json"];
+    for (number, options) in [
+        &["--size=4m", "--zonesize=512k", "--zonerange=1m", "--zoneskip=1m"][..],
+        &["--size=4m", "--iodepth_low=2", "--iodepth_batch_complete_min=4"],
+        &["--size=4m", "--prioclass=2", "--prio=5", "--cmdprio_percentage=25", "--cmdprio_class=3"],
+        &["--size=4m", "--name=b", "--number_ios=64", "--flow=1", "--wait_for=a"],
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let out = format!("--out=run-{number}");
+        let words = [&each[..], &["--name=a", &out], options].concat();
+        let before = device.counters();
+        let ended = Running::start(with_path(&bench, &bench.path("bin"), &words)).end().expect(0);
+        let done = device.counters().since(&before).unwrap();
+        // Three rounds of each program; of b 64 operations follow a.
+        let bytes = if number == 3 { 4 * MIB + (64 << 14) } else { 4 * MIB };
+        let (sectors, expected) = (done.read.sectors, 6 * bytes / 512);
+        // Programs that watch for devices may read a few sectors meanwhile.
+        assert!((expected..expected + 2_000).contains(&sectors), "{options:?}: {sectors} of {expected}");
+        let json: Value = serde_json::from_str(&ended.stdout).unwrap();
+        let check = &json["cross_check"][0]["streams"][0]["numbers"]["IOPS"];
+        for of in ["flashproof", "fio"] {
+            assert_eq!(check[of].as_array().unwrap().len(), 3, "{options:?}: {check}");
+        }
+    }
+}
+
+#[test]
 fn fio_is_given_our_descriptors_and_no_word_can_name_another_file() {
     let bench = Bench::new();
     bench.write_victim("victim", 1);

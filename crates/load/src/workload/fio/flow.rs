@@ -33,18 +33,22 @@ pub(super) struct Flow {
     group: Arc<FlowGroup>,
     options: FlowOptions,
     ops: u64,
+    /// Its weight counts: it has begun.
+    has_joined: bool,
 }
 
 impl Flow {
-    pub(super) fn join(group: Arc<FlowGroup>, options: FlowOptions) -> Self {
-        group.weights.fetch_add(options.weight, Ordering::Relaxed);
-        Self { group, options, ops: 0 }
+    pub(super) fn new(group: Arc<FlowGroup>, options: FlowOptions) -> Self {
+        Self { group, options, ops: 0, has_joined: false }
     }
 
     /// Counts an operation if the job may issue one now.
     #[inline]
     pub(super) fn take(&mut self) -> bool {
         let FlowGroup { ops, weights } = &*self.group;
+        if !std::mem::replace(&mut self.has_joined, true) {
+            weights.fetch_add(self.options.weight, Ordering::Relaxed);
+        }
         // As in fio one more than there were, so that the first operation has a part.
         let (all, weights) = (ops.load(Ordering::Relaxed) + 1, weights.load(Ordering::Relaxed));
         if u128::from(self.ops) * u128::from(weights) > u128::from(all) * u128::from(self.options.weight) {
@@ -64,7 +68,8 @@ impl Flow {
 impl Drop for Flow {
     fn drop(&mut self) {
         self.group.ops.fetch_sub(self.ops, Ordering::Relaxed);
-        self.group.weights.fetch_sub(self.options.weight, Ordering::Relaxed);
+        let weight = if self.has_joined { self.options.weight } else { 0 };
+        self.group.weights.fetch_sub(weight, Ordering::Relaxed);
     }
 }
 
@@ -75,7 +80,7 @@ mod tests {
     #[test]
     fn operations_are_shared_by_weight_until_a_job_ends() {
         let group = Arc::new(FlowGroup::default());
-        let join = |weight| Flow::join(group.clone(), FlowOptions { weight, ..FlowOptions::default() });
+        let join = |weight| Flow::new(group.clone(), FlowOptions { weight, ..FlowOptions::default() });
         let (mut heavy, mut light) = (join(8), join(1));
         let mut counts = [0; 2];
         for _ in 0..10_000 {

@@ -11,7 +11,7 @@ use crate::stream::Request;
 use crate::workload::DeviceShape;
 use results::files::{self, Links};
 use results::times::Times;
-use results::units::{count, quoted};
+use results::units::quoted;
 use std::collections::HashMap;
 use std::path::Path;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -239,11 +239,11 @@ impl Iolog {
 /// Operations for a log that a job writes, in the order in which they were issued.
 #[derive(Debug, Default)]
 pub struct Issued {
-    kept: Mutex<Kept>,
+    unwritten: Mutex<Unwritten>,
 }
 
 #[derive(Debug, Default)]
-struct Kept {
+struct Unwritten {
     /// Nanoseconds of the run, operation.
     operations: Vec<(u64, Request)>,
     left_out: u64,
@@ -254,22 +254,22 @@ const HOLD_NS: u64 = 2_000_000_000;
 
 impl Issued {
     pub(super) fn add(&self, request: &Request, times: &Times) {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        match kept.operations.len() < KEPT_MAX {
-            true => kept.operations.push((times.completed_ns() - times.service_ns(), *request)),
-            false => kept.left_out += 1,
+        let mut unwritten = self.unwritten.lock().unwrap_or_else(PoisonError::into_inner);
+        match unwritten.operations.len() < KEPT_MAX {
+            true => unwritten.operations.push((times.completed_ns() - times.service_ns(), *request)),
+            false => unwritten.left_out += 1,
         }
     }
 
     /// Lines of operations that can be written now; `is_over`: all that are left. `name` has the name of a target.
     pub fn take(&self, is_over: bool, name: impl Fn(u16) -> String) -> String {
-        let mut kept = self.kept.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.operations.sort_by_key(|(issued_ns, ..)| *issued_ns);
-        let last_ns = kept.operations.last().map_or(0, |(issued_ns, ..)| *issued_ns);
+        let mut unwritten = self.unwritten.lock().unwrap_or_else(PoisonError::into_inner);
+        unwritten.operations.sort_by_key(|(issued_ns, ..)| *issued_ns);
+        let last_ns = unwritten.operations.last().map_or(0, |(issued_ns, ..)| *issued_ns);
         let until_ns = if is_over { u64::MAX } else { last_ns.saturating_sub(HOLD_NS) };
-        let ready = kept.operations.partition_point(|(issued_ns, ..)| *issued_ns < until_ns);
-        let taken: Vec<_> = kept.operations.drain(..ready).collect();
-        drop(kept);
+        let ready = unwritten.operations.partition_point(|(issued_ns, ..)| *issued_ns < until_ns);
+        let taken: Vec<_> = unwritten.operations.drain(..ready).collect();
+        drop(unwritten);
         let mut text = String::new();
         for (issued_ns, request) in taken {
             let action = match request.kind {
@@ -287,13 +287,7 @@ impl Issued {
 
     /// Operations dropped because they were not written in time.
     pub fn left_out(&self) -> u64 {
-        self.kept.lock().unwrap_or_else(PoisonError::into_inner).left_out
-    }
-}
-
-impl std::fmt::Display for Iolog {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "{} of {}", count(self.operations.len() as u64, "operation"), count(self.files.len() as u64, "file"))
+        self.unwritten.lock().unwrap_or_else(PoisonError::into_inner).left_out
     }
 }
 

@@ -175,7 +175,7 @@ impl Lanes<'_> {
                 loops: (bytes_left, ops_left, loops - 1),
                 exit: thread.exit.clone(),
                 steady: thread.steady.clone(),
-                flow: (job.flow.weight > 0).then(|| Flow::join(self.flow_group(job.flow.id), job.flow)),
+                flow: (job.flow.weight > 0).then(|| Flow::new(self.flow_group(job.flow.id), job.flow)),
                 is_held: false,
                 priority: job.priority.of_job(),
                 by_priority: thread.by_priority.clone(),
