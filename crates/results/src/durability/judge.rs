@@ -4,7 +4,7 @@ use super::examine::Counts;
 use super::session::{Mode, PowerCounts, SessionId};
 use super::witness::Record;
 use crate::judge::Outcome;
-use crate::units::{bytes, count, number};
+use crate::units::{binary_bytes, count, number};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -212,7 +212,7 @@ fn remarks(
     let torn = sum(|counts| counts.unacknowledged_torn);
     if torn > 0 {
         let claim = match claims.atomic_write_bytes {
-            Some(claimed) if claimed > 0 => format!("the drive claims atomic writes of {}", bytes(claimed as f64)),
+            Some(claimed) if claimed > 0 => format!("the drive claims atomic writes of {}", binary_bytes(claimed as f64)),
             _ => "the drive claims no atomic writes".to_owned(),
         };
         let sizes: Vec<_> = record.session.lanes.iter().map(|lane| lane.write_bytes).collect();
@@ -220,8 +220,8 @@ fn remarks(
         remarks.push(format!(
             "{} not acknowledged and torn, which is allowed ({} to {}); {claim}",
             count(torn, "write"),
-            bytes(least.into()),
-            bytes(most.into())
+            binary_bytes(least.into()),
+            binary_bytes(most.into())
         ));
     }
     if let (Some(then), Some(now)) = (record.session.power, after.power) {

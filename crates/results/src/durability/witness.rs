@@ -6,6 +6,7 @@
 use super::session::{FORMAT_VERSION, Session, SessionId, check_text};
 use crate::units::quoted;
 use serde::{Deserialize, Serialize};
+use std::io::{BufRead, Read};
 
 /// First line of the witness's file.
 pub const FILE_MARK: &str = "flashproof witness 1\n";
@@ -83,16 +84,39 @@ pub struct Register {
 }
 
 impl Register {
-    /// Reads a line of the file. Errors: damaged.
-    pub fn read_line(&mut self, line: &str) -> Result<(), String> {
-        let message: Message = serde_json::from_str(line).map_err(|error| error.to_string())?;
+    /// Reads a witness's file. Returns its sessions and the bytes of whole lines: what follows them was never confirmed.
+    ///
+    /// Errors: not a witness's file, or damaged.
+    pub fn load(mut file: impl BufRead) -> Result<(Self, u64), String> {
+        let mut register = Self::default();
+        let (mut bytes, mut number) = (0, 0_u64);
+        let mut line = Vec::new();
+        loop {
+            line.clear();
+            let read = (&mut file).take(LINE_MAX as u64).read_until(b'\n', &mut line);
+            read.map_err(|error| error.to_string())?;
+            number += 1;
+            match line.last() {
+                Some(b'\n') if number == 1 && line == FILE_MARK.as_bytes() => {}
+                Some(_) if number == 1 => return Err("it is not a witness's file; name another one".to_owned()),
+                Some(b'\n') => register.reload(&line).map_err(|why| format!("line {number} is damaged: {why}"))?,
+                Some(_) if line.len() == LINE_MAX => return Err(format!("line {number} is damaged: too long")),
+                _ => break,
+            }
+            bytes += line.len() as u64;
+        }
+        register.records.iter_mut().for_each(|record| record.is_open = false);
+        Ok((register, bytes))
+    }
+
+    fn reload(&mut self, line: &[u8]) -> Result<(), String> {
+        let message = parse(line)?;
         let mut own = match &message {
             Message::Durable { session, .. } | Message::End { session, .. } => Some(*session),
+            Message::Judged { session, .. } => self.disconnected(*session).and(None),
             _ => None,
         };
-        self.change(&message, &mut own)?;
-        self.records.iter_mut().for_each(|record| record.is_open = false);
-        Ok(())
+        self.change(&message, &mut own)
     }
 
     /// Carries out a line that changes something, on a connection whose session is `own`. Errors: refused, nothing changed.
@@ -158,7 +182,10 @@ impl Register {
         }
         let of_subject = |record: &&Record| record.session.subject == subject && record.judged.is_none();
         let found = found.and_then(|id| self.find(id));
-        Reply::Record(found.or_else(|| self.records.iter().rev().find(of_subject)).cloned().map(Box::new))
+        // A drive that lost all of its last session has an older one, which was examined.
+        let waiting = found.filter(|record| record.judged.is_none());
+        let waiting = waiting.or_else(|| self.records.iter().rev().find(of_subject));
+        Reply::Record(waiting.or(found).cloned().map(Box::new))
     }
 
     /// The connection of `session` is gone. Returns its record, if the session had not ended.
@@ -253,15 +280,30 @@ mod tests {
     }
 
     #[test]
-    fn lines_are_read_back_and_sessions_out_of_bounds_are_refused() {
-        let mut register = Register::default();
-        for message in [Message::Begin(session(1)), durable(1, 2, [7, 8])] {
+    fn a_file_is_read_back_without_a_torn_line_and_sessions_out_of_bounds_are_refused() {
+        let judged = Message::Judged { session: SessionId(1), sentence: "all there".into() };
+        let mut file = FILE_MARK.as_bytes().to_vec();
+        for message in [Message::Begin(session(1)), durable(1, 2, [7, 8]), Message::Begin(session(2)), judged] {
             let line = line(&message).unwrap();
             assert_eq!(parse::<Message>(&line).unwrap(), message);
-            register.read_line(std::str::from_utf8(&line).unwrap()).unwrap();
+            file.extend_from_slice(&line);
         }
-        let record = register.waiting().next().unwrap();
-        assert_eq!((&record.upto[..], record.is_open), (&[7, 8][..], false));
+        let whole = file.len() as u64;
+        file.extend_from_slice(b"{\"durable\":{\"ses");
+        let (register, bytes) = Register::load(&file[..]).unwrap();
+        assert_eq!(bytes, whole);
+        assert_eq!((&register.records[0].upto[..], register.records[0].is_open), (&[7, 8][..], false));
+        assert_eq!(register.waiting().map(|record| record.session.id.0).collect::<Vec<_>>(), [2]);
+        for (file, why) in [
+            ("precious data\n".to_owned(), "not a witness's file"),
+            (format!("{FILE_MARK}{{}}\n"), "line 2 is damaged"),
+            (format!("{FILE_MARK}{}", "x".repeat(1 << 20)), "too long"),
+        ] {
+            let error = Register::load(file.as_bytes()).unwrap_err();
+            assert!(error.contains(why) && error.len() < 200, "{error}");
+        }
+        assert_eq!(Register::load(&b""[..]).unwrap().1, 0);
+        let mut register = Register::default();
         let changes: [fn(&mut Session); 6] = [
             |session| session.lanes.clear(),
             |session| session.lanes[0].slots = 7,
