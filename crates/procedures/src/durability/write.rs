@@ -169,6 +169,8 @@ fn open(request: &Request<'_>, place: &Place, lanes: &[Lane]) -> Result<(Arc<Tar
     let mut guarded = GuardRequest {
         min_size_bytes: size,
         odsync: false,
+        // All that is read was written before.
+        reads: false,
         ..GuardRequest::new(place.target_path(), "check durability")
     };
     let mut dir = None;
