@@ -29,8 +29,7 @@ fn variable(name: &str, default: u64) -> u64 {
 
 /// A witness with its file `sessions`, and its address.
 pub(crate) fn witness(bench: &Bench, address: &str) -> (Running, String) {
-    let mut witness =
-        Running::start(bench.prepare(&["check", "witness", "--listen", address, "--file", "sessions"]));
+    let mut witness = Running::start(bench.prepare(&["check", "witness", "--listen", address, "--file", "sessions"]));
     witness.wait_to_hear("listening on ");
     let said = witness.said();
     let address = said.split("listening on ").nth(1).and_then(|rest| rest.split(';').next()).unwrap().to_owned();
@@ -218,7 +217,6 @@ fn without_a_cut_nothing_is_told_and_the_files_go() {
     }
 }
 
-/// What strangers send a witness: it answers or closes, and goes on.
 #[test]
 fn a_witness_goes_on_whatever_it_is_sent() {
     let bench = Bench::new();

@@ -44,7 +44,7 @@ pub fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
         is_drive_cut: args.durability.drive_cut,
         is_new: args.durability.new,
     };
-    let ending = Ending::listen("the files of the check stay; --remove removes them".to_owned())?;
+    let ending = Ending::listen("what was written stays".to_owned())?;
     let result = check(&request, &ending)?;
     if let Some(file) = &args.form.html {
         let page = durability::html(&result, &tool());
@@ -62,7 +62,11 @@ pub fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
 /// Serves as the witness until a signal comes.
 pub fn serve(args: &CheckArgs) -> Result<ExitCode, Failure> {
     let has_others = args.show || args.out.is_some() || args.path.is_some() || args.lasting.is_some();
-    refuse(args, "witness", has_others || !args.erase.is_empty() || args.form.json || args.form.markdown || args.form.html.is_some())?;
+    refuse(
+        args,
+        "witness",
+        has_others || !args.erase.is_empty() || args.form.json || args.form.markdown || args.form.html.is_some(),
+    )?;
     let (Some(listen), Some(file)) = (&args.durability.listen, &args.durability.file) else {
         return Err(Failure::usage(
             "cannot start a witness - it needs an address and a file - give --listen 0.0.0.0:7070 --file sessions",
@@ -73,7 +77,8 @@ pub fn serve(args: &CheckArgs) -> Result<ExitCode, Failure> {
     }
     let ending = Ending::listen("all that was confirmed is in the file".to_owned())?;
     let witness = Witness::open(listen, file)?;
-    let address = witness.address().map_err(|error| Failure::environment(format!("cannot listen at {listen} - {error}")))?;
+    let address =
+        witness.address().map_err(|error| Failure::environment(format!("cannot listen at {listen} - {error}")))?;
     console::notice(&format!("listening on {address}; {}", ending.how()));
     witness.waiting().iter().for_each(|session| console::note(session));
     witness.serve(&ending)?;

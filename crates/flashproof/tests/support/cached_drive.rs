@@ -25,14 +25,24 @@ impl CachedDrive {
         let image = image.to_str().unwrap();
         let plugin = project().join("crates/flashproof/tests/data/durability/drive.py");
         let arguments = match lie {
-            "writeback" | "unsafe" => ["--filter=cache", "file", image].map(str::to_owned).into_iter().collect::<Vec<_>>(),
-            _ => vec!["python".into(), plugin.to_str().unwrap().into(), format!("file={image}"), format!("log={image}.log")],
+            "writeback" | "unsafe" => {
+                ["--filter=cache", "file", image].map(str::to_owned).into_iter().collect::<Vec<_>>()
+            }
+            _ => vec![
+                "python".into(),
+                plugin.to_str().unwrap().into(),
+                format!("file={image}"),
+                format!("log={image}.log"),
+            ],
         };
         let option = if lie == "writeback" || lie == "unsafe" { "cache" } else { "lie" };
         tool("nbdkit", &[&arguments[usize::from(option == "cache")], "--version"])?;
         let _ = fs::remove_file(&socket);
         let mut nbdkit = Command::new("nbdkit");
-        nbdkit.args(["--foreground", "--unix", socket.to_str().unwrap()]).args(arguments).arg(format!("{option}={lie}"));
+        nbdkit
+            .args(["--foreground", "--unix", socket.to_str().unwrap()])
+            .args(arguments)
+            .arg(format!("{option}={lie}"));
         nbdkit.env("TMPDIR", bench.path("")).stdin(Stdio::null()).stdout(Stdio::null());
         nbdkit.stderr(File::create(bench.path("nbdkit.log")).unwrap());
         let drive = Self { socket, nbdkit: nbdkit.spawn().unwrap() };

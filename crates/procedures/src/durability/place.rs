@@ -77,9 +77,9 @@ impl Place {
         let path = self.target_path();
         match fs::symlink_metadata(&path) {
             Err(error) if error.kind() == ErrorKind::NotFound && self.dir.is_some() => Ok(None),
-            Ok(metadata) if self.dir.is_some() && !metadata.is_file() => Err(Failure::environment(format!(
-                "cannot read {path} - it is no regular file - remove it"
-            ))),
+            Ok(metadata) if self.dir.is_some() && !metadata.is_file() => {
+                Err(Failure::environment(format!("cannot read {path} - it is no regular file - remove it")))
+            }
             _ => match Target::read_only(&path, 0) {
                 Ok(target) => Ok(Some(target)),
                 // A cut can leave an empty file.

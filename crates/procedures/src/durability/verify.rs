@@ -32,7 +32,10 @@ pub(super) fn run(request: &Request<'_>, place: &Place, record: &Record) -> Resu
         // Without a restart the page cache may have what the drive lost.
         target.drop_cached();
         if !target.is_direct() {
-            console::warning(&format!("{}: no direct I/O here: the page cache may answer for the drive", target.name()));
+            console::warning(&format!(
+                "{}: no direct I/O here: the page cache may answer for the drive",
+                target.name()
+            ));
         }
     }
     let mut unreadable = 0_u64;
@@ -48,7 +51,8 @@ pub(super) fn run(request: &Request<'_>, place: &Place, record: &Record) -> Resu
                 return Ok(());
             };
             let outcome;
-            (outcome, buf) = read(target, lane.offset(slot), lane.write_bytes as usize, std::mem::replace(&mut buf, Buf::empty()));
+            (outcome, buf) =
+                read(target, lane.offset(slot), lane.write_bytes as usize, std::mem::replace(&mut buf, Buf::empty()));
             match outcome {
                 Outcome::Done => pass(Slot::Bytes(&buf)),
                 Outcome::Short(bytes) => pass(Slot::Bytes(&buf[..bytes as usize])),
@@ -78,10 +82,18 @@ pub(super) fn run(request: &Request<'_>, place: &Place, record: &Record) -> Resu
 
 fn conclude(request: &Request<'_>, place: &Place, record: &Record, counts: &[Counts]) -> Result<Durability, Failure> {
     let boot_id = this_process()
-        .ok_or_else(|| Failure::environment("cannot tell if this machine was restarted - /proc has no boot_id - mount /proc"))?
+        .ok_or_else(|| {
+            Failure::environment("cannot tell if this machine was restarted - /proc has no boot_id - mount /proc")
+        })?
         .boot_id;
     let after = AfterCut { boot_id, power: place.power(), is_drive_cut: request.is_drive_cut };
-    Ok(Durability::conclude(record, counts, &after, place.claims(), place.disk.as_ref().and_then(DeviceFacts::in_words)))
+    Ok(Durability::conclude(
+        record,
+        counts,
+        &after,
+        place.claims(),
+        place.disk.as_ref().and_then(DeviceFacts::in_words),
+    ))
 }
 
 /// Passes the file of a slot on.

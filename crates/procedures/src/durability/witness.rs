@@ -168,7 +168,9 @@ impl Kept {
         }
         self.bytes += line.len() as u64;
         match message {
-            Message::Begin(session) => console::note(&format!("{peer}: session {} of {} began", session.id, session.path)),
+            Message::Begin(session) => {
+                console::note(&format!("{peer}: session {} of {} began", session.id, session.path))
+            }
             Message::End { session, why, .. } => console::note(&format!("{peer}: session {session} ended: {why}")),
             Message::Judged { session, sentence } => console::notice(&format!("{peer}: session {session}: {sentence}")),
             Message::Durable { .. } | Message::Ask { .. } => {}

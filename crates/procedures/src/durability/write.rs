@@ -70,7 +70,7 @@ enum Stop {
 struct State {
     /// Last durable write of each lane.
     durable: Vec<u64>,
-    /// Those that the witness has.
+    /// The part of them that the witness has.
     confirmed: Vec<u64>,
     phase: u64,
     /// The phase is about to change: no lane begins a batch.
@@ -99,7 +99,8 @@ pub(super) fn run(request: &Request<'_>, place: &Place, ending: &Ending) -> Resu
     console::note(&format!("{}: writing {} once, before the test", request.path, bytes(size(&session.lanes) as f64)));
     lay_out(&session, &target)?;
     if let Some(dir) = &dir {
-        let synced = [dir.as_path(), Path::new(&place.path)].into_iter().try_for_each(|dir| File::open(dir)?.sync_all());
+        let synced =
+            [dir.as_path(), Path::new(&place.path)].into_iter().try_for_each(|dir| File::open(dir)?.sync_all());
         synced.map_err(|error| Failure::device(format!("cannot sync {} - {error}", dir.display())))?;
     }
     let mut connection = Connection::to(request.witness)?;
@@ -201,8 +202,9 @@ fn begin(place: &Place, lanes: Vec<Lane>) -> Result<Session, Failure> {
     File::open("/dev/urandom")
         .and_then(|mut file| file.read_exact(&mut id))
         .map_err(|error| Failure::environment(format!("cannot draw a session - {error} - look at /dev/urandom")))?;
-    let this = this_process()
-        .ok_or_else(|| Failure::environment("cannot tell this boot from the next - /proc has no boot_id - mount /proc"))?;
+    let this = this_process().ok_or_else(|| {
+        Failure::environment("cannot tell this boot from the next - /proc has no boot_id - mount /proc")
+    })?;
     Ok(Session {
         format_version: FORMAT_VERSION,
         id: SessionId(u128::from_le_bytes(id)),
@@ -284,7 +286,9 @@ impl Shared {
             if !is_ready && began.elapsed() >= 2 * PHASE {
                 is_ready = true;
                 let writes = count(self.lock().durable.iter().sum(), "acknowledged write");
-                console::notice(&format!("{writes} so far; cut the power at any time, then run the same command again"));
+                console::notice(&format!(
+                    "{writes} so far; cut the power at any time, then run the same command again"
+                ));
             }
             if self.has_phases() {
                 let mut state = self.lock();
@@ -320,7 +324,9 @@ impl Shared {
                     Some(Stop::Asked(why)) => (why, false),
                     Some(Stop::Device(why)) => (why, true),
                 };
-                connection.ask(&Message::End { session, why: printable(&why).chars().take(200).collect(), failed }).map(drop)
+                connection
+                    .ask(&Message::End { session, why: printable(&why).chars().take(200).collect(), failed })
+                    .map(drop)
             });
             if let Err(why) = told {
                 return self.stop(Stop::Witness(why));
@@ -339,7 +345,8 @@ impl Shared {
         let state = self.lock();
         let writes = count(state.durable.iter().sum(), "acknowledged write");
         let confirmed = number(state.confirmed.iter().sum::<u64>() as f64);
-        let hung = if hung > 0 { format!("; {} did not return from a write", count(hung, "lane")) } else { String::new() };
+        let hung =
+            if hung > 0 { format!("; {} did not return from a write", count(hung, "lane")) } else { String::new() };
         let so_far = format!("after {writes}, of which the witness has {confirmed}{hung}");
         match &state.stop {
             None => Failure::environment(format!("the writes ended {so_far}, and nothing says why")),

@@ -39,7 +39,7 @@ pub struct ModeResult {
     pub calls: String,
     /// Acknowledged writes of the whole session.
     pub acknowledged: u64,
-    /// Those of the last phase: no other mode flushed the drive for them.
+    /// The part of them in the last phase: no other mode flushed the drive for them.
     pub exposed: u64,
     #[serde(flatten)]
     pub counts: Counts,
@@ -70,7 +70,13 @@ pub struct Durability {
 
 impl Durability {
     /// Concludes from `counts`, one for each lane of `record`.
-    pub fn conclude(record: &Record, counts: &[Counts], after: &AfterCut, claims: Claims, disk: Option<String>) -> Self {
+    pub fn conclude(
+        record: &Record,
+        counts: &[Counts],
+        after: &AfterCut,
+        claims: Claims,
+        disk: Option<String>,
+    ) -> Self {
         let mut modes: Vec<ModeResult> = Vec::new();
         for (number, lane) in record.session.lanes.iter().enumerate() {
             let at = modes.iter().position(|result| result.mode == lane.mode).unwrap_or_else(|| {
@@ -197,7 +203,10 @@ fn remarks(
     }
     let reordered = sum(|counts| counts.reordered);
     if reordered > 0 {
-        remarks.push(format!("{} gone although later writes of the same lane are there: reordered", number(reordered as f64)));
+        remarks.push(format!(
+            "{} gone although later writes of the same lane are there: reordered",
+            number(reordered as f64)
+        ));
     }
     let gone = sum(Counts::gone) > 0;
     match claims.write_cache.as_deref() {
@@ -212,7 +221,9 @@ fn remarks(
     let torn = sum(|counts| counts.unacknowledged_torn);
     if torn > 0 {
         let claim = match claims.atomic_write_bytes {
-            Some(claimed) if claimed > 0 => format!("the drive claims atomic writes of {}", binary_bytes(claimed as f64)),
+            Some(claimed) if claimed > 0 => {
+                format!("the drive claims atomic writes of {}", binary_bytes(claimed as f64))
+            }
             _ => "the drive claims no atomic writes".to_owned(),
         };
         let sizes: Vec<_> = record.session.lanes.iter().map(|lane| lane.write_bytes).collect();

@@ -206,7 +206,7 @@ impl Session {
         let is_good = |lane: &Lane| {
             let size = SECTOR_BYTES..=WRITE_BYTES_MAX;
             size.contains(&lane.write_bytes)
-                && lane.write_bytes % SECTOR_BYTES == 0
+                && lane.write_bytes.is_multiple_of(SECTOR_BYTES)
                 && (2..=SLOTS_MAX).contains(&lane.slots)
                 && lane.slots.is_power_of_two()
                 && lane.at.checked_add(lane.bytes()).is_some_and(|end| end <= i64::MAX as u64)

@@ -91,13 +91,15 @@ fn tell(seed: u64, lie: Lie, steps: u32) -> Story {
     let mut draw = Draw(seed);
     let modes = [Mode::Fdatasync, Mode::Fua, Mode::Dsync, Mode::Fsync];
     let mut at = 0;
-    let lanes: Vec<_> = modes.map(|mode| {
-        let (slots, sectors) = (4 << draw.below(3), 1 + draw.below(5) as u32);
-        let scattered = draw.below(2) == 0;
-        let lane = Lane { mode, write_bytes: sectors * SECTOR_BYTES, slots, at, scattered };
-        at += lane.bytes();
-        lane
-    }).into();
+    let lanes: Vec<_> = modes
+        .map(|mode| {
+            let (slots, sectors) = (4 << draw.below(3), 1 + draw.below(5) as u32);
+            let scattered = draw.below(2) == 0;
+            let lane = Lane { mode, write_bytes: sectors * SECTOR_BYTES, slots, at, scattered };
+            at += lane.bytes();
+            lane
+        })
+        .into();
     let mut drive = Drive { medium: vec![0; at as usize], cache: Vec::new(), lie };
     let mut writes = BTreeMap::new();
     let mut issued = vec![0_u64; lanes.len()];
@@ -157,7 +159,8 @@ impl Story {
             let later = || self.writes.range((number, *last)..=(number, u64::MAX));
             let same_slot = |sequence: u64| (sequence - last) % slots == 0;
             let is_there = |range: std::ops::Range<usize>| {
-                later().any(|((_, sequence), bytes)| same_slot(*sequence) && bytes[range.clone()] == there[range.clone()])
+                later()
+                    .any(|((_, sequence), bytes)| same_slot(*sequence) && bytes[range.clone()] == there[range.clone()])
             };
             !(0..there.len()).step_by(SECTOR).all(|at| is_there(at..at + SECTOR))
         };

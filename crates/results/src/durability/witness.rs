@@ -128,7 +128,9 @@ impl Register {
                     return Err("this session, or one of this connection, has begun before".to_owned());
                 }
                 if self.records.len() >= SESSIONS_MAX {
-                    return Err(format!("the witness's file has {SESSIONS_MAX} sessions; start the witness with a new one"));
+                    return Err(format!(
+                        "the witness's file has {SESSIONS_MAX} sessions; start the witness with a new one"
+                    ));
                 }
                 *own = Some(session.id);
                 let zeros = vec![0; session.lanes.len()];
@@ -260,7 +262,8 @@ mod tests {
         register.change(&Message::Begin(session(1)), &mut own).unwrap();
         register.change(&durable(1, 0, [3, 0]), &mut own).unwrap();
         register.change(&durable(1, 1, [4, 9]), &mut own).unwrap();
-        let refused = [durable(1, 1, [3, 9]), durable(1, 0, [4, 9]), durable(2, 1, [5, 9]), durable(1, 1, [5, u64::MAX])];
+        let refused =
+            [durable(1, 1, [3, 9]), durable(1, 0, [4, 9]), durable(2, 1, [5, 9]), durable(1, 1, [5, u64::MAX])];
         for message in &refused {
             assert!(register.change(message, &mut own).is_err(), "{message:?}");
         }
