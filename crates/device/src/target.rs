@@ -10,8 +10,8 @@ use crate::guard::{
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::ops::Range;
-use std::os::fd::{AsFd, BorrowedFd};
-use std::os::unix::fs::{FileExt, MetadataExt};
+use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
+use std::os::unix::fs::{FileExt, MetadataExt, OpenOptionsExt};
 use std::path::Path;
 use std::sync::atomic::{AtomicBool, AtomicU16, Ordering};
 use sys::{ioctl, open};
@@ -143,6 +143,18 @@ impl Target {
         Ok(())
     }
 
+    /// A further descriptor for writes through the page cache; with `odsync` each is on the medium when it completes.
+    ///
+    /// Errors: `PermissionDenied` if the target was not opened for writing.
+    pub fn cached_writer(&self, odsync: bool) -> io::Result<File> {
+        if !self.is_writable() {
+            return Err(io::ErrorKind::PermissionDenied.into());
+        }
+        let flags = if odsync { libc::O_DSYNC } else { 0 };
+        let same = format!("/proc/self/fd/{}", self.fd().as_raw_fd());
+        OpenOptions::new().read(true).write(true).custom_flags(flags).open(same)
+    }
+
     /// Makes the kernel drop its cache of a block device that was written through its character device.
     pub fn drop_cached(&self) {
         // At worst a later reader gets old bytes; this process does not read them.
@@ -267,6 +279,7 @@ mod tests {
         assert!(!target.is_writable() && !target.is_odsync() && target.stamp_key().is_none());
         let error = target.opened.file.write_at(&[0; 512], 0).unwrap_err();
         assert_eq!(error.raw_os_error(), Some(libc::EBADF));
+        assert_eq!(target.cached_writer(true).unwrap_err().kind(), io::ErrorKind::PermissionDenied);
     }
 
     #[test]

@@ -20,6 +20,7 @@ mod cross_check;
 mod damage;
 mod dependencies;
 mod doctor;
+mod durability;
 mod endings;
 mod failing_devices;
 mod fio;

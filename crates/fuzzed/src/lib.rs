@@ -29,6 +29,7 @@ mod trace_page_property;
 mod trace_property;
 #[path = "../../store/tests/common/wire_property.rs"]
 mod wire_property;
+mod witness_property;
 mod words_property;
 
 /// A parser that is fuzzed.
@@ -42,7 +43,7 @@ const fn target(name: &'static str, property: fn(&[u8]) -> bool) -> Target {
     Target { name, property }
 }
 
-pub const TARGETS: [Target; 14] = [
+pub const TARGETS: [Target; 15] = [
     target("act_config", config_property::assert_parser_property),
     target("act_log", log_property::assert_log_property),
     target("device", device_property::assert_device_property),
@@ -59,6 +60,7 @@ pub const TARGETS: [Target; 14] = [
     target("wire", |bytes| {
         wire_property::assert_wire_property(bytes) | wire_property::assert_configuration_property(bytes)
     }),
+    target("witness", witness_property::assert_witness_property),
     target("words", words_property::assert_words_property),
 ];
 

@@ -18,6 +18,7 @@ pub mod align;
 pub mod check;
 pub mod configuration;
 pub mod cross_check;
+pub mod durability;
 pub mod fio;
 pub mod formatting;
 pub mod predict;

@@ -23,6 +23,7 @@ pub mod charts;
 pub mod check;
 pub mod comparison;
 pub mod document;
+pub mod durability;
 pub mod findings;
 pub mod fio;
 pub mod html;

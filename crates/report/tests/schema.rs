@@ -1,5 +1,5 @@
-//! The JSON of reports is what `docs/report.schema.json`, `docs/check.schema.json` and `docs/waf.schema.json` say, and those are
-//! made from the types.
+//! The JSON of reports is what `docs/report.schema.json`, `docs/check.schema.json`, `docs/durability.schema.json` and
+//! `docs/waf.schema.json` say, and those are made from the types.
 //!
 //! The validators that there are bring 60 crates along, so the dozen keywords that the schema uses are
 //! checked here; one that is not known fails the test, so that nothing in the schema goes unchecked.
@@ -17,6 +17,7 @@ use std::fs;
 
 const SCHEMA: &str = include_str!("../../../docs/report.schema.json");
 const CHECK_SCHEMA: &str = include_str!("../../../docs/check.schema.json");
+const DURABILITY_SCHEMA: &str = include_str!("../../../docs/durability.schema.json");
 const WAF_SCHEMA: &str = include_str!("../../../docs/waf.schema.json");
 
 /// Violations of `schema` in `value`, with their positions; empty if there are none.
@@ -118,6 +119,7 @@ fn the_schemas_in_the_documentation_are_those_of_the_types() {
         ("report.schema.json", Document::schema(), SCHEMA),
         ("waf.schema.json", WafReport::schema(), WAF_SCHEMA),
         ("check.schema.json", Checks::schema(), CHECK_SCHEMA),
+        ("durability.schema.json", report::durability::schema(), DURABILITY_SCHEMA),
     ] {
         let schema = schema.unwrap();
         if std::env::var_os("UPDATE_DOCS").is_some() {

@@ -37,6 +37,7 @@ pub mod cell;
 pub mod certify;
 pub mod check;
 pub mod counts;
+pub mod durability;
 pub mod files;
 pub mod finding;
 pub mod judge;

@@ -72,6 +72,10 @@ pub struct DeviceFacts {
     pub hardware_queues: Option<u32>,
     /// `write back` or `write through`.
     pub write_cache: Option<String>,
+    /// True if a single write can be durable without a flush.
+    pub fua: Option<bool>,
+    /// Largest write that is never torn, bytes; 0: none. `None` before Linux 6.13.
+    pub atomic_write_bytes: Option<u64>,
     /// NUMA node that it is attached to.
     pub numa_node: Option<u32>,
     /// Largest request that the hardware takes.
@@ -108,6 +112,13 @@ impl DeviceFacts {
     /// True for an NVMe namespace, or a device on one.
     pub fn is_nvme(&self) -> bool {
         self.disk_name().is_some_and(|name| name.starts_with("nvme"))
+    }
+
+    /// Name and model: `nvme0n1, Samsung SSD 990 PRO`; `None` if neither is known.
+    pub fn in_words(&self) -> Option<String> {
+        let parts = [self.kernel_name.clone(), self.model.as_ref().map(|model| model.trim().to_owned())];
+        let parts: Vec<_> = parts.into_iter().flatten().collect();
+        (!parts.is_empty()).then(|| parts.join(", "))
     }
 
     /// Identity of the device that survives a reboot; `None` if it has none (zram, RAM disks).
@@ -218,6 +229,8 @@ fn of_block(path: &str, number: DevNum, dir: &SysDir, loop_identity: Option<&str
         queue_requests_max: driven.child("queue").number("nr_requests"),
         hardware_queues: u32::try_from(driven.child("mq").children().len()).ok().filter(|queues| *queues > 0),
         write_cache: queue.text("write_cache"),
+        fua: queue.flag("fua"),
+        atomic_write_bytes: queue.number("atomic_write_unit_max_bytes"),
         numa_node: numa_node(&driven, &driven_device),
         max_discard_bytes: queue.number("discard_max_bytes"),
         max_write_streams: queue.number("max_write_streams"),

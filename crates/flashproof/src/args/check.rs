@@ -3,6 +3,7 @@
 use super::reports::FormArgs;
 use super::values::seconds;
 use clap::Args;
+use results::durability::session::Mode;
 use std::path::PathBuf;
 
 /// Options of a check.
@@ -31,6 +32,54 @@ pub struct CheckArgs {
     /// Print only the result, warnings and errors
     #[arg(long, short)]
     pub quiet: bool,
+    #[command(flatten)]
+    pub durability: DurabilityArgs,
+}
+
+/// Options of `check durability` and of `check witness`.
+#[derive(Args, Debug)]
+#[command(next_help_heading = "Options of check durability, and of check witness on another machine")]
+pub struct DurabilityArgs {
+    /// The witness, which keeps what was acknowledged
+    #[arg(long, value_name = "HOST:PORT")]
+    pub witness: Option<String>,
+    /// Test only this mode: fdatasync, fua, dsync, fsync, rename; may be repeated
+    #[arg(long = "mode", value_name = "MODE")]
+    pub modes: Vec<Mode>,
+    /// Judge without a restart of this machine: only the drive lost its power
+    #[arg(long)]
+    pub drive_cut: bool,
+    /// Begin a session although the target has one that the witness does not know
+    #[arg(long)]
+    pub new: bool,
+    /// Remove the files of check durability below a directory
+    #[arg(long)]
+    pub remove: bool,
+    /// Of the witness: where to listen
+    #[arg(long, value_name = "HOST:PORT")]
+    pub listen: Option<String>,
+    /// Of the witness: the file of its sessions
+    #[arg(long, value_name = "FILE")]
+    pub file: Option<PathBuf>,
+}
+
+impl DurabilityArgs {
+    /// Options given that the check `name` does not have.
+    pub fn foreign_to(&self, name: &str) -> Vec<&'static str> {
+        let (is_durability, is_witness) = (name == "durability", name == "witness");
+        [
+            ("--witness", self.witness.is_some(), is_durability),
+            ("--mode", !self.modes.is_empty(), is_durability),
+            ("--drive-cut", self.drive_cut, is_durability),
+            ("--new", self.new, is_durability),
+            ("--remove", self.remove, is_durability),
+            ("--listen", self.listen.is_some(), is_witness),
+            ("--file", self.file.is_some(), is_witness),
+        ]
+        .into_iter()
+        .filter_map(|(option, is_given, is_known)| (is_given && !is_known).then_some(option))
+        .collect()
+    }
 }
 
 /// A file, because the code names no database.

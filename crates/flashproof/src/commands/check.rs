@@ -26,6 +26,17 @@ pub fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
         console::result(&list()?)?;
         return Ok(ExitCode::SUCCESS);
     };
+    match name.as_str() {
+        "durability" => return super::durability::run(args),
+        "witness" => return super::durability::serve(args),
+        _ => {}
+    }
+    if let Some(option) = args.durability.foreign_to(name).first() {
+        return Err(Failure::usage(format!(
+            "cannot use {option} with check {} - only check durability and check witness have it - leave it out",
+            quoted(name)
+        )));
+    }
     let names: Vec<&str> = if name == ALL { builtin::names().collect() } else { vec![name] };
     let definitions = names.iter().map(|name| Definition::find(name)).collect::<Result<Vec<_>, _>>()?;
     if args.show {
@@ -104,7 +115,8 @@ fn list() -> Result<String, Failure> {
         table.row([name.to_owned(), span(check.seconds()), limits.count().to_string(), check.question]);
     }
     Ok(format!(
-        "{table}\nflashproof check NAME DIRECTORY checks the disk below a directory; --show shows jobs, limits and sources.\n"
+        "{table}\nflashproof check NAME DIRECTORY checks the disk below a directory; --show shows jobs, limits and sources.\n\
+         flashproof check durability DIRECTORY --witness HOST:PORT tests if acknowledged writes survive a power cut.\n"
     ))
 }
 

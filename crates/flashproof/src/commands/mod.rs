@@ -10,6 +10,7 @@ pub mod compare;
 pub mod config;
 pub mod devices;
 pub mod doctor;
+pub mod durability;
 pub mod fio;
 pub mod latency;
 pub mod loglatency;

@@ -48,7 +48,7 @@ pub(super) struct Machine {
 
 impl Machine {
     /// With the drives that `devices` describes to QEMU, an image of its own for each `drive=NAME`; that of
-    /// `drive=locked` cannot be written. `None`, said aloud, where there is no QEMU or kernel for it.
+    /// `drive=locked` cannot be written, and that of `drive=cached` belongs to a running [`crate::support::CachedDrive`]. `None`, said aloud, where there is no QEMU or kernel for it.
     pub(super) fn new(devices: &str) -> Option<Self> {
         // Beside the binary's directory: target/guest, which scripts/guest-setup makes.
         let target = Path::new(FLASHPROOF).parent()?.parent()?;
@@ -93,7 +93,12 @@ impl Machine {
             .args(["-device", "virtio-serial-pci", "-device", "virtserialport,chardev=agent"])
             .args(["-chardev", &format!("socket,id=agent,path={},server=on,wait=off", path("agent"))])
             .args(["-qmp", &format!("unix:{},server=on,wait=off", path("qmp"))])
+            .current_dir(self.bench.path(""))
             .args(self.drives.iter().flat_map(|drive| {
+                if drive == "cached" {
+                    let socket = "file=nbd+unix:///?socket=cached.img.nbd";
+                    return ["-drive".to_owned(), format!("{socket},id=cached,format=raw,if=none,cache=none")];
+                }
                 let options = if drive == "locked" { "readonly=on" } else { "cache=unsafe,discard=unmap" };
                 ["-drive".to_owned(), disk(drive, options)]
             }))

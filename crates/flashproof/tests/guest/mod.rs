@@ -7,6 +7,7 @@
 mod agent;
 mod cpio;
 mod drive;
+mod durability;
 mod inside;
 mod machine;
 mod passthrough;

@@ -6,6 +6,7 @@
 
 #![allow(dead_code, unreachable_pub, unused_imports)] // every test file is a crate that uses its part of this
 
+mod cached_drive;
 pub mod info_server;
 mod loop_device;
 mod networks;
@@ -14,6 +15,7 @@ mod server;
 mod throttled;
 mod tls_front;
 
+pub use cached_drive::{Attached, CachedDrive};
 pub use loop_device::LoopDevice;
 pub use networks::Networks;
 pub use process::{Ended, Running};

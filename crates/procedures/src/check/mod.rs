@@ -12,4 +12,5 @@ mod site;
 
 pub use definition::{Definition, FileUse, RunDefinition};
 pub use run::{Request, perform};
+pub(crate) use site::OwnDir;
 pub use site::{OWN_DIR, Site};

@@ -74,7 +74,8 @@ impl Site {
         let disks = disks_beneath(DevNum::of_stat(metadata.dev()), &Roots::default());
         // All files have one size, that of the largest.
         let file_bytes = files.values().map(|used| used.bytes).max().unwrap_or(0);
-        let own = OwnDir::make(Path::new(path), files.keys().map(String::as_str), file_bytes).map_err(cannot)?;
+        let needed = file_bytes.saturating_mul(files.len() as u64);
+        let own = OwnDir::make(Path::new(path), OWN_DIR, files.keys().map(String::as_str), needed).map_err(cannot)?;
         let place = |name: &String| (name.clone(), (own.dir.join(name).to_string_lossy().into_owned(), 0));
         let places = files.keys().map(place).collect();
         Ok(Self { path: path.to_owned(), disks, file_bytes: Some(file_bytes), places, _own: Some(own) })
@@ -104,11 +105,7 @@ impl Site {
 
     /// The disks in words: `nvme0n1, Samsung SSD 990 PRO`.
     pub fn disk_text(&self) -> Option<String> {
-        let name = |disk: &DeviceFacts| {
-            let parts = [disk.kernel_name.as_deref(), disk.model.as_deref().map(str::trim)];
-            parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
-        };
-        let names: Vec<_> = self.disks.iter().map(name).filter(|name| !name.is_empty()).collect();
+        let names: Vec<_> = self.disks.iter().filter_map(DeviceFacts::in_words).collect();
         (!names.is_empty()).then(|| names.join("; "))
     }
 }
@@ -119,17 +116,24 @@ fn may_have_credits(disk: &DeviceFacts) -> bool {
     NAMES_OF_VIRTUAL.iter().any(|begin| name.starts_with(begin)) || VIRTUAL.iter().any(|word| model.contains(word))
 }
 
-/// The directory of a check's files, locked.
-struct OwnDir {
-    dir: PathBuf,
+/// The directory of a check's files, locked. Removed with its files when dropped, unless they are to stay.
+pub(crate) struct OwnDir {
+    pub(crate) dir: PathBuf,
+    pub(crate) stays: bool,
     _lock: File,
 }
 
 impl OwnDir {
-    /// Makes it below `parent`, for these files of `file_bytes` each. Errors: why it cannot be, a phrase with a remedy.
-    fn make<'a>(parent: &Path, names: impl Iterator<Item = &'a str>, file_bytes: u64) -> Result<Self, String> {
+    /// Makes it below `parent`, for these files of `needed` bytes in all, and removes files that it has. Errors: why it cannot
+    /// be, a phrase with a remedy.
+    pub(crate) fn make<'a>(
+        parent: &Path,
+        name: &str,
+        names: impl Iterator<Item = &'a str>,
+        needed: u64,
+    ) -> Result<Self, String> {
         refuse_memory(parent)?;
-        let dir = parent.join(OWN_DIR);
+        let dir = parent.join(name);
         let made = match fs::DirBuilder::new().mode(0o700).create(&dir) {
             Ok(()) => true,
             Err(error) if error.kind() == ErrorKind::AlreadyExists => false,
@@ -170,15 +174,18 @@ impl OwnDir {
         let names: Vec<_> = names.collect();
         let text = format!("{MARK}\n{}\n", names.join("\n"));
         let written = lock.set_len(0).and_then(|()| lock.write_all(text.as_bytes())).and_then(|()| lock.sync_all());
-        let own = Self { dir, _lock: lock };
+        let own = Self { dir, stays: false, _lock: lock };
         written.map_err(|error| format!("cannot write {} ({error})", path.display()))?;
-        check_room(parent, file_bytes.saturating_mul(names.len() as u64))?;
+        check_room(parent, needed)?;
         Ok(own)
     }
 }
 
 impl Drop for OwnDir {
     fn drop(&mut self) {
+        if self.stays {
+            return;
+        }
         let path = self.dir.join(LOCK);
         let removed = remove_left(&self.dir, &path);
         let removed = removed.and_then(|_| fs::remove_file(&path).map_err(|error| error.to_string()));

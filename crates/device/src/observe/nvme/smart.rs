@@ -30,6 +30,9 @@ pub struct Smart {
     pub data_units_read: u128,
     /// Data units of 512,000 bytes written by hosts, rounded up.
     pub data_units_written: u128,
+    pub power_cycles: u128,
+    /// Losses of power without notice.
+    pub unsafe_shutdowns: u128,
     /// Errors that the drive could not correct.
     pub media_errors: u128,
     /// Times that the drive went into light and into heavy throttling because of heat.
@@ -83,6 +86,8 @@ impl Smart {
             percentage_used: page[5],
             data_units_read: number(32),
             data_units_written: number(48),
+            power_cycles: number(112),
+            unsafe_shutdowns: number(144),
             media_errors: number(160),
             thermal_transitions: [short(216), short(220)],
             thermal_seconds: [short(224), short(228)],
@@ -127,6 +132,8 @@ pub(crate) mod tests {
             percentage_used: 13,
             data_units_read: (1 << 64) + 5,
             data_units_written: 987_654_321,
+            power_cycles: 112,
+            unsafe_shutdowns: 144,
             media_errors: 2,
             thermal_transitions: [216, 220],
             thermal_seconds: [224, 228],

@@ -1,0 +1,257 @@
+//! `flashproof check durability`: drives that keep what they acknowledge and drives that lie, cut while they are written.
+//!
+//! The cut is that of the drive alone here; `guest/durability.rs` cuts a whole machine.
+
+use crate::support;
+
+use serde_json::Value;
+use std::fs;
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::os::unix::fs::symlink;
+use std::thread;
+use std::time::Duration;
+use support::{Attached, Bench, CachedDrive, Running, Undo, tool};
+use sys::random::Random;
+
+/// Cuts of each kind of drive.
+const CUTS: u64 = 5;
+/// Of the moments at which they come.
+const SEED: u64 = 1;
+
+/// Size of a drive: all lanes, and a file system.
+const DRIVE_BYTES: u64 = 160 << 20;
+
+/// The variable `name`, or `default`.
+fn variable(name: &str, default: u64) -> u64 {
+    std::env::var(name).map_or(default, |number| number.parse().unwrap_or_else(|_| panic!("{name} is no number")))
+}
+
+/// A witness with its file `sessions`, and its address.
+pub(crate) fn witness(bench: &Bench, address: &str) -> (Running, String) {
+    let mut witness = Running::start(bench.prepare(&["check", "witness", "--listen", address, "--file", "sessions"]));
+    witness.wait_to_hear("listening on ");
+    let said = witness.said();
+    let address = said.split("listening on ").nth(1).and_then(|rest| rest.split(';').next()).unwrap().to_owned();
+    (witness, address)
+}
+
+/// Writes of the last line in the witness's file that tells of some; 0 without any.
+pub(crate) fn acknowledged(bench: &Bench) -> u64 {
+    let text = fs::read_to_string(bench.path("sessions")).unwrap_or_default();
+    let upto = text.lines().rev().find_map(|line| line.split_once("\"upto\":[")?.1.split_once(']'));
+    upto.map_or(0, |(numbers, _)| numbers.split(',').filter_map(|number| number.parse::<u64>().ok()).sum())
+}
+
+/// One session on a drive with this lie, cut after some time, and its examination. `None`: cannot be tested here.
+fn cut(lie: &str, in_directory: bool, modes: &[&str], random: &mut Random) -> Option<Value> {
+    let bench = Bench::new();
+    fs::File::create(bench.path("image")).unwrap().set_len(DRIVE_BYTES).unwrap();
+    if in_directory {
+        tool("mkfs.ext4", &["-q", "-F", bench.path("image").to_str()?])?;
+        fs::create_dir(bench.path("fs")).unwrap();
+    }
+    let (_witness, address) = witness(&bench, "127.0.0.1:0");
+    let target = if in_directory { "fs" } else { "drive" };
+    // The same name whatever the number of the loop device is.
+    let attach = |drive: &CachedDrive| {
+        let attached = Attached::new(&bench, drive)?;
+        let _ = fs::remove_file(bench.path("drive"));
+        symlink(&attached.device, bench.path("drive")).unwrap();
+        let mounted = match in_directory {
+            true => {
+                tool("mount", &[&attached.device, bench.path("fs").to_str()?])?;
+                Some(Undo::with("umount", &["--lazy", bench.path("fs").to_str()?]))
+            }
+            false => None,
+        };
+        Some((mounted, attached))
+    };
+
+    let mut drive = CachedDrive::start(&bench, "image", lie)?;
+    let attached = attach(&drive)?;
+    let device = attached.1.device.clone();
+    let command = ["check", "durability", target, "--witness", &address];
+    let mut arguments = command.to_vec();
+    arguments.extend(modes.iter().flat_map(|mode| ["--mode", mode]));
+    if !in_directory {
+        arguments.extend(["--erase", &device]);
+    }
+    let mut tester = Running::start(bench.prepare(&arguments));
+    tester.wait_until("many writes are acknowledged", || acknowledged(&bench) > 400);
+    thread::sleep(Duration::from_millis(random.below(1500)));
+    // Half of them as if the machine went with its drive.
+    if random.below(2) == 0 {
+        tester.signal("KILL");
+        drive.cut();
+    } else {
+        drive.cut();
+        let ended = tester.end().expect(1);
+        assert!(ended.stderr.contains("--drive-cut"), "{}", ended.stderr);
+    }
+    drop((attached, drive));
+
+    let drive = CachedDrive::start(&bench, "image", "none")?;
+    let attached = attach(&drive)?;
+    let ended = bench.flashproof(&[&command[..], &["--drive-cut", "--json"]].concat());
+    let json: Value = serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}\n{}", ended.stderr));
+    assert_eq!(json["exit_code"].as_i64(), ended.code.map(i64::from));
+    drop(attached);
+    Some(json)
+}
+
+/// Outcome of a mode, and its acknowledged writes that are gone.
+pub(crate) fn of_mode(json: &Value, mode: &str) -> (String, u64) {
+    let result = json["modes"].as_array().unwrap().iter().find(|result| result["mode"] == mode).unwrap();
+    let gone = ["lost", "stale", "torn", "foreign"].iter().map(|kind| result[*kind].as_u64().unwrap()).sum();
+    (result["outcome"].as_str().unwrap().to_owned(), gone)
+}
+
+/// Cuts drives with this lie. FLASHPROOF_DURABILITY_CUTS asks for more of them, FLASHPROOF_DURABILITY_SEED for other moments.
+fn cuts(lie: &str, in_directory: bool, modes: &[&str], check: impl Fn(&Value)) {
+    let seed = variable("FLASHPROOF_DURABILITY_SEED", SEED);
+    for number in 0..variable("FLASHPROOF_DURABILITY_CUTS", CUTS) {
+        let mut random = Random::for_part(seed, number);
+        let Some(json) = cut(lie, in_directory, modes, &mut random) else { return };
+        eprintln!("{lie}, cut {number} of FLASHPROOF_DURABILITY_SEED={seed}: {}", json["sentence"]);
+        check(&json);
+    }
+}
+
+fn is_held(json: &Value) {
+    assert_eq!(json["outcome"], "pass", "{json:#}");
+    for result in json["modes"].as_array().unwrap() {
+        let gone = of_mode(json, result["mode"].as_str().unwrap()).1;
+        assert_eq!((gone, &result["checked"]), (0, &result["intact"]), "{json:#}");
+    }
+}
+
+fn is_lost(json: &Value) {
+    assert_eq!(json["outcome"], "fail", "{json:#}");
+    assert!(json["sentence"].as_str().unwrap().starts_with("acknowledged writes are gone: "), "{json:#}");
+}
+
+#[test]
+fn a_drive_that_keeps_what_it_flushed_is_never_reported() {
+    cuts("writeback", false, &["fdatasync", "fsync"], is_held);
+}
+
+#[test]
+fn a_drive_that_ignores_flushes_is_found_in_every_mode() {
+    cuts("unsafe", false, &["fdatasync", "dsync"], |json| {
+        is_lost(json);
+        assert!(of_mode(json, "fdatasync").1 > 0 && of_mode(json, "dsync").1 > 0, "{json:#}");
+    });
+}
+
+#[test]
+fn a_directory_on_a_drive_that_keeps_what_it_flushed_is_never_reported() {
+    cuts("none", true, &["fsync", "rename"], is_held);
+}
+
+#[test]
+fn a_directory_on_a_drive_that_ignores_flushes_is_found() {
+    cuts("unsafe", true, &["fsync", "rename"], |json| {
+        is_lost(json);
+        assert!(of_mode(json, "fsync").1 > 0 && of_mode(json, "rename").1 > 0, "{json:#}");
+    });
+}
+
+#[test]
+fn a_drive_that_forgets_a_part_of_a_flush_is_found_by_the_later_writes_that_it_kept() {
+    cuts("part", false, &["fdatasync"], |json| {
+        is_lost(json);
+        let result = &json["modes"][0];
+        assert!(result["reordered"].as_u64().unwrap() > 0 && result["torn"].as_u64().unwrap() > 0, "{json:#}");
+    });
+}
+
+#[test]
+fn without_a_cut_nothing_is_told_and_the_files_go() {
+    let Some(bench) = Bench::on_disk() else { return };
+    fs::create_dir(bench.path("data")).unwrap();
+    let (witness, address) = witness(&bench, "127.0.0.1:0");
+    let command = ["check", "durability", "data", "--witness", &address, "--mode", "fdatasync", "--mode", "rename"];
+    // As long as it runs, another one is refused.
+    let mut tester = Running::start(bench.prepare(&command));
+    tester.wait_until("writes are acknowledged", || acknowledged(&bench) > 50);
+    let ended = bench.flashproof(&command).expect(3);
+    assert!(ended.stderr.contains("still writes"), "{}", ended.stderr);
+    tester.signal("INT");
+    let ended = tester.end().expect(4);
+    assert!(ended.stderr.contains("the writes ended (SIGINT)"), "{}", ended.stderr);
+    assert!(bench.exists("data/flashproof-durability/data"), "the files stay");
+
+    // The witness that was not known to the session.
+    let (_other, elsewhere) = self::witness(&Bench::new(), "127.0.0.1:0");
+    let ended = bench.flashproof(&["check", "durability", "data", "--witness", &elsewhere]).expect(4);
+    assert!(ended.stderr.contains("does not know the session"), "{}", ended.stderr);
+
+    // Killed, the witness has lost nothing of what it confirmed.
+    drop(witness);
+    let (witness, _) = self::witness(&bench, &address);
+    let ended = bench.flashproof(&command).expect(4);
+    assert!(ended.stdout.contains("cannot tell: the writes had ended before any cut (SIGINT)"), "{}", ended.stdout);
+    assert!(!bench.exists("data/flashproof-durability"), "examined: the files go");
+
+    // The tester ends with its witness.
+    let mut tester = Running::start(bench.prepare(&command));
+    tester.wait_to_hear(" writes to data");
+    drop(witness);
+    let ended = tester.end().expect(3);
+    assert!(ended.stderr.contains("is gone"), "{}", ended.stderr);
+    let (_witness, _) = self::witness(&bench, &address);
+    let ended = bench.flashproof(&command).expect(4);
+    assert!(ended.stdout.contains("this machine was never restarted"), "{}", ended.stdout);
+    for (arguments, why) in [
+        (&["check", "durability", "sim:", "--witness", &address][..], "stores no data"),
+        (&["check", "durability", "data"], "no witness is named"),
+        (&["check", "durability", "--witness", &address], "no disk is named"),
+        (&["check", "witness", "--listen", "127.0.0.1:0"], "needs an address and a file"),
+        (&["check", "etcd", "sim:", "--drive-cut"], "only check durability"),
+        (&["check", "durability", "data", "--witness", &address, "--mode", "fsnyc"], "is no mode"),
+        (&["check", "durability", "data", "--witness", &address, "--file", "x"], "has no effect"),
+    ] {
+        let ended = bench.flashproof(arguments).expect(2);
+        assert!(ended.stderr.contains(why), "{arguments:?}: {}", ended.stderr);
+    }
+}
+
+#[test]
+fn a_witness_goes_on_whatever_it_is_sent() {
+    let bench = Bench::new();
+    let (_witness, address) = witness(&bench, "127.0.0.1:0");
+    let sent = |bytes: &[u8]| {
+        let mut stream = TcpStream::connect(&address).unwrap();
+        // The witness may close before all is sent.
+        let _ = stream.write_all(bytes);
+        let _ = stream.shutdown(std::net::Shutdown::Write);
+        let mut answer = Vec::new();
+        let _ = stream.take(1 << 20).read_to_end(&mut answer);
+        String::from_utf8(answer).unwrap()
+    };
+    let garbage: [&[u8]; 7] = [
+        b"",
+        b"\n",
+        b"GET / HTTP/1.1\r\n\r\n",
+        &[0xff; 100_000],
+        b"{\"end\":{\"session\":\"00000000000000000000000000000001\",\"why\":\"x\",\"failed\":true}}\n",
+        &b"[".repeat(15_000),
+        b"{\"ask\":{\"format_version\":1,\"subject\":\"x\",\"found\":null,\"more\":1}}\n",
+    ];
+    garbage.iter().for_each(|bytes| drop(sent(bytes)));
+    // Idle ones, and one that is slow, keep nobody out.
+    let idle: Vec<_> = (0..60).map(|_| TcpStream::connect(&address).unwrap()).collect();
+    let ask = b"{\"ask\":{\"format_version\":1,\"subject\":\"x\",\"found\":null}}\n";
+    assert_eq!(sent(ask), "{\"record\":null}\n");
+    let mut more: Vec<_> = (0..20).map(|_| TcpStream::connect(&address).unwrap()).collect();
+    let mut line = String::new();
+    let read = BufReader::new(more.pop().unwrap()).read_line(&mut line);
+    assert!(matches!(read, Ok(0) | Err(_)), "closed, because too many are open: {line:?}");
+    drop((idle, more));
+    assert_eq!(bench.text("sessions"), "flashproof witness 1\n");
+    bench.write("other", "precious");
+    let ended = bench.flashproof(&["check", "witness", "--listen", "127.0.0.1:0", "--file", "other"]).expect(3);
+    assert!(ended.stderr.contains("it is not a witness's file"), "{}", ended.stderr);
+    assert_eq!(bench.text("other"), "precious");
+}

@@ -1,0 +1,113 @@
+//! A drive with a volatile cache: nbdkit, whose memory is the cache. Killed, it loses what it had not kept, as at a power cut.
+
+use super::{Bench, project, skip, tool};
+use std::fs::{self, File};
+use std::os::unix::net::UnixStream;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+use std::thread;
+use std::time::{Duration, Instant};
+
+/// Longest wait for a program of the drive.
+const PATIENCE: Duration = Duration::from_secs(30);
+
+/// A drive that serves a socket until it is cut.
+pub struct CachedDrive {
+    pub socket: PathBuf,
+    nbdkit: Child,
+}
+
+impl CachedDrive {
+    /// A drive over `bench/IMAGE`, whose name is that of its lie: see `data/durability/drive.py`. Two more are nbdkit's own
+    /// cache: `writeback` keeps what is flushed, `unsafe` ignores flushes. `None`, said aloud, without nbdkit.
+    pub fn start(bench: &Bench, image: &str, lie: &str) -> Option<Self> {
+        let (image, socket) = (bench.path(image), bench.path(format!("{image}.nbd")));
+        let image = image.to_str().unwrap();
+        let plugin = project().join("crates/flashproof/tests/data/durability/drive.py");
+        let arguments = match lie {
+            "writeback" | "unsafe" => {
+                ["--filter=cache", "file", image].map(str::to_owned).into_iter().collect::<Vec<_>>()
+            }
+            _ => vec![
+                "python".into(),
+                plugin.to_str().unwrap().into(),
+                format!("file={image}"),
+                format!("log={image}.log"),
+            ],
+        };
+        let option = if lie == "writeback" || lie == "unsafe" { "cache" } else { "lie" };
+        tool("nbdkit", &[&arguments[usize::from(option == "cache")], "--version"])?;
+        let _ = fs::remove_file(&socket);
+        let mut nbdkit = Command::new("nbdkit");
+        nbdkit
+            .args(["--foreground", "--unix", socket.to_str().unwrap()])
+            .args(arguments)
+            .arg(format!("{option}={lie}"));
+        nbdkit.env("TMPDIR", bench.path("")).stdin(Stdio::null()).stdout(Stdio::null());
+        nbdkit.stderr(File::create(bench.path("nbdkit.log")).unwrap());
+        let drive = Self { socket, nbdkit: nbdkit.spawn().unwrap() };
+        wait_until("nbdkit listens", || UnixStream::connect(&drive.socket).is_ok());
+        Some(drive)
+    }
+
+    /// The power is gone.
+    pub fn cut(&mut self) {
+        let _ = self.nbdkit.kill();
+        let _ = self.nbdkit.wait();
+    }
+}
+
+impl Drop for CachedDrive {
+    fn drop(&mut self) {
+        self.cut();
+    }
+}
+
+/// A drive as a block device of this machine: a loop device on a file of FUSE.
+pub struct Attached {
+    pub device: String,
+    mount: PathBuf,
+    nbdfuse: Child,
+}
+
+impl Attached {
+    /// `None`, said aloud, without FUSE, loop devices or root.
+    pub fn new(bench: &Bench, drive: &CachedDrive) -> Option<Self> {
+        let mount = bench.path("nbd");
+        fs::create_dir_all(&mount).unwrap();
+        tool("nbdfuse", &["--version"])?;
+        if !fs::exists("/dev/fuse").unwrap() {
+            return skip("there is no /dev/fuse");
+        }
+        let file = mount.join("disk");
+        let uri = format!("nbd+unix:///?socket={}", drive.socket.display());
+        let mut nbdfuse = Command::new("nbdfuse");
+        // One connection: the drive does not say that several see the same.
+        nbdfuse.args(["-C", "1", file.to_str().unwrap(), &uri]);
+        let child = nbdfuse.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().unwrap();
+        let mut attached = Self { device: String::new(), mount, nbdfuse: child };
+        wait_until("nbdfuse has mounted", || file.exists());
+        let arguments = ["--find", "--show", "--direct-io=on", file.to_str().unwrap()];
+        attached.device = (0..3).find_map(|_| tool("losetup", &arguments))?;
+        Some(attached)
+    }
+}
+
+impl Drop for Attached {
+    fn drop(&mut self) {
+        if !self.device.is_empty() {
+            tool("losetup", &["--detach", &self.device]);
+        }
+        let _ = self.nbdfuse.kill();
+        let _ = self.nbdfuse.wait();
+        tool("umount", &["--lazy", self.mount.to_str().unwrap()]);
+    }
+}
+
+fn wait_until(what: &str, is_so: impl Fn() -> bool) {
+    let started = Instant::now();
+    while !is_so() {
+        assert!(started.elapsed() < PATIENCE, "not until {what}");
+        thread::sleep(Duration::from_millis(10));
+    }
+}

@@ -1,0 +1,73 @@
+//! Properties of what a witness of `check durability` is sent, of its file, and of the sectors that are read after a cut.
+
+use crate::assert_one_line;
+use results::durability::block::find_session;
+use results::durability::examine::{Slot, examine};
+use results::durability::session::{Lane, Mode, SessionId};
+use results::durability::witness::{FILE_MARK, LINE_MAX, Message, Record, Register, Reply, line, parse};
+use std::convert::Infallible;
+
+/// The lines of two connections by turns, the same as a file, and sectors. Returns true if a line was accepted.
+pub(crate) fn assert_witness_property(bytes: &[u8]) -> bool {
+    let mut register = Register::default();
+    let mut own = [None, None];
+    let mut file = FILE_MARK.as_bytes().to_vec();
+    for (number, received) in bytes.split(|byte| *byte == b'\n').filter(|line| line.len() < LINE_MAX).enumerate() {
+        match parse::<Message>(received) {
+            Err(why) => assert_one_line(&why),
+            Ok(Message::Ask { format_version, subject, found }) => {
+                assert_reply(&register.answer(format_version, &subject, found));
+            }
+            Ok(message) => match register.change(&message, &mut own[number % 2]) {
+                Ok(()) => file.extend_from_slice(&line(&message).expect("an accepted message is short")),
+                Err(why) => assert_one_line(&why),
+            },
+        }
+        // A tester reads what a witness sends.
+        if let Ok(Reply::Record(Some(record))) = parse::<Reply>(received)
+            && let Err(why) = record.check()
+        {
+            assert_one_line(&why);
+        }
+    }
+    register.waiting().for_each(assert_record);
+    let of = |register: &Register| -> Vec<_> {
+        register.waiting().map(|record| Record { is_open: false, ..record.clone() }).collect()
+    };
+    let (same, whole) = Register::load(&file[..]).expect("a file of accepted lines");
+    assert_eq!((of(&same), whole), (of(&register), file.len() as u64));
+    match Register::load(bytes) {
+        Ok((register, whole)) => {
+            register.waiting().for_each(assert_record);
+            assert!(whole <= bytes.len() as u64);
+        }
+        Err(why) => assert_one_line(&why),
+    }
+    assert_sectors(bytes);
+    file.len() > FILE_MARK.len()
+}
+
+fn assert_record(record: &Record) {
+    record.check().expect("accepted records are in bounds");
+    assert_reply(&Reply::Record(Some(Box::new(record.clone()))));
+}
+
+fn assert_reply(reply: &Reply) {
+    assert_eq!(&parse::<Reply>(&line(reply).expect("a reply is short")).unwrap(), reply);
+}
+
+/// No acknowledged write is counted twice, whatever lies in its slot.
+fn assert_sectors(bytes: &[u8]) {
+    let session = find_session(bytes).unwrap_or(SessionId(1));
+    let lane = Lane { mode: Mode::Fsync, write_bytes: 1024, slots: 4, at: 0, scattered: bytes.len().is_multiple_of(2) };
+    for acknowledged in [0, 3, 9] {
+        let read = |slot: u64, pass: &mut dyn FnMut(Slot<'_>)| {
+            let from = bytes.len().min(slot as usize * 1024);
+            pass(Slot::Bytes(&bytes[from..bytes.len().min(from + 1024)]));
+            Ok::<_, Infallible>(())
+        };
+        let Ok(counts) = examine(session, 0, &lane, acknowledged, read);
+        assert_eq!(counts.checked, counts.intact + counts.gone());
+        assert!(counts.checked <= acknowledged.min(4) && counts.reordered <= counts.gone());
+    }
+}

@@ -1,0 +1,189 @@
+//! The witness: a server that keeps what testers say is durable.
+//!
+//! A line is in the file before its answer is sent, so kill -9 loses nothing that was confirmed. The file is not synced: the power
+//! of this machine is not cut.
+
+use super::acknowledged;
+use super::connection::{Connection, PATIENCE};
+use results::durability::session::SessionId;
+use results::durability::witness::{FILE_MARK, Message, Record, Register, Reply, line, parse};
+use results::units::{count, in_one_line};
+use rustix::fs::{FlockOperation, Mode, OFlags};
+use session::console;
+use session::failure::Failure;
+use session::signals::Ending;
+use std::fs::File;
+use std::io::{BufReader, ErrorKind, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::Duration;
+
+/// Connections at once; further ones are closed.
+const CONNECTIONS_MAX: usize = 64;
+
+/// Time between two looks for a connection or a signal.
+const LOOK: Duration = Duration::from_millis(20);
+
+/// A witness that listens.
+pub struct Witness {
+    listener: TcpListener,
+    kept: Arc<Mutex<Kept>>,
+}
+
+/// Sessions, in memory and in the file.
+struct Kept {
+    register: Register,
+    path: PathBuf,
+    file: File,
+    bytes: u64,
+}
+
+impl Witness {
+    /// Opens the file, which is made if it is not there, and listens.
+    pub fn open(address: &str, path: &Path) -> Result<Self, Failure> {
+        let kept = Kept::open(path)
+            .map_err(|why| Failure::environment(format!("cannot keep sessions in {} - {why}", path.display())))?;
+        let listener = TcpListener::bind(address)
+            .and_then(|listener| listener.set_nonblocking(true).map(|()| listener))
+            .map_err(|error| Failure::environment(format!("cannot listen at {address} - {error}")))?;
+        Ok(Self { listener, kept: Arc::new(Mutex::new(kept)) })
+    }
+
+    /// The address that testers connect to.
+    pub fn address(&self) -> std::io::Result<SocketAddr> {
+        self.listener.local_addr()
+    }
+
+    /// Sessions that were cut or ended, and were not examined yet. A line each.
+    pub fn waiting(&self) -> Vec<String> {
+        lock(&self.kept).register.waiting().map(in_words).collect()
+    }
+
+    /// Serves until a signal comes.
+    pub fn serve(&self, ending: &Ending) -> Result<(), Failure> {
+        let open = Arc::new(AtomicUsize::new(0));
+        while ending.wait(LOOK).is_none() {
+            loop {
+                match self.listener.accept() {
+                    Ok((stream, peer)) => self.begin(stream, peer, &open),
+                    Err(error) if error.kind() == ErrorKind::WouldBlock => break,
+                    // Of one client, or no descriptors left: later ones may come through.
+                    Err(error) => {
+                        console::warning_once(&format!("a connection was not accepted: {error}"));
+                        break;
+                    }
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn begin(&self, stream: TcpStream, peer: SocketAddr, open: &Arc<AtomicUsize>) {
+        if open.fetch_add(1, Ordering::AcqRel) >= CONNECTIONS_MAX {
+            open.fetch_sub(1, Ordering::AcqRel);
+            console::warning(&format!("{peer}: closed, because {CONNECTIONS_MAX} others are open"));
+            return;
+        }
+        let (kept, counter) = (self.kept.clone(), open.clone());
+        let started = thread::Builder::new().spawn(move || {
+            if let Err(why) = converse(stream, peer, &kept) {
+                console::warning(&format!("{peer}: closed: {}", in_one_line(&why)));
+            }
+            counter.fetch_sub(1, Ordering::AcqRel);
+        });
+        if let Err(error) = started {
+            open.fetch_sub(1, Ordering::AcqRel);
+            console::warning_once(&format!("no thread for a connection: {error}"));
+        }
+    }
+}
+
+/// Answers a client until it closes the connection, is silent for too long, or is refused.
+fn converse(stream: TcpStream, peer: SocketAddr, kept: &Mutex<Kept>) -> Result<(), String> {
+    let mut connection = Connection::new(stream).map_err(|error| error.to_string())?;
+    let mut own = None;
+    let ended = exchange(&mut connection, peer, kept, &mut own);
+    let mut kept = lock(kept);
+    let Some(record) = own.and_then(|session| kept.register.disconnected(session)) else { return ended };
+    let why = ended.err().unwrap_or_else(|| "it closed the connection".to_owned());
+    console::notice(&format!("{peer}: vanished ({}): {}", in_one_line(&why), in_words(record)));
+    Ok(())
+}
+
+fn exchange(
+    connection: &mut Connection,
+    peer: SocketAddr,
+    kept: &Mutex<Kept>,
+    own: &mut Option<SessionId>,
+) -> Result<(), String> {
+    while let Some(line) = connection.receive(PATIENCE)? {
+        let reply = parse(&line).and_then(|message| lock(kept).receive(&message, own, peer));
+        let refused = reply.as_ref().err().cloned();
+        connection.send(&reply.unwrap_or_else(Reply::Refused))?;
+        if let Some(why) = refused {
+            return Err(why);
+        }
+    }
+    Ok(())
+}
+
+impl Kept {
+    fn open(path: &Path) -> Result<Self, String> {
+        let text = |error: rustix::io::Errno| error.to_string();
+        // Without waiting for the other end of a FIFO.
+        let flags = OFlags::RDWR | OFlags::CREATE | OFlags::APPEND | OFlags::NONBLOCK | OFlags::CLOEXEC;
+        let mut file = rustix::fs::open(path, flags, Mode::from_raw_mode(0o600)).map(File::from).map_err(text)?;
+        if !file.metadata().is_ok_and(|metadata| metadata.is_file()) {
+            return Err("it is no regular file; name another one".to_owned());
+        }
+        if rustix::fs::flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
+            return Err("another witness has it; name another file".to_owned());
+        }
+        let (register, mut bytes) = Register::load(BufReader::new(&file))?;
+        let repaired = file.set_len(bytes).and_then(|()| match bytes {
+            0 => file.write_all(FILE_MARK.as_bytes()),
+            _ => Ok(()),
+        });
+        repaired.map_err(|error| error.to_string())?;
+        bytes = bytes.max(FILE_MARK.len() as u64);
+        Ok(Self { register, path: path.to_owned(), file, bytes })
+    }
+
+    /// Errors: refused, or not in the file.
+    fn receive(&mut self, message: &Message, own: &mut Option<SessionId>, peer: SocketAddr) -> Result<Reply, String> {
+        if let Message::Ask { format_version, subject, found } = message {
+            return Ok(self.register.answer(*format_version, subject, *found));
+        }
+        self.register.change(message, own)?;
+        let line = line(message)?;
+        if let Err(error) = self.file.write_all(&line) {
+            // A torn line would damage all that follows.
+            let _ = self.file.set_len(self.bytes);
+            let why = format!("the witness cannot write {} ({error})", self.path.display());
+            console::warning(&why);
+            return Err(why);
+        }
+        self.bytes += line.len() as u64;
+        match message {
+            Message::Begin(session) => {
+                console::note(&format!("{peer}: session {} of {} began", session.id, session.path))
+            }
+            Message::End { session, why, .. } => console::note(&format!("{peer}: session {session} ended: {why}")),
+            Message::Judged { session, sentence } => console::notice(&format!("{peer}: session {session}: {sentence}")),
+            Message::Durable { .. } | Message::Ask { .. } => {}
+        }
+        Ok(Reply::Kept)
+    }
+}
+
+fn in_words(record: &Record) -> String {
+    let writes = count(acknowledged(record), "acknowledged write");
+    format!("session {} of {}, {writes}; the same command there examines it", record.session.id, record.session.path)
+}
+
+fn lock(kept: &Mutex<Kept>) -> MutexGuard<'_, Kept> {
+    kept.lock().unwrap_or_else(PoisonError::into_inner)
+}

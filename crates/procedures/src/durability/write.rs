@@ -1,0 +1,482 @@
+//! The writes: a thread for each lane, one that tells the witness, and the phases.
+//!
+//! ```text
+//! lane:   turn, room in the window -> writes -> flush returned -> durable
+//! sender:                                                         durable -> witness -> confirmed
+//! ```
+//!
+//! A flush of any lane makes the writes of all lanes durable, and so would hide a lie about FUA. So lanes that flush and lanes that
+//! do not write by turns, [`PHASE`] each. At a change of phase no lane is within a write, and the witness has confirmed all.
+
+use super::connection::Connection;
+use super::place::{Place, file_name, new_file_name, one_buffer, op};
+use super::{OWN_DIR, Request, cannot_ask};
+use crate::check::OwnDir;
+use device::guard::Request as GuardRequest;
+use device::observe::process::this_process;
+use device::target::Target;
+use results::durability::block::stamp;
+use results::durability::session::{FORMAT_VERSION, Lane, Mode, Session, SessionId};
+use results::durability::witness::Message;
+use results::units::{bytes, count, number, printable};
+use session::console;
+use session::devices::consent;
+use session::failure::Failure;
+use session::runner::tool;
+use session::signals::{Ending, name};
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::os::fd::{AsFd, BorrowedFd};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use sys::buffer::Buf;
+use sys::op::{OpKind, WriteSync};
+use sys::random::Random;
+
+/// Time for which lanes that flush, or those that do not, write alone.
+const PHASE: Duration = Duration::from_secs(2);
+
+/// Writes of the lanes of each mode: pages of databases, in order and scattered.
+const WRITE_BYTES: [u32; 2] = [4096, 16384];
+const SLOTS: u32 = 1024;
+const SLOTS_OF_FILES: u32 = 64;
+
+/// Lanes begin at multiples of this.
+const LANE_ALIGN: u64 = 1 << 20;
+
+/// Most writes before a flush.
+const BATCH_MAX: u64 = 4;
+
+/// Longest time without news to the witness.
+const HEARTBEAT: Duration = Duration::from_secs(1);
+
+/// Longest wait for a write that does not return.
+const HANG: Duration = Duration::from_secs(10);
+
+/// Time between two looks for a signal.
+const LOOK: Duration = Duration::from_millis(50);
+
+/// Why the writes ended before any cut.
+#[derive(Debug, Clone)]
+enum Stop {
+    /// By the user, or the time is over.
+    Asked(String),
+    Witness(String),
+    Device(String),
+}
+
+struct State {
+    /// Last durable write of each lane.
+    durable: Vec<u64>,
+    /// The part of them that the witness has.
+    confirmed: Vec<u64>,
+    phase: u64,
+    /// The phase is about to change: no lane begins a batch.
+    is_changing: bool,
+    /// Lanes within a batch.
+    busy: usize,
+    stop: Option<Stop>,
+    /// No lane writes any more.
+    is_over: bool,
+}
+
+struct Shared {
+    session: Session,
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+/// Writes until something ends it, and returns what: only a cut does not.
+pub(super) fn run(request: &Request<'_>, place: &Place, ending: &Ending) -> Result<Failure, Failure> {
+    let lanes = lanes_of(request.modes, place.dir.is_some());
+    if lanes.is_empty() {
+        return Err(Failure::usage("cannot test the mode rename on a device - it needs files - name a directory"));
+    }
+    let (target, dir) = open(request, place, &lanes)?;
+    let session = begin(place, lanes)?;
+    console::note(&format!("{}: writing {} once, before the test", request.path, bytes(size(&session.lanes) as f64)));
+    lay_out(&session, &target)?;
+    if let Some(dir) = &dir {
+        let synced =
+            [dir.as_path(), Path::new(&place.path)].into_iter().try_for_each(|dir| File::open(dir)?.sync_all());
+        synced.map_err(|error| Failure::device(format!("cannot sync {} - {error}", dir.display())))?;
+    }
+    let mut connection = Connection::to(request.witness)?;
+    connection.ask(&Message::Begin(session.clone())).map_err(|why| cannot_ask(request.witness, &why))?;
+    console::notice(&format!("session {} writes to {}; {}", session.id, request.path, ending.how()));
+
+    let zeros = vec![0; session.lanes.len()];
+    let state = State {
+        durable: zeros.clone(),
+        confirmed: zeros,
+        phase: 0,
+        is_changing: false,
+        busy: 0,
+        stop: None,
+        is_over: false,
+    };
+    let shared = Arc::new(Shared { session, state: Mutex::new(state), changed: Condvar::new() });
+    let mut threads = Vec::new();
+    for number in 0..shared.session.lanes.len() {
+        let mut worker = Worker::new(shared.clone(), number, &target, dir.as_deref())?;
+        threads.push(thread::spawn(move || worker.run()));
+    }
+    let of_sender = shared.clone();
+    let sender = thread::spawn(move || of_sender.tell_witness(&mut connection));
+    shared.direct(request, ending);
+    // A thread within a system call on a dead device may never end.
+    let since = Instant::now();
+    while threads.iter().any(|thread| !thread.is_finished()) && since.elapsed() < HANG {
+        thread::sleep(LOOK);
+    }
+    let hung = threads.iter().filter(|thread| !thread.is_finished()).count() as u64;
+    shared.lock().is_over = true;
+    shared.changed.notify_all();
+    while !sender.is_finished() && since.elapsed() < 3 * HANG {
+        thread::sleep(LOOK);
+    }
+    Ok(shared.failure(request, hung))
+}
+
+/// Lanes of the modes; those of files only in a directory.
+fn lanes_of(modes: &[Mode], has_files: bool) -> Vec<Lane> {
+    let mut at = 0;
+    let mut lanes = Vec::new();
+    let is_wanted = |mode: &Mode| (modes.is_empty() || modes.contains(mode)) && (has_files || *mode != Mode::Rename);
+    for mode in Mode::ALL.into_iter().filter(is_wanted) {
+        for (write_bytes, scattered) in WRITE_BYTES.into_iter().zip([false, true]) {
+            let slots = if mode == Mode::Rename { SLOTS_OF_FILES } else { SLOTS };
+            let lane = Lane { mode, write_bytes, slots, at: if mode == Mode::Rename { 0 } else { at }, scattered };
+            if mode != Mode::Rename {
+                at += lane.bytes().next_multiple_of(LANE_ALIGN);
+            }
+            lanes.push(lane);
+        }
+    }
+    lanes
+}
+
+/// Bytes of the device or the data file that the lanes use.
+fn size(lanes: &[Lane]) -> u64 {
+    let ends = lanes.iter().filter(|lane| lane.mode != Mode::Rename).map(|lane| lane.at + lane.bytes());
+    ends.max().unwrap_or(LANE_ALIGN)
+}
+
+/// Opens the target with the guard's consent; a directory gets its files.
+fn open(request: &Request<'_>, place: &Place, lanes: &[Lane]) -> Result<(Arc<Target>, Option<PathBuf>), Failure> {
+    let size = size(lanes);
+    let mut guarded = GuardRequest {
+        min_size_bytes: size,
+        odsync: false,
+        // All that is read was written before.
+        reads: false,
+        ..GuardRequest::new(place.target_path(), "check durability")
+    };
+    let mut dir = None;
+    if place.dir.is_some() {
+        let cannot = |why| Failure::environment(format!("cannot check {} - {why}", request.path));
+        let of_files = lanes.iter().filter(|lane| lane.mode == Mode::Rename).map(Lane::bytes).sum::<u64>();
+        let names = Place::file_names(lanes);
+        let names = names.iter().map(String::as_str);
+        let mut own = OwnDir::make(Path::new(&place.path), OWN_DIR, names, size + of_files).map_err(cannot)?;
+        own.stays = true;
+        console::note(&format!(
+            "files of {} in {}; they stay until they were read after the cut",
+            bytes((size + of_files) as f64),
+            own.dir.display()
+        ));
+        guarded.file_size_bytes = Some(size);
+        dir = Some(own.dir.clone());
+    }
+    let consents = consent(&[guarded], request.erase, &[])?;
+    let target = consents.into_iter().next().map(Target::writable);
+    let target = target.ok_or_else(|| Failure::environment("the guard gave no consent"))?;
+    target.notes().iter().for_each(|note| console::warning(&format!("{}: {note}", target.name())));
+    Ok((Arc::new(target), dir))
+}
+
+fn begin(place: &Place, lanes: Vec<Lane>) -> Result<Session, Failure> {
+    let mut id = [0; 16];
+    File::open("/dev/urandom")
+        .and_then(|mut file| file.read_exact(&mut id))
+        .map_err(|error| Failure::environment(format!("cannot draw a session - {error} - look at /dev/urandom")))?;
+    let this = this_process().ok_or_else(|| {
+        Failure::environment("cannot tell this boot from the next - /proc has no boot_id - mount /proc")
+    })?;
+    Ok(Session {
+        format_version: FORMAT_VERSION,
+        id: SessionId(u128::from_le_bytes(id)),
+        subject: printable(&place.subject).into_owned(),
+        path: printable(&place.path).into_owned(),
+        tool: tool(),
+        started_unix_ms: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64,
+        boot_id: this.boot_id,
+        power: place.power(),
+        lanes,
+    })
+}
+
+/// Writes every slot once, as sequence 0: overwriting allocated blocks needs no metadata, so that FUA alone is durable.
+fn lay_out(session: &Session, target: &Target) -> Result<(), Failure> {
+    let failed = |why: String| Failure::device(format!("cannot write {} - {why}", target.name()));
+    let mut random = Random::new(session.id.0 as u64);
+    for (number, lane) in (0_u32..).zip(&session.lanes).filter(|(_, lane)| lane.mode != Mode::Rename) {
+        let len = lane.write_bytes as usize;
+        let per_write = u64::from(lane.slots).min(64);
+        let mut buf = one_buffer(len * per_write as usize)?;
+        for first in (0..u64::from(lane.slots)).step_by(per_write as usize) {
+            for (slot, part) in (first..).zip(buf.chunks_exact_mut(len)) {
+                fill(part, &mut random);
+                stamp(part, session.id, number, lane, slot, 0);
+            }
+            let mut op = op(OpKind::Write, lane.offset(first), buf.len(), buf);
+            let outcome = sys::call::carry_out(target.fd(), 0, &mut op);
+            buf = op.buf;
+            if !outcome.is_done() {
+                return Err(failed(outcome.to_string()));
+            }
+        }
+    }
+    let outcome = sys::call::carry_out(target.fd(), 0, &mut op(OpKind::FlushFile, 0, 0, Buf::empty()));
+    if outcome.is_done() { Ok(()) } else { Err(failed(outcome.to_string())) }
+}
+
+/// Content that no drive can compress.
+fn fill(buf: &mut [u8], random: &mut Random) {
+    buf.chunks_exact_mut(8).for_each(|word| word.copy_from_slice(&random.next_u64().to_le_bytes()));
+}
+
+impl Shared {
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Ends the writes; the first reason counts.
+    fn stop(&self, why: Stop) {
+        self.lock().stop.get_or_insert(why);
+        self.changed.notify_all();
+    }
+
+    /// True if modes that flush and modes that do not are both tested.
+    fn has_phases(&self) -> bool {
+        let without = self.session.lanes.iter().filter(|lane| lane.mode == Mode::Fua).count();
+        without > 0 && without < self.session.lanes.len()
+    }
+
+    fn is_turn_of(&self, mode: Mode, phase: u64) -> bool {
+        !self.has_phases() || (mode == Mode::Fua) == (phase % 2 == 1)
+    }
+
+    /// Changes the phase in time, until the writes end.
+    fn direct(&self, request: &Request<'_>, ending: &Ending) {
+        let (began, mut phase_began) = (Instant::now(), Instant::now());
+        let mut is_ready = false;
+        while self.lock().stop.is_none() {
+            if let Some(signal) = ending.wait(LOOK) {
+                self.stop(Stop::Asked(name(signal)));
+            }
+            if request.seconds.is_some_and(|seconds| began.elapsed().as_secs() >= seconds.into()) {
+                self.stop(Stop::Asked("the time of --for is over".to_owned()));
+            }
+            if phase_began.elapsed() < PHASE {
+                continue;
+            }
+            if !is_ready && began.elapsed() >= 2 * PHASE {
+                is_ready = true;
+                let writes = count(self.lock().durable.iter().sum(), "acknowledged write");
+                console::notice(&format!(
+                    "{writes} so far; cut the power at any time, then run the same command again"
+                ));
+            }
+            if self.has_phases() {
+                let mut state = self.lock();
+                state.is_changing = state.busy > 0 || state.confirmed != state.durable;
+                if state.is_changing {
+                    continue;
+                }
+                state.phase += 1;
+                drop(state);
+                self.changed.notify_all();
+            }
+            phase_began = Instant::now();
+        }
+    }
+
+    /// Tells the witness what is durable, until the writes end, and then why they ended.
+    fn tell_witness(&self, connection: &mut Connection) {
+        let mut sent_phase = 0;
+        loop {
+            let mut state = self.lock();
+            let since = Instant::now();
+            while state.durable == state.confirmed && state.phase == sent_phase && !state.is_over {
+                let Some(left) = HEARTBEAT.checked_sub(since.elapsed()) else { break };
+                state = self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+            }
+            let (phase, upto, is_over) = (state.phase, state.durable.clone(), state.is_over);
+            let stop = state.stop.clone();
+            drop(state);
+            let session = self.session.id;
+            let told = connection.ask(&Message::Durable { session, phase, upto: upto.clone() }).and_then(|_| {
+                let (why, failed) = match stop.filter(|_| is_over) {
+                    None | Some(Stop::Witness(_)) => return Ok(()),
+                    Some(Stop::Asked(why)) => (why, false),
+                    Some(Stop::Device(why)) => (why, true),
+                };
+                connection
+                    .ask(&Message::End { session, why: printable(&why).chars().take(200).collect(), failed })
+                    .map(drop)
+            });
+            if let Err(why) = told {
+                return self.stop(Stop::Witness(why));
+            }
+            sent_phase = phase;
+            self.lock().confirmed = upto;
+            self.changed.notify_all();
+            if is_over {
+                return;
+            }
+        }
+    }
+
+    /// The end of the writes in words.
+    fn failure(&self, request: &Request<'_>, hung: u64) -> Failure {
+        let state = self.lock();
+        let writes = count(state.durable.iter().sum(), "acknowledged write");
+        let confirmed = number(state.confirmed.iter().sum::<u64>() as f64);
+        let hung =
+            if hung > 0 { format!("; {} did not return from a write", count(hung, "lane")) } else { String::new() };
+        let so_far = format!("after {writes}, of which the witness has {confirmed}{hung}");
+        match &state.stop {
+            None => Failure::environment(format!("the writes ended {so_far}, and nothing says why")),
+            Some(Stop::Asked(why)) => Failure::invalid(format!(
+                "cannot tell - the writes ended ({why}) {so_far}, and the power was not cut - cut it while they run"
+            )),
+            Some(Stop::Witness(why)) => Failure::environment(format!(
+                "cannot go on - the witness {} is gone ({why}) {so_far} - start the witness again with its file, then run the \
+                 same command twice: the first examines this session",
+                request.witness
+            )),
+            Some(Stop::Device(why)) => Failure::device(format!(
+                "{}: {why} {so_far} - if only the drive lost its power: when it is back, run the same command with --drive-cut",
+                request.path
+            )),
+        }
+    }
+}
+
+/// A thread of a lane.
+struct Worker {
+    shared: Arc<Shared>,
+    lane: Lane,
+    number: usize,
+    writer: Writer,
+    random: Random,
+    buf: Buf,
+    /// Last issued write.
+    sequence: u64,
+}
+
+/// Where the writes of a lane go.
+enum Writer {
+    Direct(Arc<Target>),
+    /// Through the page cache of the target, which stays open for it.
+    Cached(File, #[expect(dead_code)] Arc<Target>),
+    /// Files of a directory, and the directory itself to sync.
+    Files(PathBuf, File),
+}
+
+impl Worker {
+    fn new(shared: Arc<Shared>, number: usize, target: &Arc<Target>, dir: Option<&Path>) -> Result<Self, Failure> {
+        let lane = shared.session.lanes[number].clone();
+        let failed = |error| Failure::environment(format!("cannot open {} - {error}", target.name()));
+        let writer = match (lane.mode, dir) {
+            (Mode::Fdatasync | Mode::Fua, _) => Writer::Direct(target.clone()),
+            (Mode::Rename, Some(dir)) => Writer::Files(dir.to_owned(), File::open(dir).map_err(failed)?),
+            (mode, _) => Writer::Cached(target.cached_writer(mode == Mode::Dsync).map_err(failed)?, target.clone()),
+        };
+        let random = Random::for_part(shared.session.id.0 as u64, number as u64);
+        let buf = one_buffer(lane.write_bytes as usize)?;
+        Ok(Self { shared, lane, number, writer, random, buf, sequence: 0 })
+    }
+
+    fn run(&mut self) {
+        let shared = self.shared.clone();
+        let mut state = shared.lock();
+        loop {
+            let room = state.confirmed[self.number] + self.lane.window() - self.sequence;
+            if state.stop.is_some() {
+                return;
+            }
+            if room == 0 || state.is_changing || !shared.is_turn_of(self.lane.mode, state.phase) {
+                state = shared.changed.wait(state).unwrap_or_else(PoisonError::into_inner);
+                continue;
+            }
+            state.busy += 1;
+            drop(state);
+            let written = self.batch(room);
+            state = shared.lock();
+            state.busy -= 1;
+            match written {
+                Ok(()) => state.durable[self.number] = self.sequence,
+                Err(why) => {
+                    let why = format!("lane {} ({}): {why}", self.number, self.lane.mode);
+                    state.stop.get_or_insert(Stop::Device(why));
+                }
+            }
+            shared.changed.notify_all();
+        }
+    }
+
+    /// Writes some blocks, and returns when all are durable.
+    fn batch(&mut self, room: u64) -> Result<(), String> {
+        let writes = if self.lane.mode.is_alone() { 1 } else { 1 + self.random.below(BATCH_MAX.min(room)) };
+        for _ in 0..writes {
+            self.sequence += 1;
+            let slot = self.lane.slot(self.sequence);
+            fill(&mut self.buf, &mut self.random);
+            stamp(&mut self.buf, self.shared.session.id, self.number as u32, &self.lane, slot, self.sequence);
+            let at = self.lane.offset(slot);
+            match &self.writer {
+                Writer::Files(dir, handle) => {
+                    let replaced = replace(dir, handle, self.number as u32, slot, &self.buf);
+                    replaced.map_err(|error| format!("replacing a file failed: {error}"))?;
+                }
+                Writer::Direct(target) => {
+                    let sync = if self.lane.mode == Mode::Fua { WriteSync::Data } else { WriteSync::No };
+                    carry_out(target.fd(), OpKind::Write, at, &mut self.buf, sync)?;
+                }
+                Writer::Cached(file, _) => carry_out(file.as_fd(), OpKind::Write, at, &mut self.buf, WriteSync::No)?,
+            }
+        }
+        match (self.lane.mode, &self.writer) {
+            (Mode::Fdatasync, Writer::Direct(target)) => flush(target.fd(), OpKind::Flush),
+            (Mode::Fsync, Writer::Cached(file, _)) => flush(file.as_fd(), OpKind::FlushFile),
+            _ => Ok(()),
+        }
+    }
+}
+
+fn carry_out(fd: BorrowedFd<'_>, kind: OpKind, at: u64, buf: &mut Buf, sync: WriteSync) -> Result<(), String> {
+    let bytes = std::mem::replace(buf, Buf::empty());
+    let mut op = op(kind, at, bytes.len(), bytes);
+    op.sync = sync;
+    let outcome = sys::call::carry_out(fd, 0, &mut op);
+    *buf = op.buf;
+    if outcome.is_done() { Ok(()) } else { Err(format!("{kind} at byte {at} failed: {outcome}")) }
+}
+
+fn flush(fd: BorrowedFd<'_>, kind: OpKind) -> Result<(), String> {
+    carry_out(fd, kind, 0, &mut Buf::empty(), WriteSync::No)
+}
+
+/// Replaces the file of a slot as databases do.
+fn replace(dir: &Path, handle: &File, number: u32, slot: u64, bytes: &[u8]) -> std::io::Result<()> {
+    let new = dir.join(new_file_name(number));
+    let mut file = File::create(&new)?;
+    file.write_all(bytes)?;
+    file.sync_all()?;
+    fs::rename(&new, dir.join(file_name(number, slot)))?;
+    handle.sync_all()
+}

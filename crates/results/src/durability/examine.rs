@@ -1,0 +1,132 @@
+//! Examination of a lane after the cut: each slot against the writes that were acknowledged.
+
+use super::block::{Sector, sectors};
+use super::session::{Lane, Mode, SessionId};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::ops::AddAssign;
+
+/// Findings in the slots of one or several lanes. Each slot counts for the newest acknowledged write that it held.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Counts {
+    /// Acknowledged writes that were read back: the last of each slot.
+    pub checked: u64,
+    /// Whole, or overwritten by a later write.
+    pub intact: u64,
+    /// No write of this session is there.
+    pub lost: u64,
+    /// An older write of the session is there.
+    pub stale: u64,
+    /// Only a part of it is there.
+    pub torn: u64,
+    /// Data of other origin, or of another place, is there.
+    pub foreign: u64,
+    /// Of those not intact: a later write of the same lane is there.
+    pub reordered: u64,
+    /// All writes not intact are among so many last acknowledged ones of their lane.
+    pub reach: u64,
+    /// Writes that were not acknowledged and are there: allowed.
+    pub unacknowledged: u64,
+    /// Writes that were not acknowledged and are there in part: allowed.
+    pub unacknowledged_torn: u64,
+}
+
+impl Counts {
+    /// Acknowledged writes that are not there.
+    pub fn gone(&self) -> u64 {
+        self.lost + self.stale + self.torn + self.foreign
+    }
+}
+
+impl AddAssign for Counts {
+    fn add_assign(&mut self, other: Self) {
+        let sums = [
+            (&mut self.checked, other.checked),
+            (&mut self.intact, other.intact),
+            (&mut self.lost, other.lost),
+            (&mut self.stale, other.stale),
+            (&mut self.torn, other.torn),
+            (&mut self.foreign, other.foreign),
+            (&mut self.reordered, other.reordered),
+            (&mut self.unacknowledged, other.unacknowledged),
+            (&mut self.unacknowledged_torn, other.unacknowledged_torn),
+        ];
+        sums.into_iter().for_each(|(sum, more)| *sum += more);
+        self.reach = self.reach.max(other.reach);
+    }
+}
+
+/// Content of a slot as its reader got it.
+pub enum Slot<'a> {
+    Bytes(&'a [u8]),
+    /// There is no such file.
+    Missing,
+    /// The device failed to read it.
+    Unreadable,
+}
+
+/// Examines lane number `number`, whose writes up to `acknowledged` were acknowledged. `read` passes the content of a slot on.
+pub fn examine<E>(
+    session: SessionId,
+    number: u32,
+    lane: &Lane,
+    acknowledged: u64,
+    mut read: impl FnMut(u64, &mut dyn FnMut(Slot<'_>)) -> Result<(), E>,
+) -> Result<Counts, E> {
+    let mut counts = Counts::default();
+    let (mut gone, mut newest) = (Vec::new(), 0);
+    let slots = u64::from(lane.slots);
+    // Of each slot the write that comes next, and that before it, which is the last acknowledged one, or 0.
+    for next in acknowledged + 1..=acknowledged + slots {
+        let (last, slot) = (next.saturating_sub(slots), lane.slot(next));
+        let mut content = Vec::new();
+        read(slot, &mut |found| match found {
+            Slot::Bytes(bytes) => {
+                content.extend(sectors(bytes, session, number, lane, slot));
+                match bytes.len() {
+                    0 => content.push(Sector::Blank),
+                    len if len != lane.write_bytes as usize => content.push(Sector::Foreign),
+                    _ => {}
+                }
+            }
+            Slot::Missing => content.push(Sector::Blank),
+            Slot::Unreadable => content.push(Sector::Corrupt),
+        })?;
+        // A file gets its name after it was flushed: a torn one is never allowed.
+        let may_be_torn = next <= acknowledged + lane.window() && lane.mode != Mode::Rename;
+        let newer = |sector: &&Sector| matches!(sector, Sector::Write(sequence) if *sequence >= last.max(1));
+        let sequence = |sector: &Sector| if let Sector::Write(sequence) = sector { Some(*sequence) } else { None };
+        let (first, found_newer) = (content.first().and_then(sequence), content.iter().filter(newer).count());
+        let is_whole = content.windows(2).all(|pair| pair[0] == pair[1]);
+        let has_next = content.contains(&Sector::Write(next));
+        let is_corrupt = content.contains(&Sector::Corrupt);
+        counts.checked += u64::from(last > 0);
+        if let Some(found) = first.filter(|_| is_whole && found_newer > 0) {
+            counts.intact += u64::from(last > 0);
+            counts.unacknowledged += u64::from(found > last);
+            newest = newest.max(found);
+            continue;
+        }
+        let rest_is_last = content.iter().filter_map(sequence).all(|of| of == last || of == next);
+        let is_known = content.iter().all(|sector| matches!(sector, Sector::Write(_) | Sector::Corrupt));
+        if may_be_torn && rest_is_last && is_known && (has_next || is_corrupt) {
+            counts.intact += u64::from(last > 0);
+            counts.unacknowledged_torn += 1;
+            continue;
+        }
+        if last == 0 {
+            continue;
+        }
+        gone.push(last);
+        let has = |wanted: fn(&Sector) -> bool| content.iter().any(wanted);
+        match () {
+            () if found_newer > 0 || is_corrupt => counts.torn += 1,
+            () if has(|sector| matches!(sector, Sector::Write(sequence) if *sequence > 0)) => counts.stale += 1,
+            () if has(|sector| *sector == Sector::Foreign) => counts.foreign += 1,
+            () => counts.lost += 1,
+        }
+    }
+    counts.reordered = gone.iter().filter(|sequence| **sequence < newest).count() as u64;
+    counts.reach = gone.iter().min().map_or(0, |oldest| acknowledged - oldest + 1);
+    Ok(counts)
+}

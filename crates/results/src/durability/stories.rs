@@ -1,0 +1,242 @@
+//! Drawn stories: a drive with a volatile cache that keeps what it acknowledges, or lies, and a cut at any moment.
+
+use super::block::stamp;
+use super::examine::{Counts, Slot, examine};
+use super::session::{Lane, Mode, SECTOR_BYTES, SessionId};
+use proptest::prelude::*;
+use std::collections::BTreeMap;
+use std::convert::Infallible;
+
+const SECTOR: usize = SECTOR_BYTES as usize;
+const SESSION: SessionId = SessionId(0x5e55);
+
+#[derive(Debug, Clone, Copy, PartialEq)]
+enum Lie {
+    None,
+    /// Flushes do nothing.
+    Flush,
+    /// Writes with FUA stay in the cache.
+    Fua,
+    /// A flush keeps some writes of the cache and forgets that the others are not kept.
+    PartOfFlush,
+    /// Both do nothing.
+    All,
+}
+
+struct Draw(u64);
+
+impl Draw {
+    fn below(&mut self, n: u64) -> u64 {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) % n
+    }
+}
+
+/// Medium, and sectors in the cache in the order of their writes.
+struct Drive {
+    medium: Vec<u8>,
+    cache: Vec<(usize, Vec<u8>)>,
+    lie: Lie,
+}
+
+impl Drive {
+    fn write(&mut self, at: u64, bytes: &[u8], fua: bool) {
+        let sectors = (at as usize..).step_by(SECTOR).zip(bytes.chunks(SECTOR));
+        for (at, sector) in sectors {
+            if fua && !matches!(self.lie, Lie::Fua | Lie::All) {
+                // Older data of the sector must not come later.
+                self.cache.retain(|(of, _)| *of != at);
+                self.medium[at..at + SECTOR].copy_from_slice(sector);
+            } else {
+                self.cache.push((at, sector.to_vec()));
+            }
+        }
+    }
+
+    fn flush(&mut self, draw: &mut Draw) {
+        let keeps = |draw: &mut Draw| match self.lie {
+            Lie::None | Lie::Fua => true,
+            Lie::Flush | Lie::All => false,
+            Lie::PartOfFlush => draw.below(4) > 0,
+        };
+        for (at, sector) in std::mem::take(&mut self.cache) {
+            match (keeps(draw), self.lie) {
+                (true, _) => self.medium[at..at + SECTOR].copy_from_slice(&sector),
+                (false, Lie::PartOfFlush) => {}
+                (false, _) => self.cache.push((at, sector)),
+            }
+        }
+    }
+
+    /// The power is gone. Some sectors of the cache were on their way to the medium.
+    fn cut(&mut self, draw: &mut Draw) {
+        for (at, sector) in std::mem::take(&mut self.cache) {
+            if draw.below(3) == 0 {
+                self.medium[at..at + SECTOR].copy_from_slice(&sector);
+            }
+        }
+    }
+}
+
+struct Story {
+    drive: Drive,
+    lanes: Vec<Lane>,
+    /// Written bytes by lane and sequence.
+    writes: BTreeMap<(usize, u64), Vec<u8>>,
+    /// Writes that the witness has as acknowledged, by lane.
+    acknowledged: Vec<u64>,
+}
+
+fn tell(seed: u64, lie: Lie, steps: u32) -> Story {
+    let mut draw = Draw(seed);
+    let modes = [Mode::Fdatasync, Mode::Fua, Mode::Dsync, Mode::Fsync];
+    let mut at = 0;
+    let lanes: Vec<_> = modes
+        .map(|mode| {
+            let (slots, sectors) = (4 << draw.below(3), 1 + draw.below(5) as u32);
+            let scattered = draw.below(2) == 0;
+            let lane = Lane { mode, write_bytes: sectors * SECTOR_BYTES, slots, at, scattered };
+            at += lane.bytes();
+            lane
+        })
+        .into();
+    let mut drive = Drive { medium: vec![0; at as usize], cache: Vec::new(), lie };
+    let mut writes = BTreeMap::new();
+    let mut issued = vec![0_u64; lanes.len()];
+    let mut acknowledged = vec![0_u64; lanes.len()];
+    for _ in 0..steps {
+        let number = draw.below(lanes.len() as u64) as usize;
+        let lane = &lanes[number];
+        let batch = if lane.mode == Mode::Fua { 1 } else { 1 + draw.below(3) };
+        for _ in 0..batch {
+            if issued[number] >= acknowledged[number] + lane.window() {
+                break;
+            }
+            issued[number] += 1;
+            let sequence = issued[number];
+            let mut bytes: Vec<_> = (0..lane.write_bytes).map(|_| draw.below(256) as u8).collect();
+            let slot = lane.slot(sequence);
+            stamp(&mut bytes, SESSION, number as u32, lane, slot, sequence);
+            drive.write(lane.offset(slot), &bytes, lane.mode == Mode::Fua);
+            writes.insert((number, sequence), bytes);
+        }
+        // The cut can come before the flush, or the acknowledgement can be lost on its way.
+        if draw.below(8) > 0 {
+            if lane.mode != Mode::Fua {
+                drive.flush(&mut draw);
+            }
+            if draw.below(8) > 0 {
+                acknowledged[number] = issued[number];
+            }
+        }
+    }
+    drive.cut(&mut draw);
+    Story { drive, lanes, writes, acknowledged }
+}
+
+impl Story {
+    fn slot(&self, lane: &Lane, slot: u64) -> &[u8] {
+        &self.drive.medium[lane.offset(slot) as usize..][..lane.write_bytes as usize]
+    }
+
+    fn counts(&self, number: usize) -> Counts {
+        let lane = &self.lanes[number];
+        let read = |slot, pass: &mut dyn FnMut(Slot<'_>)| {
+            pass(Slot::Bytes(self.slot(lane, slot)));
+            Ok::<_, Infallible>(())
+        };
+        let Ok(counts) = examine(SESSION, number as u32, lane, self.acknowledged[number], read);
+        counts
+    }
+
+    /// Acknowledged writes of which a sector is neither there nor overwritten by a later write: without any of the product's code.
+    fn gone(&self, number: usize) -> u64 {
+        let lane = &self.lanes[number];
+        let (acknowledged, slots) = (self.acknowledged[number], u64::from(lane.slots));
+        let last_of_slots = (acknowledged + 1).saturating_sub(slots).max(1)..=acknowledged;
+        let is_gone = |last: &u64| {
+            let there = self.slot(lane, lane.slot(*last));
+            let later = || self.writes.range((number, *last)..=(number, u64::MAX));
+            let same_slot = |sequence: u64| (sequence - last) % slots == 0;
+            let is_there = |range: std::ops::Range<usize>| {
+                later()
+                    .any(|((_, sequence), bytes)| same_slot(*sequence) && bytes[range.clone()] == there[range.clone()])
+            };
+            !(0..there.len()).step_by(SECTOR).all(|at| is_there(at..at + SECTOR))
+        };
+        last_of_slots.filter(is_gone).count() as u64
+    }
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(2_000))]
+
+    #[test]
+    fn every_lie_that_lost_a_write_is_found_and_no_honest_drive_is_reported(
+        seed: u64,
+        steps in 1_u32..300,
+        lie in prop::sample::select(vec![Lie::None, Lie::Flush, Lie::Fua, Lie::PartOfFlush, Lie::All]),
+    ) {
+        let story = tell(seed, lie, steps);
+        for number in 0..story.lanes.len() {
+            let counts = story.counts(number);
+            prop_assert_eq!(counts.gone(), story.gone(number), "lane {}: {:?}", number, counts);
+            prop_assert_eq!(counts.checked, counts.intact + counts.gone());
+            prop_assert!(counts.reordered <= counts.gone() && counts.reach <= story.acknowledged[number]);
+            if lie == Lie::None {
+                prop_assert_eq!(counts.gone(), 0);
+            }
+            if lie == Lie::Fua && story.lanes[number].mode != Mode::Fua {
+                prop_assert_eq!(counts.gone(), 0, "a mode that flushes keeps its writes");
+            }
+        }
+    }
+}
+
+#[test]
+fn each_lie_loses_writes_in_many_stories() {
+    for lie in [Lie::Flush, Lie::Fua, Lie::PartOfFlush, Lie::All] {
+        let loses = |seed: &u64| (0..4).any(|number| tell(*seed, lie, 200).counts(number).gone() > 0);
+        // Flushes of other lanes keep what FUA did not, mostly.
+        assert!((0..200).filter(loses).count() > 20, "{lie:?}");
+    }
+}
+
+/// Content of the slot of write 20, the last acknowledged one; 28 comes next.
+fn one_slot(acknowledged: u64, content: &[u64]) -> Counts {
+    let lane = Lane { mode: Mode::Fdatasync, write_bytes: 2 * SECTOR_BYTES, slots: 8, at: 0, scattered: false };
+    let read = |slot, pass: &mut dyn FnMut(Slot<'_>)| {
+        // All other slots are as they should be.
+        let last = (0..=acknowledged).rev().find(|last| lane.slot(*last) == slot).unwrap();
+        let of = if last == 20 { content } else { &[last, last] };
+        let mut bytes = Vec::new();
+        for (sector, sequence) in of.iter().enumerate() {
+            let mut write = vec![0; 2 * SECTOR];
+            stamp(&mut write, SESSION, 0, &lane, slot, *sequence);
+            bytes.extend_from_slice(&write[sector * SECTOR..][..SECTOR]);
+        }
+        pass(if content.is_empty() && last == 20 { Slot::Missing } else { Slot::Bytes(&bytes) });
+        Ok::<_, Infallible>(())
+    };
+    let Ok(counts) = examine(SESSION, 0, &lane, acknowledged, read);
+    counts
+}
+
+#[test]
+fn each_kind_of_damage_has_its_name() {
+    let of = |content: &[u64]| one_slot(24, content);
+    let whole = Counts { checked: 8, intact: 8, ..Counts::default() };
+    let gone = Counts { checked: 8, intact: 7, reordered: 1, reach: 5, ..Counts::default() };
+    assert_eq!(of(&[20, 20]), whole);
+    assert_eq!(of(&[28, 28]), Counts { unacknowledged: 1, ..whole });
+    assert_eq!(of(&[28, 20]), Counts { unacknowledged_torn: 1, ..whole });
+    assert_eq!(of(&[20, 12]), Counts { torn: 1, ..gone });
+    assert_eq!(of(&[28, 12]), Counts { torn: 1, ..gone });
+    assert_eq!(of(&[12, 12]), Counts { stale: 1, ..gone });
+    assert_eq!(of(&[12, 4]), Counts { stale: 1, ..gone });
+    assert_eq!(of(&[0, 0]), Counts { lost: 1, ..gone });
+    assert_eq!(of(&[]), Counts { lost: 1, ..gone });
+    // The next write was too far ahead to be under way.
+    assert_eq!(one_slot(20, &[28, 20]).unacknowledged_torn, 0);
+    assert_eq!(one_slot(20, &[12, 12]), Counts { stale: 1, reordered: 0, reach: 1, ..gone });
+}
