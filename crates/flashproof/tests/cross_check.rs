@@ -85,7 +85,7 @@ fn both_do_as_many_operations_of_windows_refills_priorities_and_shares() {
     let name = format!("--filename={}", device.name);
     let each = ["--direct=1", "--rw=randread", "--bs=16k", "--iodepth=8", &name, "--output-format=json"];
     for (number, options) in [
-        &["--size=4m", "--zonesize=512k", "--zonerange=1m", "--zoneskip=1m"][..],
+        &["--size=4m", "--zonemode=strided", "--zonesize=512k", "--zonerange=1m", "--zoneskip=1m"][..],
         &["--size=4m", "--iodepth_low=2", "--iodepth_batch_complete_min=4"],
         &["--size=4m", "--prioclass=2", "--prio=5", "--cmdprio_percentage=25", "--cmdprio_class=3"],
         &["--size=4m", "--name=b", "--number_ios=64", "--flow=1", "--wait_for=a"],

@@ -172,17 +172,16 @@ impl Iolog {
                 files.len() - 1
             });
             let align = options.align.max(1);
-            let operation =
-                Logged { kind, file: file as u16, offset: offset / options.scale.max(1) / align * align, len };
+            let offset_on_device = offset / options.scale.max(1) / align * align;
+            let mut operation = Logged { kind, file: file as u16, offset: offset_on_device, len };
             if operation.number() == FLUSHES {
-                (operations.push(Logged { offset: 0, len: 0, ..operation }), at_ns.push(now_ns));
+                (operation.offset, operation.len) = (0, 0);
             } else if len == 0 || u64::from(len) > BLOCK_MAX || offset.checked_add(len.into()).is_none() {
                 return Err((at, format!("an operation of {len} bytes at {offset}: it has 1 to {BLOCK_MAX}")));
-            } else {
-                (operations.push(operation), at_ns.push(now_ns));
             }
-            if options.skip[operation.number()] {
-                (operations.pop(), at_ns.pop());
+            if !options.skip[operation.number()] {
+                operations.push(operation);
+                at_ns.push(now_ns);
             }
             if files.len() > FILES_MAX {
                 return Err((at, format!("it has more than {FILES_MAX} files")));

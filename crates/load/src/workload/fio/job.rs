@@ -498,8 +498,14 @@ impl Job {
             || self.flushes()
             || self.end_flush
             || self.wanted != [Wanted::Unlimited; DIRECTIONS];
-        if self.iolog.is_some() && (others || self.is_null || self.zones.size.is_some() || self.think().is_some()) {
+        if self.iolog.is_some() && (others || self.is_null || self.zones.strided || self.think().is_some()) {
             wrong.push("read_iolog says what is done and when - leave out rates, time_based, loops, thinktime, zones, flushes and ioengine=null".into());
+        }
+        let zones = self.zones;
+        if !zones.strided && [zones.size, zones.range, zones.skip].iter().any(Option::is_some) {
+            wrong.push(
+                "zonesize, zonerange and zoneskip are those of zonemode=strided - give it, or leave them out".into(),
+            );
         }
         if self.keeps_cache && !self.direct && self.does[READS] {
             wrong.push("invalidate=0 with direct=0: flashproof drops the page cache of a file when it opens it - give ramp_time to fill the cache, or direct=1".into());

@@ -110,7 +110,7 @@ impl Job {
             "zonemode" => {
                 word(text, &["none", "strided"])
                     .map_err(|why| format!("{why}; zones of a zoned device (zbd) are not written here"))?;
-                self.zones.strided = Some(text == "strided");
+                self.zones.strided = text == "strided";
             }
             "zonesize" => self.zones.size = Some(above_zero(size(text, kb_base)?)?),
             "zonerange" => self.zones.range = Some(above_zero(size(text, kb_base)?)?),

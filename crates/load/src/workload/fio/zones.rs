@@ -7,8 +7,8 @@ use super::value::Size;
 /// Options of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct ZoneOptions {
-    /// True for `zonemode=strided`; not given: if there is a `zonesize`.
-    pub strided: Option<bool>,
+    /// True for `zonemode=strided`.
+    pub strided: bool,
     /// Bytes of operations in each window.
     pub size: Option<Size>,
     /// Bytes of the window; by default as many as `size`.
@@ -31,7 +31,7 @@ pub(super) struct Zones {
 impl ZoneOptions {
     /// Length of a window of a device with `whole` bytes, and its zones from `first` on. Errors: sizes that do not fit.
     pub(super) fn of(self, first: u64, whole: u64) -> Result<Option<(u64, Zones)>, String> {
-        if !self.strided.unwrap_or(self.size.is_some()) {
+        if !self.strided {
             return Ok(None);
         }
         let size = self.size.map_or(0, |size| size.of(whole));

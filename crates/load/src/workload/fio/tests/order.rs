@@ -10,13 +10,16 @@ fn operations_stay_in_a_window_that_moves_on() {
     // The places that fio 3.33 logs of the same job: as many bytes as without zones.
     let seen = blocks("rw=read bs=64k size=1m zonemode=strided zonesize=128k zoneskip=384k");
     assert_eq!(seen, [0, 1, 8, 9, 0, 1, 8, 9, 0, 1, 8, 9, 0, 1, 8, 9]);
-    assert_eq!(blocks("rw=read bs=64k offset=512k zonesize=256k zoneskip=25%"), [8, 9, 10, 11, 8, 9, 10, 11]);
+    assert_eq!(
+        blocks("rw=read bs=64k offset=512k zonemode=strided zonesize=256k zoneskip=25%"),
+        [8, 9, 10, 11, 8, 9, 10, 11]
+    );
     let seen = blocks("rw=randread bs=64k zonemode=strided zonesize=128k zonerange=256k zoneskip=256k");
     assert_eq!(seen.len(), 16);
     for (pair, window) in seen.chunks(2).zip([0, 8].into_iter().cycle()) {
         assert!(pair.iter().all(|block| (window..window + 4).contains(block)) && pair[0] != pair[1], "{seen:?}");
     }
-    for (lines, says) in [("zonemode=strided", "give zonesize"), ("zonesize=2m", "is larger than")] {
+    for (lines, says) in [("zonemode=strided", "give zonesize"), ("zonemode=strided\nzonesize=2m", "is larger than")] {
         let (loads, _) = read(&format!("[a]\nfilename=sim:\n{lines}")).unwrap();
         let error = build(&loads[0], 1 << 20, 1).map(|_| ()).unwrap_err();
         assert!(error.to_string().contains(says), "{error}");
