@@ -247,8 +247,11 @@ impl FioStream {
         self.verify.is_some() && self.checked_buffers.is_none_or(|class| class == request.buffers)
     }
 
-    /// The address of an operation for its verification.
+    /// The address of a read or write for its verification.
     fn address(&self, request: &Request) -> Option<OpAddress> {
+        if !request.kind.moves_data() {
+            return None;
+        }
         let area = self.areas.iter().position(|area| area.target == request.target)?;
         Some(OpAddress { area, at: request.offset - self.areas[area].start, offset: request.offset })
     }
