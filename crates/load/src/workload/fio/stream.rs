@@ -247,9 +247,9 @@ impl FioStream {
         self.verify.is_some() && self.checked_buffers.is_none_or(|class| class == request.buffers)
     }
 
-    /// The address of a read or write for its verification.
+    /// The address of a read, write or trim for its verification.
     fn address(&self, request: &Request) -> Option<OpAddress> {
-        if !request.kind.moves_data() {
+        if !request.kind.moves_data() && request.kind != OpKind::Deallocate {
             return None;
         }
         let area = self.areas.iter().position(|area| area.target == request.target)?;
@@ -419,7 +419,14 @@ impl Stream for FioStream {
             }
         };
         self.begin();
-        Some(self.request(direction, area, offset, len as u32))
+        let request = self.request(direction, area, offset, len as u32);
+        if direction == TRIMS
+            && let Some(address) = self.address(&request)
+            && let Some(verify) = &mut self.verify
+        {
+            verify.trim(address, len as usize);
+        }
+        Some(request)
     }
 
     fn stuck(&self) -> Option<String> {

@@ -163,6 +163,14 @@ impl Verify {
         }
     }
 
+    /// A trim begins.
+    pub(super) fn trim(&mut self, address: OpAddress, len: usize) {
+        if let Some(written) = &mut self.written {
+            let blocks = written.blocks(address.at, len);
+            written.forget(address.area, blocks);
+        }
+    }
+
     /// A write is back.
     #[inline]
     pub(super) fn wrote(&mut self, address: OpAddress, len: usize, is_done: bool) {
