@@ -222,10 +222,10 @@ impl Ran {
         let mut sum = entry.job.verifies().then(Verified::default)?;
         for thread in &entry.threads {
             let counts = &self.load.threads[*thread].progress.verify;
-            sum.bytes += counts.checked_bytes();
-            sum.wrong_blocks += counts.wrong_blocks();
-            sum.not_read_bytes += counts.due_bytes();
-            sum.unknown_bytes += counts.unknown_bytes();
+            sum.bytes += counts.checked_bytes.get();
+            sum.wrong_blocks += counts.wrong_blocks.get();
+            sum.not_read_bytes += counts.due_bytes.get();
+            sum.unknown_bytes += counts.unknown_bytes.get();
         }
         Some(sum)
     }
@@ -366,8 +366,9 @@ impl Watch for Counting<'_> {
 
     fn notes(&self) -> Vec<String> {
         let ran = self.runs.last();
+        let by_trigger = self.trigger.pulled().cloned().into_iter().collect();
         ran.map_or_else(Vec::new, |ran| {
-            [ran.cut_short(), ran.beyond_the_end(), ran.unmoved(), verify::notes(&ran.load)].concat()
+            [by_trigger, ran.cut_short(), ran.beyond_the_end(), ran.unmoved(), verify::notes(&ran.load)].concat()
         })
     }
 }

@@ -9,6 +9,7 @@ use std::fs;
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::sync::OnceLock;
 
 /// Writes a file into the working directory, over none but the same program's with `over`, and tells of it.
 fn write(what: &str, name: &str, bytes: &[u8], over: Over) {
@@ -67,16 +68,16 @@ pub(super) fn notes(load: &FioLoad) -> Vec<String> {
         let (job, counts) = (&thread.job, &thread.progress.verify);
         let name = quoted(&job.name);
         let bytes = |bytes: u64| binary_bytes(bytes as f64);
-        if counts.due_bytes() > 0 {
+        if counts.due_bytes.get() > 0 {
             notes.push(format!(
                 "job {name} ended before {} that it wrote were read back: they are not verified - give verify_backlog, more runtime, or verify_only=1 in a job of its own",
-                bytes(counts.due_bytes())
+                bytes(counts.due_bytes.get())
             ));
         }
-        if counts.unknown_bytes() > 0 {
+        if counts.unknown_bytes.get() > 0 {
             notes.push(format!(
                 "{} of job {name} were written by two operations at once, or by writes that failed, so that they were not compared - leave out norandommap, or lower iodepth",
-                bytes(counts.unknown_bytes())
+                bytes(counts.unknown_bytes.get())
             ));
         }
     }
@@ -90,20 +91,30 @@ pub struct Trigger {
     /// Seconds of the run.
     pub after_sec: Option<u64>,
     pub command: Option<String>,
+    /// Reason for which it was pulled.
+    pulled: OnceLock<String>,
 }
 
 impl Trigger {
+    /// Reason for which it was pulled, if it was.
+    pub(super) fn pulled(&self) -> Option<&String> {
+        self.pulled.get()
+    }
+
     /// Pulls the trigger if its time has come, `ran_sec` after the start; returns the reason.
     pub(super) fn check(&self, load: &FioLoad, ran_sec: u64) -> Option<String> {
+        if let Some(why) = self.pulled() {
+            return Some(why.clone());
+        }
         let by_file = self.file.as_ref().filter(|file| fs::symlink_metadata(file).is_ok());
         let why = match (by_file, self.after_sec) {
             (Some(file), _) => {
                 if let Err(error) = fs::remove_file(file) {
                     console::warning(&format!("cannot remove the trigger file {} - {error}", file.display()));
                 }
-                format!("the trigger file {} appeared", file.display())
+                format!("ended by the trigger file {}", file.display())
             }
-            (None, Some(after)) if ran_sec >= after => format!("trigger-timeout of {after} s is over"),
+            (None, Some(after)) if ran_sec >= after => format!("ended by trigger-timeout after {after} s"),
             _ => return None,
         };
         save_states(load, true);
@@ -114,6 +125,6 @@ impl Trigger {
                 Err(error) => console::warning(&format!("cannot run the trigger command - {error}")),
             }
         }
-        Some(why)
+        Some(self.pulled.get_or_init(|| why).clone())
     }
 }

@@ -268,8 +268,11 @@ impl FioStream {
         self.verify.is_some() && self.checked_buffers.is_none_or(|class| class == request.buffers)
     }
 
-    /// The address of an operation for its verification.
+    /// The address of a read, write or trim for its verification.
     fn address(&self, request: &Request) -> Option<OpAddress> {
+        if !request.kind.moves_data() && request.kind != OpKind::Deallocate {
+            return None;
+        }
         let area = self.areas.iter().position(|area| area.target == request.target)?;
         Some(OpAddress { area, at: request.offset - self.areas[area].start, offset: request.offset })
     }
@@ -467,6 +470,12 @@ impl Stream for FioStream {
             }
         };
         self.begin();
+        if request.kind == OpKind::Deallocate
+            && let Some(address) = self.address(&request)
+            && let Some(verify) = &mut self.verify
+        {
+            verify.trim(address, request.len as usize);
+        }
         Some(request)
     }
 

@@ -148,11 +148,12 @@ impl Blocks {
 
     /// True if a valid header is that of a block at `place`.
     fn is_here(&self, header: &Header, place: BlockAddress) -> bool {
-        header.offset == place.offset && header.len as usize == self.len && self.is_of_method(header)
+        header.offset == place.offset && self.is_of_job(header)
     }
 
-    fn is_of_method(&self, header: &Header) -> bool {
-        Method::of_code(header.method) == Some(self.method)
+    /// True if a header has the method and the length of this job's.
+    fn is_of_job(&self, header: &Header) -> bool {
+        header.len as usize == self.len && Method::of_code(header.method) == Some(self.method)
     }
 
     fn has_right_data(&mut self, block: &[u8], header: &Header, place: BlockAddress) -> bool {
@@ -244,119 +245,87 @@ impl Blocks {
         Box::new(Damage { file: 0, offset: place.offset, text, received, expected: expected.map(straight) })
     }
 
+    /// Text about a wrong block, and the right one if it can be computed.
     fn damage(&self, block: &[u8], place: BlockAddress, wanted: Option<Origin>) -> (String, Option<Vec<u8>>) {
-        let expected = match wanted {
-            _ if self.method == Method::Pattern => Some(Origin { write: 0, seed: 0 }),
-            wanted => wanted,
-        };
-        let expected = expected.map(|wanted| {
-            let mut image = vec![0; self.len];
-            self.put_straight(&mut image, place, wanted);
-            image
-        });
         let found = if self.method.has_header() { Header::of(block) } else { Err(Broken::Magic(0)) };
-        // A whole block of another write, or of another place.
         if let Ok(header) = &found {
-            let is_whole = self.is_of_method(header)
-                && header.len as usize == self.len
-                && self.images(block, header, place).iter().any(|image| image == block);
-            let is_here = self.is_here(header, place);
-            if is_whole && !is_here || header.offset != place.offset && expected.is_none() {
-                return (self.foreign(header, place), expected);
-            }
-            if let Some(wanted) = wanted.filter(|wanted| is_whole && wanted.seed != header.seed) {
-                return (self.older(header, wanted), expected);
-            }
-            if !is_here && expected.is_none() {
-                return (self.other_options(header), None);
+            let is_whole =
+                self.is_of_job(header) && self.images(block, header, place).iter().any(|image| image == block);
+            let is_elsewhere = !self.is_of_job(header) || header.offset != place.offset;
+            let is_of_other = wanted.is_some_and(|wanted| wanted.seed != header.seed);
+            if is_elsewhere && (is_whole || wanted.is_none()) || is_of_other && is_whole {
+                return (self.other_block(header, place, wanted), wanted.map(|wanted| self.right(place, wanted)));
             }
         }
-        if let Some(image) = expected {
-            let difference = Difference::of(block, &image);
-            let text = match difference.is_of_all() {
-                false => difference.told(block, &image),
-                true if self.method == Method::Pattern => format!("foreign: {}", begins(block)),
-                true => match &found {
-                    Ok(header) if !self.is_here(header, place) => self.foreign(header, place),
-                    Ok(header) => format!(
-                        "torn: its header is of write {} of job {}, its data of neither that one nor the expected one",
-                        header.write, header.job
-                    ),
-                    Err(broken) => format!("foreign: {broken}, {}", begins(block)),
-                },
-            };
-            return (text, Some(image));
-        }
-        self.damage_alone(block, place, found.err())
-    }
-
-    /// The damage of a block that no write of this run was to: told by its own header.
-    fn damage_alone(&self, block: &[u8], place: BlockAddress, broken: Option<Broken>) -> (String, Option<Vec<u8>>) {
-        let mended = Header::mended(block).map(|(header, bit)| {
-            let mut right = block.to_vec();
-            right[bit / 8] ^= 1 << (bit % 8);
-            (header, right)
-        });
-        let (header, right) = match (broken, mended) {
-            (None, _) => match Header::of(block) {
-                Ok(header) => (header, block.to_vec()),
-                Err(broken) => return (format!("foreign: {broken}"), None),
-            },
-            (Some(_), Some((header, right))) if self.is_here(&header, place) => (header, right),
-            (Some(broken), _) => return (format!("foreign: {broken}, {}", begins(block)), None),
+        let right = match wanted {
+            Some(wanted) => Some(self.right(place, wanted)),
+            None if self.method == Method::Pattern => Some(self.right(place, Origin { write: 0, seed: 0 })),
+            None => self.nearest(block, place),
         };
-        let images = self.images(&right, &header, place);
-        let of_image = |image: Vec<u8>| (Difference::of(block, &image), image);
-        let best = images.into_iter().map(of_image).min_by_key(|(difference, _)| difference.bits);
-        let bytes = header.bytes();
-        let from = (bytes + self.method.digest_bytes()).min(block.len());
-        let digests = format!(
-            "expected {} {}, found {}",
-            self.method.name(),
-            hex(&block[bytes..from][..(from - bytes).min(TOLD_BYTES)]),
-            hex(&self.method.digest(&block[from..])[..(from - bytes).min(TOLD_BYTES)])
-        );
-        match best {
-            Some((difference, image)) if !difference.is_of_all() => {
-                (format!("{}; {digests}", difference.told(block, &image)), Some(image))
-            }
-            _ => (
-                format!(
-                    "its data does not belong to its header, and is not what these options make of the seed there, so that the bits cannot be counted; {digests}"
-                ),
-                None,
+        let difference = right.as_ref().map(|right| Difference::of(block, right));
+        let mut text = match (difference, &right, &found) {
+            (Some(difference), Some(right), _) if !difference.is_of_all() => difference.told(block, right),
+            (_, _, Ok(header)) if header.offset != place.offset => self.other_block(header, place, wanted),
+            (_, _, Ok(header)) => format!(
+                "its header is of write {} of job {}, its data of another one, or made with other options, so that bits cannot be counted",
+                header.write, header.job
             ),
+            (_, _, Err(broken)) if self.method.has_header() => format!("foreign: {broken}, {}", begins(block)),
+            (_, _, Err(_)) => format!("foreign: {}", begins(block)),
+        };
+        let bytes = self.method.digest_bytes();
+        if let Ok(header) = &found
+            && let Some((head, data)) = block.split_at_checked(header.bytes() + bytes)
+            && bytes > 0
+        {
+            let told = bytes.min(TOLD_BYTES);
+            let (stored, digest) = (&head[header.bytes()..][..told], &self.method.digest(data)[..told]);
+            let _ = write!(text, "; expected {} {}, found {}", self.method.name(), hex(stored), hex(digest));
         }
+        (text, right)
     }
 
-    fn foreign(&self, header: &Header, place: BlockAddress) -> String {
-        let Header { offset, len, job, write, .. } = header;
-        if *offset == place.offset {
-            return self.other_options(header);
-        }
-        format!("foreign: the block of offset {offset}, length {len} (write {write} of job {job})")
+    /// The block of `wanted`.
+    fn right(&self, place: BlockAddress, wanted: Origin) -> Vec<u8> {
+        let mut image = vec![0; self.len];
+        self.put_straight(&mut image, place, wanted);
+        image
     }
 
-    fn other_options(&self, header: &Header) -> String {
-        let method = Method::of_code(header.method).map_or("an unknown method", Method::name);
-        format!(
-            "foreign: a block of {} bytes with verify={method} (write {} of job {}), and this job has blocks of {} bytes with verify={} - check bs, verify_interval and verify",
-            header.len,
-            header.write,
-            header.job,
-            self.len,
-            self.method.name()
-        )
+    /// The block that the header of `block` is most likely of; a wrong bit in the header is put right.
+    fn nearest(&self, block: &[u8], place: BlockAddress) -> Option<Vec<u8>> {
+        let mut mended = block.to_vec();
+        let header = Header::of(block).ok().or_else(|| {
+            let (header, bit) = Header::mended(block)?;
+            mended[bit / 8] ^= 1 << (bit % 8);
+            Some(header)
+        });
+        let images = self.images(&mended, &header.filter(|header| self.is_here(header, place))?, place);
+        images.into_iter().min_by_key(|image| Difference::of(block, image).bits)
     }
 
-    fn older(&self, header: &Header, wanted: Origin) -> String {
-        let Header { job, sec, write, .. } = *header;
-        let last = wanted.write & u64::from(u16::MAX);
-        if job != self.job {
-            return format!("foreign: write {write} of job {job}, not write {last} of this one, job {}", self.job);
+    /// Text about a block that another write, job or place is the origin of.
+    fn other_block(&self, header: &Header, place: BlockAddress, wanted: Option<Origin>) -> String {
+        let Header { job, len, offset, write, .. } = *header;
+        let last = wanted.map_or(0, |wanted| wanted.write & u64::from(u16::MAX));
+        match () {
+            () if !self.is_of_job(header) => format!(
+                "foreign: a block of {len} bytes with verify={} (write {write} of job {job}), and this job has blocks of {} bytes with verify={} - check bs, verify_interval and verify",
+                Method::of_code(header.method).map_or("an unknown method", Method::name),
+                self.len,
+                self.method.name()
+            ),
+            () if offset != place.offset => {
+                format!("foreign: the block of offset {offset}, length {len} (write {write} of job {job})")
+            }
+            () if job != self.job => {
+                format!("foreign: write {write} of job {job}, not write {last} of this one, job {}", self.job)
+            }
+            () => {
+                let run = if header.sec == self.sec { "this run" } else { "an earlier run" };
+                format!("stale: write {write} of {run} to this place, although write {last} of this run came after it")
+            }
         }
-        let run = if sec == self.sec { "this run" } else { "an earlier run" };
-        format!("stale: write {write} of {run} to this place, although write {last} of this run came after it")
     }
 }
 

@@ -152,7 +152,7 @@ impl Verify {
     pub(super) fn fill(&mut self, address: OpAddress, data: &mut [u8]) {
         let write = self.writes;
         self.writes += 1;
-        self.progress.verify.begin_write(self.writes);
+        self.progress.verify.writes_begun.set(self.writes);
         if let Some(written) = &mut self.written {
             written.begin(address.area, written.blocks(address.at, data.len()), write);
         }
@@ -160,6 +160,14 @@ impl Verify {
             let from = number * self.blocks.len;
             let offset = address.offset + from as u64;
             self.blocks.put(block, BlockAddress { offset, from }, Self::wanted(self.seed, write, offset));
+        }
+    }
+
+    /// A trim begins.
+    pub(super) fn trim(&mut self, address: OpAddress, len: usize) {
+        if let Some(written) = &mut self.written {
+            let blocks = written.blocks(address.at, len);
+            written.forget(address.area, blocks);
         }
     }
 
@@ -188,7 +196,8 @@ impl Verify {
 
     fn tell(&self) {
         if let Some(Written { due, unknown, grain, .. }) = &self.written {
-            self.progress.verify.set_written(due * grain, unknown * grain);
+            self.progress.verify.due_bytes.set(due * grain);
+            self.progress.verify.unknown_bytes.set(unknown * grain);
         }
     }
 
@@ -249,7 +258,7 @@ impl Verify {
                 }
             }
         }
-        self.progress.verify.add_checked(right);
+        self.progress.verify.checked_bytes.add(right);
         self.tell();
         match first {
             None => Ok(()),
@@ -277,6 +286,6 @@ impl Verify {
 
     /// True if the stream ends at a wrong block.
     pub(super) fn is_fatal(&self) -> bool {
-        self.is_fatal && self.progress.verify.wrong_blocks() > 0
+        self.is_fatal && self.progress.verify.wrong_blocks.get() > 0
     }
 }

@@ -73,6 +73,14 @@ impl Written {
         }
     }
 
+    /// Forgets blocks whose contents are about to go.
+    pub(super) fn forget(&mut self, area: usize, blocks: Range<usize>) {
+        for entry in &mut self.areas[area][blocks] {
+            self.due -= u64::from(*entry & DUE != 0);
+            *entry &= !(DUE | READING);
+        }
+    }
+
     /// Begins to read back the block if it is due, and blocks behind it of the same write, `most` in all. Returns how
     /// many.
     pub(super) fn read(&mut self, area: usize, block: usize, most: usize) -> usize {
@@ -166,6 +174,12 @@ mod tests {
         assert_eq!(written.was_read(0, 0), None);
         written.end(0, 0..1, false);
         assert_eq!((written.due, written.unknown), (2, 1));
+        // Trimmed, also while it is read back.
+        written.begin(0, 7..9, 6);
+        written.end(0, 7..9, true);
+        assert_eq!(written.read(0, 7, 1), 1);
+        written.forget(0, 7..9);
+        assert_eq!((written.was_read(0, 7), written.read(0, 8, 1), written.due), (None, 0, 2));
         // More at once than are counted.
         (0..200).for_each(|write| written.begin(0, 5..6, write));
         (0..200).for_each(|_| written.end(0, 5..6, true));
