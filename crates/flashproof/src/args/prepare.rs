@@ -81,16 +81,16 @@ pub struct PrepArgs {
 
 /// (T - U) / U; `None` for `auto`.
 #[derive(Debug, Clone, Copy)]
-pub struct OverProvisioning(Option<f64>);
+pub struct OverProvisioning(pub Option<f64>);
 
-fn over_provisioning(text: &str) -> Result<OverProvisioning, String> {
+pub(super) fn over_provisioning(text: &str) -> Result<OverProvisioning, String> {
     if text == "auto" {
         return Ok(OverProvisioning(None));
     }
-    percent(text, 0.1..=200.0).map(|percent| OverProvisioning(Some(percent / 100.0)))
+    percent(text, 0.1..=99.0).map(|percent| OverProvisioning(Some(percent / 100.0)))
 }
 
-fn block_bytes(text: &str) -> Result<u32, String> {
+pub(super) fn block_bytes(text: &str) -> Result<u32, String> {
     let fits = |bytes: &u64| bytes.is_power_of_two() && (4 << 10..=128 << 10).contains(bytes);
     let bytes = parse_number(text, BYTES).ok().filter(fits);
     bytes.map(|bytes| bytes as u32).ok_or_else(|| "give 4k, 8k, 16k, 32k, 64k or 128k".to_owned())
@@ -141,6 +141,7 @@ Examples:
   flashproof prep /dev/nvme1n1 /dev/nvme2n1       zeros, then salt; both at once
   flashproof prep /dev/nvme1n1                    the same again after an interruption: goes on from there
   flashproof prep /dev/nvme1n1 --discard-first --skip-zero --fills 2     SNIA's preconditioning
+  flashproof prep /dev/nvme1n1 --for random-writes --over-provisioning 14.5     steady random writes, in one pass
   flashproof prep /dev/nvme1n1 --use-pct 80       over-provision: use 80 %, discard the rest
   flashproof prep /dev/nvme1n1 --dry-run          how much, how long, and if the guard agrees
   flashproof prep /dev/nvme1n1 --verify           read a sample of a prepared device

@@ -48,7 +48,7 @@ pub struct RandomWrites {
 
 impl RandomWrites {
     /// The order on a drive of `size_bytes` whose first `used_bytes` are used.
-    fn order(&self, size_bytes: u64, used_bytes: u64) -> RandomOrder {
+    pub(crate) fn order(&self, size_bytes: u64, used_bytes: u64) -> RandomOrder {
         let block = u64::from(self.block_bytes);
         let over_provisioning =
             self.over_provisioning.unwrap_or_else(|| over_provisioning::of_usual_flash(size_bytes));

@@ -102,6 +102,7 @@ impl Stream for Sweep {
 
 #[cfg(test)]
 mod tests {
+    use super::super::order::OrderSpec;
     use super::*;
 
     const BLOCK: u64 = BLOCK_BYTES as u64;
@@ -147,5 +148,37 @@ mod tests {
         }
         assert_eq!(mark.load(Ordering::Acquire), 2 * BLOCK + 512);
         assert!(sweep.next().is_none());
+    }
+
+    #[test]
+    fn two_writes_of_a_block_are_never_in_flight_together() {
+        let (block, blocks) = (4096, 2048_u64);
+        let spec = OrderSpec { block_bytes: 4096, pass_bytes: 2400 * block, cache_bytes: 20 * block, seed: 1 };
+        let order = Arc::new(Order::new(blocks * block - 512, spec).unwrap());
+        let mark = Arc::new(AtomicU64::new(0));
+        let mut sweep = Sweep::ordered(0, order.clone(), blocks * block - 512, mark.clone());
+        // The first write stays in flight for as long as the sweep allows.
+        let slow = sweep.next().unwrap();
+        let mut bytes = u64::from(slow.len);
+        let mut ahead = 0;
+        while let Some(request) = sweep.next() {
+            ahead += 1;
+            bytes += u64::from(request.len);
+            sweep.on_completion(&request, Outcome::Done);
+        }
+        assert!(sweep.stuck().is_some() && ahead == order.gap(), "{ahead} of {}", order.gap());
+        assert_eq!(mark.load(Ordering::Acquire), 0);
+        sweep.on_completion(&slow, Outcome::Done);
+        assert_eq!((sweep.stuck(), mark.load(Ordering::Acquire)), (None, (ahead + 1) * block));
+        let mut classes = [0; 2];
+        while let Some(request) = sweep.next() {
+            bytes += u64::from(request.len);
+            classes[usize::from(request.buffers)] += 1;
+            sweep.on_completion(&request, Outcome::Done);
+        }
+        // The short block at the end was written once or twice.
+        assert!([1, 2].contains(&((2400 * block - bytes) / 512)) && sweep.stuck().is_none(), "{bytes}");
+        assert_eq!(mark.load(Ordering::Acquire), 2400 * block);
+        assert!(classes[0] > classes[1] && classes[1] > 0, "{classes:?}");
     }
 }
