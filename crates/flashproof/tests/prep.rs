@@ -285,7 +285,7 @@ fn a_pass_in_random_order_writes_the_flash_once_and_leaves_known_data() {
     assert!(ended.warnings()[0].contains("file: it takes no discard"), "{:?}", ended.warnings());
     case.bench.flashproof(&["prep", "file", "--verify"]).expect(0);
     let ended = case.bench.flashproof(&[&larger[..], &["--dry-run"]].concat()).expect(0);
-    assert!(ended.stdout.contains("425984 in all"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("393216 in all"), "{}", ended.stdout);
     // Tiny, and simulated.
     case.bench.write("tiny", b"x");
     case.bench.flashproof(&["prep", "tiny", "--for", "random-writes", "--erase", "tiny"]).expect(0);

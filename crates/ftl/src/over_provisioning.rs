@@ -20,7 +20,8 @@ pub fn share_of_flash(over_provisioning: f64) -> f64 {
 /// take some.
 pub fn of_usual_flash(logical_bytes: u64) -> f64 {
     let sizes = (0..63).flat_map(|power| [1_u128 << power, 3 << power]);
-    let extra = sizes.map(|size| size as f64 / logical_bytes as f64 - 1.0).filter(|extra| (0.05..=0.45).contains(extra));
+    let extra =
+        sizes.map(|size| size as f64 / logical_bytes as f64 - 1.0).filter(|extra| (0.05..=0.45).contains(extra));
     extra.min_by(f64::total_cmp).unwrap_or(0.07)
 }
 

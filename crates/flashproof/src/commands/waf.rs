@@ -48,11 +48,7 @@ pub fn measure(args: &WafMeasureArgs) -> Result<ExitCode, Failure> {
 
 /// Compares preparations for random writes on a simulated drive.
 pub fn prep(args: &WafPrepArgs) -> Result<ExitCode, Failure> {
-    let ours = RandomWrites {
-        over_provisioning: args.over_provisioning.0,
-        block_bytes: args.block,
-        cache_bytes: None,
-    };
+    let ours = RandomWrites { over_provisioning: args.over_provisioning.0, block_bytes: args.block, cache_bytes: None };
     console::result(&preparations(&args.on, &ours, args.seed)?.to_string())?;
     Ok(ExitCode::SUCCESS)
 }

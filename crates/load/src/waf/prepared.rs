@@ -135,7 +135,8 @@ impl Steady {
             }
         }
         let fills = drive.ftl.counters().host as f64 / self.spec.logical_bytes as f64;
-        let distance = drive.quantiles().iter().zip(&self.quantiles).map(|(is, steady)| (is - steady).abs()).sum::<f64>();
+        let distance =
+            drive.quantiles().iter().zip(&self.quantiles).map(|(is, steady)| (is - steady).abs()).sum::<f64>();
         let after = (0..AFTER).map(|_| drive.overwrite(units / OCTILES as u64) / self.waf).collect();
         Ok(Prepared { fills, after, distance: distance / QUANTILES as f64 })
     }
@@ -144,8 +145,12 @@ impl Steady {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use engine::sim::{DriveModel, DriveSpec, FtlModel};
     use ftl::Victim;
+    use results::telemetry::Column;
     use std::collections::{HashSet, VecDeque};
+    use sys::buffer::Buf;
+    use sys::op::{Op, OpKind, WriteSync};
 
     /// A gibibyte in superblocks of so many units.
     fn spec(over_provisioning: f64, superblock_units: u64) -> Spec {
@@ -180,6 +185,58 @@ mod tests {
             let prepared = steady.after(ordered(&steady, 0)).unwrap();
             assert!(prepared.error() < 0.05, "{victim:?} {prepared:?}");
         }
+    }
+
+    /// Writes blocks of 4 KiB with 64 in flight. Returns the write amplification by the drive's telemetry.
+    fn written(drive: &mut FtlModel, mut offsets: impl Iterator<Item = u64>) -> f64 {
+        let counted = |drive: &FtlModel, column| drive.counters().into_iter().find(|(of, _)| *of == column).unwrap().1;
+        let bytes = |drive: &FtlModel| [Column::SimMbmw, Column::SimHbmw].map(|column| counted(drive, column) as f64);
+        let before = bytes(drive);
+        let (mut free, mut now_ns) = ((0..64).collect::<Vec<u32>>(), 0);
+        loop {
+            while let Some(token) = free.pop() {
+                let Some(offset) = offsets.next() else {
+                    free.push(token);
+                    break;
+                };
+                let (target, sync, placement, buf) = (0, WriteSync::No, None, Buf::empty());
+                let op = Op { target, kind: OpKind::Write, offset, len: 4096, sync, placement, buf, token };
+                drive.submit(&op, now_ns);
+            }
+            if free.len() == 64 {
+                let [media, host] = bytes(drive);
+                return (media - before[0]) / (host - before[1]);
+            }
+            now_ns = drive.next_event_ns();
+            if let Some(done) = drive.advance() {
+                assert_eq!(done.errno, 0);
+                free.push(done.token);
+            }
+        }
+    }
+
+    #[test]
+    fn the_telemetry_of_a_drive_of_several_dies_is_steady_from_the_first_octile_on() {
+        let text = "sim:ftl+capacity=256MiB+op=15%+superblock=1MiB+channels=4+dies=2+planes=1+page=16KiB+buffer=1MiB+reserve=1";
+        let spec: DriveSpec = text.parse().unwrap();
+        let of = spec.ftl.clone().unwrap();
+        let mut drive = FtlModel::new(&spec, &of, 1).unwrap();
+        let units = 65_536;
+        let pass_bytes = of.spec.superblocks() * of.spec.superblock_bytes;
+        let order = Order::new(units << 12, OrderSpec { block_bytes: 4096, pass_bytes, cache_bytes: 2 << 20, seed: 1 })
+            .unwrap();
+        let waf = written(&mut drive, (0..order.writes()).map(|index| order.write(index).offset));
+        assert!(waf < 1.05, "{waf} during the pass");
+        let mut random = Random::new(5);
+        let mut overwrite = |count| {
+            let offsets: Vec<_> = (0..count).map(|_| random.below(units) << 12).collect();
+            written(&mut drive, offsets.into_iter())
+        };
+        let octiles: Vec<f64> = (0..4).map(|_| overwrite(units / 8)).collect();
+        overwrite(2 * units);
+        let steady = overwrite(2 * units);
+        assert!(octiles.iter().all(|waf| (waf / steady - 1.0).abs() < 0.02), "{octiles:?}, steady {steady}");
+        assert_eq!(drive.check(), Ok(()));
     }
 
     #[test]

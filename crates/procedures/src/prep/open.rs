@@ -243,7 +243,13 @@ pub(super) fn simulate(wanted: &Wanted, names: &[DeviceName]) -> Result<Vec<Driv
     let beginning = Beginning { seed: session::runner::fresh_seed(), unix_s: unix_s() };
     let drives = names.iter().filter_map(|name| Some((name.clone(), name.drive()?.clone()))).map(|(name, spec)| {
         let path = name.to_string();
-        let subject = Subject { path: path.clone(), identity: None, serial: None, size_bytes: spec.capacity_bytes, discards: false };
+        let subject = Subject {
+            path: path.clone(),
+            identity: None,
+            serial: None,
+            size_bytes: spec.capacity_bytes,
+            discards: false,
+        };
         let Resume { prepared, .. } = Resume::of(&subject, wanted, &nowhere, beginning)?;
         Ok::<_, String>(Drive {
             name,

@@ -50,8 +50,7 @@ impl RandomWrites {
     /// The order on a drive of `size_bytes` whose first `used_bytes` are used.
     pub(crate) fn order(&self, size_bytes: u64, used_bytes: u64) -> RandomOrder {
         let block = u64::from(self.block_bytes);
-        let over_provisioning =
-            self.over_provisioning.unwrap_or_else(|| over_provisioning::of_usual_flash(size_bytes));
+        let over_provisioning = self.over_provisioning.unwrap_or_else(|| over_provisioning::of_usual_flash(size_bytes));
         let flash_blocks = (size_bytes as f64 * (1.0 + over_provisioning) / block as f64).round() as u64;
         RandomOrder {
             block_bytes: self.block_bytes,
@@ -239,7 +238,11 @@ fn check_same_work(subject: &Subject, prepared: &Prepared, wanted: &Wanted) -> R
         ("zeros", yes_no(prepared.zeros), yes_no(wanted.zeros)),
         ("discard-first", yes_no(prepared.discard_first), yes_no(subject.discard_first(wanted))),
         ("used bytes (--use-pct)", prepared.used_bytes.to_string(), used.to_string()),
-        ("random writes (--for)", describe(prepared.random), describe(wanted.random.map(|it| it.order(*size_bytes, used)))),
+        (
+            "random writes (--for)",
+            describe(prepared.random),
+            describe(wanted.random.map(|it| it.order(*size_bytes, used))),
+        ),
     ];
     let differs: Vec<_> = differs.iter().filter(|(_, was, is)| was != is).collect();
     if differs.is_empty() {
@@ -263,7 +266,13 @@ pub(super) mod tests {
     const SIZE: u64 = 10 << 20;
 
     fn subject(identity: &str) -> Subject {
-        Subject { path: "/dev/x".into(), identity: Some(identity.into()), serial: None, size_bytes: SIZE, discards: false }
+        Subject {
+            path: "/dev/x".into(),
+            identity: Some(identity.into()),
+            serial: None,
+            size_bytes: SIZE,
+            discards: false,
+        }
     }
 
     const WANTED: Wanted = Wanted::USUAL;

@@ -99,7 +99,7 @@ impl Order {
                 Ok(Self { spec, blocks, region, lead, before })
             }
             _ => Err(format!(
-                "{all} writes are too many for {blocks} blocks of {} bytes that are written once or twice",
+                "{all} writes are too many for {blocks} blocks of {} bytes, each written once or twice behind the cache",
                 spec.block_bytes
             )),
         }
@@ -183,8 +183,13 @@ fn counts(blocks: u64, all: u64, region: u64, lead: u64) -> Vec<Counts> {
     for (end, share) in (1..=regions).zip(shares.into_iter().rev()) {
         let now = before[before.len() - 1];
         sum += share;
-        let all = all.min(end * region);
-        let lasting = (sum.round() as u64).clamp(now.lasting, now.lasting + all - now.all);
+        let total = all;
+        let all = total.min(end * region);
+        let lasting = match regions - end > lead {
+            true => (sum.round() as u64).clamp(now.lasting, now.lasting + all - now.all),
+            // Exactly, so that none of the newest regions has a first write.
+            false => blocks.saturating_sub(total - all),
+        };
         let due = end.checked_sub(lead).map_or(0, |end| before[end as usize].first());
         let second = now.second + (due - now.second).min(lasting - now.lasting);
         before.push(Counts { all, lasting, second });
@@ -239,7 +244,7 @@ mod tests {
     #[test]
     fn every_block_has_one_lasting_write_and_a_first_one_beyond_the_cache() {
         for (blocks, cache) in [(1, 0), (2, 0), (300, 4), (2048, 32), (100_000, 0), (100_000, 1_500), (70_001, 8_000)] {
-            for over_provisioning in [0.0, 0.01, 0.07, 0.10, 0.15, 0.20, 0.28, 0.374, 0.45] {
+            for over_provisioning in [0.0, 0.01, 0.07, 0.10, 0.15, 0.20, 0.28, 0.374, 0.5, 0.75] {
                 let order = order(blocks, over_provisioning, cache, blocks).unwrap();
                 assert!(order.gap() >= cache && order.writes() >= blocks);
                 let mut written: Vec<[Option<u64>; 2]> = vec![[None; 2]; blocks as usize];
