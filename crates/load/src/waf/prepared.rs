@@ -60,7 +60,7 @@ pub enum Method {
 
 /// State of a drive after a preparation.
 #[derive(Debug, Clone)]
-pub struct Prepared {
+pub struct AfterPrep {
     /// Drive fills that were written.
     pub fills: f64,
     /// Write amplification of each following octile of a drive fill of random overwrites, over that of the steady
@@ -70,7 +70,7 @@ pub struct Prepared {
     pub distance: f64,
 }
 
-impl Prepared {
+impl AfterPrep {
     /// Largest relative difference of an octile's write amplification from the steady state.
     pub fn error(&self) -> f64 {
         self.after.iter().map(|waf| (waf - 1.0).abs()).fold(0.0, f64::max)
@@ -112,7 +112,7 @@ impl Steady {
     /// Prepares another such drive by `method`, and overwrites it then.
     ///
     /// Errors: an order that is not possible.
-    pub fn after(&self, method: Method) -> Result<Prepared, String> {
+    pub fn after(&self, method: Method) -> Result<AfterPrep, String> {
         // Other writes than those that made the steady state.
         let seed = self.seed ^ 1 << 32;
         let mut drive = Overwritten::new(&self.spec, seed).map_err(|error| error.to_string())?;
@@ -138,7 +138,7 @@ impl Steady {
         let distance =
             drive.quantiles().iter().zip(&self.quantiles).map(|(is, steady)| (is - steady).abs()).sum::<f64>();
         let after = (0..AFTER).map(|_| drive.overwrite(units / OCTILES as u64) / self.waf).collect();
-        Ok(Prepared { fills, after, distance: distance / QUANTILES as f64 })
+        Ok(AfterPrep { fills, after, distance: distance / QUANTILES as f64 })
     }
 }
 

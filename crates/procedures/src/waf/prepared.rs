@@ -5,7 +5,7 @@ use crate::prep::RandomWrites;
 use device::guard::RandomOrder;
 use ftl::over_provisioning::Both;
 use load::memory;
-use load::waf::prepared::{AFTER, Method, Prepared, Steady};
+use load::waf::prepared::{AFTER, AfterPrep, Method, Steady};
 use report::table::Table;
 use session::failure::Failure;
 use std::fmt;
@@ -20,7 +20,7 @@ const SHOWN: [usize; 5] = [0, 1, 2, 3, 7];
 pub struct Preparations {
     on: String,
     steady: Steady,
-    found: Vec<(String, Prepared)>,
+    found: Vec<(String, AfterPrep)>,
 }
 
 impl fmt::Display for Preparations {
@@ -37,7 +37,7 @@ impl fmt::Display for Preparations {
     }
 }
 
-fn table(found: &[(String, Prepared)]) -> Table {
+fn table(found: &[(String, AfterPrep)]) -> Table {
     let rows = found.iter().map(|(name, prepared)| {
         let waf = |octile: usize| format!("{:+.1} %", (prepared.after[octile] - 1.0) * 100.0);
         let until = match prepared.octiles_until(STEADY) {

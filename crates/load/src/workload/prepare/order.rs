@@ -1,4 +1,4 @@
-//! The order of writes that leaves a drive in the state of steady random overwrites, after one physical pass.
+//! An order of writes that leaves a drive in the state of steady random overwrites, after one physical pass.
 //!
 //! ```text
 //! writes    0 ......................... 1 + over-provisioning   x the capacity
