@@ -25,7 +25,7 @@ pub use reports::{CompareArgs, FormArgs, ReportArgs, StatusArgs};
 pub use series::{BaselineArgs, CertifyArgs, PredictArgs, RateArgs};
 pub use trace::TraceArgs;
 pub use values::seconds;
-pub use waf::{OnDriveArgs, WafMeasureArgs, WafModelArgs, WafProbeArgs, WafSetupArgs};
+pub use waf::{OnDriveArgs, WafMeasureArgs, WafModelArgs, WafPrepArgs, WafProbeArgs, WafSetupArgs};
 
 use clap::{ArgAction, ArgMatches, Args, FromArgMatches, Parser, Subcommand};
 use load::workload::act::options::Test;
@@ -256,6 +256,9 @@ pub enum Waf {
     /// Test if a drive's firmware keeps data of placement handles apart; ERASES a real one
     #[command(after_long_help = help::laid_out(waf::PROBE_EXAMPLES))]
     Probe(WafProbeArgs),
+    /// Compare preparations for random writes on a simulated drive
+    #[command(after_long_help = help::laid_out(waf::PREP_EXAMPLES))]
+    Prep(WafPrepArgs),
     /// Print the nvme-cli commands that give a namespace placement handles (FDP), and those that undo it; run none of
     /// them
     #[command(after_long_help = help::laid_out(waf::SETUP_EXAMPLES))]

@@ -255,6 +255,75 @@ fn a_preparation_ends_cleanly_on_a_signal_and_says_how_to_go_on() {
     assert!(ended.stderr.contains("--fills 60 --seed 3 --checkpoint 0"), "{}", ended.stderr);
 }
 
+const RANDOM: [&str; 6] = ["--for", "random-writes", "--over-provisioning", "20", "--cache-bytes", "64KiB"];
+
+#[test]
+fn a_pass_in_random_order_writes_the_flash_once_and_leaves_known_data() {
+    let Some(case) = Case::new(ODD_BYTES) else { return };
+    let written = || case.device.counters().write.sectors * 512;
+    let before = written();
+    let ended = case.prep(&[&RANDOM[..], &["--seed", "7"]].concat()).expect(0);
+    assert_same(&case.device.content(), &salt(&case.bench, 1, ODD_BYTES));
+    // 769 blocks, the last of which has 2,560 bytes and is written once or twice.
+    let pass_bytes = 922 * 4096;
+    let short = pass_bytes - (written() - before);
+    assert!([1536, 3072].contains(&short), "{short}");
+    assert_eq!(record(&case.bench)["prepared"]["random"]["pass_bytes"], json!(pass_bytes));
+    let says = "random writes of 4096 bytes, 3776512 in all (over-provisioning 20.0 % of the logical capacity";
+    assert!(ended.stdout.contains(says), "{}", ended.stdout);
+
+    case.prep(&["--verify"]).expect(0);
+    let image = OpenOptions::new().write(true).open(&case.device.image).unwrap();
+    image.write_all_at(&[!case.device.content()[2_000_001]], 2_000_001).unwrap();
+    case.prep(&["--verify"]).expect_error(1, &["1 of 769 places read back differ, the first at byte 2000001"]);
+
+    // A file has no discard, and 8 blocks of 32 KiB that a short one follows.
+    let size = 8 * 32768 + 700;
+    case.bench.write("file", vec![0; size]);
+    let larger = ["prep", "file", "--for", "random-writes", "--block", "32k", "--over-provisioning", "50"];
+    let ended = case.bench.flashproof(&larger).expect(0);
+    assert!(ended.warnings()[0].contains("file: it takes no discard"), "{:?}", ended.warnings());
+    case.bench.flashproof(&["prep", "file", "--verify"]).expect(0);
+    let ended = case.bench.flashproof(&[&larger[..], &["--dry-run"]].concat()).expect(0);
+    assert!(ended.stdout.contains("393216 in all"), "{}", ended.stdout);
+    // Tiny, and simulated.
+    case.bench.write("tiny", b"x");
+    case.bench.flashproof(&["prep", "tiny", "--for", "random-writes", "--erase", "tiny"]).expect(0);
+    let sim = "sim:ftl+capacity=64MiB+op=28%+superblock=256KiB";
+    let ended = case.bench.flashproof(&[&["prep", sim], &RANDOM[..]].concat()).expect(0);
+    assert!(ended.stdout.contains("80531456 in all"), "{}", ended.stdout);
+}
+
+#[test]
+fn a_pass_in_random_order_that_was_killed_goes_on_at_its_mark() {
+    let size = 128 * MIB + 512;
+    let Some(case) = Case::new(size) else { return };
+    let options = ["--for", "random-writes", "--over-provisioning", "90", "--seed", "3", "--checkpoint", "0"];
+    let mut running = case.start(&options);
+    let mark = || {
+        let state = case.bench.path("state/devices");
+        let entries = fs::read_dir(state).into_iter().flatten();
+        let texts = entries.map(|entry| fs::read_to_string(entry.unwrap().path()).unwrap_or_default());
+        let record = texts.filter_map(|text| serde_json::from_str::<Value>(&text).ok()).next();
+        record.and_then(|record| record["prepared"]["mark_bytes"].as_u64()).unwrap_or(0)
+    };
+    running.wait_until("some of it is written", || mark() > 4 * MIB);
+    running.signal("KILL");
+    assert_eq!(running.end().signal, Some(9));
+    let killed_at = mark();
+    assert_eq!(record(&case.bench)["prepared"]["ended_unix_s"], Value::Null, "it was interrupted");
+
+    case.prep(&[]).expect_error(2, &["random writes (--for) ", " in blocks of 4096 ", " then and no now"]);
+    let lost = case.device.content();
+    case.device.put(0, &vec![0; size as usize]);
+    let refused = ["cannot go on with", &format!("all before byte {killed_at} is written, but 64 of 64 places")];
+    case.prep(&options[..4]).expect_error(3, &refused);
+    case.device.put(0, &lost);
+    let ended = case.prep(&options[..4]).expect(0);
+    assert!(ended.stderr.contains(&format!("going on at byte {killed_at} of ")), "{}", ended.stderr);
+    assert_same(&case.device.content(), &salt(&case.bench, 1, size));
+}
+
 #[test]
 fn another_seed_or_another_drive_is_refused_until_it_may_begin_anew() {
     let bench = Bench::new();
@@ -446,6 +515,20 @@ fn what_cannot_be_is_a_usage_error() {
         &["prep", "sim:", "file"],
         &["prep", "file", "--verify", "--restart"],
         &["prep", "sim:capacity=1MiB", "--use-pct", "1"],
+        &["prep", "sim:", "--for", "reads"],
+        &["prep", "sim:", "--block", "4k"],
+        &["prep", "sim:", "--over-provisioning", "7"],
+        &["prep", "sim:", "--for", "random-writes", "--fills", "2"],
+        &["prep", "sim:", "--for", "random-writes", "--zero-only"],
+        &["prep", "sim:", "--for", "random-writes", "--over-provisioning", "0"],
+        &["prep", "sim:", "--for", "random-writes", "--over-provisioning", "nan"],
+        &["prep", "sim:", "--for", "random-writes", "--block", "5k"],
+        &["prep", "sim:", "--for", "random-writes", "--block", "256k"],
+        &["prep", "sim:capacity=1GiB", "--for", "random-writes", "--cache-bytes", "900MiB"],
+        &["prep", "sim:capacity=1GiB", "--for", "random-writes", "--use-pct", "40"],
+        &["prep", "file", "--verify", "--for", "random-writes"],
+        &["waf", "prep", "sim:"],
+        &["waf", "prep", "/dev/null"],
     ] {
         let ended = bench.flashproof(arguments).expect(2);
         assert!(ended.stderr.starts_with("error: "), "{arguments:?}: {}", ended.stderr);

@@ -208,6 +208,11 @@ impl Ftl {
         self.valid.total()
     }
 
+    /// Valid units of each superblock that is full and not being collected.
+    pub fn valid_units(&self) -> impl Iterator<Item = u32> {
+        self.valid.closed().map(|(_, valid)| valid)
+    }
+
     pub fn superblock_units(&self) -> u32 {
         self.map.per_superblock()
     }

@@ -15,6 +15,16 @@ pub fn share_of_flash(over_provisioning: f64) -> f64 {
     over_provisioning / (1.0 + over_provisioning)
 }
 
+/// Over-provisioning that raw flash of a usual size would leave a drive of `logical_bytes`: 2^n or 3 x 2^n bytes. 7 % if
+/// no such size is 5 % to 45 % larger, as for files. The usable part is smaller: firmware, parity and spare blocks
+/// take some.
+pub fn of_usual_flash(logical_bytes: u64) -> f64 {
+    let sizes = (0..63).flat_map(|power| [1_u128 << power, 3 << power]);
+    let extra =
+        sizes.map(|size| size as f64 / logical_bytes as f64 - 1.0).filter(|extra| (0.05..=0.45).contains(extra));
+    extra.min_by(f64::total_cmp).unwrap_or(0.07)
+}
+
 /// Prints both: `28.0 % of the logical capacity, (T - U) / U; 21.9 % of all flash, (T - U) / T`.
 #[derive(Debug, Clone, Copy)]
 pub struct Both(
@@ -36,6 +46,21 @@ impl fmt::Display for Both {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn flash_comes_in_powers_of_two_and_three_times_those() {
+        for (bytes, pct) in [
+            (960_197_124_096, 14.5),
+            (800_166_076_416, 37.4),
+            (1_000_204_886_016, 9.9),
+            (7_681_501_126_656, 14.5),
+            (6_401_252_745_216, 37.4),
+            (2_400_476_553_216, 37.4),
+            (1 << 30, 7.0),
+        ] {
+            assert!((of_usual_flash(bytes) * 100.0 - pct).abs() < 0.1, "{bytes}: {}", of_usual_flash(bytes));
+        }
+    }
 
     #[test]
     fn one_convention_follows_from_the_other() {

@@ -43,7 +43,7 @@ pub(crate) use preparation::UsedPart;
 #[cfg(test)]
 pub(crate) use preparation::tests::prepared as prepared_for_tests;
 pub use preparation::{PREPARATION, Preparation, Records, StateError, unix_s};
-pub use preparation::{Prepared, Sampled};
+pub use preparation::{Prepared, RandomOrder, Sampled};
 pub use processes::Opener;
 pub use refusal::{Reason, Refusal, Refused};
 pub use request::{Guard, Request};

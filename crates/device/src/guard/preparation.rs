@@ -264,6 +264,9 @@ pub struct Prepared {
     pub zeros: bool,
     /// Passes of salt.
     pub fills: u32,
+    /// The one pass of salt is in random order.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub random: Option<RandomOrder>,
     /// Seed of the salt.
     pub seed: u64,
     /// Beginning, seconds since 1970.
@@ -281,6 +284,17 @@ pub struct Prepared {
     pub written_since: Option<String>,
 }
 
+/// What determines a random order of writes, beside seed and size.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub struct RandomOrder {
+    /// Bytes of a write.
+    pub block_bytes: u32,
+    /// Bytes that are written in all: the flash that is thought to be there.
+    pub pass_bytes: u64,
+    /// The two writes of a block are farther apart than this.
+    pub cache_bytes: u64,
+}
+
 /// A sample that was read back and compared.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sampled {
@@ -296,6 +310,11 @@ pub struct Sampled {
 impl Prepared {
     pub fn passes(&self) -> u32 {
         u32::from(self.zeros) + self.fills
+    }
+
+    /// Bytes of a pass.
+    pub fn pass_bytes(&self) -> u64 {
+        self.random.map_or(self.used_bytes, |random| random.pass_bytes)
     }
 
     /// Number of the salt written in pass `pass` (from 0); `None` for the pass of zeros.
@@ -318,7 +337,7 @@ impl Prepared {
             false => format!(
                 "at byte {} of {} of pass {} of {}",
                 self.mark_bytes,
-                self.used_bytes,
+                self.pass_bytes(),
                 self.passes_done + 1,
                 self.passes()
             ),
@@ -429,6 +448,7 @@ pub(crate) mod tests {
             rest_discarded: false,
             zeros: true,
             fills: 2,
+            random: None,
             seed: 9,
             started_unix_s,
             ended_unix_s: None,

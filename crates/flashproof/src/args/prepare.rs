@@ -1,11 +1,20 @@
 //! The options of `flashproof prep` and `flashproof doctor`.
 
+use super::values::percent;
 use clap::builder::NonEmptyStringValueParser;
-use clap::{Args, CommandFactory, FromArgMatches, Parser};
-use procedures::prep::{CHECKPOINT_SEC, Preparation, SAMPLES, Style, Wanted};
+use clap::{Args, CommandFactory, FromArgMatches, Parser, ValueEnum};
+use load::workload::fio::{BYTES, parse_number};
+use procedures::prep::{CHECKPOINT_SEC, Preparation, RandomWrites, SAMPLES, Style, Wanted};
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
+
+/// Loads that a drive is prepared for.
+#[derive(ValueEnum, Debug, Clone, Copy)]
+pub enum Purpose {
+    /// Steady random overwrites: one pass over the drive's whole flash instead of hours of writes
+    RandomWrites,
+}
 
 /// Options of a preparation.
 #[derive(Args, Debug)]
@@ -25,6 +34,19 @@ pub struct PrepArgs {
     /// Write zeros only
     #[arg(long, conflicts_with_all = ["skip_zero", "fills"])]
     pub zero_only: bool,
+    /// Load to prepare the drive for, by one pass in random order, after a discard where the drive takes it
+    #[arg(long = "for", value_name = "LOAD", conflicts_with_all = ["fills", "skip_zero", "zero_only"])]
+    pub purpose: Option<Purpose>,
+    /// With --for: flash that the host does not see, in percent of the capacity; auto: that of flash of a usual size
+    #[arg(long, value_name = "P", default_value = "auto", requires = "purpose", value_parser = over_provisioning)]
+    pub over_provisioning: OverProvisioning,
+    /// With --for: size of a write, 4k to 128k
+    #[arg(long, value_name = "BYTES", default_value = "4k", requires = "purpose", value_parser = block_bytes)]
+    pub block: u32,
+    /// With --for: size of the drive's write cache; a block is written again only behind that many bytes [default:
+    /// 1 GiB, at most 1/64 of the capacity]
+    #[arg(long, value_name = "BYTES", requires = "purpose", value_parser = cache_bytes)]
+    pub cache_bytes: Option<u64>,
     /// Discard (TRIM, deallocate) the whole of each device before the first write
     #[arg(long)]
     pub discard_first: bool,
@@ -43,7 +65,7 @@ pub struct PrepArgs {
     /// Write nothing: read a sample of devices prepared before, and compare
     #[arg(
         long,
-        conflicts_with_all = ["erase", "fills", "skip_zero", "zero_only", "discard_first", "use_pct", "seed", "restart"]
+        conflicts_with_all = ["erase", "fills", "skip_zero", "zero_only", "discard_first", "use_pct", "seed", "restart", "purpose"]
     )]
     pub verify: bool,
     /// Number of 4 KiB places to read back from each device; all if the number exceeds its size, none for 0
@@ -57,15 +79,41 @@ pub struct PrepArgs {
     pub quiet: bool,
 }
 
+/// (T - U) / U; `None` for `auto`.
+#[derive(Debug, Clone, Copy)]
+pub struct OverProvisioning(pub Option<f64>);
+
+pub(super) fn over_provisioning(text: &str) -> Result<OverProvisioning, String> {
+    if text == "auto" {
+        return Ok(OverProvisioning(None));
+    }
+    percent(text, 0.1..=99.0).map(|percent| OverProvisioning(Some(percent / 100.0)))
+}
+
+pub(super) fn block_bytes(text: &str) -> Result<u32, String> {
+    let fits = |bytes: &u64| bytes.is_power_of_two() && (4 << 10..=128 << 10).contains(bytes);
+    let bytes = parse_number(text, BYTES).ok().filter(fits);
+    bytes.map(|bytes| bytes as u32).ok_or_else(|| "give 4k, 8k, 16k, 32k, 64k or 128k".to_owned())
+}
+
+fn cache_bytes(text: &str) -> Result<u64, String> {
+    engine::sim::size_bytes(text).ok_or_else(|| "give a size such as 4GiB, or 0".to_owned())
+}
+
 impl PrepArgs {
     /// Builds the preparation from the options.
     pub fn preparation(&self) -> Preparation {
         Preparation {
             wanted: Wanted {
                 discard_first: self.discard_first,
-                zeros: !self.skip_zero,
+                zeros: !self.skip_zero && self.purpose.is_none(),
                 fills: if self.zero_only { 0 } else { self.fills },
                 use_pct: self.use_pct,
+                random: self.purpose.map(|Purpose::RandomWrites| RandomWrites {
+                    over_provisioning: self.over_provisioning.0,
+                    block_bytes: self.block,
+                    cache_bytes: self.cache_bytes,
+                }),
                 seed: self.seed,
                 restart: self.restart,
             },
@@ -93,6 +141,7 @@ Examples:
   flashproof prep /dev/nvme1n1 /dev/nvme2n1       zeros, then salt; both at once
   flashproof prep /dev/nvme1n1                    the same again after an interruption: goes on from there
   flashproof prep /dev/nvme1n1 --discard-first --skip-zero --fills 2     SNIA's preconditioning
+  flashproof prep /dev/nvme1n1 --for random-writes --over-provisioning 14.5     steady random writes, in one pass
   flashproof prep /dev/nvme1n1 --use-pct 80       over-provision: use 80 %, discard the rest
   flashproof prep /dev/nvme1n1 --dry-run          how much, how long, and if the guard agrees
   flashproof prep /dev/nvme1n1 --verify           read a sample of a prepared device

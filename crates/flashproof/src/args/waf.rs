@@ -1,5 +1,6 @@
 //! The options of `flashproof waf` and of each of its subcommands.
 
+use super::prepare::{OverProvisioning, block_bytes, over_provisioning};
 use super::values::positive;
 use super::values::seconds;
 use clap::Args;
@@ -125,6 +126,23 @@ pub struct WafProbeArgs {
     pub json: bool,
 }
 
+/// Options of a comparison of preparations.
+#[derive(Args, Debug)]
+pub struct WafPrepArgs {
+    /// Simulated drive: sim:ftl+...
+    #[arg(value_name = "DEVICE", default_value = "sim:ftl+capacity=1GiB+op=7%+superblock=1MiB+page=4KiB+reserve=1")]
+    pub on: String,
+    /// Over-provisioning for which the one pass is made, in percent; auto: that of the drive
+    #[arg(long, value_name = "P", default_value = "auto", value_parser = over_provisioning)]
+    pub over_provisioning: OverProvisioning,
+    /// Size of a write of that pass, 4k to 128k
+    #[arg(long, value_name = "BYTES", default_value = "4k", value_parser = block_bytes)]
+    pub block: u32,
+    /// Seed of all random choices
+    #[arg(long, value_name = "N", default_value_t = 1)]
+    pub seed: u64,
+}
+
 /// Options of the command that prints how to set a namespace up.
 #[derive(Args, Debug)]
 pub struct WafSetupArgs {
@@ -140,6 +158,14 @@ fn command(text: &str) -> Result<u32, String> {
         None => Err("give a multiple of 4KiB up to 64MiB, such as 128KiB".to_owned()),
     }
 }
+
+pub(super) const PREP_EXAMPLES: &str = "\
+Examples:
+  flashproof waf prep                                             random fills, and one pass of flashproof prep --for random-writes
+  flashproof waf prep sim:ftl+capacity=4GiB+op=28%+victim=d-choices-10
+  flashproof waf prep sim:ftl+capacity=1GiB+op=28% --over-provisioning 7     a wrong guess
+
+Exit codes: 0 compared, 2 usage, 3 too little memory. More in docs/prep.md.";
 
 pub(super) const MODEL_EXAMPLES: &str = "\
 Examples:

@@ -86,6 +86,7 @@ pub fn run(command: &Command, manner: Manner) -> Result<ExitCode, Failure> {
         Command::Waf(waf) => match &waf.what {
             Waf::Model(args) => waf::model(args),
             Waf::Measure(args) => waf::measure(args),
+            Waf::Prep(args) => waf::prep(args),
             Waf::Probe(args) => waf::probe(args),
             Waf::Setup(args) => waf_setup::run(args),
         },

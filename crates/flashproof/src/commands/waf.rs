@@ -1,9 +1,10 @@
 //! `flashproof waf`: write amplification, modelled and measured, and how a drive treats placement handles.
 
-use crate::args::{OnDriveArgs, WafMeasureArgs, WafModelArgs, WafProbeArgs};
+use crate::args::{OnDriveArgs, WafMeasureArgs, WafModelArgs, WafPrepArgs, WafProbeArgs};
 use load::waf::Interleaving;
 use procedures::configuration::read_tenants;
-use procedures::waf::{Measurement, Model, Question, probe};
+use procedures::prep::RandomWrites;
+use procedures::waf::{Measurement, Model, Question, preparations, probe};
 use report::waf::WafReport;
 use results::units;
 use results::waf::OCTILES;
@@ -43,6 +44,13 @@ pub fn measure(args: &WafMeasureArgs) -> Result<ExitCode, Failure> {
     }
     // Results before an early end are shown.
     shown(&args.on_drive, report, ended)
+}
+
+/// Compares preparations for random writes on a simulated drive.
+pub fn prep(args: &WafPrepArgs) -> Result<ExitCode, Failure> {
+    let ours = RandomWrites { over_provisioning: args.over_provisioning.0, block_bytes: args.block, cache_bytes: None };
+    console::result(&preparations(&args.on, &ours, args.seed)?.to_string())?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// Probes how a drive, simulated or real, treats placement handles.

@@ -12,6 +12,7 @@
 
 mod arrange;
 mod meter;
+pub mod prepared;
 pub mod probe;
 mod timed;
 

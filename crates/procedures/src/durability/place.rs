@@ -16,7 +16,7 @@ use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use sys::buffer::{Buf, Pool};
-use sys::op::{Op, OpKind, Outcome, WriteSync};
+use sys::op::{Op, OpKind, Outcome, Priority, WriteSync};
 
 /// Part at the beginning of the target where a session is looked for.
 const SESSION_BYTES: usize = 1 << 20;
@@ -165,7 +165,8 @@ pub(super) fn one_buffer(len: usize) -> Result<Buf, Failure> {
 
 /// An operation of the calling thread.
 pub(super) fn op(kind: OpKind, offset: u64, len: usize, buf: Buf) -> Op {
-    Op { target: 0, kind, offset, len: len as u32, sync: WriteSync::No, placement: None, buf, token: 0 }
+    let (sync, priority) = (WriteSync::No, Priority::default());
+    Op { target: 0, kind, offset, len: len as u32, sync, placement: None, priority, buf, token: 0 }
 }
 
 /// Reads `len` bytes at `offset` into `buf`.

@@ -5,13 +5,14 @@
 //! A sample is read back and compared with the expected data at the end, and before a resume.
 
 use super::ledger::{Broken, Ledger};
+use super::resume;
 use super::status::{Shared, Step, Tracker};
 use device::guard::{Prepared, Sampled, unix_s};
 use device::salt::PlacedSalt;
 use device::target::Target;
 use engine::DeviceName;
 use load::run::{Cause, Control, Run, RunError, Settings};
-use load::workload::prepare::{Compared, Content, Pass, ReadBack, SPOT_BYTES};
+use load::workload::prepare::{Compared, Content, Order, Pass, RandomPass, ReadBack, SPOT_BYTES};
 use load::workload::{Choices, RunPlan, Workload};
 use session::console;
 use session::devices::Devices;
@@ -19,6 +20,9 @@ use session::engine::{Engine, EngineFacts};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Instant;
+
+/// Number of the salt of writes that a later write of the same pass overwrites: passes are counted from 1.
+const OVERWRITTEN_FILL: u32 = 0;
 
 /// Report interval of progress, nanoseconds.
 const INTERVAL_NS: u64 = 100_000_000;
@@ -126,13 +130,17 @@ impl Job {
         let pass = self.prepared.passes_done;
         let content = self.content(self.prepared.fill_of(pass));
         let (used, reached) = self.extent();
-        let from = self.prepared.mark_bytes;
+        let (from, pass_bytes) = (self.prepared.mark_bytes, self.prepared.pass_bytes());
+        let order = self.order()?;
+        let end = if order.is_some() { pass_bytes } else { reached };
+        let first = self.content(Some(OVERWRITTEN_FILL));
+        let random = order.map(|order| RandomPass { order, reached, first });
         let step = self.prepared.fill_of(pass).map_or(Step::Zeros, Step::Salt);
         let later = u64::from(self.prepared.passes() - pass - 1) * used;
-        self.status.begin(step, used, from, later);
+        self.status.begin(step, pass_bytes, from, later);
         let mark = Arc::new(AtomicU64::new(from));
-        let pass = Pass { device: self.name.clone(), range: from..reached, mark: mark.clone(), content };
-        let ran = if from < reached { self.run(&pass, Some(&mark)) } else { Ok(()) };
+        let pass = Pass { device: self.name.clone(), range: from..end, mark: mark.clone(), content, random };
+        let ran = if from < end { self.run(&pass, Some(&mark)) } else { Ok(()) };
         // A failed device is not trusted with another sync: the earlier record remains valid.
         if matches!(ran, Ok(()) | Err(Broken::Asked)) {
             let (begun, mark) = (Instant::now(), mark.load(Ordering::Acquire));
@@ -160,6 +168,11 @@ impl Job {
             let (name, len) = (&self.name, bytes.len());
             Broken::Device(format!("write of {len} bytes at byte {reached} of {name} failed: {error}"))
         })
+    }
+
+    /// Order of the writes, if it is random.
+    fn order(&self) -> Result<Option<Arc<Order>>, Broken> {
+        resume::order(&self.prepared).map_err(Broken::Environment)
     }
 
     /// Content of pass `fill` of salt; zeros for `None`.
@@ -229,7 +242,7 @@ impl Job {
         }
         let content = self.content(Some(self.prepared.fills).filter(|fills| *fills > 0));
         let (used, reached) = self.extent();
-        let compared = self.compare(reached, self.samples, content)?;
+        let compared = self.compare(reached, self.samples, content, None)?;
         self.compare_remainder(&target, reached, used, content, &compared)?;
         let (spots, bytes, mismatches) = (compared.spots(), compared.bytes(), compared.mismatches());
         let sampled = Sampled { spots, bytes, mismatches, unix_s: unix_s() };
@@ -255,14 +268,22 @@ impl Job {
         let (_, reached) = self.extent();
         // Everything after the mark is still to be written, so a pass at its start relies on nothing.
         let (end, pass) = match self.prepared.passes().checked_sub(passes_done) {
-            None | Some(0) => (reached, self.prepared.passes().saturating_sub(1)),
-            Some(_) => (mark_bytes.min(reached), passes_done),
+            None | Some(0) => (u64::MAX, self.prepared.passes().saturating_sub(1)),
+            Some(_) => (mark_bytes, passes_done),
         };
+        // Before the mark of a random pass, only its lasting writes are certain.
+        let order = self.order()?;
+        let end = end.min(if order.is_some() { self.prepared.pass_bytes() } else { reached });
         if self.target().is_none() || end == 0 {
             return Ok(());
         }
+        let place_end = if order.is_some() { reached } else { end };
+        let lasting = order.map(|order| {
+            let writes = end / u64::from(order.block_bytes());
+            (order, writes)
+        });
         let content = self.content(self.prepared.fill_of(pass));
-        let compared = self.compare(end, BEGUN_SPOTS, content)?;
+        let compared = self.compare(place_end, BEGUN_SPOTS, content, lasting)?;
         let (spots, mismatches) = (compared.spots(), compared.mismatches());
         match compared.first_mismatch() {
             None => Ok(()),
@@ -273,12 +294,19 @@ impl Job {
         }
     }
 
-    /// Compares `spots` random places before `end` with `content`.
-    fn compare(&mut self, end: u64, spots: u64, content: Content) -> Result<Arc<Compared>, Broken> {
+    /// Compares `spots` random places before `end` with `content`, or those that the first writes of an order wrote
+    /// for good.
+    fn compare(
+        &mut self,
+        end: u64,
+        spots: u64,
+        content: Content,
+        order: Option<(Arc<Order>, u64)>,
+    ) -> Result<Arc<Compared>, Broken> {
         let compared = Arc::new(Compared::default());
         let now = unix_s() ^ u64::from(std::process::id()) << 32;
         let device = self.name.clone();
-        let read_back = ReadBack { device, end, spots, seed: now, content, compared: compared.clone() };
+        let read_back = ReadBack { device, end, order, spots, seed: now, content, compared: compared.clone() };
         self.status.begin(Step::ReadBack, read_back.spots() * SPOT_BYTES as u64, 0, 0);
         if end > 0 {
             self.run(&read_back, None)?;

@@ -9,11 +9,12 @@ mod open;
 mod resume;
 mod status;
 
-pub use resume::Wanted;
+pub use resume::{RandomWrites, Wanted};
 pub use status::Style;
 
 use device::guard::{Prepared, unix_s};
 use engine::DeviceName;
+use ftl::over_provisioning::Both;
 use job::{Done, Job, Verified};
 use ledger::Broken;
 use load::workload::prepare::{BLOCK_BYTES, SPOT_BYTES};
@@ -201,6 +202,13 @@ fn quoted(argument: String) -> String {
 /// Passes to write, as text.
 fn passes(prepared: &Prepared) -> String {
     match prepared {
+        Prepared { random: Some(random), size_bytes, .. } => format!(
+            "random writes of {} bytes, {} in all (over-provisioning {}{})",
+            random.block_bytes,
+            random.pass_bytes,
+            Both(random.pass_bytes as f64 / *size_bytes as f64 - 1.0),
+            if prepared.discard_first { ", discarded before" } else { "" },
+        ),
         Prepared { zeros: true, fills: 0, .. } => "zeros".to_owned(),
         Prepared { zeros: true, fills, .. } => format!("zeros and {fills} x salt"),
         Prepared { fills, .. } => format!("{fills} x salt"),
@@ -219,7 +227,7 @@ fn part(prepared: &Prepared) -> String {
 /// Plan of a device in one line, with the time at [`PLANNED_RATE`].
 fn planned(prepared: &Prepared, samples: u64) -> String {
     let (total, done) = (u64::from(prepared.passes()), u64::from(prepared.passes_done));
-    let left = (total - done) * prepared.used_bytes - prepared.mark_bytes;
+    let left = (total - done) * prepared.pass_bytes() - prepared.mark_bytes;
     format!(
         "{}: {}, {}: {}; then {} read back. Nothing was written.\n",
         prepared.path,

@@ -79,8 +79,14 @@ fn decided(asked: &Preparation, records: &Records) -> Result<Vec<(DeviceFacts, R
     if !cannot.is_empty() {
         return Err(Failure::environment(cannot.join("\n")));
     }
-    for facts in &facts {
+    for (facts, resume) in facts.iter().zip(&courses) {
         tell_unusable(records, &facts.path, facts.identity().as_deref());
+        if wanted.random.is_some() && !resume.prepared.discard_first {
+            console::warning(&format!(
+                "{}: it takes no discard (TRIM, deallocate), so a drive that is not empty collects garbage during the pass: slower, and not steady after it",
+                facts.path
+            ));
+        }
     }
     Ok(facts.into_iter().zip(courses).collect())
 }
@@ -237,7 +243,13 @@ pub(super) fn simulate(wanted: &Wanted, names: &[DeviceName]) -> Result<Vec<Driv
     let beginning = Beginning { seed: session::runner::fresh_seed(), unix_s: unix_s() };
     let drives = names.iter().filter_map(|name| Some((name.clone(), name.drive()?.clone()))).map(|(name, spec)| {
         let path = name.to_string();
-        let subject = Subject { path: path.clone(), identity: None, serial: None, size_bytes: spec.capacity_bytes };
+        let subject = Subject {
+            path: path.clone(),
+            identity: None,
+            serial: None,
+            size_bytes: spec.capacity_bytes,
+            discards: false,
+        };
         let Resume { prepared, .. } = Resume::of(&subject, wanted, &nowhere, beginning)?;
         Ok::<_, String>(Drive {
             name,

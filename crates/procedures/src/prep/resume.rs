@@ -5,8 +5,10 @@
 //! that differ, until the user allows a new start.
 
 use device::discover::DeviceFacts;
-use device::guard::{Prepared, Records};
-use load::workload::prepare::BLOCK_BYTES;
+use device::guard::{Prepared, RandomOrder, Records};
+use ftl::over_provisioning;
+use load::workload::prepare::{BLOCK_BYTES, Order, OrderSpec};
+use std::sync::Arc;
 
 /// The preparation requested by the user.
 #[derive(Debug, Clone, Copy)]
@@ -15,6 +17,8 @@ pub struct Wanted {
     pub zeros: bool,
     pub fills: u32,
     pub use_pct: u32,
+    /// One pass of salt in the order of random writes, on a drive that is discarded if possible.
+    pub random: Option<RandomWrites>,
     /// `None`: any seed.
     pub seed: Option<u64>,
     /// True to start again, even after an interrupted preparation.
@@ -24,12 +28,47 @@ pub struct Wanted {
 impl Wanted {
     /// Zeros, then salt, on the whole device.
     pub const USUAL: Self =
-        Self { discard_first: false, zeros: true, fills: 1, use_pct: 100, seed: None, restart: false };
+        Self { discard_first: false, zeros: true, fills: 1, use_pct: 100, random: None, seed: None, restart: false };
 
     /// Times that the used part is written.
     pub fn passes(&self) -> u64 {
         u64::from(self.zeros) + u64::from(self.fills)
     }
+}
+
+/// A preparation for random writes.
+#[derive(Debug, Clone, Copy)]
+pub struct RandomWrites {
+    /// (T - U) / U of the whole drive; `None`: that of flash of a usual size.
+    pub over_provisioning: Option<f64>,
+    pub block_bytes: u32,
+    /// `None`: 1 GiB, and at most 1/64 of the part in use.
+    pub cache_bytes: Option<u64>,
+}
+
+impl RandomWrites {
+    /// The order on a drive of `size_bytes` whose first `used_bytes` are used.
+    pub(crate) fn order(&self, size_bytes: u64, used_bytes: u64) -> RandomOrder {
+        let block = u64::from(self.block_bytes);
+        let over_provisioning = self.over_provisioning.unwrap_or_else(|| over_provisioning::of_usual_flash(size_bytes));
+        let flash_blocks = (size_bytes as f64 * (1.0 + over_provisioning) / block as f64).round() as u64;
+        RandomOrder {
+            block_bytes: self.block_bytes,
+            pass_bytes: flash_blocks.max(used_bytes.div_ceil(block)) * block,
+            cache_bytes: self.cache_bytes.unwrap_or((1 << 30).min(used_bytes / 64)),
+        }
+    }
+}
+
+/// The order of the writes of `prepared`, if it is random.
+pub(super) fn order(prepared: &Prepared) -> Result<Option<Arc<Order>>, String> {
+    let Some(RandomOrder { block_bytes, pass_bytes, cache_bytes }) = prepared.random else { return Ok(None) };
+    let spec = OrderSpec { block_bytes, pass_bytes, cache_bytes, seed: prepared.seed };
+    let order = Order::new(prepared.used_bytes, spec).map_err(|why| {
+        let path = &prepared.path;
+        format!("cannot prepare {path} for random writes - {why} - lower --over-provisioning or --cache-bytes")
+    })?;
+    Ok(Some(Arc::new(order)))
 }
 
 /// The device to prepare.
@@ -40,9 +79,16 @@ pub(super) struct Subject {
     pub identity: Option<String>,
     pub serial: Option<String>,
     pub size_bytes: u64,
+    /// True if the device takes discards.
+    pub discards: bool,
 }
 
 impl Subject {
+    /// True if the device is discarded before the first write.
+    fn discard_first(&self, wanted: &Wanted) -> bool {
+        wanted.discard_first || wanted.random.is_some() && self.discards
+    }
+
     /// The device or file described by `facts`.
     pub(super) fn of(facts: &DeviceFacts) -> Self {
         Self {
@@ -50,6 +96,7 @@ impl Subject {
             identity: facts.identity(),
             serial: facts.serial.clone(),
             size_bytes: facts.size_bytes,
+            discards: facts.max_discard_bytes.unwrap_or(0) > 0,
         }
     }
 }
@@ -81,7 +128,7 @@ impl Resume {
         records: &Records,
         beginning: Beginning,
     ) -> Result<Self, String> {
-        let Subject { path, identity, serial, size_bytes } = subject;
+        let Subject { path, identity, serial, size_bytes, .. } = subject;
         if !wanted.restart {
             let record = identity.as_ref().and_then(|identity| records.find(identity));
             let own = record.and_then(|record| Some((record.prepared?, record.key)));
@@ -98,10 +145,11 @@ impl Resume {
             serial: serial.clone(),
             size_bytes: *size_bytes,
             used_bytes,
-            discard_first: wanted.discard_first,
+            discard_first: subject.discard_first(wanted),
             rest_discarded: false,
             zeros: wanted.zeros,
             fills: wanted.fills,
+            random: wanted.random.map(|random| random.order(*size_bytes, used_bytes)),
             seed: wanted.seed.unwrap_or(beginning.seed),
             started_unix_s: beginning.unix_s,
             ended_unix_s: None,
@@ -110,6 +158,7 @@ impl Resume {
             sample: None,
             written_since: None,
         };
+        order(&prepared)?;
         Ok(Self { prepared, key: None })
     }
 
@@ -187,8 +236,13 @@ fn check_same_work(subject: &Subject, prepared: &Prepared, wanted: &Wanted) -> R
         ("seed", prepared.seed.to_string(), wanted.seed.unwrap_or(prepared.seed).to_string()),
         ("fills", prepared.fills.to_string(), wanted.fills.to_string()),
         ("zeros", yes_no(prepared.zeros), yes_no(wanted.zeros)),
-        ("discard-first", yes_no(prepared.discard_first), yes_no(wanted.discard_first)),
+        ("discard-first", yes_no(prepared.discard_first), yes_no(subject.discard_first(wanted))),
         ("used bytes (--use-pct)", prepared.used_bytes.to_string(), used.to_string()),
+        (
+            "random writes (--for)",
+            describe(prepared.random),
+            describe(wanted.random.map(|it| it.order(*size_bytes, used))),
+        ),
     ];
     let differs: Vec<_> = differs.iter().filter(|(_, was, is)| was != is).collect();
     if differs.is_empty() {
@@ -196,6 +250,12 @@ fn check_same_work(subject: &Subject, prepared: &Prepared, wanted: &Wanted) -> R
     }
     let words: Vec<_> = differs.iter().map(|(name, was, is)| format!("{name} {was} then and {is} now")).collect();
     refuse(format!("with other options: {}", words.join(", ")), "give the same options to go on, or ")
+}
+
+fn describe(random: Option<RandomOrder>) -> String {
+    random.map_or("no".to_owned(), |RandomOrder { block_bytes, pass_bytes, cache_bytes }| {
+        format!("{pass_bytes} bytes in blocks of {block_bytes} with a cache of {cache_bytes}")
+    })
 }
 
 #[cfg(test)]
@@ -206,7 +266,13 @@ pub(super) mod tests {
     const SIZE: u64 = 10 << 20;
 
     fn subject(identity: &str) -> Subject {
-        Subject { path: "/dev/x".into(), identity: Some(identity.into()), serial: None, size_bytes: SIZE }
+        Subject {
+            path: "/dev/x".into(),
+            identity: Some(identity.into()),
+            serial: None,
+            size_bytes: SIZE,
+            discards: false,
+        }
     }
 
     const WANTED: Wanted = Wanted::USUAL;

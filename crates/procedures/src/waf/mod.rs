@@ -3,16 +3,19 @@
 //! * `experiment`: tenants on a simulated drive, without time
 //! * `sweep`: experiments with one assumption varied
 //! * `measure`: tenants on a real drive (`drive`), observed by `watched`
+//! * `prepared`: preparations for random writes compared
 //! * [`probe`]: how a drive's firmware treats handles
 
 mod drive;
 mod experiment;
 mod measure;
+mod prepared;
 pub mod probe;
 mod sweep;
 mod watched;
 
 pub use measure::Measurement;
+pub use prepared::preparations;
 
 use engine::DeviceName;
 use engine::sim::{DriveSpec, FtlDrive};

@@ -3,11 +3,13 @@
 //!
 //! [`Sweep`] writes, [`Sample`] reads; both end, and with them the run. The written data follow from seed, pass and
 //! offset ([`Content`]), so that a later process can resume or compare. The caller chooses the order of passes and
-//! records their progress.
+//! records their progress. An [`Order`] makes a sweep random.
 
+mod order;
 mod sample;
 mod sweep;
 
+pub use order::{Order, OrderSpec};
 pub use sample::{Compared, Mismatch, SPOT_BYTES, Sample};
 pub use sweep::{BLOCK_BYTES, Sweep};
 
@@ -17,12 +19,14 @@ use crate::stream::Stream;
 use device::salt::PlacedSalt;
 use engine::DeviceName;
 use results::run_dir::WorkloadRecord;
-use std::ops::Range;
+use std::ops::{Range, RangeInclusive};
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
 
-/// Operations kept in flight: enough for a drive of many channels to be busy while we fill buffers.
-pub const DEPTH: u32 = 32;
+/// Bytes kept in flight, and the bounds of their operations: enough for a drive of many channels to be busy while we
+/// fill buffers.
+const IN_FLIGHT_BYTES: u32 = 4 << 20;
+const DEPTHS: RangeInclusive<u32> = 32..=128;
 
 /// Present or future contents of a device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -60,6 +64,18 @@ pub struct Pass {
     pub mark: Arc<AtomicU64>,
     /// Data to write.
     pub content: Content,
+    /// Writes are not from end to end; the range counts bytes written.
+    pub random: Option<RandomPass>,
+}
+
+/// A pass in another order, in which some writes are overwritten by later ones.
+#[derive(Debug, Clone)]
+pub struct RandomPass {
+    pub order: Arc<Order>,
+    /// Bytes of the device.
+    pub reached: u64,
+    /// Data of the writes that are overwritten.
+    pub first: Content,
 }
 
 /// Reads places of a device back.
@@ -68,6 +84,8 @@ pub struct ReadBack {
     pub device: DeviceName,
     /// Places are before this byte.
     pub end: u64,
+    /// Only places of blocks that so many writes of this order wrote for good.
+    pub order: Option<(Arc<Order>, u64)>,
     /// Number of places to read.
     pub spots: u64,
     pub seed: u64,
@@ -91,12 +109,16 @@ impl Workload for Pass {
     }
 
     fn unit_bytes(&self) -> u64 {
-        BLOCK_BYTES.into()
+        self.random.as_ref().map_or(BLOCK_BYTES, |random| random.order.block_bytes()).into()
     }
 
     fn build(&self, devices: &[DeviceShape], _: &Choices, run: &mut RunPlan) -> Result<WorkloadRecord, CannotRun> {
-        let sweep = Sweep::new(self.range.clone(), self.mark.clone());
-        Ok(add(run, self.kind(), devices, sweep, BLOCK_BYTES as usize, self.content.fill()))
+        let Some(RandomPass { order, reached, first }) = &self.random else {
+            let sweep = Sweep::new(self.range.clone(), self.mark.clone());
+            return Ok(add(run, self.kind(), devices, sweep, BLOCK_BYTES, &[self.content.fill()]));
+        };
+        let sweep = Sweep::ordered(self.range.start, order.clone(), *reached, self.mark.clone());
+        Ok(add(run, self.kind(), devices, sweep, order.block_bytes(), &[self.content.fill(), first.fill()]))
     }
 }
 
@@ -125,8 +147,11 @@ impl Workload for ReadBack {
     }
 
     fn build(&self, devices: &[DeviceShape], _: &Choices, run: &mut RunPlan) -> Result<WorkloadRecord, CannotRun> {
-        let sample = Sample::new(self.end, self.spots, self.seed, self.content, self.compared.clone());
-        Ok(add(run, self.kind(), devices, sample, SPOT_BYTES, Fill::AsIs))
+        let mut sample = Sample::new(self.end, self.spots, self.seed, self.content, self.compared.clone());
+        if let Some((order, writes)) = &self.order {
+            sample = sample.of(order.clone(), *writes);
+        }
+        Ok(add(run, self.kind(), devices, sample, SPOT_BYTES as u32, &[Fill::AsIs]))
     }
 }
 
@@ -141,13 +166,16 @@ fn add(
     kind: &str,
     devices: &[DeviceShape],
     stream: impl Stream + 'static,
-    len_bytes: usize,
-    fill: Fill,
+    len_bytes: u32,
+    fills: &[Fill],
 ) -> WorkloadRecord {
     let place = run.add([recorded(kind, false, 0.0)], 1);
     let plan = &mut run.shards[0];
-    let (limit, name) = (plan.add_limit(DEPTH, false), place.lane_name(kind, &devices[0].name));
-    plan.add_lane(stream, Arrival::Closed { depth: DEPTH, think_ns: 0 }, limit, name);
-    plan.add_buffers(BufferClass { len_bytes, count: DEPTH, fill });
+    let depth = (IN_FLIGHT_BYTES / len_bytes).clamp(*DEPTHS.start(), *DEPTHS.end());
+    let (limit, name) = (plan.add_limit(depth, false), place.lane_name(kind, &devices[0].name));
+    plan.add_lane(stream, Arrival::Closed { depth, think_ns: 0 }, limit, name);
+    for fill in fills {
+        plan.add_buffers(BufferClass { len_bytes: len_bytes as usize, count: depth, fill: fill.clone() });
+    }
     WorkloadRecord { kind: kind.to_owned(), ..WorkloadRecord::default() }
 }

@@ -4,6 +4,7 @@
 //! read twice, all are read if there are no more than that, and damage longer than two stretches is always found.
 
 use super::Content;
+use super::order::Order;
 use crate::stream::{Request, Stream};
 use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -85,6 +86,8 @@ impl Compared {
 #[derive(Debug)]
 pub struct Sample {
     end: u64,
+    /// Places are those of its lasting writes, of so many blocks.
+    order: Option<(Arc<Order>, u64)>,
     /// Places on the device, places to read, places requested so far.
     places: u64,
     spots: u64,
@@ -101,7 +104,24 @@ impl Sample {
     pub fn new(end: u64, spots: u64, seed: u64, content: Content, compared: Arc<Compared>) -> Self {
         let places = end.div_ceil(SPOT_BYTES as u64);
         let (random, expected) = (Random::new(seed), Box::new([0; SPOT_BYTES]));
-        Self { end, places, spots: spots.min(places), next: 0, random, content, expected, compared }
+        Self { end, order: None, places, spots: spots.min(places), next: 0, random, content, expected, compared }
+    }
+
+    /// Reads only blocks that the first `writes` of `order` wrote for good.
+    pub fn of(self, order: Arc<Order>, writes: u64) -> Self {
+        let blocks = order.lasting(writes);
+        let places = blocks * u64::from(order.block_bytes()) / SPOT_BYTES as u64;
+        Self { order: Some((order, blocks)), places, spots: self.spots.min(places), ..self }
+    }
+
+    /// Offset of place number `place`.
+    fn offset(&self, place: u64) -> u64 {
+        let spot = SPOT_BYTES as u64;
+        let Some((order, blocks)) = &self.order else { return place * spot };
+        let in_block = u64::from(order.block_bytes()) / spot;
+        let block = order.lasting_offset(place / in_block, *blocks);
+        // The last block of the device may be shorter.
+        Some(block + place % in_block * spot).filter(|offset| *offset < self.end).unwrap_or(block)
     }
 
     /// Places that are read in all.
@@ -128,7 +148,7 @@ impl Stream for Sample {
             () if end == self.places => self.places - 1,
             () => first + self.random.below(end - first),
         };
-        let offset = place * SPOT_BYTES as u64;
+        let offset = self.offset(place);
         let len = (self.end - offset).min(SPOT_BYTES as u64) as u32;
         Some(Request { offset, len, ..Request::new(OpKind::Read, 0, 0, 0) })
     }

@@ -7,8 +7,10 @@
 //!
 //! Blocks complete in any order. The mark is the first byte not known to be written: a sweep resumed there skips
 //! nothing. The mark is shared, so that it can be recorded during the sweep.
+//!
+//! The sweep of an [`Order`] writes its blocks at other places. Its positions are bytes written, not bytes of the device.
 
-use super::DEPTH;
+use super::order::Order;
 use crate::stream::{Request, Stream};
 use std::ops::Range;
 use std::sync::Arc;
@@ -18,13 +20,20 @@ use sys::op::{OpKind, Outcome};
 /// Bytes of a write: ACT prepares with the same.
 pub const BLOCK_BYTES: u32 = 128 * 1024;
 
+/// Buffer classes: of writes that last, and of those that a later write overwrites.
+const LASTING: u16 = 0;
+const FIRST: u16 = 1;
+
 /// Writes target 0 from end to end.
 #[derive(Debug)]
 pub struct Sweep {
     next: u64,
     end: u64,
-    /// Offsets not known to be written. A failed one stays here for good.
-    open: Vec<u64>,
+    /// Bytes of the device.
+    reached: u64,
+    order: Option<Arc<Order>>,
+    /// Positions not known to be written, and their offsets. A failed one stays here for good.
+    open: Vec<(u64, u64)>,
     mark: Arc<AtomicU64>,
 }
 
@@ -33,26 +42,59 @@ impl Sweep {
     /// direct I/O. `mark` follows: the range before it is written.
     pub fn new(range: Range<u64>, mark: Arc<AtomicU64>) -> Self {
         mark.store(range.start, Ordering::Release);
-        Self { next: range.start, end: range.end, open: Vec::with_capacity(DEPTH as usize), mark }
+        let Range { start, end } = range;
+        Self { next: start, end, reached: end, order: None, open: Vec::new(), mark }
+    }
+
+    /// Makes the writes of `order` from position `from` on, on a device of `reached` bytes.
+    pub fn ordered(from: u64, order: Arc<Order>, reached: u64, mark: Arc<AtomicU64>) -> Self {
+        let end = order.writes() * u64::from(order.block_bytes());
+        Self { reached, order: Some(order), ..Self::new(from..end, mark) }
+    }
+
+    /// First position not known to be written.
+    fn oldest(&self) -> u64 {
+        self.open.iter().map(|(position, _)| *position).min().unwrap_or(self.next)
     }
 }
 
 impl Stream for Sweep {
     #[inline]
     fn next(&mut self) -> Option<Request> {
-        let offset = self.next;
-        let len = self.end.checked_sub(offset).filter(|left| *left > 0)?.min(BLOCK_BYTES.into());
-        self.next += len;
-        self.open.push(offset);
-        Some(Request { offset, len: len as u32, ..Request::new(OpKind::Write, 0, 0, 0) })
+        loop {
+            let position = self.next;
+            let left = self.end.checked_sub(position).filter(|left| *left > 0)?;
+            let (offset, step, buffers) = match &self.order {
+                None => (position, left.min(BLOCK_BYTES.into()), LASTING),
+                Some(_) if self.stuck().is_some() => return None,
+                Some(order) => {
+                    let write = order.write(position / u64::from(order.block_bytes()));
+                    (write.offset, order.block_bytes().into(), if write.is_lasting { LASTING } else { FIRST })
+                }
+            };
+            self.next += step;
+            // Direct I/O reaches none of a last block that is shorter than its unit.
+            let len = self.reached.saturating_sub(offset).min(step);
+            if len > 0 {
+                self.open.push((position, offset));
+                return Some(Request { offset, len: len as u32, ..Request::new(OpKind::Write, 0, 0, buffers) });
+            }
+        }
+    }
+
+    /// The two writes of a block are never in flight together: either could be the last.
+    fn stuck(&self) -> Option<String> {
+        let order = self.order.as_ref().filter(|_| self.next < self.end)?;
+        let oldest = self.oldest();
+        let ahead = (self.next - oldest) / u64::from(order.block_bytes());
+        (ahead > order.gap()).then(|| format!("the write at position {oldest} of the pass did not succeed"))
     }
 
     #[inline]
     fn on_completion(&mut self, request: &Request, outcome: Outcome) -> Option<Request> {
         if outcome.is_done() {
-            self.open.retain(|offset| *offset != request.offset);
-            let mark = self.open.iter().copied().min().unwrap_or(self.next);
-            self.mark.store(mark, Ordering::Release);
+            self.open.retain(|(_, offset)| *offset != request.offset);
+            self.mark.store(self.oldest(), Ordering::Release);
         }
         None
     }
@@ -60,6 +102,7 @@ impl Stream for Sweep {
 
 #[cfg(test)]
 mod tests {
+    use super::super::order::OrderSpec;
     use super::*;
 
     const BLOCK: u64 = BLOCK_BYTES as u64;
@@ -105,5 +148,37 @@ mod tests {
         }
         assert_eq!(mark.load(Ordering::Acquire), 2 * BLOCK + 512);
         assert!(sweep.next().is_none());
+    }
+
+    #[test]
+    fn two_writes_of_a_block_are_never_in_flight_together() {
+        let (block, blocks) = (4096, 2048_u64);
+        let spec = OrderSpec { block_bytes: 4096, pass_bytes: 2400 * block, cache_bytes: 20 * block, seed: 1 };
+        let order = Arc::new(Order::new(blocks * block - 512, spec).unwrap());
+        let mark = Arc::new(AtomicU64::new(0));
+        let mut sweep = Sweep::ordered(0, order.clone(), blocks * block - 512, mark.clone());
+        // The first write stays in flight for as long as the sweep allows.
+        let slow = sweep.next().unwrap();
+        let mut bytes = u64::from(slow.len);
+        let mut ahead = 0;
+        while let Some(request) = sweep.next() {
+            ahead += 1;
+            bytes += u64::from(request.len);
+            sweep.on_completion(&request, Outcome::Done);
+        }
+        assert!(sweep.stuck().is_some() && ahead == order.gap(), "{ahead} of {}", order.gap());
+        assert_eq!(mark.load(Ordering::Acquire), 0);
+        sweep.on_completion(&slow, Outcome::Done);
+        assert_eq!((sweep.stuck(), mark.load(Ordering::Acquire)), (None, (ahead + 1) * block));
+        let mut classes = [0; 2];
+        while let Some(request) = sweep.next() {
+            bytes += u64::from(request.len);
+            classes[usize::from(request.buffers)] += 1;
+            sweep.on_completion(&request, Outcome::Done);
+        }
+        // The short block at the end was written once or twice.
+        assert!([1, 2].contains(&((2400 * block - bytes) / 512)) && sweep.stuck().is_none(), "{bytes}");
+        assert_eq!(mark.load(Ordering::Acquire), 2400 * block);
+        assert!(classes[0] > classes[1] && classes[1] > 0, "{classes:?}");
     }
 }

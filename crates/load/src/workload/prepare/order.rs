@@ -1,0 +1,313 @@
+//! An order of writes that leaves a drive in the state of steady random overwrites, after one physical pass.
+//!
+//! ```text
+//! writes    0 ......................... 1 + over-provisioning   x the capacity
+//! lasting   1 - 1/WAF ... rising ... 1                          share of the writes that no later write overwrites
+//! ```
+//!
+//! In the steady state of a drive that collects its oldest or emptiest superblock, a unit that lies in the flash behind
+//! `x` of it is still valid with a probability that falls exponentially with `x` (Desnoyers, "Analytic modeling of SSD
+//! write performance", 2012). The mean of these shares is the capacity over the flash, which fixes the exponent. Thus the
+//! pass is cut into regions, and in each the lasting writes have their share, at random places. The others are the
+//! first of the two writes of their block: a later region has the second.
+//!
+//! Every write follows from its number, so a pass resumes anywhere. The counts before each region are the only table.
+//! They use additions and multiplications alone, which give the same bits on every machine.
+
+use super::SPOT_BYTES;
+use sys::random::Random;
+
+/// Regions of a pass, each with one share of lasting writes: steps of 0.1 % of the flash.
+const REGIONS: u64 = 1024;
+
+/// Largest cache: this part of the pass. Its newest writes of that size all last, which is not quite as it should be.
+const CACHE_SHARE: u64 = 8;
+
+/// Rounds of the permutation.
+const ROUNDS: u64 = 6;
+
+/// Parameters of an order, beside the size of the device.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OrderSpec {
+    /// Bytes of a write.
+    pub block_bytes: u32,
+    /// Bytes that the pass writes, a multiple of the block: the flash that is thought to be there.
+    pub pass_bytes: u64,
+    /// The two writes of a block are farther apart than this, so that no cache merges them.
+    pub cache_bytes: u64,
+    pub seed: u64,
+}
+
+/// The order of the writes of one pass.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Order {
+    spec: OrderSpec,
+    blocks: u64,
+    /// Writes in a region; fewer in the last.
+    region: u64,
+    /// A block that is first written in a region is written again this many regions later at the earliest.
+    lead: u64,
+    /// Before each region, and after the last.
+    before: Vec<Counts>,
+}
+
+/// Numbers of writes.
+#[derive(Debug, Clone, Copy, Default, PartialEq)]
+struct Counts {
+    all: u64,
+    /// Writes that no later write overwrites.
+    lasting: u64,
+    /// Lasting writes of blocks that were written before.
+    second: u64,
+}
+
+impl Counts {
+    fn first(self) -> u64 {
+        self.all - self.lasting
+    }
+}
+
+/// A write of the pass.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct OrderedWrite {
+    pub offset: u64,
+    /// False if a later write overwrites it.
+    pub is_lasting: bool,
+}
+
+impl Order {
+    /// On a device of `bytes`.
+    ///
+    /// Errors: why there is no such order.
+    pub fn new(bytes: u64, spec: OrderSpec) -> Result<Self, String> {
+        if spec.block_bytes == 0 || !spec.block_bytes.is_multiple_of(SPOT_BYTES as u32) {
+            return Err(format!("blocks of {} bytes are no multiple of {SPOT_BYTES}", spec.block_bytes));
+        }
+        if spec.cache_bytes > spec.pass_bytes / CACHE_SHARE {
+            return Err(format!(
+                "a cache of {} bytes is more than 1/{CACHE_SHARE} of the {} bytes to write",
+                spec.cache_bytes, spec.pass_bytes
+            ));
+        }
+        let blocks = bytes.div_ceil(spec.block_bytes.into());
+        let all = spec.pass_bytes / u64::from(spec.block_bytes);
+        let region = all.div_ceil(REGIONS).max(1);
+        let lead = (spec.cache_bytes / u64::from(spec.block_bytes)).div_ceil(region) + 1;
+        let before = counts(blocks, all, region, lead);
+        match before.last() {
+            Some(end) if blocks > 0 && (end.lasting, end.second) == (blocks, end.first()) => {
+                Ok(Self { spec, blocks, region, lead, before })
+            }
+            _ => Err(format!(
+                "{all} writes are too many for {blocks} blocks of {} bytes, each written once or twice behind the cache",
+                spec.block_bytes
+            )),
+        }
+    }
+
+    /// Number of writes.
+    pub fn writes(&self) -> u64 {
+        self.end().all
+    }
+
+    /// Bytes of a write. The last block of the device may have fewer.
+    pub fn block_bytes(&self) -> u32 {
+        self.spec.block_bytes
+    }
+
+    /// Two writes of a block have at least this many others between them.
+    pub fn gap(&self) -> u64 {
+        (self.lead - 1) * self.region
+    }
+
+    /// Write number `index`.
+    #[inline]
+    pub fn write(&self, index: u64) -> OrderedWrite {
+        let region = index / self.region;
+        let (now, next) = (self.before[region as usize], self.before[region as usize + 1]);
+        let key = Random::for_part(self.spec.seed, region).next_u64();
+        let slot = permuted(index - now.all, next.all - now.all, key);
+        let first = next.first() - now.first();
+        let second = next.second - now.second;
+        // Blocks are numbered by their first write: those that are written twice, then the others.
+        let (number, is_lasting) = match slot.checked_sub(first) {
+            None => (now.first() + slot, false),
+            Some(slot) if slot < second => (now.second + slot, true),
+            Some(slot) => (self.end().second + now.lasting - now.second + slot - second, true),
+        };
+        OrderedWrite { offset: self.offset(number), is_lasting }
+    }
+
+    /// Number of blocks whose lasting write is certainly among the first `writes`.
+    pub fn lasting(&self, writes: u64) -> u64 {
+        self.before[(writes / self.region) as usize].lasting
+    }
+
+    /// Offset of one of the `of` blocks that [`Self::lasting`] counted.
+    pub fn lasting_offset(&self, number: u64, of: u64) -> u64 {
+        let at = self.before.partition_point(|counts| counts.lasting < of);
+        let second = self.before[at.min(self.before.len() - 1)].second;
+        self.offset(if number < second { number } else { self.end().second + number - second })
+    }
+
+    fn offset(&self, number: u64) -> u64 {
+        permuted(number, self.blocks, self.spec.seed) * u64::from(self.spec.block_bytes)
+    }
+
+    fn end(&self) -> Counts {
+        self.before[self.before.len() - 1]
+    }
+}
+
+/// The counts before each region of `all` writes to `blocks`, and after the last.
+fn counts(blocks: u64, all: u64, region: u64, lead: u64) -> Vec<Counts> {
+    let regions = all.div_ceil(region);
+    // Lasting writes of each region, the newest first, if their share falls by `factor` from region to region. Blocks
+    // first written in the newest regions could not be written again.
+    let lasting = |factor: f64| {
+        let mut share = f64::midpoint(1.0, factor);
+        (0..regions).map(move |age| {
+            let writes = region.min(all - (regions - 1 - age) * region) as f64;
+            let lasting = if age < lead { writes } else { writes * share };
+            share *= factor;
+            lasting
+        })
+    };
+    let (mut low, mut high) = (0.0, 1.0);
+    for _ in 0..64 {
+        let factor = f64::midpoint(low, high);
+        *if lasting(factor).sum::<f64>() < blocks as f64 { &mut low } else { &mut high } = factor;
+    }
+    let shares: Vec<f64> = lasting(high).collect();
+    let (mut before, mut sum) = (vec![Counts::default()], 0.0);
+    for (end, share) in (1..=regions).zip(shares.into_iter().rev()) {
+        let now = before[before.len() - 1];
+        sum += share;
+        let total = all;
+        let all = total.min(end * region);
+        let lasting = match regions - end > lead {
+            true => (sum.round() as u64).clamp(now.lasting, now.lasting + all - now.all),
+            // Exactly, so that none of the newest regions has a first write.
+            false => blocks.saturating_sub(total - all),
+        };
+        let due = end.checked_sub(lead).map_or(0, |end| before[end as usize].first());
+        let second = now.second + (due - now.second).min(lasting - now.lasting);
+        before.push(Counts { all, lasting, second });
+    }
+    before
+}
+
+/// A pseudo-random permutation of the numbers below `n`: a Feistel network over the next power of two, repeated until
+/// the result is below `n`.
+#[inline]
+fn permuted(mut value: u64, n: u64, key: u64) -> u64 {
+    let bits = (64 - (n - 1).leading_zeros()).max(2);
+    let low_bits = bits / 2;
+    let (low_mask, high_mask) = ((1 << low_bits) - 1, (1 << (bits - low_bits)) - 1);
+    loop {
+        let (mut low, mut high) = (value & low_mask, value >> low_bits);
+        for round in 0..ROUNDS {
+            let mixed = |half: u64| Random::new(key ^ round << 56 ^ half).next_u64();
+            if round % 2 == 0 {
+                high ^= mixed(low) & high_mask;
+            } else {
+                low ^= mixed(high) & low_mask;
+            }
+        }
+        value = high << low_bits | low;
+        if value < n {
+            return value;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::BTreeSet;
+
+    const BLOCK: u32 = 4096;
+
+    /// An order on so many blocks, with that over-provisioning, where a cache takes so many.
+    fn order(blocks: u64, over_provisioning: f64, cache: u64, seed: u64) -> Result<Order, String> {
+        let block = u64::from(BLOCK);
+        let pass_bytes = (blocks as f64 * (1.0 + over_provisioning)).round() as u64 * block;
+        // The last block of the device is a short one.
+        let spec = OrderSpec { block_bytes: BLOCK, pass_bytes, cache_bytes: cache * block, seed };
+        Order::new(blocks * block - 512, spec)
+    }
+
+    fn number(write: OrderedWrite) -> usize {
+        (write.offset / u64::from(BLOCK)) as usize
+    }
+
+    #[test]
+    fn every_block_has_one_lasting_write_and_a_first_one_beyond_the_cache() {
+        for (blocks, cache) in [(1, 0), (2, 0), (300, 4), (2048, 32), (100_000, 0), (100_000, 1_500), (70_001, 8_000)] {
+            for over_provisioning in [0.0, 0.01, 0.07, 0.10, 0.15, 0.20, 0.28, 0.374, 0.5, 0.75] {
+                let order = order(blocks, over_provisioning, cache, blocks).unwrap();
+                assert!(order.gap() >= cache && order.writes() >= blocks);
+                let mut written: Vec<[Option<u64>; 2]> = vec![[None; 2]; blocks as usize];
+                for index in 0..order.writes() {
+                    let write = order.write(index);
+                    let was = written[number(write)][usize::from(write.is_lasting)].replace(index);
+                    assert_eq!(was, None, "block {} at {index}", number(write));
+                }
+                for [first, lasting] in &written {
+                    let lasting = lasting.expect("a lasting write");
+                    assert!(first.is_none_or(|first| first + order.gap() < lasting), "{first:?} {lasting}");
+                }
+                // Of regions that are over, the blocks with a lasting write are known.
+                for writes in [0, order.writes() / 3, order.writes() / 2 + 7, order.writes()] {
+                    let of = order.lasting(writes.min(order.writes()));
+                    let known: BTreeSet<_> = (0..of).map(|at| order.lasting_offset(at, of)).collect();
+                    assert_eq!(known.len() as u64, of);
+                    let before = |offset: &u64| written[(offset / 4096) as usize][1].is_some_and(|at| at < writes);
+                    assert!(known.iter().all(before), "{blocks} {over_provisioning} {writes}");
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn the_oldest_region_lasts_as_the_closed_form_says() {
+        // FIFO under uniform writes, WAF of Desnoyers 2012 by Lambert's W, computed apart.
+        for (over_provisioning, waf) in [(0.07, 7.785_2), (0.15, 4.007_1), (0.28, 2.480_1)] {
+            let order = order(1 << 20, over_provisioning, 0, 1).unwrap();
+            let lasting = order.before[1].lasting as f64 / order.region as f64;
+            assert!((lasting / (1.0 - 1.0 / waf) - 1.0).abs() < 2e-3, "{over_provisioning}: {lasting}");
+        }
+    }
+
+    #[test]
+    fn seeds_differ_and_an_order_never_changes() {
+        let sum = |seed| {
+            let order = order(1 << 16, 0.15, 1_000, seed).unwrap();
+            (0..order.writes()).fold(0xcbf2_9ce4_8422_2325_u64, |hash, index| {
+                (hash ^ order.write(index).offset).wrapping_mul(0x0000_0100_0000_01b3)
+            })
+        };
+        // A change here breaks the resumption of every preparation that was interrupted.
+        assert_eq!(sum(1), 13_781_511_448_570_365_117);
+        assert_ne!(sum(1), sum(2));
+    }
+
+    #[test]
+    fn blocks_that_cannot_be_written_again_far_enough_away_are_refused() {
+        let why = order(1000, 0.28, 161, 1).unwrap_err();
+        assert_eq!(why, "a cache of 659456 bytes is more than 1/8 of the 5242880 bytes to write");
+        assert_eq!(order(1000, 0.28, 160, 1).map(|order| order.writes()), Ok(1280));
+        let why = order(1000, 1.5, 0, 1).unwrap_err();
+        assert!(why.starts_with("2500 writes are too many for 1000 blocks of 4096 bytes"), "{why}");
+        let spec = OrderSpec { block_bytes: 0, pass_bytes: 4096, cache_bytes: 0, seed: 1 };
+        assert!(Order::new(4096, spec).unwrap_err().contains("no multiple of 4096"));
+        assert!(Order::new(0, OrderSpec { block_bytes: BLOCK, ..spec }).is_err());
+    }
+
+    #[test]
+    fn a_drive_of_petabytes_has_an_order() {
+        let order = order(1 << 40, 0.07, 1 << 20, 3).unwrap();
+        let write = order.write(order.writes() - 1);
+        assert!(write.is_lasting && write.offset < 1 << 52);
+    }
+}
