@@ -150,7 +150,7 @@ mod tests {
     use results::telemetry::Column;
     use std::collections::{HashSet, VecDeque};
     use sys::buffer::Buf;
-    use sys::op::{Op, OpKind, WriteSync};
+    use sys::op::{Op, OpKind, Priority, WriteSync};
 
     /// A gibibyte in superblocks of so many units.
     fn spec(over_provisioning: f64, superblock_units: u64) -> Spec {
@@ -200,7 +200,8 @@ mod tests {
                     break;
                 };
                 let (target, sync, placement, buf) = (0, WriteSync::No, None, Buf::empty());
-                let op = Op { target, kind: OpKind::Write, offset, len: 4096, sync, placement, buf, token };
+                let priority = Priority::default();
+                let op = Op { target, kind: OpKind::Write, offset, len: 4096, sync, placement, priority, buf, token };
                 drive.submit(&op, now_ns);
             }
             if free.len() == 64 {
