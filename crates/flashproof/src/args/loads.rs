@@ -274,6 +274,9 @@ Options of fio's program:
   --output=FILE              report in a file instead of standard output
   --output-format=FORMATS    normal, json, json+, terse; several with commas
   --status-interval=TIME     interval at which the report so far is printed
+  --trigger-file=FILE        ends the run when FILE appears, and saves how far verified writes came
+  --trigger-timeout=TIME     the same after this time
+  --trigger=COMMAND          command that the shell runs then
   --section=NAME             only this section of a job file; may be repeated
   --parse-only               read the jobs, and touch no device
   --readonly                 refuse jobs that write or trim
