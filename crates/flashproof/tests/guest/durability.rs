@@ -3,7 +3,7 @@
 //! QEMU's NVMe controller ignores FUA, so that a drive that keeps all it flushes lies about FUA alone; ext4 loses its last
 //! commit then, and with it a rename. With `write-cache=off` QEMU sends FUA with each write.
 //!
-//! The guest has no network. Its connections to the witness go over two serial ports: one for the question, one for the session.
+//! The guest has no network. Its connections to the witness go over serial ports.
 
 use super::machine::Machine;
 use crate::durability::{acknowledged, of_mode, witness};
@@ -21,14 +21,15 @@ use sys::random::Random;
 const PATIENCE: Duration = Duration::from_secs(120);
 
 const DEVICES: &str = "-chardev socket,id=first,path=first,server=on,wait=off -device virtserialport,chardev=first \
-     -chardev socket,id=second,path=second,server=on,wait=off -device virtserialport,chardev=second";
+     -chardev socket,id=second,path=second,server=on,wait=off -device virtserialport,chardev=second \
+     -chardev socket,id=third,path=third,server=on,wait=off -device virtserialport,chardev=third";
 
-/// A TCP server in the guest, whose first connection has the first port, and further ones the second.
+/// A TCP server in the guest, of which each connection has a port of its own.
 const RELAY: &str = r#"ifconfig lo up
 cat >/tmp/relay <<'END'
 #!/bin/sh
-if mkdir /tmp/first 2>/dev/null; then port=/dev/vport0p2; else port=/dev/vport0p3; fi
-exec 3<>$port
+for port in 2 3 4; do mkdir /tmp/port$port 2>/dev/null && break; done
+exec 3<>/dev/vport0p$port
 cat <&3 &
 cat >&3
 END
@@ -79,12 +80,16 @@ fn cut(cut: &Cut<'_>, seed: u64) -> Option<Value> {
     }
     let (mut witness, address) = witness(&machine.bench, "127.0.0.1:0");
     let (target, mount) =
-        if in_directory { ("/mnt", "mkdir /mnt; mount -t ext4 $CACHED0 /mnt") } else { ("$CACHED0", "true") };
+        if in_directory { ("/mnt", "mkdir -p /mnt; mount -t ext4 $CACHED0 /mnt") } else { ("$CACHED0", "true") };
     let command = format!("flashproof check durability {target} --witness 127.0.0.1:7070");
-    let boot = || {
+    let boot = |is_again: bool| {
         let mut guest = machine.boot();
-        ["first", "second"].iter().for_each(|port| relay(&machine.bench.path(port), &address));
+        ["first", "second", "third"].iter().for_each(|port| relay(&machine.bench.path(port), &address));
         guest.ask(RELAY);
+        if in_directory && is_again {
+            let ended = guest.run(&format!("mkdir -p /mnt; {command}")).expect(3);
+            assert!(ended.stderr.contains("mount the file system"), "{}", ended.stderr);
+        }
         guest.ask(mount);
         if write_cache == "denied" {
             guest.ask("echo 'write through' >/sys/block/${CACHED0#/dev/}/queue/write_cache");
@@ -93,7 +98,7 @@ fn cut(cut: &Cut<'_>, seed: u64) -> Option<Value> {
     };
 
     let drive = CachedDrive::start(&machine.bench, "cached.img", lie)?;
-    let mut guest = boot();
+    let mut guest = boot(false);
     let modes: String = modes.iter().map(|mode| format!(" --mode {mode}")).collect();
     let erase = if in_directory { "" } else { " --erase CACHED0" };
     guest.start("write", &format!("{command}{modes}{erase}"));
@@ -109,7 +114,7 @@ fn cut(cut: &Cut<'_>, seed: u64) -> Option<Value> {
     witness.wait_to_hear("vanished");
 
     let _drive = CachedDrive::start(&machine.bench, "cached.img", "none")?;
-    let ended = boot().run(&format!("{command} --json"));
+    let ended = boot(true).run(&format!("{command} --json"));
     let json: Value = serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}\n{}", ended.stderr));
     eprintln!("{lie}, write cache {write_cache}: {}", json["sentence"]);
     assert_eq!(json["exit_code"].as_i64(), ended.code.map(i64::from));

@@ -57,6 +57,17 @@ pub fn check(request: &Request<'_>, ending: &Ending) -> Result<Durability, Failu
         ))),
         Reply::Record(Some(record)) if record.judged.is_none() => {
             record.check().map_err(|why| cannot_ask(request.witness, &why))?;
+            // Where the file system is not mounted, everything would be lost.
+            let (before, now) = (&record.session.disk, place.disk_identity());
+            if found != Some(record.session.id) && before.is_some() && *before != now {
+                return Err(Failure::environment(format!(
+                    "cannot examine {} - the session wrote to the disk {}, and now {} is there - mount the file system, or name \
+                     the device of the session",
+                    request.path,
+                    before.as_deref().unwrap_or_default(),
+                    now.as_deref().unwrap_or("another one")
+                )));
+            }
             verify::run(request, &place, &record)
         }
         Reply::Record(None) if found.is_some() && !request.is_new => {

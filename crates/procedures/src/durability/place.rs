@@ -9,7 +9,7 @@ use engine::sim::SIM_PREFIX;
 use results::durability::block::find_session;
 use results::durability::judge::Claims;
 use results::durability::session::{Lane, Mode, PowerCounts, SessionId};
-use results::units::quoted;
+use results::units::{printable, quoted};
 use session::failure::Failure;
 use std::fs;
 use std::io::ErrorKind;
@@ -54,7 +54,6 @@ impl Place {
             (Some(Path::new(path).join(OWN_DIR)), disk, None)
         } else {
             let facts = discover(path, &Roots::default()).map_err(|error| cannot(error.to_string()))?;
-            // The identity of a loop device's file may change with the next mount.
             let identity = facts.identity().filter(|_| facts.loop_backing.is_none());
             (None, Some(facts), identity)
         };
@@ -64,6 +63,13 @@ impl Place {
         let machine = machine.filter_map(|file| fs::read_to_string(file).ok()).map(|text| text.trim().to_owned());
         let machine = machine.into_iter().find(|name| !name.is_empty()).unwrap_or_default();
         Ok(Self { path: path.to_owned(), dir, disk, subject: format!("{machine}: {target}") })
+    }
+
+    /// Identity of the disk; that of a loop device's file may change with the next mount.
+    pub(super) fn disk_identity(&self) -> Option<String> {
+        let disk = self.disk.as_ref().filter(|disk| disk.loop_backing.is_none())?;
+        let identity = disk.identity().or_else(|| disk.kernel_name.clone())?;
+        Some(printable(&identity).into_owned())
     }
 
     /// Device or file of the lanes at offsets.

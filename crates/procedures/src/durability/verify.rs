@@ -70,13 +70,17 @@ pub(super) fn run(request: &Request<'_>, place: &Place, record: &Record) -> Resu
     }
     let durability = conclude(request, place, record, &counts)?;
     let judged = Message::Judged { session: session.id, sentence: shortened(&durability.sentence) };
-    Connection::to(request.witness)?.ask(&judged).map_err(|why| cannot_ask(request.witness, &why))?;
-    match durability.outcome {
-        Verdict::Fail if place.dir.is_some() => {
-            console::notice(&format!("the files in {} stay, to be looked at; --remove removes them", request.path));
-        }
-        _ => drop(place.remove()?),
+    let told = Connection::to(request.witness)
+        .and_then(|mut witness| witness.ask(&judged).map(drop).map_err(|why| cannot_ask(request.witness, &why)));
+    let removed = match durability.outcome {
+        Verdict::Fail => Ok(false),
+        _ => place.remove(),
+    };
+    if durability.outcome == Verdict::Fail && place.dir.is_some() {
+        console::notice(&format!("the files in {} stay, to be looked at; --remove removes them", request.path));
     }
+    // The result is there whatever becomes of these.
+    told.err().into_iter().chain(removed.err()).for_each(|failure| console::warning(&failure.message));
     Ok(durability)
 }
 

@@ -210,6 +210,7 @@ fn begin(place: &Place, lanes: Vec<Lane>) -> Result<Session, Failure> {
         id: SessionId(u128::from_le_bytes(id)),
         subject: printable(&place.subject).into_owned(),
         path: printable(&place.path).into_owned(),
+        disk: place.disk_identity(),
         tool: tool(),
         started_unix_ms: SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default().as_millis() as u64,
         boot_id: this.boot_id,

@@ -177,6 +177,8 @@ pub struct Session {
     pub subject: String,
     /// Device or directory, as the user named it.
     pub path: String,
+    /// Identity of the disk, if it has one that stays after a restart.
+    pub disk: Option<String>,
     /// Program and version.
     pub tool: String,
     /// Beginning, milliseconds since 1970 (UTC).
@@ -197,7 +199,7 @@ impl Session {
                 self.format_version
             ));
         }
-        for text in [&self.subject, &self.path, &self.tool, &self.boot_id] {
+        for text in [&self.subject, &self.path, &self.tool, &self.boot_id].into_iter().chain(&self.disk) {
             check_text(text)?;
         }
         if !(1..=LANES_MAX).contains(&self.lanes.len()) {

@@ -243,6 +243,7 @@ mod tests {
             id: SessionId(id),
             subject: "host:/data".into(),
             path: "/data".into(),
+            disk: Some("wwid 7".into()),
             tool: "flashproof".into(),
             started_unix_ms: 1,
             boot_id: "b00t".into(),
