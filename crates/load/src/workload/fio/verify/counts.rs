@@ -65,7 +65,8 @@ impl VerifyCounts {
     pub(super) fn end_write(&self, file: u64, offset: u64) {
         if let Some(last) = self.last.get().filter(|last| !last.is_empty()) {
             let [of_file, at] = &last[self.writes_done.get() as usize % last.len()];
-            (of_file.set(file), at.set(offset));
+            of_file.set(file);
+            at.set(offset);
         }
         self.writes_done.add(1);
     }
