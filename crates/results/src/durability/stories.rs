@@ -157,7 +157,7 @@ impl Story {
         let is_gone = |last: &u64| {
             let there = self.slot(lane, lane.slot(*last));
             let later = || self.writes.range((number, *last)..=(number, u64::MAX));
-            let same_slot = |sequence: u64| (sequence - last) % slots == 0;
+            let same_slot = |sequence: u64| (sequence - last).is_multiple_of(slots);
             let is_there = |range: std::ops::Range<usize>| {
                 later()
                     .any(|((_, sequence), bytes)| same_slot(*sequence) && bytes[range.clone()] == there[range.clone()])
