@@ -10,6 +10,7 @@
 //!
 //! The sweep of an [`Order`] writes its blocks at other places. Its positions are bytes written, not bytes of the device.
 
+use super::DEPTHS;
 use super::order::Order;
 use crate::stream::{Request, Stream};
 use std::ops::Range;
@@ -43,7 +44,8 @@ impl Sweep {
     pub fn new(range: Range<u64>, mark: Arc<AtomicU64>) -> Self {
         mark.store(range.start, Ordering::Release);
         let Range { start, end } = range;
-        Self { next: start, end, reached: end, order: None, open: Vec::new(), mark }
+        let open = Vec::with_capacity(*DEPTHS.end() as usize);
+        Self { next: start, end, reached: end, order: None, open, mark }
     }
 
     /// Makes the writes of `order` from position `from` on, on a device of `reached` bytes.
