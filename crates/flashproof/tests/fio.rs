@@ -262,13 +262,13 @@ fn an_option_that_there_is_not_is_named_and_nothing_runs() {
     let bench = Bench::new();
     bench.write_victim("victim", 2);
     let before = bench.read("victim");
-    bench.write("job.fio", "[a]\nfilename=victim\nrw=write\nverify=md5\nlockfile=readwrite\n");
+    bench.write("job.fio", "[a]\nfilename=victim\nrw=write\nverify_policy=fsynced\nlockfile=readwrite\n");
     let ended = bench.flashproof(&["fio", "job.fio", "--erase=victim"]).expect(2);
     assert_eq!(
         ended.errors(),
         [
-            "job.fio:4: \"verify=md5\" - flashproof does not have this option; without it would run: the same operations, and \
-             nothing that was written is compared - leave it out if that will do",
+            "job.fio:4: \"verify_policy=fsynced\" - flashproof does not have this option; without it would run: %o in a pattern is \
+             the offset of the whole operation, and all completed writes are compared - leave it out if that will do",
             "job.fio:5: \"lockfile=readwrite\" - flashproof does not have this option; without it would run: the operations of rw \
              alone, on files of the size given - leave it out if that will do",
             "nothing was run",
