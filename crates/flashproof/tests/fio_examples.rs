@@ -18,10 +18,8 @@ const ACCEPTED: &[&str] = &[
     "butterfly",
     "cmdprio-bssplit",
     "cmdprio-percentage",
-    "cross-stripe-verify",
     "dedupe-global",
     "disk-zone-profile",
-    "enospc-pressure",
     "exitwhat",
     "fio-rand-RW",
     "fio-rand-read",
@@ -51,6 +49,8 @@ const ACCEPTED: &[&str] = &[
 /// Refused examples for files and block devices, with a part of the message.
 const REFUSED: &[(&str, &str)] = &[
     ("cpp_null", "ioengine=cpp_null"),
+    ("cross-stripe-verify", "write to the same places"),
+    ("enospc-pressure", "direct is 1 in"),
     ("zbd-rand-write", "zonemode=zbd"),
     ("zbd-rand-write-trim-gc", "zonemode=zbd"),
     ("zbd-rand-write-zone-reset-gc", "zonemode=zbd"),

@@ -230,6 +230,8 @@ fn what_was_written_is_read_back_in_every_kind_of_job() {
         "--rw=randrw --bs=4k,8k --verify_backlog=32",
         "--rw=write --bs=64k --verify_backlog=8 --verify_backlog_batch=4",
         "--rw=randtrimwrite --bs=16k",
+        "--rw=randtrimwrite --bs=64k,64k,4k",
+        "--rw=write --bs=4k --fsync=1",
         "--rw=randwrite --bs=16k --offset=64k --numjobs=2 --offset_increment=4m --group_reporting",
         "--rw=write --bs=4k --loops=3 --verify_interval=512",
     ] {
@@ -246,6 +248,10 @@ fn what_was_written_is_read_back_in_every_kind_of_job() {
     assert!(messages.stderr.contains("ended before 4 MiB that it wrote were read back"), "{}", messages.stderr);
     let (dry, _) = job(&bench, &format!("{all} --rw=write --bs=4k --do_verify=0"), 0);
     assert_eq!(dry["read"]["total_ios"], 0);
+    // Reads of a mixed job are its own, and not a verification.
+    let (mixed, _) =
+        job(&bench, "--name=new --size=1m --verify=crc32c --direct=0 --rw=randrw --bs=4k --do_verify=0", 0);
+    assert_eq!(mixed["verify"]["wrong_blocks"], 0);
     let (only, _) = job(&bench, &format!("{all} --rw=write --bs=4k --verify_only"), 0);
     assert_eq!((&only["write"]["total_ios"], &only["verify"]["verified_bytes"]), (&0.into(), &(4 * MIB).into()));
 }

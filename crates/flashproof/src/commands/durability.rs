@@ -19,7 +19,11 @@ pub fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
         return Err(Failure::usage("cannot check durability - no disk is named - give a directory on it, or a device"));
     };
     if args.durability.remove {
-        let text = if remove(path)? { "removed its files" } else { "it has no files of check durability" };
+        let text = if remove(path, args.durability.witness.as_deref())? {
+            "removed its files"
+        } else {
+            "it has no files of check durability"
+        };
         console::note(&format!("{}: {text}", quoted(path)));
         return Ok(ExitCode::SUCCESS);
     }

@@ -16,8 +16,9 @@ mod write;
 use connection::Connection;
 use place::Place;
 use results::durability::judge::Durability;
-use results::durability::session::{FORMAT_VERSION, Mode};
+use results::durability::session::{FORMAT_VERSION, Mode, SessionId};
 use results::durability::witness::{Message, Record, Reply};
+use session::console;
 use session::failure::Failure;
 use session::signals::Ending;
 
@@ -55,6 +56,10 @@ pub fn check(request: &Request<'_>, ending: &Ending) -> Result<Durability, Failu
              seconds, or end the other command",
             request.path, record.session.id
         ))),
+        Reply::Record(Some(record)) if record.judged.is_none() && request.is_new => {
+            give_up(request.witness, record.session.id)?;
+            Err(write::run(request, &place, ending)?)
+        }
         Reply::Record(Some(record)) if record.judged.is_none() => {
             record.check().map_err(|why| cannot_ask(request.witness, &why))?;
             // Where the file system is not mounted, everything would be lost.
@@ -83,9 +88,30 @@ pub fn check(request: &Request<'_>, ending: &Ending) -> Result<Durability, Failu
     }
 }
 
-/// Removes the files of a directory. Returns false if there are none.
-pub fn remove(path: &str) -> Result<bool, Failure> {
-    Place::of(path)?.remove()
+/// Removes the files of a directory; the witness, if one is named, gives their session up. Returns false if there are none.
+pub fn remove(path: &str, witness: Option<&str>) -> Result<bool, Failure> {
+    let place = Place::of(path)?;
+    match (place.session()?, witness) {
+        (Some(session), Some(witness)) => give_up(witness, session)?,
+        (Some(session), None) => console::warning(&format!(
+            "a witness that waits for session {session} will find its writes lost - name it with --witness, or give --new \
+             with the next session"
+        )),
+        (None, _) => {}
+    }
+    place.remove()
+}
+
+/// Has the witness wait no longer for a session. A witness that does not know the session has nothing to give up.
+fn give_up(witness: &str, session: SessionId) -> Result<(), Failure> {
+    let judged = Message::Judged { session, sentence: "given up without an examination".to_owned() };
+    match Connection::to(witness)?.ask(&judged) {
+        Ok(_) => Ok(()),
+        Err(why) => {
+            console::warning(&format!("the witness {witness} gives session {session} up: {why}"));
+            Ok(())
+        }
+    }
 }
 
 fn cannot_ask(witness: &str, why: &str) -> Failure {

@@ -57,19 +57,23 @@ impl Place {
             let identity = facts.identity().filter(|_| facts.loop_backing.is_none());
             (None, Some(facts), identity)
         };
-        let absolute = || std::path::absolute(path).map(|path| path.to_string_lossy().into_owned());
+        let absolute = || fs::canonicalize(path).map(|path| path.to_string_lossy().into_owned());
         let target = identity.map_or_else(absolute, Ok).map_err(|error| cannot(error.to_string()))?;
         let machine = ["/etc/machine-id", "/proc/sys/kernel/hostname"].into_iter();
         let machine = machine.filter_map(|file| fs::read_to_string(file).ok()).map(|text| text.trim().to_owned());
         let machine = machine.into_iter().find(|name| !name.is_empty()).unwrap_or_default();
-        Ok(Self { path: path.to_owned(), dir, disk, subject: format!("{machine}: {target}") })
+        let subject = printable(&format!("{machine}: {target}")).into_owned();
+        Ok(Self { path: path.to_owned(), dir, disk, subject })
     }
 
-    /// Identity of the disk; that of a loop device's file may change with the next mount.
+    /// Identity of the disk, and of a directory where its file system is mounted; that of a loop device's file may change
+    /// with the next mount.
     pub(super) fn disk_identity(&self) -> Option<String> {
-        let disk = self.disk.as_ref().filter(|disk| disk.loop_backing.is_none())?;
-        let identity = disk.identity().or_else(|| disk.kernel_name.clone())?;
-        Some(printable(&identity).into_owned())
+        let disk = self.disk.as_ref().filter(|disk| disk.loop_backing.is_none());
+        let disk = disk.and_then(|disk| disk.identity().or_else(|| disk.kernel_name.clone()));
+        let mounted = self.dir.as_ref().and_then(|_| mount_point(Path::new(&self.path)));
+        let parts: Vec<_> = disk.into_iter().chain(mounted.map(|at| format!("mounted at {}", at.display()))).collect();
+        (!parts.is_empty()).then(|| printable(&parts.join(", ")).into_owned())
     }
 
     /// Device or file of the lanes at offsets.
@@ -152,6 +156,16 @@ impl Place {
             _ => Ok(false),
         }
     }
+}
+
+/// Directory at which the file system of `path` is mounted.
+fn mount_point(path: &Path) -> Option<PathBuf> {
+    let mut at = fs::canonicalize(path).ok()?;
+    let device = fs::metadata(&at).ok()?.dev();
+    while let Some(above) = at.parent().filter(|above| fs::metadata(above).is_ok_and(|above| above.dev() == device)) {
+        at = above.to_owned();
+    }
+    Some(at)
 }
 
 pub(super) fn file_name(lane: u32, slot: u64) -> String {

@@ -73,6 +73,8 @@ pub(super) fn run(request: &Request<'_>, place: &Place, record: &Record) -> Resu
     let told = Connection::to(request.witness)
         .and_then(|mut witness| witness.ask(&judged).map(drop).map_err(|why| cannot_ask(request.witness, &why)));
     let removed = match durability.outcome {
+        // The witness will ask for this session again.
+        _ if told.is_err() => Ok(false),
         Verdict::Fail => Ok(false),
         _ => place.remove(),
     };

@@ -162,6 +162,7 @@ impl Kept {
         if let Err(error) = self.file.write_all(&line) {
             // A torn line would damage all that follows.
             let _ = self.file.set_len(self.bytes);
+            self.register.undo(message);
             let why = format!("the witness cannot write {} ({error})", self.path.display());
             console::warning(&why);
             return Err(why);

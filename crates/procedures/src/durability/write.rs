@@ -94,13 +94,14 @@ pub(super) fn run(request: &Request<'_>, place: &Place, ending: &Ending) -> Resu
     if lanes.is_empty() {
         return Err(Failure::usage("cannot test the mode rename on a device - it needs files - name a directory"));
     }
-    let (target, dir) = open(request, place, &lanes)?;
+    // Held until the writes end: the lock of the directory.
+    let (target, own) = open(request, place, &lanes)?;
+    let dir = own.as_ref().map(|own| own.dir.as_path());
     let session = begin(place, lanes)?;
     console::note(&format!("{}: writing {} once, before the test", request.path, bytes(size(&session.lanes) as f64)));
     lay_out(&session, &target)?;
-    if let Some(dir) = &dir {
-        let synced =
-            [dir.as_path(), Path::new(&place.path)].into_iter().try_for_each(|dir| File::open(dir)?.sync_all());
+    if let Some(dir) = dir {
+        let synced = [dir, Path::new(&place.path)].into_iter().try_for_each(|dir| File::open(dir)?.sync_all());
         synced.map_err(|error| Failure::device(format!("cannot sync {} - {error}", dir.display())))?;
     }
     let mut connection = Connection::to(request.witness)?;
@@ -120,7 +121,7 @@ pub(super) fn run(request: &Request<'_>, place: &Place, ending: &Ending) -> Resu
     let shared = Arc::new(Shared { session, state: Mutex::new(state), changed: Condvar::new() });
     let mut threads = Vec::new();
     for number in 0..shared.session.lanes.len() {
-        let mut worker = Worker::new(shared.clone(), number, &target, dir.as_deref())?;
+        let mut worker = Worker::new(shared.clone(), number, &target, dir)?;
         threads.push(thread::spawn(move || worker.run()));
     }
     let of_sender = shared.clone();
@@ -165,7 +166,7 @@ fn size(lanes: &[Lane]) -> u64 {
 }
 
 /// Opens the target with the guard's consent; a directory gets its files.
-fn open(request: &Request<'_>, place: &Place, lanes: &[Lane]) -> Result<(Arc<Target>, Option<PathBuf>), Failure> {
+fn open(request: &Request<'_>, place: &Place, lanes: &[Lane]) -> Result<(Arc<Target>, Option<OwnDir>), Failure> {
     let size = size(lanes);
     let mut guarded = GuardRequest {
         min_size_bytes: size,
@@ -188,7 +189,7 @@ fn open(request: &Request<'_>, place: &Place, lanes: &[Lane]) -> Result<(Arc<Tar
             own.dir.display()
         ));
         guarded.file_size_bytes = Some(size);
-        dir = Some(own.dir.clone());
+        dir = Some(own);
     }
     let consents = consent(&[guarded], request.erase, &[])?;
     let target = consents.into_iter().next().map(Target::writable);
@@ -298,6 +299,8 @@ impl Shared {
                     continue;
                 }
                 state.phase += 1;
+                // Until the witness has the phase: a flush would make the writes of the phase before durable.
+                state.is_changing = true;
                 drop(state);
                 self.changed.notify_all();
             }
@@ -332,8 +335,13 @@ impl Shared {
             if let Err(why) = told {
                 return self.stop(Stop::Witness(why));
             }
+            let mut state = self.lock();
+            state.confirmed = upto;
+            if phase != sent_phase && state.phase == phase {
+                state.is_changing = false;
+            }
+            drop(state);
             sent_phase = phase;
-            self.lock().confirmed = upto;
             self.changed.notify_all();
             if is_over {
                 return;

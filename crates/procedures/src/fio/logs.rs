@@ -99,7 +99,7 @@ fn logs_of(load: &FioLoad) -> impl Iterator<Item = OfClone> {
 fn iologs_of(load: &FioLoad) -> impl Iterator<Item = (usize, PathBuf)> {
     load.threads.iter().enumerate().filter_map(|(place, thread)| {
         let name = thread.job.write_iolog.as_ref()?;
-        Some((place, if thread.clone == 0 { name.into() } else { format!("{name}.{}", thread.number).into() }))
+        Some((place, if thread.number == 1 { name.into() } else { format!("{name}.{}", thread.number).into() }))
     })
 }
 

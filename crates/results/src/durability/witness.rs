@@ -65,6 +65,7 @@ impl Record {
     /// Checks bounds, as [`Session::check`].
     pub fn check(&self) -> Result<(), String> {
         self.session.check()?;
+        self.end.iter().map(|(why, _)| why).chain(&self.judged).try_for_each(|text| check_text(text))?;
         let lanes = self.session.lanes.len();
         let is_behind = |(before, upto): (&u64, &u64)| before <= upto && *upto <= MOST_WRITES;
         let is_good = self.upto.len() == lanes
@@ -113,6 +114,8 @@ impl Register {
         let message = parse(line)?;
         let mut own = match &message {
             Message::Durable { session, .. } | Message::End { session, .. } => Some(*session),
+            // Its beginning is in another file.
+            Message::Judged { session, .. } if self.find(*session).is_none() => return Ok(()),
             Message::Judged { session, .. } => self.disconnected(*session).and(None),
             _ => None,
         };
@@ -175,6 +178,18 @@ impl Register {
             Message::Ask { .. } => return Err("a question changes nothing".to_owned()),
         }
         Ok(())
+    }
+
+    /// Takes a change back that could not be written to the file. Acknowledgements stay: their flush returned.
+    pub fn undo(&mut self, message: &Message) {
+        match message {
+            Message::Begin(session) => self.records.retain(|record| record.session.id != session.id),
+            Message::End { session, .. } => self.find_mut(*session).into_iter().for_each(|record| record.end = None),
+            Message::Judged { session, .. } => {
+                self.find_mut(*session).into_iter().for_each(|record| record.judged = None)
+            }
+            Message::Durable { .. } | Message::Ask { .. } => {}
+        }
     }
 
     /// The answer to a question.

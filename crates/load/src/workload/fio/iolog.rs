@@ -20,6 +20,9 @@ use sys::op::OpKind;
 /// Longest log that is read.
 const BYTES_MAX: u64 = 1 << 30;
 
+/// Most operations of a log: 1 GiB of memory.
+const OPERATIONS_MAX: usize = 32 << 20;
+
 /// Operations that wait to be written, at most.
 const KEPT_MAX: usize = 4 << 20;
 
@@ -179,6 +182,9 @@ impl Iolog {
             } else if len == 0 || u64::from(len) > BLOCK_MAX || offset.checked_add(len.into()).is_none() {
                 return Err((at, format!("an operation of {len} bytes at {offset}: it has 1 to {BLOCK_MAX}")));
             }
+            if operations.len() >= OPERATIONS_MAX {
+                return Err((at, format!("it has more than {OPERATIONS_MAX} operations - split it")));
+            }
             if !options.skip[operation.number()] {
                 operations.push(operation);
                 at_ns.push(now_ns);
@@ -239,6 +245,8 @@ impl Iolog {
 #[derive(Debug, Default)]
 pub struct Issued {
     unwritten: Mutex<Unwritten>,
+    /// Operations that the writer of the log took and holds back. No issuing thread waits for this lock.
+    held: Mutex<Vec<(u64, Request)>>,
 }
 
 #[derive(Debug, Default)]
@@ -262,15 +270,15 @@ impl Issued {
 
     /// Lines of operations that can be written now; `is_over`: all that are left. `name` has the name of a target.
     pub fn take(&self, is_over: bool, name: impl Fn(u16) -> String) -> String {
-        let mut unwritten = self.unwritten.lock().unwrap_or_else(PoisonError::into_inner);
-        unwritten.operations.sort_by_key(|(issued_ns, ..)| *issued_ns);
-        let last_ns = unwritten.operations.last().map_or(0, |(issued_ns, ..)| *issued_ns);
+        let new = std::mem::take(&mut self.unwritten.lock().unwrap_or_else(PoisonError::into_inner).operations);
+        let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
+        held.extend(new);
+        held.sort_by_key(|(issued_ns, ..)| *issued_ns);
+        let last_ns = held.last().map_or(0, |(issued_ns, ..)| *issued_ns);
         let until_ns = if is_over { u64::MAX } else { last_ns.saturating_sub(HOLD_NS) };
-        let ready = unwritten.operations.partition_point(|(issued_ns, ..)| *issued_ns < until_ns);
-        let taken: Vec<_> = unwritten.operations.drain(..ready).collect();
-        drop(unwritten);
+        let ready = held.partition_point(|(issued_ns, ..)| *issued_ns < until_ns);
         let mut text = String::new();
-        for (issued_ns, request) in taken {
+        for (issued_ns, request) in held.drain(..ready) {
             let action = match request.kind {
                 OpKind::Read => "read",
                 OpKind::Write => "write",

@@ -99,7 +99,10 @@ impl Lanes<'_> {
             let mut arrival = match job.rate(direction) {
                 _ if job.iolog.as_ref().is_some_and(|log| !log.at_ns.is_empty()) => {
                     let at_ns = job.iolog.as_ref().map(|log| log.at_ns.clone()).unwrap_or_default();
-                    let at_ns = at_ns.iter().map(|ns| ns.saturating_add(from_ns)).collect();
+                    let at_ns = match from_ns {
+                        0 => at_ns,
+                        _ => at_ns.iter().map(|ns| ns.saturating_add(from_ns)).collect(),
+                    };
                     Arrival::Scheduled(Schedule::Listed(Listed::new(at_ns, u64::MAX, 1, 0, 1)))
                 }
                 None => Arrival::Closed { depth: slots, think_ns: 0 },

@@ -161,6 +161,10 @@ impl FioLoad {
                     .iter()
                     .position(|entry| job.group_reporting && entry.job.group_reporting && entry.group == *group);
                 let entry = together.unwrap_or(entries.len());
+                if together.is_some_and(|entry| entries[entry].job.steady != job.steady) && clone == 0 {
+                    let why = "jobs that are reported together end together, by one steadystate - give all the same, or new_group";
+                    problems.push(Problem::of_job(&job.name, why));
+                }
                 if together.is_none() {
                     entries.push(Entry { job: job.clone(), group: *group, threads: Vec::new() });
                 }

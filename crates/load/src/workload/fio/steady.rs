@@ -12,7 +12,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 const NS_PER_SEC: u64 = 1_000_000_000;
 
 /// Intervals that a criterion looks at, at most.
-const INTERVALS_MAX: u64 = 100_000;
+const INTERVALS_MAX: u64 = 4_000;
 
 /// Measure that has to be steady.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -263,9 +263,9 @@ impl FioStream {
         Request { buffers: self.checked_buffers.unwrap_or(request.buffers), ..request }
     }
 
-    /// True if the data of a read is checked.
+    /// True if the data of a read is checked. A job that also writes checks only what it reads back.
     fn is_checked(&self, request: &Request) -> bool {
-        self.verify.is_some() && self.checked_buffers.is_none_or(|class| class == request.buffers)
+        self.verify.is_some() && self.checked_buffers.map_or(self.job.checks_reads(), |class| class == request.buffers)
     }
 
     /// The address of a read, write or trim for its verification.
@@ -274,7 +274,7 @@ impl FioStream {
             return None;
         }
         let area = self.areas.iter().position(|area| area.target == request.target)?;
-        Some(OpAddress { area, at: request.offset - self.areas[area].start, offset: request.offset })
+        Some(OpAddress { area, at: request.offset.wrapping_sub(self.areas[area].start), offset: request.offset })
     }
 
     /// The next operation of the main phase, of the log or by choice, with its area.
@@ -327,7 +327,10 @@ impl FioStream {
                 return Some(self.flush(at, kind));
             }
         }
-        if let (Phase::Flush(at), OpKind::FlushFile, false) = (self.phase, request.kind, self.job.direct) {
+        // A flush that follows a write can come back when the main phase is over.
+        if let (Phase::Flush(at), OpKind::FlushFile, false) = (self.phase, request.kind, self.job.direct)
+            && at < self.areas.len()
+        {
             // What is read back is to come from the device.
             let kind = OpKind::WriteBack(WriteBack { drop_cache: true, ..WriteBack::default() });
             return Some(Request { kind, ..self.request(FLUSHES, at, 0, 0) });
@@ -464,7 +467,7 @@ impl Stream for FioStream {
             if self.verify.as_mut().is_none_or(|verify| verify.is_next_written(area, request.offset)) {
                 break request;
             }
-            if self.has_ended() {
+            if self.has_ended() || self.verify.as_ref().is_some_and(Verify::is_past_state) {
                 self.end_itself(self.now_ns);
                 return None;
             }

@@ -38,12 +38,12 @@ impl ZoneOptions {
         let range = self.range.map_or(size, |range| range.of(whole));
         let skip = self.skip.map_or(0, |skip| skip.of(whole));
         let room = whole.saturating_sub(first);
-        match range {
+        match range.min(size) {
             0 => Err("zonemode=strided moves on after zonesize bytes - give zonesize".into()),
-            range if range > room => {
+            _ if range > room => {
                 Err(format!("a zone of {range} bytes is larger than the {room} bytes there are - lower zonerange"))
             }
-            range => Ok(Some((range, Zones { size, step: range + skip, first, end: whole, done: 0 }))),
+            _ => Ok(Some((range, Zones { size, step: range.saturating_add(skip), first, end: whole, done: 0 }))),
         }
     }
 }
@@ -57,6 +57,7 @@ impl Zones {
         }
         self.done = 0;
         // fio cuts the last window short; here one that does not fit begins again at the first.
-        Some(start + self.step).filter(|next| next + window <= self.end).or(Some(self.first))
+        let next = start.checked_add(self.step);
+        next.filter(|next| next.checked_add(window).is_some_and(|end| end <= self.end)).or(Some(self.first))
     }
 }

@@ -27,7 +27,7 @@ pub use options::VerifyOptions;
 pub(super) use overlap::overlapping;
 pub use state::State;
 
-use super::job::{Job, WRITES};
+use super::job::Job;
 use super::progress::Progress;
 use block::{BlockAddress, Blocks, Origin};
 use results::units::{self, count};
@@ -123,7 +123,7 @@ impl Verify {
             // Data of an earlier run must not pass for that of this one.
             seed: seed ^ since_1970.as_nanos() as u64,
             writes: 0,
-            blocks_max: (job.sizes[WRITES].max_bytes() / job.grain()) as usize,
+            blocks_max: (job.sizes[job.written_as()].max_bytes() / job.grain()) as usize,
             backlog: Backlog {
                 every: options.backlog,
                 batch,
@@ -274,6 +274,11 @@ impl Verify {
             *number += 1;
             state.was_written(*number - 1, area as u64, offset)
         })
+    }
+
+    /// True if nothing more was written, by the state of the job that wrote.
+    pub(super) fn is_past_state(&self) -> bool {
+        self.state.as_ref().is_some_and(|(state, number)| *number >= state.writes)
     }
 
     /// A read failed.

@@ -2,7 +2,7 @@
 
 use super::super::content::DedupeMode;
 use super::super::filler::Filler;
-use super::super::job::{Job, READS, WRITES};
+use super::super::job::{Job, READS, TRIMS, WRITES};
 use super::super::parse::word;
 use super::super::value::{Unit, number};
 use super::method::Method;
@@ -122,9 +122,14 @@ impl Job {
         self.reads_back() && !self.time_based
     }
 
+    /// Kind whose sizes its writes have: those behind a trim have the size of the trim.
+    pub(in super::super) fn written_as(&self) -> usize {
+        if self.trim_write { TRIMS } else { WRITES }
+    }
+
     /// The largest divisor of all sizes of its writes, or of its reads if it has none.
     pub(in super::super) fn grain(&self) -> u64 {
-        let sizes = &self.sizes[if self.does[WRITES] { WRITES } else { READS }];
+        let sizes = &self.sizes[if self.does[WRITES] { self.written_as() } else { READS }];
         sizes.each().into_iter().fold(sizes.min_bytes(), greatest_divisor)
     }
 
@@ -140,7 +145,7 @@ impl Job {
         if !self.verifies() {
             return;
         }
-        if self.iolog.is_some() || self.zones.size.is_some() {
+        if self.iolog.is_some() || self.zones.strided {
             wrong.push(
                 "verify knows what a job wrote by its place in one range - leave out read_iolog and zones, or verify"
                     .into(),
@@ -178,7 +183,7 @@ impl Job {
             wrong.push("what is read back has no rate, and cannot follow writes that have one - give do_verify=0, and a job behind it with stonewall, verify_only=1 and no rate".into());
         }
         let strays = |bytes: u64| !bytes.is_multiple_of(grain);
-        if self.align[WRITES].is_some_and(strays) || strays(self.skip.unsigned_abs()) {
+        if self.align[self.written_as()].is_some_and(strays) || strays(self.skip.unsigned_abs()) {
             wrong.push(format!(
                 "ba, or what rw skips, is no multiple of {grain}, so that writes would cover parts of blocks that are to be verified - make it one"
             ));

@@ -44,6 +44,7 @@ fn range(thread: &Thread) -> Range<u64> {
     let start = offset.saturating_add(increment.saturating_mul(thread.clone));
     let parts = job.names(thread.clone).len().max(1) as u64;
     match job.size {
+        _ if job.zones.strided => start..u64::MAX,
         Some(Size::Bytes(bytes)) => start..start.saturating_add(bytes / parts),
         _ => start..u64::MAX,
     }

@@ -11,8 +11,10 @@ const UNKNOWN: u64 = 1 << 61;
 /// One write in flight.
 const IN_FLIGHT_1: u64 = 1 << 54;
 const IN_FLIGHT: u64 = 0x7f << 54;
+/// A read that began before the last write is still in flight: it may return older data.
+const OUTDATED: u64 = 1 << 53;
 /// Number of the last write.
-const WRITE: u64 = IN_FLIGHT_1 - 1;
+const WRITE: u64 = OUTDATED - 1;
 
 /// The last write to each block of some areas, and whether it was read back.
 #[derive(Debug)]
@@ -49,7 +51,8 @@ impl Written {
             let others = *entry & IN_FLIGHT;
             self.unknown -= u64::from(others == 0 && *entry & UNKNOWN != 0);
             let unknown = if others > 0 { UNKNOWN } else { 0 };
-            *entry = write & WRITE | unknown | (others + IN_FLIGHT_1).min(IN_FLIGHT);
+            let outdated = if *entry & (READING | OUTDATED) != 0 { OUTDATED } else { 0 };
+            *entry = write & WRITE | outdated | unknown | (others + IN_FLIGHT_1).min(IN_FLIGHT);
         }
     }
 
@@ -68,7 +71,7 @@ impl Written {
                 let is_unknown = *entry & UNKNOWN != 0;
                 self.unknown += u64::from(is_unknown);
                 self.due += u64::from(!is_unknown);
-                *entry = if is_unknown { UNKNOWN } else { *entry | DUE };
+                *entry = if is_unknown { UNKNOWN | *entry & OUTDATED } else { *entry | DUE };
             }
         }
     }
@@ -77,7 +80,10 @@ impl Written {
     pub(super) fn forget(&mut self, area: usize, blocks: Range<usize>) {
         for entry in &mut self.areas[area][blocks] {
             self.due -= u64::from(*entry & DUE != 0);
-            *entry &= !(DUE | READING);
+            let outdated = if *entry & READING != 0 { OUTDATED } else { 0 };
+            // A write in flight may arrive before the contents go, or behind.
+            let unknown = if *entry & IN_FLIGHT != 0 { UNKNOWN } else { 0 };
+            *entry = *entry & !(DUE | READING) | outdated | unknown;
         }
     }
 
@@ -86,7 +92,7 @@ impl Written {
     pub(super) fn read(&mut self, area: usize, block: usize, most: usize) -> usize {
         let entries = &mut self.areas[area][block..];
         let first = entries.first().map_or(0, |entry| *entry);
-        let is_due = |entry: &u64| *entry & (DUE | READING) == DUE && *entry & WRITE == first & WRITE;
+        let is_due = |entry: &u64| *entry & (DUE | READING | OUTDATED) == DUE && *entry & WRITE == first & WRITE;
         let count = entries.iter().take(most).take_while(|entry| is_due(entry)).count();
         entries[..count].iter_mut().for_each(|entry| *entry |= READING);
         count
@@ -96,6 +102,10 @@ impl Written {
     #[inline]
     pub(super) fn was_read(&mut self, area: usize, block: usize) -> Option<u64> {
         let entry = &mut self.areas[area][block];
+        if *entry & OUTDATED != 0 {
+            *entry &= !OUTDATED;
+            return None;
+        }
         if *entry & READING == 0 {
             return None;
         }
@@ -106,7 +116,7 @@ impl Written {
 
     /// Notes that blocks could not be read back.
     pub(super) fn not_read(&mut self, area: usize, blocks: Range<usize>) {
-        self.areas[area][blocks].iter_mut().for_each(|entry| *entry &= !READING);
+        self.areas[area][blocks].iter_mut().for_each(|entry| *entry &= !(READING | OUTDATED));
     }
 
     /// The next blocks to read back in a round over all, at most `most`: area, first block, how many.
@@ -114,7 +124,7 @@ impl Written {
         loop {
             let (area, block) = self.cursor;
             let rest = self.areas.get(area)?.get(block..).unwrap_or_default();
-            match rest.iter().position(|entry| *entry & (DUE | READING) == DUE) {
+            match rest.iter().position(|entry| *entry & (DUE | READING | OUTDATED) == DUE) {
                 None => self.cursor = (area + 1, 0),
                 Some(skipped) => {
                     let first = block + skipped;
@@ -180,6 +190,22 @@ mod tests {
         assert_eq!(written.read(0, 7, 1), 1);
         written.forget(0, 7..9);
         assert_eq!((written.was_read(0, 7), written.read(0, 8, 1), written.due), (None, 0, 2));
+        // Written again, and due again, before a slow read returns older data.
+        written.begin(0, 9..10, 7);
+        written.end(0, 9..10, true);
+        assert_eq!(written.read(0, 9, 1), 1);
+        written.begin(0, 9..10, 8);
+        written.end(0, 9..10, true);
+        assert_eq!((written.read(0, 9, 1), written.was_read(0, 9)), (0, None));
+        assert_eq!((written.read(0, 9, 1), written.was_read(0, 9)), (1, Some(8)));
+        // Trimmed while it is written.
+        written.begin(0, 9..10, 9);
+        written.forget(0, 9..10);
+        written.end(0, 9..10, true);
+        assert_eq!((written.read(0, 9, 1), written.unknown), (0, 2));
+        written.begin(0, 9..10, 10);
+        written.forget(0, 9..10);
+        written.end(0, 9..10, false);
         // More at once than are counted.
         (0..200).for_each(|write| written.begin(0, 5..6, write));
         (0..200).for_each(|_| written.end(0, 5..6, true));
