@@ -78,7 +78,7 @@ fn cut(lie: &str, in_directory: bool, modes: &[&str], random: &mut Random) -> Op
         arguments.extend(["--erase", &device]);
     }
     let mut tester = Running::start(bench.prepare(&arguments));
-    tester.wait_until("many writes are acknowledged", || acknowledged(&bench) > 400);
+    tester.wait_until("many writes are acknowledged", || acknowledged(&bench) > 150);
     thread::sleep(Duration::from_millis(random.below(1500)));
     // Half of them as if the machine went with its drive.
     if random.below(2) == 0 {

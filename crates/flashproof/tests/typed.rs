@@ -61,7 +61,7 @@ fn every_command_that_can_run_here_does_what_its_page_says() {
         for entry in std::fs::read_dir(bench.path("")).unwrap() {
             // Results are in one directory; beside it are the configurations and tables that a command names.
             let name = entry.unwrap().file_name().into_string().unwrap();
-            let is_named = [".conf", ".fio", ".iolog", ".json", ".toml"].iter().any(|end| name.ends_with(end));
+            let is_named = [".conf", ".data", ".fio", ".iolog", ".json", ".toml"].iter().any(|end| name.ends_with(end));
             if !is_named && !["examples", "flashproof-results", "state"].contains(&name.as_str()) {
                 wrong.push(format!("{}: its commands leave {name} in the working directory", page.display()));
             }

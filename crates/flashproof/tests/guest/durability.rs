@@ -151,7 +151,12 @@ fn a_machine_whose_controller_ignores_fua_fails_in_that_mode_after_a_power_cut()
 #[test]
 fn a_machine_whose_drive_keeps_every_write_passes_in_all_modes_after_a_power_cut() {
     cuts(&Cut { lie: "none", write_cache: "off", in_directory: true, modes: &[] }, |json| {
-        assert_eq!((json["outcome"].as_str(), json["modes"].as_array().unwrap().len()), (Some("pass"), 5), "{json:#}");
+        let modes = json["modes"].as_array().unwrap();
+        assert_eq!(modes.len(), 5, "{json:#}");
+        modes.iter().for_each(|mode| assert_eq!(of_mode(json, mode["mode"].as_str().unwrap()).1, 0, "{json:#}"));
+        // A slow guest has too few writes since the turn of the other modes began.
+        let is_untested = json["sentence"].as_str().unwrap().starts_with("cannot tell: no mode had 20 ");
+        assert!(json["outcome"] == "pass" || is_untested, "{json:#}");
     });
 }
 

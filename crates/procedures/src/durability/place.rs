@@ -57,7 +57,9 @@ impl Place {
             let identity = facts.identity().filter(|_| facts.loop_backing.is_none());
             (None, Some(facts), identity)
         };
-        let absolute = || fs::canonicalize(path).map(|path| path.to_string_lossy().into_owned());
+        // The kernel's name of a device can change with a restart; its links stay.
+        let absolute = if dir.is_some() { fs::canonicalize(path) } else { std::path::absolute(path) };
+        let absolute = || absolute.map(|path| path.to_string_lossy().into_owned());
         let target = identity.map_or_else(absolute, Ok).map_err(|error| cannot(error.to_string()))?;
         let machine = ["/etc/machine-id", "/proc/sys/kernel/hostname"].into_iter();
         let machine = machine.filter_map(|file| fs::read_to_string(file).ok()).map(|text| text.trim().to_owned());
