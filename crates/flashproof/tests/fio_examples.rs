@@ -1,6 +1,6 @@
 //! The example jobs of fio's repository: which are accepted, and why the others are refused.
 //!
-//! They are read from the directory that `FLASHPROOF_FIO_EXAMPLES` names: a checkout's `examples`. `docs/fio.md` has the
+//! The examples are read from the directory that `FLASHPROOF_FIO_EXAMPLES` names: a checkout's `examples`. `docs/fio.md` has the
 //! table for people.
 
 use crate::support;

@@ -284,7 +284,7 @@ pub struct Prepared {
     pub written_since: Option<String>,
 }
 
-/// What determines a random order of writes, beside seed and size.
+/// Parameters of a random order of writes, beside seed and size.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RandomOrder {
     /// Bytes of a write.

@@ -61,7 +61,7 @@ pub fn save_states(load: &FioLoad, all: bool) {
     }
 }
 
-/// What a verification left open, a sentence each.
+/// Data that a verification left open, a sentence each.
 pub(super) fn notes(load: &FioLoad) -> Vec<String> {
     let mut notes = Vec::new();
     for thread in &load.threads {

@@ -114,7 +114,7 @@ impl Lanes<'_> {
                 }
                 Some(rate) => Arrival::even(rate, 0, 1, phase(at + number)).ok_or_else(|| no_rate(job))?,
             };
-            // What is read back is so after each loop.
+            // Each loop is read back at its end.
             let loops = if job.reads_back_at_end() { job.loops } else { 1 };
             let (ops_left, bytes_left) = (ops_left / loops, part(total, directions, &bytes_per_sec) / loops);
             let random_of_lane = Random::for_part(self.seed, (at as u64) << 8 | (number as u64 + 1));

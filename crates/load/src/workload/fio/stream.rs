@@ -331,7 +331,7 @@ impl FioStream {
         if let (Phase::Flush(at), OpKind::FlushFile, false) = (self.phase, request.kind, self.job.direct)
             && at < self.areas.len()
         {
-            // What is read back is to come from the device.
+            // Data that is read back has to come from the device.
             let kind = OpKind::WriteBack(WriteBack { drop_cache: true, ..WriteBack::default() });
             return Some(Request { kind, ..self.request(FLUSHES, at, 0, 0) });
         }

@@ -1,4 +1,4 @@
-//! What others see of a job's verification.
+//! Counts of a job's verification, for its report.
 
 use super::block::Damage;
 use super::state::{LastWrites, State};

@@ -73,7 +73,7 @@ impl Header {
 
     /// The header at the beginning of `block`, of either version.
     pub(super) fn of(block: &[u8]) -> Result<Self, Broken> {
-        // What is beyond the end of a block that is too short makes no valid header.
+        // A block that is too short has no valid header.
         let mut bytes = [0; LATER_BYTES];
         let len = block.len().min(LATER_BYTES);
         bytes[..len].copy_from_slice(&block[..len]);

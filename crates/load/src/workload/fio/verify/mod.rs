@@ -54,7 +54,7 @@ pub(super) struct OpAddress {
 #[derive(Debug)]
 pub(super) struct Verify {
     blocks: Blocks,
-    /// What is to be read back; `None`: all that is read is checked.
+    /// Blocks to read back; `None`: all that is read is checked.
     written: Option<Written>,
     seed: u64,
     /// Writes begun.

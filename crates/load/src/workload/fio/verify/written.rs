@@ -1,4 +1,4 @@
-//! What a stream has written, block by block: 8 bytes of memory for each.
+//! Blocks that a stream has written: 8 bytes of memory for each.
 
 use std::ops::Range;
 
