@@ -8,7 +8,7 @@ use engine::uring::Uring;
 use engine::{BlockEngine, Wait};
 use std::sync::Arc;
 use std::time::Instant;
-use sys::op::{Op, OpKind, WriteSync};
+use sys::op::{Op, OpKind};
 use sys::process::thread_cpu_ns;
 use sys::random::Random;
 
@@ -29,17 +29,7 @@ fn cost(engine: &mut impl BlockEngine, depth: u32, size_bytes: u64, random: &mut
         {
             let offset = random.below(size_bytes / u64::from(BLOCK)) * u64::from(BLOCK);
             let buf = buf.ok_or("too little memory")?;
-            engine.submit(Op {
-                target: 0,
-                kind: OpKind::Read,
-                offset,
-                len: BLOCK,
-                sync: WriteSync::No,
-                placement: None,
-                priority: Default::default(),
-                buf,
-                token,
-            });
+            engine.submit(Op { token, ..Op::new(OpKind::Read, offset, BLOCK, buf) });
             issued += 1;
         }
         let until_ns = engine.now() + 1_000_000_000;

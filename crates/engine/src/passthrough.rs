@@ -15,7 +15,7 @@ use std::sync::Arc;
 use std::time::Instant;
 use sys::buffer::{ALIGN, Buf};
 use sys::nvme::ring::{Commands, Namespace};
-use sys::op::{Completion, Op, OpKind, Outcome, WriteSync};
+use sys::op::{Completion, Op, OpKind, Outcome};
 use sys::ring::{ENTRIES_MAX, Ring, RingFacts};
 
 /// A shard's ring and namespaces. Stays on the thread that made it.
@@ -60,17 +60,7 @@ impl Passthrough {
         for (target, generic) in (0..).zip(generics) {
             let len = generic.namespace().block_bytes;
             let buf = engine.buffer(len as usize).ok_or(Outcome::Errno(libc::ENOMEM))?;
-            engine.submit(Op {
-                target,
-                kind: OpKind::Read,
-                offset: 0,
-                len,
-                sync: WriteSync::No,
-                placement: None,
-                priority: Default::default(),
-                buf,
-                token: 0,
-            });
+            engine.submit(Op { target, ..Op::new(OpKind::Read, 0, len, buf) });
             let mut out = Vec::new();
             while out.is_empty() {
                 let until_ns = engine.now() + 1_000_000_000;

@@ -296,7 +296,6 @@ mod tests {
     use crate::uring::Uring;
     use device::guard::{Answers, Guard, Request};
     use std::os::unix::fs::FileExt;
-    use sys::op::WriteSync;
 
     #[test]
     fn what_the_ring_cannot_carry_is_done_beside_it() {
@@ -314,17 +313,7 @@ mod tests {
         engine.limits.deallocates = false;
         let buf = engine.buffer(0).unwrap();
         let (kind, offset, len) = (OpKind::Deallocate, 4096, 8192);
-        engine.submit(Op {
-            target: 0,
-            kind,
-            offset,
-            len,
-            sync: WriteSync::No,
-            placement: None,
-            priority: Default::default(),
-            buf,
-            token: 2,
-        });
+        engine.submit(Op { token: 2, ..Op::new(kind, offset, len, buf) });
         assert_eq!(engine.in_flight(), 1);
         let mut out = Vec::new();
         while out.is_empty() {
@@ -400,17 +389,7 @@ mod tests {
             for token in 0..8 {
                 let buf = engine.beside.as_mut().unwrap().buffer(4096).unwrap();
                 let kind = OpKind::Read;
-                engine.submit(Op {
-                    target: 0,
-                    kind,
-                    offset: 0,
-                    len: 4096,
-                    sync: WriteSync::No,
-                    placement: None,
-                    priority: Default::default(),
-                    buf,
-                    token,
-                });
+                engine.submit(Op { token, ..Op::new(kind, 0, 4096, buf) });
             }
             let mut out = Vec::new();
             engine.reap(Wait { until_ns: 0, completions: 1 }, &mut out).unwrap();

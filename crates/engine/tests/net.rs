@@ -9,7 +9,7 @@ use std::net::{TcpListener, TcpStream};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 use sys::net::{Op, Outcome};
-use sys::op::{self, OpKind, WriteSync};
+use sys::op::{self, OpKind};
 
 const SEC: u64 = 1_000_000_000;
 
@@ -180,17 +180,7 @@ fn a_file_is_on_the_same_ring_and_a_placement_that_it_has_not_is_refused() {
     net.submit(Op::Receive { token: 0, socket });
     let mut op = |kind, placement, token| {
         let buf = net.buffer(4096).unwrap();
-        net.submit(Op::Block(op::Op {
-            target: 0,
-            kind,
-            offset: 4096,
-            len: 4096,
-            sync: WriteSync::No,
-            placement,
-            priority: Default::default(),
-            buf,
-            token,
-        }));
+        net.submit(Op::Block(op::Op { placement, token, ..op::Op::new(kind, 4096, 4096, buf) }));
     };
     op(OpKind::Read, None, 1);
     op(OpKind::Write, Some(op::Placement(9)), 2);

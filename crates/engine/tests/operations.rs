@@ -144,7 +144,7 @@ impl<E: BlockEngine> Perform for E {
         let mut buf = self.buffer(if kind.moves_data() { BLOCK as usize } else { 0 }).expect("memory for a few");
         buf.fill(fill);
         let len = if kind.is_flush() { 0 } else { BLOCK };
-        self.submit(Op { target: 0, kind, offset, len, sync, placement, priority: Default::default(), buf, token: 3 });
+        self.submit(Op { sync, placement, token: 3, ..Op::new(kind, offset, len, buf) });
         let mut out = Vec::new();
         while out.is_empty() {
             let until_ns = self.now() + 1_000_000_000;

@@ -85,17 +85,7 @@ impl Transfers {
     fn transfer(&mut self, kind: OpKind, offset: u64, len: usize) -> io::Result<()> {
         let buf = self.buf.take().ok_or(io::ErrorKind::OutOfMemory)?;
         let until_ns = self.engine.now() + LIMIT.as_nanos() as u64;
-        self.engine.submit(Op {
-            target: 0,
-            kind,
-            offset,
-            len: len as u32,
-            sync: WriteSync::Data,
-            placement: None,
-            priority: Default::default(),
-            buf,
-            token: 0,
-        });
+        self.engine.submit(Op { sync: WriteSync::Data, ..Op::new(kind, offset, len as u32, buf) });
         let mut out = Vec::new();
         self.engine.reap(Wait { until_ns, completions: 1 }, &mut out)?;
         let done = out.pop().ok_or(io::ErrorKind::TimedOut)?;

@@ -109,17 +109,7 @@ impl Io {
         let (offset, len) = (bytes.start, (bytes.end - bytes.start) as u32);
         let sync = if kind == OpKind::Write { WriteSync::Data } else { WriteSync::No };
         self.pending[slot as usize] = Some((pending, kind, len));
-        disk.submit(Op {
-            target,
-            kind,
-            offset,
-            len,
-            sync,
-            placement: None,
-            priority: Default::default(),
-            buf,
-            token: self.first + slot,
-        });
+        disk.submit(Op { target, sync, token: self.first + slot, ..Op::new(kind, offset, len, buf) });
     }
 
     /// Purpose of a completed operation.

@@ -2,7 +2,7 @@
 
 use engine::{IoEngine, Wait};
 use sys::buffer::Buf;
-use sys::op::{Completion, Op, OpKind, Outcome, WriteSync};
+use sys::op::{Completion, Op, OpKind, Outcome};
 
 /// Performs `kind` on each of `keys`, this many at a time; returns the results in the order of the keys.
 pub(crate) fn all(
@@ -16,17 +16,7 @@ pub(crate) fn all(
     while outcomes.contains(&None) {
         while next < keys && engine.in_flight() < in_flight {
             let (buf, token) = (Buf::empty(), next as u32);
-            engine.submit(Op {
-                target: 0,
-                kind,
-                offset: next,
-                len: 0,
-                sync: WriteSync::No,
-                placement: None,
-                priority: Default::default(),
-                buf,
-                token,
-            });
+            engine.submit(Op { token, ..Op::new(kind, next, 0, buf) });
             next += 1;
         }
         let until_ns = engine.now() + 10_000_000;

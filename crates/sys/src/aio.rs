@@ -6,7 +6,7 @@
 //! operations in flight, of a hung device too. Structures and opcodes: include/uapi/linux/aio_abi.h.
 
 use crate::buffer::{ALIGN, Buf, Pool};
-use crate::op::{Op, OpKind, Outcome, WriteSync};
+use crate::op::{Op, OpKind, Outcome};
 use crate::queue::{Queue, Reaped, Sleep};
 use crate::usage::monotonic_ns;
 use std::io;
@@ -310,17 +310,7 @@ pub fn probe(file: BorrowedFd<'_>) -> io::Result<()> {
     let buf = aio.buffer(ALIGN).ok_or_else(|| io::Error::from_raw_os_error(libc::ENOMEM))?;
     let (kind, len) = (OpKind::Read, ALIGN as u32);
     // Panics for a token in flight only.
-    let _ = aio.push(Op {
-        target: 0,
-        kind,
-        offset: 0,
-        len,
-        sync: WriteSync::No,
-        placement: None,
-        priority: Default::default(),
-        buf,
-        token: 0,
-    });
+    let _ = aio.push(Op::new(kind, 0, len, buf));
     let (began_ns, mut result) = (monotonic_ns(), Err(io::Error::from_raw_os_error(libc::ETIMEDOUT)));
     // A signal ends a wait early.
     while aio.posted == 0 && monotonic_ns() < began_ns + PROBE_NS {

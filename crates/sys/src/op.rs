@@ -156,6 +156,14 @@ pub struct Op {
     pub token: u32,
 }
 
+impl Op {
+    /// An operation of the first target, with token 0, that demands nothing of durability, placement and priority.
+    pub fn new(kind: OpKind, offset: u64, len: u32, buf: Buf) -> Self {
+        let (sync, priority) = (WriteSync::No, Priority::default());
+        Self { target: 0, kind, offset, len, sync, placement: None, priority, buf, token: 0 }
+    }
+}
+
 /// Result of an operation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Outcome {

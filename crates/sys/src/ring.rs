@@ -594,23 +594,13 @@ fn enter(fd: RawFd, pushed: usize, completions: u32, flags: u32, timeout_ns: Opt
 mod tests {
     use super::*;
     use crate::op::Placement;
-    use crate::op::WriteSync;
+
     use std::os::fd::AsFd;
     use std::time::Instant;
 
     fn op(kind: OpKind, placement: Option<Placement>) -> Op {
         let (offset, len) = (0x1122_3344_5566_7788, 4096);
-        Op {
-            target: 3,
-            kind,
-            offset,
-            len,
-            sync: WriteSync::No,
-            placement,
-            priority: Default::default(),
-            buf: Buf::empty(),
-            token: 0,
-        }
+        Op { target: 3, placement, ..Op::new(kind, offset, len, Buf::empty()) }
     }
 
     /// A ring that has completed a read with a timer of `timer_ns` armed, and its clock.

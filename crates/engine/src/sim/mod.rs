@@ -173,17 +173,7 @@ mod tests {
     use sys::op::{OpKind, Outcome, WriteBack, WriteSync};
 
     fn read(offset: u64, token: u32) -> Op {
-        Op {
-            target: 0,
-            kind: OpKind::Read,
-            offset,
-            len: 4096,
-            sync: WriteSync::No,
-            placement: None,
-            priority: Default::default(),
-            buf: Buf::empty(),
-            token,
-        }
+        Op { token, ..Op::new(OpKind::Read, offset, 4096, Buf::empty()) }
     }
 
     fn engine(spec: &str) -> SimEngine {

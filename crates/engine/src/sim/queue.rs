@@ -261,27 +261,13 @@ impl Stalls {
 mod tests {
     use super::*;
     use sys::buffer::Buf;
-    use sys::op::WriteSync;
 
     /// Ends of `count` reads that are all submitted at `now_ns`.
     fn ends(drive: &str, count: u32, now_ns: u64) -> Vec<u64> {
         let mut model = QueueModel::new(&drive.parse().unwrap(), 1);
         for token in 0..count {
             let (kind, buf) = (OpKind::Read, Buf::empty());
-            model.submit(
-                &Op {
-                    target: 0,
-                    kind,
-                    offset: 0,
-                    len: 4096,
-                    sync: WriteSync::No,
-                    placement: None,
-                    priority: Default::default(),
-                    buf,
-                    token,
-                },
-                now_ns,
-            );
+            model.submit(&Op { token, ..Op::new(kind, 0, 4096, buf) }, now_ns);
         }
         let mut ends = Vec::new();
         while ends.len() < count as usize {

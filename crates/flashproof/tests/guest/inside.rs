@@ -17,7 +17,7 @@ use std::os::unix::fs::FileExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
-use sys::op::{Op, OpKind, Outcome, Placement, WriteSync};
+use sys::op::{Op, OpKind, Outcome, Placement};
 
 const BLOCK: u32 = 64 << 10;
 
@@ -80,17 +80,7 @@ fn perform<E: BlockEngine>(engine: &mut E, op: impl FnOnce(sys::buffer::Buf) -> 
 }
 
 fn op(kind: OpKind, offset: u64, buf: sys::buffer::Buf) -> Op {
-    Op {
-        target: 0,
-        kind,
-        offset,
-        len: BLOCK,
-        sync: WriteSync::No,
-        placement: None,
-        priority: Default::default(),
-        buf,
-        token: 3,
-    }
+    Op { token: 3, ..Op::new(kind, offset, BLOCK, buf) }
 }
 
 fn write<E: BlockEngine>(engine: &mut E, offset: u64, fill: u8, placement: Option<Placement>) -> Outcome {

@@ -150,7 +150,7 @@ mod tests {
     use results::telemetry::Column;
     use std::collections::{HashSet, VecDeque};
     use sys::buffer::Buf;
-    use sys::op::{Op, OpKind, Priority, WriteSync};
+    use sys::op::{Op, OpKind};
 
     /// A gibibyte in superblocks of so many units.
     fn spec(over_provisioning: f64, superblock_units: u64) -> Spec {
@@ -199,9 +199,7 @@ mod tests {
                     free.push(token);
                     break;
                 };
-                let (target, sync, placement, buf) = (0, WriteSync::No, None, Buf::empty());
-                let priority = Priority::default();
-                let op = Op { target, kind: OpKind::Write, offset, len: 4096, sync, placement, priority, buf, token };
+                let op = Op { token, ..Op::new(OpKind::Write, offset, 4096, Buf::empty()) };
                 drive.submit(&op, now_ns);
             }
             if free.len() == 64 {

@@ -16,7 +16,7 @@ use std::io::ErrorKind;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use sys::buffer::{Buf, Pool};
-use sys::op::{Op, OpKind, Outcome, Priority, WriteSync};
+use sys::op::{Op, OpKind, Outcome};
 
 /// Part at the beginning of the target where a session is looked for.
 const SESSION_BYTES: usize = 1 << 20;
@@ -185,15 +185,9 @@ pub(super) fn one_buffer(len: usize) -> Result<Buf, Failure> {
     buf.ok_or_else(|| Failure::environment(format!("cannot get {len} bytes of memory for a buffer")))
 }
 
-/// An operation of the calling thread.
-pub(super) fn op(kind: OpKind, offset: u64, len: usize, buf: Buf) -> Op {
-    let (sync, priority) = (WriteSync::No, Priority::default());
-    Op { target: 0, kind, offset, len: len as u32, sync, placement: None, priority, buf, token: 0 }
-}
-
 /// Reads `len` bytes at `offset` into `buf`.
 pub(super) fn read(target: &Target, offset: u64, len: usize, buf: Buf) -> (Outcome, Buf) {
-    let mut op = op(OpKind::Read, offset, len, buf);
+    let mut op = Op::new(OpKind::Read, offset, len as u32, buf);
     let outcome = sys::call::carry_out(target.fd(), 0, &mut op);
     (outcome, op.buf)
 }

@@ -9,7 +9,7 @@
 //! do not write by turns, [`PHASE`] each. At a change of phase no lane is within a write, and the witness has confirmed all.
 
 use super::connection::Connection;
-use super::place::{Place, file_name, new_file_name, one_buffer, op};
+use super::place::{Place, file_name, new_file_name, one_buffer};
 use super::{OWN_DIR, Request, cannot_ask};
 use crate::check::OwnDir;
 use device::guard::Request as GuardRequest;
@@ -32,7 +32,7 @@ use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use sys::buffer::Buf;
-use sys::op::{OpKind, WriteSync};
+use sys::op::{Op, OpKind, WriteSync};
 use sys::random::Random;
 
 /// Time for which lanes that flush, or those that do not, write alone.
@@ -233,7 +233,7 @@ fn lay_out(session: &Session, target: &Target) -> Result<(), Failure> {
                 fill(part, &mut random);
                 stamp(part, session.id, number, lane, slot, 0);
             }
-            let mut op = op(OpKind::Write, lane.offset(first), buf.len(), buf);
+            let mut op = Op::new(OpKind::Write, lane.offset(first), buf.len() as u32, buf);
             let outcome = sys::call::carry_out(target.fd(), 0, &mut op);
             buf = op.buf;
             if !outcome.is_done() {
@@ -241,7 +241,7 @@ fn lay_out(session: &Session, target: &Target) -> Result<(), Failure> {
             }
         }
     }
-    let outcome = sys::call::carry_out(target.fd(), 0, &mut op(OpKind::FlushFile, 0, 0, Buf::empty()));
+    let outcome = sys::call::carry_out(target.fd(), 0, &mut Op::new(OpKind::FlushFile, 0, 0, Buf::empty()));
     if outcome.is_done() { Ok(()) } else { Err(failed(outcome.to_string())) }
 }
 
@@ -469,8 +469,7 @@ impl Worker {
 
 fn carry_out(fd: BorrowedFd<'_>, kind: OpKind, at: u64, buf: &mut Buf, sync: WriteSync) -> Result<(), String> {
     let bytes = std::mem::replace(buf, Buf::empty());
-    let mut op = op(kind, at, bytes.len(), bytes);
-    op.sync = sync;
+    let mut op = Op { sync, ..Op::new(kind, at, bytes.len() as u32, bytes) };
     let outcome = sys::call::carry_out(fd, 0, &mut op);
     *buf = op.buf;
     if outcome.is_done() { Ok(()) } else { Err(format!("{kind} at byte {at} failed: {outcome}")) }

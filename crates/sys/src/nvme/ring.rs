@@ -182,7 +182,7 @@ impl sealed::Form for Commands {
 mod tests {
     use super::*;
     use crate::op::Placement;
-    use crate::op::WriteSync;
+
     use crate::ring::sealed::Form as _;
 
     fn commands(pool: &mut Pool) -> Commands {
@@ -200,17 +200,7 @@ mod tests {
     }
 
     fn op(kind: OpKind, target: u16, buf: Buf) -> Op {
-        Op {
-            target,
-            kind,
-            offset: 8192,
-            len: 16384,
-            sync: WriteSync::No,
-            placement: None,
-            priority: Default::default(),
-            buf,
-            token: 3,
-        }
+        Op { target, token: 3, ..Op::new(kind, 8192, 16384, buf) }
     }
 
     /// Command of an entry: opcode, namespace identifier, data length and dwords 10 to 13.

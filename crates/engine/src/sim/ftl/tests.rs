@@ -5,7 +5,7 @@ use crate::sim::SimEngine;
 use crate::{IoEngine, Wait};
 use sys::buffer::Buf;
 use sys::op::Outcome;
-use sys::op::{Placement, WriteSync};
+use sys::op::Placement;
 
 /// One die, and only the array's time: a queue with one server.
 const ONE_DIE: &str = "channels=1+dies=1+planes=1+read-us=50+bus-mbps=1000000+controller-us=10+superblock=1MiB";
@@ -25,17 +25,7 @@ fn model(engine: &SimEngine<FtlModel>) -> &FtlModel {
 }
 
 fn op(kind: OpKind, offset: u64, len: u32, token: u32) -> Op {
-    Op {
-        target: 0,
-        kind,
-        offset,
-        len,
-        sync: WriteSync::No,
-        placement: None,
-        priority: Default::default(),
-        buf: Buf::empty(),
-        token,
-    }
+    Op { token, ..Op::new(kind, offset, len, Buf::empty()) }
 }
 
 /// Results of a run: latencies of reads and of writes, and its end.

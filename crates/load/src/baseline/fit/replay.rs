@@ -7,7 +7,7 @@ use results::baseline::{Done, Point};
 use std::collections::VecDeque;
 use std::ops::RangeInclusive;
 use sys::buffer::Buf;
-use sys::op::{Op, OpKind, WriteSync};
+use sys::op::{Op, OpKind};
 use sys::random::Random;
 
 const NS_PER_SEC: f64 = 1e9;
@@ -149,20 +149,7 @@ impl<'a> Running<'a> {
         let kind = [OpKind::Read, OpKind::Write][way];
         let (len, buf) = (self.job.bytes[way], Buf::empty());
         self.wanted[token as usize] = (way, wanted_ns);
-        self.model.submit(
-            &Op {
-                target: 0,
-                kind,
-                offset: 0,
-                len,
-                sync: WriteSync::No,
-                placement: None,
-                priority: Default::default(),
-                buf,
-                token,
-            },
-            now_ns,
-        );
+        self.model.submit(&Op { token, ..Op::new(kind, 0, len, buf) }, now_ns);
     }
 
     /// Until it is enough, by the operations that were done and the time that they took.

@@ -23,7 +23,7 @@ use session::signals::{Switch, name};
 use std::sync::Arc;
 use std::time::Instant;
 use sys::buffer::Buf;
-use sys::op::{Completion, Op, OpKind, WriteSync};
+use sys::op::{Completion, Op, OpKind};
 
 /// Writes in flight: 4 MiB, which keeps the dies of a large drive busy.
 const IN_FLIGHT: usize = 32;
@@ -162,17 +162,7 @@ impl<'a, E: BlockEngine> Drive<'a, E> {
         let Some((token, buf)) = self.free.pop() else { return Ok(()) };
         let placement = handle.map(|handle| self.subject.handles[usize::from(handle)].0);
         let len = if kind.moves_data() { COMMAND_BYTES } else { 0 };
-        self.engine.submit(Op {
-            target: 0,
-            kind,
-            offset,
-            len,
-            sync: WriteSync::No,
-            placement,
-            priority: Default::default(),
-            buf,
-            token,
-        });
+        self.engine.submit(Op { placement, token, ..Op::new(kind, offset, len, buf) });
         Ok(())
     }
 
