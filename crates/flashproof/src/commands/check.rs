@@ -1,14 +1,15 @@
 //! `flashproof check`: is a disk good enough for a database? Lists the checks, shows one, performs one or all.
 
+use super::forms;
 use crate::args::{CheckArgs, FormArgs};
 use procedures::check::{Definition, Request, builtin, perform};
 use report::check::{Checks, NotRun};
 use report::table::Table;
-use results::units::{self, quoted, span, wrapped};
+use results::units::{quoted, span, wrapped};
 use session::Manner;
 use session::console;
 use session::failure::Failure;
-use session::output_file::{check_page, write_page};
+use session::output_file::check_page;
 use session::place::Place;
 use session::runner::tool;
 use session::signals::Switch;
@@ -93,16 +94,13 @@ fn perform_all(args: &CheckArgs, definitions: Vec<Definition>, path: &str) -> Re
 
 /// Writes the result of checks in the requested form; `last` follows the text.
 pub fn write(checks: &Checks, form: &FormArgs, last: &str) -> Result<ExitCode, Failure> {
-    if let Some(file) = &form.html {
-        let page = checks.html(&tool());
-        write_page(file, &page)?;
-        console::note(&format!("wrote {} ({})", file.display(), units::bytes(page.len() as f64)));
-    }
-    match () {
-        () if form.json => console::result(&checks.json().map_err(Failure::environment)?)?,
-        () if form.markdown => console::result(&checks.markdown())?,
-        () => console::page(&format!("{}{last}", checks.text()))?,
-    }
+    forms::show(
+        form,
+        || checks.html(&tool()),
+        || checks.json(),
+        || checks.markdown(),
+        || format!("{}{last}", checks.text()),
+    )?;
     Ok(ExitCode::from(checks.exit_code))
 }
 

@@ -1,13 +1,14 @@
 //! `flashproof check durability` and `flashproof check witness`: does acknowledged mean durable?
 
+use super::forms;
 use crate::args::CheckArgs;
 use procedures::durability::witness::Witness;
 use procedures::durability::{Request, check, remove};
 use report::durability;
-use results::units::{self, quoted};
+use results::units::quoted;
 use session::console;
 use session::failure::Failure;
-use session::output_file::{check_page, write_page};
+use session::output_file::check_page;
 use session::runner::tool;
 use session::signals::Ending;
 use std::process::ExitCode;
@@ -50,16 +51,13 @@ pub fn run(args: &CheckArgs) -> Result<ExitCode, Failure> {
     };
     let ending = Ending::listen("what was written stays".to_owned())?;
     let result = check(&request, &ending)?;
-    if let Some(file) = &args.form.html {
-        let page = durability::html(&result, &tool());
-        write_page(file, &page)?;
-        console::note(&format!("wrote {} ({})", file.display(), units::bytes(page.len() as f64)));
-    }
-    match () {
-        () if args.form.json => console::result(&durability::json(&result).map_err(Failure::environment)?)?,
-        () if args.form.markdown => console::result(&durability::markdown(&result))?,
-        () => console::page(&durability::text(&result))?,
-    }
+    forms::show(
+        &args.form,
+        || durability::html(&result, &tool()),
+        || durability::json(&result),
+        || durability::markdown(&result),
+        || durability::text(&result),
+    )?;
     Ok(ExitCode::from(result.exit_code))
 }
 

@@ -12,6 +12,7 @@ pub mod devices;
 pub mod doctor;
 pub mod durability;
 pub mod fio;
+mod forms;
 pub mod latency;
 pub mod loglatency;
 pub mod predict;

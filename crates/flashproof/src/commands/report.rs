@@ -1,15 +1,14 @@
 //! `flashproof report`: judges runs again, from their directories alone, and prints the report in one of four forms.
 
 use super::check::write;
+use super::forms;
 use crate::args::ReportArgs;
 use report::check::Checks;
 use report::document::Document;
 use results::check::{CHECK, Check};
 use results::run_dir;
-use results::units;
 use session::console;
 use session::failure::Failure;
-use session::output_file::write_page;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -22,18 +21,7 @@ pub fn run(args: &ReportArgs) -> Result<ExitCode, Failure> {
     for banner in document.banners() {
         console::warning(&banner);
     }
-    if let Some(file) = &args.form.html {
-        let page = document.html();
-        write_page(file, &page)?;
-        console::note(&format!("wrote {} ({})", file.display(), units::bytes(page.len() as f64)));
-    }
-    if args.form.json {
-        console::result(&document.json().map_err(Failure::environment)?)?;
-    } else if args.form.markdown {
-        console::result(&document.markdown())?;
-    } else {
-        console::page(&document.text())?;
-    }
+    forms::show(&args.form, || document.html(), || document.json(), || document.markdown(), || document.text())?;
     Ok(ExitCode::from(document.outcome().exit_code()))
 }
 
