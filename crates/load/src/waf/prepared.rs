@@ -52,9 +52,9 @@ impl Overwritten {
 pub enum Method {
     /// Random overwrites of so many drive fills.
     Random(u64),
-    /// One sequential fill, then those.
+    /// A sequential fill, then random overwrites of so many drive fills.
     SequentialThenRandom(u64),
-    /// One pass in the order of an [`Order`], for flash of 1 + this over-provisioning.
+    /// A pass in the order of an [`Order`], for flash of 1 + this over-provisioning.
     Ordered { over_provisioning: f64, block_bytes: u32, cache_bytes: u64 },
 }
 

@@ -12,7 +12,7 @@
 //! first of the two writes of their block: a later region has the second.
 //!
 //! Every write follows from its number, so a pass resumes anywhere. The counts before each region are the only table.
-//! They use additions and multiplications alone, which give the same bits on every machine.
+//! Counting uses additions and multiplications alone, which give the same bits on every machine.
 
 use super::SPOT_BYTES;
 use sys::random::Random;
