@@ -44,14 +44,15 @@ pub(crate) fn acknowledged(bench: &Bench) -> u64 {
 }
 
 /// One session on a drive with this lie, cut after some time, and its examination. `None`: cannot be tested here.
-fn cut(lie: &str, in_directory: bool, modes: &[&str], random: &mut Random) -> Option<Value> {
+fn cut(lie: &str, in_directory: bool, modes: &[&str], number: u64, seed: u64) -> Option<Value> {
+    let mut random = Random::for_part(seed, number);
     let bench = Bench::new();
     fs::File::create(bench.path("image")).unwrap().set_len(DRIVE_BYTES).unwrap();
     if in_directory {
         tool("mkfs.ext4", &["-q", "-F", bench.path("image").to_str()?])?;
         fs::create_dir(bench.path("fs")).unwrap();
     }
-    let (_witness, address) = witness(&bench, "127.0.0.1:0");
+    let (mut witness, address) = witness(&bench, "127.0.0.1:0");
     let target = if in_directory { "fs" } else { "drive" };
     // The same name whatever the number of the loop device is.
     let attach = |drive: &CachedDrive| {
@@ -80,10 +81,12 @@ fn cut(lie: &str, in_directory: bool, modes: &[&str], random: &mut Random) -> Op
     let mut tester = Running::start(bench.prepare(&arguments));
     tester.wait_until("many writes are acknowledged", || acknowledged(&bench) > 150);
     thread::sleep(Duration::from_millis(random.below(1500)));
-    // Half of them as if the machine went with its drive.
-    if random.below(2) == 0 {
-        tester.signal("KILL");
+    // Some as if the machine went with its drive: it says nothing more.
+    if number % CUTS == 0 {
+        tester.signal("STOP");
         drive.cut();
+        witness.wait_to_hear("vanished");
+        tester.signal("KILL");
     } else {
         drive.cut();
         let ended = tester.end().expect(1);
@@ -111,8 +114,7 @@ pub(crate) fn of_mode(json: &Value, mode: &str) -> (String, u64) {
 fn cuts(lie: &str, in_directory: bool, modes: &[&str], check: impl Fn(&Value)) {
     let seed = variable("FLASHPROOF_DURABILITY_SEED", SEED);
     for number in 0..variable("FLASHPROOF_DURABILITY_CUTS", CUTS) {
-        let mut random = Random::for_part(seed, number);
-        let Some(json) = cut(lie, in_directory, modes, &mut random) else { return };
+        let Some(json) = cut(lie, in_directory, modes, number, seed) else { return };
         eprintln!("{lie}, cut {number} of FLASHPROOF_DURABILITY_SEED={seed}: {}", json["sentence"]);
         check(&json);
     }
@@ -200,9 +202,17 @@ fn without_a_cut_nothing_is_told_and_the_files_go() {
     drop(witness);
     let ended = tester.end().expect(3);
     assert!(ended.stderr.contains("is gone"), "{}", ended.stderr);
-    let (_witness, _) = self::witness(&bench, &address);
+    let (mut witness, _) = self::witness(&bench, &address);
     let ended = bench.flashproof(&command).expect(4);
-    assert!(ended.stdout.contains("this machine was never restarted"), "{}", ended.stdout);
+    assert!(ended.stdout.contains("ended before any cut (the witness ended, and with it"), "{}", ended.stdout);
+
+    // A kernel that lives says that the command has ended.
+    let mut tester = Running::start(bench.prepare(&command));
+    tester.wait_to_hear(" writes to data");
+    tester.signal("KILL");
+    witness.wait_to_hear("closed its connection");
+    let ended = bench.flashproof(&command).expect(4);
+    assert!(ended.stdout.contains("ended before any cut (the command closed"), "{}", ended.stdout);
     for (arguments, why) in [
         (&["check", "durability", "sim:", "--witness", &address][..], "stores no data"),
         (&["check", "durability", "data"], "no witness is named"),

@@ -106,11 +106,18 @@ fn converse(stream: TcpStream, peer: SocketAddr, kept: &Mutex<Kept>) -> Result<(
     let mut connection = Connection::new(stream).map_err(|error| error.to_string())?;
     let mut own = None;
     let ended = exchange(&mut connection, peer, kept, &mut own);
+    let Some(session) = own else { return ended };
     let mut kept = lock(kept);
-    let Some(record) = own.and_then(|session| kept.register.disconnected(session)) else { return ended };
-    let why = ended.err().unwrap_or_else(|| "it closed the connection".to_owned());
-    console::notice(&format!("{peer}: vanished ({}): {}", in_one_line(&why), in_words(record)));
-    Ok(())
+    if kept.register.find(session).is_some_and(Record::is_running) {
+        let why = ended.clone().err().unwrap_or_else(|| "the command closed its connection".to_owned());
+        let how = match connection.fell_silent {
+            true => Message::Silent { session },
+            false => Message::End { session, why: in_one_line(&why), failed: false },
+        };
+        let _told = kept.keep(&how, &mut own, peer);
+    }
+    kept.register.disconnected(session);
+    ended
 }
 
 fn exchange(
@@ -154,9 +161,17 @@ impl Kept {
 
     /// Errors: refused, or not in the file.
     fn receive(&mut self, message: &Message, own: &mut Option<SessionId>, peer: SocketAddr) -> Result<Reply, String> {
-        if let Message::Ask { format_version, subject, found } = message {
-            return Ok(self.register.answer(*format_version, subject, *found));
+        match message {
+            Message::Ask { format_version, subject, found } => {
+                Ok(self.register.answer(*format_version, subject, *found))
+            }
+            Message::Silent { .. } => Err("only the witness tells that a tester is silent".to_owned()),
+            _ => self.keep(message, own, peer).map(|()| Reply::Kept),
         }
+    }
+
+    /// Takes a change, and appends it to the file. Errors: refused, or not in the file.
+    fn keep(&mut self, message: &Message, own: &mut Option<SessionId>, peer: SocketAddr) -> Result<(), String> {
         self.register.change(message, own)?;
         let line = line(message)?;
         if let Err(error) = self.file.write_all(&line) {
@@ -173,10 +188,14 @@ impl Kept {
                 console::note(&format!("{peer}: session {} of {} began", session.id, session.path))
             }
             Message::End { session, why, .. } => console::note(&format!("{peer}: session {session} ended: {why}")),
+            Message::Silent { session } => {
+                let waits = self.register.find(*session).map(in_words).unwrap_or_default();
+                console::notice(&format!("{peer}: vanished: {waits}"));
+            }
             Message::Judged { session, sentence } => console::notice(&format!("{peer}: session {session}: {sentence}")),
             Message::Durable { .. } | Message::Ask { .. } => {}
         }
-        Ok(Reply::Kept)
+        Ok(())
     }
 }
 

@@ -16,7 +16,7 @@ use device::guard::Request as GuardRequest;
 use device::observe::process::this_process;
 use device::target::Target;
 use results::durability::block::stamp;
-use results::durability::session::{FORMAT_VERSION, Lane, Mode, Session, SessionId};
+use results::durability::session::{BATCH_MAX, FORMAT_VERSION, Lane, Mode, Session, SessionId};
 use results::durability::witness::Message;
 use results::units::{bytes, count, number, printable};
 use session::console;
@@ -45,9 +45,6 @@ const SLOTS_OF_FILES: u32 = 64;
 
 /// Lanes begin at multiples of this.
 const LANE_ALIGN: u64 = 1 << 20;
-
-/// Most writes before a flush.
-const BATCH_MAX: u64 = 4;
 
 /// Longest time without news to the witness.
 const HEARTBEAT: Duration = Duration::from_secs(1);
@@ -224,7 +221,9 @@ fn begin(place: &Place, lanes: Vec<Lane>) -> Result<Session, Failure> {
 fn lay_out(session: &Session, target: &Target) -> Result<(), Failure> {
     let failed = |why: String| Failure::device(format!("cannot write {} - {why}", target.name()));
     let mut random = Random::new(session.id.0 as u64);
-    for (number, lane) in (0_u32..).zip(&session.lanes).filter(|(_, lane)| lane.mode != Mode::Rename) {
+    // The first lane is always written, though it be one of files: the session is found by its sectors.
+    let is_written = |(number, lane): &(u32, &Lane)| *number == 0 || lane.mode != Mode::Rename;
+    for (number, lane) in (0_u32..).zip(&session.lanes).filter(is_written) {
         let len = lane.write_bytes as usize;
         let per_write = u64::from(lane.slots).min(64);
         let mut buf = one_buffer(len * per_write as usize)?;

@@ -1,7 +1,7 @@
 //! Examination of a lane after the cut: each slot against the writes that were acknowledged.
 
 use super::block::{Sector, sectors};
-use super::session::{Lane, Mode, SessionId};
+use super::session::{BATCH_MAX, Lane, Mode, SessionId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::ops::AddAssign;
@@ -75,6 +75,8 @@ pub fn examine<E>(
 ) -> Result<Counts, E> {
     let mut counts = Counts::default();
     let (mut gone, mut newest) = (Vec::new(), 0);
+    // Torn writes that nobody acknowledged, and the latest write of which anything is there.
+    let (mut torn, mut latest) = (Vec::new(), 0);
     let slots = u64::from(lane.slots);
     // Of each slot the write that comes next, and that before it, which is the last acknowledged one, or 0.
     for next in acknowledged + 1..=acknowledged + slots {
@@ -100,6 +102,7 @@ pub fn examine<E>(
         let is_whole = content.windows(2).all(|pair| pair[0] == pair[1]);
         let has_next = content.contains(&Sector::Write(next));
         let is_corrupt = content.contains(&Sector::Corrupt);
+        latest = content.iter().filter_map(sequence).fold(latest, u64::max);
         counts.checked += u64::from(last > 0);
         if let Some(found) = first.filter(|_| is_whole && found_newer > 0) {
             counts.intact += u64::from(last > 0);
@@ -110,8 +113,7 @@ pub fn examine<E>(
         let rest_is_last = content.iter().filter_map(sequence).all(|of| of == last || of == next);
         let is_known = content.iter().all(|sector| matches!(sector, Sector::Write(_) | Sector::Corrupt));
         if may_be_torn && rest_is_last && is_known && (has_next || is_corrupt) {
-            counts.intact += u64::from(last > 0);
-            counts.unacknowledged_torn += 1;
+            torn.push(next);
             continue;
         }
         if last == 0 {
@@ -124,6 +126,16 @@ pub fn examine<E>(
             () if has(|sector| matches!(sector, Sector::Write(sequence) if *sequence > 0)) => counts.stale += 1,
             () if has(|sector| *sector == Sector::Foreign) => counts.foreign += 1,
             () => counts.lost += 1,
+        }
+    }
+    for (later_ones, next) in (0..).zip(torn.into_iter().rev()) {
+        // Where a later batch began, or more are torn than a batch has, a flush had returned after this write.
+        if later_ones < BATCH_MAX && next + BATCH_MAX > latest {
+            counts.intact += u64::from(next > slots);
+            counts.unacknowledged_torn += 1;
+        } else if next > slots {
+            counts.torn += 1;
+            gone.push(next - slots);
         }
     }
     counts.reordered = gone.iter().filter(|sequence| **sequence < newest).count() as u64;

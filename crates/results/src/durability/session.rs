@@ -18,6 +18,9 @@ const SLOTS_MAX: u32 = 1 << 16;
 const WRITE_BYTES_MAX: u32 = 1 << 20;
 const TEXT_MAX: usize = 512;
 
+/// Most writes of a lane before a flush: only these can be under way at a cut.
+pub const BATCH_MAX: u64 = 4;
+
 /// Slots of neighbouring writes are this far apart in a lane that scatters. Odd, so that each write has a slot of its own.
 const STRIDE: u64 = 389;
 

@@ -85,6 +85,8 @@ struct Story {
     writes: BTreeMap<(usize, u64), Vec<u8>>,
     /// Writes that the witness has as acknowledged, by lane.
     acknowledged: Vec<u64>,
+    /// Writes whose flush returned, by lane.
+    flushed: Vec<u64>,
 }
 
 fn tell(seed: u64, lie: Lie, steps: u32) -> Story {
@@ -104,9 +106,13 @@ fn tell(seed: u64, lie: Lie, steps: u32) -> Story {
     let mut writes = BTreeMap::new();
     let mut issued = vec![0_u64; lanes.len()];
     let mut acknowledged = vec![0_u64; lanes.len()];
+    let mut flushed = acknowledged.clone();
     for _ in 0..steps {
         let number = draw.below(lanes.len() as u64) as usize;
         let lane = &lanes[number];
+        if issued[number] > flushed[number] {
+            continue;
+        }
         let batch = if lane.mode == Mode::Fua { 1 } else { 1 + draw.below(3) };
         for _ in 0..batch {
             if issued[number] >= acknowledged[number] + lane.window() {
@@ -120,18 +126,19 @@ fn tell(seed: u64, lie: Lie, steps: u32) -> Story {
             drive.write(lane.offset(slot), &bytes, lane.mode == Mode::Fua);
             writes.insert((number, sequence), bytes);
         }
-        // The cut can come before the flush, or the acknowledgement can be lost on its way.
-        if draw.below(8) > 0 {
+        // The cut can come within a flush, or the acknowledgement can be lost on its way.
+        if draw.below(20) > 0 {
             if lane.mode != Mode::Fua {
                 drive.flush(&mut draw);
             }
+            flushed[number] = issued[number];
             if draw.below(8) > 0 {
                 acknowledged[number] = issued[number];
             }
         }
     }
     drive.cut(&mut draw);
-    Story { drive, lanes, writes, acknowledged }
+    Story { drive, lanes, writes, acknowledged, flushed }
 }
 
 impl Story {
@@ -149,11 +156,11 @@ impl Story {
         counts
     }
 
-    /// Acknowledged writes of which a sector is neither there nor overwritten by a later write: without any of the product's code.
-    fn gone(&self, number: usize) -> u64 {
+    /// Writes up to `upto` of which a sector is neither there nor overwritten by a later write: without any of the product's code.
+    fn gone(&self, number: usize, upto: u64) -> u64 {
         let lane = &self.lanes[number];
-        let (acknowledged, slots) = (self.acknowledged[number], u64::from(lane.slots));
-        let last_of_slots = (acknowledged + 1).saturating_sub(slots).max(1)..=acknowledged;
+        let slots = u64::from(lane.slots);
+        let last_of_slots = (upto + 1).saturating_sub(slots).max(1)..=upto;
         let is_gone = |last: &u64| {
             let there = self.slot(lane, lane.slot(*last));
             let later = || self.writes.range((number, *last)..=(number, u64::MAX));
@@ -180,7 +187,9 @@ proptest! {
         let story = tell(seed, lie, steps);
         for number in 0..story.lanes.len() {
             let counts = story.counts(number);
-            prop_assert_eq!(counts.gone(), story.gone(number), "lane {}: {:?}", number, counts);
+            let [told, all] = [&story.acknowledged, &story.flushed].map(|upto| story.gone(number, upto[number]));
+            // Of the writes that the witness does not know, those that are torn show that they had been flushed.
+            prop_assert!((told..=told + all).contains(&counts.gone()), "lane {}: {:?}, {} and {}", number, counts, told, all);
             prop_assert_eq!(counts.checked, counts.intact + counts.gone());
             prop_assert!(counts.reordered <= counts.gone() && counts.reach <= story.acknowledged[number]);
             if lie == Lie::None {
@@ -236,6 +245,23 @@ fn each_kind_of_damage_has_its_name() {
     assert_eq!(of(&[12, 4]), Counts { stale: 1, ..gone });
     assert_eq!(of(&[0, 0]), Counts { lost: 1, ..gone });
     assert_eq!(of(&[]), Counts { lost: 1, ..gone });
+    // More writes are torn than can be under way, or a later one is there.
+    let damaged = |is_torn: fn(u64) -> bool, there: u64| {
+        let lane = Lane { mode: Mode::Fdatasync, write_bytes: SECTOR_BYTES, slots: 32, at: 0, scattered: false };
+        let read = |slot, pass: &mut dyn FnMut(Slot<'_>)| {
+            let next = if slot == 0 { 64 } else { 32 + slot };
+            let mut sector = vec![0; SECTOR];
+            stamp(&mut sector, SESSION, 0, &lane, slot, if next <= there { next } else { next - 32 });
+            pass(if is_torn(next) { Slot::Unreadable } else { Slot::Bytes(&sector) });
+            Ok::<_, Infallible>(())
+        };
+        let Ok(counts) = examine(SESSION, 0, &lane, 32, read);
+        (counts.torn, counts.unacknowledged_torn)
+    };
+    assert_eq!(damaged(|next| (33..37).contains(&next), 32), (0, 4));
+    assert_eq!(damaged(|next| (33..43).contains(&next), 32), (6, 4));
+    assert_eq!(damaged(|next| next == 37, 40), (0, 1));
+    assert_eq!(damaged(|next| next == 36, 40), (1, 0));
     // The next write was too far ahead to be under way.
     assert_eq!(one_slot(20, &[28, 20]).unacknowledged_torn, 0);
     assert_eq!(one_slot(20, &[12, 12]), Counts { stale: 1, reordered: 0, reach: 1, ..gone });

@@ -28,6 +28,8 @@ pub enum Message {
     Durable { session: SessionId, phase: u64, upto: Vec<u64> },
     /// The writes ended before any cut. `failed`: the device returned an error.
     End { session: SessionId, why: String, failed: bool },
+    /// Only in the witness's file: the tester fell silent, as a machine does that loses its power.
+    Silent { session: SessionId },
     /// The session was examined; the result in words.
     Judged { session: SessionId, sentence: String },
     /// Question: the session `found` on the target, or the last one of the subject that was not examined.
@@ -62,6 +64,11 @@ pub struct Record {
 }
 
 impl Record {
+    /// True while acknowledgements can come.
+    pub fn is_running(&self) -> bool {
+        self.is_open && self.end.is_none()
+    }
+
     /// Checks bounds, as [`Session::check`].
     pub fn check(&self) -> Result<(), String> {
         self.session.check()?;
@@ -106,17 +113,30 @@ impl Register {
             }
             bytes += line.len() as u64;
         }
-        register.records.iter_mut().for_each(|record| record.is_open = false);
+        register.end();
         Ok((register, bytes))
+    }
+
+    /// The witness ends, and with it the writes of all sessions whose tester did not fall silent before.
+    pub fn end(&mut self) {
+        for record in self.records.iter_mut().filter(|record| record.is_open) {
+            record.is_open = false;
+            record.end.get_or_insert_with(|| ("the witness ended, and with it the writes".to_owned(), false));
+        }
     }
 
     fn reload(&mut self, line: &[u8]) -> Result<(), String> {
         let message = parse(line)?;
         let mut own = match &message {
-            Message::Durable { session, .. } | Message::End { session, .. } => Some(*session),
+            Message::Durable { session, .. } | Message::End { session, .. } | Message::Silent { session } => {
+                Some(*session)
+            }
             // Its beginning is in another file.
             Message::Judged { session, .. } if self.find(*session).is_none() => return Ok(()),
-            Message::Judged { session, .. } => self.disconnected(*session).and(None),
+            Message::Judged { session, .. } => {
+                self.disconnected(*session);
+                None
+            }
             _ => None,
         };
         self.change(&message, &mut own)
@@ -150,7 +170,8 @@ impl Register {
             Message::Durable { session, phase, upto } => {
                 let record = self.own(*session, *own)?;
                 let ascends = record.upto.iter().zip(upto).all(|(before, now)| before <= now && *now <= MOST_WRITES);
-                if upto.len() != record.upto.len() || !ascends || *phase < record.phase || record.end.is_some() {
+                let fits = upto.len() == record.upto.len() && ascends && *phase >= record.phase;
+                if !fits || !record.is_running() {
                     return Err("acknowledgement that goes back, or does not fit the session".to_owned());
                 }
                 if *phase > record.phase {
@@ -162,11 +183,12 @@ impl Register {
             Message::End { session, why, failed } => {
                 check_text(why)?;
                 let record = self.own(*session, *own)?;
-                if record.end.is_some() {
+                if !record.is_running() {
                     return Err("the session ended before".to_owned());
                 }
                 record.end = Some((why.clone(), *failed));
             }
+            Message::Silent { session } => self.own(*session, *own)?.is_open = false,
             Message::Judged { session, sentence } => {
                 check_text(sentence)?;
                 let record = self.find_mut(*session).ok_or("no such session")?;
@@ -180,15 +202,14 @@ impl Register {
         Ok(())
     }
 
-    /// Takes a change back that could not be written to the file. Acknowledgements stay: their flush returned.
+    /// Takes a change back that could not be written to the file. What happened to the writes stays true.
     pub fn undo(&mut self, message: &Message) {
         match message {
             Message::Begin(session) => self.records.retain(|record| record.session.id != session.id),
-            Message::End { session, .. } => self.find_mut(*session).into_iter().for_each(|record| record.end = None),
             Message::Judged { session, .. } => {
                 self.find_mut(*session).into_iter().for_each(|record| record.judged = None)
             }
-            Message::Durable { .. } | Message::Ask { .. } => {}
+            Message::Durable { .. } | Message::End { .. } | Message::Silent { .. } | Message::Ask { .. } => {}
         }
     }
 
@@ -205,11 +226,9 @@ impl Register {
         Reply::Record(waiting.or(found).cloned().map(Box::new))
     }
 
-    /// The connection of `session` is gone. Returns its record, if the session had not ended.
-    pub fn disconnected(&mut self, session: SessionId) -> Option<&Record> {
-        let record = self.find_mut(session)?;
-        record.is_open = false;
-        Some(&*record).filter(|record| record.end.is_none())
+    /// The connection of `session` is gone.
+    pub fn disconnected(&mut self, session: SessionId) {
+        self.find_mut(session).into_iter().for_each(|record| record.is_open = false);
     }
 
     /// Sessions that were not examined yet.
@@ -217,7 +236,7 @@ impl Register {
         self.records.iter().filter(|record| record.judged.is_none())
     }
 
-    fn find(&self, id: SessionId) -> Option<&Record> {
+    pub fn find(&self, id: SessionId) -> Option<&Record> {
         self.records.iter().find(|record| record.session.id == id)
     }
 
@@ -291,7 +310,8 @@ mod tests {
         let Reply::Record(Some(record)) = register.answer(FORMAT_VERSION, "host:/data", None) else { panic!() };
         assert_eq!((&record.upto[..], &record.upto_before[..], record.is_open), (&[4, 9][..], &[3, 0][..], true));
         assert!(record.check().is_ok());
-        assert!(register.disconnected(SessionId(1)).is_some());
+        register.disconnected(SessionId(1));
+        assert!(register.change(&durable(1, 1, [5, 9]), &mut own).is_err(), "its machine had lost its power");
         register.change(&judged, &mut other).unwrap();
         assert_eq!(register.answer(FORMAT_VERSION, "host:/data", None), Reply::Record(None));
         assert!(matches!(register.answer(FORMAT_VERSION, "", Some(SessionId(1))), Reply::Record(Some(_))));
@@ -302,7 +322,9 @@ mod tests {
     fn a_file_is_read_back_without_a_torn_line_and_sessions_out_of_bounds_are_refused() {
         let judged = Message::Judged { session: SessionId(1), sentence: "all there".into() };
         let mut file = FILE_MARK.as_bytes().to_vec();
-        for message in [Message::Begin(session(1)), durable(1, 2, [7, 8]), Message::Begin(session(2)), judged] {
+        let silent = Message::Silent { session: SessionId(2) };
+        let begin = |id| Message::Begin(session(id));
+        for message in [begin(1), durable(1, 2, [7, 8]), begin(2), silent, judged, begin(3)] {
             let line = line(&message).unwrap();
             assert_eq!(parse::<Message>(&line).unwrap(), message);
             file.extend_from_slice(&line);
@@ -312,7 +334,8 @@ mod tests {
         let (register, bytes) = Register::load(&file[..]).unwrap();
         assert_eq!(bytes, whole);
         assert_eq!((&register.records[0].upto[..], register.records[0].is_open), (&[7, 8][..], false));
-        assert_eq!(register.waiting().map(|record| record.session.id.0).collect::<Vec<_>>(), [2]);
+        let waiting = register.waiting().map(|record| (record.session.id.0, record.end.is_some()));
+        assert_eq!(waiting.collect::<Vec<_>>(), [(2, false), (3, true)], "the third one ended with its witness");
         for (file, why) in [
             ("precious data\n".to_owned(), "not a witness's file"),
             (format!("{FILE_MARK}{{}}\n"), "line 2 is damaged"),
