@@ -4,6 +4,7 @@ use crate::support;
 
 use serde_json::Value;
 use std::fs;
+use std::os::unix::fs::MetadataExt;
 use support::{Bench, Ended, LoopDevice, tool};
 
 const MIB: u64 = 1 << 20;
@@ -39,6 +40,27 @@ fn jobs_share_their_operations_out_by_flow() {
         let share = shares(&format!("--out={engine} --filename={} --ioengine={engine} {line}", device.name));
         assert!((6.0..10.0).contains(&share), "{engine}: {share}");
     }
+}
+
+#[test]
+fn a_file_gets_its_blocks_before_the_run_or_from_its_writes() {
+    let bench = Bench::new();
+    let allocated = |fallocate: &str| {
+        let line = format!("--name={fallocate} --filename={fallocate} --size=4m --rw=write --bs=64k --number_ios=2");
+        let (_, ended) = jobs(&bench, &format!("--out=run-{fallocate} {line} --fallocate={fallocate}"), 0);
+        let file = fs::metadata(bench.path(fallocate)).unwrap();
+        assert_eq!(file.len(), 4 * MIB);
+        (file.blocks() * 512, ended.stderr)
+    };
+    let (all, of_native) = allocated("native");
+    let (some, told) = allocated("none");
+    assert!((128 << 10..1 << 20).contains(&some) && told.contains("no space is reserved for it"), "{some}: {told}");
+    match of_native.contains("its file system cannot reserve space") {
+        true => println!("skipped: the file system of {} reserves no space", bench.path("native").display()),
+        false => assert!(all >= 4 * MIB, "{all}"),
+    }
+    let ended = bench.flashproof(&["fio", "--name=a", "--filename=a", "--size=1m", "--fallocate=full"]).expect(2);
+    assert!(ended.stderr.contains("it is one of native, posix, keep"), "{}", ended.stderr);
 }
 
 #[test]

@@ -167,6 +167,7 @@ fn open_targets<'w, W: Workload + 'w>(
         kinds.dedup();
         Request {
             file_size_bytes: spec.file_size_bytes,
+            sparse: on(name).any(|workload| workload.extras().sparse),
             min_size_bytes: unit_bytes(name),
             reads: on(name).any(Workload::reads),
             shared: consents.shared,

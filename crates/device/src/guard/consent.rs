@@ -124,7 +124,7 @@ pub(super) fn grant(guard: &Guard, examined: Examined) -> Result<WriteConsent, V
             }
             Door::File { .. } | Door::NewFile { .. } => {
                 // A run that writes the whole file does not need the warning about unwritten blocks.
-                notes.extend(reserve(&file, size_bytes, request.reads)?.filter(|_| !request.whole));
+                notes.extend(reserve(&file, size_bytes, &request)?.filter(|_| !request.whole));
                 found.facts = facts_now(guard, &request)?;
             }
         }
@@ -164,16 +164,16 @@ fn facts_now(guard: &Guard, request: &Request) -> Result<DeviceFacts, Reason> {
     Ok(discover::facts_of(&request.path, &resolved, &guard.roots)?)
 }
 
-/// Allocates the first `size_bytes` of a file on the drive. Returns a note for the user; `reads`: true if the run
-/// reads.
-fn reserve(file: &File, size_bytes: u64, reads: bool) -> Result<Option<String>, Reason> {
+/// Allocates the first `size_bytes` of a file on the drive, unless it is to be sparse. Returns a note for the user.
+fn reserve(file: &File, size_bytes: u64, request: &Request) -> Result<Option<String>, Reason> {
+    let &Request { reads, sparse, .. } = request;
     let failed = |source| Reason::io("reserve its space", source);
     let metadata = file.metadata().map_err(failed)?;
     let missing = missing_bytes(&metadata, size_bytes);
     if missing == 0 {
         return Ok(None);
     }
-    if open::reserve(file.as_fd(), size_bytes).map_err(failed)? {
+    if !sparse && open::reserve(file.as_fd(), size_bytes).map_err(failed)? {
         return Ok(reads.then(|| format!(
             "{missing} bytes of the file were never written, and reads of those do not reach the drive; write all of it first for reads that mean something"
         )));
@@ -182,8 +182,9 @@ fn reserve(file: &File, size_bytes: u64, reads: bool) -> Result<Option<String>, 
         file.set_len(size_bytes).map_err(failed)?;
     }
     let of_reads = if reads { "reads of holes do not reach the drive, and " } else { "" };
+    let why = if sparse { "no space is reserved for it" } else { "its file system cannot reserve space" };
     Ok(Some(format!(
-        "its file system cannot reserve space, so {missing} bytes of the file are holes: {of_reads}writes can fail for want of space"
+        "{why}, so {missing} bytes of the file are holes: {of_reads}writes can fail for want of space"
     )))
 }
 

@@ -25,6 +25,8 @@ pub struct Request {
     pub path: String,
     /// Required size of a file. Without it files are refused; devices ignore it.
     pub file_size_bytes: Option<u64>,
+    /// True if the blocks of a file are not allocated before they are written.
+    pub sparse: bool,
     /// Least size that the load needs: one large block.
     pub min_size_bytes: u64,
     /// True for the whole device, including the part that a preparation left unused.
@@ -48,6 +50,7 @@ impl Request {
         Self {
             path: path.into(),
             file_size_bytes: None,
+            sparse: false,
             min_size_bytes: 0,
             whole: false,
             reads: true,

@@ -147,6 +147,8 @@ pub struct Extras {
     pub operations: Option<u64>,
     /// All issuing threads perform system calls ([`Plan::synchronous`]).
     pub synchronous: bool,
+    /// Blocks of new files are allocated by the writes.
+    pub sparse: bool,
 }
 
 impl RunSpec {

@@ -159,6 +159,8 @@ with_defaults! {
         pub keeps_cache: bool = false,
         /// True if missing files are written before they are written to.
         pub overwrite: bool = false,
+        /// True if the writes allocate the blocks of new files.
+        pub sparse: bool = false,
         /// Durability of each write.
         pub sync: WriteSync = WriteSync::No,
         /// Writes between two calls of fsync, of fdatasync and of sync_file_range; 0: none.

@@ -461,7 +461,8 @@ impl Workload for FioLoad {
     fn extras(&self) -> Extras {
         let job = &self.threads[0].job;
         let synchronous = !self.is_simulated() && self.jobs().all(|job| job.is_sync_engine);
-        Extras { ramp_ns: job.ramp_ns, buffered: !job.direct, operations: self.operations(), synchronous }
+        let (operations, sparse) = (self.operations(), self.jobs().any(|job| job.sparse));
+        Extras { ramp_ns: job.ramp_ns, buffered: !job.direct, operations, synchronous, sparse }
     }
 
     fn writes(&self) -> bool {

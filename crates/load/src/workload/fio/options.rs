@@ -66,6 +66,7 @@ pub static KNOWN: &[Known] = known! {
     "filesize" Value = "size": "size of files that are made",
     "offset" ["fileoffset"] Value = "0": "first byte that is used, or percent",
     "offset_increment" Value = "0": "added to offset for each further clone of numjobs",
+    "fallocate" Value = "native": "`native`, `posix` and `keep` allocate the blocks of a new file before the run, `none` and `truncate` leave that to the writes",
     "overwrite" Bool = "0": "1: missing files are written once before they are written to",
     "invalidate" Bool = "1": "the page cache of a file is dropped at the start; 0 is refused for reads through the page cache",
     "fill_device" ["fill_fs"] Bool = "0": "writes all of a device, whatever size says; not for files",
@@ -201,7 +202,6 @@ static NO_DIFFERENCE: &[(&str, &str)] = &[
          allow_file_create",
         "the guard opens, makes and protects; all files of a job are open while it runs, and stay",
     ),
-    ("fallocate", "new files have their space allocated, as with fio's default"),
     ("mem iomem iomem_align mem_align hugepage-size lockmem", "buffers are the ring's own"),
     ("scramble_buffers softrandommap", "data is new for every write, and there is memory for a map or it is refused"),
     (

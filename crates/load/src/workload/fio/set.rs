@@ -88,6 +88,10 @@ impl Job {
             }
             "invalidate" => self.keeps_cache = !yes()?,
             "overwrite" => self.overwrite = yes()?,
+            "fallocate" => {
+                word(text, &["native", "posix", "keep", "1", "truncate", "none", "0"])?;
+                self.sparse = ["truncate", "none", "0"].contains(&text);
+            }
             "read_iolog" => self.replay.file = Some(text.to_owned()),
             "replay_no_stall" => self.replay.no_stall = yes()?,
             "replay_redirect" => self.replay.redirect = Some(text.to_owned()).filter(|name| !name.is_empty()),
