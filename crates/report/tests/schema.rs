@@ -1,5 +1,4 @@
-//! The JSON of reports is what `docs/report.schema.json`, `docs/check.schema.json`, `docs/durability.schema.json` and
-//! `docs/waf.schema.json` say, and those are made from the types.
+//! The JSON of reports is what `docs/*.schema.json` say, and those are made from the types.
 //!
 //! The validators that there are bring 60 crates along, so the dozen keywords that the schema uses are
 //! checked here; one that is not known fails the test, so that nothing in the schema goes unchecked.
@@ -7,7 +6,7 @@
 use crate::support::{SHORT, Shape, write_baseline, write_run, write_series};
 use report::check::Checks;
 use report::document::Document;
-use report::waf::{Arranged, FORMAT_VERSION, WafReport, Worn};
+use report::waf::{Arranged, FORMAT_VERSION, Preparations, WafReport, Worn};
 use results::finding::{Finding, Level};
 use results::judge::Outcome;
 use results::series::{Purpose, Series};
@@ -19,6 +18,7 @@ const SCHEMA: &str = include_str!("../../../docs/report.schema.json");
 const CHECK_SCHEMA: &str = include_str!("../../../docs/check.schema.json");
 const DURABILITY_SCHEMA: &str = include_str!("../../../docs/durability.schema.json");
 const WAF_SCHEMA: &str = include_str!("../../../docs/waf.schema.json");
+const WAF_PREP_SCHEMA: &str = include_str!("../../../docs/waf-prep.schema.json");
 
 /// Violations of `schema` in `value`, with their positions; empty if there are none.
 fn mistakes(root: &Value, schema: &Value, value: &Value, at: &str) -> Vec<String> {
@@ -118,6 +118,7 @@ fn the_schemas_in_the_documentation_are_those_of_the_types() {
     for (name, schema, written) in [
         ("report.schema.json", Document::schema(), SCHEMA),
         ("waf.schema.json", WafReport::schema(), WAF_SCHEMA),
+        ("waf-prep.schema.json", Preparations::schema(), WAF_PREP_SCHEMA),
         ("check.schema.json", Checks::schema(), CHECK_SCHEMA),
         ("durability.schema.json", report::durability::schema(), DURABILITY_SCHEMA),
     ] {

@@ -28,6 +28,34 @@ pub fn steady_rule() -> String {
     )
 }
 
+/// A drive after a preparation for random writes.
+#[derive(Debug, Clone, PartialEq, Serialize, JsonSchema)]
+pub struct Prepared {
+    /// Name of the preparation.
+    pub preparation: String,
+    /// Drive fills that it wrote.
+    pub fills: f64,
+    /// Write amplification in each octile of the drive fills of random overwrites that follow, over that of the steady state.
+    pub after: Vec<f64>,
+    /// Shares of valid units of the superblocks, ascending, at equal steps of the flash.
+    pub valid: Vec<f64>,
+    /// Mean difference of these shares from those of the steady state.
+    pub distance: f64,
+}
+
+impl Prepared {
+    /// Largest relative difference of an octile's write amplification from the steady state.
+    pub fn error(&self) -> f64 {
+        self.after.iter().map(|waf| (waf - 1.0).abs()).fold(0.0, f64::max)
+    }
+
+    /// Octiles until the write amplification stays within `error` of the steady state; `None`: it never does.
+    pub fn octiles_until(&self, error: f64) -> Option<usize> {
+        let until = self.after.iter().rposition(|waf| (waf - 1.0).abs() > error).map_or(0, |last| last + 1);
+        Some(until).filter(|until| *until < self.after.len())
+    }
+}
+
 /// Counters of a drive, over its life or between two moments; NVMe's FDP statistics have these three.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, JsonSchema)]
 pub struct Bytes {

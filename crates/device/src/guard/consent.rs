@@ -183,9 +183,7 @@ fn reserve(file: &File, size_bytes: u64, request: &Request) -> Result<Option<Str
     }
     let of_reads = if reads { "reads of holes do not reach the drive, and " } else { "" };
     let why = if sparse { "no space is reserved for it" } else { "its file system cannot reserve space" };
-    Ok(Some(format!(
-        "{why}, so {missing} bytes of the file are holes: {of_reads}writes can fail for want of space"
-    )))
+    Ok(Some(format!("{why}, so {missing} bytes of the file are holes: {of_reads}writes can fail for want of space")))
 }
 
 /// Writes the record that explains the data of this run. Returns the key for its stamps, and true if it is recorded.

@@ -1,6 +1,7 @@
 //! The options of `flashproof waf` and of each of its subcommands.
 
 use super::prepare::{OverProvisioning, block_bytes, over_provisioning};
+use super::reports::FormArgs;
 use super::values::positive;
 use super::values::seconds;
 use clap::Args;
@@ -141,6 +142,8 @@ pub struct WafPrepArgs {
     /// Seed of all random choices
     #[arg(long, value_name = "N", default_value_t = 1)]
     pub seed: u64,
+    #[command(flatten)]
+    pub form: FormArgs,
 }
 
 /// Options of the command that prints how to set a namespace up.
@@ -164,6 +167,7 @@ Examples:
   flashproof waf prep                                             random fills, and one pass of flashproof prep --for random-writes
   flashproof waf prep sim:ftl+capacity=4GiB+op=28%+victim=d-choices-10
   flashproof waf prep sim:ftl+capacity=1GiB+op=28% --over-provisioning 7     a wrong guess
+  flashproof waf prep --html prep.html                            with charts: WAF afterwards, valid units of the superblocks
 
 Exit codes: 0 compared, 2 usage, 3 too little memory. More in docs/prep.md.";
 

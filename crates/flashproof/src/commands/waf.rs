@@ -1,5 +1,6 @@
 //! `flashproof waf`: write amplification, modelled and measured, and how a drive treats placement handles.
 
+use super::forms;
 use crate::args::{OnDriveArgs, WafMeasureArgs, WafModelArgs, WafPrepArgs, WafProbeArgs};
 use load::waf::Interleaving;
 use procedures::configuration::read_tenants;
@@ -49,7 +50,11 @@ pub fn measure(args: &WafMeasureArgs) -> Result<ExitCode, Failure> {
 /// Compares preparations for random writes on a simulated drive.
 pub fn prep(args: &WafPrepArgs) -> Result<ExitCode, Failure> {
     let ours = RandomWrites { over_provisioning: args.over_provisioning.0, block_bytes: args.block, cache_bytes: None };
-    console::result(&preparations(&args.on, &ours, args.seed)?.to_string())?;
+    if let Some(page) = &args.form.html {
+        check_page(page)?;
+    }
+    let found = preparations(&args.on, &ours, args.seed)?;
+    forms::show(&args.form, || found.html(), || found.json(), || found.markdown(), || found.text())?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -325,7 +325,9 @@ fn parse_criterion(run: &str, written: WrittenCriterion) -> Result<Criterion, St
         _ => return Err("a latency has below, a rate has at_least, none has both".into()),
     };
     if limit.is_some() && metric == Metric::Mean {
-        return Err("a mean hides its slow operations - limit a percentile; without a limit the mean is measured".into());
+        return Err(
+            "a mean hides its slow operations - limit a percentile; without a limit the mean is measured".into()
+        );
     }
     if limit == Some(0.0) {
         return Err("a limit of 0 decides nothing - leave it out".into());

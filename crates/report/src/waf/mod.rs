@@ -2,12 +2,14 @@
 //!
 //! Filled by whoever found it: without time on simulated drives, or from the counters of a real one.
 //!
-//! * `latency`: what clients waited for; `page`: the page with its charts
+//! * `latency`: what clients waited for; `page`: the page with its charts; `prepared`: preparations compared
 
 mod latency;
 mod page;
+mod prepared;
 
 pub use latency::{Latency, Timed};
+pub use prepared::Preparations;
 
 use crate::table::{Cell, Table};
 use crate::words::Pair;

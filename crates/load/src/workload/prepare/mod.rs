@@ -9,6 +9,7 @@ mod order;
 mod sample;
 mod sweep;
 
+pub(crate) use order::permuted;
 pub use order::{Order, OrderSpec};
 pub use sample::{Compared, Mismatch, SPOT_BYTES, Sample};
 pub use sweep::{BLOCK_BYTES, Sweep};

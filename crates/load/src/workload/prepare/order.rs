@@ -200,7 +200,7 @@ fn counts(blocks: u64, all: u64, region: u64, lead: u64) -> Vec<Counts> {
 /// A pseudo-random permutation of the numbers below `n`: a Feistel network over the next power of two, repeated until
 /// the result is below `n`.
 #[inline]
-fn permuted(mut value: u64, n: u64, key: u64) -> u64 {
+pub(crate) fn permuted(mut value: u64, n: u64, key: u64) -> u64 {
     let bits = (64 - (n - 1).leading_zeros()).max(2);
     let low_bits = bits / 2;
     let (low_mask, high_mask) = ((1 << low_bits) - 1, (1 << (bits - low_bits)) - 1);

@@ -1,0 +1,138 @@
+//! Preparations for random writes on a simulated drive: bytes written, and how far from steady each leaves the drive.
+
+use crate::bars::Bars;
+use crate::charts::{Axis, Chart, Line, Points, Section, Style};
+use crate::html::Page;
+use crate::table::Table;
+use results::waf::{OCTILES, Prepared};
+use schemars::JsonSchema;
+use serde::Serialize;
+
+/// Relative difference from the steady state that counts as steady.
+const STEADY: f64 = 0.02;
+
+/// Octiles of the first drive fill after a preparation that the table shows, from 0.
+const SHOWN: [usize; 5] = [0, 1, 2, 3, 7];
+
+/// The steady state of random overwrites on a drive, and what preparations leave.
+#[derive(Debug, Clone, Serialize, JsonSchema)]
+pub struct Preparations {
+    /// [`super::FORMAT_VERSION`].
+    pub format_version: u32,
+    /// Program and version.
+    pub made_by: String,
+    /// The simulated drive.
+    pub drive: String,
+    /// Its over-provisioning, (T - U) / U, in words.
+    pub over_provisioning: String,
+    /// Write amplification of the steady state.
+    pub waf: f64,
+    /// Shares of valid units of the superblocks in the steady state, ascending, at equal steps of the flash.
+    pub valid: Vec<f64>,
+    /// The preparations.
+    pub found: Vec<Prepared>,
+}
+
+impl Preparations {
+    pub fn text(&self) -> String {
+        format!("{}\n\n{}{}\n", self.heading(), self.table(), about("\n"))
+    }
+
+    pub fn markdown(&self) -> String {
+        format!("{}\n\n{}\n{}\n", self.heading(), self.table().markdown(), about("\n"))
+    }
+
+    /// All of it as indented JSON.
+    pub fn json(&self) -> serde_json::Result<String> {
+        serde_json::to_string_pretty(self).map(|json| json + "\n")
+    }
+
+    /// JSON Schema (draft 2020-12) of [`Self::json`]: `docs/waf-prep.schema.json`.
+    pub fn schema() -> serde_json::Result<String> {
+        crate::schema_of::<Self>()
+    }
+
+    /// A self-contained HTML page: no network, no other file.
+    pub fn html(&self) -> String {
+        let mut page = Page::new("Preparations for random writes");
+        page.list(&[self.heading()]);
+        let mut written = Bars::new("Written by the preparation", "In capacities of the drive.");
+        for of in &self.found {
+            written.bar(&of.preparation, Some(of.fills), format!("{:.2}", of.fills));
+        }
+        page.add(&[written]);
+        let intro = "A preparation is as good as the drive then behaves: steady from the first write on.";
+        page.charts(&Section::new("after", "Afterwards", intro, vec![self.waf_after(), self.valid_units()]));
+        page.heading("In numbers");
+        page.add(&[self.table()]);
+        page.list(&[about(" ")]);
+        page.html(&self.made_by)
+    }
+
+    fn heading(&self) -> String {
+        let Self { drive, over_provisioning, waf, .. } = self;
+        format!("{drive}: over-provisioning {over_provisioning}, steady WAF {waf:.2}")
+    }
+
+    /// A row for each preparation.
+    pub fn table(&self) -> Table {
+        let rows = self.found.iter().map(|of| {
+            let waf = |octile: usize| format!("{:+.1} %", (of.after[octile] - 1.0) * 100.0);
+            let until =
+                of.octiles_until(STEADY).map_or(format!("over {}", of.after.len()), |octiles| octiles.to_string());
+            let cells = [of.preparation.clone(), format!("{:.2}", of.fills)].into_iter().chain(SHOWN.map(waf));
+            cells.chain([until, format!("{:.2} %", of.distance * 100.0)]).collect::<Vec<_>>()
+        });
+        Table::new("Preparations for random writes")
+            .text(["preparation"])
+            .numbers(["written".to_owned()].into_iter().chain(SHOWN.map(|octile| format!("WAF {}", octile + 1))))
+            .numbers(["steady after", "valid off by"])
+            .rows(rows)
+    }
+
+    fn waf_after(&self) -> Chart {
+        let step = 1.0 / OCTILES as f64;
+        let x = Axis::linear("random overwrites since the preparation", "drive fills");
+        let lines = self.found.iter().enumerate().map(|(number, of)| Line {
+            name: of.preparation.clone(),
+            x: Points::Even { first: step, step },
+            y: of.after.iter().map(|waf| Some(waf * self.waf)).collect(),
+            style: Style::line(number),
+        });
+        let steady = Line {
+            name: "steady state".into(),
+            x: Points::Each(vec![step, step * self.found.first().map_or(0, |of| of.after.len()) as f64]),
+            y: vec![Some(self.waf); 2],
+            style: Style::line(self.found.len()),
+        };
+        let key = format!("The steady state has a WAF of {:.2}.", self.waf);
+        let caption =
+            "Bytes written to the media for each byte of the host. A point is an eighth of a drive fill.".into();
+        let chart = Chart::new("waf", "WAF of the random overwrites that follow", x, Axis::linear("WAF", ""));
+        Chart { key, caption, lines: lines.chain([steady]).collect(), wide: true, ..chart }
+    }
+
+    fn valid_units(&self) -> Chart {
+        let line = |number, name: &str, valid: &[f64]| {
+            let step = 100.0 / valid.len() as f64;
+            let y = valid.iter().map(|share| Some(share * 100.0)).collect();
+            Line { name: name.to_owned(), x: Points::Even { first: step / 2.0, step }, y, style: Style::line(number) }
+        };
+        let found = self.found.iter().enumerate().map(|(number, of)| line(number, &of.preparation, &of.valid));
+        let lines = found.chain([line(self.found.len(), "steady state", &self.valid)]).collect();
+        let x = Axis::linear("superblocks, the emptiest first", "%");
+        let chart = Chart::new("valid", "Valid units of the superblocks", x, Axis::linear("valid units", "%"));
+        let key = "Garbage collection takes the emptiest superblocks and moves their valid units.".into();
+        let caption = "At the end of the preparation. A line above that of the steady state means more to move.".into();
+        Chart { key, caption, lines, wide: true, ..chart }
+    }
+}
+
+/// Meaning of the table's columns.
+fn about(wrap: &str) -> String {
+    format!(
+        "WAF in octiles (eighths) of the next drive fill of random overwrites, relative to the steady state; octiles until it{wrap}\
+         stays within {:.0} %; mean difference of the superblocks' shares of valid units from those of the steady state",
+        STEADY * 100.0
+    )
+}
