@@ -69,7 +69,7 @@ struct Cli {
 pub enum Command {
     /// Run ACT's storage test, or record stores that share a drive
     #[command(after_long_help = help::laid_out(loads::STORAGE_EXAMPLES))]
-    Storage(Box<StorageCommand>),
+    Storage(Box<StorageArgs>),
     /// Run ACT's index test: 4 KiB reads and page updates
     #[command(after_long_help = help::laid_out(loads::INDEX_EXAMPLES))]
     Index(TestArgs),
@@ -81,7 +81,7 @@ pub enum Command {
     Certify(Box<CertifyArgs>),
     /// Find the highest load that devices hold; ERASES them
     #[command(after_long_help = help::laid_out(series::RATE_EXAMPLES))]
-    Rate(Box<RateCommand>),
+    Rate(Box<RateArgs>),
     /// Measure drives under fio's jobs, depth by depth; ERASES them
     #[command(after_long_help = help::laid_out(series::BASELINE_EXAMPLES))]
     Baseline(Box<BaselineArgs>),
@@ -96,19 +96,22 @@ pub enum Command {
     Prep(PrepArgs),
     /// Judge runs from their directories, watch them, compare them
     #[command(after_long_help = help::laid_out(reports::REPORT_EXAMPLES))]
-    Report(Box<ReportCommand>),
+    Report(Box<ReportArgs>),
     /// Show from logs which share of operations exceeded a latency
     #[command(after_long_help = help::laid_out(logs::LATENCY_EXAMPLES))]
     Latency(Box<LatencyCommand>),
     /// Derive the load of a cluster's drives, and what to buy for it
-    Size(SizeCommand),
+    #[command(subcommand)]
+    Size(Sizing),
     /// Show what reaches a device, from the kernel's block tracepoints
     #[command(after_long_help = help::laid_out(trace::TRACE_EXAMPLES))]
     Trace(TraceArgs),
     /// Show write amplification, on one drive and with placement handles
-    Waf(WafCommand),
+    #[command(subcommand)]
+    Waf(Waf),
     /// Serve records, read and write them, and bench a record engine
-    Engine(EngineCommand),
+    #[command(subcommand)]
+    Engine(RecordEngine),
     /// Print the help of a command, or the keys of a configuration file
     Help(HelpArgs),
     /// Print a script that completes command lines in a shell
@@ -122,57 +125,24 @@ pub enum Command {
     Asloglatency(LogLatencyArgs),
 }
 
-/// `flashproof storage`: options of a test, or another load on a drive.
-#[derive(Args)]
-#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
-pub struct StorageCommand {
-    /// Another load
-    #[command(subcommand)]
-    pub other: Option<OtherLoad>,
-    #[command(flatten)]
-    pub args: StorageArgs,
-}
-
 /// Loads on a drive that ACT's configuration cannot describe.
-#[derive(Subcommand)]
+#[derive(Subcommand, Debug)]
 pub enum OtherLoad {
     /// Run log-structured record stores that share a drive, with a verdict for each; ERASES their devices
     #[command(after_long_help = help::laid_out(loads::TENANTS_EXAMPLES))]
     Tenants(Box<TenantsArgs>),
 }
 
-/// `flashproof rate`: a search on devices, or a prediction.
-#[derive(Args)]
-#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
-pub struct RateCommand {
-    /// Ratings without a search
-    #[command(subcommand)]
-    pub other: Option<OtherRating>,
-    #[command(flatten)]
-    pub args: RateArgs,
-}
-
 /// Ratings that need no run.
-#[derive(Subcommand)]
+#[derive(Subcommand, Debug)]
 pub enum OtherRating {
     /// Predict the rating of a drive from its baseline, in seconds, with an interval
     #[command(after_long_help = help::laid_out(series::PREDICT_EXAMPLES))]
     Predict(Box<PredictArgs>),
 }
 
-/// `flashproof report`: a report, or another view of directories.
-#[derive(Args)]
-#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
-pub struct ReportCommand {
-    /// Another view
-    #[command(subcommand)]
-    pub other: Option<OtherReport>,
-    #[command(flatten)]
-    pub args: ReportArgs,
-}
-
 /// Other views of directories.
-#[derive(Subcommand)]
+#[derive(Subcommand, Debug)]
 pub enum OtherReport {
     /// Compare runs or series: load held, wear, price, published ratings
     #[command(after_long_help = help::laid_out(reports::COMPARE_EXAMPLES))]
@@ -204,14 +174,6 @@ pub enum OtherLog {
     Server(LogLatencyArgs),
 }
 
-/// `flashproof size profile`.
-#[derive(Args)]
-pub struct SizeCommand {
-    /// A step from a cluster to a drive
-    #[command(subcommand)]
-    pub step: Sizing,
-}
-
 /// The steps from a live cluster to the drives that it needs.
 #[derive(Subcommand)]
 pub enum Sizing {
@@ -236,14 +198,6 @@ pub enum Sizing {
     Config(Box<ConfigArgs>),
 }
 
-/// `flashproof waf`.
-#[derive(Args)]
-pub struct WafCommand {
-    /// Action on a drive
-    #[command(subcommand)]
-    pub what: Waf,
-}
-
 /// Commands about a drive's write amplification.
 #[derive(Subcommand)]
 pub enum Waf {
@@ -263,14 +217,6 @@ pub enum Waf {
     /// them
     #[command(after_long_help = help::laid_out(waf::SETUP_EXAMPLES))]
     Setup(WafSetupArgs),
-}
-
-/// `flashproof engine`.
-#[derive(Args)]
-pub struct EngineCommand {
-    /// A part of the record engine
-    #[command(subcommand)]
-    pub part: RecordEngine,
 }
 
 /// The record engine, its client and its bench.
@@ -345,9 +291,19 @@ fn is_quiet(matches: &ArgMatches) -> bool {
     }
 }
 
+/// The command line of another program, with its name and the options `A`.
+fn program<A: Args>(name: &'static str, about: &'static str) -> clap::Command {
+    A::augment_args(clap::Command::new(name)).version(env!("CARGO_PKG_VERSION")).about(about)
+}
+
+/// Parses the arguments of another program.
+fn parse_as<A: FromArgMatches>(program: clap::Command, arguments: Vec<OsString>) -> Result<A, clap::Error> {
+    A::from_arg_matches(&program.try_get_matches_from(arguments)?)
+}
+
 /// Prints help or a usage error, and exits with ACT's exit code.
-fn exit_as_act(error: &clap::Error) -> ! {
-    exit(error, session::failure::ACT_FAILURE.into())
+fn exit_as_act<A>(error: clap::Error) -> A {
+    exit(&error, session::failure::ACT_FAILURE.into())
 }
 
 /// Prints help or a usage error, and exits; after an error with the code `mistake`.

@@ -22,6 +22,16 @@ static STDERR: LazyLock<StderrWriter> = LazyLock::new(|| StderrWriter::new(io::s
 /// True if notes are suppressed.
 static QUIET: AtomicBool = AtomicBool::new(false);
 
+/// Quotes a word for a shell: names come from servers and may contain anything. In single quotes only the
+/// quote itself is special, and goes outside, after a backslash.
+pub fn shell(word: &str) -> String {
+    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._:@%+=,-".contains(c);
+    match !word.is_empty() && word.chars().all(is_plain) {
+        true => word.to_owned(),
+        false => format!("'{}'", word.replace('\'', r"'\''")),
+    }
+}
+
 /// Suppresses notes from now on; notices, warnings and errors still appear.
 pub fn be_quiet() {
     QUIET.store(true, Ordering::Relaxed);
@@ -150,4 +160,23 @@ fn is_character_device(out: &impl AsFd) -> bool {
 /// Starts the thread that writes to standard error.
 pub fn open() {
     LazyLock::force(&STDERR);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::shell;
+
+    #[test]
+    fn an_argument_reaches_a_shell_as_it_was() {
+        for (argument, shown) in [
+            ("/dev/disk/by-id/nvme-eui.00:1", "/dev/disk/by-id/nvme-eui.00:1"),
+            ("sim:capacity=1GiB+bad=512MiB-513MiB", "sim:capacity=1GiB+bad=512MiB-513MiB"),
+            ("my disk", "'my disk'"),
+            ("$HOME;it's", r"'$HOME;it'\''s'"),
+            ("~/image", "'~/image'"),
+            ("", "''"),
+        ] {
+            assert_eq!(shell(argument), shown);
+        }
+    }
 }

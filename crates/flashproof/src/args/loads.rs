@@ -2,7 +2,8 @@
 
 use super::help::laid_out;
 use super::values::seconds;
-use clap::{Args, CommandFactory, FromArgMatches, Parser};
+use super::{OtherLoad, exit_as_act, parse_as, program};
+use clap::Args;
 use load::factor::Factor;
 use load::workload::act::options::Test;
 use load::workload::act::reference::help_text;
@@ -133,42 +134,26 @@ Reading needs no consent. Writing does: see docs/guard.md. The environment varia
 names devices as --erase does. A terminal that goes away does not end a run: \"flashproof report status DIR\" tells
 how it goes.";
 
-#[derive(Parser)]
-#[command(
-    version,
-    about = "Run an ACT test as ACT's program does: the log on standard output, exit code 0 on completion"
-)]
-struct ActCli {
-    #[command(flatten)]
-    args: TestArgs,
-}
-
-/// Parses the command line of ACT's program for `test`, or exits with ACT's exit code.
+/// Parses the command line of ACT's program for `test`, or exits with ACT's exit code. The long help has the keys of the
+/// configuration, where ACT's users look for them.
 pub(super) fn parse_test_as_act(test: Test, arguments: Vec<OsString>) -> TestArgs {
-    let matches = with_keys(ActCli::command(), test).try_get_matches_from(arguments);
-    matches
-        .and_then(|matches| ActCli::from_arg_matches(&matches))
-        .unwrap_or_else(|error| super::exit_as_act(&error))
-        .args
-}
-
-/// Adds examples, and to the long help the configuration keys, where ACT's users look for them.
-fn with_keys(command: clap::Command, test: Test) -> clap::Command {
-    let examples = laid_out(match test {
-        Test::Storage => STORAGE_EXAMPLES,
-        Test::Index => INDEX_EXAMPLES,
-    });
-    let name = match test {
-        Test::Storage => "act_storage",
-        Test::Index => "act_index",
+    let (name, examples) = match test {
+        Test::Storage => ("act_storage", laid_out(STORAGE_EXAMPLES)),
+        Test::Index => ("act_index", laid_out(INDEX_EXAMPLES)),
     };
+    let about = "Run an ACT test as ACT's program does: the log on standard output, exit code 0 on completion";
     let long = format!("{examples}\n\nKeys of the configuration file:\n\n{}", help_text(test));
-    command.name(name).after_help(examples).after_long_help(long)
+    let act = program::<TestArgs>(name, about).after_help(examples).after_long_help(long);
+    parse_as(act, arguments).unwrap_or_else(exit_as_act)
 }
 
-/// Options of a storage test, with ACT's load or a trace.
+/// Options of a storage test, with ACT's load, a trace or another load.
 #[derive(Args, Debug)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct StorageArgs {
+    /// Another load
+    #[command(subcommand)]
+    pub other: Option<OtherLoad>,
     /// Options of every test.
     #[command(flatten)]
     pub test: TestArgs,

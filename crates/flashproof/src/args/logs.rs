@@ -1,7 +1,9 @@
 //! The options of `flashproof latency`, of ACT's script, and of asloglatency.
 
+use super::help::laid_out;
+use super::{exit_as_act, parse_as, program};
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use clap::{ArgAction, Args, CommandFactory, FromArgMatches, Parser, ValueEnum};
+use clap::{ArgAction, Args, ValueEnum};
 use results::judge::Sla;
 use sizing::loglatency::From;
 use std::ffi::OsString;
@@ -82,18 +84,6 @@ pub enum Format {
     Markdown,
 }
 
-#[derive(Parser)]
-#[command(
-    name = "act_latency.py",
-    version,
-    disable_help_flag = true,
-    about = "Show latency tables as ACT's script does: its options, its output, its exit status"
-)]
-struct ActCli {
-    #[command(flatten)]
-    args: LatencyArgs,
-}
-
 /// Usage text of ACT's script.
 pub const ACT_USAGE: &str = "\
 Usage:
@@ -128,11 +118,15 @@ A run directory gives percentiles, rates and errors, too. What the columns mean:
 /// Parses the options of ACT's script. Errors are reported in the script's words.
 pub(super) fn parse_latency_as_act(arguments: Vec<OsString>) -> LatencyArgs {
     let typed = typed(&arguments, 1);
-    let matches = ActCli::command().after_help(super::help::laid_out(LATENCY_EXAMPLES)).try_get_matches_from(arguments);
-    match matches.and_then(|matches| ActCli::from_arg_matches(&matches)) {
-        Ok(cli) => LatencyArgs { typed, ..cli.args },
+    match parse_as(acts_script().after_help(laid_out(LATENCY_EXAMPLES)), arguments) {
+        Ok(args) => LatencyArgs { typed, ..args },
         Err(error) => refuse_as_act(&error, &typed),
     }
+}
+
+fn acts_script() -> clap::Command {
+    let about = "Show latency tables as ACT's script does: its options, its output, its exit status";
+    program::<LatencyArgs>("act_latency.py", about)
 }
 
 /// The arguments after the first `skipped`, for people.
@@ -175,7 +169,7 @@ fn in_acts_words(error: &clap::Error, typed: &[String]) -> String {
 /// Short form of the option `long`, if it was typed so: clap always reports the long form. An option without its value
 /// is the last argument, or the last letter of it.
 fn short_as_typed(long: &str, typed: &[String]) -> Option<String> {
-    let command = ActCli::command();
+    let command = acts_script();
     let option = command.get_arguments().find(|option| option.get_long() == long.strip_prefix("--"))?;
     let letter = option.get_short()?;
     let last = typed.last().filter(|last| last.starts_with('-') && !last.starts_with("--"))?;
@@ -220,18 +214,6 @@ pub struct LogLatencyArgs {
     help: Option<bool>,
 }
 
-#[derive(Parser)]
-#[command(
-    name = "asloglatency",
-    version,
-    disable_help_flag = true,
-    about = "Show a histogram of a server's log as asloglatency does: its options, its output, its exit status"
-)]
-struct AsCli {
-    #[command(flatten)]
-    args: LogLatencyArgs,
-}
-
 impl LogLatencyArgs {
     /// Options that show a server's logs as `flashproof latency FILE` requests. Other options have asloglatency's
     /// defaults; the default histogram is the reads of all namespaces.
@@ -253,7 +235,7 @@ impl LogLatencyArgs {
         }
         let number =
             |text: &str| from_one(text).map_err(|why| refused(&format!("{text} is no number of thresholds, {why}")));
-        let AsCli { args: defaults } = AsCli::parse_from(["asloglatency"]);
+        let defaults = parse_as_asloglatency(vec!["asloglatency".into()]);
         Ok(Self {
             logs: args.logs.iter().map(PathBuf::from).collect(),
             histogram: Some(histogram),
@@ -282,12 +264,9 @@ fn from_one(text: &str) -> Result<usize, String> {
 
 /// Parses the options of asloglatency, or exits with its exit code.
 pub(super) fn parse_as_asloglatency(arguments: Vec<OsString>) -> LogLatencyArgs {
-    let command = AsCli::command().after_help(super::help::laid_out(LOGLATENCY_EXAMPLES));
-    let matches = command.try_get_matches_from(arguments);
-    match matches.and_then(|matches| AsCli::from_arg_matches(&matches)) {
-        Ok(cli) => cli.args,
-        Err(error) => super::exit_as_act(&error),
-    }
+    let about = "Show a histogram of a server's log as asloglatency does: its options, its output, its exit status";
+    let asloglatency = program::<LogLatencyArgs>("asloglatency", about).after_help(laid_out(LOGLATENCY_EXAMPLES));
+    parse_as(asloglatency, arguments).unwrap_or_else(exit_as_act)
 }
 
 /// Parses the value of `-f`.
@@ -314,7 +293,8 @@ mod tests {
     fn parse(arguments: &[&str]) -> Result<LatencyArgs, String> {
         let typed: Vec<String> = arguments.iter().map(|&argument| argument.to_owned()).collect();
         let all = std::iter::once("act_latency.py").chain(arguments.iter().copied());
-        ActCli::try_parse_from(all).map(|cli| cli.args).map_err(|error| in_acts_words(&error, &typed))
+        let all = all.map(Into::into).collect();
+        parse_as(acts_script(), all).map_err(|error| in_acts_words(&error, &typed))
     }
 
     #[test]

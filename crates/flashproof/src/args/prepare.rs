@@ -1,8 +1,10 @@
 //! The options of `flashproof prep` and `flashproof doctor`.
 
+use super::help::laid_out;
 use super::values::percent;
+use super::{exit_as_act, parse_as, program};
 use clap::builder::NonEmptyStringValueParser;
-use clap::{Args, CommandFactory, FromArgMatches, Parser, ValueEnum};
+use clap::{Args, ValueEnum};
 use load::workload::fio::{BYTES, parse_number};
 use procedures::prep::{CHECKPOINT_SEC, Preparation, RandomWrites, SAMPLES, Style, Wanted};
 use std::ffi::OsString;
@@ -125,17 +127,6 @@ impl PrepArgs {
     }
 }
 
-#[derive(Parser)]
-#[command(
-    name = "act_prep",
-    version,
-    about = "Prepare devices as ACT's program does: zeros and then salt over all of each; ERASES them"
-)]
-struct ActCli {
-    #[command(flatten)]
-    args: PrepArgs,
-}
-
 pub(super) const PREP_EXAMPLES: &str = "\
 Examples:
   flashproof prep /dev/nvme1n1 /dev/nvme2n1       zeros, then salt; both at once
@@ -153,9 +144,9 @@ not hold what was written, 2 usage, 3 environment, 4 interrupted. More in docs/p
 
 /// Parses the options of ACT's program, or exits with ACT's exit code.
 pub(super) fn parse_prep_as_act(arguments: Vec<OsString>) -> PrepArgs {
-    let matches = ActCli::command().after_help(super::help::laid_out(PREP_EXAMPLES)).try_get_matches_from(arguments);
-    let cli = matches.and_then(|matches| ActCli::from_arg_matches(&matches));
-    cli.unwrap_or_else(|error| super::exit_as_act(&error)).args
+    let about = "Prepare devices as ACT's program does: zeros and then salt over all of each; ERASES them";
+    let act = program::<PrepArgs>("act_prep", about).after_help(laid_out(PREP_EXAMPLES));
+    parse_as(act, arguments).unwrap_or_else(exit_as_act)
 }
 
 /// Options of the list of devices, and of an examination.

@@ -1,5 +1,6 @@
 //! The options of `flashproof report`, `report compare` and `report status`.
 
+use super::OtherReport;
 use super::values::{named, number, positive};
 use clap::Args;
 use report::comparison::{Endurance, Given, Named};
@@ -7,7 +8,11 @@ use std::path::PathBuf;
 
 /// Options of a report.
 #[derive(Args, Debug)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct ReportArgs {
+    /// Another view
+    #[command(subcommand)]
+    pub other: Option<OtherReport>,
     /// Directories of runs, or of series of runs
     #[arg(required = true, value_name = "DIR")]
     pub dirs: Vec<PathBuf>,

@@ -1,7 +1,7 @@
 //! The options of series of runs: `flashproof certify`, `rate`, `rate predict` and `baseline`.
 
-use super::PatienceArgs;
 use super::values::{percent, seconds};
+use super::{OtherRating, PatienceArgs};
 use clap::Args;
 use clap::builder::NonEmptyStringValueParser;
 use load::baseline::LARGE_BYTES;
@@ -107,7 +107,11 @@ devices 3 and 4, the same on all of them. Exit codes: 0 all stages passed, 1 one
 
 /// Options of a search for the highest rating.
 #[derive(Args, Debug)]
+#[command(args_conflicts_with_subcommands = true, subcommand_negates_reqs = true)]
 pub struct RateArgs {
+    /// Ratings without a search
+    #[command(subcommand)]
+    pub other: Option<OtherRating>,
     /// Device to rate (several: all get the load at once): ALL its data is erased
     #[arg(value_name = "DEVICE", required_unless_present = "config", value_parser = NonEmptyStringValueParser::new())]
     pub devices: Vec<String>,

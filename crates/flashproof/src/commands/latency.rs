@@ -21,15 +21,15 @@ use std::path::Path;
 use std::process::ExitCode;
 
 /// Why there is no table, or an incomplete one.
-struct Stop {
-    /// Output of ACT's script on standard output for this error.
-    in_acts_words: String,
-    failure: Failure,
+pub(super) struct Stop {
+    /// Output of the imitated program on standard output for this error.
+    pub(super) in_its_words: String,
+    pub(super) failure: Failure,
 }
 
 impl From<Failure> for Stop {
     fn from(failure: Failure) -> Self {
-        Self { in_acts_words: String::new(), failure }
+        Self { in_its_words: String::new(), failure }
     }
 }
 
@@ -39,7 +39,7 @@ impl From<LatencyError> for Stop {
             LatencyError::Read { .. } | LatencyError::Interval { .. } => Failure::environment(&error),
             _ => Failure::usage(&error),
         };
-        Self { in_acts_words: error.in_acts_words(), failure }
+        Self { in_its_words: error.in_acts_words(), failure }
     }
 }
 
@@ -48,7 +48,7 @@ pub fn run(args: &LatencyArgs) -> Result<ExitCode, Failure> {
     let mut page = if args.format == Format::Table { table::echo(&args.typed) } else { String::new() };
     let done = page_of(args, &mut page);
     if let (Err(stop), Format::Table) = (&done, args.format) {
-        page += &stop.in_acts_words;
+        page += &stop.in_its_words;
     }
     let shown = console::result(&page);
     let outcome = done.map_err(|stop| stop.failure)?;
@@ -101,7 +101,7 @@ fn page_of(args: &LatencyArgs, page: &mut String) -> Result<Option<Outcome>, Sto
 
 /// The options, checked in the order and with the bounds of ACT's script.
 fn choice(args: &LatencyArgs) -> Result<Choice, Stop> {
-    let refused = |words: &str, why: String| Stop { in_acts_words: words.to_owned(), failure: Failure::usage(why) };
+    let refused = |words: &str, why: String| Stop { in_its_words: words.to_owned(), failure: Failure::usage(why) };
     let number = |option: &str, text: &str| {
         integer(text).ok_or_else(|| {
             Failure::usage(format!("reading {option} {} - it is no whole number; give one", quoted(text)))
@@ -173,7 +173,7 @@ fn open<'a>(name: &'a str, args: &LatencyArgs, choice: &Choice) -> Result<Opened
     let path = Path::new(name);
     let input = input_of(name, path)
         .and_then(|bytes| Input::new(bytes).map_err(|error| Failure::usage(format!("reading {name} - {error}"))));
-    let input = input.map_err(|failure| Stop { in_acts_words: format!("log file {name} not found\n"), failure })?;
+    let input = input.map_err(|failure| Stop { in_its_words: format!("log file {name} not found\n"), failure })?;
     let source = Source::open(name, input)?;
     let mut opened = Opened { path, source, judgement: None };
     if let (Some(limits), true) = (&args.sla, opened.is_run()) {
@@ -323,7 +323,7 @@ fn no_slices(logs: &[Log], slice_sec: u64) -> Stop {
             Failure::usage(format!("no slice of {slice_sec} s is complete: {}; give a shorter -t", complete.join(", ")))
         }
     };
-    Stop { in_acts_words: table::no_slices(slice_sec), failure }
+    Stop { in_its_words: table::no_slices(slice_sec), failure }
 }
 
 #[cfg(test)]

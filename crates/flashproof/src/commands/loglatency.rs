@@ -4,6 +4,7 @@
 //! error. Under the name asloglatency, its error messages go to standard output, too.
 
 use super::Manner;
+use super::latency::Stop;
 use crate::args::{self, Format, LogLatencyArgs};
 use results::units::quoted;
 use session::console;
@@ -22,19 +23,6 @@ const PIPED: &str = "flashproof latency server -l -";
 const FIRST_LINES: usize = 10;
 /// Maximum number of histogram names printed.
 const NAMES_TOLD: usize = 60;
-
-/// Why there is no table.
-struct Stop {
-    /// asloglatency's message on standard output.
-    in_its_words: String,
-    failure: Failure,
-}
-
-impl std::convert::From<Failure> for Stop {
-    fn from(failure: Failure) -> Self {
-        Self { in_its_words: String::new(), failure }
-    }
-}
 
 /// True if all `logs` are files that start like a server's log: one of the first lines has a server's time stamp.
 pub fn are_of_server(logs: &[String]) -> bool {

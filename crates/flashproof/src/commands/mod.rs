@@ -46,8 +46,8 @@ pub fn run(command: &Command, manner: Manner) -> Result<ExitCode, Failure> {
     match command {
         Command::Storage(storage) => match &storage.other {
             Some(OtherLoad::Tenants(args)) => tenants::run(args),
-            None if storage.args.replay.replay.is_some() => replay::run(&storage.args),
-            None => test::run(Test::Storage, &storage.args.test, manner),
+            None if storage.replay.replay.is_some() => replay::run(storage),
+            None => test::run(Test::Storage, &storage.test, manner),
         },
         Command::Index(args) => test::run(Test::Index, args, manner),
         Command::Act(test, args) => test::run(*test, args, manner),
@@ -55,7 +55,7 @@ pub fn run(command: &Command, manner: Manner) -> Result<ExitCode, Failure> {
         Command::Certify(args) => certify::run(args),
         Command::Rate(rate) => match &rate.other {
             Some(OtherRating::Predict(args)) => predict::run(args),
-            None => rate::run(&rate.args),
+            None => rate::run(rate),
         },
         Command::Baseline(args) => baseline::run(args),
         Command::Check(args) => check::run(args),
@@ -65,7 +65,7 @@ pub fn run(command: &Command, manner: Manner) -> Result<ExitCode, Failure> {
         Command::Report(report) => match &report.other {
             Some(OtherReport::Compare(args)) => compare::run(args),
             Some(OtherReport::Status(args)) => status::run(args),
-            None => report::run(&report.args),
+            None => report::run(report),
         },
         Command::Latency(latency) => match latency.as_ref() {
             LatencyCommand { other: Some(OtherLog::Server(args)), .. } => loglatency::run(args, manner),
@@ -75,7 +75,7 @@ pub fn run(command: &Command, manner: Manner) -> Result<ExitCode, Failure> {
             LatencyCommand { args, .. } => latency::run(args),
         },
         Command::Asloglatency(args) => loglatency::run(args, manner),
-        Command::Size(size) => match &size.step {
+        Command::Size(size) => match size {
             Sizing::Collect(args) => cluster::collect(args),
             Sizing::Restore(args) => cluster::restore(args),
             Sizing::Profile(args) => size::run(args),
@@ -84,14 +84,14 @@ pub fn run(command: &Command, manner: Manner) -> Result<ExitCode, Failure> {
             Sizing::Config(args) => config::run(args),
         },
         Command::Trace(args) => trace::run(args),
-        Command::Waf(waf) => match &waf.what {
+        Command::Waf(waf) => match waf {
             Waf::Model(args) => waf::model(args),
             Waf::Measure(args) => waf::measure(args),
             Waf::Prep(args) => waf::prep(args),
             Waf::Probe(args) => waf::probe(args),
             Waf::Setup(args) => waf_setup::run(args),
         },
-        Command::Engine(engine) => match &engine.part {
+        Command::Engine(engine) => match engine {
             RecordEngine::Serve(args) => serve::run(args),
             RecordEngine::Client(args) => client::run(args),
             RecordEngine::Bench(args) => transactions::run(args),

@@ -12,7 +12,6 @@ use device::observe::nvme::namespaces::{Namespace, Namespaces};
 use results::units::{bytes, count};
 use session::console;
 use session::failure::Failure;
-use std::fmt::Write as _;
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -72,47 +71,40 @@ fn commands(controller: &str, nsid: u32, fdp: &Fdp, namespaces: &Namespaces) -> 
     if gone.is_empty() || gone.iter().any(|one| one.block_bytes == 0) {
         return Err(format!("it does not tell the size of namespace {nsid} - `nvme id-ns` shows what it tells"));
     }
-    let mut page = String::new();
-    let out = &mut page;
-    let (all, bytes_gone) =
-        (count(gone.len() as u64, "namespace"), gone.iter().map(|one| one.size_bytes()).sum::<u64>());
-    let _ = writeln!(
-        out,
-        "# These commands ERASE {all} of {controller}, {}: all that is on them.",
-        bytes(bytes_gone as f64)
-    );
-    let _ = writeln!(
-        out,
-        "# flashproof runs none of them. They need root and nvme-cli 2.8 or later (2.5 has no --endg-id)."
-    );
-    let _ = writeln!(out, "# Nothing of the drive may be mounted or in use: `flashproof doctor` shows what is.\n");
-    delete(out, controller, &gone);
+    let all = count(gone.len() as u64, "namespace");
+    let bytes_gone = bytes(gone.iter().map(|one| one.size_bytes()).sum::<u64>() as f64);
+    let deleted: String = gone.iter().map(|one| delete(controller, one)).collect();
+    let (mut on, mut off) = (String::new(), String::new());
     if !is_on {
         let Configuration { index, reclaim_unit_bytes, .. } = configuration;
         let unit = bytes(*reclaim_unit_bytes as f64);
-        let _ = writeln!(
-            out,
-            "# FDP on in endurance group {group}: {handles} handles, reclaim unit {unit}. Erases nothing more."
+        let feature = format!("nvme fdp feature {controller} --endgrp-id={group}");
+        on = format!(
+            "# FDP on in endurance group {group}: {handles} handles, reclaim unit {unit}. Erases nothing more.\n\
+             {feature} --enable-conf-idx={index}\n\n"
         );
-        let _ = writeln!(out, "nvme fdp feature {controller} --endgrp-id={group} --enable-conf-idx={index}\n");
+        off = format!("{feature} --disable\n\n");
     }
-    let first = if is_on { 0 } else { gone.iter().position(|one| one.nsid == nsid).unwrap_or(0) };
-    for (at, one) in gone.iter().enumerate() {
-        let list = (at == first).then(|| (0..handles).map(|handle| handle.to_string()).collect::<Vec<_>>().join(","));
-        create(out, controller, namespaces.controller_id, group, one, list.map(|list| (handles, list)));
-    }
-    let _ = writeln!(out, "# What came of it:");
-    let _ = writeln!(out, "nvme ns-rescan {controller}\nflashproof doctor\n");
-    let _ = writeln!(out, "# The way back, which ERASES the same again:");
-    delete(out, controller, &gone);
-    if !is_on {
-        let _ = writeln!(out, "nvme fdp feature {controller} --endgrp-id={group} --disable\n");
-    }
-    for one in &gone {
-        create(out, controller, namespaces.controller_id, group, one, None);
-    }
-    let _ = writeln!(out, "nvme ns-rescan {controller}");
-    Ok(page)
+    let first = gone.iter().position(|one| one.nsid == nsid).unwrap_or(0);
+    let list = (0..handles).map(|handle| handle.to_string()).collect::<Vec<_>>().join(",");
+    let with = format!(" --nphndls={handles} --phndls={list}");
+    let created = |with: &str| -> String {
+        let with = |at| if at == first { with } else { "" };
+        gone.iter()
+            .enumerate()
+            .map(|(at, one)| create(controller, namespaces.controller_id, group, one, with(at)))
+            .collect()
+    };
+    Ok(format!(
+        "# These commands ERASE {all} of {controller}, {bytes_gone}: all that is on them.\n\
+         # flashproof runs none of them. They need root and nvme-cli 2.8 or later (2.5 has no --endg-id).\n\
+         # Nothing of the drive may be mounted or in use: `flashproof doctor` shows what is.\n\n\
+         {deleted}{on}{}\
+         # What came of it:\nnvme ns-rescan {controller}\nflashproof doctor\n\n\
+         # The way back, which ERASES the same again:\n{deleted}{off}{}nvme ns-rescan {controller}\n",
+        created(&with),
+        created("")
+    ))
 }
 
 /// The valid configuration with the most handles; of several, the one with the smallest reclaim unit.
@@ -121,22 +113,22 @@ fn best(configurations: &[Configuration]) -> Option<&Configuration> {
     valid.max_by_key(|one| (one.handles.len(), std::cmp::Reverse(one.reclaim_unit_bytes)))
 }
 
-fn delete(out: &mut String, controller: &str, namespaces: &[&Namespace]) {
-    for one in namespaces {
-        let _ = writeln!(out, "# ERASES all of namespace {}, {}:", one.nsid, bytes(one.size_bytes() as f64));
-        let _ = writeln!(out, "nvme delete-ns {controller} --namespace-id={}\n", one.nsid);
-    }
+fn delete(controller: &str, one: &Namespace) -> String {
+    format!(
+        "# ERASES all of namespace {}, {}:\nnvme delete-ns {controller} --namespace-id={}\n\n",
+        one.nsid,
+        bytes(one.size_bytes() as f64),
+        one.nsid
+    )
 }
 
-fn create(out: &mut String, controller: &str, id: u16, group: u16, one: &Namespace, handles: Option<(u32, String)>) {
+fn create(controller: &str, id: u16, group: u16, one: &Namespace, with: &str) -> String {
     let Namespace { nsid, size_blocks, capacity_blocks, format, .. } = one;
-    let with = handles.map(|(count, list)| format!(" --nphndls={count} --phndls={list}")).unwrap_or_default();
-    let _ = writeln!(
-        out,
-        "nvme create-ns {controller} --nsze={size_blocks} --ncap={capacity_blocks} --flbas={format} --endg-id={group}{with}"
-    );
-    let _ = writeln!(out, "# The number that it prints, if not {nsid}, belongs here:");
-    let _ = writeln!(out, "nvme attach-ns {controller} --namespace-id={nsid} --controllers={id:#x}\n");
+    format!(
+        "nvme create-ns {controller} --nsze={size_blocks} --ncap={capacity_blocks} --flbas={format} --endg-id={group}{with}\n\
+         # The number that it prints, if not {nsid}, belongs here:\n\
+         nvme attach-ns {controller} --namespace-id={nsid} --controllers={id:#x}\n\n"
+    )
 }
 
 #[cfg(test)]

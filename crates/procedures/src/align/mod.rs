@@ -227,7 +227,8 @@ struct Bursts<'a> {
     args: &'a Alignment,
     switch: &'a Switch,
     within: f64,
-    dirs: Dirs,
+    dir: PathBuf,
+    _passing: Option<TempDir>,
     places: Vec<Place>,
     /// Measured time, seconds.
     seconds: u64,
@@ -264,7 +265,8 @@ impl<'a> Bursts<'a> {
             units::span(seconds),
         ));
         let places = places.into_iter().collect::<Option<Vec<_>>>().unwrap_or_default();
-        Ok(Self { args, switch, within, dirs: Dirs::of(args)?, places, seconds, findings: None, count: 0 })
+        let (dir, _passing) = parent_dir(args)?;
+        Ok(Self { args, switch, within, dir, _passing, places, seconds, findings: None, count: 0 })
     }
 
     /// Runs a burst, repeated while it is disturbed. Errors: as [`Self::once`].
@@ -288,7 +290,7 @@ impl<'a> Bursts<'a> {
         let config = ActConfig { test_duration_sec: seconds, report_interval_sec: 1, ..config };
         let min_io_bytes = config.device_names[0].drive().map_or(SECTOR_BYTES, |drive| drive.min_io_bytes);
         let workload = ActWorkload::of(config.clone()).map_err(Failure::usages)?;
-        let dir = self.dirs.of_burst(self.count);
+        let dir = self.dir.join(format!("burst-{}", self.count));
         let spec = config.spec();
         let findings = self.findings.get_or_insert_with(|| runner::findings(&spec, &dir)).clone();
         let name = match self.count {
@@ -357,39 +359,22 @@ impl<'a> Bursts<'a> {
     }
 }
 
-/// Directories of the bursts.
-enum Dirs {
-    /// Given by the user.
-    Kept(PathBuf),
-    /// Temporary.
-    Passing(TempDir),
-}
-
-impl Dirs {
-    fn of(args: &Alignment) -> Result<Self, Failure> {
-        let Some(dir) = &args.out_dir else {
-            let dir = tempfile::Builder::new().prefix("flashproof-align-").tempdir();
-            return dir.map(Self::Passing).map_err(|error| {
-                Failure::environment(format!(
-                    "cannot make a temporary directory for the bursts - {error} - set TMPDIR, or give --out-dir"
-                ))
-            });
-        };
-        check_usable(dir).map_err(Failure::environment)?;
-        match fs::create_dir(dir) {
-            Ok(()) => Ok(Self::Kept(dir.clone())),
-            Err(error) => Err(Failure::environment(format!(
-                "cannot make {} for the bursts - {error} - name a directory that is not there yet",
-                dir.display()
-            ))),
-        }
-    }
-
-    fn of_burst(&self, number: usize) -> PathBuf {
-        let name = format!("burst-{number}");
-        match self {
-            Self::Kept(dir) => dir.join(name),
-            Self::Passing(dir) => dir.path().join(name),
-        }
-    }
+/// Parent directory of the bursts' directories, and what deletes it in the end, unless the user gave it.
+fn parent_dir(args: &Alignment) -> Result<(PathBuf, Option<TempDir>), Failure> {
+    let Some(dir) = &args.out_dir else {
+        let passing = tempfile::Builder::new().prefix("flashproof-align-").tempdir().map_err(|error| {
+            Failure::environment(format!(
+                "cannot make a temporary directory for the bursts - {error} - set TMPDIR, or give --out-dir"
+            ))
+        })?;
+        return Ok((passing.path().to_owned(), Some(passing)));
+    };
+    check_usable(dir).map_err(Failure::environment)?;
+    fs::create_dir(dir).map_err(|error| {
+        Failure::environment(format!(
+            "cannot make {} for the bursts - {error} - name a directory that is not there yet",
+            dir.display()
+        ))
+    })?;
+    Ok((dir.clone(), None))
 }

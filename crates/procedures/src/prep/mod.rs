@@ -186,17 +186,11 @@ type JobEnd = (Result<Done, Broken>, u64);
 /// The command line without `--restart`.
 fn command_to_go_on() -> String {
     let arguments = command().into_iter();
-    arguments.filter(|argument| argument != "--restart").map(quoted).collect::<Vec<_>>().join(" ")
-}
-
-/// Quotes an argument for a shell, if needed.
-fn quoted(argument: String) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_./:=,+%@".contains(c);
-    match !argument.is_empty() && argument.chars().all(is_plain) {
-        true => argument,
-        // In single quotes only the quote itself is special; it goes outside, after a backslash.
-        false => format!("'{}'", argument.replace('\'', r"'\''")),
-    }
+    arguments
+        .filter(|argument| argument != "--restart")
+        .map(|argument| console::shell(&argument))
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 /// Passes to write, as text.
@@ -272,23 +266,4 @@ fn summary(name: &str, done: &Done, seconds: u64, verify: bool) -> String {
     let when = prepared.ended_unix_s.filter(|_| verify).map(|ended| unix_s().saturating_sub(ended));
     let when = when.map(|ago| format!(", prepared {} ago", clock(ago))).unwrap_or_default();
     format!("{name}: {done}{when}: {part}, {passes}{at}, {read_back}, in {}\n", clock(seconds))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::quoted;
-
-    #[test]
-    fn an_argument_reaches_a_shell_as_it_was() {
-        for (argument, shown) in [
-            ("/dev/disk/by-id/nvme-eui.00:1", "/dev/disk/by-id/nvme-eui.00:1"),
-            ("sim:capacity=1GiB+bad=512MiB-513MiB", "sim:capacity=1GiB+bad=512MiB-513MiB"),
-            ("my disk", "'my disk'"),
-            ("$HOME;it's", r"'$HOME;it'\''s'"),
-            ("~/image", "'~/image'"),
-            ("", "''"),
-        ] {
-            assert_eq!(quoted(argument.to_owned()), shown);
-        }
-    }
 }

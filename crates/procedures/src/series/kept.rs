@@ -16,6 +16,7 @@ use session::output_file::{check_page, write_page};
 use session::place::RESULTS_DIR;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::ExitCode;
 
 /// The report in the directory of a series.
 const REPORT: &str = "report.html";
@@ -153,8 +154,20 @@ impl Kept {
     }
 
     /// Writes a second copy of the report to the file of `--html`.
-    pub fn write_html(&self) -> Result<(), Failure> {
+    fn write_html(&self) -> Result<(), Failure> {
         self.options.html.as_ref().map_or(Ok(()), |file| write_page(file, &self.page()?))
+    }
+
+    /// Prints the conclusion behind `head`, and `tables` below it; also writes the file of `--html`. Returns the exit
+    /// code.
+    pub fn show_conclusion(&self, head: &str, tables: &str) -> Result<ExitCode, Failure> {
+        let Some(conclusion) = &self.series.conclusion else {
+            return Ok(ExitCode::from(Outcome::Invalid.exit_code()));
+        };
+        let remarks: String = conclusion.remarks.iter().map(|remark| format!("  {remark}\n")).collect();
+        console::page(&format!("\n{head}{}\n{remarks}{tables}", conclusion.sentence))?;
+        self.write_html()?;
+        Ok(ExitCode::from(conclusion.outcome.exit_code()))
     }
 
     fn page(&self) -> Result<String, Failure> {

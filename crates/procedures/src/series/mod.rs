@@ -9,18 +9,19 @@ mod step;
 
 pub use drives::Drives;
 pub use kept::{Kept, default_name};
-pub use step::StepRun;
-pub use step::prepare;
+pub use step::alone;
 
 use crate::configuration;
 use engine::DeviceName;
 use load::workload::Workload;
 pub use load::workload::act::staged::Base as Base1x;
 use load::workload::act::{ActWorkload, Arrival};
+use results::series::{Identity, Purpose, SERIES_FORMAT_VERSION, Series};
 use results::units::date_to_minute;
 use session::console;
 use session::devices::{erasable, parsed};
 use session::failure::Failure;
+use session::runner;
 use std::path::{Path, PathBuf};
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -69,6 +70,24 @@ pub fn base(config: Option<&Path>, devices: &[String], as_act: bool, task: &str)
         )));
     }
     Ok(base)
+}
+
+/// A series with nothing run yet.
+pub fn planned(purpose: Purpose, devices: Vec<Identity>, config_1x: String, terms: Vec<(String, String)>) -> Series {
+    Series {
+        format_version: SERIES_FORMAT_VERSION,
+        tool: runner::tool(),
+        command: runner::command(),
+        purpose,
+        began_unix_ms: now_unix_ms(),
+        devices,
+        config_1x,
+        terms,
+        findings: Vec::new(),
+        steps: Vec::new(),
+        conclusion: None,
+        process: None,
+    }
 }
 
 /// Names of devices that a series of loads like `base` may erase: [`erasable`].

@@ -9,127 +9,57 @@ use results::telemetry::{Column, ColumnOf};
 use results::units;
 
 const DEVICE: [Quantity; 9] = [
-    Quantity {
-        id: "requests",
-        title: "Requests at the device",
-        unit: "/s",
-        stat: Stat::Mean,
-        parts: &[("reads", Column::ReadsPerSec), ("writes", Column::WritesPerSec), ("flushes", Column::FlushesPerSec)],
-        look: "Counted by the kernel for all processes: more than this test offered means another user of the drive.",
-    },
-    Quantity {
-        id: "throughput",
-        title: "Throughput at the device",
-        unit: "MB/s",
-        stat: Stat::Mean,
-        parts: &[("read", Column::ReadKibPerSec), ("written", Column::WriteKibPerSec)],
-        look: "The kernel's count; a level near the link's or the drive's rated throughput is a limit of its own.",
-    },
-    Quantity {
-        id: "await",
-        title: "Mean time of requests",
-        unit: "ms",
-        stat: Stat::Max,
-        parts: &[("reads", Column::ReadAwaitMs), ("writes", Column::WriteAwaitMs), ("flushes", Column::FlushAwaitMs)],
-        look: "Time in the kernel's queue and in the device, as iostat shows it: a mean, which hides rare slow ones.",
-    },
-    Quantity {
-        id: "queue",
-        title: "Requests in the device's queue",
-        unit: "",
-        stat: Stat::Max,
-        parts: &[("mean of an interval (aqu-sz)", Column::AverageQueue), ("at its end (in flight)", Column::InFlight)],
-        look: "A queue that grows while the rate stays the same: the device falls behind.",
-    },
-    Quantity {
-        id: "util",
-        title: "Time with a request in flight",
-        unit: "%",
-        stat: Stat::Max,
-        parts: &[("%util", Column::UtilPct)],
-        look: "An SSD works on many requests at once, so 100 % does not mean that it can do no more.",
-    },
-    Quantity {
-        id: "request-size",
-        title: "Mean size of requests",
-        unit: "kB",
-        stat: Stat::Mean,
-        parts: &[("reads", Column::ReadRequestKib), ("writes", Column::WriteRequestKib)],
-        look: "Requests smaller than this test makes were split on their way to the device.",
-    },
-    Quantity {
-        id: "temperature",
-        title: "Temperature",
-        unit: "°C",
-        stat: Stat::Max,
-        parts: &[("sensor", Column::Celsius), ("SMART", Column::SmartCelsius)],
-        look: "Many drives slow down from about 70 °C on: compare its rise with that of the latencies.",
-    },
-    Quantity {
-        id: "throttle",
-        title: "Throttling, counted by the drive",
-        unit: "",
-        stat: Stat::Max,
-        parts: &[("times", Column::SmartThrottleCount), ("seconds", Column::SmartThrottleSec)],
-        look: "The drive's own counters since it was made: a step during the run is throttling during the run.",
-    },
-    Quantity {
-        id: "interrupts",
-        title: "Interrupts on the busiest CPU for it",
-        unit: "%",
-        stat: Stat::Max,
-        parts: &[("share on one CPU", Column::IrqCpuSharePct)],
-        look: "Near 100 % at a high rate, one CPU takes all interrupts of the device and may be the limit.",
-    },
+    mean("requests", "Requests at the device", "/s")
+        .of(&[("reads", Column::ReadsPerSec), ("writes", Column::WritesPerSec), ("flushes", Column::FlushesPerSec)])
+        .look("Counted by the kernel for all processes: more than this test offered means another user of the drive."),
+    mean("throughput", "Throughput at the device", "MB/s")
+        .of(&[("read", Column::ReadKibPerSec), ("written", Column::WriteKibPerSec)])
+        .look("The kernel's count; a level near the link's or the drive's rated throughput is a limit of its own."),
+    max("await", "Mean time of requests", "ms")
+        .of(&[("reads", Column::ReadAwaitMs), ("writes", Column::WriteAwaitMs), ("flushes", Column::FlushAwaitMs)])
+        .look("Time in the kernel's queue and in the device, as iostat shows it: a mean, which hides rare slow ones."),
+    max("queue", "Requests in the device's queue", "")
+        .of(&[("mean of an interval (aqu-sz)", Column::AverageQueue), ("at its end (in flight)", Column::InFlight)])
+        .look("A queue that grows while the rate stays the same: the device falls behind."),
+    max("util", "Time with a request in flight", "%")
+        .of(&[("%util", Column::UtilPct)])
+        .look("An SSD works on many requests at once, so 100 % does not mean that it can do no more."),
+    mean("request-size", "Mean size of requests", "kB")
+        .of(&[("reads", Column::ReadRequestKib), ("writes", Column::WriteRequestKib)])
+        .look("Requests smaller than this test makes were split on their way to the device."),
+    max("temperature", "Temperature", "°C")
+        .of(&[("sensor", Column::Celsius), ("SMART", Column::SmartCelsius)])
+        .look("Many drives slow down from about 70 °C on: compare its rise with that of the latencies."),
+    max("throttle", "Throttling, counted by the drive", "")
+        .of(&[("times", Column::SmartThrottleCount), ("seconds", Column::SmartThrottleSec)])
+        .look("The drive's own counters since it was made: a step during the run is throttling during the run."),
+    max("interrupts", "Interrupts on the busiest CPU for it", "%")
+        .of(&[("share on one CPU", Column::IrqCpuSharePct)])
+        .look("Near 100 % at a high rate, one CPU takes all interrupts of the device and may be the limit."),
 ];
 
 const HOST: [Quantity; 5] = [
-    Quantity {
-        id: "cpu",
-        title: "CPU of the host",
-        unit: "%",
-        stat: Stat::Max,
-        parts: &[
+    max("cpu", "CPU of the host", "%")
+        .of(&[
             ("busy, of all CPUs", Column::CpuBusyPct),
             ("busiest single CPU", Column::CpuBusiestPct),
             ("waiting for I/O", Column::CpuIowaitPct),
             ("stolen by the hypervisor", Column::CpuStealPct),
-        ],
-        look: "Stolen time and a full CPU make any drive look slow.",
-    },
-    Quantity {
-        id: "psi",
-        title: "Pressure: tasks that waited for I/O",
-        unit: "%",
-        stat: Stat::Max,
-        parts: &[("some task", Column::PsiIoSomePct), ("all tasks", Column::PsiIoFullPct)],
-        look: "The kernel's PSI: share of the time in which tasks of the whole host stood still for I/O.",
-    },
-    Quantity {
-        id: "switches",
-        title: "Context switches and interrupts of the host",
-        unit: "/s",
-        stat: Stat::Mean,
-        parts: &[("context switches", Column::ContextSwitchesPerSec), ("interrupts", Column::HostInterruptsPerSec)],
-        look: "A level that changes while the load stays the same: something else runs here.",
-    },
-    Quantity {
-        id: "process",
-        title: "CPU of this program",
-        unit: "% of one CPU",
-        stat: Stat::Max,
-        parts: &[("CPU", Column::ProcessCpuPct), ("waiting for a CPU", Column::RunqueueWaitPct)],
-        look: "Waiting for a CPU makes us issue late; it shows in the lag above.",
-    },
-    Quantity {
-        id: "io-workers",
-        title: "Runs of io_uring's workers",
-        unit: "/s",
-        stat: Stat::Max,
-        parts: &[("runs", Column::RingWorkerRunsPerSec)],
-        look: "About one for each operation that the issuing thread could not hand over without blocking: a full queue, or a driver \
-               that works in the caller's thread.",
-    },
+        ])
+        .look("Stolen time and a full CPU make any drive look slow."),
+    max("psi", "Pressure: tasks that waited for I/O", "%")
+        .of(&[("some task", Column::PsiIoSomePct), ("all tasks", Column::PsiIoFullPct)])
+        .look("The kernel's PSI: share of the time in which tasks of the whole host stood still for I/O."),
+    mean("switches", "Context switches and interrupts of the host", "/s")
+        .of(&[("context switches", Column::ContextSwitchesPerSec), ("interrupts", Column::HostInterruptsPerSec)])
+        .look("A level that changes while the load stays the same: something else runs here."),
+    max("process", "CPU of this program", "% of one CPU")
+        .of(&[("CPU", Column::ProcessCpuPct), ("waiting for a CPU", Column::RunqueueWaitPct)])
+        .look("Waiting for a CPU makes us issue late; it shows in the lag above."),
+    max("io-workers", "Runs of io_uring's workers", "/s").of(&[("runs", Column::RingWorkerRunsPerSec)]).look(
+        "About one for each operation that the issuing thread could not hand over without blocking: a full queue, or \
+         a driver that works in the caller's thread.",
+    ),
 ];
 
 /// Kernel names of the devices that telemetry has columns of.
@@ -217,7 +147,23 @@ struct Found<'a> {
     style: Style,
 }
 
+const fn mean(id: &'static str, title: &'static str, unit: &'static str) -> Quantity {
+    Quantity { id, title, unit, stat: Stat::Mean, parts: &[], look: "" }
+}
+
+const fn max(id: &'static str, title: &'static str, unit: &'static str) -> Quantity {
+    Quantity { stat: Stat::Max, ..mean(id, title, unit) }
+}
+
 impl Quantity {
+    const fn of(self, parts: &'static [(&'static str, Column)]) -> Self {
+        Self { parts, ..self }
+    }
+
+    const fn look(self, look: &'static str) -> Self {
+        Self { look, ..self }
+    }
+
     /// The chart for `owners` (devices by their kernel names); a single empty one for the host.
     fn chart(&self, prefix: &str, owners: &[String], timeline: &Timeline) -> Chart {
         let axis = if self.unit == "%" { Axis::percent(self.title) } else { Axis::linear(self.title, self.unit) };

@@ -1,9 +1,9 @@
 //! Everything as JSON, nothing rounded. `docs/latency.md` lists the fields.
 
 use super::log::unit;
-use super::markdown::mean;
 use super::run::RunLatencies;
 use super::sla::Judgement;
+use super::table::{self, average, maximum};
 use super::{Histogram, Log};
 use serde::Serialize;
 
@@ -107,13 +107,14 @@ fn histogram_json<'a>(log: &'a Log, histogram: &'a Histogram, buckets: &[usize])
             }
         })
         .collect();
-    let summary = |of: fn(&[f64]) -> Option<f64>| {
-        let shares =
-            |at: usize| slices.iter().filter_map(|slice| Some(slice.share_over.as_ref()?[at])).collect::<Vec<_>>();
-        let iops: Vec<f64> = slices.iter().map(|slice| slice.iops).collect();
-        Summary { iops: of(&iops), share_over: (0..edges.len()).map(|at| of(&shares(at))).collect() }
+    let summary = |of: table::Summary| {
+        let share = |at: usize| of(&mut slices.iter().filter_map(|slice| Some(slice.share_over.as_ref()?[at])));
+        Summary {
+            iops: of(&mut slices.iter().map(|slice| slice.iops)),
+            share_over: (0..edges.len()).map(share).collect(),
+        }
     };
-    let (average, maximum) = (summary(mean), summary(|values| values.iter().copied().reduce(f64::max)));
+    let (average, maximum) = (summary(average), summary(maximum));
     let found = histogram.index.and_then(|index| log.names.get(index)).map(String::as_str);
     HistogramJson { histogram: &histogram.name, found, slices, average, maximum }
 }

@@ -1,6 +1,7 @@
 //! The table as Markdown, one for each log and histogram: for tickets and wikis.
 
 use super::log::unit;
+use super::table::{Summary, average, maximum};
 use super::{Choice, Histogram, Log, Slice};
 use crate::table::{Cell, Table, escaped};
 
@@ -36,23 +37,15 @@ fn one(log: &Log, histogram: &Histogram, choice: &Choice) -> Table {
         let rate = choice.extra.then(|| cell(Some(slice.iops()), 1));
         table.row([number.to_string().into()].into_iter().chain(percents).chain(rate));
     }
-    let mut summary = |name: &str, of: fn(&[f64]) -> Option<f64>| {
-        let percents = edges.iter().map(|edge| {
-            let values: Vec<f64> = slices.iter().filter_map(|(_, slice)| slice.percent_over(*edge)).collect();
-            cell(of(&values), 2)
-        });
-        let rates: Vec<f64> = slices.iter().map(|(_, slice)| slice.iops()).collect();
-        let rate = choice.extra.then(|| cell(of(&rates), 1));
+    let mut summary = |name: &str, of: Summary| {
+        let percent = |edge: &usize| of(&mut slices.iter().filter_map(|(_, slice)| slice.percent_over(*edge)));
+        let percents = edges.iter().map(|edge| cell(percent(edge), 2));
+        let rate = choice.extra.then(|| cell(of(&mut slices.iter().map(|(_, slice)| slice.iops())), 1));
         table.row([Cell::strong(name)].into_iter().chain(percents).chain(rate));
     };
-    summary("avg", mean);
-    summary("max", |values| values.iter().copied().reduce(f64::max));
+    summary("avg", average);
+    summary("max", maximum);
     table
-}
-
-/// The mean; `None` of nothing.
-pub(super) fn mean(values: &[f64]) -> Option<f64> {
-    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
 }
 
 fn cell(value: Option<f64>, decimals: usize) -> Cell {

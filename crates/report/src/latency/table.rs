@@ -190,19 +190,22 @@ fn line(tag: &str, columns: &[Column<'_>], cells: impl Iterator<Item = Cells>, e
     text
 }
 
+/// A number for the values of all slices, those of the ones without operations left out.
+pub(super) type Summary = fn(&mut dyn Iterator<Item = f64>) -> Option<f64>;
+
 /// Applies `of` to each column of a group, over the slices that have a number.
-fn summary(cells: &[Cells], of: fn(&mut dyn Iterator<Item = f64>) -> Option<f64>) -> Cells {
+fn summary(cells: &[Cells], of: Summary) -> Cells {
     let edges = cells.first().map_or(0, |cells| cells.percents.len());
     let percents = (0..edges).map(|edge| of(&mut cells.iter().filter_map(|cells| cells.percents[edge])));
     Cells { percents: percents.collect(), rate: of(&mut cells.iter().filter_map(|cells| cells.rate)) }
 }
 
-fn average(values: &mut dyn Iterator<Item = f64>) -> Option<f64> {
+pub(super) fn average(values: &mut dyn Iterator<Item = f64>) -> Option<f64> {
     let (sum, count) = values.fold((0.0, 0_u64), |(sum, count), value| (sum + value, count + 1));
     (count > 0).then(|| sum / count as f64)
 }
 
-fn maximum(values: &mut dyn Iterator<Item = f64>) -> Option<f64> {
+pub(super) fn maximum(values: &mut dyn Iterator<Item = f64>) -> Option<f64> {
     values.reduce(f64::max)
 }
 

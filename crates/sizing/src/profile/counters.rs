@@ -24,31 +24,19 @@ impl Window {
     }
 }
 
-/// Something that was counted at an instant.
-pub trait Sample {
-    fn at(&self) -> Timestamp;
-}
-
-impl Sample for Dump {
-    fn at(&self) -> Timestamp {
-        self.at
-    }
-}
-
-impl Sample for DriveLine {
-    fn at(&self) -> Timestamp {
-        self.at
-    }
-}
-
 /// The first and the last of `samples` within `window`, several of each where one of `steps` is between them, and the seconds
 /// between all of them; `None`: there are no two at different instants.
-fn ends<'a, S: Sample>(samples: &'a [S], window: Window, steps: &[Timestamp]) -> Option<(Vec<(&'a S, &'a S)>, f64)> {
-    let from = samples.partition_point(|sample| sample.at() < window.from);
-    let to = samples.partition_point(|sample| sample.at() <= window.to);
-    let runs = samples.get(from..to)?.chunk_by(|one, next| !is_between(steps, one.at(), next.at()));
+fn ends<'a, S>(
+    samples: &'a [S],
+    at: fn(&S) -> Timestamp,
+    window: Window,
+    steps: &[Timestamp],
+) -> Option<(Vec<(&'a S, &'a S)>, f64)> {
+    let from = samples.partition_point(|sample| at(sample) < window.from);
+    let to = samples.partition_point(|sample| at(sample) <= window.to);
+    let runs = samples.get(from..to)?.chunk_by(|one, next| !is_between(steps, at(one), at(next)));
     let ends: Vec<(&S, &S)> = runs.filter_map(|run| Some((run.first()?, run.last()?))).collect();
-    let seconds = ends.iter().map(|(first, last)| last.at().duration_since(first.at()).as_secs_f64()).sum();
+    let seconds = ends.iter().map(|(first, last)| at(last).duration_since(at(first)).as_secs_f64()).sum();
     (seconds > 0.0).then_some((ends, seconds))
 }
 
@@ -65,7 +53,7 @@ impl Counted {
     /// Difference of two dumps; `None` if the window has fewer than two, or the counts went back. Counts over one of
     /// `steps` are left out, and so is their time.
     pub fn of(dumps: &[Dump], window: Window, steps: &[Timestamp]) -> Option<Self> {
-        let (ends, seconds) = ends(dumps, window, steps)?;
+        let (ends, seconds) = ends(dumps, |dump| dump.at, window, steps)?;
         let longest = ends.iter().map(|(_, last)| last.buckets.len()).max().unwrap_or(0);
         let (mut count, mut buckets) = (0, vec![0; longest]);
         for (first, last) in ends {
@@ -123,7 +111,7 @@ impl Blockwise {
     /// Between the first and the last line within `window`, without what was counted over a step of the clock; of a single
     /// line among averages, what it printed of its last 20 s.
     pub fn of(lines: &[DriveLine], window: Window, log: &ServerLog) -> Option<Self> {
-        let Some((ends, seconds)) = ends(lines, window, &log.clock_steps) else {
+        let Some((ends, seconds)) = ends(lines, |line| line.at, window, &log.clock_steps) else {
             let mut inside = lines.iter().filter(|line| window.contains(line.at));
             return inside.next().filter(|_| log.is_averages && inside.next().is_none()).map(Self::printed);
         };

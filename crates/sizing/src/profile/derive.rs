@@ -2,8 +2,8 @@
 
 use super::blocks::{self, Blocks};
 use super::counters::{Blockwise, Counted};
-use super::seen::{self, IostatError, Seen};
-use super::sources::{Facts, SizingError, Sources, Wanted};
+use super::seen::{self, Seen};
+use super::sources::{Facts, Sources, Wanted};
 use super::{Check, DeviceLoad, DriveTarget, FORMAT, Node, Origin, Profile, Window, checks, window};
 use crate::drive_io::DriveIo;
 use crate::server_log::{DriveLine, ServerLog, Start};
@@ -16,17 +16,20 @@ const COVERED: f64 = 0.6;
 /// Suffix of a namespace whose load is that of its shadow devices.
 const SHADOW: &str = "-shadow";
 
-pub fn profile(sources: &Sources, wanted: &Wanted) -> Result<Profile, SizingError> {
+pub fn profile(sources: &Sources, wanted: &Wanted) -> Result<Profile, String> {
     if sources.logs.is_empty() {
-        return Err(SizingError::NoLog);
+        return Err("there is no server log to size from: sizes of records are logged and nowhere else - give --log \
+                    FILE"
+            .to_owned());
     }
     let ids: Vec<String> = sources.logs.iter().map(id).collect();
     if let Some(stray) = sources.iostats.keys().find(|node| !ids.contains(node)) {
-        return Err(SizingError::NoNode { wanted: stray.clone(), found: ids });
+        return Err(format!("--iostat {stray}=...: there is no such node - there is {}", ids.join(", ")));
     }
     let found: BTreeSet<String> = sources.logs.iter().flat_map(ServerLog::namespaces).collect();
     if let Some(stray) = wanted.namespaces.iter().find(|namespace| !found.contains(*namespace)) {
-        return Err(SizingError::NoNamespace { wanted: stray.clone(), found: found.into_iter().collect() });
+        let found: Vec<_> = found.into_iter().collect();
+        return Err(format!("there is no namespace {stray} - there is {}", found.join(", ")));
     }
     let mut profile = Profile {
         format: FORMAT,
@@ -98,7 +101,7 @@ struct NodeSources<'a> {
 }
 
 impl NodeSources<'_> {
-    fn add_to(&self, profile: &mut Profile) -> Result<(), SizingError> {
+    fn add_to(&self, profile: &mut Profile) -> Result<(), String> {
         let (log, id) = (self.log, &self.id);
         let stored = log.namespaces();
         let devices = self.devices(&stored, &mut profile.remarks);
@@ -108,12 +111,19 @@ impl NodeSources<'_> {
             self.wanted.namespaces.is_empty() || self.wanted.namespaces.iter().any(|asked| asked == namespace)
         };
         if !devices.iter().any(|(namespace, _)| asked(namespace)) {
-            return Err(SizingError::NoDevices { log: id.clone() });
+            return Err(format!(
+                "{id}: has no drv_ssd line, so no namespace of it is stored on a device - give the log of another node"
+            ));
         }
         let namespaces: Vec<String> = stored.iter().filter(|namespace| asked(namespace)).cloned().collect();
         for namespace in &namespaces {
             if !log.histograms.contains_key(&format!("{{{namespace}}}-device-read-size")) {
-                return Err(SizingError::StorageHistogramsOff { log: id.clone(), namespace: namespace.clone() });
+                return Err(format!(
+                    "{id}: has no histogram of the sizes that namespace {namespace} read and wrote (such as \
+                     {{{namespace}}}-device-read-size) - storage histograms are off: turn them on, and take the log again \
+                     after some minutes: asadm -e 'enable; manage config namespace {namespace} param \
+                     enable-benchmarks-storage to true' (or \"flashproof size collect --enable\")"
+                ));
             }
         }
         let window = match (self.wanted.from, self.wanted.to) {
@@ -141,8 +151,11 @@ impl NodeSources<'_> {
                 let bounds = (bounds.0.or(seen.map(|seen| seen.from)), bounds.1.or(seen.map(|seen| seen.to)));
                 let found = window::find(log, id, &namespaces, self.wanted.at_least_sec, bounds);
                 found.map_err(|error| match seen {
-                    Some(Window { from, to }) => SizingError::WhileIostat { error: Box::new(error), from, to },
-                    None => error.into(),
+                    Some(Window { from, to }) => format!(
+                        "{error} (looked for while iostat was running, from {from} to {to}; without --iostat the whole \
+                         log is looked at)"
+                    ),
+                    None => error,
                 })?
             }
         };
@@ -288,8 +301,8 @@ impl NodeSources<'_> {
         devices
     }
 
-    fn iostat(&self, error: IostatError) -> SizingError {
-        SizingError::Iostat { node: self.id.clone(), error }
+    fn iostat(&self, error: String) -> String {
+        format!("node {}: {error}", self.id)
     }
 
     fn drive(&self, device: &str) -> String {
@@ -297,11 +310,7 @@ impl NodeSources<'_> {
     }
 
     /// iostat's numbers of each drive.
-    fn seen(
-        &self,
-        devices: &BTreeSet<(String, String)>,
-        window: Window,
-    ) -> Result<BTreeMap<String, Seen>, SizingError> {
+    fn seen(&self, devices: &BTreeSet<(String, String)>, window: Window) -> Result<BTreeMap<String, Seen>, String> {
         let Some(iostat) = self.sources.iostats.get(&self.id) else { return Ok(BTreeMap::new()) };
         let mut by_drive: BTreeMap<String, Vec<String>> = BTreeMap::new();
         devices.iter().for_each(|(_, device)| by_drive.entry(self.drive(device)).or_default().push(device.clone()));
@@ -333,10 +342,13 @@ impl NodeSources<'_> {
         sharers: usize,
         window: Window,
         kib_written_per_sec: Option<f64>,
-    ) -> Result<(DeviceLoad, Vec<String>, Vec<Check>), SizingError> {
+    ) -> Result<(DeviceLoad, Vec<String>, Vec<Check>), String> {
         let too_short = |what: String| {
             let Window { from, to } = window;
-            SizingError::TooShort { log: self.id.clone(), what, from, to }
+            format!(
+                "{}: {what} was logged fewer than twice from {from} to {to} - the window is too short: take a longer one",
+                self.id
+            )
         };
         let sized = |what: &str| {
             let name = format!("{{{namespace}}}-device-{what}-size");

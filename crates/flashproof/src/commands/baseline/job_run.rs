@@ -4,9 +4,8 @@ use super::measuring::Measuring;
 use super::messages;
 use super::request::Request;
 use load::baseline::{Form, Job};
-use load::workload::Load;
 use procedures::cross_check::{self, RealFio};
-use procedures::series::{Kept, StepRun, now_unix_ms};
+use procedures::series::{Kept, now_unix_ms};
 use results::baseline::{Part, Point, Pts, has_failed, judge_job, points_of, saturated_at};
 use results::certify::Judged;
 use results::judge::{End, Outcome, Sla, Verdict};
@@ -15,19 +14,12 @@ use results::steady::ROUNDS_IN_WINDOW;
 use serde_json::json;
 use session::console;
 use session::failure::Failure;
-use session::runner::{Opened, Patience};
+use session::runner::{Named, Opened, Patience, RunRequest, SeriesContext};
 use session::signals::Switch;
+use std::ops::ControlFlow;
 
 /// Maximum I/O errors of a run of jobs: a drive with an error has no further jobs.
 const PATIENCE: Patience = Patience::with_errors(100);
-
-/// End of a run of jobs.
-pub enum JobEnd {
-    /// Each drive has a point, except drives whose run ended because another drive failed.
-    Measured,
-    /// Ended by a signal.
-    Interrupted,
-}
 
 /// The next jobs, each with the number of its drive: the jobs furthest behind that can run at the same time. A failed
 /// drive has none; the others continue.
@@ -42,7 +34,8 @@ pub fn next_jobs(form: &Form, series: &Series) -> Vec<(usize, Job)> {
     next
 }
 
-/// Runs `jobs` at the same time. Their steps are saved in `kept` before and after.
+/// Runs `jobs` at the same time. Their steps are saved in `kept` before and after. `Continue`: each drive has a point,
+/// except drives whose run ended because another drive failed. `Break`: a signal ended it.
 pub fn run_jobs(
     jobs: &[(usize, Job)],
     request: &Request,
@@ -50,7 +43,7 @@ pub fn run_jobs(
     fio: Option<&RealFio>,
     kept: &mut Kept,
     switch: &Switch,
-) -> Result<JobEnd, Failure> {
+) -> Result<ControlFlow<()>, Failure> {
     let borrowed: Vec<_> = jobs.iter().map(|(device, job)| (*device, job)).collect();
     let load = request.load(&borrowed)?;
     let (index, first) = (kept.series.steps.len(), &jobs[0].1);
@@ -63,19 +56,17 @@ pub fn run_jobs(
         jobs.iter().map(|(device, job)| format!("{}: {}", request.devices[*device], job.line())).collect();
     // Unlimited latency: a drive is measured, not judged.
     let sla = Sla::wanted(Sla::UNLIMITED).map_err(Failure::usage)?;
-    let what = |round| StepRun {
-        load: Load { workload: load.clone(), text: lines.join("\n") + "\n", rounded: Vec::new() },
+    let asked = || RunRequest {
         opened: Some(opened),
-        others: &[],
-        sla: &sla,
+        sla: sla.clone(),
         slice_sec: first.seconds,
         round_sec: Some(first.round_sec),
         patience: PATIENCE,
-        round,
-        heading: messages::heading(request, first),
+        part: SeriesContext { heading: Some(messages::heading(request, first)), ..SeriesContext::default() },
+        ..RunRequest::new(Named::alone(load.clone(), lines.join("\n") + "\n"))
     };
     let mut measuring = Measuring::new(&load);
-    let verdict = kept.run_step(index, what(None), switch, &mut measuring)?;
+    let verdict = kept.run_step(index, asked(), None, switch, &mut measuring)?;
     let judge = |verdict: &Verdict| -> Vec<Judged> {
         jobs.iter().map(|(device, _)| judge_job(verdict, *device, &request.devices[*device])).collect()
     };
@@ -86,7 +77,7 @@ pub fn run_jobs(
         kept.series.steps[index..].iter_mut().for_each(|step| step.interrupt(&judged.reason));
         kept.save()?;
         return match verdict.end {
-            End::Interrupted { .. } => Ok(JobEnd::Interrupted),
+            End::Interrupted { .. } => Ok(ControlFlow::Break(())),
             _ => Err(Failure::environment(format!(
                 "cannot measure {} - {} - mend that, and the same command goes on with this job",
                 first.name, judged.reason
@@ -97,14 +88,14 @@ pub fn run_jobs(
     if let Some(fio) = fio.filter(|_| first.part == Part::Profile && none_failed) {
         checked = cross_check::in_turns(fio, &load, &opened.devices, switch, |round| {
             let mut measuring = Measuring::new(&load);
-            let verdict = kept.run_step(index, what(Some(round)), switch, &mut measuring)?;
+            let verdict = kept.run_step(index, asked(), Some(round), switch, &mut measuring)?;
             let passed = judge(&verdict).iter().all(|judged| judged.outcome == Outcome::Pass);
             Ok(passed.then(|| measuring.sides()))
         })?;
         if switch.was_asked().is_some() {
             kept.series.steps[index..].iter_mut().for_each(|step| step.interrupt("a signal ended its cross-check"));
             kept.save()?;
-            return Ok(JobEnd::Interrupted);
+            return Ok(ControlFlow::Break(()));
         }
         if let Some(checked) = &checked {
             console::result(&format!("\n{}: {}", first.name, checked.text()))?;
@@ -133,7 +124,7 @@ pub fn run_jobs(
     }
     kept.save()?;
     messages::jobs_ended(kept, index);
-    Ok(JobEnd::Measured)
+    Ok(ControlFlow::Continue(()))
 }
 
 /// `point` with the steady state of the drive, if the rounds `so_far` of its part are enough.

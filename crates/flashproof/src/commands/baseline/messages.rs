@@ -83,12 +83,7 @@ fn achieved(done: &Done) -> String {
 
 /// Prints the result of a finished baseline. Returns the exit code.
 pub fn conclusion(kept: &Kept) -> Result<ExitCode, Failure> {
-    let Some(conclusion) = &kept.series.conclusion else { return Ok(ExitCode::from(Outcome::Invalid.exit_code())) };
-    let mut page = format!("\n{}\n", conclusion.sentence);
-    for remark in &conclusion.remarks {
-        // Writing to a string cannot fail.
-        let _ = writeln!(page, "  {remark}");
-    }
+    let mut page = String::new();
     for (number, device) in kept.series.devices.iter().enumerate() {
         let points = points_of(&kept.series, number);
         for table in Pts::ALL.iter().filter_map(|test| test.table(&points)) {
@@ -100,7 +95,8 @@ pub fn conclusion(kept: &Kept) -> Result<ExitCode, Failure> {
     // A prediction does not use SNIA's tests.
     let read: Vec<_> =
         kept.series.steps.iter().filter_map(point_of).filter(|point| point.part == Part::Depth).collect();
-    if conclusion.outcome == Outcome::Pass && !read.is_empty() {
+    let outcome = kept.series.conclusion.as_ref().map(|conclusion| conclusion.outcome);
+    if outcome == Some(Outcome::Pass) && !read.is_empty() {
         let without = if in_doubt(&kept.series).is_some() { " (by the jobs that are not in doubt)" } else { "" };
         let _ = match read.iter().all(|point| point.doubt.is_some()) {
             true => writeln!(page, "no rating can be predicted from it: each queue depth is in doubt"),
@@ -109,9 +105,7 @@ pub fn conclusion(kept: &Kept) -> Result<ExitCode, Failure> {
             }
         };
     }
-    console::page(&page)?;
-    kept.write_html()?;
-    Ok(ExitCode::from(conclusion.outcome.exit_code()))
+    kept.show_conclusion("", &page)
 }
 
 /// Prints the state of an interrupted baseline. Returns the exit code.

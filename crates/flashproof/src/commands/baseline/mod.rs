@@ -17,10 +17,10 @@ mod messages;
 mod request;
 
 use crate::args::BaselineArgs;
-use job_run::{JobEnd, next_jobs, run_jobs};
+use job_run::{next_jobs, run_jobs};
 use procedures::cross_check::RealFio;
 use procedures::prep::{Preparation, Style, Wanted};
-use procedures::series::{Drives, Kept, NOT_PREPARED, default_name, prepare};
+use procedures::series::{Drives, Kept, NOT_PREPARED, default_name};
 use request::Request;
 use results::baseline::{Part, conclude};
 use results::series::Identity;
@@ -56,7 +56,7 @@ pub fn run(args: &BaselineArgs) -> Result<ExitCode, Failure> {
     let is_pts = !request.form.pts.is_empty();
     if !no_prep
         && !is_pts
-        && let Some(code) = prepare(&drives, kept.has_begun(), &kept.erase, args.series.quiet, &switch)?
+        && let Some(code) = kept.prepare(&drives, &switch)?
     {
         return Ok(code);
     }
@@ -87,9 +87,8 @@ pub fn run(args: &BaselineArgs) -> Result<ExitCode, Failure> {
             opened = Some(request.open(&kept.erase)?);
         }
         let Some(opened) = &opened else { break };
-        match run_jobs(&jobs, &request, opened, fio.as_ref(), &mut kept, &switch)? {
-            JobEnd::Measured => {}
-            JobEnd::Interrupted => return messages::interruption(&kept),
+        if run_jobs(&jobs, &request, opened, fio.as_ref(), &mut kept, &switch)?.is_break() {
+            return messages::interruption(&kept);
         }
     }
     let mut conclusion = conclude(&kept.series);

@@ -6,12 +6,12 @@ use load::workload::fio::{FioLoad, Problem, Surroundings, jobs, runs};
 use load::workload::{RunSpec, Workload};
 use procedures::series::{self, NOT_PREPARED};
 use results::baseline::{JOBS, Pts, job_name};
-use results::series::{Identity, Purpose, SERIES_FORMAT_VERSION, Series};
+use results::series::{Identity, Purpose, Series};
 use results::units::{quoted, span};
 use session::devices::{Consents, Devices, parsed};
 use session::engine::{Demand, Engine};
 use session::failure::Failure;
-use session::runner::{self, Opened};
+use session::runner::Opened;
 
 /// Length of a job of SNIA's tests, seconds; shorter on simulated drives, which do not change over time.
 const PTS_SEC: u64 = 60;
@@ -208,20 +208,8 @@ impl Request {
             (JOBS, self.form.jobs_min().to_string()),
             (NOT_PREPARED, unprepared.join(", ")),
         ];
-        Series {
-            format_version: SERIES_FORMAT_VERSION,
-            tool: runner::tool(),
-            command: runner::command(),
-            purpose: Purpose::Baseline,
-            began_unix_ms: series::now_unix_ms(),
-            devices,
-            config_1x: String::new(),
-            terms: terms.map(|(name, value)| (name.to_owned(), value)).into(),
-            findings: Vec::new(),
-            steps: Vec::new(),
-            conclusion: None,
-            process: None,
-        }
+        let terms = terms.map(|(name, value)| (name.to_owned(), value)).into();
+        series::planned(Purpose::Baseline, devices, String::new(), terms)
     }
 }
 

@@ -8,7 +8,6 @@ use results::series::{State, Step};
 use results::units::{self, span};
 use session::console;
 use session::failure::Failure;
-use std::fmt::Write as _;
 use std::process::ExitCode;
 
 /// Announces the work and its duration.
@@ -81,18 +80,9 @@ pub fn heading(place: &Place, index: usize) -> String {
 
 /// Prints the result of a finished series. Returns the exit code.
 pub fn conclusion(place: &Place) -> Result<ExitCode, Failure> {
-    let Some(conclusion) = &place.kept.series.conclusion else {
-        return Ok(ExitCode::from(Outcome::Invalid.exit_code()));
-    };
-    let mut page = format!("\n{} ({}): {}\n", conclusion.outcome, place.claim.noun(), conclusion.sentence);
-    for remark in &conclusion.remarks {
-        // Writing to a string cannot fail.
-        let _ = writeln!(page, "  {remark}");
-    }
-    page.push_str(&stages(place));
-    console::page(&page)?;
-    place.kept.write_html()?;
-    Ok(ExitCode::from(conclusion.outcome.exit_code()))
+    let outcome = place.kept.series.conclusion.as_ref().map(|conclusion| conclusion.outcome);
+    let head = outcome.map(|outcome| format!("{outcome} ({}): ", place.claim.noun()));
+    place.kept.show_conclusion(&head.unwrap_or_default(), &stages(place))
 }
 
 /// Prints the state of a series interrupted in a stage. Returns the exit code.

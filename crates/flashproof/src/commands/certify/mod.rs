@@ -19,7 +19,7 @@ mod stage;
 
 use crate::args::CertifyArgs;
 use place::Place;
-use procedures::series::{Drives, prepare};
+use procedures::series::Drives;
 use request::Request;
 use results::certify;
 use results::judge::Outcome;
@@ -27,7 +27,6 @@ use session::Manner;
 use session::console;
 use session::failure::Failure;
 use session::signals::{self, Switch};
-use stage::StageEnd;
 use std::process::ExitCode;
 
 /// Certifies devices, resuming from the state on disk.
@@ -53,7 +52,7 @@ pub fn run(args: &CertifyArgs) -> Result<ExitCode, Failure> {
     place.kept.series.conclusion = None;
     place.kept.save()?;
     if !args.no_prep && !drives.to_prepare(place.kept.has_begun()).is_empty() {
-        if let Some(code) = prepare(&drives, place.kept.has_begun(), &place.kept.erase, args.series.quiet, &switch)? {
+        if let Some(code) = place.kept.prepare(&drives, &switch)? {
             return Ok(code);
         }
         // Findings about unprepared drives are no longer valid.
@@ -68,9 +67,9 @@ pub fn run(args: &CertifyArgs) -> Result<ExitCode, Failure> {
         }
         match stage::run(args, &request, &mut place, index, &switch)? {
             // Another run now would have the same result; the same command tries again later.
-            StageEnd::Judged(Outcome::Invalid) => break,
-            StageEnd::Judged(_) => {}
-            StageEnd::Interrupted => return messages::interruption(&place, index),
+            Some(Outcome::Invalid) => break,
+            Some(_) => {}
+            None => return messages::interruption(&place, index),
         }
     }
     place.kept.series.conclusion = Some(certify::conclude(&place.kept.series, &place.claim));

@@ -6,7 +6,7 @@ use load::workload::Load;
 use load::workload::act::ActWorkload;
 use procedures::series::{self, Base1x, NOT_PREPARED};
 use results::certify::{Claim, Outline, STAGE_SEC};
-use results::series::{Identity, Purpose, Rule, SERIES_FORMAT_VERSION, Series, Step};
+use results::series::{Identity, Purpose, Rule, Series, Step};
 use results::units::span;
 use session::failure::Failure;
 use session::runner;
@@ -111,19 +111,7 @@ impl Request {
         let mut terms = self.terms.clone();
         terms.push((NAMED.to_owned(), claim.noun().to_owned()));
         terms.push((NOT_PREPARED.to_owned(), claim.unprepared.join(", ")));
-        Series {
-            format_version: SERIES_FORMAT_VERSION,
-            tool: runner::tool(),
-            command: runner::command(),
-            purpose: Purpose::Certify,
-            began_unix_ms: series::now_unix_ms(),
-            devices,
-            config_1x: self.base.to_text(),
-            terms,
-            findings: Vec::new(),
-            steps: self.outline.stages(),
-            conclusion: None,
-            process: None,
-        }
+        let planned = series::planned(Purpose::Certify, devices, self.base.to_text(), terms);
+        Series { steps: self.outline.stages(), ..planned }
     }
 }

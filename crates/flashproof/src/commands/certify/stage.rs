@@ -4,24 +4,20 @@ use super::messages;
 use super::place::Place;
 use super::request::Request;
 use crate::args::CertifyArgs;
-use procedures::series::{StepRun, now_unix_ms};
+use procedures::series::{alone, now_unix_ms};
 use results::certify::{self, Judged, Linearity};
 use results::judge::{End, Outcome, Verdict};
 use results::run_dir;
 use results::series::{Rule, State, Step};
 use serde_json::{Value, json};
 use session::console;
+use session::devices::Consents;
 use session::failure::Failure;
 use session::recording::Unwatched;
+use session::runner::{RunRequest, SeriesContext};
 use session::signals::Switch;
 
-pub enum StageEnd {
-    Judged(Outcome),
-    /// Ended by a signal.
-    Interrupted,
-}
-
-/// Runs the stage `index`. Errors: it did not begin, or could not be recorded; it is then marked as interrupted, and
+/// Runs the stage `index`; `None`: a signal ended it. Errors: it did not begin, or could not be recorded; it is then marked as interrupted, and
 /// the same command runs it again.
 pub fn run(
     args: &CertifyArgs,
@@ -29,26 +25,24 @@ pub fn run(
     place: &mut Place,
     index: usize,
     switch: &Switch,
-) -> Result<StageEnd, Failure> {
+) -> Result<Option<Outcome>, Failure> {
     certify::begin(&mut place.kept.series.steps[index], now_unix_ms());
     place.kept.save()?;
     messages::stage_begins(place, index);
     let devices = request.base.spec().names();
-    let what = StepRun {
-        load: request.load(&place.kept.series.steps[index])?,
-        opened: None,
-        others: &devices,
-        sla: &args.sla,
+    let step = &place.kept.series.steps[index];
+    let asked = RunRequest {
+        consents: Consents { erase: &[], others: &devices, shared: false },
+        sla: args.sla.clone(),
         slice_sec: args.slice.into(),
-        round_sec: None,
         patience: args.patience.into(),
-        round: None,
-        heading: messages::heading(place, index),
+        part: SeriesContext { heading: Some(messages::heading(place, index)), ..SeriesContext::default() },
+        ..RunRequest::new(alone(request.load(step)?, &step.name))
     };
-    let verdict = place.kept.run_step(index, what, switch, &mut Unwatched)?;
+    let verdict = place.kept.run_step(index, asked, None, switch, &mut Unwatched)?;
     let ended = take(place, index, &verdict, now_unix_ms());
     place.kept.save()?;
-    if let StageEnd::Judged(_) = ended {
+    if ended.is_some() {
         messages::stage_ended(place, index);
     }
     Ok(ended)
@@ -75,12 +69,12 @@ pub fn settle(place: &mut Place) {
 }
 
 /// Records the verdict on the run of a stage.
-fn take(place: &mut Place, index: usize, verdict: &Verdict, ended_unix_ms: u64) -> StageEnd {
+fn take(place: &mut Place, index: usize, verdict: &Verdict, ended_unix_ms: u64) -> Option<Outcome> {
     let step = &mut place.kept.series.steps[index];
     step.ended_unix_ms = Some(ended_unix_ms);
     if let End::Interrupted { signal } = &verdict.end {
         step.interrupt(&format!("{signal} after {:.0} of {} s", verdict.ran_sec, verdict.duration_sec));
-        return StageEnd::Interrupted;
+        return None;
     }
     let Judged { outcome, reason, notes } = certify::judge_stage(step.rule, verdict);
     step.state = State::Done;
@@ -91,7 +85,7 @@ fn take(place: &mut Place, index: usize, verdict: &Verdict, ended_unix_ms: u64) 
         console::note(&format!("\n{linearity}"));
         place.kept.series.steps[index].details["linearity"] = json!(linearity);
     }
-    StageEnd::Judged(outcome)
+    Some(outcome)
 }
 
 /// Details of a run for the conclusion and the report, so that they need not read its directory.

@@ -16,7 +16,7 @@ mod put_back;
 
 use crate::args::{CollectArgs, NodeArgs, RestoreArgs};
 use put_back::{Lock, PutBack};
-use session::console;
+use session::console::{self, shell};
 use session::failure::Failure;
 use session::signals::Ending;
 use sizing::info::Build;
@@ -62,13 +62,4 @@ fn retry(args: &NodeArgs) -> Duration {
 
 fn build(node: &Node) -> Option<Build> {
     Build::parse(&node.build)
-}
-
-/// Quotes a word for a shell: names come from servers and may contain anything.
-fn shell(word: &str) -> String {
-    let is_plain = |c: char| c.is_ascii_alphanumeric() || "/._:@%+=,-".contains(c);
-    match !word.is_empty() && word.chars().all(is_plain) {
-        true => word.to_owned(),
-        false => format!("'{}'", word.replace('\'', r"'\''")),
-    }
 }

@@ -10,7 +10,6 @@ use results::series::{State, Step};
 use results::units::span;
 use session::console;
 use session::failure::Failure;
-use std::fmt::Write as _;
 use std::process::ExitCode;
 
 /// Announces the work.
@@ -62,16 +61,7 @@ pub fn step_ended(step: &Step) {
 
 /// Prints the result of a finished search. Returns the exit code.
 pub fn conclusion(kept: &Kept) -> Result<ExitCode, Failure> {
-    let Some(conclusion) = &kept.series.conclusion else { return Ok(ExitCode::from(Outcome::Invalid.exit_code())) };
-    let mut page = format!("\n{}\n", conclusion.sentence);
-    for remark in &conclusion.remarks {
-        // Writing to a string cannot fail.
-        let _ = writeln!(page, "  {remark}");
-    }
-    page.push_str(&steps(kept));
-    console::page(&page)?;
-    kept.write_html()?;
-    Ok(ExitCode::from(conclusion.outcome.exit_code()))
+    kept.show_conclusion("", &steps(kept))
 }
 
 /// Prints the state of an interrupted search. Returns the exit code.

@@ -15,11 +15,11 @@ mod request;
 mod search;
 
 use crate::args::RateArgs;
-use procedures::series::{Drives, Kept, NOT_PREPARED, default_name, may_erase, prepare};
+use procedures::series::{Drives, Kept, NOT_PREPARED, default_name, may_erase};
 use request::Request;
 use results::judge::Outcome;
 use results::rating::{Finding, conclude};
-use search::{SearchRun, StepEnd};
+use search::SearchRun;
 use session::Manner;
 use session::console;
 use session::failure::Failure;
@@ -47,7 +47,7 @@ pub fn run(args: &RateArgs) -> Result<ExitCode, Failure> {
     kept.series.conclusion = None;
     kept.save()?;
     if !args.no_prep
-        && let Some(code) = prepare(&drives, kept.has_begun(), &kept.erase, args.series.quiet, &switch)?
+        && let Some(code) = kept.prepare(&drives, &switch)?
     {
         return Ok(code);
     }
@@ -76,9 +76,8 @@ fn climb(args: &RateArgs, request: &Request, kept: &mut Kept, switch: &Switch) -
             Ok(moved) => moved,
             Err(finding) => return Ok(Some(finding)),
         };
-        match search.run(moved, args, request, kept, switch)? {
-            StepEnd::Judged => {}
-            StepEnd::Interrupted => return Ok(None),
+        if search.run(moved, args, request, kept, switch)?.is_break() {
+            return Ok(None);
         }
     }
 }

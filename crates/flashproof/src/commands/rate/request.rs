@@ -8,10 +8,9 @@ use load::workload::act::load_summary::LoadSummary;
 use procedures::series::{self, Base1x, NOT_PREPARED};
 use results::judge::{Sla, round_sec};
 use results::rating::{Move, Multiple, RECOVERY_ROUNDS_MAX, ROUNDS_MIN, SPELLS_IN_WINDOW, Standing};
-use results::series::{Identity, Purpose, SERIES_FORMAT_VERSION, Series};
+use results::series::{Identity, Purpose, Series};
 use results::units::span;
 use session::failure::Failure;
-use session::runner;
 
 /// Duration of the confirmation, seconds: ACT's slice.
 const SLICE_SEC: u32 = 3_600;
@@ -164,20 +163,7 @@ impl Request {
         let prepared = if self.no_prep { "none (--no-prep)" } else { "before the first step" };
         terms.push(("preparation".to_owned(), prepared.to_owned()));
         terms.push((NOT_PREPARED.to_owned(), unprepared.join(", ")));
-        Series {
-            format_version: SERIES_FORMAT_VERSION,
-            tool: runner::tool(),
-            command: runner::command(),
-            purpose: Purpose::Rate,
-            began_unix_ms: series::now_unix_ms(),
-            devices,
-            config_1x: self.base.to_text(),
-            terms,
-            findings: Vec::new(),
-            steps: Vec::new(),
-            conclusion: None,
-            process: None,
-        }
+        series::planned(Purpose::Rate, devices, self.base.to_text(), terms)
     }
 
     /// Comparability of a rating with published ones, given `unprepared` devices and devices of `virtual_kinds`, which

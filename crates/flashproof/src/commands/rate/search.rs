@@ -3,7 +3,7 @@
 use super::messages;
 use super::request::Request;
 use crate::args::RateArgs;
-use procedures::series::{Kept, StepRun, now_unix_ms};
+use procedures::series::{Kept, alone, now_unix_ms};
 use results::cell::Interval;
 use results::judge::{End, Outcome};
 use results::rating::{Details, Finding, Judged, Move, Search, Seen, Shares, Stop, Target, Watcher};
@@ -13,8 +13,9 @@ use serde_json::json;
 use session::console;
 use session::failure::Failure;
 use session::recording::Watch;
-use session::runner::Patience;
+use session::runner::{Patience, RunRequest, SeriesContext};
 use session::signals::Switch;
+use std::ops::ControlFlow;
 
 /// Maximum I/O errors of a step: any of them fails it, so a dying drive is not loaded further.
 const PATIENCE: Patience = Patience::with_errors(100);
@@ -26,13 +27,6 @@ const OUR_LIMIT_MAX: u32 = 3;
 const RATINGS_TRIED: u32 = 200;
 const RANGE_BELOW: f64 = 100.0;
 const RANGE_ABOVE: f64 = 1.1;
-
-pub enum StepEnd {
-    /// The step has a result.
-    Judged,
-    /// Ended by a signal.
-    Interrupted,
-}
 
 /// A search in progress.
 pub struct SearchRun {
@@ -112,7 +106,7 @@ impl SearchRun {
         (least_sec, most_sec)
     }
 
-    /// Runs a move and takes its result. The step is saved in `kept` before and after.
+    /// Runs a move and takes its result. The step is saved in `kept` before and after. `Break`: a signal ended it.
     pub fn run(
         &mut self,
         moved: Move,
@@ -120,7 +114,7 @@ impl SearchRun {
         request: &Request,
         kept: &mut Kept,
         switch: &Switch,
-    ) -> Result<StepEnd, Failure> {
+    ) -> Result<ControlFlow<()>, Failure> {
         let step = self.step(moved, request, &kept.series);
         let (duration_sec, slice) = (step.duration_sec, request.slice(moved.multiple()));
         let longest_sec = request.longest_sec(moved, self.wait_sec);
@@ -129,28 +123,25 @@ impl SearchRun {
             Err(failure) => {
                 console::warning(&failure.message);
                 self.search.out_of_range();
-                return Ok(StepEnd::Judged);
+                return Ok(ControlFlow::Continue(()));
             }
         };
         messages::step_begins(&step);
         let (index, heading) = (kept.series.steps.len(), step.name.clone());
         kept.series.steps.push(step);
         kept.save()?;
-        let what = StepRun {
-            load,
-            opened: None,
-            others: &[],
-            sla: &args.sla,
+        let asked = RunRequest {
+            sla: args.sla.clone(),
             slice_sec: slice.sec,
             round_sec: Some(slice.round_sec),
             patience: PATIENCE,
-            round: None,
-            heading,
+            part: SeriesContext { heading: Some(heading.clone()), ..SeriesContext::default() },
+            ..RunRequest::new(alone(load, &heading))
         };
         let mut watched = Watched { target: self.target(moved), step_sec: longest_sec, watcher: None };
-        let verdict = kept.run_step(index, what, switch, &mut watched)?;
+        let verdict = kept.run_step(index, asked, None, switch, &mut watched)?;
         // The run has a verdict but never began.
-        let Some(watcher) = watched.watcher else { return Ok(StepEnd::Interrupted) };
+        let Some(watcher) = watched.watcher else { return Ok(ControlFlow::Break(())) };
         let judged = watcher.judge(&verdict);
         let step = &mut kept.series.steps[index];
         step.ended_unix_ms = Some(now_unix_ms());
@@ -162,13 +153,13 @@ impl SearchRun {
             step.interrupt(why);
             step.details = json!({ "ran_sec": verdict.ran_sec });
             kept.save()?;
-            return Ok(if self.time_up { StepEnd::Judged } else { StepEnd::Interrupted });
+            return Ok(if self.time_up { ControlFlow::Continue(()) } else { ControlFlow::Break(()) });
         }
         end(step, moved, &judged, verdict.ran_sec);
         kept.save()?;
         messages::step_ended(&kept.series.steps[index]);
         self.take(moved, &judged);
-        Ok(StepEnd::Judged)
+        Ok(ControlFlow::Continue(()))
     }
 
     fn target(&self, moved: Move) -> Target {
