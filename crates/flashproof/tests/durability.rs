@@ -82,7 +82,7 @@ fn cut(lie: &str, in_directory: bool, modes: &[&str], number: u64, seed: u64) ->
     tester.wait_until("many writes are acknowledged", || acknowledged(&bench) > 150);
     thread::sleep(Duration::from_millis(random.below(1500)));
     // Some as if the machine went with its drive: it says nothing more.
-    if number % CUTS == 0 {
+    if number.is_multiple_of(CUTS) {
         tester.signal("STOP");
         drive.cut();
         witness.wait_to_hear("vanished");
