@@ -4,9 +4,7 @@
 //! with this exact load is called an estimate.
 
 use crate::align::{balanced, read_profile};
-use report::comparison::{
-    Candidate, Cell, CompareError, Comparison, Given, Named, Published, built_in, compare, read_published,
-};
+use report::comparison::{Candidate, Cell, Comparison, Given, Named, Published, built_in, compare, read_published};
 use report::table::Table;
 use results::units::{multiple, number, percent, percent_exact};
 use serde::Serialize;
@@ -126,9 +124,9 @@ pub fn ratings(path: Option<&Path>) -> Result<Vec<Published>, Failure> {
 
 /// The comparison of `candidates`; prints its warnings and remarks.
 pub fn compared(candidates: &[Named], given: &Given, ratings: &[Published]) -> Result<Comparison, Failure> {
-    let comparison = compare(candidates, given, ratings).map_err(|error| match error {
-        CompareError::Asked(error) => Failure::usage(error),
-        CompareError::Read(error) => Failure::environment(error),
+    let comparison = compare(candidates, given, ratings).map_err(|error| match error.is_usage() {
+        true => Failure::usage(error),
+        false => Failure::environment(error),
     })?;
     comparison.warnings.iter().for_each(|warning| console::warning(warning));
     comparison.remarks.iter().for_each(|remark| console::note(remark));

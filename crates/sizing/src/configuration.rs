@@ -49,6 +49,30 @@ pub struct Configuration {
 /// exactly.
 const NEAR: f64 = 0.02;
 
+/// Why there is no configuration.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum ConfigurationError {
+    /// No such node.
+    #[error("the profile has no node {wanted} - it has {}", .found.join(", "))]
+    NoNode {
+        wanted: String,
+        /// Nodes that exist.
+        found: Vec<String>,
+    },
+    /// The namespace has no load.
+    #[error(
+        "namespace {namespace}: neither read nor wrote a record in the window - there is no load to test: choose another one"
+    )]
+    NoLoad { namespace: String },
+    /// The result is not a valid configuration.
+    #[error("namespace {namespace}: cannot be configured - {problems}")]
+    Refused {
+        namespace: String,
+        /// Problems, sentences.
+        problems: String,
+    },
+}
+
 /// The node whose drives do most, by bytes a second: a drive is sized for the busiest.
 pub fn busiest_node(profile: &Profile) -> Option<&str> {
     let kib = |node: &str| -> f64 {
@@ -60,23 +84,20 @@ pub fn busiest_node(profile: &Profile) -> Option<&str> {
 }
 
 /// A configuration for each namespace of `node`.
-pub fn configurations(profile: &Profile, node: &str, test: &Test) -> Result<Vec<Configuration>, String> {
+pub fn configurations(profile: &Profile, node: &str, test: &Test) -> Result<Vec<Configuration>, ConfigurationError> {
     let of_node: Vec<&DeviceLoad> = profile.loads.iter().filter(|load| load.node == node).collect();
     if of_node.is_empty() {
-        let found: Vec<&str> = profile.nodes.iter().map(|node| node.id.as_str()).collect();
-        return Err(format!("the profile has no node {node} - it has {}", found.join(", ")));
+        let found = profile.nodes.iter().map(|node| node.id.clone()).collect();
+        return Err(ConfigurationError::NoNode { wanted: node.to_owned(), found });
     }
     let namespaces: BTreeSet<&str> = of_node.iter().map(|load| load.namespace.as_str()).collect();
     let of = |namespace: &str| of_node.iter().copied().filter(|load| load.namespace == namespace).collect::<Vec<_>>();
+    let made = namespaces.into_iter().map(|namespace| Part::of(profile, of(namespace)).configuration(profile, test));
     // A namespace at rest is no reason to have none of the others'.
-    let made =
-        namespaces.iter().filter_map(|name| Part::of(profile, of(name)).configuration(profile, test).transpose());
-    let made = made.collect::<Result<Vec<_>, _>>()?;
-    match namespaces.first().filter(|_| made.is_empty()) {
-        Some(idle) => Err(format!(
-            "namespace {idle}: neither read nor wrote a record in the window - there is no load to test: choose another one"
-        )),
-        None => Ok(made),
+    let (made, idle): (Vec<_>, Vec<_>) = made.partition(|made| !matches!(made, Err(ConfigurationError::NoLoad { .. })));
+    match made.is_empty() {
+        true => idle.into_iter().collect(),
+        false => made.into_iter().collect(),
     }
 }
 
@@ -116,15 +137,15 @@ impl<'a> Part<'a> {
         all.map(|n| n / self.drives.len() as f64)
     }
 
-    /// `None`: there is no load.
-    fn configuration(&self, profile: &Profile, test: &Test) -> Result<Option<Configuration>, String> {
+    fn configuration(&self, profile: &Profile, test: &Test) -> Result<Configuration, ConfigurationError> {
         let first = self.loads[0];
-        let refused = |problems: String| format!("namespace {}: cannot be configured - {problems}", first.namespace);
+        let namespace = || first.namespace.clone();
+        let refused = |problems: String| ConfigurationError::Refused { namespace: namespace(), problems };
         let (reads, writes) = (self.sum(|load| load.reads_per_sec), self.sum(|load| load.writes_per_sec));
         let (lbr, lbw) = (self.sum(|l| l.large_block_reads_per_sec), self.sum(|l| l.large_block_writes_per_sec));
         let whole = |rate: f64| (rate.round() as u32).max(u32::from(rate > 0.0));
         if whole(reads) == 0 && whole(writes) == 0 {
-            return Ok(None);
+            return Err(ConfigurationError::NoLoad { namespace: namespace() });
         }
         // In a steady state what is written and not read for defragmentation was freed without it.
         let direct_frees = self.sum(|load| {
@@ -175,8 +196,7 @@ impl<'a> Part<'a> {
         scale(&mut config, test.factor).map_err(|errors| refused(sentences(errors)))?;
         let asks = Load::of(&config, MIN_IO_BYTES).map_err(|problems| refused(sentences(problems)))?.io();
         let text = self.document(profile, test, config, &sizes).to_string();
-        let (namespace, drives) = (first.namespace.clone(), self.drives.len());
-        Ok(Some(Configuration { namespace, drives, text, asks, did, remarks }))
+        Ok(Configuration { namespace: namespace(), drives: self.drives.len(), text, asks, did, remarks })
     }
 
     /// `sizes`: why reads have the offset that they have.

@@ -7,12 +7,13 @@
 //! collapsed, and a table may lack its heading: then the command before it gives its name.
 
 use crate::lines::Lines;
-use crate::server_log::{self, Dump, ServerLog, Unit};
-use crate::source::{Source, cannot_read};
+use crate::server_log::{self, Dump, LogError, ServerLog, Unit};
+use crate::source::{ReadError, Source};
 use jiff::{SignedDuration, Timestamp};
 use results::units::is_unprintable;
 use std::io::{Cursor, Read};
 use std::path::Path;
+use thiserror::Error;
 
 /// Seconds that a table without slices stands for.
 const SECONDS: f64 = 1000.0;
@@ -31,6 +32,39 @@ const REST_BYTES_MAX: usize = 64 << 20;
 
 /// Lines in which the head of a table is looked for.
 const SNIFFED_LINES: usize = 1000;
+
+/// Why pasted tables cannot be read.
+#[derive(Debug, Error)]
+pub enum PastedError {
+    /// Read error.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// The lines between them are of no log.
+    #[error(transparent)]
+    Log(#[from] LogError),
+    /// Lines of several nodes.
+    #[error(
+        "the drv_ssd lines beside pasted tables are of {0} nodes, and a table says of none - give one node's at a time"
+    )]
+    SeveralNodes(usize),
+    /// A log of its own is among them.
+    #[error(
+        "{0} holds the histograms of a log beside pasted tables - give the log alone, which knows more, or the tables alone"
+    )]
+    Mixed(String),
+    #[error(
+        "the table of {name} has no column of {missing} - sizes need all powers of two up to the largest: run asloglatency \
+         with -e 1 -n {n}"
+    )]
+    Columns {
+        /// The histogram.
+        name: String,
+        /// The power that is missing.
+        missing: String,
+        /// Number of columns.
+        n: usize,
+    },
+}
 
 /// A table: averages over its slices.
 #[derive(Debug, Clone, PartialEq)]
@@ -68,12 +102,12 @@ pub fn is_pasted(path: &Path) -> bool {
 }
 
 /// Reads tables, and the lines of a log between them, as the log of one node.
-pub fn read(sources: Vec<Source>) -> Result<ServerLog, String> {
+pub fn read(sources: Vec<Source>) -> Result<ServerLog, PastedError> {
     let (mut tables, mut rest, mut names) = (Vec::new(), Vec::new(), Vec::new());
     for source in sources {
         let (name, input) = source.into_parts();
         let read = tables_of(input, &mut tables, &mut rest);
-        read.map_err(cannot_read(&name))?;
+        read.map_err(|source| ReadError { name: name.clone(), source })?;
         names.push(name);
     }
     let mut log = match rest.is_empty() {
@@ -83,21 +117,12 @@ pub fn read(sources: Vec<Source>) -> Result<ServerLog, String> {
             let mut logs = server_log::read(vec![source])?;
             match logs.len() {
                 1 => logs.remove(0),
-                several => {
-                    return Err(format!(
-                        "the drv_ssd lines beside pasted tables are of {several} nodes, and a table says of none - give one \
-                         node's at a time"
-                    ));
-                }
+                several => return Err(PastedError::SeveralNodes(several)),
             }
         }
     };
     if log.histograms.keys().any(|name| name.ends_with("-size")) {
-        return Err(format!(
-            "{} holds the histograms of a log beside pasted tables - give the log alone, which knows more, or the tables \
-             alone",
-            names.join(", ")
-        ));
+        return Err(PastedError::Mixed(names.join(", ")));
     }
     log.files = names;
     join(&mut log, tables)?;
@@ -105,7 +130,7 @@ pub fn read(sources: Vec<Source>) -> Result<ServerLog, String> {
 }
 
 /// Puts tables into a log that has no such histograms.
-fn join(log: &mut ServerLog, tables: Vec<Pasted>) -> Result<(), String> {
+fn join(log: &mut ServerLog, tables: Vec<Pasted>) -> Result<(), PastedError> {
     let to = log.span.map_or(Timestamp::UNIX_EPOCH + SignedDuration::from_hours(24), |(_, last)| last);
     // Counters begin anew at a restart.
     if let Some(restart) = log.restarts.pop() {
@@ -156,19 +181,15 @@ fn join(log: &mut ServerLog, tables: Vec<Pasted>) -> Result<(), String> {
 }
 
 /// Sizes need each power of two.
-fn check_columns(table: &Pasted) -> Result<(), String> {
+fn check_columns(table: &Pasted) -> Result<(), PastedError> {
     let missing =
         (0..table.thresholds.len()).find(|i| table.thresholds[*i] != 1_u64.checked_shl(*i as u32).unwrap_or(0));
     match missing {
         None => Ok(()),
         Some(i) => {
             let n = table.thresholds.last().map_or(0, |last| last.max(&1).ilog2() as usize + 1);
-            Err(format!(
-                "the table of {} has no column of {} bytes - sizes need all powers of two up to the largest: run \
-                 asloglatency with -e 1 -n {n}",
-                table.name,
-                1_u64.checked_shl(i as u32).unwrap_or(0)
-            ))
+            let missing = format!("{} bytes", 1_u64.checked_shl(i as u32).unwrap_or(0));
+            Err(PastedError::Columns { name: table.name.clone(), missing, n })
         }
     }
 }
@@ -359,7 +380,7 @@ mod tests {
             (0, 1_000_000, &[0, 750_000, 250_000, 0][..])
         );
         let (tables, _) = pasted("{a}-device-read-size\nslice-to (sec) 1 8 ops/sec\navg 100.00 25.00 1000.0\n");
-        let error = join(&mut ServerLog::default(), tables).unwrap_err();
+        let error = join(&mut ServerLog::default(), tables).unwrap_err().to_string();
         assert!(error.contains("no column of 2 bytes") && error.contains("-e 1 -n 4"), "{error}");
         let (tables, _) = pasted("{a}-device-read-size\nslice-to (sec) 0 ops/sec\navg 100 5\n");
         assert!(join(&mut ServerLog::default(), tables).is_err(), "there is no column of 0");

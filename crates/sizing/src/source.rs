@@ -4,10 +4,14 @@ use results::act_log::Input;
 use results::files::{self, Links};
 use std::io::{self, ErrorKind, Read};
 use std::path::Path;
+use thiserror::Error;
 
-/// Tells why the file called `name` cannot be read: the system refuses, or compressed data is damaged.
-pub(crate) fn cannot_read(name: &str) -> impl Fn(io::Error) -> String {
-    move |error| format!("reading {name} - {error}{}", advice(&error))
+/// Why a file cannot be read.
+#[derive(Debug, Error)]
+#[error("reading {name} - {source}{}", advice(source))]
+pub struct ReadError {
+    pub name: String,
+    pub source: io::Error,
 }
 
 fn advice(error: &io::Error) -> &'static str {
@@ -29,21 +33,24 @@ pub struct Source {
 impl Source {
     /// A regular file, what a shell has opened, or standard input for `-`. `piped`: the command that reads one from standard input, for
     /// messages.
-    pub fn open(path: &Path, piped: &'static str) -> Result<Self, String> {
+    pub fn open(path: &Path, piped: &'static str) -> Result<Self, ReadError> {
         if path == Path::new("-") {
             return Self::new("standard input", Box::new(io::stdin().lock()), piped);
         }
         let name = path.display().to_string();
         match files::open_given(path, Links::Followed) {
             Ok(file) => Self::new(&name, Box::new(file), piped),
-            Err(error) => Err(cannot_read(&name)(error)),
+            Err(source) => Err(ReadError { name, source }),
         }
     }
 
     /// An input called `name`, decompressed. `piped` is the command that reads it from standard input, for messages.
-    pub fn new(name: &str, bytes: Box<dyn Read>, piped: &'static str) -> Result<Self, String> {
-        let input = Input::piped_to(bytes, piped).map_err(cannot_read(name))?;
-        Ok(Self { name: name.to_owned(), input })
+    pub fn new(name: &str, bytes: Box<dyn Read>, piped: &'static str) -> Result<Self, ReadError> {
+        let name = name.to_owned();
+        match Input::piped_to(bytes, piped) {
+            Ok(input) => Ok(Self { name, input }),
+            Err(source) => Err(ReadError { name, source }),
+        }
     }
 
     /// Name and input.

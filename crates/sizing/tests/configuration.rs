@@ -5,7 +5,7 @@ use load::workload::act::ActConfig;
 use load::workload::act::options::Test as Kind;
 use load::workload::act::parse::parse;
 use sizing::align::{Load, worst};
-use sizing::configuration::{Configuration, Test, busiest_node, configurations};
+use sizing::configuration::{Configuration, ConfigurationError, Test, busiest_node, configurations};
 use sizing::drive_io::DriveIo;
 use sizing::profile::counters::mean_bytes;
 use sizing::profile::{DeviceLoad, DriveTarget, FORMAT, Node, Profile, Window};
@@ -191,7 +191,7 @@ fn loads_of_one_direction_and_records_over_a_large_block_can_be_configured() {
     assert!(configured[0].0.text.contains("records are read that do not fit it"), "{}", configured[0].0.text);
     reads_only.reads_per_sec = 0.0;
     let none = configurations(&profile(vec![reads_only]), "A1", &test("1")).unwrap_err();
-    assert!(none.contains("neither read nor wrote a record"), "{none}");
+    assert!(matches!(none, ConfigurationError::NoLoad { .. }), "{none}");
 }
 
 #[test]
@@ -216,7 +216,7 @@ fn the_node_that_moves_most_is_the_one_to_size_for() {
         configuration.text.contains("read-reqs-per-sec: 5000"),
         "the device of the same name on the other node is another"
     );
-    let error = configurations(&profile, "C3", &test("1")).unwrap_err();
+    let error = configurations(&profile, "C3", &test("1")).unwrap_err().to_string();
     assert!(error.contains("no node C3") && error.contains("A1, B2"), "{error}");
 }
 

@@ -20,8 +20,8 @@ mod wear;
 
 pub use candidate::{Candidate, DeviceIo, Load, Margin, Quantile, Rate, Test};
 pub use cell::Cell;
-pub use published::{Place, Published, TPS_OF_1X, built_in, read as read_published};
-pub use wear::{DeviceWear, Endurance, Given};
+pub use published::{ListError, Place, Published, TPS_OF_1X, built_in, read as read_published};
+pub use wear::{DeviceWear, Endurance, Given, UnknownName};
 
 use crate::baseline::{Beside, BesideDrive};
 use results::baseline::points_of;
@@ -68,16 +68,13 @@ impl Comparison {
 /// Errors: a directory holds neither, one is named twice, or `given` names an unknown candidate. Damaged runs are shown
 /// as far as they are whole, with a warning.
 pub fn compare(dirs: &[Named], given: &Given, ratings: &[Published]) -> Result<Comparison, CompareError> {
-    let names = names(dirs).map_err(CompareError::Asked)?;
+    let names = names(dirs)?;
     let mut places: BTreeMap<PathBuf, String> = BTreeMap::new();
     let mut once = |dir: &Path, name: &str| {
         let place = dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
         match places.insert(place, name.to_owned()) {
             None => Ok(()),
-            Some(first) => Err(CompareError::Asked(format!(
-                "comparing {first} with {name} - both are {}; name each run once",
-                dir.display()
-            ))),
+            Some(first) => Err(CompareError::Twice { first, second: name.to_owned(), dir: dir.to_owned() }),
         }
     };
     let mut sources = Vec::with_capacity(dirs.len());
@@ -93,7 +90,7 @@ pub fn compare(dirs: &[Named], given: &Given, ratings: &[Published]) -> Result<C
     let mut known: BTreeSet<&str> = sources.iter().map(|source| source.name.as_str()).collect();
     let runs = sources.iter().filter_map(|source| source.run.value());
     known.extend(runs.flat_map(|run| &run.manifest.devices).map(String::as_str));
-    given.check(&known).map_err(CompareError::Asked)?;
+    given.check(&known)?;
     let mut warnings = source::differences(&sources);
     let mut remarks = Vec::new();
     for source in &sources {
@@ -129,7 +126,7 @@ fn baselines(sources: &[Source]) -> Option<Beside> {
 
 /// A name for each directory: the one that was given, or that of the directory, or (where two are
 /// called the same) its path. Errors: one was given twice.
-fn names(dirs: &[Named]) -> Result<Vec<String>, String> {
+fn names(dirs: &[Named]) -> Result<Vec<String>, CompareError> {
     let last = |dir: &Path| {
         let dir = dir.canonicalize().unwrap_or_else(|_| dir.to_owned());
         dir.file_name().map_or_else(|| dir.display().to_string(), |name| name.to_string_lossy().into_owned())
@@ -145,9 +142,7 @@ fn names(dirs: &[Named]) -> Result<Vec<String>, String> {
     let given = dirs.iter().zip(&names).filter(|(named, _)| named.name.is_some()).map(|(_, name)| name);
     for name in given {
         if names.iter().filter(|other| *other == name).count() > 1 {
-            return Err(format!(
-                "comparing {name} with {name} - two candidates have that name; give one another (NAME=DIR)"
-            ));
+            return Err(CompareError::SameName { name: name.clone() });
         }
     }
     Ok(names)

@@ -6,7 +6,8 @@
 
 use results::files::{self, Links};
 use serde::Serialize;
-use std::path::Path;
+use std::path::{Path, PathBuf};
+use thiserror::Error;
 
 /// Longest list that is read.
 const LIST_BYTES_MAX: u64 = 16 << 20;
@@ -22,7 +23,18 @@ pub const TPS_OF_1X: f64 = 3_000.0;
 const NEIGHBOURS: usize = 2;
 
 /// The columns that a list must have; others are not looked at.
-const COLUMNS: &str = "class,device,tps,x(=tps/3000),gt1ms_pct,gt8ms_pct,gt64ms_pct,endurance,act_ver,source";
+const COLUMNS: [&str; 10] = [
+    "class",
+    "device",
+    "tps",
+    "x(=tps/3000)",
+    "gt1ms_pct",
+    "gt8ms_pct",
+    "gt64ms_pct",
+    "endurance",
+    "act_ver",
+    "source",
+];
 
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Published {
@@ -40,27 +52,42 @@ pub struct Published {
     pub source: Option<String>,
 }
 
+/// Why a list of ratings cannot be used.
+#[derive(Debug, Error)]
+pub enum ListError {
+    /// Read error.
+    #[error("reading the list of ratings {} - {source}; check the path", path.display())]
+    Io { path: PathBuf, source: std::io::Error },
+    /// Not a list of ratings.
+    #[error("reading the list of ratings {name} line {line} - {why}; its first line must be: {}", COLUMNS.join(","))]
+    Line {
+        name: String,
+        /// Line number, from 1.
+        line: u64,
+        /// Mistake in the line.
+        why: String,
+    },
+}
+
 /// The list that comes with this program.
-pub fn built_in() -> Result<Vec<Published>, String> {
+pub fn built_in() -> Result<Vec<Published>, ListError> {
     parse("of this program", LIST.as_bytes())
 }
 
 /// Reads a list of the same format. Errors: it cannot be read, or is none.
-pub fn read(path: &Path) -> Result<Vec<Published>, String> {
+pub fn read(path: &Path) -> Result<Vec<Published>, ListError> {
     let bytes = files::read(path, Links::Followed, LIST_BYTES_MAX)
-        .map_err(|error| format!("reading the list of ratings {} - {error}; check the path", path.display()))?;
+        .map_err(|source| ListError::Io { path: path.to_owned(), source })?;
     parse(&path.display().to_string(), &bytes)
 }
 
-fn parse(name: &str, bytes: &[u8]) -> Result<Vec<Published>, String> {
-    let failed = |line: u64, why: String| {
-        format!("reading the list of ratings {name} line {line} - {why}; its first line must be: {COLUMNS}")
-    };
+fn parse(name: &str, bytes: &[u8]) -> Result<Vec<Published>, ListError> {
+    let failed = |line, why: String| ListError::Line { name: name.to_owned(), line, why };
     let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).from_reader(bytes);
     let of_csv = |error: csv::Error| failed(error.position().map_or(1, csv::Position::line), error.to_string());
     let header = reader.headers().map_err(of_csv)?.clone();
-    let mut at = [0; 10];
-    for (at, column) in at.iter_mut().zip(COLUMNS.split(',')) {
+    let mut at = [0; COLUMNS.len()];
+    for (at, column) in at.iter_mut().zip(COLUMNS) {
         let found = header.iter().position(|name| name == column);
         *at = found.ok_or_else(|| failed(1, format!("there is no column {column}")))?;
     }
@@ -154,7 +181,7 @@ mod tests {
 
     #[test]
     fn another_list_may_have_quotes_and_empty_cells_and_mistakes_are_named() {
-        let header = COLUMNS;
+        let header = COLUMNS.join(",");
         let list = parse("x.csv", format!("{header}\nnvme,\"A, B\",6000,,0,0.00,,,,\n\n").as_bytes()).unwrap();
         assert_eq!((list[0].device.as_str(), list[0].x), ("A, B", 2.0));
         assert_eq!(list[0].over_pct, [Some(0.0), Some(0.0), None]);
@@ -165,7 +192,7 @@ mod tests {
             (format!("{header}\nnvme,A\n"), "line 2 - CSV error"),
             (String::new(), "line 1 - there is no column class"),
         ] {
-            let error = parse("x.csv", text.as_bytes()).unwrap_err();
+            let error = parse("x.csv", text.as_bytes()).unwrap_err().to_string();
             assert!(error.contains(why), "{why}: {error}");
         }
     }

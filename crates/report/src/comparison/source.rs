@@ -5,6 +5,7 @@
 //! tests are never averaged.
 
 use super::cell::Cell;
+use super::wear::UnknownName;
 use crate::latencies::{StreamLatencies, latencies};
 use crate::rejudge::{doubt_of, place_of, rejudge_in, went_away};
 use results::judge::Outcome;
@@ -15,6 +16,7 @@ use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
+use thiserror::Error;
 
 /// A directory as it was read.
 pub(super) struct Source {
@@ -40,11 +42,12 @@ pub(super) struct Source {
 impl Source {
     /// Reads `dir`. Errors: the directory is missing, or holds something else. Damage becomes a remark.
     pub(super) fn read(name: String, dir: &Path) -> Result<Self, CompareError> {
-        match run_dir::holds(dir).map_err(CompareError::Read)? {
+        let unreadable = |source| CompareError::Read { name: name.clone(), source };
+        match run_dir::holds(dir).map_err(unreadable)? {
             Holds::Run => Ok(Self::of_run(name, dir)),
             Holds::Series => match Series::read(dir) {
                 Ok(Some(series)) => Ok(Self::of_series(name, dir, series)),
-                Ok(None) => Err(CompareError::Read(went_away(dir))),
+                Ok(None) => Err(unreadable(went_away(dir))),
                 Err(error) => Ok(Self::unreadable(name, dir, Kind::Series, error.to_string())),
             },
         }
@@ -172,12 +175,37 @@ pub enum Kind {
 }
 
 /// Why nothing was compared.
-#[derive(Debug)]
+#[derive(Debug, Error)]
 pub enum CompareError {
     /// A directory holds neither a run nor a series.
-    Read(RunDirError),
-    /// The request is wrong.
-    Asked(String),
+    #[error("{source}")]
+    Read {
+        /// Name of the candidate.
+        name: String,
+        source: RunDirError,
+    },
+    /// The same run twice.
+    #[error("comparing {first} with {second} - both are {}; name each run once", dir.display())]
+    Twice {
+        /// First name.
+        first: String,
+        /// Second name.
+        second: String,
+        dir: PathBuf,
+    },
+    /// The same name twice.
+    #[error("comparing {name} with {name} - two candidates have that name; give one another (NAME=DIR)")]
+    SameName { name: String },
+    /// Something was said of nobody.
+    #[error(transparent)]
+    Given(#[from] UnknownName),
+}
+
+impl CompareError {
+    /// True for an error in the user's request, false for an error of a file.
+    pub fn is_usage(&self) -> bool {
+        !matches!(self, Self::Read { .. })
+    }
 }
 
 /// Settings of a run that do not change what was tested, or that are said in other words.

@@ -263,10 +263,7 @@ fn what_cannot_be_compared_is_refused() {
     let parent = tempfile::tempdir().unwrap();
     let dir = parent.path().join("a");
     bench(1).write(&dir);
-    let refused = |dirs: &[Named], given: &Given| match compare(dirs, given, &ratings()).unwrap_err() {
-        CompareError::Asked(error) => error,
-        CompareError::Read(error) => error.to_string(),
-    };
+    let refused = |dirs: &[Named], given: &Given| compare(dirs, given, &ratings()).unwrap_err().to_string();
     let again = parent.path().join(".").join("a");
     let error = refused(&[named(&dir), named(&again)], &Given::default());
     assert!(error.contains(" - both are ") && error.ends_with("name each run once"), "{error}");
@@ -324,7 +321,7 @@ fn a_search_stands_by_its_rating_and_the_highest_load_that_held() {
     assert!(!candidate.load.value().unwrap().highest);
     // The run that stands for it cannot be named beside it.
     let error = compare(&[named(&dir), named(&dir.join("30x"))], &Given::default(), &ratings()).unwrap_err();
-    assert!(matches!(&error, CompareError::Asked(text) if text.ends_with("; name each run once")), "{error:?}");
+    assert!(matches!(error, CompareError::Twice { .. }), "{error}");
     // A step that is gone is said, and the next one stands in.
     fs::remove_dir_all(dir.join("30x")).unwrap();
     let comparison = compare(&[named(&dir)], &Given::default(), &ratings()).unwrap();

@@ -12,6 +12,7 @@ use serde::Serialize;
 use serde_json::Value;
 use std::collections::BTreeSet;
 use std::path::Path;
+use thiserror::Error;
 
 /// Seconds of a day.
 const DAY_SEC: f64 = 86_400.0;
@@ -212,18 +213,25 @@ impl Given {
     }
 
     /// Errors: a name that is no candidate's and no device's.
-    pub(super) fn check(&self, known: &BTreeSet<&str>) -> Result<(), String> {
+    pub(super) fn check(&self, known: &BTreeSet<&str>) -> Result<(), UnknownName> {
         let mut names = self.endurance.iter().map(|(name, _)| name).chain(self.prices.iter().map(|(name, _)| name));
         match names.find(|name| !known.contains(name.as_str())) {
             None => Ok(()),
             Some(name) => {
                 let known = known.iter().copied().collect::<Vec<_>>().join(", ");
-                Err(format!(
-                    "using what was given for {name:?} - no candidate or device has that name; the names are {known}"
-                ))
+                Err(UnknownName { name: name.clone(), known })
             }
         }
     }
+}
+
+/// Something was said of a candidate that there is not.
+#[derive(Debug, Error, PartialEq, Eq)]
+#[error("using what was given for {name:?} - no candidate or device has that name; the names are {known}")]
+pub struct UnknownName {
+    pub name: String,
+    /// Existing names.
+    pub known: String,
 }
 
 #[cfg(test)]

@@ -120,13 +120,8 @@ impl<R: Read> Source<R> {
             (None, []) => None,
             (None, [only]) => Some(*only),
             (None, several) => {
-                let fits: Vec<_> = several.iter().map(|index| names[*index].as_str()).collect();
-                return Err(LatencyError::Asked(format!(
-                    "reading {} - {wanted:?} is the beginning of {} histograms: {}; name one of them",
-                    self.name,
-                    fits.len(),
-                    fits.join(", ")
-                )));
+                let fits = several.iter().map(|index| names[*index].clone()).collect();
+                return Err(LatencyError::Ambiguous { log: self.name.clone(), wanted: wanted.to_owned(), fits });
             }
         };
         Ok(Histogram { name: wanted.to_owned(), index, totals: Vec::new(), over: Vec::new() })
@@ -143,11 +138,7 @@ pub fn common_slice_sec(wanted_sec: u64, intervals_sec: &[u64]) -> Result<u64, L
     let slice_sec = common.and_then(|common| wanted_sec.max(1).div_ceil(common).checked_mul(common));
     slice_sec.ok_or_else(|| {
         let intervals: Vec<_> = intervals_sec.iter().map(|sec| format!("{sec} s")).collect();
-        LatencyError::Asked(format!(
-            "slices of {wanted_sec} s do not fit report intervals of {}: their common multiple is too long; look at the logs \
-             one by one",
-            intervals.join(", ")
-        ))
+        LatencyError::Slices { slice_sec: wanted_sec, intervals: intervals.join(", ") }
     })
 }
 
@@ -360,9 +351,48 @@ pub enum LatencyError {
         /// The value in quotes, or `missing`.
         found: String,
     },
-    /// The request does not fit the logs.
-    #[error("{0}")]
-    Asked(String),
+    /// A name fits several histograms.
+    #[error("reading {log} - {wanted:?} is the beginning of {} histograms: {}; name one of them", .fits.len(), .fits.join(", "))]
+    Ambiguous {
+        /// Name of the log as given.
+        log: String,
+        /// The name that was asked for.
+        wanted: String,
+        /// The histograms that it fits.
+        fits: Vec<String>,
+    },
+    /// Logs whose intervals have no multiple in common that could be counted.
+    #[error(
+        "slices of {slice_sec} s do not fit report intervals of {intervals}: their common multiple is too long; look at the logs one by one"
+    )]
+    Slices {
+        /// Requested length, seconds.
+        slice_sec: u64,
+        /// The intervals, as text.
+        intervals: String,
+    },
+    /// A limit lies between two edges of the log's buckets.
+    #[error(
+        "judging {log} by {limit} - its buckets end at powers of two of {unit}, the nearest at {edges}, so it cannot be \
+         said how many took over the threshold; choose one of those, or judge a run directory whose run had this limit in its --sla"
+    )]
+    Edge {
+        /// Name of the log as given.
+        log: String,
+        limit: String,
+        /// Unit of the buckets.
+        unit: &'static str,
+        /// The edges on both sides.
+        edges: String,
+    },
+    /// There is no histogram to judge.
+    #[error("judging {log} - it has neither reads nor writes; name the histogram to judge with -h: it has {}", .has.join(", "))]
+    NothingToJudge {
+        /// Name of the log as given.
+        log: String,
+        /// The histograms of the log.
+        has: Vec<String>,
+    },
 }
 
 impl LatencyError {

@@ -48,10 +48,7 @@ pub fn judged_names(log: &str, header: &Header, names: &[String]) -> Result<Vec<
     };
     let judged = if records.is_empty() { of(&["large-block-writes"]) } else { records };
     if judged.is_empty() {
-        return Err(LatencyError::Asked(format!(
-            "judging {log} - it has neither reads nor writes; name the histogram to judge with -h: it has {}",
-            names.join(", ")
-        )));
+        return Err(LatencyError::NothingToJudge { log: log.to_owned(), has: names.to_vec() });
     }
     Ok(judged)
 }
@@ -90,11 +87,7 @@ fn edge(log: &str, scale: ActScale, limit: &Limit) -> Result<usize, LatencyError
         None => format!("1 {unit}"),
         Some(below) => format!("{} and {} {unit}", 1_u64 << below, 2_u64 << below),
     };
-    Err(LatencyError::Asked(format!(
-        "judging {log} by {limit} - its buckets end at powers of two of {unit}, the nearest at {edges}, so it cannot be \
-         said how many took over the threshold; choose one of those, or judge a run directory whose run had this limit in \
-         its --sla"
-    )))
+    Err(LatencyError::Edge { log: log.to_owned(), limit: limit.to_string(), unit, edges })
 }
 
 /// Judges histograms of a log that was read with the [`edges`] of the SLA.

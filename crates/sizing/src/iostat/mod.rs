@@ -17,11 +17,12 @@ mod time;
 pub use rates::{DeviceRates, Iostat, Report, writes_with_data};
 
 use crate::lines::Lines;
-use crate::source::{Source, cannot_read};
+use crate::source::{ReadError, Source};
 use jiff::civil::Date;
 use reports::Collector;
 use std::io::{self, Read};
 use std::path::Path;
+use thiserror::Error;
 
 /// The node and the file of `NODE=FILE`, for iostat does not say where it ran; a path may have a `=`, too.
 pub fn of_node(path: &Path) -> (Option<String>, &Path) {
@@ -35,15 +36,29 @@ pub fn of_node(path: &Path) -> (Option<String>, &Path) {
 /// Bytes that tell JSON from text.
 const FIRST_BYTES: u64 = 256;
 
+/// Why an output of iostat cannot be read.
+#[derive(Debug, Error)]
+pub enum IostatError {
+    /// The system refuses, or compressed data is damaged.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// Not an output of `iostat -x`.
+    #[error(
+        "reading {name} - it has no table of iostat -x: expected a line like \"Device r/s rkB/s ... w/s wkB/s\", or \
+         JSON, found {found} - record one with \"iostat -xty 10 > FILE\", or \"iostat -xty 10 -o JSON\""
+    )]
+    NotIostat { name: String, found: String },
+}
+
 /// Reads what one machine's iostat printed, in one run or in several.
 ///
 /// `near`: a day that the reports are of, if one is known; it decides between 3 April and 4 March.
 /// Errors: it cannot be read, or has no report with reads and writes.
-pub fn read(source: Source, near: Option<Date>) -> Result<Iostat, String> {
+pub fn read(source: Source, near: Option<Date>) -> Result<Iostat, IostatError> {
     let (name, mut input) = source.into_parts();
-    let read_error = cannot_read(&name);
+    let read_error = |source| ReadError { name: name.clone(), source };
     let mut first = Vec::new();
-    input.by_ref().take(FIRST_BYTES).read_to_end(&mut first).map_err(&read_error)?;
+    input.by_ref().take(FIRST_BYTES).read_to_end(&mut first).map_err(read_error)?;
     let is_json = first.trim_ascii_start().starts_with(b"{");
     let bytes = io::Cursor::new(first).chain(&mut input);
     let mut collector = Collector::new(&name);
@@ -57,10 +72,7 @@ pub fn read(source: Source, near: Option<Date>) -> Result<Iostat, String> {
     }
     let (iostat, reports) = collector.finish(near);
     match reports {
-        0 => Err(format!(
-            "reading {name} - it has no table of iostat -x: expected a line like \"Device r/s rkB/s ... w/s wkB/s\", or \
-             JSON, found {found} - record one with \"iostat -xty 10 > FILE\", or \"iostat -xty 10 -o JSON\""
-        )),
+        0 => Err(IostatError::NotIostat { name, found }),
         _ => Ok(iostat),
     }
 }

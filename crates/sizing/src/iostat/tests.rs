@@ -2,11 +2,11 @@ use super::*;
 use jiff::civil::DateTime;
 use std::io::Cursor;
 
-fn read_text(text: impl AsRef<[u8]>) -> Result<Iostat, String> {
+fn read_text(text: impl AsRef<[u8]>) -> Result<Iostat, IostatError> {
     read_near(text, None)
 }
 
-fn read_near(text: impl AsRef<[u8]>, near: Option<Date>) -> Result<Iostat, String> {
+fn read_near(text: impl AsRef<[u8]>, near: Option<Date>) -> Result<Iostat, IostatError> {
     let bytes = Box::new(Cursor::new(text.as_ref().to_vec()));
     super::read(Source::new("io.txt", bytes, "flashproof size profile --iostat -").unwrap(), near)
 }
@@ -191,7 +191,7 @@ fn what_is_no_iostat_is_refused_with_what_was_found() {
         ("{\"a\": 1}", "JSON of something else"),
         ("\u{1}\u{2}", "first \"\\u0001"),
     ] {
-        let error = read_text(text).unwrap_err();
+        let error = read_text(text).unwrap_err().to_string();
         assert!(error.contains("reading io.txt - it has no table of iostat -x") && error.contains(found), "{error}");
     }
     let without = "Device tps kB_read/s kB_wrtn/s kB_read kB_wrtn\nsda 1.0 2.0 3.0 4 5\n";

@@ -4,8 +4,8 @@ use super::Wanted;
 use crate::lines::Repeats;
 use crate::server_log::order::{self, Begun};
 use crate::server_log::text::{self, DUMP};
-use crate::server_log::{Stamps, Unit, same_node};
-use crate::source::{Source, cannot_read};
+use crate::server_log::{LogError, Stamps, Unit, same_node};
+use crate::source::{ReadError, Source};
 use jiff::civil::DateTime;
 use memchr::memmem::Finder;
 use results::units::count;
@@ -53,7 +53,7 @@ pub struct Found {
 }
 
 /// Reads logs of one node to their ends, in the order of time.
-pub fn scan(sources: Vec<Source>, wanted: &Wanted) -> Result<Found, String> {
+pub fn scan(sources: Vec<Source>, wanted: &Wanted) -> Result<Found, LogError> {
     let (files, empty) = order::in_order(sources)?;
     let mut scanner = Scanner::new(wanted);
     if !empty.is_empty() {
@@ -102,7 +102,8 @@ impl<'a> Scanner<'a> {
         self.found.remarks.push(sentence);
     }
 
-    fn file(&mut self, file: &mut Begun) -> Result<(), String> {
+    fn file(&mut self, file: &mut Begun) -> Result<(), LogError> {
+        let cannot = |source| ReadError { name: file.name.clone(), source };
         if !file.head.is_empty() && !self.cut_line.is_empty() {
             let line = [&self.cut_line[..], &file.head].concat();
             self.line(&line);
@@ -110,7 +111,7 @@ impl<'a> Scanner<'a> {
         self.cut_line.clear();
         loop {
             let number = file.lines.number() + 1;
-            let Some(line) = file.lines.next_line().map_err(cannot_read(&file.name))? else { break };
+            let Some(line) = file.lines.next_line().map_err(cannot)? else { break };
             let id = match line.whole {
                 true => self.line(line.bytes),
                 false => {

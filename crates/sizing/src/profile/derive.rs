@@ -2,8 +2,8 @@
 
 use super::blocks::{self, Blocks};
 use super::counters::{Blockwise, Counted};
-use super::seen::{self, Seen};
-use super::sources::{Facts, Sources, Wanted};
+use super::seen::{self, IostatError, Seen};
+use super::sources::{Facts, SizingError, Sources, Wanted};
 use super::{Check, DeviceLoad, DriveTarget, FORMAT, Node, Origin, Profile, Window, checks, window};
 use crate::drive_io::DriveIo;
 use crate::server_log::{DriveLine, ServerLog, Start};
@@ -16,20 +16,17 @@ const COVERED: f64 = 0.6;
 /// Suffix of a namespace whose load is that of its shadow devices.
 const SHADOW: &str = "-shadow";
 
-pub fn profile(sources: &Sources, wanted: &Wanted) -> Result<Profile, String> {
+pub fn profile(sources: &Sources, wanted: &Wanted) -> Result<Profile, SizingError> {
     if sources.logs.is_empty() {
-        return Err("there is no server log to size from: sizes of records are logged and nowhere else - give --log \
-                    FILE"
-            .to_owned());
+        return Err(SizingError::NoLog);
     }
     let ids: Vec<String> = sources.logs.iter().map(id).collect();
     if let Some(stray) = sources.iostats.keys().find(|node| !ids.contains(node)) {
-        return Err(format!("--iostat {stray}=...: there is no such node - there is {}", ids.join(", ")));
+        return Err(SizingError::NoNode { wanted: stray.clone(), found: ids });
     }
     let found: BTreeSet<String> = sources.logs.iter().flat_map(ServerLog::namespaces).collect();
     if let Some(stray) = wanted.namespaces.iter().find(|namespace| !found.contains(*namespace)) {
-        let found: Vec<_> = found.into_iter().collect();
-        return Err(format!("there is no namespace {stray} - there is {}", found.join(", ")));
+        return Err(SizingError::NoNamespace { wanted: stray.clone(), found: found.into_iter().collect() });
     }
     let mut profile = Profile {
         format: FORMAT,
@@ -101,7 +98,7 @@ struct NodeSources<'a> {
 }
 
 impl NodeSources<'_> {
-    fn add_to(&self, profile: &mut Profile) -> Result<(), String> {
+    fn add_to(&self, profile: &mut Profile) -> Result<(), SizingError> {
         let (log, id) = (self.log, &self.id);
         let stored = log.namespaces();
         let devices = self.devices(&stored, &mut profile.remarks);
@@ -111,19 +108,12 @@ impl NodeSources<'_> {
             self.wanted.namespaces.is_empty() || self.wanted.namespaces.iter().any(|asked| asked == namespace)
         };
         if !devices.iter().any(|(namespace, _)| asked(namespace)) {
-            return Err(format!(
-                "{id}: has no drv_ssd line, so no namespace of it is stored on a device - give the log of another node"
-            ));
+            return Err(SizingError::NoDevices { log: id.clone() });
         }
         let namespaces: Vec<String> = stored.iter().filter(|namespace| asked(namespace)).cloned().collect();
         for namespace in &namespaces {
             if !log.histograms.contains_key(&format!("{{{namespace}}}-device-read-size")) {
-                return Err(format!(
-                    "{id}: has no histogram of the sizes that namespace {namespace} read and wrote (such as \
-                     {{{namespace}}}-device-read-size) - storage histograms are off: turn them on, and take the log again \
-                     after some minutes: asadm -e 'enable; manage config namespace {namespace} param \
-                     enable-benchmarks-storage to true' (or \"flashproof size collect --enable\")"
-                ));
+                return Err(SizingError::StorageHistogramsOff { log: id.clone(), namespace: namespace.clone() });
             }
         }
         let window = match (self.wanted.from, self.wanted.to) {
@@ -151,11 +141,8 @@ impl NodeSources<'_> {
                 let bounds = (bounds.0.or(seen.map(|seen| seen.from)), bounds.1.or(seen.map(|seen| seen.to)));
                 let found = window::find(log, id, &namespaces, self.wanted.at_least_sec, bounds);
                 found.map_err(|error| match seen {
-                    Some(Window { from, to }) => format!(
-                        "{error} (looked for while iostat was running, from {from} to {to}; without --iostat the whole \
-                         log is looked at)"
-                    ),
-                    None => error,
+                    Some(Window { from, to }) => SizingError::WhileIostat { error: Box::new(error), from, to },
+                    None => error.into(),
                 })?
             }
         };
@@ -301,8 +288,8 @@ impl NodeSources<'_> {
         devices
     }
 
-    fn iostat(&self, error: String) -> String {
-        format!("node {}: {error}", self.id)
+    fn iostat(&self, error: IostatError) -> SizingError {
+        SizingError::Iostat { node: self.id.clone(), error }
     }
 
     fn drive(&self, device: &str) -> String {
@@ -310,7 +297,11 @@ impl NodeSources<'_> {
     }
 
     /// iostat's numbers of each drive.
-    fn seen(&self, devices: &BTreeSet<(String, String)>, window: Window) -> Result<BTreeMap<String, Seen>, String> {
+    fn seen(
+        &self,
+        devices: &BTreeSet<(String, String)>,
+        window: Window,
+    ) -> Result<BTreeMap<String, Seen>, SizingError> {
         let Some(iostat) = self.sources.iostats.get(&self.id) else { return Ok(BTreeMap::new()) };
         let mut by_drive: BTreeMap<String, Vec<String>> = BTreeMap::new();
         devices.iter().for_each(|(_, device)| by_drive.entry(self.drive(device)).or_default().push(device.clone()));
@@ -342,13 +333,10 @@ impl NodeSources<'_> {
         sharers: usize,
         window: Window,
         kib_written_per_sec: Option<f64>,
-    ) -> Result<(DeviceLoad, Vec<String>, Vec<Check>), String> {
+    ) -> Result<(DeviceLoad, Vec<String>, Vec<Check>), SizingError> {
         let too_short = |what: String| {
             let Window { from, to } = window;
-            format!(
-                "{}: {what} was logged fewer than twice from {from} to {to} - the window is too short: take a longer one",
-                self.id
-            )
+            SizingError::TooShort { log: self.id.clone(), what, from, to }
         };
         let sized = |what: &str| {
             let name = format!("{{{namespace}}}-device-{what}-size");

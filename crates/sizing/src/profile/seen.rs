@@ -11,6 +11,33 @@ use std::collections::BTreeSet;
 /// By how much the clock of a report may be off: it prints whole seconds.
 const CLOCK_SEC: i64 = 1;
 
+/// Why iostat shows nothing of a drive.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum IostatError {
+    /// The reports are of another time.
+    #[error(
+        "iostat's reports are of {first} to {last}, and the load was looked at from {from} to {to} - give the iostat of \
+         that time, or --iostat-zone if the clock of its machine is in another time zone than UTC"
+    )]
+    OtherTime {
+        /// Time of the first report.
+        first: Timestamp,
+        last: Timestamp,
+        /// Start of the window.
+        from: Timestamp,
+        /// End of the window.
+        to: Timestamp,
+    },
+    #[error(
+        "iostat has no report of an interval: one alone is of the time since boot - run it with an interval while the \
+         load is on: iostat -xty 10"
+    )]
+    NoReport,
+    /// No such drive in the reports.
+    #[error("iostat shows {}, and not {drive} - give the iostat of that machine, or --drive NAME=DEVICE for what is on {drive}", in_one_line(&.found.join(", ")))]
+    OtherDevices { drive: String, found: Vec<String> },
+}
+
 /// The mean of what iostat showed.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Seen {
@@ -36,14 +63,16 @@ impl Seen {
 
 /// The mean of the reports within `window` of `drive`, or of all that is on it.
 ///
-/// Reports without a time are all taken. Errors: why iostat shows nothing of the drive.
-pub fn mean(iostat: &Iostat, drive: &str, devices: &[String], window: Window, zone: Offset) -> Result<Seen, String> {
+/// Reports without a time are all taken.
+pub fn mean(
+    iostat: &Iostat,
+    drive: &str,
+    devices: &[String],
+    window: Window,
+    zone: Offset,
+) -> Result<Seen, IostatError> {
     if iostat.reports.is_empty() {
-        return Err(
-            "iostat has no report of an interval: one alone is of the time since boot - run it with an interval \
-                    while the load is on: iostat -xty 10"
-                .to_owned(),
-        );
+        return Err(IostatError::NoReport);
     }
     let (reports, missing_sec) = within(iostat, window, zone)?;
     // The line of the drive, or those of its partitions.
@@ -54,10 +83,8 @@ pub fn mean(iostat: &Iostat, drive: &str, devices: &[String], window: Window, zo
         false => devices.iter().map(|device| device.trim_start_matches("/dev/")).collect(),
     };
     if names.is_empty() || !names.iter().all(|name| found.contains(name)) {
-        let found = in_one_line(&found.into_iter().collect::<Vec<_>>().join(", "));
-        return Err(format!(
-            "iostat shows {found}, and not {drive} - give the iostat of that machine, or --drive NAME=DEVICE for what is on {drive}"
-        ));
+        let found = found.into_iter().map(str::to_owned).collect();
+        return Err(IostatError::OtherDevices { drive: drive.to_owned(), found });
     }
     Ok(Seen { missing_sec, ..mean_of(&reports, &names) })
 }
@@ -80,22 +107,19 @@ pub fn mean_of(reports: &[&Report], devices: &[&str]) -> Seen {
 /// From when to when iostat looked; `None`: its reports have no time.
 ///
 /// Errors: that is another time than the log's, `of_log`.
-pub fn span(iostat: &Iostat, of_log: Option<(Timestamp, Timestamp)>, zone: Offset) -> Result<Option<Window>, String> {
+pub fn span(
+    iostat: &Iostat,
+    of_log: Option<(Timestamp, Timestamp)>,
+    zone: Offset,
+) -> Result<Option<Window>, IostatError> {
     let times = times(iostat, zone);
     let (Some(first), Some(last)) = (times.iter().min().copied(), times.iter().max().copied()) else { return Ok(None) };
     // The first report is of the time before it, most likely as long as the next.
     let begin = first - times.get(1).map_or(SignedDuration::ZERO, |next| next.duration_since(first).abs());
     match of_log {
-        Some((from, to)) if last < from || first > to => Err(other_time((first, last), from, to)),
+        Some((from, to)) if last < from || first > to => Err(IostatError::OtherTime { first, last, from, to }),
         _ => Ok(Some(Window { from: begin, to: last })),
     }
-}
-
-fn other_time((first, last): (Timestamp, Timestamp), from: Timestamp, to: Timestamp) -> String {
-    format!(
-        "iostat's reports are of {first} to {last}, and the load was looked at from {from} to {to} - give the iostat of \
-         that time, or --iostat-zone if the clock of its machine is in another time zone than UTC"
-    )
 }
 
 /// When the reports were printed, by the clock's own zone where it is told; empty if one of them has no time.
@@ -105,7 +129,7 @@ fn times(iostat: &Iostat, zone: Offset) -> Vec<Timestamp> {
 }
 
 /// The reports whose whole interval is within `window`, and how many seconds of it they lack.
-fn within(iostat: &Iostat, window: Window, zone: Offset) -> Result<(Vec<&Report>, f64), String> {
+fn within(iostat: &Iostat, window: Window, zone: Offset) -> Result<(Vec<&Report>, f64), IostatError> {
     let times = times(iostat, zone);
     if times.is_empty() {
         return Ok((iostat.reports.iter().collect(), 0.0));
@@ -122,7 +146,8 @@ fn within(iostat: &Iostat, window: Window, zone: Offset) -> Result<(Vec<&Report>
     let shown: f64 = indices.iter().map(|index| seconds(*index)).sum();
     let longest = indices.iter().map(|index| seconds(*index)).fold(0.0, f64::max);
     if reports.is_empty() {
-        return Err(other_time((times[0], times[times.len() - 1]), window.from, window.to));
+        let (first, last) = (times[0], times[times.len() - 1]);
+        return Err(IostatError::OtherTime { first, last, from: window.from, to: window.to });
     }
     // Up to an interval is lost at either end.
     let missing = window.seconds() - shown;
@@ -153,7 +178,7 @@ mod tests {
     fn a_name_from_iostat_leaves_the_terminal_alone() {
         let window = Window { from: Timestamp::UNIX_EPOCH, to: Timestamp::UNIX_EPOCH };
         let error = mean(&iostat(&[&[("nvme0\u{1b}[2J", 1.0)]]), "sdb", &[], window, Offset::UTC).unwrap_err();
-        assert!(error.starts_with("iostat shows nvme0\\u001b[2J, and not sdb"), "{error}");
+        assert!(error.to_string().starts_with("iostat shows nvme0\\u001b[2J, and not sdb"), "{error}");
     }
 
     #[test]
@@ -174,9 +199,10 @@ mod tests {
         assert_eq!(of("sdb", &["sda"]).unwrap(), io(2.0));
         // Of partitions whose drive has no line, however few of them a report has.
         assert_eq!(of("sd", &["sdb", "sdc"]).unwrap(), io(3.0));
+        let found = ["sda", "sdb", "sdc"].map(str::to_owned).to_vec();
         for devices in [&[][..], &["sda", "sdx"]] {
-            let error = of("sdd", devices).unwrap_err();
-            assert!(error.starts_with("iostat shows sda, sdb, sdc, and not sdd - "), "{error}");
+            let other = Err(IostatError::OtherDevices { drive: "sdd".to_owned(), found: found.clone() });
+            assert_eq!(of("sdd", devices), other);
         }
     }
 }

@@ -1,5 +1,7 @@
-//! Inputs of a profile, and options.
+//! Inputs of a profile, options, and errors.
 
+use super::seen::IostatError;
+use super::window::WindowError;
 use crate::info::{Build, FLUSH_BYTES, InfoReplies, Namespace};
 use crate::iostat::Iostat;
 use crate::server_log::{ServerLog, Start, size_bytes};
@@ -106,4 +108,66 @@ pub struct Wanted {
     pub drives: BTreeMap<String, String>,
     /// The time zone of iostat's clock.
     pub iostat_zone: Offset,
+}
+
+/// Why there is no profile.
+#[derive(Debug, thiserror::Error)]
+pub enum SizingError {
+    #[error("there is no server log to size from: sizes of records are logged and nowhere else - give --log FILE")]
+    NoLog,
+    #[error(
+        "{log}: has no histogram of the sizes that namespace {namespace} read and wrote (such as \
+         {{{namespace}}}-device-read-size) - storage histograms are off: turn them on, and take the log again after some \
+         minutes: asadm -e 'enable; manage config namespace {namespace} param enable-benchmarks-storage to true' (or \
+         \"flashproof size collect --enable\")"
+    )]
+    StorageHistogramsOff { log: String, namespace: String },
+    /// No such namespace.
+    #[error("there is no namespace {wanted} - there is {}", .found.join(", "))]
+    NoNamespace {
+        wanted: String,
+        /// Existing ones.
+        found: Vec<String>,
+    },
+    /// Nothing is stored on devices.
+    #[error("{log}: has no drv_ssd line, so no namespace of it is stored on a device - give the log of another node")]
+    NoDevices { log: String },
+    /// A rate needs two lines.
+    #[error(
+        "{log}: {what} was logged fewer than twice from {from} to {to} - the window is too short: take a longer one"
+    )]
+    TooShort {
+        log: String,
+        /// Name of the counter.
+        what: String,
+        /// Start of the window.
+        from: Timestamp,
+        /// End of the window.
+        to: Timestamp,
+    },
+    /// No window.
+    #[error(transparent)]
+    Window(#[from] WindowError),
+    /// No window while iostat was running.
+    #[error(
+        "{error} (looked for while iostat was running, from {from} to {to}; without --iostat the whole log is looked at)"
+    )]
+    WhileIostat {
+        /// Reason.
+        error: Box<WindowError>,
+        /// Time of the first report.
+        from: Timestamp,
+        /// Time of the last report.
+        to: Timestamp,
+    },
+    /// iostat's output does not match the load.
+    #[error("node {node}: {error}")]
+    Iostat { node: String, error: IostatError },
+    /// The node of an iostat output is unknown.
+    #[error("--iostat {wanted}=...: there is no such node - there is {}", .found.join(", "))]
+    NoNode {
+        wanted: String,
+        /// Existing ones.
+        found: Vec<String>,
+    },
 }

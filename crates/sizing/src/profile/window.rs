@@ -37,8 +37,65 @@ const SCATTER: f64 = 4.0;
 /// Windows whose load is at least this part of the busiest one's are as busy.
 const AS_BUSY: f64 = 0.95;
 
-const NO_COUNTERS: &str = "no counter of the load was logged twice without a restart in between - it takes two lines, and histograms come \
-     every 10 s";
+/// Why there is no window.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum WindowError {
+    /// Nothing was counted twice.
+    #[error(
+        "{log}: no counter of the load was logged twice without a restart in between - \
+         it takes two lines, and histograms come every 10 s"
+    )]
+    NoCounters { log: String },
+    /// The load did not stay the same for long enough.
+    #[error(
+        "{log}: no steady window of at least {wanted} - the longest was {longest} - choose one with --from and --to, or \
+         --at-least {at_least}"
+    )]
+    NotSteady {
+        log: String,
+        /// Requested length.
+        wanted: String,
+        /// The longest, when, and what ended it.
+        longest: String,
+        /// A length for which a steady window exists.
+        at_least: String,
+    },
+    /// The window asked for holds a restart.
+    #[error(
+        "{log}: the server was started again at {restart}, between {from} and {to} - \
+         counters begin anew then: choose a window before or after it"
+    )]
+    Restarted {
+        log: String,
+        /// Time of the restart.
+        restart: Timestamp,
+        /// Start of the window.
+        from: Timestamp,
+        /// End of the window.
+        to: Timestamp,
+    },
+    /// The end is before the start.
+    #[error("the window begins at {from} and ends at {to}: that is no time - give --to a later time than --from")]
+    Backwards {
+        /// Start of the window.
+        from: Timestamp,
+        /// End of the window.
+        to: Timestamp,
+    },
+    /// The window asked for is not in the log.
+    #[error("{log}: is of {first} to {last}, and {from} to {to} was asked for - choose a window within it")]
+    Elsewhere {
+        log: String,
+        /// Time of the first line.
+        first: Timestamp,
+        /// Time of the last line.
+        last: Timestamp,
+        /// Start of the window.
+        from: Timestamp,
+        /// End of the window.
+        to: Timestamp,
+    },
+}
 
 /// A counter of the log: its name and its values.
 struct Series {
@@ -48,21 +105,19 @@ struct Series {
 
 /// The busiest steady window of `log` of at least `at_least_sec`, among the lines from `from` and to `to`.
 ///
-/// Only counters of these `namespaces` are looked at. `name` is what the log is called in messages. Errors: why there is
-/// no window.
+/// Only counters of these `namespaces` are looked at. `name` is what the log is called in messages.
 pub fn find(
     log: &ServerLog,
     name: &str,
     namespaces: &[String],
     at_least_sec: u32,
     bounds: (Option<Timestamp>, Option<Timestamp>),
-) -> Result<Window, String> {
+) -> Result<Window, WindowError> {
     let series = series(log, namespaces);
-    let no_counters = || format!("{name}: {NO_COUNTERS}");
     let inside = |at: &Timestamp| bounds.0.is_none_or(|from| *at >= from) && bounds.1.is_none_or(|to| *at <= to);
     let instants = || series.iter().flat_map(|series| &series.points).map(|(at, _)| *at).filter(|at| inside(at));
     let (Some(first), Some(last)) = (instants().min(), instants().max()) else {
-        return Err(no_counters());
+        return Err(WindowError::NoCounters { log: name.to_owned() });
     };
     // Histograms of sizes are turned on and off: what cannot do without them is looked for where they are.
     let sized = || series.iter().filter(|series| series.name.ends_with("-size"));
@@ -77,7 +132,7 @@ pub fn find(
             windows.push(steady);
         }
     }
-    let longest = longest.ok_or_else(no_counters)?;
+    let longest = longest.ok_or_else(|| WindowError::NoCounters { log: name.to_owned() })?;
     windows.retain(|steady| steady.cells as i64 * CELL_SEC >= i64::from(at_least_sec));
     let busiest = windows.iter().map(|steady| steady.ops_per_sec).fold(0.0, f64::max);
     let best = windows.into_iter().filter(|steady| steady.ops_per_sec >= AS_BUSY * busiest).max_by_key(|s| s.cells);
@@ -86,37 +141,30 @@ pub fn find(
         let ended = longest.ended_by.map_or_else(String::new, |(series, before, after)| {
             format!(", until {series} changed from {before:.0} to {after:.0} a second")
         });
-        format!(
-            "{name}: no steady window of at least {} - the longest was {} from {}{ended} - choose one with --from and \
-             --to, or --at-least {seconds}s",
-            span(at_least_sec.into()),
-            span(seconds as u64),
-            longest.window.from
-        )
+        WindowError::NotSteady {
+            log: name.to_owned(),
+            wanted: span(at_least_sec.into()),
+            longest: format!("{} from {}{ended}", span(seconds as u64), longest.window.from),
+            at_least: format!("{seconds}s"),
+        }
     })
 }
 
 /// The part of `window` that `log` is of.
 ///
 /// Errors: there is none, or a restart is in it.
-pub fn check(log: &ServerLog, name: &str, window: Window) -> Result<Window, String> {
+pub fn check(log: &ServerLog, name: &str, window: Window) -> Result<Window, WindowError> {
     let Window { from, to } = window;
-    let Some((first, last)) = log.span else { return Err(format!("{name}: {NO_COUNTERS}")) };
+    let log_name = || name.to_owned();
+    let Some((first, last)) = log.span else { return Err(WindowError::NoCounters { log: log_name() }) };
     if from >= to {
-        return Err(format!(
-            "the window begins at {from} and ends at {to}: that is no time - give --to a later time than --from"
-        ));
+        return Err(WindowError::Backwards { from, to });
     }
     if to <= first || from >= last {
-        return Err(format!(
-            "{name}: is of {first} to {last}, and {from} to {to} was asked for - choose a window within it"
-        ));
+        return Err(WindowError::Elsewhere { log: log_name(), first, last, from, to });
     }
     match log.restarts.iter().find(|restart| **restart > from && **restart <= to) {
-        Some(restart) => Err(format!(
-            "{name}: the server was started again at {restart}, between {from} and {to} - counters begin anew then: choose \
-             a window before or after it"
-        )),
+        Some(restart) => Err(WindowError::Restarted { log: log_name(), restart: *restart, from, to }),
         None => Ok(Window { from: from.max(first), to: to.min(last) }),
     }
 }
@@ -387,7 +435,7 @@ mod tests {
         ServerLog { histograms, span, ..ServerLog::default() }
     }
 
-    fn found(log: &ServerLog, at_least_sec: u32) -> Result<(i64, i64), String> {
+    fn found(log: &ServerLog, at_least_sec: u32) -> Result<(i64, i64), WindowError> {
         let window = find(log, "a.log", &["test".to_owned()], at_least_sec, (None, None))?;
         Ok((window.from.as_second(), window.to.as_second()))
     }
@@ -403,13 +451,13 @@ mod tests {
     #[test]
     fn a_load_that_changes_has_no_window_and_says_what_changed() {
         let rises: Vec<_> = (1..20).map(|n| (1000 * n, 20)).collect();
-        let error = found(&log(&rises), 180).unwrap_err();
+        let error = found(&log(&rises), 180).unwrap_err().to_string();
         assert!(
             error.contains("no steady window of at least 3 min") && error.contains("{test}-device-read-size"),
             "{error}"
         );
         assert!(error.contains("--at-least"), "{error}");
-        assert_eq!(found(&log(&[(5, 0)]), 60), Err(format!("a.log: {NO_COUNTERS}")));
+        assert!(matches!(found(&log(&[(5, 0)]), 60), Err(WindowError::NoCounters { .. })));
     }
 
     #[test]
@@ -455,14 +503,13 @@ mod tests {
         let (from, to) = found(&twice, 180).unwrap();
         assert!(to <= 505 && to - from >= 460, "{from} to {to}");
         let across = Window { from: Timestamp::UNIX_EPOCH, to: Timestamp::from_second(700).unwrap() };
-        let error = check(&twice, "a.log", across).unwrap_err();
+        let error = check(&twice, "a.log", across).unwrap_err().to_string();
         assert!(error.contains("started again"), "{error}");
         let later = |second| Timestamp::from_second(second).unwrap();
         assert!(check(&twice, "a.log", Window { from: later(510), to: later(700) }).is_ok());
         let beyond = check(&twice, "a.log", Window { from: later(510), to: later(5000) }).unwrap();
         assert_eq!(beyond.to, twice.span.unwrap().1, "the log ends there");
         let elsewhere = Window { from: later(5000), to: later(6000) };
-        let error = check(&twice, "a.log", elsewhere).unwrap_err();
-        assert!(error.contains("was asked for - choose a window within it"), "{error}");
+        assert!(matches!(check(&twice, "a.log", elsewhere), Err(WindowError::Elsewhere { .. })));
     }
 }

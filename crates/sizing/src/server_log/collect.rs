@@ -4,9 +4,9 @@ use super::cadence::{add_steps, is_between};
 use super::remarks::{Kind, Place, Strange};
 use super::stamp::{Stamp, Stamps};
 use super::text::{self, DumpHeader, Parts};
-use super::{BUCKETS, DriveLine, Dump, ServerLog, Start, same_node};
+use super::{BUCKETS, DriveLine, Dump, LogError, ServerLog, Start, same_node};
 use crate::lines::{LINE_BYTES_MAX, Line, Lines, Repeats};
-use crate::source::cannot_read;
+use crate::source::ReadError;
 use jiff::{SignedDuration, Timestamp};
 use std::collections::BTreeSet;
 use std::io::Read;
@@ -60,7 +60,7 @@ pub(super) struct Collector {
     distance: SignedDuration,
     nul_bytes: u64,
     long: (u64, u64),
-    other_node: Option<String>,
+    other_node: Option<LogError>,
 }
 
 #[derive(Debug)]
@@ -96,7 +96,8 @@ impl Collector {
     }
 
     /// Reads a file to its end. `head`: what stands before its first line with a time, if it is no line of its own.
-    pub(super) fn read<R: Read>(&mut self, file: &str, head: &[u8], lines: &mut Lines<R>) -> Result<(), String> {
+    pub(super) fn read<R: Read>(&mut self, file: &str, head: &[u8], lines: &mut Lines<R>) -> Result<(), LogError> {
+        let cannot = |source| ReadError { name: file.to_owned(), source };
         self.log.files.push(file.to_owned());
         if !head.is_empty() {
             self.join(head, Place { file, line: 1 });
@@ -108,7 +109,7 @@ impl Collector {
         }
         loop {
             let number = lines.number() + 1;
-            let Some(line) = lines.next_line().map_err(cannot_read(file))? else { break };
+            let Some(line) = lines.next_line().map_err(cannot)? else { break };
             if line.whole {
                 self.line(line, Place { file, line: number });
             } else {

@@ -22,9 +22,11 @@ pub use order::read;
 pub use stamp::{Stamp, Stamps};
 pub use text::size_bytes;
 
+use crate::source::ReadError;
 use jiff::Timestamp;
 use std::collections::BTreeMap;
 use std::fmt;
+use thiserror::Error;
 
 /// Buckets of a histogram: value 0, then each power of two. Source: the server's `hist.h`, `N_BUCKETS`.
 pub const BUCKETS: usize = 65;
@@ -163,15 +165,43 @@ pub struct DriveDetail {
     pub defrag_partial_writes: Option<u64>,
 }
 
+/// Why a log cannot be read.
+#[derive(Debug, Error)]
+pub enum LogError {
+    /// The system refuses, or compressed data is damaged.
+    #[error(transparent)]
+    Read(#[from] ReadError),
+    /// Not a log of the database.
+    #[error(
+        "reading {name} - it is no log of the database: expected lines like \"Nov 20 2026 23:12:17 GMT: INFO (info): \
+         (hist.c:319) histogram dump: ...\", found {found} - give the server's own log, or the output of \
+         \"journalctl -u aerospike -a -o cat\""
+    )]
+    NotServerLog { name: String, found: String },
+    /// Lines of several nodes are mixed in it: counters of one would be taken for another's.
+    #[error(
+        "reading {name} - line {line} is of node {other}, and lines before it are of node {node} - give each node's log in a \
+         file of its own"
+    )]
+    SeveralNodes {
+        name: String,
+        /// The first line of the other node.
+        line: u64,
+        /// First node.
+        node: String,
+        /// Other node.
+        other: String,
+    },
+}
+
 /// Keeps the id of the node that logged a line.
 ///
-/// Errors: lines before it are of another node, for whose counters its own would be taken.
-pub(crate) fn same_node(known: &mut Option<String>, other: String, name: &str, line: u64) -> Result<(), String> {
+/// Errors: lines before it are of another node.
+pub(crate) fn same_node(known: &mut Option<String>, other: String, name: &str, line: u64) -> Result<(), LogError> {
     match known {
-        Some(node) if *node != other => Err(format!(
-            "reading {name} - line {line} is of node {other}, and lines before it are of node {node} - give each node's log \
-             in a file of its own"
-        )),
+        Some(node) if *node != other => {
+            Err(LogError::SeveralNodes { name: name.to_owned(), line, node: node.clone(), other })
+        }
         _ => {
             *known = Some(other);
             Ok(())

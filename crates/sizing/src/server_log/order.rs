@@ -3,12 +3,12 @@
 //! First the head of each file is read, for its start time and its node; then all files are read to their ends, in that
 //! order. A file that names no node is added to a node whose files it does not overlap.
 
-use super::ServerLog;
 use super::collect::{CLOCK_SET, Collector};
 use super::stamp::Stamps;
 use super::text;
+use super::{LogError, ServerLog};
 use crate::lines::{LINE_BYTES_MAX, Lines};
-use crate::source::{Source, cannot_read};
+use crate::source::{ReadError, Source};
 use jiff::{SignedDuration, Timestamp};
 use results::act_log::Input;
 use results::units::{count as count_of, quoted};
@@ -39,7 +39,7 @@ pub(crate) struct Begun {
 /// Files by the time they begin, and the names of those that are empty.
 ///
 /// Errors: a file cannot be read, or is no such log; all are empty.
-pub(crate) fn in_order(sources: Vec<Source>) -> Result<(Vec<Begun>, Vec<String>), String> {
+pub(crate) fn in_order(sources: Vec<Source>) -> Result<(Vec<Begun>, Vec<String>), LogError> {
     let (mut begun, mut empty) = (Vec::new(), Vec::new());
     for source in sources {
         match begin(source)? {
@@ -48,7 +48,7 @@ pub(crate) fn in_order(sources: Vec<Source>) -> Result<(Vec<Begun>, Vec<String>)
         }
     }
     if begun.is_empty() {
-        return Err(no_log(&empty.join(", "), "nothing: it is empty"));
+        return Err(LogError::NotServerLog { name: empty.join(", "), found: "nothing: it is empty".to_owned() });
     }
     // Of two that begin in the same second, one that begins within a line is the later.
     begun.sort_by_key(|file| (file.begin, !file.head.is_empty()));
@@ -58,7 +58,7 @@ pub(crate) fn in_order(sources: Vec<Source>) -> Result<(Vec<Begun>, Vec<String>)
 /// Reads logs, of one node or of several, in any order: a log for each node, by its id.
 ///
 /// Empty files are named in a remark, as rotation leaves them. Errors: a file cannot be read or is no such log.
-pub fn read(sources: Vec<Source>) -> Result<Vec<ServerLog>, String> {
+pub fn read(sources: Vec<Source>) -> Result<Vec<ServerLog>, LogError> {
     let (begun, empty) = in_order(sources)?;
     let ids: BTreeSet<_> = begun.iter().filter_map(|file| file.node.clone()).collect();
     let only = (ids.len() == 1).then(|| ids.into_iter().next()).flatten();
@@ -75,7 +75,7 @@ pub fn read(sources: Vec<Source>) -> Result<Vec<ServerLog>, String> {
 }
 
 /// Reads up to the first line with a time, and on until the node is known. `Err` of its name: the file is empty.
-fn begin(source: Source) -> Result<Result<Begun, String>, String> {
+fn begin(source: Source) -> Result<Result<Begun, String>, LogError> {
     let (name, input) = source.into_parts();
     let mut lines = Lines::new(input);
     let (mut stamps, mut head, mut found) = (Stamps::default(), Vec::new(), None);
@@ -86,7 +86,7 @@ fn begin(source: Source) -> Result<Result<Begun, String>, String> {
     while kept.len() < PROBED_BYTES && (node.is_none() || first.is_some_and(|first| first < CLOCK_SET)) {
         let number = lines.number() + 1;
         let (skipped, read) = (lines.skipped(), lines.read_bytes());
-        let Some(line) = lines.next_line().map_err(cannot_read(&name))? else { break };
+        let Some(line) = lines.next_line().map_err(|source| ReadError { name: name.clone(), source })? else { break };
         if let Some((stamp, rest)) = stamps.split(line.bytes) {
             first = first.filter(|first| *first >= CLOCK_SET).or(Some(stamp.instant()));
             node = node.or_else(|| text::parts(rest).and_then(text::node_id));
@@ -120,18 +120,10 @@ fn begin(source: Source) -> Result<Result<Begun, String>, String> {
                 count_of(skipped.long_lines, "line")
             )
         });
-        return Err(no_log(&name, &found));
+        return Err(LogError::NotServerLog { name, found });
     };
     lines.unread(&kept, count);
     Ok(Ok(Begun { name, head, unstamped, begin, node, lines }))
-}
-
-fn no_log(name: &str, found: &str) -> String {
-    format!(
-        "reading {name} - it is no log of the database: expected lines like \"Nov 20 2026 23:12:17 GMT: INFO (info): \
-         (hist.c:319) histogram dump: ...\", found {found} - give the server's own log, or the output of \
-         \"journalctl -u aerospike -a -o cat\""
-    )
 }
 
 /// Describes a line that is not a log line.
@@ -149,7 +141,7 @@ fn read_to_end(
     mut file: Begun,
     only: Option<&String>,
     nodes: &mut Vec<(Option<String>, Collector)>,
-) -> Result<(), String> {
+) -> Result<(), LogError> {
     let node = file.node.as_ref().or(only).cloned();
     let overlaps = |collector: &Collector| collector.end().is_some_and(|end| file.begin.duration_since(end) < -SLACK);
     let belongs = |(id, collector): &(Option<String>, Collector)| match file.node {

@@ -181,7 +181,7 @@ fn lines_of_two_nodes_in_one_file_are_refused() {
     let (a, b) = (log(0, 20, 1), other(&log(5, 20, 1000)));
     let interleaved: String = (0..20).map(|i| ticks(10 * i, i) + &other(&ticks(10 * i + 5, 1000 + i))).collect();
     for (text, line) in [([&a[..], &b].concat(), 101), ([&b[..], &a].concat(), 101), (interleaved, 6)] {
-        let error = read(vec![source("ab.log", text)]).unwrap_err();
+        let error = read(vec![source("ab.log", text)]).unwrap_err().to_string();
         assert!(error.starts_with(&format!("reading ab.log - line {line} is of node BB9050011AC420")), "{error}");
         assert!(error.contains("each node's log in a file of its own"), "{error}");
     }
@@ -319,7 +319,7 @@ fn what_is_no_log_is_refused_with_what_was_found() {
         (b"\x7fELF\0\x01\xff\n\0", "binary data"),
         (&[0; 100], "100 NUL bytes"),
     ] {
-        let error = read(vec![source("x", bytes)]).unwrap_err();
+        let error = read(vec![source("x", bytes)]).unwrap_err().to_string();
         assert!(
             error.contains("reading x - it is no log of the database: expected") && error.contains(found),
             "{error}"
