@@ -9,6 +9,7 @@ use crate::queued::{Limits, Queued, epoch_ns};
 use crate::{IoEngine, Wait};
 use device::generic::Generic;
 use device::target::Target;
+use device::zones;
 use std::io;
 use std::os::fd::AsFd;
 use std::sync::Arc;
@@ -24,6 +25,8 @@ pub struct Passthrough {
     // The descriptors registered with the ring.
     generics: Vec<Arc<Generic>>,
     targets: Vec<Arc<Target>>,
+    /// True for each zoned device.
+    zoned: Vec<bool>,
 }
 
 /// Drops the block device's page cache: it does not reflect what passthrough commands wrote.
@@ -47,7 +50,8 @@ impl Passthrough {
         let commands = Commands::new(generics.iter().map(|generic| generic.namespace().clone()).collect());
         let (ring, facts) = Ring::new(&files, commands, in_flight_max, memory_bytes, epoch_ns(epoch))?;
         let uring = Queued::on(ring, targets.clone(), in_flight_max, Limits::NONE, None, epoch, harmless_gap_ns);
-        Ok((Self { uring, generics, targets }, facts))
+        let zoned = targets.iter().map(|target| zones::are_in(target)).collect();
+        Ok((Self { uring, generics, targets, zoned }, facts))
     }
 
     /// Reads the first block of each target, to test whether kernel and drive support passthrough.
@@ -78,7 +82,7 @@ impl Passthrough {
     fn refusal(&self, op: &Op) -> Option<i32> {
         let (target, generic) = (&self.targets[usize::from(op.target)], &self.generics[usize::from(op.target)]);
         let Namespace { block_bytes, transfer_bytes_max, placement_ids, .. } = generic.namespace();
-        if matches!(op.kind, OpKind::Write | OpKind::Deallocate) && !target.is_writable() {
+        if matches!(op.kind, OpKind::Write | OpKind::Deallocate | OpKind::ResetZone) && !target.is_writable() {
             // The errno of a read-only descriptor.
             return Some(libc::EBADF);
         }
@@ -92,6 +96,10 @@ impl Passthrough {
         let whole =
             op.len > 0 && op.offset.is_multiple_of((*block_bytes).into()) && op.len.is_multiple_of(*block_bytes);
         let commands = op.len.div_ceil(*transfer_bytes_max);
+        if commands > 1 && op.kind == OpKind::Write && self.zoned[usize::from(op.target)] {
+            // Its commands could overtake each other, and a zone takes writes in order only.
+            return Some(libc::EMSGSIZE);
+        }
         let fits = !op.kind.moves_data() || (commands <= ENTRIES_MAX && op.buf.len() >= op.len as usize);
         if !whole || !fits {
             return Some(libc::EINVAL);

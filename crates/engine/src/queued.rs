@@ -242,6 +242,7 @@ impl<Q: Queue<Op = Op, Outcome = Outcome>> IoEngine for Queued<Q> {
             return self.refuse(op, libc::EOPNOTSUPP);
         }
         match op.kind {
+            OpKind::ResetZone => self.submit_beside(op),
             OpKind::Deallocate if !self.limits.deallocates => self.submit_beside(op),
             OpKind::WriteBack(steps) if steps.drop_cache || !self.limits.writes_back => self.submit_beside(op),
             _ => self.push(op),

@@ -43,19 +43,18 @@ const ACCEPTED: &[&str] = &[
     "example_latency_steadystate",
     "tiobench-example",
     "waitfor",
+    "uring-cmd-ng",
+    "uring-cmd-zoned",
+    "zbd-rand-write",
+    "zbd-rand-write-trim-gc",
+    "zbd-rand-write-zone-reset-gc",
+    "zbd-seq-read",
     "zipf",
 ];
 
 /// Refused examples for files and block devices, with a part of the message.
-const REFUSED: &[(&str, &str)] = &[
-    ("cpp_null", "ioengine=cpp_null"),
-    ("cross-stripe-verify", "write to the same places"),
-    ("enospc-pressure", "direct is 1 in"),
-    ("zbd-rand-write", "zonemode=zbd"),
-    ("zbd-rand-write-trim-gc", "zonemode=zbd"),
-    ("zbd-rand-write-zone-reset-gc", "zonemode=zbd"),
-    ("zbd-seq-read", "zonemode=zbd"),
-];
+const REFUSED: &[(&str, &str)] =
+    &[("cpp_null", "ioengine=cpp_null"), ("cross-stripe-verify", "write to the same places")];
 
 /// Examples of engines that neither read nor write files and block devices through the kernel's block layer.
 const OTHER_ENGINES: &[&str] = &[
@@ -88,8 +87,6 @@ const OTHER_ENGINES: &[&str] = &[
     "sg_verify",
     "sg_verify-fail",
     "sg_write_same_ndob",
-    "uring-cmd-ng",
-    "uring-cmd-zoned",
 ];
 
 #[test]

@@ -6,6 +6,7 @@ use device::discover::DeviceFacts;
 use device::guard::{Answers, Guard, Request, WriteConsent, ask_on_terminal, erase_names};
 use device::observe::DeviceNumber;
 use device::target::Target;
+use device::zones::Zones;
 use engine::DeviceName;
 use engine::sim::{Drive, DriveSpec};
 use load::workload::{DeviceShape, RunSpec, Workload};
@@ -262,6 +263,7 @@ fn shape_of_target(place: u16, target: &Target) -> DeviceShape {
         queue_requests: facts.hardware_queues.and(facts.queue_requests_max),
         // Targets without a key are never written.
         stamp_key: target.stamp_key().unwrap_or(0),
+        zoned: Zones::of(target).map(|zones| zones.map(Arc::new)).map_err(|error| error.to_string()).transpose(),
     }
 }
 

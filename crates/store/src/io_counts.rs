@@ -46,7 +46,8 @@ impl IoCounts {
         let (count, moved) = match kind {
             OpKind::Read => (&self.reads, &self.read_bytes),
             OpKind::Write => (&self.writes, &self.write_bytes),
-            OpKind::Flush | OpKind::FlushFile | OpKind::WriteBack(_) | OpKind::Deallocate => return,
+            OpKind::Flush | OpKind::FlushFile | OpKind::WriteBack(_) => return,
+            OpKind::Deallocate | OpKind::ResetZone => return,
         };
         count.fetch_add(1, Ordering::Relaxed);
         moved.fetch_add(bytes.into(), Ordering::Relaxed);

@@ -218,7 +218,7 @@ impl Queue for Aio {
         self.pushed.len()
     }
 
-    /// Panics for a deallocation or write-back, too, which AIO has not.
+    /// Panics for a deallocation, zone reset or write-back, too, which AIO has not.
     fn push(&mut self, mut op: Op) -> Result<(), Op> {
         let token = op.token as usize;
         assert!(self.slots[token].is_none(), "token {token} is in flight");
@@ -239,7 +239,7 @@ impl Queue for Aio {
             OpKind::Write => moves(PWRITE, op.sync.flags() as u32, &mut op),
             OpKind::Flush => ControlBlock { opcode: FDSYNC, ..block },
             OpKind::FlushFile => ControlBlock { opcode: FSYNC, ..block },
-            OpKind::Deallocate | OpKind::WriteBack(_) => panic!("AIO has no {}", op.kind),
+            OpKind::Deallocate | OpKind::ResetZone | OpKind::WriteBack(_) => panic!("AIO has no {}", op.kind),
         };
         self.pushed.push(op.token);
         // Not by a reference to one block: pointers to others are in use.

@@ -1,6 +1,6 @@
 //! An operation as a system call of the calling thread, which blocks until the device answers.
 
-use crate::ioctl::deallocate;
+use crate::ioctl::{deallocate, reset_zones};
 use crate::op::{Op, OpKind, Outcome, WriteBack, WriteSync};
 use rustix::fs::{Advice, fadvise, fdatasync, fsync};
 use rustix::io::{ReadWriteFlags, pread, pwrite, pwritev2};
@@ -37,6 +37,7 @@ fn call(fd: BorrowedFd<'_>, hint: u16, op: &mut Op) -> io::Result<usize> {
         OpKind::WriteBack(WriteBack { drop_cache: true, .. }) => fadvise(fd, 0, None, Advice::DontNeed)?,
         OpKind::WriteBack(steps) => write_back(fd, op.offset, op.len.into(), steps)?,
         OpKind::Deallocate => deallocate(fd, op.offset, op.len.into())?,
+        OpKind::ResetZone => reset_zones(fd, op.offset, op.len.into())?,
     }
     Ok(0)
 }

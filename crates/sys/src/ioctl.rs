@@ -1,7 +1,7 @@
 //! Block device ioctls on an open device.
 //!
-//! Each function is a read-only query, except [`discard`]. The request numbers are those of `include/uapi/linux/fs.h`
-//! and `include/uapi/linux/loop.h`, valid where `_IOR` puts the direction into the top two bits (x86, Arm, RISC-V,
+//! Each function is a read-only query, except [`discard`] and [`reset_zones`]. The request numbers are those of
+//! `include/uapi/linux/fs.h`, `blkzoned.h` and `loop.h`, valid where `_IOR` puts the direction into the top two bits (x86, Arm, RISC-V,
 //! s390).
 
 use std::io;
@@ -13,7 +13,15 @@ const BLKSSZGET: u32 = 0x1268;
 const BLKPBSZGET: u32 = 0x127b;
 const BLKGETSIZE64: u32 = 0x8008_1272;
 const BLKGETDISKSEQ: u32 = 0x8008_1280;
+const BLKREPORTZONE: u32 = 0xc010_1282;
+const BLKRESETZONE: u32 = 0x4010_1283;
 const LOOP_GET_STATUS64: u32 = 0x4c05;
+
+/// Unit of zone requests, whatever the logical sector is.
+const ZONE_SECTOR_BYTES: u64 = 512;
+
+/// Zones of one report.
+const ZONES: usize = 1_024;
 
 /// Issues `request`, which returns one integer.
 fn ask<T: Copy + Default>(fd: BorrowedFd<'_>, request: u32) -> io::Result<T> {
@@ -73,6 +81,108 @@ pub fn deallocate(fd: BorrowedFd<'_>, offset: u64, len: u64) -> io::Result<()> {
     }
 }
 
+/// Resets the zones of `len` bytes at `offset` of a zoned block device (`BLKRESETZONE`), whole zones. The descriptor must
+/// be open for writing, which requires a consent.
+pub fn reset_zones(fd: BorrowedFd<'_>, offset: u64, len: u64) -> io::Result<()> {
+    let range = [offset / ZONE_SECTOR_BYTES, len / ZONE_SECTOR_BYTES];
+    // SAFETY: the kernel reads two integers of 64 bits, which live until the call returns.
+    match unsafe { libc::ioctl(fd.as_raw_fd(), BLKRESETZONE as _, range.as_ptr()) } {
+        -1 => Err(io::Error::last_os_error()),
+        _ => Ok(()),
+    }
+}
+
+/// `struct blk_zone`: places in units of [`ZONE_SECTOR_BYTES`].
+#[repr(C)]
+#[derive(Clone, Copy, Default)]
+struct BlkZone {
+    start: u64,
+    len: u64,
+    write_pointer: u64,
+    kind: u8,
+    condition: u8,
+    non_sequential: u8,
+    reset: u8,
+    reserved: [u8; 4],
+    capacity: u64,
+    reserved_too: [u64; 3],
+}
+
+/// `struct blk_zone_report` with its zones.
+#[repr(C)]
+struct ZoneReport {
+    sector: u64,
+    count: u32,
+    /// Bit 0: the zones have capacities.
+    flags: u32,
+    zones: [BlkZone; ZONES],
+}
+
+/// A zone of a zoned block device, as the kernel reports it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Zone {
+    /// First byte on the device.
+    pub start: u64,
+    /// Bytes from there to the next zone.
+    pub len: u64,
+    /// Bytes that can be written.
+    pub capacity: u64,
+    /// Bytes before the write pointer.
+    pub written: u64,
+    /// True if writes must go to the write pointer; false for a conventional zone.
+    pub is_sequential: bool,
+    /// True if the device counts the zone as active: open or closed.
+    pub is_active: bool,
+    /// False for a zone that is read-only or offline.
+    pub is_usable: bool,
+}
+
+/// All zones of a zoned block device (`BLKREPORTZONE`), in order. Errors: those of ioctl(2); `InvalidData` for a report
+/// that makes no sense.
+pub fn zones(fd: BorrowedFd<'_>) -> io::Result<Vec<Zone>> {
+    let mut zones = Vec::new();
+    let mut report = Box::new(ZoneReport { sector: 0, count: 0, flags: 0, zones: [BlkZone::default(); ZONES] });
+    loop {
+        (report.count, report.flags) = (ZONES as u32, 0);
+        // SAFETY: the kernel writes at most `count` zones behind the head, for which the report has room, and it lives
+        // until the call returns.
+        if unsafe { libc::ioctl(fd.as_raw_fd(), BLKREPORTZONE as _, &raw mut *report) } == -1 {
+            return Err(io::Error::last_os_error());
+        }
+        let found = &report.zones[..(report.count as usize).min(ZONES)];
+        let Some(last) = found.last() else { return Ok(zones) };
+        let next = last.start.checked_add(last.len).filter(|next| *next > report.sector);
+        let next = next.filter(|next| next.checked_mul(ZONE_SECTOR_BYTES).is_some());
+        zones.extend(found.iter().map(|zone| of_report(zone, report.flags & 1 == 1)));
+        report.sector = next.ok_or(io::ErrorKind::InvalidData)?;
+    }
+}
+
+fn of_report(zone: &BlkZone, has_capacity: bool) -> Zone {
+    // Source: include/uapi/linux/blkzoned.h.
+    const CONVENTIONAL: u8 = 1;
+    const ACTIVE: std::ops::RangeInclusive<u8> = 2..=4;
+    const READ_ONLY: u8 = 0xd;
+    const FULL: u8 = 0xe;
+    const OFFLINE: u8 = 0xf;
+    let capacity = if has_capacity { zone.capacity.min(zone.len) } else { zone.len } * ZONE_SECTOR_BYTES;
+    let is_sequential = zone.kind != CONVENTIONAL;
+    let written = match zone.condition {
+        FULL => capacity,
+        _ if !is_sequential => capacity,
+        _ => (zone.write_pointer.saturating_sub(zone.start).saturating_mul(ZONE_SECTOR_BYTES)).min(capacity),
+    };
+    Zone {
+        start: zone.start * ZONE_SECTOR_BYTES,
+        len: zone.len * ZONE_SECTOR_BYTES,
+        capacity,
+        written,
+        is_sequential,
+        is_active: ACTIVE.contains(&zone.condition),
+        is_usable: zone.condition != READ_ONLY && zone.condition != OFFLINE,
+    }
+}
+
 /// The backing file of a loop device.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct LoopFile {
@@ -124,6 +234,7 @@ mod tests {
     #[test]
     fn the_loop_struct_has_the_kernels_size() {
         assert_eq!(size_of::<LoopInfo64>(), 232);
+        assert_eq!((size_of::<BlkZone>(), size_of::<ZoneReport>()), (64, 16 + 64 * ZONES));
     }
 
     #[test]

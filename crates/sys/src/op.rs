@@ -25,6 +25,8 @@ pub enum OpKind {
     /// Deallocates a range: a discard (TRIM, NVMe deallocate) on a block device, a punched hole in a file. Has no
     /// bytes. Later reads return what the drive chooses; zeros in a file.
     Deallocate,
+    /// Empties a zone of a zoned block device: the next write goes to its start. The range is the whole zone.
+    ResetZone,
 }
 
 impl OpKind {
@@ -48,6 +50,7 @@ impl fmt::Display for OpKind {
             Self::FlushFile => "fsync",
             Self::WriteBack(_) => "sync_file_range",
             Self::Deallocate => "deallocate",
+            Self::ResetZone => "zone reset",
         })
     }
 }
@@ -239,6 +242,24 @@ impl Outcome {
     /// True if the data read differ from the data written.
     pub fn is_wrong_data(self) -> bool {
         matches!(self, Self::Wrong { .. })
+    }
+
+    /// Why a zoned device did not take a write at a zone's write pointer, a phrase, if it is for a reason of zones.
+    pub fn zone_refusal(self) -> Option<&'static str> {
+        let sc = if let Self::Nvme(Status { sct: 1, sc }) = self { sc } else { 0 };
+        Some(match (self, sc) {
+            (Self::Errno(libc::EOVERFLOW), _) | (_, 0xbd) => {
+                "too many zones are active, beside those of the job as well - reset or finish them, or lower max_open_zones"
+            }
+            (Self::Errno(libc::ETOOMANYREFS), _) | (_, 0xbe) => "too many zones are open - lower max_open_zones",
+            (Self::Errno(libc::EIO), _) | (_, 0xb9 | 0xbc) => {
+                "the write pointer is not there: another program wrote to the zone or reset it, or the device failed"
+            }
+            (Self::Errno(libc::EMSGSIZE), _) => {
+                "it takes several NVMe commands, which could overtake each other - give a smaller bs"
+            }
+            _ => return None,
+        })
     }
 
     /// True if the target itself is gone, so that all later operations fail, too.

@@ -476,6 +476,7 @@ fn entry(op: &mut Op, block: bool) -> squeue::Entry {
         (OpKind::WriteBack(steps), _) => {
             opcode::SyncFileRange::new(file, op.len).offset(offset).flags(steps.flags()).build()
         }
+        (OpKind::ResetZone, _) => panic!("io_uring has no {}", op.kind),
         (OpKind::Deallocate, _) if block => discard(file, offset, op.len.into()),
         (OpKind::Deallocate, _) => {
             let mode = libc::FALLOC_FL_PUNCH_HOLE | libc::FALLOC_FL_KEEP_SIZE;

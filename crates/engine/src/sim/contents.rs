@@ -74,11 +74,11 @@ impl Contents {
             OpKind::Write => self.tear(op),
             OpKind::Flush | OpKind::FlushFile if outcome.is_done() => self.medium.clear(),
             OpKind::Flush | OpKind::FlushFile | OpKind::WriteBack(_) => {}
-            OpKind::Deallocate if outcome.is_done() => {
+            OpKind::Deallocate | OpKind::ResetZone if outcome.is_done() => {
                 let zeros = vec![0; op.len as usize];
                 self.write_sectors(op.offset, &zeros, false);
             }
-            OpKind::Deallocate => {}
+            OpKind::Deallocate | OpKind::ResetZone => {}
         }
     }
 

@@ -17,6 +17,7 @@ mod probe;
 mod qmp;
 mod refused;
 mod waf;
+mod zoned;
 
 /// One machine for what needs no drive of its own: a boot takes as long as some of these.
 #[test]

@@ -40,4 +40,13 @@ pub(super) fn splits_and_leaves_no_stale_page(guest: &mut Guest<'_>) {
     assert!(written > 0);
     assert_eq!(host(&drive(guest)) - host(&before), written);
     guest.ask("killall sleep");
+
+    // The same engine for fio's jobs, by the name of the character device.
+    let page = parsed(
+        guest,
+        "rm -rf /data/run; flashproof fio --name=a --filename=/dev/ng${FDP0#/dev/nvme} --ioengine=io_uring_cmd --rw=randread \
+         --bs=4k --size=4m --iodepth=8 --runtime=60 --out=/data/run --no-trace --quiet --output-format=json",
+    );
+    assert_eq!(page["jobs"][0]["read"]["total_ios"], 1_024);
+    assert!(guest.ask("cat /data/run/manifest.json").contains("character_devices"));
 }

@@ -31,6 +31,7 @@ mod test_sink;
 use crate::choice::{Engine, Pacing};
 use crate::plan::{Arrival, Lane, Plan};
 use device::salt::Salt;
+use device::zones::Zones;
 use engine::DeviceName;
 use results::cell::{Layout, StreamInfo};
 use results::run_dir::WorkloadRecord;
@@ -231,12 +232,14 @@ pub struct DeviceShape {
     pub queue_requests: Option<u32>,
     /// Key of the stamps in written data (`device::guard::stamp`).
     pub stamp_key: u64,
+    /// Zones of a zoned device, or why they are not known.
+    pub zoned: Option<Result<Arc<Zones>, String>>,
 }
 
 impl DeviceShape {
     /// A device without a queue in the kernel, and without stamps in its data.
     pub fn new(name: impl Into<String>, target: u16, size_bytes: u64, min_io_bytes: u32) -> Self {
-        Self { name: name.into(), target, size_bytes, min_io_bytes, queue_requests: None, stamp_key: 0 }
+        Self { name: name.into(), target, size_bytes, min_io_bytes, queue_requests: None, stamp_key: 0, zoned: None }
     }
 
     /// New salt for writes to it, `of which `compress_pct` percent is random.

@@ -135,7 +135,7 @@ impl Ran {
             let wanted = (of_file / unit * unit * names).saturating_mul(job.loops * entry.threads.len() as u64);
             let (did, failed) =
                 (bytes_of(number), self.kinds(number).into_iter().flatten().any(|kind| kind.errors > 0));
-            (is_whole && !job.time_based && !job.trim_write && !failed && did < wanted).then(|| {
+            (is_whole && !job.time_based && !job.trim_write && !job.zbd.is_on && !failed && did < wanted).then(|| {
                 format!(
                     "job {} did {} of size={}: its devices end before",
                     quoted(&job.name),
@@ -263,6 +263,9 @@ impl Ran {
                 levels,
                 kinds,
                 verified: self.verified(entry),
+                zone_resets: (entry.job.zbd.is_on && entry.job.writes()).then(|| {
+                    entry.threads.iter().map(|thread| self.load.threads[*thread].progress.zone_resets()).sum()
+                }),
                 percentiles_of: entry.job.percentiles_of,
                 percentiles: entry.job.percentiles.clone(),
                 kb_base: entry.job.kb_base,

@@ -151,6 +151,9 @@ fn of_job(job: &JobPage<'_>, page: &Page<'_>, plus: bool) -> Object {
     if let Some(steady) = &job.steady {
         object.put_object("steadystate", steadystate(steady));
     }
+    if let Some(resets) = job.zone_resets {
+        object.put("zone_resets", resets);
+    }
     if let Some(verified) = &job.verified {
         let mut counts = Object::default();
         counts.put("verified_bytes", verified.bytes);

@@ -53,6 +53,8 @@ pub struct JobPage<'a> {
     pub kinds: [Option<&'a Kind>; KINDS],
     /// Counts of its verification, if it has one.
     pub verified: Option<Verified>,
+    /// Zones that it emptied, if it goes by zones.
+    pub zone_resets: Option<u64>,
     /// Percentiles of completion latencies, of total ones.
     pub percentiles_of: [bool; 2],
     pub percentiles: Vec<f64>,

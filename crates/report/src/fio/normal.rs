@@ -138,6 +138,7 @@ fn direction_text(text: &mut String, job: &JobPage<'_>, kind: &Kind, at: usize, 
     let label = super::NAMES[at];
     let ran_ns = job.own_ns();
     let bytes_per_sec = per_second(kind.bytes, ran_ns);
+    let resets = format!("; {} zone resets", job.zone_resets.unwrap_or(0));
     let binary = job.kb_base == 1024;
     let _ = writeln!(
         text,
@@ -147,7 +148,7 @@ fn direction_text(text: &mut String, job: &JobPage<'_>, kind: &Kind, at: usize, 
         short(bytes_per_sec, 4, !binary, "B/s"),
         short(kind.bytes, 4, binary, "B"),
         ran_ns / 1_000_000,
-        if label == "write" { "; 0 zone resets" } else { "" }
+        if label == "write" { &resets } else { "" }
     );
     duration_line(text, "clat", &kind.clat);
     duration_line(text, " lat", &kind.clat);

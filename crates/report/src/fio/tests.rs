@@ -27,6 +27,7 @@ fn totals() -> Totals {
 fn page(totals: &Totals) -> Page<'_> {
     let job = JobPage {
         verified: None,
+        zone_resets: Some(3),
         name: "a".into(),
         group: 0,
         jobs: 1,

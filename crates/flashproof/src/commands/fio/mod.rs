@@ -32,7 +32,11 @@ use std::process::ExitCode;
 
 /// fio's name of the engine that carries out a job on a real device.
 fn engine_of(job: &Job) -> &'static str {
-    if job.is_sync_engine { "psync" } else { "io_uring" }
+    match () {
+        () if job.is_sync_engine => "psync",
+        () if job.is_passthrough => "io_uring_cmd",
+        () => "io_uring",
+    }
 }
 
 /// A sentence for each fio engine that is named and replaced.
@@ -374,6 +378,8 @@ impl Session<'_> {
         let mut worst = Outcome::Measured;
         let checked = cross_check::in_turns(fio, &load, &opened.devices, self.switch, |round| {
             runs.truncate(number);
+            // fio begins each round with empty zones.
+            load.forget_zones();
             runs.push(Ran::new(load.clone()));
             let dir = self.dir(number).join(format!("round-{round}"));
             worst = worst.max(self.run(&dir, Some(&opened), runs, show)?);

@@ -85,7 +85,7 @@ impl Logged {
         match self.kind {
             OpKind::Read => READS,
             OpKind::Write => WRITES,
-            OpKind::Deallocate => TRIMS,
+            OpKind::Deallocate | OpKind::ResetZone => TRIMS,
             _ => FLUSHES,
         }
     }
@@ -282,7 +282,7 @@ impl Issued {
             let action = match request.kind {
                 OpKind::Read => "read",
                 OpKind::Write => "write",
-                OpKind::Deallocate => "trim",
+                OpKind::Deallocate | OpKind::ResetZone => "trim",
                 OpKind::Flush => "datasync",
                 _ => "sync",
             };

@@ -10,6 +10,7 @@ use super::steady::SteadyOptions;
 use super::text::{Given, Problem, Section, Surroundings};
 use super::value::Size;
 use super::verify::VerifyOptions;
+use super::zbd::{ZbdOptions, ZoneTables};
 use super::zones::ZoneOptions;
 use crate::choice::with_defaults;
 use crate::rate::Rate;
@@ -141,6 +142,8 @@ with_defaults! {
         pub depth: u64 = 1,
         /// True for a synchronous engine: system calls, one at a time.
         pub is_sync_engine: bool = false,
+        /// True for NVMe commands past the block layer.
+        pub is_passthrough: bool = false,
         /// CPUs that issue; empty: any.
         pub cpus: Vec<u32> = Vec::new(),
         /// True if each clone gets one of the CPUs.
@@ -238,6 +241,9 @@ with_defaults! {
         pub flow: FlowOptions = FlowOptions::default(),
         pub steady: SteadyOptions = SteadyOptions::default(),
         pub zones: ZoneOptions = ZoneOptions::default(),
+        pub zbd: ZbdOptions = ZbdOptions::default(),
+        /// Zones of the devices of all jobs.
+        pub zone_tables: Arc<ZoneTables> = Arc::default(),
         pub priority: PriorityOptions = PriorityOptions::default(),
         pub replay: ReplayOptions = ReplayOptions::default(),
         /// The operations, if they are those of a log.
@@ -288,8 +294,14 @@ impl Job {
         self.randseed.or(self.randrepeat.then_some(REPEATED_SEED))
     }
 
-    pub(super) fn writes(&self) -> bool {
+    /// True if the job writes or trims.
+    pub fn writes(&self) -> bool {
         self.does[WRITES] || self.does[TRIMS]
+    }
+
+    /// True if the job reads or writes.
+    pub(super) fn moves_data(&self) -> bool {
+        self.does[READS] || self.does[WRITES]
     }
 
     /// True if the job does operations of a kind.
@@ -298,6 +310,8 @@ impl Job {
             FLUSHES if self.iolog.is_some() => self.iolog.as_ref().is_some_and(|log| log.of_kind(FLUSHES).0 > 0),
             FLUSHES => (self.flushes() || self.end_flush || self.reads_back()) && self.does[WRITES],
             READS => self.does[READS] || self.reads_back(),
+            // Resets of zones.
+            TRIMS if self.zbd.is_on => self.writes(),
             direction => self.does[direction],
         }
     }
@@ -320,7 +334,8 @@ impl Job {
         if let Some(log) = &self.iolog {
             return log.iops(kind);
         }
-        if kind == FLUSHES {
+        // Flushes, and resets of zones before writes, follow writes.
+        if kind == FLUSHES || kind == TRIMS && !self.does[TRIMS] {
             return None;
         }
         self.rate(if self.trim_write { TRIMS } else { kind }).map(Rate::per_sec_f64)
@@ -407,7 +422,7 @@ impl Job {
         let (unit, largest) = (self.unit_bytes(), self.largest_bytes());
         let Some(Size::Bytes(bytes)) = self.io_size.or(self.size) else { return None };
         let has_others = self.flushes() || self.end_flush || self.trim_write || self.reads_back();
-        if self.runtime_ns.is_some() || self.time_based || unit != largest || has_others {
+        if self.zbd.is_on || self.runtime_ns.is_some() || self.time_based || unit != largest || has_others {
             return None;
         }
         let once = (bytes / unit.max(1)).min(self.number_ios.unwrap_or(u64::MAX));
@@ -417,7 +432,7 @@ impl Job {
     /// True if each block is visited once before any is visited again.
     pub fn has_map(&self) -> bool {
         let uniform = self.directions().all(|direction| self.distribution[direction] == Distribution::Uniform);
-        self.random && !self.norandommap && uniform
+        self.random && !self.norandommap && uniform && !self.zbd.is_on
     }
 
     /// True if `directions` share one map: a block visited by any of them counts as visited.
@@ -504,10 +519,21 @@ impl Job {
             wrong.push("read_iolog says what is done and when - leave out rates, time_based, loops, thinktime, zones, flushes and ioengine=null".into());
         }
         let zones = self.zones;
-        if !zones.strided && [zones.size, zones.range, zones.skip].iter().any(Option::is_some) {
-            wrong.push(
-                "zonesize, zonerange and zoneskip are those of zonemode=strided - give it, or leave them out".into(),
-            );
+        if !zones.strided && [zones.range, zones.skip].iter().any(Option::is_some) {
+            wrong.push("zonerange and zoneskip are those of zonemode=strided - give it, or leave them out".into());
+        }
+        if !zones.strided && !self.zbd.is_on && (zones.size.is_some() || self.zbd != ZbdOptions::default()) {
+            wrong.push("zonesize and other options of zones do nothing without zonemode - give zonemode=zbd or zonemode=strided, or leave them out".into());
+        }
+        let is_plain = self.skip == 0 && !self.trim_write && !self.fills && self.iolog.is_none() && !self.is_null;
+        if self.zbd.is_on && !is_plain {
+            wrong.push("zonemode=zbd goes with rw=read, write, trim and rw, random or not - leave out trimwrite, steps between operations, fill_device, read_iolog and ioengine=null".into());
+        }
+        if self.zbd.is_on && self.has_rates() && self.does[READS] && self.does[WRITES] && !self.zbd.reads_beyond {
+            wrong.push("reads of their own rate have nothing to read before the first write to a zone - leave the rate out, or give read_beyond_wp=1".into());
+        }
+        if self.is_passthrough && (self.flush_every[2] > 0 || self.priority != PriorityOptions::default()) {
+            wrong.push("ioengine=io_uring_cmd has no page cache and no I/O priorities - leave out sync_file_range, prio and cmdprio".into());
         }
         if self.keeps_cache && !self.direct && self.does[READS] {
             wrong.push("invalidate=0 with direct=0: flashproof drops the page cache of a file when it opens it - give ramp_time to fill the cache, or direct=1".into());
@@ -556,6 +582,8 @@ pub fn jobs(
         }
         let mut job = Job { name: section.name.clone(), ..global.clone() };
         job.take(section, &mut problems, warnings);
+        // NVMe commands know no page cache.
+        job.direct |= job.is_passthrough;
         if job.is_null {
             (job.nrfiles, job.filenames) = (job.nrfiles.max(job.filenames.len() as u64), Vec::new());
         }

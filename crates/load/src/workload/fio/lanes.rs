@@ -3,13 +3,14 @@
 use super::closed::{Bound, Drain, Pauses, Search};
 use super::content::Contents;
 use super::flow::{Flow, FlowGroup};
-use super::job::{DIRECTIONS, FLUSHES, Job, KINDS, READS, WRITES, Wanted};
+use super::job::{DIRECTIONS, FLUSHES, Job, KINDS, READS, TRIMS, WRITES, Wanted};
 use super::least_rate::LeastRate;
 use super::pattern::{Draw, Map};
 use super::stream::{Area, FioStream, Order, Phase};
 use super::thread::{Recorded, Thread};
 use super::value::Size;
 use super::verify::Verify;
+use super::zbd::ZonedArea;
 use crate::plan::{Arrival, BufferClass, Fill, Plan};
 use crate::schedule::{Listed, Poisson, Schedule, phase};
 use crate::workload::{CannotRun, DeviceShape, Place};
@@ -44,9 +45,10 @@ impl Lanes<'_> {
         let written = self.buffers_of_writes(job, &shapes, &mut random, plan)?;
         let mut areas = Vec::new();
         for directions in &lanes {
-            let of_lane = shapes.iter().zip(&written).map(|(shape, buffers)| {
-                area(job, directions, thread.clone, names.len() as u64, shape, *buffers, &mut random)
-            });
+            let of_lane = shapes
+                .iter()
+                .zip(&written)
+                .map(|(shape, buffers)| area(thread, directions, names.len() as u64, shape, *buffers, &mut random));
             areas.push(of_lane.collect::<Result<Vec<_>, _>>()?);
         }
         // All bytes of the device or the files, or the requested ones.
@@ -67,7 +69,8 @@ impl Lanes<'_> {
             job.number_ios.map_or(u64::MAX, |ops| ops.saturating_mul(job.loops))
         };
         let mut buffers = [0; KINDS];
-        for kind in (0..KINDS).filter(|kind| *kind != WRITES && (*kind == FLUSHES || job.does[*kind])) {
+        let has = |kind: usize| if kind < TRIMS { job.does[kind] } else { kind == FLUSHES || job.has(kind) };
+        for kind in (0..KINDS).filter(|kind| *kind != WRITES && has(*kind)) {
             let len_bytes = if kind == READS { job.sizes[kind].max_bytes() as usize } else { 0 };
             buffers[kind] = add_buffers(plan, BufferClass::plain(len_bytes, slots))?;
         }
@@ -180,6 +183,8 @@ impl Lanes<'_> {
                 steady: thread.steady.clone(),
                 flow: (job.flow.weight > 0).then(|| Flow::new(self.flow_group(job.flow.id), job.flow)),
                 is_held: false,
+                has_written: false,
+                held: None,
                 priority: job.priority.of_job(),
                 by_priority: thread.by_priority.clone(),
                 samples: thread.samples.clone(),
@@ -254,16 +259,16 @@ fn no_rate(job: &Job) -> CannotRun {
     ))
 }
 
-/// The part of `shape`, one of `parts` of the job's, that the lane of `directions` of its clone number `clone` uses.
+/// The part of `shape`, one of `parts` of the job's, that the lane of `directions` of a clone uses.
 fn area(
-    job: &Job,
+    thread: &Thread,
     directions: &[usize],
-    clone: u64,
     parts: u64,
     shape: &DeviceShape,
     buffers: u16,
     random: &mut Random,
 ) -> Result<Area, CannotRun> {
+    let (job, clone) = (&thread.job, thread.clone);
     let cannot = |why: String| CannotRun(format!("cannot run job {} on {} - {why}", quoted(&job.name), shape.name));
     let whole = shape.size_bytes;
     let unit = job.unit_bytes();
@@ -284,10 +289,20 @@ fn area(
     };
     // As in fio, beyond the end there is nothing: only random places without a map are as many as size says.
     let is_drawn = job.random && !job.has_map();
-    let used = if is_drawn { wanted } else { wanted.min(room) } / unit * unit;
+    let mut used = if is_drawn { wanted } else { wanted.min(room) } / unit * unit;
+    let (mut start, mut room, mut zbd) = (start, room, None);
+    if job.zbd.is_on {
+        let zoned = ZonedArea::new(shape, thread, start..start + wanted.min(room)).map_err(cannot)?;
+        (start, room) = (zoned.bytes().start, zoned.bytes().end - zoned.bytes().start);
+        (used, zbd) = (room, Some(zoned));
+    } else if job.writes() && matches!(shape.zoned, Some(Ok(_))) {
+        return Err(cannot("it is a zoned device, which takes writes in order only - give zonemode=zbd".into()));
+    }
     let zones = job.zones.of(start, whole).map_err(cannot)?;
-    let (len, zones) =
-        zones.map_or((used.min(room / unit * unit), None), |(window, zones)| (window / unit * unit, Some(zones)));
+    let (len, zones) = zones
+        .map_or((if zbd.is_some() { room } else { used.min(room / unit * unit) }, None), |(window, zones)| {
+            (window / unit * unit, Some(zones))
+        });
     let largest = job.largest_bytes();
     if len < largest {
         return Err(cannot(format!(
@@ -349,5 +364,6 @@ fn area(
         written: None,
         used,
         zones,
+        zbd,
     })
 }

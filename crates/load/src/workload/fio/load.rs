@@ -11,6 +11,7 @@ use super::text::Problem;
 use super::thread::{Recorded, Thread};
 use super::value::Size;
 use super::verify;
+use crate::choice::Engine;
 use crate::plan::SALTED_AHEAD;
 use crate::workload::{CannotRun, Choices, DeviceShape, Extras, RunPlan, RunSpec, Workload, recorded};
 use engine::DeviceName;
@@ -197,6 +198,14 @@ impl FioLoad {
             problems.push(Problem::of_job(&job.name, why));
         }
         problems.extend(verify::overlapping(&load.threads));
+        // An operation with an instant does not look again, as a closed loop does, while another job has its zone.
+        let has = |thread: &Thread, name: &String| thread.job.names(thread.clone).contains(name);
+        let shares = |name: &String| load.threads.iter().filter(|thread| has(thread, name)).count() > 1;
+        let mut paced = load.threads.iter().filter(|thread| thread.job.zbd.is_on && thread.job.has_rates());
+        if let Some(thread) = paced.find(|thread| thread.job.names(thread.clone).iter().any(shares)) {
+            let why = "with zonemode=zbd a rate is for a job that has its devices for itself - leave out the rate, numjobs or the other jobs";
+            problems.push(Problem::of_job(&thread.job.name, why));
+        }
         let unwritten = |device: &&DeviceName| seen.get(device.as_str()) == Some(&false);
         if load.writes()
             && let Some(device) = load.devices.iter().find(unwritten)
@@ -242,6 +251,11 @@ impl FioLoad {
                 },
             });
         }
+    }
+
+    /// Empties the emulated zones of its jobs.
+    pub fn forget_zones(&self) {
+        self.jobs().for_each(|job| job.zone_tables.forget());
     }
 
     /// True if a job prevents later runs.
@@ -429,7 +443,10 @@ fn agree(jobs: &[Job]) -> Vec<Problem> {
         }
     };
     check("ramp_time", &|job| units::duration(job.ramp_ns));
-    check("direct", &|job| u8::from(job.direct).to_string());
+    check("ioengine", &|job| if job.is_passthrough { "io_uring_cmd" } else { "another" }.into());
+    // A job of trims alone has no data that could go through the page cache.
+    let direct = jobs.iter().find(|job| job.moves_data()).unwrap_or(first).direct;
+    check("direct", &|job| u8::from(if job.moves_data() { job.direct } else { direct }).to_string());
     check("the seed", &|job| job.seed().map_or("another each time".into(), |seed| seed.to_string()));
     if let Some(job) = jobs.iter().find(|job| job.start_delay_ns > 0 && job.ramp_ns > 0) {
         problems.push(Problem::of_job(
@@ -455,11 +472,12 @@ impl Workload for FioLoad {
         let job = &self.threads[0].job;
         let duration_sec = (self.end_ns() - job.ramp_ns).div_ceil(NS_PER_SEC);
         let file_size_bytes = self.file_size_bytes;
-        RunSpec { file_size_bytes, seed: job.seed(), ..RunSpec::new(self.devices.clone(), duration_sec) }
+        let engine = if job.is_passthrough { Engine::Passthrough } else { Engine::Auto };
+        RunSpec { file_size_bytes, seed: job.seed(), engine, ..RunSpec::new(self.devices.clone(), duration_sec) }
     }
 
     fn extras(&self) -> Extras {
-        let job = &self.threads[0].job;
+        let job = self.jobs().find(|job| job.moves_data()).unwrap_or(&self.threads[0].job);
         let synchronous = !self.is_simulated() && self.jobs().all(|job| job.is_sync_engine);
         let (operations, sparse) = (self.operations(), self.jobs().any(|job| job.sparse));
         Extras { ramp_ns: job.ramp_ns, buffered: !job.direct, operations, synchronous, sparse }

@@ -5,7 +5,7 @@
 //!                         -> jobs       job.rs, set.rs by the table in options.rs, values by value.rs, parse.rs
 //!                         -> runs       one for all jobs up to a stonewall: FioLoad, a Workload: load.rs; clones: thread.rs
 //!                            streams    places, buffers, instants: lanes.rs; order, sizes and maps: stream.rs, pattern.rs
-//!                                       windows: zones.rs; priorities: priority.rs; logs of operations: iolog.rs
+//!                                       windows: zones.rs; zones that are written in order: zbd.rs; priorities: priority.rs; logs of operations: iolog.rs
 //!                                       data of writes: content.rs, filler.rs; what is read back and compared: verify/
 //!                                       how many at once: closed.rs, flow.rs; when to end: steady.rs
 //!                                       what is told of them: progress.rs, samples.rs
@@ -38,6 +38,7 @@ mod text;
 mod thread;
 mod value;
 mod verify;
+mod zbd;
 mod zones;
 
 pub use closed::{Target, Think};

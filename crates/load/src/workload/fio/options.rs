@@ -57,7 +57,8 @@ pub static KNOWN: &[Known] = known! {
     "filename_format" Value = "$jobname.$jobnum.$filenum": "names of files of each job, where no filename is given",
     "rw" ["readwrite"] Value = "read": "`read`, `write`, `trim`, `randread`, `randwrite`, `randtrim`, `rw`, `randrw`; `trimwrite`, `randtrimwrite`: each trim is followed by a write of the same place, at the rate of the trims. `write:4k` leaves out 4 KiB after each, `read:-8k` with `bs=4k` reads backwards, of `randread:8` seven follow the one before",
     "percentage_random" Value = "100": "percent of operations at random places that are; the others follow the one before",
-    "ioengine" Value = "io_uring": "`io_uring`, `libaio`, `posixaio`: io_uring; `sync`, `psync`, `vsync`, `pvsync`, `pvsync2`: system calls, one at a time, on a thread of each clone's own; `null`: a simulated drive that answers after 1 us, so that nothing is measured",
+    "ioengine" Value = "io_uring": "`io_uring`, `libaio`, `posixaio`: io_uring; `sync`, `psync`, `vsync`, `pvsync`, `pvsync2`: system calls, one at a time, on a thread of each clone's own; `io_uring_cmd`: NVMe commands past the block layer, on the namespace of `/dev/ng0n1` or `/dev/nvme0n1`, always with direct=1; `null`: a simulated drive that answers after 1 us, so that nothing is measured",
+    "cmd_type" Value = "nvme": "commands of ioengine=io_uring_cmd: `nvme`",
     "iodepth" Value = "1": "operations that a job has in flight at most; reaching it is the configured limit's doing in a verdict",
     "iodepth_low" Value = "iodepth": "when iodepth is reached, operations in flight down to which it drains before more are issued",
     "iodepth_batch_complete_min" ["iodepth_batch_complete"] Value = "1": "when iodepth is reached, completions that come back before more are issued",
@@ -115,8 +116,14 @@ pub static KNOWN: &[Known] = known! {
     "rate_iops_min" Value = "none": "the same in operations a second",
     "rate_cycle" ["ratecycle"] Value = "1000": "milliseconds of a cycle over which a least rate is judged",
     "rate_process" Value = "linear": "`linear`: evenly spaced; `poisson`: exponential gaps",
-    "zonemode" Value = "none": "`strided`: operations stay in a window, which moves on after zonesize bytes",
-    "zonesize" Value = "none": "bytes of operations in each window, or percent of the device or file",
+    "zonemode" Value = "none": "`strided`: operations stay in a window, which moves on after zonesize bytes; `zbd`: zones are written from start to end, see below",
+    "zonesize" Value = "none": "bytes of operations in each window, or percent of the device or file; bytes of a zone. Then `size=8z` is 8 zones, also of io_size, offset, offset_increment",
+    "zonecapacity" Value = "zonesize": "bytes that can be written in an emulated zone",
+    "read_beyond_wp" Bool = "0": "1: reads go to all of a zone, not only to what is written",
+    "max_open_zones" Value = "the device's": "zones that are written to at once, by all jobs on a device; 0: as many as the device allows",
+    "job_max_open_zones" Value = "0": "the same for each clone",
+    "zone_reset_threshold" Value = "0": "share of the job's range with data, 0 to 1, from which on zones are reset before they are full",
+    "zone_reset_frequency" Value = "0": "zones that are then reset for each write, 0 to 1",
     "zonerange" Value = "zonesize": "length of the window",
     "zoneskip" Value = "0": "bytes between the end of a window and the beginning of the next; behind the last the first follows",
     "flow" Value = "0": "share of the operations of all jobs with the same flow_id: a job above its share waits for the others",
@@ -250,10 +257,8 @@ static MISSING: &[(&str, &str)] = &[
     ),
     ("ioscheduler", "the load under the present scheduler (/sys/block/DEVICE/queue/scheduler)"),
     (
-        "zonecapacity read_beyond_wp max_open_zones job_max_open_zones \
-         ignore_zone_limits zone_reset_threshold zone_reset_frequency recover_zbd_write_error \
-         write_zone_remainder",
-        "operations all over the range, regardless of zones",
+        "ignore_zone_limits recover_zbd_write_error write_zone_remainder",
+        "zones within the device's limits, whole writes, and the end of a job at a zone that fails",
     ),
     (
         "fdp fdp_pli_select fdp_pli dataplacement data_placement plid_select plids dp_scheme write_hint",
@@ -270,7 +275,7 @@ static MISSING: &[(&str, &str)] = &[
         "nice cgroup cgroup_weight cgroup_nodelete uid gid ioprio",
         "the load as this process runs (nice, systemd-run before the command set them)",
     ),
-    ("hipri uncached md_per_io_size cmd_type nowait", "ordinary operations that are waited for by interrupt"),
+    ("hipri uncached md_per_io_size nowait", "ordinary operations that are waited for by interrupt"),
     (
         "write_barrier end_syncfs pre_read file_append create_only unlink_each_loop filetype \
          opendir lockfile unique_filename",

@@ -18,6 +18,7 @@ pub struct Progress {
     ops: AtomicU64,
     /// Operations begun that read back what was written.
     read_back: AtomicU64,
+    zone_resets: AtomicU64,
     /// Counts of its verification.
     pub verify: VerifyCounts,
     /// Lanes that completed their work.
@@ -66,6 +67,15 @@ impl Progress {
 
     pub(super) fn count_read_back(&self) {
         self.read_back.store(self.read_back.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
+    }
+
+    /// Zones that it emptied, emulated ones as well.
+    pub fn zone_resets(&self) -> u64 {
+        self.zone_resets.load(Ordering::Relaxed)
+    }
+
+    pub(super) fn count_zone_reset(&self) {
+        self.zone_resets.fetch_add(1, Ordering::Relaxed);
     }
 
     /// Number of lanes that completed their work before their time was over.

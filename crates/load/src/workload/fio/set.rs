@@ -10,7 +10,7 @@ use super::parse::{
 };
 use super::pattern::{Distribution, Sizes};
 use super::text::{COMMAND_LINE, Given, Problem, Section};
-use super::value::{MICROSECONDS, SECONDS, Unit, number, size};
+use super::value::{MICROSECONDS, SECONDS, Size, Unit, number, size};
 use results::units::quoted;
 use sys::op::WriteSync;
 
@@ -21,9 +21,15 @@ impl Job {
         if section.options.iter().any(|given| given.at == COMMAND_LINE) {
             self.given.push(("name".into(), section.name.clone()));
         }
-        // All values depend on it, wherever it is given.
-        let (first, others): (Vec<_>, Vec<_>) = section.options.iter().partition(|given| given.name == "kb_base");
-        for given in first.into_iter().chain(others) {
+        // Other values depend on these, wherever they are given.
+        let mut options: Vec<_> = section.options.iter().collect();
+        options.sort_by_key(|given| match find(&given.name) {
+            Some(Support::Known(known)) => {
+                ["kb_base", "zonesize"].iter().position(|name| *name == known.name).unwrap_or(2)
+            }
+            _ => 2,
+        });
+        for given in options {
             let written = given.value.as_ref().map_or(given.name.clone(), |value| format!("{}={value}", given.name));
             let mut problem =
                 |what: String| problems.push(Problem::new(&given.at, format!("{} - {what}", quoted(&written))));
@@ -75,6 +81,18 @@ impl Job {
             value => Ok(value),
         };
         let time = |unit| number(text, unit);
+        let zone_size = self.zones.size;
+        // As many zones, or a size.
+        let sized = || match (text.strip_suffix('z').map(|zones| number(zones, Unit::Plain)), zone_size) {
+            (Some(Ok(zones)), Some(Size::Bytes(bytes))) => {
+                zones.checked_mul(bytes).map(Size::Bytes).ok_or_else(|| "it is too large".to_owned())
+            }
+            (Some(Ok(_)), _) => {
+                Err("zones are of zonesize - give it in this section or a global one before".to_owned())
+            }
+            _ => size(text, kb_base),
+        };
+        let share = || text.parse::<f64>().ok().filter(|of| (0.0..=1.0).contains(of)).ok_or("it is not 0 to 1");
         match option.name {
             "flow" => self.flow.weight = count(0, 1_000_000)?,
             "flow_id" => self.flow.id = count(0, u64::MAX)?,
@@ -112,10 +130,15 @@ impl Job {
             "log_max_value" => self.log_max_value = yes()?,
             "wait_for" => self.waits_for = Some(text.to_owned()),
             "zonemode" => {
-                word(text, &["none", "strided"])
-                    .map_err(|why| format!("{why}; zones of a zoned device (zbd) are not written here"))?;
-                self.zones.strided = text == "strided";
+                word(text, &["none", "strided", "zbd"])?;
+                (self.zones.strided, self.zbd.is_on) = (text == "strided", text == "zbd");
             }
+            "zonecapacity" => self.zbd.capacity = count(1, u64::MAX)?,
+            "read_beyond_wp" => self.zbd.reads_beyond = yes()?,
+            "max_open_zones" => self.zbd.open_max = count(0, u32::MAX.into())?,
+            "job_max_open_zones" => self.zbd.job_open_max = count(0, u32::MAX.into())?,
+            "zone_reset_threshold" => self.zbd.reset_threshold = share()?,
+            "zone_reset_frequency" => self.zbd.reset_frequency = share()?,
             "zonesize" => self.zones.size = Some(above_zero(size(text, kb_base)?)?),
             "zonerange" => self.zones.range = Some(above_zero(size(text, kb_base)?)?),
             "zoneskip" => self.zones.skip = Some(size(text, kb_base)?),
@@ -129,14 +152,16 @@ impl Job {
             "rw" => self.set_rw(text)?,
             "ioengine" => {
                 self.is_null = text == "null";
-                self.is_sync_engine = !self.is_null && is_sync_engine(text)?;
+                self.is_passthrough = text == "io_uring_cmd";
+                self.is_sync_engine = !self.is_null && !self.is_passthrough && is_sync_engine(text)?;
             }
+            "cmd_type" => word(text, &["nvme"])?,
             "iodepth" => self.depth = count(1, DEPTH_MAX)?,
-            "size" => self.size = Some(above_zero(size(text, kb_base)?)?),
-            "io_size" => self.io_size = Some(above_zero(size(text, kb_base)?)?),
+            "size" => self.size = Some(above_zero(sized()?)?),
+            "io_size" => self.io_size = Some(above_zero(sized()?)?),
             "filesize" => self.filesize = Some(count(1, u64::MAX)?),
-            "offset" => self.offset = size(text, kb_base)?,
-            "offset_increment" => self.offset_increment = size(text, kb_base)?,
+            "offset" => self.offset = sized()?,
+            "offset_increment" => self.offset_increment = sized()?,
             "number_ios" => self.number_ios = Some(count(1, u64::MAX)?),
             "bs" => self.sizes = sizes(text, |text| size_one(text, kb_base))?,
             "ba" => self.align = by_direction(text, |text| number(text, kilo).and_then(positive))?,

@@ -12,6 +12,7 @@ use super::progress::{Exit, Progress};
 use super::samples::Samples;
 use super::steady::Steady;
 use super::verify::{OpAddress, Verify};
+use super::zbd::{Turn, ZonedArea};
 use super::zones::Zones;
 use crate::stream::{LOST, Request, Stream};
 use results::times::Times;
@@ -22,6 +23,9 @@ use sys::op::{OpKind, Outcome, Priority, TargetId, WriteBack, WriteSync};
 use sys::random::Random;
 
 const KIND_OF: [OpKind; KINDS] = [OpKind::Read, OpKind::Write, OpKind::Deallocate, OpKind::Flush];
+
+/// Time after which an operation that waits for its zone looks again, nanoseconds: another job may have it.
+const ZONES_LOOK_NS: u64 = 50_000;
 
 /// The part of a device or file that a job uses.
 #[derive(Debug, Clone)]
@@ -42,6 +46,8 @@ pub(super) struct Area {
     pub(super) used: u64,
     /// The area is a window that moves on.
     pub(super) zones: Option<Zones>,
+    /// Zones that are written from start to end.
+    pub(super) zbd: Option<ZonedArea>,
 }
 
 /// Selects the next block of an area.
@@ -112,6 +118,10 @@ pub struct FioStream {
     pub(super) flow: Option<Flow>,
     /// The last call of `next` gave no operation because others have to follow first.
     pub(super) is_held: bool,
+    /// A write has begun.
+    pub(super) has_written: bool,
+    /// An operation that waits for its zone: direction, area, offset, about so many bytes.
+    pub(super) held: Option<(usize, usize, u64, u64)>,
     /// Priority of all its operations, unless they have several.
     pub(super) priority: Priority,
     pub(super) by_priority: Option<Arc<ByPriority>>,
@@ -252,6 +262,7 @@ impl FioStream {
                         return None;
                     }
                     (self.bytes_left, self.ops_left, self.loops.2, self.phase) = (bytes, ops, more - 1, Phase::Main);
+                    self.areas.iter().filter_map(|area| area.zbd.as_ref()).for_each(ZonedArea::age);
                 }
             }
         }
@@ -277,27 +288,122 @@ impl FioStream {
         Some(OpAddress { area, at: request.offset.wrapping_sub(self.areas[area].start), offset: request.offset })
     }
 
-    /// The next operation of the main phase, of the log or by choice, with its area.
+    /// The next operation of the main phase, of the log or by choice, with its area; `None`: there is none, or none now
+    /// ([`Self::held`]).
     #[inline]
-    fn make(&mut self) -> (usize, Request) {
+    fn make(&mut self) -> Option<(usize, Request)> {
         self.ops_left -= 1;
+        if let Some(held) = self.held.take() {
+            return self.make_in_zone(held);
+        }
         if let Some(log) = &self.iolog {
             let operation = log.operations[log.operations.len() - 1 - self.ops_left as usize];
             let (file, kind) = (usize::from(operation.file), operation.kind);
             let request = self.request(operation.number(), file, operation.offset, operation.len);
-            return (file, Request { kind, ..request });
+            return Some((file, Request { kind, ..request }));
         }
-        let (direction, area) = (self.direction(), self.area());
+        let (mut direction, area) = (self.direction(), self.area());
+        if self.areas[area].zbd.is_some() && !self.has_written && self.job.does[WRITES] && !self.job.zbd.reads_beyond {
+            // As in fio: before the first write there may be nothing to read.
+            direction = WRITES;
+        }
         let wanted = self.job.sizes[direction].draw(&mut self.random);
         let (jumps, unit) = (self.jumps(direction), self.units[direction]);
         let (offset, len) = self.areas[area].next(direction, wanted, jumps, unit, &mut self.random);
+        if self.areas[area].zbd.is_some() {
+            return self.make_in_zone((direction, area, offset, wanted));
+        }
         self.areas[area].stride(len);
         self.bytes_left = self.bytes_left.saturating_sub(len);
+        Some((area, self.prioritized(direction, area, offset, len)))
+    }
+
+    #[inline]
+    fn prioritized(&mut self, direction: usize, area: usize, offset: u64, len: u64) -> Request {
         let mut request = self.request(direction, area, offset, len as u32);
         if self.by_priority.is_some() {
             request.priority = self.job.priority.draw(direction, len, &mut self.random);
         }
-        (area, request)
+        request
+    }
+
+    /// The operation instead of one at `offset`, where the zones take it.
+    fn make_in_zone(&mut self, held: (usize, usize, u64, u64)) -> Option<(usize, Request)> {
+        let (direction, area, offset, wanted) = held;
+        let unit = self.units[direction];
+        let end = self.areas[area].start + self.areas[area].len;
+        let zoned = self.areas[area].zbd.as_ref()?;
+        match zoned.turn(&self.job, direction, offset, wanted, unit) {
+            Turn::Go(OpKind::ResetZone, at, len) if direction == WRITES => {
+                let request = self.request(TRIMS, area, at, len as u32);
+                Some((area, Request { kind: OpKind::ResetZone, ..request }))
+            }
+            Turn::Go(kind, at, len) => {
+                self.went(direction, area, offset, (at, len));
+                Some((area, Request { kind, ..self.prioritized(direction, area, at, len) }))
+            }
+            Turn::Wait => {
+                (self.held, self.ops_left) = (Some(held), self.ops_left + 1);
+                None
+            }
+            // In a sequence nothing is behind this place, and perhaps before it.
+            Turn::Over if !self.job.random && offset > self.areas[area].start => {
+                if self.directions.len() == 1 {
+                    self.bytes_left = self.bytes_left.saturating_sub(end - offset);
+                }
+                self.areas[area].next[direction] = 0;
+                let start = self.areas[area].start;
+                if self.bytes_left == 0 { None } else { self.make_in_zone((direction, area, start, wanted)) }
+            }
+            Turn::Over => {
+                if self.progress.ops() == 0 || direction == WRITES && self.verify.is_none() {
+                    self.progress.set_missed("no zone of its range takes its operations: for reads none has enough data, for writes all that may be open are those of others - write first, or give read_beyond_wp=1, more size or a higher max_open_zones".into());
+                }
+                self.bytes_left = 0;
+                None
+            }
+        }
+    }
+
+    /// Counts an operation of zones that was to be at `offset`. In a sequence the places that it left out count as well, as in
+    /// fio not for io_size.
+    fn went(&mut self, direction: usize, area: usize, offset: u64, (at, len): (u64, u64)) {
+        let (unit, start) = (self.units[direction], self.areas[area].start);
+        self.has_written |= direction == WRITES;
+        let mut counted = len;
+        if !self.job.random {
+            let zoned = self.areas[area].zbd.as_ref().filter(|_| direction == WRITES);
+            let (next, left_out) = zoned.map_or((at + len, 0), |zoned| zoned.next_after(at + len, unit));
+            if self.job.io_size.is_none() {
+                counted += left_out + at.saturating_sub(offset);
+            }
+            self.areas[area].next[direction] = next - start;
+        }
+        self.bytes_left = self.bytes_left.saturating_sub(counted);
+    }
+
+    /// A zone of the job has an operation back. The write that follows a reset.
+    fn zone_is_back(&mut self, request: &Request, outcome: Outcome) -> Option<Request> {
+        if !self.job.zbd.is_on {
+            return None;
+        }
+        let area = self.areas.iter().position(|area| area.target == request.target)?;
+        let zoned = self.areas[area].zbd.as_ref()?;
+        if request.kind == OpKind::Read && self.checked_buffers == Some(request.buffers) {
+            return None;
+        }
+        if let Err(why) = zoned.done(&self.job, request, outcome) {
+            self.progress.set_missed(why);
+            self.end_itself(self.now_ns);
+            return None;
+        }
+        if request.kind != OpKind::ResetZone || !self.job.does[WRITES] || !outcome.is_done() {
+            return None;
+        }
+        let wanted = self.job.sizes[WRITES].draw(&mut self.random);
+        let Turn::Go(_, at, len) = zoned.write_first(request.offset, wanted, self.units[WRITES]) else { return None };
+        self.went(WRITES, area, request.offset, (at, len));
+        Some(self.prioritized(WRITES, area, at, len))
     }
 
     #[inline]
@@ -458,12 +564,16 @@ impl Stream for FioStream {
         if self.phase != Phase::Main {
             return None;
         }
-        if self.flow.as_mut().is_some_and(|flow| !flow.take()) {
+        if self.held.is_none() && self.flow.as_mut().is_some_and(|flow| !flow.take()) {
             self.is_held = true;
             return None;
         }
         let request = loop {
-            let (area, request) = self.make();
+            let Some((area, request)) = self.make() else {
+                self.is_held = self.held.is_some();
+                // Otherwise it has ended, or reads back what it wrote.
+                return if self.is_held { None } else { Stream::next(self) };
+            };
             if self.verify.as_mut().is_none_or(|verify| verify.is_next_written(area, request.offset)) {
                 break request;
             }
@@ -483,11 +593,19 @@ impl Stream for FioStream {
     }
 
     fn again_after_ns(&mut self) -> Option<u64> {
-        let flow = self.flow.as_ref().filter(|_| std::mem::take(&mut self.is_held))?;
-        Some(flow.look_after_ns())
+        if !std::mem::take(&mut self.is_held) || self.job.has_rates() {
+            return None;
+        }
+        if self.held.is_some() {
+            return Some(ZONES_LOOK_NS);
+        }
+        Some(self.flow.as_ref()?.look_after_ns())
     }
 
     fn stuck(&self) -> Option<String> {
+        if self.held.is_some() && !self.is_ended {
+            return Some("its zones are in use, and nothing is in flight there".into());
+        }
         (self.phase != Phase::Main && !self.is_ended).then(|| "its writes are not back, and cannot be read back".into())
     }
 
@@ -528,7 +646,7 @@ impl Stream for FioStream {
                 _ => {}
             }
         }
-        if let Some(next) = self.after(request) {
+        if let Some(next) = self.zone_is_back(request, outcome).or_else(|| self.after(request)) {
             return Some(next);
         }
         self.progress.end();
@@ -542,7 +660,10 @@ impl Stream for FioStream {
         if let Some(issued) = &self.issued {
             issued.add(request, times);
         }
-        let Some(direction) = KIND_OF[..DIRECTIONS].iter().position(|kind| *kind == request.kind) else { return };
+        // The reset before a write is none of the job's own operations.
+        let kind =
+            if request.kind == OpKind::ResetZone && self.job.does[TRIMS] { OpKind::Deallocate } else { request.kind };
+        let Some(direction) = KIND_OF[..DIRECTIONS].iter().position(|known| *known == kind) else { return };
         for samples in self.samples.iter().chain(&self.histograms) {
             samples.add(direction, request, times);
         }

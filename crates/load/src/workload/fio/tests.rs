@@ -10,6 +10,7 @@ use std::collections::HashSet;
 use sys::op::{OpKind, Outcome, WriteBack, WriteSync};
 
 mod order;
+mod zbd;
 
 /// The jobs of a job file, or its errors.
 fn read(text: &str) -> Result<(Vec<FioLoad>, Vec<String>), String> {
@@ -98,7 +99,6 @@ fn an_option_that_does_nothing_is_taken_and_files_have_the_names_that_are_asked_
     for (option, says) in [
         ("numa_cpu_nodes=1023", "no memory node 1023"),
         ("numa_mem_policy=round", "interleave"),
-        ("zonemode=zbd", "zones of a zoned device (zbd) are not written here"),
         ("exec_prerun=true", "runs no foreign commands"),
         ("write_hist_log=x", "give log_hist_msec"),
         ("steadystate_duration=10", "need a criterion"),

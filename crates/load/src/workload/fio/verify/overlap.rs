@@ -23,9 +23,10 @@ pub(in super::super) fn overlapping(threads: &[Thread]) -> Option<Problem> {
             };
             if let Some((_, by)) = of_name.iter().find(is_met) {
                 let what = format!(
-                    "it and job {} write to the same places of {}, so that blocks of each would be missing when they are read back - give each a part (offset, offset_increment and size) or a file of its own",
+                    "it and job {} write to the same places of {}, so that blocks of each would be missing when they are read back{} - give each a part (offset, offset_increment and size) or a file of its own",
                     quoted(&by.job.name),
-                    quoted(&name)
+                    quoted(&name),
+                    if thread.job.io_size.is_some() { "; io_size says how much is written, not where" } else { "" }
                 );
                 return Some(Problem::of_job(&thread.job.name, what));
             }
