@@ -1,6 +1,6 @@
 //! The zones of a zoned block device, and the device's limits for them.
 
-use crate::discover::{Roots, SysDir};
+use crate::discover::{DeviceFacts, Roots, SysDir};
 use crate::target::Target;
 use std::io;
 use sys::ioctl;
@@ -20,21 +20,20 @@ pub struct Zones {
 impl Zones {
     /// The zones of `target`; `None` if it is not a zoned device. Errors: those of the report.
     pub fn of(target: &Target) -> io::Result<Option<Self>> {
-        let Some(queue) = queue(target).filter(is_zoned) else { return Ok(None) };
+        let Some(queue) = queue(target.facts(), &Roots::default()).filter(is_zoned) else { return Ok(None) };
         let limit = |name: &str| queue.number::<u32>(name).filter(|most| *most > 0);
         let zones = ioctl::zones(target.fd())?;
         Ok(Some(Self { zones, open_max: limit("max_open_zones"), active_max: limit("max_active_zones") }))
     }
 }
 
-/// True if `target` is a device whose zones are written from start to end.
-pub fn are_in(target: &Target) -> bool {
-    queue(target).is_some_and(|queue| is_zoned(&queue))
+/// True if the zones of this disk are written from start to end.
+pub fn are_on(disk: &DeviceFacts, roots: &Roots) -> bool {
+    queue(disk, roots).is_some_and(|queue| is_zoned(&queue))
 }
 
-fn queue(target: &Target) -> Option<SysDir> {
-    let disk = target.facts().disk_name()?;
-    Some(SysDir::new(Roots::default().sys.join("class/block").join(disk)).child("queue"))
+fn queue(disk: &DeviceFacts, roots: &Roots) -> Option<SysDir> {
+    Some(SysDir::new(roots.sys.join("class/block").join(disk.disk_name()?)).child("queue"))
 }
 
 fn is_zoned(queue: &SysDir) -> bool {

@@ -7,6 +7,7 @@
 
 use crate::queued::{Limits, Queued, epoch_ns};
 use crate::{IoEngine, Wait};
+use device::discover::Roots;
 use device::generic::Generic;
 use device::target::Target;
 use device::zones;
@@ -50,7 +51,7 @@ impl Passthrough {
         let commands = Commands::new(generics.iter().map(|generic| generic.namespace().clone()).collect());
         let (ring, facts) = Ring::new(&files, commands, in_flight_max, memory_bytes, epoch_ns(epoch))?;
         let uring = Queued::on(ring, targets.clone(), in_flight_max, Limits::NONE, None, epoch, harmless_gap_ns);
-        let zoned = targets.iter().map(|target| zones::are_in(target)).collect();
+        let zoned = targets.iter().map(|target| zones::are_on(target.facts(), &Roots::default())).collect();
         Ok((Self { uring, generics, targets, zoned }, facts))
     }
 

@@ -169,6 +169,7 @@ fn open_targets<'w, W: Workload + 'w>(
         Request {
             file_size_bytes: spec.file_size_bytes,
             sparse: on(name).any(|workload| workload.extras().sparse),
+            zoned: on(name).any(|workload| workload.extras().zoned),
             min_size_bytes: unit_bytes(name),
             reads: on(name).any(Workload::reads),
             shared: consents.shared,

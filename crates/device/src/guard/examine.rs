@@ -23,6 +23,7 @@ use super::refusal::{Findings, Reason};
 use super::request::{Guard, Request};
 use super::subject::{Relation, Subject};
 use crate::discover::{self, DeviceFacts, DiscoverError, Resolved, Roots, SysDir};
+use crate::zones;
 use results::units;
 use std::fs::{self, File, Metadata};
 use std::os::fd::AsFd;
@@ -171,6 +172,9 @@ fn check_from_outside(
 ) -> Result<(Option<UsedPart>, Findings), Vec<Reason>> {
     let mut findings = Findings::default();
     let prepared = if request.whole { None } else { UsedPart::of(&found.facts, &guard.records) };
+    if !request.zoned && matches!(found.door, Door::Device { .. }) && zones::are_on(&found.facts, &guard.roots) {
+        findings.refuse(Reason::Zoned);
+    }
     check_fit(request, found, prepared.as_ref(), &mut findings);
     if let Some(subject) = found.door.subject() {
         subject.check_kernel_users(&guard.roots, &mut findings);

@@ -89,6 +89,12 @@ pub enum Reason {
         /// Source of that fact.
         how: &'static str,
     },
+    /// Takes no writes anywhere else than at the write pointers of its zones.
+    #[error(
+        "it is a zoned device, which takes a write only at the write pointer of a zone; run jobs with zonemode=zbd \
+         (`flashproof fio`), or name another device"
+    )]
+    Zoned,
     /// A file system on it is in use.
     #[error("{which} is mounted at {at}{seen_by}; unmount it, or name another device")]
     Mounted {

@@ -27,6 +27,8 @@ pub struct Request {
     pub file_size_bytes: Option<u64>,
     /// True if the blocks of a file are not allocated before they are written.
     pub sparse: bool,
+    /// True if the load writes at the write pointers of a zoned device.
+    pub zoned: bool,
     /// Least size that the load needs: one large block.
     pub min_size_bytes: u64,
     /// True for the whole device, including the part that a preparation left unused.
@@ -51,6 +53,7 @@ impl Request {
             path: path.into(),
             file_size_bytes: None,
             sparse: false,
+            zoned: false,
             min_size_bytes: 0,
             whole: false,
             reads: true,

@@ -75,8 +75,10 @@ fn zones_are_written_at_their_write_pointers_and_a_zone_that_another_program_res
 
     // Without zonemode nothing is written; nor where other zones use up what the device can have active.
     let line = "flashproof fio --name=a --filename=$ZONED0 --erase ZONED0 --direct=1 --rw=write --bs=64k --runtime=60 --no-trace --out=/data/run";
-    let refused = guest.run(&format!("rm -rf /data/run; {line}")).expect(2);
-    assert!(refused.stderr.contains("it is a zoned device"), "{}", refused.stderr);
+    for line in [line, "flashproof prep $ZONED0 --erase ZONED0"] {
+        let refused = guest.run(&format!("rm -rf /data/run; {line}")).expect(3);
+        assert!(refused.stderr.contains("it is a zoned device"), "{}", refused.stderr);
+    }
     for zone in 10..15 {
         guest.ask(&format!(
             "dd if=/dev/zero of=$ZONED0 bs=64k count=1 seek={} oflag=direct conv=notrunc 2>&1",

@@ -150,6 +150,8 @@ pub struct Extras {
     pub synchronous: bool,
     /// Blocks of new files are allocated by the writes.
     pub sparse: bool,
+    /// Writes go to the write pointers of zoned devices.
+    pub zoned: bool,
 }
 
 impl RunSpec {

@@ -479,8 +479,15 @@ impl Workload for FioLoad {
     fn extras(&self) -> Extras {
         let job = self.jobs().find(|job| job.moves_data()).unwrap_or(&self.threads[0].job);
         let synchronous = !self.is_simulated() && self.jobs().all(|job| job.is_sync_engine);
-        let (operations, sparse) = (self.operations(), self.jobs().any(|job| job.sparse));
-        Extras { ramp_ns: job.ramp_ns, buffered: !job.direct, operations, synchronous, sparse }
+        let any = |is: fn(&Job) -> bool| self.jobs().any(|job| is(job));
+        Extras {
+            ramp_ns: job.ramp_ns,
+            buffered: !job.direct,
+            operations: self.operations(),
+            synchronous,
+            sparse: any(|job| job.sparse),
+            zoned: any(|job| job.zbd.is_on),
+        }
     }
 
     fn writes(&self) -> bool {
