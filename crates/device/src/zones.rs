@@ -37,5 +37,5 @@ fn queue(disk: &DeviceFacts, roots: &Roots) -> Option<SysDir> {
 }
 
 fn is_zoned(queue: &SysDir) -> bool {
-    queue.text("zoned").is_some_and(|model| model != "none")
+    queue.text("zoned").is_some_and(|model| model == "host-managed")
 }

@@ -267,7 +267,7 @@ pub fn judge(criterion: &Criterion, verdict: &Verdict, figures: &Figures, burst_
             // Of fewer operations it is the longest, which the limit judges all the same.
             (figures.percentile_ns(percent).filter(|_| figures.ops > 0), of_sla.and_then(is_over))
         }
-        // A definition cannot limit a mean: who tells how much of it this program took?
+        // A definition cannot limit a mean, which does not separate this program's delay.
         Metric::Mean => (figure, None),
         Metric::Iops | Metric::Bandwidth => {
             // As the judge: a closed loop begins with as many operations as are in flight at its end.
@@ -289,7 +289,7 @@ pub fn judge(criterion: &Criterion, verdict: &Verdict, figures: &Figures, burst_
         _ => (figure, is_missed),
     };
     // A closed loop issues nothing while its device hangs, so that no percentile sees it.
-    let froze = verdict.reasons.first().is_some_and(|reason| reason.code == Code::Silence);
+    let froze = froze(verdict);
     let is_told = criterion.metric.percent().is_none_or(|percent| percentile::is_told(figures.ops, percent));
     let outcome = match (is_missed, verdict.outcome) {
         (None, _) | (_, Outcome::Invalid) => Outcome::Invalid,
@@ -302,10 +302,15 @@ pub fn judge(criterion: &Criterion, verdict: &Verdict, figures: &Figures, burst_
     judged(figure, outcome, behind.is_some())
 }
 
+/// True if a device returned nothing for too long.
+fn froze(verdict: &Verdict) -> bool {
+    verdict.reasons.iter().any(|reason| reason.code == Code::Silence)
+}
+
 /// Outcome of a run with these criteria: a latency goal that no depth met fails it only if something is limited.
 pub fn outcome_of_run<'c>(verdict: &Verdict, mut criteria: impl Iterator<Item = &'c Criterion>) -> Outcome {
     let is_goal = verdict.reasons.first().is_some_and(|reason| reason.code == Code::Missed);
-    match is_goal && criteria.all(|criterion| criterion.deciding_limit().is_none()) {
+    match is_goal && !froze(verdict) && criteria.all(|criterion| criterion.deciding_limit().is_none()) {
         true => Outcome::Measured,
         false => verdict.outcome,
     }

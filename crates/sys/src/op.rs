@@ -249,7 +249,7 @@ impl Outcome {
         let sc = if let Self::Nvme(Status { sct: 1, sc }) = self { sc } else { 0 };
         Some(match (self, sc) {
             (Self::Errno(libc::EOVERFLOW), _) | (_, 0xbd) => {
-                "too many zones are active, beside those of the job as well - reset or finish them, or lower max_open_zones"
+                "too many zones are active, counting those of other programs - reset or finish them, or lower max_open_zones"
             }
             (Self::Errno(libc::ETOOMANYREFS), _) | (_, 0xbe) => "too many zones are open - lower max_open_zones",
             (Self::Errno(libc::EIO), _) | (_, 0xb9 | 0xbc) => {

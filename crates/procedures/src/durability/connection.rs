@@ -10,15 +10,11 @@ use std::time::{Duration, Instant};
 /// Longest time for an answer, or for a whole line.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
-/// A machine that lost its power needs longer than this until its kernel answers again.
-const RESTART_MIN: Duration = Duration::from_secs(1);
-
 /// One end of a connection.
 pub(super) struct Connection {
     stream: TcpStream,
     buffer: Vec<u8>,
-    heard: Instant,
-    /// The other end sent nothing more, and did not close the connection: as a machine that lost its power.
+    /// The other end sent nothing more, and its kernel neither closed nor reset the connection: as a machine that lost its power.
     pub fell_silent: bool,
 }
 
@@ -45,12 +41,11 @@ impl Connection {
         stream.set_nodelay(true)?;
         stream.set_nonblocking(false)?;
         stream.set_write_timeout(Some(PATIENCE))?;
-        Ok(Self { stream, buffer: Vec::new(), heard: Instant::now(), fell_silent: false })
+        Ok(Self { stream, buffer: Vec::new(), fell_silent: false })
     }
 
     pub(super) fn send(&mut self, message: &impl Serialize) -> Result<(), String> {
-        let line = line(message)?;
-        self.stream.write_all(&line).map_err(|error| self.failed(&error))
+        self.stream.write_all(&line(message)?).map_err(|error| error.to_string())
     }
 
     /// The next line, without its end; `None` at the end of the connection. Errors also: none within `patience`.
@@ -76,22 +71,13 @@ impl Connection {
             match self.stream.read(&mut bytes[..room]) {
                 Ok(0) if self.buffer.is_empty() => return Ok(None),
                 Ok(0) => return Err("the connection ended within a line".to_owned()),
-                Ok(read) => {
-                    self.buffer.extend_from_slice(&bytes[..read]);
-                    self.heard = Instant::now();
-                }
+                Ok(read) => self.buffer.extend_from_slice(&bytes[..read]),
                 Err(error) => match error.kind() {
                     ErrorKind::Interrupted | ErrorKind::WouldBlock | ErrorKind::TimedOut => {}
-                    _ => return Err(self.failed(&error)),
+                    _ => return Err(error.to_string()),
                 },
             }
         }
-    }
-
-    /// A reset comes from a kernel that lives: at once if only the command ended, late if the machine was restarted.
-    fn failed(&mut self, error: &std::io::Error) -> String {
-        self.fell_silent = self.heard.elapsed() >= RESTART_MIN;
-        error.to_string()
     }
 
     /// Sends a message and returns its answer. Errors also: refused.

@@ -112,7 +112,7 @@ fn converse(stream: TcpStream, peer: SocketAddr, kept: &Mutex<Kept>) -> Result<(
         let why = ended.clone().err().unwrap_or_else(|| "the command closed its connection".to_owned());
         let how = match connection.fell_silent {
             true => Message::Silent { session },
-            false => Message::End { session, why: in_one_line(&why), failed: false },
+            false => Message::End { session, why: in_one_line(&why).chars().take(100).collect(), failed: false },
         };
         let _told = kept.keep(&how, &mut own, peer);
     }

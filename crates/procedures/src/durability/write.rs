@@ -221,7 +221,7 @@ fn begin(place: &Place, lanes: Vec<Lane>) -> Result<Session, Failure> {
 fn lay_out(session: &Session, target: &Target) -> Result<(), Failure> {
     let failed = |why: String| Failure::device(format!("cannot write {} - {why}", target.name()));
     let mut random = Random::new(session.id.0 as u64);
-    // The first lane is always written, though it be one of files: the session is found by its sectors.
+    // The first lane is always written, even for the mode rename: the session is found by its sectors.
     let is_written = |(number, lane): &(u32, &Lane)| *number == 0 || lane.mode != Mode::Rename;
     for (number, lane) in (0_u32..).zip(&session.lanes).filter(is_written) {
         let len = lane.write_bytes as usize;

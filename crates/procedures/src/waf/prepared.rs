@@ -24,7 +24,9 @@ pub fn preparations(on: &str, ours: &RandomWrites, seed: u64) -> Result<Preparat
         Method::Sprandom { over_provisioning },
         Method::Ordered { over_provisioning, block_bytes, cache_bytes },
     ];
-    let found = methods.into_iter().map(|method| steady.after(method).map_err(cannot));
+    // The formula of SPRandom for the WAF ends at 1.
+    let is_possible = |method: &Method| !matches!(method, Method::Sprandom { .. }) || over_provisioning < 1.5;
+    let found = methods.into_iter().filter(is_possible).map(|method| steady.after(method).map_err(cannot));
     Ok(Preparations {
         format_version: FORMAT_VERSION,
         made_by: tool(),

@@ -150,12 +150,19 @@ fn no_cut(record: &Record, after: &AfterCut) -> Option<String> {
         );
     }
     let (Some(then), Some(now)) = (before.power, after.power) else { return None };
-    (then.cycles > 0 && now == then).then(|| {
-        format!(
-            "cannot tell: the drive counts {} as before, so it kept its power; a restart of the machine alone proves little",
-            count(now.cycles, "power cycle")
-        )
-    })
+    let [cycles, unsafe_shutdowns] =
+        [(now.cycles, "power cycle"), (now.unsafe_shutdowns, "unsafe shutdown")].map(|(of, what)| count(of, what));
+    match () {
+        () if then.cycles == 0 => None,
+        () if now.cycles == then.cycles => Some(format!(
+            "cannot tell: the drive counts {cycles} as before, so it kept its power; a restart of the machine alone proves little"
+        )),
+        () if now.unsafe_shutdowns == then.unsafe_shutdowns => Some(format!(
+            "cannot tell: the drive counts {unsafe_shutdowns} as before, so it was told before its power went; cut the power, do \
+             not switch the machine off"
+        )),
+        () => None,
+    }
 }
 
 fn lost(modes: &[ModeResult]) -> String {
@@ -243,4 +250,61 @@ fn remarks(
         ));
     }
     remarks
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::session::{FORMAT_VERSION, Lane, Session};
+    use super::*;
+
+    #[test]
+    fn only_a_drive_that_lost_its_power_while_it_was_written_is_judged() {
+        let counts = |cycles, unsafe_shutdowns| Some(PowerCounts { cycles, unsafe_shutdowns });
+        let lane = Lane { mode: Mode::Fua, write_bytes: 4096, slots: 64, at: 0, scattered: false };
+        let record = |power, end: Option<(&str, bool)>| Record {
+            session: Session {
+                format_version: FORMAT_VERSION,
+                id: SessionId(1),
+                subject: "host: /data".into(),
+                path: "/data".into(),
+                disk: None,
+                tool: "flashproof".into(),
+                started_unix_ms: 1,
+                boot_id: "before".into(),
+                power,
+                lanes: vec![lane.clone()],
+            },
+            upto: vec![90],
+            phase: 0,
+            upto_before: vec![0],
+            end: end.map(|(why, failed)| (why.to_owned(), failed)),
+            judged: None,
+            is_open: false,
+        };
+        let after = |boot_id: &str, power, is_drive_cut| AfterCut { boot_id: boot_id.into(), power, is_drive_cut };
+        let sentence = |record: &Record, after: &AfterCut| {
+            let counts = Counts { checked: 64, intact: 64, ..Counts::default() };
+            let of = Durability::conclude(record, &[counts], after, Claims::default(), None);
+            assert_eq!(of.outcome == Outcome::Pass, of.sentence.starts_with("all 64 "), "{}", of.sentence);
+            of.sentence
+        };
+        for (record, after, says) in [
+            (record(None, None), after("now", None, false), "all 64 acknowledged writes are there"),
+            (record(None, None), after("before", None, false), "this machine was never restarted"),
+            (record(None, None), after("before", None, true), "all 64 "),
+            (
+                record(None, Some(("it was closed", false))),
+                after("now", None, false),
+                "ended before any cut (it was closed)",
+            ),
+            (record(None, Some(("EIO", true))), after("before", None, true), "all 64 "),
+            (record(counts(7, 3), None), after("now", counts(8, 4), false), "all 64 "),
+            (record(counts(7, 3), None), after("now", counts(7, 3), false), "counts 7 power cycles as before"),
+            (record(counts(7, 3), None), after("now", counts(8, 3), false), "counts 3 unsafe shutdowns as before"),
+            (record(counts(0, 0), None), after("now", counts(0, 0), false), "all 64 "),
+        ] {
+            let said = sentence(&record, &after);
+            assert!(said.contains(says), "{said}");
+        }
+    }
 }

@@ -185,6 +185,7 @@ impl Lanes<'_> {
                 is_held: false,
                 has_written: false,
                 held: None,
+                resets: Vec::new(),
                 priority: job.priority.of_job(),
                 by_priority: thread.by_priority.clone(),
                 samples: thread.samples.clone(),

@@ -69,7 +69,7 @@ impl Progress {
         self.read_back.store(self.read_back.load(Ordering::Relaxed) + 1, Ordering::Relaxed);
     }
 
-    /// Zones that it emptied, emulated ones as well.
+    /// Zone resets, including those of emulated zones.
     pub fn zone_resets(&self) -> u64 {
         self.zone_resets.load(Ordering::Relaxed)
     }

@@ -122,6 +122,8 @@ pub struct FioStream {
     pub(super) has_written: bool,
     /// An operation that waits for its zone: direction, area, offset, about so many bytes.
     pub(super) held: Option<(usize, usize, u64, u64)>,
+    /// Zones that are being reset for a write, and the bytes of the write.
+    pub(super) resets: Vec<(u64, u64)>,
     /// Priority of all its operations, unless they have several.
     pub(super) priority: Priority,
     pub(super) by_priority: Option<Arc<ByPriority>>,
@@ -335,6 +337,9 @@ impl FioStream {
         let zoned = self.areas[area].zbd.as_ref()?;
         match zoned.turn(&self.job, direction, offset, wanted, unit) {
             Turn::Go(OpKind::ResetZone, at, len) if direction == WRITES => {
+                // The write counts from here on.
+                self.bytes_left = self.bytes_left.saturating_sub(wanted);
+                self.resets.push((at, wanted));
                 let request = self.request(TRIMS, area, at, len as u32);
                 Some((area, Request { kind: OpKind::ResetZone, ..request }))
             }
@@ -392,18 +397,22 @@ impl FioStream {
         if request.kind == OpKind::Read && self.checked_buffers == Some(request.buffers) {
             return None;
         }
-        if let Err(why) = zoned.done(&self.job, request, outcome) {
-            self.progress.set_missed(why);
-            self.end_itself(self.now_ns);
-            return None;
+        let is_reset = |of: &(u64, u64)| request.kind == OpKind::ResetZone && of.0 == request.offset;
+        let number = self.resets.iter().position(is_reset);
+        let wanted = number.map(|number| self.resets.swap_remove(number).1);
+        self.bytes_left += wanted.unwrap_or(0);
+        match zoned.done(&self.job, request, outcome, wanted) {
+            Ok(write) => {
+                let (at, len) = write?;
+                self.went(WRITES, area, request.offset, (at, len));
+                Some(self.prioritized(WRITES, area, at, len))
+            }
+            Err(why) => {
+                self.progress.set_missed(why);
+                self.end_itself(self.now_ns);
+                None
+            }
         }
-        if request.kind != OpKind::ResetZone || !self.job.does[WRITES] || !outcome.is_done() {
-            return None;
-        }
-        let wanted = self.job.sizes[WRITES].draw(&mut self.random);
-        let Turn::Go(_, at, len) = zoned.write_first(request.offset, wanted, self.units[WRITES]) else { return None };
-        self.went(WRITES, area, request.offset, (at, len));
-        Some(self.prioritized(WRITES, area, at, len))
     }
 
     #[inline]

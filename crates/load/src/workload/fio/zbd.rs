@@ -25,6 +25,9 @@ use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use sys::op::{OpKind, Outcome};
 
+/// Most emulated zones of a device.
+const ZONES_MAX: u64 = 1 << 20;
+
 /// Options of a job.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 pub struct ZbdOptions {
@@ -100,9 +103,9 @@ struct Zone {
 pub(super) enum Turn {
     /// Kind, offset and bytes. An [`OpKind::ResetZone`] of a job that writes is followed by its write.
     Go(OpKind, u64, u64),
-    /// None now: others that are in flight have the zones.
+    /// Operations in flight occupy the zones.
     Wait,
-    /// None at all.
+    /// No zone takes this operation.
     Over,
 }
 
@@ -163,6 +166,13 @@ impl Table {
         }
         if zone_bytes == 0 || zone_bytes > u32::MAX.into() || !zone_bytes.is_multiple_of(512) {
             return Err(format!("zones of {zone_bytes} bytes are none of 512 bytes to 4 GiB - give another zonesize"));
+        }
+        let wanted = shape.size_bytes / zone_bytes;
+        if report.is_none() && (wanted > ZONES_MAX || !zone_bytes.is_multiple_of(shape.min_io_bytes.into())) {
+            return Err(format!(
+                "{wanted} zones of {zone_bytes} bytes are more than {ZONES_MAX}, or not of its blocks of {} bytes - give a larger zonesize",
+                shape.min_io_bytes
+            ));
         }
         let zone = |start: u64, end, capacity: u64, written: u64| Zone {
             start,
@@ -250,12 +260,14 @@ impl ZonedArea {
         let (zone, unit) = (&state.zones[range.start], job.sizes[WRITES].min_bytes());
         let (capacity, writes, is_zoned) = (zone.full_at - zone.start, job.does[WRITES], table.report.is_some());
         let is_whole = unit <= capacity && (!is_zoned || capacity.is_multiple_of(unit));
+        let is_even = !is_zoned || job.sizes[WRITES].each().iter().all(|bytes| bytes.is_multiple_of(unit));
         let trims = job.does[TRIMS] && job.sizes[TRIMS] != Sizes::same(table.zone_bytes);
         let mut units = job.directions().map(|of| job.sizes[of].min_bytes());
         let wrong = [
             (units.any(|unit| unit > table.zone_bytes), "a zone is smaller than an operation - give a smaller bs"),
             (writes && is_zoned && !job.direct, "zones are written past the page cache only - give direct=1"),
             (writes && !is_whole, "whole writes do not fill a zone - give a bs that divides its capacity"),
+            (writes && !is_even, "the rest of a zone would fit no write - give bssplit multiples of its smallest size"),
             (trims, "a trim resets a whole zone - give bs the size of a zone"),
             (
                 job.zbd.job_open_max > 0 && table.open_max == usize::MAX,
@@ -346,7 +358,10 @@ impl ZonedArea {
         let is_here = here.has(unit) && (job.random || at + unit <= here.read_end);
         let Some(zone) = (if is_here { Some(first) } else { self.nearest(state, job, first, |zone| zone.has(unit)) })
         else {
-            return Turn::Over;
+            // The first writes of a job that reads, too, are on their way.
+            let is_coming = |zone: &Zone| zone.writes > 0 || zone.is_reset;
+            let waits = job.does[WRITES] && state.zones[self.range.clone()].iter().any(is_coming);
+            return if waits { Turn::Wait } else { Turn::Over };
         };
         let (from, Zone { start, read_end, .. }) = (state.zones[first].start, state.zones[zone]);
         let there = read_end - start;
@@ -419,7 +434,7 @@ impl ZonedArea {
             return if waits { Turn::Wait } else { Turn::Over };
         };
         let chosen = zones[zone];
-        let is_due = state.is_reset_due(job) && chosen.is_quiet() && chosen.at > chosen.start;
+        let is_due = !keeps_data && state.is_reset_due(job) && chosen.is_quiet() && chosen.at > chosen.start;
         let resets = is_due || !has_room(&chosen);
         if limit < usize::MAX {
             state.open(zone, self.owner);
@@ -434,7 +449,8 @@ impl ZonedArea {
                 return Turn::Go(OpKind::ResetZone, chosen.start, chosen.end - chosen.start);
             }
         }
-        self.put(state, zone, wanted, unit)
+        let (at, len) = self.put(state, zone, wanted, unit);
+        Turn::Go(OpKind::Write, at, len)
     }
 
     /// Forgets the data of a zone.
@@ -449,8 +465,8 @@ impl ZonedArea {
         (zone.at, zone.read_end, zone.is_old) = (zone.start, zone.start, false);
     }
 
-    /// A write at the write pointer.
-    fn put(&self, state: &mut State, zone: usize, wanted: u64, unit: u64) -> Turn {
+    /// Place and bytes of a write at the write pointer.
+    fn put(&self, state: &mut State, zone: usize, wanted: u64, unit: u64) -> (u64, u64) {
         let (at, len) = (state.zones[zone].at, wanted.min(state.zones[zone].room() / unit * unit));
         state.begin(zone, OpKind::Write);
         state.zones[zone].at += len;
@@ -460,12 +476,7 @@ impl ZonedArea {
         if state.counted.contains(&zone) {
             state.written += len;
         }
-        Turn::Go(OpKind::Write, at, len)
-    }
-
-    /// The write that follows the reset of the zone at `offset`.
-    pub(super) fn write_first(&self, offset: u64, wanted: u64, unit: u64) -> Turn {
-        self.put(&mut self.table.state(), self.index(offset), wanted, unit)
+        (at, len)
     }
 
     /// Where a sequence of writes of `unit` bytes or more goes on after one that ended at `at`, and the bytes that it
@@ -479,8 +490,16 @@ impl ZonedArea {
         }
     }
 
-    /// An operation is back. Error: why the zone cannot be used any more.
-    pub(super) fn done(&self, job: &Job, request: &Request, outcome: Outcome) -> Result<(), String> {
+    /// An operation is back. After a reset for a write of `wanted` bytes, if there is one: its place, which nobody else gets.
+    ///
+    /// Error: why the zone cannot be used any more.
+    pub(super) fn done(
+        &self,
+        job: &Job,
+        request: &Request,
+        outcome: Outcome,
+        wanted: Option<u64>,
+    ) -> Result<Option<(u64, u64)>, String> {
         let Request { kind, offset, .. } = *request;
         let end = offset + u64::from(request.len);
         let mut state = self.table.state();
@@ -490,7 +509,7 @@ impl ZonedArea {
             OpKind::Read => zone.reads = zone.reads.saturating_sub(1),
             OpKind::Write => zone.writes -= 1,
             OpKind::Deallocate | OpKind::ResetZone => zone.is_reset = false,
-            _ => return Ok(()),
+            _ => return Ok(None),
         }
         let is_emulated = self.table.report.is_none() || !zone.is_sequential;
         match kind {
@@ -506,7 +525,8 @@ impl ZonedArea {
         if job.does[TRIMS] && kind != OpKind::Read || kind == OpKind::Write && is_full {
             state.close(index);
         }
-        Ok(())
+        let wanted = wanted.filter(|_| outcome.is_done());
+        Ok(wanted.map(|wanted| self.put(&mut state, index, wanted, job.sizes[WRITES].min_bytes())))
     }
 }
 

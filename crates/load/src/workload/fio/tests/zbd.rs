@@ -193,6 +193,12 @@ fn a_zoned_drive_takes_all_operations_of_jobs_that_share_its_zones() {
     // Data of a verification is written to empty zones, and stays.
     let counts = run("bs=16k\niodepth=4\n[a]\nrw=randwrite\nverify=crc32c\noffset=128k", 999);
     assert_eq!((of(&counts, "write"), of(&counts, "zone reset")), (10 * 6, 2), "{counts:?}");
+    let line = "rw=randwrite\nverify=crc32c\noffset=1152k\nzone_reset_threshold=0\nzone_reset_frequency=1";
+    let counts = run(&format!("bs=16k\niodepth=4\n[a]\n{line}"), 999);
+    assert_eq!((of(&counts, "write"), of(&counts, "zone reset")), (3 * 6, 0), "{counts:?}");
+    // Reads of empty zones wait for the first writes.
+    let counts = run("bs=16k\niodepth=4\n[a]\nrw=randrw\noffset=1152k\ntime_based\nruntime=9", 500);
+    assert!(of(&counts, "write") > 100 && of(&counts, "read") > 100, "{counts:?}");
     let counts = run("bs=16k\niodepth=1\n[a]\nrw=randwrite\nrate_iops=100\ntime_based\nruntime=9", 500);
     assert!(of(&counts, "write") > 300, "{counts:?}");
 }
@@ -202,6 +208,7 @@ fn jobs_that_do_not_fit_the_zones_are_refused_with_the_remedy() {
     for (lines, says) in [
         ("zonesize=1m\nrw=write", "zonesize is not that of the device, 131072 bytes"),
         ("rw=write\nbs=64k", "whole writes do not fill a zone"),
+        ("rw=write\nbssplit=8k/50:12k/50", "give bssplit multiples of its smallest size"),
         ("rw=randread\nbs=256k", "a zone is smaller than an operation"),
         ("rw=trim\nbs=64k", "give bs the size of a zone (zones of 131072 bytes"),
         ("rw=write\nsize=100k", "hold no whole zone"),
