@@ -220,7 +220,7 @@ fn a_device_that_lost_what_its_record_relies_on_is_not_gone_on_with() {
 /// Begins a preparation of many passes, and ends it with a signal when some are done.
 fn interrupted_by(signal: &str) -> Option<(Case, Ended)> {
     let case = Case::new(64 * MIB + 512)?;
-    let fills = ["--fills", "60", "--seed", "3", "--checkpoint", "0"];
+    let fills = ["--fills", "30", "--seed", "3", "--checkpoint", "0"];
     let mut running = case.start(&fills);
     running.wait_until("some passes are done", || {
         let state = case.bench.path("state/devices");
@@ -237,7 +237,7 @@ fn interrupted_by(signal: &str) -> Option<(Case, Ended)> {
     assert_eq!(prepared["ended_unix_s"], Value::Null, "it was interrupted");
     case.storage("").expect(0);
     case.prep(&fills[..2]).expect(0);
-    assert_same(&case.device.content(), &salt(&case.bench, 60, 64 * MIB + 512));
+    assert_same(&case.device.content(), &salt(&case.bench, 30, 64 * MIB + 512));
     Some((case, ended))
 }
 
@@ -252,7 +252,7 @@ fn a_preparation_ends_cleanly_on_a_signal_and_says_how_to_go_on() {
     let Some((_, ended)) = interrupted_by("INT") else { return };
     let ended = ended.expect(4);
     assert!(ended.stderr.contains(": interrupted; go on with: "), "{}", ended.stderr);
-    assert!(ended.stderr.contains("--fills 60 --seed 3 --checkpoint 0"), "{}", ended.stderr);
+    assert!(ended.stderr.contains("--fills 30 --seed 3 --checkpoint 0"), "{}", ended.stderr);
 }
 
 const RANDOM: [&str; 6] = ["--for", "random-writes", "--over-provisioning", "20", "--cache-bytes", "64KiB"];
