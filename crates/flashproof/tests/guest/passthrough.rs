@@ -21,7 +21,7 @@ pub(super) fn splits_and_leaves_no_stale_page(guest: &mut Guest<'_>) {
     // Of 2 MiB, four commands each, while somebody else has the drive open and reads it through the page cache.
     guest.ask(
         "rm -rf /data/run; printf '%s\\n' device-names:$FDP0 test-duration-sec:4 report-interval-sec:1 engine:passthrough read-reqs-per-sec:40 \
-         write-reqs-per-sec:10000 large-block-op-kbytes:2048 >/tmp/c",
+         write-reqs-per-sec:4000 large-block-op-kbytes:2048 >/tmp/c",
     );
     guest.start("run", "flashproof storage /tmp/c --out /data/run --erase FDP0 --sla '99%>10s' --quiet");
     guest.wait_until("grep -qs ^0, /data/run/telemetry.csv");
