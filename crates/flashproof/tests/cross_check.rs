@@ -33,17 +33,21 @@ fn fake_fio(bench: &Bench, rest: &str) -> std::path::PathBuf {
     dir
 }
 
-#[test]
-fn both_run_the_same_job_on_the_same_device_and_stand_side_by_side() {
-    if tool("fio", &["--version"]).is_none() {
-        return;
-    }
+/// A loop device, and `bin/fio`, a link of fio's name to this program, which is not the real one. `None`: there is no real
+/// one, or no loop device.
+fn beside_fio() -> Option<(Bench, LoopDevice)> {
+    tool("fio", &["--version"])?;
     let bench = Bench::new();
-    let Some(device) = LoopDevice::new(&bench, 16 * MIB, &[]) else { return };
-    device.put(8 * MIB, &[7; 1 << 20]);
-    // A link of fio's name to this program is not the real one.
+    let device = LoopDevice::new(&bench, 16 * MIB, &[])?;
     std::fs::create_dir(bench.path("bin")).unwrap();
     symlink(FLASHPROOF, bench.path("bin/fio")).unwrap();
+    Some((bench, device))
+}
+
+#[test]
+fn both_run_the_same_job_on_the_same_device_and_stand_side_by_side() {
+    let Some((bench, device)) = beside_fio() else { return };
+    device.put(8 * MIB, &[7; 1 << 20]);
     let (name, erase) = (format!("--filename={}", device.name), format!("--erase={}", device.name));
     let mut words = vec!["--name=a", &name, &erase, "--direct=1", "--rw=randrw", "--bs=4k", "--size=4m", "--iodepth=8"];
     words.extend(["--out=run", "--output-format=json"]);
@@ -75,13 +79,7 @@ fn both_run_the_same_job_on_the_same_device_and_stand_side_by_side() {
 
 #[test]
 fn both_do_as_many_operations_of_windows_refills_priorities_and_shares() {
-    if tool("fio", &["--version"]).is_none() {
-        return;
-    }
-    let bench = Bench::new();
-    let Some(device) = LoopDevice::new(&bench, 16 * MIB, &[]) else { return };
-    std::fs::create_dir(bench.path("bin")).unwrap();
-    symlink(FLASHPROOF, bench.path("bin/fio")).unwrap();
+    let Some((bench, device)) = beside_fio() else { return };
     let name = format!("--filename={}", device.name);
     let each = ["--direct=1", "--rw=randread", "--bs=16k", "--iodepth=8", &name, "--output-format=json"];
     for (number, options) in [
@@ -114,13 +112,7 @@ fn both_do_as_many_operations_of_windows_refills_priorities_and_shares() {
 
 #[test]
 fn both_write_as_many_zones_as_each_other() {
-    if tool("fio", &["--version"]).is_none() {
-        return;
-    }
-    let bench = Bench::new();
-    let Some(device) = LoopDevice::new(&bench, 16 * MIB, &[]) else { return };
-    std::fs::create_dir(bench.path("bin")).unwrap();
-    symlink(FLASHPROOF, bench.path("bin/fio")).unwrap();
+    let Some((bench, device)) = beside_fio() else { return };
     let (name, erase) = (format!("--filename={}", device.name), format!("--erase={}", device.name));
     let each = ["--name=a", "--direct=1", "--bs=16k", &name, &erase, "--output-format=json", "--zonemode=zbd"];
     // Operations and zone resets of a round, as fio 3.33 alone has them.
