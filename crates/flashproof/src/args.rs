@@ -2,6 +2,7 @@
 
 mod check;
 mod engine;
+mod fleet;
 mod help;
 mod hints;
 mod loads;
@@ -16,6 +17,7 @@ mod waf;
 
 pub use check::CheckArgs;
 pub use engine::{AccessArgs, Auth, ClientArgs, RowKind, ServeArgs, TransactionsArgs};
+pub use fleet::{CampaignArgs, Fleet, FleetStatusArgs, InitArgs, InventoryArgs, RunArgs, TaskArgs};
 pub use help::{CompletionsArgs, HelpArgs, completions, man_pages, page as help_page};
 pub use loads::{FioArgs, PatienceArgs, RecordArgs, StorageArgs, TenantsArgs, TestArgs, fio_help, fio_job_options};
 pub use logs::{ACT_USAGE, Format, LatencyArgs, LogLatencyArgs, from as log_from};
@@ -112,6 +114,9 @@ pub enum Command {
     /// Serve records, read and write them, and bench a record engine
     #[command(subcommand)]
     Engine(RecordEngine),
+    /// Test many drives on many hosts, by Slurm or on this machine
+    #[command(subcommand)]
+    Fleet(Fleet),
     /// Print the help of a command, or the keys of a configuration file
     Help(HelpArgs),
     /// Print a script that completes command lines in a shell
@@ -281,6 +286,18 @@ fn own(arguments: Vec<OsString>) -> Invocation {
         latency.args.logs.append(&mut latency.files);
     }
     Invocation { command, manner: Manner::Own, quiet }
+}
+
+/// Parses the words of a command line behind the program's name. Errors: the reason, one sentence.
+pub fn parses(words: &[String]) -> Result<(), String> {
+    let name = std::iter::once("flashproof").chain(words.iter().map(String::as_str));
+    match help::whole().try_get_matches_from(name) {
+        Ok(_) => Ok(()),
+        Err(error) => {
+            let text = error.render().to_string();
+            Err(text.lines().next().unwrap_or_default().trim_start_matches("error: ").to_owned())
+        }
+    }
 }
 
 /// True if the innermost command has the flag `--quiet`, and it was given.

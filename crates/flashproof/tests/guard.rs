@@ -261,6 +261,24 @@ fn the_environment_may_give_leave_too() {
 }
 
 #[test]
+fn only_the_devices_that_the_environment_names_are_written_to() {
+    let Some(case) = Case::with_file_system() else { return };
+    let name = case.device.name.clone();
+    case.bench.write("test.conf", case.load(1, true));
+    let run = |only: &str| {
+        let mut command = case.bench.prepare(&["storage", "test.conf", "--out", OUT, LAX[0], LAX[1]]);
+        command.env("FLASHPROOF_ERASE", &name).env("FLASHPROOF_ONLY", only);
+        Running::start(command).end()
+    };
+    let before = case.device.content();
+    for other in ["/dev/null", "S1234", ""] {
+        run(other).expect_error(3, &[&format!("it is {name}, and FLASHPROOF_ONLY allows writes to {other} alone")]);
+    }
+    assert!(before == case.device.content(), "it was written to");
+    run(&format!("S1234 {name}")).expect(0);
+}
+
+#[test]
 fn leave_that_reaches_no_device_is_worth_a_warning() {
     let bench = Bench::new();
     let config = "device-names: file\nfile-size-mbytes: 2\ntest-duration-sec: 1\nwrite-reqs-per-sec: 10\nread-reqs-per-sec: 10\n";

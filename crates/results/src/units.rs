@@ -6,7 +6,7 @@
 //! Text from files and devices is sanitised here, too: a device, a stream or a directory can have any name, and a
 //! control character in it would move the cursor or hide the text before it.
 
-use jiff::Timestamp;
+use jiff::{Span, SpanRelativeTo, Timestamp};
 use std::borrow::Cow;
 use std::fmt::{self, Write};
 
@@ -181,6 +181,28 @@ pub fn date_to_minute(unix_ms: u64) -> String {
     }
 }
 
+/// Parses a time span as whole seconds: `24h`, `1h 30m`, `5400`.
+pub fn seconds(text: &str) -> Result<u32, String> {
+    let expected = "give something like 24h, 90m or 3600 (seconds)";
+    let seconds = match text.trim().parse::<u64>() {
+        Ok(seconds) => seconds,
+        Err(_) => {
+            let span =
+                text.trim().parse::<Span>().and_then(|span| span.to_duration(SpanRelativeTo::days_are_24_hours()));
+            let span = span.map_err(|_| format!("that is no time - {expected}"))?;
+            if span.subsec_nanos() != 0 {
+                return Err(format!("only whole seconds are counted - {expected}"));
+            }
+            u64::try_from(span.as_secs()).map_err(|_| format!("a time is not below 0 - {expected}"))?
+        }
+    };
+    match u32::try_from(seconds) {
+        Ok(0) => Err(format!("that is no time at all - {expected}")),
+        Ok(seconds) => Ok(seconds),
+        Err(_) => Err(format!("{seconds} s is longer than {} s, the most that is counted - {expected}", u32::MAX)),
+    }
+}
+
 /// The greatest common divisor; the other number of a number and 0.
 pub fn greatest_divisor(a: u64, b: u64) -> u64 {
     if b == 0 { a } else { greatest_divisor(b, a % b) }
@@ -246,6 +268,26 @@ pub fn in_one_line(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_time_is_a_number_of_seconds_or_has_units() {
+        for (text, sec) in
+            [("3600", 3_600), ("24h", 86_400), ("1h 30m", 5_400), ("2d", 172_800), ("1w", 604_800), ("90 min", 5_400)]
+        {
+            assert_eq!(seconds(text), Ok(sec), "{text}");
+        }
+        for (text, why) in [
+            ("0", "no time at all"),
+            ("-5m", "not below 0"),
+            ("1500ms", "only whole seconds"),
+            ("1d2x", "that is no time"),
+            ("1y", "that is no time"),
+            ("", "that is no time"),
+            ("4294967296", "longer than"),
+        ] {
+            assert!(seconds(text).unwrap_err().contains(why), "{text}: {:?}", seconds(text));
+        }
+    }
 
     #[test]
     fn counts_are_grouped_and_agree_with_their_noun() {

@@ -22,6 +22,11 @@ pub mod signals;
 mod stderr;
 pub mod tracing;
 
+use device::observe::process::{Alive, is_alive};
+use report::status::Seen;
+use results::run_dir::Process;
+use std::path::Path;
+
 /// Program whose behaviour a command follows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Manner {
@@ -31,4 +36,15 @@ pub enum Manner {
     Act,
     /// fio, called by that name: its output, and exit code 0 or 1.
     Fio,
+}
+
+/// State of a process, as seen from here.
+pub fn look(process: &Process) -> Seen {
+    match is_alive(process, Path::new("/")) {
+        Alive::Running => Seen::Running,
+        Alive::Stopped => Seen::Stopped,
+        Alive::Gone => Seen::Gone,
+        Alive::Elsewhere | Alive::OtherBoot => Seen::Elsewhere,
+        Alive::Unknown => Seen::Unknown,
+    }
 }

@@ -52,6 +52,37 @@ impl fmt::Display for Link {
     }
 }
 
+/// Position and link of a drive in its host.
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
+pub struct Attachment {
+    /// Label of the PCI slot; the PCI address where the platform labels none.
+    pub slot: Option<String>,
+    /// PCIe link as it runs: `16 GT/s x4`.
+    pub link: Option<String>,
+}
+
+impl Attachment {
+    /// The attachment of the device called `name`, by sysfs below `root`. Unknown values are `None`.
+    pub fn of(name: &str, root: &Path) -> Self {
+        let roots = Roots::below(root);
+        let Ok(device) = DeviceState::find(name, root, &roots) else { return Self::default() };
+        let above = device.above();
+        let Some(dir) = above.iter().find(|dir| dir.text("current_link_speed").is_some()) else {
+            return Self::default();
+        };
+        let link = Link::read(dir, "current").map(|link| format!("{} GT/s x{}", link.gtps, link.lanes));
+        Self { slot: Some(slot_label(&dir.name(), &roots).unwrap_or_else(|| dir.name())), link }
+    }
+}
+
+/// The label of the slot with the PCI device `address` (`0000:3b:00.0`). Source: `Documentation/ABI/testing/sysfs-bus-pci`
+/// of the kernel; a slot's address has no function.
+fn slot_label(address: &str, roots: &Roots) -> Option<String> {
+    let slots = SysDir::new(roots.sys.join("bus/pci/slots"));
+    let is_here = |slot: &String| slots.child(slot).text("address").is_some_and(|of| address.split('.').next() == Some(&of));
+    slots.children().into_iter().find(is_here)
+}
+
 /// Compares the link with the capabilities of the drive, and of the port above it.
 pub(super) fn check_link(device: &DeviceState, findings: &mut Findings) {
     let check =

@@ -166,8 +166,10 @@ pub(super) fn check_health(device: &DeviceState, reader: &SmartReader<'_>, findi
     }
 }
 
-/// Asks the drive itself, below `root`.
-pub(super) fn ask_drive(root: &Path, facts: &DeviceFacts) -> Result<Smart, String> {
+/// Reads the SMART log of the NVMe drive of `facts`, below `root`.
+///
+/// Errors: no NVMe drive, no permission, or no answer within a second.
+pub fn ask_drive(root: &Path, facts: &DeviceFacts) -> Result<Smart, String> {
     let number = facts.disk_number().ok_or("it has no device number")?;
     let controller = Controller::find(root, (number.major, number.minor));
     let controller = controller.ok_or("its controller could not be opened; it needs root")?;

@@ -20,8 +20,9 @@ mod placement;
 #[cfg(test)]
 mod tests;
 
+pub use between::Attachment;
 pub use in_use::IN_USE;
-pub use media::SmartReader;
+pub use media::{SmartReader, ask_drive};
 
 use crate::discover::Roots;
 use crate::guard::Records;

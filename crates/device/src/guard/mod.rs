@@ -46,7 +46,7 @@ pub use preparation::{PREPARATION, Preparation, Records, StateError, unix_s};
 pub use preparation::{Prepared, RandomOrder, Sampled};
 pub use processes::Opener;
 pub use refusal::{Reason, Refusal, Refused};
-pub use request::{Guard, Request};
+pub use request::{Guard, ONLY_VARIABLE, Request};
 
 use crate::discover::{self, Roots};
 use ask::{Match, Names};
@@ -76,6 +76,7 @@ impl Guard {
 
     fn agreed(&self, requests: &[Request], answers: &mut Answers<'_>) -> Result<Vec<Examined>, Refused> {
         let found = all(requests.iter().map(|request| examine::look_up(self, request).map_err(|r| vec![r])), requests)?;
+        all(found.iter().zip(requests).map(|(found, request)| self.allowed(found, request)), requests)?;
         check_named_twice(requests, &found)?;
         let examined = thread::scope(|scope| {
             let pairs = requests.iter().zip(found);
@@ -86,6 +87,16 @@ impl Guard {
         })?;
         ask(&examined, answers, &self.roots)?;
         Ok(examined)
+    }
+
+    /// Refuses devices that the environment does not allow ([`ONLY_VARIABLE`]).
+    fn allowed(&self, found: &Found, request: &Request) -> Result<(), Vec<Reason>> {
+        let Some(only) = &self.only else { return Ok(()) };
+        let names = Names::of(&found.facts, &self.roots);
+        if only.iter().any(|name| matches!(names.matches(name), Match::Lasting | Match::Path)) {
+            return Ok(());
+        }
+        Err(vec![Reason::NotAllowed { is: names.to_give(&request.path).to_owned(), only: only.join(" ") }])
     }
 
     /// True if `name` is a name of the device or file at `path` that can consent to its erasure.

@@ -174,6 +174,16 @@ pub enum Reason {
         /// World-wide name that both report.
         wwid: String,
     },
+    /// None of the devices that the environment allows.
+    #[error(
+        "it is {is}, and FLASHPROOF_ONLY allows writes to {only} alone; put that drive back, or run without the variable"
+    )]
+    NotAllowed {
+        /// The device's lasting name.
+        is: String,
+        /// Names in the variable.
+        only: String,
+    },
     /// Another instance of this program is on it.
     #[error("another run is on it{who}, {how}; wait for that one to end, or {advice}")]
     SecondRun {

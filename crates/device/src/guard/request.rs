@@ -1,10 +1,15 @@
 //! A request to write to a device or file, and the guard that decides on it.
 
+use super::ask::erase_names;
 use super::evidence::Sampling;
 use super::preparation::Records;
 use crate::discover::Roots;
 use std::path::PathBuf;
 use std::time::Duration;
+
+/// Environment variable with the names of the only devices that this process may write to. A campaign sets it to the
+/// drive of the task, so that a replaced drive is refused, empty or not.
+pub const ONLY_VARIABLE: &str = "FLASHPROOF_ONLY";
 
 /// Time without I/O before a device is claimed.
 const WATCH: Duration = Duration::from_secs(1);
@@ -69,6 +74,8 @@ impl Request {
 #[derive(Debug, Clone)]
 pub struct Guard {
     pub(super) roots: Roots,
+    /// The only devices that may be written to, by their names; `None`: any.
+    pub(super) only: Option<Vec<String>>,
     pub(super) records: Records,
     pub(super) watch: Duration,
     pub(super) settle: Duration,
@@ -80,6 +87,7 @@ impl Guard {
     pub fn new(state_dir: Option<PathBuf>) -> Self {
         Self {
             roots: Roots::default(),
+            only: std::env::var(ONLY_VARIABLE).ok().map(|names| erase_names(&[], Some(&names))),
             records: Records::open(state_dir),
             watch: WATCH,
             settle: SETTLE,

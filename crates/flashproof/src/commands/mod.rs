@@ -12,6 +12,7 @@ pub mod devices;
 pub mod doctor;
 pub mod durability;
 pub mod fio;
+pub mod fleet;
 mod forms;
 pub mod latency;
 pub mod loglatency;
@@ -96,6 +97,7 @@ pub fn run(command: &Command, manner: Manner) -> Result<ExitCode, Failure> {
             RecordEngine::Client(args) => client::run(args),
             RecordEngine::Bench(args) => transactions::run(args),
         },
+        Command::Fleet(args) => fleet::run(args),
         Command::Help(args) => {
             match &args.man {
                 Some(dir) => man_pages(dir)?,

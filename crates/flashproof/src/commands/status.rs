@@ -1,15 +1,13 @@
 //! `flashproof report status`: shows the progress of runs and series, from another terminal.
 
 use crate::args::StatusArgs;
-use device::observe::process::{Alive, is_alive};
-use report::status::{Seen, Status};
-use results::run_dir::{Process, RunDirError};
+use report::status::Status;
+use results::run_dir::RunDirError;
 use results::units::printable;
 use session::console;
 use session::failure::Failure;
 use session::screen::columns;
 use std::io::{self, IsTerminal};
-use std::path::Path;
 use std::process::ExitCode;
 use std::thread;
 use std::time::{Duration, Instant, SystemTime};
@@ -22,24 +20,38 @@ const READING_PART: u32 = 50;
 
 /// Shows the progress of the runs or series, once or until they end.
 pub fn run(args: &StatusArgs) -> Result<ExitCode, Failure> {
-    let mut drawn_lines = 0;
-    loop {
-        let began = Instant::now();
-        let read: Vec<_> = args.dirs.iter().map(|dir| Status::read(dir, SystemTime::now(), &look)).collect();
+    let mut read = Vec::new();
+    watch(args.watch, args.json, || {
+        read = args.dirs.iter().map(|dir| Status::read(dir, SystemTime::now(), &session::look)).collect();
         let mut texts = Vec::new();
         for status in read.iter().flatten() {
             texts.push(text(status, args).map_err(Failure::environment)?);
         }
         let page = texts.join(if args.json { "" } else { "\n" });
-        let shown = if args.watch && !args.json && io::stdout().is_terminal() {
+        Ok((page, read.iter().flatten().all(Status::is_over)))
+    })?;
+    end(&read)
+}
+
+/// Prints the page of `read` once, or again and again until `read` says that all is over or nobody reads it.
+pub(super) fn watch(
+    again: bool,
+    json: bool,
+    mut read: impl FnMut() -> Result<(String, bool), Failure>,
+) -> Result<(), Failure> {
+    let mut drawn_lines = 0;
+    loop {
+        let began = Instant::now();
+        let (page, is_over) = read()?;
+        let shown = if again && !json && io::stdout().is_terminal() {
             let (drawing, lines) = drawing(&printable(&page), drawn_lines);
             drawn_lines = lines;
             console::drawing_if_read(&drawing)?
         } else {
             console::result_if_read(&page)?
         };
-        if !args.watch || !shown || read.iter().flatten().all(Status::is_over) {
-            return end(&read);
+        if !again || !shown || is_over {
+            return Ok(());
         }
         thread::sleep(RENEW.max(began.elapsed() * READING_PART));
     }
@@ -74,15 +86,4 @@ fn drawing(text: &str, drawn: usize) -> (String, usize) {
         drawing.push('\n');
     }
     (drawing, text.lines().count())
-}
-
-/// State of a process, as seen from here.
-fn look(process: &Process) -> Seen {
-    match is_alive(process, Path::new("/")) {
-        Alive::Running => Seen::Running,
-        Alive::Stopped => Seen::Stopped,
-        Alive::Gone => Seen::Gone,
-        Alive::Elsewhere | Alive::OtherBoot => Seen::Elsewhere,
-        Alive::Unknown => Seen::Unknown,
-    }
 }

@@ -1,0 +1,114 @@
+//! `flashproof fleet`: campaigns.
+
+use super::status::watch;
+use crate::args::{CampaignArgs, Fleet, FleetStatusArgs, InitArgs, InventoryArgs, RunArgs, TaskArgs, parses};
+use fleet::campaign::CAMPAIGN;
+use fleet::inventory::Inventory;
+use fleet::plan::Plan;
+use fleet::status::CampaignStatus;
+use fleet::{init, slurm, start, task};
+use session::console;
+use session::failure::Failure;
+use session::output_file::write_file;
+use std::fs;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+/// Runs a command of the group.
+pub fn run(fleet: &Fleet) -> Result<ExitCode, Failure> {
+    match fleet {
+        Fleet::Inventory(args) => inventory(args)?,
+        Fleet::Init(args) => init_file(args)?,
+        Fleet::Plan(args) => console::result(&plan(args)?.text())?,
+        Fleet::Run(args) => return start_or_go_on(args),
+        Fleet::Status(args) => return status(args),
+        Fleet::Cancel(args) => start::cancel(&plan(args)?)?,
+        Fleet::Task(args) => return run_task(args),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// The campaign in its directory, by an absolute path: tasks run elsewhere.
+fn plan(args: &CampaignArgs) -> Result<Plan, Failure> {
+    Plan::read(&absolute(&args.dir)?, &|words| parses(words))
+}
+
+fn absolute(dir: &PathBuf) -> Result<PathBuf, Failure> {
+    fs::canonicalize(dir).map_err(|error| {
+        let advice = "give the directory of a campaign; \"flashproof fleet inventory --out DIR\" begins one";
+        Failure::usage(format!("opening the campaign {} - {error} - {advice}", dir.display()))
+    })
+}
+
+fn inventory(args: &InventoryArgs) -> Result<(), Failure> {
+    if args.slurm {
+        let dir = args.out.clone().unwrap_or_default();
+        fs::create_dir_all(&dir).map_err(|error| {
+            Failure::environment(format!("making the directory {} - {error} - give another --out", dir.display()))
+        })?;
+        let dir = absolute(&dir)?;
+        let down = slurm::inventory(&dir, &args.slurm_option)?;
+        if !down.is_empty() {
+            console::warning(&format!("no inventory of {}: not up - \"sinfo -R\" tells why", down.join(", ")));
+        }
+        let inventories: Vec<Inventory> = Inventory::read_all(&dir)?.into_iter().map(|(_, inventory)| inventory).collect();
+        return console::result(&Inventory::table(&inventories));
+    }
+    let inventory = match &args.simulated {
+        Some(spec) => Inventory::simulated(spec, args.count)?,
+        None => Inventory::of_this_host(),
+    };
+    if let Some(dir) = &args.out {
+        let path = inventory.write(dir, None)?;
+        console::note(&format!("inventory: {}", path.display()));
+    }
+    match args.json {
+        true => console::result(&format!("{}\n", serde_json::to_string_pretty(&inventory).map_err(Failure::environment)?)),
+        false if args.quiet && args.out.is_some() => Ok(()),
+        false => console::result(&Inventory::table(&[inventory])),
+    }
+}
+
+fn init_file(args: &InitArgs) -> Result<(), Failure> {
+    let dir = absolute(&args.campaign.dir)?;
+    let text = init::text(&dir, &Inventory::read_all(&dir)?, args.slurm);
+    let path = dir.join(CAMPAIGN);
+    write_file("campaign", &path, Some(&text), args.force)?;
+    console::result(&format!("{}: edit it, then run\n  flashproof fleet plan {}\n", path.display(), console::shell(&dir.display().to_string())))
+}
+
+fn start_or_go_on(args: &RunArgs) -> Result<ExitCode, Failure> {
+    let plan = plan(&args.campaign)?.start()?;
+    match start::run(&plan, args.failed)? {
+        start::Started::Submitted(0) => console::result("nothing to submit: every step has a result or is in the queue\n")?,
+        start::Started::Submitted(tasks) => {
+            console::result(&format!("submitted {tasks} tasks of campaign {}; flashproof fleet status shows them\n", plan.campaign.name))?;
+        }
+        start::Started::Ran => {
+            let status = CampaignStatus::read(&plan)?;
+            console::result(&status.text())?;
+            return Ok(ExitCode::from(status.exit_code()));
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn status(args: &FleetStatusArgs) -> Result<ExitCode, Failure> {
+    let plan = plan(&args.campaign)?;
+    let mut code = 0;
+    watch(args.watch, args.json, || {
+        let status = CampaignStatus::read(&plan)?;
+        code = status.exit_code();
+        let text = match args.json {
+            true => serde_json::to_string(&status).map_err(Failure::environment)? + "\n",
+            false => status.text(),
+        };
+        Ok((text, status.is_over()))
+    })?;
+    Ok(ExitCode::from(code))
+}
+
+fn run_task(args: &TaskArgs) -> Result<ExitCode, Failure> {
+    let plan = plan(&args.campaign)?.start()?;
+    task::run(&plan, args.index, args.step.as_deref())
+}

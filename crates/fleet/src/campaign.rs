@@ -1,0 +1,365 @@
+//! `campaign.toml`: which drives, which steps, how many at once, and which drives may be erased.
+
+use crate::inventory::{Drive, DriveState, Inventory};
+use crate::plan::{Host, PlannedDrive};
+use results::files::{self, Links};
+use results::units::{self, quoted, seconds};
+use serde::Deserialize;
+use session::failure::Failure;
+use std::collections::BTreeMap;
+use std::ops::Range;
+use std::path::{Path, PathBuf};
+use toml::Spanned;
+
+/// The campaign's file in its directory.
+pub const CAMPAIGN: &str = "campaign.toml";
+
+/// Largest campaign file, bytes: consents of 10,000 drives have a tenth of it.
+const CAMPAIGN_BYTES_MAX: u64 = 4 << 20;
+
+/// Longest step, seconds: a month.
+const LIMIT_SEC_MAX: u32 = 31 * 86_400;
+
+/// A campaign as its file says it, checked.
+#[derive(Debug, Clone)]
+pub struct Campaign {
+    pub name: String,
+    /// Steps in the order in which they run.
+    pub steps: Vec<Step>,
+    pub drives: Select,
+    pub limits: Limits,
+    pub domains: Vec<Domain>,
+    /// Identifiers of drives that may be erased.
+    pub erase: Vec<String>,
+    /// `None`: tasks run on this machine.
+    pub slurm: Option<Slurm>,
+}
+
+/// One step of every drive.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Step {
+    pub name: String,
+    /// Words of the command line, with placeholders.
+    pub words: Vec<String>,
+    /// Seconds after which the step is stopped.
+    pub limit_sec: u32,
+    /// Steps that must have succeeded.
+    pub after: Vec<String>,
+}
+
+/// Drives of a campaign: all conditions must hold, an empty one does.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Select {
+    pub models: Vec<String>,
+    pub firmwares: Vec<String>,
+    pub hosts: Vec<String>,
+    pub serials: Vec<String>,
+    /// At most this many, in the order of hosts and paths.
+    pub count: Option<usize>,
+    /// Also drives that are mounted, held or open: for steps that only read.
+    pub in_use: bool,
+}
+
+/// Numbers of tasks at once.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Limits {
+    /// On one host.
+    pub per_host: u32,
+    /// Over all hosts.
+    pub total: Option<u32>,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { per_host: 1, total: None }
+    }
+}
+
+/// Hosts that share power or cooling.
+#[derive(Debug, Clone, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Domain {
+    pub name: String,
+    pub hosts: Vec<String>,
+    /// Tasks at once.
+    pub at_once: u32,
+}
+
+/// Settings of Slurm's jobs.
+#[derive(Debug, Clone, Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Slurm {
+    /// Resource of a drive: `flash:1`.
+    pub gres: Option<String>,
+    /// Further options of sbatch: `--partition=qualify`.
+    pub options: Vec<String>,
+    /// The program on the nodes; by default the path of this one.
+    pub program: Option<String>,
+    /// Seconds between the signal and the time limit.
+    pub grace_sec: Option<u32>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Written {
+    name: Spanned<String>,
+    #[serde(default)]
+    drives: Select,
+    #[serde(default)]
+    step: Vec<Spanned<WrittenStep>>,
+    limits: Option<Spanned<Limits>>,
+    #[serde(default)]
+    domain: Vec<Spanned<Domain>>,
+    #[serde(default)]
+    consent: Consent,
+    slurm: Option<Slurm>,
+}
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct WrittenStep {
+    name: String,
+    run: String,
+    limit: String,
+    after: Option<Vec<String>>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+struct Consent {
+    erase: Vec<Spanned<String>>,
+}
+
+/// The text of a campaign, for messages with lines.
+struct Source<'a> {
+    path: &'a Path,
+    text: &'a str,
+}
+
+impl Source<'_> {
+    fn mistake(&self, at: Range<usize>, why: impl std::fmt::Display) -> Failure {
+        let before = self.text.get(..at.start).unwrap_or_default();
+        Failure::usage(format!("{}:{}: {why}", self.path.display(), before.matches('\n').count() + 1))
+    }
+}
+
+impl Campaign {
+    /// Reads `DIR/campaign.toml`. `check` parses the command line of a step as it will be run.
+    ///
+    /// Errors: no such file, or a mistake in it, with its line.
+    pub fn read(dir: &Path, check: &dyn Fn(&[String]) -> Result<(), String>) -> Result<Self, Failure> {
+        let path = dir.join(CAMPAIGN);
+        let cannot = |why: String| {
+            Failure::usage(format!("reading the campaign {} - {why} - \"flashproof fleet init\" writes one", path.display()))
+        };
+        let bytes = files::read(&path, Links::Followed, CAMPAIGN_BYTES_MAX).map_err(|error| cannot(error.to_string()))?;
+        let text = String::from_utf8(bytes).map_err(|_| cannot("it is no UTF-8 text".to_owned()))?;
+        Self::parse(&path, &text, check)
+    }
+
+    fn parse(path: &Path, text: &str, check: &dyn Fn(&[String]) -> Result<(), String>) -> Result<Self, Failure> {
+        let source = Source { path, text };
+        let written: Written = toml::from_str(text)
+            .map_err(|error| source.mistake(error.span().unwrap_or(0..0), units::in_one_line(error.message())))?;
+        if !is_name(written.name.get_ref()) {
+            return Err(source.mistake(written.name.span(), NAME_RULE));
+        }
+        let is_none = |limits: &Limits| limits.per_host == 0 || limits.total == Some(0);
+        if let Some(none) = written.limits.as_ref().filter(|limits| is_none(limits.get_ref())) {
+            return Err(source.mistake(none.span(), "a limit of 0 lets nothing run - give 1 or more"));
+        }
+        if let Some(none) = written.domain.iter().find(|domain| domain.get_ref().at_once == 0) {
+            return Err(source.mistake(none.span(), "at_once = 0 lets nothing run - give 1 or more"));
+        }
+        let mut erase: Vec<String> = Vec::new();
+        for id in written.consent.erase {
+            if erase.contains(id.get_ref()) {
+                let why = format!("{} is listed twice - list each drive once", quoted(id.get_ref()));
+                return Err(source.mistake(id.span(), why));
+            }
+            erase.push(id.into_inner());
+        }
+        Ok(Self {
+            name: written.name.into_inner(),
+            steps: steps(&source, written.step, check)?,
+            drives: written.drives,
+            limits: written.limits.map(Spanned::into_inner).unwrap_or_default(),
+            domains: written.domain.into_iter().map(Spanned::into_inner).collect(),
+            erase,
+            slurm: written.slurm,
+        })
+    }
+
+    /// The drives of the campaign, and those that match and are in use.
+    ///
+    /// Errors: no drive is left; a drive is in two inventories.
+    pub fn select(&self, inventories: &[(PathBuf, Inventory)]) -> Result<(Vec<PlannedDrive>, Vec<Drive>), Failure> {
+        let (mut chosen, mut in_use) = (Vec::new(), Vec::new());
+        let mut seen: BTreeMap<&str, &Path> = BTreeMap::new();
+        for (path, inventory) in inventories {
+            for drive in inventory.drives.iter().filter(|drive| self.wants(inventory.host.as_deref(), drive)) {
+                if let Some(first) = seen.insert(&drive.id, path) {
+                    return Err(Failure::usage(format!(
+                        "the drive {} is in {} and in {} - two tasks would test one drive; delete it from one of them, \
+                         or name hosts in [drives]",
+                        quoted(&drive.id),
+                        first.display(),
+                        path.display()
+                    )));
+                }
+                match drive.state {
+                    DriveState::InUse if !self.drives.in_use => in_use.push(drive.clone()),
+                    _ => chosen.push(PlannedDrive { host: Host::of(inventory.host.as_deref()), drive: drive.clone() }),
+                }
+            }
+        }
+        if chosen.is_empty() {
+            let why = match in_use.len() {
+                0 => "none of the inventories has one that matches [drives]".to_owned(),
+                used => format!("all that match [drives] ({used}) are in use"),
+            };
+            return Err(Failure::usage(format!(
+                "no free drive - {why} - \"flashproof fleet inventory\" shows the drives of a host and why they are not free"
+            )));
+        }
+        chosen.truncate(self.drives.count.unwrap_or(usize::MAX));
+        Ok((chosen, in_use))
+    }
+
+    fn wants(&self, host: Option<&str>, drive: &Drive) -> bool {
+        let any = |wanted: &[String], is: &[Option<&str>]| {
+            wanted.is_empty() || is.iter().flatten().any(|is| wanted.iter().any(|wanted| wanted == is))
+        };
+        let select = &self.drives;
+        any(&select.models, &[drive.model.as_deref()])
+            && any(&select.firmwares, &[drive.firmware.as_deref()])
+            && any(&select.hosts, &[host])
+            && any(&select.serials, &[drive.serial.as_deref(), Some(&drive.id)])
+    }
+}
+
+const NAME_RULE: &str = "a name has letters, digits, - and _, at most 40 of them";
+
+fn is_name(name: &str) -> bool {
+    let plain = |c: char| c.is_ascii_alphanumeric() || c == '-' || c == '_';
+    (1..=40).contains(&name.len()) && name.chars().all(plain)
+}
+
+/// The steps in the order in which they run: each behind those that it comes after.
+fn steps(
+    source: &Source<'_>,
+    written: Vec<Spanned<WrittenStep>>,
+    check: &dyn Fn(&[String]) -> Result<(), String>,
+) -> Result<Vec<Step>, Failure> {
+    if written.is_empty() {
+        return Err(source.mistake(0..0, "it has no step - add a [[step]] with name, run and limit"));
+    }
+    let mut steps: Vec<(Range<usize>, Step)> = Vec::new();
+    for step in written {
+        let at = step.span();
+        let WrittenStep { name, run, limit, after } = step.into_inner();
+        if !is_name(&name) {
+            return Err(source.mistake(at, format!("step {}: {NAME_RULE}", quoted(&name))));
+        }
+        if steps.iter().any(|(_, other)| other.name == name) {
+            return Err(source.mistake(at, format!("two steps have the name {name} - give each step a name of its own")));
+        }
+        let bad = |why: String| source.mistake(at.clone(), format!("step {name}: {why}"));
+        let words = shlex::split(&run).ok_or_else(|| bad("a quotation mark in run has no partner".to_owned()))?;
+        if !words.iter().any(|word| word.contains(DRIVE)) {
+            return Err(bad(format!("run names no drive - write {DRIVE} where the drive belongs")));
+        }
+        if RECORDING.contains(&words[0].as_str()) && !words.iter().any(|word| word.contains(OUT)) {
+            return Err(bad(format!("run keeps no results - add --out {OUT}")));
+        }
+        let example: Vec<String> = words.iter().map(|word| word.replace(DRIVE, "sim:").replace(OUT, "out")).collect();
+        check(&example).map_err(|why| bad(format!("run is no command of flashproof - {}", units::in_one_line(&why))))?;
+        let limit_sec = seconds(&limit).map_err(|why| bad(format!("limit {}: {why}", quoted(&limit))))?;
+        if limit_sec > LIMIT_SEC_MAX {
+            return Err(bad(format!("limit {} is longer than a month", quoted(&limit))));
+        }
+        let before = || steps.last().map(|(_, before)| before.name.clone()).into_iter().collect();
+        let after = after.unwrap_or_else(before);
+        steps.push((at, Step { name, words, limit_sec, after }));
+    }
+    in_order(source, steps)
+}
+
+/// Placeholder of the drive's path.
+pub const DRIVE: &str = "{drive}";
+
+/// Placeholder of the directory for the results of the step.
+pub const OUT: &str = "{out}";
+
+/// Commands whose results are a run or a series.
+const RECORDING: [&str; 6] = ["storage", "index", "fio", "certify", "rate", "baseline"];
+
+/// Sorts steps behind those that they come after; otherwise in the order of the file.
+fn in_order(source: &Source<'_>, mut steps: Vec<(Range<usize>, Step)>) -> Result<Vec<Step>, Failure> {
+    let names: Vec<String> = steps.iter().map(|(_, step)| step.name.clone()).collect();
+    for (at, step) in &steps {
+        if let Some(unknown) = step.after.iter().find(|after| !names.contains(after)) {
+            let why = format!("step {}: there is no step {} to come after", step.name, quoted(unknown));
+            return Err(source.mistake(at.clone(), why));
+        }
+    }
+    let mut ordered: Vec<Step> = Vec::new();
+    while !steps.is_empty() {
+        let is_ready = |step: &Step| step.after.iter().all(|after| ordered.iter().any(|done| done.name == *after));
+        match steps.iter().position(|(_, step)| is_ready(step)) {
+            Some(ready) => ordered.push(steps.remove(ready).1),
+            None => {
+                let circle: Vec<_> = steps.iter().map(|(_, step)| step.name.as_str()).collect();
+                let why = format!("the steps {} wait for one another - remove an \"after\"", circle.join(", "));
+                return Err(source.mistake(steps[0].0.clone(), why));
+            }
+        }
+    }
+    Ok(ordered)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(text: &str) -> Result<Campaign, String> {
+        let check = |words: &[String]| if words[0] == "certify" { Ok(()) } else { Err("unknown".to_owned()) };
+        Campaign::parse(Path::new("c.toml"), text, &check).map_err(|failure| failure.message)
+    }
+
+    const STEP: &str = "[[step]]\nname = \"a\"\nrun = \"certify {drive} --out {out}\"\nlimit = \"1h\"\n";
+
+    #[test]
+    fn steps_run_behind_those_that_they_come_after() {
+        let step = |name: &str, after: &str| STEP.replace("\"a\"", &format!("\"{name}\"")) + after;
+        let names = |text: &str| {
+            parse(text).map(|campaign| campaign.steps.into_iter().map(|step| step.name).collect::<Vec<_>>().concat())
+        };
+        let text = format!("name = \"x\"\n{}{}{}", step("c", "after = [\"b\"]\n"), step("a", "after = []\n"), step("b", ""));
+        assert_eq!(names(&text).unwrap(), "abc");
+        let circle = format!("name = \"x\"\n{}{}", step("a", "after = [\"b\"]\n"), step("b", ""));
+        assert_eq!(names(&circle).unwrap_err(), "c.toml:2: the steps a, b wait for one another - remove an \"after\"");
+    }
+
+    #[test]
+    fn every_mistake_has_its_line_and_a_remedy() {
+        for (text, message) in [
+            ("name = \"x\"\n", "c.toml:1: it has no step - add a [[step]] with name, run and limit"),
+            ("name = \"a b\"\n", "c.toml:1: a name has letters, digits, - and _, at most 40 of them"),
+            ("name = \"x\"\nsped = 3\n", "c.toml:2: unknown field `sped`"),
+            (&format!("name = \"x\"\n{STEP}{STEP}"), "c.toml:6: two steps have the name a - give each"),
+            (&format!("name = \"x\"\n{}", STEP.replace("{drive}", "x")), "c.toml:2: step a: run names no drive - write {drive}"),
+            (&format!("name = \"x\"\n{}", STEP.replace("certify", "rm")), "c.toml:2: step a: run is no command of flashproof"),
+            (&format!("name = \"x\"\n{}", STEP.replace("1h", "1y")), "c.toml:2: step a: limit \"1y\": that is no time"),
+            (&format!("name = \"x\"\n{}", STEP.replace("certify", "'certify")), "c.toml:2: step a: a quotation mark"),
+            (&format!("name = \"x\"\n{STEP}after = [\"q\"]\n"), "c.toml:2: step a: there is no step \"q\" to come after"),
+            (&format!("name = \"x\"\n{STEP}[consent]\nerase = [\"S\",\n\"S\"]\n"), "c.toml:8: \"S\" is listed twice"),
+            (&format!("name = \"x\"\n{STEP}[limits]\nper_host = 0\n"), "c.toml:6: a limit of 0 lets nothing run"),
+        ] {
+            let error = parse(text).unwrap_err();
+            assert!(error.starts_with(message), "{error}\nis not\n{message}");
+        }
+    }
+}

@@ -1,0 +1,243 @@
+//! The drives of a host: who they are, where they sit, and if they are free.
+
+use crate::FILE_BYTES_MAX;
+use device::discover::{self, Roots};
+use device::doctor::{Attachment, ask_drive};
+use device::guard::{Guard, Outlook, Safety};
+use engine::DeviceName;
+use report::table::Table;
+use results::files::{self, Links, Over};
+use results::units::{self, quoted};
+use serde::{Deserialize, Serialize};
+use session::failure::Failure;
+use std::path::{Path, PathBuf};
+
+/// Version of the format. Grows when a field changes its meaning.
+pub const INVENTORY_VERSION: u32 = 1;
+
+/// Folder of a campaign with the inventories.
+pub const INVENTORY_DIR: &str = "inventory";
+
+/// The drives of one host.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Inventory {
+    pub format_version: u32,
+    /// Host name; `None` for simulated drives, which every host has.
+    pub host: Option<String>,
+    /// When it was taken, milliseconds since 1970.
+    pub taken_unix_ms: u64,
+    pub drives: Vec<Drive>,
+}
+
+/// One drive.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Drive {
+    /// Name that stays with the drive: serial number, world-wide name if several drives share the serial number, or
+    /// the path of a device without either.
+    pub id: String,
+    /// Path on its host, or `sim:...`.
+    pub path: String,
+    pub model: Option<String>,
+    pub serial: Option<String>,
+    pub wwid: Option<String>,
+    pub firmware: Option<String>,
+    pub size_bytes: u64,
+    /// Label of the slot, or the PCI address.
+    pub slot: Option<String>,
+    /// PCIe link: `16 GT/s x4`.
+    pub link: Option<String>,
+    pub numa_node: Option<u32>,
+    /// Endurance used, percent, by the drive's SMART log.
+    pub wear_percent: Option<u8>,
+    pub state: DriveState,
+    /// Why it is not simply free, one phrase.
+    pub why: Option<String>,
+}
+
+/// Availability of a drive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum DriveState {
+    /// Empty, and nothing uses it.
+    Free,
+    /// Nothing uses it, and it holds data: erased only with consent.
+    HasData,
+    /// Mounted, held, or open.
+    InUse,
+}
+
+impl DriveState {
+    fn text(self) -> &'static str {
+        match self {
+            Self::Free => "free",
+            Self::HasData => "has data",
+            Self::InUse => "in use",
+        }
+    }
+}
+
+impl Drive {
+    /// True for a simulated drive.
+    pub fn is_simulated(&self) -> bool {
+        self.path.parse().is_ok_and(|name: DeviceName| name.drive().is_some())
+    }
+
+    fn of(outlook: Outlook) -> Option<Self> {
+        let facts = outlook.facts?;
+        let Attachment { slot, link } = Attachment::of(&outlook.path, Path::new("/"));
+        let wear_percent = ask_drive(Path::new("/"), &facts).ok().map(|smart| smart.percentage_used);
+        let (state, why) = match &outlook.safety {
+            Safety::Yes => (DriveState::Free, None),
+            Safety::Asks(evidence) => (DriveState::HasData, evidence.first().map(ToString::to_string)),
+            Safety::No(reasons) => (DriveState::InUse, reasons.first().map(ToString::to_string)),
+        };
+        Some(Self {
+            id: outlook.erase_name,
+            path: outlook.path,
+            model: facts.model.map(|model| model.trim().to_owned()),
+            serial: facts.serial,
+            wwid: facts.wwid,
+            firmware: facts.firmware,
+            size_bytes: facts.size_bytes,
+            slot,
+            link,
+            numa_node: facts.numa_node,
+            wear_percent,
+            state,
+            why,
+        })
+    }
+}
+
+impl Inventory {
+    /// The drives of this host. Reads only; takes about a second.
+    pub fn of_this_host() -> Self {
+        let (disks, _) = discover::list(&Roots::default());
+        let paths: Vec<String> = disks.into_iter().map(|listed| listed.disk).collect();
+        let drives = Guard::new(None).outlook(&paths).into_iter().filter_map(Drive::of).collect();
+        Self::new(Some(crate::host_name()), drives)
+    }
+
+    /// `count` simulated drives by the description `spec`, each with a seed and a serial number of its own.
+    ///
+    /// Errors: `spec` describes no simulated drive.
+    pub fn simulated(spec: &str, count: u32) -> Result<Self, Failure> {
+        let bad = |why: String| Failure::usage(format!("simulating the drives {} - {why}", quoted(spec)));
+        let joint = if spec.ends_with(':') { "" } else { "+" };
+        let drive = |number: u32| {
+            let path = format!("{spec}{joint}seed={number}");
+            let name: DeviceName = path.parse().map_err(|error| bad(format!("{error}")))?;
+            let size_bytes = name.drive().map(|drive| drive.capacity_bytes);
+            let hint = || bad("it does not begin with sim: - give sim: or sim:channels=4, see docs/model.md".to_owned());
+            Ok(Drive {
+                id: format!("SIM{number:05}"),
+                path,
+                model: Some("simulated".to_owned()),
+                serial: Some(format!("SIM{number:05}")),
+                wwid: None,
+                firmware: None,
+                size_bytes: size_bytes.ok_or_else(hint)?,
+                slot: None,
+                link: None,
+                numa_node: None,
+                wear_percent: None,
+                state: DriveState::Free,
+                why: None,
+            })
+        };
+        Ok(Self::new(None, (1..=count).map(drive).collect::<Result<_, Failure>>()?))
+    }
+
+    fn new(host: Option<String>, drives: Vec<Drive>) -> Self {
+        Self { format_version: INVENTORY_VERSION, host, taken_unix_ms: crate::now_unix_ms(), drives }
+    }
+
+    /// Reads an inventory.
+    ///
+    /// Errors: no regular file, too large, malformed (with the line), of another version, or with a bad drive.
+    pub fn read(path: &Path) -> Result<Self, Failure> {
+        let shown = path.display();
+        let remedy = "make it again with \"flashproof fleet inventory\"";
+        let bytes = files::read(path, Links::Refused, FILE_BYTES_MAX)
+            .map_err(|error| Failure::environment(format!("reading the inventory {shown} - {error} - {remedy}")))?;
+        let bad = |why: String| Failure::usage(format!("{shown}: {why} - {remedy}"));
+        let inventory: Self = serde_json::from_slice(&bytes).map_err(|error| bad(error.to_string()))?;
+        if inventory.format_version != INVENTORY_VERSION {
+            return Err(bad(format!(
+                "it has format version {}, and this flashproof reads {INVENTORY_VERSION}",
+                inventory.format_version
+            )));
+        }
+        let is_plain = |text: &str| !text.is_empty() && !text.contains(units::is_unprintable);
+        let names = inventory.drives.iter().flat_map(|drive| [&drive.id, &drive.path]).chain(&inventory.host);
+        if let Some(name) = names.into_iter().find(|name| !is_plain(name)) {
+            return Err(bad(format!("{} is no name of a host or a drive", quoted(name))));
+        }
+        Ok(inventory)
+    }
+
+    /// All inventories of the campaign in `dir`, by file name.
+    ///
+    /// Errors: those of [`Self::read`]; the folder cannot be listed.
+    pub fn read_all(dir: &Path) -> Result<Vec<(PathBuf, Self)>, Failure> {
+        let folder = dir.join(INVENTORY_DIR);
+        let advice = "make inventories with \"flashproof fleet inventory --out DIR\"";
+        let cannot = |error| Failure::usage(format!("listing the inventories in {} - {error} - {advice}", folder.display()));
+        let mut paths = Vec::new();
+        for entry in std::fs::read_dir(&folder).map_err(cannot)? {
+            let path = entry.map_err(cannot)?.path();
+            if path.extension().is_some_and(|extension| extension == "json") {
+                paths.push(path);
+            }
+        }
+        if paths.is_empty() {
+            return Err(Failure::usage(format!("{} has no inventory (*.json) - {advice}", folder.display())));
+        }
+        paths.sort();
+        paths.into_iter().map(|path| Self::read(&path).map(|inventory| (path, inventory))).collect()
+    }
+
+    /// Writes `DIR/inventory/HOST.json`, or another name; replaces an older inventory. Returns the path.
+    pub fn write(&self, dir: &Path, name: Option<&str>) -> Result<PathBuf, Failure> {
+        let folder = dir.join(INVENTORY_DIR);
+        let name = name.or(self.host.as_deref()).unwrap_or("simulated").replace('/', "-");
+        let path = folder.join(format!("{name}.json"));
+        let written = std::fs::create_dir_all(&folder).and_then(|()| {
+            let text = serde_json::to_string_pretty(self).map_err(std::io::Error::other)? + "\n";
+            files::replace(&path, text.as_bytes(), Over::Own)
+        });
+        written.map_err(|error| {
+            let advice = sys::remedy(&error, "give another directory with --out");
+            Failure::environment(format!("writing the inventory {} - {error} - {advice}", path.display()))
+        })?;
+        Ok(path)
+    }
+
+    /// The inventories as a table.
+    pub fn table(inventories: &[Self]) -> String {
+        let headings =
+            ["HOST", "DEVICE", "SIZE", "MODEL", "SERIAL", "FIRMWARE", "SLOT", "LINK", "NUMA", "WEAR", "STATE", "WHY"];
+        let text = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
+        let drives = inventories.iter().flat_map(|inventory| inventory.drives.iter().map(move |drive| (inventory, drive)));
+        let row = |(inventory, drive): (&Self, &Drive)| {
+            [
+                inventory.host.clone().unwrap_or_else(|| "any".to_owned()),
+                drive.path.clone(),
+                units::bytes(drive.size_bytes as f64),
+                text(&drive.model),
+                drive.serial.clone().unwrap_or_else(|| drive.id.clone()),
+                text(&drive.firmware),
+                text(&drive.slot),
+                text(&drive.link),
+                drive.numa_node.map_or("-".to_owned(), |node| node.to_string()),
+                drive.wear_percent.map_or("-".to_owned(), |percent| format!("{percent} %")),
+                drive.state.text().to_owned(),
+                // The advice follows the last semicolon.
+                drive.why.as_deref().map_or("", |why| why.rsplit_once("; ").map_or(why, |(why, _)| why)).to_owned(),
+            ]
+        };
+        Table::new("").text(headings).rows(drives.map(row)).to_string()
+    }
+}

@@ -1,0 +1,257 @@
+//! The journal of a task: what happened to each step, appended and synced, read at any time from any host.
+//!
+//! Only the holder of the task's lock appends. The lock is on the task's directory, as that of a series, and the kernel
+//! releases it however the process ends.
+
+use crate::now_unix_ms;
+use results::files::{self, Links};
+use results::judge::Outcome;
+use results::run_dir::Process;
+use rustix::fs::{FlockOperation, flock};
+use serde::{Deserialize, Serialize};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, BufReader, ErrorKind, Write};
+use std::os::unix::fs::FileExt;
+use std::path::{Path, PathBuf};
+use thiserror::Error;
+
+/// The journal's file in the directory of a task.
+pub const JOURNAL: &str = "journal.jsonl";
+
+/// Longest line read; longer ones are damage.
+const LINE_BYTES_MAX: u64 = 64 << 10;
+
+/// Most lines read of one journal: a step has three, and every repetition as many.
+const LINES_MAX: usize = 100_000;
+
+/// One line: an event of a step.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Entry {
+    /// By the clock of the host, milliseconds since 1970.
+    pub unix_ms: u64,
+    pub step: String,
+    #[serde(flatten)]
+    pub event: Event,
+}
+
+/// An event of a step.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "kebab-case")]
+pub enum Event {
+    Begun(Begun),
+    /// Its command ended by itself.
+    Ended(Ended),
+    /// Its command was stopped, and the step goes on at the next start.
+    Stopped { why: String },
+    /// The step could not begin or not go on: a missing drive, an error of the environment.
+    Refused { why: String },
+    /// The step is not run, because of an earlier one.
+    Skipped { why: String },
+    /// A user wants the step repeated.
+    Reset,
+}
+
+/// The start of a step's command.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct Begun {
+    pub host: String,
+    /// The process of the task.
+    pub process: Option<Process>,
+    /// The scheduler's name of the task: `123_4` in Slurm.
+    pub job: Option<String>,
+    /// The drive's path on this host.
+    pub path: String,
+    /// Milliseconds by which the host's clock is ahead of that of the file server; `None` if not measured.
+    pub clock_ahead_ms: Option<i64>,
+}
+
+/// The end of a step's command.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Ended {
+    /// Exit code.
+    pub exit: i32,
+    /// Outcome by the results; `None` for steps without a verdict.
+    pub outcome: Option<Outcome>,
+    /// Conclusion, one sentence.
+    pub sentence: String,
+}
+
+impl Ended {
+    /// True if later steps may follow.
+    pub fn is_good(&self) -> bool {
+        self.exit == 0 && self.outcome.is_none_or(|outcome| matches!(outcome, Outcome::Pass | Outcome::Measured))
+    }
+}
+
+/// State of a step by its journal alone.
+#[derive(Debug, Clone, PartialEq)]
+pub enum StepState {
+    /// Not begun, or to be repeated.
+    Waiting,
+    /// Begun at that time, milliseconds since 1970. Only the host or the scheduler knows if it still runs.
+    Begun(u64, Begun),
+    Ended(Ended),
+    Stopped(String),
+    Refused(String),
+    Skipped(String),
+}
+
+/// What a journal says.
+#[derive(Debug, Clone, Default)]
+pub struct Journal {
+    pub entries: Vec<Entry>,
+    /// Why its end could not be read; `None` if all is well.
+    pub damage: Option<String>,
+}
+
+impl Journal {
+    /// Reads the journal of the task in `dir`; empty if there is none. A torn last line is left out.
+    ///
+    /// Errors: no regular file, or a system call failed.
+    pub fn read(dir: &Path) -> io::Result<Self> {
+        let mut input = match files::open(&dir.join(JOURNAL), Links::Refused) {
+            Ok(file) => BufReader::new(file),
+            Err(error) if error.kind() == ErrorKind::NotFound => return Ok(Self::default()),
+            Err(error) => return Err(error),
+        };
+        let (mut this, mut line) = (Self::default(), Vec::new());
+        while files::next_line(&mut input, LINE_BYTES_MAX, &mut line)? {
+            match serde_json::from_slice(&line) {
+                Ok(entry) => this.entries.push(entry),
+                // A write that a kill or a full disk cut; what follows it is whole again.
+                Err(error) => {
+                    let number = this.entries.len() + 1;
+                    this.damage = Some(format!("{}: entry {number} cannot be read ({error})", dir.join(JOURNAL).display()));
+                }
+            }
+            if this.entries.len() >= LINES_MAX {
+                this.damage = Some(format!("{} has more than {LINES_MAX} entries", dir.join(JOURNAL).display()));
+                break;
+            }
+        }
+        Ok(this)
+    }
+
+    /// State of `step`.
+    pub fn state(&self, step: &str) -> StepState {
+        let last = self.entries.iter().rev().find(|entry| entry.step == step);
+        match last.map(|entry| (entry.unix_ms, &entry.event)) {
+            None | Some((_, Event::Reset)) => StepState::Waiting,
+            Some((at, Event::Begun(begun))) => StepState::Begun(at, begun.clone()),
+            Some((_, Event::Ended(ended))) => StepState::Ended(ended.clone()),
+            Some((_, Event::Stopped { why })) => StepState::Stopped(why.clone()),
+            Some((_, Event::Refused { why })) => StepState::Refused(why.clone()),
+            Some((_, Event::Skipped { why })) => StepState::Skipped(why.clone()),
+        }
+    }
+
+    /// The last start of `step`.
+    pub fn last_begun(&self, step: &str) -> Option<&Begun> {
+        self.entries.iter().rev().filter(|entry| entry.step == step).find_map(|entry| match &entry.event {
+            Event::Begun(begun) => Some(begun),
+            _ => None,
+        })
+    }
+}
+
+/// Why a task cannot be begun.
+#[derive(Debug, Error)]
+pub enum LockError {
+    /// Another process has it.
+    #[error("another process has the task in {}", .0.display())]
+    Held(PathBuf),
+    #[error("opening the task's directory {} - {source}; {}", .dir.display(), sys::remedy(.source, "look at the file system"))]
+    Io { dir: PathBuf, source: io::Error },
+}
+
+/// A task that this process alone may run.
+#[derive(Debug)]
+pub struct TaskLock {
+    dir: PathBuf,
+    /// Closing it releases the lock.
+    _lock: File,
+}
+
+impl TaskLock {
+    /// Makes the directory and takes its lock.
+    pub fn take(dir: &Path) -> Result<Self, LockError> {
+        let failed = |source| LockError::Io { dir: dir.to_owned(), source };
+        fs::create_dir_all(dir).map_err(failed)?;
+        if fs::symlink_metadata(dir).map_err(failed)?.is_symlink() {
+            return Err(failed(io::Error::new(ErrorKind::InvalidInput, "it is a symbolic link")));
+        }
+        let lock = File::open(dir).map_err(failed)?;
+        match flock(&lock, FlockOperation::NonBlockingLockExclusive) {
+            Ok(()) => Ok(Self { dir: dir.to_owned(), _lock: lock }),
+            Err(rustix::io::Errno::WOULDBLOCK) => Err(LockError::Held(dir.to_owned())),
+            Err(errno) => Err(failed(errno.into())),
+        }
+    }
+
+    /// Appends an entry and syncs it.
+    pub fn append(&self, step: &str, event: Event) -> io::Result<()> {
+        let entry = Entry { unix_ms: now_unix_ms(), step: step.to_owned(), event };
+        let path = self.dir.join(JOURNAL);
+        let mut file = OpenOptions::new().append(true).create(true).read(true).open(&path)?;
+        let mut line = serde_json::to_string(&entry)? + "\n";
+        // Behind a torn line a new one begins.
+        if !ends_with_newline(&file)? {
+            line.insert(0, '\n');
+        }
+        file.write_all(line.as_bytes())?;
+        file.sync_data()
+    }
+
+    /// Milliseconds by which this host's clock is ahead of that of the file server.
+    pub fn clock_ahead_ms(&self) -> Option<i64> {
+        let path = self.dir.join(".clock");
+        let written = fs::write(&path, "x").and_then(|()| fs::metadata(&path)?.modified());
+        let now = now_unix_ms();
+        let _ = fs::remove_file(&path);
+        let server = written.ok()?.duration_since(std::time::UNIX_EPOCH).ok()?.as_millis();
+        i64::try_from(i128::from(now) - i128::try_from(server).ok()?).ok()
+    }
+}
+
+fn ends_with_newline(file: &File) -> io::Result<bool> {
+    let bytes = file.metadata()?.len();
+    let mut last = [b'\n'];
+    if bytes > 0 {
+        file.read_exact_at(&mut last, bytes - 1)?;
+    }
+    Ok(last == *b"\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_torn_line_loses_itself_alone() {
+        let dir = tempfile::tempdir().unwrap();
+        let lock = TaskLock::take(dir.path()).unwrap();
+        let stopped = || Event::Stopped { why: "SIGTERM".to_owned() };
+        lock.append("a", stopped()).unwrap();
+        let path = dir.path().join(JOURNAL);
+        let whole = fs::read(&path).unwrap();
+        fs::write(&path, [&whole[..], &whole[..whole.len() / 2]].concat()).unwrap();
+        assert_eq!(Journal::read(dir.path()).unwrap().entries.len(), 1);
+        lock.append("a", Event::Refused { why: "no drive".to_owned() }).unwrap();
+        let journal = Journal::read(dir.path()).unwrap();
+        assert_eq!(journal.state("a"), StepState::Refused("no drive".to_owned()));
+        assert!(journal.damage.unwrap().contains("entry 2"));
+        assert_eq!(journal.entries.len(), 2);
+    }
+
+    #[test]
+    fn a_task_has_one_runner_and_a_link_is_not_followed() {
+        let dir = tempfile::tempdir().unwrap();
+        let held = TaskLock::take(dir.path()).unwrap();
+        assert!(matches!(TaskLock::take(dir.path()), Err(LockError::Held(_))));
+        drop(held);
+        assert!(TaskLock::take(dir.path()).is_ok());
+        let link = dir.path().join("link");
+        std::os::unix::fs::symlink(dir.path(), &link).unwrap();
+        assert!(matches!(TaskLock::take(&link), Err(LockError::Io { .. })));
+    }
+}

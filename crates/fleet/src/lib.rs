@@ -1,0 +1,47 @@
+//! Campaigns: the same steps for many drives on many hosts.
+//!
+//! A campaign is data: drives and steps. An existing scheduler runs it: Slurm, or this machine by itself. There is no
+//! daemon; the only state is the campaign's directory, which all hosts share:
+//!
+//! ```text
+//! DIR/campaign.toml           what the user wants
+//! DIR/inventory/HOST.json     the drives of each host
+//! DIR/plan.json               drives and steps, fixed by the first start
+//! DIR/tasks/0001/             a task: one drive through all steps
+//!     journal.jsonl           what happened to it, appended and synced
+//!     STEP/out, STEP/output.txt    result and output of a step
+//! DIR/cancelled               exists: all tasks end
+//! ```
+//!
+//! A step is a command line of flashproof, run in a process of its own, so guard, resumption and verdicts are those of
+//! the command. What a step did is read from its results, never believed from its exit code alone.
+
+#![forbid(unsafe_code)]
+#![allow(unreachable_pub)]
+
+pub mod campaign;
+pub mod init;
+pub mod inventory;
+pub mod journal;
+pub mod local;
+pub mod plan;
+pub mod slurm;
+pub mod start;
+pub mod status;
+pub mod task;
+
+/// Largest file read whole, bytes: an inventory of 10,000 drives has a tenth of it.
+const FILE_BYTES_MAX: u64 = 64 << 20;
+
+/// This host's name: Slurm's name of the node in a job, which several nodes of one machine do not share.
+pub fn host_name() -> String {
+    let node = std::env::var("SLURMD_NODENAME").ok().filter(|name| !name.is_empty());
+    let kernel = || std::fs::read_to_string("/proc/sys/kernel/hostname").ok();
+    node.or_else(kernel).map_or_else(|| "localhost".to_owned(), |name| name.trim().to_owned())
+}
+
+/// Milliseconds since 1970 by this host's clock.
+fn now_unix_ms() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
+    since.map_or(0, |since| since.as_millis() as u64)
+}

@@ -1,0 +1,108 @@
+//! A campaign without a scheduler: tasks on this machine, as many at once as its limits allow.
+
+use crate::host_name;
+use crate::journal::StepState;
+use crate::plan::Plan;
+use crate::task::{CANCELLED, read_journal};
+use results::units::count;
+use rustix::process::{Pid, Signal, kill_process};
+use session::console;
+use session::failure::Failure;
+use session::signals::Ending;
+use std::fs::OpenOptions;
+use std::process::{Child, Command, Stdio};
+use std::time::Duration;
+
+/// Time between two looks at the tasks.
+const TICK: Duration = Duration::from_millis(100);
+
+/// Runs the tasks `wanted`, and waits for them. Returns false if a signal ended them.
+///
+/// Errors: a drive is on another host; a task cannot be started.
+pub fn run(plan: &Plan, mut wanted: Vec<usize>) -> Result<bool, Failure> {
+    let here = host_name();
+    let elsewhere = plan.drives.iter().filter_map(|drive| drive.host.name()).find(|host| *host != here);
+    if let Some(host) = elsewhere {
+        return Err(Failure::usage(format!(
+            "running the campaign in {} on this machine ({here}) - it has drives of {host} - add [slurm] to run it on \
+             several hosts, or hosts = [\"{here}\"] under [drives]",
+            plan.dir.display()
+        )));
+    }
+    let at_once = plan.shares().values().map(|share| share.at_once).max().unwrap_or(1) as usize;
+    let ending = Ending::listen("the tasks were killed; they go on when the campaign is run again".to_owned())?;
+    wanted.reverse();
+    let all = wanted.len();
+    let (mut running, mut done): (Vec<(usize, Child)>, usize) = (Vec::new(), 0);
+    while !wanted.is_empty() || !running.is_empty() {
+        let is_over = ending.came().is_some() || plan.dir.join(CANCELLED).exists();
+        while running.len() < at_once && !is_over {
+            let Some(index) = wanted.pop() else { break };
+            running.push((index, start(plan, index)?));
+        }
+        if is_over {
+            wanted.clear();
+        }
+        let mut at = 0;
+        while at < running.len() {
+            let (index, child) = &mut running[at];
+            let ended = child.try_wait().map_err(|error| Failure::environment(format!("waiting for a task - {error} - run the campaign again")))?;
+            match ended {
+                Some(_) => {
+                    done += 1;
+                    console::note(&format!("[{done}/{all}] {}", told(plan, *index)?));
+                    running.remove(at);
+                }
+                None => at += 1,
+            }
+        }
+        if running.is_empty() {
+            continue;
+        }
+        if is_over {
+            std::thread::sleep(TICK);
+        } else if ending.wait(TICK).is_some() {
+            console::notice(&format!("ending {}", count(running.len() as u64, "task")));
+            for (_, child) in &running {
+                // An error means that it ended just now.
+                let _ = Pid::from_raw(child.id() as i32).map(|pid| kill_process(pid, Signal::TERM));
+            }
+        }
+    }
+    Ok(ending.came().is_none())
+}
+
+/// Starts a task in a process of its own, which ends with this one.
+fn start(plan: &Plan, index: usize) -> Result<Child, Failure> {
+    let dir = plan.task_dir(index);
+    let started = || {
+        std::fs::create_dir_all(&dir)?;
+        let log = OpenOptions::new().append(true).create(true).open(dir.join("task.log"))?;
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args(["fleet", "task"]).arg(&plan.dir).arg(index.to_string());
+        command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+        // A signal of the terminal reaches this process alone, which passes it on.
+        std::os::unix::process::CommandExt::process_group(&mut command, 0);
+        sys::process::end_with_parent(&mut command);
+        command.spawn()
+    };
+    started().map_err(|error: std::io::Error| {
+        let advice = sys::remedy(&error, "run the campaign again");
+        Failure::environment(format!("starting the task in {} - {error} - {advice}", dir.display()))
+    })
+}
+
+/// The last step with an event, and what it came to.
+fn told(plan: &Plan, index: usize) -> Result<String, Failure> {
+    let journal = read_journal(&plan.task_dir(index))?;
+    let id = &plan.drives[index].drive.id;
+    let Some(last) = journal.entries.last() else { return Ok(format!("{id}: nothing was run")) };
+    let text = match journal.state(&last.step) {
+        StepState::Ended(ended) => ended.sentence,
+        StepState::Stopped(why) => format!("stopped: {why}"),
+        StepState::Refused(why) => format!("could not be run: {why}"),
+        StepState::Skipped(why) => format!("not run: {why}"),
+        StepState::Waiting | StepState::Begun(..) => "killed".to_owned(),
+    };
+    Ok(format!("{id} {}: {text}", last.step))
+}

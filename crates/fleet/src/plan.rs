@@ -1,0 +1,304 @@
+//! The plan: which drive is which task, fixed by the first start, and how many tasks run at once.
+
+use crate::campaign::{Campaign, Step};
+use crate::inventory::{Drive, DriveState, Inventory};
+use crate::{FILE_BYTES_MAX, now_unix_ms};
+use report::table::Table;
+use results::files::{self, Links, Over};
+use results::units::{count, quoted, span};
+use serde::{Deserialize, Serialize};
+use session::failure::Failure;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::fs::File;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
+
+/// The plan's file in the campaign's directory.
+pub const PLAN: &str = "plan.json";
+
+/// Version of the format. Grows when a field changes its meaning.
+const PLAN_VERSION: u32 = 1;
+
+/// A host, or any: simulated drives are everywhere.
+#[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Host(Option<String>);
+
+impl Host {
+    pub fn of(name: Option<&str>) -> Self {
+        Self(name.map(str::to_owned))
+    }
+
+    /// The name; `None` for any host.
+    pub fn name(&self) -> Option<&str> {
+        self.0.as_deref()
+    }
+
+    /// The name, or `any`.
+    pub fn text(&self) -> &str {
+        self.name().unwrap_or("any")
+    }
+}
+
+/// A drive and its host.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct PlannedDrive {
+    pub host: Host,
+    #[serde(flatten)]
+    pub drive: Drive,
+}
+
+/// What the first start fixed. Task N is `drives[N]`.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+struct Fixed {
+    format_version: u32,
+    /// Distinguishes the jobs of campaigns of the same name.
+    id: String,
+    made_unix_ms: u64,
+    /// Names and command lines of the steps, in order.
+    steps: Vec<(String, Vec<String>)>,
+    drives: Vec<PlannedDrive>,
+}
+
+/// A campaign and its drives.
+#[derive(Debug, Clone)]
+pub struct Plan {
+    pub dir: PathBuf,
+    /// Empty until the first start.
+    pub id: String,
+    pub campaign: Campaign,
+    pub drives: Vec<PlannedDrive>,
+    /// Drives that match and are in use; empty after the start.
+    pub in_use: Vec<Drive>,
+}
+
+impl Plan {
+    /// Reads the campaign in `dir`, with the drives of its start, or those that it would have now. Changes nothing.
+    ///
+    /// Errors: a mistake in campaign or inventories; steps that differ from those of the start.
+    pub fn read(dir: &Path, check: &dyn Fn(&[String]) -> Result<(), String>) -> Result<Self, Failure> {
+        let campaign = Campaign::read(dir, check)?;
+        match fixed(dir)? {
+            Some(fixed) => Self::of(dir, campaign, fixed),
+            None => {
+                let (drives, in_use) = campaign.select(&Inventory::read_all(dir)?)?;
+                Ok(Self { dir: dir.to_owned(), id: String::new(), campaign, drives, in_use })
+            }
+        }
+    }
+
+    /// Fixes the drives and steps on disk if no start did so before.
+    pub fn start(self) -> Result<Self, Failure> {
+        if !self.id.is_empty() {
+            return Ok(self);
+        }
+        let fixed = Fixed {
+            format_version: PLAN_VERSION,
+            id: format!("{:x}-{:x}", now_unix_ms(), std::process::id()),
+            made_unix_ms: now_unix_ms(),
+            steps: lines(&self.campaign),
+            drives: self.drives,
+        };
+        let path = self.dir.join(PLAN);
+        let text = serde_json::to_string_pretty(&fixed).map_err(Failure::environment)? + "\n";
+        match files::replace(&path, text.as_bytes(), Over::Nothing) {
+            Ok(()) => {}
+            // Another start was first: its drives are the campaign's.
+            Err(error) if error.kind() == ErrorKind::AlreadyExists => {}
+            Err(error) => {
+                let advice = sys::remedy(&error, "put the campaign on a disk that all hosts can write");
+                return Err(Failure::environment(format!("writing {} - {error} - {advice}", path.display())));
+            }
+        }
+        let gone = || Failure::environment(format!("reading {} - it is gone again - start again", path.display()));
+        Self::of(&self.dir, self.campaign, self::fixed(&self.dir)?.ok_or_else(gone)?)
+    }
+
+    fn of(dir: &Path, campaign: Campaign, fixed: Fixed) -> Result<Self, Failure> {
+        let now = lines(&campaign);
+        let differs = |(then, now): &(&(String, Vec<String>), &(String, Vec<String>))| then != now;
+        let changed = fixed.steps.iter().zip(&now).find(differs).map(|(then, _)| then.0.clone());
+        let changed = changed.or_else(|| (fixed.steps.len() != now.len()).then(|| "their number".to_owned()));
+        if let Some(what) = changed {
+            return Err(Failure::usage(format!(
+                "going on with the campaign in {} - its steps have changed since it began ({what}), and results of \
+                 different steps are not one campaign's - restore them, or begin in another directory",
+                dir.display()
+            )));
+        }
+        Ok(Self { dir: dir.to_owned(), id: fixed.id, campaign, drives: fixed.drives, in_use: Vec::new() })
+    }
+
+    /// The directory of task `index`.
+    pub fn task_dir(&self, index: usize) -> PathBuf {
+        self.dir.join("tasks").join(format!("{index:04}"))
+    }
+
+    /// Task numbers by host.
+    pub fn by_host(&self) -> BTreeMap<Host, Vec<usize>> {
+        let mut hosts: BTreeMap<Host, Vec<usize>> = BTreeMap::new();
+        self.drives.iter().enumerate().for_each(|(index, drive)| hosts.entry(drive.host.clone()).or_default().push(index));
+        hosts
+    }
+
+    /// How the tasks share the limits.
+    pub fn shares(&self) -> BTreeMap<Host, Share> {
+        let Campaign { limits, domains, .. } = &self.campaign;
+        let tasks = self.by_host();
+        let at_once = |tasks: &Vec<usize>| limits.per_host.min(u32::try_from(tasks.len()).unwrap_or(u32::MAX));
+        let mut shares: BTreeMap<Host, Share> =
+            tasks.iter().map(|(host, tasks)| (host.clone(), Share { at_once: at_once(tasks), behind: Vec::new() })).collect();
+        for domain in domains {
+            let is_in = |host: &Host| host.name().is_some_and(|name| domain.hosts.iter().any(|other| other == name));
+            divide(&mut shares, domain.at_once, is_in);
+        }
+        if let Some(total) = limits.total {
+            // Simulated drives have no host: one array with a limit of its own.
+            divide(&mut shares, total, |_| true);
+        }
+        shares
+    }
+
+    /// The plan for people: what would run where, how many at once, and for how long.
+    pub fn text(&self) -> String {
+        let (tasks, shares) = (self.by_host(), self.shares());
+        let of_drive: u64 = self.campaign.steps.iter().map(|step| u64::from(step.limit_sec)).sum();
+        let mut table =
+            Table::new("").text(["HOST"]).numbers(["DRIVES", "AT ONCE"]).text(["STARTS", "AT MOST"]);
+        let mut ends: BTreeMap<&Host, u64> = BTreeMap::new();
+        for (host, share) in &shares {
+            let tasks = tasks.get(host).map_or(0, Vec::len);
+            let begins = share.behind.iter().filter_map(|before| ends.get(before)).max().copied().unwrap_or(0);
+            let takes = (tasks as u64).div_ceil(u64::from(share.at_once)) * of_drive;
+            ends.insert(host, begins + takes);
+            let behind: Vec<_> = share.behind.iter().map(Host::text).collect();
+            let starts = if behind.is_empty() { "now".to_owned() } else { format!("after {}", behind.join(", ")) };
+            table.row([host.text().to_owned(), tasks.to_string(), share.at_once.to_string(), starts, span(takes)]);
+        }
+        let mut text = format!("campaign {}: {} on {}\n\n", self.campaign.name, count(self.drives.len() as u64, "drive"), count(tasks.len() as u64, "host"));
+        for Step { name, words, limit_sec, .. } in &self.campaign.steps {
+            // Writing to a string cannot fail.
+            let _ = writeln!(text, "  {name:<12} flashproof {}   at most {}", words.join(" "), span(u64::from(*limit_sec)));
+        }
+        let _ = writeln!(text, "\n{table}\nall of it: at most {}", span(ends.values().max().copied().unwrap_or(0)));
+        let unconfirmed = self.drives.iter().map(|planned| &planned.drive);
+        let unconfirmed: Vec<_> = unconfirmed
+            .filter(|drive| drive.state == DriveState::HasData && !self.campaign.erase.contains(&drive.id))
+            .map(|drive| quoted(&drive.id))
+            .collect();
+        if !unconfirmed.is_empty() {
+            let _ = writeln!(
+                text,
+                "\n{} with data and without consent; steps that erase will be refused. If all of it may go, write:\n\
+                 [consent]\nerase = [{}]",
+                count(unconfirmed.len() as u64, "drive"),
+                unconfirmed.join(", ")
+            );
+        }
+        for drive in &self.in_use {
+            let _ = writeln!(text, "left out: {} is in use: {}", drive.id, drive.why.as_deref().unwrap_or("no reason given"));
+        }
+        let unknown = self.campaign.erase.iter().filter(|id| self.drives.iter().all(|planned| planned.drive.id != **id));
+        for id in unknown {
+            let _ = writeln!(text, "no drive of this campaign: {}, which may be erased", quoted(id));
+        }
+        text
+    }
+
+    /// The lock of `fleet run`: two starts at once submit one after the other.
+    pub fn lock(&self) -> Result<File, Failure> {
+        let locked = File::open(&self.dir).and_then(|dir| {
+            rustix::fs::flock(&dir, rustix::fs::FlockOperation::LockExclusive)?;
+            Ok(dir)
+        });
+        locked.map_err(|error| {
+            let advice = sys::remedy(&error, "put the campaign on a file system with locks");
+            Failure::environment(format!("locking the campaign {} - {error} - {advice}", self.dir.display()))
+        })
+    }
+}
+
+/// A host's part of the limits.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Share {
+    /// Tasks at once.
+    pub at_once: u32,
+    /// Hosts that must have ended first.
+    pub behind: Vec<Host>,
+}
+
+/// Lowers the shares of the hosts that are `in_it` until at most `limit` tasks run at once. With more hosts than `limit`,
+/// they run in `limit` lanes, one behind the other.
+fn divide(shares: &mut BTreeMap<Host, Share>, limit: u32, in_it: impl Fn(&Host) -> bool) {
+    let hosts: Vec<Host> = shares.keys().filter(|host| in_it(host)).cloned().collect();
+    let lanes = (limit as usize).min(hosts.len());
+    if lanes == 0 {
+        return;
+    }
+    let sum = |shares: &BTreeMap<Host, Share>| hosts.iter().map(|host| u64::from(shares[host].at_once)).sum::<u64>();
+    while sum(shares) > u64::from(limit) {
+        let largest = hosts.iter().max_by_key(|host| shares[*host].at_once);
+        let Some(share) = largest.and_then(|host| shares.get_mut(host)).filter(|share| share.at_once > 1) else { break };
+        share.at_once -= 1;
+    }
+    if hosts.len() > lanes {
+        for pair in 0..hosts.len() - lanes {
+            let behind = &hosts[pair + lanes];
+            if let Some(share) = shares.get_mut(behind).filter(|share| !share.behind.contains(&hosts[pair])) {
+                share.behind.push(hosts[pair].clone());
+            }
+        }
+    }
+}
+
+fn lines(campaign: &Campaign) -> Vec<(String, Vec<String>)> {
+    campaign.steps.iter().map(|step| (step.name.clone(), step.words.clone())).collect()
+}
+
+/// The plan in `dir`; `None` before the start.
+fn fixed(dir: &Path) -> Result<Option<Fixed>, Failure> {
+    let path = dir.join(PLAN);
+    let bytes = match files::read(&path, Links::Refused, FILE_BYTES_MAX) {
+        Ok(bytes) => bytes,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        Err(error) => {
+            let advice = sys::remedy(&error, "look at the file");
+            return Err(Failure::environment(format!("reading the plan {} - {error} - {advice}", path.display())));
+        }
+    };
+    let bad = |why: String| {
+        Failure::environment(format!(
+            "{}: {why} - restore it from a backup, or begin the campaign in another directory",
+            path.display()
+        ))
+    };
+    let fixed: Fixed = serde_json::from_slice(&bytes).map_err(|error| bad(error.to_string()))?;
+    match fixed.format_version {
+        PLAN_VERSION => Ok(Some(fixed)),
+        other => Err(bad(format!("it has format version {other}, and this flashproof reads {PLAN_VERSION}"))),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn shares(hosts: &[(&str, u32)]) -> BTreeMap<Host, Share> {
+        let share = |&(name, at_once): &(&str, u32)| (Host::of(Some(name)), Share { at_once, behind: Vec::new() });
+        hosts.iter().map(share).collect()
+    }
+
+    #[test]
+    fn a_limit_is_divided_among_hosts_and_never_exceeded() {
+        let mut some = shares(&[("a", 4), ("b", 4), ("c", 1)]);
+        divide(&mut some, 6, |_| true);
+        assert_eq!(some.values().map(|share| share.at_once).collect::<Vec<_>>(), [3, 2, 1]);
+        assert!(some.values().all(|share| share.behind.is_empty()));
+        let mut more = shares(&[("a", 2), ("b", 2), ("c", 2), ("d", 2), ("e", 2)]);
+        divide(&mut more, 2, |host| host.name() != Some("e"));
+        let lanes: Vec<Vec<&str>> = more.values().map(|share| share.behind.iter().map(Host::text).collect()).collect();
+        assert_eq!(lanes, [vec![], vec![], vec!["a"], vec!["b"], vec![]]);
+        assert_eq!(more.values().map(|share| share.at_once).collect::<Vec<_>>(), [1, 1, 1, 1, 2]);
+    }
+}

@@ -1,0 +1,255 @@
+//! Slurm: job arrays of tasks, one array for each host and step, and what its queue says of them.
+//!
+//! All jobs of a campaign have one name, and the queue is the record of what was submitted: a start that was killed
+//! between two submissions loses nothing. The comment of a job is its step and the number of the first task.
+
+use crate::campaign::{Slurm, Step};
+use crate::inventory::INVENTORY_DIR;
+use crate::plan::{Host, Plan};
+use results::units::quoted;
+use session::console;
+use session::failure::Failure;
+use std::collections::BTreeMap;
+use std::io::Write;
+use std::path::Path;
+use std::process::{Command, Output, Stdio};
+
+/// Tasks in one array: Slurm's default of `MaxArraySize` is 1001, the largest index below it.
+const ARRAY_TASKS_MAX: usize = 1_000;
+
+/// Seconds from the signal to the time limit: a run drains, judges and syncs.
+const GRACE_SEC: u32 = 120;
+
+/// Times that a job is put back into the queue after its task was stopped or killed.
+const REQUEUES_MAX: u32 = 20;
+
+/// A task in Slurm's queue.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct QueuedTask {
+    pub step: String,
+    pub index: usize,
+    /// `PENDING`, `RUNNING`, `COMPLETING`...
+    pub state: String,
+    /// Node, or why it waits.
+    pub place: String,
+}
+
+impl QueuedTask {
+    pub fn is_running(&self) -> bool {
+        matches!(self.state.as_str(), "RUNNING" | "COMPLETING" | "STOPPED" | "SUSPENDED")
+    }
+}
+
+fn name(plan: &Plan) -> String {
+    format!("flashproof-{}-{}", plan.campaign.name, plan.id)
+}
+
+/// The campaign's tasks in the queue.
+///
+/// Errors: `squeue` cannot be run, or failed.
+pub fn queue(plan: &Plan) -> Result<Vec<QueuedTask>, Failure> {
+    let format = "%K|%T|%N|%r|%k";
+    let text = command("squeue", &["-h", "-r", "-a", &format!("--name={}", name(plan)), "-o", format], None)?;
+    Ok(text.lines().filter_map(queued).collect())
+}
+
+/// A line of squeue: index, state, node, reason, comment.
+fn queued(line: &str) -> Option<QueuedTask> {
+    let mut fields = line.splitn(5, '|');
+    let mut next = || fields.next().map(str::trim);
+    let (index, state, node, reason, comment) = (next()?, next()?, next()?, next()?, next()?);
+    let (step, first) = comment.split_once(' ')?;
+    Some(QueuedTask {
+        step: step.to_owned(),
+        index: first.parse::<usize>().ok()?.checked_add(index.parse().ok()?)?,
+        state: state.to_owned(),
+        place: if node.is_empty() { reason.to_owned() } else { node.to_owned() },
+    })
+}
+
+/// Submits the tasks `wanted(step, index)` of every step: an array for each host and step, each behind the one before.
+/// Returns the number of tasks.
+pub fn submit(plan: &Plan, slurm: &Slurm, wanted: &dyn Fn(&Step, usize) -> bool) -> Result<usize, Failure> {
+    let folder = plan.dir.join("slurm");
+    std::fs::create_dir_all(&folder).map_err(|error| {
+        let advice = sys::remedy(&error, "put the campaign on a disk that all hosts can write");
+        Failure::environment(format!("making the directory {} - {error} - {advice}", folder.display()))
+    })?;
+    let (shares, mut submitted) = (plan.shares(), 0);
+    // Jobs whose end lets the hosts behind go.
+    let mut last_of: BTreeMap<&Host, Vec<String>> = BTreeMap::new();
+    let hosts = plan.by_host();
+    for (host, tasks) in &hosts {
+        let share = &shares[host];
+        let behind: Vec<String> = share.behind.iter().filter_map(|host| last_of.get(host)).flatten().cloned().collect();
+        for chunk in chunks(tasks) {
+            let mut before: Option<String> = None;
+            for step in &plan.campaign.steps {
+                let indices: Vec<usize> = chunk.iter().copied().filter(|index| wanted(step, *index)).collect();
+                if indices.is_empty() {
+                    continue;
+                }
+                let dependency = match &before {
+                    Some(job) => Some(format!("aftercorr:{job}")),
+                    None if behind.is_empty() => None,
+                    None => Some(format!("afterany:{}", behind.join(":"))),
+                };
+                let job = array(plan, slurm, host, step, &indices, share.at_once, dependency)?;
+                submitted += indices.len();
+                before = Some(job);
+            }
+            last_of.entry(host).or_default().extend(before);
+        }
+    }
+    Ok(submitted)
+}
+
+/// Tasks whose indices fit into one array, counted from a multiple of its size.
+fn chunks(tasks: &[usize]) -> impl Iterator<Item = &[usize]> {
+    tasks.chunk_by(|a, b| a / ARRAY_TASKS_MAX == b / ARRAY_TASKS_MAX)
+}
+
+/// Submits one array. Returns the number of the job.
+fn array(
+    plan: &Plan,
+    slurm: &Slurm,
+    host: &Host,
+    step: &Step,
+    indices: &[usize],
+    at_once: u32,
+    dependency: Option<String>,
+) -> Result<String, Failure> {
+    let first = indices[0] / ARRAY_TASKS_MAX * ARRAY_TASKS_MAX;
+    let listed: Vec<String> = indices.iter().map(|index| (index - first).to_string()).collect();
+    let grace = slurm.grace_sec.unwrap_or(GRACE_SEC);
+    // Slurm counts minutes.
+    let minutes = (step.limit_sec + grace).div_ceil(60);
+    let mut args = vec![
+        "--parsable".to_owned(),
+        format!("--job-name={}", name(plan)),
+        format!("--comment={} {first}", step.name),
+        format!("--array={}%{at_once}", listed.join(",")),
+        format!("--time={minutes}"),
+        format!("--signal=B:TERM@{grace}"),
+        "--requeue".to_owned(),
+        "--open-mode=append".to_owned(),
+        "--kill-on-invalid-dep=yes".to_owned(),
+        format!("--output={}/slurm/{}-%a.log", plan.dir.display(), step.name),
+        format!("--chdir={}", plan.dir.display()),
+    ];
+    args.extend(host.name().map(|host| format!("--nodelist={host}")));
+    args.extend(slurm.gres.as_ref().map(|gres| format!("--gres={gres}")));
+    args.extend(dependency.map(|dependency| format!("--dependency={dependency}")));
+    args.extend(slurm.options.iter().cloned());
+    let args: Vec<&str> = args.iter().map(String::as_str).collect();
+    let printed = command("sbatch", &args, Some(&script(plan, slurm, step, first)?))?;
+    // With several clusters the name of the cluster follows.
+    Ok(printed.trim().split(';').next().unwrap_or_default().to_owned())
+}
+
+/// The job: runs the task, passes the scheduler's signal on, and asks to run again after a stop or a kill.
+fn script(plan: &Plan, slurm: &Slurm, step: &Step, first: usize) -> Result<String, Failure> {
+    let this = std::env::current_exe().map_err(Failure::environment)?;
+    let program = console::shell(slurm.program.as_deref().unwrap_or(&this.display().to_string()));
+    let dir = console::shell(&plan.dir.display().to_string());
+    let name = &step.name;
+    Ok(format!(
+        "#!/bin/bash\n\
+         # A step of a flashproof campaign.\n\
+         {program} fleet task {dir} $((SLURM_ARRAY_TASK_ID + {first})) --step {name} &\n\
+         task=$!\n\
+         trap 'kill -TERM $task' TERM\n\
+         # A trapped signal ends the wait, not the task.\n\
+         while wait $task; code=$?; kill -0 $task 2>/dev/null; do :; done\n\
+         if (( code == 75 || code > 128 )) && (( ${{SLURM_RESTART_COUNT:-0}} < {REQUEUES_MAX} )); then\n\
+         \x20   scontrol requeue \"${{SLURM_ARRAY_JOB_ID}}_$SLURM_ARRAY_TASK_ID\" && sleep 60\n\
+         fi\n\
+         exit $code\n"
+    ))
+}
+
+/// Removes the waiting tasks from the queue; running ones see the mark of the cancellation and end by themselves.
+pub fn cancel(plan: &Plan) -> Result<(), Failure> {
+    command("scancel", &["--state=PENDING", &format!("--name={}", name(plan))], None).map(drop)
+}
+
+/// Takes the inventory of every node that is up, by one job. Returns the nodes that are not.
+pub fn inventory(dir: &Path, options: &[String]) -> Result<Vec<String>, Failure> {
+    let nodes = command("sinfo", &["-h", "-N", "-o", "%N %T"], None)?;
+    let (mut up, mut down) = (Vec::new(), Vec::new());
+    for line in nodes.lines() {
+        let Some((node, state)) = line.trim().split_once(' ') else { continue };
+        let list = if ["idle", "mixed", "allocated"].contains(&state) { &mut up } else { &mut down };
+        if !list.iter().any(|other| other == node) {
+            list.push(node.to_owned());
+        }
+    }
+    if up.is_empty() {
+        return Err(Failure::environment(format!(
+            "taking the inventories - no node of Slurm is up ({}) - \"sinfo -R\" tells why",
+            down.join(", ")
+        )));
+    }
+    let this = std::env::current_exe().map_err(Failure::environment)?;
+    let (nodes, this, out) = (up.join(","), this.display().to_string(), dir.display().to_string());
+    let number = format!("--nodes={}", up.len());
+    let list = format!("--nodelist={nodes}");
+    let mut args = vec!["--ntasks-per-node=1", &number, &list, "--job-name=flashproof-inventory"];
+    args.extend(options.iter().map(String::as_str));
+    args.extend([&this, "fleet", "inventory", "--quiet", "--out", &out]);
+    console::note(&format!("taking the inventories of {} into {}", nodes, dir.join(INVENTORY_DIR).display()));
+    command("srun", &args, None)?;
+    Ok(down)
+}
+
+/// Runs one of Slurm's programs with `input`. Returns what it printed.
+///
+/// Errors: it is not there, or failed; with its own message.
+fn command(program: &str, args: &[&str], input: Option<&str>) -> Result<String, Failure> {
+    let failed = |why: String, advice: &str| Failure::environment(format!("running {program} - {why} - {advice}"));
+    let run = || -> std::io::Result<Output> {
+        let stdin = if input.is_some() { Stdio::piped() } else { Stdio::null() };
+        let mut child =
+            Command::new(program).args(args).stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn()?;
+        if let (Some(text), Some(mut stdin)) = (input, child.stdin.take()) {
+            stdin.write_all(text.as_bytes())?;
+        }
+        child.wait_with_output()
+    };
+    let output = run().map_err(|error| {
+        failed(error.to_string(), "install Slurm's client programs, or remove [slurm] from the campaign to run it on this machine")
+    })?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        let said = said.lines().map(str::trim).filter(|line| !line.is_empty()).collect::<Vec<_>>().join("; ");
+        let why = format!("{} said {}", output.status, quoted(&said));
+        return Err(failed(why, "\"scontrol ping\" shows if the controller answers; run the same command again"));
+    }
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_queue_is_read_by_its_comments_and_foreign_lines_are_skipped() {
+        let task = |step: &str, index, state: &str, place: &str| QueuedTask {
+            step: step.to_owned(),
+            index,
+            state: state.to_owned(),
+            place: place.to_owned(),
+        };
+        assert_eq!(queued("7|RUNNING|n3|None|certify 1000"), Some(task("certify", 1007, "RUNNING", "n3")));
+        assert_eq!(queued("0|PENDING||Dependency|prep 0"), Some(task("prep", 0, "PENDING", "Dependency")));
+        for foreign in ["", "x|RUNNING|n3|None|certify 0", "7|RUNNING|n3|None|(null)", "7|RUNNING", "99999999999999999999|R||x|a 0"] {
+            assert_eq!(queued(foreign), None, "{foreign}");
+        }
+    }
+
+    #[test]
+    fn arrays_have_indices_that_slurm_takes() {
+        let tasks: Vec<usize> = vec![3, 999, 1000, 2500];
+        assert_eq!(chunks(&tasks).collect::<Vec<_>>(), [&[3, 999][..], &[1000], &[2500]]);
+    }
+}

@@ -1,0 +1,300 @@
+//! How a campaign stands: journals, results and the scheduler's queue together.
+
+use crate::journal::{Begun, Ended, Journal, StepState};
+use crate::plan::Plan;
+use crate::slurm::{self, QueuedTask};
+use crate::task::{CANCELLED, RESULTS, read_journal};
+use device::observe::process::{Alive, is_alive};
+use report::status::{Phase, Status};
+use report::table::Table;
+use results::judge::Outcome;
+use results::units::{count, date_to_minute, span_about};
+use serde::Serialize;
+use session::failure::Failure;
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::Path;
+use std::time::SystemTime;
+
+/// A clock that is further off is reported, milliseconds.
+const CLOCK_MS_MAX: u64 = 5_000;
+
+/// Running steps shown one by one.
+const RUNNING_SHOWN: usize = 20;
+
+/// State of a step of one drive.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
+#[serde(rename_all = "kebab-case")]
+pub enum Now {
+    /// Not in the queue yet, or behind another step.
+    Waiting,
+    /// In the scheduler's queue.
+    Queued,
+    Running,
+    /// Ended without a verdict, successfully.
+    Done,
+    Measured,
+    Pass,
+    Fail,
+    Invalid,
+    /// Ended without a verdict, unsuccessfully.
+    Failed,
+    /// Not run, because of an earlier step.
+    Skipped,
+    /// Asked to end; it goes on.
+    Stopped,
+    /// The drive was missing, the environment failed.
+    Refused,
+    /// Begun, and its process is gone.
+    Lost,
+}
+
+impl Now {
+    /// True if the drive has no result because something went wrong that is not the drive's.
+    pub fn is_fault(self) -> bool {
+        matches!(self, Self::Refused | Self::Lost | Self::Stopped)
+    }
+
+    /// True if `fleet run --failed` repeats it: there is no verdict on the drive.
+    pub fn is_repeatable(self) -> bool {
+        self.is_fault() || matches!(self, Self::Invalid | Self::Failed)
+    }
+
+    /// True if it goes on, or will.
+    pub fn is_open(self) -> bool {
+        matches!(self, Self::Waiting | Self::Queued | Self::Running)
+    }
+
+    fn of(ended: &Ended) -> Self {
+        match (ended.outcome, ended.exit) {
+            (Some(Outcome::Pass), 0) => Self::Pass,
+            (Some(Outcome::Measured), 0) => Self::Measured,
+            (Some(Outcome::Fail), _) => Self::Fail,
+            (Some(_), _) => Self::Invalid,
+            (None, 0) => Self::Done,
+            (None, _) => Self::Failed,
+        }
+    }
+
+    fn text(self) -> &'static str {
+        match self {
+            Self::Waiting => "waiting",
+            Self::Queued => "queued",
+            Self::Running => "running",
+            Self::Done => "done",
+            Self::Measured => "MEASURED",
+            Self::Pass => "PASS",
+            Self::Fail => "FAIL",
+            Self::Invalid => "INVALID",
+            Self::Failed => "failed",
+            Self::Skipped => "not run",
+            Self::Stopped => "stopped",
+            Self::Refused => "could not run",
+            Self::Lost => "lost",
+        }
+    }
+}
+
+/// A step of one drive.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct StepStatus {
+    pub step: String,
+    pub now: Now,
+    /// Host where it runs or ran last.
+    pub host: Option<String>,
+    /// Its conclusion, or what is to be known; one sentence, empty if nothing is.
+    pub note: String,
+    /// Seconds until its end, where it runs and that is known.
+    pub left_sec: Option<f64>,
+    /// Starts of its command.
+    pub attempts: usize,
+}
+
+/// A drive and its steps.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct TaskStatus {
+    pub index: usize,
+    pub drive: String,
+    pub host: Option<String>,
+    pub steps: Vec<StepStatus>,
+}
+
+/// A campaign at one moment.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct CampaignStatus {
+    pub name: String,
+    pub cancelled: bool,
+    pub tasks: Vec<TaskStatus>,
+    /// Faults that belong to a host or a file, one sentence each.
+    pub faults: Vec<String>,
+}
+
+impl CampaignStatus {
+    /// Reads journals, results and the queue.
+    ///
+    /// Errors: the scheduler does not answer, or a journal cannot be read.
+    pub fn read(plan: &Plan) -> Result<Self, Failure> {
+        let queue = match &plan.campaign.slurm {
+            Some(_) if !plan.id.is_empty() => Some(slurm::queue(plan)?),
+            _ => None,
+        };
+        let queued: BTreeMap<(usize, &str), &QueuedTask> =
+            queue.iter().flatten().map(|task| ((task.index, task.step.as_str()), task)).collect();
+        let (mut tasks, mut faults, mut clocks) = (Vec::new(), Vec::new(), BTreeMap::new());
+        for (index, planned) in plan.drives.iter().enumerate() {
+            let dir = plan.task_dir(index);
+            let journal = read_journal(&dir)?;
+            faults.extend(journal.damage.clone());
+            let mut steps: Vec<StepStatus> = Vec::new();
+            for step in &plan.campaign.steps {
+                let task = queued.get(&(index, step.name.as_str())).copied();
+                steps.push(step_status(&dir, &journal, &step.name, task, queue.is_some()));
+                let ahead = journal.last_begun(&step.name).and_then(|begun| Some((&begun.host, begun.clock_ahead_ms?)));
+                if let Some((host, ahead)) = ahead {
+                    clocks.insert(host.clone(), ahead);
+                }
+            }
+            let host = planned.host.name().map(str::to_owned);
+            tasks.push(TaskStatus { index, drive: planned.drive.id.clone(), host, steps });
+        }
+        for (host, ahead) in clocks.iter().filter(|(_, ahead)| ahead.unsigned_abs() > CLOCK_MS_MAX) {
+            let (sec, side) = (ahead.unsigned_abs() as f64 / 1e3, if *ahead > 0 { "ahead of" } else { "behind" });
+            faults.push(format!("the clock of {host} is {} {side} the file server's; times of its results are off", span_about(sec)));
+        }
+        Ok(Self { name: plan.campaign.name.clone(), cancelled: plan.dir.join(CANCELLED).exists(), tasks, faults })
+    }
+
+    fn steps(&self) -> impl Iterator<Item = (&TaskStatus, &StepStatus)> {
+        self.tasks.iter().flat_map(|task| task.steps.iter().map(move |step| (task, step)))
+    }
+
+    /// True if nothing runs or waits in the queue.
+    pub fn is_over(&self) -> bool {
+        !self.steps().any(|(_, step)| matches!(step.now, Now::Running | Now::Queued))
+    }
+
+    /// 1 if a drive failed, else 4 if a result is invalid, else 3 if something could not be run; 0 otherwise.
+    pub fn exit_code(&self) -> u8 {
+        let any = |wanted: &[Now]| self.steps().any(|(_, step)| wanted.contains(&step.now));
+        match () {
+            () if any(&[Now::Fail]) => 1,
+            () if any(&[Now::Invalid]) => 4,
+            () if any(&[Now::Refused, Now::Lost, Now::Failed, Now::Stopped]) => 3,
+            () => 0,
+        }
+    }
+
+    /// For a terminal of 80 columns.
+    pub fn text(&self) -> String {
+        let mut text = format!("campaign {}: {}\n\n{}", self.name, count(self.tasks.len() as u64, "drive"), self.counts());
+        let line = |(task, step): (&TaskStatus, &StepStatus)| {
+            let host = step.host.as_deref().or(task.host.as_deref()).map_or_else(String::new, |host| format!(" on {host}"));
+            let left = step.left_sec.map_or_else(String::new, |sec| format!(", {} left", span_about(sec)));
+            let note = if step.note.is_empty() { String::new() } else { format!(": {}", step.note) };
+            format!("  {:04} {} {}{host} {}{left}{note}\n", task.index, task.drive, step.step, step.now.text())
+        };
+        let mut list = |title: &str, shown: usize, wanted: &dyn Fn(Now) -> bool| {
+            let lines: Vec<String> = self.steps().filter(|(_, step)| wanted(step.now)).map(line).collect();
+            if !lines.is_empty() {
+                // Writing to a string cannot fail.
+                let _ = write!(text, "\n{title}:\n{}", lines.iter().take(shown).cloned().collect::<String>());
+            }
+            if lines.len() > shown {
+                let _ = writeln!(text, "  and {} more (--json lists all)", lines.len() - shown);
+            }
+        };
+        list("running", RUNNING_SHOWN, &|now| now == Now::Running);
+        list("drives that failed", usize::MAX, &|now| now == Now::Fail);
+        list("results that do not count", usize::MAX, &|now| matches!(now, Now::Invalid | Now::Failed));
+        list("not run to the end", usize::MAX, &Now::is_fault);
+        for fault in &self.faults {
+            let _ = writeln!(text, "\n{fault}");
+        }
+        if self.cancelled {
+            text.push_str("\ncancelled; \"flashproof fleet run\" goes on with it\n");
+        } else if self.is_over() && self.steps().any(|(_, step)| step.now == Now::Waiting || step.now.is_fault()) {
+            text.push_str("\nnothing is running: \"flashproof fleet run\" goes on, with --failed also where a step could not run\n");
+        }
+        text
+    }
+
+    /// Numbers of drives by step and state.
+    fn counts(&self) -> Table {
+        let mut by_step: Vec<(&str, BTreeMap<Now, u64>)> = Vec::new();
+        let mut seen: BTreeMap<Now, ()> = BTreeMap::new();
+        for (_, step) in self.steps() {
+            seen.insert(step.now, ());
+            match by_step.iter_mut().find(|(name, _)| *name == step.step) {
+                Some((_, counts)) => *counts.entry(step.now).or_default() += 1,
+                None => by_step.push((&step.step, BTreeMap::from([(step.now, 1)]))),
+            }
+        }
+        let table = Table::new("").text(["STEP"]).numbers(seen.keys().map(|now| now.text().to_uppercase()));
+        table.rows(by_step.iter().map(|(name, counts)| {
+            let number = |now| counts.get(now).map_or_else(String::new, u64::to_string);
+            std::iter::once((*name).to_owned()).chain(seen.keys().map(number)).collect::<Vec<_>>()
+        }))
+    }
+}
+
+fn step_status(dir: &Path, journal: &Journal, step: &str, queued: Option<&QueuedTask>, has_queue: bool) -> StepStatus {
+    let begun = journal.last_begun(step);
+    let is_begun = |entry: &&crate::journal::Entry| entry.step == step && matches!(entry.event, crate::journal::Event::Begun(_));
+    let mut this = StepStatus {
+        step: step.to_owned(),
+        now: Now::Waiting,
+        host: begun.map(|begun| begun.host.clone()),
+        note: String::new(),
+        left_sec: None,
+        attempts: journal.entries.iter().filter(is_begun).count(),
+    };
+    (this.now, this.note) = match journal.state(step) {
+        StepState::Ended(ended) => (Now::of(&ended), ended.sentence),
+        StepState::Skipped(why) => (Now::Skipped, why),
+        StepState::Begun(at, begun) => {
+            let status = Status::read(&dir.join(step).join(RESULTS), SystemTime::now(), &session::look).ok();
+            match is_running(&begun, status.as_ref(), queued, has_queue) {
+                true => {
+                    this.left_sec = status.as_ref().and_then(left_sec);
+                    (Now::Running, String::new())
+                }
+                false => (Now::Lost, format!("begun {} on {}, and its process is gone", date_to_minute(at), begun.host)),
+            }
+        }
+        StepState::Waiting => (Now::Waiting, String::new()),
+        StepState::Stopped(why) => (Now::Stopped, why),
+        StepState::Refused(why) => (Now::Refused, why),
+    };
+    // Put back into the queue after a stop or a loss.
+    if let Some(task) = queued.filter(|_| matches!(this.now, Now::Waiting | Now::Stopped | Now::Lost | Now::Refused)) {
+        let before = if this.note.is_empty() { String::new() } else { format!("{}; ", this.note) };
+        (this.now, this.note) = match task.is_running() {
+            true => (Now::Running, String::new()),
+            false => (Now::Queued, format!("{before}{}", task.place)),
+        };
+    }
+    this
+}
+
+/// True if the command of a step that begun still runs: its process is seen here, or the scheduler says so, or its
+/// results still grow.
+fn is_running(begun: &Begun, status: Option<&Status>, queued: Option<&QueuedTask>, has_queue: bool) -> bool {
+    let alive = begun.process.as_ref().map_or(Alive::Unknown, |process| is_alive(process, Path::new("/")));
+    match alive {
+        Alive::Running | Alive::Stopped => true,
+        Alive::Gone => false,
+        _ if has_queue && begun.job.is_some() => queued.is_some_and(QueuedTask::is_running),
+        _ => match status {
+            Some(Status::Run(run)) => !matches!(run.phase, Phase::Killed | Phase::Unknown),
+            Some(Status::Series(series)) => !Status::Series(series.clone()).is_over(),
+            None => false,
+        },
+    }
+}
+
+fn left_sec(status: &Status) -> Option<f64> {
+    match status {
+        Status::Run(run) => Some((run.duration_sec as f64 - run.elapsed_sec).max(0.0)),
+        Status::Series(series) => (series.jobs_left.is_none()).then_some(series.left_sec),
+    }
+}

@@ -1,0 +1,411 @@
+//! A task: one drive through its steps, each a command of flashproof in a process of its own.
+//!
+//! Any scheduler that has an index can run tasks. A task that is stopped goes on where it stood when it is run again:
+//! the journal says which steps ended, and the commands resume their series by themselves.
+
+use crate::campaign::{DRIVE, OUT, Step};
+use crate::inventory::{Drive, Inventory};
+use crate::journal::{Begun, Ended, Event, Journal, LockError, StepState, TaskLock};
+use crate::plan::{Plan, PlannedDrive};
+use crate::{host_name, now_unix_ms};
+use device::discover::{self, Roots};
+use device::guard::{Guard, ONLY_VARIABLE};
+use device::observe::process::{Alive, is_alive, this_process};
+use report::status::Status;
+use results::judge::Outcome;
+use results::run_dir::{Holds, holds};
+use results::units::{date, in_one_line, quoted, span};
+use rustix::process::{Pid, Signal, kill_process};
+use session::console;
+use session::devices::ERASE_VARIABLE;
+use session::failure::Failure;
+use session::signals::{Ending, name as signal_name};
+use std::fs::{self, File, OpenOptions};
+use std::io::{self, Read, Seek, SeekFrom};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitCode, ExitStatus, Stdio};
+use std::thread;
+use std::time::{Duration, Instant, SystemTime};
+
+/// Exit code of a task that was stopped and goes on when it is run again: sysexits' `EX_TEMPFAIL`.
+pub const STOPPED: u8 = 75;
+
+/// Results of a step, in its directory.
+pub const RESULTS: &str = "out";
+
+/// What a step printed, in its directory.
+const OUTPUT: &str = "output.txt";
+
+/// Exists in the campaign's directory while all tasks are to end.
+pub const CANCELLED: &str = "cancelled";
+
+/// Time between two looks at the command.
+const TICK: Duration = Duration::from_millis(200);
+
+/// Time between two looks for [`CANCELLED`].
+const CANCEL_TICK: Duration = Duration::from_secs(2);
+
+/// Longest wait for a task of the same job that the scheduler has given up.
+const ORPHAN_WAIT: Duration = Duration::from_secs(120);
+
+/// Bytes of a step's output in which its last line is looked for.
+const TAIL_BYTES: u64 = 8 << 10;
+
+/// Longest sentence taken from a step's output, characters.
+const SENTENCE_CHARS_MAX: usize = 300;
+
+/// Runs the steps of task `index` that have not ended: all of them, or the one named `only`.
+///
+/// Exit code: 0 each step has a result, whatever it is; 3 a step could not be run; [`STOPPED`].
+pub fn run(plan: &Plan, index: usize, only: Option<&str>) -> Result<ExitCode, Failure> {
+    let Some(planned) = plan.drives.get(index) else {
+        let last = plan.drives.len().saturating_sub(1);
+        return Err(Failure::usage(format!("running task {index} - the campaign has the tasks 0 to {last} - give one of them")));
+    };
+    if let Some(unknown) = only.filter(|name| plan.campaign.steps.iter().all(|step| step.name != **name)) {
+        let known: Vec<_> = plan.campaign.steps.iter().map(|step| step.name.as_str()).collect();
+        return Err(Failure::usage(format!("running the step {} - the steps are {}", quoted(unknown), known.join(", "))));
+    }
+    let dir = plan.task_dir(index);
+    let mut task = Task { plan, planned, lock: lock(&dir, planned)?, dir, ending: listen()?, job: job() };
+    for step in plan.campaign.steps.iter().filter(|step| only.is_none_or(|only| step.name == only)) {
+        match task.step(step)? {
+            Next::Go => {}
+            Next::Exit(code) => return Ok(ExitCode::from(code)),
+        }
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What follows a step.
+enum Next {
+    Go,
+    Exit(u8),
+}
+
+struct Task<'a> {
+    plan: &'a Plan,
+    planned: &'a PlannedDrive,
+    dir: PathBuf,
+    lock: TaskLock,
+    ending: Ending,
+    job: Option<String>,
+}
+
+impl Task<'_> {
+    fn step(&mut self, step: &Step) -> Result<Next, Failure> {
+        let journal = read_journal(&self.dir)?;
+        if let StepState::Ended(ended) = journal.state(&step.name) {
+            self.note(step, &format!("ended before: {}", ended.sentence));
+            return Ok(Next::Go);
+        }
+        for before in &step.after {
+            let why = match journal.state(before) {
+                StepState::Ended(ended) if ended.is_good() => continue,
+                StepState::Ended(ended) => format!("{before} did not succeed: {}", ended.sentence),
+                StepState::Skipped(_) => format!("{before} was not run"),
+                _ => {
+                    return Err(Failure::environment(format!(
+                        "running the step {} of drive {} - {before} has no result yet - run it first",
+                        step.name,
+                        quoted(&self.planned.drive.id)
+                    )));
+                }
+            };
+            self.note(step, &format!("not run: {why}"));
+            self.append(step, Event::Skipped { why })?;
+            return Ok(Next::Go);
+        }
+        if self.plan.dir.join(CANCELLED).exists() {
+            self.note(step, "not run: the campaign is cancelled");
+            return Ok(Next::Exit(0));
+        }
+        let path = match find(self.plan, self.planned) {
+            Ok(path) => path,
+            Err(why) => return self.refuse(step, why),
+        };
+        let dir = self.dir.join(&step.name);
+        let begun = Begun {
+            host: host_name(),
+            process: this_process(),
+            job: self.job.clone(),
+            path: path.clone(),
+            clock_ahead_ms: self.lock.clock_ahead_ms(),
+        };
+        let out = fs::create_dir_all(&dir).and_then(|()| set_aside(&dir.join(RESULTS)));
+        let out = out.map_err(|error| cannot("making the directory", &dir, &error))?;
+        self.append(step, Event::Begun(begun))?;
+        let words: Vec<String> = step
+            .words
+            .iter()
+            .map(|word| word.replace(DRIVE, &path).replace(OUT, &out.display().to_string()))
+            .collect();
+        self.note(step, &format!("begun on {path}"));
+        let output = dir.join(OUTPUT);
+        let (status, stopped) = match self.command(&words, &output).and_then(|child| self.watch(child, step)) {
+            Ok(ended) => ended,
+            Err(error) => return self.refuse(step, format!("running flashproof {} - {error}", words.join(" "))),
+        };
+        self.conclude(step, status, stopped, &out, &output)
+    }
+
+    /// Starts the command: it ends with this process, and is asked no question.
+    fn command(&self, words: &[String], output: &Path) -> io::Result<Child> {
+        let log = OpenOptions::new().append(true).create(true).open(output)?;
+        let mut command = Command::new(std::env::current_exe()?);
+        command.args(words).current_dir(&self.plan.dir).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
+        command.env_remove(ERASE_VARIABLE).env_remove(ONLY_VARIABLE);
+        let id = &self.planned.drive.id;
+        if !self.planned.drive.is_simulated() {
+            command.env(ONLY_VARIABLE, id);
+        }
+        if self.plan.campaign.erase.contains(id) {
+            command.env(ERASE_VARIABLE, id);
+        }
+        sys::process::end_with_parent(&mut command);
+        command.spawn()
+    }
+
+    /// Waits for the command. Asks it to end on a signal, at the time limit, and when the campaign is cancelled. Returns
+    /// its status, and why it was asked to end.
+    fn watch(&self, mut child: Child, step: &Step) -> io::Result<(ExitStatus, Option<String>)> {
+        let began = Instant::now();
+        let (mut looked, mut stopped) = (began, None);
+        loop {
+            if let Some(status) = child.try_wait()? {
+                return Ok((status, stopped));
+            }
+            if stopped.is_some() {
+                thread::sleep(TICK);
+                continue;
+            }
+            stopped = self.ending.wait(TICK).map(signal_name);
+            // A scheduler has its own clock, and says so by a signal.
+            let limit = Duration::from_secs(step.limit_sec.into());
+            if self.job.is_none() && began.elapsed() > limit {
+                stopped = Some(format!("the time limit of {} is over", span(limit.as_secs())));
+            }
+            if looked.elapsed() > CANCEL_TICK {
+                looked = Instant::now();
+                if self.plan.dir.join(CANCELLED).exists() {
+                    stopped = Some("the campaign was cancelled".to_owned());
+                }
+            }
+            if stopped.is_some() {
+                // An error means that it ended just now.
+                let _ = Pid::from_raw(child.id() as i32).map(|pid| kill_process(pid, Signal::TERM));
+            }
+        }
+    }
+
+    /// Records the end of the command.
+    fn conclude(
+        &mut self,
+        step: &Step,
+        status: ExitStatus,
+        stopped: Option<String>,
+        out: &Path,
+        output: &Path,
+    ) -> Result<Next, Failure> {
+        let result = result_in(out);
+        let last_line = || last_line(output).unwrap_or_else(|| "it printed nothing".to_owned());
+        let Some(exit) = status.code() else {
+            let why = stopped.unwrap_or_else(|| format!("its process was killed ({status})"));
+            return self.stop(step, why);
+        };
+        match (exit, stopped, result) {
+            // Ended by our signal: it cannot tell, and goes on later.
+            (4, Some(why), _) => self.stop(step, why),
+            (2 | 3 | 70, Some(why), None) => self.stop(step, format!("{why}; {}", last_line())),
+            (2 | 3 | 70, ..) => self.refuse(step, last_line()),
+            (_, _, Some((_, wrong, _))) if wrong.as_ref().is_some_and(|found| !self.is_drive(found)) => {
+                let found = wrong.unwrap_or_default();
+                self.refuse(step, format!("the results are of drive {}, not of {}", quoted(&found), self.planned.drive.id))
+            }
+            (exit, _, result) => {
+                let (outcome, sentence) = match result {
+                    Some((outcome, _, sentence)) => (Some(outcome), sentence),
+                    None => (None, last_line()),
+                };
+                let ended = Ended { exit, outcome, sentence };
+                self.note(step, &format!("ended with exit code {exit}: {}", ended.sentence));
+                self.append(step, Event::Ended(ended))?;
+                Ok(Next::Go)
+            }
+        }
+    }
+
+    /// True if `serial` is this task's drive.
+    fn is_drive(&self, serial: &str) -> bool {
+        let Drive { id, serial: known, path, .. } = &self.planned.drive;
+        self.planned.drive.is_simulated() || known.as_deref() == Some(serial) || id == serial || path == serial
+    }
+
+    fn stop(&mut self, step: &Step, why: String) -> Result<Next, Failure> {
+        self.note(step, &format!("stopped: {why}; it goes on when the task is run again"));
+        self.append(step, Event::Stopped { why })?;
+        let cancelled = self.plan.dir.join(CANCELLED).exists();
+        Ok(Next::Exit(if cancelled { 0 } else { STOPPED }))
+    }
+
+    fn refuse(&mut self, step: &Step, why: String) -> Result<Next, Failure> {
+        console::error(&format!("{} {}: {why}", self.planned.drive.id, step.name));
+        self.append(step, Event::Refused { why })?;
+        Ok(Next::Exit(3))
+    }
+
+    fn append(&self, step: &Step, event: Event) -> Result<(), Failure> {
+        self.lock.append(&step.name, event).map_err(|error| cannot("writing the journal of the task", &self.dir, &error))
+    }
+
+    fn note(&self, step: &Step, text: &str) {
+        console::notice(&format!("{} {} {}: {text}", date(now_unix_ms()), self.planned.drive.id, step.name));
+    }
+}
+
+fn cannot(tried: &str, dir: &Path, error: &io::Error) -> Failure {
+    let advice = sys::remedy(error, "see that the host can write the campaign's directory, then run the task again");
+    Failure::environment(format!("{tried} in {} - {error} - {advice}", dir.display()))
+}
+
+pub(crate) fn read_journal(dir: &Path) -> Result<Journal, Failure> {
+    Journal::read(dir).map_err(|error| cannot("reading the journal of the task", dir, &error))
+}
+
+fn listen() -> Result<Ending, Failure> {
+    Ending::listen("the step's command was killed; it goes on when the task is run again".to_owned())
+}
+
+/// The task in Slurm's words; `None` outside of its jobs.
+fn job() -> Option<String> {
+    let variable = |name| std::env::var(name).ok().filter(|text: &String| !text.is_empty());
+    match (variable("SLURM_ARRAY_JOB_ID"), variable("SLURM_ARRAY_TASK_ID")) {
+        (Some(job), Some(task)) => Some(format!("{job}_{task}")),
+        _ => variable("SLURM_JOB_ID"),
+    }
+}
+
+/// Takes the lock of the task in `dir`. The scheduler gives a job that it requeued to one task only: an older process
+/// of the same job on this host is an orphan, and is asked to end.
+fn lock(dir: &Path, planned: &PlannedDrive) -> Result<TaskLock, Failure> {
+    let began = Instant::now();
+    let mut asked = false;
+    loop {
+        match TaskLock::take(dir) {
+            Ok(lock) => return Ok(lock),
+            Err(LockError::Held(_)) => {}
+            Err(error) => return Err(Failure::environment(error)),
+        }
+        let journal = read_journal(dir)?;
+        let holder = journal.entries.iter().rev().find_map(|entry| match &entry.event {
+            Event::Begun(begun) => Some((entry.unix_ms, begun)),
+            _ => None,
+        });
+        let orphan = holder.filter(|(_, begun)| begun.job.is_some() && begun.job == job());
+        let pid = orphan.and_then(|(_, begun)| begun.process.as_ref()).filter(|process| {
+            is_alive(process, Path::new("/")) == Alive::Running && process.pid != std::process::id()
+        });
+        match pid {
+            Some(process) if began.elapsed() < ORPHAN_WAIT => {
+                if !std::mem::replace(&mut asked, true) {
+                    console::notice(&format!("process {} of this job was given up by the scheduler: ending it", process.pid));
+                    // An error means that it ended just now.
+                    let _ = Pid::from_raw(process.pid as i32).map(|pid| kill_process(pid, Signal::TERM));
+                }
+                thread::sleep(TICK);
+            }
+            // The last moments of an orphan, after its end is in /proc and before its lock is released.
+            None if asked && began.elapsed() < ORPHAN_WAIT => thread::sleep(TICK),
+            _ => {
+                let who = holder.map_or_else(String::new, |(at, begun)| {
+                    let pid = begun.process.as_ref().map_or_else(String::new, |process| format!(" by process {}", process.pid));
+                    format!("{pid} on {} since {}", begun.host, date(at))
+                });
+                return Err(Failure::environment(format!(
+                    "running the task of drive {} - another process runs it{who}, and no drive is tested twice at once - \
+                     wait for it, or end it with \"flashproof fleet cancel\"",
+                    quoted(&planned.drive.id)
+                )));
+            }
+        }
+    }
+}
+
+/// The path of the task's drive on this host.
+///
+/// Errors: this is another host, or the drive is not here; one sentence that names what is in its place.
+fn find(plan: &Plan, planned: &PlannedDrive) -> Result<String, String> {
+    let Drive { id, path, .. } = &planned.drive;
+    let here = host_name();
+    if let Some(host) = planned.host.name().filter(|host| *host != here) {
+        return Err(format!("the drive is on host {host}, and this is {here}"));
+    }
+    if planned.drive.is_simulated() {
+        // Simulated drives are where the inventory says now.
+        let inventories = Inventory::read_all(&plan.dir).map_err(|failure| failure.message)?;
+        let drives = inventories.iter().filter(|(_, of)| of.host.is_none() || of.host == planned.host.name().map(str::to_owned));
+        let drives: Vec<&Drive> = drives.flat_map(|(_, inventory)| &inventory.drives).collect();
+        let replaced = drives.iter().find(|drive| drive.path == *path);
+        return match drives.iter().find(|drive| drive.id == *id) {
+            Some(drive) => Ok(drive.path.clone()),
+            None => Err(missing(path, replaced.map(|drive| drive.id.clone()))),
+        };
+    }
+    let guard = Guard::new(None);
+    let (disks, _) = discover::list(&Roots::default());
+    match disks.iter().find(|listed| guard.is_name_of(id, &listed.disk)) {
+        Some(listed) => Ok(listed.disk.clone()),
+        // A device that has no name of its own is the one with that path.
+        None if id == path && fs::metadata(path).is_ok() => Ok(path.clone()),
+        None => {
+            let there = discover::discover(path, &Roots::default()).ok();
+            Err(missing(path, there.map(|facts| facts.serial.or(facts.wwid).unwrap_or_else(|| "a drive without a serial number".to_owned()))))
+        }
+    }
+}
+
+fn missing(path: &str, replaced: Option<String>) -> String {
+    match replaced {
+        Some(other) => format!("the drive is not on this host: {path} is {other} now; put the drive back"),
+        None => format!("the drive is not on this host, and nothing is at {path}; put the drive back"),
+    }
+}
+
+/// Moves results that cannot be resumed to `out.1`, `out.2`...: a single run starts again, a series goes on.
+fn set_aside(out: &Path) -> io::Result<PathBuf> {
+    if fs::symlink_metadata(out).is_ok_and(|found| found.is_symlink()) {
+        return Err(io::Error::new(io::ErrorKind::InvalidInput, "the results are a symbolic link"));
+    }
+    if out.exists() && !matches!(holds(out), Ok(Holds::Series)) && fs::remove_dir(out).is_err() {
+        let free = (1..).map(|number| out.with_extension(number.to_string())).find(|name| fs::symlink_metadata(name).is_err());
+        free.map_or(Ok(()), |free| fs::rename(out, free))?;
+    }
+    Ok(out.to_owned())
+}
+
+/// Outcome of the run or series in `out`, the serial number of its drive, and the conclusion; `None` if there is none.
+fn result_in(out: &Path) -> Option<(Outcome, Option<String>, String)> {
+    match Status::read(out, SystemTime::now(), &session::look).ok()? {
+        Status::Run(run) => {
+            let facts = results::run_dir::manifest(out).ok()?.device_facts;
+            let serial = facts.first().and_then(|facts| facts["serial"].as_str()).map(str::to_owned);
+            Some((run.result.outcome, serial, run.result.reason.clone()))
+        }
+        Status::Series(series) => {
+            let serial = results::series::Series::read(out).ok()??.devices.first()?.serial.clone();
+            Some((series.outcome?, serial, series.conclusion.clone()))
+        }
+    }
+}
+
+/// The last line of a step's output.
+fn last_line(output: &Path) -> Option<String> {
+    let mut file = File::open(output).ok()?;
+    let bytes = file.metadata().ok()?.len();
+    file.seek(SeekFrom::Start(bytes.saturating_sub(TAIL_BYTES))).ok()?;
+    let mut tail = Vec::new();
+    file.take(TAIL_BYTES).read_to_end(&mut tail).ok()?;
+    let text = String::from_utf8_lossy(&tail);
+    let line = text.lines().rev().map(str::trim).find(|line| !line.is_empty())?;
+    Some(in_one_line(line).chars().take(SENTENCE_CHARS_MAX).collect())
+}
