@@ -92,7 +92,7 @@ fn help_fits_a_screen_and_names_each_command_with_its_man_page_and_completions()
     let scripts = ["bash", "zsh", "fish"].map(|shell| bench.flashproof(&["completions", shell]).expect(0).stdout);
     let commands = first.lines().filter_map(|line| line.strip_prefix("  ")).filter_map(|line| line.split(' ').next());
     let commands: Vec<&str> = commands.filter(|word| word.starts_with(|c: char| c.is_ascii_lowercase())).collect();
-    assert_eq!(commands.len(), 17, "{commands:?}");
+    assert_eq!(commands.len(), 18, "{commands:?}");
     for command in commands {
         assert!(bench.text(&format!("man/flashproof-{command}.1")).contains(command));
         assert!(scripts.iter().all(|script| script.contains(command)), "{command}");

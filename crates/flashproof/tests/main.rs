@@ -27,6 +27,7 @@ mod fio;
 mod fio_examples;
 mod fio_jobs;
 mod fio_verify;
+mod fleet;
 mod full_disk;
 mod guard;
 mod guest;

@@ -152,9 +152,13 @@ impl Campaign {
     pub fn read(dir: &Path, check: &dyn Fn(&[String]) -> Result<(), String>) -> Result<Self, Failure> {
         let path = dir.join(CAMPAIGN);
         let cannot = |why: String| {
-            Failure::usage(format!("reading the campaign {} - {why} - \"flashproof fleet init\" writes one", path.display()))
+            Failure::usage(format!(
+                "reading the campaign {} - {why} - \"flashproof fleet init\" writes one",
+                path.display()
+            ))
         };
-        let bytes = files::read(&path, Links::Followed, CAMPAIGN_BYTES_MAX).map_err(|error| cannot(error.to_string()))?;
+        let bytes =
+            files::read(&path, Links::Followed, CAMPAIGN_BYTES_MAX).map_err(|error| cannot(error.to_string()))?;
         let text = String::from_utf8(bytes).map_err(|_| cannot("it is no UTF-8 text".to_owned()))?;
         Self::parse(&path, &text, check)
     }
@@ -264,7 +268,9 @@ fn steps(
             return Err(source.mistake(at, format!("step {}: {NAME_RULE}", quoted(&name))));
         }
         if steps.iter().any(|(_, other)| other.name == name) {
-            return Err(source.mistake(at, format!("two steps have the name {name} - give each step a name of its own")));
+            return Err(
+                source.mistake(at, format!("two steps have the name {name} - give each step a name of its own"))
+            );
         }
         let bad = |why: String| source.mistake(at.clone(), format!("step {name}: {why}"));
         let words = shlex::split(&run).ok_or_else(|| bad("a quotation mark in run has no partner".to_owned()))?;
@@ -275,7 +281,8 @@ fn steps(
             return Err(bad(format!("run keeps no results - add --out {OUT}")));
         }
         let example: Vec<String> = words.iter().map(|word| word.replace(DRIVE, "sim:").replace(OUT, "out")).collect();
-        check(&example).map_err(|why| bad(format!("run is no command of flashproof - {}", units::in_one_line(&why))))?;
+        check(&example)
+            .map_err(|why| bad(format!("run is no command of flashproof - {}", units::in_one_line(&why))))?;
         let limit_sec = seconds(&limit).map_err(|why| bad(format!("limit {}: {why}", quoted(&limit))))?;
         if limit_sec > LIMIT_SEC_MAX {
             return Err(bad(format!("limit {} is longer than a month", quoted(&limit))));
@@ -337,7 +344,8 @@ mod tests {
         let names = |text: &str| {
             parse(text).map(|campaign| campaign.steps.into_iter().map(|step| step.name).collect::<Vec<_>>().concat())
         };
-        let text = format!("name = \"x\"\n{}{}{}", step("c", "after = [\"b\"]\n"), step("a", "after = []\n"), step("b", ""));
+        let text =
+            format!("name = \"x\"\n{}{}{}", step("c", "after = [\"b\"]\n"), step("a", "after = []\n"), step("b", ""));
         assert_eq!(names(&text).unwrap(), "abc");
         let circle = format!("name = \"x\"\n{}{}", step("a", "after = [\"b\"]\n"), step("b", ""));
         assert_eq!(names(&circle).unwrap_err(), "c.toml:2: the steps a, b wait for one another - remove an \"after\"");
@@ -350,11 +358,20 @@ mod tests {
             ("name = \"a b\"\n", "c.toml:1: a name has letters, digits, - and _, at most 40 of them"),
             ("name = \"x\"\nsped = 3\n", "c.toml:2: unknown field `sped`"),
             (&format!("name = \"x\"\n{STEP}{STEP}"), "c.toml:6: two steps have the name a - give each"),
-            (&format!("name = \"x\"\n{}", STEP.replace("{drive}", "x")), "c.toml:2: step a: run names no drive - write {drive}"),
-            (&format!("name = \"x\"\n{}", STEP.replace("certify", "rm")), "c.toml:2: step a: run is no command of flashproof"),
+            (
+                &format!("name = \"x\"\n{}", STEP.replace("{drive}", "x")),
+                "c.toml:2: step a: run names no drive - write {drive}",
+            ),
+            (
+                &format!("name = \"x\"\n{}", STEP.replace("certify", "rm")),
+                "c.toml:2: step a: run is no command of flashproof",
+            ),
             (&format!("name = \"x\"\n{}", STEP.replace("1h", "1y")), "c.toml:2: step a: limit \"1y\": that is no time"),
             (&format!("name = \"x\"\n{}", STEP.replace("certify", "'certify")), "c.toml:2: step a: a quotation mark"),
-            (&format!("name = \"x\"\n{STEP}after = [\"q\"]\n"), "c.toml:2: step a: there is no step \"q\" to come after"),
+            (
+                &format!("name = \"x\"\n{STEP}after = [\"q\"]\n"),
+                "c.toml:2: step a: there is no step \"q\" to come after",
+            ),
             (&format!("name = \"x\"\n{STEP}[consent]\nerase = [\"S\",\n\"S\"]\n"), "c.toml:8: \"S\" is listed twice"),
             (&format!("name = \"x\"\n{STEP}[limits]\nper_host = 0\n"), "c.toml:6: a limit of 0 lets nothing run"),
         ] {

@@ -130,7 +130,8 @@ impl Inventory {
             let path = format!("{spec}{joint}seed={number}");
             let name: DeviceName = path.parse().map_err(|error| bad(format!("{error}")))?;
             let size_bytes = name.drive().map(|drive| drive.capacity_bytes);
-            let hint = || bad("it does not begin with sim: - give sim: or sim:channels=4, see docs/model.md".to_owned());
+            let hint =
+                || bad("it does not begin with sim: - give sim: or sim:channels=4, see docs/model.md".to_owned());
             Ok(Drive {
                 id: format!("SIM{number:05}"),
                 path,
@@ -184,7 +185,8 @@ impl Inventory {
     pub fn read_all(dir: &Path) -> Result<Vec<(PathBuf, Self)>, Failure> {
         let folder = dir.join(INVENTORY_DIR);
         let advice = "make inventories with \"flashproof fleet inventory --out DIR\"";
-        let cannot = |error| Failure::usage(format!("listing the inventories in {} - {error} - {advice}", folder.display()));
+        let cannot =
+            |error| Failure::usage(format!("listing the inventories in {} - {error} - {advice}", folder.display()));
         let mut paths = Vec::new();
         for entry in std::fs::read_dir(&folder).map_err(cannot)? {
             let path = entry.map_err(cannot)?.path();
@@ -220,7 +222,8 @@ impl Inventory {
         let headings =
             ["HOST", "DEVICE", "SIZE", "MODEL", "SERIAL", "FIRMWARE", "SLOT", "LINK", "NUMA", "WEAR", "STATE", "WHY"];
         let text = |text: &Option<String>| text.clone().unwrap_or_else(|| "-".to_owned());
-        let drives = inventories.iter().flat_map(|inventory| inventory.drives.iter().map(move |drive| (inventory, drive)));
+        let drives =
+            inventories.iter().flat_map(|inventory| inventory.drives.iter().map(move |drive| (inventory, drive)));
         let row = |(inventory, drive): (&Self, &Drive)| {
             [
                 inventory.host.clone().unwrap_or_else(|| "any".to_owned()),

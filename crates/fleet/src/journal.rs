@@ -42,11 +42,17 @@ pub enum Event {
     /// Its command ended by itself.
     Ended(Ended),
     /// Its command was stopped, and the step goes on at the next start.
-    Stopped { why: String },
+    Stopped {
+        why: String,
+    },
     /// The step could not begin or not go on: a missing drive, an error of the environment.
-    Refused { why: String },
+    Refused {
+        why: String,
+    },
     /// The step is not run, because of an earlier one.
-    Skipped { why: String },
+    Skipped {
+        why: String,
+    },
     /// A user wants the step repeated.
     Reset,
 }
@@ -121,7 +127,8 @@ impl Journal {
                 // A write that a kill or a full disk cut; what follows it is whole again.
                 Err(error) => {
                     let number = this.entries.len() + 1;
-                    this.damage = Some(format!("{}: entry {number} cannot be read ({error})", dir.join(JOURNAL).display()));
+                    this.damage =
+                        Some(format!("{}: entry {number} cannot be read ({error})", dir.join(JOURNAL).display()));
                 }
             }
             if this.entries.len() >= LINES_MAX {

@@ -46,7 +46,9 @@ pub fn run(plan: &Plan, mut wanted: Vec<usize>) -> Result<bool, Failure> {
         let mut at = 0;
         while at < running.len() {
             let (index, child) = &mut running[at];
-            let ended = child.try_wait().map_err(|error| Failure::environment(format!("waiting for a task - {error} - run the campaign again")))?;
+            let ended = child.try_wait().map_err(|error| {
+                Failure::environment(format!("waiting for a task - {error} - run the campaign again"))
+            })?;
             match ended {
                 Some(_) => {
                     done += 1;

@@ -138,7 +138,10 @@ impl Plan {
     /// Task numbers by host.
     pub fn by_host(&self) -> BTreeMap<Host, Vec<usize>> {
         let mut hosts: BTreeMap<Host, Vec<usize>> = BTreeMap::new();
-        self.drives.iter().enumerate().for_each(|(index, drive)| hosts.entry(drive.host.clone()).or_default().push(index));
+        self.drives
+            .iter()
+            .enumerate()
+            .for_each(|(index, drive)| hosts.entry(drive.host.clone()).or_default().push(index));
         hosts
     }
 
@@ -147,8 +150,10 @@ impl Plan {
         let Campaign { limits, domains, .. } = &self.campaign;
         let tasks = self.by_host();
         let at_once = |tasks: &Vec<usize>| limits.per_host.min(u32::try_from(tasks.len()).unwrap_or(u32::MAX));
-        let mut shares: BTreeMap<Host, Share> =
-            tasks.iter().map(|(host, tasks)| (host.clone(), Share { at_once: at_once(tasks), behind: Vec::new() })).collect();
+        let mut shares: BTreeMap<Host, Share> = tasks
+            .iter()
+            .map(|(host, tasks)| (host.clone(), Share { at_once: at_once(tasks), behind: Vec::new() }))
+            .collect();
         for domain in domains {
             let is_in = |host: &Host| host.name().is_some_and(|name| domain.hosts.iter().any(|other| other == name));
             divide(&mut shares, domain.at_once, is_in);
@@ -164,8 +169,7 @@ impl Plan {
     pub fn text(&self) -> String {
         let (tasks, shares) = (self.by_host(), self.shares());
         let of_drive: u64 = self.campaign.steps.iter().map(|step| u64::from(step.limit_sec)).sum();
-        let mut table =
-            Table::new("").text(["HOST"]).numbers(["DRIVES", "AT ONCE"]).text(["STARTS", "AT MOST"]);
+        let mut table = Table::new("").text(["HOST"]).numbers(["DRIVES", "AT ONCE"]).text(["STARTS", "AT MOST"]);
         let mut ends: BTreeMap<&Host, u64> = BTreeMap::new();
         for (host, share) in &shares {
             let tasks = tasks.get(host).map_or(0, Vec::len);
@@ -176,10 +180,16 @@ impl Plan {
             let starts = if behind.is_empty() { "now".to_owned() } else { format!("after {}", behind.join(", ")) };
             table.row([host.text().to_owned(), tasks.to_string(), share.at_once.to_string(), starts, span(takes)]);
         }
-        let mut text = format!("campaign {}: {} on {}\n\n", self.campaign.name, count(self.drives.len() as u64, "drive"), count(tasks.len() as u64, "host"));
+        let mut text = format!(
+            "campaign {}: {} on {}\n\n",
+            self.campaign.name,
+            count(self.drives.len() as u64, "drive"),
+            count(tasks.len() as u64, "host")
+        );
         for Step { name, words, limit_sec, .. } in &self.campaign.steps {
             // Writing to a string cannot fail.
-            let _ = writeln!(text, "  {name:<12} flashproof {}   at most {}", words.join(" "), span(u64::from(*limit_sec)));
+            let _ =
+                writeln!(text, "  {name:<12} flashproof {}   at most {}", words.join(" "), span(u64::from(*limit_sec)));
         }
         let _ = writeln!(text, "\n{table}\nall of it: at most {}", span(ends.values().max().copied().unwrap_or(0)));
         let unconfirmed = self.drives.iter().map(|planned| &planned.drive);
@@ -197,9 +207,15 @@ impl Plan {
             );
         }
         for drive in &self.in_use {
-            let _ = writeln!(text, "left out: {} is in use: {}", drive.id, drive.why.as_deref().unwrap_or("no reason given"));
+            let _ = writeln!(
+                text,
+                "left out: {} is in use: {}",
+                drive.id,
+                drive.why.as_deref().unwrap_or("no reason given")
+            );
         }
-        let unknown = self.campaign.erase.iter().filter(|id| self.drives.iter().all(|planned| planned.drive.id != **id));
+        let unknown =
+            self.campaign.erase.iter().filter(|id| self.drives.iter().all(|planned| planned.drive.id != **id));
         for id in unknown {
             let _ = writeln!(text, "no drive of this campaign: {}, which may be erased", quoted(id));
         }
@@ -239,7 +255,9 @@ fn divide(shares: &mut BTreeMap<Host, Share>, limit: u32, in_it: impl Fn(&Host) 
     let sum = |shares: &BTreeMap<Host, Share>| hosts.iter().map(|host| u64::from(shares[host].at_once)).sum::<u64>();
     while sum(shares) > u64::from(limit) {
         let largest = hosts.iter().max_by_key(|host| shares[*host].at_once);
-        let Some(share) = largest.and_then(|host| shares.get_mut(host)).filter(|share| share.at_once > 1) else { break };
+        let Some(share) = largest.and_then(|host| shares.get_mut(host)).filter(|share| share.at_once > 1) else {
+            break;
+        };
         share.at_once -= 1;
     }
     if hosts.len() > lanes {

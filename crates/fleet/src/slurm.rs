@@ -34,12 +34,6 @@ pub struct QueuedTask {
     pub place: String,
 }
 
-impl QueuedTask {
-    pub fn is_running(&self) -> bool {
-        matches!(self.state.as_str(), "RUNNING" | "COMPLETING" | "STOPPED" | "SUSPENDED")
-    }
-}
-
 fn name(plan: &Plan) -> String {
     format!("flashproof-{}-{}", plan.campaign.name, plan.id)
 }
@@ -134,7 +128,7 @@ fn array(
         "--requeue".to_owned(),
         "--open-mode=append".to_owned(),
         "--kill-on-invalid-dep=yes".to_owned(),
-        format!("--output={}/slurm/{}-%a.log", plan.dir.display(), step.name),
+        format!("--output={}/slurm/{}-%A_%a.log", plan.dir.display(), step.name),
         format!("--chdir={}", plan.dir.display()),
     ];
     args.extend(host.name().map(|host| format!("--nodelist={host}")));
@@ -150,22 +144,15 @@ fn array(
 /// The job: runs the task, passes the scheduler's signal on, and asks to run again after a stop or a kill.
 fn script(plan: &Plan, slurm: &Slurm, step: &Step, first: usize) -> Result<String, Failure> {
     let this = std::env::current_exe().map_err(Failure::environment)?;
-    let program = console::shell(slurm.program.as_deref().unwrap_or(&this.display().to_string()));
-    let dir = console::shell(&plan.dir.display().to_string());
-    let name = &step.name;
-    Ok(format!(
-        "#!/bin/bash\n\
-         # A step of a flashproof campaign.\n\
-         {program} fleet task {dir} $((SLURM_ARRAY_TASK_ID + {first})) --step {name} &\n\
-         task=$!\n\
-         trap 'kill -TERM $task' TERM\n\
-         # A trapped signal ends the wait, not the task.\n\
-         while wait $task; code=$?; kill -0 $task 2>/dev/null; do :; done\n\
-         if (( code == 75 || code > 128 )) && (( ${{SLURM_RESTART_COUNT:-0}} < {REQUEUES_MAX} )); then\n\
-         \x20   scontrol requeue \"${{SLURM_ARRAY_JOB_ID}}_$SLURM_ARRAY_TASK_ID\" && sleep 60\n\
-         fi\n\
-         exit $code\n"
-    ))
+    let program = slurm.program.clone().unwrap_or_else(|| this.display().to_string());
+    let words = [
+        ("@FIRST@", first.to_string()),
+        ("@STEP@", step.name.clone()),
+        ("@REQUEUES@", REQUEUES_MAX.to_string()),
+        ("@PROGRAM@", console::shell(&program)),
+        ("@DIR@", console::shell(&plan.dir.display().to_string())),
+    ];
+    Ok(words.iter().fold(include_str!("job.sh").to_owned(), |text, (word, value)| text.replace(word, value)))
 }
 
 /// Removes the waiting tasks from the queue; running ones see the mark of the cancellation and end by themselves.
@@ -217,7 +204,10 @@ fn command(program: &str, args: &[&str], input: Option<&str>) -> Result<String, 
         child.wait_with_output()
     };
     let output = run().map_err(|error| {
-        failed(error.to_string(), "install Slurm's client programs, or remove [slurm] from the campaign to run it on this machine")
+        failed(
+            error.to_string(),
+            "install Slurm's client programs, or remove [slurm] from the campaign to run it on this machine",
+        )
     })?;
     if !output.status.success() {
         let said = String::from_utf8_lossy(&output.stderr);
@@ -242,7 +232,13 @@ mod tests {
         };
         assert_eq!(queued("7|RUNNING|n3|None|certify 1000"), Some(task("certify", 1007, "RUNNING", "n3")));
         assert_eq!(queued("0|PENDING||Dependency|prep 0"), Some(task("prep", 0, "PENDING", "Dependency")));
-        for foreign in ["", "x|RUNNING|n3|None|certify 0", "7|RUNNING|n3|None|(null)", "7|RUNNING", "99999999999999999999|R||x|a 0"] {
+        for foreign in [
+            "",
+            "x|RUNNING|n3|None|certify 0",
+            "7|RUNNING|n3|None|(null)",
+            "7|RUNNING",
+            "99999999999999999999|R||x|a 0",
+        ] {
             assert_eq!(queued(foreign), None, "{foreign}");
         }
     }

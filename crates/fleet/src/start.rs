@@ -46,9 +46,8 @@ pub fn run(plan: &Plan, failed: bool) -> Result<Started, Failure> {
         Some(settings) => {
             let of = |step: &Step, index: usize| status.tasks[index].steps.iter().find(|other| other.step == step.name);
             // A skipped step is submitted only behind one that is repeated.
-            let is_repeated = |index: usize| {
-                status.tasks[index].steps.iter().any(|step| step.now != Now::Skipped && wanted(step))
-            };
+            let is_repeated =
+                |index: usize| status.tasks[index].steps.iter().any(|step| step.now != Now::Skipped && wanted(step));
             let wants = |step: &Step, index: usize| {
                 of(step, index).is_some_and(|step| wanted(step) && (step.now != Now::Skipped || is_repeated(index)))
             };
@@ -56,7 +55,8 @@ pub fn run(plan: &Plan, failed: bool) -> Result<Started, Failure> {
         }
         None => {
             let has_work = |step: &StepStatus| step.now != Now::Skipped && wanted(step);
-            let tasks = status.tasks.iter().filter(|task| task.steps.iter().any(has_work)).map(|task| task.index).collect();
+            let tasks =
+                status.tasks.iter().filter(|task| task.steps.iter().any(has_work)).map(|task| task.index).collect();
             drop(lock);
             local::run(plan, tasks).map(|_| Started::Ran)
         }

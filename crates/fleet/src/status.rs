@@ -159,7 +159,10 @@ impl CampaignStatus {
         }
         for (host, ahead) in clocks.iter().filter(|(_, ahead)| ahead.unsigned_abs() > CLOCK_MS_MAX) {
             let (sec, side) = (ahead.unsigned_abs() as f64 / 1e3, if *ahead > 0 { "ahead of" } else { "behind" });
-            faults.push(format!("the clock of {host} is {} {side} the file server's; times of its results are off", span_about(sec)));
+            faults.push(format!(
+                "the clock of {host} is {} {side} the file server's; times of its results are off",
+                span_about(sec)
+            ));
         }
         Ok(Self { name: plan.campaign.name.clone(), cancelled: plan.dir.join(CANCELLED).exists(), tasks, faults })
     }
@@ -186,9 +189,11 @@ impl CampaignStatus {
 
     /// For a terminal of 80 columns.
     pub fn text(&self) -> String {
-        let mut text = format!("campaign {}: {}\n\n{}", self.name, count(self.tasks.len() as u64, "drive"), self.counts());
+        let mut text =
+            format!("campaign {}: {}\n\n{}", self.name, count(self.tasks.len() as u64, "drive"), self.counts());
         let line = |(task, step): (&TaskStatus, &StepStatus)| {
-            let host = step.host.as_deref().or(task.host.as_deref()).map_or_else(String::new, |host| format!(" on {host}"));
+            let host =
+                step.host.as_deref().or(task.host.as_deref()).map_or_else(String::new, |host| format!(" on {host}"));
             let left = step.left_sec.map_or_else(String::new, |sec| format!(", {} left", span_about(sec)));
             let note = if step.note.is_empty() { String::new() } else { format!(": {}", step.note) };
             format!("  {:04} {} {}{host} {}{left}{note}\n", task.index, task.drive, step.step, step.now.text())
@@ -205,7 +210,7 @@ impl CampaignStatus {
         };
         list("running", RUNNING_SHOWN, &|now| now == Now::Running);
         list("drives that failed", usize::MAX, &|now| now == Now::Fail);
-        list("results that do not count", usize::MAX, &|now| matches!(now, Now::Invalid | Now::Failed));
+        list("no verdict on the drive", usize::MAX, &|now| matches!(now, Now::Invalid | Now::Failed));
         list("not run to the end", usize::MAX, &Now::is_fault);
         for fault in &self.faults {
             let _ = writeln!(text, "\n{fault}");
@@ -239,7 +244,8 @@ impl CampaignStatus {
 
 fn step_status(dir: &Path, journal: &Journal, step: &str, queued: Option<&QueuedTask>, has_queue: bool) -> StepStatus {
     let begun = journal.last_begun(step);
-    let is_begun = |entry: &&crate::journal::Entry| entry.step == step && matches!(entry.event, crate::journal::Event::Begun(_));
+    let is_begun =
+        |entry: &&crate::journal::Entry| entry.step == step && matches!(entry.event, crate::journal::Event::Begun(_));
     let mut this = StepStatus {
         step: step.to_owned(),
         now: Now::Waiting,
@@ -258,7 +264,9 @@ fn step_status(dir: &Path, journal: &Journal, step: &str, queued: Option<&Queued
                     this.left_sec = status.as_ref().and_then(left_sec);
                     (Now::Running, String::new())
                 }
-                false => (Now::Lost, format!("begun {} on {}, and its process is gone", date_to_minute(at), begun.host)),
+                false => {
+                    (Now::Lost, format!("begun {} on {}, and its process is gone", date_to_minute(at), begun.host))
+                }
             }
         }
         StepState::Waiting => (Now::Waiting, String::new()),
@@ -268,9 +276,10 @@ fn step_status(dir: &Path, journal: &Journal, step: &str, queued: Option<&Queued
     // Put back into the queue after a stop or a loss.
     if let Some(task) = queued.filter(|_| matches!(this.now, Now::Waiting | Now::Stopped | Now::Lost | Now::Refused)) {
         let before = if this.note.is_empty() { String::new() } else { format!("{}; ", this.note) };
-        (this.now, this.note) = match task.is_running() {
-            true => (Now::Running, String::new()),
-            false => (Now::Queued, format!("{before}{}", task.place)),
+        (this.now, this.note) = match task.state.as_str() {
+            "RUNNING" => (Now::Running, String::new()),
+            "COMPLETING" => (this.now, format!("{before}Slurm cleans up {}", task.place)),
+            _ => (Now::Queued, format!("{before}{}", task.place)),
         };
     }
     this
@@ -283,7 +292,7 @@ fn is_running(begun: &Begun, status: Option<&Status>, queued: Option<&QueuedTask
     match alive {
         Alive::Running | Alive::Stopped => true,
         Alive::Gone => false,
-        _ if has_queue && begun.job.is_some() => queued.is_some_and(QueuedTask::is_running),
+        _ if has_queue && begun.job.is_some() => queued.is_some_and(|task| task.state == "RUNNING"),
         _ => match status {
             Some(Status::Run(run)) => !matches!(run.phase, Phase::Killed | Phase::Unknown),
             Some(Status::Series(series)) => !Status::Series(series.clone()).is_over(),

@@ -12,6 +12,7 @@ use device::discover::{self, Roots};
 use device::guard::{Guard, ONLY_VARIABLE};
 use device::observe::process::{Alive, is_alive, this_process};
 use report::status::Status;
+use results::check::Check;
 use results::judge::Outcome;
 use results::run_dir::{Holds, holds};
 use results::units::{date, in_one_line, quoted, span};
@@ -60,11 +61,17 @@ const SENTENCE_CHARS_MAX: usize = 300;
 pub fn run(plan: &Plan, index: usize, only: Option<&str>) -> Result<ExitCode, Failure> {
     let Some(planned) = plan.drives.get(index) else {
         let last = plan.drives.len().saturating_sub(1);
-        return Err(Failure::usage(format!("running task {index} - the campaign has the tasks 0 to {last} - give one of them")));
+        return Err(Failure::usage(format!(
+            "running task {index} - the campaign has the tasks 0 to {last} - give one of them"
+        )));
     };
     if let Some(unknown) = only.filter(|name| plan.campaign.steps.iter().all(|step| step.name != **name)) {
         let known: Vec<_> = plan.campaign.steps.iter().map(|step| step.name.as_str()).collect();
-        return Err(Failure::usage(format!("running the step {} - the steps are {}", quoted(unknown), known.join(", "))));
+        return Err(Failure::usage(format!(
+            "running the step {} - the steps are {}",
+            quoted(unknown),
+            known.join(", ")
+        )));
     }
     let dir = plan.task_dir(index);
     let mut task = Task { plan, planned, lock: lock(&dir, planned)?, dir, ending: listen()?, job: job() };
@@ -135,11 +142,8 @@ impl Task<'_> {
         let out = fs::create_dir_all(&dir).and_then(|()| set_aside(&dir.join(RESULTS)));
         let out = out.map_err(|error| cannot("making the directory", &dir, &error))?;
         self.append(step, Event::Begun(begun))?;
-        let words: Vec<String> = step
-            .words
-            .iter()
-            .map(|word| word.replace(DRIVE, &path).replace(OUT, &out.display().to_string()))
-            .collect();
+        let words: Vec<String> =
+            step.words.iter().map(|word| word.replace(DRIVE, &path).replace(OUT, &out.display().to_string())).collect();
         self.note(step, &format!("begun on {path}"));
         let output = dir.join(OUTPUT);
         let (status, stopped) = match self.command(&words, &output).and_then(|child| self.watch(child, step)) {
@@ -220,7 +224,13 @@ impl Task<'_> {
             (2 | 3 | 70, ..) => self.refuse(step, last_line()),
             (_, _, Some((_, wrong, _))) if wrong.as_ref().is_some_and(|found| !self.is_drive(found)) => {
                 let found = wrong.unwrap_or_default();
-                self.refuse(step, format!("the results are of drive {}, not of {}", quoted(&found), self.planned.drive.id))
+                self.refuse(
+                    step,
+                    format!("the results are of drive {}, not of {}", quoted(&found), self.planned.drive.id),
+                )
+            }
+            (_, _, None) if step.words.iter().any(|word| word.contains(OUT)) => {
+                self.refuse(step, format!("no results can be read in {}; it printed: {}", out.display(), last_line()))
             }
             (exit, _, result) => {
                 let (outcome, sentence) = match result {
@@ -235,10 +245,15 @@ impl Task<'_> {
         }
     }
 
-    /// True if `serial` is this task's drive.
-    fn is_drive(&self, serial: &str) -> bool {
-        let Drive { id, serial: known, path, .. } = &self.planned.drive;
-        self.planned.drive.is_simulated() || known.as_deref() == Some(serial) || id == serial || path == serial
+    /// True if `name`, from the results, names this task's drive.
+    fn is_drive(&self, name: &str) -> bool {
+        let Drive { id, serial, path, .. } = &self.planned.drive;
+        let identity = || discover::discover(path, &Roots::default()).ok()?.identity();
+        self.planned.drive.is_simulated()
+            || [Some(id), Some(path), serial.as_ref()].into_iter().flatten().any(|known| known == name)
+            // A namespace or a partition follows the serial number.
+            || serial.as_ref().is_some_and(|serial| name.starts_with(&format!("{serial} ")))
+            || identity().as_deref() == Some(name)
     }
 
     fn stop(&mut self, step: &Step, why: String) -> Result<Next, Failure> {
@@ -255,7 +270,9 @@ impl Task<'_> {
     }
 
     fn append(&self, step: &Step, event: Event) -> Result<(), Failure> {
-        self.lock.append(&step.name, event).map_err(|error| cannot("writing the journal of the task", &self.dir, &error))
+        self.lock
+            .append(&step.name, event)
+            .map_err(|error| cannot("writing the journal of the task", &self.dir, &error))
     }
 
     fn note(&self, step: &Step, text: &str) {
@@ -302,13 +319,16 @@ fn lock(dir: &Path, planned: &PlannedDrive) -> Result<TaskLock, Failure> {
             _ => None,
         });
         let orphan = holder.filter(|(_, begun)| begun.job.is_some() && begun.job == job());
-        let pid = orphan.and_then(|(_, begun)| begun.process.as_ref()).filter(|process| {
-            is_alive(process, Path::new("/")) == Alive::Running && process.pid != std::process::id()
-        });
+        let pid = orphan
+            .and_then(|(_, begun)| begun.process.as_ref())
+            .filter(|process| is_alive(process, Path::new("/")) == Alive::Running && process.pid != std::process::id());
         match pid {
             Some(process) if began.elapsed() < ORPHAN_WAIT => {
                 if !std::mem::replace(&mut asked, true) {
-                    console::notice(&format!("process {} of this job was given up by the scheduler: ending it", process.pid));
+                    console::notice(&format!(
+                        "process {} of this job was given up by the scheduler: ending it",
+                        process.pid
+                    ));
                     // An error means that it ended just now.
                     let _ = Pid::from_raw(process.pid as i32).map(|pid| kill_process(pid, Signal::TERM));
                 }
@@ -318,7 +338,10 @@ fn lock(dir: &Path, planned: &PlannedDrive) -> Result<TaskLock, Failure> {
             None if asked && began.elapsed() < ORPHAN_WAIT => thread::sleep(TICK),
             _ => {
                 let who = holder.map_or_else(String::new, |(at, begun)| {
-                    let pid = begun.process.as_ref().map_or_else(String::new, |process| format!(" by process {}", process.pid));
+                    let pid = begun
+                        .process
+                        .as_ref()
+                        .map_or_else(String::new, |process| format!(" by process {}", process.pid));
                     format!("{pid} on {} since {}", begun.host, date(at))
                 });
                 return Err(Failure::environment(format!(
@@ -343,7 +366,8 @@ fn find(plan: &Plan, planned: &PlannedDrive) -> Result<String, String> {
     if planned.drive.is_simulated() {
         // Simulated drives are where the inventory says now.
         let inventories = Inventory::read_all(&plan.dir).map_err(|failure| failure.message)?;
-        let drives = inventories.iter().filter(|(_, of)| of.host.is_none() || of.host == planned.host.name().map(str::to_owned));
+        let drives =
+            inventories.iter().filter(|(_, of)| of.host.is_none() || of.host == planned.host.name().map(str::to_owned));
         let drives: Vec<&Drive> = drives.flat_map(|(_, inventory)| &inventory.drives).collect();
         let replaced = drives.iter().find(|drive| drive.path == *path);
         return match drives.iter().find(|drive| drive.id == *id) {
@@ -359,7 +383,12 @@ fn find(plan: &Plan, planned: &PlannedDrive) -> Result<String, String> {
         None if id == path && fs::metadata(path).is_ok() => Ok(path.clone()),
         None => {
             let there = discover::discover(path, &Roots::default()).ok();
-            Err(missing(path, there.map(|facts| facts.serial.or(facts.wwid).unwrap_or_else(|| "a drive without a serial number".to_owned()))))
+            Err(missing(
+                path,
+                there.map(|facts| {
+                    facts.serial.or(facts.wwid).unwrap_or_else(|| "a drive without a serial number".to_owned())
+                }),
+            ))
         }
     }
 }
@@ -377,7 +406,8 @@ fn set_aside(out: &Path) -> io::Result<PathBuf> {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "the results are a symbolic link"));
     }
     if out.exists() && !matches!(holds(out), Ok(Holds::Series)) && fs::remove_dir(out).is_err() {
-        let free = (1..).map(|number| out.with_extension(number.to_string())).find(|name| fs::symlink_metadata(name).is_err());
+        let free =
+            (1..).map(|number| out.with_extension(number.to_string())).find(|name| fs::symlink_metadata(name).is_err());
         free.map_or(Ok(()), |free| fs::rename(out, free))?;
     }
     Ok(out.to_owned())
@@ -385,6 +415,9 @@ fn set_aside(out: &Path) -> io::Result<PathBuf> {
 
 /// Outcome of the run or series in `out`, the serial number of its drive, and the conclusion; `None` if there is none.
 fn result_in(out: &Path) -> Option<(Outcome, Option<String>, String)> {
+    if let Ok(Some(check)) = Check::read(out) {
+        return Some((check.outcome, None, check.sentence));
+    }
     match Status::read(out, SystemTime::now(), &session::look).ok()? {
         Status::Run(run) => {
             let facts = results::run_dir::manifest(out).ok()?.device_facts;

@@ -13,10 +13,32 @@ use std::sync::atomic::{AtomicI32, Ordering};
 use std::sync::mpsc::{self, Receiver};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 /// Exit code of an interrupted run: it is invalid.
 const BROKEN_OFF: i32 = 4;
+
+/// Two SIGTERM within this time are one request: a batch scheduler signals every process of a job, and the parent of
+/// a process passes the signal on.
+const ECHO: Duration = Duration::from_secs(2);
+
+/// Tells the first signal from its echo and from a second one.
+#[derive(Default)]
+struct Received(Option<(i32, Instant)>);
+
+impl Received {
+    /// Registers a signal. True for the first one; `None` for an echo of it.
+    fn is_first(&mut self, signal: i32) -> Option<bool> {
+        match self.0 {
+            None => {
+                self.0 = Some((signal, Instant::now()));
+                Some(true)
+            }
+            Some((SIGTERM, at)) if signal == SIGTERM && at.elapsed() < ECHO => None,
+            Some(_) => Some(false),
+        }
+    }
+}
 
 /// Printed after SIGHUP if standard error is not the terminal, and so still has a reader.
 const HUNG_UP: &str =
@@ -46,13 +68,14 @@ impl Switch {
         let mut signals = listen()?;
         let listening = switch.clone();
         thread::spawn(move || {
-            let mut asked = false;
+            let mut received = Received::default();
             for signal in signals.forever() {
                 if signal == SIGHUP {
                     console::note(&format!("\n{HUNG_UP}"));
                     continue;
                 }
-                if std::mem::replace(&mut asked, true) {
+                let Some(is_first) = received.is_first(signal) else { continue };
+                if !is_first {
                     console::error(&format!("ended at once by a second signal - {left}"));
                     broken_off(signal, manner);
                 }
@@ -115,9 +138,10 @@ impl Ending {
         let mut signals = listen()?;
         let (sender, receiver) = mpsc::channel();
         thread::spawn(move || {
-            let mut asked = false;
+            let mut received = Received::default();
             for signal in signals.forever() {
-                if std::mem::replace(&mut asked, true) {
+                let Some(is_first) = received.is_first(signal) else { continue };
+                if !is_first {
                     console::error(&format!("ended at once by a second signal - {left}"));
                     broken_off(signal, Manner::Own);
                 }
@@ -210,6 +234,17 @@ mod tests {
         drop(armed);
         assert!(matches!(control.cause(), Some(Cause::Enough { .. })));
         assert_eq!(switch.was_asked(), Some(SIGTERM));
+    }
+
+    #[test]
+    fn an_echo_of_a_scheduler_is_no_second_signal() {
+        let mut received = Received::default();
+        let told = [SIGTERM, SIGTERM, SIGINT, SIGTERM].map(|signal| received.is_first(signal));
+        assert_eq!(told, [Some(true), None, Some(false), None]);
+        received.0 = Some((SIGTERM, Instant::now() - ECHO));
+        assert_eq!(received.is_first(SIGTERM), Some(false));
+        let mut ctrl_c = Received::default();
+        assert_eq!([SIGINT, SIGINT].map(|signal| ctrl_c.is_first(signal)), [Some(true), Some(false)]);
     }
 
     #[test]

@@ -79,7 +79,8 @@ impl Attachment {
 /// of the kernel; a slot's address has no function.
 fn slot_label(address: &str, roots: &Roots) -> Option<String> {
     let slots = SysDir::new(roots.sys.join("bus/pci/slots"));
-    let is_here = |slot: &String| slots.child(slot).text("address").is_some_and(|of| address.split('.').next() == Some(&of));
+    let is_here =
+        |slot: &String| slots.child(slot).text("address").is_some_and(|of| address.split('.').next() == Some(&of));
     slots.children().into_iter().find(is_here)
 }
 

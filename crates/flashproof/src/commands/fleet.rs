@@ -51,7 +51,8 @@ fn inventory(args: &InventoryArgs) -> Result<(), Failure> {
         if !down.is_empty() {
             console::warning(&format!("no inventory of {}: not up - \"sinfo -R\" tells why", down.join(", ")));
         }
-        let inventories: Vec<Inventory> = Inventory::read_all(&dir)?.into_iter().map(|(_, inventory)| inventory).collect();
+        let inventories: Vec<Inventory> =
+            Inventory::read_all(&dir)?.into_iter().map(|(_, inventory)| inventory).collect();
         return console::result(&Inventory::table(&inventories));
     }
     let inventory = match &args.simulated {
@@ -63,7 +64,9 @@ fn inventory(args: &InventoryArgs) -> Result<(), Failure> {
         console::note(&format!("inventory: {}", path.display()));
     }
     match args.json {
-        true => console::result(&format!("{}\n", serde_json::to_string_pretty(&inventory).map_err(Failure::environment)?)),
+        true => {
+            console::result(&format!("{}\n", serde_json::to_string_pretty(&inventory).map_err(Failure::environment)?))
+        }
         false if args.quiet && args.out.is_some() => Ok(()),
         false => console::result(&Inventory::table(&[inventory])),
     }
@@ -74,15 +77,24 @@ fn init_file(args: &InitArgs) -> Result<(), Failure> {
     let text = init::text(&dir, &Inventory::read_all(&dir)?, args.slurm);
     let path = dir.join(CAMPAIGN);
     write_file("campaign", &path, Some(&text), args.force)?;
-    console::result(&format!("{}: edit it, then run\n  flashproof fleet plan {}\n", path.display(), console::shell(&dir.display().to_string())))
+    console::result(&format!(
+        "{}: edit it, then run\n  flashproof fleet plan {}\n",
+        path.display(),
+        console::shell(&dir.display().to_string())
+    ))
 }
 
 fn start_or_go_on(args: &RunArgs) -> Result<ExitCode, Failure> {
     let plan = plan(&args.campaign)?.start()?;
     match start::run(&plan, args.failed)? {
-        start::Started::Submitted(0) => console::result("nothing to submit: every step has a result or is in the queue\n")?,
+        start::Started::Submitted(0) => {
+            console::result("nothing to submit: every step has a result or is in the queue\n")?
+        }
         start::Started::Submitted(tasks) => {
-            console::result(&format!("submitted {tasks} tasks of campaign {}; flashproof fleet status shows them\n", plan.campaign.name))?;
+            console::result(&format!(
+                "submitted {tasks} tasks of campaign {}; flashproof fleet status shows them\n",
+                plan.campaign.name
+            ))?;
         }
         start::Started::Ran => {
             let status = CampaignStatus::read(&plan)?;

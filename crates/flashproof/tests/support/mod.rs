@@ -12,6 +12,7 @@ mod loop_device;
 mod networks;
 mod process;
 mod server;
+mod slurm;
 mod throttled;
 mod tls_front;
 
@@ -20,6 +21,7 @@ pub use loop_device::LoopDevice;
 pub use networks::Networks;
 pub use process::{Ended, Running};
 pub use server::{Answer, ask, delete, info, listening, serve, serve_as, statistic, statistic_of};
+pub use slurm::Slurm;
 pub use throttled::Throttled;
 pub use tls_front::TlsFront;
 
@@ -110,6 +112,7 @@ impl Bench {
             .current_dir(self.dir.path())
             .env("FLASHPROOF_STATE", self.path("state"))
             .env_remove("FLASHPROOF_ERASE")
+            .env_remove("FLASHPROOF_ONLY")
             .env("PATH", PATH)
             .stdin(Stdio::null());
         command

@@ -1,0 +1,514 @@
+//! `flashproof fleet`: campaigns on one machine and through Slurm, and what becomes of them when something breaks.
+
+use crate::support;
+
+use serde_json::{Value, json};
+use std::ffi::OsStr;
+use std::fs;
+use std::path::PathBuf;
+use std::process::Command;
+use std::thread;
+use std::time::Duration;
+use support::{Bench, Ended, FLASHPROOF, LoopDevice, Running, Slurm, tool};
+
+/// The campaign's directory.
+const LAB: &str = "lab";
+
+/// A step of an hour of simulated time, in about a second.
+const SCREEN: &str =
+    "[[step]]\nname = \"screen\"\nrun = \"certify {drive} --load 1 --duration 10m --out {out}\"\nlimit = \"10m\"\n";
+
+/// A step of two stages of 5 real seconds.
+const REAL: &str = "[[step]]\nname = \"certify\"\n\
+    run = \"certify {drive} --load 0.02 --duration 5s --no-prep --no-trace --sla 50%>1s --out {out}\"\nlimit = \"10m\"\n";
+
+const BY_SLURM: &str = "[slurm]\ngres = \"flash:1\"\noptions = [\"--partition=main\"]\n";
+
+/// A campaign in a directory of the bench.
+struct Lab {
+    bench: Bench,
+    slurm: Option<&'static Slurm>,
+}
+
+impl Lab {
+    fn new() -> Self {
+        Self { bench: Bench::new(), slurm: None }
+    }
+
+    /// On the cluster; `None`, said aloud, without one.
+    fn on_slurm() -> Option<Self> {
+        Some(Self { slurm: Some(Slurm::cluster()?), ..Self::new() })
+    }
+
+    fn simulated(count: u32) -> Self {
+        let this = Self::new();
+        this.simulate(count);
+        this
+    }
+
+    fn simulate(&self, count: u32) {
+        let count = count.to_string();
+        self.fleet(&["inventory", "--out", LAB, "--simulated", "sim:channels=4", "--count", &count, "--quiet"])
+            .expect(0);
+    }
+
+    /// Drives of `host`: identifier and path.
+    fn drives(&self, host: Option<&str>, drives: &[(&str, &str)]) {
+        let drive = |(id, path): &(&str, &str)| {
+            json!({"id": id, "path": path, "model": "M", "serial": id, "wwid": null, "firmware": "F", "size_bytes": 1 << 28,
+                "slot": null, "link": null, "numa_node": null, "wear_percent": null, "state": "free", "why": null})
+        };
+        let drives: Vec<Value> = drives.iter().map(drive).collect();
+        let text = json!({"format_version": 1, "host": host, "taken_unix_ms": 0, "drives": drives}).to_string();
+        fs::create_dir_all(self.bench.path("lab/inventory")).unwrap();
+        self.bench.write(&format!("lab/inventory/{}.json", host.unwrap_or("simulated")), text);
+    }
+
+    fn campaign(&self, name: &str, text: &str) {
+        fs::create_dir_all(self.bench.path(LAB)).unwrap();
+        self.bench.write("lab/campaign.toml", format!("name = \"{name}\"\n{text}"));
+    }
+
+    /// The real-time step on a loop device of this host.
+    fn real(&self) -> Option<LoopDevice> {
+        let device = LoopDevice::new(&self.bench, 64 << 20, &[])?;
+        self.drives(Some(&host()), &[(&device.name, &device.name)]);
+        self.campaign("real", REAL);
+        Some(device)
+    }
+
+    fn prepare<A: AsRef<OsStr>>(&self, arguments: &[A]) -> Command {
+        let mut command = self.bench.command(FLASHPROOF);
+        command.arg("fleet").args(arguments);
+        match self.slurm {
+            Some(slurm) => command.env("SLURM_CONF", slurm.conf()),
+            None => command.env_remove("SLURM_CONF").env_remove("SLURM_JOB_ID").env_remove("SLURMD_NODENAME"),
+        };
+        command
+    }
+
+    fn fleet<A: AsRef<OsStr>>(&self, arguments: &[A]) -> Ended {
+        Running::start(self.prepare(arguments)).end()
+    }
+
+    fn start<A: AsRef<OsStr>>(&self, arguments: &[A]) -> Running {
+        Running::start(self.prepare(arguments))
+    }
+
+    /// The name of its jobs.
+    fn job_name(&self) -> String {
+        let plan: Value = serde_json::from_str(&self.bench.text("lab/plan.json")).unwrap();
+        let campaign = self.bench.text("lab/campaign.toml");
+        let name = campaign.lines().next().and_then(|line| line.split('"').nth(1)).unwrap();
+        format!("flashproof-{name}-{}", plan["id"].as_str().unwrap())
+    }
+
+    fn status(&self) -> Value {
+        let ended = self.fleet(&["status", LAB, "--json"]);
+        serde_json::from_str(&ended.stdout).unwrap_or_else(|error| panic!("{error}: {}{}", ended.stdout, ended.stderr))
+    }
+
+    /// State of a step of a task, and its note.
+    fn step(&self, index: usize, name: &str) -> (String, String) {
+        let status = self.status();
+        let steps = status["tasks"][index]["steps"].as_array().unwrap();
+        let step = steps.iter().find(|step| step["step"] == name).unwrap();
+        let text = |key: &str| step[key].as_str().unwrap().to_owned();
+        (text("now"), text("note"))
+    }
+
+    /// Entries of a task's journal with that event of the step.
+    fn events(&self, index: usize, step: &str, event: &str) -> usize {
+        let text = fs::read_to_string(self.journal(index)).unwrap_or_default();
+        let entries = text.lines().filter_map(|line| serde_json::from_str::<Value>(line).ok());
+        entries.filter(|entry| entry["step"] == step && entry["event"] == event).count()
+    }
+
+    fn journal(&self, index: usize) -> PathBuf {
+        self.bench.path(format!("lab/tasks/{index:04}/journal.jsonl"))
+    }
+
+    /// A file of a step's results.
+    fn out(&self, index: usize, name: &str) -> PathBuf {
+        self.bench.path(format!("lab/tasks/{index:04}/{name}"))
+    }
+
+    /// Processes of a task, or of the step's command.
+    fn processes(&self, part: &str) -> Vec<String> {
+        let text = Command::new("pgrep").args(["-f", part]).output().unwrap().stdout;
+        String::from_utf8(text).unwrap().lines().map(str::to_owned).collect()
+    }
+}
+
+fn kill(name: &str, pids: &[String]) {
+    assert!(!pids.is_empty(), "nothing to kill");
+    Command::new("kill").arg(format!("-{name}")).args(pids).status().unwrap();
+}
+
+fn host() -> String {
+    fs::read_to_string("/proc/sys/kernel/hostname").unwrap().trim().to_owned()
+}
+
+#[test]
+fn a_campaign_runs_here_from_its_inventory_to_its_verdicts_and_a_second_start_has_nothing_to_do() {
+    let lab = Lab::simulated(3);
+    lab.fleet(&["init", LAB]).expect(0);
+    let plan = lab.fleet(&["plan", LAB]).expect(0).stdout;
+    assert!(plan.contains("3 drives on 1 host") && plan.contains("certify {drive} --load 1"), "{plan}");
+    assert!(!lab.bench.exists("lab/plan.json") && !lab.bench.exists("lab/tasks"), "a plan changes nothing");
+    let ended = lab.fleet(&["run", LAB]).expect(0);
+    assert!(ended.stderr.contains("[3/3] SIM0000"), "{}", ended.stderr);
+    let words: Vec<&str> = ended.stdout.split_whitespace().collect();
+    assert!(words.windows(4).any(|words| words == ["STEP", "PASS", "certify", "3"]), "{}", ended.stdout);
+    lab.fleet(&["run", LAB]).expect(0);
+    for index in 0..3 {
+        assert_eq!((lab.events(index, "certify", "begun"), lab.events(index, "certify", "ended")), (1, 1));
+    }
+    lab.fleet(&["init", LAB]).expect_error(2, &["campaign.toml"]);
+    lab.bench.write("lab/campaign.toml", lab.bench.text("lab/campaign.toml").replace("--load 1", "--load 2"));
+    lab.fleet(&["run", LAB]).expect_error(2, &["its steps have changed since it began (certify)"]);
+}
+
+#[test]
+fn a_drive_that_fails_stops_its_later_steps_and_no_others() {
+    let lab = Lab::new();
+    lab.drives(None, &[("GOOD", "sim:"), ("BAD", "sim:channels=1+read-us=2000")]);
+    let after = SCREEN.replace("\"screen\"", "\"more\"");
+    let aside = SCREEN.replace("\"screen\"", "\"aside\"") + "after = []\n";
+    lab.campaign("steps", &format!("{SCREEN}{after}{aside}"));
+    let ended = lab.fleet(&["run", LAB]).expect(1);
+    assert!(ended.stdout.contains("drives that failed:\n  0001 BAD screen on "), "{}", ended.stdout);
+    assert_eq!(lab.step(0, "more").0, "pass");
+    let (now, why) = lab.step(1, "more");
+    assert!(now == "skipped" && why.starts_with("screen did not succeed: "), "{now} {why}");
+    assert_eq!(lab.step(1, "aside").0, "fail", "a verdict on the drive is not repeated");
+    lab.fleet(&["run", LAB, "--failed"]).expect(1);
+    assert_eq!(lab.events(1, "screen", "begun"), 1);
+}
+
+#[test]
+fn mistakes_in_files_have_a_place_and_a_remedy_and_nothing_runs() {
+    let lab = Lab::simulated(2);
+    let wrong = |text: &str, parts: &[&str]| {
+        lab.campaign("x", text);
+        for command in ["plan", "run"] {
+            lab.fleet(&[command, LAB]).expect_error(2, parts);
+        }
+        assert!(!lab.bench.exists("lab/tasks") && !lab.bench.exists("lab/plan.json"));
+    };
+    wrong(&format!("{SCREEN}sped = 1\n"), &["campaign.toml:6: unknown field `sped`"]);
+    wrong(
+        &SCREEN.replace("--load", "--laod"),
+        &["campaign.toml:2: step screen: run is no command of flashproof - unexpected argument '--laod'"],
+    );
+    wrong(&SCREEN.replace(" --out {out}", ""), &["run keeps no results - add --out {out}"]);
+    wrong(&format!("{SCREEN}[drives]\nmodels = [\"none\"]\n"), &["no free drive - none of the inventories has one"]);
+    wrong(&format!("{SCREEN}after = [\"screen\"]\n"), &["the steps screen wait for one another"]);
+    lab.drives(Some("n1"), &[("SIM00001", "sim:")]);
+    wrong(SCREEN, &["the drive \"SIM00001\" is in ", "n1.json and in ", "two tasks would test one drive"]);
+    for (text, part) in [
+        ("{\"format_version\": 9, \"host\": null, \"taken_unix_ms\": 0, \"drives\": []}", "it has format version 9"),
+        ("{\"format_version\": 1, \"hst\": null}", "n1.json: unknown field `hst`"),
+        ("{\"format_version\": 1,", "n1.json: EOF while parsing"),
+        (
+            "{\"format_version\": 1, \"host\": \"a\\u001b\", \"taken_unix_ms\": 0, \"drives\": []}",
+            "is no name of a host",
+        ),
+    ] {
+        lab.bench.write("lab/inventory/n1.json", text);
+        wrong(SCREEN, &[part, "make it again with"]);
+    }
+    fs::remove_file(lab.bench.path("lab/inventory/n1.json")).unwrap();
+    tool("mkfifo", &[lab.bench.path("lab/inventory/n1.json").to_str().unwrap()]).unwrap();
+    lab.fleet(&["plan", LAB]).expect_error(3, &["n1.json - it is a pipe, and only regular files are read"]);
+    fs::remove_file(lab.bench.path("lab/inventory/n1.json")).unwrap();
+    lab.campaign("x", SCREEN);
+    lab.fleet(&["task", LAB, "2"]).expect_error(2, &["running task 2 - the campaign has the tasks 0 to 1"]);
+    lab.fleet(&["task", LAB, "0", "--step", "sreen"]).expect_error(2, &["the steps are screen"]);
+    lab.bench.write("lab/plan.json", "{}");
+    lab.fleet(&["status", LAB]).expect_error(3, &["plan.json: missing field", "restore it from a backup"]);
+    lab.fleet(&["plan", "nowhere"]).expect_error(2, &["opening the campaign nowhere", "fleet inventory --out DIR"]);
+}
+
+#[test]
+fn links_in_the_results_are_not_followed() {
+    let lab = Lab::simulated(1);
+    lab.campaign("links", SCREEN);
+    let elsewhere = lab.bench.path("elsewhere");
+    fs::create_dir(&elsewhere).unwrap();
+    fs::create_dir_all(lab.bench.path("lab/tasks")).unwrap();
+    let task = lab.bench.path("lab/tasks/0000");
+    std::os::unix::fs::symlink(&elsewhere, &task).unwrap();
+    lab.fleet(&["task", LAB, "0"]).expect_error(3, &["tasks/0000 - it is a symbolic link"]);
+    fs::remove_file(&task).unwrap();
+    fs::create_dir_all(task.join("screen")).unwrap();
+    std::os::unix::fs::symlink(&elsewhere, task.join("screen/out")).unwrap();
+    lab.fleet(&["task", LAB, "0"]).expect_error(3, &["the results are a symbolic link"]);
+    std::os::unix::fs::symlink("/dev/zero", task.join("journal.jsonl")).unwrap();
+    lab.fleet(&["task", LAB, "0"]).expect_error(3, &["reading the journal", "a symbolic link, and only regular files"]);
+    assert_eq!(fs::read_dir(&elsewhere).unwrap().count(), 0);
+}
+
+#[test]
+fn a_replaced_drive_and_a_missing_one_are_not_tested_and_go_on_when_they_are_back() {
+    let lab = Lab::new();
+    lab.drives(None, &[("S1", "sim:channels=2"), ("S2", "sim:channels=3")]);
+    lab.campaign("swap", &format!("{SCREEN}{}", SCREEN.replace("\"screen\"", "\"second\"")));
+    for index in ["0", "1"] {
+        lab.fleet(&["task", LAB, index, "--step", "screen"]).expect(0);
+    }
+    lab.drives(None, &[("S9", "sim:channels=2")]);
+    lab.fleet(&["run", LAB]).expect(3);
+    let (now, why) = lab.step(0, "second");
+    assert_eq!(
+        (now.as_str(), why.as_str()),
+        ("refused", "the drive is not on this host: sim:channels=2 is S9 now; put the drive back")
+    );
+    let (now, why) = lab.step(1, "second");
+    assert!(now == "refused" && why.contains("and nothing is at sim:channels=3"), "{now} {why}");
+    let text = lab.fleet(&["status", LAB]).expect(3).stdout;
+    assert_eq!(
+        text.lines().filter(|line| line.contains("could not run: the drive is not on this host")).count(),
+        2,
+        "{text}"
+    );
+    lab.drives(None, &[("S1", "sim:channels=2"), ("S2", "sim:channels=3")]);
+    lab.fleet(&["run", LAB]).expect(3);
+    lab.fleet(&["run", LAB, "--failed"]).expect(0);
+    assert_eq!((lab.events(0, "screen", "begun"), lab.events(0, "second", "begun")), (1, 1));
+}
+
+/// A campaign with the real-time step on a loop device of this host.
+fn real() -> Option<(Lab, LoopDevice)> {
+    let lab = Lab::new();
+    let device = lab.real()?;
+    Some((lab, device))
+}
+
+#[test]
+fn a_killed_task_goes_on_where_it_stood_and_no_second_one_tests_its_drive() {
+    let Some((lab, _device)) = real() else { return };
+    let mut task = lab.start(&["task", LAB, "0"]);
+    let stage_2 = lab.out(0, "certify/out/stage-2/intervals.csv");
+    task.wait_until("the second stage runs", || fs::metadata(&stage_2).is_ok_and(|file| file.len() > 200));
+    lab.fleet(&["task", LAB, "0"])
+        .expect_error(3, &["another process runs it by process", "no drive is tested twice at once"]);
+    task.signal("KILL");
+    task.end();
+    until("the command is gone", || lab.processes(&lab.out(0, "certify/out").display().to_string()).is_empty());
+    let (now, why) = lab.step(0, "certify");
+    assert!(now == "lost" && why.ends_with("and its process is gone"), "{now} {why}");
+    assert!(lab.fleet(&["status", LAB]).expect(3).stdout.contains("lost: begun "));
+    lab.fleet(&["run", LAB]).expect(0);
+    assert_eq!(lab.step(0, "certify").0, "pass");
+    let output = fs::read_to_string(lab.out(0, "certify/output.txt")).unwrap();
+    assert!(!lab.out(0, "certify/out/stage-1.2").exists(), "the first stage was not repeated");
+    assert!(output.contains("stage 2 was begun 2 times; the last time counts"), "{output}");
+}
+
+fn until(what: &str, mut is_so: impl FnMut() -> bool) {
+    for _ in 0..600 {
+        if is_so() {
+            return;
+        }
+        thread::sleep(Duration::from_millis(100));
+    }
+    panic!("not until {what}");
+}
+
+#[test]
+fn a_cancelled_campaign_ends_with_partial_results_and_goes_on_later() {
+    let Some((lab, _device)) = real() else { return };
+    let mut run = lab.start(&["run", LAB]);
+    let stage_1 = lab.out(0, "certify/out/stage-1/intervals.csv");
+    run.wait_until("the first stage runs", || fs::metadata(&stage_1).is_ok_and(|file| file.len() > 200));
+    lab.fleet(&["cancel", LAB]).expect(0);
+    let ended = run.end().expect(3);
+    assert!(
+        ended.stdout.contains("certify on ") && ended.stdout.contains("stopped: the campaign was cancelled"),
+        "{}",
+        ended.stdout
+    );
+    assert!(lab.out(0, "certify/out/stage-1/verdict.json").exists(), "a partial verdict");
+    lab.fleet(&["run", LAB]).expect(0);
+    assert_eq!((lab.step(0, "certify").0.as_str(), lab.events(0, "certify", "stopped")), ("pass", 1));
+}
+
+#[test]
+fn a_time_limit_stops_a_step_and_the_next_start_goes_on() {
+    let Some((lab, _device)) = real() else { return };
+    lab.campaign("real", &REAL.replace("\"10m\"", "\"10s\""));
+    lab.fleet(&["task", LAB, "0"]).expect(75);
+    assert_eq!(lab.step(0, "certify"), ("stopped".to_owned(), "the time limit of 10 s is over".to_owned()));
+    let again = (0..5).map(|_| lab.fleet(&["task", LAB, "0"]).code).find(|code| *code != Some(75));
+    assert_eq!((again, lab.step(0, "certify").0.as_str()), (Some(Some(0)), "pass"));
+}
+
+#[test]
+fn only_a_drive_with_consent_is_erased() {
+    let lab = Lab::new();
+    let Some(device) = LoopDevice::new(&lab.bench, 64 << 20, &[]) else { return };
+    if tool("mkfs.ext4", &["-q", &device.name]).is_none() {
+        return;
+    }
+    let before = device.content();
+    lab.drives(Some(&host()), &[(&device.name, &device.name)]);
+    let write = "[[step]]\nname = \"write\"\nlimit = \"1m\"\nrun = \"fio --name=w --filename={drive} --rw=write --bs=64k --size=1m --out {out}\"\n";
+    lab.campaign("erase", write);
+    lab.fleet(&["run", LAB]).expect(3);
+    let (now, why) = lab.step(0, "write");
+    assert!(now == "refused" && why.contains("it would be erased"), "{now} {why}");
+    lab.campaign("erase", &format!("{write}[consent]\nerase = [\"S123\"]\n"));
+    let plan = lab.fleet(&["plan", LAB]).expect(0).stdout;
+    assert!(plan.contains("no drive of this campaign: \"S123\", which may be erased"), "{plan}");
+    lab.fleet(&["run", LAB, "--failed"]).expect(3);
+    assert!(device.content() == before, "it was written to");
+    lab.campaign("erase", &format!("{write}[consent]\nerase = [\"{}\"]\n", device.name));
+    lab.fleet(&["run", LAB, "--failed"]).expect(0);
+    assert!(device.content() != before);
+}
+
+#[test]
+fn a_results_directory_that_is_full_or_read_only_loses_nothing_that_was_there() {
+    let lab = Lab::new();
+    let Some(_disk) = support::small_disk(&lab.bench, LAB, 4_096) else { return };
+    let dir = lab.bench.path(LAB).display().to_string();
+    let Some(_device) = lab.real() else { return };
+    let mut run = lab.start(&["run", LAB]);
+    let stage_1 = lab.out(0, "certify/out/stage-1/intervals.csv");
+    run.wait_until("the first stage runs", || fs::metadata(&stage_1).is_ok_and(|file| file.len() > 200));
+    let filler = lab.bench.path("lab/filler");
+    let _ = fs::write(&filler, vec![0; 8 << 20]);
+    run.end().expect(3);
+    let (now, why) = lab.step(0, "certify");
+    assert!(["refused", "lost"].contains(&now.as_str()), "{now} {why}");
+    fs::remove_file(&filler).unwrap();
+    tool("mount", &["-o", "remount,ro", &dir]).unwrap();
+    lab.fleet(&["run", LAB, "--failed"]).expect_error(3, &["Read-only file system"]);
+    tool("mount", &["-o", "remount,rw", &dir]).unwrap();
+    lab.fleet(&["run", LAB, "--failed"]).expect(0);
+    assert_eq!(lab.step(0, "certify").0, "pass");
+}
+
+#[test]
+fn a_clock_that_is_an_hour_off_is_named() {
+    let lab = Lab::simulated(1);
+    if tool("faketime", &["--version"]).is_none() {
+        return;
+    }
+    lab.campaign("clock", SCREEN);
+    let mut command = lab.bench.command("faketime");
+    command.args(["-f", "+1h", FLASHPROOF, "fleet", "task", LAB, "0"]).env("FAKETIME_DONT_FAKE_MONOTONIC", "1");
+    Running::start(command).end().expect(0);
+    let faults = lab.status()["faults"].to_string();
+    assert!(faults.contains(&format!("the clock of {} is 60 min ahead of the file server's", host())), "{faults}");
+}
+
+#[test]
+fn gnu_parallel_runs_the_tasks_too() {
+    let lab = Lab::simulated(4);
+    if tool("parallel", &["--version"]).is_none() {
+        return;
+    }
+    lab.campaign("parallel", SCREEN);
+    let mut command = lab.bench.shell("seq 0 3 | parallel --will-cite -j2 flashproof fleet task lab");
+    command.env("HOME", lab.bench.path(""));
+    Running::start(command).end().expect(0);
+    assert!((0..4).all(|index| lab.step(index, "screen").0 == "pass"));
+}
+
+#[test]
+fn slurm_runs_every_step_of_every_drive_once_though_two_start_the_campaign() {
+    let Some(lab) = Lab::on_slurm() else { return };
+    lab.simulate(8);
+    let more = SCREEN.replace("\"screen\"", "\"more\"");
+    lab.campaign(
+        "twice",
+        &format!("{SCREEN}{more}[limits]\nper_host = 8\n{}", BY_SLURM.replace("=main", "=main\", \"--exclude=n[1-5]")),
+    );
+    let (one, other) = (lab.start(&["run", LAB]), lab.start(&["run", LAB]));
+    let said = one.end().expect(0).stdout + &other.end().expect(0).stdout;
+    assert!(said.contains("submitted 16 tasks") && said.contains("nothing to submit"), "{said}");
+    lab.slurm.unwrap().until("all steps passed", || {
+        let status = lab.status();
+        let steps = status["tasks"].as_array().unwrap().iter().flat_map(|task| task["steps"].as_array().unwrap());
+        steps.filter(|step| step["now"] == "pass").count() == 16
+    });
+    for (index, step) in (0..8).flat_map(|index| [(index, "screen"), (index, "more")]) {
+        assert_eq!((lab.events(index, step, "begun"), lab.events(index, step, "ended")), (1, 1), "{index} {step}");
+    }
+}
+
+/// A campaign with a loop device on each of `nodes`.
+fn on_nodes(name: &str, nodes: &[&str]) -> Option<(Lab, Vec<(Bench, LoopDevice)>)> {
+    let lab = Lab::on_slurm()?;
+    let mut devices = Vec::new();
+    for node in nodes {
+        let bench = Bench::new();
+        let device = LoopDevice::new(&bench, 64 << 20, &[])?;
+        lab.drives(Some(node), &[(&device.name, &device.name)]);
+        devices.push((bench, device));
+    }
+    lab.campaign(name, &format!("{REAL}{BY_SLURM}"));
+    lab.fleet(&["run", LAB]).expect(0);
+    let begun = |index: usize| {
+        fs::metadata(lab.out(index, "certify/out/stage-1/intervals.csv")).is_ok_and(|file| file.len() > 200)
+    };
+    lab.slurm?.until("all drives are under test", || (0..nodes.len()).all(begun));
+    Some((lab, devices))
+}
+
+/// Waits until the certification of each drive passed; requeued jobs begin at once.
+fn all_pass(lab: &Lab, name: &str, drives: usize) {
+    let slurm = lab.slurm.unwrap();
+    slurm.until("all drives passed", || {
+        slurm.hurry(name);
+        (0..drives).all(|index| lab.step(index, "certify").0 == "pass")
+    });
+    for index in 0..drives {
+        assert_eq!(lab.events(index, "certify", "ended"), 1);
+    }
+}
+
+#[test]
+fn a_killed_task_a_killed_node_and_a_killed_controller_cost_a_stage_at_most() {
+    let Some((lab, _devices)) = on_nodes("killed", &["n1", "n2", "n3"]) else { return };
+    let slurm = lab.slurm.unwrap();
+    let task = |index: usize| {
+        lab.processes(&format!("fleet task {} .*{index} --step", lab.bench.path(LAB).canonicalize().unwrap().display()))
+    };
+    slurm.kill("controller");
+    kill("KILL", &task(0));
+    // The node's daemon, and then all that it started.
+    slurm.kill("n2");
+    slurm.kill("n3");
+    let job = slurm.run("squeue", &["-h", "-w", "n3", "--name", &lab.job_name(), "-o", "%A"]);
+    kill("KILL", &[task(2), lab.processes(&format!("slurmstepd: .{}.batch", job.trim()))].concat());
+    slurm.controller();
+    slurm.until("the task is put back", || lab.step(0, "certify").0 == "queued");
+    ["n2", "n3"].iter().for_each(|node| slurm.node(node));
+    all_pass(&lab, "killed", 3);
+    assert!(lab.events(0, "certify", "begun") == 2 && lab.events(2, "certify", "begun") == 2, "both were begun again");
+}
+
+#[test]
+fn preemption_and_the_time_limit_stop_a_step_that_then_goes_on() {
+    let Some((lab, _devices)) = on_nodes("preempted", &["n4", "n5"]) else { return };
+    let slurm = lab.slurm.unwrap();
+    let urgent = [
+        "--partition=urgent",
+        "--nodelist=n4",
+        "--gres=flash:2",
+        "--exclusive",
+        "--output=/dev/null",
+        "--wrap=sleep 4",
+    ];
+    let submitted = slurm.run("sbatch", &urgent);
+    assert!(submitted.contains("Submitted"), "{submitted}");
+    // The signal that comes before the time limit.
+    let job = slurm.run("squeue", &["-h", "-r", "-w", "n5", "--name", &lab.job_name(), "-o", "%i"]);
+    slurm.run("scancel", &["--batch", "--signal=TERM", job.trim()]);
+    slurm.until("the step was stopped", || lab.events(1, "certify", "stopped") == 1);
+    all_pass(&lab, "preempted", 2);
+    assert!(lab.events(0, "certify", "begun") >= 2, "it was preempted");
+}
