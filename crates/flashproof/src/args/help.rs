@@ -10,13 +10,12 @@ use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 /// The headings of the first page, with the commands below each.
-const GROUPS: [(&str, &[&str]); 7] = [
-    ("Test a drive", &["storage", "index", "fio", "certify", "rate", "baseline", "check"]),
+const GROUPS: [(&str, &[&str]); 6] = [
+    ("Test a drive", &["storage", "index", "fio", "certify", "rate", "baseline", "check", "fleet"]),
     ("Prepare", &["doctor", "prep"]),
     ("Read results", &["report", "latency"]),
     ("Plan", &["size", "trace", "waf"]),
     ("Record engine", &["engine"]),
-    ("Many drives", &["fleet"]),
     ("More", &["help", "completions"]),
 ];
 
