@@ -55,6 +55,7 @@ mod support;
 mod takeover;
 mod tenants;
 mod terminal;
+mod together;
 mod trace;
 mod tracing;
 mod transactions;

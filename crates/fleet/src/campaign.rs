@@ -45,6 +45,8 @@ pub struct Step {
     pub limit_sec: u32,
     /// Steps that must have succeeded.
     pub after: Vec<String>,
+    /// All drives begin this step at one instant, so many seconds after the last one is ready.
+    pub together_sec: Option<u32>,
 }
 
 /// Drives of a campaign: all conditions must hold, an empty one does.
@@ -59,6 +61,8 @@ pub struct Select {
     pub count: Option<usize>,
     /// Also drives that are mounted, held or open: for steps that only read.
     pub in_use: bool,
+    /// One drive may be in several inventories: storage that hosts share, tested by all of them together.
+    pub shared: bool,
 }
 
 /// Numbers of tasks at once.
@@ -124,6 +128,7 @@ struct WrittenStep {
     run: String,
     limit: String,
     after: Option<Vec<String>>,
+    together: Option<String>,
 }
 
 #[derive(Default, Deserialize)]
@@ -185,9 +190,14 @@ impl Campaign {
             }
             erase.push(id.into_inner());
         }
+        let steps = steps(&source, written.step, check)?;
+        if let Some(alone) = steps.iter().find(|step| written.drives.shared && step.together_sec.is_none()) {
+            let why = "shared = true, and the step is not one test of all hosts - add together = \"20s\" to it";
+            return Err(source.mistake(0..0, format!("step {}: {why}", alone.name)));
+        }
         Ok(Self {
             name: written.name.into_inner(),
-            steps: steps(&source, written.step, check)?,
+            steps,
             drives: written.drives,
             limits: written.limits.map(Spanned::into_inner).unwrap_or_default(),
             domains: written.domain.into_iter().map(Spanned::into_inner).collect(),
@@ -204,7 +214,7 @@ impl Campaign {
         let mut seen: BTreeMap<&str, &Path> = BTreeMap::new();
         for (path, inventory) in inventories {
             for drive in inventory.drives.iter().filter(|drive| self.wants(inventory.host.as_deref(), drive)) {
-                if let Some(first) = seen.insert(&drive.id, path) {
+                if let Some(first) = seen.insert(&drive.id, path).filter(|_| !self.drives.shared) {
                     return Err(Failure::usage(format!(
                         "the drive {} is in {} and in {} - two tasks would test one drive; delete it from one of them, \
                          or name hosts in [drives]",
@@ -263,7 +273,7 @@ fn steps(
     let mut steps: Vec<(Range<usize>, Step)> = Vec::new();
     for step in written {
         let at = step.span();
-        let WrittenStep { name, run, limit, after } = step.into_inner();
+        let WrittenStep { name, run, limit, after, together } = step.into_inner();
         if !is_name(&name) {
             return Err(source.mistake(at, format!("step {}: {NAME_RULE}", quoted(&name))));
         }
@@ -274,7 +284,8 @@ fn steps(
         }
         let bad = |why: String| source.mistake(at.clone(), format!("step {name}: {why}"));
         let words = shlex::split(&run).ok_or_else(|| bad("a quotation mark in run has no partner".to_owned()))?;
-        if !words.iter().any(|word| word.contains(DRIVE)) {
+        // Clients of a database need no drive, and all hosts begin together.
+        if together.is_none() && !words.iter().any(|word| word.contains(DRIVE)) {
             return Err(bad(format!("run names no drive - write {DRIVE} where the drive belongs")));
         }
         if RECORDING.contains(&words[0].as_str()) && !words.iter().any(|word| word.contains(OUT)) {
@@ -287,9 +298,11 @@ fn steps(
         if limit_sec > LIMIT_SEC_MAX {
             return Err(bad(format!("limit {} is longer than a month", quoted(&limit))));
         }
+        let lead = |text: String| seconds(&text).map_err(|why| bad(format!("together {}: {why}", quoted(&text))));
+        let together_sec = together.map(lead).transpose()?;
         let before = || steps.last().map(|(_, before)| before.name.clone()).into_iter().collect();
         let after = after.unwrap_or_else(before);
-        steps.push((at, Step { name, words, limit_sec, after }));
+        steps.push((at, Step { name, words, limit_sec, after, together_sec }));
     }
     in_order(source, steps)
 }

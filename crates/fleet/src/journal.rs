@@ -69,6 +69,9 @@ pub struct Begun {
     pub path: String,
     /// Milliseconds by which the host's clock is ahead of that of the file server; `None` if not measured.
     pub clock_ahead_ms: Option<i64>,
+    /// The start that all drives agreed on, milliseconds since 1970 by the file server's clock.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub agreed_unix_ms: Option<u64>,
 }
 
 /// The end of a step's command.
@@ -150,6 +153,11 @@ impl Journal {
             Some((_, Event::Refused { why })) => StepState::Refused(why.clone()),
             Some((_, Event::Skipped { why })) => StepState::Skipped(why.clone()),
         }
+    }
+
+    /// Starts of `step`.
+    pub fn attempts(&self, step: &str) -> usize {
+        self.entries.iter().filter(|entry| entry.step == step && matches!(entry.event, Event::Begun(_))).count()
     }
 
     /// The last start of `step`.

@@ -10,6 +10,7 @@
 //! DIR/tasks/0001/             a task: one drive through all steps
 //!     journal.jsonl           what happened to it, appended and synced
 //!     STEP/out, STEP/output.txt    result and output of a step
+//! DIR/together/STEP.1/        the agreed start of a step that all drives begin together
 //! DIR/cancelled               exists: all tasks end
 //! ```
 //!
@@ -29,6 +30,7 @@ pub mod slurm;
 pub mod start;
 pub mod status;
 pub mod task;
+mod together;
 
 /// Largest file read whole, bytes: an inventory of 10,000 drives has a tenth of it.
 const FILE_BYTES_MAX: u64 = 64 << 20;

@@ -7,6 +7,7 @@ use crate::status::{CampaignStatus, Now, StepStatus};
 use crate::task::CANCELLED;
 use crate::{local, slurm};
 use results::files::{self, Over};
+use results::judge::Outcome;
 use session::console;
 use session::failure::Failure;
 use std::fs;
@@ -34,14 +35,12 @@ pub fn run(plan: &Plan, failed: bool) -> Result<Started, Failure> {
             return Err(Failure::environment(format!("removing {} - {error} - {advice}", mark.display())));
         }
     }
-    let status = CampaignStatus::read(plan)?;
+    let mut status = CampaignStatus::read(plan)?;
     if failed {
         reset(plan, &status)?;
+        status = CampaignStatus::read(plan)?;
     }
-    let wanted = |step: &StepStatus| match step.now {
-        Now::Waiting | Now::Lost | Now::Stopped | Now::Skipped => true,
-        now => failed && now.is_repeatable(),
-    };
+    let wanted = |step: &StepStatus| matches!(step.now, Now::Waiting | Now::Lost | Now::Stopped | Now::Skipped);
     match &plan.campaign.slurm {
         Some(settings) => {
             let of = |step: &Step, index: usize| status.tasks[index].steps.iter().find(|other| other.step == step.name);
@@ -65,8 +64,18 @@ pub fn run(plan: &Plan, failed: bool) -> Result<Started, Failure> {
 
 /// Has the steps repeated that have no verdict on the drive.
 fn reset(plan: &Plan, status: &CampaignStatus) -> Result<(), Failure> {
+    // One drive alone would wait for the others.
+    let is_invalid =
+        |name: &str| status.together.iter().any(|(step, result)| step == name && result.outcome == Outcome::Invalid);
+    let is_one_test =
+        |name: &str| plan.campaign.steps.iter().any(|step| step.name == name && step.together_sec.is_some());
+    let all = || status.tasks.iter().flat_map(|task| &task.steps);
+    let of_all = |name: &str| {
+        is_one_test(name) && (is_invalid(name) || all().any(|step| step.step == name && step.now.is_repeatable()))
+    };
     for task in &status.tasks {
-        let repeated: Vec<_> = task.steps.iter().filter(|step| step.now.is_repeatable()).collect();
+        let is_repeated = |step: &&StepStatus| step.now.is_repeatable() || of_all(&step.step);
+        let repeated: Vec<_> = task.steps.iter().filter(is_repeated).collect();
         if repeated.is_empty() {
             continue;
         }

@@ -8,6 +8,7 @@ use device::observe::process::{Alive, is_alive};
 use report::status::{Phase, Status};
 use report::table::Table;
 use results::judge::Outcome;
+use results::together::Together;
 use results::units::{count, date_to_minute, span_about};
 use serde::Serialize;
 use session::failure::Failure;
@@ -120,13 +121,15 @@ pub struct TaskStatus {
 }
 
 /// A campaign at one moment.
-#[derive(Debug, Clone, PartialEq, Serialize)]
+#[derive(Debug, Clone, Serialize)]
 pub struct CampaignStatus {
     pub name: String,
     pub cancelled: bool,
     pub tasks: Vec<TaskStatus>,
     /// Faults that belong to a host or a file, one sentence each.
     pub faults: Vec<String>,
+    /// Results of steps that all drives began together, by step, once all have ended.
+    pub together: Vec<(String, Together)>,
 }
 
 impl CampaignStatus {
@@ -164,7 +167,9 @@ impl CampaignStatus {
                 span_about(sec)
             ));
         }
-        Ok(Self { name: plan.campaign.name.clone(), cancelled: plan.dir.join(CANCELLED).exists(), tasks, faults })
+        let together = crate::together::results(plan, &tasks)?;
+        let cancelled = plan.dir.join(CANCELLED).exists();
+        Ok(Self { name: plan.campaign.name.clone(), cancelled, tasks, faults, together })
     }
 
     fn steps(&self) -> impl Iterator<Item = (&TaskStatus, &StepStatus)> {
@@ -179,9 +184,10 @@ impl CampaignStatus {
     /// 1 if a drive failed, else 4 if a result is invalid, else 3 if something could not be run; 0 otherwise.
     pub fn exit_code(&self) -> u8 {
         let any = |wanted: &[Now]| self.steps().any(|(_, step)| wanted.contains(&step.now));
+        let one_test = |outcome| self.together.iter().any(|(_, result)| result.outcome == outcome);
         match () {
-            () if any(&[Now::Fail]) => 1,
-            () if any(&[Now::Invalid]) => 4,
+            () if any(&[Now::Fail]) || one_test(Outcome::Fail) => 1,
+            () if any(&[Now::Invalid]) || one_test(Outcome::Invalid) => 4,
             () if any(&[Now::Refused, Now::Lost, Now::Failed, Now::Stopped]) => 3,
             () => 0,
         }
@@ -212,6 +218,9 @@ impl CampaignStatus {
         list("drives that failed", usize::MAX, &|now| now == Now::Fail);
         list("no verdict on the drive", usize::MAX, &|now| matches!(now, Now::Invalid | Now::Failed));
         list("not run to the end", usize::MAX, &Now::is_fault);
+        for (step, result) in &self.together {
+            let _ = write!(text, "\n{step}, one test: {}", result.text());
+        }
         for fault in &self.faults {
             let _ = writeln!(text, "\n{fault}");
         }
@@ -244,15 +253,13 @@ impl CampaignStatus {
 
 fn step_status(dir: &Path, journal: &Journal, step: &str, queued: Option<&QueuedTask>, has_queue: bool) -> StepStatus {
     let begun = journal.last_begun(step);
-    let is_begun =
-        |entry: &&crate::journal::Entry| entry.step == step && matches!(entry.event, crate::journal::Event::Begun(_));
     let mut this = StepStatus {
         step: step.to_owned(),
         now: Now::Waiting,
         host: begun.map(|begun| begun.host.clone()),
         note: String::new(),
         left_sec: None,
-        attempts: journal.entries.iter().filter(is_begun).count(),
+        attempts: journal.attempts(step),
     };
     (this.now, this.note) = match journal.state(step) {
         StepState::Ended(ended) => (Now::of(&ended), ended.sentence),

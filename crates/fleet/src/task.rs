@@ -7,6 +7,7 @@ use crate::campaign::{DRIVE, OUT, Step};
 use crate::inventory::{Drive, Inventory};
 use crate::journal::{Begun, Ended, Event, Journal, LockError, StepState, TaskLock};
 use crate::plan::{Plan, PlannedDrive};
+use crate::together::Barrier;
 use crate::{host_name, now_unix_ms};
 use device::discover::{self, Roots};
 use device::guard::{Guard, ONLY_VARIABLE};
@@ -20,6 +21,7 @@ use rustix::process::{Pid, Signal, kill_process};
 use session::console;
 use session::devices::ERASE_VARIABLE;
 use session::failure::Failure;
+use session::recording::START_VARIABLE;
 use session::signals::{Ending, name as signal_name};
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom};
@@ -132,12 +134,21 @@ impl Task<'_> {
             Err(why) => return self.refuse(step, why),
         };
         let dir = self.dir.join(&step.name);
+        let clock_ahead_ms = self.lock.clock_ahead_ms();
+        let agreed_unix_ms = match step.together_sec {
+            None => None,
+            Some(lead_sec) => match self.agree(step, lead_sec, journal.attempts(&step.name), clock_ahead_ms) {
+                Ok(agreed) => Some(agreed),
+                Err(why) => return self.refuse(step, why),
+            },
+        };
         let begun = Begun {
             host: host_name(),
             process: this_process(),
             job: self.job.clone(),
             path: path.clone(),
-            clock_ahead_ms: self.lock.clock_ahead_ms(),
+            clock_ahead_ms,
+            agreed_unix_ms,
         };
         let out = fs::create_dir_all(&dir).and_then(|()| set_aside(&dir.join(RESULTS)));
         let out = out.map_err(|error| cannot("making the directory", &dir, &error))?;
@@ -146,19 +157,34 @@ impl Task<'_> {
             step.words.iter().map(|word| word.replace(DRIVE, &path).replace(OUT, &out.display().to_string())).collect();
         self.note(step, &format!("begun on {path}"));
         let output = dir.join(OUTPUT);
-        let (status, stopped) = match self.command(&words, &output).and_then(|child| self.watch(child, step)) {
+        let start = agreed_unix_ms.map(|agreed| agreed.saturating_add_signed(clock_ahead_ms.unwrap_or(0)));
+        let (status, stopped) = match self.command(&words, &output, start).and_then(|child| self.watch(child, step)) {
             Ok(ended) => ended,
             Err(error) => return self.refuse(step, format!("running flashproof {} - {error}", words.join(" "))),
         };
         self.conclude(step, status, stopped, &out, &output)
     }
 
+    /// Agrees on a start with the tasks of all other drives.
+    fn agree(&self, step: &Step, lead_sec: u32, attempts: usize, clock_ahead_ms: Option<i64>) -> Result<u64, String> {
+        let ahead = clock_ahead_ms.ok_or("the host's clock could not be compared with the file server's")?;
+        let patience = Duration::from_secs(step.limit_sec.into());
+        let is_over = || self.ending.came().is_some() || self.plan.dir.join(CANCELLED).exists();
+        let index = self.plan.drives.iter().position(|drive| drive == self.planned).unwrap_or_default();
+        self.note(step, "ready; waiting for the other drives");
+        let barrier = Barrier::new(self.plan, &step.name, attempts);
+        barrier.agree(index, lead_sec, ahead, patience, &is_over)
+    }
+
     /// Starts the command: it ends with this process, and is asked no question.
-    fn command(&self, words: &[String], output: &Path) -> io::Result<Child> {
+    fn command(&self, words: &[String], output: &Path, start_unix_ms: Option<u64>) -> io::Result<Child> {
         let log = OpenOptions::new().append(true).create(true).open(output)?;
         let mut command = Command::new(std::env::current_exe()?);
         command.args(words).current_dir(&self.plan.dir).stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log);
-        command.env_remove(ERASE_VARIABLE).env_remove(ONLY_VARIABLE);
+        command.env_remove(ERASE_VARIABLE).env_remove(ONLY_VARIABLE).env_remove(START_VARIABLE);
+        if let Some(start) = start_unix_ms {
+            command.env(START_VARIABLE, start.to_string());
+        }
         let id = &self.planned.drive.id;
         if !self.planned.drive.is_simulated() {
             command.env(ONLY_VARIABLE, id);

@@ -25,6 +25,7 @@
 //! * [`records_read`]: records that a run read, and those that a verification refused
 //! * [`units`]: numbers as text
 //! * [`waf`]: write amplification measured by an experiment
+//! * [`together`]: runs of several hosts at the same time, judged as one test
 //! * [`series`]: several runs with one purpose (a certification, a search for the highest rating)
 
 #![forbid(unsafe_code)]
@@ -52,6 +53,7 @@ pub mod telemetry;
 #[doc(hidden)]
 pub mod testing;
 pub mod times;
+pub mod together;
 pub mod trace;
 pub mod units;
 pub mod waf;

@@ -16,6 +16,7 @@ use results::judge::{End, Judge, Verdict};
 use results::records_read::RecordsRead;
 use results::run_dir::{self, Manifest, Writer};
 use results::telemetry::Column;
+use results::units::quoted;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
@@ -227,9 +228,31 @@ pub struct Options {
     pub settings: Settings,
 }
 
+/// Environment variable with the instant at which a run begins that several hosts begin together, milliseconds since
+/// 1970 by this host's clock.
+pub const START_VARIABLE: &str = "FLASHPROOF_START_AT";
+
+/// Waits for the instant of [`START_VARIABLE`], if there is one. Errors: no number, or it has passed.
+fn await_start() -> Result<(), SinkError> {
+    let Ok(text) = std::env::var(START_VARIABLE) else { return Ok(()) };
+    let at =
+        text.parse().map_err(|_| format!("{START_VARIABLE} is {}, and no number of milliseconds", quoted(&text)))?;
+    let at = UNIX_EPOCH + Duration::from_millis(at);
+    let late = |late: Duration| {
+        let why = "devices took longer to open than the hosts had agreed; give \"together\" more time";
+        format!("the agreed start was {} ms ago - {why}", late.as_millis())
+    };
+    let wait = at.duration_since(SystemTime::now()).map_err(|error| late(error.duration()))?;
+    std::thread::sleep(wait);
+    Ok(())
+}
+
 impl Sink for Recording<'_> {
     fn ready(&mut self) -> Result<(), SinkError> {
         self.manifest.engine_facts = self.engine.value();
+        if !matches!(self.devices, Devices::Simulated(_)) {
+            await_start()?;
+        }
         // A clock before 1970 does not prevent a test.
         let since_1970 = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         self.manifest.started_unix_ms = since_1970.as_millis() as u64;

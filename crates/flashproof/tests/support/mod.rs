@@ -8,6 +8,7 @@
 
 mod cached_drive;
 pub mod info_server;
+pub mod lab;
 mod loop_device;
 mod networks;
 mod process;

@@ -1,0 +1,150 @@
+//! One test over several hosts: runs that begin at one instant, judged as one.
+
+use crate::support;
+
+use results::cell::{Latencies, latencies};
+use results::judge::Outcome;
+use results::run_dir::{HlogKind, each_window, manifest};
+use results::together::{Part, judge};
+use std::fs;
+use support::lab::{BY_SLURM, LAB, Lab, kill};
+use support::{Bench, LoopDevice};
+
+/// A run of 20 simulated seconds on a drive with the seed `seed`, as the part of a host.
+fn part(bench: &Bench, host: &str, seed: u32, rate: u32) -> Part {
+    let drive = format!("--filename=sim:channels=4+read-us=200+seed={seed}");
+    let (rate, out) = (format!("--rate_iops={rate}"), format!("of-{host}"));
+    let job = ["fio", "--name=r", "--rw=randread", "--bs=4k", "--iodepth=16", "--runtime=20", "--time_based"];
+    bench.flashproof(&[&job[..], &[&drive, &rate, "--sla", "5%>1ms", "--out", &out]].concat()).expect(0);
+    let dir = bench.path(&out);
+    // Simulated runs begin when they like: their clocks are said to differ by that.
+    let clock_ahead_ms = manifest(&dir).unwrap().started_unix_ms as i64 - AGREED as i64;
+    Part { host: host.to_owned(), dir, clock_ahead_ms, missing: None }
+}
+
+const AGREED: u64 = 1_000_000;
+
+/// Service times of a run, all streams.
+fn service(part: &Part) -> Latencies {
+    let layout = manifest(&part.dir).unwrap().layout();
+    let mut all = latencies();
+    each_window(&part.dir, &layout, HlogKind::Service, |window| all.add(&window.histogram).unwrap()).unwrap();
+    all
+}
+
+#[test]
+fn the_histogram_of_all_hosts_is_the_sum_of_theirs_bucket_by_bucket() {
+    let bench = Bench::new();
+    let parts = [part(&bench, "n1", 1, 2_000), part(&bench, "n2", 2, 2_000), part(&bench, "n3", 3, 2_000)];
+    let together = judge(&parts, AGREED).unwrap();
+    assert_eq!((together.outcome, together.start_skew_ms), (Outcome::Pass, 0), "{}", together.text());
+    let mut sum = latencies();
+    parts.iter().for_each(|part| sum.add(service(part)).unwrap());
+    let [stream] = &together.streams[..] else { panic!("{}", together.text()) };
+    let buckets =
+        |of: &Latencies| of.iter_recorded().map(|at| (at.value_iterated_to(), at.count_at_value())).collect::<Vec<_>>();
+    assert_eq!(buckets(&stream.service), buckets(&sum));
+    assert_eq!((stream.ops, stream.p99_ns), (sum.len(), sum.value_at_quantile(0.99)));
+    assert_eq!(stream.ops, 3 * 2_000 * 20);
+}
+
+#[test]
+fn a_host_that_is_lost_late_or_slow_by_its_own_fault_makes_the_whole_invalid_and_is_named() {
+    let bench = Bench::new();
+    let parts = [part(&bench, "n1", 1, 2_000), part(&bench, "n2", 2, 2_000)];
+    let with = |change: &dyn Fn(&mut Part)| {
+        let mut parts = parts.clone();
+        change(&mut parts[1]);
+        let together = judge(&parts, AGREED).unwrap();
+        (together.outcome, together.reasons[0].clone())
+    };
+    let lost = with(&|part| part.missing = Some("its process is gone".to_owned()));
+    assert_eq!(lost, (Outcome::Invalid, "n2 has no result: its process is gone".to_owned()));
+    let late = with(&|part| part.clock_ahead_ms -= 700);
+    assert_eq!(late, (Outcome::Invalid, "n2 began 700 ms from the agreed start; at most 500 ms count".to_owned()));
+    // Without its end the run of a host is one that was killed.
+    let killed = bench.path("killed");
+    support::tool("cp", &["-r", parts[1].dir.to_str().unwrap(), killed.to_str().unwrap()]).unwrap();
+    fs::remove_file(killed.join("verdict.json")).unwrap();
+    let (outcome, why) = with(&|part| part.dir.clone_from(&killed));
+    assert!(outcome == Outcome::Invalid && why.starts_with("n2 did not finish: "), "{why}");
+    let other = part(&bench, "n3", 3, 2_000);
+    fs::remove_dir_all(&other.dir).unwrap();
+    let mixed = bench.flashproof(&[
+        "fio",
+        "--name=w",
+        "--filename=sim:",
+        "--rw=randwrite",
+        "--runtime=20",
+        "--time_based",
+        "--out",
+        "of-n3",
+    ]);
+    mixed.expect(0);
+    let error = judge(&[parts[0].clone(), other], AGREED).unwrap_err().to_string();
+    assert_eq!(
+        error,
+        "judging the hosts as one test - n3 ran another test: other streams - give all hosts one command"
+    );
+}
+
+#[test]
+fn one_slow_host_among_three_fails_the_whole() {
+    let bench = Bench::new();
+    let mut parts = vec![part(&bench, "n1", 1, 2_000), part(&bench, "n2", 2, 2_000)];
+    fs::create_dir(bench.path("slow")).unwrap();
+    let job = [
+        "fio",
+        "--name=r",
+        "--rw=randread",
+        "--bs=4k",
+        "--iodepth=16",
+        "--runtime=20",
+        "--time_based",
+        "--rate_iops=2000",
+    ];
+    let slow = ["--filename=sim:channels=4+read-us=1500", "--sla", "5%>1ms", "--out", "slow/run"];
+    bench.flashproof(&[&job[..], &slow[..]].concat()).expect(1);
+    let dir = bench.path("slow/run");
+    let clock_ahead_ms = manifest(&dir).unwrap().started_unix_ms as i64 - AGREED as i64;
+    parts.push(Part { host: "n3".to_owned(), dir, clock_ahead_ms, missing: None });
+    let together = judge(&parts, AGREED).unwrap();
+    assert_eq!(together.outcome, Outcome::Fail, "{}", together.text());
+    assert!(together.reasons[0].contains("n3:sim:"), "{}", together.text());
+}
+
+#[test]
+fn hosts_of_slurm_read_a_shared_device_at_one_instant_and_a_killed_one_is_named() {
+    let Some(lab) = Lab::on_slurm() else { return };
+    let Some(device) = LoopDevice::new(&lab.bench, 64 << 20, &[]) else { return };
+    let nodes = ["n6", "n7", "n8"];
+    nodes.iter().for_each(|node| lab.drives(Some(node), &[(&device.name, &device.name)]));
+    let step = "[[step]]\nname = \"read\"\nlimit = \"1m\"\ntogether = \"4s\"\nrun = \"fio --name=r --filename={drive} --rw=randread \
+        --bs=4k --direct=1 --rate_iops=100 --iodepth=8 --runtime=6 --time_based --out {out}\"\n";
+    lab.campaign("together", &format!("{step}{BY_SLURM}"));
+    lab.fleet(&["plan", LAB]).expect_error(2, &["two tasks would test one drive"]);
+    lab.campaign("together", &format!("[drives]\nshared = true\n{step}{BY_SLURM}"));
+    lab.fleet(&["run", LAB]).expect(0);
+    let slurm = lab.slurm.unwrap();
+    let is_over = || lab.status()["together"].as_array().is_some_and(|steps| !steps.is_empty());
+    slurm.until("the step runs", || lab.events(0, "read", "begun") == 1 && lab.events(2, "read", "begun") == 1);
+    support::tool("sleep", &["6"]);
+    let task =
+        lab.processes(&format!("fleet task {} .*2 --step read", lab.bench.path(LAB).canonicalize().unwrap().display()));
+    kill("KILL", &task);
+    slurm.run("scancel", &["--name", &lab.job_name(), "--state=PENDING"]);
+    slurm.until("the step is over", || {
+        slurm.run("scancel", &["--name", &lab.job_name(), "--state=PENDING"]);
+        is_over()
+    });
+    let text = lab.fleet(&["status", LAB]).expect(4).stdout;
+    assert!(text.contains(&format!("INVALID over 3 hosts: n8 ({}) has no result: ", device.name)), "{text}");
+    lab.fleet(&["run", LAB, "--failed"]).expect(0);
+    slurm.until("the step is over again", || lab.events(2, "read", "ended") == 1 && is_over());
+    let status = lab.status();
+    let [of_step] = &status["together"].as_array().unwrap()[..] else { panic!("{status}") };
+    let result = &of_step[1];
+    let ops = result["streams"][0]["ops"].as_u64().unwrap();
+    assert!(result["hosts"].as_array().unwrap().len() == 3 && ops == 1_800, "{status}");
+    assert!(result["start_skew_ms"].as_u64().unwrap() < 500, "{status}");
+}
