@@ -20,12 +20,16 @@
 //!
 //! # The threshold
 //!
-//! Scores are means of logarithms, near normal between drives of one model. Outliers are found by the
-//! generalized extreme Studentized deviate test. It estimates the spread from the drives themselves, so it works for
-//! any model, and its tail is Student's, so it demands more of few drives. In a population without slow drives the
-//! probability of any alarm is at most [`FALSE_ALARMS`], and 0.05 % for each drive if they are fewer than 20. Half of it
-//! is for drives, the other half for firmwares, hosts and slots; each part is divided by the number of scores and the number of
-//! drives or groups (Bonferroni). A slowdown below [`FACTOR_MIN`] is never reported.
+//! Scores are means of logarithms, near normal between drives of one model. Outliers are found by the generalized extreme
+//! Studentized deviate test. It estimates the spread from the drives themselves, so it works for any model, and its tail
+//! is Student's, so it demands more of few drives. For normal scores the probability of any alarm in a population without
+//! slow drives is at most [`FALSE_ALARMS`], and 0.05 % for each drive if they are fewer than 20. Half of it is for drives,
+//! the other half for firmwares, hosts and slots; each part is divided by the number of scores and the number of drives or
+//! groups (Bonferroni). A slowdown below [`FACTOR_MIN`] is never reported.
+//!
+//! In the evaluation (`tests/population/`), whose scores are not quite normal, 4 of 315 healthy populations of 200 drives
+//! had a false alarm. With a spread of 3 % between drives, all drives slow by 2 times were found, and 90 % of those slow by
+//! 1.3 times. A drive slow by 1.3 times for a tenth of the time is not found: garbage collection is slower.
 //!
 //! # The cause
 //!
@@ -41,7 +45,9 @@
 //! * Slowness shorter than 2 % of the time, unless it is large, and slowness hidden in the spread of healthy drives:
 //!   [`Compared::detectable`] has that limit.
 //! * A drive as slow as its peers that does fewer operations: load is what was asked for, not what was done.
-//! * Distributions with much heavier tails than the normal one give more false alarms.
+//! * Anything in three drives, and little in five: the limit is stated as [`Reason::Insensitive`].
+//!
+//! Distributions between drives with heavier tails than the normal one give more false alarms.
 
 mod distributions;
 mod examine;
@@ -254,7 +260,7 @@ pub struct Undecided {
 
 /// Why nothing can be said.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(tag = "reason", rename_all = "kebab-case")]
+#[serde(tag = "kind", rename_all = "kebab-case")]
 pub enum Reason {
     /// Too few drives with enough windows.
     FewDrives { drives: usize },

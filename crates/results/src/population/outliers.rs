@@ -219,6 +219,8 @@ mod tests {
         );
         let found = above(&[0.0, 0.0, 0.0, 0.0, 0.0, 0.26], 1e-4);
         assert_eq!((found[0].at, found[0].peers, found[0].excess), (5, 5, 0.26));
+        // Two equal peers are equal to 0.1 % only: that is no spread of 0.
+        assert!(above(&[0.0, 0.0, 0.26], 1e-4).is_empty());
     }
 
     #[test]
