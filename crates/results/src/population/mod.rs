@@ -29,7 +29,8 @@
 //!
 //! In the evaluation (`tests/population/`), whose scores are not quite normal, 4 of 315 healthy populations of 200 drives
 //! had a false alarm. With a spread of 3 % between drives, all drives slow by 2 times were found, and 90 % of those slow by
-//! 1.3 times. A drive slow by 1.3 times for a tenth of the time is not found: garbage collection is slower.
+//! 1.3 times. Of those from hour 10 on, 57 % were found. A drive slow by 1.3 times for a tenth
+//! of the time is not found: garbage collection is slower.
 //!
 //! # The cause
 //!
@@ -47,7 +48,9 @@
 //! * A drive as slow as its peers that does fewer operations: load is what was asked for, not what was done.
 //! * Anything in three drives, and little in five: the limit is stated as [`Reason::Insensitive`].
 //!
-//! Distributions between drives with heavier tails than the normal one give more false alarms.
+//! Distributions between drives with heavier tails than the normal one give more false alarms: with Student's of 5 degrees
+//! of freedom, 7 in 12,000 healthy drives instead of 1 in 15,000. In small populations (8 to 20 drives) 1 in 1,300 to 2,000
+//! healthy drives is accused.
 
 mod distributions;
 mod examine;
