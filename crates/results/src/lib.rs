@@ -13,6 +13,7 @@
 //! * [`sla`]: limits of latencies and rates
 //! * [`judge`]: slices, shares over thresholds, the verdict
 //! * [`steady`]: rounds, steady state of the metrics, change points
+//! * [`population`]: drives of one model compared: the slow ones, and the rating that most hold
 //! * [`percentile`]: percentiles that a number of operations can resolve
 //! * [`rating`]: the highest load that a drive holds
 //! * [`baseline`]: measurements of a drive under fio's jobs
@@ -43,6 +44,7 @@ pub mod files;
 pub mod finding;
 pub mod judge;
 pub mod percentile;
+pub mod population;
 pub mod rating;
 pub mod records_read;
 pub mod run_dir;

@@ -1,0 +1,357 @@
+//! Slow drives of a population, and what explains them: see the [module](super).
+
+use super::outliers::{self, VALUES_MIN};
+use super::residuals::{Centers, SCORES, Scores, middle};
+use super::{
+    Compared, Evidence, Examination, Extent, FACTOR_MIN, FALSE_ALARMS, Labels, Level, Metric, Reason, Slow, Undecided,
+    Window,
+};
+use std::collections::BTreeMap;
+
+/// Largest probability of a false alarm for each drive. It counts in populations below 20 drives.
+const FALSE_ALARMS_PER_DRIVE: f64 = 0.0005;
+
+/// Share of the probability for drives; firmwares, hosts and slots have the rest in equal parts.
+const FOR_DRIVES: f64 = 0.5;
+
+/// Smallest share of the typical number of windows: with fewer, a drive's scores spread more than those of its peers.
+const WINDOWS_MIN: f64 = 0.4;
+
+/// Share of a group's drives above which its slowness is common to all.
+const COMMON: f64 = 0.75;
+
+/// A model is undecided if it only shows drives slower than this.
+const FACTOR_WANTED: f64 = 2.0;
+
+/// Share of a drive's slow windows that a lasting slowness contains.
+const LASTING: f64 = 0.8;
+
+/// Examines the drives of each model. `windows` gives the windows of the drive with an index into `drives`, up to three
+/// times; it can read them from a file or copy them from memory.
+pub fn examine<W: IntoIterator<Item = Window>>(drives: &[Labels], windows: impl Fn(usize) -> W) -> Examination {
+    let mut models: BTreeMap<&str, Vec<usize>> = BTreeMap::new();
+    for (at, labels) in drives.iter().enumerate() {
+        models.entry(&labels.model).or_default().push(at);
+    }
+    let mut examination = Examination::default();
+    for (name, members) in models {
+        if members.len() < VALUES_MIN {
+            let reason = Reason::FewDrives { drives: members.len() };
+            examination.undecided.push(Undecided { model: name.to_owned(), of: None, reason });
+            continue;
+        }
+        let centers = Centers::of(members.iter().map(|at| windows(*at)));
+        let scores = members.iter().map(|at| Scores::of(&centers.residuals(windows(*at)))).collect();
+        let mut model = Model {
+            name,
+            labels: drives,
+            centers,
+            windows: &windows,
+            shifts: vec![[0.0; SCORES]; members.len()],
+            members,
+            scores,
+            examination: &mut examination,
+        };
+        model.exclude_undecided();
+        if model.members.len() < VALUES_MIN {
+            model.undecided(None, Reason::FewDrives { drives: model.members.len() });
+            continue;
+        }
+        model.firmwares();
+        model.groups(Level::Host);
+        model.groups(Level::Slot);
+        model.drives();
+    }
+    examination
+}
+
+/// Drives of a model under examination. `members`, `scores` and `shifts` have the same order.
+struct Model<'a, F> {
+    name: &'a str,
+    labels: &'a [Labels],
+    centers: Centers,
+    windows: &'a F,
+    members: Vec<usize>,
+    scores: Vec<Scores>,
+    /// Slowness already explained by groups.
+    shifts: Vec<[f64; SCORES]>,
+    examination: &'a mut Examination,
+}
+
+/// Two labels and the members that have them.
+type Group = ((String, String), Vec<usize>);
+
+/// The most significant score of a drive or group.
+struct Best {
+    score: usize,
+    excess: f64,
+    p: f64,
+    peers: usize,
+}
+
+/// Keeps the smaller p-value.
+fn keep(best: &mut Option<Best>, new: Best) {
+    if best.as_ref().is_none_or(|best| new.p < best.p) {
+        *best = Some(new);
+    }
+}
+
+impl<W: IntoIterator<Item = Window>, F: Fn(usize) -> W> Model<'_, F> {
+    /// Takes out the drives with too few windows. The median of the others is typical.
+    fn exclude_undecided(&mut self) {
+        let typical = middle(self.scores.iter().map(|scores| scores.windows as f64));
+        let few = |scores: &Scores| (scores.windows as f64) < WINDOWS_MIN * typical || scores.scores[0].is_nan();
+        for at in (0..self.members.len()).rev().collect::<Vec<_>>() {
+            if few(&self.scores[at]) {
+                let Scores { windows, alone, invalid, .. } = self.scores.remove(at);
+                self.shifts.remove(at);
+                let drive = self.labels[self.members.remove(at)].drive.clone();
+                let reason = Reason::FewWindows { windows, typical: typical as usize, alone, invalid };
+                self.undecided(Some((Level::Drive, drive)), reason);
+            }
+        }
+    }
+
+    fn undecided(&mut self, of: Option<(Level, String)>, reason: Reason) {
+        self.examination.undecided.push(Undecided { model: self.name.to_owned(), of, reason });
+    }
+
+    /// Probability of a false alarm for one score of all drives, or of all groups of a level.
+    fn alpha(&self, level: Level) -> f64 {
+        let share = if level == Level::Drive { FOR_DRIVES } else { (1.0 - FOR_DRIVES) / 3.0 };
+        FALSE_ALARMS.min(FALSE_ALARMS_PER_DRIVE * self.members.len() as f64) * share / SCORES as f64
+    }
+
+    /// A score of a member, without what groups explain.
+    fn value(&self, member: usize, score: usize) -> f64 {
+        self.scores[member].scores[score] - self.shifts[member][score]
+    }
+
+    /// The median of a score over some members.
+    fn median(&self, members: &[usize], score: usize) -> f64 {
+        middle(members.iter().map(|member| self.value(*member, score)))
+    }
+
+    /// True if the slowness of a group is that of nearly all of its members.
+    fn is_common(&self, members: &[usize], score: usize, excess: f64) -> bool {
+        let middle = self.median(members, score) - excess / 2.0;
+        let slow = members.iter().filter(|member| self.value(**member, score) > middle).count();
+        excess >= FACTOR_MIN.ln() && slow as f64 > COMMON * members.len() as f64
+    }
+
+    /// Members by their label, without unknown labels.
+    fn by_label(&self, label: impl Fn(&Labels) -> (&str, &str)) -> Vec<Group> {
+        let mut groups: BTreeMap<(&str, &str), Vec<usize>> = BTreeMap::new();
+        for (member, at) in self.members.iter().enumerate() {
+            groups.entry(label(&self.labels[*at])).or_default().push(member);
+        }
+        groups.into_iter().map(|((a, b), members)| ((a.to_owned(), b.to_owned()), members)).collect()
+    }
+
+    /// Firmwares: the medians of one firmware's hosts against those of all others.
+    fn firmwares(&mut self) {
+        let mut firmwares = self.by_label(|labels| (&labels.firmware, ""));
+        firmwares.retain(|((name, _), _)| !name.is_empty());
+        let known = firmwares.len();
+        if known < 2 {
+            return;
+        }
+        // A drive of an unknown host is a host of its own.
+        let hosts = self
+            .by_label(|labels| (&labels.firmware, if labels.host.is_empty() { &labels.drive } else { &labels.host }));
+        let mut slow = Vec::new();
+        // The only drive with a firmware is examined as a drive.
+        for ((name, _), members) in firmwares.into_iter().filter(|(_, members)| members.len() > 1) {
+            let (mut best, mut few) = (None, None);
+            for score in 0..SCORES {
+                let medians = |own: bool| {
+                    let hosts =
+                        hosts.iter().filter(|((firmware, _), _)| !firmware.is_empty() && (*firmware == name) == own);
+                    hosts.map(|(_, members)| self.median(members, score)).filter(|m| m.is_finite()).collect::<Vec<_>>()
+                };
+                let (own, others) = (medians(true), medians(false));
+                if own.is_empty() || others.is_empty() {
+                    continue;
+                }
+                let excess = middle(own.iter().copied()) - middle(others.iter().copied());
+                if excess < FACTOR_MIN.ln() {
+                    continue;
+                }
+                let p = outliers::difference_p(&own, &others) * known as f64;
+                if p <= self.alpha(Level::Firmware) {
+                    keep(&mut best, Best { score, excess, p, peers: others.len() });
+                } else if score == 0
+                    && self.is_common(&members, score, excess)
+                    && own.iter().all(|own| others.iter().all(|other| own > other))
+                {
+                    few = Some(Reason::FewGroups { factor: excess.exp(), groups: own.len() + others.len() });
+                }
+            }
+            match (best, few) {
+                (Some(best), _) if self.is_common(&members, best.score, best.excess) => {
+                    slow.push((name, members, best))
+                }
+                (_, Some(few)) => self.undecided(Some((Level::Firmware, name)), few),
+                _ => {}
+            }
+        }
+        self.blame(Level::Firmware, slow);
+    }
+
+    /// Hosts or slots: their medians against each other.
+    fn groups(&mut self, level: Level) {
+        let mut groups = self.by_label(|labels| (level.of(labels), ""));
+        // The only drive of a host cannot be told from its host: it is examined as a drive.
+        groups.retain(|((name, _), members)| !name.is_empty() && members.len() > 1);
+        let mut best: Vec<Option<Best>> = groups.iter().map(|_| None).collect();
+        let mut apart = None;
+        for score in 0..SCORES {
+            let medians: Vec<f64> = groups.iter().map(|(_, members)| self.median(members, score)).collect();
+            if medians.iter().any(|median| median.is_nan()) {
+                continue;
+            }
+            if score == 0 {
+                apart = self.apart(&groups, &medians);
+            }
+            for outliers::Outlier { at, excess, p, peers } in outliers::above(&medians, self.alpha(level)) {
+                if excess >= FACTOR_MIN.ln() {
+                    keep(&mut best[at], Best { score, excess, p, peers });
+                }
+            }
+        }
+        if let (Some((at, reason)), true) = (apart, best.iter().all(Option::is_none)) {
+            self.undecided(Some((level, groups[at].0.0.clone())), reason);
+        }
+        let slow = groups.into_iter().zip(best);
+        let slow = slow.filter_map(|(((name, _), members), best)| Some((name, members, best?)));
+        // The most significant score shows best whether all members are slow.
+        let slow = slow.filter(|(_, members, best)| self.is_common(members, best.score, best.excess)).collect();
+        self.blame(level, slow);
+    }
+
+    /// The slowest group, if a gap separates it from the next one.
+    fn apart(&self, groups: &[Group], medians: &[f64]) -> Option<(usize, Reason)> {
+        let mut order: Vec<usize> = (0..groups.len()).collect();
+        order.sort_by(|a, b| medians[*b].total_cmp(&medians[*a]));
+        let (slowest, next) = (*order.first()?, *order.get(1)?);
+        let gap = medians[slowest] - medians[next];
+        let reason = Reason::FewGroups { factor: gap.exp(), groups: groups.len() };
+        self.is_common(&groups[slowest].1, 0, gap).then_some((slowest, reason))
+    }
+
+    /// Drives: the scores that groups do not explain.
+    fn drives(&mut self) {
+        let mut best: Vec<Option<Best>> = self.members.iter().map(|_| None).collect();
+        let mut detectable = f64::INFINITY;
+        for score in 0..SCORES {
+            let known = (0..self.members.len()).filter(|member| self.value(*member, score).is_finite());
+            let known: Vec<usize> = known.collect();
+            let values: Vec<f64> = known.iter().map(|member| self.value(*member, score)).collect();
+            let outliers = outliers::above(&values, self.alpha(Level::Drive));
+            if score % Extent::ALL.len() == 0 {
+                let is_slow = |at: &usize| outliers.iter().any(|outlier| outlier.at == *at);
+                let rest: Vec<f64> = (0..values.len()).filter(|at| !is_slow(at)).map(|at| values[at]).collect();
+                detectable = detectable.min(outliers::threshold(&rest, self.alpha(Level::Drive)).exp());
+            }
+            for outliers::Outlier { at, excess, p, peers } in outliers {
+                if excess >= FACTOR_MIN.ln() {
+                    keep(&mut best[known[at]], Best { score, excess, p, peers });
+                }
+            }
+        }
+        let (model, drives) = (self.name.to_owned(), self.members.len());
+        let detectable = detectable.max(FACTOR_MIN);
+        self.examination.compared.push(Compared { model, drives, detectable });
+        if detectable > FACTOR_WANTED {
+            self.undecided(None, Reason::Insensitive { factor: detectable, drives });
+        }
+        let slow = best.into_iter().enumerate();
+        let slow = slow
+            .filter_map(|(member, best)| Some((self.labels[self.members[member]].drive.clone(), vec![member], best?)));
+        let slow = slow.collect();
+        self.blame(Level::Drive, slow);
+    }
+
+    /// Reports the slow groups of a level, and subtracts their slowness from their members.
+    fn blame(&mut self, level: Level, mut slow: Vec<(String, Vec<usize>, Best)>) {
+        slow.sort_by(|a, b| a.2.p.total_cmp(&b.2.p));
+        let blamed: Vec<usize> = slow.iter().flat_map(|slow| slow.1.iter().copied()).collect();
+        let count = self.members.len();
+        let others = |of: &[usize]| (0..count).filter(|member| !of.contains(member)).collect::<Vec<_>>();
+        let normal = others(&blamed);
+        for (name, members, best) in slow {
+            // Two firmwares can be to blame for different scores.
+            let rest = if normal.is_empty() { others(&members) } else { normal.clone() };
+            let evidence = self.evidence(&members, &rest, &best);
+            let or = self.other_causes(level, &members);
+            let drives = members.iter().map(|member| self.members[*member]).collect();
+            self.examination.slow.push(Slow { model: self.name.to_owned(), level, name, drives, or, evidence });
+            let shift: [f64; SCORES] =
+                std::array::from_fn(|score| self.median(&members, score) - self.median(&rest, score));
+            for member in members {
+                for (shifted, shift) in self.shifts[member].iter_mut().zip(shift) {
+                    *shifted += shift;
+                }
+            }
+        }
+    }
+
+    /// Labels of other levels that exactly these members have.
+    fn other_causes(&self, level: Level, members: &[usize]) -> Vec<(Level, String)> {
+        let label = |level: Level, member: usize| level.of(&self.labels[self.members[member]]);
+        let same = |other: &Level| {
+            let name = label(*other, members[0]);
+            let having = (0..self.members.len()).filter(|member| label(*other, *member) == name);
+            *other != level && !name.is_empty() && having.eq(members.iter().copied())
+        };
+        let causes = [Level::Firmware, Level::Host, Level::Slot, Level::Drive].into_iter().filter(same);
+        causes.map(|cause| (cause, label(cause, members[0]).to_owned())).collect()
+    }
+
+    /// Time and extent of the slowness, relative to the `rest`. Of several drives the median.
+    fn evidence(&self, members: &[usize], rest: &[usize], best: &Best) -> Evidence {
+        let metric = best.score / Extent::ALL.len();
+        // The score of a metric over the whole time.
+        let whole = metric * Extent::ALL.len();
+        let [low, high] = [0, 1].map(|edge| {
+            middle(rest.iter().map(|member| self.scores[*member].band[metric][edge] - self.shifts[*member][whole]))
+        });
+        let halfway = self.median(rest, whole) + best.excess / 2.0;
+        let (mut outside, mut since, mut lasting) = (Vec::new(), Vec::new(), 0);
+        for member in members {
+            let explained = self.shifts[*member][whole];
+            let mut windows = self.centers.residuals((self.windows)(self.members[*member])).windows;
+            windows.sort_by(|a, b| a.0.total_cmp(&b.0));
+            let above =
+                |limit: f64| move |window: &(f64, [f64; Metric::ALL.len()])| window.1[metric] - explained > limit;
+            let over = windows.iter().copied().filter(above(high)).count();
+            outside.push(over as f64 / windows.len() as f64);
+            // The end of the run with the most slow windows beyond the normal ones.
+            let slow: Vec<bool> = windows.iter().map(above(halfway)).collect();
+            let (mut balance, mut most, mut from) = (0_i64, 0, windows.len());
+            for (at, slow) in slow.iter().enumerate().rev() {
+                balance += if *slow { 1 } else { -1 };
+                if balance >= most {
+                    (most, from) = (balance, at);
+                }
+            }
+            let count = |windows: &[bool]| windows.iter().filter(|slow| **slow).count() as f64;
+            let is_lasting = count(&slow[from..]) >= LASTING * count(&slow).max(1.0);
+            lasting += usize::from(is_lasting);
+            let first = if is_lasting { Some(from) } else { slow.iter().position(|slow| *slow) };
+            since.extend(first.and_then(|first| windows.get(first)).map(|window| window.0));
+        }
+        since.sort_by(f64::total_cmp);
+        Evidence {
+            metric: Metric::ALL[metric],
+            extent: Extent::ALL[best.score % Extent::ALL.len()],
+            factor: best.excess.exp(),
+            peers: best.peers,
+            p_value: (best.p * SCORES as f64).min(1.0),
+            band: [low.exp(), high.exp()],
+            outside: middle(outside),
+            since_s: since.get(since.len() / 2).copied().unwrap_or(0.0),
+            lasting: 2 * lasting > members.len(),
+        }
+    }
+}
