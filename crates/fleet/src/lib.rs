@@ -26,6 +26,7 @@ pub mod inventory;
 pub mod journal;
 pub mod local;
 pub mod plan;
+pub mod results;
 pub mod slurm;
 pub mod start;
 pub mod status;

@@ -77,7 +77,7 @@ impl Now {
         }
     }
 
-    fn text(self) -> &'static str {
+    pub fn text(self) -> &'static str {
         match self {
             Self::Waiting => "waiting",
             Self::Queued => "queued",
@@ -101,6 +101,8 @@ impl Now {
 pub struct StepStatus {
     pub step: String,
     pub now: Now,
+    /// Outcome by its results, once it has ended.
+    pub outcome: Option<Outcome>,
     /// Host where it runs or ran last.
     pub host: Option<String>,
     /// Its conclusion, or what is to be known; one sentence, empty if nothing is.
@@ -256,13 +258,17 @@ fn step_status(dir: &Path, journal: &Journal, step: &str, queued: Option<&Queued
     let mut this = StepStatus {
         step: step.to_owned(),
         now: Now::Waiting,
+        outcome: None,
         host: begun.map(|begun| begun.host.clone()),
         note: String::new(),
         left_sec: None,
         attempts: journal.attempts(step),
     };
     (this.now, this.note) = match journal.state(step) {
-        StepState::Ended(ended) => (Now::of(&ended), ended.sentence),
+        StepState::Ended(ended) => {
+            this.outcome = ended.outcome;
+            (Now::of(&ended), ended.sentence)
+        }
         StepState::Skipped(why) => (Now::Skipped, why),
         StepState::Begun(at, begun) => {
             let status = Status::read(&dir.join(step).join(RESULTS), SystemTime::now(), &session::look).ok();

@@ -19,6 +19,7 @@
 
 pub mod bars;
 pub mod baseline;
+pub mod campaign;
 pub mod charts;
 pub mod check;
 pub mod comparison;

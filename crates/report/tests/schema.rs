@@ -4,6 +4,7 @@
 //! checked here; one that is not known fails the test, so that nothing in the schema goes unchecked.
 
 use crate::support::{SHORT, Shape, write_baseline, write_run, write_series};
+use report::campaign::Campaign;
 use report::check::Checks;
 use report::document::Document;
 use report::waf::{Arranged, FORMAT_VERSION, Preparations, WafReport, Worn};
@@ -18,6 +19,7 @@ const SCHEMA: &str = include_str!("../../../docs/report.schema.json");
 const CHECK_SCHEMA: &str = include_str!("../../../docs/check.schema.json");
 const DURABILITY_SCHEMA: &str = include_str!("../../../docs/durability.schema.json");
 const WAF_SCHEMA: &str = include_str!("../../../docs/waf.schema.json");
+const CAMPAIGN_SCHEMA: &str = include_str!("../../../docs/campaign.schema.json");
 const WAF_PREP_SCHEMA: &str = include_str!("../../../docs/waf-prep.schema.json");
 
 /// Violations of `schema` in `value`, with their positions; empty if there are none.
@@ -120,6 +122,7 @@ fn the_schemas_in_the_documentation_are_those_of_the_types() {
         ("waf.schema.json", WafReport::schema(), WAF_SCHEMA),
         ("waf-prep.schema.json", Preparations::schema(), WAF_PREP_SCHEMA),
         ("check.schema.json", Checks::schema(), CHECK_SCHEMA),
+        ("campaign.schema.json", Campaign::schema(), CAMPAIGN_SCHEMA),
         ("durability.schema.json", report::durability::schema(), DURABILITY_SCHEMA),
     ] {
         let schema = schema.unwrap();

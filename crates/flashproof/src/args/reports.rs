@@ -13,11 +13,14 @@ pub struct ReportArgs {
     /// Another view
     #[command(subcommand)]
     pub other: Option<OtherReport>,
-    /// Directories of runs, or of series of runs
+    /// Directories of runs, or of series of runs; or one of a campaign
     #[arg(required = true, value_name = "DIR")]
     pub dirs: Vec<PathBuf>,
     #[command(flatten)]
     pub form: FormArgs,
+    /// Of a campaign: replace the names of drives and hosts by stable pseudonyms, for sharing
+    #[arg(long)]
+    pub anonymous: bool,
 }
 
 /// Forms of a result, instead of text.
@@ -40,6 +43,7 @@ Examples:
   flashproof report runs/demo                             verdict, shares and latencies, here
   flashproof report runs/demo --html demo.html            a page to keep, to print, to send
   flashproof report runs/a runs/b --markdown > ticket.md
+  flashproof report lab --html lab.html                   a campaign: ratings, and which drive is the odd one
   flashproof report runs/demo --json | jq .reports[0].verdict.outcome
 
 Nothing but the directories is read, so this works on any machine, years later. The exit code is that of

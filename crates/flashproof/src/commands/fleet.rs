@@ -1,7 +1,8 @@
 //! `flashproof fleet`: campaigns.
 
+use super::forms;
 use super::status::watch;
-use crate::args::{CampaignArgs, Fleet, FleetStatusArgs, InitArgs, InventoryArgs, RunArgs, TaskArgs, parses};
+use crate::args::{CampaignArgs, Fleet, FleetStatusArgs, InitArgs, InventoryArgs, ReportArgs, RunArgs, TaskArgs, parses};
 use fleet::campaign::CAMPAIGN;
 use fleet::inventory::Inventory;
 use fleet::plan::Plan;
@@ -11,7 +12,7 @@ use session::console;
 use session::failure::Failure;
 use session::output_file::write_file;
 use std::fs;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 /// Runs a command of the group.
@@ -28,12 +29,20 @@ pub fn run(fleet: &Fleet) -> Result<ExitCode, Failure> {
     Ok(ExitCode::SUCCESS)
 }
 
+/// `flashproof report` of a campaign.
+pub fn report(dir: &Path, args: &ReportArgs) -> Result<ExitCode, Failure> {
+    let plan = Plan::read(&absolute(dir)?, &|words| parses(words))?;
+    let (campaign, status) = fleet::results::read(&plan, args.anonymous)?;
+    forms::show(&args.form, || campaign.html(), || campaign.json(), || campaign.markdown(), || campaign.text())?;
+    Ok(ExitCode::from(status.exit_code()))
+}
+
 /// The campaign in its directory, by an absolute path: tasks run elsewhere.
 fn plan(args: &CampaignArgs) -> Result<Plan, Failure> {
     Plan::read(&absolute(&args.dir)?, &|words| parses(words))
 }
 
-fn absolute(dir: &PathBuf) -> Result<PathBuf, Failure> {
+fn absolute(dir: &Path) -> Result<PathBuf, Failure> {
     fs::canonicalize(dir).map_err(|error| {
         let advice = "give the directory of a campaign; \"flashproof fleet inventory --out DIR\" begins one";
         Failure::usage(format!("opening the campaign {} - {error} - {advice}", dir.display()))

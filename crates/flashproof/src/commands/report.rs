@@ -3,6 +3,7 @@
 use super::check::write;
 use super::forms;
 use crate::args::ReportArgs;
+use fleet::campaign::CAMPAIGN;
 use report::check::Checks;
 use report::document::Document;
 use results::check::{CHECK, Check};
@@ -14,6 +15,14 @@ use std::process::ExitCode;
 
 /// Reads and judges the directories, prints warnings, and writes the report in the requested form.
 pub fn run(args: &ReportArgs) -> Result<ExitCode, Failure> {
+    if let [dir] = &args.dirs[..]
+        && dir.join(CAMPAIGN).is_file()
+    {
+        return super::fleet::report(dir, args);
+    }
+    if args.anonymous {
+        return Err(Failure::usage("--anonymous without a campaign - only reports of campaigns have pseudonyms - name the directory of one"));
+    }
     if let Some(checks) = checks_in(&args.dirs)? {
         return write(&checks, &args.form, "");
     }

@@ -47,6 +47,15 @@ impl Page {
         self.content.push(list(sentences));
     }
 
+    /// Adds links to other files, shown on demand: text and relative path; nothing of none.
+    pub fn links(&mut self, summary: &str, links: &[(String, String)]) {
+        self.content.push(html! {
+            @if !links.is_empty() {
+                details { summary { (summary) } ul { @for (text, path) in links { li { a href=(path) { (text) } } } } }
+            }
+        });
+    }
+
     /// Adds a file as it is.
     pub fn file(&mut self, text: &str) {
         self.content.push(html! { pre { (text.trim_end()) } });

@@ -1,0 +1,248 @@
+//! The results of a campaign as one document: verdicts, ratings, and the latencies of each drive beside its peers'.
+
+use crate::plan::{Plan, PlannedDrive};
+use crate::status::{CampaignStatus, Now, StepStatus, TaskStatus};
+use crate::task::RESULTS;
+use report::campaign::{CAMPAIGN_FORMAT_VERSION, Campaign, CampaignDrive, Quantity, StepResult};
+use results::cell::{Latencies, latencies};
+use results::population::{Examination, Labels, Window, examine};
+use results::run_dir::{self, HlogKind, Holds, each_window, holds};
+use results::series::Series;
+use session::failure::Failure;
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::Mutex;
+use std::thread;
+
+/// The report in the directory of a series.
+const REPORT: &str = "report.html";
+
+/// What the latencies of a drive say.
+#[derive(Default)]
+struct Measured {
+    windows: Vec<Window>,
+    /// Median and 99th percentile over the whole run, nanoseconds.
+    p50_ns: Option<f64>,
+    p99_ns: Option<f64>,
+}
+
+/// The document of the campaign. `anonymous` replaces names of drives and hosts by pseudonyms.
+///
+/// Errors: the scheduler does not answer, or a journal cannot be read. An unreadable result becomes a remark.
+pub fn read(plan: &Plan, anonymous: bool) -> Result<(Campaign, CampaignStatus), Failure> {
+    let status = CampaignStatus::read(plan)?;
+    let drives: Vec<CampaignDrive> =
+        plan.drives.iter().zip(&status.tasks).map(|(planned, task)| drive(plan, planned, task)).collect();
+    let mut remarks = status.faults.clone();
+    remarks.extend(status.together.iter().map(|(step, result)| format!("{step}, one test: {}", result.text().trim_end())));
+    // The last step in which most drives were measured: what is done to each before may differ.
+    let step = plan.campaign.steps.iter().rev().map(|step| step.name.as_str()).find(|step| {
+        let measured = (0..drives.len()).filter(|index| compared_run(&out(plan, *index, step)).is_some());
+        measured.count() * 2 > drives.len()
+    });
+    let measured = match step {
+        Some(step) => measure(plan, step, &mut remarks),
+        None => drives.iter().map(|_| Measured::default()).collect(),
+    };
+    let labels: Vec<Labels> = drives.iter().map(labels).collect();
+    let examination = match step {
+        Some(_) => examine(&labels, |index| measured[index].windows.iter().copied()),
+        None => Examination::default(),
+    };
+    let ratings = plan.drives.iter().enumerate().map(|(index, _)| rating(plan, index)).collect();
+    let us = |of: fn(&Measured) -> Option<f64>| measured.iter().map(|drive| of(drive).map(|ns| ns / 1e3)).collect();
+    let quantities = [
+        Quantity::of("rating", "x", true, ratings, &drives),
+        Quantity::of("median latency", "us", false, us(|drive| drive.p50_ns), &drives),
+        Quantity::of("99th percentile", "us", false, us(|drive| drive.p99_ns), &drives),
+    ];
+    let campaign = Campaign {
+        format_version: CAMPAIGN_FORMAT_VERSION,
+        made_by: format!("flashproof {}", env!("CARGO_PKG_VERSION")),
+        name: plan.campaign.name.clone(),
+        anonymous,
+        steps: plan.campaign.steps.iter().map(|step| step.name.clone()).collect(),
+        quantities: quantities.into_iter().flatten().collect(),
+        compared_step: step.map(str::to_owned),
+        drives,
+        examination,
+        remarks,
+    };
+    let campaign = if anonymous { pseudonymous(&campaign, plan)? } else { campaign };
+    Ok((campaign, status))
+}
+
+fn out(plan: &Plan, index: usize, step: &str) -> PathBuf {
+    plan.task_dir(index).join(step).join(RESULTS)
+}
+
+fn drive(plan: &Plan, planned: &PlannedDrive, task: &TaskStatus) -> CampaignDrive {
+    let text = |text: &Option<String>| text.clone().unwrap_or_default();
+    let result = |step: &StepStatus| {
+        let page = out(plan, task.index, &step.step).join(REPORT);
+        let report = page.is_file().then(|| page.strip_prefix(&plan.dir).map(|path| path.display().to_string()).ok());
+        StepResult {
+            state: step.now.text().to_owned(),
+            outcome: step.outcome,
+            sentence: if step.now == Now::Running { String::new() } else { step.note.clone() },
+            report: report.flatten(),
+        }
+    };
+    let ran_on = task.steps.iter().rev().find_map(|step| step.host.clone());
+    CampaignDrive {
+        drive: planned.drive.id.clone(),
+        model: text(&planned.drive.model),
+        firmware: text(&planned.drive.firmware),
+        host: planned.host.name().map(str::to_owned).or(ran_on).unwrap_or_default(),
+        slot: text(&planned.drive.slot),
+        link: text(&planned.drive.link),
+        results: task.steps.iter().map(result).collect(),
+    }
+}
+
+/// A slot is one of its host: the same label elsewhere is another place, but often of the same kind.
+fn labels(drive: &CampaignDrive) -> Labels {
+    let CampaignDrive { drive, model, firmware, host, slot, .. } = drive.clone();
+    Labels { drive, model, firmware, host, slot }
+}
+
+/// The rating of the drive, if a step searched for one.
+fn rating(plan: &Plan, index: usize) -> Option<f64> {
+    let of = |step: &crate::campaign::Step| {
+        let dir = out(plan, index, &step.name);
+        matches!(holds(&dir), Ok(Holds::Series)).then(|| Series::read(&dir).ok()??.conclusion?.rating)?
+    };
+    plan.campaign.steps.iter().rev().find_map(of)
+}
+
+/// The run in `dir` whose load is the same for all drives: the run itself, or the first step of a series.
+fn compared_run(dir: &Path) -> Option<PathBuf> {
+    match holds(dir).ok()? {
+        Holds::Run => Some(dir.to_owned()),
+        Holds::Series => {
+            let series = Series::read(dir).ok()??;
+            series.steps.first().map(|step| dir.join(&step.dir)).filter(|run| run_dir::manifest(run).is_ok())
+        }
+    }
+}
+
+/// Latencies of all drives in a step, read on all CPUs.
+fn measure(plan: &Plan, step: &str, remarks: &mut Vec<String>) -> Vec<Measured> {
+    let next = AtomicUsize::new(0);
+    let done: Mutex<Vec<(usize, Result<Measured, String>)>> = Mutex::default();
+    let work = || {
+        loop {
+            let index = next.fetch_add(1, Ordering::Relaxed);
+            if index >= plan.drives.len() {
+                return;
+            }
+            let measured = compared_run(&out(plan, index, step)).map_or_else(|| Ok(Measured::default()), |run| read_run(&run));
+            done.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push((index, measured));
+        }
+    };
+    let threads = thread::available_parallelism().map_or(1, std::num::NonZero::get);
+    thread::scope(|scope| (0..threads).for_each(|_| drop(scope.spawn(work))));
+    let mut done = done.into_inner().unwrap_or_else(std::sync::PoisonError::into_inner);
+    done.sort_by_key(|(index, _)| *index);
+    let mut measured = Vec::new();
+    for (index, result) in done {
+        measured.push(result.unwrap_or_else(|why| {
+            remarks.push(format!("no latencies of {}: {why}", plan.drives[index].drive.id));
+            Measured::default()
+        }));
+    }
+    measured
+}
+
+/// Service times of the judged stream with most operations; of reads, in the usual tests.
+fn read_run(dir: &Path) -> Result<Measured, String> {
+    let text = |error: run_dir::RunDirError| error.to_string();
+    let manifest = run_dir::manifest(dir).map_err(text)?;
+    let layout = manifest.layout();
+    let devices = layout.devices.len().max(1);
+    let mut by_stream: BTreeMap<usize, (Latencies, Vec<Window>)> = BTreeMap::new();
+    each_window(dir, &layout, HlogKind::Service, |window| {
+        let stream = window.cell / devices;
+        let Some(info) = layout.streams.get(stream) else { return };
+        let (all, windows) = by_stream.entry(stream).or_insert_with(|| (latencies(), Vec::new()));
+        // Bounds that differ, as another program may write them, grow or are cut.
+        let _ = all.add(&window.histogram);
+        windows.push(Window {
+            start_s: window.from_sec,
+            load: if info.offered_iops > 0.0 { info.offered_iops } else { 1.0 },
+            mean_ns: window.histogram.mean(),
+            p50_ns: window.histogram.value_at_quantile(0.5) as f64,
+            p99_ns: window.histogram.value_at_quantile(0.99) as f64,
+        });
+    })
+    .map_err(text)?;
+    let judged = |stream: usize| layout.streams.get(stream).is_some_and(|info| info.judged);
+    let most = by_stream.into_iter().max_by_key(|(stream, (all, _))| (judged(*stream), all.len()));
+    Ok(most.map_or_else(Measured::default, |(_, (all, windows))| Measured {
+        windows,
+        p50_ns: Some(all.value_at_quantile(0.5) as f64),
+        p99_ns: Some(all.value_at_quantile(0.99) as f64),
+    }))
+}
+
+/// The same document with pseudonyms, by the order of the plan: the same drive has the same one in every report.
+fn pseudonymous(campaign: &Campaign, plan: &Plan) -> Result<Campaign, Failure> {
+    let mut names: Vec<(String, String)> = Vec::new();
+    let mut hosts: Vec<&str> = Vec::new();
+    for (index, (planned, drive)) in plan.drives.iter().zip(&campaign.drives).enumerate() {
+        let of = &planned.drive;
+        let known = [Some(&of.id), of.serial.as_ref(), of.wwid.as_ref(), Some(&of.path)];
+        names.extend(known.into_iter().flatten().map(|name| (name.clone(), format!("drive-{:04}", index + 1))));
+        if !drive.host.is_empty() && !hosts.contains(&drive.host.as_str()) {
+            hosts.push(&drive.host);
+        }
+    }
+    names.extend(hosts.iter().enumerate().map(|(index, host)| ((*host).to_owned(), format!("host-{:03}", index + 1))));
+    // The longest first: a name may be part of another.
+    names.sort_by_key(|(name, _)| std::cmp::Reverse(name.len()));
+    names.dedup();
+    let mut value = serde_json::to_value(campaign).map_err(Failure::environment)?;
+    replace(&mut value, &names);
+    serde_json::from_value(value).map_err(Failure::environment)
+}
+
+/// Replaces whole words in all texts of a document; paths of reports are removed.
+fn replace(value: &mut serde_json::Value, names: &[(String, String)]) {
+    use serde_json::Value;
+    match value {
+        Value::String(text) => *text = names.iter().fold(std::mem::take(text), |text, (name, by)| replace_word(&text, name, by)),
+        Value::Array(values) => values.iter_mut().for_each(|value| replace(value, names)),
+        Value::Object(fields) => fields.iter_mut().for_each(|(key, value)| match key.as_str() {
+            "report" => *value = Value::Null,
+            _ => replace(value, names),
+        }),
+        _ => {}
+    }
+}
+
+/// Replaces `name` where it is no part of a longer word.
+fn replace_word(text: &str, name: &str, by: &str) -> String {
+    let is_part = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric());
+    let (mut result, mut rest) = (String::new(), text);
+    while let Some(at) = rest.find(name).filter(|_| !name.is_empty()) {
+        let (before, after) = (&rest[..at], &rest[at + name.len()..]);
+        let last = before.chars().next_back().or_else(|| result.chars().next_back());
+        let word = if is_part(last) || is_part(after.chars().next()) { name } else { by };
+        result.push_str(before);
+        result.push_str(word);
+        rest = after;
+    }
+    result + rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_name_is_replaced_as_a_word_only() {
+        assert_eq!(replace_word("n1 and n10, on n1:/dev/x n1", "n1", "H"), "H and n10, on H:/dev/x H");
+        assert_eq!(replace_word("an1 n1", "n1", "H"), "an1 H");
+    }
+}

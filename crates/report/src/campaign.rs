@@ -1,0 +1,435 @@
+//! The page of a campaign: verdicts, ratings of the population, drives that differ from their peers.
+
+use crate::charts::{Axis, Chart, Line, Points, Section, Style};
+use crate::html::Page;
+use crate::table::{Cell, Table};
+use results::judge::Outcome;
+use results::population::{Comparison, Examination, Level, ToleranceBound, compare, held_by};
+use results::units::{self, count, number};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use std::collections::{BTreeMap, BTreeSet};
+
+/// Version of the JSON. Grows when a field changes its meaning or goes.
+pub const CAMPAIGN_FORMAT_VERSION: u32 = 1;
+
+/// Shares of the population for which a bound is stated.
+const SHARES: [f64; 3] = [0.5, 0.9, 0.95];
+
+/// Confidence of bounds and intervals.
+const CONFIDENCE: f64 = 0.95;
+
+/// Most groups in a chart; more would not be told apart.
+const GROUPS_MAX: usize = 12;
+
+/// Drives in the table of the text form.
+const TEXT_ROWS: usize = 60;
+
+/// A campaign with its results.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct Campaign {
+    /// [`CAMPAIGN_FORMAT_VERSION`].
+    pub format_version: u32,
+    /// Program and version.
+    pub made_by: String,
+    pub name: String,
+    /// True if names of drives and hosts are pseudonyms.
+    pub anonymous: bool,
+    pub steps: Vec<String>,
+    pub drives: Vec<CampaignDrive>,
+    /// Measured values by drive, of each quantity that several drives have.
+    pub quantities: Vec<Quantity>,
+    /// Step whose latencies were compared; `None` if no step has any.
+    pub compared_step: Option<String>,
+    /// Drives, hosts, slots and firmwares that are slow among their peers.
+    pub examination: Examination,
+    /// Other remarks, each one sentence.
+    pub remarks: Vec<String>,
+}
+
+/// A drive of a campaign.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct CampaignDrive {
+    pub drive: String,
+    pub model: String,
+    pub firmware: String,
+    pub host: String,
+    pub slot: String,
+    pub link: String,
+    /// Results by step, in the order of [`Campaign::steps`].
+    pub results: Vec<StepResult>,
+}
+
+/// Result of a step on a drive.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct StepResult {
+    /// `PASS`, `FAIL`, `running`, `lost`...
+    pub state: String,
+    pub outcome: Option<Outcome>,
+    pub sentence: String,
+    /// Its own report, relative to the campaign's directory.
+    pub report: Option<String>,
+}
+
+/// A quantity of the population.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct Quantity {
+    /// `rating`, `99th percentile of reads`.
+    pub name: String,
+    /// `x`, `us`.
+    pub unit: String,
+    /// True if a larger value is better.
+    pub larger_is_better: bool,
+    /// By drive; null where it was not measured.
+    pub values: Vec<Option<f64>>,
+    /// What most drives hold, of larger-is-better quantities.
+    pub bounds: Vec<ToleranceBound>,
+    /// Pairs of firmwares or models.
+    pub comparisons: Vec<PairComparison>,
+}
+
+/// Two groups of drives compared by ranks.
+#[derive(Debug, Clone, Serialize, Deserialize, JsonSchema)]
+pub struct PairComparison {
+    /// `firmware` or `model`.
+    pub by: String,
+    pub first: String,
+    pub second: String,
+    pub comparison: Comparison,
+}
+
+impl Quantity {
+    /// Values by drive with their bounds, and comparisons of the firmwares and models of `drives`. `None` with fewer than
+    /// two values.
+    pub fn of(
+        name: &str,
+        unit: &str,
+        larger_is_better: bool,
+        values: Vec<Option<f64>>,
+        drives: &[CampaignDrive],
+    ) -> Option<Self> {
+        let known: Vec<f64> = values.iter().flatten().copied().collect();
+        if known.len() < 2 {
+            return None;
+        }
+        let bounds = match larger_is_better {
+            true => SHARES.iter().filter_map(|share| held_by(&known, *share, CONFIDENCE)).collect(),
+            false => Vec::new(),
+        };
+        let mut this = Self {
+            name: name.to_owned(),
+            unit: unit.to_owned(),
+            larger_is_better,
+            values,
+            bounds,
+            comparisons: Vec::new(),
+        };
+        for (by, label) in [("firmware", Label::Firmware), ("model", Label::Model)] {
+            let groups: Vec<(String, Vec<f64>)> = this.groups(drives, label).into_iter().collect();
+            for (at, (first, of_first)) in groups.iter().enumerate() {
+                for (second, of_second) in &groups[at + 1..] {
+                    let comparison = compare(of_first, of_second, CONFIDENCE);
+                    this.comparisons.extend(comparison.map(|comparison| PairComparison {
+                        by: by.to_owned(),
+                        first: first.clone(),
+                        second: second.clone(),
+                        comparison,
+                    }));
+                }
+            }
+        }
+        Some(this)
+    }
+
+    /// Values by group, ascending; drives without the label are left out.
+    fn groups(&self, drives: &[CampaignDrive], by: Label) -> BTreeMap<String, Vec<f64>> {
+        let mut groups: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+        for (drive, value) in drives.iter().zip(&self.values) {
+            if let Some(value) = value.filter(|_| !by.of(drive).is_empty()) {
+                groups.entry(by.of(drive).to_owned()).or_default().push(value);
+            }
+        }
+        groups.values_mut().for_each(|values| values.sort_by(f64::total_cmp));
+        groups
+    }
+
+    fn text(&self, value: f64) -> String {
+        let space = if self.unit == "x" { "" } else { " " };
+        format!("{}{space}{}", number(value), self.unit)
+    }
+}
+
+/// Properties of a drive by which a population is divided.
+#[derive(Debug, Clone, Copy)]
+enum Label {
+    Model,
+    Firmware,
+    Host,
+    Slot,
+    Link,
+}
+
+impl Label {
+    const ALL: [(Self, &'static str); 5] = [
+        (Self::Firmware, "firmware"),
+        (Self::Host, "host"),
+        (Self::Slot, "slot"),
+        (Self::Link, "link"),
+        (Self::Model, "model"),
+    ];
+
+    fn of(self, drive: &CampaignDrive) -> &str {
+        match self {
+            Self::Model => &drive.model,
+            Self::Firmware => &drive.firmware,
+            Self::Host => &drive.host,
+            Self::Slot => &drive.slot,
+            Self::Link => &drive.link,
+        }
+    }
+}
+
+impl Campaign {
+    /// The sentences that a reader needs first.
+    fn summary(&self) -> Vec<String> {
+        let mut sentences = vec![format!("{} in the campaign {}.", count(self.drives.len() as u64, "drive"), self.name)];
+        for (at, step) in self.steps.iter().enumerate() {
+            let mut states: BTreeMap<&str, u64> = BTreeMap::new();
+            self.drives.iter().for_each(|drive| *states.entry(&drive.results[at].state).or_default() += 1);
+            let states: Vec<_> = states.iter().map(|(state, count)| format!("{count} {state}")).collect();
+            sentences.push(format!("{step}: {}.", states.join(", ")));
+        }
+        for quantity in &self.quantities {
+            sentences.extend(quantity.bounds.iter().map(|bound| {
+                format!(
+                    "{} of such drives have a {} of at least {}, with {} confidence ({} measured{}).",
+                    units::percent_whole(bound.share),
+                    quantity.name,
+                    quantity.text(bound.bound),
+                    units::percent_whole(bound.confidence),
+                    count(bound.drives as u64, "drive"),
+                    match bound.confidence < CONFIDENCE {
+                        true => format!("; {} give {}", bound.drives_needed, units::percent_whole(CONFIDENCE)),
+                        false => String::new(),
+                    }
+                )
+            }));
+            sentences.extend(quantity.comparisons.iter().map(|pair| pair_sentence(quantity, pair)));
+        }
+        sentences
+    }
+
+    /// The odd ones, and what cannot be said.
+    fn differing(&self) -> Vec<String> {
+        let Some(step) = &self.compared_step else {
+            return vec!["No step has latencies to compare.".to_owned()];
+        };
+        let Examination { slow, undecided, compared } = &self.examination;
+        let mut sentences: Vec<String> = slow.iter().map(ToString::to_string).collect();
+        if slow.is_empty() && !compared.is_empty() {
+            sentences.push(format!("No drive is slow among its peers in the step {step}."));
+        }
+        sentences.extend(compared.iter().map(|of| {
+            format!(
+                "{}: {} compared in the step {step}; a drive slower than its peers by {} times all the time is found in every second case.",
+                of.model,
+                count(of.drives as u64, "drive"),
+                number(of.detectable)
+            )
+        }));
+        sentences.extend(undecided.iter().map(ToString::to_string));
+        sentences
+    }
+
+    fn table(&self, rows_max: usize) -> Table {
+        let drives = self.drives.iter().take(rows_max).enumerate().map(|(index, drive)| {
+            let labels = [&drive.drive, &drive.model, &drive.firmware, &drive.host, &drive.slot];
+            let labels = labels.into_iter().map(|text| Cell::from(text.clone()));
+            let results = drive.results.iter().map(|result| match (result.outcome, &result.report) {
+                (Some(Outcome::Fail), _) => Cell::bad(result.state.clone()),
+                _ => Cell::from(result.state.clone()),
+            });
+            let values = self.quantities.iter().map(|quantity| {
+                Cell::from(quantity.values[index].map_or_else(|| "-".to_owned(), |value| quantity.text(value)))
+            });
+            labels.chain(results).chain(values).collect::<Vec<_>>()
+        });
+        Table::new("Drives")
+            .text(["drive", "model", "firmware", "host", "slot"])
+            .text(self.steps.iter().cloned())
+            .numbers(self.quantities.iter().map(|quantity| quantity.name.clone()))
+            .rows(drives)
+    }
+
+    /// Reasons of all results that are no success.
+    fn reasons(&self) -> Vec<String> {
+        let good = |result: &StepResult| matches!(result.outcome, Some(Outcome::Pass | Outcome::Measured)) || result.sentence.is_empty();
+        let of = |drive: &CampaignDrive| {
+            let results = self.steps.iter().zip(&drive.results).filter(|(_, result)| !good(result) && result.state != "done");
+            let sentence = |(step, result): (&String, &StepResult)| format!("{} {step} {}: {}", drive.drive, result.state, result.sentence);
+            results.map(sentence).collect::<Vec<_>>()
+        };
+        self.drives.iter().flat_map(of).collect()
+    }
+
+    pub fn text(&self) -> String {
+        let lines = |title: &str, sentences: &[String]| match sentences {
+            [] => String::new(),
+            some => format!("\n{title}:\n{}", some.iter().map(|sentence| format!("  {sentence}\n")).collect::<String>()),
+        };
+        let more = match self.drives.len().saturating_sub(TEXT_ROWS) {
+            0 => String::new(),
+            more => format!("and {more} more (--html and --json have all)\n"),
+        };
+        let summary: String = self.summary().iter().map(|sentence| format!("{sentence}\n")).collect();
+        format!(
+            "{summary}{}{}{}\n{}{more}",
+            lines("drives that differ", &self.differing()),
+            lines("not passed", &self.reasons()),
+            lines("remarks", &self.remarks),
+            self.table(TEXT_ROWS)
+        )
+    }
+
+    pub fn markdown(&self) -> String {
+        let list = |title: &str, sentences: &[String]| match sentences {
+            [] => String::new(),
+            some => format!("\n## {title}\n\n{}", some.iter().map(|sentence| format!("* {sentence}\n")).collect::<String>()),
+        };
+        format!(
+            "# Campaign {}\n{}{}{}{}\n## Drives\n\n{}",
+            self.name,
+            list("Summary", &self.summary()),
+            list("Drives that differ", &self.differing()),
+            list("Not passed", &self.reasons()),
+            list("Remarks", &self.remarks),
+            self.table(usize::MAX).markdown()
+        )
+    }
+
+    /// All of it as indented JSON.
+    pub fn json(&self) -> serde_json::Result<String> {
+        serde_json::to_string_pretty(self).map(|json| json + "\n")
+    }
+
+    /// JSON Schema (draft 2020-12) of [`Self::json`]: `docs/campaign.schema.json`.
+    pub fn schema() -> serde_json::Result<String> {
+        crate::schema_of::<Self>()
+    }
+
+    /// A self-contained HTML page: no network, no other file.
+    pub fn html(&self) -> String {
+        let mut page = Page::new(format!("Campaign {}", self.name));
+        let slow: Vec<String> = self.examination.slow.iter().map(ToString::to_string).collect();
+        page.warnings(&slow);
+        page.list(&self.summary());
+        for (number, quantity) in self.quantities.iter().enumerate() {
+            let charts = self.charts(number, quantity);
+            let intro = "Each drive is a point. Groups that lie apart have a common cause; a single point apart is a drive.";
+            page.charts(&Section::new(&format!("quantity-{number}"), &capital(&quantity.name), intro, charts));
+        }
+        page.heading("Drives that differ from their peers");
+        page.list(&self.differing());
+        page.heading("Drives");
+        page.add(&[self.table(usize::MAX)]);
+        page.list(&self.reasons());
+        let reports = self.drives.iter().flat_map(|drive| {
+            let of = |(step, result): (&String, &StepResult)| {
+                result.report.as_ref().map(|path| (format!("{}, {step}", drive.drive), path.clone()))
+            };
+            self.steps.iter().zip(&drive.results).filter_map(of).collect::<Vec<_>>()
+        });
+        page.links("Certificates and reports of single drives", &reports.collect::<Vec<_>>());
+        page.list(&self.remarks);
+        page.html(&self.made_by)
+    }
+
+    /// The distribution of a quantity over all, and its values by each label that divides the drives.
+    fn charts(&self, number: usize, quantity: &Quantity) -> Vec<Chart> {
+        let labels = Label::ALL.into_iter().filter(|(label, _)| {
+            let groups: BTreeSet<&str> = self.drives.iter().map(|drive| label.of(drive)).filter(|name| !name.is_empty()).collect();
+            (2..=GROUPS_MAX).contains(&groups.len())
+        });
+        let labels: Vec<(Label, &str)> = labels.collect();
+        let by = labels.first().copied();
+        let mut charts = vec![self.cdf(number, quantity, by)];
+        charts.extend(labels.into_iter().map(|(label, name)| self.strip(number, quantity, label, name)));
+        charts
+    }
+
+    fn axis(quantity: &Quantity) -> Axis {
+        Axis::linear(&quantity.name, &quantity.unit)
+    }
+
+    fn cdf(&self, number: usize, quantity: &Quantity, by: Option<(Label, &str)>) -> Chart {
+        let mut all: Vec<f64> = quantity.values.iter().flatten().copied().collect();
+        all.sort_by(f64::total_cmp);
+        let mut groups = vec![("all drives".to_owned(), all.clone())];
+        groups.extend(by.into_iter().flat_map(|(label, _)| quantity.groups(&self.drives, label)));
+        let line = |(at, (name, values)): (usize, (String, Vec<f64>))| {
+            let share = |rank: usize| Some(100.0 * (rank + 1) as f64 / values.len() as f64);
+            Line { name, y: (0..values.len()).map(share).collect(), x: Points::Each(values), style: Style::line(at) }
+        };
+        let y = Axis { max: Some(100.0), ..Axis::linear("drives at or below", "%") };
+        let chart = Chart::new(format!("cdf-{number}"), format!("Distribution of the {}", quantity.name), Self::axis(quantity), y);
+        let at = |share| quantile(&all, share).map_or_else(String::new, |value| quantity.text(value));
+        let key = format!("Half of the drives are at or below {}, 5 % at or below {}.", at(0.5), at(0.05));
+        let by = by.map_or(String::new(), |(_, name)| format!(", for all drives and by {name}"));
+        let caption = format!("Share of the drives with at most this value{by}.");
+        Chart { key, caption, lines: groups.into_iter().enumerate().map(line).collect(), wide: true, ..chart }
+    }
+
+    fn strip(&self, number: usize, quantity: &Quantity, label: Label, name: &str) -> Chart {
+        let groups = quantity.groups(&self.drives, label);
+        let slow: BTreeSet<&str> = self.examination.slow.iter().filter(|slow| slow.level == Level::Drive).map(|slow| slow.name.as_str()).collect();
+        let line = |(at, (group, values)): (usize, (&String, &Vec<f64>))| {
+            // Side by side in the column of the group, so that equal values are seen.
+            let width = values.len().max(2) as f64;
+            let place = |rank: usize| at as f64 + 1.0 + 0.6 * (rank as f64 / (width - 1.0) - 0.5);
+            Line {
+                name: group.clone(),
+                x: Points::Each((0..values.len()).map(place).collect()),
+                y: values.iter().map(|value| Some(*value)).collect(),
+                style: Style { symbols: true, joined: false, ..Style::line(at) },
+            }
+        };
+        let lines = groups.iter().enumerate().map(line).collect();
+        let x = Axis::linear(&format!("{name}, in the order of the legend"), "");
+        let chart = Chart::new(format!("strip-{number}-{name}"), format!("{} by {name}", capital(&quantity.name)), x, Self::axis(quantity));
+        let medians = groups.iter().filter_map(|(group, values)| Some((quantile(values, 0.5)?, group)));
+        let medians: Vec<(f64, &String)> = medians.collect();
+        let (low, high) = (medians.iter().min_by(|a, b| a.0.total_cmp(&b.0)), medians.iter().max_by(|a, b| a.0.total_cmp(&b.0)));
+        let key = low.zip(high).map_or_else(String::new, |(low, high)| {
+            format!("Medians from {} ({}) to {} ({}).", quantity.text(low.0), low.1, quantity.text(high.0), high.1)
+        });
+        let odd = if slow.is_empty() { String::new() } else { format!(" Slow drives: {}.", slow.into_iter().collect::<Vec<_>>().join(", ")) };
+        let caption = format!("A point is a drive, sorted within its {name}.{odd}");
+        Chart { key, caption, lines, ..chart }
+    }
+}
+
+fn pair_sentence(quantity: &Quantity, pair: &PairComparison) -> String {
+    let PairComparison { by, first, second, comparison } = pair;
+    let interval = comparison.shift_interval.map_or_else(
+        || "; too few drives for an interval".to_owned(),
+        |[low, high]| format!(" ({} to {} with {} confidence)", number(low), number(high), units::percent_whole(CONFIDENCE)),
+    );
+    format!(
+        "{} of {by} {second} against {first}: median difference {} {}{interval}, p = {:.1e}.",
+        capital(&quantity.name),
+        number(comparison.shift),
+        quantity.unit,
+        comparison.p_value
+    )
+}
+
+/// The value at `share` of ascending values, by nearest rank; `None` without any.
+fn quantile(values: &[f64], share: f64) -> Option<f64> {
+    let rank = (share * values.len() as f64).ceil() as usize;
+    values.get(rank.max(1) - 1).copied()
+}
+
+fn capital(text: &str) -> String {
+    let mut letters = text.chars();
+    letters.next().map_or_else(String::new, |first| first.to_uppercase().collect::<String>() + letters.as_str())
+}
