@@ -36,6 +36,7 @@ mod index;
 mod latency;
 mod linearizability;
 mod loglatency;
+mod metrics;
 mod outputs;
 mod predict;
 mod prep;

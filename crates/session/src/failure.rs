@@ -5,7 +5,7 @@ use std::fmt::{self, Display};
 use std::process::ExitCode;
 
 /// Failure of a command.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Failure {
     /// One line per error: operation and object, cause, remedy.
     pub message: String,

@@ -10,6 +10,7 @@ pub mod failure;
 pub mod in_process;
 pub mod input;
 pub mod leave;
+pub mod metrics;
 pub mod output_file;
 pub mod place;
 pub mod placement;

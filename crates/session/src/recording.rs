@@ -5,6 +5,7 @@ use crate::devices::Devices;
 use crate::engine::EngineFacts;
 use crate::failure::Failure;
 use crate::leave;
+use crate::metrics::Metrics;
 use crate::progress::Progress;
 use crate::signals;
 use crate::tracing::{self, Tracing};
@@ -96,6 +97,7 @@ pub struct Recording<'a> {
     pub records_read: Option<RecordsRead>,
     workers_told: bool,
     stopped: Option<Instant>,
+    metrics: Option<Metrics>,
     watch: &'a mut dyn Watch,
 }
 
@@ -129,6 +131,7 @@ impl<'a> Recording<'a> {
             records_read: None,
             workers_told: false,
             stopped: None,
+            metrics: options.metrics,
             watch,
         }
     }
@@ -163,7 +166,7 @@ impl<'a> Recording<'a> {
 
     /// The verdict with its explanations. They are read from the directory, because the trace samples are there; read
     /// errors cost only explanations.
-    fn verdict(&self, end: &End) -> Verdict {
+    fn verdict(&mut self, end: &End) -> Verdict {
         let blame = if self.has_begun() { run_dir::blame(&self.dir).unwrap_or_default() } else { Vec::new() };
         // Wrong data first, even if other failures came earlier.
         let failures = self.wrong.iter().chain(&self.failures).cloned().collect();
@@ -171,6 +174,9 @@ impl<'a> Recording<'a> {
         let mut verdict = Verdict { blame, failures, records_read, ..self.judge.verdict(end) };
         verdict.fail_for(self.watch.missed(end));
         verdict.note(self.watch.notes());
+        if let Some(metrics) = &mut self.metrics {
+            metrics.publish(&self.judge, Some(verdict.outcome));
+        }
         verdict
     }
 
@@ -226,6 +232,8 @@ pub struct Options {
     /// Sample the block layer's tracepoints, if possible.
     pub trace: bool,
     pub settings: Settings,
+    /// Metrics for Prometheus, if requested.
+    pub metrics: Option<Metrics>,
 }
 
 /// Environment variable with the instant at which a run begins that several hosts begin together, milliseconds since
@@ -293,6 +301,10 @@ impl Sink for Recording<'_> {
             None => interval.counters.iter().map(u64::to_string).collect(),
         };
         self.judge.add(interval);
+        if let Some(metrics) = &mut self.metrics {
+            let columns = self.sampler.as_ref().map_or(&[][..], Sampler::columns);
+            metrics.interval(interval, &self.judge, columns, &telemetry);
+        }
         self.progress.interval(interval);
         if let Some(writer) = &mut self.writer {
             writer.write_interval(interval, &telemetry)?;

@@ -8,6 +8,7 @@ use crate::console;
 use crate::devices::{Consents, Devices};
 use crate::engine::{Demand, Engine, EngineFacts};
 use crate::failure::Failure;
+use crate::metrics::{Metrics, Publisher};
 use crate::recording::{Options, Recording, Watch};
 use crate::signals::Switch;
 use device::observe::host::HostFacts;
@@ -177,6 +178,7 @@ pub fn run<W: Workload>(request: RunRequest<'_, W>, switch: &Switch, watch: &mut
     } = request;
     // Before any question about erasing.
     check_usable(&dir).map_err(Failure::environment)?;
+    let publisher = Publisher::from_environment()?;
     let specs: Vec<_> = workloads.iter().map(|named| named.workload.spec()).collect();
     let spec = RunSpec::joined(&specs).map_err(|why| Failure::usage(format!("cannot run these together - {why}")))?;
     let slice_sec = length_of_slices(slice_sec, spec.duration_sec, spec.report_interval_sec, act_log)?;
@@ -230,7 +232,8 @@ pub fn run<W: Workload>(request: RunRequest<'_, W>, switch: &Switch, watch: &mut
     let slice_ns = slice_sec * NS_PER_SEC;
     let what = Run { layout: plan.layout, settings, interval_ns, slice_ns, control: control.clone() };
     let _armed = switch.arm(vec![control.clone()]);
-    let options = Options { quiet, heading: part.heading, act_log, trace, settings };
+    let metrics = publisher.map(|publisher| Metrics::new(publisher, &manifest, &dir));
+    let options = Options { quiet, heading: part.heading, act_log, trace, settings, metrics };
     let mut recording = Recording::new(dir, manifest, devices, &facts, control, options, watch);
     let ran = engine.run(&what, plan.shards, devices, seed, &facts, &mut recording);
     recording.records_read = engine.take_records_read();

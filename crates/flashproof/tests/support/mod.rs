@@ -114,6 +114,8 @@ impl Bench {
             .env("FLASHPROOF_STATE", self.path("state"))
             .env_remove("FLASHPROOF_ERASE")
             .env_remove("FLASHPROOF_ONLY")
+            .env_remove("FLASHPROOF_METRICS")
+            .env_remove("FLASHPROOF_METRICS_FILE")
             .env("PATH", PATH)
             .stdin(Stdio::null());
         command

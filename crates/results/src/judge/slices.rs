@@ -287,6 +287,17 @@ impl Judge {
         self.groups.iter().filter(|group| group.device.is_some())
     }
 
+    /// Shares over the limits so far in the newest slice: stream, device (`None`: all together), limit, share.
+    pub fn newest_shares(&self) -> impl Iterator<Item = (usize, Option<usize>, Limit, f64)> + '_ {
+        let groups = self.judged_groups().filter(|_| !self.plan.has_no_limits());
+        let newest = groups.filter_map(|group| Some((group, group.slices.last().filter(|slice| slice.wanted() > 0)?)));
+        newest.flat_map(|(group, slice)| {
+            let limits = self.plan.limits_of(group.stream).zip(slice.judged_over);
+            let share = |over: u64| over as f64 / slice.wanted() as f64;
+            limits.filter_map(move |(limit, over)| Some((group.stream, group.device, limit?, share(over))))
+        })
+    }
+
     /// The groups that limits judge.
     pub(crate) fn judged_groups(&self) -> impl Iterator<Item = &GroupCounts> {
         self.groups.iter().filter(|group| self.plan.streams[group.stream].judged)

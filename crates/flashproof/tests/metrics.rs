@@ -1,0 +1,271 @@
+//! Live metrics: their text by promtool, a real Prometheus beside a run, hostile clients, the dashboard and the alerts.
+
+use crate::support;
+
+use results::run_dir::{self, Intervals};
+use serde_json::Value;
+use std::collections::{BTreeMap, BTreeSet};
+use std::fs::{self, File};
+use std::io::{Read, Write};
+use std::net::{SocketAddr, TcpListener, TcpStream};
+use std::os::unix::fs::{MetadataExt, symlink};
+use std::time::{Duration, Instant};
+use support::{Bench, OUT, Running, project, tool, totals};
+
+/// Ends each text, so that one without it was cut.
+const LAST_FAMILY: &str = "\n# TYPE flashproof_temperature_celsius gauge\n";
+
+/// A run of `seconds` in real time that only reads a file, with its metrics on a free port and in m.prom.
+fn started(bench: &Bench, seconds: u32) -> (Running, SocketAddr) {
+    File::create(bench.path("file")).unwrap().set_len(16 << 20).unwrap();
+    bench.write(
+        "a.conf",
+        format!("device-names: file\ntest-duration-sec: {seconds}\nread-reqs-per-sec: 100\nreport-interval-sec: 1\n"),
+    );
+    let mut command = bench.prepare(&["storage", "a.conf", "--out", OUT, "--sla", "99%>10s"]);
+    let mut running = Running::start({
+        command.env("FLASHPROOF_METRICS", "0").env("FLASHPROOF_METRICS_FILE", "m.prom");
+        command
+    });
+    running.wait_to_hear("/metrics\n");
+    let said = running.said();
+    let address = said.split("metrics: http://").nth(1).and_then(|rest| rest.split('/').next()).unwrap();
+    (running, address.parse().unwrap())
+}
+
+/// The response to `request`: its status, and its body, which has the length that is announced.
+fn response(to: SocketAddr, request: &[u8]) -> (u32, String) {
+    let mut stream = TcpStream::connect(to).unwrap();
+    stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    stream.write_all(request).unwrap();
+    let mut response = String::new();
+    stream.read_to_string(&mut response).unwrap();
+    let (head, body) = response.split_once("\r\n\r\n").unwrap_or_else(|| panic!("{response:?}"));
+    assert!(head.starts_with("HTTP/1.1 "), "{head}");
+    if head.contains("\r\nContent-Length: ") {
+        assert!(head.contains(&format!("\r\nContent-Length: {}\r\nConnection: close", body.len())), "{head}");
+    }
+    (head[9..12].parse().unwrap(), body.to_owned())
+}
+
+/// By name and labels, the values of a text.
+fn samples(text: &str) -> BTreeMap<&str, f64> {
+    let lines = text.lines().filter(|line| !line.starts_with('#'));
+    lines.map(|line| line.rsplit_once(' ').unwrap()).map(|(name, value)| (name, value.parse().unwrap())).collect()
+}
+
+/// Names of the families of a text.
+fn families(text: &str) -> BTreeSet<&str> {
+    text.lines().filter_map(|line| line.strip_prefix("# TYPE ")?.split(' ').next()).collect()
+}
+
+#[test]
+fn the_file_has_the_counts_of_the_run_and_is_valid_for_promtool() {
+    let bench = Bench::new();
+    bench.write(
+        "a.conf",
+        "device-names: sim:name=a,sim:name=b\ntest-duration-sec: 60\nread-reqs-per-sec: 2000\nwrite-reqs-per-sec: 1000\n",
+    );
+    // Names that need escaping reach every sample.
+    let out = "a \"b\\c\nd";
+    let run_as = |variables: &[(&str, &str)], out: &str| {
+        let mut command = bench.prepare(&["storage", "a.conf", "--out", out, "--sla", "99%>300us,98%>3ms"]);
+        command.envs(variables.iter().copied());
+        Running::start(command).end()
+    };
+    run_as(&[("FLASHPROOF_METRICS_FILE", "m.prom")], out).expect(0);
+    let text = bench.text("m.prom");
+    assert!(text.contains(LAST_FAMILY), "{text}");
+    let run = run_dir::read(&bench.path(out)).unwrap();
+    let dir = format!("dir=\"{}/a \\\"b\\\\c\\nd\"", bench.path("").display().to_string().trim_end_matches('/'));
+    let samples = samples(&text);
+    let of = |name: &str, labels: &str| {
+        let name = format!("flashproof_{name}{{{dir}{labels}}}");
+        *samples.get(&*name).unwrap_or_else(|| panic!("no {name} in\n{text}"))
+    };
+    for stream in ["reads", "large-block-reads", "large-block-writes"] {
+        let on = |device: &str, more: &str| format!(",stream=\"{stream}\",device=\"sim:name={device}\"{more}");
+        let count = |name: &str, more: &str| of(name, &on("a", more)) + of(name, &on("b", more));
+        let (ops, errors, _) = totals(&run, stream);
+        assert_eq!((count("operations_total", ""), count("operation_errors_total", "")), (ops as f64, errors as f64));
+        for kind in [",kind=\"service\"", ",kind=\"judged\""] {
+            assert_eq!(count("latency_seconds_count", kind), ops as f64, "{stream}{kind}");
+            // A histogram resolves 1 % of a time.
+            let slower = ops as f64 - count("latency_seconds_bucket", &format!("{kind},le=\"0.0003\""));
+            if stream == "reads" {
+                let over: u64 = run
+                    .verdict
+                    .groups
+                    .iter()
+                    .filter(|group| group.device.is_some())
+                    .map(|group| group.slices[0].judged_over[0])
+                    .sum();
+                assert!((slower - over as f64).abs() <= ops as f64 / 50.0, "{slower} of {ops}, {over} counted exactly");
+            }
+        }
+    }
+    let group = run.verdict.groups.iter().find(|group| group.device.as_deref() == Some("sim:name=b")).unwrap();
+    let shares = group.slices[0].judged_share.clone().unwrap();
+    for (threshold, share, limit) in [("300us", shares[0], 0.99), ("3ms", shares[1], 0.98)] {
+        let threshold = format!(",threshold=\"{threshold}\"");
+        assert_eq!(of("over_threshold_ratio", &format!(",stream=\"reads\",device=\"sim:name=b\"{threshold}")), share);
+        assert_eq!(of("over_threshold_limit_ratio", &format!(",stream=\"reads\"{threshold}")), limit);
+    }
+    assert_eq!(of("run_elapsed_seconds", ""), 60.0);
+    assert_eq!(of("verdict", ",outcome=\"pass\""), 1.0);
+    if tool("promtool", &["--version"]).is_some() {
+        Running::start(bench.shell("promtool check metrics < m.prom")).end().expect(0);
+    }
+
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = taken.local_addr().unwrap().port().to_string();
+    symlink("m.prom", bench.path("m.txt")).unwrap();
+    for (variable, value, code) in [
+        ("FLASHPROOF_METRICS", &*port, 3),
+        ("FLASHPROOF_METRICS", "no address", 3),
+        ("FLASHPROOF_METRICS_FILE", "m.txt", 2),
+        ("FLASHPROOF_METRICS_FILE", "none/m.prom", 3),
+    ] {
+        run_as(&[(variable, value)], "refused").expect_error(code, &["metrics", variable, value]);
+        assert!(!bench.exists("refused"), "{variable}={value}");
+    }
+}
+
+#[test]
+fn prometheus_sees_the_operations_that_the_run_directory_has() {
+    let bench = Bench::new();
+    if tool("prometheus", &["--version"]).is_none() {
+        return;
+    }
+    let (mut running, address) = started(&bench, 10);
+    bench.write(
+        "prometheus.yml",
+        format!(
+            "global: {{scrape_interval: 1s}}\nscrape_configs: [{{job_name: flashproof, static_configs: [{{targets: ['{address}']}}]}}]\n"
+        ),
+    );
+    let free = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap();
+    let line = format!(
+        "exec prometheus --config.file=prometheus.yml --storage.tsdb.path=data --web.listen-address={free} --log.level=warn"
+    );
+    let mut prometheus = Running::start(bench.shell(&line));
+    prometheus.wait_until("it listens", || TcpStream::connect(free).is_ok());
+    let query = |query: &str| {
+        let request = format!("GET /api/v1/query?query={query} HTTP/1.0\r\n\r\n");
+        let (status, body) = response(free, request.as_bytes());
+        assert_eq!(status, 200, "{body}");
+        let results = serde_json::from_str::<Value>(&body).unwrap()["data"]["result"].take();
+        let value = |result: &Value| result["value"][1].as_str().unwrap().parse().unwrap();
+        results.as_array().unwrap().iter().map(value).collect::<Vec<f64>>()
+    };
+
+    // The file is whole at any time, and another one at each interval.
+    let mut inodes = BTreeSet::new();
+    running.wait_until("most of it is over", || {
+        if let Ok(text) = fs::read_to_string(bench.path("m.prom")) {
+            assert!(text.starts_with("# HELP ") && text.contains(LAST_FAMILY), "{text}");
+            inodes.insert(fs::metadata(bench.path("m.prom")).unwrap().ino());
+        }
+        query("flashproof_run_elapsed_seconds") >= vec![8.0]
+    });
+    assert!(inodes.len() > 1, "{inodes:?}");
+    running.end().expect(0);
+    let scraped = query("max_over_time(flashproof_operations_total%7Bstream=%22reads%22%7D[1m])");
+    let manifest = run_dir::manifest(&bench.path(OUT)).unwrap();
+    let mut intervals = Intervals::open(&bench.path(OUT), &manifest).unwrap();
+    let (mut total, mut by_interval) = (0, Vec::new());
+    while let Some(record) = intervals.next().unwrap() {
+        total += record.counts.cells.iter().map(|cell| cell.ops).sum::<u64>();
+        by_interval.push(total as f64);
+    }
+    // The endpoint is gone with the process: the last interval may come after the last scrape.
+    assert!(
+        scraped.len() == 1 && by_interval[by_interval.len() - 3..].contains(&scraped[0]),
+        "{scraped:?} {by_interval:?}"
+    );
+    assert!(bench.text("m.prom").contains("outcome=\"pass\"} 1\n"), "{}", bench.text("m.prom"));
+}
+
+#[test]
+fn hostile_clients_get_errors_and_hold_up_nobody() {
+    let bench = Bench::new();
+    let (mut running, address) = started(&bench, 600);
+    running.wait_until("its first interval", || bench.exists("m.prom"));
+    let get = || response(address, b"GET /metrics HTTP/1.1\r\nHost: x\r\nAccept: */*\r\n\r\n");
+    let header =
+        |bytes: usize| [b"GET /metrics HTTP/1.1\r\nX: ".to_vec(), vec![b'x'; bytes], b"\r\n\r\n".to_vec()].concat();
+    for (request, status) in [
+        (b"GET /metrics?x=1 HTTP/1.0\r\n\r\n".to_vec(), 200),
+        (header(8_000), 200),
+        (header(9_000), 400),
+        (header(500_000), 400),
+        (b"GET / HTTP/1.1\r\n\r\n".to_vec(), 404),
+        (b"GET /metrics/../../etc/passwd HTTP/1.1\r\n\r\n".to_vec(), 404),
+        (b"POST /metrics HTTP/1.1\r\nContent-Length: 3\r\n\r\n".to_vec(), 405),
+        (b"HEAD /metrics HTTP/1.1\r\n\r\n".to_vec(), 405),
+        (b"PRI * HTTP/2.0\r\n\r\n".to_vec(), 400),
+        (b"GET /metrics\r\n\r\n".to_vec(), 400),
+        (b"\r\n\r\n".to_vec(), 400),
+        (vec![0xff; 9_000], 400),
+        ([&[0xc3, 0x28, 0, 10][..], b"\r\n"].concat(), 400),
+    ] {
+        assert_eq!(
+            response(address, &request).0,
+            status,
+            "{}",
+            String::from_utf8_lossy(&request[..request.len().min(60)])
+        );
+    }
+    // A client that says nothing, one that goes away, one that sends a byte now and then.
+    let _silent = TcpStream::connect(address).unwrap();
+    drop(TcpStream::connect(address).unwrap());
+    let mut slow = TcpStream::connect(address).unwrap();
+    let began = Instant::now();
+    let sender = std::thread::spawn(move || {
+        // Writing fails once the responder has given the client up.
+        while slow.write_all(b"x").is_ok() && began.elapsed() < Duration::from_secs(30) {
+            std::thread::sleep(Duration::from_millis(200));
+        }
+        began.elapsed()
+    });
+    let (status, body) = get();
+    assert!(status == 200 && body.contains(LAST_FAMILY), "{status} {body}");
+    assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+    assert!(sender.join().unwrap() < Duration::from_secs(10));
+}
+
+#[test]
+fn the_page_the_dashboard_and_the_alerts_name_the_metrics_that_exist() {
+    let bench = Bench::new();
+    bench.write("a.conf", "device-names: sim:\ntest-duration-sec: 2\nread-reqs-per-sec: 100\n");
+    let mut command = bench.prepare(&["storage", "a.conf", "--out", OUT]);
+    command.env("FLASHPROOF_METRICS_FILE", "m.prom");
+    Running::start(command).end().expect_judged();
+    let text = bench.text("m.prom");
+    let known = families(&text);
+    let read = |name: &str| fs::read_to_string(project().join(name)).unwrap();
+
+    let page = read("docs/metrics.md");
+    let row = |line: &str| {
+        Some(line.strip_prefix("| `")?.split('`').next()?.to_owned()).filter(|name| name.starts_with("flashproof_"))
+    };
+    let rows: BTreeSet<_> = page.lines().filter_map(row).collect();
+    assert_eq!(rows, known.iter().map(|name| (*name).to_owned()).collect(), "the table of docs/metrics.md");
+
+    let is_in_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    for file in ["examples/grafana/flashproof.json", "examples/grafana/alerts.yml"] {
+        let content = read(file);
+        let named: BTreeSet<_> =
+            content.split(|c| !is_in_name(c)).filter(|word| word.starts_with("flashproof_")).collect();
+        assert!(named.len() > 5, "{file}: {named:?}");
+        for name in named {
+            assert!(known.contains(name.strip_suffix("_bucket").unwrap_or(name)), "{file}: {name}");
+        }
+    }
+    serde_json::from_str::<Value>(&read("examples/grafana/flashproof.json")).unwrap();
+    if tool("promtool", &["--version"]).is_some() {
+        bench.link_examples();
+        let line = "cd examples/grafana && promtool check rules alerts.yml && promtool test rules alerts-test.yml";
+        Running::start(bench.shell(line)).end().expect(0);
+    }
+}

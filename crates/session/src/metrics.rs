@@ -1,0 +1,306 @@
+//! Live metrics of the running test for Prometheus: over HTTP, and as a file for node_exporter.
+//!
+//! Computed from the merged interval on the recording thread, once per report interval: the run loop does nothing more.
+//! The text is version 0.0.4 of the exposition format. Prometheus and the agents of OpenMetrics read it too;
+//! node_exporter's textfile collector reads nothing else.
+
+mod http;
+
+use crate::console;
+use crate::failure::Failure;
+use results::cell::{Interval, Latencies, Layout};
+use results::counts::CellCounts;
+use results::files::{self, Over};
+use results::judge::{Judge, Outcome};
+use results::run_dir::Manifest;
+use results::telemetry::{Column, ColumnOf};
+use results::units::quoted;
+use std::ffi::OsString;
+use std::fmt::Write;
+use std::net::{Ipv4Addr, TcpListener};
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
+
+/// Environment variable with the port, or ADDRESS:PORT, on which metrics are served.
+const ADDRESS_VARIABLE: &str = "FLASHPROOF_METRICS";
+/// Environment variable with the file to which metrics are written.
+const FILE_VARIABLE: &str = "FLASHPROOF_METRICS_FILE";
+
+/// Least time between two publications: simulated intervals pass faster than anyone scrapes.
+const PAUSE: Duration = Duration::from_millis(500);
+
+/// The text that the next scrape gets.
+type Page = Arc<Mutex<Arc<str>>>;
+
+/// Destinations of metrics. Opened once for all runs of a process, so that a series keeps its port.
+pub struct Publisher {
+    page: Page,
+    file: Option<PathBuf>,
+}
+
+impl Publisher {
+    /// The publisher that the environment variables ask for, if any.
+    ///
+    /// Errors: an address that cannot be served, or a file that cannot be written.
+    pub fn from_environment() -> Result<Option<&'static Self>, Failure> {
+        static OPENED: OnceLock<Result<Option<Publisher>, Failure>> = OnceLock::new();
+        OPENED.get_or_init(Self::open).as_ref().map(Option::as_ref).map_err(Clone::clone)
+    }
+
+    fn open() -> Result<Option<Self>, Failure> {
+        let (address, file) = (variable(ADDRESS_VARIABLE), variable(FILE_VARIABLE).map(PathBuf::from));
+        if address.is_none() && file.is_none() {
+            return Ok(None);
+        }
+        if let Some(file) = &file {
+            let refused = |why: &str, advice: &str| {
+                format!("cannot write metrics to {}, as {FILE_VARIABLE} asks - {why} - {advice}", file.display())
+            };
+            // Also protects other files from a mistyped variable.
+            if file.extension().is_none_or(|extension| extension != "prom") {
+                let why = "node_exporter's textfile collector reads only files named *.prom";
+                return Err(Failure::usage(refused(why, "rename the file")));
+            }
+            files::try_dir(files::dir_of(file)).map_err(|error| {
+                Failure::environment(refused(&error.to_string(), "name a file in a directory that you can write to"))
+            })?;
+        }
+        let page = Page::new(Mutex::new("".into()));
+        if let Some(address) = address {
+            let address = address.to_string_lossy();
+            let bound = match address.parse() {
+                Ok(port) => TcpListener::bind((Ipv4Addr::LOCALHOST, port)),
+                Err(_) => TcpListener::bind(&*address),
+            };
+            let local = bound.and_then(|listener| http::serve(listener, page.clone())).map_err(|error| {
+                Failure::environment(format!(
+                    "cannot serve metrics on {}, as {ADDRESS_VARIABLE} asks - {error} - set a free port (9187), or \
+                     ADDRESS:PORT with an address of this host",
+                    quoted(&address)
+                ))
+            })?;
+            console::note(&format!("metrics: http://{local}/metrics"));
+        }
+        Ok(Some(Self { page, file }))
+    }
+
+    /// Errors: the file could not be replaced.
+    fn publish(&self, text: String) -> Result<(), String> {
+        let written = self.file.as_ref().map_or(Ok(()), |file| files::replace(file, text.as_bytes(), Over::Own));
+        *self.page.lock().unwrap_or_else(PoisonError::into_inner) = text.into();
+        written.map_err(|error| {
+            let file = self.file.as_deref().unwrap_or(Path::new("")).display();
+            format!("cannot write metrics to {file} - {error} - the run goes on, and tries again at each interval")
+        })
+    }
+}
+
+fn variable(name: &str) -> Option<OsString> {
+    std::env::var_os(name).filter(|value| !value.is_empty())
+}
+
+/// Metrics of one run.
+pub struct Metrics {
+    publisher: &'static Publisher,
+    /// Labels of the run as a whole: its directory, which tells apart the runs of a series and of a host.
+    dir: String,
+    info: String,
+    duration_sec: f64,
+    elapsed_sec: f64,
+    layout: Layout,
+    /// Upper bounds of the latency buckets, ascending.
+    bounds_ns: Vec<u64>,
+    cells: Vec<CellTotals>,
+    /// By labels, degrees.
+    celsius: Vec<(String, f64)>,
+    published: Option<Instant>,
+    has_warned: bool,
+}
+
+/// Totals of one stream on one device.
+#[derive(Default)]
+struct CellTotals {
+    labels: String,
+    counts: CellCounts,
+    service: Latency,
+    judged: Latency,
+    /// Of the last interval: operations not done at its end, and the longest lag.
+    backlog: u64,
+    lag_max_ns: u64,
+}
+
+/// A histogram by the bounds of [`Metrics`]; the last count is of longer times.
+#[derive(Default)]
+struct Latency {
+    counts: Vec<i64>,
+    sum_ns: i128,
+}
+
+impl Latency {
+    /// Adds `histogram` so many `times`: 1, or -1 to take it off.
+    fn add(&mut self, bounds_ns: &[u64], histogram: &Latencies, times: i64) {
+        self.counts.resize(bounds_ns.len() + 1, 0);
+        for step in histogram.iter_recorded() {
+            let ns = histogram.median_equivalent(step.value_iterated_to());
+            let count = times * i64::try_from(step.count_since_last_iteration()).unwrap_or(i64::MAX);
+            self.counts[bounds_ns.partition_point(|bound_ns| *bound_ns < ns)] += count;
+            self.sum_ns += i128::from(ns) * i128::from(count);
+        }
+    }
+}
+
+impl Metrics {
+    /// Metrics of the run of `manifest` in `dir`, which are published to `publisher`.
+    pub fn new(publisher: &'static Publisher, manifest: &Manifest, dir: &Path) -> Self {
+        let layout = manifest.layout();
+        let dir = std::path::absolute(dir).unwrap_or_else(|_| dir.to_owned());
+        let dir = label("dir", &dir.to_string_lossy());
+        let info = [
+            dir.clone(),
+            label("test", &manifest.kind()),
+            label("version", env!("CARGO_PKG_VERSION")),
+            label("sla", &manifest.sla.to_string()),
+            label("purpose", manifest.purpose.as_deref().unwrap_or("")),
+        ];
+        let mut bounds_ns: Vec<u64> = [64_000, 128_000, 256_000, 512_000].into();
+        bounds_ns.extend((0..14).map(|power| 1_000_000 << power));
+        if !manifest.sla.is_unlimited() {
+            bounds_ns.extend(layout.thresholds_ns.iter());
+        }
+        bounds_ns.sort_unstable();
+        bounds_ns.dedup();
+        let cell = |cell: usize| {
+            let (stream, device) = (cell / layout.devices.len(), cell % layout.devices.len());
+            let names = [label("stream", &layout.streams[stream].name), label("device", &layout.devices[device])];
+            CellTotals { labels: format!("{dir},{}", names.join(",")), ..CellTotals::default() }
+        };
+        Self {
+            publisher,
+            info: info.join(","),
+            duration_sec: manifest.duration_sec as f64,
+            elapsed_sec: 0.0,
+            bounds_ns,
+            cells: (0..layout.cells()).map(cell).collect(),
+            celsius: Vec::new(),
+            published: None,
+            has_warned: false,
+            dir,
+            layout,
+        }
+    }
+
+    /// Adds an interval that `judge` has seen, with its telemetry, and publishes the metrics if that is due.
+    pub fn interval(&mut self, interval: &Interval, judge: &Judge, columns: &[String], telemetry: &[String]) {
+        self.elapsed_sec = interval.end_ns as f64 / 1e9;
+        for (totals, cell) in self.cells.iter_mut().zip(&interval.cells) {
+            totals.counts.add(&cell.counts);
+            totals.service.add(&self.bounds_ns, &cell.service, 1);
+            totals.judged.add(&self.bounds_ns, &cell.service, 1);
+            // Of the operations that waited, the judged time is longer than the service time.
+            for (histogram, times) in cell.waited.iter().flat_map(|waited| waited.iter().zip([-1, 1])) {
+                totals.judged.add(&self.bounds_ns, histogram, times);
+            }
+            (totals.backlog, totals.lag_max_ns) = (cell.counts.backlog.total(), cell.lag.max());
+        }
+        let celsius = columns.iter().zip(telemetry).filter_map(|(column, text)| {
+            let known = ColumnOf::parse(column).filter(|known| known.column == Column::Celsius)?;
+            Some((format!("{},{}", self.dir, label("device", &known.of)), text.parse().ok()?))
+        });
+        self.celsius = celsius.collect();
+        if self.published.is_none_or(|published| published.elapsed() >= PAUSE) {
+            self.publish(judge, None);
+        }
+    }
+
+    /// Publishes the metrics, with the `outcome` once the run has ended.
+    pub fn publish(&mut self, judge: &Judge, outcome: Option<Outcome>) {
+        self.published = Some(Instant::now());
+        if let Err(why) = self.publisher.publish(self.text(judge, outcome))
+            && !std::mem::replace(&mut self.has_warned, true)
+        {
+            console::warning(&why);
+        }
+    }
+
+    fn text(&self, judge: &Judge, outcome: Option<Outcome>) -> String {
+        let mut text = String::new();
+        let mut family = |name: &str, kind: &str, help: &str, samples: Vec<Sample>| {
+            // Writing to a String cannot fail.
+            let _ = writeln!(text, "# HELP flashproof_{name} {help}\n# TYPE flashproof_{name} {kind}");
+            for (suffix, labels, value) in samples {
+                let _ = writeln!(text, "flashproof_{name}{suffix}{{{labels}}} {value}");
+            }
+        };
+        let run = |value: f64| vec![("", self.dir.clone(), value)];
+        family(
+            "run_info",
+            "gauge",
+            "The run: test, version of flashproof, limits.",
+            vec![("", self.info.clone(), 1.0)],
+        );
+        family("run_elapsed_seconds", "gauge", "Time recorded since the run began.", run(self.elapsed_sec));
+        family("run_duration_seconds", "gauge", "Configured duration.", run(self.duration_sec));
+        let verdict = outcome.and_then(|outcome| Some(serde_json::to_value(outcome).ok()?.as_str()?.to_owned()));
+        let verdict = verdict.map(|outcome| ("", format!("{},{}", self.dir, label("outcome", &outcome)), 1.0));
+        family("verdict", "gauge", "Outcome of the run; absent while it runs.", verdict.into_iter().collect());
+
+        // Many streams never use most devices.
+        let used = || self.cells.iter().filter(|cell| cell.counts.wanted() > 0 || cell.backlog > 0);
+        let of = |value: fn(&CellTotals) -> f64| used().map(|cell| ("", cell.labels.clone(), value(cell))).collect();
+        family("operations_total", "counter", "Operations that succeeded.", of(|cell| cell.counts.ops as f64));
+        family("operation_errors_total", "counter", "Operations that failed.", of(|cell| cell.counts.errors as f64));
+        family("bytes_total", "counter", "Bytes that operations moved.", of(|cell| cell.counts.bytes as f64));
+        let help = "Operations due and not done at the end of the interval: in flight, or waiting.";
+        family("backlog_operations", "gauge", help, of(|cell| cell.backlog as f64));
+        let help = "Longest delay by flashproof itself in the last interval.";
+        family("lag_seconds", "gauge", help, of(|cell| cell.lag_max_ns as f64 / 1e9));
+        let latencies = used().flat_map(|cell| {
+            let kinds = [("service", &cell.service), ("judged", &cell.judged)];
+            kinds.map(|(kind, latency)| self.buckets(&format!("{},{}", cell.labels, label("kind", kind)), latency))
+        });
+        let help =
+            "Latencies of operations that succeeded; judged: wait for a slot and service, which the limits are for.";
+        family("latency_seconds", "histogram", help, latencies.flatten().collect());
+
+        let (mut shares, mut limits) = (Vec::new(), Vec::new());
+        for (stream, device, limit, share) in judge.newest_shares() {
+            let device = device.map(|device| format!(",{}", label("device", &self.layout.devices[device])));
+            let stream = label("stream", &self.layout.streams[stream].name);
+            let threshold = label("threshold", &limit.threshold_text());
+            shares.push(("", format!("{},{stream}{},{threshold}", self.dir, device.unwrap_or_default()), share));
+            limits.push(("", format!("{},{stream},{threshold}", self.dir), limit.share_max()));
+        }
+        // Each device of a stream has the same limits.
+        limits.sort_by(|a, b| a.1.cmp(&b.1));
+        limits.dedup();
+        let help = "Share of operations slower than the threshold in the current slice; without device: of all.";
+        family("over_threshold_ratio", "gauge", help, shares);
+        family("over_threshold_limit_ratio", "gauge", "Limit that the share must stay below.", limits);
+        let celsius = self.celsius.iter().map(|(labels, celsius)| ("", labels.clone(), *celsius));
+        family("temperature_celsius", "gauge", "Temperature that the device reports.", celsius.collect());
+        text
+    }
+
+    /// Samples of a histogram with `labels`.
+    fn buckets(&self, labels: &str, latency: &Latency) -> Vec<Sample> {
+        let mut total = 0;
+        let bounds = self.bounds_ns.iter().map(|ns| (*ns as f64 / 1e9).to_string()).chain(["+Inf".to_owned()]);
+        let buckets = bounds.zip(&latency.counts).map(|(bound, count)| {
+            total += count;
+            ("_bucket", format!("{labels},le=\"{bound}\""), total as f64)
+        });
+        let mut samples: Vec<_> = buckets.collect();
+        samples.push(("_sum", labels.to_owned(), latency.sum_ns as f64 / 1e9));
+        samples.push(("_count", labels.to_owned(), total as f64));
+        samples
+    }
+}
+
+/// Suffix of the name, labels, value.
+type Sample = (&'static str, String, f64);
+
+/// A label with its value escaped as the format requires.
+fn label(name: &str, value: &str) -> String {
+    format!("{name}=\"{}\"", value.replace('\\', r"\\").replace('"', "\\\"").replace('\n', r"\n"))
+}
