@@ -33,7 +33,7 @@ fn started(bench: &Bench, seconds: u32) -> (Running, SocketAddr) {
     (running, address.parse().unwrap())
 }
 
-/// The response to `request`: its status, and its body, which has the length that is announced.
+/// The response to `request`: its status and its body. flashproof's responses announce the length of theirs.
 fn response(to: SocketAddr, request: &[u8]) -> (u32, String) {
     let mut stream = TcpStream::connect(to).unwrap();
     stream.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
@@ -41,8 +41,7 @@ fn response(to: SocketAddr, request: &[u8]) -> (u32, String) {
     let mut response = String::new();
     stream.read_to_string(&mut response).unwrap();
     let (head, body) = response.split_once("\r\n\r\n").unwrap_or_else(|| panic!("{response:?}"));
-    assert!(head.starts_with("HTTP/1.1 "), "{head}");
-    if head.contains("\r\nContent-Length: ") {
+    if head.starts_with("HTTP/1.1 ") {
         assert!(head.contains(&format!("\r\nContent-Length: {}\r\nConnection: close", body.len())), "{head}");
     }
     (head[9..12].parse().unwrap(), body.to_owned())
@@ -62,54 +61,60 @@ fn families(text: &str) -> BTreeSet<&str> {
 #[test]
 fn the_file_has_the_counts_of_the_run_and_is_valid_for_promtool() {
     let bench = Bench::new();
+    // Two threads for a random load: many operations wait for a slot.
     bench.write(
         "a.conf",
-        "device-names: sim:name=a,sim:name=b\ntest-duration-sec: 60\nread-reqs-per-sec: 2000\nwrite-reqs-per-sec: 1000\n",
+        "device-names: sim:name=a+read-us=700,sim:name=b+read-us=700\ntest-duration-sec: 60\nread-reqs-per-sec: 2000\n\
+         write-reqs-per-sec: 1000\nservice-threads: 2\nmax-lag-sec: 60\narrival: poisson\n",
     );
-    // Names that need escaping reach every sample.
-    let out = "a \"b\\c\nd";
     let run_as = |variables: &[(&str, &str)], out: &str| {
-        let mut command = bench.prepare(&["storage", "a.conf", "--out", out, "--sla", "99%>300us,98%>3ms"]);
+        let mut command = bench.prepare(&["storage", "a.conf", "--out", out, "--sla", "99.9%>1ms,99%>3ms"]);
         command.envs(variables.iter().copied());
         Running::start(command).end()
     };
+    // Every character that a label escapes.
+    let out = "a \"b\\c\nd";
     run_as(&[("FLASHPROOF_METRICS_FILE", "m.prom")], out).expect(0);
     let text = bench.text("m.prom");
     assert!(text.contains(LAST_FAMILY), "{text}");
     let run = run_dir::read(&bench.path(out)).unwrap();
-    let dir = format!("dir=\"{}/a \\\"b\\\\c\\nd\"", bench.path("").display().to_string().trim_end_matches('/'));
+    let dir = format!("dir=\"{}\"", bench.path("a \\\"b\\\\c\\nd").display());
     let samples = samples(&text);
     let of = |name: &str, labels: &str| {
         let name = format!("flashproof_{name}{{{dir}{labels}}}");
         *samples.get(&*name).unwrap_or_else(|| panic!("no {name} in\n{text}"))
     };
+    let cell = |stream: &str, device: &str| format!(",stream=\"{stream}\",device=\"sim:name={device}+read-us=700\"");
     for stream in ["reads", "large-block-reads", "large-block-writes"] {
-        let on = |device: &str, more: &str| format!(",stream=\"{stream}\",device=\"sim:name={device}\"{more}");
-        let count = |name: &str, more: &str| of(name, &on("a", more)) + of(name, &on("b", more));
+        let count =
+            |name: &str, more: &str| ["a", "b"].map(|device| of(name, &(cell(stream, device) + more))).iter().sum();
         let (ops, errors, _) = totals(&run, stream);
         assert_eq!((count("operations_total", ""), count("operation_errors_total", "")), (ops as f64, errors as f64));
-        for kind in [",kind=\"service\"", ",kind=\"judged\""] {
-            assert_eq!(count("latency_seconds_count", kind), ops as f64, "{stream}{kind}");
-            // A histogram resolves 1 % of a time.
-            let slower = ops as f64 - count("latency_seconds_bucket", &format!("{kind},le=\"0.0003\""));
-            if stream == "reads" {
-                let over: u64 = run
-                    .verdict
-                    .groups
-                    .iter()
-                    .filter(|group| group.device.is_some())
-                    .map(|group| group.slices[0].judged_over[0])
-                    .sum();
-                assert!((slower - over as f64).abs() <= ops as f64 / 50.0, "{slower} of {ops}, {over} counted exactly");
-            }
+        for kind in ["service", "judged"] {
+            let counted: f64 = count("latency_seconds_count", &format!(",kind=\"{kind}\""));
+            assert_eq!(counted, ops as f64, "{stream} {kind}");
         }
     }
-    let group = run.verdict.groups.iter().find(|group| group.device.as_deref() == Some("sim:name=b")).unwrap();
-    let shares = group.slices[0].judged_share.clone().unwrap();
-    for (threshold, share, limit) in [("300us", shares[0], 0.99), ("3ms", shares[1], 0.98)] {
-        let threshold = format!(",threshold=\"{threshold}\"");
-        assert_eq!(of("over_threshold_ratio", &format!(",stream=\"reads\",device=\"sim:name=b\"{threshold}")), share);
-        assert_eq!(of("over_threshold_limit_ratio", &format!(",stream=\"reads\"{threshold}")), limit);
+    for device in ["a", "b"] {
+        let reads = cell("reads", device);
+        let is_it = |name: &Option<String>| name.as_ref().is_some_and(|name| reads.contains(&format!("\"{name}\"")));
+        let slice = &run.verdict.groups.iter().find(|group| is_it(&group.device)).unwrap().slices[0];
+        let shares = slice.judged_share.clone().unwrap();
+        for (index, (threshold, bound, limit)) in
+            [("1ms", "0.001", 0.999), ("3ms", "0.003", 0.99)].into_iter().enumerate()
+        {
+            let label = format!(",threshold=\"{threshold}\"");
+            assert_eq!(of("over_threshold_ratio", &format!("{reads}{label}")), shares[index]);
+            assert_eq!(of("over_threshold_limit_ratio", &format!(",stream=\"reads\"{label}")), limit);
+            let over = |kind: &str| {
+                let within = of("latency_seconds_bucket", &format!("{reads},kind=\"{kind}\",le=\"{bound}\""));
+                of("operations_total", &reads) - within
+            };
+            let (exact, ops) = (slice.judged_over[index] as f64, slice.wanted as f64);
+            // A histogram resolves 1 % of a time; no service takes longer than 844 us.
+            assert!(exact > 0.005 * ops && (over("judged") - exact).abs() < 0.01 * ops, "{exact}, {}", over("judged"));
+            assert_eq!(over("service"), 0.0);
+        }
     }
     assert_eq!(of("run_elapsed_seconds", ""), 60.0);
     assert_eq!(of("verdict", ",outcome=\"pass\""), 1.0);
@@ -150,6 +155,7 @@ fn prometheus_sees_the_operations_that_the_run_directory_has() {
     );
     let mut prometheus = Running::start(bench.shell(&line));
     prometheus.wait_until("it listens", || TcpStream::connect(free).is_ok());
+    prometheus.wait_until("it is ready", || response(free, b"GET /-/ready HTTP/1.0\r\n\r\n").0 == 200);
     let query = |query: &str| {
         let request = format!("GET /api/v1/query?query={query} HTTP/1.0\r\n\r\n");
         let (status, body) = response(free, request.as_bytes());
