@@ -15,6 +15,8 @@ use support::{Bench, OUT, Running, project, tool, totals};
 /// Ends each text, so that one without it was cut.
 const LAST_FAMILY: &str = "\n# TYPE flashproof_temperature_celsius gauge\n";
 
+const DASHBOARD: &str = "examples/grafana/flashproof.json";
+
 /// A run of `seconds` in real time that only reads a file, with its metrics on a free port and in m.prom.
 fn started(bench: &Bench, seconds: u32) -> (Running, SocketAddr) {
     File::create(bench.path("file")).unwrap().set_len(16 << 20).unwrap();
@@ -157,7 +159,8 @@ fn prometheus_sees_the_operations_that_the_run_directory_has() {
     prometheus.wait_until("it listens", || TcpStream::connect(free).is_ok());
     prometheus.wait_until("it is ready", || response(free, b"GET /-/ready HTTP/1.0\r\n\r\n").0 == 200);
     let query = |query: &str| {
-        let request = format!("GET /api/v1/query?query={query} HTTP/1.0\r\n\r\n");
+        let encoded: String = query.bytes().map(|byte| format!("%{byte:02x}")).collect();
+        let request = format!("GET /api/v1/query?query={encoded} HTTP/1.0\r\n\r\n");
         let (status, body) = response(free, request.as_bytes());
         assert_eq!(status, 200, "{body}");
         let results = serde_json::from_str::<Value>(&body).unwrap()["data"]["result"].take();
@@ -175,8 +178,17 @@ fn prometheus_sees_the_operations_that_the_run_directory_has() {
         query("flashproof_run_elapsed_seconds") >= vec![8.0]
     });
     assert!(inodes.len() > 1, "{inodes:?}");
+    let dashboard: Value = serde_json::from_slice(&fs::read(project().join(DASHBOARD)).unwrap()).unwrap();
+    let panels = dashboard["panels"].as_array().unwrap();
+    for panel in panels.iter().filter(|panel| panel["title"] != "Verdict" && panel["title"] != "Temperature") {
+        for target in panel["targets"].as_array().unwrap() {
+            let of_run = target["expr"].as_str().unwrap().replace("$dir", bench.path(OUT).to_str().unwrap());
+            let shown = query(&of_run.replace("$__rate_interval", "10s").replace("$__interval", "10s"));
+            assert!(!shown.is_empty(), "{of_run}");
+        }
+    }
     running.end().expect(0);
-    let scraped = query("max_over_time(flashproof_operations_total%7Bstream=%22reads%22%7D[1m])");
+    let scraped = query("max_over_time(flashproof_operations_total{stream=\"reads\"}[1m])");
     let manifest = run_dir::manifest(&bench.path(OUT)).unwrap();
     let mut intervals = Intervals::open(&bench.path(OUT), &manifest).unwrap();
     let (mut total, mut by_interval) = (0, Vec::new());
@@ -259,7 +271,7 @@ fn the_page_the_dashboard_and_the_alerts_name_the_metrics_that_exist() {
     assert_eq!(rows, known.iter().map(|name| (*name).to_owned()).collect(), "the table of docs/metrics.md");
 
     let is_in_name = |c: char| c.is_ascii_alphanumeric() || c == '_';
-    for file in ["examples/grafana/flashproof.json", "examples/grafana/alerts.yml"] {
+    for file in [DASHBOARD, "examples/grafana/alerts.yml"] {
         let content = read(file);
         let named: BTreeSet<_> =
             content.split(|c| !is_in_name(c)).filter(|word| word.starts_with("flashproof_")).collect();
@@ -268,7 +280,6 @@ fn the_page_the_dashboard_and_the_alerts_name_the_metrics_that_exist() {
             assert!(known.contains(name.strip_suffix("_bucket").unwrap_or(name)), "{file}: {name}");
         }
     }
-    serde_json::from_str::<Value>(&read("examples/grafana/flashproof.json")).unwrap();
     if tool("promtool", &["--version"]).is_some() {
         bench.link_examples();
         let line = "cd examples/grafana && promtool check rules alerts.yml && promtool test rules alerts-test.yml";
