@@ -21,7 +21,9 @@ pub fn run(args: &ReportArgs) -> Result<ExitCode, Failure> {
         return super::fleet::report(dir, args);
     }
     if args.anonymous {
-        return Err(Failure::usage("--anonymous without a campaign - only reports of campaigns have pseudonyms - name the directory of one"));
+        return Err(Failure::usage(
+            "--anonymous without a campaign - only reports of campaigns have pseudonyms - name the directory of one",
+        ));
     }
     if let Some(checks) = checks_in(&args.dirs)? {
         return write(&checks, &args.form, "");
