@@ -6,7 +6,7 @@ use crate::charts::windows::Windows;
 use crate::charts::{Chart, Detail, Section, latency, rates, shares, telemetry, trace};
 use crate::latencies::{self, StreamLatencies};
 use crate::method;
-use crate::rejudge::doubt_of;
+use results::rejudge::doubt_of;
 use crate::words::{self, Banner, Pair, Paragraph};
 use results::cell::Layout;
 use results::finding::Finding;

@@ -3,7 +3,7 @@
 use super::{RunReport, rating};
 use crate::baseline::{Beside, BesideDrive, DriveReport, Measured, Recorded};
 use crate::charts::{Detail, Section};
-use crate::rejudge::{Evidence, place_of, rejudge};
+use results::rejudge::{Evidence, place_of, rejudge};
 use crate::words::{Banner, Shown};
 use results::baseline::{InDoubt, in_doubt};
 use results::judge::Outcome;

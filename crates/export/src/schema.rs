@@ -1,0 +1,428 @@
+//! The tables of an export and their columns. docs/data.md is generated from this file:
+//! `UPDATE_DOCS=1 cargo test -p flashproof-export schema`.
+
+use crate::table::{Cell, Column, Row, Table, Text, UnixMs, Values, tables};
+
+/// Version of the tables, in the metadata of each file. It grows when a column changes its meaning or goes, not when one
+/// is added.
+pub const SCHEMA_VERSION: u32 = 1;
+
+/// Macro of percentiles over rows of histograms. It finds the bucket as flashproof's reports do: the first whose
+/// operations, with those of all buckets below, are at least the part `q` of all.
+pub const PERCENTILE_SQL: &str = "\
+CREATE OR REPLACE MACRO percentile_ns(upper_ns, n, q) AS
+  list_reduce(
+    list({upper_ns: upper_ns, n: n} ORDER BY upper_ns),
+    lambda below, bucket: CASE
+      WHEN below.n >= greatest(1, ceil(q * sum(n))) THEN below
+      ELSE {upper_ns: bucket.upper_ns, n: below.n + bucket.n}
+    END
+  ).upper_ns;
+";
+
+tables! {
+    /// One row per run. The outcome is computed again from the recorded counts, as `flashproof report` does.
+    RunRow = "runs" {
+        /// Identity of the run: the beginning of the SHA-256 of its `manifest.json`; the same wherever the directory is
+        run_id: Text,
+        /// Series that the run is part of; NULL without one
+        series_id: Option<Text>,
+        /// Directory, from the last name of the exported DIR on
+        path: Text,
+        /// Program and version that recorded the run
+        tool: Text,
+        /// Beginning of the run
+        started_at: UnixMs,
+        /// Kind of load: `storage`, `index`, `fio`...; several are joined by `+`
+        test: Text,
+        /// Purpose within a series: `stage 1`, `30x`
+        purpose: Option<Text>,
+        /// Load as a multiple of 1x, of a series or of the configuration
+        load_x: Option<f64>,
+        /// Limits of the run: `5%>1ms,1%>8ms,0.1%>64ms`
+        sla: Text,
+        /// True for simulated drives
+        simulated: bool,
+        /// I/O engine
+        engine: Option<Text>,
+        /// Host name
+        hostname: Option<Text>,
+        /// Number of devices
+        devices: u64,
+        /// Planned length
+        duration_sec: u64,
+        /// Actual length
+        ran_sec: f64,
+        /// Length of a report interval
+        report_interval_sec: u64,
+        /// Length of a slice of the verdict
+        slice_sec: u64,
+        /// Intervals that were recorded completely
+        intervals: u64,
+        /// `pass`, `fail`, `invalid` or `measured`
+        outcome: Text,
+        /// Code of the first reason ([verdict.md](verdict.md)); all reasons are in `reasons`
+        reason_code: Option<Text>,
+        /// The first reason, one sentence
+        reason: Text,
+        /// `certification-load` for a full day on real devices, else `screening`
+        class: Text,
+        /// True if the run has its `verdict.json`; false for a run that was killed or is still running
+        complete: bool,
+        /// True if the run stopped before its planned end
+        partial: bool,
+        /// How the run ended: `completed`, `interrupted`, `unrecorded`...
+        ended: Option<Text>,
+        /// Stream of the share that is nearest to its limit, or furthest over
+        decided_stream: Option<Text>,
+        /// Device of that share; NULL also for all devices together
+        decided_device: Option<u64>,
+        /// Slice of that share, from 1
+        decided_slice: Option<u64>,
+        /// Threshold of that share
+        decided_threshold_ns: Option<u64>,
+        /// The share, from 0 to 1
+        decided_share: Option<f64>,
+        /// The limit that the share must stay below
+        decided_share_max: Option<f64>,
+        /// Damage found in the directory, sentences joined by `; `. Rows of other tables end before the damage
+        damage: Option<Text>,
+    }
+
+    /// One row per reason of a verdict, the most important first.
+    ReasonRow = "reasons" {
+        /// Run
+        run_id: Text,
+        /// Order, from 1
+        rank: u64,
+        /// Code ([verdict.md](verdict.md))
+        code: Option<Text>,
+        /// One sentence
+        reason: Text,
+    }
+
+    /// One row per finding of the doctor before a run.
+    FindingRow = "findings" {
+        /// Run
+        run_id: Text,
+        /// Check: `io-scheduler`
+        check_name: Text,
+        /// `ok`, `note`, `unknown`, `warning` or `problem`
+        level: Text,
+        /// Device; NULL for the host
+        device: Option<u64>,
+        /// Serial number of the drive
+        serial: Option<Text>,
+        /// Finding, one sentence
+        finding: Text,
+        /// Effect on a result
+        reason: Text,
+        /// Remedy
+        remedy: Text,
+    }
+
+    /// One row per series: `certify`, `rate`, `baseline`. The conclusion is judged again from the runs.
+    SeriesRow = "series" {
+        /// Identity of the series: from its purpose, beginning and devices
+        series_id: Text,
+        /// Directory, from the last name of the exported DIR on
+        path: Text,
+        /// Program and version
+        tool: Text,
+        /// `certify`, `rate` or `baseline`
+        purpose: Text,
+        /// Beginning of the series
+        began_at: UnixMs,
+        /// `pass`, `fail` or `invalid`; NULL while the series goes on
+        outcome: Option<Text>,
+        /// Conclusion, one sentence
+        conclusion: Option<Text>,
+        /// Rating as a multiple of 1x; NULL if none was found, or if the runs do not bear it out
+        rating_x: Option<f64>,
+        /// True if the result may be compared with published ratings
+        comparable: Option<bool>,
+        /// Differences between `series.json` and its runs, joined by `; `
+        doubts: Option<Text>,
+    }
+
+    /// One row per step of a series: a stage of a certification, a load of a search, a job of a baseline.
+    StepRow = "steps" {
+        /// Series
+        series_id: Text,
+        /// Order, from 1
+        step: u64,
+        /// Name: `stage 1`, `30x`
+        name: Text,
+        /// Run of the step; NULL if there is none that can be read
+        run_id: Option<Text>,
+        /// Load as a multiple of 1x
+        load_x: f64,
+        /// `planned`, `running`, `done` or `interrupted`
+        state: Text,
+        /// Outcome, as far as the run bears it out; NULL until the step is done
+        outcome: Option<Text>,
+        /// Reason, one sentence
+        reason: Text,
+        /// Number of attempts
+        attempts: u64,
+    }
+
+    /// One row per run: the machine.
+    HostRow = "hosts" {
+        /// Run
+        run_id: Text,
+        /// Host name
+        hostname: Option<Text>,
+        /// Kernel release
+        kernel_release: Option<Text>,
+        /// Distribution
+        distribution: Option<Text>,
+        /// CPU model
+        cpu_model: Option<Text>,
+        /// CPUs that are switched on
+        online_cpus: Option<u64>,
+        /// NUMA nodes
+        numa_nodes: Option<u64>,
+        /// Memory
+        memory_total_bytes: Option<u64>,
+        /// CPU frequency governor
+        cpu_governor: Option<Text>,
+        /// Hypervisor
+        hypervisor: Option<Text>,
+    }
+
+    /// One row per run and device.
+    DriveRow = "drives" {
+        /// Run
+        run_id: Text,
+        /// Number of the device in the run, from 0
+        device: u64,
+        /// Name as the user wrote it
+        name: Text,
+        /// Serial number
+        serial: Option<Text>,
+        /// World-wide name
+        wwid: Option<Text>,
+        /// Model
+        model: Option<Text>,
+        /// Firmware
+        firmware: Option<Text>,
+        /// Size
+        size_bytes: Option<u64>,
+        /// Range that the operations use
+        used_bytes: Option<u64>,
+        /// `whole_disk`, `partition`, `regular_file`, `simulated` or `namespace`
+        kind: Option<Text>,
+        /// The kernel's name
+        kernel_name: Option<Text>,
+        /// Attachment: `nvme-pcie`, `sata`
+        transport: Option<Text>,
+        /// NUMA node
+        numa_node: Option<u64>,
+        /// I/O scheduler
+        scheduler: Option<Text>,
+        /// Hardware queues
+        hardware_queues: Option<u64>,
+        /// Requests that a hardware queue holds at once
+        queue_requests_max: Option<u64>,
+        /// Logical sector size
+        logical_sector_bytes: Option<u64>,
+        /// Physical sector size
+        physical_sector_bytes: Option<u64>,
+        /// `write back` or `write through`
+        write_cache: Option<Text>,
+    }
+
+    /// One row per run and stream, over all devices.
+    StreamRow = "streams" {
+        /// Run
+        run_id: Text,
+        /// Stream
+        stream: Text,
+        /// True if the verdict judges the stream
+        judged: bool,
+        /// Scheduled operations per second; 0 for a closed loop
+        offered_iops: f64,
+        /// Operations per second that succeeded
+        achieved_iops: f64,
+        /// Operations that succeeded
+        ops: u64,
+        /// Bytes transferred
+        bytes: u64,
+        /// Operations that failed
+        errors: u64,
+        /// Operations that were due and never issued
+        unissued: u64,
+        /// Operations that were issued and never completed
+        lost: u64,
+    }
+
+    /// One row per judged stream, device, slice and threshold: the numbers behind the verdict.
+    SliceRow = "slices" {
+        /// Run
+        run_id: Text,
+        /// Stream
+        stream: Text,
+        /// Device; NULL for all devices together
+        device: Option<u64>,
+        /// Serial number of the drive
+        serial: Option<Text>,
+        /// Slice, from 1
+        slice: u64,
+        /// True if the run lasted to the end of the slice
+        complete: bool,
+        /// Threshold
+        threshold_ns: u64,
+        /// Scheduled operations
+        wanted: u64,
+        /// Operations whose `wait + service` is over the threshold
+        judged_over: u64,
+        /// Operations whose `wait + lag + service` is over the threshold
+        response_over: u64,
+        /// `judged_over / wanted`; NULL without operations
+        judged_share: Option<f64>,
+        /// The share must be below this limit; NULL if the stream has none at the threshold
+        share_max: Option<f64>,
+        /// True for the share that decided the verdict
+        decided: bool,
+    }
+
+    /// One row per report interval, stream and device with operations. Counts of operations scheduled in an earlier
+    /// slice are included.
+    IntervalRow = "intervals" {
+        /// Run
+        run_id: Text,
+        /// Stream
+        stream: Text,
+        /// Device
+        device: u64,
+        /// Serial number of the drive
+        serial: Option<Text>,
+        /// End of the interval, since the run began
+        after_sec: u64,
+        /// Operations that succeeded
+        ops: u64,
+        /// Bytes transferred
+        bytes: u64,
+        /// Operations that failed
+        errors: u64,
+        /// Operations among `ops` that completed after the end of the run or of their stream
+        overtime: u64,
+        /// Operations that were due and never issued
+        unissued: u64,
+        /// Operations that were issued and never completed
+        lost: u64,
+        /// Operations not completed in time
+        missed: u64,
+        /// At the end of the interval: operations issued and not completed
+        in_flight: u64,
+        /// At the end of the interval: operations that wait for a slot
+        waiting: u64,
+        /// At the end of the interval: operations that flashproof itself delays
+        late: u64,
+        /// Longest `wait + service` over the `late_ns` of the stream; 0 if there was none
+        late_max_ns: u64,
+    }
+
+    /// One row per row of `intervals` and threshold, if any operation was over the threshold; no row means 0.
+    SlowRow = "slow" {
+        /// Run
+        run_id: Text,
+        /// Stream
+        stream: Text,
+        /// Device
+        device: u64,
+        /// Serial number of the drive
+        serial: Option<Text>,
+        /// End of the interval, since the run began
+        after_sec: u64,
+        /// Threshold
+        threshold_ns: u64,
+        /// Operations whose `wait + service` is over the threshold
+        judged_over: u64,
+        /// Lower bound of `judged_over` ([run-directory.md](run-directory.md#lower-bounds))
+        judged_least_over: u64,
+        /// Operations whose `wait + lag + service` is over the threshold
+        response_over: u64,
+        /// Operations whose `service` is over the threshold
+        service_over: u64,
+        /// Sum of `wait` over the operations of `response_over` that succeeded
+        wait_ns: u64,
+        /// Sum of their `lag`
+        lag_ns: u64,
+        /// Sum of their `service`
+        service_ns: u64,
+    }
+
+    /// One row per measured value. A value that could not be measured has no row.
+    TelemetryRow = "telemetry" {
+        /// Run
+        run_id: Text,
+        /// Object: the kernel's name of a device, `host`, `process`, `thread.NAME`, or `run` for flashproof's counters
+        object: Text,
+        /// Device; NULL if the object is none
+        device: Option<u64>,
+        /// Serial number of the drive
+        serial: Option<Text>,
+        /// Metric and its unit: [telemetry.md](telemetry.md); of `run`: the columns of `telemetry.csv`
+        metric: Text,
+        /// End of the interval, since the run began
+        after_sec: u64,
+        /// Value
+        value: f64,
+    }
+
+    /// One row per bucket that is not empty of a latency histogram: windows of 10 s or more, as recorded.
+    HistogramRow = "histograms" {
+        /// Run
+        run_id: Text,
+        /// Stream
+        stream: Text,
+        /// Device
+        device: u64,
+        /// Serial number of the drive
+        serial: Option<Text>,
+        /// `service`, `wait` or `lag`
+        kind: Text,
+        /// Beginning of the window, since the run began
+        from_sec: f64,
+        /// Length of the window
+        length_sec: f64,
+        /// Largest duration of the bucket
+        upper_ns: u64,
+        /// Operations
+        count: u64,
+    }
+
+    /// One row per sample of the block layer, device, kind and size; only where the kernel could be traced.
+    TraceRow = "trace" {
+        /// Run
+        run_id: Text,
+        /// Device
+        device: u64,
+        /// Serial number of the drive
+        serial: Option<Text>,
+        /// Beginning of the sample, since the run began
+        at_sec: f64,
+        /// Length of the sample
+        length_ms: u64,
+        /// `read` or `write`
+        kind: Text,
+        /// `small`: below 64 KiB; `large`: 64 KiB and more
+        size: Text,
+        /// Requests that completed
+        requests: u64,
+        /// Median of the time in the kernel
+        queue_p50_ns: u64,
+        /// 99th percentile of the time in the kernel
+        queue_p99_ns: u64,
+        /// Longest time in the kernel
+        queue_max_ns: u64,
+        /// Median of the time in the device
+        device_p50_ns: u64,
+        /// 99th percentile of the time in the device
+        device_p99_ns: u64,
+        /// Longest time in the device
+        device_max_ns: u64,
+    }
+}
