@@ -24,8 +24,8 @@ pub enum ExportError {
     #[error("writing {} - {source}; free some space, or give a directory on another disk", .path.display())]
     Parquet { path: PathBuf, source: ParquetError },
     /// A defect of this program: a thread that writes a table ended early.
-    #[error("exporting - the thread that writes {0} ended before its work; report this as a defect")]
-    Thread(&'static str),
+    #[error("exporting - a thread that writes tables ended before its work; report this as a defect")]
+    Thread,
 }
 
 impl ExportError {

@@ -5,54 +5,50 @@ use crate::file::{TableFile, Written};
 use crate::schema::{
     DriveRow, FindingRow, HostRow, ReasonRow, RunRow, SeriesRow, SliceRow, StepRow, StreamRow, TraceRow,
 };
-use crate::source::{SourceRun, SourceSeries};
-use crate::table::{Text, UnixMs, text};
+use crate::source::{RunPlace, SourceSeries};
+use crate::table::UnixMs;
 use results::judge::{Group, SliceShares};
-use results::run_dir::{Manifest, read_trace};
+use results::run_dir::{Manifest, Run, RunDirError, read_trace};
 use serde::Serialize;
 use serde_json::Value;
 use std::path::Path;
 
 /// The files of the small tables.
 pub(crate) struct Facts {
-    runs: TableFile<RunRow>,
-    reasons: TableFile<ReasonRow>,
-    findings: TableFile<FindingRow>,
-    series: TableFile<SeriesRow>,
-    steps: TableFile<StepRow>,
-    hosts: TableFile<HostRow>,
-    drives: TableFile<DriveRow>,
-    streams: TableFile<StreamRow>,
-    slices: TableFile<SliceRow>,
-    trace: TableFile<TraceRow>,
+    runs: TableFile<RunRow<'static>>,
+    reasons: TableFile<ReasonRow<'static>>,
+    findings: TableFile<FindingRow<'static>>,
+    series: TableFile<SeriesRow<'static>>,
+    steps: TableFile<StepRow<'static>>,
+    hosts: TableFile<HostRow<'static>>,
+    drives: TableFile<DriveRow<'static>>,
+    streams: TableFile<StreamRow<'static>>,
+    slices: TableFile<SliceRow<'static>>,
+    trace: TableFile<TraceRow<'static>>,
 }
 
 /// A field of recorded facts; `None` if it was not recorded.
-fn fact<'a>(facts: &'a Value, name: &str) -> Option<&'a Value> {
-    facts.get(name)
-}
-
-fn text_of(facts: &Value, name: &str) -> Option<Text> {
-    fact(facts, name)?.as_str().map(text)
+fn text_of<'a>(facts: &'a Value, name: &str) -> Option<&'a str> {
+    facts.get(name)?.as_str()
 }
 
 fn number_of(facts: &Value, name: &str) -> Option<u64> {
-    fact(facts, name)?.as_u64()
+    facts.get(name)?.as_u64()
 }
 
 /// The word for a value of an enumeration, as in JSON.
-fn word(value: impl Serialize) -> Option<Text> {
-    let value = serde_json::to_value(value).ok()?;
-    value.as_str().or(value.get("how")?.as_str()).map(text)
+fn word(value: impl Serialize) -> String {
+    let value = serde_json::to_value(value).unwrap_or_default();
+    value.as_str().or_else(|| value.get("how")?.as_str()).unwrap_or_default().to_owned()
 }
 
 /// Sentences in one cell; `None` without any.
-fn joined(sentences: &[String]) -> Option<Text> {
-    (!sentences.is_empty()).then(|| text(&sentences.join("; ")))
+fn joined(sentences: &[String]) -> Option<String> {
+    (!sentences.is_empty()).then(|| sentences.join("; "))
 }
 
 /// Serial number of each device of a run; `None` where it was not recorded.
-pub(crate) fn serials(manifest: &Manifest) -> Vec<Option<Text>> {
+pub(crate) fn serials(manifest: &Manifest) -> Vec<Option<&str>> {
     let serial = |device| text_of(manifest.device_facts.get(device)?, "serial");
     (0..manifest.devices.len()).map(serial).collect()
 }
@@ -63,18 +59,18 @@ fn device(manifest: &Manifest, name: Option<&str>) -> Option<usize> {
 }
 
 impl Facts {
-    pub(crate) fn create(dir: &Path) -> Result<Self, ExportError> {
+    pub(crate) fn create(dir: &Path, part: usize) -> Result<Self, ExportError> {
         Ok(Self {
-            runs: TableFile::create(dir)?,
-            reasons: TableFile::create(dir)?,
-            findings: TableFile::create(dir)?,
-            series: TableFile::create(dir)?,
-            steps: TableFile::create(dir)?,
-            hosts: TableFile::create(dir)?,
-            drives: TableFile::create(dir)?,
-            streams: TableFile::create(dir)?,
-            slices: TableFile::create(dir)?,
-            trace: TableFile::create(dir)?,
+            runs: TableFile::create(dir, part)?,
+            reasons: TableFile::create(dir, part)?,
+            findings: TableFile::create(dir, part)?,
+            series: TableFile::create(dir, part)?,
+            steps: TableFile::create(dir, part)?,
+            hosts: TableFile::create(dir, part)?,
+            drives: TableFile::create(dir, part)?,
+            streams: TableFile::create(dir, part)?,
+            slices: TableFile::create(dir, part)?,
+            trace: TableFile::create(dir, part)?,
         })
     }
 
@@ -94,25 +90,30 @@ impl Facts {
     }
 
     /// Adds a run, of the series `series_id` if there is one. Returns what could not be read.
-    pub(crate) fn add_run(&mut self, source: &SourceRun, series_id: Option<&str>) -> Result<Vec<String>, ExportError> {
-        let SourceRun { id, path, run } = source;
-        let (manifest, verdict, run_id) = (&run.manifest, &run.verdict, text(id));
+    pub(crate) fn add_run(
+        &mut self,
+        RunPlace { id, path, .. }: &RunPlace,
+        run: &Run,
+        series_id: Option<&str>,
+    ) -> Result<Option<RunDirError>, ExportError> {
+        let (manifest, verdict, run_id) = (&run.manifest, &run.verdict, id.as_str());
         let serials = serials(manifest);
         let kinds: Vec<_> = manifest.workloads.iter().map(|workload| workload.kind.as_str()).collect();
         let times_1x = manifest.workloads.first().and_then(|workload| workload.times_1x);
         let result = verdict.result();
+        let reason_code = verdict.reasons.first().map(|reason| word(reason.code));
         let decided = verdict.decided_by.as_ref();
         let on_device = |name: Option<&str>| device(manifest, name).map(|device| device as u64);
         self.runs.push(RunRow {
-            run_id: run_id.clone(),
-            series_id: series_id.map(text),
-            path: text(path),
-            tool: text(&manifest.tool),
+            run_id,
+            series_id,
+            path,
+            tool: &manifest.tool,
             started_at: UnixMs(manifest.started_unix_ms),
-            test: text(&kinds.join("+")),
-            purpose: manifest.purpose.as_deref().map(text),
+            test: &kinds.join("+"),
+            purpose: manifest.purpose.as_deref(),
             load_x: manifest.multiple.or(times_1x),
-            sla: text(&verdict.sla),
+            sla: &verdict.sla,
             simulated: manifest.simulated,
             engine: text_of(&manifest.engine_facts, "engine"),
             hostname: text_of(&manifest.host_facts, "hostname"),
@@ -122,43 +123,43 @@ impl Facts {
             report_interval_sec: manifest.report_interval_sec,
             slice_sec: manifest.slice_sec,
             intervals: run.intervals,
-            outcome: word(verdict.outcome).unwrap_or_default(),
-            reason_code: verdict.reasons.first().and_then(|reason| word(reason.code)),
-            reason: text(&result.reason),
-            class: word(verdict.class).unwrap_or_default(),
+            outcome: &word(verdict.outcome),
+            reason_code: reason_code.as_deref(),
+            reason: &result.reason,
+            class: &word(verdict.class),
             complete: run.is_complete(),
             partial: verdict.partial,
-            ended: word(&verdict.end),
-            decided_stream: decided.map(|decided| text(&decided.stream)),
+            ended: &word(&verdict.end),
+            decided_stream: decided.map(|decided| decided.stream.as_str()),
             decided_device: decided.and_then(|decided| on_device(decided.device.as_deref())),
             decided_slice: decided.map(|decided| decided.slice),
             decided_threshold_ns: decided.map(|decided| decided.threshold_ns),
             decided_share: decided.map(|decided| decided.share),
             decided_share_max: decided.map(|decided| decided.share_max),
-            damage: joined(&run.damage),
+            damage: joined(&run.damage).as_deref(),
         })?;
         for (rank, reason) in (1..).zip(&result.reasons) {
-            let (code, reason) = (word(reason.code), text(&reason.text));
-            self.reasons.push(ReasonRow { run_id: run_id.clone(), rank, code, reason })?;
+            let (code, reason) = (&word(reason.code), reason.text.as_str());
+            self.reasons.push(ReasonRow { run_id, rank, code, reason })?;
         }
         for finding in &manifest.findings {
             let device = device(manifest, finding.device.as_deref());
             self.findings.push(FindingRow {
-                run_id: run_id.clone(),
-                check_name: text(&finding.check),
-                level: word(finding.level).unwrap_or_default(),
+                run_id,
+                check_name: &finding.check,
+                level: &word(finding.level),
                 device: device.map(|device| device as u64),
-                serial: device.and_then(|device| serials[device].clone()),
-                finding: text(&finding.finding),
-                reason: text(&finding.reason),
-                remedy: text(&finding.remedy),
+                serial: device.and_then(|device| serials[device]),
+                finding: &finding.finding,
+                reason: &finding.reason,
+                remedy: &finding.remedy,
             })?;
         }
-        self.add_machine(manifest, &run_id, &serials)?;
+        self.add_machine(manifest, run_id, &serials)?;
         for stream in &verdict.streams {
             self.streams.push(StreamRow {
-                run_id: run_id.clone(),
-                stream: text(&stream.name),
+                run_id,
+                stream: &stream.name,
                 judged: stream.judged,
                 offered_iops: stream.offered_iops,
                 achieved_iops: stream.achieved_iops,
@@ -171,21 +172,16 @@ impl Facts {
         }
         for group in &verdict.groups {
             for slice in &group.slices {
-                self.add_slice(source, &run_id, &serials, group, slice)?;
+                self.add_slice(run, run_id, &serials, group, slice)?;
             }
         }
-        self.add_trace(source, &run_id, &serials)
+        self.add_trace(run, run_id, &serials)
     }
 
-    fn add_machine(
-        &mut self,
-        manifest: &Manifest,
-        run_id: &Text,
-        serials: &[Option<Text>],
-    ) -> Result<(), ExportError> {
+    fn add_machine(&mut self, manifest: &Manifest, run_id: &str, serials: &[Option<&str>]) -> Result<(), ExportError> {
         let host = &manifest.host_facts;
         self.hosts.push(HostRow {
-            run_id: run_id.clone(),
+            run_id,
             hostname: text_of(host, "hostname"),
             kernel_release: text_of(host, "kernel_release"),
             distribution: text_of(host, "distribution"),
@@ -199,10 +195,10 @@ impl Facts {
         for (device, name) in manifest.devices.iter().enumerate() {
             let facts = manifest.device_facts.get(device).unwrap_or(&Value::Null);
             self.drives.push(DriveRow {
-                run_id: run_id.clone(),
+                run_id,
                 device: device as u64,
-                name: text(name),
-                serial: serials[device].clone(),
+                name: name,
+                serial: serials[device],
                 wwid: text_of(facts, "wwid"),
                 model: text_of(facts, "model"),
                 firmware: text_of(facts, "firmware"),
@@ -225,13 +221,13 @@ impl Facts {
 
     fn add_slice(
         &mut self,
-        source: &SourceRun,
-        run_id: &Text,
-        serials: &[Option<Text>],
+        run: &Run,
+        run_id: &str,
+        serials: &[Option<&str>],
         group: &Group,
         slice: &SliceShares,
     ) -> Result<(), ExportError> {
-        let (manifest, verdict) = (&source.run.manifest, &source.run.verdict);
+        let (manifest, verdict) = (&run.manifest, &run.verdict);
         let device = device(manifest, group.device.as_deref());
         let own = manifest.streams.iter().find(|stream| stream.name == group.stream);
         let own = own.and_then(|stream| stream.limits.as_ref());
@@ -243,10 +239,10 @@ impl Facts {
                     == (&group.stream, &group.device, slice.slice, threshold_ns)
             });
             self.slices.push(SliceRow {
-                run_id: run_id.clone(),
-                stream: text(&group.stream),
+                run_id,
+                stream: &group.stream,
                 device: device.map(|device| device as u64),
-                serial: device.and_then(|device| serials[device].clone()),
+                serial: device.and_then(|device| serials[device]),
                 slice: slice.slice,
                 complete: slice.complete,
                 threshold_ns,
@@ -263,23 +259,23 @@ impl Facts {
 
     fn add_trace(
         &mut self,
-        source: &SourceRun,
-        run_id: &Text,
-        serials: &[Option<Text>],
-    ) -> Result<Vec<String>, ExportError> {
-        let samples = match read_trace(&source.run.dir, &source.run.manifest) {
+        run: &Run,
+        run_id: &str,
+        serials: &[Option<&str>],
+    ) -> Result<Option<RunDirError>, ExportError> {
+        let samples = match read_trace(&run.dir, &run.manifest) {
             Ok(samples) => samples,
-            Err(error) => return Ok(vec![error.to_string()]),
+            Err(error) => return Ok(Some(error)),
         };
         for line in samples.lines {
             self.trace.push(TraceRow {
-                run_id: run_id.clone(),
+                run_id,
                 device: line.device as u64,
-                serial: serials[line.device].clone(),
+                serial: serials[line.device],
                 at_sec: line.at_sec,
                 length_ms: line.length_ms,
-                kind: text(line.kind.name()),
-                size: text(line.size.name()),
+                kind: line.kind.name(),
+                size: line.size.name(),
                 requests: line.requests,
                 queue_p50_ns: line.queue.p50_ns,
                 queue_p99_ns: line.queue.p99_ns,
@@ -289,35 +285,40 @@ impl Facts {
                 device_max_ns: line.device_time.max_ns,
             })?;
         }
-        Ok(Vec::new())
+        Ok(None)
     }
 
-    /// Adds the rows of a series and of its steps; its runs are added as all others.
-    pub(crate) fn add_series(&mut self, source: &SourceSeries, path: &str) -> Result<(), ExportError> {
-        let (series, series_id) = (&source.series, text(&source.id));
+    /// Judges a series again from its `runs`, and adds its rows and those of its steps.
+    pub(crate) fn add_series(
+        &mut self,
+        source: &mut SourceSeries,
+        runs: &[(RunPlace, Run)],
+    ) -> Result<(), ExportError> {
+        let (run_of_step, doubts) = source.rejudge(runs);
+        let (series, series_id) = (&source.series, source.id.as_str());
         let conclusion = series.conclusion.as_ref();
         self.series.push(SeriesRow {
-            series_id: series_id.clone(),
-            path: text(path),
-            tool: text(&series.tool),
-            purpose: word(series.purpose).unwrap_or_default(),
+            series_id,
+            path: &source.path,
+            tool: &series.tool,
+            purpose: &word(series.purpose),
             began_at: UnixMs(series.began_unix_ms),
-            outcome: source.outcome().and_then(word),
-            conclusion: conclusion.map(|conclusion| text(&conclusion.sentence)),
+            outcome: conclusion.map(|conclusion| word(conclusion.outcome)).as_deref(),
+            conclusion: conclusion.map(|conclusion| conclusion.sentence.as_str()),
             rating_x: conclusion.and_then(|conclusion| conclusion.rating),
             comparable: conclusion.map(|conclusion| conclusion.comparable),
-            doubts: joined(&source.doubts),
+            doubts: joined(&doubts).as_deref(),
         })?;
-        for ((step, run), number) in series.steps.iter().zip(&source.run_of_step).zip(1..) {
+        for ((step, run), number) in series.steps.iter().zip(&run_of_step).zip(1..) {
             self.steps.push(StepRow {
-                series_id: series_id.clone(),
+                series_id,
                 step: number,
-                name: text(&step.name),
-                run_id: run.map(|run| text(&source.runs[run].id)),
+                name: &step.name,
+                run_id: run.map(|run| runs[run].0.id.as_str()),
                 load_x: step.multiple,
-                state: word(step.state).unwrap_or_default(),
-                outcome: step.outcome.and_then(word),
-                reason: text(&step.reason),
+                state: &word(step.state),
+                outcome: step.outcome.map(word).as_deref(),
+                reason: &step.reason,
                 attempts: u64::from(step.attempts),
             })?;
         }

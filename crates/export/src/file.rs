@@ -2,17 +2,18 @@
 
 use crate::error::ExportError;
 use crate::schema::{PERCENTILE_SQL, SCHEMA_VERSION, TABLES};
-use crate::table::{Kind, Row, Table, Values};
+use crate::table::{Column, Kind, Row, Table, Values};
 use parquet::basic::{Compression, Encoding, ZstdLevel};
-use parquet::data_type::{BoolType, ByteArrayType, DoubleType, Int64Type};
+use parquet::column::writer::{ColumnCloseResult, ColumnWriterImpl};
+use parquet::data_type::{BoolType, ByteArray, ByteArrayType, DoubleType, Int64Type};
 use parquet::errors::ParquetError;
-use parquet::file::metadata::KeyValue;
+use parquet::file::metadata::{KeyValue, ParquetMetaDataReader};
 use parquet::file::properties::{EnabledStatistics, WriterProperties};
-use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::file::writer::SerializedFileWriter;
 use parquet::schema::types::ColumnPath;
 use results::files::{self, Links, Over};
 use std::fs::{self, File};
+use std::iter;
 use std::marker::PhantomData;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -29,7 +30,9 @@ pub(crate) fn write_views(dir: &Path) -> Result<(), ExportError> {
     };
     let views: String = TABLES.iter().map(view).collect();
     let begin = String::from_utf8_lossy(VIEWS_BEGIN);
-    let text = format!("{begin}views of an export, for DuckDB: duckdb -init {VIEWS}, in this directory\n{views}\n{PERCENTILE_SQL}");
+    let text = format!(
+        "{begin}views of an export, for DuckDB: duckdb -init {VIEWS}, in this directory\n{views}\n{PERCENTILE_SQL}"
+    );
     let path = dir.join(VIEWS);
     files::replace(&path, text.as_bytes(), Over::Own).map_err(ExportError::io("writing", &path))
 }
@@ -41,16 +44,17 @@ const GROUP_ROWS: usize = 1 << 17;
 pub const VERSION_KEY: &str = "flashproof.schema_version";
 
 /// A table that is being written, under a temporary name.
-pub(crate) struct TableFile<R: Row> {
+pub(crate) struct TableFile<R> {
     writer: SerializedFileWriter<File>,
     written: Written,
-    columns: Vec<Values>,
+    values: Vec<Values>,
     rows: usize,
     row: PhantomData<R>,
 }
 
-/// A whole file with a temporary name; removed unless it is renamed.
+/// A file of a table under a temporary name; removed unless it is renamed.
 pub(crate) struct Written {
+    table: Table,
     temporary: PathBuf,
     path: PathBuf,
     pub(crate) rows: u64,
@@ -63,6 +67,10 @@ impl Drop for Written {
 }
 
 impl Written {
+    fn failed(&self, source: ParquetError) -> ExportError {
+        ExportError::Parquet { path: self.path.clone(), source }
+    }
+
     /// Gives the file its name. Returns its bytes.
     pub(crate) fn rename(self) -> Result<u64, ExportError> {
         let failed = |error| ExportError::io("renaming a temporary file to", &self.path)(error);
@@ -72,11 +80,23 @@ impl Written {
     }
 }
 
-fn properties<R: Row>() -> Result<WriterProperties, ParquetError> {
+/// Creates a file of `table` in `dir`, under a temporary name.
+fn create(table: Table, dir: &Path, part: &str) -> Result<(Written, SerializedFileWriter<File>), ExportError> {
+    let path = dir.join(table.file_name());
+    let temporary = dir.join(format!(".flashproof-{}-{part}-{}.tmp", std::process::id(), table.file_name()));
+    let file = File::create_new(&temporary).map_err(ExportError::io("creating", &temporary))?;
+    let written = Written { table, temporary, path, rows: 0 };
+    let writer = properties(&written.table)
+        .and_then(|properties| SerializedFileWriter::new(file, written.table.schema()?, Arc::new(properties)));
+    let writer = writer.map_err(|source| written.failed(source))?;
+    Ok((written, writer))
+}
+
+fn properties(table: &Table) -> Result<WriterProperties, ParquetError> {
     let pair = |key: &str, value: String| KeyValue::new(key.to_owned(), value);
     let metadata = vec![
         pair(VERSION_KEY, SCHEMA_VERSION.to_string()),
-        pair("flashproof.table", R::TABLE.name.to_owned()),
+        pair("flashproof.table", table.name.to_owned()),
         pair("flashproof.version", env!("CARGO_PKG_VERSION").to_owned()),
     ];
     let mut properties = WriterProperties::builder()
@@ -84,8 +104,13 @@ fn properties<R: Row>() -> Result<WriterProperties, ParquetError> {
         .set_statistics_enabled(EnabledStatistics::Chunk)
         .set_offset_index_disabled(true)
         .set_key_value_metadata(Some(metadata));
+    // Bounds of texts cost a comparison of each row, and a reader skips row groups by those of the run alone.
+    let texts = table.columns.iter().filter(|column| column.kind == Kind::Text && column.name != "run_id");
+    for column in texts {
+        properties = properties.set_column_statistics_enabled(column.name.into(), EnabledStatistics::None);
+    }
     // Times count up by one: their differences take no space.
-    for column in R::TABLE.columns.iter().filter(|column| column.name == "after_sec") {
+    for column in table.columns.iter().filter(|column| column.name == "after_sec") {
         let path = ColumnPath::from(column.name);
         properties = properties
             .set_column_dictionary_enabled(path.clone(), false)
@@ -95,22 +120,15 @@ fn properties<R: Row>() -> Result<WriterProperties, ParquetError> {
 }
 
 impl<R: Row> TableFile<R> {
-    /// Begins the file of a table in `dir`.
-    pub(crate) fn create(dir: &Path) -> Result<Self, ExportError> {
-        let path = dir.join(R::TABLE.file_name());
-        let temporary = dir.join(temporary_name(&R::TABLE.file_name()));
-        let file = File::create_new(&temporary).map_err(ExportError::io("creating", &temporary))?;
-        let written = Written { temporary, path, rows: 0 };
-        let failed = |source| ExportError::Parquet { path: written.path.clone(), source };
-        let properties = properties::<R>().map_err(failed)?;
-        let schema = R::TABLE.schema().map_err(failed)?;
-        let writer = SerializedFileWriter::new(file, schema, Arc::new(properties)).map_err(failed)?;
-        let columns = R::TABLE.columns.iter().map(|_| Values::default()).collect();
-        Ok(Self { writer, written, columns, rows: 0, row: PhantomData })
+    /// Begins the file of a part of a table in `dir`.
+    pub(crate) fn create(dir: &Path, part: usize) -> Result<Self, ExportError> {
+        let (written, writer) = create(R::TABLE, dir, &part.to_string())?;
+        let values = R::TABLE.columns.iter().map(|_| Values::default()).collect();
+        Ok(Self { writer, written, values, rows: 0, row: PhantomData })
     }
 
-    pub(crate) fn push(&mut self, row: R) -> Result<(), ExportError> {
-        row.split(&mut self.columns);
+    pub(crate) fn push(&mut self, row: R::At<'_>) -> Result<(), ExportError> {
+        row.split(&mut self.values);
         self.rows += 1;
         if self.rows == GROUP_ROWS { self.write_group() } else { Ok(()) }
     }
@@ -118,33 +136,70 @@ impl<R: Row> TableFile<R> {
     fn write_group(&mut self) -> Result<(), ExportError> {
         self.written.rows += self.rows as u64;
         self.rows = 0;
-        let (writer, columns) = (&mut self.writer, &mut self.columns);
-        group(writer, &R::TABLE.columns.iter().map(|column| column.kind).collect::<Vec<_>>(), columns)
-            .map_err(|source| ExportError::Parquet { path: self.written.path.clone(), source })
+        let written = write_columns(&mut self.writer, R::TABLE.columns, &mut self.values);
+        written.map_err(|source| self.written.failed(source))
     }
 
-    /// Writes the rest, and waits until the file is on the disk.
+    /// Writes the rest.
     pub(crate) fn finish(mut self) -> Result<Written, ExportError> {
         if self.rows > 0 {
             self.write_group()?;
         }
-        let failed = |source| ExportError::Parquet { path: self.written.path.clone(), source };
-        let file = self.writer.into_inner().map_err(failed)?;
-        file.sync_all().map_err(ExportError::io("syncing", &self.written.path))?;
+        self.writer.close().map_err(|source| self.written.failed(source))?;
         Ok(self.written)
     }
 }
 
-fn group(writer: &mut SerializedFileWriter<File>, kinds: &[Kind], columns: &mut [Values]) -> Result<(), ParquetError> {
+/// Joins the parts of a table, which are in order, to one file that is on the disk. Row groups are copied as they are.
+pub(crate) fn join(dir: &Path, parts: Vec<Written>) -> Result<Option<Written>, ExportError> {
+    let mut parts = parts.into_iter();
+    let Some(first) = parts.next() else { return Ok(None) };
+    let (mut whole, mut writer) = create(first.table.clone(), dir, "all")?;
+    for part in iter::once(first).chain(parts) {
+        copy_groups(&part.temporary, &mut writer).map_err(|source| part.failed(source))?;
+        whole.rows += part.rows;
+    }
+    let file = writer.into_inner().map_err(|source| whole.failed(source))?;
+    file.sync_all().map_err(ExportError::io("syncing", &whole.path))?;
+    Ok(Some(whole))
+}
+
+fn copy_groups(from: &Path, to: &mut SerializedFileWriter<File>) -> Result<(), ParquetError> {
+    let file = File::open(from)?;
+    let metadata = ParquetMetaDataReader::new().parse_and_finish(&file)?;
+    for rows in metadata.row_groups() {
+        let mut group = to.next_row_group()?;
+        for column in rows.columns() {
+            let chunk = ColumnCloseResult {
+                bytes_written: column.compressed_size().unsigned_abs(),
+                rows_written: rows.num_rows().unsigned_abs(),
+                metadata: column.clone(),
+                bloom_filter: None,
+                column_index: None,
+                offset_index: None,
+            };
+            group.append_column(&file, chunk)?;
+        }
+        group.close()?;
+    }
+    Ok(())
+}
+
+/// Writes a row group, and forgets its values.
+fn write_columns(
+    writer: &mut SerializedFileWriter<File>,
+    columns: &[Column],
+    values: &mut [Values],
+) -> Result<(), ParquetError> {
     let mut group = writer.next_row_group()?;
-    for (values, kind) in columns.iter_mut().zip(kinds) {
+    for (values, Column { kind, nullable, .. }) in values.iter_mut().zip(columns) {
         let Some(mut column) = group.next_column()? else { break };
         let defined = (!values.defined.is_empty()).then_some(&*values.defined);
         match kind {
             Kind::Bool => column.typed::<BoolType>().write_batch(&values.bools, defined, None)?,
             Kind::Int | Kind::Instant => column.typed::<Int64Type>().write_batch(&values.ints, defined, None)?,
             Kind::Float => column.typed::<DoubleType>().write_batch(&values.floats, defined, None)?,
-            Kind::Text => column.typed::<ByteArrayType>().write_batch(&values.texts, defined, None)?,
+            Kind::Text => write_texts(column.typed(), &values.texts, *nullable)?,
         };
         column.close()?;
         values.clear();
@@ -152,8 +207,27 @@ fn group(writer: &mut SerializedFileWriter<File>, kinds: &[Kind], columns: &mut 
     group.close().map(drop)
 }
 
-fn temporary_name(file_name: &str) -> String {
-    format!(".flashproof-{}-{file_name}.tmp", std::process::id())
+/// Rows of equal texts that are written at once.
+const EQUAL_MAX: usize = 1024;
+
+fn write_texts(
+    column: &mut ColumnWriterImpl<'_, ByteArrayType>,
+    texts: &[(Option<ByteArray>, usize)],
+    nullable: bool,
+) -> Result<usize, ParquetError> {
+    let (mut equal, mut written) = (Vec::new(), 0);
+    for (text, rows) in texts {
+        equal.clear();
+        equal.resize(text.as_ref().map_or(0, |_| EQUAL_MAX.min(*rows)), text.clone().unwrap_or_default());
+        let defined = [i16::from(text.is_some()); EQUAL_MAX];
+        for from in (0..*rows).step_by(EQUAL_MAX) {
+            let rows = EQUAL_MAX.min(rows - from);
+            let values = &equal[..rows.min(equal.len())];
+            let defined = nullable.then_some(&defined[..rows]);
+            written += column.write_batch(values, defined, None)?;
+        }
+    }
+    Ok(written)
 }
 
 /// Makes `dir` ready for an export: it is made, or empty, or holds nothing but an earlier export, which `force` allows to
@@ -173,7 +247,9 @@ pub(crate) fn prepare(dir: &Path, force: bool) -> Result<bool, ExportError> {
         let name = entry.file_name().to_string_lossy().into_owned();
         let is_temporary = name.starts_with(".flashproof-") && name.ends_with(".parquet.tmp");
         match is_temporary || is_ours(&entry.path(), &name) {
-            false => return Err(ExportError::Foreign { dir: dir.to_owned(), found: results::units::in_one_line(&name) }),
+            false => {
+                return Err(ExportError::Foreign { dir: dir.to_owned(), found: results::units::in_one_line(&name) });
+            }
             // Left by an export that was killed.
             true if is_temporary => {
                 let _ = fs::remove_file(entry.path());
@@ -194,9 +270,8 @@ fn is_ours(path: &Path, name: &str) -> bool {
     }
     TABLES.iter().any(|table| table.file_name() == name)
         && files::open(path, Links::Refused).is_ok_and(|file| {
-            let metadata = SerializedFileReader::new(file).ok().and_then(|reader| {
-                reader.metadata().file_metadata().key_value_metadata().cloned()
-            });
-            metadata.is_some_and(|pairs| pairs.iter().any(|pair| pair.key == VERSION_KEY))
+            let metadata = ParquetMetaDataReader::new().parse_and_finish(&file);
+            let pairs = metadata.ok().and_then(|metadata| metadata.file_metadata().key_value_metadata().cloned());
+            pairs.is_some_and(|pairs| pairs.iter().any(|pair| pair.key == VERSION_KEY))
         })
 }

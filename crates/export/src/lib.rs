@@ -23,18 +23,15 @@ pub use file::{VERSION_KEY, VIEWS};
 pub use schema::{PERCENTILE_SQL, SCHEMA_VERSION, TABLES};
 pub use table::{Column, Kind, Table};
 
-use facts::{Facts, serials};
+use facts::Facts;
 use file::Written;
-use results::run_dir::Holds;
-use samples::{HistogramFile, IntervalFiles, Job};
-use source::{Source, SourceRun, SourceSeries, find};
-use std::collections::HashSet;
+use results::run_dir;
+use samples::{HistogramFile, IntervalFiles};
+use source::{Source, Sources};
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
+use std::sync::Mutex;
 use std::thread;
-use table::text;
 
 /// Result of an export.
 #[derive(Debug, Default)]
@@ -43,9 +40,9 @@ pub struct Exported {
     pub series: u64,
     /// Rows of all tables.
     pub rows: u64,
-    /// Size of all files.
+    /// Size of all tables.
     pub bytes: u64,
-    /// Directories of runs that were found twice and are exported once.
+    /// Directories of runs and series that were found before, and are exported once.
     pub repeated: Vec<String>,
     /// Runs and files that could not be read, or not whole, each one sentence.
     pub unreadable: Vec<String>,
@@ -54,16 +51,15 @@ pub struct Exported {
 /// Exports the runs and series in `dirs`, or below them, to the tables of `out`.
 ///
 /// A run that cannot be read is named in the result, and the others are exported. Errors: a directory of `dirs` has no
-/// run; `out` holds something else, or an earlier export without `force`; a file cannot be written. Then `out` is as
-/// before.
+/// run; `out` holds something else, or an earlier export without `force`; a file cannot be written. Then the tables in
+/// `out` are as before.
 pub fn export(dirs: &[PathBuf], out: &Path, force: bool) -> Result<Exported, ExportError> {
-    let mut exported = Exported::default();
-    let mut sources = Vec::new();
-    for dir in dirs {
-        sources.extend(find(dir, &mut exported.unreadable)?);
-    }
+    let mut sources = Sources::default();
+    dirs.iter().try_for_each(|dir| sources.add(dir))?;
     let made = file::prepare(out, force)?;
-    let written = write(&sources, out, &mut exported).inspect_err(|_| {
+    let Sources { all, repeated, unreadable, .. } = sources;
+    let mut exported = Exported { repeated, unreadable, ..Exported::default() };
+    let written = write(all, out, &mut exported).inspect_err(|_| {
         if made {
             let _ = fs::remove_dir(out);
         }
@@ -77,105 +73,98 @@ pub fn export(dirs: &[PathBuf], out: &Path, force: bool) -> Result<Exported, Exp
     Ok(exported)
 }
 
-/// Runs that wait for a thread that writes their rows: bounds the memory of manifests.
-const JOBS_MAX: usize = 2;
+/// Size of the runs from which a part of the tables is written: enough for row groups that are worth reading.
+const PART_BYTES: u64 = 64 << 20;
 
-/// Writes all tables under temporary names. Two threads write the large ones, while this one reads and judges runs.
-fn write(sources: &[Source], out: &Path, exported: &mut Exported) -> Result<Vec<Written>, ExportError> {
-    let mut facts = Facts::create(out)?;
-    let (mut intervals, mut histograms) = (IntervalFiles::create(out)?, HistogramFile::create(out)?);
-    let (to_intervals, of_intervals) = sync_channel(JOBS_MAX);
-    let (to_histograms, of_histograms) = sync_channel(JOBS_MAX);
-    thread::scope(|scope| {
-        let intervals = scope.spawn(move || {
-            let unreadable = work(&of_intervals, |job| intervals.add(job))?;
-            Ok::<_, ExportError>((intervals.finish()?, unreadable))
-        });
-        let histograms = scope.spawn(move || {
-            let unreadable = work(&of_histograms, |job| histograms.add(job))?;
-            Ok::<_, ExportError>((histograms.finish()?, unreadable))
-        });
-        let (to, seen) = ([to_intervals, to_histograms], HashSet::new());
-        let mut runs = Runs { facts: &mut facts, to, seen, exported };
-        let read = sources.iter().try_for_each(|source| runs.read(source));
-        // The threads end when nobody can send any more.
-        drop(runs.to);
-        let mut written = Vec::new();
-        // The error of a thread that ended early is the cause of that in this one.
-        for (thread, name) in [(intervals, "intervals"), (histograms, "histograms")] {
-            let (files, unreadable) = thread.join().map_err(|_| ExportError::Thread(name))??;
-            written.extend(files);
-            exported.unreadable.extend(unreadable);
-        }
-        read?;
-        written.extend(facts.finish()?);
-        Ok(written)
-    })
-}
-
-/// Adds each job as it comes. Returns what could not be read.
-fn work(
-    jobs: &Receiver<Arc<Job>>,
-    mut add: impl FnMut(&Job) -> Result<(), ExportError>,
-) -> Result<Vec<String>, ExportError> {
-    let mut unreadable = Vec::new();
-    for job in jobs {
-        match add(&job) {
-            Err(ExportError::Source(error)) => unreadable.push(error.to_string()),
-            added => added?,
+/// Groups sources, in order, to parts. They follow from the sources alone, and so do the bytes of the tables.
+fn parts(sources: Vec<Source>) -> Vec<Vec<Source>> {
+    let (mut parts, mut part, mut bytes) = (Vec::new(), Vec::new(), 0);
+    for source in sources {
+        bytes += source.bytes;
+        part.push(source);
+        if bytes >= PART_BYTES {
+            parts.push(std::mem::take(&mut part));
+            bytes = 0;
         }
     }
-    Ok(unreadable)
+    // Without any run there are tables, too.
+    if parts.is_empty() || !part.is_empty() {
+        parts.push(part);
+    }
+    parts
 }
 
-/// Reads and judges runs, writes their facts, and hands them to the other threads.
-struct Runs<'a> {
-    facts: &'a mut Facts,
-    to: [SyncSender<Arc<Job>>; 2],
-    seen: HashSet<String>,
-    exported: &'a mut Exported,
+/// Writes all tables under temporary names: parts side by side, one for each CPU, and then joined.
+fn write(sources: Vec<Source>, out: &Path, exported: &mut Exported) -> Result<Vec<Written>, ExportError> {
+    let parts = parts(sources);
+    let threads = thread::available_parallelism().map_or(1, usize::from).min(parts.len());
+    let waiting = Mutex::new(parts.into_iter().enumerate());
+    let next = || waiting.lock().ok()?.next();
+    let work = || {
+        let mut done = Vec::new();
+        while let Some((number, sources)) = next() {
+            done.push((number, Part::write(sources, out, number)?));
+        }
+        Ok::<_, ExportError>(done)
+    };
+    let done = thread::scope(|scope| {
+        let threads: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+        threads
+            .into_iter()
+            .map(|thread| thread.join().unwrap_or(Err(ExportError::Thread)))
+            .collect::<Result<Vec<_>, _>>()
+    })?;
+    let mut done: Vec<_> = done.into_iter().flatten().collect();
+    done.sort_by_key(|(number, _)| *number);
+    let mut by_table: Vec<Vec<Written>> = TABLES.iter().map(|_| Vec::new()).collect();
+    for (_, Part { written, runs, series, unreadable }) in done {
+        by_table.iter_mut().zip(written).for_each(|(parts, part)| parts.push(part));
+        exported.runs += runs;
+        exported.series += series;
+        exported.unreadable.extend(unreadable);
+    }
+    by_table.into_iter().filter_map(|parts| file::join(out, parts).transpose()).collect()
 }
 
-impl Runs<'_> {
-    fn read(&mut self, source: &Source) -> Result<(), ExportError> {
-        let unreadable = &mut self.exported.unreadable;
-        match source.holds {
-            Holds::Run => match SourceRun::read(&source.dir, source.path.clone()) {
-                Ok(run) => self.add(run, None)?,
-                Err(error) => unreadable.push(error.to_string()),
-            },
-            Holds::Series => match SourceSeries::read(source, unreadable) {
-                Ok(series) => {
-                    if self.is_new(&series.id, &source.path) {
-                        self.facts.add_series(&series, &source.path)?;
-                        self.exported.series += 1;
-                    }
-                    for run in series.runs {
-                        self.add(run, Some(&series.id))?;
-                    }
+/// A part of each table.
+#[derive(Default)]
+struct Part {
+    written: Vec<Written>,
+    runs: u64,
+    series: u64,
+    unreadable: Vec<String>,
+}
+
+impl Part {
+    fn write(sources: Vec<Source>, out: &Path, number: usize) -> Result<Self, ExportError> {
+        let mut facts = Facts::create(out, number)?;
+        let mut intervals = IntervalFiles::create(out, number)?;
+        let mut histograms = HistogramFile::create(out, number)?;
+        let mut part = Self::default();
+        for Source { mut series, runs: places, .. } in sources {
+            let mut runs = Vec::new();
+            for place in places {
+                match run_dir::read(&place.dir) {
+                    Ok(run) => runs.push((place, run)),
+                    Err(error) => part.unreadable.push(error.to_string()),
                 }
-                Err(error) => unreadable.push(error.to_string()),
-            },
+            }
+            if let Some(series) = &mut series {
+                facts.add_series(series, &runs)?;
+                part.series += 1;
+            }
+            let series_id = series.as_ref().map(|series| series.id.as_str());
+            for (place, run) in &runs {
+                let unreadable = [
+                    facts.add_run(place, run, series_id)?,
+                    intervals.add(run, &place.id)?,
+                    histograms.add(run, &place.id)?,
+                ];
+                part.unreadable.extend(unreadable.into_iter().flatten().map(|error| error.to_string()));
+                part.runs += 1;
+            }
         }
-        Ok(())
-    }
-
-    fn add(&mut self, source: SourceRun, series: Option<&str>) -> Result<(), ExportError> {
-        if !self.is_new(&source.id, &source.path) {
-            return Ok(());
-        }
-        self.exported.unreadable.extend(self.facts.add_run(&source, series)?);
-        self.exported.runs += 1;
-        let SourceRun { id, run, .. } = source;
-        let (run_id, serials) = (text(&id), serials(&run.manifest));
-        let job = Arc::new(Job { dir: run.dir, manifest: run.manifest, run_id, serials });
-        self.to.iter().try_for_each(|to| to.send(Arc::clone(&job))).map_err(|_| ExportError::Thread("rows"))
-    }
-
-    /// False for a copy of a run or series that was added before.
-    fn is_new(&mut self, id: &str, path: &str) -> bool {
-        let is_new = self.seen.insert(id.to_owned());
-        self.exported.repeated.extend((!is_new).then(|| path.to_owned()));
-        is_new
+        part.written = [facts.finish()?, intervals.finish()?, histograms.finish()?].into_iter().flatten().collect();
+        Ok(part)
     }
 }

@@ -1,29 +1,30 @@
 //! Rows of intervals, of telemetry and of histograms: millions for each run. They are read one by one, never as a whole.
 
 use crate::error::ExportError;
+use crate::facts::serials;
 use crate::file::{TableFile, Written};
 use crate::schema::{HistogramRow, IntervalRow, SlowRow, TelemetryRow};
-use crate::table::{Text, text};
 use results::cell::{Latencies, latencies};
 use results::judge::IntervalCounts;
-use results::run_dir::{HlogKind, IntervalRecord, Intervals, Manifest, RunDirError, Window, each_window};
+use results::run_dir::{HlogKind, IntervalRecord, Intervals, Manifest, Run, RunDirError, Window, each_window};
 use results::telemetry::{ColumnOf, Source};
-use std::path::{Path, PathBuf};
+use std::borrow::Cow;
+use std::path::Path;
 
-/// A run whose rows are to be written.
-pub(crate) struct Job {
-    pub(crate) dir: PathBuf,
-    pub(crate) manifest: Manifest,
-    pub(crate) run_id: Text,
-    pub(crate) serials: Vec<Option<Text>>,
+/// The keys of all cells of a run, in their order.
+fn keys(manifest: &Manifest) -> Vec<Key<'_>> {
+    let serials = serials(manifest);
+    let streams = manifest.streams.iter();
+    let keys = streams.flat_map(|stream| (0..).zip(&serials).map(move |(device, serial)| (stream, device, *serial)));
+    keys.map(|(stream, device, serial)| Key { stream: &stream.name, device, serial }).collect()
 }
 
-impl Job {
-    /// Stream and device of each cell.
-    fn cells(&self) -> Vec<(Text, usize)> {
-        let streams = self.manifest.streams.iter().map(|stream| text(&stream.name));
-        streams.flat_map(|stream| (0..self.manifest.devices.len()).map(move |device| (stream.clone(), device))).collect()
-    }
+/// What the rows of a cell have in common, the run apart.
+#[derive(Clone, Copy)]
+struct Key<'a> {
+    stream: &'a str,
+    device: u64,
+    serial: Option<&'a str>,
 }
 
 /// Rows of telemetry and of intervals that wait to be written column by column and cell by cell: neighbours are then
@@ -40,46 +41,47 @@ fn run_values(counts: &IntervalCounts) -> [u64; 6] {
 
 /// The files of intervals and telemetry.
 pub(crate) struct IntervalFiles {
-    intervals: TableFile<IntervalRow>,
-    slow: TableFile<SlowRow>,
-    telemetry: TableFile<TelemetryRow>,
+    intervals: TableFile<IntervalRow<'static>>,
+    slow: TableFile<SlowRow<'static>>,
+    telemetry: TableFile<TelemetryRow<'static>>,
 }
 
 /// A column of telemetry: how its rows begin, and values that are not written yet.
-struct Metric {
-    object: Text,
+struct Metric<'a> {
+    object: Cow<'a, str>,
     device: Option<usize>,
-    metric: Text,
+    metric: &'a str,
     waiting: Vec<(u64, f64)>,
 }
 
-impl Metric {
-    fn new(object: &str, device: Option<usize>, metric: &str) -> Self {
-        Self { object: text(object), device, metric: text(metric), waiting: Vec::new() }
+impl<'a> Metric<'a> {
+    fn new(object: impl Into<Cow<'a, str>>, device: Option<usize>, metric: &'a str) -> Self {
+        Self { object: object.into(), device, metric, waiting: Vec::new() }
     }
 
     /// The column `name` of telemetry.csv. A column of a later version keeps its whole name.
-    fn named(name: &str, manifest: &Manifest) -> Self {
+    fn named(name: &'a str, manifest: &Manifest) -> Self {
         let Some(ColumnOf { column, of }) = ColumnOf::parse(name) else { return Self::new("", None, name) };
-        let is_it = |facts: &serde_json::Value| facts.get("kernel_name").and_then(|name| name.as_str()) == Some(&of);
+        let is_it =
+            |facts: &serde_json::Value| facts.get("kernel_name").and_then(|name| name.as_str()) == Some(of.as_str());
         let by_facts = || manifest.device_facts.iter().position(is_it);
         let device = column.is_of_device().then(|| manifest.devices.iter().position(|device| *device == of));
         let device = device.and_then(|device| device.or_else(by_facts)).filter(|at| *at < manifest.devices.len());
         match column.source() {
             Source::Host => Self::new("host", None, column.name()),
             Source::Process => Self::new("process", None, column.name()),
-            Source::Thread => Self::new(&format!("thread.{of}"), None, column.name()),
-            _ => Self::new(&of, device, column.name()),
+            Source::Thread => Self::new(format!("thread.{of}"), None, column.name()),
+            _ => Self::new(of, device, column.name()),
         }
     }
 }
 
 impl IntervalFiles {
-    pub(crate) fn create(dir: &Path) -> Result<Self, ExportError> {
+    pub(crate) fn create(dir: &Path, part: usize) -> Result<Self, ExportError> {
         Ok(Self {
-            intervals: TableFile::create(dir)?,
-            slow: TableFile::create(dir)?,
-            telemetry: TableFile::create(dir)?,
+            intervals: TableFile::create(dir, part)?,
+            slow: TableFile::create(dir, part)?,
+            telemetry: TableFile::create(dir, part)?,
         })
     }
 
@@ -87,57 +89,63 @@ impl IntervalFiles {
         Ok(vec![self.intervals.finish()?, self.slow.finish()?, self.telemetry.finish()?])
     }
 
-    /// Adds the intervals of a run. `Err(Source)` if reading failed; what was read before is added.
-    pub(crate) fn add(&mut self, job: &Job) -> Result<(), ExportError> {
-        let mut read = Intervals::open(&job.dir, &job.manifest)?;
+    /// Adds the intervals of a run. Returns the error that ended reading, if there was one; what was read before is added.
+    pub(crate) fn add(&mut self, run: &Run, run_id: &str) -> Result<Option<RunDirError>, ExportError> {
+        let manifest = &run.manifest;
+        let mut read = match Intervals::open(&run.dir, manifest) {
+            Ok(read) => read,
+            Err(error) => return Ok(Some(error)),
+        };
         let mut metrics: Vec<_> = RUN_METRICS.iter().map(|name| Metric::new("run", None, name)).collect();
-        metrics.extend(read.columns().iter().map(|name| Metric::named(name, &job.manifest)));
-        let cells = job.cells();
+        let columns = read.columns().to_vec();
+        metrics.extend(columns.iter().map(|name| Metric::named(name, manifest)));
+        let cells = keys(manifest);
         let mut waiting: Vec<Vec<IntervalRow>> = cells.iter().map(|_| Vec::new()).collect();
-        let (mut rows, mut values) = (0, 0);
+        let (thresholds_ns, mut rows, mut values) = (manifest.sla.thresholds_ns(), 0, 0);
         let failed = loop {
             let record = match read.next() {
                 Ok(Some(record)) => record,
                 Ok(None) => break None,
                 Err(error) => break Some(error),
             };
-            rows += self.add_cells(job, &record.counts, &cells, &mut waiting)?;
+            rows += self.add_cells(run_id, &thresholds_ns, &record.counts, &cells, &mut waiting)?;
             values += add_values(record, &mut metrics);
             if rows >= WAITING_MAX {
                 self.write_intervals(&mut waiting)?;
                 rows = 0;
             }
             if values >= WAITING_MAX {
-                self.write_telemetry(job, &mut metrics)?;
+                self.write_telemetry(run_id, &serials(manifest), &mut metrics)?;
                 values = 0;
             }
         };
         self.write_intervals(&mut waiting)?;
-        self.write_telemetry(job, &mut metrics)?;
-        failed.map_or(Ok(()), |error| Err(error.into()))
+        self.write_telemetry(run_id, &serials(manifest), &mut metrics)?;
+        Ok(failed)
     }
 
     /// Returns the number of rows.
-    fn add_cells(
+    fn add_cells<'a>(
         &mut self,
-        job: &Job,
+        run_id: &'a str,
+        thresholds_ns: &[u64],
         counts: &IntervalCounts,
-        cells: &[(Text, usize)],
-        waiting: &mut [Vec<IntervalRow>],
+        cells: &[Key<'a>],
+        waiting: &mut [Vec<IntervalRow<'a>>],
     ) -> Result<usize, ExportError> {
-        let thresholds_ns = job.manifest.sla.thresholds_ns();
-        let mut rows = 0;
-        for ((cell, (stream, device)), waiting) in counts.cells.iter().zip(cells).zip(waiting) {
-            let (serial, after_sec) = (&job.serials[*device], counts.after_sec);
+        let (mut rows, after_sec) = (0, counts.after_sec);
+        for ((cell, Key { stream, device, serial }), waiting) in
+            counts.cells.iter().zip(cells.iter().copied()).zip(waiting)
+        {
             if cell.wanted() == 0 && cell.backlog.total() == 0 {
                 continue;
             }
             rows += 1;
             waiting.push(IntervalRow {
-                run_id: job.run_id.clone(),
-                stream: stream.clone(),
-                device: *device as u64,
-                serial: serial.clone(),
+                run_id,
+                stream,
+                device,
+                serial,
                 after_sec,
                 ops: cell.ops,
                 bytes: cell.bytes,
@@ -153,10 +161,10 @@ impl IntervalFiles {
             });
             for (index, threshold_ns) in thresholds_ns.iter().copied().enumerate() {
                 let row = SlowRow {
-                    run_id: job.run_id.clone(),
-                    stream: stream.clone(),
-                    device: *device as u64,
-                    serial: serial.clone(),
+                    run_id,
+                    stream,
+                    device,
+                    serial,
                     after_sec,
                     threshold_ns,
                     judged_over: cell.judged_over[index],
@@ -177,19 +185,24 @@ impl IntervalFiles {
         Ok(rows)
     }
 
-    fn write_intervals(&mut self, waiting: &mut [Vec<IntervalRow>]) -> Result<(), ExportError> {
+    fn write_intervals(&mut self, waiting: &mut [Vec<IntervalRow<'_>>]) -> Result<(), ExportError> {
         waiting.iter_mut().flat_map(|rows| rows.drain(..)).try_for_each(|row| self.intervals.push(row))
     }
 
-    fn write_telemetry(&mut self, job: &Job, metrics: &mut [Metric]) -> Result<(), ExportError> {
+    fn write_telemetry(
+        &mut self,
+        run_id: &str,
+        serials: &[Option<&str>],
+        metrics: &mut [Metric<'_>],
+    ) -> Result<(), ExportError> {
         for Metric { object, device, metric, waiting } in metrics {
             for (after_sec, value) in waiting.drain(..) {
                 self.telemetry.push(TelemetryRow {
-                    run_id: job.run_id.clone(),
-                    object: object.clone(),
+                    run_id,
+                    object,
                     device: device.map(|device| device as u64),
-                    serial: device.and_then(|device| job.serials[device].clone()),
-                    metric: metric.clone(),
+                    serial: device.and_then(|device| serials[device]),
+                    metric,
                     after_sec,
                     value,
                 })?;
@@ -200,7 +213,7 @@ impl IntervalFiles {
 }
 
 /// Returns the number of values.
-fn add_values(record: &IntervalRecord, metrics: &mut [Metric]) -> usize {
+fn add_values(record: &IntervalRecord, metrics: &mut [Metric<'_>]) -> usize {
     let after_sec = record.counts.after_sec;
     let own = run_values(&record.counts).map(|value| Some(value as f64));
     let others = record.telemetry.iter().map(|value| value.parse().ok());
@@ -215,56 +228,57 @@ fn add_values(record: &IntervalRecord, metrics: &mut [Metric]) -> usize {
 
 /// The file of histograms.
 pub(crate) struct HistogramFile {
-    file: TableFile<HistogramRow>,
+    file: TableFile<HistogramRow<'static>>,
     /// The buckets of reports: a row has a bound that a report shows.
     buckets: Latencies,
 }
 
 impl HistogramFile {
-    pub(crate) fn create(dir: &Path) -> Result<Self, ExportError> {
-        Ok(Self { file: TableFile::create(dir)?, buckets: latencies() })
+    pub(crate) fn create(dir: &Path, part: usize) -> Result<Self, ExportError> {
+        Ok(Self { file: TableFile::create(dir, part)?, buckets: latencies() })
     }
 
     pub(crate) fn finish(self) -> Result<Vec<Written>, ExportError> {
         Ok(vec![self.file.finish()?])
     }
 
-    /// Adds the windows of a run. `Err(Source)` if reading failed; windows before damage are added. Every log is read,
-    /// whatever became of the others.
-    pub(crate) fn add(&mut self, job: &Job) -> Result<(), ExportError> {
-        let (cells, layout) = (job.cells(), job.manifest.layout());
-        let mut damage: Option<RunDirError> = None;
+    /// Adds the windows of a run. Returns the first error of reading, if there was one: windows before it are added. Every
+    /// log is read, whatever became of the others.
+    pub(crate) fn add(&mut self, run: &Run, run_id: &str) -> Result<Option<RunDirError>, ExportError> {
+        let (cells, layout) = (keys(&run.manifest), run.manifest.layout());
+        let mut damage = None;
         for kind in HlogKind::ALL {
-            let name = text(kind.file_name().trim_end_matches(".hlog"));
+            let name = kind.file_name().trim_end_matches(".hlog");
             let mut written = Ok(());
-            let read = each_window(&job.dir, &layout, kind, |window| {
+            let read = each_window(&run.dir, &layout, kind, |window| {
                 if written.is_ok() {
-                    written = self.add_window(job, &window, &cells[window.cell], &name);
+                    written = self.add_window(run_id, &window, cells[window.cell], name);
                 }
             });
             written?;
             damage = damage.or(read.err());
         }
-        damage.map_or(Ok(()), |error| Err(error.into()))
+        Ok(damage)
     }
 
     fn add_window(
         &mut self,
-        job: &Job,
+        run_id: &str,
         window: &Window,
-        (stream, device): &(Text, usize),
-        kind: &Text,
+        Key { stream, device, serial }: Key<'_>,
+        kind: &str,
     ) -> Result<(), ExportError> {
         let mut bucket = (0, 0);
         let upper_ns = |value| self.buckets.highest_equivalent(window.histogram.lowest_equivalent(value));
         let recorded = window.histogram.iter_recorded();
-        let buckets: Vec<_> = recorded.map(|it| (upper_ns(it.value_iterated_to()), u64::from(it.count_at_value()))).collect();
+        let buckets: Vec<_> =
+            recorded.map(|it| (upper_ns(it.value_iterated_to()), u64::from(it.count_at_value()))).collect();
         let row = |(upper_ns, count)| HistogramRow {
-            run_id: job.run_id.clone(),
-            stream: stream.clone(),
-            device: *device as u64,
-            serial: job.serials[*device].clone(),
-            kind: kind.clone(),
+            run_id,
+            stream,
+            device,
+            serial,
+            kind,
             from_sec: window.from_sec,
             length_sec: window.length_sec,
             upper_ns,

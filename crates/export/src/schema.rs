@@ -1,7 +1,7 @@
 //! The tables of an export and their columns. docs/data.md is generated from this file:
 //! `UPDATE_DOCS=1 cargo test -p flashproof-export schema`.
 
-use crate::table::{Cell, Column, Row, Table, Text, UnixMs, Values, tables};
+use crate::table::{Cell, Column, Row, Table, UnixMs, Values, tables};
 
 /// Version of the tables, in the metadata of each file. It grows when a column changes its meaning or goes, not when one
 /// is added.
@@ -24,29 +24,29 @@ tables! {
     /// One row per run. The outcome is computed again from the recorded counts, as `flashproof report` does.
     RunRow = "runs" {
         /// Identity of the run: the beginning of the SHA-256 of its `manifest.json`; the same wherever the directory is
-        run_id: Text,
+        run_id: &'a str,
         /// Series that the run is part of; NULL without one
-        series_id: Option<Text>,
+        series_id: Option<&'a str>,
         /// Directory, from the last name of the exported DIR on
-        path: Text,
+        path: &'a str,
         /// Program and version that recorded the run
-        tool: Text,
+        tool: &'a str,
         /// Beginning of the run
         started_at: UnixMs,
         /// Kind of load: `storage`, `index`, `fio`...; several are joined by `+`
-        test: Text,
+        test: &'a str,
         /// Purpose within a series: `stage 1`, `30x`
-        purpose: Option<Text>,
+        purpose: Option<&'a str>,
         /// Load as a multiple of 1x, of a series or of the configuration
         load_x: Option<f64>,
         /// Limits of the run: `5%>1ms,1%>8ms,0.1%>64ms`
-        sla: Text,
+        sla: &'a str,
         /// True for simulated drives
         simulated: bool,
         /// I/O engine
-        engine: Option<Text>,
+        engine: Option<&'a str>,
         /// Host name
-        hostname: Option<Text>,
+        hostname: Option<&'a str>,
         /// Number of devices
         devices: u64,
         /// Planned length
@@ -60,21 +60,21 @@ tables! {
         /// Intervals that were recorded completely
         intervals: u64,
         /// `pass`, `fail`, `invalid` or `measured`
-        outcome: Text,
+        outcome: &'a str,
         /// Code of the first reason ([verdict.md](verdict.md)); all reasons are in `reasons`
-        reason_code: Option<Text>,
+        reason_code: Option<&'a str>,
         /// The first reason, one sentence
-        reason: Text,
+        reason: &'a str,
         /// `certification-load` for a full day on real devices, else `screening`
-        class: Text,
+        class: &'a str,
         /// True if the run has its `verdict.json`; false for a run that was killed or is still running
         complete: bool,
         /// True if the run stopped before its planned end
         partial: bool,
         /// How the run ended: `completed`, `interrupted`, `unrecorded`...
-        ended: Option<Text>,
+        ended: &'a str,
         /// Stream of the share that is nearest to its limit, or furthest over
-        decided_stream: Option<Text>,
+        decided_stream: Option<&'a str>,
         /// Device of that share; NULL also for all devices together
         decided_device: Option<u64>,
         /// Slice of that share, from 1
@@ -86,83 +86,83 @@ tables! {
         /// The limit that the share must stay below
         decided_share_max: Option<f64>,
         /// Damage found in the directory, sentences joined by `; `. Rows of other tables end before the damage
-        damage: Option<Text>,
+        damage: Option<&'a str>,
     }
 
     /// One row per reason of a verdict, the most important first.
     ReasonRow = "reasons" {
         /// Run
-        run_id: Text,
+        run_id: &'a str,
         /// Order, from 1
         rank: u64,
         /// Code ([verdict.md](verdict.md))
-        code: Option<Text>,
+        code: &'a str,
         /// One sentence
-        reason: Text,
+        reason: &'a str,
     }
 
     /// One row per finding of the doctor before a run.
     FindingRow = "findings" {
         /// Run
-        run_id: Text,
+        run_id: &'a str,
         /// Check: `io-scheduler`
-        check_name: Text,
+        check_name: &'a str,
         /// `ok`, `note`, `unknown`, `warning` or `problem`
-        level: Text,
+        level: &'a str,
         /// Device; NULL for the host
         device: Option<u64>,
         /// Serial number of the drive
-        serial: Option<Text>,
+        serial: Option<&'a str>,
         /// Finding, one sentence
-        finding: Text,
+        finding: &'a str,
         /// Effect on a result
-        reason: Text,
+        reason: &'a str,
         /// Remedy
-        remedy: Text,
+        remedy: &'a str,
     }
 
     /// One row per series: `certify`, `rate`, `baseline`. The conclusion is judged again from the runs.
     SeriesRow = "series" {
         /// Identity of the series: from its purpose, beginning and devices
-        series_id: Text,
+        series_id: &'a str,
         /// Directory, from the last name of the exported DIR on
-        path: Text,
+        path: &'a str,
         /// Program and version
-        tool: Text,
+        tool: &'a str,
         /// `certify`, `rate` or `baseline`
-        purpose: Text,
+        purpose: &'a str,
         /// Beginning of the series
         began_at: UnixMs,
         /// `pass`, `fail` or `invalid`; NULL while the series goes on
-        outcome: Option<Text>,
+        outcome: Option<&'a str>,
         /// Conclusion, one sentence
-        conclusion: Option<Text>,
+        conclusion: Option<&'a str>,
         /// Rating as a multiple of 1x; NULL if none was found, or if the runs do not bear it out
         rating_x: Option<f64>,
         /// True if the result may be compared with published ratings
         comparable: Option<bool>,
         /// Differences between `series.json` and its runs, joined by `; `
-        doubts: Option<Text>,
+        doubts: Option<&'a str>,
     }
 
     /// One row per step of a series: a stage of a certification, a load of a search, a job of a baseline.
     StepRow = "steps" {
         /// Series
-        series_id: Text,
+        series_id: &'a str,
         /// Order, from 1
         step: u64,
         /// Name: `stage 1`, `30x`
-        name: Text,
+        name: &'a str,
         /// Run of the step; NULL if there is none that can be read
-        run_id: Option<Text>,
+        run_id: Option<&'a str>,
         /// Load as a multiple of 1x
         load_x: f64,
         /// `planned`, `running`, `done` or `interrupted`
-        state: Text,
+        state: &'a str,
         /// Outcome, as far as the run bears it out; NULL until the step is done
-        outcome: Option<Text>,
+        outcome: Option<&'a str>,
         /// Reason, one sentence
-        reason: Text,
+        reason: &'a str,
         /// Number of attempts
         attempts: u64,
     }
@@ -170,15 +170,15 @@ tables! {
     /// One row per run: the machine.
     HostRow = "hosts" {
         /// Run
-        run_id: Text,
+        run_id: &'a str,
         /// Host name
-        hostname: Option<Text>,
+        hostname: Option<&'a str>,
         /// Kernel release
-        kernel_release: Option<Text>,
+        kernel_release: Option<&'a str>,
         /// Distribution
-        distribution: Option<Text>,
+        distribution: Option<&'a str>,
         /// CPU model
-        cpu_model: Option<Text>,
+        cpu_model: Option<&'a str>,
         /// CPUs that are switched on
         online_cpus: Option<u64>,
         /// NUMA nodes
@@ -186,41 +186,41 @@ tables! {
         /// Memory
         memory_total_bytes: Option<u64>,
         /// CPU frequency governor
-        cpu_governor: Option<Text>,
+        cpu_governor: Option<&'a str>,
         /// Hypervisor
-        hypervisor: Option<Text>,
+        hypervisor: Option<&'a str>,
     }
 
     /// One row per run and device.
     DriveRow = "drives" {
         /// Run
-        run_id: Text,
+        run_id: &'a str,
         /// Number of the device in the run, from 0
         device: u64,
         /// Name as the user wrote it
-        name: Text,
+        name: &'a str,
         /// Serial number
-        serial: Option<Text>,
+        serial: Option<&'a str>,
         /// World-wide name
-        wwid: Option<Text>,
+        wwid: Option<&'a str>,
         /// Model
-        model: Option<Text>,
+        model: Option<&'a str>,
         /// Firmware
-        firmware: Option<Text>,
+        firmware: Option<&'a str>,
         /// Size
         size_bytes: Option<u64>,
         /// Range that the operations use
         used_bytes: Option<u64>,
         /// `whole_disk`, `partition`, `regular_file`, `simulated` or `namespace`
-        kind: Option<Text>,
+        kind: Option<&'a str>,
         /// The kernel's name
-        kernel_name: Option<Text>,
+        kernel_name: Option<&'a str>,
         /// Attachment: `nvme-pcie`, `sata`
-        transport: Option<Text>,
+        transport: Option<&'a str>,
         /// NUMA node
         numa_node: Option<u64>,
         /// I/O scheduler
-        scheduler: Option<Text>,
+        scheduler: Option<&'a str>,
         /// Hardware queues
         hardware_queues: Option<u64>,
         /// Requests that a hardware queue holds at once
@@ -230,15 +230,15 @@ tables! {
         /// Physical sector size
         physical_sector_bytes: Option<u64>,
         /// `write back` or `write through`
-        write_cache: Option<Text>,
+        write_cache: Option<&'a str>,
     }
 
     /// One row per run and stream, over all devices.
     StreamRow = "streams" {
         /// Run
-        run_id: Text,
+        run_id: &'a str,
         /// Stream
-        stream: Text,
+        stream: &'a str,
         /// True if the verdict judges the stream
         judged: bool,
         /// Scheduled operations per second; 0 for a closed loop
@@ -260,13 +260,13 @@ tables! {
     /// One row per judged stream, device, slice and threshold: the numbers behind the verdict.
     SliceRow = "slices" {
         /// Run
-        run_id: Text,
+        run_id: &'a str,
         /// Stream
-        stream: Text,
+        stream: &'a str,
         /// Device; NULL for all devices together
         device: Option<u64>,
         /// Serial number of the drive
-        serial: Option<Text>,
+        serial: Option<&'a str>,
         /// Slice, from 1
         slice: u64,
         /// True if the run lasted to the end of the slice
@@ -291,13 +291,13 @@ tables! {
     /// slice are included.
     IntervalRow = "intervals" {
         /// Run
-        run_id: Text,
+        run_id: &'a str,
         /// Stream
-        stream: Text,
+        stream: &'a str,
         /// Device
         device: u64,
         /// Serial number of the drive
-        serial: Option<Text>,
+        serial: Option<&'a str>,
         /// End of the interval, since the run began
         after_sec: u64,
         /// Operations that succeeded
@@ -327,13 +327,13 @@ tables! {
     /// One row per row of `intervals` and threshold, if any operation was over the threshold; no row means 0.
     SlowRow = "slow" {
         /// Run
-        run_id: Text,
+        run_id: &'a str,
         /// Stream
-        stream: Text,
+        stream: &'a str,
         /// Device
         device: u64,
         /// Serial number of the drive
-        serial: Option<Text>,
+        serial: Option<&'a str>,
         /// End of the interval, since the run began
         after_sec: u64,
         /// Threshold
@@ -357,15 +357,15 @@ tables! {
     /// One row per measured value. A value that could not be measured has no row.
     TelemetryRow = "telemetry" {
         /// Run
-        run_id: Text,
+        run_id: &'a str,
         /// Object: the kernel's name of a device, `host`, `process`, `thread.NAME`, or `run` for flashproof's counters
-        object: Text,
+        object: &'a str,
         /// Device; NULL if the object is none
         device: Option<u64>,
         /// Serial number of the drive
-        serial: Option<Text>,
+        serial: Option<&'a str>,
         /// Metric and its unit: [telemetry.md](telemetry.md); of `run`: the columns of `telemetry.csv`
-        metric: Text,
+        metric: &'a str,
         /// End of the interval, since the run began
         after_sec: u64,
         /// Value
@@ -375,15 +375,15 @@ tables! {
     /// One row per bucket that is not empty of a latency histogram: windows of 10 s or more, as recorded.
     HistogramRow = "histograms" {
         /// Run
-        run_id: Text,
+        run_id: &'a str,
         /// Stream
-        stream: Text,
+        stream: &'a str,
         /// Device
         device: u64,
         /// Serial number of the drive
-        serial: Option<Text>,
+        serial: Option<&'a str>,
         /// `service`, `wait` or `lag`
-        kind: Text,
+        kind: &'a str,
         /// Beginning of the window, since the run began
         from_sec: f64,
         /// Length of the window
@@ -397,19 +397,19 @@ tables! {
     /// One row per sample of the block layer, device, kind and size; only where the kernel could be traced.
     TraceRow = "trace" {
         /// Run
-        run_id: Text,
+        run_id: &'a str,
         /// Device
         device: u64,
         /// Serial number of the drive
-        serial: Option<Text>,
+        serial: Option<&'a str>,
         /// Beginning of the sample, since the run began
         at_sec: f64,
         /// Length of the sample
         length_ms: u64,
         /// `read` or `write`
-        kind: Text,
+        kind: &'a str,
         /// `small`: below 64 KiB; `large`: 64 KiB and more
-        size: Text,
+        size: &'a str,
         /// Requests that completed
         requests: u64,
         /// Median of the time in the kernel

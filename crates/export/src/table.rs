@@ -7,14 +7,6 @@ use parquet::errors::ParquetError;
 use parquet::schema::types::{Type, TypePtr};
 use std::sync::Arc;
 
-/// Text of a cell: its clones share their bytes.
-pub(crate) type Text = ByteArray;
-
-/// The text of `text`.
-pub(crate) fn text(text: &str) -> Text {
-    ByteArray::from(text)
-}
-
 /// An instant in milliseconds since 1970 (UTC).
 #[derive(Clone, Copy)]
 pub(crate) struct UnixMs(pub(crate) u64);
@@ -70,7 +62,7 @@ impl Column {
 }
 
 /// One table, in a file of its own.
-#[derive(Debug)]
+#[derive(Debug, Clone)]
 pub struct Table {
     pub name: &'static str,
     pub columns: &'static [Column],
@@ -106,12 +98,20 @@ pub(crate) struct Values {
     /// Also instants.
     pub(crate) ints: Vec<i64>,
     pub(crate) floats: Vec<f64>,
-    pub(crate) texts: Vec<Text>,
-    /// For each row of a column with NULLs: 1 for a value, 0 for NULL.
+    /// Texts, and the number of rows in which each stands: neighbours are mostly equal.
+    pub(crate) texts: Vec<(Option<ByteArray>, usize)>,
+    /// For each row of a column with NULLs: 1 for a value, 0 for NULL. Not of texts.
     pub(crate) defined: Vec<i16>,
 }
 
 impl Values {
+    fn push_text(&mut self, text: Option<&str>) {
+        match self.texts.last_mut() {
+            Some((last, rows)) if last.as_ref().map(ByteArray::data) == text.map(str::as_bytes) => *rows += 1,
+            _ => self.texts.push((text.map(ByteArray::from), 1)),
+        }
+    }
+
     /// Forgets the values and keeps the memory.
     pub(crate) fn clear(&mut self) {
         self.bools.clear();
@@ -151,10 +151,18 @@ impl Cell for f64 {
     }
 }
 
-impl Cell for Text {
+impl Cell for &str {
     const KIND: Kind = Kind::Text;
     fn push(self, values: &mut Values) {
-        values.texts.push(self);
+        values.push_text(Some(self));
+    }
+}
+
+impl Cell for Option<&str> {
+    const KIND: Kind = Kind::Text;
+    const NULLABLE: bool = true;
+    fn push(self, values: &mut Values) {
+        values.push_text(self);
     }
 }
 
@@ -165,20 +173,28 @@ impl Cell for UnixMs {
     }
 }
 
-impl<T: Cell> Cell for Option<T> {
-    const KIND: Kind = T::KIND;
-    const NULLABLE: bool = true;
-    fn push(self, values: &mut Values) {
-        values.defined.push(i16::from(self.is_some()));
-        if let Some(value) = self {
-            value.push(values);
-        }
-    }
+/// A number, which can be missing.
+macro_rules! nullable {
+    ($($number:ty),+) => {
+        $(impl Cell for Option<$number> {
+            const KIND: Kind = <$number as Cell>::KIND;
+            const NULLABLE: bool = true;
+            fn push(self, values: &mut Values) {
+                values.defined.push(i16::from(self.is_some()));
+                if let Some(value) = self {
+                    value.push(values);
+                }
+            }
+        })+
+    };
 }
+nullable!(bool, u64, f64);
 
 /// A row of one table.
 pub(crate) trait Row {
     const TABLE: Table;
+    /// The same row with texts of another lifetime.
+    type At<'a>: Row;
     /// Appends each field to the values of its column; there are as many as the table has columns.
     fn split(self, columns: &mut [Values]);
 }
@@ -189,11 +205,13 @@ macro_rules! tables {
         $($(#[doc = $text:literal])+ $column:ident: $kind:ty,)+
     })+) => {
         $($(#[doc = $about])+
-        pub(crate) struct $row {
+        pub(crate) struct $row<'a> {
             $($(#[doc = $text])+ pub(crate) $column: $kind,)+
         }
 
-        impl Row for $row {
+        impl<'a> Row for $row<'a> {
+            type At<'b> = $row<'b>;
+
             const TABLE: Table = Table {
                 name: $name,
                 about: concat!($($about),+),

@@ -2,10 +2,11 @@
 
 #![allow(dead_code, unreachable_pub)] // every test file and example is a crate that uses its part of this
 
+use results::act_log::Test;
 use results::cell::{Interval, Layout};
 use results::finding::{Finding, Level};
 use results::judge::{End, Sla};
-use results::run_dir::{Manifest, WorkloadRecord, Writer};
+use results::run_dir::{ActLogHead, Manifest, WorkloadRecord, Writer};
 use results::times::Times;
 use serde_json::json;
 use std::path::Path;
@@ -42,8 +43,8 @@ pub struct Shape<'a> {
     pub slice_sec: u64,
     /// Operations per interval and device of each stream.
     pub ops: &'a [(&'static str, u64)],
-    /// Lateness of issuing, microseconds.
-    pub lag_us: u64,
+    /// Lateness of issuing in microseconds, as `service_us` of a drive.
+    pub lag_us: fn(u64, u64) -> u64,
     pub seed: u64,
     pub multiple: Option<f64>,
     /// A run without an end was killed.
@@ -58,7 +59,7 @@ pub const SHORT: Shape<'_> = Shape {
     interval_sec: 10,
     slice_sec: 300,
     ops: &[("reads", 100), ("writes", 50)],
-    lag_us: 4,
+    lag_us: |_, _| 4,
     seed: 1,
     multiple: None,
     end: Some(End::Completed),
@@ -71,7 +72,6 @@ impl Shape<'_> {
         let mut layout = results::testing::layout(&streams, 0.0, devices);
         for (stream, (_, ops)) in layout.streams.iter_mut().zip(self.ops) {
             stream.offered_iops = (ops * self.drives.len() as u64) as f64 / self.interval_sec as f64;
-            stream.act = None;
         }
         layout
     }
@@ -105,7 +105,11 @@ impl Shape<'_> {
                 reason: "it reorders".into(),
                 remedy: "echo none".into(),
             }],
-            workloads: vec![WorkloadRecord { kind: "storage".into(), ..WorkloadRecord::default() }],
+            workloads: vec![WorkloadRecord {
+                kind: "storage".into(),
+                act_log: Some(ActLogHead { test: Test::Storage, device_lines: Vec::new() }),
+                ..WorkloadRecord::default()
+            }],
             multiple: self.multiple,
             ..Manifest::new(&self.layout(), Sla::default())
         }
@@ -113,14 +117,40 @@ impl Shape<'_> {
 
     fn columns(&self) -> Vec<String> {
         const OF_DEVICE: [&str; 20] = [
-            "r/s", "w/s", "rkB/s", "wkB/s", "r_await", "w_await", "f/s", "f_await", "aqu-sz", "rareq-sz", "wareq-sz",
-            "%util", "in_flight", "irq.cpu_max", "irq.cpu_max_share_pct", "irq/s", "temperature_celsius",
-            "smart.percentage_used", "smart.data_units_written", "ocp.physical_media_units_written_bytes",
+            "r/s",
+            "w/s",
+            "rkB/s",
+            "wkB/s",
+            "r_await",
+            "w_await",
+            "f/s",
+            "f_await",
+            "aqu-sz",
+            "rareq-sz",
+            "wareq-sz",
+            "%util",
+            "in_flight",
+            "irq.cpu_max",
+            "irq.cpu_max_share_pct",
+            "irq/s",
+            "temperature_celsius",
+            "smart.percentage_used",
+            "smart.data_units_written",
+            "ocp.physical_media_units_written_bytes",
         ];
         const OF_HOST: [&str; 13] = [
-            "host.cpu_busy_pct", "host.cpu_iowait_pct", "host.cpu_steal_pct", "host.context_switches/s",
-            "host.interrupts/s", "host.memory_available_bytes", "host.load_1min", "host.psi_io_some_pct",
-            "host.psi_io_full_pct", "process.rss_bytes", "process.cpu_pct", "process.runqueue_wait_pct",
+            "host.cpu_busy_pct",
+            "host.cpu_iowait_pct",
+            "host.cpu_steal_pct",
+            "host.context_switches/s",
+            "host.interrupts/s",
+            "host.memory_available_bytes",
+            "host.load_1min",
+            "host.psi_io_some_pct",
+            "host.psi_io_full_pct",
+            "process.rss_bytes",
+            "process.cpu_pct",
+            "process.runqueue_wait_pct",
             "thread.issue-0.cpu_pct",
         ];
         let devices = (0..self.drives.len()).flat_map(|device| OF_DEVICE.map(|name| format!("nvme{device}n1.{name}")));
@@ -177,7 +207,7 @@ impl Shape<'_> {
             for (device, drive) in self.drives.iter().enumerate() {
                 let cell = &mut interval.cells[layout.cell(stream, device)];
                 for op in 0..*ops {
-                    let (lag_ns, service_ns) = (self.lag_us * 1_000, (drive.service_us)(second, op) * 1_000);
+                    let (lag_ns, service_ns) = ((self.lag_us)(second, op) * 1_000, (drive.service_us)(second, op) * 1_000);
                     cell.record(&Times::new(0, 0, lag_ns, lag_ns + service_ns), 0, 4_096);
                 }
             }
