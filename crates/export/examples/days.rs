@@ -40,7 +40,16 @@ fn main() {
     for seed in 0..drives {
         let drive = Drive { service_us, celsius: |second| 45 + second / 600 % 20, ..SOUND };
         let ops = &[("reads", 2_000), ("large-block-reads", 24), ("large-block-writes", 24)];
-        let day = Shape { drives: &[drive], intervals: seconds, interval_sec: 1, slice_sec: 3_600, ops, lag_us, seed, ..SHORT };
+        let day = Shape {
+            drives: &[drive],
+            intervals: seconds,
+            interval_sec: 1,
+            slice_sec: 3_600,
+            ops,
+            lag_us,
+            seed,
+            ..SHORT
+        };
         day.write(&Path::new(&dir).join(format!("drive-{seed}")));
     }
 }

@@ -207,7 +207,8 @@ impl Shape<'_> {
             for (device, drive) in self.drives.iter().enumerate() {
                 let cell = &mut interval.cells[layout.cell(stream, device)];
                 for op in 0..*ops {
-                    let (lag_ns, service_ns) = ((self.lag_us)(second, op) * 1_000, (drive.service_us)(second, op) * 1_000);
+                    let (lag_ns, service_ns) =
+                        ((self.lag_us)(second, op) * 1_000, (drive.service_us)(second, op) * 1_000);
                     cell.record(&Times::new(0, 0, lag_ns, lag_ns + service_ns), 0, 4_096);
                 }
             }
