@@ -27,7 +27,6 @@ pub(crate) struct Facts {
     trace: TableFile<TraceRow<'static>>,
 }
 
-/// A field of recorded facts; `None` if it was not recorded.
 fn text_of<'a>(facts: &'a Value, name: &str) -> Option<&'a str> {
     facts.get(name)?.as_str()
 }
@@ -47,10 +46,13 @@ fn joined(sentences: &[String]) -> Option<String> {
     (!sentences.is_empty()).then(|| sentences.join("; "))
 }
 
-/// Serial number of each device of a run; `None` where it was not recorded.
+/// Serial number of each device of a run; `None` where it was not recorded. That of a simulated drive is its name, as in
+/// a series.
 pub(crate) fn serials(manifest: &Manifest) -> Vec<Option<&str>> {
-    let serial = |device| text_of(manifest.device_facts.get(device)?, "serial");
-    (0..manifest.devices.len()).map(serial).collect()
+    let recorded = |device| text_of(manifest.device_facts.get(device)?, "serial");
+    let simulated = |name| manifest.simulated.then_some(name);
+    let devices = manifest.devices.iter().enumerate();
+    devices.map(|(device, name)| recorded(device).or(simulated(name.as_str()))).collect()
 }
 
 /// Number of the device that the user named `name`.
@@ -116,7 +118,6 @@ impl Facts {
             sla: &verdict.sla,
             simulated: manifest.simulated,
             engine: text_of(&manifest.engine_facts, "engine"),
-            hostname: text_of(&manifest.host_facts, "hostname"),
             devices: manifest.devices.len() as u64,
             duration_sec: manifest.duration_sec,
             ran_sec: verdict.ran_sec,
@@ -204,7 +205,7 @@ impl Facts {
                 firmware: text_of(facts, "firmware"),
                 size_bytes: number_of(facts, "size_bytes"),
                 used_bytes: number_of(facts, "used_bytes"),
-                kind: text_of(facts, "kind"),
+                device_kind: text_of(facts, "kind"),
                 kernel_name: text_of(facts, "kernel_name"),
                 transport: text_of(facts, "transport"),
                 numa_node: number_of(facts, "numa_node"),

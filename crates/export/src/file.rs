@@ -241,25 +241,26 @@ pub(crate) fn prepare(dir: &Path, force: bool) -> Result<bool, ExportError> {
         }
         Err(error) => return Err(ExportError::io("listing", dir)(error)),
     };
-    let mut earlier = None;
+    let (mut earlier, mut temporary) = (None, Vec::new());
     for entry in listed {
         let entry = entry.map_err(ExportError::io("listing", dir))?;
         let name = entry.file_name().to_string_lossy().into_owned();
-        let is_temporary = name.starts_with(".flashproof-") && name.ends_with(".parquet.tmp");
+        let is_temporary = name.starts_with(".flashproof-") && name.ends_with(".tmp");
         match is_temporary || is_ours(&entry.path(), &name) {
             false => {
                 return Err(ExportError::Foreign { dir: dir.to_owned(), found: results::units::in_one_line(&name) });
             }
-            // Left by an export that was killed.
-            true if is_temporary => {
-                let _ = fs::remove_file(entry.path());
-            }
+            true if is_temporary => temporary.push(entry.path()),
             true => earlier = Some(name),
         }
     }
     match earlier.filter(|_| !force) {
         Some(found) => Err(ExportError::Occupied { dir: dir.to_owned(), found }),
-        None => Ok(false),
+        None => {
+            // Left by an export that was killed.
+            temporary.iter().for_each(|path| drop(fs::remove_file(path)));
+            Ok(false)
+        }
     }
 }
 

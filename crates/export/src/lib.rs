@@ -94,10 +94,13 @@ fn parts(sources: Vec<Source>) -> Vec<Vec<Source>> {
     parts
 }
 
+/// Parts that are written at once, at most: each has 14 open files and 40 MB of memory.
+const THREADS_MAX: usize = 16;
+
 /// Writes all tables under temporary names: parts side by side, one for each CPU, and then joined.
 fn write(sources: Vec<Source>, out: &Path, exported: &mut Exported) -> Result<Vec<Written>, ExportError> {
     let parts = parts(sources);
-    let threads = thread::available_parallelism().map_or(1, usize::from).min(parts.len());
+    let threads = thread::available_parallelism().map_or(1, usize::from).min(parts.len()).min(THREADS_MAX);
     let waiting = Mutex::new(parts.into_iter().enumerate());
     let next = || waiting.lock().ok()?.next();
     let work = || {

@@ -45,8 +45,6 @@ tables! {
         simulated: bool,
         /// I/O engine
         engine: Option<&'a str>,
-        /// Host name
-        hostname: Option<&'a str>,
         /// Number of devices
         devices: u64,
         /// Planned length
@@ -199,7 +197,7 @@ tables! {
         device: u64,
         /// Name as the user wrote it
         name: &'a str,
-        /// Serial number
+        /// Serial number; of a simulated drive its name
         serial: Option<&'a str>,
         /// World-wide name
         wwid: Option<&'a str>,
@@ -212,7 +210,7 @@ tables! {
         /// Range that the operations use
         used_bytes: Option<u64>,
         /// `whole_disk`, `partition`, `regular_file`, `simulated` or `namespace`
-        kind: Option<&'a str>,
+        device_kind: Option<&'a str>,
         /// The kernel's name
         kernel_name: Option<&'a str>,
         /// Attachment: `nvme-pcie`, `sata`

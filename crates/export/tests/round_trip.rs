@@ -4,8 +4,10 @@ use crate::support::{Drive, SHORT, SOUND, Shape};
 use export::{ExportError, Exported, SCHEMA_VERSION, TABLES, VERSION_KEY, VIEWS, export};
 use parquet::file::reader::{FileReader, SerializedFileReader};
 use parquet::record::{Field, Row};
+use results::cell::Interval;
+use results::counts::{Backlog, CellCounts, SlowTimes};
 use results::judge::{End, Outcome};
-use results::run_dir::{self, INTERVALS, Intervals, VERDICT};
+use results::run_dir::{self, INTERVALS, Intervals, VERDICT, Writer};
 use results::series::{Conclusion, Purpose, Step};
 use results::testing::{conclusion, series, step};
 use std::collections::BTreeMap;
@@ -110,7 +112,6 @@ fn counts_of_every_table_are_those_of_the_run() {
         ("path", "run"),
         ("outcome", "fail"),
         ("reason_code", "over-limit"),
-        ("hostname", "h1"),
         ("test", "storage"),
         ("series_id", "-"),
         ("damage", "-"),
@@ -132,7 +133,7 @@ fn counts_of_every_table_are_those_of_the_run() {
         facts.map(|fact| value(&drives[1], fact)),
         ["S01", "M1", "A1", "960197124096", "nvme1n1", "-", "eui.S01"]
     );
-    assert_eq!(value(&rows(&out, "hosts")[0], "kernel_release"), "6.12");
+    assert_eq!(["hostname", "kernel_release"].map(|fact| value(&rows(&out, "hosts")[0], fact)), ["h1", "6.12"]);
     let streams = rows(&out, "streams");
     assert_eq!((value(&streams[0], "stream"), number(&streams[0], "ops")), ("reads".into(), 12_000));
 }
@@ -293,4 +294,57 @@ fn a_run_that_was_broken_off_is_partial() {
     let [row] = &rows(&out, "runs")[..] else { panic!("one run") };
     assert_eq!((value(row, "ended"), value(row, "partial")), ("interrupted".to_owned(), "true".to_owned()));
     assert!(matches!(export(&[dir], &out, false), Err(ExportError::Occupied { .. })));
+}
+
+#[test]
+fn every_count_stands_in_its_own_column() {
+    let parent = tempfile::tempdir().unwrap();
+    let (dir, out) = (parent.path().join("run"), parent.path().join("out"));
+    let manifest = Shape { intervals: 1, ops: &[("reads", 1)], ..SHORT }.manifest();
+    let mut interval = Interval::new(&manifest.layout());
+    interval.end_ns = 10_000_000_000;
+    let at_first = |number: u64| std::array::from_fn(|threshold| if threshold == 0 { number } else { 0 });
+    let slow =
+        SlowTimes { wait_ns: at_first(31), lag_ns: at_first(32), service_ns: at_first(33), ..SlowTimes::default() };
+    interval.cells[0].counts = CellCounts {
+        ops: 101,
+        bytes: 102,
+        errors: 3,
+        overtime: 4,
+        unissued: 5,
+        lost: 6,
+        missed: 17,
+        late: 8,
+        late_max_ns: 9,
+        judged_over: at_first(21),
+        judged_least_over: at_first(20),
+        response_over: at_first(23),
+        service_over: at_first(19),
+        slow,
+        backlog: Backlog { in_flight: 10, waiting: 11, late: 12 },
+        ..CellCounts::default()
+    };
+    let mut judge = manifest.judge();
+    judge.add(&interval);
+    let mut writer = Writer::create(&dir, &manifest, &[]).unwrap();
+    writer.write_interval(&interval, &[]).unwrap();
+    writer.finish(&judge.verdict(&End::Completed)).unwrap();
+    exported(&[&dir], &out);
+    let one = |table: &str, columns: &[&str]| -> Vec<String> {
+        let rows = rows(&out, table);
+        columns.iter().map(|column| value(&rows[0], column)).collect()
+    };
+    let columns = ["after_sec", "ops", "bytes", "errors", "overtime", "unissued", "lost", "missed"];
+    assert_eq!(one("intervals", &columns), ["10", "101", "102", "3", "4", "5", "6", "17"]);
+    let columns = ["in_flight", "waiting", "late", "late_max_ns", "device"];
+    assert_eq!(one("intervals", &columns), ["10", "11", "12", "9", "0"]);
+    let columns = ["threshold_ns", "judged_over", "judged_least_over", "response_over", "service_over"];
+    assert_eq!(one("slow", &columns), ["1000000", "21", "20", "23", "19"]);
+    assert_eq!(one("slow", &["wait_ns", "lag_ns", "service_ns"]), ["31", "32", "33"]);
+    let columns = ["ops", "bytes", "errors", "unissued", "lost", "offered_iops", "achieved_iops", "judged"];
+    assert_eq!(one("streams", &columns), ["101", "102", "3", "5", "6", "0.1", "9.7", "true"]);
+    let columns = ["wanted", "judged_over", "response_over", "slice", "complete"];
+    assert_eq!(one("slices", &columns), ["115", "21", "23", "1", "false"]);
+    let columns = ["duration_sec", "report_interval_sec", "slice_sec", "ran_sec", "devices", "simulated", "engine"];
+    assert_eq!(one("runs", &columns), ["10", "10", "300", "10.0", "1", "false", "io_uring"]);
 }
