@@ -198,7 +198,7 @@ impl Facts {
             self.drives.push(DriveRow {
                 run_id,
                 device: device as u64,
-                name: name,
+                name,
                 serial: serials[device],
                 wwid: text_of(facts, "wwid"),
                 model: text_of(facts, "model"),

@@ -19,7 +19,7 @@ fn keys(manifest: &Manifest) -> Vec<Key<'_>> {
     keys.map(|(stream, device, serial)| Key { stream: &stream.name, device, serial }).collect()
 }
 
-/// What the rows of a cell have in common, the run apart.
+/// Values that all rows of a cell of a run have.
 #[derive(Clone, Copy)]
 struct Key<'a> {
     stream: &'a str,

@@ -21,7 +21,7 @@ CREATE OR REPLACE MACRO percentile_ns(upper_ns, n, q) AS
 ";
 
 tables! {
-    /// One row per run. The outcome is computed again from the recorded counts, as `flashproof report` does.
+    /// A row for each run. The outcome is computed again from the recorded counts, as `flashproof report` does.
     RunRow = "runs" {
         /// Identity of the run: the beginning of the SHA-256 of its `manifest.json`; the same wherever the directory is
         run_id: &'a str,
@@ -87,7 +87,7 @@ tables! {
         damage: Option<&'a str>,
     }
 
-    /// One row per reason of a verdict, the most important first.
+    /// A row for each reason of a verdict, the most important first.
     ReasonRow = "reasons" {
         /// Run
         run_id: &'a str,
@@ -99,7 +99,7 @@ tables! {
         reason: &'a str,
     }
 
-    /// One row per finding of the doctor before a run.
+    /// A row for each finding of the doctor before a run.
     FindingRow = "findings" {
         /// Run
         run_id: &'a str,
@@ -119,7 +119,7 @@ tables! {
         remedy: &'a str,
     }
 
-    /// One row per series: `certify`, `rate`, `baseline`. The conclusion is judged again from the runs.
+    /// A row for each series: `certify`, `rate`, `baseline`. The conclusion is judged again from the runs.
     SeriesRow = "series" {
         /// Identity of the series: from its purpose, beginning and devices
         series_id: &'a str,
@@ -143,7 +143,7 @@ tables! {
         doubts: Option<&'a str>,
     }
 
-    /// One row per step of a series: a stage of a certification, a load of a search, a job of a baseline.
+    /// A row for each step of a series: a stage of a certification, a load of a search, a job of a baseline.
     StepRow = "steps" {
         /// Series
         series_id: &'a str,
@@ -165,7 +165,7 @@ tables! {
         attempts: u64,
     }
 
-    /// One row per run: the machine.
+    /// A row for each run: the machine.
     HostRow = "hosts" {
         /// Run
         run_id: &'a str,
@@ -189,7 +189,7 @@ tables! {
         hypervisor: Option<&'a str>,
     }
 
-    /// One row per run and device.
+    /// A row for each run and device.
     DriveRow = "drives" {
         /// Run
         run_id: &'a str,
@@ -231,7 +231,7 @@ tables! {
         write_cache: Option<&'a str>,
     }
 
-    /// One row per run and stream, over all devices.
+    /// A row for each run and stream, over all devices.
     StreamRow = "streams" {
         /// Run
         run_id: &'a str,
@@ -255,7 +255,7 @@ tables! {
         lost: u64,
     }
 
-    /// One row per judged stream, device, slice and threshold: the numbers behind the verdict.
+    /// A row for each judged stream, device, slice and threshold: the numbers behind the verdict.
     SliceRow = "slices" {
         /// Run
         run_id: &'a str,
@@ -285,7 +285,7 @@ tables! {
         decided: bool,
     }
 
-    /// One row per report interval, stream and device with operations. Counts of operations scheduled in an earlier
+    /// A row for each report interval, stream and device with operations. Counts of operations scheduled in an earlier
     /// slice are included.
     IntervalRow = "intervals" {
         /// Run
@@ -322,7 +322,7 @@ tables! {
         late_max_ns: u64,
     }
 
-    /// One row per row of `intervals` and threshold, if any operation was over the threshold; no row means 0.
+    /// A row for each row of `intervals` and threshold, if any operation was over the threshold; no row means 0.
     SlowRow = "slow" {
         /// Run
         run_id: &'a str,
@@ -352,7 +352,7 @@ tables! {
         service_ns: u64,
     }
 
-    /// One row per measured value. A value that could not be measured has no row.
+    /// A row for each measured value. A value that could not be measured has no row.
     TelemetryRow = "telemetry" {
         /// Run
         run_id: &'a str,
@@ -370,7 +370,7 @@ tables! {
         value: f64,
     }
 
-    /// One row per bucket that is not empty of a latency histogram: windows of 10 s or more, as recorded.
+    /// A row for each bucket that is not empty of a latency histogram: windows of 10 s or more, as recorded.
     HistogramRow = "histograms" {
         /// Run
         run_id: &'a str,
@@ -392,7 +392,7 @@ tables! {
         count: u64,
     }
 
-    /// One row per sample of the block layer, device, kind and size; only where the kernel could be traced.
+    /// A row for each sample of the block layer, device, kind and size; only where the kernel could be traced.
     TraceRow = "trace" {
         /// Run
         run_id: &'a str,

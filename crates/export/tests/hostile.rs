@@ -59,7 +59,7 @@ fn a_directory_with_foreign_files_is_refused_and_an_earlier_export_is_replaced_b
     let parent = tempfile::tempdir().unwrap();
     let (dir, out) = (parent.path().join("run"), parent.path().join("out"));
     SHORT.write(&dir);
-    let again = |force| export(&[dir.clone()], &out, force);
+    let again = |force| export(std::slice::from_ref(&dir), &out, force);
     fs::create_dir(&out).unwrap();
     fs::write(out.join("holiday.jpg"), "").unwrap();
     let error = again(true).unwrap_err();
@@ -96,7 +96,7 @@ fn nothing_is_made_where_there_is_no_run_and_where_files_cannot_be_written() {
     assert!(!out.exists());
     let run = parent.path().join("run");
     SHORT.write(&run);
-    let error = export(&[run.clone()], &run.join(MANIFEST), false).unwrap_err().to_string();
+    let error = export(std::slice::from_ref(&run), &run.join(MANIFEST), false).unwrap_err().to_string();
     assert!(error.starts_with("listing ") && error.contains("Not a directory"), "{error}");
     let error = export(&[run], Path::new("/proc/flashproof"), false).unwrap_err().to_string();
     assert!(error.starts_with("making the directory /proc/flashproof - "), "{error}");

@@ -1,4 +1,4 @@
-//! What is exported is what was recorded.
+//! Exported rows are the recorded counts.
 
 use crate::support::{Drive, SHORT, SOUND, Shape};
 use export::{ExportError, Exported, SCHEMA_VERSION, TABLES, VERSION_KEY, VIEWS, export};

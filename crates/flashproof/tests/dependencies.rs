@@ -6,11 +6,12 @@ use std::collections::BTreeMap;
 use std::process::Command;
 
 /// Licences of which one, with all that it joins by AND, covers each library.
-const LICENCES: [&str; 9] = [
+const LICENCES: [&str; 10] = [
     "MIT",
     "Apache-2.0",
     "Apache-2.0 WITH LLVM-exception",
     "ISC",
+    "BSD-2-Clause",
     "BSD-3-Clause",
     "0BSD",
     "Zlib",
