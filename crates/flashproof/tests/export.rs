@@ -2,6 +2,7 @@
 
 use crate::support::Bench;
 
+#[cfg(feature = "export")]
 const TWO_DRIVES: &str = "device-names: sim: sim:name=b\ntest-duration-sec: 60\nread-reqs-per-sec: 2000\n\
                           write-reqs-per-sec: 1000\n";
 
