@@ -18,7 +18,7 @@ pub struct ReportArgs {
     pub dirs: Vec<PathBuf>,
     #[command(flatten)]
     pub form: FormArgs,
-    /// Write all data as Parquet files into this directory, for SQL (docs/data.md)
+    /// Write all data as Parquet files into this directory, for SQL (docs/data.md); exit code: 0 if all was read, else 3
     #[arg(long, value_name = "OUTDIR", conflicts_with_all = ["html", "json", "markdown"], hide = cfg!(not(feature = "export")))]
     pub parquet: Option<PathBuf>,
     /// With --parquet: replace an earlier export
@@ -47,10 +47,9 @@ Examples:
   flashproof report runs/demo --html demo.html            a page to keep, to print, to send
   flashproof report runs/a runs/b --markdown > ticket.md
   flashproof report runs/demo --json | jq .reports[0].verdict.outcome
-  flashproof report runs --parquet data                   tables of all runs in runs, for SQL
 
 Nothing but the directories is read, so this works on any machine, years later. The exit code is that of
-the worst verdict: 0 pass, 1 fail, 4 invalid. With --parquet: 0 if all runs were read, else 3.";
+the worst verdict: 0 pass, 1 fail, 4 invalid.";
 
 /// Options of a comparison.
 #[derive(Args, Debug)]
