@@ -15,7 +15,9 @@ use std::process::ExitCode;
 
 /// Reads and judges the directories, prints warnings, and writes the report in the requested form.
 pub fn run(args: &ReportArgs) -> Result<ExitCode, Failure> {
-<<<<<<< HEAD
+    if let Some(out) = &args.parquet {
+        return export(args, out);
+    }
     if let [dir] = &args.dirs[..]
         && dir.join(CAMPAIGN).is_file()
     {
@@ -25,10 +27,6 @@ pub fn run(args: &ReportArgs) -> Result<ExitCode, Failure> {
         return Err(Failure::usage(
             "--anonymous without a campaign - only reports of campaigns have pseudonyms - name the directory of one",
         ));
-=======
-    if let Some(out) = &args.parquet {
-        return export(args, out);
->>>>>>> 2608266995f87d9faea32287a9d54214288829be
     }
     if let Some(checks) = checks_in(&args.dirs)? {
         return write(&checks, &args.form, "");
